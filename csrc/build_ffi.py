@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build the extension `dpfast._dpf`: the header is the cdef, the C files are the source."""
+
+from pathlib import Path
+
+from cffi import FFI
+
+HERE = Path(__file__).resolve().parent
+SOURCES = ("entropy.c", "chacha.c", "stream.c", "store.c", "discrete_laplace.c")
+
+# Strict IEEE arithmetic (no contraction, no fast-math); errno and traps are never looked at.
+FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]
+
+ffi = FFI()
+ffi.cdef((HERE / "dpf_abi.h").read_text())
+ffi.set_source(
+    "dpfast._dpf",
+    '#include "dpf_impl.h"',
+    sources=[f"csrc/{name}" for name in SOURCES],
+    include_dirs=["csrc"],
+    depends=[f"csrc/{path.name}" for path in sorted(HERE.glob("*.h"))],
+    extra_compile_args=FLAGS,
+    py_limited_api=True,
+)

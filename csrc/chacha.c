@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The ChaCha20 block function (Bernstein 2008; RFC 8439 section 2.3), and the one place that knows
+ * CPUs. dpf_block is the meaning; the wide form gives equal bytes, many counters at once. */
+#ifndef DPF_ISA
+#include "dpf_impl.h"
+
+void dpf_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *out) {
+    uint32_t start[16], x[16];
+    dpf_initial(key, counter, nonce, start);
+    memcpy(x, start, sizeof x);
+    for (int round = 0; round < 10; round++) {
+        DPF_QUARTER(x, 0, 4, 8, 12);
+        DPF_QUARTER(x, 1, 5, 9, 13);
+        DPF_QUARTER(x, 2, 6, 10, 14);
+        DPF_QUARTER(x, 3, 7, 11, 15);
+        DPF_QUARTER(x, 0, 5, 10, 15);
+        DPF_QUARTER(x, 1, 6, 11, 12);
+        DPF_QUARTER(x, 2, 7, 8, 13);
+        DPF_QUARTER(x, 3, 4, 9, 14);
+    }
+    for (int i = 0; i < 16; i++) {
+        const uint32_t word = x[i] + start[i];
+        for (int b = 0; b < 4; b++)
+            out[4 * i + b] = (uint8_t)(word >> 8 * b);
+    }
+    dpf_wipe(start, sizeof start);
+    dpf_wipe(x, sizeof x);
+}
+
+#define DPF_SELF "chacha.c"
+#include "every_isa.h"
+
+void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out) {
+    DPF_DISPATCH(isa, blocks, key, counter, nonce, out);
+}
+
+int dpf_best_isa(void) {
+#if DPF_X86
+    __builtin_cpu_init();
+    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                     __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return DPF_AVX512;
+    if (avx2)
+        return DPF_AVX2;
+#endif
+    return DPF_PORTABLE;
+}
+
+#else /* for one instruction set */
+
+#include "chacha.h"
+
+void FN(blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out) {
+    FN(blocks_meanwhile)(key, counter, nonce, out, NULL, NULL, NULL, 0);
+}
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the C files share and no caller sees. */
+#ifndef DPF_IMPL_H
+#define DPF_IMPL_H
+
+#include <float.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "dpf_abi.h"
+
+#ifdef __FAST_MATH__
+#error "dpfast proves its rounding errors: never compile it with -ffast-math"
+#endif
+#ifndef __SIZEOF_INT128__
+#error "dpfast needs a 64-bit compiler with unsigned __int128"
+#endif
+_Static_assert(FLT_EVAL_METHOD == 0, "doubles must be evaluated as doubles");
+_Static_assert(FLT_RADIX == 2 && DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024, "double must be IEEE binary64");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are read in halves and pairs");
+_Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8, "a 64-bit machine");
+
+#if defined(__x86_64__)
+#define DPF_X86 1
+#else
+#define DPF_X86 0
+#endif
+
+#define DPF_INLINE static inline __attribute__((always_inline))
+
+/* FN(name) is the copy of a function for the instruction set being compiled; see every_isa.h. */
+#define DPF_PASTE_(name, isa) dpf_##name##_##isa
+#define DPF_PASTE(name, isa)  DPF_PASTE_(name, isa)
+#define FN(name)              DPF_PASTE(name, DPF_ISA)
+
+/* Call the copy for `isa`. An unknown number gets the portable one: equal bytes, only slower. */
+#if DPF_X86
+#define DPF_DISPATCH(isa, name, ...)                                                                                   \
+    ((isa) == DPF_AVX512 ? dpf_##name##_avx512(__VA_ARGS__)                                                            \
+     : (isa) == DPF_AVX2 ? dpf_##name##_avx2(__VA_ARGS__)                                                              \
+                         : dpf_##name##_portable(__VA_ARGS__))
+#define DPF_FOR_EACH_ISA(DECLARE) DECLARE(portable) DECLARE(avx2) DECLARE(avx512)
+#else
+#define DPF_DISPATCH(isa, name, ...) ((void)(isa), dpf_##name##_portable(__VA_ARGS__))
+#define DPF_FOR_EACH_ISA(DECLARE)    DECLARE(portable)
+#endif
+
+__extension__ typedef unsigned __int128 dpf_wide;
+typedef uint16_t __attribute__((may_alias)) dpf_half;
+
+/* A level-0 word holds the sign in its top bit and the first digits of U below it. */
+enum { DPF_LANES = 16, DPF_GROUPS = DPF_BATCH / DPF_LANES, DPF_WORDS = DPF_BATCH * 16 };
+
+/* The nonce of an address (stream.md): purpose, candidate and level; the counter names the block. */
+DPF_INLINE uint64_t dpf_nonce(uint64_t purpose, uint64_t candidate, uint64_t level) {
+    return purpose << 56 | candidate << 24 | level;
+}
+enum { DPF_PURPOSE_NOISE = 1 };
+
+#define DPF_DECLARE(isa)                                                                                               \
+    void dpf_blocks_##isa(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);                 \
+    void dpf_store_##isa(char *to, const char *from, int64_t lines);                                                   \
+    void dpf_pair_##isa(const uint8_t *key, uint64_t nonce, uint64_t pair, uint32_t *words);                           \
+    void dpf_expand_##isa(const uint32_t *words, int width, uint64_t *digits);                                         \
+    void dpf_scattered_##isa(const uint8_t *key, uint64_t nonce, const uint64_t *draw, uint64_t *digits);              \
+    int64_t dpf_discrete_laplace_fill_##isa(const dpf_discrete_laplace *, int, const uint8_t *, uint64_t, int64_t,     \
+                                            int16_t *, int64_t *, int64_t *, int64_t *, const void *);                 \
+    void dpf_discrete_laplace_tier_##isa(const dpf_discrete_laplace *, int, int, int64_t, const uint64_t *,            \
+                                         const uint64_t *, dpf_u128 *, uint8_t *);
+DPF_FOR_EACH_ISA(DPF_DECLARE)
+
+/* "expand 32-byte k" */
+static const uint32_t dpf_sigma[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
+
+#define DPF_ROTATE(x, k) ((x) << (k) | (x) >> (32 - (k)))
+#define DPF_QUARTER(x, a, b, c, d)                                                                                     \
+    (x[a] += x[b], x[d] ^= x[a], x[d] = DPF_ROTATE(x[d], 16), x[c] += x[d], x[b] ^= x[c], x[b] = DPF_ROTATE(x[b], 12), \
+     x[a] += x[b], x[d] ^= x[a], x[d] = DPF_ROTATE(x[d], 8), x[c] += x[d], x[b] ^= x[c], x[b] = DPF_ROTATE(x[b], 7))
+
+DPF_INLINE uint32_t dpf_load32(const uint8_t *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+DPF_INLINE void dpf_initial(const uint8_t *key, uint64_t counter, uint64_t nonce, uint32_t *state) {
+    memcpy(state, dpf_sigma, sizeof dpf_sigma);
+    for (int i = 0; i < 8; i++)
+        state[4 + i] = dpf_load32(key + 4 * i);
+    state[12] = (uint32_t)counter;
+    state[13] = (uint32_t)(counter >> 32);
+    state[14] = (uint32_t)nonce;
+    state[15] = (uint32_t)(nonce >> 32);
+}
+
+/* The double tier is right in any rounding mode and with subnormals flushed, but decides half as
+ * often under a directed mode. A host's mode is kept aside while we run. */
+#if DPF_X86
+typedef unsigned dpf_fpmode;
+DPF_INLINE dpf_fpmode dpf_fp_enter(void) {
+    const unsigned mode = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(0x1f80); /* to nearest, no flushing, every exception masked */
+    return mode;
+}
+DPF_INLINE void dpf_fp_leave(dpf_fpmode mode) {
+    __builtin_ia32_ldmxcsr(mode);
+}
+#elif defined(__aarch64__)
+typedef uint64_t dpf_fpmode;
+DPF_INLINE dpf_fpmode dpf_fp_enter(void) {
+    uint64_t mode;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+    __asm__ volatile("msr fpcr, %0" ::"r"((uint64_t)0) : "memory");
+    return mode;
+}
+DPF_INLINE void dpf_fp_leave(dpf_fpmode mode) {
+    __asm__ volatile("msr fpcr, %0" ::"r"(mode) : "memory");
+}
+#else
+typedef int dpf_fpmode;
+DPF_INLINE dpf_fpmode dpf_fp_enter(void) {
+    return 0;
+}
+DPF_INLINE void dpf_fp_leave(dpf_fpmode mode) {
+    (void)mode;
+}
+#endif
+
+#endif

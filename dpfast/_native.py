@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one module that touches the C extension: status to exception, objects to addresses."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from dpfast._dpf import ffi, lib
+from dpfast.errors import EntropyError, SelfCheckError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+ABI: int = lib.DPF_ABI
+STREAM_VERSION: int = lib.DPF_STREAM_VERSION
+TABLE_BITS: int = lib.DPF_TABLE_BITS
+TABLE, DOUBLE, TWOFOLD, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_TWOFOLD, lib.DPF_INTEGER
+UNDECIDED: int = lib.DPF_UNDECIDED
+
+ISA_NAMES: dict[int, str] = {lib.DPF_PORTABLE: "portable", lib.DPF_AVX2: "avx2", lib.DPF_AVX512: "avx512"}
+
+
+_cast, _entropy = ffi.cast, lib.dpf_entropy
+_ADDRESS = ffi.typeof("uintptr_t")
+_new_key = partial(ffi.new, ffi.typeof("uint8_t[32]"))
+
+
+def address(cdata: object) -> int:
+    return int(ffi.cast(_ADDRESS, cdata))
+
+
+def symbols() -> dict[str, int]:
+    """The addresses that the kernels call, under names that a change of the C renames."""
+    functions = (
+        "dpf_discrete_laplace_fill",
+        "dpf_discrete_laplace_fill_short",
+        "dpf_store",
+        "dpf_fence",
+        "dpf_entropy",
+        "dpf_wipe",
+    )
+    return {f"{name}_abi{ABI}": address(ffi.addressof(lib, name)) for name in functions}
+
+
+def nonce(level: int, purpose: int = 1, candidate: int = 0) -> int:
+    """The nonce of an address (csrc/stream.md); purpose 1 is noise."""
+    return purpose << 56 | candidate << 24 | level
+
+
+class StreamKey:
+    """32 bytes of C memory: the key of one release, wiped when it is done."""
+
+    __slots__ = ("_bytes", "address")
+
+    def __init__(self, secret: bytes | None = None) -> None:
+        self._bytes = key = _new_key()
+        self.address = int(_cast(_ADDRESS, key))
+        if secret is not None:
+            ffi.memmove(key, secret, 32)
+        elif _entropy(key, 32) != 0:
+            raise EntropyError("the operating system gave no random key; nothing was released")
+
+    def block(self, counter: int, nonce: int) -> bytes:
+        """One 64-byte block of this key's stream."""
+        out = ffi.new("uint8_t[64]")
+        lib.dpf_block(self._bytes, counter, nonce, out)
+        return bytes(ffi.buffer(out))
+
+    def wipe(self) -> None:
+        lib.dpf_wipe(self._bytes, 32)
+
+
+class DiscreteLaplacePlan:
+    """The C record of one discrete Laplace law; its fields are named as in csrc/dpf_abi.h."""
+
+    __slots__ = ("_plan", "_table", "address", "has_table")
+
+    def __init__(self, table: np.ndarray | None = None, **fields: float) -> None:
+        self._plan = ffi.new("dpf_discrete_laplace *")
+        for name, value in fields.items():
+            wide = name in ("wide_t", "wide_c")
+            setattr(self._plan, name, (int(value) % 2**64, int(value) >> 64) if wide else value)
+        self._table = None if table is None else ffi.from_buffer("int16_t[]", table)
+        self._plan.table = ffi.NULL if self._table is None else self._table
+        self.address = address(self._plan)
+        self.has_table = table is not None
+
+    @property
+    def width(self) -> int:
+        return int(self._plan.width)
+
+    def fill(self, key: StreamKey, start: int, n: int, *, careful: bool, isa: int | None = None) -> list[int | None]:
+        """Draws start .. start + n - 1 without an array; None where C leaves it to the exact tier."""
+        lo, hi, undecided = ffi.new("int64_t[]", n), ffi.new("int64_t[]", n), ffi.new("int64_t[]", n)
+        key_bytes = ffi.cast("uint8_t *", key.address)
+        chosen = best_isa() if isa is None else isa
+        count = lib.dpf_discrete_laplace_fill(chosen, self._plan, careful, key_bytes, start, n, lo, hi, undecided)
+        open_ = set(undecided[0:count])
+        return [None if i in open_ else (hi[i] << 64) + lo[i] % 2**64 for i in range(n)]
+
+    def tier(self, tier: int, bits: int, prefixes: Sequence[int], isa: int | None = None) -> list[int | None]:
+        """One tier alone, on planted digits: the magnitude, or None where it does not decide."""
+        n = len(prefixes)
+        hi, lo = ffi.new("uint64_t[]", n), ffi.new("uint64_t[]", n)
+        for i, prefix in enumerate(prefixes):
+            aligned = prefix << (128 - bits)
+            hi[i], lo[i] = (prefix, 0) if bits <= 64 else (aligned >> 64, aligned % 2**64)
+        found, decided = ffi.new("dpf_u128[]", n), ffi.new("uint8_t[]", n)
+        chosen = best_isa() if isa is None else isa
+        lib.dpf_discrete_laplace_tier(chosen, self._plan, tier, bits, n, hi, lo, found, decided)
+        return [(found[i].hi << 64) + found[i].lo if decided[i] else None for i in range(n)]
+
+
+def entropy(n: int) -> bytes:
+    out = ffi.new("uint8_t[]", n)
+    if lib.dpf_entropy(out, n) != 0:
+        raise EntropyError("the operating system gave no random bytes")
+    return bytes(ffi.buffer(out, n))
+
+
+def blocks(isa: int, secret: bytes, counters: Sequence[int], nonce: int) -> list[bytes]:
+    """DPF_BATCH blocks at unrelated counters, by one instruction set."""
+    words = ffi.new("uint32_t[]", 16 * lib.DPF_BATCH)
+    lib.dpf_blocks(isa, secret, ffi.new("uint64_t[]", list(counters)), nonce, words)
+    lanes = range(lib.DPF_BATCH)
+    return [
+        b"".join(words[lane // 16 * 256 + word * 16 + lane % 16].to_bytes(4, "little") for word in range(16))
+        for lane in lanes
+    ]
+
+
+# The key, counter and nonce of RFC 8439, 2.3.2: words 12 to 15 are 1, 0x09000000, 0x4a000000, 0.
+_RFC_COUNTER, _RFC_NONCE = 0x0900000000000001, 0x000000004A000000
+_RFC_BLOCK = bytes.fromhex(
+    "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
+    "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
+)
+
+
+@cache
+def checked(isa: int) -> int:
+    """`isa`, once it has reproduced a known block and 64 known draws in this process."""
+    secret = bytes(range(32))
+    counters = [_RFC_COUNTER + 2**32 * lane for lane in range(lib.DPF_BATCH)]
+    known = [StreamKey(secret).block(counter, _RFC_NONCE) for counter in counters]
+    if known[0] != _RFC_BLOCK or blocks(isa, secret, counters, _RFC_NONCE) != known:
+        raise SelfCheckError(f"the {ISA_NAMES[isa]} cipher does not reproduce RFC 8439, 2.3.2")
+    # The law of scale 1 with 32-bit words; the constants as csrc/discrete_laplace.md has them.
+    plan = DiscreteLaplacePlan(
+        width=32, bulk=DOUBLE, careful=DOUBLE, wide_cell=61, wide_t=1 << 67, wide_c=0x61402cf8d6cae7dbb14f70d67a076d,
+        t=1.0, offset=-0.12011450695827752, margin=0.49999999999999667, slope=5 * 2.0**-52, half_cell=0.5000004768371582,
+    )  # fmt: skip
+    draws = plan.fill(StreamKey(secret), 0, 64, careful=False, isa=isa)
+    if draws != _KNOWN_DRAWS:
+        raise SelfCheckError(f"the {ISA_NAMES[isa]} sampler does not reproduce its known draws")
+    return isa
+
+
+@cache
+def best_isa() -> int:
+    return checked(lib.dpf_best_isa())
+
+
+def isa_name() -> str:
+    return ISA_NAMES[best_isa()]
+
+
+# fmt: off
+_KNOWN_DRAWS: list[int | None] = [
+    0, 0, -1, -2, 0, 1, -1, 1, 0, 0, 0, 0, -1, 1, 2, 0,
+    -1, 0, 1, 2, 0, 1, -2, -1, 1, 0, 0, 0, 1, 2, 1, 0,
+    0, 1, 0, -2, 0, 1, -2, -1, 3, -1, 0, 0, 2, 2, 0, 0,
+    0, 2, 2, 2, -1, 0, 0, 0, 2, 1, 0, 0, -4, 0, 0, 3,
+]
+# fmt: on

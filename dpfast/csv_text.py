@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CSV as text (RFC 4180, strictly): fields are found as bytes, and only the chosen ones are replaced.
+
+All others, their quotes and the line ends come out byte for byte: readers that parse forget which fields were
+quoted. Messages never say what a cell holds or where it stands.
+"""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpfast.arrays import CountArray
+from dpfast.errors import FileError
+
+Places: TypeAlias = npt.NDArray[np.int64]
+
+BLOCK = 1 << 22  # bytes held at once
+LONGEST_RECORD = 1 << 24  # bytes; a longer record is taken for a quote that was never closed
+COMMA, QUOTE, NEWLINE, RETURN = b',"\n\r'
+
+
+class CsvText:
+    """A CSV file with a header line, read in blocks of whole records."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            mark = BOM_UTF8 if file.read(len(BOM_UTF8)) == BOM_UTF8 else b""
+            file.seek(len(mark))
+            block, ends = next(self._blocks(file), (b"", np.zeros(0, np.int64)))
+        if not block:
+            raise FileError(f"{path} is empty: a CSV file needs a header line")
+        width = 1 + int(np.argmax(np.frombuffer(block + b"\n", np.uint8)[ends] == NEWLINE))
+        line = block[: ends[width - 1] + 1]
+        fields = Records(path, [""] * width, line, ends[:width])
+        self.header = mark + line
+        self.names = [fields.column(i)[0].as_py().decode("utf-8", "backslashreplace") for i in range(width)]
+
+    def records(self) -> Iterator[Records]:
+        """Yield all records after the header, in blocks."""
+        with self.path.open("rb") as file:
+            file.seek(len(self.header))
+            for block, ends in self._blocks(file):
+                yield Records(self.path, self.names, block, ends)
+
+    def _blocks(self, file: IO[bytes]) -> Iterator[tuple[bytes, Places]]:
+        """Yield bytes that are whole records, and where their fields end."""
+        rest = b""
+        while chunk := file.read(BLOCK):
+            rest += chunk
+            ends = self._field_ends(rest, final=False)
+            if ends.size:
+                stop = int(ends[-1]) + 1
+                yield rest[:stop], ends
+                rest = rest[stop:]
+            elif len(rest) > LONGEST_RECORD:
+                most = f"{LONGEST_RECORD >> 20} MiB"
+                raise FileError(f"{self.path} holds a record of more than {most}: an unclosed quote?")
+        if rest:
+            yield rest, self._field_ends(rest, final=True)
+
+    def _field_ends(self, data: bytes, *, final: bool) -> Places:
+        text = np.frombuffer(b"\n" + data + b"\n", np.uint8)
+        quotes = text == QUOTE
+        quoted = np.logical_xor.accumulate(quotes)
+        ends = np.flatnonzero(((text == COMMA) | (text == NEWLINE)) & ~quoted)[1:]
+        if final and quoted[-1]:
+            raise FileError(f"{self.path} ends inside a quoted field: cut short?")
+        if not final:
+            ends = ends[ends <= len(data)]
+            lines = np.flatnonzero(text[ends] == NEWLINE)
+            ends = ends[: lines[-1] + 1 if lines.size else 0]
+        # A stray quote would swallow separators, and with them counts that then stay without noise.
+        stop = ends[-1] + 1 if ends.size else 0
+        at = np.flatnonzero(quotes[:stop])
+        beside = text[np.where(quoted[at], at - 1, at + 1)]
+        returns = np.flatnonzero((text[:stop] == RETURN) & ~quoted[:stop])
+        if not np.isin(beside, (COMMA, NEWLINE, RETURN, QUOTE)).all() or (text[returns + 1] != NEWLINE).any():
+            raise FileError(f"{self.path} holds a quote or a carriage return where RFC 4180 allows none")
+        return ends - 1
+
+
+class Records:
+    """Whole records of a CSV, and where each field's text lies between its quotes."""
+
+    def __init__(self, path: Path, names: Sequence[str], block: bytes, ends: Places) -> None:
+        width, text = len(names), np.frombuffer(block + b"\n", np.uint8)
+        last = (np.arange(ends.size) + 1) % width == 0
+        if ends.size % width or ((text[ends] == NEWLINE) != last).any():
+            raise FileError(f"{path} must have as many fields in every row as in its header ({width})")
+        starts, stops = np.concatenate(([0], ends[:-1] + 1)), ends - (last & (text[ends - 1] == RETURN))
+        bare = text[starts] != QUOTE
+        starts, stops = np.where(bare, starts, starts + 1), np.where(bare, stops, stops - 1)
+        self.path, self.names, self.block = path, names, block
+        self.spans = np.stack((starts, stops), -1).reshape(-1, width, 2)
+
+    def column(self, place: int) -> pa.Array:
+        """Return the fields of one column, as bytes."""
+        return self._cut(self.spans[:, place].ravel())[::2]
+
+    def counts(self, place: int) -> CountArray:
+        """Return the fields of one column as int64, or as uint64 where they need it."""
+        text, where = self.column(place), f"column {self.names[place]!r} of {self.path}"
+        if not pc.all(pc.match_substring_regex(text, "^-?[0-9]+$")).as_py():
+            raise FileError(f"{where} must hold whole numbers in plain digits: no empty cell, space, '+', '.' or 'e'")
+        for kind in (pa.int64(), pa.uint64()):
+            with suppress(pa.ArrowInvalid):
+                counts: CountArray = text.cast(pa.string()).cast(kind).to_numpy()
+                return counts
+        raise FileError(f"{where} must hold numbers that fit in int64 or in uint64")
+
+    @property
+    def columns(self) -> list[pa.Array]:
+        """All columns as strings, without their quotes."""
+        columns = []
+        for place, name in enumerate(self.names):
+            try:
+                text = self.column(place).cast(pa.string())
+            except pa.ArrowInvalid:
+                raise FileError(f"column {name!r} of {self.path} must be UTF-8 to become another format") from None
+            columns.append(pc.replace_substring(text, '""', '"'))  # quotes inside are doubled, or were refused
+        return columns
+
+    def spliced(self, places: Sequence[int], noisy: Sequence[CountArray]) -> bytes:
+        """Return the records with other numbers in the columns at `places`, which ascend."""
+        kept = self._cut(np.concatenate(([0], self.spans[:, places].ravel(), [len(self.block)])))[::2]
+        texts = pa.array(np.stack(noisy, -1).ravel()).cast(pa.string()).cast(pa.binary())
+        joined = pc.binary_join_element_wise(kept[:-1], texts, b"")
+        records: bytes = joined.buffers()[2].to_pybytes() + kept[-1].as_py()
+        return records
+
+    def _cut(self, points: Places) -> pa.Array:
+        offsets, block = pa.py_buffer(points.astype(np.int32)), pa.py_buffer(self.block)
+        return pa.Array.from_buffers(pa.binary(), points.size - 1, [None, offsets, block])

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run one release: cut it, run the kernels, decide what they left open, and fail closed."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpfast import _native, kernels
+from dpfast.arrays import INT64, UINT64, CountArray, Job
+from dpfast.errors import EntropyError
+
+if TYPE_CHECKING:
+    from dpfast._native import StreamKey
+
+# Below this many counts every draw does the same work, so that one call's time does not show its noise;
+# above, the few that a table leaves open are refined later and the rest are faster (docs/design.md).
+SMALL = 4096
+SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: about 2 ms
+BUFFER = 1 << 16  # counts that NumPy casts or gathers at a time, where the arrays are not plain
+SHARE = 1 << 18  # counts that make a thread worth starting
+KEY_WORDS = 4  # of 64 bits
+STREAM = 1 << 21  # counts from which a second array is stored past the caches: a reader would not find it there anyway
+
+
+_PLAIN = ("contig", "aligned", "nbo")
+
+
+class Draws(NamedTuple):
+    """The noise of one release: a plan, a key, and what decides the draws that C leaves open."""
+
+    plan_address: int
+    short: bool  # draws start at the table
+    narrow: bool  # every draw that C decides is below 2^62
+    key: StreamKey
+    start: int
+    careful: bool
+    exact: Callable[[int], int]
+
+
+def small(job: Job) -> bool:
+    """Whether run_small serves: below SMALL, and plain int64 to plain int64."""
+    counts, out = job.counts, job.out
+    if not 0 < counts.size < SMALL or (counts.dtype, out.dtype) != (INT64, INT64):
+        return False
+    given, made = counts.flags, out.flags
+    return bool(given.c_contiguous and given.aligned and made.c_contiguous and made.aligned)
+
+
+def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int]) -> None:
+    """As run, careful, under a fresh key that the kernel draws and wipes: fewer calls, the same noise kernel."""
+    counts, out, lower, upper = job
+    if counts.ndim != 1:
+        counts, out = counts.reshape(-1), out.reshape(-1)
+    n = counts.size
+    add, isa, scratch = kernels.kernel("add_small"), _native.best_isa(), np.empty(KEY_WORDS + 3 * n, INT64)
+    try:
+        open_ = add(counts, out, scratch, isa, plan_address, lower, upper)
+        if open_ > 0:
+            key = _native.StreamKey(scratch[:KEY_WORDS].tobytes())
+            try:
+                for at, count in scratch[KEY_WORDS + n :].reshape(2, n)[:, :open_].T.tolist():
+                    out[at] = min(max(count + exact(key, at), lower), upper)
+            finally:
+                key.wipe()
+            scratch.fill(0)
+    except BaseException:
+        out.fill(0)
+        scratch.fill(0)  # the key, and counts that waited
+        raise
+    if open_ < 0:
+        raise EntropyError("the operating system gave no random key; nothing was released")
+
+
+def usable_threads() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run(job: Job, draws: Draws, threads: int | None) -> None:
+    """Fill job.out with counts plus noise, clamped. On any exception job.out is zeroed first."""
+    size = job.counts.size
+    if size == 0:
+        return
+    try:
+        work = _Work(job, draws)
+        if size < 2 * SHARE or threads == 1:
+            work.share(0, size)
+        else:
+            _share_out(work, size, min(threads or usable_threads(), size // SHARE))
+    except BaseException:
+        job.out.fill(0)  # one call into C, and no Python before it where a second Ctrl-C could come in between
+        raise
+
+
+def _share_out(work: _Work, size: int, workers: int) -> None:
+    # Threads of this call alone: no pool to rebuild after a fork, to lock or to leak.
+    failures: list[BaseException] = []
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def share(begin: int, end: int) -> None:
+        try:
+            work.share(begin, end)
+        except BaseException as failure:
+            failures.append(failure)
+            work.stopped = True
+
+    def help_out(begin: int, end: int) -> None:
+        begun.append(begin)
+        if not work.stopped:
+            share(begin, end)
+        if work.stopped:
+            work.job.out.flat[begin:end] = 0  # should Ctrl-C, pressed again and again, keep the caller from waiting
+        ended.append(begin)
+
+    edges = [size * part // workers // BUFFER * BUFFER for part in range(workers)] + [size]
+    others = [threading.Thread(target=help_out, args=edges[i : i + 2], daemon=True) for i in range(1, workers)]
+    try:
+        for thread in others:
+            thread.start()
+        share(edges[0], edges[1])
+        for thread in others:
+            thread.join()
+    except BaseException:
+        work.stopped = True
+        _wait(begun, ended)
+        raise
+    if failures:
+        raise failures[0]
+
+
+def _wait(begun: list[int], ended: list[int]) -> None:
+    """Until all that began have ended, however often Ctrl-C is pressed; who begins later finds `stopped` set.
+
+    Not by Thread.join: interrupted once, it takes a running thread for an ended one (CPython issue 45274).
+    """
+    while True:
+        try:
+            while len(ended) < len(begun):
+                time.sleep(0.001)
+        except KeyboardInterrupt:
+            continue
+        return
+
+
+class _Work:
+    """One release, cut into shares: positions begin to end, in C order."""
+
+    __slots__ = ("add", "bounds", "draws", "isa", "job", "kinds", "plain", "signed", "stopped", "stream")
+
+    def __init__(self, job: Job, draws: Draws) -> None:
+        counts, out, lower, upper = job
+        self.job, self.draws, self.stopped = job, draws, False
+        self.signed = counts.dtype is INT64 and out.dtype is INT64
+        self.kinds = (INT64, INT64) if self.signed else (_plain_kind(counts.dtype), _plain_kind(out.dtype))
+        self.signed = self.signed or UINT64 not in self.kinds
+        if draws.narrow and self.signed:
+            self.add = kernels.kernel("add_short" if draws.short else "add_narrow")
+            self.bounds: tuple[int, ...] = (lower, upper)
+        else:
+            self.add = kernels.kernel("add_wide")
+            unsigned = int(self.kinds[0] is UINT64)
+            self.bounds = (lower >> 64, lower % 2**64, upper >> 64, upper % 2**64, unsigned)
+        given, made = counts.flags, out.flags
+        self.plain = (
+            (counts.dtype, out.dtype) == self.kinds
+            and given.c_contiguous and given.aligned and made.c_contiguous and made.aligned
+        )  # fmt: skip
+        self.stream = int(self.plain and counts.size >= STREAM and not np.may_share_memory(counts, out))
+        self.isa = _native.best_isa()
+
+    def share(self, begin: int, end: int) -> None:
+        block = min(end - begin, kernels.BLOCK)
+        scratch = np.empty(4 * block, np.int64)
+        try:
+            if self.plain:
+                x, y = self.job.counts, self.job.out
+                if x.ndim != 1:
+                    x, y = x.reshape(-1), y.reshape(-1)
+                if end - begin < x.size:
+                    x, y = x[begin:end], y[begin:end]
+                self.run(x, y, begin, scratch, block)
+            else:
+                self.buffered(begin, end, scratch, block)
+        finally:
+            scratch.fill(0)
+
+    def buffered(self, begin: int, end: int, scratch: CountArray, block: int) -> None:
+        """Any layout, byte order and width: NumPy brings it to plain 64-bit runs and back."""
+        chunks = np.nditer(  # type: ignore[call-overload]  # its stubs misspell "contig"
+            [np.atleast_1d(self.job.counts), np.atleast_1d(self.job.out)],
+            # Without the delay, setting the range flushes the first buffer, still blank, over the first cells of out.
+            flags=["external_loop", "buffered", "ranged", "delay_bufalloc"],
+            op_flags=[["readonly", *_PLAIN], ["writeonly", *_PLAIN]],
+            op_dtypes=list(self.kinds),
+            order="C",
+            casting="unsafe",  # widening on the way in; on the way out the clamp has made it fit
+            buffersize=BUFFER,
+        )
+        with chunks:
+            chunks.iterrange = (begin, end)
+            position = begin
+            for x, y in chunks:
+                self.run(x, y, position, scratch, block)
+                position += x.size
+
+    def run(self, x: CountArray, y: CountArray, position: int, scratch: CountArray, block: int) -> None:
+        """Plain 64-bit x plus noise into y; the kernel stops after a block with draws that it leaves open, or a slab."""
+        draws, kinds, left = self.draws, self.kinds, x.size
+        if not self.signed:
+            x, y = x.view(INT64), y.view(INT64)
+        first = draws.start + position
+        while left and not self.stopped:
+            done, open_ = self.add(
+                x, y, scratch, self.isa, draws.plan_address, draws.careful, draws.key.address, first,
+                self.stream, block, SLAB, *self.bounds,
+            )  # fmt: skip
+            if open_:
+                kept, target = scratch[2 * block : 2 * block + open_].view(kinds[0]), y.view(kinds[1])
+                for at, count in zip(scratch[block : block + open_].tolist(), kept.tolist(), strict=True):
+                    target[at] = min(max(count + draws.exact(first + at), self.job.lower), self.job.upper)
+            left -= done
+            first += done
+            if left:
+                x, y = x[done:], y[done:]
+
+
+def _plain_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The 64-bit type that a kernel sees in place of `dtype`."""
+    return UINT64 if dtype.kind == "u" and dtype.itemsize == 8 else INT64

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every exception and warning of dpfast.
+
+A message names the parameter, the rule and the parameter's value; of private data
+only dtype, shape and rule, never a count, a key or an index.
+"""
+
+
+class DpfastError(Exception):
+    """The base of all errors of this package."""
+
+
+class ParameterError(DpfastError, ValueError):
+    """A parameter breaks a rule."""
+
+
+class DTypeError(DpfastError, TypeError):
+    """An array, or a parameter, is of a kind that the mechanism does not take."""
+
+
+class EntropyError(DpfastError, OSError):
+    """The operating system gave no key. No output was touched."""
+
+
+class KeyReuseError(DpfastError):
+    """A release key was asked for a second release of other data."""
+
+
+class FileError(DpfastError):
+    """A file cannot be read, does not hold what it should, or cannot be written."""
+
+
+class SelfCheckError(DpfastError, RuntimeError):
+    """This build of the C code does not reproduce known answers on this machine."""
+
+
+class InsecureKeyWarning(UserWarning):
+    """A release was made under a fixed key: reproducible, and private to nobody."""

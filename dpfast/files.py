@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and arrays on disk, read and written in pieces.
+
+The extension says the format. A source yields pieces, each with the counts of the chosen columns; a sink
+takes a piece back with its noisy counts. Messages name the file, the column, a type or a rule, never what a
+cell holds or where it stands: hence none of pyarrow's, which quote cells.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from dpfast.arrays import CountArray
+from dpfast.csv_text import CsvText, Records
+from dpfast.errors import DpfastError, FileError, ParameterError
+from dpfast.publish import published
+
+Write: TypeAlias = "Callable[[Piece, Sequence[CountArray]], object]"
+
+FORMATS = {".csv": "CSV", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".npy": "npy"}
+ROWS = 1 << 20  # rows held at once (CSV: csv_text.BLOCK bytes), fewer if
+CELLS = 1 << 22  # there are so many columns that they are more cells than this
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a table, or elements of an array: their share of the file in bytes, the chosen counts, all."""
+
+    weight: float
+    counts: list[CountArray]
+    rows: pa.RecordBatch | Records | None = None
+
+
+class Source(Protocol):
+    """An input file, opened and its columns checked; `chosen` names the columns in the file's order."""
+
+    path: Path
+    schema: pa.Schema
+    places: list[int]
+    chosen: list[str]
+
+    def pieces(self) -> Iterator[Piece]: ...
+
+
+def file_format(path: Path) -> str:
+    """Return the name of the format that the extension says."""
+    try:
+        return FORMATS[path.suffix.lower()]
+    except KeyError:
+        raise ParameterError(f"{path}: the extension must be one of {' '.join(FORMATS)}") from None
+
+
+def open_source(path: Path, columns: Sequence[str]) -> Source:
+    """Open an input file and check its columns; its counts are checked as they are read."""
+    kinds: dict[str, Callable[[Path, Sequence[str]], Source]]
+    kinds = {"CSV": CsvSource, "Parquet": ArrowSource, "Arrow": ArrowSource, "npy": NpySource}
+    with _reading(path):
+        return kinds[file_format(path)](path, columns)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except DpfastError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise FileError(f"cannot read {path}: {os.strerror(error.errno)}") from None
+        raise FileError(f"{path} is not a whole {file_format(path)} file: damaged, cut short or misnamed") from None
+
+
+def _places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """Return where the chosen columns stand, in the file's order."""
+    unknown = [column for column in columns if column not in names]
+    if unknown or not columns:
+        # Without a header the first line of a CSV is data: what looks like a number stays unsaid.
+        words = [name for name in names if not re.fullmatch(r"[\W\d_]+(e[-+]?\d+)?", name, re.IGNORECASE)]
+        numbers = [f"{len(names) - len(words)} that look like numbers"] if len(words) < len(names) else []
+        what = f"no column is named {unknown[0]!r}" if unknown else "column must be given for a table"
+        raise ParameterError(f"{what}; there are {', '.join([*map(repr, words), *numbers]) or 'none'}")
+    for column in columns:
+        if names.count(column) > 1:
+            raise ParameterError(f"column must name one column, and {names.count(column)} are named {column!r}")
+    return sorted(map(names.index, columns))
+
+
+class ArrowSource:
+    """A Parquet or Arrow IPC file, read in batches of about CELLS cells."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self.path, self.codec = path, "snappy"
+        if file_format(path) == "Parquet":
+            self.file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
+            self.schema, self.batches = self.file.schema_arrow, self._parquet
+            if self.file.num_row_groups and self.file.metadata.num_columns:
+                codec = self.file.metadata.row_group(0).column(0).compression.lower()
+                self.codec = {"uncompressed": "none", "lz4_raw": "lz4", "lzo": "snappy"}.get(codec, codec)
+        else:
+            # One batch may be as large as the file: mapped, only the rows in hand are in memory.
+            self.file = pa.ipc.open_file(pa.memory_map(str(path)))
+            self.schema, self.batches = self.file.schema, self._arrow
+        self.places = _places(self.schema.names, columns)
+        self.chosen = [self.schema.names[place] for place in self.places]
+        for field in map(self.schema.field, self.places):
+            if not pa.types.is_integer(field.type):
+                raise ParameterError(f"column {field.name!r} must hold integers, and holds {field.type}")
+
+    def pieces(self) -> Iterator[Piece]:
+        size, rows = self.path.stat().st_size, min(max(CELLS // len(self.schema), 1024), ROWS)
+        with _reading(self.path):
+            for batch, share in self.batches(rows):
+                chosen = [batch.column(place) for place in self.places]
+                for name, column in zip(self.chosen, chosen, strict=True):
+                    if column.null_count:
+                        raise FileError(f"column {name!r} of {self.path} holds nulls, where every count is needed")
+                yield Piece(size * share, [column.to_numpy() for column in chosen], batch)
+
+    def _parquet(self, rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
+        for batch in self.file.iter_batches(batch_size=rows):
+            yield batch, batch.num_rows / self.file.metadata.num_rows
+
+    def _arrow(self, rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
+        for i in range(self.file.num_record_batches):
+            batch = self.file.get_batch(i)
+            batch.validate()
+            for at in range(0, batch.num_rows, rows):
+                part = batch.slice(at, rows)
+                yield part, part.num_rows / batch.num_rows / self.file.num_record_batches
+
+
+class NpySource:
+    """An array of integers of any shape, in the order in which it lies in the file."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        if columns:
+            raise ParameterError(f"{path}: an npy file has no columns, so --column must be left out")
+        self.path, self.schema = path, pa.schema([("array", pa.int64())])
+        self.places, self.chosen = [0], ["array"]
+        with path.open("rb") as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            self.shape, self.fortran, self.dtype = read(file)
+            self.start = file.tell()
+        if self.dtype.kind not in "iu":
+            raise ParameterError(f"{path} must hold integers, and holds {self.dtype}")
+        self.size = math.prod(self.shape)
+        if path.stat().st_size != self.start + self.size * self.dtype.itemsize:
+            raise FileError(f"{path} is not a whole npy file: its size is not what its header says")
+
+    def pieces(self) -> Iterator[Piece]:
+        # Read, not mapped: should the file shrink meanwhile, that is an error here and not a SIGBUS.
+        with _reading(self.path), self.path.open("rb") as file:
+            file.seek(self.start)
+            for left in range(self.size, 0, -ROWS):
+                data = file.read(min(left, ROWS) * self.dtype.itemsize)
+                yield Piece(len(data), [np.frombuffer(data, self.dtype, min(left, ROWS))])
+
+
+class CsvSource:
+    """A CSV file with a header line; to a table of another format its columns are strings."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self.path, self.text = path, CsvText(path)
+        self.schema = pa.schema([(name, pa.string()) for name in self.text.names])
+        self.places = _places(self.text.names, columns)
+        self.chosen = [self.text.names[place] for place in self.places]
+
+    def pieces(self) -> Iterator[Piece]:
+        with _reading(self.path):
+            for records in self.text.records():
+                counts = [records.counts(place) for place in self.places]
+                yield Piece(len(records.block), counts, records)
+
+
+@contextmanager
+def destination(path: Path, source: Source, about: dict[str, object], *, force: bool) -> Iterator[Write]:
+    """Yield the function that writes pieces to what becomes `path`, with `about` in its schema or beside it."""
+    kind = file_format(path)
+    if isinstance(source, NpySource) != (kind == "npy"):
+        raise ParameterError(f"{path}: an npy file can only become an npy file, and a table a table")
+    with suppress(KeyError, TypeError, ValueError):  # it was no output of dpfast before
+        about = {**about, "earlier": json.loads(source.schema.metadata[b"dpfast"])}
+    text = json.dumps(about, indent=2) + "\n"
+    with published(path, text if kind in {"CSV", "npy"} else None, force=force) as file:
+        if isinstance(source, NpySource):
+            form = {"descr": np.dtype(np.int64).str, "fortran_order": source.fortran, "shape": source.shape}
+            np.lib.format.write_array_header_1_0(file, form)
+            yield lambda _, noisy: file.write(noisy[0].data)
+        elif isinstance(source, CsvSource) and kind == "CSV":
+            file.write(source.text.header)
+            yield lambda piece, noisy: file.write(cast("Records", piece.rows).spliced(source.places, noisy))
+        else:
+            with _table(file, path, source, _noisy_schema(source, kind, text)) as write:
+                yield write
+
+
+@contextmanager
+def _table(file: IO[bytes], path: Path, source: Source, schema: pa.Schema) -> Iterator[Write]:
+    """Yield the function that writes pieces as a table of pyarrow's."""
+
+    def write(piece: Piece, noisy: Sequence[CountArray]) -> None:
+        columns = list(cast("pa.RecordBatch", piece.rows).columns)
+        for place, values in zip(source.places, noisy, strict=True):
+            columns[place] = pa.array(values)
+        columns = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, schema.types, strict=True)]
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+    try:
+        with _writer(file, path, source, schema) as writer:
+            yield write
+    except pa.ArrowException:
+        raise FileError(f"cannot write {path}: this format cannot hold one of the other columns") from None
+
+
+def _writer(file: IO[bytes], path: Path, source: Source, schema: pa.Schema) -> pq.ParquetWriter | pacsv.CSVWriter:
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        return pq.ParquetWriter(file, schema, compression=getattr(source, "codec", "snappy"))
+    if kind == ".csv":
+        return pacsv.CSVWriter(file, schema)
+    compression = "lz4" if kind == ".feather" else None  # as pyarrow.feather does
+    return pa.ipc.new_file(file, schema, options=pa.ipc.IpcWriteOptions(compression=compression))
+
+
+def _noisy_schema(source: Source, kind: str, about: str) -> pa.Schema:
+    kept = {**(source.schema.metadata or {}), b"dpfast": about.encode()}
+    with suppress(KeyError, TypeError, ValueError):  # pandas would read a column back as the type it had
+        pandas = json.loads(kept[b"pandas"])
+        for column in pandas["columns"]:
+            if column["field_name"] in source.chosen:
+                column.update(pandas_type="int64", numpy_type="int64")
+        kept[b"pandas"] = json.dumps(pandas).encode()
+    fields = [f.with_type(pa.int64()) if i in source.places else f for i, f in enumerate(source.schema)]
+    if kind == "Arrow" and file_format(source.path) == "Parquet":  # whose row groups have a dictionary each
+        fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in fields]
+    return pa.schema(fields, kept)

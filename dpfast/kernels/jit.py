@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one jit wrapper, and the C functions under names that a numba cache may keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding
+import numba
+from numba import types
+from numba.extending import intrinsic
+
+from dpfast import _native
+
+SYMBOLS = _native.symbols()
+for _name, _address in SYMBOLS.items():
+    llvmlite.binding.add_symbol(_name, _address)
+
+
+def external(name: str, signature: Any) -> Any:
+    """A C function as numba calls it. The ABI number in the name outdates caches when the C changes."""
+    full = f"{name}_abi{_native.ABI}"
+    if full not in SYMBOLS:
+        raise KeyError(full)
+    return types.ExternalFunction(full, signature)
+
+
+def jit(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile for one signature, without the interpreter lock, kept on disk where a place is writable."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        try:
+            return numba.njit(signature, nogil=True, cache=True)(function)
+        except Exception:
+            # No writable place for a cache, a full disk, a damaged file: compile in every process instead.
+            return numba.njit(signature, nogil=True)(function)
+
+    return decorate
+
+
+def _pointer(kind: Any) -> Any:
+    @intrinsic
+    def at(typing_context: Any, address: Any) -> Any:
+        """An address as a pointer, for carray."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(types.uint64), codegen
+
+    return at
+
+
+int16_at, int64_at = _pointer(types.int16), _pointer(types.int64)
+
+address, size, flag = types.uint64, types.int64, types.int32
+store = external("dpf_store", types.void(flag, address, address, size, flag))
+fence = external("dpf_fence", types.void())
+# counts, out, scratch; isa, plan, careful, key, start; stream, block, most draws at once. A writeable array passes as counts too.
+BLOCK_ARGUMENTS = (
+    types.Array(types.int64, 1, "C", readonly=True), types.int64[::1], types.int64[::1],
+    flag, address, flag, address, address, flag, size, size,
+)  # fmt: skip

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters taken exactly, or refused."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpfast.errors import DTypeError, ParameterError
+
+Real: TypeAlias = int | float | Fraction | Decimal
+
+# Room for every double (2^1074 below the point) and any sane fraction; a longer one is a slip or an attack.
+MAX_BITS = 4096
+ADJACENCIES = ("add-remove", "substitution")
+
+
+def shown(value: object) -> str:
+    """A parameter's value as a message quotes it."""
+    try:
+        return f"{value!s:.40}"
+    except ValueError:  # more digits than Python prints
+        return "a number too long to print"
+
+
+def exact_positive(name: str, value: Real | object) -> Fraction:
+    """The exact rational value of a positive parameter.
+
+    Raises: DTypeError (no real number), ParameterError (NaN, infinite, zero, negative, or longer than 4,096 bits).
+    """
+    if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal)):
+        raise DTypeError(f"{name} must be an int, float, Fraction or Decimal, not {type(value).__name__}")
+    if isinstance(value, Decimal):
+        # Asked before expanding: Decimal("1e999999999") would fill the memory.
+        if not value.is_finite() or not -1200 < value.adjusted() < 1200 or len(value.as_tuple().digits) > 1200:
+            raise ParameterError(f"{name} must be finite, positive and of at most {MAX_BITS} bits, got {shown(value)}")
+        exact = Fraction(value)
+    elif isinstance(value, numbers.Rational):
+        exact = Fraction(int(value.numerator), int(value.denominator))
+    elif not hasattr(value, "as_integer_ratio"):  # a kind of real that float() might round
+        raise DTypeError(f"{name} must be an int, float, Fraction or Decimal, not {type(value).__name__}")
+    elif math.isfinite(value):
+        exact = Fraction(*value.as_integer_ratio())
+    else:
+        raise ParameterError(f"{name} must be finite and positive, got {value}")
+    if exact <= 0:
+        raise ParameterError(f"{name} must be positive, got {shown(value)}")
+    if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > MAX_BITS:
+        raise ParameterError(f"{name} must be of at most {MAX_BITS} bits, got {shown(value)}")
+    return exact
+
+
+def probability(name: str, value: Real) -> Fraction:
+    """The exact rational value of a probability strictly between 0 and 1."""
+    exact = exact_positive(name, value)
+    if exact >= 1:
+        raise ParameterError(f"{name} must lie strictly between 0 and 1, got {shown(value)}")
+    return exact
+
+
+def whole(name: str, value: object, least: int | None = None) -> int:
+    """An integer parameter, at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise DTypeError(f"{name} must be an int, not {type(value).__name__}")
+    if least is not None and value < least:
+        raise ParameterError(f"{name} must be at least {least}, got {shown(value)}")
+    return int(value)
+
+
+def adjacency(value: str) -> str:
+    if value not in ADJACENCIES:
+        raise ParameterError(f"adjacency must be one of {', '.join(ADJACENCIES)}, got {value!r}")
+    return value
+
+
+def unit(value: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ParameterError(f"unit must name the unit of privacy, such as 'person', got {value!r}")
+    return value

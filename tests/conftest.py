@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys for statistical tests: fixed, unless DPFAST_FRESH_KEYS asks for the operating system's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from dpfast import _native
+from dpfast.testing import fixed_key
+
+ISAS = range(_native.lib.dpf_best_isa() + 1)
+
+
+@pytest.fixture
+def secret() -> Callable[[str], bytes]:
+    """Thirty-two bytes for a label."""
+
+    def make(label: str) -> bytes:
+        if os.environ.get("DPFAST_FRESH_KEYS"):
+            return os.urandom(32)
+        return fixed_key(1).derive(label)._secret
+
+    return make

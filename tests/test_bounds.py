@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The error bounds of csrc/discrete_laplace.md: proved by Sollya and Gappa, counted out, and attacked with planted digits."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import random
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from conftest import ISAS
+from flint import arb, ctx, fmpq
+
+from dpfast import DiscreteLaplace, _native
+
+CSRC = Path(__file__).resolve().parent.parent / "csrc"
+DECIDE = (CSRC / "decide.h").read_text()
+MODES = {"ne": 0, "dn": 1, "up": 2, "zr": 3}  # in the order of MXCSR
+
+
+def tool(name: str) -> str:
+    """A program of the proofs; without it its tests are skipped by name, or fail where the proofs are required."""
+    found = shutil.which(name)
+    if found is None:
+        message = f"{name} is not installed"
+        (pytest.fail if os.environ.get("DPFAST_REQUIRE_PROOF_TOOLS") == "1" else pytest.skip)(message)
+    return found
+
+
+def said(*command: str | Path, text: str | None = None) -> tuple[int, str]:
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=100, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+# ---------------------------------------------------------------- proofs
+
+
+def test_sollya_certifies_the_polynomials() -> None:
+    """decide.sollya: both polynomials lie within the stated bounds; one digit changed, and it fails."""
+    program, script = tool("sollya"), CSRC / "decide.sollya"
+    status, output = said(program, script)
+    assert status == 0, output
+    assert output.endswith("every bound holds\n")
+    broken = script.read_text().replace("0x1.9999999995287p-2", "0x1.9999999995307p-2")
+    status, output = said(program, text=broken)
+    assert status != 0
+    assert "FAILS" in output
+    assert "every bound" not in output
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["decide.gappa", "twofold.gappa"])
+def test_gappa_proves_the_roundings(name: str, mode: str) -> None:
+    """Every goal is proved, in this rounding mode."""
+    program, script = tool("gappa"), (CSRC / name).read_text()
+    assert script.count("float<ieee_64, ne>") == 1
+    status, output = said(program, text=script.replace("ieee_64, ne", f"ieee_64, {mode}"))
+    assert (status, output) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("decide.gappa", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
+        ("decide.gappa", "slope = 0x5p-52", "slope = 0x4.8p-52"),
+        ("twofold.gappa", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
+        ("twofold.gappa", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
+    ],
+)
+def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
+    """A smaller bound or one more rounding is not proved, so the hypotheses do not contradict each other."""
+    program, script = tool("gappa"), (CSRC / name).read_text().replace("ieee_64, ne", "ieee_64, zr")
+    assert old in script
+    status, output = said(program, "-Eno-auto-dichotomy", text=script.replace(old, new))
+    assert status != 0
+    assert "some properties were not satisfied" in output
+
+
+def constants(text: str) -> list[float]:
+    """The doubles in a stretch of C, Gappa or Sollya, in order, with the sign before each."""
+    found = re.findall(r"(-?) ?(0x1(?:\.[0-9a-f]+)?p-\d+)", text)
+    return [float.fromhex(sign + digits) for sign, digits in found]
+
+
+def between(text: str, begin: str, end: str) -> str:
+    return text.split(begin, 1)[1].split(end, 1)[0]
+
+
+def test_the_proofs_speak_of_the_code() -> None:
+    """The polynomials, the split of x and the slope in the scripts are those of decide.h and of the plan."""
+    sollya, gappa = (CSRC / "decide.sollya").read_text(), (CSRC / "decide.gappa").read_text()
+    twofold = (CSRC / "twofold.gappa").read_text()
+    short = constants(between(DECIDE, "double r = ", "return"))
+    long = constants(between(DECIDE, "double p = ", "/*") + between(DECIDE, "r^7/10 */", "const double known"))
+    assert (len(short), len(long)) == (7, 8)
+    assert constants(between(sollya, "R = ", ";"))[::-1] == short
+    assert constants(between(sollya, "p = ", ";"))[::-1] == long
+    assert constants(between(gappa, "z rnd= s * s;", "b rnd=")) == short
+    assert constants(between(gappa, "Z = S * S;", "B = ")) == short
+    assert constants(between(twofold, "p7 = rnd(", "P7 = ")) == long
+    assert constants(between(twofold, "P7 = ", "# ")) == long
+    split = np.array([int(between(DECIDE, "0x3ff0000000000000 - ", ")"), 16)], np.uint64).view(np.float64)[0]
+    assert sollya.count("m0 = 0x1.6a09ep-1;") == 1
+    assert "m in [0x1.6a09ep-1, 0x1.6a09ep0]" in gappa
+    assert split == float.fromhex("0x1.6a09ep-1")
+    assert "slope = 0x5p-52;" in gappa
+    assert DiscreteLaplace(1, 1)._constants()["slope"] == 5 * 2.0**-52
+
+
+def test_two_sum_in_any_rounding() -> None:
+    """Of few bits, all pairs, each operation rounded either way: sum + rest is within 2^(2-2p) |a + b| of a + b."""
+    bits = 4
+
+    def rounded(x: np.ndarray, up: int) -> np.ndarray:
+        size = np.abs(x)
+        unit = 1 << np.maximum(np.frexp(size.astype(float))[1] - bits, 0)
+        return np.sign(x) * ((size + up * (unit - 1)) // unit * unit)
+
+    values = np.array([0] + [m << e for e in range(11) for m in range(2 ** (bits - 1), 2**bits)])
+    a, b = (side.ravel() for side in np.meshgrid(values, np.concatenate([values, -values])))
+    worst = 0.0
+    for choice in range(64):
+        way = iter(choice >> i & 1 for i in range(6))
+        s = rounded(a + b, next(way))
+        from_b = rounded(s - a, next(way))
+        from_a = rounded(s - from_b, next(way))
+        rest = rounded(rounded(a - from_a, next(way)) + rounded(b - from_b, next(way)), next(way))
+        error, total = np.abs(s + rest - (a + b)), np.abs(a + b)
+        assert not error[total == 0].any()
+        worst = max(worst, float((error[total > 0] / total[total > 0]).max()))
+    assert 0 < worst <= 2.0 ** (2 - 2 * bits)
+
+
+# ---------------------------------------------------------------- the wide tables and section 6
+
+
+@cache
+def make_wide_log() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_wide_log", CSRC / "make_wide_log.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_wide_tables_are_what_the_script_writes() -> None:
+    """wide_log.h is make_wide_log.py's output, whose every logarithm is proved by balls."""
+    before = ctx.prec
+    try:
+        assert make_wide_log().header() == (CSRC / "wide_log.h").read_text()
+    finally:
+        ctx.prec = before
+
+
+def test_integers_in_the_worst_case() -> None:
+    """Over all rows of the tables: indices, widths and the sum of the errors of section 6, in rationals."""
+    wide = make_wide_log()
+    unit = Fraction(1, 2**133)
+    low, high = {}, {}  # bounds of r before each step, by index; then after the last
+    cuts = Fraction(0)
+    (cell1, bits1, rows1), (cell2, bits2, rows2), (cell3, bits3, rows3) = wide.STEPS
+    for i in range(rows1):
+        c = wide.reciprocal(cell1, bits1, i)
+        low[i], high[i] = (1 + Fraction(i, 2**cell1)) * c - 1, (1 + Fraction(i + 1, 2**cell1)) * c - 1
+    assert min(low.values()) >= 0
+    most = max(high.values())
+    assert most / unit < 2**128
+    for cell, bits, rows in ((cell2, bits2, rows2), (cell3, bits3, rows3)):
+        last = int(most * 2**cell)
+        assert last < rows
+        tops = []
+        for j in range(last + 1):
+            c = wide.reciprocal(cell, bits, j)
+            step = (1 - c) * 2**bits
+            assert step.denominator == 1
+            assert 0 <= step * 2 ** (69 - bits) < 2**64  # step << 47 or << 41, the upper limb of (1 - c) 2^133
+            assert (1 + Fraction(j, 2**cell)) * c - 1 >= 0
+            cut = step * unit  # what >> 22 or >> 28 takes from (1 - c) r
+            tops.append((1 + Fraction(j + 1, 2**cell)) * c - 1 + cut)
+        cuts += cut
+        most = max(tops)
+    assert most < Fraction(1, 2**20) + Fraction(1, 2**27)
+    assert most * 2**83 < 2**64  # short_r
+    # ln(1 + r) by r - r^2/2 + r^3/3 - r^4/4 with r cut to 2^-83, and what each product and shift cuts.
+    square = most * Fraction(1, 2**83) + Fraction(1, 2**103)
+    cube = (most**2 * Fraction(1, 2**83) + most * Fraction(1, 2**102)) / 3 + Fraction(2, 2**120)
+    fourth = most**3 * Fraction(1, 2**83) + most**2 * Fraction(1, 2**102) + Fraction(2, 2**120)
+    series = most**5 / 5
+    table = 4 * Fraction(1, 2**121) + Fraction(1, 2**120)  # four logarithms to nearest, C cut
+    error = square + cube + fourth + series + table + cuts + Fraction(1, 2**123) + Fraction(1, 2**120)
+    assert error < Fraction(1, 2**101)
+    largest = Fraction(46)  # C - ln U < 65 ln 2 + ln 2
+    units = 2**60 * error * 2**59 + largest * Fraction(2**59, 2**67) + 2
+    assert units < 2**18
+    assert 2**60 * largest < 2**66
+    assert largest * 2**120 < 2**126
+
+
+# ---------------------------------------------------------------- measured against high precision
+
+
+class Law:
+    """Heights and thresholds in balls of 400 bits."""
+
+    def __init__(self, scale: Fraction) -> None:
+        with ctx.workprec(400):
+            self.t = arb(fmpq(scale.numerator, scale.denominator))
+            self.q1 = 1 + (-1 / self.t).exp()
+            self.c = (2 / self.q1).log()
+
+    def floor(self, value: arb) -> int:
+        """The floor of a real above 0, which is no integer."""
+        if value < 1:
+            return 0
+        found = value.floor().unique_fmpz()
+        assert found is not None
+        return int(found)
+
+    def height(self, prefix: int, bits: int) -> arb:
+        return self.t * (self.c - (arb(prefix) / arb(2) ** bits).log())
+
+    def threshold(self, k: int, bits: int) -> arb:
+        return 2 * (-arb(k) / self.t).exp() / self.q1 * arb(2) ** bits
+
+    def magnitude(self, prefix: int, bits: int) -> int | None:
+        """The magnitude of the whole cell, or None."""
+        if prefix == 0:
+            return None
+        with ctx.workprec(400):
+            ends = {self.floor(self.height(prefix, bits)), self.floor(self.height(prefix + 1, bits))}
+        return ends.pop() if len(ends) == 1 else None
+
+
+def planted(law: Law, bits: int, error: Callable[[float], float], seed: str) -> dict[int, int | None]:
+    """Cells that a wrong bound would decide wrongly, and their magnitudes.
+
+    error(z): about what a tier's z is wrong by. For every binade of U: a threshold, its own cell, the cells beside it and
+    those where z is off by 1/8 to 8 such errors; the ends of the binade and of the tables' cells; the split of
+    x at sqrt 1/2. Where thresholds are many: those nearest to an edge of their cell, too. U near 1 and near 0.
+    """
+    rng = random.Random(seed)
+    cells = {1, 2, 3, *(2**bits - i for i in range(1, 5)), *(rng.getrandbits(bits) for _ in range(50))}
+    with ctx.workprec(400):
+        scale = float(law.t)
+        thresholds = set()
+        for binade in range(min(bits, 66)):
+            top = 2 ** (bits - binade)
+            cells |= {top + beside for beside in (-2, -1, 0, 1, 2)}
+            cells |= {int(top * 0.70710670948) + beside for beside in (-1, 0, 1)}
+            cells |= {top // 2 + top * rng.randrange(128) // 256 + beside for beside in (-1, 0)}
+            for _ in range(9 if binade == 31 else 1):  # where the twofold tier ends
+                k = law.floor(law.height(max(1, top // 2 + rng.randrange(max(1, top // 2))), bits))
+                thresholds |= {max(k, 1), k + 1, 1 + binade}
+        ks = range(1, min(400, int(40 * scale) + 2))
+        edges = sorted(ks, key=lambda k: abs(float((x := law.threshold(k, bits)) - x.floor()) - 0.5))
+        for k in [*thresholds, *edges[-12:]]:
+            here = law.threshold(k, bits)
+            cell = law.floor(here)
+            cells |= {cell + beside for beside in (-2, -1, 0, 1, 2)}
+            for _ in range(8):
+                off = error(k) * 2 ** rng.uniform(-3, 3) * rng.choice((-1, 1))
+                cells.add(cell + int((here * off / scale).mid().floor().unique_fmpz()))
+    return {cell: law.magnitude(cell, bits) for cell in cells if 0 <= cell < 2**bits}
+
+
+@contextmanager
+def entered(host: ctypes.CDLL, mode: str, flush: bool) -> Iterator[None]:
+    """This thread's rounding mode, and whether subnormals are taken and left as zeros."""
+    host.set_mode(MODES[mode], int(flush))
+    try:
+        yield
+    finally:
+        host.set_mode(0, 0)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """set_mode(rounding, flush), which no C library has whole."""
+    if not shutil.which("cc"):
+        tool("cc")
+    source = tmp_path_factory.mktemp("mode") / "mode.c"
+    source.write_text(
+        "void set_mode(int rounding, int flush) {\n"
+        "#if defined(__x86_64__)\n"
+        "    __builtin_ia32_ldmxcsr(0x1f80u | (unsigned)rounding << 13 | (flush ? 0x8040u : 0));\n"
+        "#elif defined(__aarch64__)\n"
+        "    const unsigned long modes[] = {0, 2, 1, 3};\n"
+        '    __asm__ volatile("msr fpcr, %0" ::"r"(modes[rounding] << 22 | (flush ? 1ul << 24 : 0)));\n'
+        "#else\n#error no rounding mode\n#endif\n}\n"
+    )
+    status, output = said("cc", "-O1", "-shared", "-fPIC", "-o", source.with_suffix(".so"), source)
+    assert status == 0, output
+    return ctypes.CDLL(str(source.with_suffix(".so")))
+
+
+SCALES = [
+    Fraction(1, 2**60), Fraction(1, 2**20), Fraction(1, 7), Fraction(1, 3), Fraction(1), Fraction(37, 10), Fraction(10**6, 9973),
+    Fraction(2**7), Fraction(1000), Fraction(2**17), Fraction(2**20), Fraction(10**9, 7), Fraction(2**40), Fraction(10**13, 3),
+    Fraction(2**44), Fraction(2**48), Fraction(10**17, 7), Fraction(2**60),
+]  # fmt: skip
+# A tier, the digits it takes, and about what its z is wrong by at magnitude k and scale t.
+TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
+    "double": (_native.DOUBLE, [15, 31, 63, 64], lambda k, t: 2.0**-52 * (k + t + 0.1)),
+    "twofold": (_native.TWOFOLD, [79, 95, 127], lambda k, t: 2.0**-76 * t + 2.0**-51),
+    "integer": (_native.INTEGER, [15, 31, 63, 64, 79, 95, 127], lambda k, t: 2.0**-40),
+}
+
+
+def digits(scale: Fraction, name: str) -> list[int]:
+    """How many digits the tier may be given at this scale: words are wide enough for it (section 2)."""
+    least = 15 if scale <= 2**7 else 31 if scale <= 2**20 else 63
+    return [bits for bits in TIERS[name][1] if (bits if bits <= 64 else bits - 64) >= least]
+
+
+@cache
+def inputs(scale: Fraction, name: str, bits: int) -> dict[int, int | None]:
+    error = TIERS[name][2]
+    return planted(Law(scale), bits, lambda k: error(k, float(scale)), f"{scale} {name} {bits}")
+
+
+def wrong(
+    plan: _native.DiscreteLaplacePlan, name: str, bits: int, cells: dict[int, int | None], isa: int
+) -> tuple[int, int]:
+    """How many cells are decided, and how many of these not as the law has it."""
+    found = plan.tier(TIERS[name][0], bits, list(cells), isa)
+    decided = [(k, right) for k, right in zip(found, cells.values(), strict=True) if k is not None]
+    return len(decided), sum(k != right for k, right in decided)
+
+
+@pytest.mark.parametrize("name", TIERS)
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_what_is_decided_is_right(scale: Fraction, name: str, host: ctypes.CDLL) -> None:
+    """Beside thresholds, in every rounding mode, subnormals flushed or not, every decided magnitude is the law's."""
+    plan = DiscreteLaplace(1, scale)._careful_plan
+    for bits in digits(scale, name):
+        cells = inputs(scale, name, bits)
+        for isa in ISAS:
+            decided = {}
+            for mode in MODES:
+                for flush in (False, True):
+                    with entered(host, mode, flush):
+                        decided[mode], errors = wrong(plan, name, bits, cells, isa)
+                    assert errors == 0, f"{mode} {flush=} {bits=} {isa=}"
+            if name == "integer":
+                assert len(set(decided.values())) == 1
+            if name == "integer" or (scale > Fraction(1, 10) and (name == "twofold" or scale <= 2**44)):
+                assert min(decided.values()) > 80
+
+
+DEFECTS: list[tuple[str, str, Fraction, int, dict[str, float]]] = [
+    ("no error of z", "double", Fraction(1), 64, {"margin": 0.5, "slope": 0.0}),
+    ("a fifth of it", "double", Fraction(10**9, 7), 64, {"margin": 0.5 - 2.0**-52 * 10**9 / 7, "slope": 2.0**-52}),
+    ("no width of the cell", "double", Fraction(37, 10), 31, {"half_cell": 0.0}),
+    ("nine tenths of it", "double", Fraction(1000), 31, {"half_cell": 450.0}),
+    ("no error of the twofold tier", "twofold", Fraction(10**17, 7), 127, {"twofold_margin": 0.5}),
+    ("t 2^-77 for it", "twofold", Fraction(2**60), 127, {"twofold_margin": 0.5 - 2.0**-17}),
+    ("2^-40 beside it, which is too little upwards", "twofold", Fraction(1), 79, {"twofold_margin": 0.5 - 2.0**-40}),
+    ("C off by 2^-97", "integer", Fraction(2**60), 127, {"wide_c": 2**23}),
+    ("half of the cell", "integer", Fraction(37, 10), 31, {"wide_cell": -1}),
+]
+
+
+@pytest.mark.parametrize(("defect", "name", "scale", "bits", "change"), DEFECTS, ids=[d[0] for d in DEFECTS])
+def test_a_planted_defect_is_caught(
+    defect: str, name: str, scale: Fraction, bits: int, change: dict[str, float], host: ctypes.CDLL
+) -> None:
+    """A plan that allows for less error decides some of the same cells wrongly."""
+    if name == "twofold" and not any(isa != 0 for isa in ISAS):
+        pytest.skip("this machine's builds have no twofold tier")
+    right = DiscreteLaplace(1, scale)._constants()
+    changed = {k: right[k] + v if k.startswith("wide") else v for k, v in change.items()}
+    plan = _native.DiscreteLaplacePlan(None, **right | changed)
+    errors = 0
+    for mode in MODES:
+        with entered(host, mode, flush=False):
+            errors += wrong(plan, name, bits, inputs(scale, name, bits), ISAS[-1])[1]
+    assert errors > 0

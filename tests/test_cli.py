@@ -1,0 +1,479 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: exact parameters, one clear line per failure, nothing private in it, no partial file."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from matplotlib.figure import Figure
+
+import dpfast
+from dpfast import files
+from dpfast.cli import main
+
+SECRET = "918273645"  # a count that no message may quote
+LAW = ["--epsilon", "1", "--sensitivity", "1"]
+ENDS = [".csv", ".parquet", ".arrow", ".feather", ".npy"]
+
+
+def make(path: Path, counts: np.ndarray) -> list[str]:
+    """Write one column of counts and return the options that choose it."""
+    table = pa.table({"name": [f"{i:03}" for i in range(len(counts))], "count": counts})
+    if path.suffix == ".npy":
+        np.save(path, counts)
+        return []
+    if path.suffix == ".csv":
+        lines = [f"{n},{c}\n" for n, c in zip(table["name"], table["count"], strict=True)]
+        path.write_text("name,count\n" + "".join(lines))
+    elif path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    return ["--column", "count"]
+
+
+def load(path: Path, column: str = "count") -> tuple[np.ndarray, dict[str, object]]:
+    """Read a column, and the record that travels with it."""
+    beside = path.with_name(path.name + ".json")
+    if path.suffix == ".npy":
+        return np.load(path), json.loads(beside.read_text())
+    if path.suffix == ".csv":
+        head, *rows = (line.split(",") for line in path.read_text().splitlines())
+        return np.array([int(row[head.index(column)]) for row in rows]), json.loads(beside.read_text())
+    table = pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
+    return table[column].to_numpy(), json.loads(table.schema.metadata[b"dpfast"])
+
+
+def run(*arguments: object, code: str = "", **options: object) -> subprocess.CompletedProcess[str]:
+    """Run in a process of its own, after `code`."""
+    program = f"import sys\n{textwrap.dedent(code)}\nfrom dpfast.cli import main\nsys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, **options)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def one_error(stderr: str, match: str) -> None:
+    lines = [line for line in stderr.splitlines() if not line.startswith(("Usage:", "Try ")) and line]
+    assert len(lines) == 1, stderr
+    assert re.search(match, lines[0]), stderr
+    assert lines[0].startswith("Error: ")
+    assert SECRET not in stderr
+
+
+# privatize
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_privatize_adds_noise_and_its_record(tmp_path, capsys, end):
+    """The noise has about the stated spread, and the output says of itself what it is."""
+    counts = np.arange(5000) * 1000
+    source, target = tmp_path / f"in{end}", tmp_path / f"out{end}"
+    chosen = make(source, counts)
+    before = source.read_bytes()
+    options = ["--epsilon", "0.1", "--sensitivity", "2", "--adjacency", "substitution", "--unit", "household"]
+    assert main(["privatize", str(source), str(target), *chosen, *options, "--lower", "-5"]) == 0
+    noisy, about = load(target)
+    (release,) = about["releases"]
+    mechanism = dpfast.DiscreteLaplace(2, 40, "substitution", "household")  # the same scale
+    # Standard deviation of the sample variance of Laplace noise: sqrt(5/n) of it; 7 of these is a chance below 1e-6.
+    assert abs(np.var(noisy - counts) / mechanism.variance - 1) < 7 * np.sqrt(5 / len(counts))
+    assert noisy.dtype == np.int64
+    assert noisy.min() >= -5
+    assert source.read_bytes() == before
+    assert about["epsilon_total"] == "1/10"
+    assert release == {
+        "column": "array" if end == ".npy" else "count",
+        "mechanism": "discrete_laplace",
+        "epsilon": "1/10",
+        "sensitivity": "2",
+        "adjacency": "substitution",
+        "unit": "household",
+        "scale": 20.0,
+        "stream_version": release["stream_version"],
+        "dpfast": dpfast.__version__,
+        "secure": True,
+        "lower": -5,
+        "upper": None,
+    }
+    stderr = capsys.readouterr().err
+    assert "total epsilon 0.1 per household, substitution" in stderr
+    assert "5,000 counts" in stderr
+    assert "%|" not in stderr, "a progress bar in a pipe"
+
+
+def test_two_runs_differ(tmp_path):
+    chosen = make(tmp_path / "in.npy", np.zeros(1000, np.int64))
+    for name in ("a.npy", "b.npy"):
+        assert main(["privatize", str(tmp_path / "in.npy"), str(tmp_path / name), *chosen, *LAW, "--quiet"]) == 0
+    assert not np.array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
+
+
+def test_pieces_and_columns_have_noise_of_their_own(tmp_path, monkeypatch):
+    """Equal counts in every piece and in both columns, and no two stretches of noise alike."""
+    monkeypatch.setattr(files, "ROWS", 1024)
+    monkeypatch.setattr(files, "CELLS", 0)
+    counts = np.zeros(4096, np.int64)
+    pq.write_table(pa.table({"a": counts, "b": counts}), tmp_path / "in.parquet")
+    both = ["--column", "a", "--column", "b", "--epsilon-is", "total"]
+    assert main(["privatize", str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"), *both, *LAW, "--quiet"]) == 0
+    parts = [load(tmp_path / "out.parquet", name)[0][i : i + 1024] for name in "ab" for i in range(0, 4096, 1024)]
+    assert len({part.tobytes() for part in parts}) == 8
+
+
+@pytest.mark.parametrize(("choice", "each", "total"), [("total", "1/6", "1/3"), ("per-column", "1/3", "2/3")])
+def test_epsilon_over_columns_is_split_or_repeated_exactly(tmp_path, capsys, choice, each, total):
+    pq.write_table(pa.table({"a": [1], "b": [2], "c": [3]}), tmp_path / "in.parquet")
+    options = ["--column", "c", "--column", "a", "--epsilon-is", choice, "--epsilon", "1/3", "--sensitivity", "1"]
+    assert main(["privatize", str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"), *options]) == 0
+    about = load(tmp_path / "out.parquet", "a")[1]
+    assert [("a", each), ("c", each)] == [(r["column"], r["epsilon"]) for r in about["releases"]]
+    assert about["epsilon_total"] == total
+    assert f"total epsilon {total} per person, add-remove (--epsilon 1/3 is {choice})" in capsys.readouterr().err
+
+
+def test_quiet_is_quiet(tmp_path, capsys):
+    chosen = make(tmp_path / "in.csv", np.arange(9))
+    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *LAW, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_no_rows_are_no_failure(tmp_path, end):
+    chosen = make(tmp_path / f"in{end}", np.zeros(0, np.int64))
+    assert main(["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), *chosen, *LAW]) == 0
+    assert load(tmp_path / f"out{end}")[0].size == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--epsilon", "nan"], "epsilon must be"),
+        (["--epsilon", "inf"], "epsilon must be"),
+        (["--epsilon", "0"], "epsilon must be positive, got 0"),
+        (["--epsilon", "-1"], "epsilon must be positive, got -1"),
+        (["--epsilon", "1e999999999"], "epsilon must be"),
+        (["--epsilon", "1/0"], "'1/0' is not a number"),
+        (["--epsilon", "one"], "'one' is not a number"),
+        (["--epsilon", "1e-30"], "scale sensitivity/epsilon must lie"),
+        (["--sensitivity", "0"], "sensitivity must be positive, got 0"),
+        (["--lower", "3", "--upper", "2"], "lower must be at most upper, got 3 and 2"),
+        (["--lower", str(2**64)], "lower and upper must leave something of int64, got lower=18446744073709551616"),
+        (["--threads", "0"], "--threads"),
+        (["--unit", " "], "unit must name"),
+        (["--adjacency", "swap"], "--adjacency"),
+        (["--column", "count"], "column must name each column once"),
+        (["--column", "name"], "epsilon-is must be given for several"),
+        (["--epsilon-is", "total"], "epsilon-is must be given for several"),
+        (["--column", "nom", "--epsilon-is", "total"], "no column is named 'nom'; there are 'name', 'count'"),
+    ],
+)
+def test_wrong_parameters_are_named(tmp_path, capsys, options, message):
+    chosen = make(tmp_path / "in.csv", np.array([int(SECRET)]))
+    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *LAW, *options]) == 2
+    one_error(capsys.readouterr().err, message)
+    assert names(tmp_path) == ["in.csv"]
+
+
+@pytest.mark.parametrize("link", [None, os.link, os.symlink])
+def test_the_input_is_never_the_output(tmp_path, capsys, link):
+    source = tmp_path / "in.csv"
+    chosen = make(source, np.arange(9))
+    before, target = source.read_bytes(), source
+    if link:
+        target = tmp_path / "out.csv"
+        link(source, target)
+    assert main(["privatize", str(source), str(target), *chosen, *LAW, "--force"]) == 2
+    one_error(capsys.readouterr().err, "OUT must not be IN")
+    assert source.read_bytes() == before
+
+
+def test_an_existing_output_needs_force(tmp_path, capsys):
+    chosen = make(tmp_path / "in.csv", np.arange(9))
+    command = ["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *LAW]
+    (tmp_path / "out.csv").write_text("old")
+    assert main(command) == 1
+    one_error(capsys.readouterr().err, "exists; --force would replace it")
+    assert (tmp_path / "out.csv").read_text() == "old"
+    assert main([*command, "--force"]) == 0
+    assert len(load(tmp_path / "out.csv")[0]) == 9
+    (tmp_path / "out.csv").rename(tmp_path / "moved.csv")
+    assert main(command) == 1
+    one_error(capsys.readouterr().err.splitlines()[-1], r"out.csv.json exists without out.csv: .*; --force")
+
+
+@pytest.mark.parametrize(("name", "reason"), [("no/out.csv", "No such file"), ("x" * 300 + ".csv", "name too long")])
+def test_an_output_that_can_nowhere_be_written_is_one_line(tmp_path, capsys, name, reason):
+    chosen = make(tmp_path / "in.csv", np.arange(9))
+    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / name), *chosen, *LAW]) == 1
+    one_error(capsys.readouterr().err, f"cannot write .*{reason}")
+
+
+def test_a_failing_entropy_source_is_one_line(tmp_path, capsys, monkeypatch):
+    def fail(_size: int) -> bytes:
+        raise OSError("no entropy")
+
+    chosen = make(tmp_path / "in.csv", np.arange(9))
+    monkeypatch.setattr("secrets.token_bytes", fail)
+    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *LAW]) == 1
+    one_error(capsys.readouterr().err, "no random key")
+    assert names(tmp_path) == ["in.csv"]
+
+
+def test_a_defect_does_not_tell_what_it_saw(tmp_path, capsys, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError(f"count {SECRET} in row 3")
+
+    chosen = make(tmp_path / "in.csv", np.arange(9))
+    monkeypatch.setattr(dpfast.DiscreteLaplace, "release", fail)
+    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *LAW]) == 1
+    one_error(capsys.readouterr().err, r"RuntimeError in test_cli.py:\d+")
+    assert names(tmp_path) == ["in.csv"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file size limits are POSIX")
+@pytest.mark.parametrize("end", ENDS)
+def test_a_full_disk_is_one_line(tmp_path, end):
+    chosen = make(tmp_path / f"in{end}", np.arange(100_000) * 7919)
+    full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))"
+    result = run("privatize", tmp_path / f"in{end}", tmp_path / f"out{end}", *chosen, *LAW, code=full)
+    assert result.returncode == 1
+    one_error(result.stderr, "cannot write .*: File too large")
+    assert names(tmp_path) == [f"in{end}"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
+)
+def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code):
+    """SIGKILL may leave the private temporary file, and in it noisy counts alone."""
+    counts = np.arange(100_000) + int(SECRET)
+    make(tmp_path / "in.npy", counts)
+    program = """
+        import sys, time
+        from dpfast import cli, files
+        files.ROWS = 10_000
+        pieces = files.NpySource.pieces
+        def slow(self):
+            for i, piece in enumerate(pieces(self)):
+                if i == 5:
+                    print("now", flush=True)
+                    time.sleep(60)
+                yield piece
+        files.NpySource.pieces = slow
+        sys.exit(cli.main(sys.argv[1:]))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program), "privatize", "in.npy", "out.npy", *LAW]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "now\n"
+        child.send_signal(number)
+        stderr = child.communicate(timeout=60)[1]
+    left = set(names(tmp_path)) - {"in.npy"}
+    assert child.returncode == code
+    assert "Traceback" not in stderr
+    if number == signal.SIGINT:
+        one_error(stderr, "interrupted")
+    if number != signal.SIGKILL:
+        assert left == set()
+        return
+    (name,) = left
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+    noisy = np.frombuffer((tmp_path / name).read_bytes()[128:], np.int64)
+    assert noisy.size >= 40_000
+    # P(X = 0) = 0.4621 at scale 1, so of 40,000 cells so many are unchanged within 0.025 but for a chance of 2e-23.
+    assert abs(np.mean(noisy == counts[: noisy.size]) - 0.4621) < 0.025
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's figures of one process's memory")
+@pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow", ".npy"])
+def test_memory_stays_flat_while_the_file_grows(tmp_path, end):
+    """36 MB more in one row group or batch cost next to nothing, not counting pages of a mapped file."""
+    look = """
+        import atexit, re
+        import pyarrow as pa
+        from dpfast import csv_text, files
+        files.ROWS, files.CELLS, csv_text.BLOCK = 1 << 17, 1 << 17, 1 << 20
+        def memory():
+            return int(re.search(r"RssAnon:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024
+        def watched(pieces):
+            def watching(self):
+                for piece in pieces(self):
+                    seen.append(memory())
+                    yield piece
+                    seen.append(memory())
+            return watching
+        seen = []
+        for source in (files.CsvSource, files.ArrowSource, files.NpySource):
+            source.pieces = watched(source.pieces)
+        atexit.register(lambda: print(max(seen), pa.default_memory_pool().max_memory() >> 20))
+    """
+    high = []
+    for rows in (500_000, 5_000_000):
+        source = tmp_path / f"{rows}{end}"
+        values = np.random.default_rng(1).integers(0, 2**40, rows)
+        if end == ".csv":
+            source.write_bytes(b"count\n" + b"1234567\n" * rows)
+        elif end == ".npy":
+            np.save(source, values)
+        elif end == ".parquet":
+            pq.write_table(pa.table({"count": values}), source, row_group_size=rows, use_dictionary=False)
+        else:
+            with pa.ipc.new_file(source, pa.schema([("count", pa.int64())])) as writer:
+                writer.write_table(pa.table({"count": values}))
+        chosen = [] if end == ".npy" else ["--column", "count"]
+        out = run("privatize", source, tmp_path / f"out{rows}{end}", *chosen, *LAW, "--quiet", code=look)
+        assert out.returncode == 0, out.stderr
+        high.append([int(figure) for figure in out.stdout.split()])  # of the process, and of Arrow alone
+    assert all(big - small < 16 for small, big in zip(*high, strict=True)), high
+
+
+# explain and info
+
+
+def test_explain_says_what_the_mechanism_says(capsys):
+    mechanism = dpfast.DiscreteLaplace(1, 1)
+    assert main(["explain", *LAW, "--cells", "1000", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert mechanism.metadata().items() <= facts.items()
+    for confidence, widths in facts["half_widths"].items():
+        assert widths["one_cell"] == mechanism.interval(float(confidence))
+        assert widths["all_cells"] == mechanism.interval(float(confidence), cells=1000)
+    assert main(["explain", *LAW, "--cells", "1000"]) == 0
+    text = capsys.readouterr().out
+    for words in ("scale 1\n", "1.35696", "one cell", "all 1,000 cells", "±3", "±10", "add-remove, unit: person"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "ratio"),
+    [
+        ("1", "2.72"),
+        ("0.001", "1.00101"),
+        ("3", "20.1"),
+        ("1e-15", "1.00000000000000101"),
+        ("10", "22,100"),
+        ("50", None),
+    ],
+)
+def test_explain_rounds_its_promise_up(capsys, epsilon, ratio):
+    assert main(["explain", "--epsilon", epsilon, "--sensitivity", "1"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert (f"at most {ratio} times (e^epsilon)" if ratio else "at most e^epsilon times as") in words
+
+
+def test_explain_for_substitution(capsys):
+    assert main(["explain", *LAW, "--adjacency", "substitution", "--unit", "household"]) == 0
+    assert "if the data of any one household had been" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("epsilon", ["1", "30", "0.001", "1e-17"])
+@pytest.mark.parametrize(("name", "start"), [("law.png", b"\x89PNG"), ("law.SVG", b"<?xml")])
+def test_explain_draws_the_law(tmp_path, epsilon, name, start):
+    assert main(["explain", "--epsilon", epsilon, "--sensitivity", "1", "--plot", str(tmp_path / name)]) == 0
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert names(tmp_path) == [name]
+
+
+def test_a_picture_appears_whole_or_not_at_all(tmp_path, capsys, monkeypatch):
+    def fail(_figure: Figure, file: IO[bytes], **_: object) -> None:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "disk full")
+
+    monkeypatch.setattr(Figure, "savefig", fail)
+    (tmp_path / "law.png").write_text("old")
+    assert main(["explain", *LAW, "--plot", str(tmp_path / "law.png")]) == 1
+    one_error(capsys.readouterr().err, "cannot write .*law.png: No space left on device")
+    assert names(tmp_path) == ["law.png"]
+    assert (tmp_path / "law.png").read_text() == "old"
+
+
+def test_explain_refuses_to_draw_over_data(tmp_path, capsys):
+    (tmp_path / "data.csv").write_text("a\n")
+    assert main(["explain", *LAW, "--plot", str(tmp_path / "data.csv")]) == 2
+    one_error(capsys.readouterr().err, "plot must be a .png or .svg file")
+    assert main(["explain", *LAW, "--plot", str(tmp_path / "no" / "law.png")]) == 1
+    one_error(capsys.readouterr().err, "cannot write .*law.png: No such file")
+
+
+def test_info_names_version_and_instruction_set(capsys):
+    assert main(["info", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["version"] == dpfast.__version__
+    assert facts["instruction_set"] in {"avx512", "avx2", "portable"}
+    assert facts["usable_threads"] >= 1
+    assert main(["info"]) == 0
+    assert f"version                 {dpfast.__version__}\n" in capsys.readouterr().out
+
+
+# the program
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "command"),
+    [
+        ("click", "cli", ["info"]),
+        ("pyarrow", "cli", ["privatize", "in.csv", "out.csv", "--column", "count", *LAW]),
+        ("tqdm", "cli", ["privatize", "in.csv", "out.csv", "--column", "count", *LAW]),
+        ("matplotlib", "plot", ["explain", *LAW, "--plot", "law.png"]),
+    ],
+)
+def test_a_missing_extra_is_named(tmp_path, package, extra, command):
+    make(tmp_path / "in.csv", np.arange(3))
+    path = os.pathsep.join([str(Path(dpfast.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    result = run(*command, code=f"sys.modules[{package!r}] = None", cwd=tmp_path, env=environment)
+    assert result.returncode == 2
+    one_error(result.stderr, re.escape(f"needs {package}: pip install 'dpfast[{extra}]'"))
+    assert names(tmp_path) == ["in.csv"]
+
+
+def test_python_m_dpfast_is_the_program():
+    command = [sys.executable, "-m", "dpfast", "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.strip().endswith(dpfast.__version__)
+
+
+def test_usage_errors_are_2(tmp_path, capsys):
+    assert main(["privatize", str(tmp_path / "none.csv"), "out.csv", "--column", "a", *LAW]) == 2
+    one_error(capsys.readouterr().err, "none.csv' does not exist")
+    assert main(["explain", "--epsilon", "1"]) == 2
+    one_error(capsys.readouterr().err, "Missing option '--sensitivity'")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_a_terminal_gets_a_progress_bar(tmp_path):
+    import fcntl
+    import pty
+    import termios
+
+    make(tmp_path / "in.npy", np.arange(1000))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "dpfast", "privatize", str(tmp_path / "in.npy"), str(tmp_path / "out.npy"), *LAW]
+    with subprocess.Popen(command, stderr=theirs) as child:
+        assert child.wait(60) == 0
+    time.sleep(0.1)
+    shown = os.read(ours, 10_000).decode()
+    os.close(ours)
+    os.close(theirs)
+    assert "%|" in shown

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What README.md and examples/ show works, on the real table, and is what README.md quotes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpfast
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+CITIES = ROOT / "examples" / "data" / "city_populations.csv"
+COLUMNS = ["geonameid", "name", "country", "population"]
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    """Run with every warning an error, and give back what it printed."""
+    python = [sys.executable, "-X", "utf8", "-W", "error", *map(str, command)]
+    return subprocess.run(python, capture_output=True, encoding="utf-8", timeout=100, check=False)
+
+
+def table(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, strict=True))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_examples_run(example):
+    result = run(example)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "95 %" in result.stdout
+
+
+def test_the_cities_are_real_counts():
+    """Enough of them, in the order of their public ids, none twice, and small enough to be committed."""
+    header, *rows = table(CITIES)
+    ids, populations = [int(row[0]) for row in rows], [int(row[3]) for row in rows]
+    assert header == COLUMNS
+    assert len(rows) >= 10_000
+    assert ids == sorted(set(ids))
+    assert min(populations) >= 50_000
+    assert CITIES.stat().st_size < 500_000
+
+
+def test_the_example_prints_noisy_counts():
+    """Of the cities that it names, close to the true ones and not all the same; all others stay unsaid."""
+    true = {row[1]: int(row[3]) for row in table(CITIES) if row[2] == "NZ"}
+    lines = re.findall(r"^(\S.*?) +NZ +([\d,]+) +±30$", run(ROOT / "examples" / "city_populations.py").stdout, re.M)
+    noise = [int(count.replace(",", "")) - true[name] for name, count in lines]
+    assert len(noise) == len(true) > 10
+    assert any(noise)
+    assert max(map(abs, noise)) <= dpfast.DiscreteLaplace(0.1, 1).interval(1 - 1e-9, cells=len(noise))
+
+
+def test_the_command_line_on_the_cities(tmp_path):
+    """Rows, their order and all other columns stay; the counts get noise of the stated spread."""
+    out = tmp_path / "noisy.csv"
+    options = ["--column", "population", "--epsilon", "0.1", "--sensitivity", "1", "--lower", "0"]
+    result = run("-m", "dpfast", "privatize", CITIES, out, *options)
+    assert result.returncode == 0, result.stderr
+    before, after = table(CITIES), table(out)
+    assert [row[:3] for row in before] == [row[:3] for row in after]
+    others = [re.sub(rb"\d+$", b"", line) for line in CITIES.read_bytes().split(b"\n")]
+    assert others == [re.sub(rb"\d+$", b"", line) for line in out.read_bytes().split(b"\n")]
+    noise = np.array([int(b[3]) - int(a[3]) for a, b in zip(before[1:], after[1:], strict=True)])
+    mechanism = dpfast.DiscreteLaplace(0.1, 1)
+    # Standard deviation of the sample variance of Laplace noise: sqrt(5/n) of it; 7 of these is a chance below 1e-6.
+    assert abs(np.var(noise) / mechanism.variance - 1) < 7 * np.sqrt(5 / noise.size)
+    about = json.loads((tmp_path / "noisy.csv.json").read_text())
+    assert about["epsilon_total"] == "1/10"
+    assert [("population", "1/10", 10.0, 0)] == [
+        (r["column"], r["epsilon"], r["scale"], r["lower"]) for r in about["releases"]
+    ]
+
+
+def test_readme_quotes_the_ten_lines():
+    """README.md has one block of Python, and it is the example that these tests run."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+    licence, _, code = (ROOT / "examples" / "ten_lines.py").read_text("utf-8").partition("\n")
+    assert licence.startswith("# SPDX-")
+    assert blocks == [code]
+    assert len(code.splitlines()) == 10

@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a release does where something fails: entropy, Ctrl-C, the cache, a host's floating point, the build."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fresh import HOME, python
+
+from dpfast import DiscreteLaplace, EntropyError, Key, SelfCheckError, _native, exact, kernels
+
+
+def compiled(folder: Path, source: str) -> Path:
+    """A shared library from C source."""
+    (folder / "tool.c").write_text(source)
+    library = folder / "tool.so"
+    command = [
+        os.environ.get("CC", "cc"),
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-o",
+        str(library),
+        str(folder / "tool.c"),
+        "-ldl",
+        "-lm",
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return library
+
+
+# ------------------------------------------------------------------ no entropy
+
+GETRANDOM = r"""
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <errno.h>
+    #include <sys/types.h>
+
+    int way = 0, asked = 0;
+
+    ssize_t getrandom(void *at, size_t n, unsigned flags) {
+        static ssize_t (*real)(void *, size_t, unsigned);
+        if (!real)
+            real = (ssize_t (*)(void *, size_t, unsigned))dlsym(RTLD_NEXT, "getrandom");
+        asked++;
+        if (way == 1 || (way == 3 && asked > 1)) { /* never, or after a first piece */
+            errno = EIO;
+            return -1;
+        }
+        if (way == 2)
+            return 0;
+        if (way == 4 && asked % 2) { /* slowly, and interrupted */
+            errno = EINTR;
+            return -1;
+        }
+        return real(at, way >= 3 && n > 5 ? 5 : n, flags);
+    }
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
+def test_a_getrandom_that_fails(tmp_path):
+    """Injected under the real build: EntropyError, out untouched; short and interrupted answers are asked on."""
+    library = compiled(tmp_path, GETRANDOM)
+    output = python(
+        """
+        import ctypes, sys
+        import numpy as np
+        import dpfast
+
+        tool = ctypes.CDLL(sys.argv[1])
+        way, asked = ctypes.c_int.in_dll(tool, "way"), ctypes.c_int.in_dll(tool, "asked")
+        mech = dpfast.DiscreteLaplace(1, 10**6)
+        key = dpfast.Key.generate().derive("x")
+        expected = mech.release(np.zeros(5000, np.int64), key=key, start=0).tolist()
+
+        def tries():
+            for n in (1, 100, 5000, 2**19):
+                for threads in (1, 2):
+                    counts, out = np.full(n, 999), np.full(n, 777)
+                    strided = np.full(2 * n, 777)[::2]
+                    yield lambda: mech.release(counts, out=out, threads=threads), [counts, out]
+                    yield lambda: mech.release(counts, out=counts, threads=threads), [counts]
+                    yield lambda: mech.release(counts, out=strided, threads=threads), [counts, strided]
+                    yield lambda: mech.release(counts, constant_time=True, lower=0), [counts]
+                    yield lambda: mech.sample(n), []
+            yield lambda: dpfast.discrete_laplace([1, 2], 1, 1), []
+
+        for failing in (1, 2, 3):
+            for call, arrays in tries():
+                before = [array.copy() for array in arrays]
+                way.value, asked.value = failing, 0
+                try:
+                    call()
+                except dpfast.EntropyError as error:
+                    assert isinstance(error, OSError) and "no random key" in str(error)
+                else:
+                    raise AssertionError("a release without entropy")
+                finally:
+                    way.value = 0
+                assert asked.value >= 1
+                assert all(np.array_equal(array, kept) for array, kept in zip(arrays, before, strict=True))
+            way.value = failing
+            # A keyed release asks nobody.
+            assert mech.release(np.zeros(5000, np.int64), key=key, start=0).tolist() == expected
+            way.value = 0
+        way.value = 1
+        try:
+            dpfast.Key.generate()
+        except dpfast.EntropyError:
+            print("no key")
+        way.value, asked.value = 4, 0
+        noises = {mech.release(np.zeros(64, np.int64)).tobytes() for _ in range(20)}
+        assert len(noises) == 20
+        assert asked.value >= 20 * 14  # 32 bytes, five at a time, every other question interrupted
+        print("slow keys")
+        """,
+        library,
+        LD_PRELOAD=os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)])),
+        timeout=120,
+    )
+    assert output.split("\n") == ["no key", "slow keys", ""]
+
+
+def test_entropy_that_fails_leaves_everything_alone(monkeypatch):
+    """The same in this process, through the one place that asks: no call gives noise without a key."""
+
+    class NoEntropy(_native.StreamKey):
+        __slots__ = ()
+
+        def __init__(self, secret: bytes | None = None) -> None:
+            if secret is None:
+                raise EntropyError("none")
+            super().__init__(secret)
+
+    mech = DiscreteLaplace(1, 10)
+    monkeypatch.setattr(_native, "StreamKey", NoEntropy)
+    for n in (4096, 2**20):  # below, the kernel asks: see the test before
+        counts = np.full(n, 999)
+        calls: list[Callable[[], object]] = [
+            lambda counts=counts: mech.release(counts, out=counts),
+            lambda counts=counts: mech.release(counts, out=counts.view(np.uint64), threads=2),
+            lambda counts=counts: mech.release(counts.astype(">i2"), dtype=np.int8),
+            lambda n=n: mech.sample(n),
+        ]
+        for call in calls:
+            with pytest.raises(EntropyError):
+                call()
+        assert (counts == 999).all()
+
+
+def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch):
+    """A table that cannot be built, by Ctrl-C or for want of memory, is no failed release: nothing was written."""
+    counts = np.full(5000, 999)
+    for failure in (KeyboardInterrupt, MemoryError):
+
+        def refuse(*arguments: object, failure: type[BaseException] = failure) -> None:
+            raise failure
+
+        with monkeypatch.context() as patch:
+            patch.setattr(exact, "unique_floor", refuse)
+            with pytest.raises(failure):
+                DiscreteLaplace(1, 10).release(counts, out=counts)
+            with pytest.raises(failure):
+                DiscreteLaplace(1, 10**7).release(counts, out=counts, key=Key.generate().derive("x"), start=0)
+    assert (counts == 999).all()
+
+
+# ------------------------------------------------------------------ Ctrl-C
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("where", "presses"), [("elsewhere", 1), ("in place", 30), ("strided", 1), ("strided", 30)])
+def test_ctrl_c_in_a_release(threads, where, presses):
+    """KeyboardInterrupt, once or again and again: comes through, and every cell of out is zero then and later."""
+    output = python(
+        """
+        import os, signal, sys, threading, time
+        import numpy as np
+        import dpfast
+
+        threads, where, presses = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+        mech = dpfast.DiscreteLaplace(1, 2**60)  # slow enough to be caught in the middle
+        mech.release([1])
+        n = 2**24
+        counts = np.zeros(n, np.int64)
+        out = {"elsewhere": np.zeros(n, np.int64), "in place": counts, "strided": np.zeros(2 * n, np.int64)[::2]}[where]
+
+        def press():
+            while out[0] == 777 and not over:
+                time.sleep(0.0005)
+            for _ in range(presses):
+                if not over:
+                    os.kill(os.getpid(), signal.SIGINT)
+                    time.sleep(0.0005)
+
+        for _ in range(20):
+            counts[:] = out[:] = 777
+            over = finished = False
+            hand = threading.Thread(target=press)
+            hand.start()
+            try:
+                try:
+                    try:
+                        mech.release(counts, out=out, threads=threads, constant_time=True)
+                        finished = True
+                    finally:
+                        over = True  # no call, so no interrupt comes before it; one more may come after it
+                    time.sleep(0.05)
+                except KeyboardInterrupt:
+                    time.sleep(0.05)
+            except KeyboardInterrupt:
+                pass
+            hand.join()
+            if not finished:  # else the machine was too busy for the hand to come in time
+                break
+        print(finished, np.count_nonzero(out), threading.active_count())
+        time.sleep(0.05)
+        print(np.count_nonzero(out))
+        """,
+        threads, where, presses,
+    )  # fmt: skip
+    assert output.split() == ["False", "0", "1", "0"]
+
+
+def test_ctrl_c_from_outside_leaves_no_counts(tmp_path):
+    """A terminal's SIGINT to the whole process while it releases into a mapped file: the file holds zeros."""
+    script = """
+        import sys
+        import numpy as np
+        import dpfast
+        mech = dpfast.DiscreteLaplace(1, 2**60)
+        mech.release([1])
+        n = 2**24
+        out = np.asarray(np.memmap(sys.argv[1], np.int64, "w+", shape=(n,)))
+        out[:] = 777
+        print("ready", flush=True)
+        try:
+            while True:
+                mech.release(out, out=out, constant_time=True)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    output = python(
+        """
+        import signal, subprocess, sys, time
+        run = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]], stdout=subprocess.PIPE, text=True)
+        assert run.stdout.readline() == "ready\\n"
+        time.sleep(0.3)
+        run.send_signal(signal.SIGINT)
+        print(run.communicate(timeout=30)[0], run.returncode)
+        """,
+        "\n".join(line[8:] for line in script.splitlines()),
+        tmp_path / "out",
+    )
+    assert output.split() == ["interrupted", "0"]
+    assert not np.fromfile(tmp_path / "out", np.int64).any()
+
+
+# ------------------------------------------------------------------ no place for numba's cache
+
+
+def copy_of_the_package(folder: Path) -> Path:
+    """dpfast in a folder where no cache can be written beside it, whoever asks: even root."""
+    shutil.copytree(HOME / "dpfast", folder / "dpfast", ignore=shutil.ignore_patterns("__pycache__"))
+    for room in (folder / "dpfast", *(folder / "dpfast").iterdir()):
+        if room.is_dir():
+            (room / "__pycache__").write_text("a file where a folder should be")
+    return folder
+
+
+WORK = """
+    import sys
+    import numpy as np
+    import dpfast
+    from dpfast import kernels
+    for scale, n in ((10, 5000), (10**6, 100), (2**60, 100)):
+        assert len(np.unique(dpfast.DiscreteLaplace(1, scale).release(np.zeros(n, np.int64)))) > 1
+    state = kernels.cache_state()
+    print(state["path"], state["loaded"], state["compiled"], dpfast.__file__)
+"""
+
+
+def test_an_install_that_cannot_be_written(tmp_path):
+    """The kernels are cached in the user's folder instead, and loaded from there by the next process."""
+    home = copy_of_the_package(tmp_path / "site")
+    cache = tmp_path / "cache"
+    places = {"HOME": "/dev/null", "XDG_CACHE_HOME": str(cache), "NUMBA_CACHE_DIR": None}
+    first = python(WORK, home=home, **places).split()
+    second = python(WORK, home=home, **places).split()
+    assert first[0].startswith(str(cache))
+    assert first[1:3] == ["0", "4"]
+    assert second[:3] == [first[0], "4", "0"]
+    assert second[3].startswith(str(home))
+
+
+def test_no_place_to_write_at_all(tmp_path):
+    """Nor in the user's folder: compiled in every process, and nothing else changes."""
+    home = copy_of_the_package(tmp_path / "site")
+    places = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null/cache", "NUMBA_CACHE_DIR": None}
+    output = python(WORK, home=home, **places).split()
+    assert output[1] == "0"
+    assert output[3].startswith(str(home))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file size limit stands for a full disk")
+def test_a_full_disk_under_the_cache(tmp_path):
+    """A cache that can be opened and not be written, or that holds rubbish, is done without."""
+    cache = tmp_path / "cache"
+    work = """
+        import resource, sys
+        import numpy as np
+        import dpfast
+        if sys.argv[1:]:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        print(dpfast.DiscreteLaplace(1, 10).release(np.zeros((2, 2), np.int64)).shape)
+    """
+    assert python(work, "full", NUMBA_CACHE_DIR=str(cache)) == "(2, 2)\n"
+    assert not [path for path in cache.rglob("*.nb?") if path.stat().st_size]
+    python(work, NUMBA_CACHE_DIR=str(cache))
+    files = list(cache.rglob("*.nb?"))
+    assert files
+    for path in files:
+        path.write_bytes(b"")  # as a power cut may leave them
+    assert python(work, NUMBA_CACHE_DIR=str(cache)) == "(2, 2)\n"
+
+
+def test_a_compiler_that_fails_is_not_hidden(monkeypatch):
+    """Only the cache is done without: what fails without it too comes through, and out is zeroed."""
+
+    def broken(name: str) -> object:
+        raise RuntimeError("no kernel")
+
+    counts = np.full(5000, 999)
+    monkeypatch.setattr(kernels, "kernel", broken)
+    with pytest.raises(RuntimeError, match="no kernel"):
+        DiscreteLaplace(1, 1).release(counts, out=counts)
+    assert not counts.any()
+
+
+# ------------------------------------------------------------------ a host's floating point
+
+MODES = r"""
+    #include <fenv.h>
+    #if defined(__x86_64__)
+    #include <immintrin.h>
+    /* rounding 0 to 3: nearest, down, up, zero; flush: subnormals to zero, in and out */
+    void set_mode(int rounding, int flush) {
+        _mm_setcsr((_mm_getcsr() & ~0xe040u) | (unsigned)rounding << 13 | (flush ? 0x8040u : 0));
+    }
+    long get_mode(void) { return (long)(_mm_getcsr() & 0xe040u); }
+    #elif defined(__aarch64__)
+    void set_mode(int rounding, int flush) {
+        static const unsigned long codes[4] = {0, 2, 1, 3};
+        __asm__ volatile("msr fpcr, %0" ::"r"(codes[rounding] << 22 | (unsigned long)flush << 24));
+    }
+    long get_mode(void) { long mode; __asm__ volatile("mrs %0, fpcr" : "=r"(mode)); return mode; }
+    #else
+    void set_mode(int rounding, int flush) {
+        static const int codes[4] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
+        fesetround(codes[rounding]);
+    }
+    long get_mode(void) { return fegetround(); }
+    #endif
+"""
+
+
+def test_rounding_modes_and_flushing_change_nothing(tmp_path):
+    """In each of eight modes new mechanisms draw what they draw to nearest, in every thread, and the mode is kept."""
+    library = compiled(tmp_path, MODES)
+    output = python(
+        """
+        import ctypes, sys
+        import numpy as np
+        import dpfast
+        tool = ctypes.CDLL(sys.argv[1])
+        tool.get_mode.restype = ctypes.c_long
+        key = lambda: dpfast.Key.from_bytes(bytes(32)).derive("modes")
+        scales = [2.0**-60, 0.1, 1, 10, 100, 1000, 10**6, 10**9, 2**40 + 1, 10**13, 2**54, 2**54 + 1, 2**60]
+
+        def work():
+            made = []
+            for i, scale in enumerate(scales):
+                mech = dpfast.DiscreteLaplace(1, scale)
+                for n in (1000, 20000) if i % 4 else (1000, 20000, 2**19 + 1):
+                    counts = np.zeros(n, np.int64)
+                    made.append(mech.release(counts, key=key(), start=n, threads=2))
+                made.append(mech.interval(cells=1000))
+                made.append(mech.quantile(dpfast.DiscreteLaplace(3, 4).epsilon / 7))
+            return made
+
+        expected = work()
+        for rounding in (1, 2, 3, 0):
+            for flush in (0, 1):
+                tool.set_mode(rounding, flush)
+                mode = tool.get_mode()
+                if rounding or flush:
+                    assert mode != 0
+                found = work()
+                kept = tool.get_mode()
+                tool.set_mode(0, 0)
+                assert kept == mode
+                assert all(map(np.array_equal, expected, found)), (rounding, flush)
+                print(rounding, flush)
+        """,
+        library,
+        timeout=120,
+    )
+    assert len(output.split("\n")) == 9
+
+
+# ------------------------------------------------------------------ a build that does not know its answers
+
+
+@pytest.fixture
+def _unchecked():
+    """Forget, before and after, that this build was found good."""
+    _native.checked.cache_clear()
+    getattr(_native.best_isa, "cache_clear", int)()
+    yield
+    _native.checked.cache_clear()
+    getattr(_native.best_isa, "cache_clear", int)()
+
+
+@pytest.mark.usefixtures("_unchecked")
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("_KNOWN_DRAWS", [1, *_native._KNOWN_DRAWS[1:]], "sampler does not reproduce its known draws"),
+        ("_KNOWN_DRAWS", [*_native._KNOWN_DRAWS[:-1], 4], "sampler does not reproduce its known draws"),
+        ("_RFC_BLOCK", bytes(64), "cipher does not reproduce RFC 8439"),
+    ],
+)
+def test_a_wrong_known_answer_stops_every_release(monkeypatch, name, value, says):
+    """The first use in a process checks the cipher and 64 draws: one that differs, and nothing is released."""
+    monkeypatch.setattr(_native, name, value)
+    for n in (1, 5000):
+        counts = np.full(n, 999)
+        for _ in range(2):
+            with pytest.raises(SelfCheckError, match=says):
+                DiscreteLaplace(1, 10).release(counts, out=counts)
+        assert set(counts.tolist()) in ({0}, {999})  # after there was a key, or before
+        with pytest.raises(SelfCheckError):
+            DiscreteLaplace(1, 10).sample(n)
+
+
+@pytest.mark.usefixtures("_unchecked")
+def test_every_instruction_set_knows_its_answers():
+    """Each that this machine has passes the check that the chosen one must pass."""
+    for isa in range(_native.lib.dpf_best_isa() + 1):
+        assert _native.checked(isa) == isa
+    assert _native.isa_name() == _native.ISA_NAMES[_native.best_isa()]

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files: what is not noised passes through, and what is damaged is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from dpfast import files
+from dpfast.errors import FileError, ParameterError
+
+SECRET = "918273645"  # a count that no message may quote
+
+
+def copied(
+    source: Path, target: Path, columns: Sequence[str], change: Callable[[np.ndarray], np.ndarray] = lambda x: x
+) -> list[int]:
+    """Send every count through `change` and return the sizes of the pieces."""
+    table = files.open_source(source, columns)
+    sizes = []
+    with files.destination(target, table, {"epsilon_total": "1"}, force=False) as write:
+        for piece in table.pieces():
+            write(piece, [change(counts).astype(np.int64) for counts in piece.counts])
+            sizes.append(len(piece.counts[0]))
+    return sizes
+
+
+def csv_file(folder: Path, text: str) -> Path:
+    path = folder / "in.csv"
+    path.write_text(text)
+    return path
+
+
+# CSV
+
+
+def test_csv_stays_csv_byte_for_byte(tmp_path):
+    """Quotes, line ends and all but the count; test_csv_text.py has the rest."""
+    source = csv_file(tmp_path, 'id,"count",note\r\n007,"5","say ""hi"""\r\n,6,')
+    copied(source, tmp_path / "out.csv", ["count"], lambda counts: -counts)
+    assert b'id,"count",note\r\n007,"-5","say ""hi"""\r\n,-6,' == (tmp_path / "out.csv").read_bytes()
+    assert {"epsilon_total": "1"} == json.loads((tmp_path / "out.csv.json").read_text())
+
+
+def test_csv_becomes_parquet_with_strings(tmp_path):
+    source = csv_file(tmp_path, 'id,count,note\n007,5,"say ""hi"""\n,6,\n')
+    copied(source, tmp_path / "out.parquet", ["count"])
+    expected = [{"id": "007", "count": 5, "note": 'say "hi"'}, {"id": "", "count": 6, "note": ""}]
+    assert expected == pq.read_table(tmp_path / "out.parquet").to_pylist()
+
+
+def test_csv_cut_short_leaves_no_output(tmp_path):
+    source = csv_file(tmp_path, f'count,x\n{SECRET},1\n5,"2')
+    with pytest.raises(FileError, match="inside a quoted field"):
+        copied(source, tmp_path / "out.csv", ["count"])
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+# Columns
+
+
+def test_missing_column_lists_names_but_not_numbers(tmp_path):
+    """Without a header the first line is data."""
+    with pytest.raises(ParameterError, match="'cuont'; there are 'north', 2 that look like numbers") as caught:
+        files.open_source(csv_file(tmp_path, f"north,{SECRET},1e5\n"), ["cuont"])
+    assert SECRET not in str(caught.value)
+
+
+def test_a_table_needs_a_column_and_an_npy_file_has_none(tmp_path):
+    with pytest.raises(ParameterError, match="column must be given"):
+        files.open_source(csv_file(tmp_path, "a,b\n"), [])
+    np.save(tmp_path / "a.npy", np.arange(3))
+    with pytest.raises(ParameterError, match="has no columns"):
+        files.open_source(tmp_path / "a.npy", ["a"])
+
+
+def test_duplicate_names_pass_unless_chosen(tmp_path):
+    table = pa.table([[1, 2], [3, 4], [5, 6]], names=["x", "x", "count"])
+    pq.write_table(table, tmp_path / "in.parquet")
+    copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"], lambda x: -x)
+    assert [[1, 2], [3, 4], [-5, -6]] == [
+        c.to_pylist() for c in pq.ParquetFile(tmp_path / "out.parquet").read().columns
+    ]
+    with pytest.raises(ParameterError, match="2 are named 'x'"):
+        files.open_source(tmp_path / "in.parquet", ["x"])
+
+
+@pytest.mark.parametrize(
+    "values", [[1.0], [True], ["1"], pa.array(["1"]).dictionary_encode(), pa.array([1]).cast(pa.decimal128(19)), [[1]]]
+)
+def test_columns_that_are_not_integers_are_refused(tmp_path, values):
+    pq.write_table(pa.table({"count": values}), tmp_path / "in.parquet")
+    with pytest.raises(ParameterError, match="column 'count' must hold integers, and holds"):
+        files.open_source(tmp_path / "in.parquet", ["count"])
+
+
+# Parquet and Arrow
+
+
+def rich_table(rows: int = 1000) -> pa.Table:
+    fields = [
+        pa.field("label", pa.dictionary(pa.int8(), pa.string())),
+        pa.field("when", pa.timestamp("ns", "Europe/Berlin"), metadata={b"origin": b"sensor"}),
+        pa.field("count", pa.uint16(), nullable=False, metadata={b"unit": b"persons"}),
+        pa.field("price", pa.decimal128(12, 2)),
+        pa.field("tags", pa.list_(pa.string())),
+        pa.field("place", pa.struct([("x", pa.float32()), ("y", pa.int8())])),
+        pa.field("blob", pa.large_binary()),
+    ]
+    row = {
+        "label": "a",
+        "when": 10**18,
+        "price": None,
+        "tags": ["u", None],
+        "place": {"x": 0.1, "y": None},
+        "blob": b"\0",
+    }
+    rows_ = [{**row, "label": "abc"[i % 3], "when": i, "count": i} for i in range(rows)]
+    return pa.Table.from_pylist(rows_, pa.schema(fields, {b"owner": b"somebody", b"dpfast": b'{"epsilon_total": "2"}'}))
+
+
+def read(path: Path) -> pa.Table:
+    return pq.ParquetFile(path).read() if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
+
+
+def store(table: pa.Table, path: Path) -> None:
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, compression="zstd", row_group_size=300)
+        return
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+@pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather"])
+@pytest.mark.parametrize("start", [".parquet", ".arrow"])
+def test_other_columns_schema_and_order_are_kept(tmp_path, monkeypatch, start, end):
+    """All but the chosen column survives, with its metadata; from Parquet to Arrow dictionaries become plain."""
+    monkeypatch.setattr(files, "ROWS", 128)
+    monkeypatch.setattr(files, "CELLS", 0)
+    table, source, target = rich_table(2000), tmp_path / f"in{start}", tmp_path / f"out{end}"
+    store(table, source)
+    assert max(copied(source, target, ["count"], lambda x: -x.astype(np.int64))) <= 1024
+    result = read(target)
+    assert [-i for i in range(2000)] == result["count"].to_pylist()
+    for name in set(table.schema.names) - {"count"}:
+        plain = pa.string() if name == "label" else table[name].type
+        assert table[name].cast(plain).equals(result[name].cast(plain))
+    kept = table.schema.set(2, table.schema.field(2).with_type(pa.int64()))
+    if (start, end) in {(".parquet", ".arrow"), (".parquet", ".feather")}:
+        kept = kept.set(0, kept.field(0).with_type(pa.string()))
+    about = json.loads(result.schema.metadata[b"dpfast"])
+    assert {"epsilon_total": "1", "earlier": {"epsilon_total": "2"}} == about
+    assert result.schema.metadata[b"owner"] == b"somebody"
+    for wanted, got in zip(kept, result.schema, strict=True):
+        assert wanted.remove_metadata().equals(got.remove_metadata())
+        assert dict(wanted.metadata or {}).items() <= dict(got.metadata or {}).items()
+
+
+def test_parquet_keeps_its_compression(tmp_path):
+    store(rich_table(10), tmp_path / "in.parquet")
+    copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"])
+    assert pq.ParquetFile(tmp_path / "out.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_feather_reads_back(tmp_path):
+    pyarrow.feather.write_feather(pa.table({"count": [1, 2], "s": ["a", None]}), tmp_path / "in.feather")
+    copied(tmp_path / "in.feather", tmp_path / "out.feather", ["count"], lambda x: x + 1)
+    assert {"count": [2, 3], "s": ["a", None]} == pyarrow.feather.read_table(tmp_path / "out.feather").to_pydict()
+
+
+def test_parquet_becomes_csv_if_it_can(tmp_path):
+    pq.write_table(pa.table({"count": [1, 2], "s": ["a", 'b"']}), tmp_path / "in.parquet")
+    copied(tmp_path / "in.parquet", tmp_path / "out.csv", ["count"])
+    assert [["count", "s"], ["1", "a"], ["2", 'b"']] == list(
+        csv.reader((tmp_path / "out.csv").read_text().splitlines())
+    )
+    store(rich_table(3), tmp_path / "nested.parquet")
+    with pytest.raises(FileError, match="cannot hold one of the other columns"):
+        copied(tmp_path / "nested.parquet", tmp_path / "no.csv", ["count"])
+    assert not (tmp_path / "no.csv").exists()
+
+
+def test_pandas_reads_the_column_as_it_is_now(tmp_path):
+    """A nullable pandas Int8 would otherwise be read back into eight bits."""
+    columns = [{"name": "count", "field_name": "count", "pandas_type": "int8", "numpy_type": "Int8", "metadata": None}]
+    about = json.dumps({"columns": columns, "index_columns": []}).encode()
+    table = pa.table({"count": pa.array([1], pa.int8())}).replace_schema_metadata({b"pandas": about})
+    pq.write_table(table, tmp_path / "in.parquet")
+    copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"])
+    (column,) = json.loads(read(tmp_path / "out.parquet").schema.metadata[b"pandas"])["columns"]
+    assert ("int64", "int64") == (column["pandas_type"], column["numpy_type"])
+
+
+@pytest.mark.parametrize("end", [".parquet", ".arrow"])
+def test_nulls_are_refused(tmp_path, end):
+    store(pa.table({"count": pa.array([int(SECRET), None])}), tmp_path / f"in{end}")
+    with pytest.raises(FileError, match=r"column 'count' of .* holds nulls") as caught:
+        copied(tmp_path / f"in{end}", tmp_path / f"out{end}", ["count"])
+    assert SECRET not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == [f"in{end}"]
+
+
+@pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather", ".npy"])
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.9, 0.999])
+def test_a_file_cut_short_is_refused(tmp_path, end, part):
+    whole, source = tmp_path / f"whole{end}", tmp_path / f"in{end}"
+    if end == ".npy":
+        np.save(whole, np.arange(1000))
+    else:
+        store(rich_table(1000), whole)
+    source.write_bytes(whole.read_bytes()[: int(part * whole.stat().st_size)])
+    with pytest.raises(FileError, match=r"is not a whole (Parquet|Arrow|npy) file"):
+        copied(source, tmp_path / f"out{end}", [] if end == ".npy" else ["count"])
+    assert not (tmp_path / f"out{end}").exists()
+
+
+def test_a_damaged_page_is_refused(tmp_path):
+    store(pa.table({"count": range(100_000)}), tmp_path / "in.parquet")
+    data = bytearray((tmp_path / "in.parquet").read_bytes())
+    data[1000:9000] = bytes(8000)
+    (tmp_path / "in.parquet").write_bytes(data)
+    with pytest.raises(FileError, match="not a whole Parquet file"):
+        copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"])
+
+
+# npy
+
+
+@pytest.mark.parametrize("dtype", ["i1", "<u2", ">i4", "<u8", ">i8"])
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 0), (40, 50), (3, 4, 5)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_of_any_integers_and_shape(tmp_path, monkeypatch, dtype, shape, order):
+    monkeypatch.setattr(files, "ROWS", 64)
+    array = np.asarray(np.arange(np.prod(shape)).reshape(shape) % 100, dtype=dtype, order=order)
+    np.save(tmp_path / "in.npy", array)
+    assert max(copied(tmp_path / "in.npy", tmp_path / "out.npy", [], lambda x: x.astype("i8") + 1), default=0) <= 64
+    result = np.load(tmp_path / "out.npy")
+    assert np.array_equal(array.astype("i8") + 1, result)
+    assert (result.dtype, result.flags.f_contiguous) == (np.int64, array.flags.f_contiguous)
+    assert json.loads((tmp_path / "out.npy.json").read_text()) == {"epsilon_total": "1"}
+
+
+@pytest.mark.parametrize("array", [np.zeros(3), np.zeros(3, bool), np.zeros(3, "M8[s]"), np.zeros(2, [("a", "i8")])])
+def test_npy_of_other_kinds_is_refused(tmp_path, array):
+    np.save(tmp_path / "in.npy", array)
+    with pytest.raises(ParameterError, match="must hold integers, and holds"):
+        files.open_source(tmp_path / "in.npy", [])
+
+
+def test_npy_with_something_behind_it_is_refused(tmp_path):
+    with (tmp_path / "in.npy").open("wb") as file:
+        np.save(file, np.arange(3))
+        np.save(file, np.arange(3))
+    with pytest.raises(FileError, match="not what its header says"):
+        files.open_source(tmp_path / "in.npy", [])
+
+
+def test_tables_and_arrays_do_not_mix(tmp_path):
+    np.save(tmp_path / "in.npy", np.arange(3))
+    with pytest.raises(ParameterError, match="only become an npy file"):
+        copied(tmp_path / "in.npy", tmp_path / "out.csv", [])
+    with pytest.raises(ParameterError, match="only become an npy file"):
+        copied(csv_file(tmp_path, "a\n1\n"), tmp_path / "out.npy", ["a"])
+    with pytest.raises(ParameterError, match="extension must be one of"):
+        copied(tmp_path / "in.npy", tmp_path / "out.txt", [])

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The judge of the draws is judged: its p-values against known ones, its bins, its rate of false alarms."""
+
+from __future__ import annotations
+
+import math
+
+import gof
+import numpy as np
+import pytest
+import reference
+
+
+def test_p_values_are_the_known_ones() -> None:
+    """Table values of the chi-squared, normal and binomial laws."""
+    assert gof.chi2_p(18.307, 10) == pytest.approx(0.05, abs=1e-5)
+    assert gof.normal_p(1.959963985) == pytest.approx(0.05, abs=1e-9)
+    assert gof.binomial_p(2, 10, 0.5) == pytest.approx(2 * 56 / 1024)
+    assert gof.binomial_p(10, 10, 0.5) == pytest.approx(2 / 1024)
+
+
+def test_bins_cover_the_line_and_expect_ten() -> None:
+    """The masses sum to 1 and none expects fewer than 10 draws."""
+    law = reference.DiscreteLaplace(gof_rate := reference.Fraction(1, 10))
+    quantile = _quantile(float(gof_rate))
+    edges, mass = gof.bins(quantile, law.cdf, 100_000)
+    assert len(edges) > 50
+    assert sum(mass) == pytest.approx(1, abs=1e-12)
+    assert min(mass) * 100_000 >= 10
+
+
+def test_a_right_sampler_passes_and_p_values_are_level() -> None:
+    """Of 300 samples of the right law by NumPy, none is suspected (false-alarm rate 3e-4 in all)."""
+    rng = np.random.default_rng(1)
+    rate = 0.3
+    law = reference.DiscreteLaplace(reference.Fraction(3, 10))
+    for _ in range(300):
+        p = 1 - math.exp(-rate)
+        draws = rng.geometric(p, 20_000) - rng.geometric(p, 20_000)
+        assert gof.suspicions(draws, law.cdf, _quantile(rate), law.variance(), law.fourth_moment()) == []
+
+
+def _quantile(rate: float):
+    def quantile(p: float) -> int:
+        q = math.exp(-rate)
+        side = min(p, 1 - p)
+        k = math.floor(-math.log(side * (1 + q)) / rate)
+        return k if p >= 0.5 else -k
+
+    return quantile

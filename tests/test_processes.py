@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes and threads: no child repeats noise or hangs, and threads of any number do not meet."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from fresh import python
+
+from dpfast import DiscreteLaplace, Key
+
+HEAVY = "numba llvmlite scipy flint pyarrow pandas matplotlib click tqdm rich mpmath numpy.ma".split()
+
+FORKS = """
+    import os, signal, sys, threading
+    import numpy as np
+    import dpfast
+
+    mech = dpfast.DiscreteLaplace(1, 10**6)
+    big = np.zeros(2**20, np.int64)
+    key = dpfast.Key.generate().derive("forks")
+
+    def noise(n=64):  # 64 draws at this scale are never twice the same
+        return mech.release(np.zeros(n, np.int64)).tobytes().hex()
+
+    def forked(make):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(25)  # should it hang
+            try:
+                os.close(read)
+                with os.fdopen(write, "w") as out:
+                    out.write(make())
+                os._exit(0)
+            finally:
+                os._exit(1)
+        os.close(write)
+        with os.fdopen(read) as text:
+            found = text.read()
+        assert os.waitpid(child, 0)[1] == 0, "the child failed or hung"
+        return found
+
+    def everything():
+        made = [noise(), mech.release(big, threads=2)[:64].tobytes().hex(), mech.sample(64).tobytes().hex()]
+        made.append(dpfast.DiscreteLaplace(1, 10**5).sample(5000)[:64].tobytes().hex())  # another plan
+        again = mech.release(big, key=key, start=0, threads=2)  # the hash's threads, too
+        assert (again == mech.release(big, key=key, start=0)).all()
+        return " ".join(made)
+"""
+
+
+def test_forks_before_and_after_a_release_never_repeat_noise():
+    """Children forked before the first release, after small, threaded and keyed ones, and by children: all differ."""
+    output = python(
+        FORKS
+        + """
+    found = [forked(everything) for _ in range(2)]         # before this process released anything
+    found.append(noise())
+    found += [forked(everything) for _ in range(2)]        # after a small release
+    found.append(everything())
+    found += [forked(everything) for _ in range(2)]        # after one in threads
+    found.append(forked(lambda: everything() + " " + forked(everything)))
+    found.append(noise())
+    noises = " ".join(found).split()
+    print(len(noises), len(set(noises)))
+    """
+    )
+    assert output.split() == ["38", "38"]
+
+
+def test_forks_in_the_middle_of_other_threads_releases():
+    """While threads release without pause, keyed and in helper threads too, each forked child works and is new."""
+    output = python(
+        FORKS
+        + """
+    stop = threading.Event()
+    count = [0]
+
+    def busy(make):
+        while not stop.is_set():
+            make()
+            count[0] += 1
+
+    fresh = lambda: dpfast.DiscreteLaplace(1, 100 + count[0] % 1000).release(np.zeros(5000, np.int64))  # builds a table
+    target = np.zeros(2**20, np.int64)
+    ways = [everything, lambda: mech.release(target, out=target, threads=2), noise, fresh]
+    threads = [threading.Thread(target=busy, args=(way,)) for way in ways]
+    everything()
+    for thread in threads:
+        thread.start()
+    found = [forked(everything) for _ in range(12)]
+    stop.set()
+    for thread in threads:
+        thread.join()
+    noises = " ".join(found).split()
+    print(len(noises), len(set(noises)))
+    """
+    )
+    assert output.split() == ["48", "48"]
+
+
+def test_a_fork_while_another_thread_records_a_part():
+    """The lock of the record is never left held in the child."""
+    output = python(
+        FORKS
+        + """
+    import time
+
+    class Slow(list):
+        def insert(self, at, part):
+            inside.set()
+            time.sleep(0.3)
+            list.insert(self, at, part)
+
+    inside = threading.Event()
+    key._parts = Slow()
+    busy = threading.Thread(target=lambda: mech.release(big, key=key, start=0))
+    busy.start()
+    inside.wait()
+    print(len(forked(everything).split()))
+    busy.join()
+    """
+    )
+    assert output.split() == ["4"]
+
+
+@pytest.mark.parametrize("delay", [0, 0.005, 0.02, 0.06, 0.12, 0.25])
+def test_forks_in_the_middle_of_a_first_release(delay):
+    """While another thread builds a table, imports flint and numba and compiles, a forked child still does not hang."""
+    output = python(
+        FORKS
+        + """
+    import time
+    first = threading.Thread(target=lambda: dpfast.DiscreteLaplace(1, 10).release(np.zeros(5000, np.int64)))
+    first.start()
+    time.sleep(float(sys.argv[1]))
+    print(len(set(forked(everything).split())))
+    first.join()
+    print(len(set(everything().split())))
+    """,
+        delay,
+    )
+    assert output.split() == ["4", "4"]
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_multiprocessing(tmp_path, method):
+    """Mechanisms and release keys travel to workers of every kind: fresh noise differs, an equal part is equal."""
+    script = tmp_path / "workers.py"
+    script.write_text(
+        """
+import multiprocessing, sys
+import numpy as np
+import dpfast
+
+def work(task):
+    mech, key, seen = task
+    fresh = mech.release(np.zeros(64, np.int64)).tobytes()
+    part = mech.release(np.zeros(5000, np.int64), key=key, start=5000).tobytes()
+    return fresh, part, seen
+
+if __name__ == "__main__":
+    mech, key = dpfast.DiscreteLaplace(1, 10**6), dpfast.Key.generate().derive("workers")
+    mech.release(np.zeros(5000, np.int64))
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        found = pool.map(work, [(mech, key, i) for i in range(9)], chunksize=1)
+    found.append(work((mech, key, 9)))
+    print(len({fresh for fresh, _, _ in found}), len({part for _, part, _ in found}))
+"""
+    )
+    output = python(
+        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')", script, method
+    )
+    assert output.split() == ["10", "1"]
+
+
+def test_eight_threads_at_once():
+    """Eight Python threads over sizes, scales and kernels: no crash, no noise twice, and equal keyed parts."""
+    mechs = [DiscreteLaplace(1, scale) for scale in (10**6, 50, 2**60, 10**12)]
+    key = Key.generate().derive("threads")
+    part = np.arange(7000)
+    start = threading.Barrier(8)
+
+    def work(number: int) -> tuple[list[bytes], list[bytes]]:
+        start.wait(30)
+        fresh, keyed = [], []
+        for i in range(12):
+            mech = mechs[(number + i) % 4]
+            n = (200, 5000, 2**19 + 5, 6001)[i % 4]
+            out = np.zeros(n, np.int64)
+            fresh.append(mech.release(out[::-1] if i % 3 == 2 else out, threads=1 + i % 3)[:200].tobytes())
+            keyed.append(mechs[0].release(part, key=key, start=0).tobytes())
+        return fresh, keyed
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(work, range(8)))
+    fresh = [noise for made, _ in found for noise in made]
+    assert len(set(fresh)) == len(fresh) == 96
+    assert len({noise for _, made in found for noise in made}) == 1
+
+
+def test_eight_threads_in_a_first_release():
+    """In a new process eight threads import, compile and build tables at once."""
+    output = python(
+        """
+        import threading
+        import numpy as np
+        import dpfast
+        mech = dpfast.DiscreteLaplace(1, 10)
+        found = []
+        start = threading.Barrier(8)
+        def work(number):
+            start.wait(30)
+            own = mech if number % 2 else dpfast.DiscreteLaplace(1, 10**number)
+            found.append(own.release(np.zeros(5000, np.int64)).tobytes())
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(len(found), len(set(found)))
+        """
+    )
+    assert output.split() == ["8", "8"]
+
+
+@pytest.mark.parametrize("threads", [3, 64, 1000, 10**9, 10**30])
+def test_threads_far_beyond_the_cores(threads):
+    """Any number of threads is taken as "at most", for a small call and a large one, with a key and without."""
+    mech = DiscreteLaplace(1, 100)
+    before = threading.active_count()
+    for n in (3, 5000, 2**21):
+        counts = np.arange(n)
+        key = Key.generate().derive("many")
+        expected = mech.release(counts, key=key, start=0, threads=1)
+        assert np.array_equal(mech.release(counts, key=key, start=0, threads=threads), expected)
+        assert mech.release(counts, threads=threads).shape == (n,)
+        assert mech.sample(n, threads=threads).shape == (n,)
+    assert threading.active_count() == before
+
+
+def test_no_thread_stays_behind():
+    """A release's threads end with it: there is no pool to leak or to fork."""
+    before = threading.active_count()
+    DiscreteLaplace(1, 100).release(np.zeros(2**21, np.int64), threads=8)
+    assert threading.active_count() == before
+
+
+def test_import_is_light():
+    """`import dpfast`, keys and mechanisms load nothing heavy; a small release loads no more than it needs."""
+    output = python(
+        """
+        import sys
+        import numpy  # whose older versions bring numpy.ma
+        heavy = [name for name in sys.argv[1:] if name not in sys.modules]
+        import dpfast
+        mech = dpfast.DiscreteLaplace(1, 1)
+        key = dpfast.Key.generate().derive("x")
+        print(*[name for name in heavy if name in sys.modules], "|")
+        mech.release([1, 2, 3])
+        print(*[name for name in ("pyarrow", "pandas", "matplotlib", "click", "tqdm", "rich") if name in sys.modules])
+        """,
+        *HEAVY,
+    )
+    assert output.split() == ["|"]
