@@ -4,39 +4,54 @@
  * cdef, and by the C itself through dpf_impl.h. Hence no include guard and no
  * preprocessor but integer constants. */
 
-#define DPF_ABI 1            /* part of every symbol name that numba caches */
+#define DPF_ABI 2            /* part of every symbol name that numba caches */
 #define DPF_STREAM_VERSION 1 /* the stream, its addresses and every law's map; see stream.md */
 #define DPF_BATCH 32         /* ChaCha blocks computed at once: two groups of sixteen lanes */
 #define DPF_TABLE_BITS 15    /* magnitude bits of a 16-bit word */
 
 enum { DPF_PORTABLE = 0, DPF_AVX2 = 1, DPF_AVX512 = 2 }; /* instruction sets */
 enum { DPF_TABLE = 1, DPF_DOUBLE = 2, DPF_TWOFOLD = 3, DPF_INTEGER = 4 }; /* tiers in C; the last one is dpfast/exact.py */
+enum { DPF_DISCRETE_LAPLACE = 1, DPF_LAPLACE = 2, DPF_GAUSSIAN = 3, DPF_DISCRETE_GAUSSIAN = 4 }; /* laws */
 enum { DPF_UNDECIDED = -32768 };                         /* in a table */
 
 typedef struct {
     uint64_t lo, hi;
 } dpf_u128;
 
-/* Everything a draw of the discrete Laplace law needs, made once by
- * dpfast/mechanisms/discrete_laplace.py; the meaning of each constant, and the
- * proof that it suffices, is in discrete_laplace.md. */
+/* What a draw of one law needs, made once by its mechanism; the meaning of each constant, and the proof
+ * that it suffices, is in the law's .md. A law leaves at 0 what it does not use. */
 typedef struct {
+    int32_t law;
     int32_t width;        /* bits of a level-0 word: 16, 32 or 64 */
     int32_t bulk;         /* first tier of a bulk call */
     int32_t careful;      /* first tier of a small or constant-time call */
     int32_t wide_cell;    /* e + 61, where 2^e <= t < 2^(e+1) */
+    int32_t steps;        /* of a search among the thresholds */
+    int32_t candidates;   /* that a careful draw looks at */
+    int32_t surely;       /* a 16-bit acceptance word below it accepts any proposal */
     const int16_t *table; /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
-    double t;             /* the scale, rounded */
-    double offset;        /* t ln(2/(1+q)) - 1/2, rounded */
-    double margin;        /* 1/2 less the error of z that does not grow with z */
-    double slope;         /* the error of z for each unit of z */
-    double half_cell;     /* t/2, and a little more: half a cell of U, scaled */
+    const uint64_t *thresholds; /* floor(2^64 P(|X| >= k)), k = 1, 2, ..., then zeros: 2^steps of them */
+    double t;             /* the scale, rounded: of the noise, in steps of the grid */
     double t_low;         /* what t lacks of the scale */
+    double offset;        /* t ln(2/(1+q)) - 1/2, rounded */
+    double margin;        /* 1/2 less the error that does not grow with the noise */
+    double slope;         /* the error for each unit of noise */
+    double half_cell;     /* t/2, and a little more: half a cell of U, scaled */
+    double half_angle;    /* half a cell of the angle, scaled */
     double c, c_low;      /* ln(2/(1+q)), cut to 45 fractional bits, and the rest */
     double twofold_margin; /* 1/2 less the error of the twofold tier */
+    double twofold_cell;  /* and what of it grows as the radius shrinks */
+    double rejects;       /* P(a proposal k is rejected) <= rejects k^2 */
     dpf_u128 wide_t;      /* the scale in units of 2^-67, cut */
     dpf_u128 wide_c;      /* ln(2/(1+q)) in units of 2^-120 */
-} dpf_discrete_laplace;
+} dpf_plan;
+
+/* Digits for one tier alone: of U, or of the radius and then of the angle, 128 of each at most. */
+typedef struct {
+    uint64_t digits[4];
+    double offset;
+    int32_t negative, sine; /* the sign of a Laplace draw; the second draw of a pair */
+} dpf_planted;
 
 /* Fill out[0..n) from the operating system. 0, or -1 with nothing to rely on in out. */
 int dpf_entropy(uint8_t *out, int64_t n);
@@ -53,27 +68,31 @@ void dpf_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *ou
 /* DPF_BATCH blocks at unrelated counters; word w of block b lands in out[b / 16][w][b % 16]. */
 void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);
 
-/* Draws start .. start + n - 1 of the discrete Laplace law,
- *     P(X = k) = (1 - q) / (1 + q) * q^|k|,  q = exp(-1/t),  k in Z.
+/* Draws start .. start + n - 1 of an integer law.
  * pre   plan is filled; lo, undecided (and hi, unless NULL) have room for n; start + n <= 2^63
  * post  lo[i] (with hi[i] above it, if wanted) holds draw start + i in two's complement; where no
  *       tier in C decides, 0 stands there and i in undecided. Depends on (key, start + i) alone.
- *       Without hi a magnitude of 2^62 or more is left undecided.
+ *       Without hi a draw outside [-2^62, 2^62) is left undecided.
  * ret   how many are undecided */
-int64_t dpf_discrete_laplace_fill(int isa, const dpf_discrete_laplace *plan, int careful, const uint8_t *key,
-                                  uint64_t start, int64_t n, int64_t *lo, int64_t *hi, int64_t *undecided);
+int64_t dpf_fill(int isa, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n, int64_t *lo,
+                 int64_t *hi, int64_t *undecided);
 
 /* The same where plan->bulk is DPF_TABLE and no draw needs careful work: a draw beyond int16 is left
  * undecided, and a block of noise takes a quarter of the cache. soon: n 8-byte words that the caller
  * reads next, fetched meanwhile. */
-int64_t dpf_discrete_laplace_fill_short(int isa, const dpf_discrete_laplace *plan, const uint8_t *key, uint64_t start,
-                                        int64_t n, int16_t *out, int64_t *undecided, const void *soon);
+int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
+                       int64_t *undecided, const void *soon);
+
+/* Draws of a real law rounded to the grid: the integer nearest to offset[i], in [-1/2, 1/2], plus the noise.
+ * Without hi as a double in cells[i], below 2^53 or else undecided; with it as an integer in two limbs. */
+int64_t dpf_fill_real(int isa, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
+                      const double *offset, int64_t *cells, int64_t *hi, int64_t *undecided);
 
 /* One tier alone on given digits, for the tests that plant them. bits <= 64: U lies in the cell of
- * digits hi[i] of that width. bits > 64: in the cell of the first `bits` of the 128 in (hi[i], lo[i]).
- * The magnitude, or in decided[i] a zero. */
-void dpf_discrete_laplace_tier(int isa, const dpf_discrete_laplace *plan, int tier, int bits, int64_t n,
-                               const uint64_t *hi, const uint64_t *lo, dpf_u128 *magnitude, uint8_t *decided);
+ * digits[0] of that width. bits > 64: in the cell of the first `bits` of the 128 in digits[0], digits[1].
+ * The outcome (of the discrete Laplace law: its magnitude), or in decided[i] a zero. */
+void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
+              uint8_t *decided);
 
 /* Copy n 8-byte words; if stream, past the caches where the machine can, for a place not read soon. Then
  * dpf_fence must come before another thread, or a plain store, touches that place. */

@@ -56,18 +56,57 @@ enum { DPF_LANES = 16, DPF_GROUPS = DPF_BATCH / DPF_LANES, DPF_WORDS = DPF_BATCH
 DPF_INLINE uint64_t dpf_nonce(uint64_t purpose, uint64_t candidate, uint64_t level) {
     return purpose << 56 | candidate << 24 | level;
 }
-enum { DPF_PURPOSE_NOISE = 1 };
+enum { DPF_PURPOSE_NOISE = 1, DPF_PURPOSE_ACCEPT = 2 };
 
+/* Where the noise of one call goes. */
+typedef struct {
+    int16_t *shorts;      /* there, or else to lo and, if wanted, hi */
+    int64_t *lo, *hi;
+    int64_t *undecided;
+    const double *offset; /* of a real law */
+    int real;             /* lo holds doubles */
+    const void *soon;     /* an address only: a prefetch may lie outside the array */
+} dpf_target;
+
+/* Out of reach of a decided draw's upper limb, so it can stand there for "undecided". */
+#define DPF_OPEN INT64_MIN
+
+/* Draws with the words of both levels: of U, or of the radius and the angle. */
+typedef struct {
+    int n;
+    const uint64_t *draw, *word[2], *more[2];
+    const double *offset; /* where on the grid the noise begins, in [-1/2, 1/2] */
+    int64_t *lo, *hi;     /* the outcomes; DPF_OPEN in hi */
+} dpf_lot;
+
+typedef struct {
+    const dpf_plan *plan;
+    const uint8_t *key;
+    const dpf_target *to;
+    uint64_t start, candidate;
+    int64_t undecided_count;
+    int open; /* draws that level 0 left open, waiting for a full batch */
+    int64_t at[DPF_BATCH + 2 * DPF_WORDS];
+    uint64_t word[2][DPF_BATCH + 2 * DPF_WORDS];
+} dpf_job;
+
+enum { DPF_STEP = 8 * DPF_BATCH }; /* draws of a pair of groups of 64-bit words */
+
+#define DPF_DECLARE_LAW(law, isa)                                                                                      \
+    int64_t dpf_##law##_fill_##isa(const dpf_plan *, int, const uint8_t *, uint64_t, int64_t, const dpf_target *);     \
+    void dpf_##law##_tier_##isa(const dpf_plan *, int, int, int64_t, const dpf_planted *, dpf_u128 *, uint8_t *);
 #define DPF_DECLARE(isa)                                                                                               \
     void dpf_blocks_##isa(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);                 \
     void dpf_store_##isa(char *to, const char *from, int64_t lines);                                                   \
     void dpf_pair_##isa(const uint8_t *key, uint64_t nonce, uint64_t pair, uint32_t *words);                           \
     void dpf_expand_##isa(const uint32_t *words, int width, uint64_t *digits);                                         \
     void dpf_scattered_##isa(const uint8_t *key, uint64_t nonce, const uint64_t *draw, uint64_t *digits);              \
-    int64_t dpf_discrete_laplace_fill_##isa(const dpf_discrete_laplace *, int, const uint8_t *, uint64_t, int64_t,     \
-                                            int16_t *, int64_t *, int64_t *, int64_t *, const void *);                 \
-    void dpf_discrete_laplace_tier_##isa(const dpf_discrete_laplace *, int, int, int64_t, const uint64_t *,            \
-                                         const uint64_t *, dpf_u128 *, uint8_t *);
+    DPF_DECLARE_LAW(discrete_laplace, isa)                                                                             \
+    DPF_DECLARE_LAW(laplace, isa)                                                                                      \
+    DPF_DECLARE_LAW(gaussian, isa)                                                                                     \
+    DPF_DECLARE_LAW(discrete_gaussian, isa)                                                                            \
+    int64_t dpf_gaussian_propose_##isa(const dpf_plan *, int, const uint8_t *, uint64_t, uint64_t, int64_t,            \
+                                       const dpf_target *);
 DPF_FOR_EACH_ISA(DPF_DECLARE)
 
 /* "expand 32-byte k" */

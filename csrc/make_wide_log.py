@@ -73,6 +73,7 @@ def header() -> str:
         text.append(table("dpf_u128", f"dpf_log{step}", [limbs(minus_log(c)) for c in factors], 2))
     multiples = [nearest(arb(2).log() * count * arb(2) ** UNITS) for count in range(65)]
     text.append(table("dpf_u128", "dpf_ln2", [limbs(value) for value in multiples], 2))
+    text.append("typedef struct {\n    double c, log_high, log_low; /* c, and ln c in two parts */\n} dpf_twofold_row;")
     text.append(table("dpf_twofold_row", "dpf_twofold", [twofold(index) for index in range(128)], 1))
     high = nearest(arb(2).log() * 2**CUT)
     low = float(arb(2).log() - arb(high) / 2**CUT)

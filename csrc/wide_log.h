@@ -266,6 +266,9 @@ static const dpf_u128 dpf_ln2[65] = {
     {0x43515e17a0ecf1d1, 0x2996bd9e152ca084}, {0xef1b41cb38f0e4c8, 0x2a482fb60cfe6ffd},
     {0x9ae5257ed0f4d7be, 0x2af9a1ce04d03f77}, {0x46af093268f8cab5, 0x2bab13e5fca20ef1},
     {0xf278ece600fcbdac, 0x2c5c85fdf473de6a}};
+typedef struct {
+    double c, log_high, log_low; /* c, and ln c in two parts */
+} dpf_twofold_row;
 static const dpf_twofold_row dpf_twofold[128] = {
     {0x1.fe01fe01fe020p-1, -0x1.ff00aa2b10000p-9, -0x1.7409410d6ad37p-50},
     {0x1.fa11caa01fa12p-1, -0x1.7dc475f810000p-7, -0x1.4d2ba4a25e0b1p-48},

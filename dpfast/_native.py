@@ -19,6 +19,12 @@ STREAM_VERSION: int = lib.DPF_STREAM_VERSION
 TABLE_BITS: int = lib.DPF_TABLE_BITS
 TABLE, DOUBLE, TWOFOLD, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_TWOFOLD, lib.DPF_INTEGER
 UNDECIDED: int = lib.DPF_UNDECIDED
+LAWS: dict[str, int] = {
+    "discrete_laplace": lib.DPF_DISCRETE_LAPLACE,
+    "laplace": lib.DPF_LAPLACE,
+    "gaussian": lib.DPF_GAUSSIAN,
+    "discrete_gaussian": lib.DPF_DISCRETE_GAUSSIAN,
+}
 
 ISA_NAMES: dict[int, str] = {lib.DPF_PORTABLE: "portable", lib.DPF_AVX2: "avx2", lib.DPF_AVX512: "avx512"}
 
@@ -35,8 +41,9 @@ def address(cdata: object) -> int:
 def symbols() -> dict[str, int]:
     """The addresses that the kernels call, under names that a change of the C renames."""
     functions = (
-        "dpf_discrete_laplace_fill",
-        "dpf_discrete_laplace_fill_short",
+        "dpf_fill",
+        "dpf_fill_short",
+        "dpf_fill_real",
         "dpf_store",
         "dpf_fence",
         "dpf_entropy",
@@ -73,45 +80,83 @@ class StreamKey:
         lib.dpf_wipe(self._bytes, 32)
 
 
-class DiscreteLaplacePlan:
-    """The C record of one discrete Laplace law; its fields are named as in csrc/dpf_abi.h."""
+class Plan:
+    """The C record of one law with its parameters; the fields are named as in csrc/dpf_abi.h."""
 
-    __slots__ = ("_plan", "_table", "address", "has_table")
+    __slots__ = ("_plan", "_table", "_thresholds", "address", "has_table", "width")
 
-    def __init__(self, table: np.ndarray | None = None, **fields: float) -> None:
-        self._plan = ffi.new("dpf_discrete_laplace *")
+    def __init__(
+        self, law: str, *, table: np.ndarray | None = None, thresholds: np.ndarray | None = None, **fields: float
+    ) -> None:
+        self._plan = ffi.new("dpf_plan *")
+        self._plan.law = LAWS[law]
         for name, value in fields.items():
             wide = name in ("wide_t", "wide_c")
             setattr(self._plan, name, (int(value) % 2**64, int(value) >> 64) if wide else value)
+        # Kept here, for the record holds their addresses only.
         self._table = None if table is None else ffi.from_buffer("int16_t[]", table)
+        self._thresholds = None if thresholds is None else ffi.from_buffer("uint64_t[]", thresholds)
         self._plan.table = ffi.NULL if self._table is None else self._table
+        self._plan.thresholds = ffi.NULL if self._thresholds is None else self._thresholds
         self.address = address(self._plan)
         self.has_table = table is not None
+        self.width = int(self._plan.width)
 
-    @property
-    def width(self) -> int:
-        return int(self._plan.width)
+    def fill(
+        self,
+        key: StreamKey,
+        start: int,
+        n: int,
+        *,
+        careful: bool,
+        isa: int | None = None,
+        offset: Sequence[float] | None = None,
+    ) -> list[int | None]:
+        """Draws start .. start + n - 1 without an array; None where C leaves it to the exact tier.
 
-    def fill(self, key: StreamKey, start: int, n: int, *, careful: bool, isa: int | None = None) -> list[int | None]:
-        """Draws start .. start + n - 1 without an array; None where C leaves it to the exact tier."""
+        offset: of a real law, where on the grid the noise of each draw begins.
+        """
         lo, hi, undecided = ffi.new("int64_t[]", n), ffi.new("int64_t[]", n), ffi.new("int64_t[]", n)
-        key_bytes = ffi.cast("uint8_t *", key.address)
         chosen = best_isa() if isa is None else isa
-        count = lib.dpf_discrete_laplace_fill(chosen, self._plan, careful, key_bytes, start, n, lo, hi, undecided)
+        before = chosen, self._plan, careful, ffi.cast("uint8_t *", key.address), start, n
+        if offset is None:
+            count = lib.dpf_fill(*before, lo, hi, undecided)
+        else:
+            count = lib.dpf_fill_real(*before, ffi.new("double[]", list(offset)), lo, hi, undecided)
         open_ = set(undecided[0:count])
         return [None if i in open_ else (hi[i] << 64) + lo[i] % 2**64 for i in range(n)]
 
-    def tier(self, tier: int, bits: int, prefixes: Sequence[int], isa: int | None = None) -> list[int | None]:
-        """One tier alone, on planted digits: the magnitude, or None where it does not decide."""
+    def tier(
+        self,
+        tier: int,
+        bits: int,
+        prefixes: Sequence[int],
+        *,
+        angles: Sequence[int] | None = None,
+        offset: float = 0.0,
+        negative: bool = False,
+        sine: bool = False,
+        isa: int | None = None,
+    ) -> list[int | None]:
+        """One tier alone, on planted digits: the outcome, or None where it does not decide.
+
+        prefixes: of U, `bits` digits each; of the Gaussian law all 128 of the radius, with those of the angle.
+        """
         n = len(prefixes)
-        hi, lo = ffi.new("uint64_t[]", n), ffi.new("uint64_t[]", n)
+        planted = ffi.new("dpf_planted[]", n)
         for i, prefix in enumerate(prefixes):
             aligned = prefix << (128 - bits)
-            hi[i], lo[i] = (prefix, 0) if bits <= 64 else (aligned >> 64, aligned % 2**64)
+            upper, lower = (prefix, 0) if bits <= 64 else (aligned >> 64, aligned % 2**64)
+            angle = 0 if angles is None else angles[i]
+            planted[i] = ([upper, lower, angle >> 64, angle % 2**64], offset, negative, sine)
         found, decided = ffi.new("dpf_u128[]", n), ffi.new("uint8_t[]", n)
         chosen = best_isa() if isa is None else isa
-        lib.dpf_discrete_laplace_tier(chosen, self._plan, tier, bits, n, hi, lo, found, decided)
-        return [(found[i].hi << 64) + found[i].lo if decided[i] else None for i in range(n)]
+        lib.dpf_tier(chosen, self._plan, tier, bits, n, planted, found, decided)
+        signed = [(f.hi << 64) + f.lo for f in found]
+        return [
+            (value - 2**128 if value >= 2**127 else value) if sure else None
+            for value, sure in zip(signed, decided, strict=True)
+        ]
 
 
 def entropy(n: int) -> bytes:
@@ -149,8 +194,8 @@ def checked(isa: int) -> int:
     if known[0] != _RFC_BLOCK or blocks(isa, secret, counters, _RFC_NONCE) != known:
         raise SelfCheckError(f"the {ISA_NAMES[isa]} cipher does not reproduce RFC 8439, 2.3.2")
     # The law of scale 1 with 32-bit words; the constants as csrc/discrete_laplace.md has them.
-    plan = DiscreteLaplacePlan(
-        width=32, bulk=DOUBLE, careful=DOUBLE, wide_cell=61, wide_t=1 << 67, wide_c=0x61402cf8d6cae7dbb14f70d67a076d,
+    plan = Plan(
+        "discrete_laplace", width=32, bulk=DOUBLE, careful=DOUBLE, wide_cell=61, wide_t=1 << 67, wide_c=0x61402cf8d6cae7dbb14f70d67a076d,
         t=1.0, offset=-0.12011450695827752, margin=0.49999999999999667, slope=5 * 2.0**-52, half_cell=0.5000004768371582,
     )  # fmt: skip
     draws = plan.fill(StreamKey(secret), 0, 64, careful=False, isa=isa)

@@ -8,7 +8,7 @@ from dpfast.kernels.jit import BLOCK_ARGUMENTS, address, external, fence, flag, 
 from dpfast.kernels.saturate import clamped_sum
 
 fill = external(
-    "dpf_discrete_laplace_fill",
+    "dpf_fill",
     size(flag, address, flag, address, address, size, address, address, address),
 )
 

@@ -10,7 +10,7 @@ from dpfast.kernels.saturate import clamped_sum
 PIECE = 512
 
 fill = external(
-    "dpf_discrete_laplace_fill_short", size(flag, address, address, address, size, address, address, address)
+    "dpf_fill_short", size(flag, address, address, address, size, address, address, address)
 )
 
 

@@ -19,7 +19,7 @@ for _name, _address in SYMBOLS.items():
 
 
 def external(name: str, signature: Any) -> Any:
-    """A C function as numba calls it. The ABI number in the name outdates caches when the C changes."""
+    """A C function as numba calls it."""
     full = f"{name}_abi{_native.ABI}"
     if full not in SYMBOLS:
         raise KeyError(full)
@@ -30,6 +30,7 @@ def jit(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile for one signature, without the interpreter lock, kept on disk where a place is writable."""
 
     def decorate(function: Callable[..., Any]) -> Any:
+        function.__qualname__ += f"_abi{_native.ABI}"  # names the cache: one that calls C under an old name is not read
         try:
             return numba.njit(signature, nogil=True, cache=True)(function)
         except Exception:

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Certified arithmetic for Box-Muller pairs: R = sqrt(-2 ln U), and the sine and cosine of an octant. gaussian.md,
+ * sections 3 and 4, has the bounds; normal.sollya, normal.gappa and normal_twofold.gappa prove them in all four
+ * rounding modes. Comes after decide.h; dpf_sine is in wide_sine.h. */
+
+/* high 2^32 + low + 1/2 = the value + *rest; below 2^20 2^32 there is no rest. u = 2^-52: rounded once. */
+DPF_INLINE double FN(middle)(uint32_t high, uint32_t low, double *rest) {
+    const double above = FN(double_of)(0x4530000000000000 | high) - 0x1.000000008p84; /* high 2^32 - 2^51 */
+    const double below = FN(double_of)(0x4320000000000000 | (uint64_t)low << 1 | 1);  /* 2^51 + low + 1/2 */
+    const double x = above + below;
+    *rest = below - (x - above);
+    return x;
+}
+
+/* sqrt(-2 ln(f + 1) + 2 count ln 2) within 4.3 u of itself for f as it is, 4.9 u for f rounded once; as minus_log. */
+DPF_INLINE double FN(radius)(double count, double f) {
+    const double s = f / (f + 2.0);
+    const double z = s * s;
+    double r = 0x1.2b63baf6b5ad3p-3;
+    r = r * z + 0x1.39fd724a51eadp-3;
+    r = r * z + 0x1.7462bbc992a96p-3;
+    r = r * z + 0x1.c71c62cd506d9p-3;
+    r = r * z + 0x1.2492492e0234ep-2;
+    r = r * z + 0x1.9999999995287p-2;
+    r = r * z + 0x1.5555555555558p-1;
+    const double e = count * 0x1.62e42fefa39efp-1 - s * (r * z + 2.0);
+    return __builtin_sqrt(e + e);
+}
+
+/* R at the middle of the cell [a, a + 1) 2^-32, a < 2^32. */
+DPF_INLINE double FN(radius32)(uint32_t a) {
+    const double x = FN(double_of)(0x4320000000000000 | (uint64_t)a << 1 | 1) - 0x1p51;
+    const uint64_t bits = FN(bits_of)(x);
+    const uint64_t shifted = bits + (0x3ff0000000000000 - 0x3fe6a09e00000000); /* exponent of x / sqrt(1/2) */
+    const double count = (0x1p52 + 1023.0 + 32.0) - FN(double_of)(0x4330000000000000 | shifted >> 52);
+    const double m = FN(double_of)(bits - (shifted & 0xfff0000000000000) + 0x3ff0000000000000);
+    return FN(radius)(count, m - 1.0);
+}
+
+/* The same for 64 digits: f is rounded once from m - 1 and the rest, so that it keeps its digits next to U = 1. */
+DPF_INLINE double FN(radius64)(uint32_t high, uint32_t low) {
+    double rest;
+    const uint64_t bits = FN(bits_of)(FN(middle)(high, low, &rest));
+    const uint64_t shifted = bits + (0x3ff0000000000000 - 0x3fe6a09e00000000);
+    const uint64_t exponent = shifted & 0xfff0000000000000;
+    const double count = (0x1p52 + 1023.0 + 64.0) - FN(double_of)(0x4330000000000000 | shifted >> 52);
+    const double m = FN(double_of)(bits - exponent + 0x3ff0000000000000);
+    return FN(radius)(count, (m - 1.0) + rest * FN(double_of)(0x7fe0000000000000 - exponent));
+}
+
+/* sin(pi v/4) within 2.6 u, cos(pi v/4) within 2 u of themselves, v in [2^-70, 1]; u more each for v rounded once. */
+DPF_INLINE void FN(octant)(double v, double *sine, double *cosine) {
+    const double w = v * v;
+    double p = 0x1.e357ef99eb0bap-38;
+    p = p * w - 0x1.e2fe76fdffd2bp-30;
+    p = p * w + 0x1.50782d5f14825p-22;
+    p = p * w - 0x1.32d2ccdfe9424p-15;
+    p = p * w + 0x1.466bc67754fffp-9;
+    p = p * w - 0x1.4abbce625be09p-4;
+    *sine = v * (p * w + 0x1.921fb54442d18p-1);
+    double q = 0x1.f3dca8531a138p-34;
+    q = q * w - 0x1.a6c9c96ed0881p-26;
+    q = q * w + 0x1.e1f4fb8227887p-19;
+    q = q * w - 0x1.55d3c7dc3b7f3p-12;
+    q = q * w + 0x1.03c1f081b0e01p-6;
+    q = q * w - 0x1.3bd3cc9be459dp-2;
+    *cosine = q * w + 1.0;
+}
+
+/* x to its first 21 bits, towards 0. */
+DPF_INLINE double FN(short_of)(double x) {
+    return FN(double_of)(FN(bits_of)(x) & 0xffffffff00000000);
+}
+
+/* a b - product, product = a b rounded in any mode: exact by fma, within 2^-102 |a b| without. */
+DPF_INLINE double FN(residue)(double a, double b, double product) {
+#if DPF_FMA
+    return __builtin_fma(a, b, -product);
+#else
+    /* upper parts of 26 bits: every difference and product but the last of each is exact */
+    const double a_high = FN(double_of)(FN(bits_of)(a) & 0xfffffffff8000000), a_low = a - a_high;
+    const double b_high = FN(double_of)(FN(bits_of)(b) & 0xfffffffff8000000), b_low = b - b_high;
+    return (((a_high * b_high - product) + a_high * b_low) + a_low * b_high) + a_low * b_low;
+#endif
+}
+
+/* *r + *r_low = sqrt(-2 ln U) for U as minus_log_twofold takes it: within 2^-73.3 / R + 2^-100 R. Below 2^-20, next to
+ * U = 1, *r is a number but no bound holds: the caller must leave what has *r < 2^-20 open. */
+DPF_INLINE void FN(radius_twofold)(uint64_t hi, uint64_t lo, double *r, double *r_low) {
+    double high, low, sum, rest;
+    FN(minus_log_twofold)(hi, lo, 0.0, 0.0, &high, &low);
+    FN(two_sum)(high + high, low + low, &sum, &rest);
+    const double twice = sum > 0x1p-64 ? sum : 0x1p-64;
+    const double root = __builtin_sqrt(twice), square = root * root;
+    *r = root;
+    *r_low = (((twice - square) - FN(residue)(root, root, square)) + rest) / (root + root);
+}
+
+/* The sine and cosine of pi v/4, v = (hi, lo) 2^-128 cut to 86 digits, in two parts each: within 2^-75.
+ * v = (j + 1/2)/128 + d, angle a + b with b = (pi/4) d; dpf_sine has sin a and cos a as multiples of 2^-32 and rests,
+ * so that products of upper parts are exact. */
+DPF_INLINE void FN(octant_twofold)(uint64_t hi, uint64_t lo, double *s, double *s_low, double *c, double *c_low) {
+    const dpf_sine_row *row = &dpf_sine[hi >> 57];
+    const double s1 = row->sine, s2 = row->sine_low, c1 = row->cosine, c2 = row->cosine_low;
+    const double sa = s1 + s2, ca = c1 + c2;
+    /* d = d1 + d2: 27 digits about the middle of the cell, and 52 */
+    const double d1 = FN(double_of)(0x4330000000000000 | (hi >> 30 & 0x7ffffff)) - 0x1.0000004p52;
+    const double d2 = FN(double_of)(0x4330000000000000 | (hi & 0x3fffffff) << 22 | lo >> 42) - 0x1p52;
+    const double lead = d1 * 0x1.921fb5p-35; /* exact: 26 bits of pi/4 */
+    const double tail = d1 * 0x1.110b4611a6263p-61 + d2 * 0x1.921fb54442d18p-87;
+    const double b1 = FN(short_of)(lead), b2 = (lead - b1) + tail;
+    const double b = b1 + b2, w = b * b;
+    /* sin b = b1 + sigma, 1 - cos b = g1 + g2 */
+    const double p = (0x1.a01a01a01a01ap-13 * w - 0x1.1111111111111p-7) * w + 0x1.5555555555555p-3;
+    const double q = 0x1.5555555555555p-5 - 0x1.6c16c16c16c17p-10 * w;
+    const double sigma = b2 - (b * w) * p;
+    const double half = 0.5 * (b1 * b1), g1 = FN(short_of)(half);
+    const double g2 = (half - g1) + (b2 * (b1 + 0.5 * b2) - (w * w) * q);
+    double sum, sum_low, high, high_low;
+    FN(two_sum)(c1 * b1, -(s1 * g1), &sum, &sum_low);
+    FN(two_sum)(s1, sum, &high, &high_low);
+    FN(two_sum)(high, (sum_low + high_low) + (s2 + (ca * sigma + (c2 * b1 - (sa * g2 + s2 * g1)))), s, s_low);
+    FN(two_sum)(-(s1 * b1), -(c1 * g1), &sum, &sum_low);
+    FN(two_sum)(c1, sum, &high, &high_low);
+    FN(two_sum)(high, (sum_low + high_low) + (c2 - (sa * sigma + (s2 * b1 + (ca * g2 + c2 * g1)))), c, c_low);
+}
