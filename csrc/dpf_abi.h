@@ -94,6 +94,10 @@ int64_t dpf_fill_real(int isa, const dpf_plan *plan, int careful, const uint8_t 
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided);
 
+/* The floating-point mode of the proofs: to nearest, nothing flushed. Returns what it was, for dpf_leave. */
+uint64_t dpf_enter(void);
+void dpf_leave(uint64_t mode);
+
 /* Copy n 8-byte words; if stream, past the caches where the machine can, for a place not read soon. Then
  * dpf_fence must come before another thread, or a plain store, touches that place. */
 void dpf_store(int isa, void *to, const void *from, int64_t n, int stream);

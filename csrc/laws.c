@@ -46,3 +46,11 @@ void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, cons
     else
         DPF_TIER(discrete_gaussian);
 }
+
+uint64_t dpf_enter(void) {
+    return (uint64_t)dpf_fp_enter();
+}
+
+void dpf_leave(uint64_t mode) {
+    dpf_fp_leave((dpf_fpmode)mode);
+}

@@ -3,7 +3,7 @@
  * sections 3 and 4, has the bounds; normal.sollya, normal.gappa and normal_twofold.gappa prove them in all four
  * rounding modes. Comes after decide.h; dpf_sine is in wide_sine.h. */
 
-/* high 2^32 + low + 1/2 = the value + *rest; below 2^20 2^32 there is no rest. u = 2^-52: rounded once. */
+/* high 2^32 + low + 1/2, rounded once: that is the value + *rest, exactly. */
 DPF_INLINE double FN(middle)(uint32_t high, uint32_t low, double *rest) {
     const double above = FN(double_of)(0x4530000000000000 | high) - 0x1.000000008p84; /* high 2^32 - 2^51 */
     const double below = FN(double_of)(0x4320000000000000 | (uint64_t)low << 1 | 1);  /* 2^51 + low + 1/2 */
@@ -12,7 +12,8 @@ DPF_INLINE double FN(middle)(uint32_t high, uint32_t low, double *rest) {
     return x;
 }
 
-/* sqrt(-2 ln(f + 1) + 2 count ln 2) within 4.3 u of itself for f as it is, 4.9 u for f rounded once; as minus_log. */
+/* sqrt(-2 ln U), U = M 2^-count, f = M - 1 rounded at most once, M in [m0, 2 m0]: within 4.9 2^-52 of itself, also next
+ * to U = 1, where count is 0 and minus_log's last subtraction with it. */
 DPF_INLINE double FN(radius)(double count, double f) {
     const double s = f / (f + 2.0);
     const double z = s * s;
@@ -27,7 +28,7 @@ DPF_INLINE double FN(radius)(double count, double f) {
     return __builtin_sqrt(e + e);
 }
 
-/* R at the middle of the cell [a, a + 1) 2^-32, a < 2^32. */
+/* R at U = (a + 1/2) 2^-32. */
 DPF_INLINE double FN(radius32)(uint32_t a) {
     const double x = FN(double_of)(0x4320000000000000 | (uint64_t)a << 1 | 1) - 0x1p51;
     const uint64_t bits = FN(bits_of)(x);
@@ -37,7 +38,7 @@ DPF_INLINE double FN(radius32)(uint32_t a) {
     return FN(radius)(count, m - 1.0);
 }
 
-/* The same for 64 digits: f is rounded once from m - 1 and the rest, so that it keeps its digits next to U = 1. */
+/* R at U = (a + 1/2) 2^-64, a = high 2^32 + low: f is m - 1 and the rest, rounded once. */
 DPF_INLINE double FN(radius64)(uint32_t high, uint32_t low) {
     double rest;
     const uint64_t bits = FN(bits_of)(FN(middle)(high, low, &rest));
@@ -48,7 +49,8 @@ DPF_INLINE double FN(radius64)(uint32_t high, uint32_t low) {
     return FN(radius)(count, (m - 1.0) + rest * FN(double_of)(0x7fe0000000000000 - exponent));
 }
 
-/* sin(pi v/4) within 2.6 u, cos(pi v/4) within 2 u of themselves, v in [2^-70, 1]; u more each for v rounded once. */
+/* sin(pi v/4) within 2.2 2^-52 and cos(pi v/4) within 1.9 2^-52 of themselves, v in [2^-70, 1]; for v rounded once 3.2
+ * and 2.7. */
 DPF_INLINE void FN(octant)(double v, double *sine, double *cosine) {
     const double w = v * v;
     double p = 0x1.e357ef99eb0bap-38;
@@ -72,20 +74,21 @@ DPF_INLINE double FN(short_of)(double x) {
     return FN(double_of)(FN(bits_of)(x) & 0xffffffff00000000);
 }
 
-/* a b - product, product = a b rounded in any mode: exact by fma, within 2^-102 |a b| without. */
+/* a b - product, product = a b rounded in any mode: exact by fma, within 2^-102 |a b| without. Exponents in +-400. */
 DPF_INLINE double FN(residue)(double a, double b, double product) {
 #if DPF_FMA
     return __builtin_fma(a, b, -product);
 #else
-    /* upper parts of 26 bits: every difference and product but the last of each is exact */
+    /* upper parts of 26 bits: all is exact but the last product and sum */
     const double a_high = FN(double_of)(FN(bits_of)(a) & 0xfffffffff8000000), a_low = a - a_high;
     const double b_high = FN(double_of)(FN(bits_of)(b) & 0xfffffffff8000000), b_low = b - b_high;
     return (((a_high * b_high - product) + a_high * b_low) + a_low * b_high) + a_low * b_low;
 #endif
 }
 
-/* *r + *r_low = sqrt(-2 ln U) for U as minus_log_twofold takes it: within 2^-73.3 / R + 2^-100 R. Below 2^-20, next to
- * U = 1, *r is a number but no bound holds: the caller must leave what has *r < 2^-20 open. */
+/* *r + *r_low = R within 2^-72.6 / R + 2^-99 R for every U that begins with the digits (hi, lo), hi >= 2^32, provided
+ * that *r >= 2^-20: the caller must leave all else open. Next to U = 1 the logarithm's error may exceed it; *r is then
+ * 2^-32, no NaN. */
 DPF_INLINE void FN(radius_twofold)(uint64_t hi, uint64_t lo, double *r, double *r_low) {
     double high, low, sum, rest;
     FN(minus_log_twofold)(hi, lo, 0.0, 0.0, &high, &low);
@@ -96,7 +99,7 @@ DPF_INLINE void FN(radius_twofold)(uint64_t hi, uint64_t lo, double *r, double *
     *r_low = (((twice - square) - FN(residue)(root, root, square)) + rest) / (root + root);
 }
 
-/* The sine and cosine of pi v/4, v = (hi, lo) 2^-128 cut to 86 digits, in two parts each: within 2^-75.
+/* The sine and cosine of pi v/4, v = (hi, lo) 2^-128 cut to 86 digits, in two parts each: within 2^-76.
  * v = (j + 1/2)/128 + d, angle a + b with b = (pi/4) d; dpf_sine has sin a and cos a as multiples of 2^-32 and rests,
  * so that products of upper parts are exact. */
 DPF_INLINE void FN(octant_twofold)(uint64_t hi, uint64_t lo, double *s, double *s_low, double *c, double *c_low) {

@@ -44,6 +44,8 @@ def symbols() -> dict[str, int]:
         "dpf_fill",
         "dpf_fill_short",
         "dpf_fill_real",
+        "dpf_enter",
+        "dpf_leave",
         "dpf_store",
         "dpf_fence",
         "dpf_entropy",

@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.privacy.parameters import shown, whole
+from dpfast.privacy.parameters import Real, exact_real, shown, whole
 
 CountArray: TypeAlias = npt.NDArray[np.integer[Any]]
+RealArray: TypeAlias = npt.NDArray[np.floating[Any]]
 
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 ENDS = {
     (kind, size): (int(np.iinfo(f"{kind}{size}").min), int(np.iinfo(f"{kind}{size}").max))
     for kind in "iu"
@@ -32,20 +36,47 @@ class Job(NamedTuple):
     upper: int
 
 
-def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
-    """An integer array of native or swapped byte order; anything else is refused, never converted."""
+class RealJob(NamedTuple):
+    """One release of real values, on the grid of 2^exponent."""
+
+    counts: RealArray
+    out: RealArray
+    lower: float  # of the result
+    upper: float
+    exponent: int
+    bound: float  # of the values, before the noise
+    missing: float | None  # stands for what is not finite
+
+
+def plain_array(name: str, value: npt.ArrayLike, rule: str) -> npt.NDArray[Any]:
+    """An array without a mask, of whatever dtype."""
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)  # not np.ma, which would import it
     if masked is not None and isinstance(value, masked):
         raise DTypeError(f"{name} is a masked array: fill it with public numbers first")
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths; NumPy's own message is dropped, for it could quote values
-        raise DTypeError(f"{name} must be of an integer dtype and make one array, with rows of equal length") from None
+        raise DTypeError(f"{name} must be of {rule} and make one array, with rows of equal length") from None
+    return array
+
+
+def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
+    """An integer array of native or swapped byte order; anything else is refused, never converted."""
+    array = plain_array(name, value, "an integer dtype")
     if array.dtype.kind not in "iu" or array.dtype.itemsize > 8:
-        hint = ": round or scale real values to integers first" if array.dtype.kind == "f" else ""
+        hint = ": for real values there are Laplace and Gaussian" if array.dtype.kind == "f" else ""
         raise DTypeError(
             f"{name} must be of an integer dtype (int8 to int64, uint8 to uint64), not {array.dtype}{hint}"
         )
+    return array
+
+
+def real_array(name: str, value: npt.ArrayLike) -> RealArray:
+    """A float64 or float32 array of native or swapped byte order; anything else is refused, never converted."""
+    array = plain_array(name, value, "float64 or float32")
+    if array.dtype.kind != "f" or array.dtype.itemsize not in (4, 8):
+        hint = ": for counts there are DiscreteLaplace and DiscreteGaussian" if array.dtype.kind in "iu" else ""
+        raise DTypeError(f"{name} must be of float64 or float32, not {array.dtype}{hint}")
     return array
 
 
@@ -76,16 +107,73 @@ def prepare(
         raise DTypeError("out must be a plain NumPy array of an integer dtype")
     if dtype is not None and integer_dtype(dtype) != out.dtype:
         raise DTypeError(f"dtype is {np.dtype(dtype)} but out is of {out.dtype}; give one of them")
+    check_out("counts", array, out)
+    low, high = clamps(out.dtype, lower, upper)
+    return Job(array, out, low, high)
+
+
+def prepare_real(
+    values: npt.ArrayLike,
+    out: RealArray | None = None,
+    dtype: npt.DTypeLike | None = None,
+    lower: Real | None = None,
+    upper: Real | None = None,
+    missing: Real | None = None,
+    *,
+    exponent: int,
+    bound: float | None = None,
+) -> RealJob:
+    """The same for real values; the result is float32 if they are, unless `out` or `dtype` says otherwise."""
+    array = real_array("values", values)
+    if out is not None:
+        if not isinstance(out, np.ndarray) or real_array("out", out) is not out:
+            raise DTypeError("out must be a plain NumPy array of float64 or float32")
+        if dtype is not None and np.dtype(dtype) != out.dtype:
+            raise DTypeError(f"dtype is {np.dtype(dtype)} but out is of {out.dtype}; give one of them")
+        check_out("values", array, out)
+    else:
+        try:
+            wanted = array.dtype.newbyteorder("=") if dtype is None else np.dtype(dtype)
+        except TypeError:
+            raise DTypeError(f"dtype must be float64 or float32, not {dtype!r:.40}") from None
+        if wanted not in (FLOAT32, FLOAT64):
+            raise DTypeError(f"dtype must be float64 or float32, not {wanted}")
+        out = np.empty(array.shape, wanted)
+    single = out.dtype.itemsize == FLOAT32.itemsize
+    ends = np.finfo(FLOAT32 if single else FLOAT64)
+    if Fraction(2) ** exponent < Fraction(float(ends.smallest_subnormal)):
+        raise ParameterError(f"granularity must be at least the smallest {ends.dtype}, got 2**{exponent}")
+    most = float(ends.max) if bound is None else bound
+    low = -most if lower is None else max(_real("lower", lower, single), -most)
+    high = most if upper is None else min(_real("upper", upper, single), most)
+    if low > high:
+        raise ParameterError(f"lower must be at most upper, and leave something, got {lower=!s:.40} and {upper=!s:.40}")
+    filler = None if missing is None else _real("missing", missing, False)
+    return RealJob(array, out, low, high, exponent, float(np.finfo(FLOAT64).max) if bound is None else bound, filler)
+
+
+def _real(name: str, value: Real, single: bool) -> float:
+    """A finite public number that the type holds exactly."""
+    exact = exact_real(name, value)
+    try:
+        found = float(np.float32(float(exact))) if single else float(exact)
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found) or Fraction(found) != exact:
+        raise ParameterError(f"{name} must be a float{32 if single else 64} exactly, got {shown(value)}")
+    return found
+
+
+def check_out(name: str, array: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+    """Refuse an output that cannot take the result of `array`, called `name`."""
     if out.shape != array.shape:
-        raise ParameterError(f"out must have the shape of counts, {array.shape}, not {out.shape}")
+        raise ParameterError(f"out must have the shape of {name}, {array.shape}, not {out.shape}")
     if not out.flags.writeable:
         raise ParameterError("out must be writeable")
     if overlaps_itself(out):
         raise ParameterError("out must not have elements that share memory")
     if out is not array and not (disjoint(array, out) or same_place(array, out)):
-        raise ParameterError("out must be counts itself or share no memory with it")
-    low, high = clamps(out.dtype, lower, upper)
-    return Job(array, out, low, high)
+        raise ParameterError(f"out must be {name} itself or share no memory with it")
 
 
 def clamps(dtype: np.dtype[Any], lower: int | None, upper: int | None) -> tuple[int, int]:
@@ -134,9 +222,9 @@ def disjoint(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
         return False
 
 
-def plain_runs(array: CountArray, size: int) -> Iterator[memoryview]:
-    """The values in C order, eight little-endian bytes each (two's complement), whatever the layout."""
-    wanted = np.dtype("<u8" if array.dtype.kind == "u" else "<i8")
+def plain_runs(array: npt.NDArray[Any], size: int) -> Iterator[memoryview]:
+    """The values in C order, eight little-endian bytes each, whatever the layout: two's complement, or doubles."""
+    wanted = np.dtype(f"<{array.dtype.kind}8")
     if array.dtype == wanted and array.flags.c_contiguous:
         yield array.reshape(-1).data.cast("B")
     else:

@@ -7,16 +7,20 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dpfast import _native, kernels
-from dpfast.arrays import INT64, UINT64, CountArray, Job
+from dpfast.arrays import FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
 from dpfast.errors import EntropyError
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from dpfast._native import StreamKey
+
+    AnyArray: TypeAlias = npt.NDArray[Any]
 
 # Below this many counts every draw does the same work, so that one call's time does not show its noise;
 # above, the few that a table leaves open are refined later and the rest are faster (docs/design.md).
@@ -36,11 +40,11 @@ class Draws(NamedTuple):
 
     plan_address: int
     short: bool  # draws start at the table
-    narrow: bool  # every draw that C decides is below 2^62
+    narrow: bool  # every draw that C decides is below 2^62, of a real law below 2^53
     key: StreamKey
     start: int
     careful: bool
-    exact: Callable[[int], int]
+    exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
 
 def small(job: Job) -> bool:
@@ -81,13 +85,13 @@ def usable_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run(job: Job, draws: Draws, threads: int | None) -> None:
+def run(job: Job | RealJob, draws: Draws, threads: int | None) -> None:
     """Fill job.out with counts plus noise, clamped. On any exception job.out is zeroed first."""
     size = job.counts.size
     if size == 0:
         return
     try:
-        work = _Work(job, draws)
+        work = _IntegerWork(job, draws) if isinstance(job, Job) else _RealWork(job, draws)
         if size < 2 * SHARE or threads == 1:
             work.share(0, size)
         else:
@@ -151,32 +155,28 @@ def _wait(begun: list[int], ended: list[int]) -> None:
 class _Work:
     """One release, cut into shares: positions begin to end, in C order."""
 
-    __slots__ = ("add", "bounds", "draws", "isa", "job", "kinds", "plain", "signed", "stopped", "stream")
+    add: Any  # the kernel
+    last: tuple[Any, ...]  # its last arguments
+    kinds: tuple[np.dtype[Any], np.dtype[Any]]  # of the plain arrays that it sees
+    scratch: int  # parts of a block
+    block: int
 
-    def __init__(self, job: Job, draws: Draws) -> None:
-        counts, out, lower, upper = job
+    def __init__(self, job: Job | RealJob, draws: Draws) -> None:
         self.job, self.draws, self.stopped = job, draws, False
-        self.signed = counts.dtype is INT64 and out.dtype is INT64
-        self.kinds = (INT64, INT64) if self.signed else (_plain_kind(counts.dtype), _plain_kind(out.dtype))
-        self.signed = self.signed or UINT64 not in self.kinds
-        if draws.narrow and self.signed:
-            self.add = kernels.kernel("add_short" if draws.short else "add_narrow")
-            self.bounds: tuple[int, ...] = (lower, upper)
-        else:
-            self.add = kernels.kernel("add_wide")
-            unsigned = int(self.kinds[0] is UINT64)
-            self.bounds = (lower >> 64, lower % 2**64, upper >> 64, upper % 2**64, unsigned)
+        self.isa = _native.best_isa()
+
+    def prepare(self) -> None:
+        counts, out = self.job.counts, self.job.out
         given, made = counts.flags, out.flags
         self.plain = (
             (counts.dtype, out.dtype) == self.kinds
             and given.c_contiguous and given.aligned and made.c_contiguous and made.aligned
         )  # fmt: skip
         self.stream = int(self.plain and counts.size >= STREAM and not np.may_share_memory(counts, out))
-        self.isa = _native.best_isa()
 
     def share(self, begin: int, end: int) -> None:
-        block = min(end - begin, kernels.BLOCK)
-        scratch = np.empty(4 * block, np.int64)
+        block = min(end - begin, self.block)
+        scratch = np.empty(self.scratch * block, np.int64)
         try:
             if self.plain:
                 x, y = self.job.counts, self.job.out
@@ -190,7 +190,7 @@ class _Work:
         finally:
             scratch.fill(0)
 
-    def buffered(self, begin: int, end: int, scratch: CountArray, block: int) -> None:
+    def buffered(self, begin: int, end: int, scratch: AnyArray, block: int) -> None:
         """Any layout, byte order and width: NumPy brings it to plain 64-bit runs and back."""
         chunks = np.nditer(  # type: ignore[call-overload]  # its stubs misspell "contig"
             [np.atleast_1d(self.job.counts), np.atleast_1d(self.job.out)],
@@ -199,7 +199,7 @@ class _Work:
             op_flags=[["readonly", *_PLAIN], ["writeonly", *_PLAIN]],
             op_dtypes=list(self.kinds),
             order="C",
-            casting="unsafe",  # widening on the way in; on the way out the clamp has made it fit
+            casting="unsafe",  # widening on the way in; on the way out the kernel has made it fit
             buffersize=BUFFER,
         )
         with chunks:
@@ -209,25 +209,92 @@ class _Work:
                 self.run(x, y, position, scratch, block)
                 position += x.size
 
-    def run(self, x: CountArray, y: CountArray, position: int, scratch: CountArray, block: int) -> None:
+    def run(self, x: AnyArray, y: AnyArray, position: int, scratch: AnyArray, block: int) -> None:
         """Plain 64-bit x plus noise into y; the kernel stops after a block with draws that it leaves open, or a slab."""
         draws, kinds, left = self.draws, self.kinds, x.size
-        if not self.signed:
+        if UINT64 in kinds:
             x, y = x.view(INT64), y.view(INT64)
         first = draws.start + position
         while left and not self.stopped:
             done, open_ = self.add(
                 x, y, scratch, self.isa, draws.plan_address, draws.careful, draws.key.address, first,
-                self.stream, block, SLAB, *self.bounds,
+                self.stream, block, SLAB, *self.last,
             )  # fmt: skip
             if open_:
-                kept, target = scratch[2 * block : 2 * block + open_].view(kinds[0]), y.view(kinds[1])
-                for at, count in zip(scratch[block : block + open_].tolist(), kept.tolist(), strict=True):
-                    target[at] = min(max(count + draws.exact(first + at), self.job.lower), self.job.upper)
+                at, kept = self.left_open(scratch, block, open_)
+                target = y.view(kinds[1])
+                for i, count in zip(at.tolist(), kept.view(kinds[0]).tolist(), strict=True):
+                    target[i] = self.decided(first + i, count)
             left -= done
             first += done
             if left:
                 x, y = x[done:], y[done:]
+
+    def left_open(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
+        """Where, and the counts that were there."""
+        raise NotImplementedError
+
+    def decided(self, i: int, count: Any) -> Any:
+        """What draw i makes of the count."""
+        raise NotImplementedError
+
+
+class _IntegerWork(_Work):
+    job: Job
+    scratch = 4
+    block = kernels.BLOCK
+
+    def __init__(self, job: Job, draws: Draws) -> None:
+        super().__init__(job, draws)
+        counts, out, lower, upper = job
+        signed = counts.dtype is INT64 and out.dtype is INT64
+        self.kinds = (INT64, INT64) if signed else (_plain_kind(counts.dtype), _plain_kind(out.dtype))
+        if draws.narrow and UINT64 not in self.kinds:
+            self.add = kernels.kernel("add_short" if draws.short else "add_narrow")
+            self.last = lower, upper
+        else:
+            self.add = kernels.kernel("add_wide")
+            unsigned = int(self.kinds[0] is UINT64)
+            self.last = lower >> 64, lower % 2**64, upper >> 64, upper % 2**64, unsigned
+        self.prepare()
+
+    def left_open(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
+        return scratch[block : block + n], scratch[2 * block : 2 * block + n]
+
+    def decided(self, i: int, count: Any) -> Any:
+        return min(max(count + self.draws.exact(i), self.job.lower), self.job.upper)
+
+
+class _RealWork(_Work):
+    job: RealJob
+    scratch = 5
+    block = kernels.REAL_BLOCK
+    kinds = FLOAT64, FLOAT64
+
+    def __init__(self, job: RealJob, draws: Draws) -> None:
+        super().__init__(job, draws)
+        self.add = kernels.kernel("add_grid" if draws.narrow else "add_grid_wide")
+        single = int(job.out.dtype.newbyteorder("=") == FLOAT32)
+        inverse = 2.0 ** (-job.exponent // 2), 2.0 ** (-job.exponent - -job.exponent // 2)
+        missing = 0.0 if job.missing is None else job.missing
+        self.last = (
+            2.0**job.exponent, *inverse, missing, -job.bound, job.bound, job.lower, job.upper, single,
+        )  # fmt: skip
+        self.prepare()
+
+    def left_open(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
+        return scratch[2 * block : 2 * block + n], scratch[3 * block : 3 * block + n]
+
+    def decided(self, i: int, count: Any) -> Any:
+        return self.draws.exact(i, count)
+
+
+def all_finite(values: AnyArray) -> bool:
+    """No NaN and no infinity among the values."""
+    check = kernels.kernel("all_finite")
+    if values.dtype == FLOAT64 and values.flags.c_contiguous and values.flags.aligned:
+        return bool(check(values.reshape(-1)))
+    return all(check(np.frombuffer(run, FLOAT64)) for run in plain_runs(values, BUFFER))
 
 
 def _plain_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -56,14 +56,14 @@ def test_tiers_agree_on_random_and_planted_digits(scale: Fraction, isa: int) -> 
     assert [mech._law.magnitude(cell, bits) for cell in cells] == truth
     decided = 0
     for name in ("twofold", "integer") if bits >= 95 else ("integer",):
-        found = plan.tier(TIERS[name], bits, cells, isa)
+        found = plan.tier(TIERS[name], bits, cells, isa=isa)
         assert all(k is None or k == right for k, right in zip(found, truth, strict=True))
         decided += sum(k is not None for k in found)
     assert decided > len(cells) / 3
     if scale <= 2**44:  # the double tier takes the first 64 digits
         short = sorted({cell >> (bits - 64) for cell in cells})
         exact = [law.magnitude(cell, 64) for cell in short]
-        found = plan.tier(TIERS["double"], 64, short, isa)
+        found = plan.tier(TIERS["double"], 64, short, isa=isa)
         assert all(k is None or k == right for k, right in zip(found, exact, strict=True))
         assert sum(k is not None for k in found) > len(short) / 4
 
@@ -72,7 +72,7 @@ def test_tiers_agree_on_random_and_planted_digits(scale: Fraction, isa: int) -> 
 def test_table_certificate(scale: Fraction) -> None:
     """Every entry is the law's on its whole cell, every threshold is bracketed by an open cell, and the sign mirrors."""
     mech, law = mechanism(scale), reference.DiscreteLaplace(1 / scale)
-    table = mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), 0)
+    table = mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)
     rest = random.Random(1).sample(range(2**15), 500)
     opened = {cell for cell in range(2**15) if table[cell] is None}
     assert all(table[cell] == law.magnitude(cell, 15) for cell in [*rest, *sorted(opened)[:500], 2**15 - 1])
@@ -93,7 +93,8 @@ def test_the_stream_maps_to_the_exact_law(scale: Fraction, secret: Callable[[str
     mech, key = mechanism(scale), _native.StreamKey(secret("stream"))
     start = 10**6 - 50
     exact = [
-        mech._law.draw(lambda r, i=i: mech._digits(key, mech._bulk_plan.width, i, r)) for i in range(start, start + 100)
+        mech._law.draw(lambda i, r: mech._digits(key, mech._bulk_plan.width, i, r), i)
+        for i in range(start, start + 100)
     ]
     for isa in ISAS:
         for careful in (False, True):
@@ -109,9 +110,9 @@ def test_draws_left_open_at_every_level_are_decided_by_the_next(scale: Fraction)
     cell = law.threshold(k, bits[3])  # three levels in the cell of T_k, then above or below it
     for side, magnitude in [(0, k), (2**512 - 1, k - 1)]:
         prefixes = [*(cell >> (bits[3] - b) for b in bits[:4]), cell << 512 | side]
-        digits = [Digits(True, p, b) for p, b in zip(prefixes, bits, strict=True)]
+        digits = [Digits(1 << b | p, b + 1) for p, b in zip(prefixes, bits, strict=True)]
         assert [mech._law.magnitude(p, b) for p, b in zip(prefixes[:4], bits, strict=False)] == [None] * 4
-        assert mech._law.draw(lambda r, digits=digits: digits[r]) == -magnitude
+        assert mech._law.draw(lambda i, r, digits=digits: digits[r], 0) == -magnitude
 
 
 def noise(mech: DiscreteLaplace, n: int, key: bytes) -> np.ndarray:
@@ -179,8 +180,8 @@ def test_a_fresh_start_for_open_draws_is_rejected(scale: Fraction, secret: Calla
     mech = mechanism(scale)
     n = 2**22
     rng = np.random.default_rng(7)
-    table = np.array([0 if k is None else k for k in mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), 0)])
-    open_ = np.array([k is None for k in mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), 0)])
+    table = np.array([0 if k is None else k for k in mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)])
+    open_ = np.array([k is None for k in mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)])
     words = rng.integers(0, 2**16, n)
     signs = np.where(words >> 15, -1, 1)
     magnitudes = table[words & 0x7FFF]
@@ -193,7 +194,7 @@ def test_small_world_of_the_digits() -> None:
     """All 2^15 prefixes of U enumerated: each magnitude's probability lies between its decided cells and these with its open ones."""
     for scale in (Fraction(1, 3), Fraction(1), Fraction(37, 10), Fraction(100)):
         law = reference.DiscreteLaplace(1 / scale)
-        table = mechanism(scale)._bulk_plan.tier(_native.TABLE, 16, range(2**15), 0)
+        table = mechanism(scale)._bulk_plan.tier(_native.TABLE, 16, range(2**15), isa=0)
         counts = np.bincount([k for k in table if k is not None])
         for k, count in enumerate(counts):
             probability = law.pmf(k) * (2 if k else 1) * 2**15

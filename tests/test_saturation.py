@@ -61,7 +61,7 @@ def noise(scale: int, n: int, start: int, *, careful: bool) -> list[int]:
 
 
 def exact_draw(mech: DiscreteLaplace, width: int, stream: _native.StreamKey, i: int) -> int:
-    return mech._law.draw(lambda level: mech._digits(stream, width, i, level))
+    return mech._law.draw(lambda i, level: mech._digits(stream, width, i, level), i)
 
 
 def add(scale: int, job: Job, start: int, *, careful: bool, threads: int | None = None) -> None:
@@ -203,7 +203,7 @@ def test_a_small_world_whole():
     """Every int8 and uint8 count against every 16-bit noise: the short kernel over a table planted with all of them."""
     words = np.arange(2**16).astype(np.int16)
     words[words == _native.UNDECIDED] = 0
-    plan = _native.DiscreteLaplacePlan(words, width=16, bulk=_native.TABLE, careful=_native.INTEGER)
+    plan = _native.Plan("discrete_laplace", table=words, width=16, bulk=_native.TABLE, careful=_native.INTEGER)
     stream = _native.StreamKey(SECRET)
     n = 2**19
     draws = np.array(plan.fill(stream, 0, n, careful=False))
@@ -226,12 +226,12 @@ def never_asked(i: int) -> int:
 
 def undecidable(
     table: np.ndarray | None = None, width: int = 16, tier: int = _native.TABLE
-) -> _native.DiscreteLaplacePlan:
+) -> _native.Plan:
     """A plan whose every tier declines: margins below nothing, and in integers a cell wider than a unit."""
     if table is None and tier == _native.TABLE:
         table = np.full(2**16, _native.UNDECIDED, np.int16)
-    return _native.DiscreteLaplacePlan(
-        table, width=width, bulk=tier, careful=max(tier, _native.DOUBLE), t=1.0, offset=0.0, margin=-1.0, slope=0.0,
+    return _native.Plan(
+        "discrete_laplace", table=table, width=width, bulk=tier, careful=max(tier, _native.DOUBLE), t=1.0, offset=0.0, margin=-1.0, slope=0.0,
         half_cell=np.inf, twofold_margin=-1.0, wide_cell=1000, wide_t=2**120, wide_c=2**123,
     )  # fmt: skip
 
@@ -380,7 +380,7 @@ def test_a_small_call_is_the_careful_one_under_its_key():
         mech = mechanism(scale)
         fields = {**mech._constants(), "careful": _native.INTEGER}
         bits = fields["width"] + 63
-        leaky = _native.DiscreteLaplacePlan(None, **{**fields, "wide_cell": bits + 56})  # cells an eighth wide and more
+        leaky = _native.Plan("discrete_laplace", **{**fields, "wide_cell": bits + 56})  # cells an eighth wide and more
         keys = set()
 
         def exact(key: _native.StreamKey, i: int, mech: DiscreteLaplace = mech, keys: set[bytes] = keys) -> int:

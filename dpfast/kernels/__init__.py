@@ -13,6 +13,12 @@ from typing import Any
 
 # 8,192 draws: the batches that refine a block's open draws are nearly full, and short noise fits L1.
 BLOCK = 8192
+REAL_BLOCK = 2048  # values, where their noise begins and the noise, in L1 together
+
+KERNELS = (
+    "add_small", "add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "all_finite", "fixed_point",
+    "fixed_point_bits",
+)  # fmt: skip
 
 # A fork waits for a thread that is importing numba or compiling: the child would find the locks of both held for ever.
 _loading = threading.RLock()
@@ -21,7 +27,7 @@ os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, a
 
 @cache
 def kernel(name: str) -> Any:
-    """add_small, add_short, add_narrow or add_wide; each is compiled, or read from numba's cache, when first asked for."""
+    """One of KERNELS; each is compiled, or read from numba's cache, when first asked for."""
     with _loading:
         collecting = gc.isenabled()
         gc.disable()  # numba makes a million objects that stay; looking for garbage among them takes a fifth of the time
@@ -34,7 +40,7 @@ def kernel(name: str) -> Any:
 
 def cache_state() -> dict[str, object]:
     """Where numba keeps the compiled kernels, and how many of them this process loaded or compiled."""
-    stats = [kernel(name).stats for name in ("add_small", "add_short", "add_narrow", "add_wide")]
+    stats = [kernel(name).stats for name in KERNELS]
     return {
         "path": stats[0].cache_path,
         "loaded": sum(sum(s.cache_hits.values()) for s in stats),

@@ -53,7 +53,7 @@ def _pointer(kind: Any) -> Any:
     return at
 
 
-int16_at, int64_at = _pointer(types.int16), _pointer(types.int64)
+int16_at, int64_at, float64_at = _pointer(types.int16), _pointer(types.int64), _pointer(types.float64)
 
 address, size, flag = types.uint64, types.int64, types.int32
 store = external("dpf_store", types.void(flag, address, address, size, flag))
@@ -62,4 +62,15 @@ fence = external("dpf_fence", types.void())
 BLOCK_ARGUMENTS = (
     types.Array(types.int64, 1, "C", readonly=True), types.int64[::1], types.int64[::1],
     flag, address, flag, address, address, flag, size, size,
+)  # fmt: skip
+fill_real = external(
+    "dpf_fill_real", size(flag, address, flag, address, address, size, address, address, address, address)
+)
+# The processor's own rounding, whatever the host has set, for sums that are rounded once.
+enter = external("dpf_enter", types.uint64())
+leave = external("dpf_leave", types.void(types.uint64))
+# As BLOCK_ARGUMENTS, of doubles; then the grid, what stands for NaN, bounds before and after.
+REAL_ARGUMENTS = (
+    types.Array(types.float64, 1, "C", readonly=True), types.float64[::1], *BLOCK_ARGUMENTS[2:],
+    *(8 * (types.float64,)), flag,
 )  # fmt: skip

@@ -14,6 +14,7 @@ from dpfast import _native, exact
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.once import once
+from dpfast.mechanisms.pure import MOST_SCALE, Pure
 from dpfast.privacy import parameters
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from dpfast.arrays import CountArray
     from dpfast.privacy.parameters import Real
+    from dpfast.privacy.sensitivity import Sensitivity
 
 # Scales at which a tier, or a word, hands over to the next. Functions of the parameters alone, and the
 # widths a part of the stream: csrc/discrete_laplace.md, section 2, derives them.
@@ -30,16 +32,17 @@ DOUBLE_SCALE = 2**44
 CAREFUL_DOUBLE_SCALE = 2**17
 CAREFUL_TWOFOLD_SCALE = 2**40
 NARROW_SCALE = 2**54
-LEAST_SCALE, MOST_SCALE = Fraction(1, 2**60), Fraction(2**60)
+LEAST_SCALE = Fraction(1, 2**60)
 
 
 @dataclass(frozen=True, repr=False)
-class DiscreteLaplace(IntegerMechanism):
+class DiscreteLaplace(Pure, IntegerMechanism):
     """Adds noise with P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-epsilon/sensitivity), exactly.
 
     epsilon: int, float, Fraction or Decimal, taken exactly; spent once by every release.
     sensitivity: the same kinds; L1, in counts, of the whole array jointly: how much one unit of
-        privacy can change all cells together, for the stated adjacency.
+        privacy can change all cells together, for the stated adjacency. Or a Sensitivity, which says
+        adjacency and unit as well.
     adjacency: "add-remove" or "substitution". unit: whose privacy, such as "person". Both are
         recorded and shown; the sensitivity must have been found for them.
 
@@ -49,24 +52,33 @@ class DiscreteLaplace(IntegerMechanism):
     """
 
     LAW: ClassVar[str] = "discrete_laplace"
+    NAME: ClassVar[str] = "discrete_laplace"
     epsilon: Fraction
     sensitivity: Fraction
-    adjacency: str = "add-remove"
-    unit: str = "person"
+    adjacency: str
+    unit: str
 
-    def __init__(self, epsilon: Real, sensitivity: Real, adjacency: str = "add-remove", unit: str = "person") -> None:
-        values = (
-            parameters.exact_positive("epsilon", epsilon),
-            parameters.exact_positive("sensitivity", sensitivity),
-            parameters.adjacency(adjacency),
-            parameters.unit(unit),
-        )
-        for name, value in zip(("epsilon", "sensitivity", "adjacency", "unit"), values, strict=True):
-            object.__setattr__(self, name, value)
-        if not LEAST_SCALE <= self.sensitivity / self.epsilon <= MOST_SCALE:
+    def __init__(
+        self, epsilon: Real, sensitivity: Real | Sensitivity, adjacency: str | None = None, unit: str | None = None
+    ) -> None:
+        if not LEAST_SCALE <= self._set_parameters(epsilon, sensitivity, adjacency, unit) <= MOST_SCALE:
             raise ParameterError(
                 f"the scale sensitivity/epsilon must lie between 2**-60 and 2**60, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
             )
+
+    @property
+    def _record(self) -> tuple[str | int, ...]:
+        return self.LAW, *self._exact_parameters
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.epsilon, self.sensitivity, self.adjacency, self.unit)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            **super()._facts(),
+            "standard deviation": f"{self.stddev:.6g}",
+            "95 % interval": f"±{self.interval()}",
+        }
 
     # ------------------------------------------------------------------ in intervals and in C
 
@@ -79,51 +91,19 @@ class DiscreteLaplace(IntegerMechanism):
         return self.sensitivity <= NARROW_SCALE * self.epsilon
 
     @once
-    def _careful_plan(self) -> _native.DiscreteLaplacePlan:
-        return _native.DiscreteLaplacePlan(None, **self._constants())
+    def _careful_plan(self) -> _native.Plan:
+        return _native.Plan(self.LAW, **self._constants())
 
     @once
-    def _bulk_plan(self) -> _native.DiscreteLaplacePlan:
+    def _bulk_plan(self) -> _native.Plan:
         if self.sensitivity > TABLE_SCALE * self.epsilon:
             return self._careful_plan
-        cells = self._law.table(_native.TABLE_BITS)
-        found = np.array([_native.UNDECIDED if cell is None else cell for cell in cells], np.int16)
-        table = np.concatenate([found, np.where(found == _native.UNDECIDED, found, -found)])  # the top bit is the sign
-        return _native.DiscreteLaplacePlan(table, **self._constants())
+        return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
 
     def _constants(self) -> dict[str, float]:
-        law, scale = self._law, self.sensitivity / self.epsilon
-        t = float(scale)
-
-        def tier(*upto: tuple[int | Fraction, int]) -> int:
-            return next((tier for limit, tier in upto if scale <= limit), _native.INTEGER)
-
-        c45 = exact.unique_floor(law.lost + 128, lambda: law.offset() * 2**45)
-        slope = 5 * 2.0**-52
-        return {
-            "width": 16 if scale <= TABLE_SCALE else 32 if scale <= SHORT_SCALE else 64,
-            "bulk": tier((TABLE_SCALE, _native.TABLE), (DOUBLE_SCALE, _native.DOUBLE), (MOST_SCALE, _native.TWOFOLD)),
-            "careful": tier((CAREFUL_DOUBLE_SCALE, _native.DOUBLE), (CAREFUL_TWOFOLD_SCALE, _native.TWOFOLD)),
-            "t": t,
-            "t_low": float(scale - Fraction(t)),
-            "offset": exact.nearest_double(law.lost + 256, lambda: exact.ball(scale) * law.offset() - 0.5),
-            "margin": 0.5 - slope * (t + 2),
-            "slope": slope,
-            "half_cell": t / 2 * (1 + 2.0**-20),
-            "c": c45 / 2**45,
-            "c_low": exact.nearest_double(law.lost + 256, lambda: law.offset() - exact.ball(Fraction(c45, 2**45))),
-            "twofold_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
-            "wide_t": math.floor(scale * 2**67),
-            "wide_c": exact.unique_floor(law.lost + 256, lambda: law.offset() * 2**120),
-            "wide_cell": math.floor(scale).bit_length() + 60,
-        }
+        return constants(self._law)
 
     # ------------------------------------------------------------------ the law
-
-    @property
-    def scale(self) -> float:
-        """The scale t = sensitivity / epsilon, in counts."""
-        return float(self.sensitivity / self.epsilon)
 
     @property
     def variance(self) -> float:
@@ -138,11 +118,11 @@ class DiscreteLaplace(IntegerMechanism):
     def pmf(self, k: npt.ArrayLike) -> Any:
         """P(X = k), for an integer or an array of them, in doubles: about 13 digits."""
         rate = float(self.epsilon / self.sensitivity)
-        return np.tanh(rate / 2) * np.exp(-rate * np.abs(_whole_floats(k)))
+        return np.tanh(rate / 2) * np.exp(-rate * np.abs(whole_floats(k)))
 
     def cdf(self, k: npt.ArrayLike) -> Any:
         """P(X <= k), for an integer or an array of them, in doubles: about 13 digits."""
-        rate, at = float(self.epsilon / self.sensitivity), _whole_floats(k)
+        rate, at = float(self.epsilon / self.sensitivity), whole_floats(k)
         tail = np.exp(-rate * np.where(at < 0, -at, at + 1)) / (1 + math.exp(-rate))
         return np.where(at < 0, tail, 1 - tail)[()]
 
@@ -159,7 +139,46 @@ class DiscreteLaplace(IntegerMechanism):
         return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1))
 
 
-def _whole_floats(k: npt.ArrayLike | int) -> npt.NDArray[np.float64]:
+def constants(law: exact.OneSidedGeometric) -> dict[str, float]:
+    """The plan of the law that rounds t (C - ln U) down: csrc/discrete_laplace.md has the derivations."""
+    scale = law.scale
+    t = float(scale)
+
+    def tier(*upto: tuple[int | Fraction, int]) -> int:
+        return next((tier for limit, tier in upto if scale <= limit), _native.INTEGER)
+
+    c45 = exact.unique_floor(law.lost + 128, lambda: law.offset() * 2**45)
+    slope = 5 * 2.0**-52
+    return {
+        "width": 16 if scale <= TABLE_SCALE else 32 if scale <= SHORT_SCALE else 64,
+        "bulk": tier((TABLE_SCALE, _native.TABLE), (DOUBLE_SCALE, _native.DOUBLE), (MOST_SCALE, _native.TWOFOLD)),
+        "careful": tier((CAREFUL_DOUBLE_SCALE, _native.DOUBLE), (CAREFUL_TWOFOLD_SCALE, _native.TWOFOLD)),
+        "t": t,
+        "t_low": float(scale - Fraction(t)),
+        "offset": exact.nearest_double(law.lost + 256, lambda: exact.ball(scale) * law.offset() - 0.5),
+        "margin": 0.5 - slope * (t + 2),
+        "slope": slope,
+        "half_cell": t / 2 * (1 + 2.0**-20),
+        "c": c45 / 2**45,
+        "c_low": exact.nearest_double(law.lost + 256, lambda: law.offset() - exact.ball(Fraction(c45, 2**45))),
+        "twofold_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
+        **wide_constants(scale),
+        "wide_c": exact.unique_floor(law.lost + 256, lambda: law.offset() * 2**120),
+    }
+
+
+def wide_constants(scale: Fraction) -> dict[str, float]:
+    """What the integer tier wants of a scale."""
+    return {"wide_t": math.floor(scale * 2**67), "wide_cell": math.floor(scale).bit_length() + 60}
+
+
+def signed_table(cells: list[int | None]) -> npt.NDArray[np.int16]:
+    """Magnitudes by cell of U, and behind them the same with the sign, the top bit of a word."""
+    found = np.array([_native.UNDECIDED if cell is None else cell for cell in cells], np.int16)
+    return np.concatenate([found, np.where(found == _native.UNDECIDED, found, -found)])
+
+
+def whole_floats(k: npt.ArrayLike | int) -> npt.NDArray[np.float64]:
     if isinstance(k, int) and not isinstance(k, bool):
         return np.array(float(max(min(k, 2**100), -(2**100))))  # no dtype's limit; at 2^100 no law has weight left
     array = np.asarray(k)

@@ -26,18 +26,18 @@ def shown(value: object) -> str:
         return "a number too long to print"
 
 
-def exact_positive(name: str, value: Real | object) -> Fraction:
-    """The exact rational value of a positive parameter.
+def exact_real(name: str, value: Real | object) -> Fraction:
+    """The exact rational value of a parameter.
 
-    Raises: DTypeError (no real number), ParameterError (NaN, infinite, zero, negative, or longer than 4,096 bits).
+    Raises: DTypeError (no real number), ParameterError (NaN, infinite, or longer than 4,096 bits).
     """
     if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal)):
         raise DTypeError(f"{name} must be an int, float, Fraction or Decimal, not {type(value).__name__}")
     if isinstance(value, Decimal):
         # Asked before expanding: Decimal("1e999999999") would fill the memory.
-        if not value.is_finite() or not -1200 < value.adjusted() < 1200 or len(value.as_tuple().digits) > 1200:
-            raise ParameterError(f"{name} must be finite, positive and of at most {MAX_BITS} bits, got {shown(value)}")
-        exact = Fraction(value)
+        if not value.is_finite() or not (value == 0 or -1200 < value.adjusted() < 1200) or len(value.as_tuple().digits) > 1200:
+            raise ParameterError(f"{name} must be finite and of at most {MAX_BITS} bits, got {shown(value)}")
+        exact = Fraction(0) if value == 0 else Fraction(value)
     elif isinstance(value, numbers.Rational):
         exact = Fraction(int(value.numerator), int(value.denominator))
     elif not hasattr(value, "as_integer_ratio"):  # a kind of real that float() might round
@@ -45,12 +45,26 @@ def exact_positive(name: str, value: Real | object) -> Fraction:
     elif math.isfinite(value):
         exact = Fraction(*value.as_integer_ratio())
     else:
-        raise ParameterError(f"{name} must be finite and positive, got {value}")
-    if exact <= 0:
-        raise ParameterError(f"{name} must be positive, got {shown(value)}")
+        raise ParameterError(f"{name} must be finite, got {value}")
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > MAX_BITS:
         raise ParameterError(f"{name} must be of at most {MAX_BITS} bits, got {shown(value)}")
     return exact
+
+
+def exact_positive(name: str, value: Real | object) -> Fraction:
+    """The same of a positive parameter; beside what exact_real raises: ParameterError (zero, negative)."""
+    exact = exact_real(name, value)
+    if exact <= 0:
+        raise ParameterError(f"{name} must be positive, got {shown(value)}")
+    return exact
+
+
+def power_of_two(name: str, value: Real | object) -> int:
+    """The exponent of a parameter that is a power of two."""
+    exact = exact_positive(name, value)
+    if exact.numerator & (exact.numerator - 1) or exact.denominator & (exact.denominator - 1):
+        raise ParameterError(f"{name} must be a power of two, got {shown(value)}")
+    return exact.numerator.bit_length() - exact.denominator.bit_length()
 
 
 def probability(name: str, value: Real) -> Fraction:

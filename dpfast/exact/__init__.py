@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The laws in proved intervals: constants, tables, quantiles, and the last tier, which decides every draw."""
+
+from dpfast.exact.balls import ACCEPT, NOISE, Digits, Read, ball, nearest_double, unique_floor, working
+from dpfast.exact.discrete_gaussian import DiscreteGaussian
+from dpfast.exact.discrete_laplace import DiscreteLaplace
+from dpfast.exact.gaussian import Gaussian
+from dpfast.exact.laplace import Laplace
+from dpfast.exact.one_sided_geometric import OneSidedGeometric
+
+__all__ = [
+    "ACCEPT",
+    "NOISE",
+    "Digits",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Gaussian",
+    "Laplace",
+    "OneSidedGeometric",
+    "Read",
+    "ball",
+    "nearest_double",
+    "unique_floor",
+    "working",
+]

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proved enclosures: the working precision and its lock, numbers from balls, and the digits of a draw.
+
+python-flint's balls contain the true value by construction [Johansson 2017]; a result is used only when the
+whole ball agrees, and precision grows until it does. The working precision is global to the library, hence the lock.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpfast.errors import DpfastError
+
+if TYPE_CHECKING:
+    from flint import arb
+
+_lock = threading.RLock()
+# A fork waits for a thread inside: the child would find the lock, or that of a first import of flint, held for ever.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+MAX_LEVELS = 2**24  # of the stream's address; 2^33 bits of one word
+MAX_BITS = 4096  # of digits or precision, where an end of the loop is not proved
+NOISE, ACCEPT = 1, 2  # purposes of the stream's address
+
+
+class Digits(NamedTuple):
+    """The first `bits` raw digits of a word, as an integer, most significant first."""
+
+    prefix: int
+    bits: int
+
+
+def split(raw: Digits) -> tuple[bool, Digits]:
+    """The first digit and the others."""
+    bits = raw.bits - 1
+    return bool(raw.prefix >> bits), Digits(raw.prefix & (1 << bits) - 1, bits)
+
+
+# read(index, level, purpose=NOISE, candidate=0): all raw digits of the word `index` at levels 0 to `level`.
+Read = Callable[..., Digits]
+
+
+@contextmanager
+def working(precision: int) -> Iterator[None]:
+    """Flint at this precision, in this thread alone."""
+    with _lock:
+        from flint import ctx
+
+        with ctx.workprec(precision):
+            yield
+
+
+def ball(value: Fraction) -> arb:
+    from flint import arb, fmpq
+
+    return arb(fmpq(value.numerator, value.denominator))
+
+
+def dyadic(prefix: int, bits: int) -> arb:
+    """The number prefix / 2^bits, unrounded."""
+    from flint import arb
+
+    return arb((prefix, -bits))
+
+
+def within(bound: arb) -> arb:
+    """The ball of all reals up to a bound in magnitude."""
+    from flint import arb
+
+    return arb(0, bound)
+
+
+def unique_floor(precision: int, value: Callable[[], arb], most: int | None = None) -> int:
+    """The floor of a real that is no integer, at whatever precision decides it, or at `most` where that is not proved.
+
+    Raises: DpfastError beyond `most`.
+    """
+    while True:
+        with working(precision):
+            found = value().floor().unique_fmpz()
+        if found is not None:
+            return int(found)
+        if most is not None and precision >= most:
+            raise DpfastError("a bound cannot be told from an integer")
+        precision *= 2
+
+
+def floor_ends(value: arb) -> tuple[int, int]:
+    """The floors of the ends of a ball."""
+    low, high = value.lower().floor().unique_fmpz(), value.upper().floor().unique_fmpz()
+    if low is None or high is None:
+        raise DpfastError("a ball without ends")
+    return int(low), int(high)
+
+
+def nearest_double(precision: int, value: Callable[[], arb]) -> float:
+    """A double within one unit in the last place of the value."""
+    with working(precision):
+        return float(value())
+
+
+def miss(confidence: Fraction, cells: int) -> arb:
+    """1 - confidence^(1/cells): what one of so many independent cells may miss."""
+    log = ball(confidence).log() if 2 * confidence < 1 else ball(confidence - 1).log1p()
+    return -(log / cells).expm1()
+
+
+def table_of(bits: int, thresholds: Iterable[tuple[int, int]]) -> list[int | None]:
+    """On each cell [a, a + 1) / 2^bits of U the number of thresholds T_1 > T_2 > ... above it, None where one may be inside.
+
+    Threshold by threshold, the first and the last cell that may hold it; so many that only cell 0 is left.
+    """
+    cells: list[int | None] = [0] * 2**bits
+    above = 2**bits  # cells from here on are done
+    known = 0
+    for first, last in thresholds:
+        if last + 1 < above:
+            cells[last + 1 : above] = [known] * (above - last - 1)
+        above = min(above, first)
+        cells[above : last + 1] = [None] * (last + 1 - above)
+        known += 1
+    cells[1:above] = [known] * (max(above, 1) - 1)
+    cells[0] = None  # infinitely many are inside
+    return cells
+
+
+def nearest_step(
+    precision: int, offset: Fraction, negative: bool, low: Callable[[], arb] | None, high: Callable[[], arb]
+) -> int | None:
+    """floor(offset + X + 1/2) for X = M, or -M if negative, wherever M lies between low() and high(); None if it varies.
+
+    offset + 1/2 + X must be no integer at either end; where low is None, M is above 0 and as near to it as you like.
+    """
+    whole = math.floor(offset)
+    rest = offset - whole + Fraction(1, 2)
+
+    def end(magnitude: Callable[[], arb]) -> int:
+        return unique_floor(precision, lambda: ball(rest) - magnitude() if negative else ball(rest) + magnitude())
+
+    near = end(low) if low is not None else math.ceil(rest) - 1 if negative else math.floor(rest)
+    return whole + near if near == end(high) else None

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The discrete Laplace (two-sided geometric) law in intervals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpfast.exact.balls import Read, ball, unique_floor
+from dpfast.exact.one_sided_geometric import OneSidedGeometric
+
+if TYPE_CHECKING:
+    from flint import arb
+
+
+class DiscreteLaplace(OneSidedGeometric):
+    """The law P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-rate), for an exact rational rate = epsilon/sensitivity.
+
+    Its magnitude is one-sided geometric but for the weight of 0: P(|X| >= k) = 2/(1+q) q^k for k >= 1.
+    Source: GRS09; csrc/discrete_laplace.md, section 1.
+    """
+
+    def _weight(self) -> arb:
+        return 2 / (1 + self._q())
+
+    def draw(self, read: Read, i: int) -> int:
+        """Draw i; the first raw digit is the sign (1: negative)."""
+        negative, found = self._draw(read, i)
+        return -found if negative else found
+
+    def quantile(self, p: Fraction) -> int:
+        """The least k with P(X <= k) >= p."""
+        # k < 0: q^-k / (1+q) >= p.  k >= 0: q^(k+1) / (1+q) <= 1 - p, so k + 1 >= t (-ln((1-p)(1+q))).
+        lower = p < Fraction(1, 2)
+        side = p if lower else 1 - p
+        found = unique_floor(
+            self.lost + 192,
+            lambda: -ball(self.scale) * (ball(side) * (1 + self._q())).log(),
+        )
+        return -found if lower else found

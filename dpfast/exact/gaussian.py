@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real Gaussian law, rounded to a grid, in intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpfast.errors import DpfastError
+from dpfast.exact.balls import MAX_BITS, MAX_LEVELS, Digits, Read, ball, dyadic, miss, nearest_step, unique_floor
+
+if TYPE_CHECKING:
+    from flint import arb
+
+PAIR = 64  # the bit of a draw's number that tells the two draws of a pair: clear is the cosine, set the sine
+
+
+class Gaussian:
+    """K = floor(x + ratio N + 1/2) in steps of the grid: N standard normal, ratio = sigma/granularity, its square rational.
+
+    A pair of draws is R cos and R sin of an angle, R = sqrt(-2 ln U) [Box, Muller 1958]. The angle has a sign for each draw,
+    a bit that swaps the two, and (pi/4) V, U and V in (0, 1). So both factors are monotone, and the extremes at corners of a cell.
+    At a corner (ratio N)^2 is ln u, u rational, times an algebraic number: 0 or transcendental [Lindemann 1882]. So no corner
+    lies on a boundary, and its floor is found. The boundaries are monotone curves in (U, V), so n digits of each word leave a share below
+    2^-n (9 B + 1) of all open, B the number of boundaries in reach: that no draw stays open is sure with probability 1 only.
+    """
+
+    def __init__(self, ratio_squared: Fraction) -> None:
+        self.ratio_squared = ratio_squared
+        # Bits that the magnitude of the ratio takes from a ball's 53 or more.
+        self.lost = 64 + abs(ratio_squared.numerator.bit_length() - ratio_squared.denominator.bit_length())
+
+    def rounded(self, radius: Digits, angle: Digits, sine: bool, offset: Fraction) -> int | None:
+        """The draw on a whole cell of raw digits: U, and both signs, the swap and V; None where it is not one integer."""
+        v_bits = angle.bits - 3
+        signs, v = angle.prefix >> v_bits, angle.prefix & (1 << v_bits) - 1
+        negative, falling = bool(signs >> (1 if sine else 2) & 1), sine == bool(signs & 1)
+        u, u_bits = radius
+        if u == 0:
+            return None
+
+        def magnitude(u: int, v: int) -> arb:
+            turns = dyadic(v, v_bits + 2)
+            return (-2 * ball(self.ratio_squared) * dyadic(u, u_bits).log()).sqrt() * (
+                turns.cos_pi() if falling else turns.sin_pi()
+            )
+
+        small, large = (v + 1, v) if falling else (v, v + 1)
+        zero = u + 1 == 2**u_bits or (small == 0 and not falling)
+        low: Callable[[], arb] | None = None if zero else lambda: magnitude(u + 1, small)
+        precision = self.lost + max(u_bits, v_bits) + 64
+        return nearest_step(precision, offset, negative, low, lambda: magnitude(u, large))
+
+    def draw(self, read: Read, i: int, offset: Fraction) -> int:
+        """Draw i, rounded to the grid together with the offset.
+
+        Raises: DpfastError where 4,096 digits leave it open.
+        """
+        for level in range(1, MAX_LEVELS):
+            radius, angle = read(i & ~PAIR, level), read(i | PAIR, level)
+            found = self.rounded(radius, angle, bool(i & PAIR), offset)
+            if found is not None:
+                return found
+            if min(radius.bits, angle.bits) >= MAX_BITS:
+                break
+        raise DpfastError("the digits of a draw leave it open")
+
+    def half_width(self, confidence: Fraction, cells: int) -> int:
+        """The least h with P(|K| <= h)^cells >= confidence, for independent cells and offset 0."""
+        # P(|K| > h) = erfc((h + 1/2) / (ratio sqrt 2))
+        return unique_floor(
+            self.lost + 192 + cells.bit_length(),
+            lambda: (2 * ball(self.ratio_squared)).sqrt() * miss(confidence, cells).erfcinv() + ball(Fraction(1, 2)),
+            MAX_BITS + self.lost,
+        )

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real Laplace law, rounded to a grid, in intervals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpfast.errors import DpfastError
+from dpfast.exact.balls import MAX_LEVELS, Read, ball, dyadic, miss, nearest_step, split, unique_floor
+
+if TYPE_CHECKING:
+    from flint import arb
+
+
+class Laplace:
+    """K = floor(x + S ratio E + 1/2) in steps of the grid: E = -ln U exponential, S a fair sign, ratio = scale/granularity.
+
+    All rational but E; ln u is transcendental for every rational u other than 0 and 1 [Lindemann 1882], so at no other
+    end of a cell is x + 1/2 + S ratio E an integer, and every loop below ends.
+    Source: DMNS06 for the law; design.md, section 3.2 for the grid.
+    """
+
+    def __init__(self, ratio: Fraction) -> None:
+        self.ratio = ratio
+        # Bits that the magnitude of the ratio takes from a ball's 53 or more.
+        self.lost = 64 + abs(ratio.numerator.bit_length() - ratio.denominator.bit_length())
+
+    def rounded(self, negative: bool, prefix: int, bits: int, offset: Fraction) -> int | None:
+        """The draw on the whole cell [prefix, prefix + 1) / 2^bits of U < 1, or None where it is not one integer."""
+        if prefix == 0:
+            return None
+
+        def noise(end: int) -> arb:
+            return -ball(self.ratio) * dyadic(end, bits).log()
+
+        # The least E is not reached: at U = 1 it is 0, and elsewhere x + 1/2 + S ratio E is no integer, so it makes no difference.
+        low = None if prefix + 1 == 2**bits else lambda: noise(prefix + 1)
+        return nearest_step(self.lost + bits + 64, offset, negative, low, lambda: noise(prefix))
+
+    def draw(self, read: Read, i: int, offset: Fraction) -> int:
+        """Draw i, rounded to the grid together with the offset; the first raw digit is the sign (1: negative)."""
+        for level in range(1, MAX_LEVELS):
+            negative, known = split(read(i, level))
+            found = self.rounded(negative, *known, offset)
+            if found is not None:
+                return found
+        raise DpfastError("the stream has no more digits for a draw")
+
+    def half_width(self, confidence: Fraction, cells: int) -> int:
+        """The least h with P(|K| <= h)^cells >= confidence, for independent cells and offset 0."""
+        # P(|K| > h) = exp(-(h + 1/2) / ratio), which is transcendental; what a cell may miss is algebraic
+        return unique_floor(
+            self.lost + 192 + cells.bit_length(),
+            lambda: ball(Fraction(1, 2)) - ball(self.ratio) * miss(confidence, cells).log(),
+        )

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one-sided geometric law in intervals; with another weight, the two-sided one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpfast.errors import DpfastError
+from dpfast.exact.balls import MAX_LEVELS, Read, ball, miss, split, table_of, unique_floor
+
+if TYPE_CHECKING:
+    from flint import arb
+
+
+class OneSidedGeometric:
+    """The law P(X >= k) = w q^k for k >= 1, q = exp(-rate), w = e^C = 1, for an exact rational rate.
+
+    e^r is transcendental for every rational r other than 0 [Lindemann 1882], so no threshold and no
+    value of the distribution function is rational: every loop below ends.
+    Source: Devroye 1986, III.2 (inversion); csrc/discrete_laplace.md, section 1.
+    """
+
+    def __init__(self, rate: Fraction) -> None:
+        self.rate = rate
+        self.scale = 1 / rate
+        # Bits that the magnitude of 1/rate or rate takes from a ball's 53 or more.
+        self.lost = 64 + abs(rate.numerator.bit_length() - rate.denominator.bit_length())
+
+    def _q(self) -> arb:
+        return (-ball(self.rate)).exp()
+
+    def _weight(self) -> arb:
+        """P(magnitude >= k) / q^k for every k >= 1."""
+        return ball(Fraction(1))
+
+    def offset(self) -> arb:
+        """C, the logarithm of the weight."""
+        return self._weight().log()
+
+    def _height(self, u: Fraction) -> arb:
+        """T (C - ln u), whose floor is the magnitude at U = u."""
+        return ball(self.scale) * (self.offset() - ball(u).log())
+
+    def table(self, bits: int) -> list[int | None]:
+        """The magnitude on each cell [a, a + 1) / 2^bits of U, None where a threshold falls inside it."""
+        return table_of(bits, ((at, at) for at in self._cells(bits)))
+
+    def _cells(self, bits: int) -> Iterator[int]:
+        """The cell of every threshold, down to cell 0."""
+        for k in itertools.count(1):
+            power = -k * self.rate
+            at = unique_floor(self.lost + bits + 64, lambda: 2**bits * self._weight() * ball(power).exp())  # noqa: B023  used at once
+            if at == 0:
+                return
+            yield at
+
+    def magnitude(self, prefix: int, bits: int) -> int | None:
+        """The magnitude on the whole cell [prefix, prefix + 1) / 2^bits, or None if a threshold lies in it."""
+        if prefix == 0:
+            return None
+        low, high = Fraction(prefix, 2**bits), Fraction(prefix + 1, 2**bits)
+        precision = self.lost + bits + 64
+        least = unique_floor(precision, lambda: self._height(high))
+        most = unique_floor(precision, lambda: self._height(low))
+        return least if least == most else None
+
+    def draw(self, read: Read, i: int) -> int:
+        """Draw i."""
+        return self._draw(read, i)[1]
+
+    def _draw(self, read: Read, i: int) -> tuple[bool, int]:
+        """The first raw digit of word i, and the magnitude, of which U is the others."""
+        for level in range(1, MAX_LEVELS):
+            first, known = split(read(i, level))
+            found = self.magnitude(*known)
+            if found is not None:
+                return first, found
+        raise DpfastError("the stream has no more digits for a draw")
+
+    def half_width(self, confidence: Fraction, cells: int) -> int:
+        """The least h with P(|X| <= h)^cells >= confidence, for independent cells."""
+        # P(|X| > h) = w q^(h+1) <= 1 - confidence^(1/cells)
+        return unique_floor(
+            self.lost + 192 + cells.bit_length(),
+            lambda: ball(self.scale) * (self.offset() - miss(confidence, cells).log()),
+        )
+
+    def quantile(self, p: Fraction) -> int:
+        """The least k with P(X <= k) >= p."""
+        # q^(k+1) <= 1 - p, so k + 1 >= t (-ln(1-p))
+        return unique_floor(self.lost + 192, lambda: -ball(self.scale) * ball(1 - p).log())

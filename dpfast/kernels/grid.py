@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One value on its grid: what every kernel of the real laws does before and after the noise.
+
+The grid is granularity * k for integers k. Sums here have few terms that are exact, and are rounded once.
+"""
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+LARGEST = np.float64(1.7976931348623157e308)
+
+
+@intrinsic
+def bits_of(typing_context, x):
+    """The bits of a double."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(types.int64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic
+def double_of(typing_context, bits):
+    """The double of these bits."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(types.float64))
+
+    return types.float64(types.int64), codegen
+
+
+@njit(inline="always")
+def public(x, missing, least, most):
+    """X, or what stands for it where it is not finite, between public bounds."""
+    x = np.float64(x)
+    x = x if abs(x) <= LARGEST else missing
+    return min(max(x, least), most)
+
+
+@njit(inline="always")
+def in_steps(x, inverse, inverse_too):
+    """X / granularity, in two products for the ends of the exponent range. Infinite, or an integer, where it is large;
+    where it underflows it is off by less than 2^-1022, which decides nothing."""
+    return (x * inverse) * inverse_too
+
+
+@njit(inline="always")
+def beyond(y):
+    """How far y lies beyond the grid point nearest to it, in [-1/2, 1/2]."""
+    return y - np.rint(y) if abs(y) < 4503599627370496.0 else 0.0
+
+
+@njit(inline="always")
+def on_grid(x, y, granularity):
+    """The grid point nearest to x, exactly: x itself where y is 2^52 or more."""
+    return np.rint(y) * granularity if abs(y) < 4503599627370496.0 else x
+
+
+@njit(inline="always")
+def two_sum(a, b):
+    """A + b and what rounding took [Knuth, TAOCP 4.2.2]."""
+    s = a + b
+    from_b = s - a
+    return s, (a - (s - from_b)) + (b - from_b)
+
+
+@njit(inline="always")
+def to_odd(s, rest):
+    """S + rest, |rest| at most half a unit of s, rounded to odd: what is rounded again is as if rounded once."""
+    bits = bits_of(s)
+    towards = np.int64(1) if (rest > 0.0) == (s > 0.0) else np.int64(-1)
+    inexact = (rest > 0.0) | (rest < 0.0)  # not where s is infinite
+    return double_of(bits + towards) if inexact & ((bits & 1) == 0) else s
+
+
+@njit(inline="always")
+def in_single(x):
+    """X rounded to float32."""
+    return np.float64(np.float32(x))

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The discrete Gaussian mechanism on arrays of integers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dpfast import _native, exact
+from dpfast.errors import ParameterError
+from dpfast.mechanisms.discrete_laplace import signed_table, whole_floats
+from dpfast.mechanisms.gaussian import normal_constants
+from dpfast.mechanisms.integer import IntegerMechanism
+from dpfast.mechanisms.once import once
+from dpfast.mechanisms.sigma import Sigma, Target
+from dpfast.privacy import gaussian, parameters
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dpfast.privacy.parameters import Real
+    from dpfast.privacy.sensitivity import Sensitivity
+
+LEAST_SQUARED, MOST_SQUARED = Fraction(1, 10**6), Fraction(10**18)
+ONE_CANDIDATE = 2**26  # sigma^2 from which fewer than 2^-30 proposals are rejected (csrc/discrete_gaussian.md, section 4)
+SHORT_SQUARED = 2**40
+
+
+@dataclass(frozen=True, repr=False)
+class DiscreteGaussian(Sigma, IntegerMechanism):
+    """Adds integer noise with P(X = k) proportional to exp(-k^2/(2 sigma^2)), exactly.
+
+    sigma: int, float, Fraction or Decimal, taken exactly, from 1e-3 to 1e9; or sigma_squared, the same kinds.
+    sensitivity: a Sensitivity, for what the mechanism promises and for its records. `from_zcdp` and
+        `calibrated` find sigma from it.
+
+    Privacy: each release is rho-zCDP with rho = l2_squared/(2 sigma^2), and (epsilon, delta(epsilon))-DP: exactly, from
+    (l0, linf); from an L2 norm alone through zCDP, for the law is not rotation invariant and the theorem for one
+    cell does not hold for norms.
+    Raises: DTypeError, ParameterError.
+    Source: [CKS20] Canonne, Kamath, Steinke 2020, Definition 1, Theorems 4 and 7; csrc/discrete_gaussian.md.
+    """
+
+    LAW: ClassVar[str] = "discrete_gaussian"
+    NAME: ClassVar[str] = "discrete_gaussian"
+    sigma_squared: Fraction
+    sensitivity: Sensitivity | None
+    target: Target
+
+    def __init__(
+        self, sigma: Real | None = None, *, sigma_squared: Real | None = None, sensitivity: Sensitivity | None = None
+    ) -> None:
+        if not LEAST_SQUARED <= self._set_parameters(sigma, sigma_squared, sensitivity, Target()) <= MOST_SQUARED:
+            raise ParameterError(f"sigma must lie between 1e-3 and 1e9, got {sigma=!s:.40}, {sigma_squared=!s:.40}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (type(self), self.sigma_squared, self.sensitivity, self.target)
+
+    @staticmethod
+    def _delta(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
+        return gaussian.discrete_delta_of(epsilon, sensitivity, sigma_squared)
+
+    @property
+    def _record(self) -> tuple[str | int, ...]:
+        return self.LAW, *self._exact_parameters
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            **super()._facts(),
+            "standard deviation": f"{self.stddev:.6g}",
+            "95 % interval": f"±{self.interval()}",
+        }
+
+    # ------------------------------------------------------------------ in intervals and in C
+
+    @once
+    def _law(self) -> exact.DiscreteGaussian:
+        return exact.DiscreteGaussian(self.sigma_squared)
+
+    @property
+    def _narrow(self) -> bool:
+        return True
+
+    @once
+    def _careful_plan(self) -> _native.Plan:
+        return self._made(None)
+
+    @once
+    def _bulk_plan(self) -> _native.Plan:
+        if not self._law.inversion:
+            return self._careful_plan
+        return self._made(signed_table(self._law.table(_native.TABLE_BITS)))
+
+    def _made(self, table: npt.NDArray[np.int16] | None) -> _native.Plan:
+        if not self._law.inversion:
+            squared = float(self.sigma_squared)
+            return _native.Plan(
+                self.LAW,
+                **normal_constants(self.sigma_squared, short=self.sigma_squared <= SHORT_SQUARED),
+                rejects=1 / (24 * squared**2),
+                surely=math.floor(2**16 * (1 - 3.85 / squared)),
+                candidates=1 if self.sigma_squared > ONE_CANDIDATE else 2,
+            )
+        thresholds = self._law.thresholds()
+        steps = max(1, len(thresholds).bit_length())  # the last of 2^steps is 0
+        padded = np.zeros(2**steps, np.uint64)
+        padded[: len(thresholds)] = thresholds
+        return _native.Plan(
+            self.LAW, table=table, thresholds=padded, steps=steps, width=16, bulk=_native.TABLE, careful=_native.DOUBLE
+        )
+
+    # ------------------------------------------------------------------ the law
+
+    @once
+    def variance(self) -> float:
+        """Nearly sigma^2, and below it: by less than 1e-6 of it for sigma >= 1."""
+        return self._law.variance()
+
+    @property
+    def stddev(self) -> float:
+        return math.sqrt(self.variance)
+
+    def pmf(self, k: npt.ArrayLike) -> Any:
+        """P(X = k), for an integer or an array of them, in doubles: about 13 digits."""
+        return np.exp(-(whole_floats(k) ** 2) / (2 * float(self.sigma_squared))) / self._theta
+
+    def cdf(self, k: npt.ArrayLike) -> Any:
+        """P(X <= k), for an integer or an array of them, in doubles: about 15 digits."""
+        at = np.clip(whole_floats(k), -(2.0**60), 2.0**60)
+
+        def upto(j: float) -> float:
+            return self._law.upper(-int(j)) if j < 0 else 1 - self._law.upper(int(j) + 1)
+
+        return np.vectorize(upto, otypes=[np.float64])(at)[()]
+
+    @once
+    def _theta(self) -> float:
+        return exact.nearest_double(256, lambda: self._law.theta(256))
+
+    def quantile(self, p: Real) -> int:
+        """The least k with P(X <= k) >= p, exactly, for 0 < p < 1."""
+        return self._law.quantile(parameters.probability("p", p))
+
+    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> int:
+        """The least h with |X| <= h in all of `cells` independent cells with probability `confidence`, exactly."""
+        exact_confidence = parameters.probability("confidence", confidence)
+        return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1))
+
+
+def _rebuilt(cls: type[DiscreteGaussian], squared: Fraction, sensitivity: Sensitivity | None, target: Target) -> object:
+    return cls(sigma_squared=squared, sensitivity=sensitivity)._aimed(target)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all mechanisms share: the key of a release, the digits of a draw, and the records of both."""
+
+from __future__ import annotations
+
+import html
+from abc import ABC, abstractmethod
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpfast import _native, exact
+from dpfast.arrays import plain_runs
+from dpfast.engine import BUFFER, SMALL, usable_threads
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.key import ReleaseKey
+from dpfast.privacy.parameters import whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from dpfast.privacy.parameters import Real
+
+ACCEPT_WIDTH = 16  # bits of a level-0 word that accepts or rejects
+
+
+class Mechanism(ABC):
+    """A law with its parameters, frozen. A subclass says which law, and what it is in C and in intervals."""
+
+    LAW: ClassVar[str]  # its name in C, in its proof and in the stream
+    NAME: ClassVar[str]  # in metadata and on the command line
+
+    @property
+    @abstractmethod
+    def scale(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def stddev(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def _careful_plan(self) -> _native.Plan:
+        """For calls that do the same work for every draw."""
+
+    @property
+    @abstractmethod
+    def _bulk_plan(self) -> _native.Plan:
+        """With its table, built at the first bulk release."""
+
+    @property
+    @abstractmethod
+    def _narrow(self) -> bool:
+        """Whether every draw that C decides fits the narrow kernel."""
+
+    @property
+    @abstractmethod
+    def _record(self) -> tuple[str | int, ...]:
+        """The law and its exact parameters, for the derivation of stream keys."""
+
+    @property
+    @abstractmethod
+    def _parameters(self) -> dict[str, object]:
+        """The parameters in metadata, exact ones as strings."""
+
+    @abstractmethod
+    def _facts(self) -> dict[str, str]:
+        """The parameters as a reader wants them."""
+
+    @abstractmethod
+    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float: ...
+
+    def _plan(self, size: int, constant_time: bool) -> tuple[bool, _native.Plan]:
+        careful = constant_time or size < SMALL
+        return careful, self._careful_plan if careful else self._bulk_plan
+
+    def _stream_key(
+        self,
+        key: ReleaseKey | None,
+        start: int | None,
+        values: npt.NDArray[np.number[Any]],
+        threads: int | None,
+        *also: str,
+    ) -> tuple[_native.StreamKey, int]:
+        """A key for one call and its first draw's number. also: what else the released values depend on."""
+        if key is None:
+            if start is not None:
+                raise ParameterError(
+                    f"start is for parts of one release under a key; there is no key, got start={start}"
+                )
+            return _native.StreamKey(), 0
+        if not isinstance(key, ReleaseKey):
+            raise DTypeError(
+                f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}"
+            )
+        if start is None:
+            raise ParameterError("start must be given beside a key: the number of this part's first draw")
+        first = whole("start", start)
+        unsigned = values.dtype.kind == "u" and values.size > 0 and int(values.max()) >= 2**63
+        workers = min(threads or usable_threads(), usable_threads())  # the hash starts as many as it is told
+        part = key.part(values.shape, values.size, first, unsigned=unsigned, threads=workers)
+        for run in plain_runs(values, BUFFER):
+            part.update(run)
+        return _native.StreamKey(key.stream_key(_native.STREAM_VERSION, (*self._record, *also), part)), first
+
+    @staticmethod
+    def _reader(stream: _native.StreamKey, width: int) -> exact.Read:
+        """The digits of any word, by the portable block function (csrc/stream.md)."""
+
+        def read(index: int, level: int, purpose: int = exact.NOISE, candidate: int = 0) -> exact.Digits:
+            def word(bits: int, at: int) -> int:
+                group, within = divmod(index, 16 * 512 // bits)
+                slot, lane = divmod(within, 16)
+                nonce = _native.nonce(at, purpose, candidate)
+                block = int.from_bytes(stream.block(16 * group + lane, nonce), "little")
+                return int(block >> (slot * bits) & (2**bits - 1))
+
+            bits = width if purpose == exact.NOISE else ACCEPT_WIDTH
+            prefix = word(bits, 0)
+            for at in range(1, level + 1):
+                size = 64 if at < 3 else 512
+                if at < 3:
+                    more = word(64, at)
+                else:
+                    more = int.from_bytes(stream.block(index, _native.nonce(at, purpose, candidate)), "little")
+                prefix, bits = prefix << size | more, bits + size
+            return exact.Digits(prefix, bits)
+
+        return read
+
+    def metadata(self, key: ReleaseKey | None = None) -> dict[str, object]:
+        """What a reader of a release needs to draw error bars: JSON-able, fractions as exact strings."""
+        from dpfast import __version__
+
+        return {
+            "mechanism": self.NAME,
+            **self._parameters,
+            "scale": self.scale,
+            "stream_version": _native.STREAM_VERSION,
+            "dpfast": __version__,
+            "secure": key is None or key.secure,
+        }
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
+        return f"<{type(self).__name__} {facts}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in self._facts().items()
+        )
+        return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+
+
+def short(value: Fraction) -> str:
+    """An exact value as it was probably given: a double by its shortest name, else the fraction."""
+    if value.denominator == 1:
+        return str(value)
+    try:
+        near = float(value)
+    except OverflowError:
+        return str(value)
+    return repr(near) if Fraction(near) == value else str(value)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one-sided geometric law: noise for selection, and no mechanism."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+import numpy as np
+
+from dpfast import _native, exact
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.mechanisms.discrete_laplace import (
+    LEAST_SCALE,
+    NARROW_SCALE,
+    TABLE_SCALE,
+    constants,
+    signed_table,
+    whole_floats,
+)
+from dpfast.mechanisms.integer import IntegerNoise
+from dpfast.mechanisms.once import once
+from dpfast.mechanisms.pure import MOST_SCALE, Pure
+from dpfast.privacy import parameters
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dpfast.privacy.parameters import Real
+    from dpfast.privacy.sensitivity import Sensitivity
+
+
+@dataclass(frozen=True, repr=False)
+class OneSidedGeometric(Pure, IntegerNoise):
+    """The law P(X = k) = (1-q) q^k, k >= 0, q = exp(-epsilon/sensitivity), exactly: noise for select-and-report.
+
+    Not a mechanism, so there is no release: noise that is never negative lets y = x come out for x and never for x + 1,
+    which no epsilon allows. A selection that adds it to scores and publishes the winner alone can be private.
+
+    epsilon, sensitivity, adjacency, unit: as for DiscreteLaplace.
+    Raises: DTypeError, ParameterError (also for a scale sensitivity/epsilon outside 2^-60 to 2^60).
+    Source: Devroye 1986, III.2; csrc/discrete_laplace.md, section 9.
+    """
+
+    LAW: ClassVar[str] = "discrete_laplace"  # in C: its magnitude, with C = 0
+    NAME: ClassVar[str] = "one_sided_geometric"
+    epsilon: Fraction
+    sensitivity: Fraction
+    adjacency: str
+    unit: str
+
+    def __init__(
+        self, epsilon: Real, sensitivity: Real | Sensitivity, adjacency: str | None = None, unit: str | None = None
+    ) -> None:
+        if not LEAST_SCALE <= self._set_parameters(epsilon, sensitivity, adjacency, unit) <= MOST_SCALE:
+            raise ParameterError(
+                f"the scale sensitivity/epsilon must lie between 2**-60 and 2**60, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
+            )
+
+    @property
+    def _record(self) -> tuple[str | int, ...]:
+        return self.NAME, *self._exact_parameters
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.epsilon, self.sensitivity, self.adjacency, self.unit)
+
+    def release(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused."""
+        raise DTypeError(
+            "OneSidedGeometric is not a mechanism and has no release: noise that is never negative tells x from x + 1. "
+            "DiscreteLaplace is the mechanism"
+        )
+
+    def sample(
+        self, size: int | tuple[int, ...], *, threads: int | None = None, constant_time: bool = False
+    ) -> npt.NDArray[np.int64]:
+        """The noise, int64 of shape `size`.
+
+        Raises: ParameterError for scales above 2^50, where noise might not fit; it is never clipped.
+        """
+        draws = super().sample(size, threads=threads, constant_time=constant_time)
+        return np.abs(draws, out=draws)  # a fair sign, taken off again
+
+    # ------------------------------------------------------------------ in intervals and in C
+
+    @once
+    def _law(self) -> exact.OneSidedGeometric:
+        return exact.OneSidedGeometric(self.epsilon / self.sensitivity)
+
+    @once
+    def _narrow(self) -> bool:
+        return self.sensitivity <= NARROW_SCALE * self.epsilon
+
+    @once
+    def _careful_plan(self) -> _native.Plan:
+        return _native.Plan(self.LAW, **self._constants())
+
+    @once
+    def _bulk_plan(self) -> _native.Plan:
+        if self.sensitivity > TABLE_SCALE * self.epsilon:
+            return self._careful_plan
+        return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
+
+    def _constants(self) -> dict[str, float]:
+        return {**constants(self._law), "wide_c": 2**20}
+
+    # ------------------------------------------------------------------ the law
+
+    @property
+    def mean(self) -> float:
+        """q / (1-q)."""
+        return 1 / math.expm1(float(self.epsilon / self.sensitivity))
+
+    @property
+    def variance(self) -> float:
+        """q / (1-q)^2."""
+        rate = float(self.epsilon / self.sensitivity)
+        return math.exp(-rate) / math.expm1(-rate) ** 2
+
+    @property
+    def stddev(self) -> float:
+        return math.sqrt(self.variance)
+
+    def pmf(self, k: npt.ArrayLike) -> Any:
+        """P(X = k), for an integer or an array of them, in doubles: about 13 digits."""
+        rate, at = float(self.epsilon / self.sensitivity), whole_floats(k)
+        return np.where(at < 0, 0.0, -math.expm1(-rate) * np.exp(-rate * np.abs(at)))[()]
+
+    def cdf(self, k: npt.ArrayLike) -> Any:
+        """P(X <= k), for an integer or an array of them, in doubles: about 13 digits."""
+        rate, at = float(self.epsilon / self.sensitivity), whole_floats(k)
+        return np.where(at < 0, 0.0, -np.expm1(-rate * (np.abs(at) + 1)))[()]
+
+    def quantile(self, p: Real) -> int:
+        """The least k with P(X <= k) >= p, exactly, for 0 < p < 1."""
+        return self._law.quantile(parameters.probability("p", p))
+
+    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> int:
+        """The least h with X <= h in all of `cells` independent draws with probability `confidence`, exactly."""
+        exact_confidence = parameters.probability("confidence", confidence)
+        return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1))

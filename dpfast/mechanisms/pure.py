@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What epsilon-differentially private laws share: epsilon, an L1 sensitivity, and whom they protect."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpfast.errors import ParameterError
+from dpfast.mechanisms.mechanism import short
+from dpfast.privacy import parameters
+from dpfast.privacy.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from dpfast.privacy.parameters import Real
+
+MOST_SCALE = 2**60
+
+
+class Pure:
+    """The parameters of a law of scale sensitivity / epsilon."""
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    adjacency: str
+    unit: str
+
+    def _set_parameters(
+        self, epsilon: Real, sensitivity: Real | Sensitivity, adjacency: str | None, unit: str | None
+    ) -> Fraction:
+        """Check and keep them; the scale."""
+        if isinstance(sensitivity, Sensitivity):
+            if adjacency is not None or unit is not None:
+                raise ParameterError("adjacency and unit are those of the Sensitivity that was given: leave them out")
+            if sensitivity.l1 is None:
+                raise ParameterError(
+                    "sensitivity must be known in L1 here, and this one in L2 alone: Sensitivity(l0, linf), or a number"
+                )
+            adjacency, unit, sensitivity = sensitivity.adjacency, sensitivity.unit, sensitivity.l1
+        values = {
+            "epsilon": parameters.exact_positive("epsilon", epsilon),
+            "sensitivity": parameters.exact_positive("sensitivity", sensitivity),
+            "adjacency": parameters.adjacency("add-remove" if adjacency is None else adjacency),
+            "unit": parameters.unit("person" if unit is None else unit),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        return self.sensitivity / self.epsilon
+
+    @property
+    def scale(self) -> float:
+        """The scale sensitivity / epsilon, in the units of the counts or values."""
+        return float(self.sensitivity / self.epsilon)
+
+    @property
+    def _exact_parameters(self) -> tuple[int, ...]:
+        e, s = self.epsilon, self.sensitivity
+        return e.numerator, e.denominator, s.numerator, s.denominator
+
+    @property
+    def _parameters(self) -> dict[str, object]:
+        return {
+            "epsilon": str(self.epsilon),
+            "sensitivity": str(self.sensitivity),
+            "adjacency": self.adjacency,
+            "unit": self.unit,
+        }
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "epsilon": short(self.epsilon),
+            "sensitivity": short(self.sensitivity),
+            "adjacency": self.adjacency,
+            "unit": self.unit,
+            "scale": f"{self.scale:.6g}",
+        }

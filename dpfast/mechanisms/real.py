@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What mechanisms on real values share: the grid, and a release onto it."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpfast import _native
+from dpfast.arrays import FLOAT32, RealArray, RealJob, prepare_real
+from dpfast.engine import Draws, all_finite, run
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.mechanisms.mechanism import Mechanism
+from dpfast.privacy import parameters
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    import numpy.typing as npt
+
+    from dpfast.exact import Read
+    from dpfast.key import ReleaseKey
+    from dpfast.privacy.parameters import Real
+
+    class RealLaw(Protocol):
+        def draw(self, read: Read, i: int, offset: Fraction) -> int: ...
+
+
+LEAST_RATIO, MOST_RATIO = Fraction(1, 2**60), Fraction(2**60)  # scale / granularity
+LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # of the granularity: noise itself stays below 2^967
+DEFAULT_BITS = 20  # the scale is some 2^20 steps of the grid
+SHORT_RATIO = 2**21  # up to it 32-bit words (csrc/laplace.md and gaussian.md, section 2)
+
+
+def grid_exponent(scale_squared: Fraction, granularity: Real | None) -> int:
+    """The exponent of the granularity given, or of the largest that is at most scale * 2^-20."""
+    if granularity is None:
+        bits = scale_squared.numerator.bit_length() - scale_squared.denominator.bit_length()
+        exponent = bits // 2 + 1
+        while Fraction(4) ** exponent > scale_squared:
+            exponent -= 1
+        exponent -= DEFAULT_BITS
+    else:
+        exponent = parameters.power_of_two("granularity", granularity)
+    if not LEAST_EXPONENT <= exponent <= MOST_EXPONENT:
+        raise ParameterError(
+            f"granularity must lie between 2**{LEAST_EXPONENT} and 2**{MOST_EXPONENT}, got 2**{exponent}"
+        )
+    if not LEAST_RATIO**2 <= scale_squared / Fraction(4) ** exponent <= MOST_RATIO**2:
+        raise ParameterError(
+            f"the scale must be 2**-60 to 2**60 times the granularity, got a granularity of 2**{exponent}"
+        )
+    return exponent
+
+
+class RealMechanism(Mechanism):
+    """An ideal law on the reals, rounded to a grid after it was added."""
+
+    _exponent: int
+    _bound: float | None = None  # of values, and of results
+
+    @property
+    @abstractmethod
+    def _law(self) -> RealLaw:
+        """The law in intervals."""
+
+    @property
+    def granularity(self) -> float:
+        """The grid: results are its multiples."""
+        return 2.0**self._exponent
+
+    def release(
+        self,
+        values: npt.ArrayLike,
+        /,
+        *,
+        out: RealArray | None = None,
+        dtype: npt.DTypeLike | None = None,
+        lower: Real | None = None,
+        upper: Real | None = None,
+        missing: Real | None = None,
+        threads: int | None = None,
+        constant_time: bool = False,
+        key: ReleaseKey | None = None,
+        start: int | None = None,
+    ) -> RealArray:
+        """Return `values` plus fresh noise, rounded to the grid once: no rounding before, none after.
+
+        Args:
+            values: float64 or float32 of any shape, strides and byte order; one entry a cell. Finite, or see `missing`.
+            out: where to write; the shape of values; values itself for in place. After a failure it holds
+                zeros, which in place loses the values; where no key could be had, or a value is refused, it is
+                untouched.
+            dtype: of the result, by default that of values. A grid point that the type does not hold becomes the
+                nearest that it does, or its largest or smallest finite number; zero is always +0.0.
+            lower, upper: public bounds; clamping is post-processing and costs nothing.
+            missing: a public number that stands for every NaN and infinity, and gets noise like any value.
+            threads, constant_time, key, start: as for counts (DiscreteLaplace.release).
+        Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError.
+        Privacy: spends what the mechanism says; under a key, once for all parts and retries of one release.
+
+        """
+        job = prepare_real(
+            values, out, dtype, lower, upper, missing, exponent=self._exponent, bound=self._bound
+        )
+        if threads is not None:
+            threads = parameters.whole("threads", threads, 1)
+        careful, plan = self._plan(job.counts.size, constant_time)
+        if job.missing is None and not all_finite(job.counts):
+            raise ParameterError("values must be finite; missing=<public number> replaces NaN and infinities")
+        filler = "refused" if job.missing is None else job.missing.hex()
+        stream, first = self._stream_key(key, start, job.counts, threads, "missing", filler)
+        single = job.out.dtype.itemsize == FLOAT32.itemsize
+
+        def decide(i: int, value: float) -> float:
+            return self._result(self._law_at(self._reader(stream, plan.width), i, job, value), job, single)
+
+        try:
+            run(job, Draws(plan.address, False, self._narrow, stream, first, careful, decide), threads)
+        finally:
+            stream.wipe()
+        return job.out
+
+    def sample(self, *_: Any, **__: Any) -> None:
+        """Refused: added to a value off the grid, noise on it would publish the value's low bits."""
+        raise DTypeError(f"{type(self).__name__} has no sample: noise on a grid is safe inside release alone")
+
+    def _law_at(self, read: Read, i: int, job: RealJob, value: float) -> int:
+        """Where on the grid draw i takes the value."""
+        if not math.isfinite(value):
+            value = 0.0 if job.missing is None else job.missing
+        value = min(max(value, -job.bound), job.bound)
+        return self._law.draw(read, i, Fraction(value) / Fraction(2) ** self._exponent)
+
+    def _result(self, steps: int, job: RealJob, single: bool) -> float:
+        """A grid point as the output holds it: rounded once, to nearest even, then clamped."""
+        exact = steps * Fraction(2) ** self._exponent
+        digits, least = (24, -149) if single else (53, -1074)
+        size = exact.numerator.bit_length() - exact.denominator.bit_length() if steps else 0
+        unit = Fraction(2) ** max(size - digits, least)
+        if abs(exact) >= unit * 2**digits:
+            unit *= 2
+        try:
+            near = float(round(exact / unit) * unit)
+        except OverflowError:
+            near = math.inf if steps > 0 else -math.inf
+        return min(max(near, job.lower), job.upper) + 0.0
+
+
+def steps(name: str, value: npt.ArrayLike, granularity: float, *, exactly: bool = False) -> npt.NDArray[np.float64]:
+    """A real, or an array of them, in steps of the grid."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        raise DTypeError(f"{name} must be a real number or an array of them, not {array.dtype}")
+    found = array.astype(np.float64) / granularity
+    if exactly and not np.all(found == np.rint(found)):
+        raise ParameterError(f"{name} must be a multiple of the granularity, {granularity!r}")
+    return found

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Gaussian mechanisms share: sigma, what it promises for whom, and where it comes from."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.mechanisms.mechanism import short
+from dpfast.privacy import gaussian, parameters
+from dpfast.privacy.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from dpfast.privacy.parameters import Real
+
+
+class Target(NamedTuple):
+    """What sigma was found for: rho, or epsilon and delta."""
+
+    rho: Fraction | None = None
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+
+
+class Sigma:
+    """The parameters of a Gaussian law. A subclass says what noise of a given sigma promises."""
+
+    sigma_squared: Fraction
+    sensitivity: Sensitivity | None
+    target: Target
+
+    @staticmethod
+    def _delta(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
+        """The delta of this law, rounded up."""
+        raise NotImplementedError
+
+    def _set_parameters(
+        self, sigma: Real | None, sigma_squared: Real | None, sensitivity: Sensitivity | None, target: Target
+    ) -> Fraction:
+        """Check and keep them; sigma squared."""
+        if (sigma is None) == (sigma_squared is None):
+            raise ParameterError("sigma or sigma_squared must be given, and not both")
+        if sigma is not None:
+            squared = parameters.exact_positive("sigma", sigma) ** 2
+        else:
+            squared = parameters.exact_positive("sigma_squared", sigma_squared)
+        values = {
+            "sigma_squared": squared,
+            "sensitivity": None if sensitivity is None else a_sensitivity(sensitivity),
+            "target": target,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        return squared
+
+    # ------------------------------------------------------------------ what it promises
+
+    @classmethod
+    def from_zcdp(cls, rho: Real, sensitivity: Sensitivity, **options: Any) -> Self:
+        """The mechanism that is exactly rho-zCDP: sigma^2 = l2_squared/(2 rho). Source: [BS16] Proposition 1.6, [CKS20] Theorem 4."""
+        exact_rho, norm = parameters.exact_positive("rho", rho), a_sensitivity(sensitivity)
+        squared = norm.l2_squared / (2 * exact_rho)
+        return cls(sigma_squared=squared, sensitivity=norm, **options)._aimed(Target(rho=exact_rho))
+
+    @classmethod
+    def calibrated(cls, epsilon: Real, delta: Real, sensitivity: Sensitivity, **options: Any) -> Self:
+        """The mechanism whose sigma, a double, is the least found that is (epsilon, delta)-DP: proved in intervals."""
+        exact_epsilon, exact_delta = parameters.exact_positive("epsilon", epsilon), parameters.probability("delta", delta)
+        known = a_sensitivity(sensitivity)
+        sigma = gaussian.calibrate(
+            lambda squared: cls._delta(exact_epsilon, known, squared), exact_delta, start=max(known.l2, 1e-3), **cls._range()
+        )
+        return cls(sigma, sensitivity=known, **options)._aimed(Target(epsilon=exact_epsilon, delta=exact_delta))
+
+    @staticmethod
+    def _range() -> dict[str, float]:
+        """Least and most sigma, where calibrate's own do not serve."""
+        return {}
+
+    def _aimed(self, target: Target) -> Self:
+        object.__setattr__(self, "target", target)
+        return self
+
+    def delta(self, epsilon: Real, sensitivity: Sensitivity | None = None) -> float:
+        """The delta at which a release is (epsilon, delta)-DP, rounded up; of the mechanism's own sensitivity by default."""
+        return self._delta(parameters.exact_positive("epsilon", epsilon), self._known(sensitivity), self.sigma_squared)
+
+    def rho(self, sensitivity: Sensitivity | None = None) -> Fraction:
+        """The rho of zCDP that a release spends, exactly: l2_squared/(2 sigma^2)."""
+        return gaussian.rho(self._known(sensitivity).l2_squared, self.sigma_squared)
+
+    def _known(self, sensitivity: Sensitivity | None) -> Sensitivity:
+        found = self.sensitivity if sensitivity is None else a_sensitivity(sensitivity)
+        if found is None:
+            raise ParameterError("sensitivity must be given: this mechanism was made from sigma alone")
+        return found
+
+    # ------------------------------------------------------------------ records
+
+    @property
+    def sigma(self) -> float:
+        """The parameter sigma, in the units of the counts or values."""
+        return math.sqrt(self.sigma_squared)
+
+    @property
+    def scale(self) -> float:
+        return self.sigma
+
+    @property
+    def adjacency(self) -> str | None:
+        return None if self.sensitivity is None else self.sensitivity.adjacency
+
+    @property
+    def unit(self) -> str | None:
+        return None if self.sensitivity is None else self.sensitivity.unit
+
+    @property
+    def _exact_parameters(self) -> tuple[int, ...]:
+        return self.sigma_squared.numerator, self.sigma_squared.denominator
+
+    @property
+    def _parameters(self) -> dict[str, object]:
+        found: dict[str, object] = {"sigma_squared": str(self.sigma_squared)}
+        found |= {name: str(value) for name, value in self.target._asdict().items() if value is not None}
+        s = self.sensitivity
+        if s is not None:
+            found |= {"l2_squared": str(s.l2_squared), "adjacency": s.adjacency, "unit": s.unit}
+            if s.largest is not None:
+                found |= {"l0": s.largest.l0, "linf": str(s.largest.linf)}
+            found["rho_spent"] = str(self.rho())
+        return found
+
+    def _facts(self) -> dict[str, str]:
+        found = {"sigma": f"{self.sigma:.6g}"}
+        found |= {name: short(value) for name, value in self.target._asdict().items() if value is not None}
+        if self.sensitivity is not None:
+            found |= {"l2": f"{self.sensitivity.l2:.6g}", "adjacency": self.sensitivity.adjacency, "unit": self.sensitivity.unit}
+        return found
+
+
+def a_sensitivity(value: object) -> Sensitivity:
+    """A Sensitivity, or an error that says why a number is none."""
+    if not isinstance(value, Sensitivity):
+        raise DTypeError(
+            "sensitivity must be a Sensitivity here, for a bare number may be a norm, its square or one cell's change: "
+            f"Sensitivity(l0, linf), or Sensitivity.l2(squared), not {type(value).__name__}"
+        )
+    return value

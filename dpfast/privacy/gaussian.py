@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Gaussian noise promises: zCDP, the discrete law on integer cells, the real law, and calibration.
+
+Every figure is a double not below the true one, from a ball that contains it. sigma_squared is the law's
+parameter; epsilon, l2_squared, sigma_squared are exact rationals > 0.
+
+[BS16] Bun, Steinke 2016 · [BW18] Balle, Wang 2018 · [CKS20] Canonne, Kamath, Steinke 2020.
+
+The discrete law on integer cells, and why (l0, linf) is enough. Neighbours move cell i by an integer d_i,
+|d_i| <= linf, in at most l0 cells, and the noises X_i are independent.
+1. One cell. p(x - d)/p(x) grows with x for every d > 0, so by Neyman, Pearson the best test of X against X + d at any
+   level is a threshold, the same for all d > 0, and finds X + d the more often the larger d. So X and X + d are told
+   apart at least as well as X and X + d' for 0 <= d' <= d, and by symmetry for -d'.
+2. All cells. By Blackwell's theorem, 1 says that a randomised map takes (X, X + d) to (X, X + d'). Such maps applied
+   cell by cell, and data processing: no change has a larger delta than linf in each of l0 cells.
+3. Equal shifts. The likelihood ratio of n cells moved by d each depends on S = sum X_i alone, and one cell moved by nd,
+   to which X_2 + ... + X_n is added, is S against S + nd. So one cell moved by nd is worse than n cells moved by d.
+   A signed substitution moves cells of both supports by 2 linf, others by linf; these pair up: the worst are those of
+   one support, Sensitivity.largest.
+4. L(s) = (n d^2 + 2 d s)/(2 sigma^2) is the loss at S = s, and P(S = s) exp(-L(s)) = P(S = s + nd). So
+   delta = E[(1 - exp(epsilon - L(S)))_+] = P(S > t) - exp(epsilon) P(S > t + nd), t = epsilon sigma^2/d - nd/2;
+   for n = 1 Theorem 7 of [CKS20].
+
+The law of S. For r = s mod n and sum x_i = s, |x|^2 = s^2/n + |y|^2, where y runs through one coset of A_(n-1), the
+integer vectors of sum 0, that depends on r alone. So P(S = s) = c_r exp(-s^2/(2 n sigma^2)): n numbers hold it, tails
+included.
+- sigma < 3: c_r = P(S = r mod n) / sum over s = r mod n of exp(-s^2/(2 n sigma^2)), by a power modulo x^n - 1.
+- sigma >= 3: by Poisson summation c_r is in C [1 - eta, 1 + eta], eta = sum of exp(-2 pi^2 sigma^2 |w|^2) over w != 0 of
+  the dual lattice: z in Z^n modulo (1, ..., 1), with |w|^2 = sum over i < j of (z_i - z_j)^2 / n. Take z of median 0:
+  each z_i > 0 meets n/2 or more z_j <= 0, each z_j < 0 as many z_i >= 0, and there (z_i - z_j)^2 >= z_i^2 + z_j^2. So
+  |w|^2 >= |z|^2/2 and eta <= (sum over k in Z of exp(-pi^2 sigma^2 k^2))^n - 1, near 2^-127 n: enclosed as such.
+S is subgaussian, P(S >= b) <= exp(-b^2/(2 n sigma^2)): E[exp(a X)] exp(-a^2 sigma^2/2) is the sum of the bell moved by
+a sigma^2 over the sum of the bell, at most 1 as Poisson's terms are positive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpfast.errors import ParameterError
+from dpfast.exact import ball, working
+from dpfast.privacy.parameters import shown
+
+if TYPE_CHECKING:
+    from flint import arb
+
+    from dpfast.privacy.sensitivity import Sensitivity
+
+LEAST_DELTA = Fraction(1, 2**1022)  # the least normal double: a smaller target could not be told from what is found
+MOST_CELLS = 512  # of an exact sum below SMOOTH: 0.03 to 0.25 s
+MANY_CELLS = 10**6  # below SMOOTH, but from NEARLY_SMOOTH on: eta < 2^-35
+SMOOTH, NEARLY_SMOOTH = 9, 4  # sigma^2 from which the c_r are as good as equal: eta near 2^-127 n, 2^-56 n
+LONG = 64**2  # variance from which tails are summed by Euler, Maclaurin
+ACCURACY = 44  # bits of a figure before it is rounded up
+MOST_PRECISION = 2**13
+_TINY = math.ulp(0.0)
+_NOTHING = 746  # exp(-746) < 2^-1075
+
+
+def up(value: arb) -> float:
+    """The least double not below a ball around a value >= 0."""
+    from flint import arb
+
+    top = value.upper()
+    if not top.is_finite():
+        return math.inf
+    if top <= arb(_TINY):
+        return _TINY if top > 0 else 0.0
+    if top > arb(2) ** 1024:
+        return math.inf
+    mantissa, exponent = (int(part) for part in top.man_exp())
+    exact = Fraction(mantissa) * Fraction(2) ** exponent
+    try:
+        near = float(exact)
+    except OverflowError:
+        return math.inf
+    return near if near >= exact else math.nextafter(near, math.inf)
+
+
+def _probability(value: Callable[[], arb]) -> float:
+    """A double not below a positive value nor above 1, at the precision that makes it close."""
+    best, precision = math.inf, 128
+    while precision <= MOST_PRECISION:
+        with working(precision):
+            found = value()
+            top = up(found)
+            close = found.is_finite() and (found.rel_accuracy_bits() >= ACCURACY or top <= _TINY)
+        stuck = best < math.inf and top > best * (1 - 2.0**-ACCURACY)  # eta, which no precision narrows
+        best = min(best, top)
+        if close or stuck:
+            break
+        precision *= 2
+    return max(min(best, 1.0), _TINY)
+
+
+# ------------------------------------------------------------------ zCDP
+
+
+def rho(l2_squared: Fraction, sigma_squared: Fraction) -> Fraction:
+    """Zero-concentrated privacy (zCDP) of either Gaussian law on vectors ([BS16] Proposition 1.6, [CKS20] Theorem 4)."""
+    return l2_squared / (2 * sigma_squared)
+
+
+def delta_of_zcdp(rho: Fraction, epsilon: Fraction) -> float:
+    """The delta at which rho-zCDP is (epsilon, delta)-DP: [CKS20] Corollary 13, at one order alpha.
+
+    Any alpha > 1 bounds: u = exp(epsilon - l) has (1 - u) u^(alpha - 1) <= (1 - 1/alpha)^(alpha - 1)/alpha, so
+    E[(1 - exp(epsilon - L))_+] <= exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^(alpha - 1)/alpha.
+    """
+    over = _best_order(rho, epsilon)  # alpha - 1
+
+    def value() -> arb:
+        log = ball(over * ((over + 1) * rho - epsilon)) - ball(over + 1).log()
+        return (log + ball(over) * (ball(over) / ball(over + 1)).log()).exp()
+
+    return _probability(value)
+
+
+def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
+    """Nearly the alpha - 1 where the derivative (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha) changes sign."""
+    r, e = _float(rho), _float(epsilon)
+    low, high = -690.0, 690.0  # of ln(alpha - 1)
+    for _ in range(80):
+        middle = (low + high) / 2
+        over = math.exp(middle)
+        if (2 * over + 1) * r - e - math.log1p(1 / over) < 0:
+            low = middle
+        else:
+            high = middle
+    return Fraction(math.exp(low))
+
+
+def _float(value: Fraction) -> float:
+    """Near the value, kept where products stay finite."""
+    return float(max(Fraction(1, 2**900), min(value, Fraction(2**900))))
+
+
+# ------------------------------------------------------------------ the real law
+
+
+def gaussian_delta(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fraction) -> float:
+    """The least delta of real Gaussian noise on vectors: [BW18] Theorem 8.
+
+    Phi(m/2 - epsilon/m) - exp(epsilon) Phi(-m/2 - epsilon/m), m = l2/sigma.
+    """
+    m_squared = l2_squared / sigma_squared
+    above = m_squared / 2 - epsilon  # m times the first argument
+    if above**2 >= 2 * _NOTHING * m_squared:  # Phi(-x) < exp(-x^2/2)
+        return _TINY if above < 0 else 1.0
+
+    def value() -> arb:
+        m = ball(m_squared).sqrt()
+        root = (2 * m**2).sqrt()
+        first = (-ball(above) / root).erfc() / 2
+        return first - ball(epsilon).exp() * (ball(m_squared / 2 + epsilon) / root).erfc() / 2
+
+    return _probability(value)
+
+
+# ------------------------------------------------------------------ the discrete law
+
+
+def discrete_delta_of(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
+    """The delta of discrete Gaussian noise: from (l0, linf) where known, else from the norm through zCDP."""
+    if sensitivity.largest is None:
+        return discrete_delta_l2(epsilon, sensitivity.l2_squared, sigma_squared)
+    return discrete_delta(epsilon, *sensitivity.largest, sigma_squared)
+
+
+def discrete_delta_l2(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fraction) -> float:
+    """An upper bound from a norm alone, through zCDP. Theorem 7 of [CKS20] does not hold for norms."""
+    return delta_of_zcdp(rho(l2_squared, sigma_squared), epsilon)
+
+
+def discrete_delta_one_cell(epsilon: Fraction, linf: int | Fraction, sigma_squared: Fraction) -> float:
+    """The least delta for one integer cell: [CKS20] Theorem 7."""
+    return discrete_delta(epsilon, 1, linf, sigma_squared)
+
+
+def is_exact(l0: int, sigma_squared: Fraction) -> bool:
+    """Whether discrete_delta gives the least delta, not a bound through zCDP.
+
+    It does for l0 <= 512, for sigma >= 2 with l0 <= 10^6, and for sigma >= 3.
+    """
+    return l0 <= MOST_CELLS or sigma_squared >= SMOOTH or (sigma_squared >= NEARLY_SMOOTH and l0 <= MANY_CELLS)
+
+
+def discrete_delta(epsilon: Fraction, l0: int, linf: int | Fraction, sigma_squared: Fraction) -> float:
+    """The least delta for integer cells of which neighbours move at most l0, each by at most linf.
+
+    linf: integers move by integers, so its floor counts; below 1 nothing could move, and it is refused.
+    """
+    change = math.floor(linf)
+    if change < 1:
+        raise ParameterError(f"linf must be at least 1 for integer cells, got {shown(linf)}")
+    if not is_exact(l0, sigma_squared):
+        return discrete_delta_l2(epsilon, Fraction(l0 * change**2), sigma_squared)
+    threshold = epsilon * sigma_squared / change - Fraction(l0 * change, 2)
+    variance = l0 * sigma_squared
+    if threshold > 0 and threshold**2 >= 2 * _NOTHING * variance:  # S is subgaussian
+        return _TINY
+    first = math.floor(threshold) + 1
+
+    def value() -> arb:
+        density = _density(l0, sigma_squared)
+        if variance >= LONG and len(density) == 1:
+            second = ball(epsilon).exp() * density[0] * _tail(first + l0 * change, variance)
+            return density[0] * _tail(first, variance) - second
+        return _sum(epsilon, l0, change, sigma_squared, first, density)
+
+    return _probability(value)
+
+
+def _sum(epsilon: Fraction, l0: int, change: int, sigma_squared: Fraction, first: int, density: list[arb]) -> arb:
+    """The sum over s >= first of P(S = s) (1 - exp(epsilon - L(s))), S of the law that _density describes."""
+    from flint import arb, ctx
+
+    variance = l0 * sigma_squared
+    reach = math.isqrt(math.ceil(2 * variance * ctx.prec)) + 1
+    s = max(first, -reach)
+    total = arb(0) if s == first else _upto(ball(-(s**2) / (2 * variance)).exp())  # subgaussian again
+    bell, fall = ball(-(s**2) / (2 * variance)).exp(), ball(-(2 * s + 1) / (2 * variance)).exp()
+    curve = ball(-1 / variance).exp()
+    excess = ball(epsilon - (l0 * change**2 + 2 * change * s) / (2 * sigma_squared)).exp()
+    decay = ball(-change / sigma_squared).exp()
+    period = len(density)
+    stride = period * -(-32 // period)
+    while True:
+        start, mass = s, arb(0)
+        for s in range(start, start + stride):
+            weight = density[s % period] * bell
+            mass += weight
+            total += weight * (1 - excess)
+            bell *= fall
+            fall *= curve
+            excess *= decay
+        s += 1
+        if start < 0:
+            continue
+        # P(s + stride) = P(s) exp(-stride (2 s + stride)/(2 variance))
+        ratio = ball(Fraction(-stride * (2 * start + stride)) / (2 * variance)).exp()
+        rest = mass * ratio / (1 - ratio)
+        if not rest > total * arb(2) ** -ctx.prec:
+            return total + _upto(rest)
+
+
+def _upto(value: arb) -> arb:
+    """A ball around [0, value]."""
+    from flint import arb
+
+    half = value.upper() / 2
+    return arb(half, half.upper())
+
+
+def _theta(rate: arb) -> arb:
+    """The sum over k in Z of exp(-rate k^2), rate >= 1."""
+    from flint import arb, ctx
+
+    total, k = arb(1), 0
+    while True:
+        k += 1
+        term = (-rate * k**2).exp()
+        if term < arb(2) ** (-ctx.prec - 8):
+            return total + _upto(2 * term / (1 - (-rate).exp()))
+        total += 2 * term
+
+
+def _normaliser(variance: Fraction) -> arb:
+    """The sum over k in Z of exp(-k^2/(2 variance)); from 1/3 on by Poisson summation."""
+    from flint import arb
+
+    if variance < Fraction(1, 3):
+        return _theta(ball(1 / (2 * variance)))
+    around = 2 * ball(variance) * arb.pi()
+    return around.sqrt() * _theta(around * arb.pi())
+
+
+def _density(l0: int, sigma_squared: Fraction) -> list[arb]:
+    """The c with P(S = s) = c[s % len(c)] exp(-s^2/(2 l0 sigma^2)): one ball for all, or l0 of them."""
+    from flint import arb
+
+    if l0 > 1 and sigma_squared < (SMOOTH if l0 <= MOST_CELLS else NEARLY_SMOOTH):
+        return _cosets(l0, sigma_squared)
+    flat = 1 / _normaliser(l0 * sigma_squared)
+    if l0 > 1:
+        eta = (l0 * _theta(ball(sigma_squared) * arb.pi() ** 2).log()).expm1().upper()
+        flat = flat * (1 + arb(0, eta)) / (1 + arb(0, eta))
+    return [flat]
+
+
+def _cosets(l0: int, sigma_squared: Fraction) -> list[arb]:
+    from flint import arb, arb_poly, ctx
+
+    # P(S = r mod l0) is about exp(-l0/(4 sigma^2)) or more; what is cut off must be less.
+    most = math.isqrt(math.ceil(Fraction(l0, 2) + 2 * sigma_squared * (ctx.prec + l0.bit_length()))) + 2
+    one = [arb(0)] * l0
+    bells = [ball(-(k**2) / (2 * sigma_squared)).exp() for k in range(most + 2)]
+    norm = _normaliser(sigma_squared)
+    for k in range(-most, most + 1):
+        one[k % l0] += bells[abs(k)] / norm
+    cut = _upto(2 * l0 * bells[most + 1] / norm / (1 - bells[1]))
+
+    def times(a: list[arb], b: list[arb]) -> list[arb]:
+        product = (arb_poly(a) * arb_poly(b)).coeffs()
+        product += [arb(0)] * (2 * l0 - len(product))
+        return [product[r] + product[r + l0] for r in range(l0)]
+
+    power = one
+    for bit in f"{l0:b}"[1:]:
+        power = times(power, power)
+        if bit == "1":
+            power = times(power, one)
+    variance = l0 * sigma_squared
+    turns = math.isqrt(math.ceil(2 * sigma_squared * ctx.prec / l0)) + 1
+    # Beyond them |s| >= (turns + 1/2) l0, and each further turn takes a factor exp(-l0/sigma^2) or less.
+    beyond = ball(-((turns + Fraction(1, 2)) ** 2) * l0 / (2 * sigma_squared)).exp()
+    rest = _upto(2 * beyond / (1 - ball(-l0 / sigma_squared).exp()))
+    found = []
+    for r in range(l0 // 2 + 1):
+        bell = rest
+        for s in range(r - turns * l0, r + turns * l0 + 1, l0):
+            bell += ball(-(s**2) / (2 * variance)).exp()
+        found.append((power[r] + cut) / bell)
+    return found + [found[l0 - r] for r in range(l0 // 2 + 1, l0)]
+
+
+def _tail(first: int, variance: Fraction) -> arb:
+    """The sum over k >= first of exp(-k^2/(2 variance)), variance >= 64^2.
+
+    Euler, Maclaurin with p terms: the remainder is at most |B_2p|/(2p)! times the integral of |f^(2p)|, where
+    f^(m)(tau y) = (-1/tau)^m He_m(y) exp(-y^2/2). He_m has no zero from sqrt(4m + 2) on (Szegő, Orthogonal
+    Polynomials, 6.31), so there the integral is |f^(2p-1)|; elsewhere |He_m(y)| < 1.09 sqrt(m!) exp(y^2/4) (Cramér).
+    """
+    from flint import arb, ctx, fmpq
+
+    if first < 0:
+        return _normaliser(variance) - _tail(1 - first, variance)
+    if first >= variance:
+        return _steep(first, variance)
+    tau = ball(variance).sqrt()
+    z = first / tau
+    bell = ball(Fraction(-(first**2)) / (2 * variance)).exp()
+    total = tau * (arb.pi() / 2).sqrt() * (z / arb(2).sqrt()).erfc() + bell / 2
+    enough = total * arb(2) ** -ctx.prec
+    odd, even = z, z**2 - 1  # He_(2p-1), He_2p
+    scale = 1 / tau  # tau^(1-2p)
+    broad = (
+        arb(Fraction(109, 100).numerator) / 100 * (arb.pi().sqrt()) * ball(Fraction(-(first**2)) / (4 * variance)).exp()
+    )
+    p = 1
+    while True:
+        bernoulli = arb(fmpq.bernoulli(2 * p)) / arb.fac_ui(2 * p)
+        total += bernoulli * scale * odd * bell
+        simple = first**2 >= (8 * p + 2) * variance
+        integral = odd * bell if simple else broad * arb.fac_ui(2 * p).sqrt()
+        rest = (abs(bernoulli) * scale * integral).upper()
+        if rest < enough or p > ctx.prec:
+            return total + arb(0, rest)
+        odd = z * even - 2 * p * odd
+        even = z * odd - (2 * p + 1) * even
+        scale /= ball(variance)
+        p += 1
+
+
+def _steep(first: int, variance: Fraction) -> arb:
+    """The same for first >= variance: each term is below exp(-1) of the one before."""
+    from flint import arb, ctx
+
+    bell, fall = ball(Fraction(-(first**2)) / (2 * variance)).exp(), ball(-(2 * first + 1) / (2 * variance)).exp()
+    curve = ball(-1 / variance).exp()
+    total = arb(0)
+    for _ in range(ctx.prec):
+        total += bell
+        bell *= fall
+        fall *= curve
+    return total + _upto(2 * bell)
+
+
+# ------------------------------------------------------------------ calibration
+
+
+def calibrate(
+    delta_of: Callable[[Fraction], float],
+    delta: Fraction,
+    start: float = 1.0,
+    least: float = 1e-3,
+    most: float = 1e9,
+) -> Fraction:
+    """A double sigma with delta_of(sigma^2) <= delta, and delta_of > delta 1e-11 below it, or `least`.
+
+    delta_of: one of the functions above, of sigma_squared: it proves what is returned. It falls with sigma up to
+    the steps of the discrete law, near which a smaller sigma elsewhere might do too.
+    Raises: ParameterError, where `most` is not enough, and for delta below 2^-1022.
+    """
+    if not LEAST_DELTA <= delta < 1:
+        raise ParameterError(f"delta must be at least 2**-1022 and below 1, got {shown(delta)}")
+    goal = math.log(float(delta))
+
+    def height(sigma: float) -> tuple[float, bool]:
+        found = delta_of(Fraction(sigma) ** 2)
+        return math.log(found) - goal, Fraction(found) <= delta
+
+    high = min(max(start, least), most)
+    above, enough = height(high)
+    low, below, step = high, above, 2.0
+    while enough and high > least:  # down until it is not
+        low = max(high / step, least)
+        below, still = height(low)
+        if not still:
+            break
+        high, above, step = low, below, step**2
+    while not enough:
+        if high >= most:
+            raise ParameterError(f"no sigma up to {most:g} reaches delta, got {shown(delta)}")
+        low, below = high, above
+        high, step = min(high * step, most), step**2
+        above, enough = height(high)
+    if high <= least:
+        return Fraction(high)
+    return Fraction(_between(height, low, below, high, above))
+
+
+def _between(
+    height: Callable[[float], tuple[float, bool]], low: float, below: float, high: float, above: float
+) -> float:
+    """Anderson and Björck's secant in ln sigma, bisecting where it is slow; `high` always suffices."""
+    side = 0
+    while high > low * (1 + 2.0**-37):
+        width = math.log(high / low)
+        part = below / (below - above) if below > above else 0.5
+        part = min(max(part, 2.0**-38 / width), 1 - 2.0**-38 / width)
+        middle = low * math.exp(part * width)
+        if not low < middle < high:
+            middle = (low + high) / 2
+        found, enough = height(middle)
+        if enough:
+            if side > 0:
+                below *= _shrink(found, above)
+            high, above, side = middle, found, 1
+        else:
+            if side < 0:
+                above *= _shrink(found, below)
+            low, below, side = middle, found, -1
+        if math.log(high / low) > width / 2 and high / low > 1 + 2.0**-36:
+            middle = math.sqrt(low * high)
+            found, enough = height(middle)
+            if enough:
+                high, above, side = middle, found, 0
+            else:
+                low, below, side = middle, found, 0
+    return high
+
+
+def _shrink(found: float, before: float) -> float:
+    part = 1 - found / before if before else 0.5
+    return part if part > 0 else 0.5

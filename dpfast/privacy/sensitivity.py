@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much one unit of privacy can change an array, told apart from how much it contributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple, overload
+
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real
+
+MAX_CELLS = 2**63 - 1  # more than any array has
+
+
+class Cells(NamedTuple):
+    """At most l0 cells, each by at most linf."""
+
+    l0: int
+    linf: Fraction
+
+
+def _cells(l0: int, linf: Real) -> Cells:
+    cells = parameters.whole("l0", l0, least=1)
+    if cells > MAX_CELLS:
+        raise ParameterError(f"l0 must be below 2**63, got {parameters.shown(l0)}")
+    return Cells(cells, parameters.exact_positive("linf", linf))
+
+
+def root_above(square: Fraction) -> float:
+    """The least double not below the root; infinite beyond the largest."""
+    digits = 64 + max(0, (square.denominator.bit_length() - square.numerator.bit_length()) // 2)
+    near = Fraction(math.isqrt((square.numerator << 2 * digits) // square.denominator), 2**digits)
+    try:
+        root = float(near)
+    except OverflowError:
+        return math.inf
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+        if math.isinf(root):
+            return root
+    while Fraction(below := math.nextafter(root, 0.0)) ** 2 >= square:
+        root = below
+    return root
+
+
+class _L2:
+    """On an object the norm, on the class the constructor from a norm alone: one word for both."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Sensitivity]) -> Callable[..., Sensitivity]: ...
+    @overload
+    def __get__(self, instance: Sensitivity, owner: type[Sensitivity]) -> float: ...
+    def __get__(self, instance: Sensitivity | None, owner: type[Sensitivity]) -> float | Callable[..., Sensitivity]:
+        if instance is not None:
+            return root_above(instance.l2_squared)
+
+        def l2(squared: Real, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
+            """A sensitivity of which only the norm is known.
+
+            squared: the largest squared L2 distance between neighbours under the stated adjacency, exact. What
+                neighbours change, unlike l0 and linf of the other constructor: nothing is doubled.
+            l0, linf, l1, contributes and largest are None: a mechanism that needs one of them refuses.
+            """
+            return _filled(
+                owner.__new__(owner),
+                contributes=None,
+                l0=None,
+                linf=None,
+                l1=None,
+                l2_squared=parameters.exact_positive("squared", squared),
+                adjacency=parameters.adjacency(adjacency),
+                unit=parameters.unit(unit),
+                signed=False,
+            )
+
+        return l2
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Sensitivity:
+    """Arguments: what one unit *contributes*. Attributes: what a *neighbour changes*.
+
+    l0: the cells that one unit touches, at most. linf: int, float, Fraction or Decimal, taken exactly; how much
+        it adds to a cell, at most (with signed=True: adds or takes away).
+    adjacency: "add-remove" (neighbours differ by the presence of one unit) or "substitution" (one unit
+        contributes something else). unit: whose privacy, such as "person".
+    signed: whether contributions can be negative; matters under substitution alone.
+
+    Of the vectors v and w that one unit contributes before and after, neighbours differ by v, or under
+    substitution by v - w:
+
+    | adjacency, contributions | l0 | linf | l1 | l2_squared | largest |
+    | --- | --- | --- | --- | --- | --- |
+    | add-remove | l0 | linf | l0 linf | l0 linf^2 | (l0, linf) |
+    | substitution, >= 0 | 2 l0 | linf | 2 l0 linf | 2 l0 linf^2 | (2 l0, linf) |
+    | substitution, signed | 2 l0 | 2 linf | 2 l0 linf | 4 l0 linf^2 | (l0, 2 linf) |
+
+    Disjoint supports double l0, and |v - w| <= |v| + |w| doubles l1. Contributions >= 0 differ by at most linf
+    in a cell, and their inner product is >= 0, so |v - w|^2 <= |v|^2 + |w|^2. Signed ones of opposite signs in
+    one cell differ by 2 linf, and |v - w|^2 <= (|v| + |w|)^2 is four times the square. Each figure is reached.
+    A signed substitution does not reach l0 and linf together: `largest`, as many cells each by as much, is the one
+    change that reaches l1 and l2_squared.
+
+    l2: the least double not below the root of l2_squared. Sensitivity.l2(squared) makes one from a norm alone, and
+    Sensitivity.changes(l0, linf) from what a neighbour changes, where that is known: `contributes` is None.
+    Raises: DTypeError, ParameterError.
+    """
+
+    contributes: Cells | None
+    l0: int | None
+    linf: Fraction | None
+    l1: Fraction | None
+    l2_squared: Fraction
+    adjacency: str
+    unit: str
+    signed: bool
+
+    l2 = _L2()
+
+    def __init__(
+        self, l0: int, linf: Real, adjacency: str = "add-remove", unit: str = "person", signed: bool = False
+    ) -> None:
+        cells, most = _cells(l0, linf)
+        if not isinstance(signed, bool):
+            raise DTypeError(f"signed must be a bool, not {type(signed).__name__}")
+        substitution = parameters.adjacency(adjacency) == "substitution"
+        both = 2 if substitution else 1
+        twice = 2 if substitution and signed else 1
+        _filled(
+            self,
+            contributes=Cells(cells, most),
+            l0=both * cells,
+            linf=twice * most,
+            l1=both * cells * most,
+            l2_squared=both * twice * cells * most**2,
+            adjacency=adjacency,
+            unit=parameters.unit(unit),
+            signed=signed,
+        )
+
+    @classmethod
+    def changes(cls, l0: int, linf: Real, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
+        """From what a neighbour changes under the stated adjacency: at most l0 cells, each by at most linf. Nothing doubles."""
+        cells, most = _cells(l0, linf)
+        return _filled(
+            cls.__new__(cls),
+            contributes=None,
+            l0=cells,
+            linf=most,
+            l1=cells * most,
+            l2_squared=cells * most**2,
+            adjacency=parameters.adjacency(adjacency),
+            unit=parameters.unit(unit),
+            signed=False,
+        )
+
+    @property
+    def largest(self) -> Cells | None:
+        """The change that reaches l1 and l2_squared: this many cells, each by this much."""
+        if self.l1 is None:
+            return None
+        return Cells(int(self.l1**2 / self.l2_squared), self.l2_squared / self.l1)
+
+    def __repr__(self) -> str:
+        common = f"adjacency={self.adjacency!r}, unit={self.unit!r}"
+        if self.l1 is None:
+            return f"Sensitivity.l2(squared={self.l2_squared}, {common}; a neighbour changes l2={self.l2:.6g})"
+        if self.contributes is None:
+            return f"Sensitivity.changes(l0={self.l0}, linf={self.linf}, {common})"
+        l0, linf = self.contributes
+        return (
+            f"Sensitivity(l0={l0}, linf={linf}, {common}, signed={self.signed}; a neighbour changes "
+            f"l0={self.l0}, linf={self.linf}, l1={self.l1}, l2_squared={self.l2_squared}, l2={self.l2:.6g})"
+        )
+
+
+def _filled(found: Sensitivity, **values: object) -> Sensitivity:
+    for name, value in values.items():
+        object.__setattr__(found, name, value)
+    return found

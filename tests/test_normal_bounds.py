@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The error bounds of csrc/normal.h (gaussian.md, sections 3 and 4): proved by Sollya and Gappa, of this text, over this table."""
+
+from __future__ import annotations
+
+import importlib.util
+from math import pi
+from pathlib import Path
+
+import pytest
+from flint import arb, ctx
+from test_bounds import CSRC, DECIDE, MODES, between, constants, said, tool
+
+NORMAL = (CSRC / "normal.h").read_text()
+SOLLYA = (CSRC / "normal.sollya").read_text()
+GAPPA = (CSRC / "normal.gappa").read_text()
+TWOFOLD = (CSRC / "normal_twofold.gappa").read_text()
+
+
+def test_sollya_certifies_the_polynomials() -> None:
+    """normal.sollya: every polynomial and constant lies within its stated bound."""
+    status, output = said(tool("sollya"), CSRC / "normal.sollya")
+    assert status == 0, output
+    assert output.endswith("every bound holds\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("0x1.9999999995287p-2", "0x1.9999999995307p-2"),  # the logarithm
+        ("0x1.466bc67754fffp-9", "0x1.466bc67755fffp-9"),  # the sine
+        ("0x1.55d3c7dc3b7f3p-12", "0x1.55d3c7dc3c7f3p-12"),  # the cosine
+        ("0x1.1111111111111p-7", "0x1.1111112111111p-7"),  # P
+        ("0x1.6c16c16c16c17p-10", "0x1.6c17c16c16c17p-10"),  # Q
+        ("0x1.110b4611a6263p-27", "0x1.110b4611a7263p-27"),  # pi/4
+    ],
+)
+def test_sollya_rejects_one_digit_changed(old: str, new: str) -> None:
+    program = tool("sollya")
+    assert SOLLYA.count(old) == 1
+    status, output = said(program, text=SOLLYA.replace(old, new))
+    assert status != 0
+    assert "FAILS" in output
+    assert "every bound" not in output
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("script", [GAPPA, TWOFOLD], ids=["double", "twofold"])
+def test_gappa_proves_the_roundings(script: str, mode: str) -> None:
+    """Every goal is proved, in this rounding mode."""
+    program = tool("gappa")
+    assert script.count("float<ieee_64, ne>") == 1
+    status, output = said(program, text=script.replace("ieee_64, ne", f"ieee_64, {mode}"))
+    assert (status, output) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("script", "old", "new"),
+    [
+        (GAPPA, "0x4.ep-52", "0x4.6p-52"),  # the radius's bound
+        (GAPPA, "f -/ F in [-0x1p-52, 0x1p-52]", "f -/ F in [-0x2p-52, 0x2p-52]"),  # twice rounded
+        (GAPPA, "below = fixed<-1, dn>", "below = fixed<-42, dn>"),  # the rest of middle, then inexact
+        (GAPPA, "0x2.2p-52", "0x1.ep-52"),  # the sine's bound
+        (GAPPA, "cosine rnd= q1 * w + 1", "cosine rnd= rnd(q1 * w + 1) * (1 + 0x1p-52)"),
+        (TWOFOLD, "fl in [0, 0x0.0000007ffffffp0]", "fl in [0, 0x0.000000fffffffp0]"),  # a split one bit off
+        (TWOFOLD, "root_low rnd= over", "root_low rnd= left"),  # the lower half forgotten
+        (TWOFOLD, "short = float<21", "short = float<22"),  # products of 54 bits
+        (TWOFOLD, "0x1.cp-77", "0x1.7p-77"),  # the sine's bound
+        (TWOFOLD, "0x1.7p-77", "0x1.4p-77"),  # the cosine's
+    ],
+)
+def test_gappa_rejects_what_is_false(script: str, old: str, new: str) -> None:
+    """A smaller bound or another rounding is not proved, so the hypotheses do not contradict each other."""
+    program = tool("gappa")
+    assert old in script
+    changed = script.replace("ieee_64, ne", "ieee_64, zr").replace(old, new)
+    status, output = said(program, "-Eno-auto-dichotomy", text=changed)
+    assert status != 0
+    assert "some properties were not satisfied" in output
+
+
+def test_the_proofs_speak_of_the_code() -> None:
+    """Polynomials, constants and widths of the scripts are those of normal.h."""
+    radius = between(NORMAL, "FN(radius)(", "return")
+    octant = between(NORMAL, "FN(octant)(", "DPF_INLINE")
+    twofold = between(NORMAL, "FN(octant_twofold)(", "double sum,")
+    log = constants(between(radius, "double r = ", "const"))
+    assert log == constants(between(DECIDE, "double r = ", "return"))[:7]
+    assert log == constants(between(GAPPA, "z rnd= s * s;", "b rnd="))
+    assert log == constants(between(GAPPA, "Z = S * S;", "B = "))
+    assert constants(between(SOLLYA, "R = ", ";"))[::-1] == log
+    assert constants(between(radius, "const double e = ", "s *")) == constants(between(GAPPA, "p rnd= c *", ";"))
+
+    sine, cosine = constants(between(octant, "double p", "double q")), constants(between(octant, "double q", "}"))
+    assert (len(sine), len(cosine)) == (7, 6)
+    assert sine == constants(between(GAPPA, "w rnd= v * v;", "q5 rnd="))
+    assert sine == constants(between(GAPPA, "W = v * v;", "Q5 ="))
+    assert cosine == constants(between(GAPPA, "q5 rnd=", "W ="))
+    assert cosine == constants(between(GAPPA, "Q5 =", "CP ="))
+    assert constants(between(SOLLYA, "p = ", ";"))[::-1] == sine
+    assert constants(between(SOLLYA, "q = 1 + ", ";"))[::-1] == cosine
+
+    # P as it stands; Q = q0 - q1 w
+    p, q = constants(between(twofold, "double p = ", ";")), constants(between(twofold, "double q = ", ";"))
+    assert (len(p), len(q)) == (3, 2)
+    assert p == constants(between(TWOFOLD, "p1 rnd= ", "q1 rnd="))
+    assert p == constants(between(TWOFOLD, "PX = ", ";"))
+    assert p == constants(between(SOLLYA, "P = ", ";"))[::-1]
+    assert q == constants(between(TWOFOLD, "QX = ", ";"))
+    assert q == constants(between(SOLLYA, "Q = ", ";"))
+    assert [q[0], -q[1]] == constants(between(TWOFOLD, "q1 rnd= ", "bw rnd="))[::-1]
+
+    # pi/4 in two parts, times the units of d1 and of d2
+    lead, tail = between(twofold, "double lead = ", ";"), between(twofold, "double tail = ", ";")
+    quarter = [*constants(lead), *constants(tail)]
+    assert quarter == [x * y for x, y in zip(constants(between(TWOFOLD, "lead rnd=", "tail rnd=")), (2**-34, 2**-34, 2**-86), strict=True)]
+    assert constants(between(SOLLYA, '"pi/4 in two parts", ', "- pi")) == [quarter[0] * 2**34, quarter[1] * 2**34]
+    assert quarter[2] * 2**86 == pi / 4
+    assert float.fromhex("0x1.0000004p52") == 2**52 + 2**26
+
+    # short_of keeps 20 bits and the hidden one, residue 25 and it
+    masks = {"short_of": ("@ short = float<21,", 21), "residue": ("fh = fixed<-25,", 26)}
+    for name, (claim, bits) in masks.items():
+        mask = int(between(between(NORMAL, f"FN({name})(", "\n}"), "& 0x", ")"), 16)
+        assert mask == 2**64 - 2 ** (53 - bits)
+        assert claim.replace("@ ", "@") in TWOFOLD
+    assert "c1 = fixed<-32," in TWOFOLD
+
+
+def test_the_split_of_u() -> None:
+    """radius32 and radius64 split x where minus_log does, and where normal.sollya says; ln M is as section 3 has it."""
+    split = "(0x3ff0000000000000 - 0x3fe6a09e00000000)"
+    assert NORMAL.count(split) == 2
+    assert split in DECIDE
+    assert "m0 = 0x1.6a09ep-1 *" in SOLLYA
+    m0, u = arb(float.fromhex("0x1.6a09ep-1")), arb(2) ** -52
+    low, high, ln2 = (m0 * (1 - u)).log(), (2 * m0 * (1 + u)).log(), arb(2).log()
+    for size in (abs(low), abs(high)):
+        assert size <= arb("0.346575")
+    assert "L / E in [-0.3334, 1.0000001]" in GAPPA
+    assert low / (ln2 - low) >= arb("-0.3334")
+    assert high / (ln2 - high) <= arb("1.0000001")
+    assert ln2 - high >= arb("0.34657")
+    assert m0 * (1 - u) - 1 >= arb(-float.fromhex("0x1.2cp-2"))
+    assert 2 * m0 * (1 + u) - 1 <= arb(float.fromhex("0x1.a82p-2"))
+
+
+def test_the_table_is_what_the_script_writes() -> None:
+    """wide_sine.h is make_wide_sine.py's output, proved by balls, and its rows keep what normal_twofold.gappa supposes."""
+    spec = importlib.util.spec_from_file_location("make_wide_sine", CSRC / "make_wide_sine.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    before = ctx.prec
+    try:
+        assert script.header() == (CSRC / "wide_sine.h").read_text()
+    finally:
+        ctx.prec = before
+    text = Path(CSRC / "wide_sine.h").read_text()
+    rows = [[float.fromhex(x) for x in row.split(",")] for row in between(text, "= {\n    {", "}}").split("},\n    {")]
+    assert len(rows) == script.CELLS == 128
+    for claim in (
+        "s1 in [0x1.9p-9, 0x1.6a1p-1]",
+        "c1 in [0x1.69p-1, 0x0.ffffffffp0]",
+        "s2 in [-0x1p-33, 0x1p-33]",
+        "c2 in [-0x1p-33, 0x1p-33]",
+    ):
+        name, _, low, high = claim.replace("[", "").replace("]", "").replace(",", "").split()
+        column = [row[("s1", "s2", "c1", "c2").index(name)] for row in rows]
+        assert claim in TWOFOLD
+        assert float.fromhex(low) <= min(column)
+        assert max(column) <= float.fromhex(high)
+    assert all((row[0] * 2**32).is_integer() and (row[2] * 2**32).is_integer() for row in rows)
+    angles = (pi / 4) * 2.0**-8
+    assert angles < float.fromhex("0x1.922p-9") < float.fromhex("0x1.93p-9")
+    assert "|B| in [0, 0x1.922p-9]" in TWOFOLD
+    assert "domain = [0; 0x1.93p-9^2];" in SOLLYA

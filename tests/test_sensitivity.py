@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sensitivity: what one unit contributes, told apart from what a neighbour changes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import math
+import pickle
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.privacy.sensitivity import Cells, Sensitivity
+
+
+def figures(s: Sensitivity) -> tuple:
+    return s.l0, s.linf, s.l1, s.l2_squared
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "signed", "changed", "largest"),
+    [
+        ("add-remove", False, (3, 2, 6, 12), (3, 2)),
+        ("add-remove", True, (3, 2, 6, 12), (3, 2)),
+        ("substitution", False, (6, 2, 12, 24), (6, 2)),
+        ("substitution", True, (6, 4, 12, 48), (3, 4)),
+    ],
+)
+def test_arguments_are_contributed_and_attributes_changed(adjacency, signed, changed, largest):
+    """The table of the docstring, exact; the contributed figures stay readable."""
+    s = Sensitivity(3, 2, adjacency=adjacency, signed=signed)
+    assert figures(s) == changed
+    assert s.largest == largest
+    assert s.contributes == Cells(3, Fraction(2)) == (3, 2)
+    assert isinstance(s.l0, int)
+    assert all(isinstance(value, Fraction) for value in (s.linf, s.l1, s.l2_squared, s.largest.linf))
+    assert (s.adjacency, s.unit, s.signed) == (adjacency, "person", signed)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+@pytest.mark.parametrize("l0", [1, 2])
+def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed):
+    """All contributions to four cells, at most 2 to a cell; with two supports of two, all changes fit."""
+    values = range(-2 if signed else 0, 3)
+    units = [v for v in itertools.product(values, repeat=4) if sum(x != 0 for x in v) <= l0]
+    others = units if adjacency == "substitution" else [(0,) * 4]
+    changes = {tuple(map(int.__sub__, v, w)) for v in units for w in others}
+    s = Sensitivity(l0, 2, adjacency, signed=signed)
+    assert s.l0 == max(sum(x != 0 for x in c) for c in changes)
+    assert s.linf == max(max(map(abs, c)) for c in changes)
+    assert s.l1 == max(sum(map(abs, c)) for c in changes)
+    assert s.l2_squared == max(sum(x * x for x in c) for c in changes)
+    cells, most = s.largest
+    assert (most,) * cells + (0,) * (4 - cells) in {tuple(sorted(map(abs, c), reverse=True)) for c in changes}
+
+
+@given(st.integers(1, 10**6), st.fractions(min_value=Fraction(1, 10**6), max_value=10**6), st.booleans(), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_largest_reaches_l1_and_l2(l0, linf, substitution, signed):
+    """So many cells, each by so much."""
+    if not linf:
+        return
+    s = Sensitivity(l0, linf, "substitution" if substitution else "add-remove", signed=signed)
+    cells, most = s.largest
+    assert (cells * most, cells * most**2) == (s.l1, s.l2_squared)
+    assert (cells, most) in {(s.l0, s.linf), (s.l0 // 2, s.linf)}
+
+
+SQUARES = [Fraction(1), Fraction(2), Fraction(4), Fraction(1, 3), Fraction(10**40 + 1), Fraction(1, 10**700), Fraction(2**2046),
+           Fraction(9) + Fraction(1, 2**2000), Fraction(9) - Fraction(1, 2**2000), Fraction(5e-324) ** 2, Fraction(2) ** -1074 * 3]  # fmt: skip
+
+
+@pytest.mark.parametrize("square", SQUARES, ids=lambda v: f"{v!s:.20}")
+def test_l2_is_the_least_double_not_below_the_root(square):
+    """Compared exactly, by squaring."""
+    root = Sensitivity.l2(square).l2
+    assert Fraction(root) ** 2 >= square
+    assert Fraction(math.nextafter(root, 0)) ** 2 < square
+
+
+@given(st.fractions(min_value=0))
+@settings(max_examples=200, deadline=None)
+def test_l2_is_rounded_up(square):
+    """The same for any fraction."""
+    if square:
+        root = Sensitivity.l2(square).l2
+        assert Fraction(math.nextafter(root, 0)) ** 2 < square <= Fraction(root) ** 2
+
+
+def test_l2_beyond_all_doubles_is_rounded_up_too():
+    """Infinite above, the least subnormal below."""
+    assert Sensitivity(1, 2**4000).l2 == math.inf
+    assert Sensitivity.l2(Fraction(2**2048)).l2 == math.inf
+    assert Sensitivity(1, Fraction(1, 2**4000)).l2 == 5e-324
+    assert Sensitivity(4, 3).l2 == 6.0
+
+
+def test_a_norm_alone():
+    """Nothing is doubled, and what is not known is None."""
+    for adjacency in ("add-remove", "substitution"):
+        s = Sensitivity.l2(Decimal("2.5"), adjacency, unit="household")
+        assert figures(s) == (None, None, None, Fraction(5, 2))
+        assert s.contributes is s.largest is None
+        assert (s.adjacency, s.unit, s.signed) == (adjacency, "household", False)
+    assert Sensitivity.l2(squared=2) != Sensitivity(2, 1)
+    assert "the norm is known" in Sensitivity.l2.__doc__
+
+
+def test_changes_are_taken_as_they_are():
+    """What a neighbour changes, under either adjacency, doubles nothing."""
+    for adjacency in ("add-remove", "substitution"):
+        s = Sensitivity.changes(3, 2, adjacency, "household")
+        assert figures(s) == (3, 2, 6, 12)
+        assert s.largest == (3, 2)
+        assert s.contributes is None
+        assert (s.adjacency, s.unit) == (adjacency, "household")
+    for bad in ((0, 1), (1, 0), (2**63, 1)):
+        with pytest.raises(ParameterError, match="^l"):
+            Sensitivity.changes(*bad)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        ((0, 1), {}, ParameterError, "^l0 must be at least 1, got 0$"),
+        ((2**63, 1), {}, ParameterError, r"^l0 must be below 2\*\*63, got 9223372036854775808$"),
+        ((1.0, 1), {}, DTypeError, "^l0 must be an int, not float$"),
+        ((True, 1), {}, DTypeError, "^l0 must be an int, not bool$"),
+        ((1, 0), {}, ParameterError, "^linf must be positive, got 0$"),
+        ((1, -2), {}, ParameterError, "^linf must be positive, got -2$"),
+        ((1, math.nan), {}, ParameterError, "^linf must be finite"),
+        ((1, math.inf), {}, ParameterError, "^linf must be finite"),
+        ((1, 2**4096), {}, ParameterError, "^linf must be of at most 4096 bits"),
+        ((1, "2"), {}, DTypeError, "^linf must be an int, float, Fraction or Decimal, not str$"),
+        ((1, 1), {"adjacency": "bounded"}, ParameterError, "^adjacency must be one of add-remove, substitution, got 'bounded'$"),
+        ((1, 1), {"unit": " "}, ParameterError, "^unit must name"),
+        ((1, 1), {"signed": 1}, DTypeError, "^signed must be a bool, not int$"),
+    ],
+)  # fmt: skip
+def test_refusals_name_parameter_rule_and_value(arguments, options, error, message):
+    """As every parameter of the package."""
+    with pytest.raises(error, match=message):
+        Sensitivity(*arguments, **options)
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        (0, ParameterError, "^squared must be positive, got 0$"),
+        (math.inf, ParameterError, "^squared must be finite"),
+        (True, DTypeError, "^squared must be"),
+    ],
+)
+def test_refusals_of_a_norm(bad, error, message):
+    """squared is a positive number; adjacency and unit follow their rules."""
+    with pytest.raises(error, match=message):
+        Sensitivity.l2(bad)
+    with pytest.raises(ParameterError, match="^adjacency must"):
+        Sensitivity.l2(1, adjacency="none")
+    with pytest.raises(ParameterError, match="^unit must"):
+        Sensitivity.l2(1, unit="")
+
+
+EACH = [Sensitivity(3, Fraction(1, 3), "substitution", "household", True), Sensitivity.l2(2), Sensitivity.changes(1, 7)]
+
+
+@pytest.mark.parametrize("s", EACH, ids=["contributes", "norm", "changes"])
+def test_a_frozen_value(s):
+    """Nothing can be set or deleted; copies and pickles are equal, and hash alike."""
+    for name in ("l0", "linf", "l1", "l2", "l2_squared", "adjacency", "signed", "contributes", "other"):
+        with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):
+            setattr(s, name, 2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del s.l0
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(s, protocol))
+        assert again == s
+        assert (hash(again), repr(again), again.l2) == (hash(s), repr(s), s.l2)
+    assert copy.deepcopy(s) == copy.copy(s) == s
+    with pytest.raises(TypeError):  # it would take what changes for what is contributed
+        dataclasses.replace(s, unit="household")
+
+
+def test_equal_figures_however_written():
+    """0.5, 1/2 and Decimal are one value; another adjacency, unit or sign is another."""
+    same = {Sensitivity(2, 0.5), Sensitivity(2, Fraction(1, 2)), Sensitivity(2, Decimal("0.5"))}
+    assert len(same) == 1
+    different = {
+        *same,
+        Sensitivity(1, 0.5),
+        Sensitivity(2, 1),
+        Sensitivity(2, 0.5, "substitution"),
+        Sensitivity(2, 0.5, unit="household"),
+        Sensitivity(2, 0.5, signed=True),
+        Sensitivity.changes(2, 0.5),
+        Sensitivity.l2(0.5),
+    }
+    assert len(different) == 8
+
+
+def test_repr_shows_both():
+    """Contributed and changed figures."""
+    assert repr(Sensitivity(3, Fraction(1, 2), "substitution", signed=True)) == (
+        "Sensitivity(l0=3, linf=1/2, adjacency='substitution', unit='person', signed=True; a neighbour changes "
+        "l0=6, linf=1, l1=3, l2_squared=3, l2=1.73205)"
+    )
+    assert repr(Sensitivity.l2(2)) == (
+        "Sensitivity.l2(squared=2, adjacency='add-remove', unit='person'; a neighbour changes l2=1.41421)"
+    )
+    assert repr(Sensitivity.changes(1, 7)) == "Sensitivity.changes(l0=1, linf=7, adjacency='add-remove', unit='person')"
+    assert f"linf={2**4095 + 1}/{2**4095}," in repr(Sensitivity(2**62, Fraction(2**4095 + 1, 2**4095)))
