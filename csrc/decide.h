@@ -25,6 +25,11 @@ DPF_INLINE double FN(as_double)(uint64_t x) {
     return FN(to_double)((uint32_t)(x >> 32), (uint32_t)x);
 }
 
+/* a b + c, rounded once or twice: the bounds hold for both, and a decided draw is the same. */
+DPF_INLINE double FN(fused)(double a, double b, double c) {
+    return DPF_FMA ? __builtin_fma(a, b, c) : a * b + c;
+}
+
 /* E = -ln(x 2^-n) for x in [1/2, 2^64], or the double above, within 2^-52 (2.25 E + 2); digits = n + 1023 + 2^52.
  * With x = 2^e m, m in [m0, 2 m0), m0 a little below sqrt 1/2: ln m = s (2 + z R(z)), s = (m-1)/(m+1), z = s^2. */
 DPF_INLINE double FN(minus_log)(double x, double digits) {
@@ -36,13 +41,13 @@ DPF_INLINE double FN(minus_log)(double x, double digits) {
     const double s = f / (f + 2.0);
     const double z = s * s;
     double r = 0x1.2b63baf6b5ad3p-3;
-    r = r * z + 0x1.39fd724a51eadp-3;
-    r = r * z + 0x1.7462bbc992a96p-3;
-    r = r * z + 0x1.c71c62cd506d9p-3;
-    r = r * z + 0x1.2492492e0234ep-2;
-    r = r * z + 0x1.9999999995287p-2;
-    r = r * z + 0x1.5555555555558p-1;
-    return count * 0x1.62e42fefa39efp-1 - s * (r * z + 2.0);
+    r = FN(fused)(r, z, 0x1.39fd724a51eadp-3);
+    r = FN(fused)(r, z, 0x1.7462bbc992a96p-3);
+    r = FN(fused)(r, z, 0x1.c71c62cd506d9p-3);
+    r = FN(fused)(r, z, 0x1.2492492e0234ep-2);
+    r = FN(fused)(r, z, 0x1.9999999995287p-2);
+    r = FN(fused)(r, z, 0x1.5555555555558p-1);
+    return count * 0x1.62e42fefa39efp-1 - s * FN(fused)(r, z, 2.0);
 }
 
 /* 1.5 2^52: adding it leaves the integer nearest to a double below 2^51 in the low bits. */
@@ -55,6 +60,17 @@ DPF_INLINE double FN(nearest)(const dpf_plan *plan, double offset, double y, dou
     const double room = plan->margin - (g < 0.0 ? -g : g) - plan->slope * (y < 0.0 ? -y : y) - reach;
     *decided = room * weight > plan->half_cell;
     return k;
+}
+
+/* Which of n cells are open; the bits of the others' doubles become integers unless `real`. In our own rounding mode
+ * no such double is -0.0, whose bits are DPF_OPEN. */
+DPF_INLINE void FN(finish)(int n, int real, int64_t *restrict cells, uint8_t *restrict open) {
+    for (int i = 0; i < n; i++)
+        open[i] = cells[i] == DPF_OPEN;
+    for (int i = 0; i < n && !real; i++) {
+        const uint64_t shifted = FN(bits_of)(FN(double_of)((uint64_t)cells[i]) + DPF_TO_INTEGER);
+        cells[i] = (int64_t)(shifted - FN(bits_of)(DPF_TO_INTEGER));
+    }
 }
 
 /* A double with the sign turned if negative is 1. */

@@ -32,31 +32,28 @@ enum { FN(sign_of_cosine) = 1, FN(sign_of_sine) = 2, FN(swap) = 3 };
 
 /* The nearest integers of both draws of a pair (section 3): radius digits a of n bits, R at their middle. */
 DPF_INLINE void FN(pair_by_double)(const dpf_plan *plan, double a, double radius, double v, uint64_t flags,
-                                   const double *offset, double *k, int64_t *decided) {
+                                   const double *offset, int64_t *cells) {
     double sine, cosine;
     FN(octant)(v, &sine, &cosine);
     const double tr = plan->t * radius, weight = a * radius, reach = plan->half_angle * radius;
     const int swap = (int)(flags & 1);
     const double first = tr * (swap ? sine : cosine), second = tr * (swap ? cosine : sine);
     int sure;
-    k[0] = FN(nearest)(plan, offset[0], FN(turned)(first, flags >> 2), reach, weight, &sure);
-    decided[0] = sure;
-    k[64] = FN(nearest)(plan, offset[64], FN(turned)(second, flags >> 1 & 1), reach, weight, &sure);
-    decided[64] = sure;
+    const double k = FN(nearest)(plan, offset[0], FN(turned)(first, flags >> 2), reach, weight, &sure);
+    cells[0] = sure ? (int64_t)FN(bits_of)(k) : DPF_OPEN;
+    const double l = FN(nearest)(plan, offset[64], FN(turned)(second, flags >> 1 & 1), reach, weight, &sure);
+    cells[64] = sure ? (int64_t)FN(bits_of)(l) : DPF_OPEN;
 }
 
 static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict words, const double *restrict offset,
                        int64_t *restrict cells, uint8_t *restrict open) {
     const dpf_plan p = *plan;
-    const int n = 32 * DPF_WORDS / p.width;
-    double k[DPF_WORDS];
-    int64_t decided[DPF_WORDS];
     if (p.width == 32)
         for (int base = 0; base < DPF_WORDS; base += 128)
             for (int i = base; i < base + 64; i++) {
                 const uint32_t a = words[i], angle = words[i + 64];
                 const double v = ((double)(int32_t)(angle & 0x1fffffff) + 0.5) * 0x1p-29;
-                FN(pair_by_double)(&p, FN(to_double)(0, a), FN(radius32)(a), v, angle >> 29, offset + i, k + i, decided + i);
+                FN(pair_by_double)(&p, FN(to_double)(0, a), FN(radius32)(a), v, angle >> 29, offset + i, cells + i);
             }
     else
         for (int base = 0; base < DPF_WORDS / 2; base += 128)
@@ -66,12 +63,9 @@ static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict 
                     const uint32_t low = at[0], high = at[DPF_LANES], top = angle[DPF_LANES];
                     const double v = (FN(to_double)(top & 0x1fffffff, angle[0]) + 0.5) * 0x1p-61;
                     const int i = base + s * DPF_LANES + l;
-                    FN(pair_by_double)(&p, FN(to_double)(high, low), FN(radius64)(high, low), v, top >> 29, offset + i, k + i, decided + i);
+                    FN(pair_by_double)(&p, FN(to_double)(high, low), FN(radius64)(high, low), v, top >> 29, offset + i, cells + i);
                 }
-    for (int i = 0; i < n; i++)
-        cells[i] = (int64_t)(real ? FN(bits_of)(k[i]) : FN(bits_of)(k[i] + DPF_TO_INTEGER) - FN(bits_of)(DPF_TO_INTEGER));
-    for (int i = 0; i < n; i++)
-        open[i] = !decided[i];
+    FN(finish)(32 * DPF_WORDS / p.width, real, cells, open);
 }
 
 /* The first 64 digits of the radius, the next 64, and the same of the angle behind its three flags. */

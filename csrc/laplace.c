@@ -36,16 +36,12 @@ static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict 
                        int64_t *restrict cells, uint8_t *restrict open) {
     const dpf_plan p = *plan;
     const double digits = FN(digit_count)(p.width - 1);
-    double k[DPF_WORDS];
-    int64_t decided[DPF_WORDS];
-    const int n = 32 * DPF_WORDS / p.width;
-    (void)real;
     if (p.width == 32)
         for (int i = 0; i < DPF_WORDS; i++) {
             int sure;
             const double a = (double)(int32_t)(words[i] & 0x7fffffff);
-            k[i] = FN(by_double)(&p, a, digits, words[i] >> 31, offset[i], &sure);
-            decided[i] = sure;
+            const double k = FN(by_double)(&p, a, digits, words[i] >> 31, offset[i], &sure);
+            cells[i] = sure ? (int64_t)FN(bits_of)(k) : DPF_OPEN;
         }
     else
         for (int s = 0; s < DPF_GROUPS * 8; s++)
@@ -54,12 +50,10 @@ static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict 
                 const int i = s * DPF_LANES + l;
                 int sure;
                 const double a = FN(to_double)(high & 0x7fffffff, low);
-                k[i] = FN(by_double)(&p, a, digits, high >> 31, offset[i], &sure);
-                decided[i] = sure;
+                const double k = FN(by_double)(&p, a, digits, high >> 31, offset[i], &sure);
+                cells[i] = sure ? (int64_t)FN(bits_of)(k) : DPF_OPEN;
             }
-    memcpy(cells, k, (size_t)n * sizeof *cells);
-    for (int i = 0; i < n; i++)
-        open[i] = !decided[i];
+    FN(finish)(32 * DPF_WORDS / p.width, real, cells, open);
 }
 
 static void FN(by_double_both)(const dpf_plan *plan, const dpf_lot *lot) {

@@ -50,7 +50,7 @@ DPF_INLINE double FN(radius64)(uint32_t high, uint32_t low) {
 }
 
 /* sin(pi v/4) within 2.2 2^-52 and cos(pi v/4) within 1.9 2^-52 of themselves, v in [2^-70, 1]; for v rounded once 3.2
- * and 2.7. */
+ * and 2.7, twice 4.2 and 3.4. */
 DPF_INLINE void FN(octant)(double v, double *sine, double *cosine) {
     const double w = v * v;
     double p = 0x1.e357ef99eb0bap-38;
@@ -86,9 +86,9 @@ DPF_INLINE double FN(residue)(double a, double b, double product) {
 #endif
 }
 
-/* *r + *r_low = R within 2^-72.6 / R + 2^-99 R for every U that begins with the digits (hi, lo), hi >= 2^32, provided
- * that *r >= 2^-20: the caller must leave all else open. Next to U = 1 the logarithm's error may exceed it; *r is then
- * 2^-32, no NaN. */
+/* *r + *r_low = R within 2^-72.6 / R + 2^-99 R for every U that begins with the digits (hi, lo), provided that
+ * hi >= 2^32 and *r >= 2^-20: the caller must leave all else open. Next to U = 1 the logarithm's error may exceed it;
+ * *r is then 2^-32, no NaN. */
 DPF_INLINE void FN(radius_twofold)(uint64_t hi, uint64_t lo, double *r, double *r_low) {
     double high, low, sum, rest;
     FN(minus_log_twofold)(hi, lo, 0.0, 0.0, &high, &low);

@@ -223,7 +223,7 @@ class _Work:
             if open_:
                 at, kept = self.left_open(scratch, block, open_)
                 target = y.view(kinds[1])
-                for i, count in zip(at.tolist(), kept.view(kinds[0]).tolist(), strict=True):
+                for i, count in zip(at.tolist(), kept.tolist(), strict=True):
                     target[i] = self.decided(first + i, count)
             left -= done
             first += done
@@ -259,7 +259,7 @@ class _IntegerWork(_Work):
         self.prepare()
 
     def left_open(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
-        return scratch[block : block + n], scratch[2 * block : 2 * block + n]
+        return scratch[block : block + n], scratch[2 * block : 2 * block + n].view(self.kinds[0])
 
     def decided(self, i: int, count: Any) -> Any:
         return min(max(count + self.draws.exact(i), self.job.lower), self.job.upper)
@@ -269,12 +269,13 @@ class _RealWork(_Work):
     job: RealJob
     scratch = 5
     block = kernels.REAL_BLOCK
-    kinds = FLOAT64, FLOAT64
 
     def __init__(self, job: RealJob, draws: Draws) -> None:
         super().__init__(job, draws)
         self.add = kernels.kernel("add_grid" if draws.narrow else "add_grid_wide")
-        single = int(job.out.dtype.newbyteorder("=") == FLOAT32)
+        singles = job.counts.dtype == job.out.dtype == FLOAT32 and draws.narrow
+        self.kinds = (FLOAT32, FLOAT32) if singles else (FLOAT64, FLOAT64)
+        single = int(job.out.dtype.itemsize == FLOAT32.itemsize)
         inverse = 2.0 ** (-job.exponent // 2), 2.0 ** (-job.exponent - -job.exponent // 2)
         missing = 0.0 if job.missing is None else job.missing
         self.last = (
@@ -283,7 +284,7 @@ class _RealWork(_Work):
         self.prepare()
 
     def left_open(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
-        return scratch[2 * block : 2 * block + n], scratch[3 * block : 3 * block + n]
+        return scratch[2 * block : 2 * block + n], scratch[3 * block : 3 * block + n].view(FLOAT64)
 
     def decided(self, i: int, count: Any) -> Any:
         return self.draws.exact(i, count)
@@ -292,7 +293,7 @@ class _RealWork(_Work):
 def all_finite(values: AnyArray) -> bool:
     """No NaN and no infinity among the values."""
     check = kernels.kernel("all_finite")
-    if values.dtype == FLOAT64 and values.flags.c_contiguous and values.flags.aligned:
+    if values.dtype in (FLOAT32, FLOAT64) and values.flags.c_contiguous and values.flags.aligned:
         return bool(check(values.reshape(-1)))
     return all(check(np.frombuffer(run, FLOAT64)) for run in plain_runs(values, BUFFER))
 

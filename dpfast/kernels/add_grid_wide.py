@@ -4,7 +4,7 @@
 import numpy as np
 from numba import carray, types
 
-from dpfast.kernels.grid import LARGEST, beyond, in_single, in_steps, on_grid, public, to_odd, two_sum
+from dpfast.kernels.grid import LARGEST, between, beyond, in_single, in_steps, on_grid, public, to_odd, two_sum
 from dpfast.kernels.jit import REAL_ARGUMENTS, enter, fence, fill_real, float64_at, int64_at, jit, leave, size, store
 
 LOW = np.int64((1 << 40) - 1)
@@ -55,13 +55,13 @@ def add_grid_wide(
             part, part_rest = two_sum(upper_part * granularity, np.float64(low[i] & LOW) * granularity)
             total, rest = two_sum(nearest, part)
             rest, lost = two_sum(rest, part_rest)
-            total = max(min(total, LARGEST), -LARGEST)
+            total = between(total, -LARGEST, LARGEST)
             rest = to_odd(rest, lost) if abs(rest) <= LARGEST else 0.0  # the first sum overflowed
             result = total + rest
             if single:
                 result, rest = two_sum(total, rest)
-                result = in_single(min(max(to_odd(result, rest), lower), upper))
-            sums[i] = min(max(result, lower), upper) + 0.0
+                result = in_single(between(to_odd(result, rest), lower, upper))
+            sums[i] = between(result, lower, upper) + 0.0
         for i in range(undecided):
             sums[at[i]] = 0.0
             at[i] += done

@@ -32,11 +32,17 @@ def double_of(typing_context, bits):
 
 
 @njit(inline="always")
+def between(x, least, most):
+    """X, a number, brought between bounds: two instructions, where min and max ask for NaN."""
+    x = x if x > least else least
+    return x if x < most else most
+
+
+@njit(inline="always")
 def public(x, missing, least, most):
     """X, or what stands for it where it is not finite, between public bounds."""
     x = np.float64(x)
-    x = x if abs(x) <= LARGEST else missing
-    return min(max(x, least), most)
+    return between(x if abs(x) <= LARGEST else missing, least, most)
 
 
 @njit(inline="always")

@@ -74,3 +74,4 @@ REAL_ARGUMENTS = (
     types.Array(types.float64, 1, "C", readonly=True), types.float64[::1], *BLOCK_ARGUMENTS[2:],
     *(8 * (types.float64,)), flag,
 )  # fmt: skip
+SINGLE_ARGUMENTS = (types.Array(types.float32, 1, "C", readonly=True), types.float32[::1], *REAL_ARGUMENTS[2:])
