@@ -55,10 +55,19 @@ DPF_INLINE double FN(minus_log)(double x, double digits) {
 
 /* The integer nearest to offset + y, |offset + y| < 2^51, and in *decided whether it is so for all that the errors
  * allow: those that do not grow with y, those that do, `reach`, and half_cell / weight. */
-DPF_INLINE double FN(nearest)(const dpf_plan *plan, double offset, double y, double reach, double weight, int *decided) {
+DPF_INLINE double FN(nearest)(const dpf_plan *plan, double offset, double y, double reach, double weight,
+                              int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
     const double room = plan->margin - (g < 0.0 ? -g : g) - plan->slope * (y < 0.0 ? -y : y) - reach;
     *decided = room * weight > plan->half_cell;
+    return k;
+}
+
+/* The same where plan->flat allows for the error of the largest y there is: a 32-bit word's. */
+DPF_INLINE double FN(nearest_flat)(const dpf_plan *plan, double offset, double y, double reach, double weight,
+                                   int *decided) {
+    const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
+    *decided = (plan->flat - (g < 0.0 ? -g : g) - reach) * weight > plan->half_cell;
     return k;
 }
 

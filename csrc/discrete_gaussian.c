@@ -19,7 +19,8 @@
 static void FN(decide)(const dpf_plan *, int, const dpf_lot *);
 #include "refine.h"
 
-/* Section 2: the magnitude for U in [u, u + 1) 2^-64 is the number of thresholds above u, unless one lies in the cell. */
+/* Section 2: the magnitude for U in [u, u + 1) 2^-64 is the number of thresholds above u, unless one lies in the cell.
+ */
 DPF_INLINE int64_t FN(search)(const dpf_plan *plan, uint64_t u, int *decided) {
     uint64_t at = 0;
     for (int step = plan->steps - 1; step >= 0; step--) {
@@ -160,9 +161,9 @@ int64_t FN(discrete_gaussian_fill)(const dpf_plan *plan, int careful, const uint
     if (plan->steps)
         return FN(draw_all)(plan, careful, key, start, 0, n, to);
     const dpf_target low = {.lo = to->lo, .undecided = to->undecided};
-    const int64_t count = careful ? FN(accept_careful)(plan, key, start, n, &low)
-                                  : FN(accept_bulk)(plan, key, start, n,
-                                                    FN(gaussian_propose)(plan, 0, key, start, 0, n, &low), &low);
+    const int64_t count =
+        careful ? FN(accept_careful)(plan, key, start, n, &low)
+                : FN(accept_bulk)(plan, key, start, n, FN(gaussian_propose)(plan, 0, key, start, 0, n, &low), &low);
     for (int64_t i = 0; i < n && to->hi; i++)
         to->hi[i] = to->lo[i] >> 63;
     return count;
@@ -170,7 +171,10 @@ int64_t FN(discrete_gaussian_fill)(const dpf_plan *plan, int careful, const uint
 
 void FN(discrete_gaussian_tier)(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
                                 dpf_u128 *found, uint8_t *decided) {
-    (void)bits;
+    if (!plan->steps) {
+        FN(gaussian_tier)(plan, tier, bits, n, planted, found, decided);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         int sure;
         int64_t draw;

@@ -40,6 +40,15 @@ DPF_INLINE int64_t FN(by_double)(const dpf_plan *plan, double a, double digits, 
     return decided ? FN(signed)(magnitude, negative) : DPF_OPEN;
 }
 
+DPF_INLINE int64_t FN(by_double32)(const dpf_plan *plan, uint32_t word) {
+    const double a = (double)(int32_t)(word & 0x7fffffff);
+    const double z = plan->t * FN(minus_log)(a + 0.5, FN(digit_count)(31)) + plan->offset;
+    int decided;
+    const double k = FN(nearest_flat)(plan, 0.0, z > 0.0 ? z : 0.0, 0.0, a, &decided) + DPF_TO_INTEGER;
+    const int64_t magnitude = (int64_t)(FN(bits_of)(k) - FN(bits_of)(DPF_TO_INTEGER));
+    return decided ? FN(signed)(magnitude, word >> 31) : DPF_OPEN;
+}
+
 static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict words, const double *offset,
                        int64_t *restrict cells, uint8_t *restrict open) {
     const dpf_plan p = *plan;
@@ -48,7 +57,7 @@ static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict 
     (void)real, (void)offset;
     if (p.width == 32)
         for (int i = 0; i < DPF_WORDS; i++)
-            cells[i] = FN(by_double)(&p, (double)(int32_t)(words[i] & 0x7fffffff), digits, words[i] >> 31);
+            cells[i] = FN(by_double32)(&p, words[i]);
     else
         for (int s = 0; s < DPF_GROUPS * 8; s++)
             for (int l = 0; l < DPF_LANES; l++) {

@@ -60,7 +60,7 @@ enum { DPF_PURPOSE_NOISE = 1, DPF_PURPOSE_ACCEPT = 2 };
 
 /* Where the noise of one call goes. */
 typedef struct {
-    int16_t *shorts;      /* there, or else to lo and, if wanted, hi */
+    int16_t *shorts; /* there, or else to lo and, if wanted, hi */
     int64_t *lo, *hi;
     int64_t *undecided;
     const double *offset; /* of a real law */

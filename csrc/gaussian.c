@@ -31,7 +31,7 @@ static void FN(decide)(const dpf_plan *, int, const dpf_lot *);
 enum { FN(sign_of_cosine) = 1, FN(sign_of_sine) = 2, FN(swap) = 3 };
 
 /* The nearest integers of both draws of a pair (section 3): radius digits a of n bits, R at their middle. */
-DPF_INLINE void FN(pair_by_double)(const dpf_plan *plan, double a, double radius, double v, uint64_t flags,
+DPF_INLINE void FN(pair_by_double)(const dpf_plan *plan, int flat, double a, double radius, double v, uint64_t flags,
                                    const double *offset, int64_t *cells) {
     double sine, cosine;
     FN(octant)(v, &sine, &cosine);
@@ -39,9 +39,12 @@ DPF_INLINE void FN(pair_by_double)(const dpf_plan *plan, double a, double radius
     const int swap = (int)(flags & 1);
     const double first = tr * (swap ? sine : cosine), second = tr * (swap ? cosine : sine);
     int sure;
-    const double k = FN(nearest)(plan, offset[0], FN(turned)(first, flags >> 2), reach, weight, &sure);
+    const double y = FN(turned)(first, flags >> 2), w = FN(turned)(second, flags >> 1 & 1);
+    const double k = flat ? FN(nearest_flat)(plan, offset[0], y, reach, weight, &sure)
+                          : FN(nearest)(plan, offset[0], y, reach, weight, &sure);
     cells[0] = sure ? (int64_t)FN(bits_of)(k) : DPF_OPEN;
-    const double l = FN(nearest)(plan, offset[64], FN(turned)(second, flags >> 1 & 1), reach, weight, &sure);
+    const double l = flat ? FN(nearest_flat)(plan, offset[64], w, reach, weight, &sure)
+                          : FN(nearest)(plan, offset[64], w, reach, weight, &sure);
     cells[64] = sure ? (int64_t)FN(bits_of)(l) : DPF_OPEN;
 }
 
@@ -53,7 +56,7 @@ static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict 
             for (int i = base; i < base + 64; i++) {
                 const uint32_t a = words[i], angle = words[i + 64];
                 const double v = ((double)(int32_t)(angle & 0x1fffffff) + 0.5) * 0x1p-29;
-                FN(pair_by_double)(&p, FN(to_double)(0, a), FN(radius32)(a), v, angle >> 29, offset + i, cells + i);
+                FN(pair_by_double)(&p, 1, FN(to_double)(0, a), FN(radius32)(a), v, angle >> 29, offset + i, cells + i);
             }
     else
         for (int base = 0; base < DPF_WORDS / 2; base += 128)
@@ -63,7 +66,8 @@ static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict 
                     const uint32_t low = at[0], high = at[DPF_LANES], top = angle[DPF_LANES];
                     const double v = (FN(to_double)(top & 0x1fffffff, angle[0]) + 0.5) * 0x1p-61;
                     const int i = base + s * DPF_LANES + l;
-                    FN(pair_by_double)(&p, FN(to_double)(high, low), FN(radius64)(high, low), v, top >> 29, offset + i, cells + i);
+                    FN(pair_by_double)
+                    (&p, 0, FN(to_double)(high, low), FN(radius64)(high, low), v, top >> 29, offset + i, cells + i);
                 }
     FN(finish)(32 * DPF_WORDS / p.width, real, cells, open);
 }
@@ -94,7 +98,8 @@ static void FN(by_double_both)(const dpf_plan *plan, const dpf_lot *lot) {
         const uint64_t second = draw[i] >> 6 & 1, negative = (second ? d.flags >> 1 : d.flags >> 2) & 1;
         const double y = p.t * r * ((second ^ (d.flags & 1)) != 0 ? sine : cosine);
         int sure;
-        const double k = FN(nearest)(&p, offset[i], FN(turned)(y, negative), p.t * r * 0x1p-60, FN(as_double)(d.u) * r, &sure);
+        const double k =
+            FN(nearest)(&p, offset[i], FN(turned)(y, negative), p.t * r * 0x1p-60, FN(as_double)(d.u) * r, &sure);
         lo[i] = (int64_t)(FN(bits_of)(k + DPF_TO_INTEGER) - FN(bits_of)(DPF_TO_INTEGER));
         hi[i] = sure ? lo[i] >> 63 : DPF_OPEN;
     }
@@ -155,7 +160,8 @@ void FN(gaussian_tier)(const dpf_plan *plan, int tier, int bits, int64_t n, cons
         const dpf_planted p = planted[i];
         const uint64_t draw = (uint64_t)p.sine << 6;
         int64_t low, high;
-        const dpf_lot lot = {1, &draw, {&p.digits[0], &p.digits[2]}, {&p.digits[1], &p.digits[3]}, &p.offset, &low, &high};
+        const dpf_lot lot = {1,    &draw, {&p.digits[0], &p.digits[2]}, {&p.digits[1], &p.digits[3]}, &p.offset,
+                             &low, &high};
         FN(decide)(plan, tier, &lot);
         decided[i] = high != DPF_OPEN;
         found[i].lo = decided[i] ? (uint64_t)low : 0;

@@ -32,6 +32,12 @@ DPF_INLINE double FN(by_double)(const dpf_plan *plan, double a, double digits, u
     return FN(nearest)(plan, offset, FN(turned)(y, negative), 0.0, a, decided);
 }
 
+DPF_INLINE double FN(by_double32)(const dpf_plan *plan, uint32_t word, double offset, int *decided) {
+    const double a = (double)(int32_t)(word & 0x7fffffff);
+    const double y = plan->t * FN(minus_log)(a + 0.5, FN(digit_count)(31));
+    return FN(nearest_flat)(plan, offset, FN(turned)(y, word >> 31), 0.0, a, decided);
+}
+
 static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict words, const double *restrict offset,
                        int64_t *restrict cells, uint8_t *restrict open) {
     const dpf_plan p = *plan;
@@ -39,8 +45,7 @@ static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict 
     if (p.width == 32)
         for (int i = 0; i < DPF_WORDS; i++) {
             int sure;
-            const double a = (double)(int32_t)(words[i] & 0x7fffffff);
-            const double k = FN(by_double)(&p, a, digits, words[i] >> 31, offset[i], &sure);
+            const double k = FN(by_double32)(&p, words[i], offset[i], &sure);
             cells[i] = sure ? (int64_t)FN(bits_of)(k) : DPF_OPEN;
         }
     else
@@ -99,7 +104,7 @@ DPF_INLINE int FN(by_integers)(const dpf_plan *plan, dpf_wide prefix, int bits, 
     const dpf_wide y = FN(height_integers)(plan, prefix, bits, &cell), mask = -(dpf_wide)negative;
     const uint64_t one = (uint64_t)1 << FN(height_bits), error = FN(height_error) + 2;
     const int64_t f = (int64_t)(offset * 0x1p59);
-    const dpf_wide z = ((y ^ mask) - mask) + (dpf_wide)(__int128)(f + (int64_t)(one >> 1));
+    const dpf_wide z = ((y ^ mask) - mask) + (uint64_t)(f + (int64_t)(one >> 1));
     const uint64_t fraction = (uint64_t)z & (one - 1);
     const uint64_t below = error + (negative ? 0 : cell), above = error + (negative ? cell : 0);
     const dpf_wide sign = -(z >> 127);
@@ -113,8 +118,7 @@ __attribute__((noinline)) static void FN(by_integers_both)(const dpf_plan *plan,
     for (int i = 0; i < lot->n; i++) {
         const dpf_wide prefix = (dpf_wide)FN(upper)(word[i], p.width, more[i]) << 64 | FN(lower)(p.width, more[i]);
         dpf_wide draw;
-        const int decided =
-            FN(by_integers)(&p, prefix, p.width + 63, word[i] >> (p.width - 1), lot->offset[i], &draw);
+        const int decided = FN(by_integers)(&p, prefix, p.width + 63, word[i] >> (p.width - 1), lot->offset[i], &draw);
         lot->lo[i] = (int64_t)(uint64_t)draw;
         lot->hi[i] = decided ? (int64_t)(uint64_t)(draw >> 64) : DPF_OPEN;
     }

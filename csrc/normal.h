@@ -18,13 +18,13 @@ DPF_INLINE double FN(radius)(double count, double f) {
     const double s = f / (f + 2.0);
     const double z = s * s;
     double r = 0x1.2b63baf6b5ad3p-3;
-    r = r * z + 0x1.39fd724a51eadp-3;
-    r = r * z + 0x1.7462bbc992a96p-3;
-    r = r * z + 0x1.c71c62cd506d9p-3;
-    r = r * z + 0x1.2492492e0234ep-2;
-    r = r * z + 0x1.9999999995287p-2;
-    r = r * z + 0x1.5555555555558p-1;
-    const double e = count * 0x1.62e42fefa39efp-1 - s * (r * z + 2.0);
+    r = FN(fused)(r, z, 0x1.39fd724a51eadp-3);
+    r = FN(fused)(r, z, 0x1.7462bbc992a96p-3);
+    r = FN(fused)(r, z, 0x1.c71c62cd506d9p-3);
+    r = FN(fused)(r, z, 0x1.2492492e0234ep-2);
+    r = FN(fused)(r, z, 0x1.9999999995287p-2);
+    r = FN(fused)(r, z, 0x1.5555555555558p-1);
+    const double e = count * 0x1.62e42fefa39efp-1 - s * FN(fused)(r, z, 2.0);
     return __builtin_sqrt(e + e);
 }
 
@@ -54,19 +54,19 @@ DPF_INLINE double FN(radius64)(uint32_t high, uint32_t low) {
 DPF_INLINE void FN(octant)(double v, double *sine, double *cosine) {
     const double w = v * v;
     double p = 0x1.e357ef99eb0bap-38;
-    p = p * w - 0x1.e2fe76fdffd2bp-30;
-    p = p * w + 0x1.50782d5f14825p-22;
-    p = p * w - 0x1.32d2ccdfe9424p-15;
-    p = p * w + 0x1.466bc67754fffp-9;
-    p = p * w - 0x1.4abbce625be09p-4;
-    *sine = v * (p * w + 0x1.921fb54442d18p-1);
+    p = FN(fused)(p, w, -0x1.e2fe76fdffd2bp-30);
+    p = FN(fused)(p, w, 0x1.50782d5f14825p-22);
+    p = FN(fused)(p, w, -0x1.32d2ccdfe9424p-15);
+    p = FN(fused)(p, w, 0x1.466bc67754fffp-9);
+    p = FN(fused)(p, w, -0x1.4abbce625be09p-4);
+    *sine = v * FN(fused)(p, w, 0x1.921fb54442d18p-1);
     double q = 0x1.f3dca8531a138p-34;
-    q = q * w - 0x1.a6c9c96ed0881p-26;
-    q = q * w + 0x1.e1f4fb8227887p-19;
-    q = q * w - 0x1.55d3c7dc3b7f3p-12;
-    q = q * w + 0x1.03c1f081b0e01p-6;
-    q = q * w - 0x1.3bd3cc9be459dp-2;
-    *cosine = q * w + 1.0;
+    q = FN(fused)(q, w, -0x1.a6c9c96ed0881p-26);
+    q = FN(fused)(q, w, 0x1.e1f4fb8227887p-19);
+    q = FN(fused)(q, w, -0x1.55d3c7dc3b7f3p-12);
+    q = FN(fused)(q, w, 0x1.03c1f081b0e01p-6);
+    q = FN(fused)(q, w, -0x1.3bd3cc9be459dp-2);
+    *cosine = FN(fused)(q, w, 1.0);
 }
 
 /* x to its first 21 bits, towards 0. */

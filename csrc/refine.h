@@ -60,7 +60,8 @@ static void FN(refine)(dpf_job *job) {
     for (int b = 0; b < n; b++) {
         if (hi[b] == DPF_OPEN) {
             const uint64_t *first = job->word[0] + from + b;
-            const dpf_lot one = {1, draw + b, {first, angle + b}, {more + b, more_angle + b}, offset + b, lo + b, hi + b};
+            const dpf_lot one = {1,      draw + b, {first, angle + b}, {more + b, more_angle + b}, offset + b,
+                                 lo + b, hi + b};
             FN(decide)(job->plan, DPF_LAW_LAST, &one);
         }
         FN(settle)(job, job->at[from + b], lo[b], hi[b]);
@@ -75,7 +76,7 @@ static void FN(refine)(dpf_job *job) {
 /* Word i of a pair of groups. */
 DPF_INLINE uint64_t FN(word_at)(const uint32_t *words, int width, int i) {
     const int slot = i / DPF_LANES, lane = i % DPF_LANES;
-    return width == 64 ? words[2 * slot * DPF_LANES + lane] | (uint64_t)words[(2 * slot + 1) * DPF_LANES + lane] << 32
+    return width == 64   ? words[2 * slot * DPF_LANES + lane] | (uint64_t)words[(2 * slot + 1) * DPF_LANES + lane] << 32
            : width == 32 ? words[i]
                          : words[slot / 2 * DPF_LANES + lane] >> slot % 2 * 16 & 0xffff;
 }
@@ -160,7 +161,8 @@ static void FN(bulk_by_double)(dpf_job *job, int64_t n) {
     int64_t cells[DPF_WORDS];
     double offset[DPF_WORDS] = {0};
     uint8_t open[DPF_WORDS];
-    for (uint64_t pair = job->start / (uint64_t)per_pair; pair * (uint64_t)per_pair < job->start + (uint64_t)n; pair++) {
+    for (uint64_t pair = job->start / (uint64_t)per_pair; pair * (uint64_t)per_pair < job->start + (uint64_t)n;
+         pair++) {
         const int64_t at = (int64_t)(pair * (uint64_t)per_pair - job->start); /* may be negative: start lies within */
         const int from = at < 0 ? (int)-at : 0, end = at + per_pair > n ? (int)(n - at) : per_pair;
         const int whole = end - from == per_pair;
@@ -228,7 +230,8 @@ static void FN(both)(dpf_job *job, int tier, int64_t n) {
         }
         const uint64_t *const word0 = DPF_LAW_PAIRS ? radius : first, *const more0 = DPF_LAW_PAIRS ? more_radius : more;
         const double *offset = to->offset ? to->offset + at + from : FN(no_offset);
-        const dpf_lot lot = {count, draw + from, {word0 + from, angle + from}, {more0 + from, more_angle + from}, offset, lo, hi};
+        const dpf_lot lot = {
+            count, draw + from, {word0 + from, angle + from}, {more0 + from, more_angle + from}, offset, lo, hi};
         FN(decide)(job->plan, tier, &lot);
         int odd = 0; /* some draw is open, or needs an upper limb where none is wanted */
         for (int i = 0; i < count; i++)
@@ -236,7 +239,8 @@ static void FN(both)(dpf_job *job, int tier, int64_t n) {
         for (int i = 0; i < count && odd; i++) {
             if (hi[i] == DPF_OPEN && tier != DPF_LAW_LAST) {
                 const int j = from + i;
-                const dpf_lot one = {1, draw + j, {word0 + j, angle + j}, {more0 + j, more_angle + j}, offset + i, lo + i, hi + i};
+                const dpf_lot one = {1,      draw + j, {word0 + j, angle + j}, {more0 + j, more_angle + j}, offset + i,
+                                     lo + i, hi + i};
                 FN(decide)(job->plan, DPF_LAW_LAST, &one);
             }
             FN(settle)(job, at + from + i, lo[i], hi[i]);

@@ -48,7 +48,7 @@ static uint64_t any(void) {
 static const struct {
     double t;
     dpf_u128 c;
-} laws[] = {
+} scales[] = {
     {0x1p-60, {0xabc9e3b39803f2f6, 0xb17217f7d1cf79}},
     {0x1p-1, {0x7d5cb21b0a82fee1, 0x90f3bd4f7194e7}},
     {0x1p+0, {0xdbb14f70d67a076d, 0x61402cf8d6cae7}},
@@ -61,46 +61,102 @@ static const struct {
     {0x1.c6bf52634p+49, {0x75f3dceac28ad3a, 0x24}},
     {0x1p+60, {0x7ffffffffffffff, 0x0}},
 };
-enum { LAWS = sizeof laws / sizeof *laws };
+enum { SCALES = sizeof scales / sizeof *scales };
 
 static double from(dpf_wide c) {
     return ((double)(uint64_t)(c >> 64) * 0x1p64 + (double)(uint64_t)c) * 0x1p-120;
 }
 
-/* A plan as dpfast/mechanisms/discrete_laplace.py makes it, for these scales, which are doubles. */
-static dpf_discrete_laplace planned(int law, int16_t *table) {
-    const double t = laws[law].t, slope = 0x5p-52;
-    const dpf_wide c = (dpf_wide)laws[law].c.hi << 64 | laws[law].c.lo, upper = c >> 75 << 75;
+/* A plan as dpfast/mechanisms/discrete_laplace.py makes it, for these scales, which are doubles; or, of the same
+ * scales, as laplace.py does. */
+static dpf_plan exponential(int law, int at, int16_t *table) {
+    const double t = scales[at].t, slope = law == DPF_LAPLACE ? 0x6p-52 : 0x5p-52;
+    const dpf_wide lift = (dpf_wide)1 << 20, own = (dpf_wide)scales[at].c.hi << 64 | scales[at].c.lo;
+    const dpf_wide c = law == DPF_LAPLACE ? 0 : own, upper = c >> 75 << 75;
     const dpf_wide wide_t = t < 16.0 ? (dpf_wide)(uint64_t)(t * 0x1p60) << 7 : (dpf_wide)(uint64_t)t << 67;
-    dpf_discrete_laplace plan;
+    dpf_plan plan;
     memset(&plan, 0, sizeof plan);
-    plan.width = t <= 0x1p7 ? 16 : t <= 0x1p20 ? 32 : 64;
-    plan.bulk = t <= 0x1p7 ? DPF_TABLE : t <= 0x1p44 ? DPF_DOUBLE : DPF_TWOFOLD;
+    plan.law = law;
+    plan.width = law == DPF_LAPLACE ? t <= 0x1p21 ? 32 : 64 : t <= 0x1p7 ? 16 : t <= 0x1p20 ? 32 : 64;
+    plan.bulk = law != DPF_LAPLACE && t <= 0x1p7 ? DPF_TABLE : t <= 0x1p44 ? DPF_DOUBLE : DPF_TWOFOLD;
     plan.careful = t <= 0x1p17 ? DPF_DOUBLE : t <= 0x1p40 ? DPF_TWOFOLD : DPF_INTEGER;
     plan.wide_cell = t < 1.0 ? 60 : 124 - __builtin_clzll((uint64_t)t);
     plan.t = t;
     plan.offset = t < 0x1p52 ? t * from(c) - 0.5 : -0.125 / t;
     plan.margin = 0.5 - slope * (t + 2.0);
     plan.slope = slope;
+    plan.flat = 0.5 - slope * (23.0 * t + 2.0);
     plan.half_cell = t / 2.0 * (1.0 + 0x1p-20);
     plan.c = from(upper);
     plan.c_low = from(c - upper);
     plan.twofold_margin = 0.5 - t * 0x1p-72 - 0x1p-38;
     plan.wide_t.hi = (uint64_t)(wide_t >> 64);
     plan.wide_t.lo = (uint64_t)wide_t;
-    plan.wide_c = laws[law].c;
+    plan.wide_c = scales[at].c;
+    if (law == DPF_LAPLACE)
+        plan.wide_c.hi = 0, plan.wide_c.lo = (uint64_t)lift;
     if (plan.bulk == DPF_TABLE) { /* the cells of 15 digits, by the integers */
         for (uint64_t cell = 0; cell < 1 << DPF_TABLE_BITS; cell++) {
-            const uint64_t below = 0;
+            const dpf_planted planted = {.digits = {cell}};
             dpf_u128 magnitude;
             uint8_t decided;
-            dpf_discrete_laplace_tier(DPF_PORTABLE, &plan, DPF_INTEGER, DPF_TABLE_BITS, 1, &cell, &below, &magnitude,
-                                      &decided);
+            dpf_tier(DPF_PORTABLE, &plan, DPF_INTEGER, DPF_TABLE_BITS, 1, &planted, &magnitude, &decided);
             table[cell] = (int16_t)(decided ? (int)magnitude.lo : DPF_UNDECIDED);
             table[cell + (1 << DPF_TABLE_BITS)] = (int16_t)(decided ? -(int)magnitude.lo : DPF_UNDECIDED);
         }
         plan.table = table;
     }
+    return plan;
+}
+
+/* As normal_constants of gaussian.py makes it. */
+static dpf_plan normal(int law, double t) {
+    const int short_words = t <= 0x1p20;
+    dpf_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.law = law;
+    plan.width = short_words ? 32 : 64;
+    plan.bulk = t <= 0x1p40 ? DPF_DOUBLE : DPF_TWOFOLD;
+    plan.careful = t <= 0x1p16 ? DPF_DOUBLE : DPF_TWOFOLD;
+    plan.t = t;
+    plan.margin = 0.5 - 0x1p-50;
+    plan.slope = 0x14p-52;
+    plan.flat = plan.margin - 0x14p-52 * 7.0 * t;
+    plan.half_cell = t / 2.0 * (1.0 + 0x1p-4);
+    plan.half_angle = t * (short_words ? 0x1p-30 : 0x1p-62) * (1.0 + 0x1p-20);
+    plan.twofold_margin = 0.5 - t * 0x1p-71 - 0x1p-38;
+    plan.twofold_cell = t * (short_words ? 0x1p-63 : 0x1p-72);
+    plan.rejects = 1.0 / (24.0 * t * t * t * t);
+    plan.surely = (int32_t)(65536.0 * (1.0 - 3.85 / (t * t)));
+    plan.candidates = t * t > 0x1p26 ? 1 : 2;
+    return plan;
+}
+
+/* Thresholds of no law in particular: the tables and the search must agree on any that fall. */
+static dpf_plan searched(uint64_t *thresholds, int steps, int16_t *table) {
+    dpf_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.law = DPF_DISCRETE_GAUSSIAN;
+    plan.width = 16;
+    plan.bulk = DPF_TABLE;
+    plan.careful = DPF_DOUBLE;
+    plan.steps = steps;
+    const int count = (1 << steps) - 1;
+    for (int i = 0; i < count; i++)
+        thresholds[i] = i == 0 ? any() | (uint64_t)1 << 63 : thresholds[i - 1] - thresholds[i - 1] / 3 - any() % 7;
+    thresholds[count] = 0;
+    plan.thresholds = thresholds;
+    for (uint64_t cell = 0; cell < 1 << DPF_TABLE_BITS; cell++) {
+        const uint64_t low = cell << 49, high = low | UINT64_MAX >> 15;
+        int above = 0, open = cell == 0;
+        for (int i = 0; i < count; i++) {
+            above += thresholds[i] > high;
+            open |= thresholds[i] >= low && thresholds[i] <= high;
+        }
+        table[cell] = (int16_t)(open ? DPF_UNDECIDED : above);
+        table[cell + (1 << DPF_TABLE_BITS)] = (int16_t)(open ? DPF_UNDECIDED : -above);
+    }
+    plan.table = table;
     return plan;
 }
 
@@ -142,70 +198,114 @@ static void store(int isa) {
     free(expected);
 }
 
+static int is_real(const dpf_plan *plan) {
+    return plan->law == DPF_LAPLACE || plan->law == DPF_GAUSSIAN;
+}
+
+static int is_normal(const dpf_plan *plan) {
+    return plan->law == DPF_GAUSSIAN || (plan->law == DPF_DISCRETE_GAUSSIAN && plan->steps == 0);
+}
+
+/* In [-1/2, 1/2], the ends and tiny ones among them. */
+static double somewhere(void) {
+    const uint64_t kind = any() % 8;
+    const double inside = ((double)(any() >> 11) - 0x1p52) * 0x1p-53;
+    return kind == 0 ? 0.5 : kind == 1 ? -0.5 : kind == 2 ? 0.0 : kind == 3 ? inside * 0x1p-200 : inside;
+}
+
 /* Planted digits: all tiers, all widths; whoever decides, decides the same. */
-static void tiers(int best, const dpf_discrete_laplace *plan) {
-    static const int widths[] = {15, 31, 63, 64, 79, 95, 127};
+static void tiers(int best, const dpf_plan *plan) {
+    static const int widths[] = {15, 31, 63, 64, 79, 95, 127, 128};
     enum { N = 203 };
-    uint64_t *hi = room(N * sizeof *hi), *lo = room(N * sizeof *lo);
-    dpf_u128 *magnitude = room(N * sizeof *magnitude), *known = room(N * sizeof *known);
+    dpf_planted *planted = room(N * sizeof *planted);
+    dpf_u128 *found = room(N * sizeof *found), *known = room(N * sizeof *known);
     uint8_t *decided = room(N), *any_decided = room(N);
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
         const int bits = widths[w];
-        if ((bits > 64 ? bits - 63 : bits + 1) < plan->width)
+        if (is_normal(plan) ? bits != 128
+            : plan->steps   ? bits != 64
+                            : bits == 128 || (bits > 64 ? bits - 63 : bits + 1) < plan->width)
             continue; /* a cell so wide is no word's of this law */
         for (int i = 0; i < N; i++) {
             const uint64_t value = i == 0 ? 0 : i == 1 ? 1 : i == 2 ? UINT64_MAX : any() >> (i % 64);
-            hi[i] = bits <= 64 ? (value & (UINT64_MAX >> (64 - bits))) : value;
-            lo[i] = bits <= 64 ? 0 : any() << (128 - bits);
+            memset(&planted[i], 0, sizeof planted[i]);
+            planted[i].digits[0] = bits <= 64 ? (value & (UINT64_MAX >> (64 - bits))) : value;
+            planted[i].digits[1] = bits <= 64 ? 0 : bits == 128 ? any() : any() << (128 - bits);
+            planted[i].digits[2] = any();
+            planted[i].digits[3] = any();
+            planted[i].offset = is_real(plan) ? somewhere() : 0.0;
+            planted[i].negative = is_real(plan) && i % 2;
+            planted[i].sine = i % 3 == 0;
         }
         memset(any_decided, 0, N);
         for (int isa = 0; isa <= best; isa++)
-            for (int tier = DPF_DOUBLE; tier <= DPF_INTEGER; tier++) {
-                if ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_TWOFOLD && bits <= 64))
+            for (int tier = DPF_DOUBLE; tier <= (is_normal(plan) ? DPF_TWOFOLD : DPF_INTEGER); tier++) {
+                if (!is_normal(plan) && ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_TWOFOLD && bits <= 64)))
                     continue;
-                dpf_discrete_laplace_tier(isa, plan, tier, bits, N, hi, lo, magnitude, decided);
+                if (is_normal(plan) && tier == DPF_DOUBLE && plan->t > 0x1p40)
+                    continue;
+                dpf_tier(isa, plan, tier, bits, N, planted, found, decided);
                 for (int i = 0; i < N; i++) {
                     if (!decided[i])
                         continue;
                     if (any_decided[i])
-                        same(&magnitude[i], &known[i], sizeof *known, "tiers");
-                    known[i] = magnitude[i];
+                        same(&found[i], &known[i], sizeof *known, "tiers");
+                    known[i] = found[i];
                     any_decided[i] = 1;
                 }
             }
-        if (bits == 15 && plan->table)
+        if (plan->table && bits == (plan->steps ? 64 : DPF_TABLE_BITS))
             for (int i = 0; i < N; i++) {
-                dpf_discrete_laplace_tier(best, plan, DPF_TABLE, 16, 1, &hi[i], &lo[i], magnitude, decided);
+                planted[i].digits[0] >>= bits - DPF_TABLE_BITS;
+                dpf_tier(best, plan, DPF_TABLE, 16, 1, &planted[i], found, decided);
                 holds(decided[0] <= any_decided[i], "the table decides what the integers do");
                 if (decided[0])
-                    same(magnitude, &known[i], sizeof *known, "table and tiers");
+                    same(found, &known[i], sizeof *known, "table and tiers");
             }
     }
-    free(hi);
-    free(lo);
-    free(magnitude);
+    free(planted);
+    free(found);
     free(known);
     free(decided);
     free(any_decided);
 }
 
-/* Draws by every path; where two paths decide, they agree, and next to nothing stays open. */
-static void draws(int best, const dpf_discrete_laplace *plan, uint64_t start, int64_t n) {
+/* The draws of one call in two limbs, whichever function of dpf_abi.h makes them; how many are open. */
+static int64_t filled(int isa, const dpf_plan *plan, int careful, uint64_t start, int64_t n, const double *offset,
+                      int64_t *lo, int64_t *hi, int64_t *open, int wide) {
+    int64_t *upper = wide ? hi : NULL;
+    const int64_t left = is_real(plan) ? dpf_fill_real(isa, plan, careful, key, start, n, offset, lo, upper, open)
+                                       : dpf_fill(isa, plan, careful, key, start, n, lo, upper, open);
+    for (int64_t i = 0; i < n && !wide; i++) {
+        double cell;
+        memcpy(&cell, &lo[i], sizeof cell);
+        lo[i] = is_real(plan) ? (int64_t)cell : lo[i];
+        hi[i] = lo[i] >> 63;
+    }
+    return left;
+}
+
+/* Draws by every path; where two paths decide, they agree, and few stay open. */
+static void draws(int best, const dpf_plan *plan, uint64_t start, int64_t n) {
     const size_t size = (size_t)n * sizeof(int64_t);
     int64_t *lo = room(size), *hi = room(size), *open = room(size), *sure_lo = room(size), *sure_hi = room(size);
+    double *offset = room(size);
     uint8_t *sure = room((size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        offset[i] = somewhere();
     memset(sure, 0, (size_t)n);
     for (int isa = 0; isa <= best; isa++)
         for (int careful = 0; careful < 2; careful++)
             for (int wide = 0; wide < 2; wide++) {
                 memset(lo, 0xa5, size);
                 memset(hi, 0xa5, size);
-                const int64_t left =
-                    dpf_discrete_laplace_fill(isa, plan, careful, key, start, n, lo, wide ? hi : NULL, open);
-                holds(left >= 0 && left <= (wide || plan->t < 0x1p54 ? 1 : n), "few are open");
+                const int64_t left = filled(isa, plan, careful, start, n, offset, lo, hi, open, wide);
+                const int ties =
+                    is_real(plan) && plan->t < 0x1p-20; /* an offset of 1/2 then decides, by the sign of the noise */
+                const double most = is_real(plan) ? 0x1p44 : 0x1p54; /* of the scale, where one limb holds all draws */
+                const int64_t few = plan->steps ? 4 + n / 32 : is_normal(plan) ? 4 + n / 64 : 1;
+                holds(left >= 0 && left <= ((wide || plan->t <= most) && !ties ? few : n), "few are open");
                 for (int64_t i = 0, o = 0; i < n; i++) {
-                    if (!wide)
-                        hi[i] = lo[i] >> 63;
                     int is_open = 0;
                     for (o = 0; o < left; o++)
                         is_open |= open[o] == i;
@@ -224,18 +324,39 @@ static void draws(int best, const dpf_discrete_laplace *plan, uint64_t start, in
             }
     for (int isa = 0; isa <= best && plan->table; isa++) {
         int16_t *shorts = room((size_t)n * sizeof *shorts);
-        const int64_t left = dpf_discrete_laplace_fill_short(isa, plan, key, start, n, shorts, open, lo);
-        holds(left >= 0 && left <= 1, "few are open");
+        const int64_t left = dpf_fill_short(isa, plan, key, start, n, shorts, open, lo);
+        holds(left >= 0 && left <= (plan->steps ? 4 + n / 32 : 1), "few are open");
         for (int64_t i = 0; i < n; i++)
-            holds(shorts[i] == sure_lo[i] || (left > 0 && shorts[i] == 0), "short draws are the same");
+            holds(!sure[i] || shorts[i] == sure_lo[i] || (left > 0 && shorts[i] == 0), "short draws are the same");
         free(shorts);
     }
+    free(offset);
     free(lo);
     free(hi);
     free(open);
     free(sure_lo);
     free(sure_hi);
     free(sure);
+}
+
+/* Under a host's mode of its own, which comes back after a call. */
+static void mode(void) {
+    const uint64_t before = dpf_enter();
+    dpf_leave(before);
+    const uint64_t after = dpf_enter();
+    dpf_leave(after);
+    holds(before == after, "the mode comes back");
+}
+
+static void law(int best, const dpf_plan *plan) {
+    static const int64_t lengths[] = {0, 1, 2, 31, 33, 255, 257, 1023, 1024, 1025, 3001};
+    static const uint64_t starts[] = {0, 1, 31, 255, 1000, 1024, ((uint64_t)1 << 32) - 7, (uint64_t)1 << 62};
+    tiers(best, plan);
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
+            draws(best, plan, starts[s], lengths[l]);
+        draws(best, plan, ((uint64_t)1 << 63) - (uint64_t)lengths[l], lengths[l]); /* the last there are */
+    }
 }
 
 static void entropy(void) {
@@ -252,25 +373,34 @@ static void entropy(void) {
 }
 
 int main(void) {
-    static const int64_t lengths[] = {0, 1, 2, 31, 33, 255, 257, 1023, 1024, 1025, 3001};
-    static const uint64_t starts[] = {0, 1, 31, 255, 1000, 1024, ((uint64_t)1 << 32) - 7, (uint64_t)1 << 62};
+    static const double normals[] = {0x1p-60, 0.37, 1.0, 129.0, 1e3, 1e4, 0x1p20, 1e9, 0x1p40, 1e15, 0x1p60};
     const int best = dpf_best_isa();
     int16_t *table = room(sizeof *table << (DPF_TABLE_BITS + 1));
     holds(dpf_entropy(key, sizeof key) == 0, "entropy");
     state ^= (uint64_t)key[0] << 8 | key[1];
     entropy();
+    mode();
     for (int isa = 0; isa <= best; isa++) {
         blocks(isa);
         store(isa);
     }
-    for (int law = 0; law < LAWS; law++) {
-        const dpf_discrete_laplace plan = planned(law, table);
-        tiers(best, &plan);
-        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
-            for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
-                draws(best, &plan, starts[s], lengths[l]);
-            draws(best, &plan, ((uint64_t)1 << 63) - (uint64_t)lengths[l], lengths[l]); /* the last there are */
+    for (int at = 0; at < SCALES; at++)
+        for (int which = DPF_DISCRETE_LAPLACE; which <= DPF_LAPLACE; which++) {
+            const dpf_plan plan = exponential(which, at, table);
+            law(best, &plan);
         }
+    for (size_t at = 0; at < sizeof normals / sizeof *normals; at++)
+        for (int which = DPF_GAUSSIAN; which <= DPF_DISCRETE_GAUSSIAN; which++) {
+            const double t = normals[at];
+            const dpf_plan plan = normal(which, t);
+            if (which == DPF_GAUSSIAN || (t > 128.0 && t <= 1e9))
+                law(best, &plan);
+        }
+    for (int steps = 1; steps <= 6; steps++) {
+        uint64_t *thresholds = room(sizeof *thresholds << steps);
+        const dpf_plan plan = searched(thresholds, steps, table);
+        law(best, &plan);
+        free(thresholds);
     }
     free(table);
     printf("sanitize: %ld comparisons on %d instruction sets\n", compared, best + 1);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Wider arithmetic, shared by the laws and compiled for each instruction set: 128-bit integers, and pairs of doubles
- * ("twofold"). Comes after decide.h and wide_log.h; proofs in twofold.gappa and discrete_laplace.md, sections 5 and 6. */
+ * ("twofold"). Comes after decide.h and wide_log.h; proofs in twofold.gappa and discrete_laplace.md, sections 5 and 6.
+ */
 
-/* The integer nearest to product + rest, |product| < 2^67 and |rest| < 2^36, in two limbs; *off is what the sum lies off it.
- * product = 2^14 upper + middle + a fraction, the first two integers: nothing is lost but 2^-39 in directed
+/* The integer nearest to product + rest, |product| < 2^67 and |rest| < 2^36, in two limbs; *off is what the sum lies
+ * off it. product = 2^14 upper + middle + a fraction, the first two integers: nothing is lost but 2^-39 in directed
  * rounding, where upper can be +-1 for the smallest product. */
 DPF_INLINE void FN(nearest_twofold)(double product, double rest, int64_t *lo, int64_t *hi, double *off) {
     const double upper = product * 0x1p-14 + DPF_TO_INTEGER;

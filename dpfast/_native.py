@@ -199,6 +199,7 @@ def checked(isa: int) -> int:
     plan = Plan(
         "discrete_laplace", width=32, bulk=DOUBLE, careful=DOUBLE, wide_cell=61, wide_t=1 << 67, wide_c=0x61402cf8d6cae7dbb14f70d67a076d,
         t=1.0, offset=-0.12011450695827752, margin=0.49999999999999667, slope=5 * 2.0**-52, half_cell=0.5000004768371582,
+        flat=0.49999999999997224,
     )  # fmt: skip
     draws = plan.fill(StreamKey(secret), 0, 64, careful=False, isa=isa)
     if draws != _KNOWN_DRAWS:

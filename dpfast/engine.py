@@ -13,7 +13,7 @@ import numpy as np
 
 from dpfast import _native, kernels
 from dpfast.arrays import FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
-from dpfast.errors import EntropyError
+from dpfast.errors import EntropyError, ParameterError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,6 +31,8 @@ SHARE = 1 << 18  # counts that make a thread worth starting
 KEY_WORDS = 4  # of 64 bits
 STREAM = 1 << 21  # counts from which a second array is stored past the caches: a reader would not find it there anyway
 
+
+NOT_FINITE = "values must be finite; missing=<public number> stands for NaN and infinities"
 
 _PLAIN = ("contig", "aligned", "nbo")
 
@@ -220,6 +222,8 @@ class _Work:
                 x, y, scratch, self.isa, draws.plan_address, draws.careful, draws.key.address, first,
                 self.stream, block, SLAB, *self.last,
             )  # fmt: skip
+            if done < 0:
+                raise ParameterError(NOT_FINITE)
             if open_:
                 at, kept = self.left_open(scratch, block, open_)
                 target = y.view(kinds[1])
@@ -279,7 +283,7 @@ class _RealWork(_Work):
         inverse = 2.0 ** (-job.exponent // 2), 2.0 ** (-job.exponent - -job.exponent // 2)
         missing = 0.0 if job.missing is None else job.missing
         self.last = (
-            2.0**job.exponent, *inverse, missing, -job.bound, job.bound, job.lower, job.upper, single,
+            2.0**job.exponent, *inverse, missing, -job.bound, job.bound, job.lower, job.upper, single, job.missing is None,
         )  # fmt: skip
         self.prepare()
 
@@ -290,12 +294,15 @@ class _RealWork(_Work):
         return self.draws.exact(i, count)
 
 
-def all_finite(values: AnyArray) -> bool:
-    """No NaN and no infinity among the values."""
+def check_finite(values: AnyArray) -> None:
+    """Raise ParameterError unless all values are finite: beforehand, where the release overwrites them."""
     check = kernels.kernel("all_finite")
     if values.dtype in (FLOAT32, FLOAT64) and values.flags.c_contiguous and values.flags.aligned:
-        return bool(check(values.reshape(-1)))
-    return all(check(np.frombuffer(run, FLOAT64)) for run in plain_runs(values, BUFFER))
+        finite = check(values.reshape(-1))
+    else:
+        finite = all(check(np.frombuffer(run, FLOAT64)) for run in plain_runs(values, BUFFER))
+    if not finite:
+        raise ParameterError(NOT_FINITE)
 
 
 def _plain_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -4,7 +4,7 @@
 import numpy as np
 from numba import carray, types
 
-from dpfast.kernels.grid import LARGEST, between, beyond, in_single, in_steps, on_grid, public, to_odd, two_sum
+from dpfast.kernels.grid import LARGEST, between, beyond, in_single, in_steps, not_finite, on_grid, public, to_odd, two_sum
 from dpfast.kernels.jit import REAL_ARGUMENTS, enter, fence, fill_real, float64_at, int64_at, jit, leave, size, store
 
 LOW = np.int64((1 << 40) - 1)
@@ -13,7 +13,7 @@ LOW = np.int64((1 << 40) - 1)
 @jit(types.UniTuple(size, 2)(*REAL_ARGUMENTS))
 def add_grid_wide(
     values, out, scratch, isa, plan, careful, key, start, stream, block, most,
-    granularity, inverse, inverse_too, missing, least, greatest, lower, upper, single,
+    granularity, inverse, inverse_too, missing, least, greatest, lower, upper, single, refuse,
 ):  # fmt: skip
     """As add_grid. scratch: a fifth part for the upper limbs.
 
@@ -39,8 +39,13 @@ def add_grid_wide(
         m = min(block, n - done)
         here = np.uint64(8 * done)
         x = carray(float64_at(values_at + here), (block,))
+        odd = 0
         for i in range(m):
+            odd |= not_finite(x[i])
             offset[i] = beyond(in_steps(public(x[i], missing, least, greatest), inverse, inverse_too))
+        if odd & refuse:
+            done = -1
+            break
         undecided = fill_real(
             isa, plan, careful, key, start + np.uint64(done), m, scratch_at, noise_at,
             scratch_at + np.uint64(32 * block), scratch_at + np.uint64(16 * block),

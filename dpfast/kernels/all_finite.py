@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether values are numbers: before anything is written."""
+"""Whether values are numbers, asked beforehand where the release would overwrite them."""
 
-import numpy as np
 from numba import types
 
-from dpfast.kernels.grid import LARGEST
+from dpfast.kernels.grid import not_finite
 from dpfast.kernels.jit import jit
 
 
@@ -13,5 +12,5 @@ def all_finite(values):
     """No NaN and no infinity."""
     found = 0
     for x in values:
-        found |= 0 if abs(np.float64(x)) <= LARGEST else 1
+        found |= not_finite(x)
     return found == 0

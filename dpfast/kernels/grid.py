@@ -39,6 +39,12 @@ def between(x, least, most):
 
 
 @njit(inline="always")
+def not_finite(x):
+    """1 where x is no number or infinite."""
+    return 0 if abs(np.float64(x)) <= LARGEST else 1
+
+
+@njit(inline="always")
 def public(x, missing, least, most):
     """X, or what stands for it where it is not finite, between public bounds."""
     x = np.float64(x)

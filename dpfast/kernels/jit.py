@@ -72,6 +72,6 @@ leave = external("dpf_leave", types.void(types.uint64))
 # As BLOCK_ARGUMENTS, of doubles; then the grid, what stands for NaN, bounds before and after.
 REAL_ARGUMENTS = (
     types.Array(types.float64, 1, "C", readonly=True), types.float64[::1], *BLOCK_ARGUMENTS[2:],
-    *(8 * (types.float64,)), flag,
+    *(8 * (types.float64,)), flag, size,
 )  # fmt: skip
 SINGLE_ARGUMENTS = (types.Array(types.float32, 1, "C", readonly=True), types.float32[::1], *REAL_ARGUMENTS[2:])

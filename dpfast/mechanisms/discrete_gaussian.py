@@ -102,7 +102,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
                 self.LAW,
                 **normal_constants(self.sigma_squared, short=self.sigma_squared <= SHORT_SQUARED),
                 rejects=1 / (24 * squared**2),
-                surely=math.floor(2**16 * (1 - 3.85 / squared)),
+                surely=math.floor(2**16 * (1 - Fraction(385, 100) / self.sigma_squared)),
                 candidates=1 if self.sigma_squared > ONE_CANDIDATE else 2,
             )
         thresholds = self._law.thresholds()

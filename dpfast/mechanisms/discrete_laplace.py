@@ -158,6 +158,7 @@ def constants(law: exact.OneSidedGeometric) -> dict[str, float]:
         "offset": exact.nearest_double(law.lost + 256, lambda: exact.ball(scale) * law.offset() - 0.5),
         "margin": 0.5 - slope * (t + 2),
         "slope": slope,
+        "flat": 0.5 - slope * (23 * t + 2),  # z < t (32 ln 2)
         "half_cell": t / 2 * (1 + 2.0**-20),
         "c": c45 / 2**45,
         "c_low": exact.nearest_double(law.lost + 256, lambda: law.offset() - exact.ball(Fraction(c45, 2**45))),

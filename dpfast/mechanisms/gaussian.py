@@ -125,19 +125,23 @@ class Gaussian(Sigma, RealMechanism):
 
     # ------------------------------------------------------------------ the law
 
-    @once
+    @property
     def variance(self) -> float:
         """Of result - x, for x on the grid. For any other x, E(result - x)^2 is at most (sigma + granularity/2)^2."""
-        ratio = math.sqrt(self._ratio_squared)
-        if ratio >= 2:  # sigma^2 + granularity^2/12, but for a relative 4 exp(-2 pi^2 ratio^2) and less
-            return float(self.sigma_squared) + self.granularity**2 / 12
-        # of K, P(|K| >= k) = erfc((k - 1/2)/(sqrt(2) ratio)): the sum of (2k - 1) P(|K| >= k)
-        terms = ((2 * k - 1) * math.erfc((k - 0.5) / (math.sqrt(2) * ratio)) for k in range(1, 90))
-        return math.fsum(terms) * self.granularity**2
+        return self._variance_in_steps * self.granularity * self.granularity
 
     @property
     def stddev(self) -> float:
-        return math.sqrt(self.variance)
+        return math.sqrt(self._variance_in_steps) * self.granularity
+
+    @once
+    def _variance_in_steps(self) -> float:
+        ratio = math.sqrt(self._ratio_squared)
+        if ratio >= 2:  # but for a relative 4 exp(-2 pi^2 ratio^2) and less
+            return float(self._ratio_squared) + 1 / 12
+        # P(|K| >= k) = erfc((k - 1/2)/(sqrt(2) ratio)): the sum of (2k - 1) P(|K| >= k)
+        terms = ((2 * k - 1) * math.erfc((k - 0.5) / (math.sqrt(2) * ratio)) for k in range(1, 90))
+        return math.fsum(terms)
 
     def pmf(self, noise: npt.ArrayLike) -> Any:
         """P(result - x = noise) for x on the grid and multiples of the granularity, in doubles: about 10 digits.
@@ -161,7 +165,7 @@ class Gaussian(Sigma, RealMechanism):
         # its first correction, (h^2/24)(x^2 - 1), next below h^4
         h = 1 / math.sqrt(self._ratio_squared)
         x = k * h
-        if h < 2.0**-6:
+        if h < 2.0**-12:
             return h / math.sqrt(2 * math.pi) * np.exp(-x * x / 2) * (1 + h * h / 24 * (x * x - 1))
         return ((_erfc((x - h / 2) / math.sqrt(2)) - _erfc((x + h / 2) / math.sqrt(2))) / 2)[()]
 
@@ -191,10 +195,11 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, float
         "t_low": exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt() - exact.ball(Fraction(t))),
         "margin": 0.5 - 2.0**-50,
         "slope": 20 * 2.0**-52,
-        "half_cell": t / 2 * (1 + 2.0**-4),
+        "flat": 0.5 - 2.0**-50 - 20 * 2.0**-52 * 7 * t,  # R < sqrt(66 ln 2)
+        "half_cell": t * (1 + 2.0**-20),  # beside U = 1 the root doubles half a cell
         "half_angle": t * 2.0 ** (2 - width) * (1 + 2.0**-20),  # (pi/4) 2^-(width - 2), and more
-        "twofold_margin": 0.5 - t * 2.0**-71 - 2.0**-38,
-        "twofold_cell": t * (2.0**-63 if short else 2.0**-72),
+        "twofold_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
+        "twofold_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
     }
 
 

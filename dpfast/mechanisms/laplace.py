@@ -121,6 +121,7 @@ class Laplace(Pure, RealMechanism):
             "t_low": float(ratio - Fraction(t)),
             "margin": 0.5 - slope * (t + 2),
             "slope": slope,
+            "flat": 0.5 - slope * (23 * t + 2),  # y < t (32 ln 2)
             "half_cell": t / 2 * (1 + 2.0**-20),
             "twofold_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
             **wide_constants(ratio),
@@ -132,13 +133,17 @@ class Laplace(Pure, RealMechanism):
     @property
     def variance(self) -> float:
         """Of result - x, for x on the grid. For any other x, E(result - x)^2 is at most (sqrt(2) b + granularity/2)^2."""
-        # of K, P(|K| >= k) = exp(-(k - 1/2) r): the sum of (2k - 1) P(|K| >= k)
-        r = float(1 / self._ratio)
-        return math.exp(-r / 2) * (1 + math.exp(-r)) / math.expm1(-r) ** 2 * self.granularity**2
+        return self._variance_in_steps * self.granularity * self.granularity
 
     @property
     def stddev(self) -> float:
-        return math.sqrt(self.variance)
+        return math.sqrt(self._variance_in_steps) * self.granularity
+
+    @property
+    def _variance_in_steps(self) -> float:
+        # P(|K| >= k) = exp(-(k - 1/2) r): the sum of (2k - 1) P(|K| >= k)
+        r = float(1 / self._ratio)
+        return math.exp(-r / 2) * (1 + math.exp(-r)) / math.expm1(-r) ** 2
 
     def pmf(self, noise: npt.ArrayLike) -> Any:
         """P(result - x = noise) for x on the grid and multiples of the granularity, in doubles: about 13 digits.
@@ -147,7 +152,8 @@ class Laplace(Pure, RealMechanism):
         a factor exp(granularity/(2 b)) of that on the grid.
         """
         r, k = float(1 / self._ratio), np.abs(steps("noise", noise, self.granularity, exactly=True))
-        return np.where(k == 0, -math.expm1(-r / 2), np.exp(-r * k) * math.sinh(r / 2))[()]
+        beyond = np.exp(-r * (np.maximum(k, 1) - 0.5)) * -math.expm1(-r) / 2
+        return np.where(k == 0, -math.expm1(-r / 2), beyond)[()]
 
     def cdf(self, noise: npt.ArrayLike) -> Any:
         """P(result - x <= noise) for x on the grid, in doubles: about 13 digits.

@@ -111,7 +111,8 @@ class OneSidedGeometric(Pure, IntegerNoise):
     @property
     def mean(self) -> float:
         """q / (1-q)."""
-        return 1 / math.expm1(float(self.epsilon / self.sensitivity))
+        rate = float(self.epsilon / self.sensitivity)
+        return math.exp(-rate) / -math.expm1(-rate)
 
     @property
     def variance(self) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpfast import _native
 from dpfast.arrays import FLOAT32, RealArray, RealJob, prepare_real
-from dpfast.engine import Draws, all_finite, run
+from dpfast.engine import Draws, check_finite, run
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.mechanism import Mechanism
 from dpfast.privacy import parameters
@@ -93,8 +93,8 @@ class RealMechanism(Mechanism):
         Args:
             values: float64 or float32 of any shape, strides and byte order; one entry a cell. Finite, or see `missing`.
             out: where to write; the shape of values; values itself for in place. After a failure it holds
-                zeros, which in place loses the values; where no key could be had, or a value is refused, it is
-                untouched.
+                zeros, which in place loses the values; where no key could be had, or in place a value is refused,
+                it is untouched.
             dtype: of the result, by default that of values. A grid point that the type does not hold becomes the
                 nearest that it does, or its largest or smallest finite number; zero is always +0.0.
             lower, upper: public bounds; clamping is post-processing and costs nothing.
@@ -110,8 +110,8 @@ class RealMechanism(Mechanism):
         if threads is not None:
             threads = parameters.whole("threads", threads, 1)
         careful, plan = self._plan(job.counts.size, constant_time)
-        if job.missing is None and not all_finite(job.counts):
-            raise ParameterError("values must be finite; missing=<public number> replaces NaN and infinities")
+        if job.missing is None and np.may_share_memory(job.counts, job.out):
+            check_finite(job.counts)
         filler = "refused" if job.missing is None else job.missing.hex()
         stream, first = self._stream_key(key, start, job.counts, threads, "missing", filler)
         single = job.out.dtype.itemsize == FLOAT32.itemsize
@@ -156,7 +156,9 @@ def steps(name: str, value: npt.ArrayLike, granularity: float, *, exactly: bool 
     array = np.asarray(value)
     if array.dtype.kind not in "iuf":
         raise DTypeError(f"{name} must be a real number or an array of them, not {array.dtype}")
-    found = array.astype(np.float64) / granularity
+    with np.errstate(over="ignore"):
+        found = array.astype(np.float64) / granularity
+    found = np.where((found == 0) & (array != 0), np.copysign(0.5, array), found)  # it underflowed
     if exactly and not np.all(found == np.rint(found)):
         raise ParameterError(f"{name} must be a multiple of the granularity, {granularity!r}")
     return found

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.mechanism import short
 from dpfast.privacy import gaussian, parameters
-from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.sensitivity import Sensitivity, root_above
 
 if TYPE_CHECKING:
     from typing import Self
@@ -103,8 +102,8 @@ class Sigma:
 
     @property
     def sigma(self) -> float:
-        """The parameter sigma, in the units of the counts or values."""
-        return math.sqrt(self.sigma_squared)
+        """The parameter sigma, in the units of the counts or values, rounded up."""
+        return root_above(self.sigma_squared)
 
     @property
     def scale(self) -> float:
