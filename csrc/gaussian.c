@@ -72,66 +72,89 @@ static void FN(level0)(const dpf_plan *plan, int real, const uint32_t *restrict 
     FN(finish)(32 * DPF_WORDS / p.width, real, cells, open);
 }
 
-/* The first 64 digits of the radius, the next 64, and the same of the angle behind its three flags. */
+/* A lot's digits laid out for loops: 128 of the radius, 125 and less of the angle behind its flags, and what the flags
+ * mean for the draw. */
 typedef struct {
-    uint64_t u, more_u, v, more_v, flags;
+    uint64_t u[DPF_STEP], more_u[DPF_STEP], v[DPF_STEP], more_v[DPF_STEP];
+    uint64_t is_sine[DPF_STEP], negative[DPF_STEP];
 } FN(digits);
 
-DPF_INLINE FN(digits) FN(digits_of)(int width, uint64_t radius, uint64_t more, uint64_t angle, uint64_t more_angle) {
-    const uint64_t up = width == 64 ? radius : radius << (64 - width) | more >> width;
-    const uint64_t then = width == 64 ? more : more << (64 - width);
-    const uint64_t v = angle << (67 - width) | more_angle >> (width - 3), more_v = more_angle << (67 - width);
-    return (FN(digits)){up, then, v, more_v, angle >> (width - 3)};
+static void FN(lay_out)(int width, const dpf_lot *lot, FN(digits) *restrict d) {
+    const uint64_t *restrict radius = lot->word[0], *restrict angle = lot->word[1], *restrict draw = lot->draw;
+    const uint64_t *restrict more = lot->more[0], *restrict more_angle = lot->more[1];
+    const int n = lot->n;
+    for (int i = 0; i < n; i++) {
+        const uint64_t flags = angle[i] >> (width - 3), second = draw[i] >> 6 & 1;
+        d->u[i] = radius[i] << (64 - width) | (width == 64 ? 0 : more[i] >> (width & 63));
+        d->more_u[i] = more[i] << (64 - width);
+        d->v[i] = angle[i] << (67 - width) | more_angle[i] >> (width - 3);
+        d->more_v[i] = more_angle[i] << (67 - width);
+        d->is_sine[i] = (second ^ flags) & 1;
+        d->negative[i] = flags >> (2 - second) & 1;
+    }
+}
+
+/* Of what n draws used. */
+static void FN(wipe_digits)(FN(digits) * d, int n) {
+    uint64_t *const parts[] = {d->u, d->more_u, d->v, d->more_v, d->is_sine, d->negative};
+    for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
+        dpf_wipe(parts[part], n * (int64_t)sizeof(uint64_t));
 }
 
 static void FN(by_double_both)(const dpf_plan *plan, const dpf_lot *lot) {
     const dpf_plan p = *plan;
-    const uint64_t *restrict radius = lot->word[0], *restrict angle = lot->word[1], *restrict draw = lot->draw;
-    const uint64_t *restrict more = lot->more[0], *restrict more_angle = lot->more[1];
     const double *restrict offset = lot->offset;
     int64_t *restrict lo = lot->lo, *restrict hi = lot->hi;
-    for (int i = 0; i < lot->n; i++) {
-        const FN(digits) d = FN(digits_of)(p.width, radius[i], more[i], angle[i], more_angle[i]);
-        const double r = FN(radius64)((uint32_t)(d.u >> 32), (uint32_t)d.u);
+    const int n = lot->n;
+    FN(digits) d;
+    FN(lay_out)(p.width, lot, &d);
+    for (int i = 0; i < n; i++) {
+        const double r = FN(radius64)((uint32_t)(d.u[i] >> 32), (uint32_t)d.u[i]);
         double sine, cosine;
-        FN(octant)((FN(as_double)(d.v) + 0.5) * 0x1p-64, &sine, &cosine);
-        const uint64_t second = draw[i] >> 6 & 1, negative = (second ? d.flags >> 1 : d.flags >> 2) & 1;
-        const double y = p.t * r * ((second ^ (d.flags & 1)) != 0 ? sine : cosine);
+        FN(octant)((FN(as_double)(d.v[i]) + 0.5) * 0x1p-64, &sine, &cosine);
+        const double tr = p.t * r, y = FN(turned)(tr * (d.is_sine[i] ? sine : cosine), d.negative[i]);
         int sure;
-        const double k =
-            FN(nearest)(&p, offset[i], FN(turned)(y, negative), p.t * r * 0x1p-60, FN(as_double)(d.u) * r, &sure);
+        const double k = FN(nearest)(&p, offset[i], y, tr * 0x1p-60, FN(as_double)(d.u[i]) * r, &sure);
         lo[i] = (int64_t)(FN(bits_of)(k + DPF_TO_INTEGER) - FN(bits_of)(DPF_TO_INTEGER));
         hi[i] = sure ? lo[i] >> 63 : DPF_OPEN;
     }
+    FN(wipe_digits)(&d, n);
 }
 
-/* Twofold (section 4). */
-DPF_INLINE void FN(by_twofold)(const dpf_plan *plan, FN(digits) d, uint64_t second, double offset, int64_t *lo,
-                               int64_t *hi) {
-    double r, r_low, sine, sine_low, cosine, cosine_low, off;
-    FN(radius_twofold)(d.u, d.more_u, &r, &r_low);
-    FN(octant_twofold)(d.v, d.more_v, &sine, &sine_low, &cosine, &cosine_low);
-    const int is_sine = (second ^ (d.flags & 1)) != 0;
-    const uint64_t negative = (second ? d.flags >> 1 : d.flags >> 2) & 1;
-    const double side = is_sine ? sine : cosine, side_low = is_sine ? sine_low : cosine_low;
-    const double n = r * side, n_low = FN(residue)(r, side, n) + (r * side_low + r_low * side);
-    const double product = plan->t * n, rest = FN(residue)(plan->t, n, product) + (plan->t * n_low + plan->t_low * n);
-    int64_t high;
-    FN(nearest_twofold)(FN(turned)(product, negative), FN(turned)(rest, negative) + offset, lo, &high, &off);
-    const double room = plan->twofold_margin - (off < 0.0 ? -off : off);
-    *hi = (room * r > plan->twofold_cell) & (r > 0x1p-20) & (d.u >> 32 != 0) ? high : DPF_OPEN;
-}
-
+/* Twofold (section 4), in three loops, for one would not find registers. */
 static void FN(by_twofold_both)(const dpf_plan *plan, const dpf_lot *lot) {
     const dpf_plan p = *plan;
-    const uint64_t *restrict radius = lot->word[0], *restrict angle = lot->word[1], *restrict draw = lot->draw;
-    const uint64_t *restrict more = lot->more[0], *restrict more_angle = lot->more[1];
     const double *restrict offset = lot->offset;
     int64_t *restrict lo = lot->lo, *restrict hi = lot->hi;
-    for (int i = 0; i < lot->n; i++) {
-        const FN(digits) d = FN(digits_of)(p.width, radius[i], more[i], angle[i], more_angle[i]);
-        FN(by_twofold)(&p, d, draw[i] >> 6 & 1, offset[i], &lo[i], &hi[i]);
+    const int n = lot->n;
+    FN(digits) d;
+    double radius[DPF_STEP], radius_low[DPF_STEP], side[DPF_STEP], side_low[DPF_STEP];
+    FN(lay_out)(p.width, lot, &d);
+    for (int i = 0; i < n; i++)
+        FN(radius_twofold)(d.u[i], d.more_u[i], &radius[i], &radius_low[i]);
+    for (int i = 0; i < n; i++) {
+        double sine, sine_low, cosine, cosine_low;
+        FN(octant_twofold)(d.v[i], d.more_v[i], &sine, &sine_low, &cosine, &cosine_low);
+        side[i] = d.is_sine[i] ? sine : cosine;
+        side_low[i] = d.is_sine[i] ? sine_low : cosine_low;
     }
+    for (int i = 0; i < n; i++) {
+        const double r = radius[i], normal = r * side[i];
+        const double normal_low = FN(residue)(r, side[i], normal) + (r * side_low[i] + radius_low[i] * side[i]);
+        const double product = p.t * normal;
+        const double rest = FN(residue)(p.t, normal, product) + (p.t * normal_low + p.t_low * normal);
+        double off;
+        int64_t low, high;
+        const uint64_t negative = d.negative[i];
+        FN(nearest_twofold)(FN(turned)(product, negative), FN(turned)(rest, negative) + offset[i], &low, &high, &off);
+        const double room = p.twofold_margin - (off < 0.0 ? -off : off);
+        const int decided = (room * r > p.twofold_cell) & (r > 0x1p-20) & (d.u[i] >> 32 != 0);
+        lo[i] = low;
+        hi[i] = decided ? high : DPF_OPEN;
+    }
+    FN(wipe_digits)(&d, n);
+    dpf_wipe(radius, n * (int64_t)sizeof *radius);
+    dpf_wipe(side, n * (int64_t)sizeof *side);
 }
 
 static void FN(decide)(const dpf_plan *plan, int tier, const dpf_lot *lot) {
