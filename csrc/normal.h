@@ -34,7 +34,7 @@ DPF_INLINE double FN(radius32)(uint32_t a) {
     const uint64_t bits = FN(bits_of)(x);
     const uint64_t shifted = bits + (0x3ff0000000000000 - 0x3fe6a09e00000000); /* exponent of x / sqrt(1/2) */
     const double count = (0x1p52 + 1023.0 + 32.0) - FN(double_of)(0x4330000000000000 | shifted >> 52);
-    const double m = FN(double_of)(bits - (shifted & 0xfff0000000000000) + 0x3ff0000000000000);
+    const double m = FN(double_of)((shifted & 0x000fffffffffffff) + 0x3fe6a09e00000000);
     return FN(radius)(count, m - 1.0);
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 
 # 8,192 draws: the batches that refine a block's open draws are nearly full, and short noise fits L1.
 BLOCK = 8192
-REAL_BLOCK = 2048  # values, where their noise begins and the noise, in L1 together
+REAL_BLOCK = 4096  # so that a batch of open draws is nearly full
 
 KERNELS = (
     "add_small", "add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "all_finite", "fixed_point",

@@ -4,7 +4,7 @@
 import numpy as np
 from numba import carray, types
 
-from dpfast.kernels.grid import between, beyond, in_single, in_steps, not_finite, on_grid, public, to_odd, two_sum
+from dpfast.kernels.grid import LARGEST, between, beyond, in_single, in_steps, not_finite, on_grid, public, to_odd, two_sum
 from dpfast.kernels.jit import (
     REAL_ARGUMENTS,
     SINGLE_ARGUMENTS,
@@ -47,12 +47,20 @@ def add_grid(
         m = min(block, n - done)
         x = values[done : done + m]
         odd = 0
-        for i in range(m):
-            odd |= not_finite(x[i])
-            given = public(x[i], missing, least, greatest)
-            y = in_steps(given, inverse, inverse_too)
-            offset[i] = beyond(y)
-            nearest[i] = on_grid(given, y, granularity)
+        if refuse and greatest == LARGEST:  # as below, where that leaves finite values as they are
+            for i in range(m):
+                given = np.float64(x[i])
+                odd |= not_finite(given)
+                y = in_steps(given, inverse, inverse_too)
+                offset[i] = beyond(y)
+                nearest[i] = on_grid(given, y, granularity)
+        else:
+            for i in range(m):
+                odd |= not_finite(x[i])
+                given = public(x[i], missing, least, greatest)
+                y = in_steps(given, inverse, inverse_too)
+                offset[i] = beyond(y)
+                nearest[i] = on_grid(given, y, granularity)
         if odd & refuse:
             done = -1
             break
