@@ -44,6 +44,22 @@ class Arrays:
     def int32(self) -> Array:
         return self.counts.astype(np.int32)
 
+    @cached_property
+    def reals(self) -> Array:
+        return self.counts + np.random.default_rng(1).random(self.size)
+
+    @cached_property
+    def noisy(self) -> Array:
+        return np.ones(self.size)
+
+    @cached_property
+    def singles(self) -> Array:
+        return self.reals.astype(np.float32)
+
+    @cached_property
+    def noisy_singles(self) -> Array:
+        return np.ones(self.size, np.float32)
+
     @property
     def uint64(self) -> Array:
         return self.counts.view(np.uint64)
@@ -92,6 +108,7 @@ class Row:
     bound: Bound = Bound("x")
     readme: bool = False
     call: int | None = None  # counts a call, in a row of CALLS small calls
+    repeats: bool = False  # no noise in it, so results may be equal
 
 
 # -------------------------------------------------------------------- references
@@ -129,6 +146,27 @@ def numpy_chunked(a: Arrays) -> Array:
         counts = a.counts[begin : begin + PIECE]
         a.other[begin : begin + PIECE] = counts + np.rint(rng.laplace(0, 10, counts.size)).astype(np.int64)
     return a.other
+
+
+def unsafe(law: str, scale: float, source: str, target: str, *, piece: int | None = PIECE) -> Run:
+    """NumPy's noise of a real law added to real values, or rounded and added to counts; piece by piece, or all at once."""
+
+    def run(a: Arrays) -> Array:
+        given, made, draw = getattr(a, source), getattr(a, target), getattr(_rng, law)
+        for begin in range(0, a.size, piece or a.size):
+            x = given[begin : begin + (piece or a.size)]
+            noise = draw(0, scale, x.size)
+            noisy = x + (np.rint(noise).astype(np.int64) if x.dtype.kind == "i" else noise.astype(x.dtype, copy=False))
+            if piece is None:
+                return noisy
+            made[begin : begin + piece] = noisy
+        return made
+
+    return run
+
+
+def clipped_sum(a: Arrays) -> Array:
+    return np.clip(a.reals, 0, 500).sum(keepdims=True)
 
 
 def copyto_calls(size: int) -> Run:
@@ -192,6 +230,57 @@ def forced(isa: int, run: Run) -> Run:
             return run(a)
 
     return narrower
+
+
+def released(mech: Any, source: str, target: str, **options: Any) -> Run:
+    options = {"threads": 1, **options}
+
+    def run(a: Arrays) -> Array:
+        return mech.release(getattr(a, source), out=getattr(a, target), **options)
+
+    return run
+
+
+def fixed_point(a: Arrays) -> Array:
+    return np.array([dpfast.fixed_point_sum(a.reals, 0, 500, 2**-20, adjacency="add-remove")[0]])
+
+
+def laws() -> Iterator[Row]:
+    """The other laws, beside the unsafe noise that they replace. Into another array, one thread, scale or sigma 1 and the
+    granularity that comes of itself, where a row's name says nothing else."""
+    chunked, written = "NumPy's unsafe noise, chunked", "NumPy's unsafe noise, as written"
+    real, single, count = ("reals", "noisy"), ("singles", "noisy_singles"), ("counts", "other")
+    table = [
+        ("Laplace, float64", dpfast.Laplace(1, 1), "laplace", 1, real, Bound("x faster", 4.5, 8)),
+        ("Laplace, float32", dpfast.Laplace(1, 1), "laplace", 1, single, Bound("x faster", 4, 6)),
+        ("Gaussian", dpfast.Gaussian(1), "normal", 1, real, Bound("x faster", 2.5, 4.5)),
+    ]
+    for sigma, must, aim in ((0.5, 5, 8), (10, 5, 8), (1e3, 2.5, 4.5), (1e6, 2.5, 4.5)):
+        law = dpfast.DiscreteGaussian(sigma)
+        table.append((f"DiscreteGaussian, sigma {sigma:g}", law, "normal", sigma, count, Bound("x faster", must, aim)))
+    for name, mech, law, scale, arrays, bound in table:
+        ours = released(mech, *arrays)
+        yield Row(name, ours, chunked, unsafe(law, scale, *arrays), bound, readme=True)
+        yield Row(name, ours, written, unsafe(law, scale, *arrays, piece=None), Bound("x faster"))
+    for name, mech, _, _, arrays, _ in table:
+        if name != "Laplace, float32":
+            ours = released(mech, *arrays, constant_time=True)
+            yield Row(f"{name}, constant time", ours, "the bulk call", released(mech, *arrays))
+    for exponent in (-30, -45):
+        fine = dpfast.Laplace(1, 1, 2.0**exponent), dpfast.Gaussian(1, 2.0**exponent)
+        for mech, law in zip(fine, ("laplace", "normal"), strict=True):
+            name = f"{type(mech).__name__}, granularity 2^{exponent}"
+            yield Row(name, released(mech, *real), chunked, unsafe(law, 1, *real), Bound("x faster"))
+    best = _native.best_isa()
+    for isa, short in sorted(_native.ISA_NAMES.items(), reverse=True):
+        for name, mech, law, scale, arrays, _ in table:
+            if isa < best:
+                ours = forced(isa, released(mech, *arrays))
+                yield Row(f"{short} forced, {name}", ours, chunked, unsafe(law, scale, *arrays), Bound("x faster"))
+    bound = Bound("x faster", 0.5)
+    yield Row(
+        "fixed_point_sum", fixed_point, "np.clip(values, 0, 500).sum()", clipped_sum, bound, readme=True, repeats=True
+    )
 
 
 def rows() -> Iterator[Row]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpfast._dpf import ffi, lib
 from dpfast.errors import EntropyError, SelfCheckError
@@ -88,7 +88,7 @@ class Plan:
     __slots__ = ("_plan", "_table", "_thresholds", "address", "has_table", "width")
 
     def __init__(
-        self, law: str, *, table: np.ndarray | None = None, thresholds: np.ndarray | None = None, **fields: float
+        self, law: str, *, table: np.ndarray | None = None, thresholds: np.ndarray | None = None, **fields: Any
     ) -> None:
         self._plan = ffi.new("dpf_plan *")
         self._plan.law = LAWS[law]

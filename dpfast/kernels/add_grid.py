@@ -4,7 +4,7 @@
 import numpy as np
 from numba import carray, types
 
-from dpfast.kernels.grid import LARGEST, between, beyond, in_single, in_steps, not_finite, on_grid, public, to_odd, two_sum
+from dpfast.kernels.grid import LARGEST, join, join_single, split, split_plain
 from dpfast.kernels.jit import (
     REAL_ARGUMENTS,
     SINGLE_ARGUMENTS,
@@ -28,8 +28,9 @@ def add_grid(
     """float64 or float32 values: how many are done and how many of those undecided; stops after a block with any.
 
     scratch, five parts of `block` words: where on the grid the noise begins and then sums, noise, undecided positions,
-    their values, the grid points nearest to the values. least, greatest: of the values, before the noise; lower, upper: of the result. single: round it to
-    float32, once. refuse: stop at a block with a value that is not finite; -1 is then how many are done.
+    their values, the grid points nearest to the values. least, greatest: of the values, before the noise; lower,
+    upper: of the result. single: round it to float32, once. refuse: stop at a block with a value that is not finite; -1
+    is then how many are done.
     """
     out_at, scratch_at = np.uint64(out.ctypes.data), np.uint64(scratch.ctypes.data)
     n = min(values.size, most)
@@ -39,28 +40,16 @@ def add_grid(
     at = carray(int64_at(scratch_at + np.uint64(16 * block)), (block,))
     kept = carray(float64_at(scratch_at + np.uint64(24 * block)), (block,))
     nearest = carray(float64_at(scratch_at + np.uint64(32 * block)), (block,))
-    limit = granularity * 9007199254740992.0
     done = 0
     undecided = 0
     mode = enter()
     while done < n and undecided == 0:
         m = min(block, n - done)
         x = values[done : done + m]
-        odd = 0
-        if refuse and greatest == LARGEST:  # as below, where that leaves finite values as they are
-            for i in range(m):
-                given = np.float64(x[i])
-                odd |= not_finite(given)
-                y = in_steps(given, inverse, inverse_too)
-                offset[i] = beyond(y)
-                nearest[i] = on_grid(given, y, granularity)
+        if refuse and greatest == LARGEST:
+            odd = split_plain(x, offset, nearest, granularity, inverse, inverse_too)
         else:
-            for i in range(m):
-                odd |= not_finite(x[i])
-                given = public(x[i], missing, least, greatest)
-                y = in_steps(given, inverse, inverse_too)
-                offset[i] = beyond(y)
-                nearest[i] = on_grid(given, y, granularity)
+            odd = split(x, offset, nearest, granularity, inverse, inverse_too, missing, least, greatest)
         if odd & refuse:
             done = -1
             break
@@ -71,17 +60,9 @@ def add_grid(
         for i in range(undecided):
             kept[i] = x[at[i]]
         if single:
-            large = 0  # sums of 2^53 steps and more, which a double may have to round
-            for i in range(m):
-                total = nearest[i] + noise[i] * granularity
-                large |= 0 if abs(total) < limit else 1
-                offset[i] = in_single(between(total, lower, upper)) + 0.0
-            for i in range(m if large else 0):
-                total, rest = two_sum(nearest[i], noise[i] * granularity)
-                offset[i] = in_single(between(to_odd(total, rest), lower, upper)) + 0.0
+            join_single(m, nearest, noise, offset, granularity, lower, upper)
         else:
-            for i in range(m):
-                offset[i] = between(nearest[i] + noise[i] * granularity, lower, upper) + 0.0
+            join(m, nearest, noise, offset, granularity, lower, upper)
         for i in range(undecided):
             offset[at[i]] = 0.0
             at[i] += done

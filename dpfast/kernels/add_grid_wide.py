@@ -4,7 +4,18 @@
 import numpy as np
 from numba import carray, types
 
-from dpfast.kernels.grid import LARGEST, between, beyond, in_single, in_steps, not_finite, on_grid, public, to_odd, two_sum
+from dpfast.kernels.grid import (
+    LARGEST,
+    between,
+    beyond,
+    in_single,
+    in_steps,
+    not_finite,
+    on_grid,
+    public,
+    to_odd,
+    two_sum,
+)
 from dpfast.kernels.jit import REAL_ARGUMENTS, enter, fence, fill_real, float64_at, int64_at, jit, leave, size, store
 
 LOW = np.int64((1 << 40) - 1)

@@ -9,9 +9,7 @@ from dpfast.kernels.saturate import clamped_sum
 
 PIECE = 512
 
-fill = external(
-    "dpf_fill_short", size(flag, address, address, address, size, address, address, address)
-)
+fill = external("dpf_fill_short", size(flag, address, address, address, size, address, address, address))
 
 
 @jit(types.UniTuple(size, 2)(*BLOCK_ARGUMENTS, size, size))

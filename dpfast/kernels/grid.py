@@ -5,37 +5,18 @@ The grid is granularity * k for integers k. Sums here have few terms that are ex
 """
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+
+from dpfast.kernels.jit import bits_of, double_of
 
 LARGEST = np.float64(1.7976931348623157e308)
-
-
-@intrinsic
-def bits_of(typing_context, x):
-    """The bits of a double."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(types.int64))
-
-    return types.int64(types.float64), codegen
-
-
-@intrinsic
-def double_of(typing_context, bits):
-    """The double of these bits."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(types.float64))
-
-    return types.float64(types.int64), codegen
 
 
 @njit(inline="always")
 def between(x, least, most):
     """X, a number, brought between bounds: two instructions, where min and max ask for NaN."""
-    x = x if x > least else least
-    return x if x < most else most
+    x = max(least, x)
+    return min(most, x)
 
 
 @njit(inline="always")
@@ -53,8 +34,10 @@ def public(x, missing, least, most):
 
 @njit(inline="always")
 def in_steps(x, inverse, inverse_too):
-    """X / granularity, in two products for the ends of the exponent range. Infinite, or an integer, where it is large;
-    where it underflows it is off by less than 2^-1022, which decides nothing."""
+    """X / granularity, in two products for the ends of the exponent range.
+
+    Infinite, or an integer, where it is large; where it underflows it is off by less than 2^-1022, which decides nothing.
+    """
     return (x * inverse) * inverse_too
 
 
@@ -91,3 +74,50 @@ def to_odd(s, rest):
 def in_single(x):
     """X rounded to float32."""
     return np.float64(np.float32(x))
+
+
+@njit(inline="always")
+def split_plain(x, offset, nearest, granularity, inverse, inverse_too):
+    """Each value as a grid point and how far it lies beyond; 1 if some value is not finite, and nothing holds for it."""
+    odd = 0
+    for i in range(x.size):
+        given = np.float64(x[i])
+        odd |= not_finite(given)
+        y = in_steps(given, inverse, inverse_too)
+        offset[i] = beyond(y)
+        nearest[i] = on_grid(given, y, granularity)
+    return odd
+
+
+@njit(inline="always")
+def split(x, offset, nearest, granularity, inverse, inverse_too, missing, least, most):
+    """The same, of what is public in the values' place."""
+    odd = 0
+    for i in range(x.size):
+        odd |= not_finite(x[i])
+        given = public(x[i], missing, least, most)
+        y = in_steps(given, inverse, inverse_too)
+        offset[i] = beyond(y)
+        nearest[i] = on_grid(given, y, granularity)
+    return odd
+
+
+@njit(inline="always")
+def join(n, nearest, noise, sums, granularity, lower, upper):
+    """Grid point plus noise, rounded once, clamped."""
+    for i in range(n):
+        sums[i] = between(nearest[i] + noise[i] * granularity, lower, upper) + 0.0
+
+
+@njit(inline="always")
+def join_single(n, nearest, noise, sums, granularity, lower, upper):
+    """The same, rounded once to float32."""
+    limit = granularity * 9007199254740992.0
+    large = 0  # sums of 2^53 steps and more, which a double may have to round
+    for i in range(n):
+        total = nearest[i] + noise[i] * granularity
+        large |= 0 if abs(total) < limit else 1
+        sums[i] = in_single(between(total, lower, upper)) + 0.0
+    for i in range(n if large else 0):
+        total, rest = two_sum(nearest[i], noise[i] * granularity)
+        sums[i] = in_single(between(to_odd(total, rest), lower, upper)) + 0.0

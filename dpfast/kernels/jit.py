@@ -55,6 +55,22 @@ def _pointer(kind: Any) -> Any:
 
 int16_at, int64_at, float64_at = _pointer(types.int16), _pointer(types.int64), _pointer(types.float64)
 
+
+def _bitcast(given: Any, wanted: Any) -> Any:
+    @intrinsic
+    def cast(typing_context: Any, value: Any) -> Any:
+        """The same 64 bits as another type."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+        return wanted(given), codegen
+
+    return cast
+
+
+bits_of, double_of = _bitcast(types.float64, types.int64), _bitcast(types.int64, types.float64)
+
 address, size, flag = types.uint64, types.int64, types.int32
 store = external("dpf_store", types.void(flag, address, address, size, flag))
 fence = external("dpf_fence", types.void())

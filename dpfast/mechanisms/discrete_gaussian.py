@@ -16,7 +16,7 @@ from dpfast.mechanisms.discrete_laplace import signed_table, whole_floats
 from dpfast.mechanisms.gaussian import normal_constants
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.once import once
-from dpfast.mechanisms.sigma import Sigma, Target
+from dpfast.mechanisms.sigma import Sigma, Target, aimed
 from dpfast.privacy import gaussian, parameters
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from dpfast.privacy.sensitivity import Sensitivity
 
 LEAST_SQUARED, MOST_SQUARED = Fraction(1, 10**6), Fraction(10**18)
-ONE_CANDIDATE = 2**26  # sigma^2 from which fewer than 2^-30 proposals are rejected (csrc/discrete_gaussian.md, section 4)
+ONE_CANDIDATE = (
+    2**26
+)  # sigma^2 from which fewer than 2^-30 proposals are rejected (csrc/discrete_gaussian.md, section 4)
 SHORT_SQUARED = 2**40
 
 
@@ -152,4 +154,4 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
 
 
 def _rebuilt(cls: type[DiscreteGaussian], squared: Fraction, sensitivity: Sensitivity | None, target: Target) -> object:
-    return cls(sigma_squared=squared, sensitivity=sensitivity)._aimed(target)
+    return aimed(cls(sigma_squared=squared, sensitivity=sensitivity), target)

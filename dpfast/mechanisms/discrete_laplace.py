@@ -100,7 +100,7 @@ class DiscreteLaplace(Pure, IntegerMechanism):
             return self._careful_plan
         return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
 
-    def _constants(self) -> dict[str, float]:
+    def _constants(self) -> dict[str, Any]:
         return constants(self._law)
 
     # ------------------------------------------------------------------ the law
@@ -139,7 +139,7 @@ class DiscreteLaplace(Pure, IntegerMechanism):
         return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1))
 
 
-def constants(law: exact.OneSidedGeometric) -> dict[str, float]:
+def constants(law: exact.OneSidedGeometric) -> dict[str, Any]:
     """The plan of the law that rounds t (C - ln U) down: csrc/discrete_laplace.md has the derivations."""
     scale = law.scale
     t = float(scale)

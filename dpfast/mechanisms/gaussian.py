@@ -14,7 +14,7 @@ from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.once import once
 from dpfast.mechanisms.real import SHORT_RATIO, RealMechanism, grid_exponent, steps
-from dpfast.mechanisms.sigma import Sigma, Target
+from dpfast.mechanisms.sigma import Sigma, Target, aimed
 from dpfast.privacy import gaussian, parameters
 
 if TYPE_CHECKING:
@@ -109,7 +109,9 @@ class Gaussian(Sigma, RealMechanism):
 
     @once
     def _careful_plan(self) -> _native.Plan:
-        return _native.Plan(self.LAW, **normal_constants(self._ratio_squared, short=self._ratio_squared <= SHORT_RATIO**2))
+        return _native.Plan(
+            self.LAW, **normal_constants(self._ratio_squared, short=self._ratio_squared <= SHORT_RATIO**2)
+        )
 
     @property
     def _bulk_plan(self) -> _native.Plan:
@@ -170,9 +172,9 @@ class Gaussian(Sigma, RealMechanism):
         return ((_erfc((x - h / 2) / math.sqrt(2)) - _erfc((x + h / 2) / math.sqrt(2))) / 2)[()]
 
     def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float:
-        """The least multiple h of the granularity with |result - x| <= h in all of `cells` independent cells with
-        probability `confidence`, exactly, for x on the grid; for any other x, h + granularity holds them.
+        """The least half-width h that holds all of `cells` independent cells with probability `confidence`, exactly.
 
+        |result - x| <= h, a multiple of the granularity, for x on the grid; for any other x, h + granularity holds them.
         Before clamping.
         """
         exact_confidence = parameters.probability("confidence", confidence)
@@ -182,7 +184,7 @@ class Gaussian(Sigma, RealMechanism):
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
-def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, float]:
+def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
     """The plan of a Gaussian of that variance, in steps of the grid: csrc/gaussian.md has the derivations."""
     precision = 256 + abs(ratio_squared.numerator.bit_length() - ratio_squared.denominator.bit_length())
     t = exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt())
@@ -206,4 +208,4 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, float
 def _rebuilt(
     cls: type[Gaussian], squared: Fraction, granularity: float, sensitivity: Sensitivity | None, target: Target
 ) -> object:
-    return cls(None, granularity, sigma_squared=squared, sensitivity=sensitivity)._aimed(target)
+    return aimed(cls(None, granularity, sigma_squared=squared, sensitivity=sensitivity), target)

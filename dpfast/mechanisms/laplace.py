@@ -109,7 +109,7 @@ class Laplace(Pure, RealMechanism):
     def _bulk_plan(self) -> _native.Plan:
         return self._careful_plan
 
-    def _constants(self) -> dict[str, float]:
+    def _constants(self) -> dict[str, Any]:
         ratio = self._ratio
         t, slope = float(ratio), 6 * 2.0**-52
         careful = {CAREFUL_DOUBLE_RATIO: _native.DOUBLE, CAREFUL_TWOFOLD_RATIO: _native.TWOFOLD}
@@ -152,7 +152,8 @@ class Laplace(Pure, RealMechanism):
         a factor exp(granularity/(2 b)) of that on the grid.
         """
         r, k = float(1 / self._ratio), np.abs(steps("noise", noise, self.granularity, exactly=True))
-        beyond = np.exp(-r * (np.maximum(k, 1) - 0.5)) * -math.expm1(-r) / 2
+        with np.errstate(over="ignore"):
+            beyond = np.exp(-r * (np.maximum(k, 1) - 0.5)) * -math.expm1(-r) / 2
         return np.where(k == 0, -math.expm1(-r / 2), beyond)[()]
 
     def cdf(self, noise: npt.ArrayLike) -> Any:
@@ -161,13 +162,14 @@ class Laplace(Pure, RealMechanism):
         For any other x it lies between the values at noise - granularity and at noise + granularity.
         """
         r, k = float(1 / self._ratio), np.floor(steps("noise", noise, self.granularity))
-        tail = np.exp(-r * (np.abs(k + 0.5))) / 2
+        with np.errstate(over="ignore"):
+            tail = np.exp(-r * np.abs(k + 0.5)) / 2
         return np.where(k < 0, tail, 1 - tail)[()]
 
     def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float:
-        """The least multiple h of the granularity with |result - x| <= h in all of `cells` independent cells with
-        probability `confidence`, exactly, for x on the grid; for any other x, h + granularity holds them.
+        """The least half-width h that holds all of `cells` independent cells with probability `confidence`, exactly.
 
+        |result - x| <= h, a multiple of the granularity, for x on the grid; for any other x, h + granularity holds them.
         Before clamping. Source: usefulness bounds of the Laplace mechanism, [DMNS06].
         """
         exact_confidence = parameters.probability("confidence", confidence)

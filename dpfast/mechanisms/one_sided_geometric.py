@@ -103,20 +103,20 @@ class OneSidedGeometric(Pure, IntegerNoise):
             return self._careful_plan
         return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
 
-    def _constants(self) -> dict[str, float]:
+    def _constants(self) -> dict[str, Any]:
         return {**constants(self._law), "wide_c": 2**20}
 
     # ------------------------------------------------------------------ the law
 
     @property
     def mean(self) -> float:
-        """q / (1-q)."""
+        """Q / (1-q)."""
         rate = float(self.epsilon / self.sensitivity)
         return math.exp(-rate) / -math.expm1(-rate)
 
     @property
     def variance(self) -> float:
-        """q / (1-q)^2."""
+        """Q / (1-q)^2."""
         rate = float(self.epsilon / self.sensitivity)
         return math.exp(-rate) / math.expm1(-rate) ** 2
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast import _native
 from dpfast.arrays import FLOAT32, RealArray, RealJob, prepare_real
 from dpfast.engine import Draws, check_finite, run
 from dpfast.errors import DTypeError, ParameterError
@@ -61,12 +60,16 @@ class RealMechanism(Mechanism):
     """An ideal law on the reals, rounded to a grid after it was added."""
 
     _exponent: int
-    _bound: float | None = None  # of values, and of results
 
     @property
     @abstractmethod
     def _law(self) -> RealLaw:
         """The law in intervals."""
+
+    @property
+    def _bound(self) -> float | None:
+        """Of values, and of results, where the mechanism has one."""
+        return None
 
     @property
     def granularity(self) -> float:
@@ -104,9 +107,7 @@ class RealMechanism(Mechanism):
         Privacy: spends what the mechanism says; under a key, once for all parts and retries of one release.
 
         """
-        job = prepare_real(
-            values, out, dtype, lower, upper, missing, exponent=self._exponent, bound=self._bound
-        )
+        job = prepare_real(values, out, dtype, lower, upper, missing, exponent=self._exponent, bound=self._bound)
         if threads is not None:
             threads = parameters.whole("threads", threads, 1)
         careful, plan = self._plan(job.counts.size, constant_time)

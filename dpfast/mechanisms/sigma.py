@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.mechanism import short
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dpfast.privacy.parameters import Real
+
+
+Made = TypeVar("Made", bound="Sigma")
 
 
 class Target(NamedTuple):
@@ -31,6 +34,16 @@ class Sigma:
     sigma_squared: Fraction
     sensitivity: Sensitivity | None
     target: Target
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            sigma: Real | None = None,
+            *,
+            sigma_squared: Real | None = None,
+            sensitivity: Sensitivity | None = None,
+        ) -> None: ...
 
     @staticmethod
     def _delta(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
@@ -63,26 +76,28 @@ class Sigma:
         """The mechanism that is exactly rho-zCDP: sigma^2 = l2_squared/(2 rho). Source: [BS16] Proposition 1.6, [CKS20] Theorem 4."""
         exact_rho, norm = parameters.exact_positive("rho", rho), a_sensitivity(sensitivity)
         squared = norm.l2_squared / (2 * exact_rho)
-        return cls(sigma_squared=squared, sensitivity=norm, **options)._aimed(Target(rho=exact_rho))
+        return aimed(cls(sigma_squared=squared, sensitivity=norm, **options), Target(rho=exact_rho))
 
     @classmethod
     def calibrated(cls, epsilon: Real, delta: Real, sensitivity: Sensitivity, **options: Any) -> Self:
         """The mechanism whose sigma, a double, is the least found that is (epsilon, delta)-DP: proved in intervals."""
-        exact_epsilon, exact_delta = parameters.exact_positive("epsilon", epsilon), parameters.probability("delta", delta)
+        exact_epsilon, exact_delta = (
+            parameters.exact_positive("epsilon", epsilon),
+            parameters.probability("delta", delta),
+        )
         known = a_sensitivity(sensitivity)
         sigma = gaussian.calibrate(
-            lambda squared: cls._delta(exact_epsilon, known, squared), exact_delta, start=max(known.l2, 1e-3), **cls._range()
+            lambda squared: cls._delta(exact_epsilon, known, squared),
+            exact_delta,
+            start=max(known.l2, 1e-3),
+            **cls._range(),
         )
-        return cls(sigma, sensitivity=known, **options)._aimed(Target(epsilon=exact_epsilon, delta=exact_delta))
+        return aimed(cls(sigma, sensitivity=known, **options), Target(epsilon=exact_epsilon, delta=exact_delta))
 
     @staticmethod
     def _range() -> dict[str, float]:
         """Least and most sigma, where calibrate's own do not serve."""
         return {}
-
-    def _aimed(self, target: Target) -> Self:
-        object.__setattr__(self, "target", target)
-        return self
 
     def delta(self, epsilon: Real, sensitivity: Sensitivity | None = None) -> float:
         """The delta at which a release is (epsilon, delta)-DP, rounded up; of the mechanism's own sensitivity by default."""
@@ -137,8 +152,18 @@ class Sigma:
         found = {"sigma": f"{self.sigma:.6g}"}
         found |= {name: short(value) for name, value in self.target._asdict().items() if value is not None}
         if self.sensitivity is not None:
-            found |= {"l2": f"{self.sensitivity.l2:.6g}", "adjacency": self.sensitivity.adjacency, "unit": self.sensitivity.unit}
+            found |= {
+                "l2": f"{self.sensitivity.l2:.6g}",
+                "adjacency": self.sensitivity.adjacency,
+                "unit": self.sensitivity.unit,
+            }
         return found
+
+
+def aimed(mechanism: Made, target: Target) -> Made:
+    """The mechanism, with what its sigma was found for on record."""
+    object.__setattr__(mechanism, "target", target)
+    return mechanism
 
 
 def a_sensitivity(value: object) -> Sensitivity:
