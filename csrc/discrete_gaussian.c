@@ -22,7 +22,8 @@ static void FN(decide)(const dpf_plan *, int, const dpf_lot *);
 /* Section 2: the magnitude for U in [u, u + 1) 2^-64 is the number of thresholds above u, unless one lies in the cell.
  */
 DPF_INLINE int64_t FN(search)(const dpf_plan *plan, uint64_t u, int *decided) {
-    uint64_t at = 0;
+    const uint64_t bits = FN(bits_of)(FN(as_double)(u | (u == 0)));
+    uint64_t at = plan->guide[(bits >> 48) - (1023 << 4)];
     for (int step = plan->steps - 1; step >= 0; step--) {
         const uint64_t next = at + ((uint64_t)1 << step);
         at = plan->thresholds[next - 1] > u ? next : at;

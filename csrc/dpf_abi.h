@@ -10,7 +10,7 @@
 #define DPF_TABLE_BITS 15    /* magnitude bits of a 16-bit word */
 
 enum { DPF_PORTABLE = 0, DPF_AVX2 = 1, DPF_AVX512 = 2 }; /* instruction sets */
-enum { DPF_TABLE = 1, DPF_DOUBLE = 2, DPF_TWOFOLD = 3, DPF_INTEGER = 4 }; /* tiers in C; the last one is dpfast/exact.py */
+enum { DPF_TABLE = 1, DPF_DOUBLE = 2, DPF_TWOFOLD = 3, DPF_INTEGER = 4 }; /* tiers in C; the last one is dpfast/exact/ */
 enum { DPF_DISCRETE_LAPLACE = 1, DPF_LAPLACE = 2, DPF_GAUSSIAN = 3, DPF_DISCRETE_GAUSSIAN = 4 }; /* laws */
 enum { DPF_UNDECIDED = -32768 };                         /* in a table */
 
@@ -26,11 +26,12 @@ typedef struct {
     int32_t bulk;         /* first tier of a bulk call */
     int32_t careful;      /* first tier of a small or constant-time call */
     int32_t wide_cell;    /* e + 61, where 2^e <= t < 2^(e+1) */
-    int32_t steps;        /* of a search among the thresholds */
+    int32_t steps;        /* of a search among the thresholds, from where the guide begins it */
     int32_t candidates;   /* that a careful draw looks at */
     int32_t surely;       /* a 16-bit acceptance word below it accepts any proposal */
     const int16_t *table; /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
-    const uint64_t *thresholds; /* floor(2^64 P(|X| >= k)), k = 1, 2, ..., then zeros: 2^steps of them */
+    const uint64_t *thresholds; /* floor(2^64 P(|X| >= k)), k = 1, 2, ..., then 2^steps zeros */
+    const uint16_t *guide;      /* by a sixteenth of a binade of the first 64 digits of U: thresholds surely above them */
     double t;             /* the scale, rounded: of the noise, in steps of the grid */
     double t_low;         /* what t lacks of the scale */
     double offset;        /* t ln(2/(1+q)) - 1/2, rounded */

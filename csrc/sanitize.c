@@ -132,20 +132,40 @@ static dpf_plan normal(int law, double t) {
     return plan;
 }
 
+/* The least double of the i-th sixteenth of a binade from 1 on. */
+static double sixteenth(int i) {
+    const uint64_t bits = ((uint64_t)i + (1023 << 4)) << 48;
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* Thresholds of no law in particular: the tables and the search must agree on any that fall. */
-static dpf_plan searched(uint64_t *thresholds, int steps, int16_t *table) {
+static dpf_plan searched(uint64_t *thresholds, int count, uint16_t *guide, int16_t *table) {
     dpf_plan plan;
     memset(&plan, 0, sizeof plan);
     plan.law = DPF_DISCRETE_GAUSSIAN;
     plan.width = 16;
     plan.bulk = DPF_TABLE;
     plan.careful = DPF_DOUBLE;
-    plan.steps = steps;
-    const int count = (1 << steps) - 1;
+    plan.steps = 1;
     for (int i = 0; i < count; i++)
-        thresholds[i] = i == 0 ? any() | (uint64_t)1 << 63 : thresholds[i - 1] - thresholds[i - 1] / 3 - any() % 7;
-    thresholds[count] = 0;
+        thresholds[i] = i == 0 ? any() | (uint64_t)1 << 63 : thresholds[i - 1] - thresholds[i - 1] / 30 - 1;
+    for (int i = 0; i <= 64 * 16; i++) {
+        const uint64_t low = i == 0 ? 0 : (uint64_t)(sixteenth(i) * (1.0 - 0x1p-52));
+        const uint64_t high = i >= 64 * 16 - 1 ? UINT64_MAX : (uint64_t)sixteenth(i + 1) + 1;
+        int above_low = 0;
+        guide[i] = 0;
+        for (int k = 0; k < count; k++) {
+            guide[i] = (uint16_t)(guide[i] + (thresholds[k] > high));
+            above_low += thresholds[k] > low;
+        }
+        while (above_low - guide[i] >= 1 << plan.steps)
+            plan.steps++;
+    }
+    memset(thresholds + count, 0, sizeof *thresholds << plan.steps);
     plan.thresholds = thresholds;
+    plan.guide = guide;
     for (uint64_t cell = 0; cell < 1 << DPF_TABLE_BITS; cell++) {
         const uint64_t low = cell << 49, high = low | UINT64_MAX >> 15;
         int above = 0, open = cell == 0;
@@ -396,11 +416,14 @@ int main(void) {
             if (which == DPF_GAUSSIAN || (t > 128.0 && t <= 1e9))
                 law(best, &plan);
         }
-    for (int steps = 1; steps <= 6; steps++) {
-        uint64_t *thresholds = room(sizeof *thresholds << steps);
-        const dpf_plan plan = searched(thresholds, steps, table);
+    for (int count = 1; count <= 500; count *= 7) {
+        uint64_t *thresholds = room(sizeof *thresholds * (size_t)(count + 64));
+        uint16_t *guide = room(sizeof *guide * (64 * 16 + 1));
+        const dpf_plan plan = searched(thresholds, count, guide, table);
+        holds(plan.steps <= 6, "a sixteenth of a binade has few thresholds");
         law(best, &plan);
         free(thresholds);
+        free(guide);
     }
     free(table);
     printf("sanitize: %ld comparisons on %d instruction sets\n", compared, best + 1);

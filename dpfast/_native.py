@@ -82,24 +82,26 @@ class StreamKey:
         lib.dpf_wipe(self._bytes, 32)
 
 
+_ARRAYS = {"table": "int16_t[]", "thresholds": "uint64_t[]", "guide": "uint16_t[]"}
+
+
 class Plan:
     """The C record of one law with its parameters; the fields are named as in csrc/dpf_abi.h."""
 
-    __slots__ = ("_plan", "_table", "_thresholds", "address", "has_table", "width")
+    __slots__ = ("_kept", "_plan", "address", "has_table", "width")
 
-    def __init__(
-        self, law: str, *, table: np.ndarray | None = None, thresholds: np.ndarray | None = None, **fields: Any
-    ) -> None:
+    def __init__(self, law: str, *, table: np.ndarray | None = None, **fields: Any) -> None:
+        """Fields that are arrays (table int16, thresholds uint64, guide uint16) are kept, for the record holds addresses."""
         self._plan = ffi.new("dpf_plan *")
         self._plan.law = LAWS[law]
-        for name, value in fields.items():
-            wide = name in ("wide_t", "wide_c")
-            setattr(self._plan, name, (int(value) % 2**64, int(value) >> 64) if wide else value)
-        # Kept here, for the record holds their addresses only.
-        self._table = None if table is None else ffi.from_buffer("int16_t[]", table)
-        self._thresholds = None if thresholds is None else ffi.from_buffer("uint64_t[]", thresholds)
-        self._plan.table = ffi.NULL if self._table is None else self._table
-        self._plan.thresholds = ffi.NULL if self._thresholds is None else self._thresholds
+        self._kept = []
+        for name, value in {**fields, "table": table}.items():
+            if name in _ARRAYS:
+                self._kept.append(ffi.NULL if value is None else ffi.from_buffer(_ARRAYS[name], value))
+                setattr(self._plan, name, self._kept[-1])
+            else:
+                wide = name in ("wide_t", "wide_c")
+                setattr(self._plan, name, (int(value) % 2**64, int(value) >> 64) if wide else value)
         self.address = address(self._plan)
         self.has_table = table is not None
         self.width = int(self._plan.width)

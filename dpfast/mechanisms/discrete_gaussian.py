@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -107,12 +108,13 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
                 surely=math.floor(2**16 * (1 - Fraction(385, 100) / self.sigma_squared)),
                 candidates=1 if self.sigma_squared > ONE_CANDIDATE else 2,
             )
-        thresholds = self._law.thresholds()
-        steps = max(1, len(thresholds).bit_length())  # the last of 2^steps is 0
-        padded = np.zeros(2**steps, np.uint64)
-        padded[: len(thresholds)] = thresholds
         return _native.Plan(
-            self.LAW, table=table, thresholds=padded, steps=steps, width=16, bulk=_native.TABLE, careful=_native.DOUBLE
+            self.LAW,
+            table=table,
+            width=16,
+            bulk=_native.TABLE,
+            careful=_native.DOUBLE,
+            **search(self._law.thresholds()),
         )
 
     # ------------------------------------------------------------------ the law
@@ -151,6 +153,21 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
         """The least h with |X| <= h in all of `cells` independent cells with probability `confidence`, exactly."""
         exact_confidence = parameters.probability("confidence", confidence)
         return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1))
+
+
+def search(thresholds: list[int]) -> dict[str, Any]:
+    """The plan of a search among thresholds, from a guide: csrc/discrete_gaussian.md, section 2."""
+    # Sixteenths of a binade, from u = 1 to 2^64, by u rounded to a double: which may lift it over an edge, so the
+    # lower edges are taken a little lower. 0 belongs to the first.
+    edges = [2 ** (i // 16) * Fraction(16 + i % 16, 16) for i in range(64 * 16 + 2)]
+    least = [0, *(math.floor(edge * (1 - Fraction(1, 2**52))) for edge in edges[1:-1])]
+    most = [math.ceil(edge) for edge in edges[1:]]
+    falling = [-t for t in thresholds]
+    above = [bisect_left(falling, -u) for u in most]  # thresholds above most, and then above least
+    steps = max(1, *((bisect_left(falling, -u) - g).bit_length() for u, g in zip(least, above, strict=True)))
+    padded = np.zeros(len(thresholds) + 2**steps, np.uint64)
+    padded[: len(thresholds)] = thresholds
+    return {"thresholds": padded, "guide": np.array(above, np.uint16), "steps": steps}
 
 
 def _rebuilt(cls: type[DiscreteGaussian], squared: Fraction, sensitivity: Sensitivity | None, target: Target) -> object:
