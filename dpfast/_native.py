@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from dpfast._dpf import ffi, lib
 from dpfast.errors import EntropyError, SelfCheckError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
 
@@ -161,6 +162,16 @@ class Plan:
             (value - 2**128 if value >= 2**127 else value) if sure else None
             for value, sure in zip(signed, decided, strict=True)
         ]
+
+
+@contextmanager
+def own_mode() -> Iterator[None]:
+    """The floating-point mode of the proofs, in this thread and those it starts; NumPy's conversions follow it, too."""
+    before = lib.dpf_enter()
+    try:
+        yield
+    finally:
+        lib.dpf_leave(before)
 
 
 def entropy(n: int) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.privacy.parameters import Real, exact_real, shown, whole
+from dpfast.privacy.parameters import Real, exact_real, shown, two_to, whole
 
 CountArray: TypeAlias = npt.NDArray[np.integer[Any]]
 RealArray: TypeAlias = npt.NDArray[np.floating[Any]]
@@ -37,13 +37,13 @@ class Job(NamedTuple):
 
 
 class RealJob(NamedTuple):
-    """One release of real values, on the grid of 2^exponent."""
+    """One release of real values onto a grid."""
 
     counts: RealArray
     out: RealArray
     lower: float  # of the result
     upper: float
-    exponent: int
+    grid: tuple[float, float, float]  # the granularity, and two factors that divide by it
     bound: float  # of the values, before the noise
     missing: float | None  # stands for what is not finite
 
@@ -90,6 +90,16 @@ def integer_dtype(value: npt.DTypeLike) -> np.dtype[Any]:
     return dtype
 
 
+def real_dtype(value: npt.DTypeLike) -> np.dtype[Any]:
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        raise DTypeError(f"dtype must be float64 or float32, not {value!r:.40}") from None
+    if dtype.newbyteorder("=") not in (FLOAT32, FLOAT64):
+        raise DTypeError(f"dtype must be float64 or float32, not {dtype}")
+    return dtype
+
+
 def prepare(
     counts: npt.ArrayLike,
     out: CountArray | None = None,
@@ -128,37 +138,33 @@ def prepare_real(
     if out is not None:
         if not isinstance(out, np.ndarray) or real_array("out", out) is not out:
             raise DTypeError("out must be a plain NumPy array of float64 or float32")
-        if dtype is not None and np.dtype(dtype) != out.dtype:
+        if dtype is not None and real_dtype(dtype) != out.dtype:
             raise DTypeError(f"dtype is {np.dtype(dtype)} but out is of {out.dtype}; give one of them")
         check_out("values", array, out)
     else:
-        try:
-            wanted = array.dtype.newbyteorder("=") if dtype is None else np.dtype(dtype)
-        except TypeError:
-            raise DTypeError(f"dtype must be float64 or float32, not {dtype!r:.40}") from None
-        if wanted not in (FLOAT32, FLOAT64):
-            raise DTypeError(f"dtype must be float64 or float32, not {wanted}")
-        out = np.empty(array.shape, wanted)
+        out = np.empty(array.shape, array.dtype.newbyteorder("=") if dtype is None else real_dtype(dtype))
     single = out.dtype.itemsize == FLOAT32.itemsize
     ends = np.finfo(FLOAT32 if single else FLOAT64)
     if Fraction(2) ** exponent < Fraction(float(ends.smallest_subnormal)):
         raise ParameterError(f"granularity must be at least the smallest {ends.dtype}, got 2**{exponent}")
-    most = float(ends.max) if bound is None else bound
+    most = float(ends.max)
+    if bound is not None and bound < most:
+        nearest = ends.dtype.type(bound)
+        most = float(nearest if float(nearest) <= bound else np.nextafter(nearest, ends.dtype.type(0)))
     low = -most if lower is None else max(_real("lower", lower, single), -most)
     high = most if upper is None else min(_real("upper", upper, single), most)
     if low > high:
         raise ParameterError(f"lower must be at most upper, and leave something, got {lower=!s:.40} and {upper=!s:.40}")
     filler = None if missing is None else _real("missing", missing, False)
-    return RealJob(array, out, low, high, exponent, float(np.finfo(FLOAT64).max) if bound is None else bound, filler)
+    grid = two_to(exponent), two_to(-exponent // 2), two_to(-exponent - -exponent // 2)
+    return RealJob(array, out, low, high, grid, float(np.finfo(FLOAT64).max) if bound is None else bound, filler)
 
 
 def _real(name: str, value: Real, single: bool) -> float:
     """A finite public number that the type holds exactly."""
     exact = exact_real(name, value)
-    try:
-        found = float(np.float32(float(exact))) if single else float(exact)
-    except OverflowError:
-        found = math.inf
+    ends = np.finfo(FLOAT32 if single else FLOAT64)
+    found = float(ends.dtype.type(float(exact))) if abs(exact) <= float(ends.max) else math.inf
     if not math.isfinite(found) or Fraction(found) != exact:
         raise ParameterError(f"{name} must be a float{32 if single else 64} exactly, got {shown(value)}")
     return found

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpfast.arrays import CountArray
+from dpfast.arrays import CountArray, RealArray
 from dpfast.errors import FileError
 
 Places: TypeAlias = npt.NDArray[np.int64]
@@ -26,6 +26,9 @@ Places: TypeAlias = npt.NDArray[np.int64]
 BLOCK = 1 << 22  # bytes held at once
 LONGEST_RECORD = 1 << 24  # bytes; a longer record is taken for a quote that was never closed
 COMMA, QUOTE, NEWLINE, RETURN = b',"\n\r'
+WHOLE = "^-?[0-9]+$"
+REAL = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+ABSENT = "^(?i:nan|-?inf(inity)?)?$"  # or empty
 
 
 class CsvText:
@@ -110,13 +113,25 @@ class Records:
     def counts(self, place: int) -> CountArray:
         """Return the fields of one column as int64, or as uint64 where they need it."""
         text, where = self.column(place), f"column {self.names[place]!r} of {self.path}"
-        if not pc.all(pc.match_substring_regex(text, "^-?[0-9]+$")).as_py():
-            raise FileError(f"{where} must hold whole numbers in plain digits: no empty cell, space, '+', '.' or 'e'")
+        if not pc.all(pc.match_substring_regex(text, WHOLE)).as_py():
+            raise FileError(
+                f"{where} must hold whole numbers in plain digits: no empty cell, space, '+', '.' or 'e' (for real values "
+                "there are laplace and gaussian)"
+            )
         for kind in (pa.int64(), pa.uint64()):
             with suppress(pa.ArrowInvalid):
                 counts: CountArray = text.cast(pa.string()).cast(kind).to_numpy()
                 return counts
         raise FileError(f"{where} must hold numbers that fit in int64 or in uint64")
+
+    def reals(self, place: int) -> RealArray:
+        """Return the fields of one column as `float` reads them; empty ones as NaN."""
+        text, where = self.column(place), f"column {self.names[place]!r} of {self.path}"
+        absent = pc.match_substring_regex(text, ABSENT)
+        if not pc.all(pc.or_(absent, pc.match_substring_regex(text, REAL))).as_py():
+            raise FileError(f"{where} must hold decimal numbers such as -1.5 or 2e3: no space, '+' or comma")
+        values: RealArray = pc.if_else(absent, b"nan", text).cast(pa.string()).cast(pa.float64()).to_numpy()
+        return values
 
     @property
     def columns(self) -> list[pa.Array]:
@@ -130,10 +145,12 @@ class Records:
             columns.append(pc.replace_substring(text, '""', '"'))  # quotes inside are doubled, or were refused
         return columns
 
-    def spliced(self, places: Sequence[int], noisy: Sequence[CountArray]) -> bytes:
-        """Return the records with other numbers in the columns at `places`, which ascend."""
+    def spliced(self, places: Sequence[int], noisy: Sequence[CountArray | RealArray]) -> bytes:
+        """Return the records with other numbers in the columns at `places`, which ascend: reals as `repr` writes them."""
         kept = self._cut(np.concatenate(([0], self.spans[:, places].ravel(), [len(self.block)])))[::2]
-        texts = pa.array(np.stack(noisy, -1).ravel()).cast(pa.string()).cast(pa.binary())
+        numbers = np.stack(noisy, -1).ravel()
+        texts = pa.array(map(repr, numbers.tolist()), pa.string()) if numbers.dtype.kind == "f" else pa.array(numbers)
+        texts = texts.cast(pa.string()).cast(pa.binary())
         joined = pc.binary_join_element_wise(kept[:-1], texts, b"")
         records: bytes = joined.buffers()[2].to_pybytes() + kept[-1].as_py()
         return records

@@ -280,10 +280,9 @@ class _RealWork(_Work):
         singles = job.counts.dtype == job.out.dtype == FLOAT32 and draws.narrow
         self.kinds = (FLOAT32, FLOAT32) if singles else (FLOAT64, FLOAT64)
         single = int(job.out.dtype.itemsize == FLOAT32.itemsize)
-        inverse = 2.0 ** (-job.exponent // 2), 2.0 ** (-job.exponent - -job.exponent // 2)
         missing = 0.0 if job.missing is None else job.missing
         self.last = (
-            2.0**job.exponent, *inverse, missing, -job.bound, job.bound, job.lower, job.upper, single, job.missing is None,
+            *job.grid, missing, -job.bound, job.bound, job.lower, job.upper, single, job.missing is None,
         )  # fmt: skip
         self.prepare()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and arrays on disk, read and written in pieces.
 
-The extension says the format. A source yields pieces, each with the counts of the chosen columns; a sink
-takes a piece back with its noisy counts. Messages name the file, the column, a type or a rule, never what a
+The extension says the format. A source yields pieces, each with the counts or real values of the chosen columns; a
+sink takes a piece back with its noisy ones. Messages name the file, the column, a type or a rule, never what a
 cell holds or where it stands: hence none of pyarrow's, which quote cells.
 """
 
@@ -16,41 +16,50 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol, TypeAlias, cast
+from typing import IO, Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from dpfast.arrays import CountArray
+from dpfast.arrays import FLOAT64, INT64, CountArray, RealArray
 from dpfast.csv_text import CsvText, Records
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.publish import published
 
-Write: TypeAlias = "Callable[[Piece, Sequence[CountArray]], object]"
+Column: TypeAlias = CountArray | RealArray
+Write: TypeAlias = "Callable[[Piece, Sequence[Column]], object]"
 
 FORMATS = {".csv": "CSV", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".npy": "npy"}
 ROWS = 1 << 20  # rows held at once (CSV: csv_text.BLOCK bytes), fewer if
 CELLS = 1 << 22  # there are so many columns that they are more cells than this
+OTHER_LAWS = {  # for whom the law in hand has no use
+    "integer": ": for counts there are discrete-laplace and discrete-gaussian",
+    "floating": ": for real values there are laplace and gaussian",
+}
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some rows of a table, or elements of an array: their share of the file in bytes, the chosen counts, all."""
+    """Some rows of a table, or elements of an array: their share of the file in bytes, the chosen cells, all."""
 
     weight: float
-    counts: list[CountArray]
+    counts: list[Column]
     rows: pa.RecordBatch | Records | None = None
 
 
 class Source(Protocol):
-    """An input file, opened and its columns checked; `chosen` names the columns in the file's order."""
+    """An input file, opened and its columns checked; `chosen` names the columns in the file's order.
+
+    dtypes: of their noisy cells: int64, or the real type that each has.
+    """
 
     path: Path
     schema: pa.Schema
     places: list[int]
     chosen: list[str]
+    dtypes: list[np.dtype[Any]]
 
     def pieces(self) -> Iterator[Piece]: ...
 
@@ -63,12 +72,16 @@ def file_format(path: Path) -> str:
         raise ParameterError(f"{path}: the extension must be one of {' '.join(FORMATS)}") from None
 
 
-def open_source(path: Path, columns: Sequence[str]) -> Source:
-    """Open an input file and check its columns; its counts are checked as they are read."""
-    kinds: dict[str, Callable[[Path, Sequence[str]], Source]]
+def open_source(path: Path, columns: Sequence[str], *, real: bool = False, missing: bool = False) -> Source:
+    """Open an input file and check its columns; their cells are checked as they are read.
+
+    real: whether they must hold real values, rather than counts. missing: whether NaN, infinities, nulls and empty
+    cells may stand among these, all of which become NaN.
+    """
+    kinds: dict[str, Callable[[Path, Sequence[str], bool, bool], Source]]
     kinds = {"CSV": CsvSource, "Parquet": ArrowSource, "Arrow": ArrowSource, "npy": NpySource}
     with _reading(path):
-        return kinds[file_format(path)](path, columns)
+        return kinds[file_format(path)](path, columns, real, missing)
 
 
 @contextmanager
@@ -98,11 +111,28 @@ def _places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
     return sorted(map(names.index, columns))
 
 
+def _usable(what: str, is_integer: bool, is_real: bool, real: bool, held: object) -> None:
+    """Refuse a type that the law has no use for, and say which law has."""
+    if is_real if real else is_integer:
+        return
+    wanted = "float32 or float64" if real else "integers"
+    hint = OTHER_LAWS["integer"] if real and is_integer else OTHER_LAWS["floating"] if is_real else ""
+    raise ParameterError(f"{what} must hold {wanted}, and holds {held}{hint}")
+
+
+def _finite(what: str, values: RealArray, missing: bool) -> RealArray:
+    if not missing and not np.isfinite(values).all():
+        raise FileError(
+            f"{what} holds NaN, an infinity, a null or an empty cell: --missing would put a public number in their place"
+        )
+    return values
+
+
 class ArrowSource:
     """A Parquet or Arrow IPC file, read in batches of about CELLS cells."""
 
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self.path, self.codec = path, "snappy"
+    def __init__(self, path: Path, columns: Sequence[str], real: bool = False, missing: bool = False) -> None:
+        self.path, self.codec, self.real, self.missing = path, "snappy", real, missing
         if file_format(path) == "Parquet":
             self.file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
             self.schema, self.batches = self.file.schema_arrow, self._parquet
@@ -116,18 +146,26 @@ class ArrowSource:
         self.places = _places(self.schema.names, columns)
         self.chosen = [self.schema.names[place] for place in self.places]
         for field in map(self.schema.field, self.places):
-            if not pa.types.is_integer(field.type):
-                raise ParameterError(f"column {field.name!r} must hold integers, and holds {field.type}")
+            is_real = pa.types.is_float32(field.type) or pa.types.is_float64(field.type)
+            _usable(f"column {field.name!r}", pa.types.is_integer(field.type), is_real, real, field.type)
+        kinds = [self.schema.field(place).type for place in self.places]
+        self.dtypes = [np.dtype(kind.to_pandas_dtype()) if real else INT64 for kind in kinds]
 
     def pieces(self) -> Iterator[Piece]:
         size, rows = self.path.stat().st_size, min(max(CELLS // len(self.schema), 1024), ROWS)
         with _reading(self.path):
             for batch, share in self.batches(rows):
                 chosen = [batch.column(place) for place in self.places]
-                for name, column in zip(self.chosen, chosen, strict=True):
-                    if column.null_count:
-                        raise FileError(f"column {name!r} of {self.path} holds nulls, where every count is needed")
-                yield Piece(size * share, [column.to_numpy() for column in chosen], batch)
+                cells = [self._cells(name, column) for name, column in zip(self.chosen, chosen, strict=True)]
+                yield Piece(size * share, cells, batch)
+
+    def _cells(self, name: str, column: pa.Array) -> Column:
+        what = f"column {name!r} of {self.path}"
+        if self.real:
+            return _finite(what, column.to_numpy(zero_copy_only=False), self.missing)  # with NaN for nulls
+        if column.null_count:
+            raise FileError(f"{what} holds nulls, where every count is needed")
+        return cast("CountArray", column.to_numpy())
 
     def _parquet(self, rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
         for batch in self.file.iter_batches(batch_size=rows):
@@ -143,20 +181,21 @@ class ArrowSource:
 
 
 class NpySource:
-    """An array of integers of any shape, in the order in which it lies in the file."""
+    """An array of any shape, in the order in which it lies in the file."""
 
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+    def __init__(self, path: Path, columns: Sequence[str], real: bool = False, missing: bool = False) -> None:
         if columns:
             raise ParameterError(f"{path}: an npy file has no columns, so --column must be left out")
-        self.path, self.schema = path, pa.schema([("array", pa.int64())])
+        self.path, self.schema, self.missing = path, pa.schema([("array", pa.int64())]), missing
         self.places, self.chosen = [0], ["array"]
         with path.open("rb") as file:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             self.shape, self.fortran, self.dtype = read(file)
             self.start = file.tell()
-        if self.dtype.kind not in "iu":
-            raise ParameterError(f"{path} must hold integers, and holds {self.dtype}")
+        is_real = self.dtype.kind == "f" and self.dtype.itemsize in {4, 8}
+        _usable(str(path), self.dtype.kind in "iu", is_real, real, self.dtype)
+        self.dtypes = [np.dtype(f"<f{self.dtype.itemsize}") if real else INT64]
         self.size = math.prod(self.shape)
         if path.stat().st_size != self.start + self.size * self.dtype.itemsize:
             raise FileError(f"{path} is not a whole npy file: its size is not what its header says")
@@ -167,23 +206,32 @@ class NpySource:
             file.seek(self.start)
             for left in range(self.size, 0, -ROWS):
                 data = file.read(min(left, ROWS) * self.dtype.itemsize)
-                yield Piece(len(data), [np.frombuffer(data, self.dtype, min(left, ROWS))])
+                cells = np.frombuffer(data, self.dtype, min(left, ROWS))
+                if self.dtype.kind == "f":
+                    _finite(str(self.path), cells, self.missing)
+                yield Piece(len(data), [cells])
 
 
 class CsvSource:
     """A CSV file with a header line; to a table of another format its columns are strings."""
 
-    def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self.path, self.text = path, CsvText(path)
+    def __init__(self, path: Path, columns: Sequence[str], real: bool = False, missing: bool = False) -> None:
+        self.path, self.text, self.real, self.missing = path, CsvText(path), real, missing
         self.schema = pa.schema([(name, pa.string()) for name in self.text.names])
         self.places = _places(self.text.names, columns)
         self.chosen = [self.text.names[place] for place in self.places]
+        self.dtypes = [FLOAT64 if real else INT64 for _ in self.places]
 
     def pieces(self) -> Iterator[Piece]:
         with _reading(self.path):
             for records in self.text.records():
-                counts = [records.counts(place) for place in self.places]
-                yield Piece(len(records.block), counts, records)
+                cells = [self._cells(records, place) for place in self.places]
+                yield Piece(len(records.block), cells, records)
+
+    def _cells(self, records: Records, place: int) -> Column:
+        if not self.real:
+            return records.counts(place)
+        return _finite(f"column {self.text.names[place]!r} of {self.path}", records.reals(place), self.missing)
 
 
 @contextmanager
@@ -197,7 +245,7 @@ def destination(path: Path, source: Source, about: dict[str, object], *, force: 
     text = json.dumps(about, indent=2) + "\n"
     with published(path, text if kind in {"CSV", "npy"} else None, force=force) as file:
         if isinstance(source, NpySource):
-            form = {"descr": np.dtype(np.int64).str, "fortran_order": source.fortran, "shape": source.shape}
+            form = {"descr": source.dtypes[0].str, "fortran_order": source.fortran, "shape": source.shape}
             np.lib.format.write_array_header_1_0(file, form)
             yield lambda _, noisy: file.write(noisy[0].data)
         elif isinstance(source, CsvSource) and kind == "CSV":
@@ -212,7 +260,7 @@ def destination(path: Path, source: Source, about: dict[str, object], *, force: 
 def _table(file: IO[bytes], path: Path, source: Source, schema: pa.Schema) -> Iterator[Write]:
     """Yield the function that writes pieces as a table of pyarrow's."""
 
-    def write(piece: Piece, noisy: Sequence[CountArray]) -> None:
+    def write(piece: Piece, noisy: Sequence[Column]) -> None:
         columns = list(cast("pa.RecordBatch", piece.rows).columns)
         for place, values in zip(source.places, noisy, strict=True):
             columns[place] = pa.array(values)
@@ -242,9 +290,11 @@ def _noisy_schema(source: Source, kind: str, about: str) -> pa.Schema:
         pandas = json.loads(kept[b"pandas"])
         for column in pandas["columns"]:
             if column["field_name"] in source.chosen:
-                column.update(pandas_type="int64", numpy_type="int64")
+                dtype = str(source.dtypes[source.chosen.index(column["field_name"])])
+                column.update(pandas_type=dtype, numpy_type=dtype)
         kept[b"pandas"] = json.dumps(pandas).encode()
-    fields = [f.with_type(pa.int64()) if i in source.places else f for i, f in enumerate(source.schema)]
+    noisy = {i: pa.from_numpy_dtype(dtype) for i, dtype in zip(source.places, source.dtypes, strict=True)}
+    fields = [f.with_type(noisy.get(i, f.type)) for i, f in enumerate(source.schema)]
     if kind == "Arrow" and file_format(source.path) == "Parquet":  # whose row groups have a dictionary each
         fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in fields]
     return pa.schema(fields, kept)

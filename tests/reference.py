@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from fractions import Fraction
 
 import mpmath
@@ -54,6 +56,304 @@ class DiscreteLaplace:
             top = mpmath.log(2 / (1 + mpmath.exp(-self._rate())))
             ends = [
                 int(mpmath.floor((top - mpmath.log(mpmath.ldexp(mpmath.mpf(u), -bits))) / self._rate()))
+                for u in (prefix, prefix + 1)
+            ]
+        return ends[0] if ends[0] == ends[1] else None
+
+
+class Laplace:
+    """K = floor(f + S t E + 1/2), E exponential, S a fair sign: a real Laplace draw of scale t about f, rounded."""
+
+    def __init__(self, ratio: Fraction) -> None:
+        self.ratio = ratio
+
+    def _rate(self) -> mpmath.mpf:
+        return mpmath.mpf(self.ratio.denominator) / self.ratio.numerator
+
+    def _below(self, z: Fraction) -> mpmath.mpf:
+        """P(S t E <= z)."""
+        tail = mpmath.exp(-abs(mpmath.mpf(z.numerator) / z.denominator) * self._rate()) / 2
+        return tail if z < 0 else 1 - tail
+
+    def pmf(self, k: int, offset: Fraction = Fraction(0)) -> float:
+        with mpmath.workprec(512):
+            low, high = (k + side - offset for side in (Fraction(-1, 2), Fraction(1, 2)))
+            if low > 0:  # the upper tail is the lower one, which does not cancel
+                low, high = -high, -low
+            return float(self._below(high) - self._below(low))
+
+    def cdf(self, k: int, offset: Fraction = Fraction(0)) -> float:
+        with mpmath.workprec(512):
+            return float(self._below(k + Fraction(1, 2) - offset))
+
+    def quantile(self, p: float) -> int:
+        """The least k with P(K <= k) >= p, for f = 0 and p of few digits."""
+        with mpmath.workprec(512):
+            away = -mpmath.log(2 * min(mpmath.mpf(p), 1 - mpmath.mpf(p))) / self._rate()
+            return int(mpmath.ceil((away if p > 0.5 else -away) - 0.5))
+
+    def variance(self) -> float:
+        """2 sinh(r/2) sum k^2 q^k."""
+        with mpmath.workprec(512):
+            q = mpmath.exp(-self._rate())
+            return float(2 * mpmath.sinh(self._rate() / 2) * q * (1 + q) / (1 - q) ** 3)
+
+    def fourth_moment(self) -> float:
+        """2 sinh(r/2) sum k^4 q^k."""
+        with mpmath.workprec(768):
+            q = mpmath.exp(-self._rate())
+            return float(2 * mpmath.sinh(self._rate() / 2) * q * (1 + 11 * q + 11 * q**2 + q**3) / (1 - q) ** 5)
+
+    def cell(self, height: Fraction, bits: int) -> int:
+        """The cell of `bits` binary digits of U in which t E takes this value."""
+        with mpmath.workprec(bits + 200 + GUARD):
+            rest = mpmath.mpf(height.numerator) / height.denominator
+            return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-rest * self._rate()), bits)))
+
+    def rounded(self, negative: bool, prefix: int, bits: int, offset: Fraction) -> int | None:
+        """K on the whole cell [prefix, prefix + 1) / 2^bits of U < 1, or None where it is not one integer."""
+        if prefix == 0:
+            return None
+        lift = offset + Fraction(1, 2)
+        with mpmath.workprec(bits + 200 + GUARD + offset.denominator.bit_length()):
+            begin = mpmath.mpf(lift.numerator) / lift.denominator
+            ends = set()
+            for u in (prefix, prefix + 1):
+                noise = -mpmath.log(mpmath.ldexp(mpmath.mpf(u), -bits)) / self._rate()
+                if noise == 0:  # U = 1 is not reached
+                    ends.add(math.ceil(lift) - 1 if negative else math.floor(lift))
+                else:
+                    ends.add(int(mpmath.floor(begin - noise if negative else begin + noise)))
+        return ends.pop() if len(ends) == 1 else None
+
+
+def nearest_float(value: Fraction, single: bool) -> float:
+    """The float64 or float32 nearest to a rational, ties to even, at most the largest finite one; zero is positive."""
+    digits, least, most = (24, -149, 2**128 - 2**104) if single else (53, -1074, 2**1024 - 2**971)
+    size = abs(value)
+    exponent = least
+    if size > 0:
+        exponent = max(least, size.numerator.bit_length() - size.denominator.bit_length() - digits - 2)
+        while size / Fraction(2) ** exponent >= 2**digits:
+            exponent += 1
+    steps = size / Fraction(2) ** exponent
+    whole = steps.numerator // steps.denominator
+    rest = steps - whole
+    whole += rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2)
+    near = min(whole * Fraction(2) ** exponent, Fraction(most))
+    return math.ldexp(near.numerator, -(near.denominator.bit_length() - 1)) * (-1 if value < 0 and near else 1)
+
+
+class Gaussian:
+    """K = floor(f + t N + 1/2), N standard normal: a real Gaussian draw of standard deviation t about f, rounded."""
+
+    def __init__(self, ratio_squared: Fraction) -> None:
+        self.ratio_squared = ratio_squared
+
+    def _ratio(self) -> mpmath.mpf:
+        return mpmath.sqrt(mpmath.mpf(self.ratio_squared.numerator) / self.ratio_squared.denominator)
+
+    def _below(self, z: Fraction) -> mpmath.mpf:
+        """P(t N <= z)."""
+        return mpmath.erfc(-mpmath.mpf(z.numerator) / z.denominator / self._ratio() / mpmath.sqrt(2)) / 2
+
+    def pmf(self, k: int, offset: Fraction = Fraction(0)) -> float:
+        with mpmath.workprec(1024):
+            half, at = Fraction(1, 2), -abs(k - offset)
+            return float(self._below(at + half) - self._below(at - half))
+
+    def cdf(self, k: int, offset: Fraction = Fraction(0)) -> float:
+        with mpmath.workprec(256):
+            return float(self._below(k + Fraction(1, 2) - offset))
+
+    def quantile(self, p: float) -> int:
+        """Near the least k with P(K <= k) >= p, for f = 0."""
+        return round(statistics.NormalDist().inv_cdf(p) * math.sqrt(self.ratio_squared))
+
+    def variance(self) -> float:
+        """t^2 + 1/12, but for a relative 4 exp(-2 pi^2 t^2); where that counts, a sum."""
+        if self.ratio_squared >= 9:
+            return float(self.ratio_squared + Fraction(1, 12))
+        return sum(2 * k**2 * self.pmf(k) for k in range(1, 40))
+
+    def fourth_moment(self) -> float:
+        """3 t^4 + t^2/2 + 1/80, or a sum."""
+        if self.ratio_squared >= 9:
+            return float(3 * self.ratio_squared**2 + self.ratio_squared / 2 + Fraction(1, 80))
+        return sum(2 * k**4 * self.pmf(k) for k in range(1, 40))
+
+    @staticmethod
+    def _side(v: int, bits: int, cosine: bool) -> mpmath.mpf:
+        angle = mpmath.ldexp(mpmath.mpf(v), -bits - 2) * mpmath.pi
+        return mpmath.cos(angle) if cosine else mpmath.sin(angle)
+
+    def cell(self, height: Fraction, bits: int, v: int, v_bits: int, cosine: bool) -> int:
+        """The cell of `bits` binary digits of U in which t R and this side of the angle (the middle of v's cell) make a height."""
+        with mpmath.workprec(bits + 300 + GUARD):
+            side = self._side(2 * v + 1, v_bits + 1, cosine)
+            reached = mpmath.mpf(height.numerator) / height.denominator / self._ratio() / side
+            return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-(reached**2) / 2), bits)))
+
+    def rounded(self, u: int, u_bits: int, flags: int, v: int, v_bits: int, sine: bool, offset: Fraction) -> int | None:
+        """K on whole cells of U and of v, theta = pi v/4; flags: the cosine draw's sign, the sine draw's, and the swap. None where it varies."""
+        if u == 0:
+            return None
+        cosine, negative = sine == bool(flags & 1), bool(flags >> (1 if sine else 2) & 1)
+        lift = offset + Fraction(1, 2)
+        with mpmath.workprec(u_bits + v_bits + 200 + GUARD + offset.denominator.bit_length()):
+            begin = mpmath.mpf(lift.numerator) / lift.denominator
+            ends = set()
+            for far in (False, True):
+                side = self._side(v + (far != cosine), v_bits, cosine)
+                radius = mpmath.sqrt(-2 * mpmath.log(mpmath.ldexp(mpmath.mpf(u + (not far)), -u_bits)))
+                noise = self._ratio() * radius * side
+                if noise == 0:  # U = 1 and theta = 0 are not reached
+                    ends.add(math.ceil(lift) - 1 if negative else math.floor(lift))
+                else:
+                    ends.add(int(mpmath.floor(begin - noise if negative else begin + noise)))
+        return ends.pop() if len(ends) == 1 else None
+
+
+class DiscreteGaussian:
+    """P(X = k) = exp(-k^2/(2 sigma^2)) / theta."""
+
+    def __init__(self, sigma_squared: Fraction) -> None:
+        self.sigma_squared = sigma_squared
+        self.summed = sigma_squared <= 2**21
+        if self.summed:
+            with mpmath.workprec(400):
+                last = math.isqrt(int(2 * sigma_squared * 280)) + 2
+                terms = [self._f(k) for k in range(last)]
+                self.tails = [mpmath.mpf(0)]  # of all k from there on
+                for term in reversed(terms):
+                    self.tails.append(self.tails[-1] + term)
+                self.tails.reverse()
+                self.theta = 2 * self.tails[0] - 1
+        else:
+            with mpmath.workprec(400):
+                self.theta = mpmath.sqrt(2 * mpmath.pi * self._variance())  # but for exp(-2 pi^2 sigma^2)
+
+    def _variance(self) -> mpmath.mpf:
+        return mpmath.mpf(self.sigma_squared.numerator) / self.sigma_squared.denominator
+
+    def _f(self, k: int | mpmath.mpf) -> mpmath.mpf:
+        return mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * self._variance()))
+
+    def tail(self, k: int) -> mpmath.mpf:
+        """P(X >= k), k >= 1; summed, within 2^-300; else by the midpoint rule and its first correction, within sigma^-4 of itself."""
+        if self.summed:
+            return self.tails[min(k, len(self.tails) - 1)] / self.theta
+        a, v = k - mpmath.mpf(1) / 2, self._variance()
+        return mpmath.erfc(a / mpmath.sqrt(2 * v)) / 2 - a / v * self._f(a) / 24 / self.theta
+
+    def pmf(self, k: int) -> float:
+        with mpmath.workprec(400):
+            return float(self._f(k) / self.theta)
+
+    def cdf(self, k: int) -> float:
+        with mpmath.workprec(400):
+            return float(self.tail(-k) if k < 0 else 1 - self.tail(k + 1))
+
+    def quantile(self, p: float) -> int:
+        """The least k with P(X <= k) >= p, if p is not at a step."""
+        k = round(statistics.NormalDist().inv_cdf(p) * math.sqrt(self.sigma_squared))
+        while self.cdf(k) < p:
+            k += 1
+        while self.cdf(k - 1) >= p:
+            k -= 1
+        return k
+
+    def _moment(self, order: int) -> float:
+        with mpmath.workprec(400):
+            return float(
+                2 * mpmath.fsum(mpmath.mpf(k) ** order * self._f(k) for k in range(1, len(self.tails))) / self.theta
+            )
+
+    def variance(self) -> float:
+        return self._moment(2) if self.sigma_squared <= 100 else float(self.sigma_squared)
+
+    def fourth_moment(self) -> float:
+        return self._moment(4) if self.sigma_squared <= 100 else float(3 * self.sigma_squared**2)
+
+    def threshold(self, k: int, bits: int) -> int:
+        """The cell of `bits` binary digits that holds P(|X| >= k)."""
+        with mpmath.workprec(400):
+            return int(mpmath.floor(mpmath.ldexp(2 * self.tail(k), bits)))
+
+    def magnitude(self, prefix: int, bits: int) -> int | None:
+        """|X| on [prefix, prefix + 1) / 2^bits, or None where a threshold lies inside. At most 250 bits."""
+        low, high = 0, len(self.tails)  # threshold(low) >= prefix > threshold(high)
+        while high - low > 1:
+            k = (low + high) // 2
+            low, high = (k, high) if self.threshold(k, bits) >= prefix else (low, k)
+        return None if low > 0 and self.threshold(low, bits) == prefix or prefix == 0 else low
+
+    def rejects(self, k: int) -> mpmath.mpf:
+        """1 - (p/q)(k) / (p/q)(0), q the weight of a rounded real Gaussian."""
+        digits = 300 + 4 * self.sigma_squared.numerator.bit_length()
+        with mpmath.workprec(digits):
+            root, half = mpmath.sqrt(2 * self._variance()), mpmath.mpf(1) / 2
+            k = abs(k)
+            proposed = mpmath.erfc((k - half) / root) - mpmath.erfc((k + half) / root)
+            return 1 - self._f(k) * 2 * mpmath.erf(half / root) / proposed
+
+
+class OneSidedGeometric:
+    """P(X = k) = (1-q) q^k, k >= 0, q = exp(-rate)."""
+
+    def __init__(self, rate: Fraction) -> None:
+        self.rate = rate
+
+    def _rate(self) -> mpmath.mpf:
+        return mpmath.mpf(self.rate.numerator) / self.rate.denominator
+
+    def pmf(self, k: int) -> float:
+        with mpmath.workprec(256):
+            return float(-mpmath.expm1(-self._rate()) * mpmath.exp(-k * self._rate())) if k >= 0 else 0.0
+
+    def cdf(self, k: int) -> float:
+        with mpmath.workprec(256):
+            return float(-mpmath.expm1(-(k + 1) * self._rate())) if k >= 0 else 0.0
+
+    def tail(self, k: int) -> mpmath.mpf:
+        """P(X >= k)."""
+        with mpmath.workprec(256):
+            return mpmath.exp(-max(k, 0) * self._rate())
+
+    def mean(self) -> float:
+        with mpmath.workprec(384):
+            q = mpmath.exp(-self._rate())
+            return float(q / (1 - q))
+
+    def variance(self) -> float:
+        with mpmath.workprec(384):
+            q = mpmath.exp(-self._rate())
+            return float(q / (1 - q) ** 2)
+
+    def second_moment(self) -> float:
+        """q (1 + q) / (1-q)^2."""
+        with mpmath.workprec(384):
+            q = mpmath.exp(-self._rate())
+            return float(q * (1 + q) / (1 - q) ** 2)
+
+    def fourth_moment(self) -> float:
+        """q (1 + 11q + 11q^2 + q^3) / (1-q)^4, from the polylogarithm of order -4 by (1-q)."""
+        with mpmath.workprec(512):
+            q = mpmath.exp(-self._rate())
+            return float(q * (1 + 11 * q + 11 * q**2 + q**3) / (1 - q) ** 4)
+
+    def threshold(self, k: int, bits: int) -> int:
+        """The cell of `bits` binary digits that holds q^k."""
+        with mpmath.workprec(bits + 200 + GUARD):
+            return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-k * self._rate()), bits)))
+
+    def magnitude(self, prefix: int, bits: int) -> int | None:
+        """X on [prefix, prefix + 1) / 2^bits, or None where a threshold lies inside."""
+        if prefix == 0:
+            return None
+        with mpmath.workprec(bits + 200 + GUARD):
+            ends = [
+                int(mpmath.floor(-mpmath.log(mpmath.ldexp(mpmath.mpf(u), -bits)) / self._rate()))
                 for u in (prefix, prefix + 1)
             ]
         return ends[0] if ends[0] == ends[1] else None

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import IO
 
@@ -21,10 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 import dpfast
 from dpfast import files
-from dpfast.cli import main
+from dpfast.cli import LAWS, main
 
 SECRET = "918273645"  # a count that no message may quote
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
@@ -345,6 +347,338 @@ def test_memory_stays_flat_while_the_file_grows(tmp_path, end):
         assert out.returncode == 0, out.stderr
         high.append([int(figure) for figure in out.stdout.split()])  # of the process, and of Arrow alone
     assert all(big - small < 16 for small, big in zip(*high, strict=True)), high
+
+
+# the other laws
+
+ONE_CELL = ["--l0", "1", "--linf", "1"]
+WHOM = {"adjacency": "add-remove", "unit": "person"}
+NAMED = {  # of each law: options, and the mechanism that they name
+    "discrete-laplace": (LAW, lambda: dpfast.DiscreteLaplace(1, 1)),
+    "discrete-gaussian": (
+        ["--epsilon", "1", "--delta", "1e-6", *ONE_CELL],
+        lambda: dpfast.DiscreteGaussian.calibrated(1, Fraction(1, 10**6), dpfast.Sensitivity(1, 1)),
+    ),
+    "laplace": (
+        ["--epsilon", "1", "--l0", "2", "--linf", "0.5", "--granularity", "2**-10"],
+        lambda: dpfast.Laplace(1, dpfast.Sensitivity(2, 0.5), granularity=2**-10),
+    ),
+    "snapping": ([*LAW, "--bound", "100000"], lambda: dpfast.Snapping(1, 1, bound=100_000)),
+    "gaussian": (
+        ["--rho", "1/8", "--l2-squared", "4", "--adjacency", "substitution"],
+        lambda: dpfast.Gaussian.from_zcdp(Fraction(1, 8), dpfast.Sensitivity.l2(4, "substitution")),
+    ),
+}
+
+
+def make_reals(path: Path, values: np.ndarray) -> list[str]:
+    if path.suffix == ".npy":
+        np.save(path, values)
+        return []
+    if path.suffix == ".csv":
+        path.write_text("name,value\n" + "".join(f"x,{value!r}\n" for value in values.tolist()))
+    else:
+        pq.write_table(pa.table({"value": values}), path)
+    return ["--column", "value"]
+
+
+@pytest.mark.parametrize("end", [".csv", ".parquet", ".npy"])
+@pytest.mark.parametrize("name", NAMED)
+def test_every_mechanism_noises_a_file(tmp_path, capsys, name, end):
+    """The spread is the law's, real results are on the grid, and the record is the mechanism's own."""
+    options, mechanism = NAMED[name][0], NAMED[name][1]()
+    real = LAWS[name].real
+    source, target = tmp_path / f"in{end}", tmp_path / f"out{end}"
+    cells = np.arange(5000) * (8.25 if real else 8)
+    chosen = (make_reals if real else make)(source, cells)
+    assert main(["privatize", str(source), str(target), *chosen, "--mechanism", name, *options]) == 0
+    if end == ".csv":
+        about = json.loads((tmp_path / "out.csv.json").read_text())
+        noisy = np.array([float(line.split(",")[1]) for line in target.read_text().splitlines()[1:]])
+    else:
+        noisy, about = load(target, "value" if real else "count")
+        assert noisy.dtype == (np.float64 if real else np.int64)
+    # Standard deviation of the sample variance: at most sqrt(5/n) of it for these laws; 7 of these is a chance below
+    # 1e-6. A value off the grid is up to half a step from its nearest multiple.
+    step = getattr(mechanism, "granularity", 0)
+    assert (
+        abs(np.var(noisy - cells) / mechanism.variance - 1)
+        < 7 * np.sqrt(5 / len(cells)) + step**2 / 4 / mechanism.variance
+    )
+    if real:
+        assert np.array_equal(noisy / step, np.rint(noisy / step))
+    (release,) = about["releases"]
+    assert mechanism.metadata().items() <= release.items()
+    assert release.keys() - mechanism.metadata().keys() == {"column", "lower", "upper"} | (
+        {"missing"} if real else set()
+    )
+    stderr = capsys.readouterr().err
+    assert f"5,000 {'values' if real else 'counts'}, " in stderr
+    assert "total " in stderr
+
+
+def test_single_precision_stays_single(tmp_path):
+    pq.write_table(pa.table({"value": np.arange(100, dtype=np.float32)}), tmp_path / "in.parquet")
+    options = ["--column", "value", "--mechanism", "laplace", *LAW, "--lower", "0.1", "--quiet"]
+    assert main(["privatize", str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"), *options]) == 0
+    noisy, about = load(tmp_path / "out.parquet", "value")
+    assert noisy.dtype == np.float32
+    assert noisy.min() >= np.float32(0.1)
+    assert about["releases"][0]["lower"] == float(np.float32(0.1))
+
+
+def test_a_public_number_stands_for_what_is_missing_and_is_noised(tmp_path, capsys):
+    (tmp_path / "in.csv").write_text("value\n" + '""\nnan\n-inf\n1e999\n' * 500)
+    options = ["--column", "value", "--mechanism", "laplace", *LAW]
+    command = ["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *options]
+    assert main(command) == 1
+    one_error(capsys.readouterr().err, "column 'value' of .* holds NaN, .*: --missing would put a public number")
+    assert names(tmp_path) == ["in.csv"]
+    assert main([*command, "--missing", "70.1", "--quiet"]) == 0
+    noisy = np.array([float(line) for line in (tmp_path / "out.csv").read_text().replace('"', "").split()[1:]])
+    # The mean of 2,000 draws of variance 2 has a standard deviation of 0.032; 7 of these.
+    assert abs(noisy.mean() - 70.1) < 7 * np.sqrt(2 / 2000)
+    assert len(set(noisy)) > 1900
+    assert json.loads((tmp_path / "out.csv.json").read_text())["releases"][0]["missing"] == 70.1
+
+
+def test_public_bounds_of_real_values_are_decimals(tmp_path):
+    chosen = make_reals(tmp_path / "in.csv", np.linspace(-5, 5, 500))
+    options = [*chosen, "--mechanism", "gaussian", "--sigma", "1", *ONE_CELL, "--lower", "-0.1", "--upper", "1/4"]
+    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *options, "--quiet"]) == 0
+    texts = [line.split(",")[1] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
+    assert {"-0.1", "0.25"} <= set(texts)
+    assert all(-0.1 <= float(text) <= 0.25 for text in texts)
+
+
+COMPOSED = [
+    (["--epsilon", "1/3", "--delta", "1e-6"], "total", {"epsilon": "1/3", "delta": "1/1000000"}, "1/9"),
+    (["--epsilon", "1/3", "--delta", "1e-6"], "per-column", {"epsilon": "1", "delta": "3/1000000"}, "1/3"),
+    (["--rho", "0.5"], "total", {"rho": "1/2"}, None),
+    (["--rho", "0.5"], "per-column", {"rho": "3/2"}, None),
+    (["--sigma", "2"], "per-column", {"rho": "3/8"}, None),
+]
+
+
+@pytest.mark.parametrize(("spent", "choice", "totals", "each"), COMPOSED)
+def test_gaussian_columns_compose(tmp_path, capsys, spent, choice, totals, each):
+    """Basic composition: epsilons, deltas and rhos add up, exactly; and the summary says so."""
+    pq.write_table(pa.table({"a": [1], "b": [2], "c": [3]}), tmp_path / "in.parquet")
+    columns = [*("--column", "a", "--column", "b", "--column", "c"), "--epsilon-is", choice]
+    options = [*columns, "--mechanism", "discrete-gaussian", *spent, *ONE_CELL]
+    assert main(["privatize", str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"), *options]) == 0
+    about = load(tmp_path / "out.parquet", "a")[1]
+    assert {name: about[f"{name}_total"] for name in totals} == totals
+    assert Fraction(about["rho_total"]) == sum(Fraction(release["rho_spent"]) for release in about["releases"])
+    assert about["composition"].startswith("basic")
+    assert [each] * 3 == [release.get("epsilon") for release in about["releases"]]
+    stderr = capsys.readouterr().err
+    assert f"{choice}; over columns " in stderr
+    assert "add up)" in stderr
+
+
+G, DG = ["--mechanism", "gaussian"], ["--mechanism", "discrete-gaussian"]
+LAPLACE, SNAPPING = ["--mechanism", "laplace"], ["--mechanism", "snapping"]
+REFUSED = [
+    (["--mechanism", "one-sided-geometric", *LAW], "is no mechanism: noise that is never negative .*discrete-laplace"),
+    (["--mechanism", "one_sided_geometric", *LAW], "is no mechanism"),
+    (["--mechanism", "laplac", *LAW], "'laplac' is not one of 'discrete-laplace'"),
+    (
+        [*G, "--rho", "1", "--sensitivity", "1"],
+        "norm, its square or one cell's change: .*'--l0' .*'--linf' or '--l2-sq",
+    ),
+    ([*DG, *LAW, "--delta", "1e-6"], "no bare '--sensitivity'"),
+    ([*G, "--rho", "1", "--epsilon", "1", *ONE_CELL], "Too many options: .*'--epsilon' with '--delta', or '--rho'"),
+    ([*DG, "--epsilon", "1", *ONE_CELL], "Missing option '--delta'"),
+    ([*DG, "--rho", "1"], "Missing option '--l0' with '--linf', or '--l2-squared'"),
+    ([*DG, "--rho", "1", "--l0", "1"], "Missing option '--linf'"),
+    ([*DG, "--rho", "1", *ONE_CELL, "--l2-squared", "1"], "Too many options"),
+    ([*DG, "--rho", "1", "--l2-squared", "1", "--signed"], "'--signed' says what '--l0' and '--linf' are"),
+    ([*DG, "--rho", "0", *ONE_CELL], "rho must be positive, got 0"),
+    ([*DG, "--epsilon", "1", "--delta", "1.5", *ONE_CELL], "delta must lie strictly between 0 and 1, got 1.5"),
+    ([*DG, "--sigma", "1e10", *ONE_CELL], "sigma must lie between 1e-3 and 1e9"),
+    ([*DG, "--rho", "1", *ONE_CELL, "--granularity", "1"], "takes no '--granularity', as laplace and gaussian would"),
+    ([*DG, "--rho", "1", *ONE_CELL, "--missing", "1"], "takes no '--missing'"),
+    ([*LAW, "--delta", "1e-6"], "discrete-laplace takes no '--delta', as discrete-gaussian and gaussian would"),
+    ([*LAW, "--l0", "1", "--linf", "1"], "Too many options: give either '--sensitivity', or '--l0' with '--linf'"),
+    ([*LAW, "--signed"], "'--signed' says what"),
+    (["--epsilon", "1", "--l0", "0", "--linf", "1"], "l0 must be at least 1, got 0"),
+    ([*LAW, "--lower", "0.5"], "lower must be a whole number for counts, got 0.5"),
+    ([*SNAPPING, *LAW], "Missing option '--bound'"),
+    ([*SNAPPING, *LAW, "--bound", "0"], "bound must be positive, got 0"),
+    ([*SNAPPING, *LAW, "--bound", "3.5"], "bound must be a multiple of the granularity 2\\*\\*0, .* got 3.5"),
+    ([*SNAPPING, *LAW, "--bound", "4", "--granularity", "1"], "snapping takes no '--granularity'"),
+    ([*LAPLACE, *LAW, "--granularity", "0.1"], "granularity must be a power of two, got 0.1"),
+    ([*LAPLACE, *LAW, "--granularity", "2**-999"], "the scale must be 2\\*\\*-60 to"),
+    ([*LAPLACE, *LAW, "--missing", "nan"], "missing must be finite"),
+    ([*LAPLACE, *LAW, "--missing", "1e400"], "missing must be within the range of float64, got 1E\\+400"),
+    ([*LAPLACE, *LAW, "--lower", "2", "--upper", "1"], "lower must be at most upper"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_what_a_law_does_not_take_is_refused_by_name(tmp_path, capsys, options, message):
+    """Never ignored; and nothing is written."""
+    chosen = make(tmp_path / "in.csv", np.array([int(SECRET)]))
+    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *options]) == 2
+    one_error(capsys.readouterr().err, message)
+    assert names(tmp_path) == ["in.csv"]
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "law", "message"),
+    [
+        (
+            ".parquet",
+            2,
+            LAW,
+            "'value' must hold integers, and holds double: for real values there are laplace and gaus",
+        ),
+        (".npy", 2, LAW, "must hold integers, and holds float64: for real values there are laplace and gaussian"),
+        (".csv", 1, LAW, "must hold whole numbers .*for real values there are laplace and gaussian"),
+    ],
+)
+def test_reals_for_an_integer_law_are_refused(tmp_path, capsys, end, code, law, message):
+    chosen = make_reals(tmp_path / f"in{end}", np.array([float(SECRET), 0.5]))
+    assert main(["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), *chosen, *law]) == code
+    one_error(capsys.readouterr().err, message)
+    assert names(tmp_path) == [f"in{end}"]
+
+
+@pytest.mark.parametrize("end", [".parquet", ".npy"])
+def test_integers_for_a_real_law_are_refused(tmp_path, capsys, end):
+    chosen = make(tmp_path / f"in{end}", np.array([int(SECRET)]))
+    command = ["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), *chosen, *LAPLACE, *LAW]
+    assert main(command) == 2
+    one_error(capsys.readouterr().err, "holds int64: for counts there are discrete-laplace and discrete-gaussian")
+    assert names(tmp_path) == [f"in{end}"]
+
+
+def test_sigma_has_nothing_to_split(tmp_path, capsys):
+    pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "in.parquet")
+    options = ["--column", "a", "--column", "b", "--epsilon-is", "total", *DG, "--sigma", "2", *ONE_CELL]
+    assert main(["privatize", str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"), *options]) == 2
+    one_error(capsys.readouterr().err, "epsilon-is must be per-column with a sigma")
+
+
+def test_bounds_are_checked_though_there_are_no_rows(tmp_path, capsys):
+    chosen = make_reals(tmp_path / "in.csv", np.zeros(0))
+    command = ["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *LAPLACE, *LAW]
+    assert main([*command, "--lower", "2", "--upper", "1"]) == 2
+    one_error(capsys.readouterr().err, "lower must be at most upper")
+    assert main([*command, "--quiet"]) == 0
+
+
+@pytest.mark.parametrize("end", [".csv", ".parquet", ".npy"])
+def test_pieces_of_real_columns_have_noise_of_their_own(tmp_path, monkeypatch, end):
+    """Equal values in every piece, and no two stretches of noise alike."""
+    monkeypatch.setattr(files, "ROWS", 1024)
+    monkeypatch.setattr(files, "CELLS", 0)
+    monkeypatch.setattr("dpfast.csv_text.BLOCK", 4096)
+    chosen = make_reals(tmp_path / f"in{end}", np.zeros(4096))
+    command = ["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), *chosen, *LAPLACE, *LAW, "--quiet"]
+    assert main(command) == 0
+    if end == ".csv":
+        noisy = np.array([float(line.split(",")[1]) for line in (tmp_path / "out.csv").read_text().splitlines()[1:]])
+    else:
+        noisy = load(tmp_path / f"out{end}", "value")[0]
+    assert noisy.size == 4096
+    assert len({part.tobytes() for part in np.split(noisy, 16)}) == 16
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_explain_says_what_every_mechanism_says(capsys, name):
+    """JSON has the metadata and half-widths that hold any value: on the grid of a real law and off it."""
+    options, mechanism = NAMED[name][0], NAMED[name][1]()
+    command = ["explain", "--mechanism", name, *options, "--cells", "1000"]
+    assert main([*command, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert mechanism.metadata().items() <= facts.items()
+    step = getattr(mechanism, "granularity", 0)
+    for confidence, widths in facts["half_widths"].items():
+        assert widths["one_cell"] == mechanism.interval(float(confidence)) + step
+        assert widths["all_cells"] == mechanism.interval(float(confidence), cells=1000) + step
+    assert main(command) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for words in ("mechanism, ", "standard deviation", "all 1,000 cells", facts["meaning"]):
+        assert words in text
+    assert ("granularity 2**" in text) == LAWS[name].real
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "delta_is"),
+    [
+        ([*DG, "--rho", "0.5", *ONE_CELL], "rho = 0.5, and (epsilon, delta)", "exact"),
+        ([*DG, "--sigma", "2", *ONE_CELL], "rho = 0.125, and (epsilon, delta)", "exact"),
+        ([*DG, "--rho", "0.5", "--l2-squared", "1"], "an L2 norm alone gives no better", "a bound through zCDP"),
+        ([*DG, "--sigma", "1", "--l0", "1000", "--linf", "1"], "so many cells are too many", "a bound through zCDP"),
+        ([*G, "--rho", "0.5", "--l2-squared", "1"], "This delta is exact", "exact"),
+        ([*G, "--epsilon", "1", "--delta", "1e-9", *ONE_CELL], "with epsilon = 1 and delta = 1e-9", "exact"),
+    ],
+)
+def test_explain_of_a_gaussian_gives_an_epsilon_and_a_delta_that_hold(capsys, options, words, delta_is):
+    """Of a rho, an epsilon for delta = 1e-6: proved by the mechanism itself, and less than 1 % too large."""
+    assert main(["explain", *options, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert words in facts["meaning"]
+    assert facts["promise"]["delta_is"].startswith(delta_is)
+    epsilon, delta = Fraction(facts["promise"]["epsilon"]), Fraction(facts["promise"]["delta"])
+    squared = Fraction(facts["sigma_squared"])
+    kind = dpfast.Gaussian if facts["mechanism"] == "gaussian" else dpfast.DiscreteGaussian
+    if "l0" in facts:
+        known = dpfast.Sensitivity(facts["l0"], Fraction(facts["linf"]))
+    else:
+        known = dpfast.Sensitivity.l2(Fraction(facts["l2_squared"]))
+    mechanism = kind(sigma_squared=squared, sensitivity=known)
+    assert mechanism.delta(epsilon) <= delta
+    if "--epsilon" not in options:
+        assert delta == Fraction(1, 10**6)
+        assert mechanism.delta(epsilon * Fraction(99, 100)) > delta
+
+
+@pytest.mark.parametrize("options", [[*G, "--sigma", "2"], [*DG, "--sigma", "2"]])
+def test_sigma_alone_is_explained_and_promises_nothing(capsys, options):
+    assert main(["explain", *options]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "sigma promises nothing before it is said what one unit can change" in text
+    assert "adjacency" not in text
+    assert main(["explain", *options, "--unit", "household"]) == 2
+    one_error(capsys.readouterr().err, "Missing option '--l0' with '--linf', or '--l2-squared'")
+
+
+def test_a_rho_beyond_use_is_called_so(capsys):
+    assert main(["explain", *DG, "--sigma", "0.001", *ONE_CELL]) == 0
+    assert "so large a rho promises next to nothing" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_law_is_drawn(tmp_path, name):
+    path = tmp_path / "law.png"
+    assert main(["explain", "--mechanism", name, *NAMED[name][0], "--plot", str(path)]) == 0
+    pixels = imread(path)
+    ink = (pixels[..., :3] < 0.9).any(axis=2)
+    assert pixels.shape[:2] == (720, 1840 if "gaussian" in name else 1280)
+    assert 0.02 < ink.mean() < 0.5
+    border = np.concatenate([ink[:5].ravel(), ink[-5:].ravel(), ink[:, :5].ravel(), ink[:, -5:].ravel()])
+    assert not border.any(), "something is cut off"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [*G, "--sigma", "1e-9"],
+        [*G, "--rho", "1", *ONE_CELL, "--granularity", "4"],
+        [*G, "--epsilon", "1", "--delta", "1e-20", *ONE_CELL],
+        [*DG, "--sigma", "0.001"],
+        [*DG, "--sigma", "1e9", *ONE_CELL],
+        [*LAPLACE, "--epsilon", "1e-9", "--sensitivity", "1"],
+        [*LAPLACE, *LAW, "--granularity", "2**50"],
+        [*LAPLACE, *LAW, "--granularity", "2**-60"],
+    ],
+)
+def test_laws_of_any_width_are_drawn(tmp_path, options):
+    assert main(["explain", *options, "--plot", str(tmp_path / "law.svg")]) == 0
+    assert b"</svg>" in (tmp_path / "law.svg").read_bytes()
 
 
 # explain and info

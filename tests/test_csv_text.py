@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dpfast import csv_text
@@ -123,3 +123,49 @@ def test_columns_that_are_not_utf8_are_no_strings(tmp_path):
     (records,) = csv_text.CsvText(csv_file(tmp_path, b"id,count\n\xff,5\n")).records()
     with pytest.raises(FileError, match=r"column 'id' .*UTF-8"):
         _ = records.columns
+
+
+# real values
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_reals_come_out_as_repr_and_read_back(tmp_path, values):
+    """From text to doubles as `float` does it, and back to the shortest text that reads as the same double."""
+    lines = "".join(f"{value!r}\n" for value in values)
+    source = csv_file(tmp_path, "x\n" + lines)
+    (records,) = csv_text.CsvText(source).records()
+    read = records.reals(0)
+    finite = [np.float64(value if np.isfinite(value) else np.nan) for value in values]
+    assert np.array_equal(np.array(finite).view("i8"), np.where(np.isnan(read), np.nan, read).view("i8"))
+    assert records.spliced([0], [np.array(values)]).decode() == lines
+
+
+@given(st.from_regex(r"-?([0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})([eE][-+]?[0-9]{1,3})?", fullmatch=True))
+@example("1e999")
+@example("-1e-999")
+@example("2.4703282292062328e-324")
+@example("9007199254740993")
+@example("179769313486231580793" + "0" * 288)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_decimal_is_what_float_says(tmp_path, text):
+    (records,) = csv_text.CsvText(csv_file(tmp_path, f"x\n{text}\n")).records()
+    assert records.reals(0).tobytes() == np.float64(text).tobytes()
+
+
+@pytest.mark.parametrize("text", ["", "nan", "NaN", "inf", "-Infinity", "INF"])
+def test_absent_reals_are_nan(tmp_path, text):
+    (records,) = csv_text.CsvText(csv_file(tmp_path, f'x,y\n{text},1\n"{text}",1\n')).records()
+    assert np.isnan(records.reals(0)).tolist() == [True, True]
+
+
+@pytest.mark.parametrize(
+    "bad", [" 1", "1 ", "+1.5", "1_0", "0x1p3", "1,5", ".", "e5", "1e", "--1", "NA", "null", "1\n"]
+)
+def test_what_is_no_decimal_is_refused(tmp_path, bad):
+    source = csv_file(tmp_path, f'x,y\n{SECRET}.5,1\n"{bad}",2\n')
+    (records,) = csv_text.CsvText(source).records()
+    with pytest.raises(FileError, match=r"column 'x' of .*in\.csv must hold decimal numbers") as caught:
+        records.reals(0)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md and examples/ show works, on the real table, and is what README.md quotes."""
+"""What README.md, docs/ and examples/ show works, on the real table, and is what README.md quotes."""
 
 from __future__ import annotations
 
@@ -88,3 +88,47 @@ def test_readme_quotes_the_ten_lines():
     assert licence.startswith("# SPDX-")
     assert blocks == [code]
     assert len(code.splitlines()) == 10
+
+
+# docs/choosing.md
+
+CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("block", re.findall(r"^```python\n(.*?)^```$", CHOOSING, re.M | re.S))
+def test_the_code_of_the_docs_runs(block):
+    result = run("-c", block)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_table_of_sensitivities_is_what_they_are():
+    rows = {
+        '`adjacency="add-remove"`': dpfast.Sensitivity(3, 2),
+        '`adjacency="substitution"`, contributions ≥ 0': dpfast.Sensitivity(3, 2, "substitution"),
+        '`adjacency="substitution", signed=True`': dpfast.Sensitivity(3, 2, "substitution", signed=True),
+    }
+    for first, s in rows.items():
+        assert f"| {first} | {s.l0} | {s.linf} | {s.l1} | {s.l2_squared} |\n" in CHOOSING
+
+
+def test_the_gaussian_is_the_smaller_one_from_nine_cells_on():
+    def spreads(l0: int) -> tuple[float, float]:
+        known = dpfast.Sensitivity(l0, 1)
+        return dpfast.DiscreteLaplace(1, known).stddev, dpfast.DiscreteGaussian.calibrated(1, 1e-6, known).stddev
+
+    assert "the Gaussian is the smaller one from 9 cells on" in CHOOSING
+    (laplace_8, gaussian_8), (laplace_9, gaussian_9) = spreads(8), spreads(9)
+    assert laplace_8 < gaussian_8
+    assert laplace_9 > gaussian_9
+
+
+def test_the_docs_are_linked_and_name_what_there_is():
+    """README.md links the page, every link in the two leads somewhere, and every mechanism is in the tables."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert "](docs/choosing.md)" in readme
+    for page, folder in ((readme, ROOT), (CHOOSING, ROOT / "docs")):
+        for link in re.findall(r"\]\((?!https?:)([^)#]*)", page):
+            assert not link or (folder / link).exists(), link
+    for name in ("DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian", "Snapping"):
+        assert f"| `{name}" in readme
+        assert f"`{name}" in CHOOSING

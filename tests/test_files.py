@@ -33,6 +33,21 @@ def copied(
     return sizes
 
 
+def copied_reals(
+    source: Path,
+    target: Path,
+    columns: Sequence[str],
+    change: Callable[[np.ndarray], np.ndarray] = lambda x: x,
+    *,
+    missing: bool = False,
+) -> None:
+    """The same for real values; `change` keeps their type."""
+    table = files.open_source(source, columns, real=True, missing=missing)
+    with files.destination(target, table, {"epsilon_total": "1"}, force=False) as write:
+        for piece in table.pieces():
+            write(piece, [change(values).astype(t) for values, t in zip(piece.counts, table.dtypes, strict=True)])
+
+
 def csv_file(folder: Path, text: str) -> Path:
     path = folder / "in.csv"
     path.write_text(text)
@@ -271,3 +286,79 @@ def test_tables_and_arrays_do_not_mix(tmp_path):
         copied(csv_file(tmp_path, "a\n1\n"), tmp_path / "out.npy", ["a"])
     with pytest.raises(ParameterError, match="extension must be one of"):
         copied(tmp_path / "in.npy", tmp_path / "out.txt", [])
+
+
+# Real values
+
+
+@pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather"])
+def test_real_columns_keep_their_type(tmp_path, end):
+    table = pa.table({"s": pa.array([1.5, -2.0], pa.float32()), "d": [0.1, 3.0], "n": [1, 2]})
+    store(table, tmp_path / f"in{end}")
+    copied_reals(tmp_path / f"in{end}", tmp_path / f"out{end}", ["d", "s"], lambda x: -x)
+    result = read(tmp_path / f"out{end}")
+    assert result.schema.types == table.schema.types
+    assert {"s": [-1.5, 2.0], "d": [-0.1, -3.0], "n": [1, 2]} == result.to_pydict()
+
+
+def test_csv_reals_stay_text_and_become_doubles(tmp_path):
+    source = csv_file(tmp_path, 'id,x\r\n007,"5"\r\n8,-1.25e1\r\n')
+    copied_reals(source, tmp_path / "out.csv", ["x"], lambda x: x / 10)
+    assert b'id,x\r\n007,"0.5"\r\n8,-1.25\r\n' == (tmp_path / "out.csv").read_bytes()
+    copied_reals(source, tmp_path / "out.parquet", ["x"], lambda x: x / 10)
+    table = read(tmp_path / "out.parquet")
+    assert [pa.string(), pa.float64()] == table.schema.types
+    assert [0.5, -1.25] == table["x"].to_pylist()
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8"])
+@pytest.mark.parametrize("shape", [(), (0,), (40, 5)])
+def test_npy_of_reals_keeps_width_and_shape(tmp_path, monkeypatch, dtype, shape):
+    monkeypatch.setattr(files, "ROWS", 64)
+    array = np.asarray(np.arange(np.prod(shape)).reshape(shape) / 8, dtype=dtype, order="F")
+    np.save(tmp_path / "in.npy", array)
+    copied_reals(tmp_path / "in.npy", tmp_path / "out.npy", [], lambda x: x + 1)
+    result = np.load(tmp_path / "out.npy")
+    assert np.array_equal(array + 1, result)
+    assert result.dtype == array.dtype.newbyteorder("<")
+
+
+@pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow", ".npy"])
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, None])
+def test_absent_values_need_a_stand_in(tmp_path, end, odd):
+    """They are read as what is not finite, for the release to replace; without a stand-in the file is refused."""
+    source, columns = tmp_path / f"in{end}", [] if end == ".npy" else ["x"]
+    if end == ".npy":
+        np.save(source, np.array([float(SECRET), np.nan if odd is None else odd]))
+    elif end == ".csv":
+        csv_file(tmp_path, f"x,y\n{SECRET},1\n{'' if odd is None else odd},2\n")
+    else:
+        store(pa.table({"x": pa.array([float(SECRET), odd], from_pandas=False)}), source)
+    with pytest.raises(FileError, match="holds NaN, an infinity, a null or an empty cell: --missing") as caught:
+        copied_reals(source, tmp_path / f"out{end}", columns)
+    assert SECRET not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == [f"in{end}"]
+    (piece,) = files.open_source(source, columns, real=True, missing=True).pieces()
+    assert np.isfinite(piece.counts[0]).tolist() == [True, False]
+    copied_reals(source, tmp_path / f"out{end}", columns, np.nan_to_num, missing=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"), [([1], ": for counts there are discrete-laplace and discrete-gaussian"), (["1.5"], "$")]
+)
+def test_columns_that_are_not_real_are_refused(tmp_path, values, hint):
+    pq.write_table(pa.table({"x": values}), tmp_path / "in.parquet")
+    with pytest.raises(ParameterError, match="column 'x' must hold float32 or float64, and holds [a-z0-9]+" + hint):
+        files.open_source(tmp_path / "in.parquet", ["x"], real=True)
+
+
+def test_an_array_for_the_other_laws_is_refused_with_their_names(tmp_path):
+    np.save(tmp_path / "counts.npy", np.arange(3))
+    np.save(tmp_path / "reals.npy", np.arange(3.0))
+    np.save(tmp_path / "halves.npy", np.arange(3.0).astype("f2"))
+    with pytest.raises(ParameterError, match="holds int64: for counts there are discrete-laplace and"):
+        files.open_source(tmp_path / "counts.npy", [], real=True)
+    with pytest.raises(ParameterError, match="holds float64: for real values there are laplace and gaussian"):
+        files.open_source(tmp_path / "reals.npy", [])
+    with pytest.raises(ParameterError, match="must hold float32 or float64, and holds float16$"):
+        files.open_source(tmp_path / "halves.npy", [], real=True)

@@ -193,7 +193,7 @@ def test_adjacency_is_recorded(good):
     assert good in repr(mech)
 
 
-@pytest.mark.parametrize("bad", ["", "add", "Add-Remove", "replace", None, 1, ["add-remove"]], ids=repr)
+@pytest.mark.parametrize("bad", ["", "add", "Add-Remove", "replace", 1, ["add-remove"]], ids=repr)
 def test_other_adjacencies_are_refused(bad):
     """The message names the parameter, both choices and the value."""
     with pytest.raises(
@@ -202,7 +202,7 @@ def test_other_adjacencies_are_refused(bad):
         DiscreteLaplace(1, 1, adjacency=bad)
 
 
-@pytest.mark.parametrize("bad", ["", "  ", "\n", None, 7, b"person"], ids=repr)
+@pytest.mark.parametrize("bad", ["", "  ", "\n", 7, b"person"], ids=repr)
 def test_the_unit_of_privacy_must_be_named(bad):
     """A unit that says nothing is refused, and the message shows what came."""
     with pytest.raises(ParameterError, match=rf"^unit must .*, got {re.escape(repr(bad))}$"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpfast import _native
 from dpfast.arrays import FLOAT32, RealArray, RealJob, prepare_real
 from dpfast.engine import Draws, check_finite, run
 from dpfast.errors import DTypeError, ParameterError
@@ -74,7 +75,7 @@ class RealMechanism(Mechanism):
     @property
     def granularity(self) -> float:
         """The grid: results are its multiples."""
-        return 2.0**self._exponent
+        return parameters.two_to(self._exponent)
 
     def release(
         self,
@@ -107,7 +108,18 @@ class RealMechanism(Mechanism):
         Privacy: spends what the mechanism says; under a key, once for all parts and retries of one release.
 
         """
-        job = prepare_real(values, out, dtype, lower, upper, missing, exponent=self._exponent, bound=self._bound)
+        with _native.own_mode():
+            return self._released(
+                prepare_real(values, out, dtype, lower, upper, missing, exponent=self._exponent, bound=self._bound),
+                threads,
+                constant_time,
+                key,
+                start,
+            )
+
+    def _released(
+        self, job: RealJob, threads: int | None, constant_time: bool, key: ReleaseKey | None, start: int | None
+    ) -> RealArray:
         if threads is not None:
             threads = parameters.whole("threads", threads, 1)
         careful, plan = self._plan(job.counts.size, constant_time)

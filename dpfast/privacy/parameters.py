@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import struct
 from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
@@ -26,7 +27,7 @@ def shown(value: object) -> str:
         return "a number too long to print"
 
 
-def exact_real(name: str, value: Real | object) -> Fraction:
+def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fraction:
     """The exact rational value of a parameter.
 
     Raises: DTypeError (no real number), ParameterError (NaN, infinite, or longer than 4,096 bits).
@@ -35,8 +36,12 @@ def exact_real(name: str, value: Real | object) -> Fraction:
         raise DTypeError(f"{name} must be an int, float, Fraction or Decimal, not {type(value).__name__}")
     if isinstance(value, Decimal):
         # Asked before expanding: Decimal("1e999999999") would fill the memory.
-        if not value.is_finite() or not (value == 0 or -1200 < value.adjusted() < 1200) or len(value.as_tuple().digits) > 1200:
-            raise ParameterError(f"{name} must be finite and of at most {MAX_BITS} bits, got {shown(value)}")
+        if (
+            not value.is_finite()
+            or not (value == 0 or -1200 < value.adjusted() < 1200)
+            or len(value.as_tuple().digits) > 1200
+        ):
+            raise ParameterError(f"{name} must be {rule}, and of at most {MAX_BITS} bits, got {shown(value)}")
         exact = Fraction(0) if value == 0 else Fraction(value)
     elif isinstance(value, numbers.Rational):
         exact = Fraction(int(value.numerator), int(value.denominator))
@@ -45,7 +50,7 @@ def exact_real(name: str, value: Real | object) -> Fraction:
     elif math.isfinite(value):
         exact = Fraction(*value.as_integer_ratio())
     else:
-        raise ParameterError(f"{name} must be finite, got {value}")
+        raise ParameterError(f"{name} must be {rule}, got {value}")
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > MAX_BITS:
         raise ParameterError(f"{name} must be of at most {MAX_BITS} bits, got {shown(value)}")
     return exact
@@ -53,7 +58,7 @@ def exact_real(name: str, value: Real | object) -> Fraction:
 
 def exact_positive(name: str, value: Real | object) -> Fraction:
     """The same of a positive parameter; beside what exact_real raises: ParameterError (zero, negative)."""
-    exact = exact_real(name, value)
+    exact = exact_real(name, value, "finite and positive")
     if exact <= 0:
         raise ParameterError(f"{name} must be positive, got {shown(value)}")
     return exact
@@ -65,6 +70,12 @@ def power_of_two(name: str, value: Real | object) -> int:
     if exact.numerator & (exact.numerator - 1) or exact.denominator & (exact.denominator - 1):
         raise ParameterError(f"{name} must be a power of two, got {shown(value)}")
     return exact.numerator.bit_length() - exact.denominator.bit_length()
+
+
+def two_to(exponent: int) -> float:
+    """2^exponent as a double, off its bits: no host's rounding mode, and no flushing of subnormals, changes it."""
+    bits = exponent + 1023 << 52 if exponent > -1023 else 1 << exponent + 1074
+    return float(struct.unpack("<d", bits.to_bytes(8, "little"))[0])
 
 
 def probability(name: str, value: Real) -> Fraction:
