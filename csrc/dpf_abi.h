@@ -38,7 +38,7 @@ typedef struct {
     double margin;        /* 1/2 less the error that does not grow with the noise */
     double slope;         /* the error for each unit of noise */
     double flat;          /* 1/2 less both, for the most noise of a 32-bit word */
-    double half_cell;     /* t/2, and a little more: half a cell of U, scaled */
+    double half_cell;     /* t/2 (of the Gaussian t), and a little more: half a cell of U, scaled */
     double half_angle;    /* half a cell of the angle, scaled */
     double c, c_low;      /* ln(2/(1+q)), cut to 45 fractional bits, and the rest */
     double twofold_margin; /* 1/2 less the error of the twofold tier */

@@ -30,7 +30,7 @@ static void FN(decide)(const dpf_plan *, int, const dpf_lot *);
  * (the octant), and the digits of v, theta = pi v / 4. */
 enum { FN(sign_of_cosine) = 1, FN(sign_of_sine) = 2, FN(swap) = 3 };
 
-/* The nearest integers of both draws of a pair (section 3): radius digits a of n bits, R at their middle. */
+/* The nearest integers of both draws of a pair (section 5): radius digits a of n bits, R at their middle. */
 DPF_INLINE void FN(pair_by_double)(const dpf_plan *plan, int flat, double a, double radius, double v, uint64_t flags,
                                    const double *offset, int64_t *cells) {
     double sine, cosine;
@@ -121,7 +121,7 @@ static void FN(by_double_both)(const dpf_plan *plan, const dpf_lot *lot) {
     FN(wipe_digits)(&d, n);
 }
 
-/* Twofold (section 4), in three loops, for one would not find registers. */
+/* Twofold (section 6), in three loops, for one would not find registers. */
 static void FN(by_twofold_both)(const dpf_plan *plan, const dpf_lot *lot) {
     const dpf_plan p = *plan;
     const double *restrict offset = lot->offset;

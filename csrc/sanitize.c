@@ -122,10 +122,10 @@ static dpf_plan normal(int law, double t) {
     plan.margin = 0.5 - 0x1p-50;
     plan.slope = 0x14p-52;
     plan.flat = plan.margin - 0x14p-52 * 7.0 * t;
-    plan.half_cell = t / 2.0 * (1.0 + 0x1p-4);
+    plan.half_cell = t * (1.0 + 0x1p-20);
     plan.half_angle = t * (short_words ? 0x1p-30 : 0x1p-62) * (1.0 + 0x1p-20);
-    plan.twofold_margin = 0.5 - t * 0x1p-71 - 0x1p-38;
-    plan.twofold_cell = t * (short_words ? 0x1p-63 : 0x1p-72);
+    plan.twofold_margin = 0.5 - t * 0x1p-73 - 0x1p-38;
+    plan.twofold_cell = t * (short_words ? 0x1p-63 : 1.4143 * 0x1p-73);
     plan.rejects = 1.0 / (24.0 * t * t * t * t);
     plan.surely = (int32_t)(65536.0 * (1.0 - 3.85 / (t * t)));
     plan.candidates = t * t > 0x1p26 ? 1 : 2;

@@ -349,9 +349,7 @@ def inputs(scale: Fraction, name: str, bits: int) -> dict[int, int | None]:
     return planted(Law(scale), bits, lambda k: error(k, float(scale)), f"{scale} {name} {bits}")
 
 
-def wrong(
-    plan: _native.Plan, name: str, bits: int, cells: dict[int, int | None], isa: int
-) -> tuple[int, int]:
+def wrong(plan: _native.Plan, name: str, bits: int, cells: dict[int, int | None], isa: int) -> tuple[int, int]:
     """How many cells are decided, and how many of these not as the law has it."""
     found = plan.tier(TIERS[name][0], bits, list(cells), isa=isa)
     decided = [(k, right) for k, right in zip(found, cells.values(), strict=True) if k is not None]

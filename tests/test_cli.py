@@ -26,7 +26,8 @@ from matplotlib.image import imread
 
 import dpfast
 from dpfast import files
-from dpfast.cli import LAWS, main
+from dpfast.cli import main
+from dpfast.cli.options import LAWS
 
 SECRET = "918273645"  # a count that no message may quote
 LAW = ["--epsilon", "1", "--sensitivity", "1"]

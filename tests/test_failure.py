@@ -297,8 +297,9 @@ def test_an_install_that_cannot_be_written(tmp_path):
     first = python(WORK, home=home, **places).split()
     second = python(WORK, home=home, **places).split()
     assert first[0].startswith(str(cache))
-    assert first[1:3] == ["0", "4"]
-    assert second[:3] == [first[0], "4", "0"]
+    assert first[1] == "0"
+    assert second[:3] == [first[0], first[2], "0"]
+    assert int(first[2]) >= 4
     assert second[3].startswith(str(home))
 
 

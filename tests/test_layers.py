@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "mechanisms": {"dpfast", "dpfast._native", "dpfast.arrays", "dpfast.engine", "dpfast.errors", "dpfast.exact", "dpfast.key",
                    "dpfast.mechanisms", "dpfast.privacy", "numpy"},
 }  # fmt: skip
-TOP = {"cli.py", "files.py", "csv_text.py", "publish.py", "plots.py", "__main__.py", "__init__.py"}
+TOP = {"cli", "files.py", "csv_text.py", "publish.py", "plots.py", "__main__.py", "__init__.py"}
 
 
 def room(path: Path) -> str:

@@ -563,6 +563,18 @@ def test_a_key_names_one_release_of_one_input() -> None:
     assert not np.signbit(zeros[zeros == 0]).any()
 
 
+def test_a_refused_value_does_not_use_up_the_key() -> None:
+    """Nothing was released, so the same part may be released once the values are right, or have something to stand for NaN."""
+    for n in CALLS:
+        values = np.full(n, SECRET)
+        values[3] = math.nan
+        for place in (None, values):
+            key = Key.generate().derive("refused")
+            with pytest.raises(ParameterError, match="^values must be finite"):
+                MECH.release(values, key=key, start=0, out=place)
+            assert np.isfinite(MECH.release(values, key=key, start=0, missing=0)).all()
+
+
 def test_negative_zero_gets_the_noise_of_zero() -> None:
     """Its sign shows in no bit of the result, whichever draw it meets."""
     job = np.zeros(30_000)

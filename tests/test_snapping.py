@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapping: its grid, its two clamps, its records. Its law, and that neighbours stay apart by e^epsilon only, in test_laplace.py."""
+"""Snapping: its grid, its two clamps, neighbours in a small world, its records. The law itself is in test_laplace.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import reference
-from test_laplace import expected, keyed, noised, same, wild
+from test_laplace import SMALL, expected, keyed, leaks, noised, same, wild, world
 
 from dpfast import DTypeError, InsecureKeyWarning, Laplace, ParameterError, Sensitivity, Snapping, _native
 from dpfast.testing import fixed_key
@@ -71,6 +71,19 @@ def test_the_value_is_clamped_before_the_noise() -> None:
     results = mech.release(np.full(2**16, 1e300))
     inside = float((results < 8).mean())
     assert inside == pytest.approx(law.cdf(-1), abs=6 * math.sqrt(law.cdf(-1) / 2**16))
+
+
+@pytest.mark.parametrize(("q", "scale"), [(Fraction(15, 16), Fraction(1)), (Fraction(8, 10), Fraction(17, 32))])
+@pytest.mark.parametrize("bound", [1, 7])
+def test_small_world_of_snapping(q: Fraction, bound: int, scale: Fraction) -> None:
+    """The same between two clamps: for values far outside the bound too, e^epsilon and no more."""
+    laws = world(Snapping(1, scale, bound), q, [*SMALL, -1e300, 1e9])
+    assert all(abs(y) <= bound for law in laws.values() for y in law)
+    near = {x: law for x, law in laws.items() if abs(x) < 100}
+    assert leaks(near, q, 1.0) == 0
+    # a value beyond the bound is the bound
+    assert laws[-1e300] == world(Snapping(1, scale, bound), q, [-float(bound)])[-float(bound)]
+    assert laws[1e9] == world(Snapping(1, scale, bound), q, [float(bound)])[float(bound)]
 
 
 def test_single_precision_stays_within_the_bound() -> None:

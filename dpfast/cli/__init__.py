@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line; each command has a file of its name.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or parameters, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+try:
+    import click
+except ModuleNotFoundError:
+    sys.stderr.write("Error: the command line needs click: pip install 'dpfast[cli]'\n")
+    raise SystemExit(2) from None
+
+import dpfast
+from dpfast.cli.explain import explain
+from dpfast.cli.info import info
+from dpfast.cli.privatize import privatize
+from dpfast.errors import DpfastError, DTypeError, ParameterError
+
+EXTRAS = {"pyarrow": "cli", "tqdm": "cli", "matplotlib": "plot"}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(dpfast.__version__)
+def commands() -> None:
+    """Differentially private counts and real values, with noise of exactly the stated law."""
+
+
+for _command in (privatize, explain, info):
+    commands.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Errors are one line and quote nothing private."""
+    for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):
+        if signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
+            signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
+    try:
+        return commands.main(arguments, prog_name="dpfast", standalone_mode=False) or 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _failed("interrupted; nothing was written", 130)
+    except DpfastError as error:
+        return _failed(str(error), 2 if isinstance(error, (ParameterError, DTypeError)) else 1)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRAS:
+            raise
+        return _failed(f"this needs {missing}: pip install 'dpfast[{EXTRAS[missing]}]'", 2)
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        return _failed(f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}; please report this", 1)
+
+
+def _failed(message: str, code: int) -> int:
+    click.echo(f"Error: {message}", err=True)
+    return code

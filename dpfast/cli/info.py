@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dpfast info`: what this machine runs."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+import dpfast
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+def info(as_json: bool) -> None:
+    """Print versions, the instruction set in use, usable threads and the state of numba's cache."""
+    from dpfast import _native, engine, kernels
+
+    facts: dict[str, object] = {
+        "version": dpfast.__version__,
+        "stream version": _native.STREAM_VERSION,
+        "instruction set": _native.isa_name(),
+        "usable threads": engine.usable_threads(),
+        **{f"numba cache {name}": value for name, value in kernels.cache_state().items()},
+    }
+    if as_json:
+        click.echo(json.dumps({name.replace(" ", "_"): value for name, value in facts.items()}, indent=2))
+    else:
+        click.echo("\n".join(f"{name:24}{value}" for name, value in facts.items()))

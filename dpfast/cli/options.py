@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the options of a command line to a mechanism: which laws there are, and which options each takes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import click
+import numpy as np
+
+import dpfast
+from dpfast.errors import ParameterError
+from dpfast.privacy.parameters import exact_positive, exact_real, shown
+
+Number: TypeAlias = Fraction | Decimal
+GaussianLaw: TypeAlias = dpfast.Gaussian | dpfast.DiscreteGaussian
+Mechanism: TypeAlias = dpfast.DiscreteLaplace | dpfast.Laplace | GaussianLaw
+Command = TypeVar("Command", bound=Callable[..., object])
+Ways: TypeAlias = Mapping[tuple[str, ...], Callable[..., Any]]  # options that are given together, and what they make
+GAUSSIANS = dpfast.Gaussian, dpfast.DiscreteGaussian
+ADDS_UP = ("epsilon", "delta", "rho")  # over columns
+
+
+class Law(NamedTuple):
+    """A mechanism on the command line: one of the ways to say what a neighbour changes, one to say what is spent."""
+
+    change: Ways
+    spent: Ways
+    also: tuple[str, ...] = ()
+
+    @property
+    def takes(self) -> dict[str, None]:
+        return dict.fromkeys([*(name for way in [*self.spent, *self.change] for name in way), "signed", *self.also])
+
+    @property
+    def real(self) -> bool:
+        return "missing" in self.also
+
+
+def of_l1(sensitivity: Number, **whom: str) -> dpfast.Sensitivity:
+    return dpfast.Sensitivity.changes(1, exact_positive("sensitivity", sensitivity), **whom)
+
+
+def of_l2(l2_squared: Number, **whom: str) -> dpfast.Sensitivity:
+    return dpfast.Sensitivity.l2(exact_positive("l2-squared", l2_squared), **whom)
+
+
+def gaussian_ways(kind: type[GaussianLaw]) -> Ways:
+    return {("epsilon", "delta"): kind.calibrated, ("rho",): kind.from_zcdp, ("sigma",): kind}
+
+
+CELLS: Ways = {("l0", "linf"): dpfast.Sensitivity}
+L1: Ways = {("sensitivity",): of_l1, **CELLS}
+L2: Ways = {**CELLS, ("l2_squared",): of_l2}
+LAWS = {
+    "discrete-laplace": Law(L1, {("epsilon",): dpfast.DiscreteLaplace}),
+    "discrete-gaussian": Law(L2, gaussian_ways(dpfast.DiscreteGaussian)),
+    "laplace": Law(L1, {("epsilon",): dpfast.Laplace}, ("granularity", "missing")),
+    "snapping": Law(L1, {("epsilon", "bound"): dpfast.Snapping}, ("missing",)),
+    "gaussian": Law(L2, gaussian_ways(dpfast.Gaussian), ("granularity", "missing")),
+}
+
+
+class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of click take none
+    """A name in LAWS; metadata's underscores will do."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        name = str(value).replace("_", "-").lower()
+        if name == "one-sided-geometric":
+            why = "noise that is never negative tells x from x + 1"
+            self.fail(f"{name} is no mechanism: {why}. discrete-laplace is one", parameter, context)
+        return super().convert(name, parameter, context)
+
+
+def number(text: str) -> Number:
+    """A number taken exactly as written, never through a float."""
+    with suppress(ValueError, ArithmeticError):
+        power = re.fullmatch(r"2(?:\*\*|\^)(-?\d{1,4})", text)
+        return Fraction(2) ** int(power[1]) if power else Fraction(text) if "/" in text else Decimal(text)
+    raise click.BadParameter(f"{text[:40]!r} is not a number such as 1, 0.25, 1/3 or 2**-10")
+
+
+LAW_OPTIONS: tuple[tuple[str, Any, str], ...] = (
+    ("--mechanism", LawName(list(LAWS)), "The law."),
+    ("--epsilon", number, "Privacy loss: 1, 0.25 or 1/3, taken exactly."),
+    ("--delta", number, "Gaussians: with --epsilon, to find sigma."),
+    ("--rho", number, "Gaussians: of zCDP, to find sigma."),
+    ("--sigma", number, "Gaussians: the parameter itself."),
+    ("--sensitivity", number, "Laplace laws: what one unit changes in L1, all cells of one column together."),
+    ("--l0", int, "Cells of one column that one unit contributes to, at most."),
+    ("--linf", number, "What one unit contributes to a cell, at most."),
+    ("--signed", bool, "Contributions may be negative."),
+    ("--l2-squared", number, "Gaussians: squared L2 distance of neighbours, at most."),
+    ("--granularity", number, "laplace, gaussian: the grid of results, a power of two."),
+    ("--bound", number, "snapping: values and results are clamped to [-bound, bound]."),
+    ("--adjacency", click.Choice(["add-remove", "substitution"]), "Of neighbours; by default add-remove."),
+    ("--unit", str, "Whom the promise protects; by default a person."),
+)
+
+
+def law_options(command: Command) -> Command:
+    """Add the options that say which law, and whom it protects."""
+    for name, kind, text in reversed(LAW_OPTIONS):
+        default = "discrete-laplace" if name == "--mechanism" else None
+        option = click.option(name, type=kind, is_flag=kind is bool, help=text, default=default, show_default=True)
+        command = option(command)
+    return command
+
+
+def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None and value is not False}
+
+
+def dashed(*names: str, by: str = " with ") -> str:
+    return by.join(f"'--{name.replace('_', '-')}'" for name in names)
+
+
+def one_way(ways: Ways, given: Mapping[str, object]) -> tuple[str, ...]:
+    """The one of several ways whose options were given, all of them."""
+    begun = [way for way in ways if given.keys() & set(way)]
+    if len(begun) > 1:
+        raise click.UsageError(f"Too many options: give either {', or '.join(dashed(*way) for way in begun)}")
+    left = [[name for name in way if name not in given] for way in begun or ways]
+    if all(left):
+        raise click.UsageError(f"Missing option {', or '.join(dashed(*names) for names in left)}")
+    return begun[0]
+
+
+def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -> Mechanism:
+    """The mechanism that the options name, for one of so many columns. promises: they must say whom it protects."""
+    name, law = given["mechanism"], LAWS[given["mechanism"]]
+    if "sensitivity" in given.keys() - law.takes.keys():
+        raise click.UsageError(
+            f"{name} takes no bare '--sensitivity', which may be a norm, its square or one cell's change: give "
+            f"{' or '.join(dashed(*way) for way in law.change)}"
+        )
+    whom = {key: given[key] for key in ("adjacency", "unit", "signed") if key in given}
+    for option in given.keys() - {"mechanism", *whom} - law.takes.keys():
+        others = " and ".join(other for other in LAWS if option in LAWS[other].takes)
+        known = dashed(*(key for key in law.takes if promises or key != "missing"), by=" ")
+        raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would; it takes {known}")
+    spent = one_way(law.spent, given)
+    values = {key: given[key] for key in (*spent, *law.also) if key in given and key != "missing"}
+    if columns > 1:
+        values |= {key: exact_positive(key, given[key]) / columns for key in spent if key in ADDS_UP}
+    needed = promises or "sigma" not in spent or whom or any(given.keys() & set(way) for way in law.change)
+    if needed:
+        way = one_way(law.change, given)
+        if "signed" in whom and way not in CELLS:
+            raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
+        values["sensitivity"] = law.change[way](**{key: given[key] for key in way}, **whom)
+    else:
+        values["sensitivity"] = None
+    return law.spent[spent](**values)  # type: ignore[no-any-return]
+
+
+def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float | None:
+    """A public number as cells of that type can be it: a real one its nearest, a whole one itself."""
+    if value is None:
+        return None
+    exact = exact_real(name, value)
+    if dtype.kind == "f":
+        with suppress(OverflowError), np.errstate(over="ignore"):
+            if math.isfinite(found := float(dtype.type(float(exact)))):
+                return found
+        raise ParameterError(f"{name} must be within the range of {dtype}, got {shown(value)}")
+    if exact.denominator != 1:
+        raise ParameterError(f"{name} must be a whole number for counts, got {shown(value)}")
+    return int(exact)

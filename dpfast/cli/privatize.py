@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dpfast privatize`: noise on columns of a file."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import dpfast
+from dpfast.cli.options import LAWS, Number, chosen, law_options, make, near, number
+from dpfast.cli.words import composition, half_width, law, total, totals
+from dpfast.errors import ParameterError
+
+EXAMPLES = """\b
+Examples:
+  dpfast privatize in.csv out.csv --column count --epsilon 1 --sensitivity 1
+  dpfast privatize in.csv out.csv --column hours --mechanism laplace --epsilon 1 --l0 1 --linf 24
+  dpfast privatize in.npy out.npy --mechanism discrete-gaussian --epsilon 1 --delta 1e-6 --l0 50 --linf 1
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="IN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@click.option("--column", "columns", multiple=True, metavar="NAME", help="A column to noise; repeat it for more.")
+@law_options
+@click.option(
+    "--epsilon-is",
+    type=click.Choice(["total", "per-column"]),
+    help="Required for several columns: whether epsilon (and delta), or rho, is that of all together or of each.",
+)
+@click.option("--lower", type=number, help="Public lower bound of the noisy values.")
+@click.option("--upper", type=number, help="Public upper bound of the noisy values.")
+@click.option(
+    "--missing", type=number, help="Real laws: a public number for empty, NaN and infinite cells; noised too."
+)
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="At most so many; by default all usable cores.")
+@click.option("--constant-time", is_flag=True, help="The same work for every draw, so that time tells nothing of it.")
+@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--quiet", is_flag=True, help="No summary and no progress bar.")
+def privatize(
+    source: Path,
+    target: Path,
+    columns: tuple[str, ...],
+    epsilon_is: str | None,
+    lower: Number | None,
+    upper: Number | None,
+    threads: int | None,
+    constant_time: bool,
+    force: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Add noise to columns of IN and write OUT.
+
+    To counts by discrete-laplace or discrete-gaussian, to real values by laplace, snapping or gaussian.
+
+    Both are .csv, .parquet, .arrow, .feather or .npy files, as their extensions say. Other columns pass through
+    untouched (from CSV to CSV byte for byte, from CSV to another format as strings), and so does the order of rows.
+
+    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV or npy file in OUT.json.
+    OUT appears only when it is complete.
+    """
+    from tqdm import tqdm
+
+    from dpfast import files
+
+    given = chosen(options)
+    if len(set(columns)) < len(columns):
+        raise ParameterError("column must name each column once")
+    if (len(columns) > 1) != (epsilon_is is not None):
+        raise ParameterError("epsilon-is must be given for several columns, and only then: total or per-column")
+    if epsilon_is == "total" and "sigma" in given:
+        raise ParameterError("epsilon-is must be per-column with a sigma: that is each column's, and nothing to split")
+    mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
+    with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
+        if target.samefile(source):
+            raise ParameterError(f"OUT must not be IN, got {target}")
+    table = files.open_source(source, columns, real=real, missing="missing" in given)
+    about = totals(mechanism, len(table.chosen))
+    master = dpfast.Key.generate()
+    keys = [master.derive(f"privatize/{name}") for name in table.chosen]
+    noise, about["releases"] = [], []
+    for name, key, dtype in zip(table.chosen, keys, table.dtypes, strict=True):
+        public: dict[str, Any] = {"lower": near("lower", lower, dtype), "upper": near("upper", upper, dtype)}
+        if real:
+            public["missing"] = near("missing", given.get("missing"), np.dtype(float))
+        noise.append(partial(mechanism.release, **public, threads=threads, constant_time=constant_time))
+        noise[-1](np.empty(0, dtype))  # refuses what these options cannot be, before anything is read
+        about["releases"].append({"column": name, **mechanism.metadata(key), **public})
+    rows = 0
+    with (
+        files.destination(target, table, about, force=force) as write,
+        tqdm(total=source.stat().st_size, unit="B", unit_scale=True, leave=False, disable=quiet or None) as progress,
+    ):
+        for piece in table.pieces():
+            pairs = zip(noise, piece.counts, keys, strict=True)
+            noisy = [release(cells, key=key, start=rows) for release, cells, key in pairs]
+            write(piece, noisy)
+            rows += len(noisy[0])
+            progress.update(piece.weight)
+    if not quiet:
+        what, within = "values" if real else "counts", f"95 % within ±{half_width(mechanism, Fraction(95, 100))}"
+        for name in table.chosen:
+            click.echo(f"{name}: {rows:,} {what}, {law(mechanism)}, {within}", err=True)
+        choice = f" ({composition(given, epsilon_is)})" if epsilon_is else ""
+        click.echo(f"{total(about)} per {mechanism.unit}, {mechanism.adjacency}{choice}", err=True)
