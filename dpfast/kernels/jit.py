@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
@@ -14,6 +16,11 @@ from numba.extending import intrinsic
 from dpfast import _native
 
 SYMBOLS = _native.symbols()
+# In the name of a cached kernel, for numba looks at a kernel's own file alone: neither at what it inlines from its neighbours
+# nor at the C that it calls.
+DIGEST = blake2b(
+    b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))), digest_size=4
+).hexdigest()
 for _name, _address in SYMBOLS.items():
     llvmlite.binding.add_symbol(_name, _address)
 
@@ -30,7 +37,7 @@ def jit(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile for one signature, without the interpreter lock, kept on disk where a place is writable."""
 
     def decorate(function: Callable[..., Any]) -> Any:
-        function.__qualname__ += f"_abi{_native.ABI}"  # names the cache: one that calls C under an old name is not read
+        function.__qualname__ += f"_abi{_native.ABI}_{DIGEST}"
         try:
             return numba.njit(signature, nogil=True, cache=True)(function)
         except Exception:

@@ -97,8 +97,8 @@ class RealMechanism(Mechanism):
         Args:
             values: float64 or float32 of any shape, strides and byte order; one entry a cell. Finite, or see `missing`.
             out: where to write; the shape of values; values itself for in place. After a failure it holds
-                zeros, which in place loses the values; where no key could be had, or in place a value is refused,
-                it is untouched.
+                zeros, which in place loses the values; where no key could be had, or in place or under a key a
+                value is refused, it is untouched.
             dtype: of the result, by default that of values. A grid point that the type does not hold becomes the
                 nearest that it does, or its largest or smallest finite number; zero is always +0.0.
             lower, upper: public bounds; clamping is post-processing and costs nothing.
@@ -123,8 +123,8 @@ class RealMechanism(Mechanism):
         if threads is not None:
             threads = parameters.whole("threads", threads, 1)
         careful, plan = self._plan(job.counts.size, constant_time)
-        if job.missing is None and np.may_share_memory(job.counts, job.out):
-            check_finite(job.counts)
+        if job.missing is None and (key is not None or np.may_share_memory(job.counts, job.out)):
+            check_finite(job.counts)  # before a value is lost, or the key used up
         filler = "refused" if job.missing is None else job.missing.hex()
         stream, first = self._stream_key(key, start, job.counts, threads, "missing", filler)
         single = job.out.dtype.itemsize == FLOAT32.itemsize
