@@ -92,10 +92,7 @@ def test_the_stream_maps_to_the_exact_law(scale: Fraction, secret: Callable[[str
     """Draws as C makes them are those of the exact tier from the same digits."""
     mech, key = mechanism(scale), _native.StreamKey(secret("stream"))
     start = 10**6 - 50
-    exact = [
-        mech._law.draw(lambda i, r: mech._digits(key, mech._bulk_plan.width, i, r), i)
-        for i in range(start, start + 100)
-    ]
+    exact = [mech._law.draw(mech._reader(key, mech._bulk_plan.width), i) for i in range(start, start + 100)]
     for isa in ISAS:
         for careful in (False, True):
             assert mech._bulk_plan.fill(key, start, 100, careful=careful, isa=isa) == exact
@@ -120,7 +117,7 @@ def noise(mech: DiscreteLaplace, n: int, key: bytes) -> np.ndarray:
     zeros = np.zeros(n, np.int64)
     stream = _native.StreamKey(key)
     job = Job(zeros, zeros, -(2**63), 2**63 - 1)
-    mech._run(job, *mech._plan(job, constant_time=False), stream, 0, 1)
+    mech._run(job, *mech._plan(n, constant_time=False), stream, 0, 1)
     return zeros
 
 

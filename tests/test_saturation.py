@@ -61,7 +61,7 @@ def noise(scale: int, n: int, start: int, *, careful: bool) -> list[int]:
 
 
 def exact_draw(mech: DiscreteLaplace, width: int, stream: _native.StreamKey, i: int) -> int:
-    return mech._law.draw(lambda i, level: mech._digits(stream, width, i, level), i)
+    return mech._law.draw(mech._reader(stream, width), i)
 
 
 def add(scale: int, job: Job, start: int, *, careful: bool, threads: int | None = None) -> None:

@@ -19,6 +19,7 @@ except ModuleNotFoundError:
     raise SystemExit(2) from None
 
 import dpfast
+from dpfast.cli.bench import bench
 from dpfast.cli.explain import explain
 from dpfast.cli.info import info
 from dpfast.cli.privatize import privatize
@@ -33,7 +34,7 @@ def commands() -> None:
     """Differentially private counts and real values, with noise of exactly the stated law."""
 
 
-for _command in (privatize, explain, info):
+for _command in (privatize, explain, info, bench):
     commands.add_command(_command)
 
 

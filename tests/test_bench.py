@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dpfast bench` and benchmarks/: what they show and write, in tiny sizes. Nothing here is about how fast anything is."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import runpy
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpfast.bench import bench, command, curves, peers
+from dpfast.bench.measure import Reference, Result, Row, growth, machine, measured
+from dpfast.bench.report import END, START, Report, figure, rate, times, write_between_marks
+from dpfast.bench.rows import SCALES, Arrays, of_this_machine, ours, short
+from dpfast.engine import usable_threads
+from dpfast.errors import DpfastError, FileError, ParameterError
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+LAWS = ["DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian", "Snapping", "OneSidedGeometric"]
+SIZE = 2_000
+PNG = b"\x89PNG"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> tuple[str, Path]:
+    """The table of one tiny run with everything that it can write."""
+    folder = tmp_path_factory.mktemp("bench")
+    readme = folder / "README.md"
+    readme.write_text(f"before\n{START}\nold\n{END}\nafter\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(peers, "installed", lambda _: None)
+        patch.setattr(curves, "STRETCH", 1_000)
+        table = bench(
+            SIZE, 2, with_peers=True, quiet=True, plot=folder / "bench.png", json_file=folder / "bench.json",
+            markdown=readme, latency=folder / "latency.svg", scaling=folder / "scaling.png",
+        )  # fmt: skip
+    return table, folder
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    """Import a script of benchmarks/ as its users run it: from its folder."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in {"compare", "workloads"} - before:
+        sys.modules.pop(name, None)
+
+
+def test_the_table_has_every_row(written) -> None:
+    """Every law on one thread and on all at every scale, the floors, the key stream, NumPy; machine and versions above."""
+    table, _ = written
+    for law in LAWS:
+        parameter = "sigma" if "Gaussian" in law else "scale"
+        for scale in ("1", "10", "1e3", "1e6"):
+            assert f"\n{law}, {parameter} {scale} " in table
+            if usable_threads() > 1:
+                assert f"\n{law}, {parameter} {scale}, {usable_threads()} threads " in table
+    for name in ("np.copyto", "in-place add", "key stream (ChaCha20)", "NumPy laplace, int64, chunked"):
+        assert f"\n{name}" in table
+    head = table.split("Medians of")[0]
+    assert all(fact in head for fact in ("processor", "instruction set", "dpfast", "NumPy", "numba", "load"))
+    assert "GB/s" in table
+
+
+def test_absent_peers_are_named(written) -> None:
+    """A peer that is not installed is missed by name, in the table and in the JSON."""
+    table, folder = written
+    absent = json.loads((folder / "bench.json").read_text())["absent"]
+    assert absent.keys() == peers.PEERS.keys()
+    for name, peer in peers.PEERS.items():
+        assert f"{name:16}absent: not installed (pip install {peer.distribution})" in table
+
+
+def test_json_has_everything(written) -> None:
+    """Each row with kind, figures, what was called, and every single time."""
+    _, folder = written
+    found = json.loads((folder / "bench.json").read_text())
+    assert (found["size"], found["rounds"]) == (SIZE, 2)
+    names = [row["name"] for row in found["rows"]]
+    assert len(set(names)) == len(names) >= 24 + 3 + 8
+    for row in found["rows"]:
+        assert row["kind"] in {"safe", "unsafe", "floor"}
+        assert (row["kind"] == "safe") == (row["who"] == "dpfast")
+        assert len(row["seconds"]) == len(row["reference_seconds"]) == 2
+        assert row["called"]
+        assert "unsafe" in row["ratio_to"]
+        assert row["counts_per_second"] == pytest.approx(1e9 / row["ns_per_count"])
+    assert found["latency"]["counts"][0] == 1
+    assert found["latency"]["counts"][-1] == command.LATENCY * SIZE
+    assert found["scaling"]["threads"][-1] == usable_threads()
+    for curve, across in ((found["latency"]["seconds"], "latency"), (found["scaling"]["counts_per_second"], "scaling")):
+        places = found[across]["counts" if across == "latency" else "threads"]
+        assert all(len(line) == len(places) for line in curve.values())
+
+
+def test_pictures_are_written(written) -> None:
+    """PNG and SVG as their names say, each with something in it."""
+    _, folder = written
+    for name in ("bench.png", "scaling.png"):
+        assert (folder / name).read_bytes().startswith(PNG)
+    assert "<svg" in (folder / "latency.svg").read_text()
+    assert all((folder / name).stat().st_size > 10_000 for name in ("bench.png", "scaling.png", "latency.svg"))
+
+
+def test_the_readme_gets_its_table_between_the_marks(written) -> None:
+    """The short table replaces what stood there and nothing else."""
+    text = (written[1] / "README.md").read_text()
+    assert text.startswith(f"before\n{START}\n| |")
+    assert text.endswith(f"\n{END}\nafter\n")
+    assert "old" not in text
+    assert "| DiscreteLaplace, scale 10 | safe |" in text
+    assert "Absent: OpenDP" in text
+
+
+def test_json_instead_of_the_table(monkeypatch) -> None:
+    """`--json -` prints nothing else."""
+    monkeypatch.setattr(command, "of_this_machine", lambda a: [next(ours(a, 1))])
+    assert len(json.loads(bench(100, 1, json_file=Path("-"), quiet=True))["rows"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"plot": Path("x.pdf")}, ParameterError),
+        ({"latency": Path("x")}, ParameterError),
+        ({"plot": Path("/nowhere/x.png")}, FileError),
+        ({"json_file": Path("/nowhere/x.json")}, FileError),
+        ({"markdown": Path(__file__).parent / "conftest.py"}, FileError),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_written_is_refused_first(monkeypatch, options, error) -> None:
+    """Nobody waits minutes for an error that was there from the start."""
+    monkeypatch.setattr(command, "_measure", lambda *_args, **_options: pytest.fail("measured first"))
+    with pytest.raises(error):
+        bench(100, 1, **options)
+
+
+def test_marks_must_be_there(tmp_path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(START)
+    with pytest.raises(FileError, match="no lines"):
+        write_between_marks(path, "text")
+    assert path.read_text() == START
+
+
+def test_every_row_noises_what_it_says() -> None:
+    """Each row runs alone, writes noise where it noises, and its name is its own."""
+    a = Arrays(500)
+    rows = list(of_this_machine(a))
+    assert len({row.name for row in rows}) == len(rows)
+    for row in rows:
+        a.other[:], a.noisy[:] = -(10**9), -1e9
+        out = row.run()
+        if row.kind == "safe":
+            assert isinstance(out, np.ndarray)
+            assert out.size == row.counts == 500
+            assert (out > -(10**9)).all()
+    assert {row.threads for row in rows} == {1, usable_threads()}
+    assert len(list(ours(a, 1))) == len(LAWS) * len(SCALES)
+
+
+def planted(run, who: str = "dpfast", counts: int = 1_000) -> Row:
+    return Row("planted", "safe", who, counts, run, "planted", Reference("nothing", lambda: None, 1), chart=True)
+
+
+def test_a_repeat_stops_the_benchmark() -> None:
+    """A release that gives the same noise twice is never reported as fast."""
+    same = np.arange(1_000)
+    with pytest.raises(DpfastError, match="equal noise"):
+        measured([planted(lambda: same)], 1)
+    assert len(measured([planted(lambda: same, who="NumPy")], 1)) == 1
+
+
+def test_rows_take_turns_after_their_reference() -> None:
+    """Two untimed rounds, then the timed ones; in each the reference just before its row."""
+    calls = []
+    rows = [
+        Row(
+            name, "safe", "x", 1, lambda name=name: calls.append(name), "", Reference("r", lambda: calls.append("r"), 1)
+        )
+        for name in ("a", "b")
+    ]
+    found = measured(rows, 3)
+    assert calls == ["r", "a", "r", "b", "a", "b", *["r", "a", "r", "b"] * 3]
+    assert [len(result.seconds) for result in found] == [3, 3]
+
+
+def test_growth_of_the_peak_is_seen() -> None:
+    """A run that makes 64 MiB is charged for them, where the system can tell."""
+    _, grown = growth(lambda: np.ones(2**23))
+    assert grown is None or 60 * 2**20 <= grown <= 70 * 2**20
+    _, none = growth(lambda: None)
+    assert none is None or none < 2**22
+
+
+def test_a_figure_is_a_median() -> None:
+    """Nanoseconds and ratio of medians, round by round."""
+    row = planted(lambda: None)
+    result = Result(row, (1e-6, 3e-6, 2e-6), (2e-9, 2e-9, 2e-9))
+    assert result.ns == pytest.approx(2)
+    assert result.per_second == pytest.approx(5e8)
+    assert result.ratio == pytest.approx(1)
+    assert rate(result) == "500 M"
+    assert rate(replace(result, row=replace(row, name="key stream"))) == "500 M (4 GB/s)"
+
+
+def test_figures_as_people_read_them() -> None:
+    assert [figure(x) for x in (1.234, 12.34, 1234.5)] == ["1.23", "12.3", "1,234"]
+    assert [times(x) for x in (0.1, 1.01, 250)] == ["10.0 × faster", "as fast", "250 × slower"]
+    assert [short(x) for x in SCALES] == ["1", "10", "1e3", "1e6"]
+    assert curves.sizes(1_000) == (1, 3, 10, 30, 100, 300, 1_000)
+    assert curves.sizes(50) == (1, 3, 10, 30, 50)
+    assert curves.threads()[-1] == usable_threads()
+
+
+def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
+    """A broken peer is named with its reason, and the others are measured."""
+    monkeypatch.setattr(peers, "installed", lambda _: "1.0")
+
+    def broken(_):
+        raise ImportError("planted")
+
+    def works(a):
+        yield peers.row(a, "Works", "law", [1, 2], lambda: None, "works()")
+
+    monkeypatch.setattr(peers, "PEERS", {"Broken": peers.Peer("b", broken), "Works": peers.Peer("w", works)})
+    rows, versions, absent = peers.rows(Arrays(100))
+    assert [row.name for row in rows] == ["Works law"]
+    assert versions == {"Works": "1.0"}
+    assert absent == {"Broken": "b 1.0 does not run here (ImportError: planted)"}
+
+
+@pytest.mark.parametrize("name", peers.PEERS)
+def test_a_peer_that_is_here_runs(name) -> None:
+    """The calls are what this version of the peer has."""
+    if peers.installed(peers.PEERS[name].distribution) is None:
+        pytest.skip(f"{name} is not installed: pip install 'dpfast[peers]'")
+    for row in peers.PEERS[name].rows(Arrays(20)):
+        assert len(row.run()) == row.counts == 20
+
+
+def test_the_picture_bears_any_machine(tmp_path) -> None:
+    """One row, thousands of nanoseconds or parts of one: a picture all the same, and no warning."""
+    from dpfast.bench import pictures
+
+    for seconds in (1e-9, 1.0):
+        result = Result(planted(lambda: None), (seconds,), (1.0,))
+        pictures.bars(Report(machine(), 1, 1, [result]), tmp_path / "one.png")
+        assert (tmp_path / "one.png").read_bytes().startswith(PNG)
+
+
+def test_compare_passes_and_fails(benchmarks, tmp_path, capsys, monkeypatch) -> None:
+    """Against its own baseline made a thousand times better it fails, a thousand times worse it passes."""
+    compare = benchmarks("compare")
+    baseline, tiny = tmp_path / "baseline.json", ["--size", "500", "--rounds", "1"]
+    monkeypatch.setattr("dpfast.bench.rows.CALLS", 10)
+    tiny += ["--baseline", str(baseline)]
+    assert compare.main(tiny) == 2
+    assert "--update" in capsys.readouterr().out
+    assert compare.main([*tiny, "--update"]) == 0
+    made = json.loads(baseline.read_text())
+    isa = machine()["instruction set"]
+    assert made[isa]["machine"]["processor"] == machine()["processor"]
+    assert made[isa]["ratios"].keys() >= set(compare.LAWS)
+    for factor, code in ((1_000, 0), (1e-3, 1)):
+        there = {**made[isa], "ratios": {name: r * factor for name, r in made[isa]["ratios"].items()}}
+        baseline.write_text(json.dumps({isa: there, "other": {}}))
+        assert compare.main(tiny) == code
+    del there["ratios"][compare.LAWS[0]]
+    there["ratios"] = dict.fromkeys(there["ratios"], 1e9)
+    baseline.write_text(json.dumps({isa: there}))
+    assert compare.main(tiny) == 2
+    assert "no baseline" in capsys.readouterr().out
+
+
+def test_one_good_run_is_enough(benchmarks) -> None:
+    """Worse in each run, or not worse at all."""
+    verdict = benchmarks("compare").verdict
+    assert verdict([1.2, 1.3, 1.16], 1) == "WORSE"
+    assert verdict([1.2, 1.3, 1.14], 1) == "same"
+    assert verdict([0.5, 0.6, 0.8], 1) == "better"
+    assert verdict([1, 1, 1], None) == "no baseline"
+
+
+def test_the_committed_baseline_is_complete(benchmarks) -> None:
+    """It says on what machine it was made, and has every chosen ratio."""
+    compare = benchmarks("compare")
+    names = {row.name for row in compare.chosen(100)}
+    for found in json.loads(compare.BASELINE.read_text()).values():
+        assert found["machine"]["processor"]
+        assert found["ratios"].keys() == names
+
+
+def test_workloads_do_what_they_say(benchmarks, monkeypatch) -> None:
+    """Every workload and its reference run; a day keeps only what is above the threshold, each cell once."""
+    monkeypatch.setenv("DPFAST_BENCH_SHARE", "0.0001")
+    workloads = benchmarks("workloads")
+    monkeypatch.setattr(workloads, "DAY_CHUNK", 5_000)
+    found = list(workloads.workloads())
+    assert len({workload.name for workload in found}) == len(found)
+    for workload in found:
+        assert workload.run() is not None
+        assert workload.reference() is not None
+    day = found[0]
+    assert day.cells == 12_500
+    cells, kept = day.run()
+    assert len(set(cells.tolist())) == cells.size == kept.size
+    assert cells.size == 0 or (cells.max() < day.cells and kept.min() > workloads.KEPT_ABOVE)
+    assert found[1].cells == 10 * workloads.BLOCK_CELLS
+
+
+def test_compare_runs_as_a_script(monkeypatch, tmp_path) -> None:
+    """`python benchmarks/compare.py` ends with its exit code."""
+    monkeypatch.setattr(sys, "argv", ["compare.py", "--baseline", str(tmp_path / "none.json")])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(BENCHMARKS / "compare.py"), run_name="__main__")
+    assert ended.value.code == 2
