@@ -25,7 +25,7 @@ import reference
 from conftest import ISAS
 from test_bounds import CSRC, MODES, entered, host, said, tool  # noqa: F401  host is a fixture
 
-from dpfast import DTypeError, InsecureKeyWarning, Laplace, ParameterError, Snapping, _native, engine
+from dpfast import DTypeError, Gaussian, InsecureKeyWarning, Laplace, ParameterError, Snapping, _native, engine
 from dpfast.arrays import FLOAT32, prepare_real
 from dpfast.engine import Draws, run
 from dpfast.exact import Digits
@@ -331,7 +331,7 @@ def noised(mech: Laplace, values: np.ndarray, key: bytes, first: int = 0, **opti
     careful, threads = options.pop("careful", None), options.pop("threads", 1)
     arguments = [options.pop(name, None) for name in ("out", "dtype", "lower", "upper", "missing")]
     job = prepare_real(values, *arguments, exponent=mech._exponent, bound=mech._bound)
-    chosen, plan = mech._plan(job.counts.size, bool(careful))
+    chosen, plan = mech._plan(job.counts.size, constant_time=False)
     stream = _native.StreamKey(key)
     single = job.out.dtype.itemsize == FLOAT32.itemsize
 
@@ -526,6 +526,17 @@ def test_results_are_rounded_once(ratio: Fraction, exponent: int, secret: Callab
         assert same(
             noised(mech, short, key), expected(mech, short.astype(np.float64), key, single=True).astype(np.float32)
         )
+
+
+def test_constant_time_is_refused_where_it_is_not() -> None:
+    """Far below a step, a value midway between two points is left to slower tiers whatever is drawn."""
+    for coarse in (Laplace(1, 1, 2**19), Gaussian(1, 2**19)):
+        with pytest.raises(
+            ParameterError, match=r"^constant_time needs a granularity of at most 2\*\*18 times the scale"
+        ):
+            coarse.release(np.zeros(3), constant_time=True)
+        assert coarse.release(np.full(3, 2.0**18)).shape == (3,)
+    Laplace(1, 1, 2**18).release(np.zeros(3), constant_time=True)
 
 
 def test_the_exact_tier_rounds_as_the_kernels_do(secret: Callable[[str], bytes]) -> None:

@@ -93,6 +93,10 @@ class Laplace(Pure, RealMechanism):
     def _ratio(self) -> Fraction:
         return self.sensitivity / self.epsilon / Fraction(2) ** self._exponent
 
+    @property
+    def _ratio_squared(self) -> Fraction:
+        return self._ratio**2
+
     @once
     def _law(self) -> exact.Laplace:
         return exact.Laplace(self._ratio)

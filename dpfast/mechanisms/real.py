@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LEAST_RATIO, MOST_RATIO = Fraction(1, 2**60), Fraction(2**60)  # scale / granularity
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # of the granularity: noise itself stays below 2^967
+CAREFUL_LEAST = Fraction(1, 2**18)  # below, noise on a tie is within the double tier's error more often than 2^-30
 DEFAULT_BITS = 20  # the scale is some 2^20 steps of the grid
 SHORT_RATIO = 2**21  # up to it 32-bit words (csrc/laplace.md and gaussian.md, section 2)
 
@@ -71,6 +72,19 @@ class RealMechanism(Mechanism):
     def _bound(self) -> float | None:
         """Of values, and of results, where the mechanism has one."""
         return None
+
+    @property
+    @abstractmethod
+    def _ratio_squared(self) -> Fraction:
+        """Of the scale and the granularity."""
+
+    def _plan(self, size: int, constant_time: bool) -> tuple[bool, _native.Plan]:
+        if constant_time and self._ratio_squared < CAREFUL_LEAST**2:
+            raise ParameterError(
+                f"constant_time needs a granularity of at most 2**18 times the scale, got 2**{self._exponent} for "
+                f"{self.scale:.6g}: on a coarser grid values midway between two points take longer"
+            )
+        return super()._plan(size, constant_time)
 
     @property
     def granularity(self) -> float:
