@@ -19,10 +19,12 @@ except ModuleNotFoundError:
     raise SystemExit(2) from None
 
 import dpfast
+from dpfast.cli.audit import audit
 from dpfast.cli.bench import bench
 from dpfast.cli.explain import explain
 from dpfast.cli.info import info
 from dpfast.cli.privatize import privatize
+from dpfast.cli.selftest import selftest
 from dpfast.errors import DpfastError, DTypeError, ParameterError
 
 EXTRAS = {"pyarrow": "cli", "tqdm": "cli", "matplotlib": "plot"}
@@ -34,7 +36,7 @@ def commands() -> None:
     """Differentially private counts and real values, with noise of exactly the stated law."""
 
 
-for _command in (privatize, explain, info, bench):
+for _command in (privatize, explain, info, selftest, audit, bench):
     commands.add_command(_command)
 
 

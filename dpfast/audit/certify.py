@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chosen events counted among fresh draws, and the epsilon that they certify."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from dpfast.audit import report
+from dpfast.audit.events import Chosen, Event, Pair
+from dpfast.audit.families import BY_BITS, Cells
+from dpfast.audit.report import FRESH, Line, Picture, Report
+from dpfast.audit.statistics import POWER, least_epsilon, lower, near, quantile, upper
+from dpfast.audit.subject import Outputs, Subject
+from dpfast.audit.words import number, percentage, up
+
+
+class _Result(NamedTuple):
+    """What an event certifies."""
+
+    bound: float
+    pair: Pair
+    event: Event
+    rates: str
+
+    def words(self) -> str:
+        return f"{self.event.words()} {self.rates}"
+
+    def pieces(self) -> int:
+        return int(np.count_nonzero(np.diff(self.event.mask)))
+
+
+def tested(
+    subject: Subject,
+    tests: Sequence[Chosen],
+    pairs: Sequence[Pair],
+    halves: dict[float, tuple[Outputs, Outputs]],
+    lines: list[Line],
+    n: int,
+    choosing: int,
+    epsilon: float,
+    delta: float,
+) -> Report:
+    """Count the chosen events among fresh draws, and certify."""
+    hits: dict[tuple[int, float], int] = {}
+    for count in halves:
+        concerned = [i for i, test in enumerate(tests) if count in test.pair.counts]
+        done = 0
+        for outputs in subject.calls(count, n - choosing):
+            histograms: dict[int, Cells] = {}
+            for i in concerned:
+                event = tests[i].event
+                if id(event.family) not in histograms:
+                    histograms[id(event.family)] = event.family.histogram(outputs)
+                hit = int(histograms[id(event.family)][event.mask].sum())
+                hits[i, count] = hits.get((i, count), 0) + hit
+            done += outputs.size
+            subject.say(f"count {number(count)}: {done:,} of {n - choosing:,} draws tested")
+    alpha, left = report.ALPHA * (1 - FRESH) / max(1, len(tests)) / 2, n - choosing
+    subject.say(f"certifying {len(tests)} events")
+    z = quantile(alpha)
+    likely = [
+        least_epsilon(near(hits[i, x], left, z), near(hits[i, y], left, -z), test.pair.steps, delta)
+        for i, test in enumerate(tests)
+        for x, y in [test.pair.counts[:: -1 if test.turned else 1]]
+    ]
+    best_of = {
+        pair: max((b for b, test in zip(likely, tests, strict=True) if test.pair == pair))
+        for pair in {t.pair for t in tests}
+    }
+    results: list[_Result] = []
+    for i, test in enumerate(tests):
+        more, less = test.pair.counts[:: -1 if test.turned else 1]
+        if likely[i] < 0.93 * best_of[test.pair]:
+            continue
+        a, b = hits[i, more], hits[i, less]
+        bound = least_epsilon(lower(a, left, alpha), upper(b, left, alpha), test.pair.steps, delta)
+        rates = f"in {percentage(a, left)} of the draws for {number(more)}, {percentage(b, left)} for {number(less)}"
+        results.append(_Result(bound, test.pair, test.event, rates))
+    shown = [_shown([r for r in results if r.pair == pair], epsilon) for pair in pairs]
+    for pair, best in zip(pairs, shown, strict=True):
+        if best is None:
+            lines.append(Line(pair.words(), "passed", "no event tells them apart"))
+            continue
+        over = f" (over {pair.steps} steps)" if pair.steps > 1 else ""
+        detail = f"epsilon is at least {best.bound:.4g}{over}: {best.words()}"
+        lines.append(Line(pair.words(), "found" if best.bound > epsilon else "passed", detail))
+    worst = max((r for r in shown if r), key=lambda r: r.bound, default=None)
+    pair, bound, words = (worst.pair, worst.bound, worst.words()) if worst else (pairs[0], 0.0, "")
+    by_bits = worst is not None and worst.event.family.name in BY_BITS
+    first, second = (cast("Outputs", np.concatenate(halves[count])) for count in pair.counts)
+    picture = Picture(pair.counts, (first, second), pair.steps, by_bits)
+    could = _could(left, alpha, epsilon, delta, max(pairs, key=lambda p: p.steps).steps)
+    return privacy_report(subject, bound, lines, n, epsilon, delta, words, could, picture)
+
+
+def _shown(results: Sequence[_Result], epsilon: float) -> _Result | None:
+    """The event of the largest bound; or the simplest that certifies as good as that much."""
+    most = max((r.bound for r in results), default=0.0)
+    least = max(0.95 * most, math.nextafter(epsilon, math.inf)) if most > epsilon else 0.95 * most
+    return min((r for r in results if r.bound >= least > 0), key=lambda r: (r.pieces(), -r.bound), default=None)
+
+
+def _could(n: int, alpha: float, epsilon: float, delta: float, steps: int) -> str:
+    """The least that an audit of so many tested draws finds, nine times of ten."""
+    z, luck = quantile(alpha), quantile(1 - POWER)
+
+    def hits(p: float, sign: int) -> float:
+        return n * p + sign * luck * math.sqrt(n * p * (1 - p))
+
+    def certified(spent: float, over: int) -> float:
+        q = math.exp(-spent)
+        p, other = 1 / (1 + q), q**over / (1 + q)
+        return least_epsilon(near(hits(p, -1), n, z), near(hits(other, 1), n, -z), over, delta)
+
+    most = math.log(lower(n, n, alpha) / upper(0, n, alpha))
+    if epsilon >= most:
+        return f"No event could have shown an epsilon above {most:.3g} in so few draws: this audit says nothing."
+    found = []
+    low, high = epsilon, 64 * epsilon
+    if any(certified(high, over) > epsilon for over in {1, steps}):
+        while high / low > 1.001:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if any(certified(middle, o) > epsilon for o in {1, steps}) else (middle, high)
+        found.append(f"Laplace noise that spends {up(high)} or more")
+    floor = math.exp(epsilon) * upper(0, n, alpha) + delta
+    rare = (math.sqrt(floor) + (z + luck) / (2 * math.sqrt(n))) ** 2
+    if rare < 0.5:
+        found.append(f"an output of probability {rare:.1e} or more that a neighbour cannot give")
+    if not found:
+        return "Of defects of the usual kinds this audit finds none in so few draws."
+    return f"With probability {POWER:.0%} it finds {', and '.join(found)}."
+
+
+def privacy_report(
+    subject: Subject,
+    bound: float,
+    lines: list[Line],
+    n: int,
+    epsilon: float,
+    delta: float,
+    event: str,
+    could: str,
+    picture: Picture | None,
+) -> Report:
+    promise = f"epsilon {epsilon:.6g}" + (f", delta {delta:.3g}" if delta else "")
+    seconds = round(time.monotonic() - subject.began, 3)
+    return Report(
+        "privacy",
+        bound > epsilon,
+        bound,
+        lines,
+        n,
+        promise,
+        event,
+        could,
+        epsilon,
+        delta,
+        seconds=seconds,
+        picture=picture,
+    )

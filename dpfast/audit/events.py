@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The events that best tell two counts apart, chosen before they are tested."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from dpfast.audit.families import Cells, Family, Mask, as_kind, families
+from dpfast.audit.subject import Outputs
+from dpfast.audit.words import number
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    family: Family
+    mask: Mask
+
+    def words(self) -> str:
+        return self.family.words(self.mask)
+
+
+class Pair(NamedTuple):
+    """Two counts that `steps` neighbours lead from one to the other."""
+
+    first: float
+    second: float
+    steps: int
+
+    @property
+    def counts(self) -> tuple[float, float]:
+        return self.first, self.second
+
+    def words(self) -> str:
+        return f"counts {number(self.first)} and {number(self.second)}"
+
+
+class Chosen(NamedTuple):
+    """An event to test, and in which order of the counts."""
+
+    score: float
+    pair: Pair
+    turned: bool
+    event: Event
+
+
+def choose(pair: Pair, build: Sequence[Outputs], rank: Sequence[Outputs], delta: float, z: float) -> list[Chosen]:
+    """The best events of a pair: made from `build`, ordered by what `rank` says of them, the best first."""
+    found = []
+    if build[0].dtype.kind != build[1].dtype.kind:
+        build = [as_kind(outputs, "f") for outputs in build]
+    for family in families(cast("Outputs", np.concatenate(build))):
+        built, ranked = [family.histogram(y) for y in build], [family.histogram(y) for y in rank]
+        for turned in (False, True):
+            a, b = built[:: -1 if turned else 1]
+            for event in _candidates(family, a, b, z):
+                hits = [int(h[event.mask].sum()) for h in ranked[:: -1 if turned else 1]]
+                p, q = hits[0] / rank[0].size, (hits[1] + 1) / rank[0].size
+                if p <= delta or p <= q:
+                    continue
+                score = float(_score(hits[0], rank[0].size, hits[1], rank[1].size, z)) / pair.steps
+                found.append(Chosen(score, pair, turned, event))
+    return sorted(found, key=lambda chosen: -chosen.score)
+
+
+def _candidates(family: Family, a: Cells, b: Cells, z: float) -> list[Event]:
+    """The events of a family that best tell the first count from the second: a tail each way, a cell, a set."""
+    n, m = int(a.sum()), int(b.sum())
+    masks = []
+    if family.ordered:
+        for ahead in (True, False):
+            ends = [np.cumsum(hits[::-1] if ahead else hits) for hits in (a, b)]
+            best = int(np.argmax(_score(ends[0][:-1], n, ends[1][:-1], m, z)))
+            mask = np.zeros(family.size, bool)
+            mask[family.size - 1 - best :] = ahead
+            mask[: best + 1] |= not ahead
+            masks.append(mask)
+    seen = np.flatnonzero(a)
+    if family.size > 2:
+        single = np.zeros(family.size, bool)
+        single[seen[np.argmax(_score(a[seen], n, b[seen], m, z))]] = True
+        masks.append(single)
+    order = seen[np.argsort(-(a[seen] + 0.5) / (b[seen] + 0.5), kind="stable")]
+    best = int(np.argmax(_score(np.cumsum(a[order]), n, np.cumsum(b[order]), m, z)))
+    mask = np.zeros(family.size, bool)
+    mask[order[: best + 1]] = True
+    return [Event(family, mask) for mask in [*masks, mask]]
+
+
+def _score(a: Any, n: int, b: Any, m: int, z: float) -> npt.NDArray[np.float64]:
+    """About the log-ratio that a and b hits would certify: chooses events, and certifies nothing."""
+    low = np.sin(np.maximum(0, np.arcsin(np.sqrt(a / n)) - z / (2 * math.sqrt(n)))) ** 2
+    high = np.sin(np.minimum(math.pi / 2, np.arcsin(np.sqrt(np.minimum(b + 1, m) / m)) + z / (2 * math.sqrt(m)))) ** 2
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(low) - np.log(high))

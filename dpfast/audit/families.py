@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partitions of the outputs, the cells of which make the events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from dpfast.audit.subject import Outputs
+from dpfast.audit.words import few, number
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Cells: TypeAlias = "npt.NDArray[np.int64]"  # the cell of each output, or how many outputs each cell has
+Mask: TypeAlias = "npt.NDArray[np.bool_]"
+BY_BITS = {"lowest bits", "forms", "last 1 bits", "last 8 bits"}  # families that a histogram of values would not show
+LOWEST = 2100  # cells of the exponent of the lowest bit, from -1074; the last for zero
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A partition of the outputs. Its events are unions of cells, and where it is ordered, tails in particular."""
+
+    name: str
+    size: int
+    cells: Callable[[Outputs], Cells]
+    words: Callable[[Mask], str]
+    ordered: bool = False
+
+    def histogram(self, outputs: Outputs) -> Cells:
+        return np.bincount(self.cells(outputs), minlength=self.size)
+
+
+def families(outputs: Outputs) -> list[Family]:
+    """The partitions that may tell two counts apart, from the outputs for both."""
+    whole = outputs.dtype.kind == "i"
+    found = [_thresholds(outputs), _values(outputs)]
+    step, stepped = _grid(outputs)
+    found += [_residues(step, stepped, bits) for bits in (1, 2, 4, 8)] if step else []
+    if not whole:
+        found += [_significand(bits) for bits in (1, 8)] + [_lowest_bits(), _forms()]
+    if step:
+        what = "the output is" if step == 1 else f"the output divided by {number(step)} is"
+        return [*found, _parity(outputs, lambda y: stepped(y) & 1, what)]
+    return [*found, _parity(outputs, lambda y: bits_of(y) & 1, "the output's significand is")]
+
+
+def as_kind(outputs: Outputs, kind: str) -> Outputs:
+    if outputs.dtype.kind == kind:
+        return outputs
+    if kind == "f":
+        return outputs.astype(np.float64)
+    return np.clip(outputs, -(2.0**62), 2.0**62).astype(np.int64)
+
+
+def _edges(outputs: Outputs, most: int) -> Outputs:
+    """Ends of intervals: every value, or quantiles, close together in the tails."""
+    values = np.unique(outputs)
+    if values.size > most:
+        ordered, n = np.sort(outputs), outputs.size
+        tail = np.unique(np.geomspace(1, n / 8, most // 4).astype(int))
+        at = np.unique(np.concatenate([[0], tail, np.linspace(0, n - 1, most // 2).astype(int), n - 1 - tail, [n - 1]]))
+        values = np.unique(ordered[at])
+    if values.dtype.kind == "f":
+        return np.append(values, np.nextafter(values[-1], np.inf))
+    return np.append(values, min(int(values[-1]), 2**63 - 2) + 1)
+
+
+def _thresholds(outputs: Outputs) -> Family:
+    edges = _edges(outputs, 1024)
+    kind = edges.dtype.kind
+
+    def words(mask: Mask) -> str:
+        change = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
+        parts = []
+        for first, last in zip(change[::2], change[1::2], strict=True):
+            low, high = (edges[i - 1] if 0 < i <= edges.size else None for i in (first, last))
+            if low is not None and high is not None:
+                one = kind == "i" and high - low == 1
+                parts.append(number(low) if one else f"from {number(low)} to below {number(high)}")
+            elif low is not None:
+                parts.append(f"at least {number(low)}")
+            else:
+                parts.append(f"below {number(high)}" if high is not None else "anything")
+        return f"the output is {few(parts)}"
+
+    return Family(
+        "tails", edges.size + 1, lambda y: np.searchsorted(edges, as_kind(y, kind), side="right"), words, ordered=True
+    )
+
+
+def _values(outputs: Outputs) -> Family:
+    """The values that repeat, each a cell, and one for all others. Of floats the bits count: -0.0 is not 0.0."""
+
+    def key(y: Outputs) -> Cells:
+        return bits_of(y) if outputs.dtype.kind == "f" else as_kind(y, "i").astype(np.int64)
+
+    found, times = np.unique(key(outputs), return_counts=True)
+    if times.size > 2**15:
+        most = np.sort(np.argpartition(times, -(2**15))[-(2**15) :])
+        found, times = found[most], times[most]
+    found = found[times > 1]
+    if not found.size:
+        found = key(outputs[:1])
+
+    def cells(y: Outputs) -> Cells:
+        keys = key(y)
+        at = np.minimum(np.searchsorted(found, keys), found.size - 1)
+        return np.where(found[at] == keys, at + 1, 0)
+
+    def words(mask: Mask) -> str:
+        chosen = found[mask[1:]]
+        values = chosen.view(np.float64) if outputs.dtype.kind == "f" else chosen
+        parts = [number(value) for value in sorted(values.tolist())]
+        return f"the output is {few([*parts, 'a value that is rare'] if mask[0] else parts)}"
+
+    return Family("values", found.size + 1, cells, words)
+
+
+def _grid(outputs: Outputs) -> tuple[float, Callable[[Outputs], Cells]]:
+    """The step of the grid that all outputs are on, and the output in steps; a step of 0 if there is none."""
+    if outputs.dtype.kind == "i":
+        step = abs(int(np.gcd.reduce(outputs))) or 1
+        return step, lambda y: as_kind(y, "i").astype(np.int64) // step
+    finite = outputs[np.isfinite(outputs) & (outputs != 0)]
+    if not finite.size:
+        return 0, bits_of
+    exponent = int(lowest_bit(finite).min()) - 1074
+    if float(np.abs(finite).max()) >= 2.0 ** min(exponent + 52, 1023) or exponent > 900:
+        return 0, bits_of
+    grid = 2.0**exponent
+
+    def stepped(y: Outputs) -> Cells:
+        with np.errstate(over="ignore"):
+            return np.clip(np.floor(as_kind(y, "f") / grid), -(2.0**62), 2.0**62).astype(np.int64)
+
+    return grid, stepped
+
+
+def _residues(step: float, stepped: Callable[[Outputs], Cells], bits: int) -> Family:
+    def words(mask: Mask) -> str:
+        what = "the output" if step == 1 else f"the output divided by {number(step)}"
+        if bits == 1:
+            return f"{what} is {'odd' if mask[1] else 'even'}"
+        return f"{what} leaves {few([str(i) for i in np.flatnonzero(mask)])} modulo {2**bits}"
+
+    return Family(f"residues modulo {2**bits}", 2**bits, lambda y: stepped(y) & (2**bits - 1), words)
+
+
+def bits_of(outputs: Outputs) -> Cells:
+    """The 64 bits of a double, as an integer."""
+    return np.ascontiguousarray(as_kind(outputs, "f")).view(np.int64)
+
+
+def _significand(bits: int) -> Family:
+    def words(mask: Mask) -> str:
+        if bits == 1:
+            return f"the last bit of the output's significand is {int(mask[1])}"
+        return f"the last {bits} bits of the output's significand are {few([str(i) for i in np.flatnonzero(mask)])}"
+
+    return Family(f"last {bits} bits", 2**bits, lambda y: bits_of(y) & (2**bits - 1), words)
+
+
+def _parts(outputs: Outputs) -> tuple[Cells, Cells, Cells]:
+    """Sign, biased exponent, and zeros at the end of the significand (63 for the number zero)."""
+    raw = bits_of(outputs)
+    exponent = raw >> 52 & 0x7FF
+    significand = raw & (2**52 - 1) | np.where(exponent > 0, 2**52, 0)
+    zeros = np.frexp((significand & -significand).astype(np.float64))[1].astype(np.int64) - 1
+    return (raw < 0).astype(np.int64), exponent, np.where(significand == 0, 63, zeros)
+
+
+def lowest_bit(outputs: Outputs) -> Cells:
+    _, exponent, zeros = _parts(outputs)
+    return np.where(zeros == 63, LOWEST - 1, np.maximum(exponent, 1) - 1 + zeros)
+
+
+def _lowest_bits() -> Family:
+    def words(mask: Mask) -> str:
+        if mask[-1] and not mask[0]:
+            return f"the output is a multiple of 2**{int(np.argmax(mask)) - 1074}"
+        if mask[0] and not mask[-1]:
+            return f"the output is no multiple of 2**{int(np.argmin(mask)) - 1074}"
+        return f"the lowest bit of the output is {few([f'2**{i - 1074}' for i in np.flatnonzero(mask)])}"
+
+    return Family("lowest bits", LOWEST, lowest_bit, words, ordered=True)
+
+
+def _forms() -> Family:
+    """Sign, exponent and lowest bit together: which doubles are possible varies with the size [Mir12]."""
+
+    def cells(y: Outputs) -> Cells:
+        sign, exponent, zeros = _parts(y)
+        return (sign << 11 | exponent) << 6 | zeros
+
+    def words(mask: Mask) -> str:
+        parts = []
+        for cell in np.flatnonzero(mask).tolist():
+            sign, exponent, zeros = "-+"[cell < 2**17], cell >> 6 & 0x7FF, cell & 63
+            size = f"{sign}2**{exponent - 1023} and beyond"
+            lowest = max(exponent, 1) - 1075 + zeros
+            parts.append(f"{sign}0.0" if zeros == 63 else f"{size} with its lowest bit at 2**{lowest}")
+        return f"the output is {few(parts)}"
+
+    return Family("forms", 2**18, cells, words)
+
+
+def _parity(outputs: Outputs, low: Callable[[Outputs], Cells], what: str) -> Family:
+    """Intervals, each in two: a low bit may tell more in some places than in others."""
+    edges = _edges(outputs, 64)
+
+    def words(mask: Mask) -> str:
+        cells = np.flatnonzero(mask)
+        where = [f"{'odd' if i & 1 else 'even'} {_between(edges, i >> 1)}" for i in cells.tolist()]
+        return f"{what} {few(where)}"
+
+    kind = edges.dtype.kind
+    return Family(
+        "parity by size",
+        2 * edges.size + 2,
+        lambda y: 2 * np.searchsorted(edges, as_kind(y, kind), side="right") + low(y),
+        words,
+    )
+
+
+def _between(edges: Outputs, i: int) -> str:
+    if i == 0:
+        return f"below {number(edges[0])}"
+    if i == edges.size:
+        return f"from {number(edges[-1])} on"
+    return f"from {number(edges[i - 1])} to below {number(edges[i])}"

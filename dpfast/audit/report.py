@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an audit reports."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from dpfast.audit.subject import Outputs
+
+Verdict: TypeAlias = Literal["passed", "found", "skipped"]
+ALPHA = 1e-6  # the false-alarm rate of one audit
+FRESH = 0.1  # its share for "noise is fresh"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One check."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+
+
+class Picture(NamedTuple):
+    """What `draw` draws: outputs for two counts, and whether their values or their lowest bits tell the counts apart."""
+
+    counts: tuple[float, float]
+    outputs: tuple[Outputs, Outputs]
+    steps: int
+    lowest_bits: bool
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an audit found.
+
+    bound: of `privacy`, the largest epsilon that was certified as spent: the promise is broken if it exceeds epsilon.
+    event: what told the counts apart, in words. could: what an audit of so many draws would have found.
+    """
+
+    kind: Literal["privacy", "law"]
+    found: bool
+    bound: float
+    lines: list[Line]
+    n: int
+    promise: str
+    event: str = ""
+    could: str = ""
+    epsilon: float | None = None
+    delta: float = 0.0
+    false_alarm: float = ALPHA
+    seconds: float = 0.0
+    picture: Picture | None = field(default=None, repr=False, compare=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON; an infinite bound is a string."""
+        names = ("kind", "found", "promise", "epsilon", "delta", "event", "could", "n", "false_alarm", "seconds")
+        facts: dict[str, Any] = {name: getattr(self, name) for name in names}
+        facts["bound"] = None if self.kind == "law" else self.bound if math.isfinite(self.bound) else "inf"
+        return facts | {"lines": [vars(line) for line in self.lines]}
+
+    def text(self) -> str:
+        """The same for people."""
+        title = {"privacy": "Privacy", "law": "Law"}[self.kind]
+        rows = [f"{title}: {self.promise}, {self.n:,} draws{' a count' if self.kind == 'privacy' else ''}\n"]
+        width = max(len(line.name) for line in self.lines) + 2
+        for line in self.lines:
+            verdict = line.verdict.upper() if line.verdict == "found" else line.verdict
+            head = f"  {line.name:{width}}{verdict:9}"
+            rows.append(textwrap.fill(line.detail, 100, initial_indent=head, subsequent_indent=" " * len(head)))
+        return "\n".join([*rows, "", textwrap.fill(f"{self._verdict()} {self.could}", 100)])
+
+    def _verdict(self) -> str:
+        if not self.found:
+            return "Nothing found, which proves nothing."
+        if self.kind == "law":
+            return "FOUND: the noise does not follow that law."
+        if math.isinf(self.bound):
+            return f"FOUND: {self.event}, so no epsilon holds."
+        return f"FOUND: this spends an epsilon of {self.bound:.4g} at least."

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dpfast audit`: anybody's mechanism against its promise. Exit codes: 0 nothing found, 1 found, 2 wrong usage."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from dpfast.cli.options import Number, number
+from dpfast.errors import ParameterError
+
+EXAMPLES = """\b
+Examples:
+  dpfast audit my_noise:add --epsilon 1
+  dpfast audit my_noise.py:add --epsilon 1 --law discrete_laplace --plot audit.png
+  dpfast audit my_noise:add --epsilon 1 --delta 1e-5 --law gaussian --sigma 3.73
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("target", metavar="MODULE:FUNCTION")
+@click.option("--epsilon", type=number, help="What it promises; of the Laplace laws, the parameter too.")
+@click.option("--delta", type=number, default="0", help="Its delta, by default 0.")
+@click.option("--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbours are.")
+@click.option(
+    "--law",
+    "name",
+    type=click.Choice(["discrete_laplace", "laplace", "discrete_gaussian", "gaussian"]),
+    help="Also compare the noise with this exact law.",
+)
+@click.option("--sigma", type=number, help="Gaussian laws: the parameter.")
+@click.option("--granularity", type=number, help="Real laws: the grid of outputs, a power of two.")
+@click.option("--n", type=click.IntRange(200), default=2_000_000, show_default=True, help="Draws for each count.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .png or .svg.")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def audit(
+    target: str,
+    epsilon: Number | None,
+    delta: Number,
+    sensitivity: Number,
+    name: str | None,
+    sigma: Number | None,
+    granularity: Number | None,
+    n: int,
+    plot: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Look for what FUNCTION gives away beyond its promise.
+
+    FUNCTION(count, n) returns n independent noisy counts. MODULE is one that Python can import from here, or a file.py.
+
+    Exit codes: 0 nothing found, 1 found, 2 wrong usage. A mechanism that keeps its promise is accused with probability
+    one in a million at most, by each of the two audits.
+    """
+    from dpfast import audit as auditor
+
+    if epsilon is None and (name is None or plot):
+        raise click.UsageError("Missing option '--epsilon': what the function promises")
+    if plot and plot.suffix.lower() not in {".png", ".svg"}:
+        raise ParameterError(f"plot must be a .png or .svg file, got {plot}")
+    tell = sys.stderr.isatty() and not quiet
+    progress = (lambda text: click.echo(f"\r\033[K{text}", nl=False, err=True)) if tell else None
+    function, reports = auditor.load(target), []
+    if epsilon is not None:
+        reports.append(auditor.privacy(function, epsilon, delta=delta, sensitivity=sensitivity, n=n, progress=progress))
+    if name is not None:
+        law = auditor.law(
+            function,
+            name,
+            epsilon=epsilon,
+            sensitivity=sensitivity,
+            sigma=sigma,
+            granularity=granularity,
+            n=n,
+            progress=progress,
+        )
+        reports.append(law)
+    if tell:
+        click.echo("\r\033[K", nl=False, err=True)
+    found = any(report.found for report in reports)
+    if as_json:
+        facts = {report.kind: report.as_dict() for report in reports}
+        click.echo(json.dumps({"target": target, "found": found, **facts}, indent=2))
+    else:
+        click.echo("\n\n".join(report.text() for report in reports))
+    if plot and reports[0].picture:
+        auditor.draw(reports[0], plot)
+    if found:
+        click.get_current_context().exit(1)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sceptic runs on an installed package: every claim that a machine can try, tried on this one.
+
+Each check passes its outputs through one hook, where a planted defect (BREAKS) shows that it can fail. The checks that draw
+at random fail on a sound build with a probability of at most FALSE_ALARM, all together (the sum of their levels).
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from dpfast import _native
+from dpfast.errors import ParameterError
+from dpfast.selftest import certificates, epsilon, known_answers, laws, processes, streams
+from dpfast.selftest.breaks import BREAKS
+from dpfast.selftest.trial import Break, Check, Outcome, Trial, instruction_sets
+
+__all__ = ["BREAKS", "CHECKS", "FALSE_ALARM", "Check", "Outcome", "Result", "command", "run"]
+
+FALSE_ALARM = 1e-6  # of a whole run, deep or not
+DEEP = 64.0  # times as many draws
+
+
+def of_law(name: str) -> Check:
+    points = laws.HOW_MANY[name]
+    return Check(f"law {name}", "draws under fresh keys follow the exact law", partial(laws.law, name), points * laws.TESTS * 2 * laws.LEVEL)  # fmt: skip
+
+
+CHECKS = (
+    Check("cipher", "ChaCha20 gives its known answers", known_answers.cipher),
+    Check("golden", "the stream and every law's map are version 1's", known_answers.golden),
+    Check("tables", "tables are those of the law, in proved intervals", certificates.tables),
+    Check("thresholds", "thresholds are those of the law, in proved intervals", certificates.thresholds),
+    Check("decisions", "what a tier decides beside a boundary is right", certificates.decisions),
+    Check("tiers", "all tiers and instruction sets make the same draws", streams.tiers, 1e-9),
+    Check("releases", "a release is its values plus the exact draws", streams.releases),
+    Check("cuts", "threads and cuts change no draw", streams.cuts),
+    Check("keyed", "a key names one release of one input", streams.keyed, 1e-100),
+    Check("p-values", "the judge of the laws judges right", laws.judge),
+    *map(of_law, laws.POINTS),
+    Check("epsilon", "neighbouring counts give away no more than stated", epsilon.epsilon, epsilon.LEVEL),
+    Check("fork", "a forked child never repeats its parent's noise", processes.fork, 1e-100),
+    Check("fresh", "no two releases, in any thread, have the same noise", processes.fresh, 1e-100),
+    Check("entropy", "keys differ; without one nothing is released", processes.entropy, 1e-60),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A check, what came out, and how long it took."""
+
+    check: Check
+    outcome: Outcome
+    seconds: float
+
+    def as_dict(self) -> dict[str, object]:
+        """The same for JSON."""
+        return {
+            "name": self.check.name,
+            "shows": self.check.shows,
+            "passed": self.outcome.passed,
+            "compared": self.outcome.compared,
+            "wrong": list(self.outcome.wrong),
+            "level": self.check.level,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def run(
+    checks: Iterable[Check] = CHECKS,
+    *,
+    factor: float = 1.0,
+    defect: Break | None = None,
+    step: Callable[[Check, float], object] = lambda *_: None,
+    done: Callable[[Result], object] = lambda _: None,
+) -> list[Result]:
+    """All checks, in turn; one that raises has failed. factor: of how much is drawn. step, done: told as it goes."""
+    found = []
+    for check in checks:
+        began = time.monotonic()
+        planted = defect if defect and defect.check == check.name else None
+        trial = Trial(factor, planted, partial(step, check))
+        trial.step(0.0)
+        try:
+            outcome = check.run(trial)
+        except Exception as error:
+            outcome = Outcome("", (f"{type(error).__name__}: {error}",))
+        found.append(Result(check, outcome, time.monotonic() - began))
+        done(found[-1])
+    return found
+
+
+# ------------------------------------------------------------------ the command
+
+
+def command(*, as_json: bool = False, deep: bool = False, defect: str | None = None, factor: float = 1.0) -> int:
+    """Run all checks and show a line for each; the exit code, 1 if one failed.
+
+    deep: an hour's worth. defect: a name in BREAKS to plant, or "list". Raises: ParameterError.
+    """
+    if defect == "list":
+        sys.stdout.write("".join(f"{each.name:28}{each.check}: {each.shows}\n" for each in BREAKS.values()))
+        return 0
+    if defect is not None and defect not in BREAKS:
+        raise ParameterError(f"break must be one of those that '--break list' shows, got {defect}")
+    planted = BREAKS[defect] if defect else None
+    factor *= DEEP if deep else 1.0
+    about, began = machine(), time.monotonic()
+    if not as_json:
+        sets = ", ".join(_native.ISA_NAMES[isa] for isa in instruction_sets())
+        head = (
+            f"dpfast {about['version']} selftest, stream version {about['stream_version']}, {about['platform']}: {sets}"
+        )
+        sys.stdout.write(f"{head}\nPlanted in '{planted.check}': {planted.shows}.\n\n" if planted else f"{head}\n\n")
+    found = run(factor=factor, defect=planted, step=_going, done=_gone if as_json else _shown)
+    passed = all(result.outcome.passed for result in found)
+    seconds = time.monotonic() - began
+    draws = max(1, round(laws.CHUNKS * factor)) * laws.CHUNK
+    if as_json:
+        facts = {**about, "deep": deep, "break": defect, "passed": passed, "seconds": round(seconds, 3)}
+        facts |= {"false_alarm_rate": FALSE_ALARM, "finds_scale_off_by": laws.least_found(draws)}
+        facts["checks"] = [result.as_dict() for result in found]
+        sys.stdout.write(json.dumps(facts, indent=2) + "\n")
+    else:
+        sys.stdout.write(f"\n{_verdict(found, planted, seconds, laws.least_found(draws))}\n")
+    return 0 if passed else 1
+
+
+def machine() -> dict[str, object]:
+    from dpfast import __version__
+
+    return {
+        "version": __version__,
+        "stream_version": _native.STREAM_VERSION,
+        "platform": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "instruction_sets": [_native.ISA_NAMES[isa] for isa in instruction_sets()],
+    }
+
+
+def _going(check: Check, share: float) -> None:
+    """A line that the verdict overwrites."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{share:6.0%}           {check.name:25}{check.shows}\033[K")
+        sys.stderr.flush()
+
+
+def _gone(_: Result) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+        sys.stderr.flush()
+
+
+def _shown(result: Result) -> None:
+    _gone(result)
+    check, outcome = result.check, result.outcome
+    verdict = "ok" if outcome.passed else "FAILED"
+    lines = [f"{verdict:8}{result.seconds:5.1f} s  {check.name:25}{outcome.compared}"]
+    if not outcome.passed:
+        lines += [f"{'':17}! {line}" for line in (f"not so: {check.shows}", *outcome.wrong)]
+    sys.stdout.write("\n".join([*lines, ""]))
+    sys.stdout.flush()
+
+
+def _verdict(found: list[Result], planted: Break | None, seconds: float, least: float) -> str:
+    failed = [result.check.name for result in found if not result.outcome.passed]
+    if planted and failed == [planted.check]:
+        return f"The planted defect was found by '{planted.check}', and nothing else failed."
+    if planted:
+        return f"The planted defect was NOT found by '{planted.check}' alone; failed: {', '.join(failed) or 'none'}."
+    if failed:
+        return f"FAILED: {', '.join(failed)}. Please report this, and release nothing with this build."
+    return (
+        f"All {len(found)} checks passed, in {seconds:.0f} s. A sound build fails by chance with a probability of at most "
+        f"{FALSE_ALARM:g};\na Laplace scale {least:.2%} off is found with a probability of 99 %. `--break NAME` shows that "
+        "each check can fail."
+    )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: SLF001  selftest alone may reach private tiers (docs/design.md, who may import whom)
+"""One stream, many paths to it: tiers, instruction sets, threads and cuts give equal draws; keys name one release."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpfast import DiscreteLaplace, Key, KeyReuseError, Laplace, ParameterError, _native
+from dpfast.selftest.subjects import subjects
+from dpfast.selftest.trial import Outcome, Trial, below, instruction_sets, sets
+
+LAST = 2**63  # draws of a stream
+
+
+def tiers(trial: Trial) -> Outcome:
+    """Under fresh keys: what C decides, by either path and any instruction set, is what the last tier alone decides."""
+    n, open_ = trial.scaled(1024, 8), 0
+    for at, subject in enumerate(subjects()):
+        trial.step(at / len(subjects()))
+        stream, start = _native.StreamKey(), below(LAST - n)
+        last = subject.exact(stream)
+        truth = [last(start + i) for i in range(n)]
+        for isa in instruction_sets():
+            for careful in (False, True):
+                found = trial.under_test("draws", subject.in_c(stream, start, n, careful=careful, isa=isa))
+                right = all(k is None or k == exact for k, exact in zip(found, truth, strict=True))
+                path = "careful" if careful else "bulk"
+                trial.expect(right, f"{subject.name}, {_native.ISA_NAMES[isa]}, {path}: a draw is not the exact one")
+                trial.expect(found.count(None) <= 2 + n // 64, f"{subject.name}, {path}: too many draws left open")
+                open_ += found.count(None)
+    return trial.outcome(
+        f"{len(subjects())} laws x {n} fresh draws x bulk, careful, exact x {sets()}; {open_} left to the last tier"
+    )
+
+
+def releases(trial: Trial) -> Outcome:
+    """From the key to the output: a release holds the values plus the exact draws of its own stream."""
+    n, seen, made = 5000, trial.scaled(64, 4), 0
+    chosen = [each for each in subjects() if each.releases and each.mechanism.scale / each.granularity < 2**45]
+    for at, (subject, constant_time) in enumerate(itertools.product(chosen, (False, True))):
+        trial.step(at / len(chosen) / 2)
+        key, start = Key.generate().derive("selftest"), below(LAST - n)
+        values = np.full(n, 3) if subject.offset is None else np.full(n, (3 + subject.offset) * subject.granularity)
+        try:
+            out = subject.mechanism.release(values, key=key, start=start, constant_time=constant_time, threads=1)
+        except ParameterError:
+            if constant_time:
+                continue  # refused on some grids
+            raise
+        also = () if subject.offset is None else ("missing", "refused")
+        stream, _ = subject.mechanism._stream_key(key, start, values, 1, *also)
+        last, places = subject.exact(stream), [below(n) for _ in range(seen)]
+        found = trial.under_test("outputs", [float(out[i]) for i in places])
+        right = [(last(start + i) + 3) * subject.granularity for i in places]
+        trial.expect(found == right, f"{subject.name}: a release is not its values plus the exact draws")
+        made += 1
+    trial.expect(made > 3 / 2 * len(chosen), "too few mechanisms released")
+    return trial.outcome(f"{made} bulk and constant-time releases of {n:,}, {seen} outputs of each from its key on")
+
+
+def cuts(trial: Trial) -> Outcome:
+    """A draw is a function of key and number: not of threads, or of where a call begins and ends."""
+    n, pieces = 3000, ((0, 1), (1, 2), (17, 1500), (1023, 1025), (1500, 3000), (2999, 3000))
+    for at, subject in enumerate(subjects()):
+        trial.step(at / len(subjects()) / 2)
+        stream, start = _native.StreamKey(), below(LAST - n)
+        for careful in (False, True):
+            whole = subject.in_c(stream, start, n, careful=careful)
+            for begin, end in pieces:
+                part = subject.in_c(stream, start + begin, end - begin, careful=careful)
+                part = trial.under_test("a piece", part)
+                both = [(k, w) for k, w in zip(part, whole[begin:end], strict=True) if None not in (k, w)]
+                trial.expect(all(k == w for k, w in both), f"{subject.name}: draws depend on where a call is cut")
+    size, threads = min(2**21, trial.scaled(2**21, 2**19 + 3)), (1, 2, 3, 7)
+    mechanisms = [subject for subject in subjects() if subject.releases][::3]
+    for at, subject in enumerate(mechanisms):
+        trial.step(0.5 + at / len(mechanisms) / 2)
+        key = Key.generate().derive("selftest")
+        values = np.arange(size, dtype=np.int64 if subject.offset is None else np.float64)
+        outputs = [subject.mechanism.release(values, key=key, start=0, threads=count) for count in threads]
+        outputs[-1] = trial.under_test("in threads", outputs[-1])
+        same = all(np.array_equal(outputs[0], other) for other in outputs[1:])
+        trial.expect(same, f"{subject.name}: a release depends on its threads")
+    return trial.outcome(
+        f"{len(subjects())} laws x {len(pieces)} cuts x 2 paths; {len(mechanisms)} releases of {size:,} by {', '.join(map(str, threads))} threads"
+    )
+
+
+def keyed(trial: Trial) -> Outcome:
+    """An equal part has equal noise, a retry by another worker included; anything else has independent noise."""
+    n = 64
+    counts = np.arange(10**6, 10**6 + n)
+    compared = 0
+    for mechanism, values in (
+        (DiscreteLaplace(1, 10**9), counts),  # two of its draws agree with a probability below 1e-9
+        (Laplace(1, 10**9), counts.astype(np.float64)),
+    ):
+        master = Key.generate()
+
+        def noise(
+            values: npt.NDArray[Any] = values,
+            start: int = 0,
+            *,
+            by: Any = mechanism,
+            master: Key = master,
+            label: str = "selftest",
+            pickled: bool = False,
+        ) -> npt.NDArray[Any]:
+            key = master.derive(label)
+            if pickled:
+                key = pickle.loads(pickle.dumps(key))  # noqa: S301  our own
+            return by.release(values, key=key, start=start) - values  # type: ignore[no-any-return]
+
+        first = noise()
+        same = [trial.under_test("a retried part", noise()), noise(pickled=True)]
+        compared += len(same)
+        trial.expect(all(np.array_equal(first, other) for other in same), "a retried part has other noise")
+        changed = values.copy()
+        changed[7] += 1
+        others = [
+            trial.under_test("noise of a changed input", (first, noise(changed)))[1], noise(start=n), noise(label="another"),
+            noise(by=type(mechanism)(1, 10**9 + 1)), noise(values.reshape(8, 8)).reshape(-1), noise(master=Key.generate()),
+        ]  # fmt: skip
+        compared += len(others)
+        trial.expect(all((first != other).sum() > n // 2 for other in others), "unlike releases share noise")
+        key = master.derive("selftest")
+        mechanism.release(values, key=key, start=0)
+        try:
+            mechanism.release(changed, key=key, start=0)
+        except KeyReuseError:
+            continue
+        trial.expect(False, "a key served two releases")
+    return trial.outcome(f"{compared} releases beside one another x {n} values; a key for a second release is refused")

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: SLF001  selftest alone may reach private tiers (docs/design.md, who may import whom)
+"""Every law at parameters that reach each of its words and tiers, and its draws by every path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, Snapping, _native
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A mechanism with a name for it; of a real law, where on the grid the value lies."""
+
+    name: str
+    mechanism: Any
+    offset: float | None = None
+
+    @property
+    def law(self) -> str:
+        return self.name.split()[0]
+
+    @property
+    def releases(self) -> bool:
+        """Whether it is a mechanism, and not noise alone."""
+        return not isinstance(self.mechanism, OneSidedGeometric)
+
+    @property
+    def granularity(self) -> float:
+        return float(self.mechanism.granularity) if self.offset is not None else 1
+
+    def plan(self, *, careful: bool) -> _native.Plan:
+        chosen: _native.Plan = self.mechanism._careful_plan if careful else self.mechanism._bulk_plan
+        return chosen
+
+    def exact(self, stream: _native.StreamKey) -> Callable[[int], int]:
+        """A draw by its number, by the last tier alone."""
+        read = self.mechanism._reader(stream, self.plan(careful=True).width)
+        at = () if self.offset is None else (Fraction(self.offset),)
+        return lambda i: self.mechanism._law.draw(read, i, *at)
+
+    def in_c(
+        self, stream: _native.StreamKey, start: int, n: int, *, careful: bool, isa: int | None = None
+    ) -> list[int | None]:
+        """Draws as C makes them, None where it leaves one to the last tier."""
+        offset = None if self.offset is None else [self.offset] * n
+        found = self.plan(careful=careful).fill(stream, start, n, careful=careful, isa=isa, offset=offset)
+        if self.releases:
+            return found
+        return [None if k is None else abs(k) for k in found]  # a fair sign comes off again
+
+    def draws(
+        self, stream: _native.StreamKey, start: int, n: int, *, careful: bool, isa: int | None = None
+    ) -> list[int]:
+        """All of them, whoever decides."""
+        last = self.exact(stream)
+        found = self.in_c(stream, start, n, careful=careful, isa=isa)
+        return [last(start + i) if k is None else k for i, k in enumerate(found)]
+
+
+@cache
+def subjects() -> tuple[Subject, ...]:
+    """Scales, sigmas and ratios on each side of every hand-over between tiers."""
+    scales = Fraction(1, 3), Fraction(1), Fraction(10), Fraction(100), Fraction(1000), Fraction(10**6), Fraction(10**12)
+    found = [Subject(f"discrete_laplace scale {t}", DiscreteLaplace(1, t)) for t in (*scales, Fraction(2**60))]
+    found += [Subject(f"one_sided_geometric scale {t}", OneSidedGeometric(1, t)) for t in (1, 1000, 2**50)]
+    sigmas = Fraction(1), Fraction(37, 10), Fraction(100), Fraction(129), Fraction(10**6)
+    found += [Subject(f"discrete_gaussian sigma {sigma}", DiscreteGaussian(sigma)) for sigma in sigmas]
+    for ratio in (20, 30, 42, 60):
+        grid = Fraction(1, 2**ratio)
+        found.append(Subject(f"laplace ratio 2**{ratio}", Laplace(1, 1, grid), 0.375))
+        found.append(Subject(f"gaussian ratio 2**{ratio}", Gaussian(1, grid), -0.125))
+    found += [Subject("laplace ratio 1/3", Laplace(3, 1, 1), 0.375), Subject("gaussian ratio 3", Gaussian(3, 1), 0.5)]
+    found += [Subject(f"snapping ratio {r}", Snapping(1, r, 1024), 0.25) for r in (Fraction(1), Fraction(3, 4))]
+    return tuple(found)
+
+
+LAWS = "discrete_laplace", "one_sided_geometric", "discrete_gaussian", "laplace", "snapping", "gaussian"
