@@ -58,7 +58,7 @@ DPF_INLINE double FN(minus_log)(double x, double digits) {
 DPF_INLINE double FN(nearest)(const dpf_plan *plan, double offset, double y, double reach, double weight,
                               int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
-    const double room = plan->margin - (g < 0.0 ? -g : g) - plan->slope * (y < 0.0 ? -y : y) - reach;
+    const double room = plan->margin - __builtin_fabs(g) - plan->slope * __builtin_fabs(y) - reach;
     *decided = room * weight > plan->half_cell;
     return k;
 }
@@ -67,7 +67,7 @@ DPF_INLINE double FN(nearest)(const dpf_plan *plan, double offset, double y, dou
 DPF_INLINE double FN(nearest_flat)(const dpf_plan *plan, double offset, double y, double reach, double weight,
                                    int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
-    *decided = (plan->flat - (g < 0.0 ? -g : g) - reach) * weight > plan->half_cell;
+    *decided = (plan->flat - __builtin_fabs(g) - reach) * weight > plan->half_cell;
     return k;
 }
 

@@ -32,6 +32,16 @@ DPF_INLINE int64_t FN(search)(const dpf_plan *plan, uint64_t u, int *decided) {
     return (int64_t)at;
 }
 
+/* Read every line that a search may read: else a large draw, whose lines are rarely asked for, would take longer. */
+static void FN(warm)(const dpf_plan *plan) {
+    const volatile uint16_t *guide = plan->guide;
+    const volatile uint64_t *thresholds = plan->thresholds;
+    for (int i = 0; i <= 64 * 16; i += 32)
+        (void)guide[i];
+    for (int i = 0; i < guide[0] + (1 << plan->steps); i += 8)
+        (void)thresholds[i];
+}
+
 static void FN(decide)(const dpf_plan *plan, int tier, const dpf_lot *lot) {
     const dpf_plan p = *plan;
     const uint64_t *restrict word = lot->word[0], *restrict more = lot->more[0];
@@ -159,6 +169,8 @@ static int64_t FN(accept_careful)(const dpf_plan *plan, const uint8_t *key, uint
 
 int64_t FN(discrete_gaussian_fill)(const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
                                    const dpf_target *to) {
+    if (plan->steps && careful)
+        FN(warm)(plan);
     if (plan->steps)
         return FN(draw_all)(plan, careful, key, start, 0, n, to);
     const dpf_target low = {.lo = to->lo, .undecided = to->undecided};

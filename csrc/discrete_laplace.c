@@ -30,10 +30,16 @@ DPF_INLINE int64_t FN(signed)(int64_t magnitude, uint64_t negative) {
     return (magnitude ^ mask) - mask;
 }
 
+/* max(z, 0) without a branch: its time must not tell which. */
+DPF_INLINE double FN(positive)(double z) {
+    const int64_t bits = (int64_t)FN(bits_of)(z);
+    return FN(double_of)((uint64_t)(bits & ~(bits >> 63)));
+}
+
 /* Tier 2 (section 4): U lies in [a, a + 1) 2^-n, `digits` as minus_log takes it. The magnitude, or DPF_OPEN. */
 DPF_INLINE int64_t FN(by_double)(const dpf_plan *plan, double a, double digits, uint64_t negative) {
     const double z = plan->t * FN(minus_log)(a + 0.5, digits) + plan->offset;
-    const double y = z > 0.0 ? z : 0.0; /* there is no threshold at 0 */
+    const double y = FN(positive)(z); /* there is no threshold at 0 */
     int decided;
     const double k = FN(nearest)(plan, 0.0, y, 0.0, a, &decided) + DPF_TO_INTEGER;
     const int64_t magnitude = (int64_t)(FN(bits_of)(k) - FN(bits_of)(DPF_TO_INTEGER));
@@ -44,7 +50,7 @@ DPF_INLINE int64_t FN(by_double32)(const dpf_plan *plan, uint32_t word) {
     const double a = (double)(int32_t)(word & 0x7fffffff);
     const double z = plan->t * FN(minus_log)(a + 0.5, FN(digit_count)(31)) + plan->offset;
     int decided;
-    const double k = FN(nearest_flat)(plan, 0.0, z > 0.0 ? z : 0.0, 0.0, a, &decided) + DPF_TO_INTEGER;
+    const double k = FN(nearest_flat)(plan, 0.0, FN(positive)(z), 0.0, a, &decided) + DPF_TO_INTEGER;
     const int64_t magnitude = (int64_t)(FN(bits_of)(k) - FN(bits_of)(DPF_TO_INTEGER));
     return decided ? FN(signed)(magnitude, word >> 31) : DPF_OPEN;
 }
@@ -88,7 +94,7 @@ DPF_INLINE void FN(by_twofold)(const dpf_plan *plan, uint64_t u, uint64_t more, 
     FN(height_twofold)(plan, u, more, &product, &rest);
     FN(nearest_twofold)(product, rest - 0.5, &low, &high, &off);
     const uint64_t mask = -negative, signed_low = ((uint64_t)low ^ mask) - mask;
-    const int decided = ((off < 0.0 ? -off : off) < plan->twofold_margin) & (u >> 32 != 0);
+    const int decided = (__builtin_fabs(off) < plan->twofold_margin) & (u >> 32 != 0);
     *lo = (int64_t)signed_low;
     *hi = decided ? (int64_t)(((uint64_t)high ^ mask) + (negative & (signed_low == 0))) : DPF_OPEN;
 }

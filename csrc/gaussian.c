@@ -147,7 +147,7 @@ static void FN(by_twofold_both)(const dpf_plan *plan, const dpf_lot *lot) {
         int64_t low, high;
         const uint64_t negative = d.negative[i];
         FN(nearest_twofold)(FN(turned)(product, negative), FN(turned)(rest, negative) + offset[i], &low, &high, &off);
-        const double room = p.twofold_margin - (off < 0.0 ? -off : off);
+        const double room = p.twofold_margin - __builtin_fabs(off);
         const int decided = (room * r > p.twofold_cell) & (r > 0x1p-20) & (d.u[i] >> 32 != 0);
         lo[i] = low;
         hi[i] = decided ? high : DPF_OPEN;

@@ -82,7 +82,7 @@ DPF_INLINE void FN(by_twofold)(const dpf_plan *plan, uint64_t u, uint64_t more, 
     int64_t high;
     FN(height_twofold)(plan, u, more, &product, &rest);
     FN(nearest_twofold)(FN(turned)(product, negative), FN(turned)(rest, negative) + offset, lo, &high, &off);
-    const int decided = ((off < 0.0 ? -off : off) < plan->twofold_margin) & (u >> 32 != 0);
+    const int decided = (__builtin_fabs(off) < plan->twofold_margin) & (u >> 32 != 0);
     *hi = decided ? high : DPF_OPEN;
 }
 

@@ -224,9 +224,7 @@ def never_asked(i: int) -> int:
 # ------------------------------------------------------------------ draws that C leaves open
 
 
-def undecidable(
-    table: np.ndarray | None = None, width: int = 16, tier: int = _native.TABLE
-) -> _native.Plan:
+def undecidable(table: np.ndarray | None = None, width: int = 16, tier: int = _native.TABLE) -> _native.Plan:
     """A plan whose every tier declines: margins below nothing, and in integers a cell wider than a unit."""
     if table is None and tier == _native.TABLE:
         table = np.full(2**16, _native.UNDECIDED, np.int16)

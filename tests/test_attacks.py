@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks: each one succeeds against an unsafe reference that is written out here, and finds nothing in dpfast.
+
+The precision attack on Laplace noise is in test_laplace.py, that on time in test_timing.py, boundary deltas in
+test_gaussian_privacy.py. False alarms: ALPHA (1e-6) for each test that draws, unless it says that none is possible.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from fresh import python
+from gof import ALPHA, normal_p
+from scipy import stats
+
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping, _native
+from dpfast.arrays import prepare
+from dpfast.engine import Draws, run
+from dpfast.errors import KeyReuseError
+from dpfast.mechanisms.discrete_laplace import signed_table
+
+
+def certified(events: int, others: int, n: int, level: float = ALPHA) -> float:
+    """An epsilon that is spent, but for a chance of `level`: ln of the ratio of Clopper-Pearson bounds."""
+    low = stats.beta.ppf(level / 2, events, n - events + 1) if events else 0.0
+    high = stats.beta.ppf(1 - level / 2, others + 1, n - others) if others < n else 1.0
+    return math.log(low / high) if low else -math.inf
+
+
+# ------------------------------------------------------------------ low bits [Mir12]
+
+
+def textbook(x: float, n: int, rng: np.random.Generator) -> np.ndarray:
+    """X + the inverse of the distribution function at a double in (0, 1], in doubles."""
+    u = (rng.integers(0, 2**52, n) + 1) * 2.0**-52
+    return x + np.where(rng.random(n) < 0.5, 1.0, -1.0) * np.log(u)
+
+
+def possible(y: np.ndarray, x: float) -> np.ndarray:
+    """Whether the textbook's generator can make y of x at all: some of the 2^52 logarithms, rounded, must lead there."""
+    found = np.zeros(y.size, bool)
+    near = np.rint(np.exp(-np.abs(y - x)) * 2.0**52)
+    for step in range(-4, 5):
+        u = np.clip(near + step, 1, 2.0**52) * 2.0**-52
+        found |= (x + np.log(u) == y) | (x - np.log(u) == y)
+    return found
+
+
+def test_low_bits_tell_textbook_noise_apart() -> None:
+    """Of the results of 1, a third cannot come of 0: no epsilon holds. No false alarm: what was drawn is possible."""
+    rng, n = np.random.default_rng(1), 20_000
+    zero, one = textbook(0.0, n, rng), textbook(1.0, n, rng)
+    assert possible(zero, 0.0).all()
+    assert possible(one, 1.0).all()
+    excluded = int((~possible(one, 0.0)).sum())
+    assert excluded > n / 10
+    assert certified(excluded, 0, n) > 5
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Laplace(1, 1), Laplace(1, 1, 2.0**-44), Laplace(1, 1, 1), Snapping(1, 1, 64)], ids=str
+)
+def test_low_bits_tell_nothing_here(mechanism: Laplace) -> None:
+    """The same attack, and one on the last bits of the grid point: no event that spends more than epsilon = 1."""
+    n = 200_000
+    zero, one = mechanism.release(np.zeros(n)), mechanism.release(np.ones(n))
+
+    def events(y: np.ndarray) -> list[np.ndarray]:
+        steps = np.rint(y / mechanism.granularity).astype(np.int64)
+        assert (steps * mechanism.granularity == y).all()
+        return [~possible(y, 0.0), ~possible(y, 1.0)] + [steps % 2**j == 0 for j in range(1, 12)]
+
+    seen = [[int(event.sum()) for event in events(y)] for y in (zero, one)]
+    level = ALPHA / (4 * len(seen[0]))
+    for a, b in zip(*seen, strict=True):
+        for first, second in ((a, b), (b, a), (n - a, n - b), (n - b, n - a)):
+            assert certified(first, second, n, level) <= 1
+
+
+def off_grids(y: np.ndarray, grids: list[float]) -> list[int]:
+    return [int((y / grid != np.rint(y / grid)).sum()) for grid in grids]
+
+
+def told_apart(zero: list[int], one: list[int], n: int) -> bool:
+    """Whether some share differs, at ALPHA for all together."""
+    for a, b in zip(zero, one, strict=True):
+        p = (a + b) / (2 * n)
+        if 0 < p < 1 and normal_p((a - b) / math.sqrt(2 * n * p * (1 - p))) < ALPHA / len(zero):
+            return True
+    return False
+
+
+def test_precision_tells_numpys_normal_noise_apart() -> None:
+    """The floats beside 0 are finer than those beside 1, and so are the sums: the grid of 2^-53 tells which it was."""
+    n, rng = 200_000, np.random.default_rng(2)
+    grids = [2.0**-j for j in range(1, 70)]
+    assert told_apart(off_grids(0.0 + rng.normal(0, 1, n), grids), off_grids(1.0 + rng.normal(0, 1, n), grids), n)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Gaussian(8), Gaussian(8, 2.0**-40), Gaussian(8, 1), DiscreteGaussian(8), DiscreteLaplace(1, 8)], ids=str
+)  # fmt: skip
+def test_precision_tells_nothing_here(mechanism: Gaussian | DiscreteGaussian | DiscreteLaplace) -> None:
+    """Off any grid up to a half, results of 0 and of 1 lie equally often: their laws differ there by less than 2^-40."""
+    n = 200_000
+    real = isinstance(mechanism, Gaussian)
+    zero, one = (mechanism.release(np.full(n, x, np.float64 if real else np.int64)) for x in (0, 1))
+    finest = mechanism.granularity if real else 1.0
+    grids = [2.0**-j for j in range(1, 70)]
+    assert not told_apart(off_grids(zero, grids), off_grids(one, grids), n)
+    assert off_grids(np.concatenate([zero, one]).astype(np.float64), [finest]) == [0]
+
+
+# ------------------------------------------------------------------ predictable generators
+
+SCALE = 2**40  # at which noise shows all 31 digits of the word that it was made of
+
+
+def mersenne(counts: np.ndarray, rng: random.Random) -> np.ndarray:
+    """Discrete Laplace noise by inversion, from the words of a generator that is not cryptographic."""
+    words = [rng.getrandbits(32) for _ in counts]
+    size = [math.floor(-SCALE * math.log(((w & 0x7FFFFFFF) + 0.5) / 2**31)) for w in words]
+    return counts + np.array([-k if w >> 31 else k for w, k in zip(words, size, strict=True)])
+
+
+def words_of(noise: np.ndarray) -> list[int]:
+    """The 32 bits that each noise was made of, the sign on top."""
+    return [
+        (k < 0) << 31 | min(math.floor(math.exp(-(abs(k) + 0.5) / SCALE) * 2**31), 2**31 - 1) for k in noise.tolist()
+    ]
+
+
+def continued(words: list[int]) -> random.Random:
+    """The Mersenne Twister that these 624 words came from: its output is a bijection of its state."""
+
+    def untempered(y: int) -> int:
+        y ^= y >> 18
+        y ^= y << 15 & 0xEFC60000
+        x = y
+        for _ in range(5):
+            x = y ^ (x << 7 & 0x9D2C5680)
+        y = x
+        for _ in range(3):
+            x = y ^ x >> 11
+        return x & 0xFFFFFFFF
+
+    rng = random.Random()
+    rng.setstate((3, (*map(untempered, words), 624), None))
+    return rng
+
+
+def predicted(noise: np.ndarray) -> int:
+    """How many draws after the first 624 their 32 bits predict."""
+    words = words_of(noise)
+    rng = continued(words[:624])
+    return sum(rng.getrandbits(32) == word for word in words[624:])
+
+
+def test_the_state_of_a_twister_is_read_off_its_noise() -> None:
+    """624 counts that the attacker knows give all others away. Here none: P(one of 2,000 words is guessed) = 5e-7."""
+    counts = np.random.default_rng(3).integers(0, 10**6, 2_624)  # the first 624 are the attacker's own
+    released = mersenne(counts, random.Random(4))
+    stream = continued(words_of(released[:624] - counts[:624]))
+    assert (released[624:] - mersenne(np.zeros(2_000, np.int64), stream) == counts[624:]).all()
+    assert predicted(released - counts) == 2_000
+    ours = DiscreteLaplace(1, SCALE)
+    assert predicted(ours.release(counts) - counts) == 0
+    small = np.array([int(ours.release(np.zeros(1, np.int64))[0]) for _ in range(2_624)])
+    assert predicted(small) == 0
+
+
+def searched(released: np.ndarray, known: np.ndarray, seeds: range, scale: float) -> np.ndarray | None:
+    """All counts, if one of the seeds explains the results of the first few, which are known."""
+    for seed in seeds:
+        noise = np.rint(np.random.default_rng(seed).laplace(0, scale, released.size)).astype(np.int64)
+        if (released[: known.size] - noise[: known.size] == known).all():
+            return released - noise
+    return None
+
+
+def test_a_seed_is_found_by_trying() -> None:
+    """A PCG64 seeded with the second of the hour: four known counts give all others away. Here 2^256 keys remain."""
+    counts, scale = np.random.default_rng(5).integers(0, 10**6, 200), 10**6
+    noise = np.rint(np.random.default_rng(2_026).laplace(0, scale, 200)).astype(np.int64)
+    found = searched(counts + noise, counts[:4], range(3_600), scale)
+    assert found is not None
+    assert (found == counts).all()
+    assert searched(DiscreteLaplace(1, scale).release(counts), counts[:4], range(3_600), scale) is None  # but for 2e-21
+
+
+def test_a_release_asks_the_system_once_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One key of 32 bytes for each release, never the same, wiped afterwards; none continues the stream of another.
+
+    That a key's stream does not tell what is left of it is ChaCha20's claim; that it is ChaCha20, test_stream.py's.
+    """
+    n, asked, streams = 5_000, [], []
+    real, made = _native._entropy, _native.StreamKey.__init__
+
+    def entropy(at: object, size: int) -> int:
+        status = real(at, size)
+        asked.append(bytes(_native.ffi.buffer(_native.ffi.cast("uint8_t *", at), size)))
+        return status
+
+    def init(self: _native.StreamKey, secret: bytes | None = None) -> None:
+        made(self, secret)
+        streams.append(self)
+
+    monkeypatch.setattr(_native, "_entropy", entropy)
+    monkeypatch.setattr(_native.StreamKey, "__init__", init)
+    results = []
+    for mechanism in (DiscreteLaplace(1, 10**6), DiscreteGaussian(10**6), Laplace(1, 1), Gaussian(1)):
+        integer = mechanism.LAW.startswith("discrete")
+        for _ in range(3):
+            found = mechanism.release(np.zeros(n, np.int64 if integer else np.float64))
+            key = _native.StreamKey(asked[-1])
+            assert streams.pop() is key
+            plan, offset = mechanism._bulk_plan, None if integer else [0.0] * (2 * n)
+            drawn = plan.fill(key, 0, 2 * n, careful=False, offset=offset)
+            grid = 1 if integer else mechanism.granularity
+            equal = [float(f) == d * grid for f, d in zip(found, drawn, strict=False) if d is not None]
+            assert all(equal)  # the key explains this release
+            results.append((found, np.array([0 if d is None else d for d in drawn[n:]]) * grid))
+        for later, (_, rest) in zip(results[1:], results, strict=False):
+            assert (later[0] == rest).mean() < 0.01  # and its rest not the next
+    assert [len(secret) for secret in asked] == [32] * 12
+    assert len(set(asked)) == 12
+    assert len(streams) == 12
+    wiped = {stream.block(0, 0) for stream in streams}
+    assert wiped == {_native.StreamKey(bytes(32)).block(0, 0)}
+
+
+# ------------------------------------------------------------------ fork replay
+
+WORKERS = """
+    import multiprocessing
+    import numpy as np
+    import dpfast
+
+    rng = np.random.default_rng()  # before the fork, as a module does that makes one for all
+    mechanism = dpfast.DiscreteLaplace(1, 10**6)
+    mechanism.release(np.zeros(5000, np.int64))  # whatever dpfast keeps, it has now
+    a = np.arange(5000) * 7 % 1000
+    b = np.arange(5000) * 5 % 1000
+
+    def forked(counts):
+        return counts + np.rint(rng.laplace(0, 10**6, counts.size)).astype(np.int64), mechanism.release(counts)
+
+    context = multiprocessing.get_context("fork")
+    found = []
+    for counts in (a, b):
+        with context.Pool(1) as pool:
+            found.append(pool.apply(forked, (counts,)))
+    (unsafe, ours), (other_unsafe, other_ours) = found
+    print(int((unsafe - other_unsafe == a - b).sum()), int((ours - other_ours == a - b).sum()))
+"""
+
+
+def test_forked_workers_replay_a_generator() -> None:
+    """Two children of one parent: their results differ by exactly what their counts do; ours in at most two of 5,000 cells.
+
+    P(two draws of scale 1e6 are equal) = 2.5e-7: three such cells have a chance of 3e-10.
+    """
+    unsafe, ours = map(int, python(WORKERS).split())
+    assert unsafe == 5_000
+    assert ours <= 2
+
+
+# ------------------------------------------------------------------ key reuse
+
+
+def seeded_by_label(counts: np.ndarray, label: str) -> np.ndarray:
+    """Repeatable noise as it is often made: a seed from the release's name."""
+    rng = np.random.default_rng(list(label.encode()))
+    return counts + np.rint(rng.laplace(0, 10**6, counts.size)).astype(np.int64)
+
+
+def test_two_inputs_under_one_key() -> None:
+    """The table of today less that of yesterday shows who came, where noise hangs on the label alone; here it is noise.
+
+    Within a process the second is refused; elsewhere, where there is no record, its noise is independent.
+    """
+    yesterday = np.random.default_rng(6).integers(0, 1_000, 5_000)
+    today = yesterday.copy()
+    today[1_234] += 1
+    difference = seeded_by_label(today, "visits") - seeded_by_label(yesterday, "visits")
+    assert np.flatnonzero(difference).tolist() == [1_234]
+
+    mechanism, master = DiscreteLaplace(1, 10**6), Key.generate()
+    key = master.derive("visits")
+    first = mechanism.release(yesterday, key=key, start=0)
+    with pytest.raises(KeyReuseError):
+        mechanism.release(today, key=key, start=0)
+    elsewhere = mechanism.release(today, key=master.derive("visits"), start=0)
+    difference = elsewhere - first - (today - yesterday)
+    assert (difference == 0).sum() <= 2  # by chance 1e-3 of a cell; three: 3e-10
+    # Each has variance 2 t^2, so their difference 4 t^2 and a fourth moment of 72 t^4.
+    t, n = 10.0**6, difference.size
+    real = difference.astype(np.float64)
+    assert normal_p(real.mean() / math.sqrt(4 * t**2 / n)) > ALPHA / 2
+    assert normal_p((np.mean(real**2) - 4 * t**2) / math.sqrt(56 * t**4 / n)) > ALPHA / 2
+
+
+def test_parts_cut_otherwise_show_no_difference() -> None:
+    """The same counts in parts cut at other places: other noise, so neither cut subtracts from the other."""
+    counts, mechanism, master = np.arange(10_000), DiscreteLaplace(1, 10**6), Key.generate()
+    whole = mechanism.release(counts, key=master.derive("cut"), start=0)
+    other = master.derive("cut")
+    parts = [mechanism.release(counts[i : i + 5_000], key=other, start=i) for i in (0, 5_000)]
+    assert (np.concatenate(parts) == whole).sum() <= 2  # as above: 3e-9
+
+
+# ------------------------------------------------------------------ thresholds that are off by one
+
+
+def table_moved(cells: list[int | None], k: int) -> list[int | None]:
+    """The last cell of k given to k - 1: a threshold that is off by one cell."""
+    last = max(i for i, cell in enumerate(cells) if cell == k)
+    return [k - 1 if i == last else cell for i, cell in enumerate(cells)]
+
+
+def mass(mechanism: DiscreteLaplace, cells: list[int | None], k: int) -> float:
+    """P(|X| = k) in a world whose first 15 digits go through this table and whose open cells are decided exactly."""
+    t, n = mechanism.scale, len(cells)
+    at_least = [2 * math.exp(-j / t) / (1 + math.exp(-1 / t)) if j else 1.0 for j in (k, k + 1)]
+    share = sum(cell == k for cell in cells)
+    for i in [i for i, cell in enumerate(cells) if cell is None]:
+        inside = [min(max(at * n - i, 0.0), 1.0) for at in at_least]
+        share += inside[0] - inside[1]
+    return share / n
+
+
+def drawn(mechanism: DiscreteLaplace, cells: list[int | None], n: int) -> np.ndarray:
+    """Noise of a bulk release whose plan has this table."""
+    table = signed_table(cells)
+    plan = _native.Plan(mechanism.LAW, table=table, **mechanism._constants())
+    zeros, stream = np.zeros(n, np.int64), _native.StreamKey()
+    decide = lambda i: mechanism._decide(plan.width, stream, i)  # noqa: E731
+    run(prepare(zeros, zeros), Draws(plan.address, True, True, stream, 0, False, decide), None)
+    return zeros
+
+
+@pytest.mark.parametrize("k", [55, 65])
+def test_a_threshold_off_by_one_is_told_from_the_law(k: int) -> None:
+    """One cell of 32,768 moved, at scale 10: epsilon is exceeded at that boundary, exactly and as measured.
+
+    With the table as it is the ratio is e^epsilon to 1e-9 at every k, and nothing is measured.
+    """
+    mechanism = DiscreteLaplace(1, 10)
+    cells = mechanism._law.table(_native.TABLE_BITS)
+    ratios = [mass(mechanism, cells, j) / mass(mechanism, cells, j + 1) for j in range(1, 70)]
+    assert ratios == pytest.approx([math.exp(0.1)] * 69, rel=1e-9)
+    moved = table_moved(cells, k)
+    assert mass(mechanism, moved, k - 1) / mass(mechanism, moved, k) > math.exp(0.1) * 1.05
+
+    n = 2**26
+    for table, caught in ((cells, False), (moved, True)):
+        noise = np.abs(drawn(mechanism, table, n))
+        seen = np.array([(noise == j).sum() for j in (k - 1, k)])
+        right = np.array([mass(mechanism, cells, j) for j in (k - 1, k)])
+        z = (seen - n * right) / np.sqrt(n * right * (1 - right))
+        assert (normal_p(float(np.abs(z).max())) < ALPHA / 2) == caught, (k, z)
+
+
+def test_an_output_that_one_neighbour_cannot_have() -> None:
+    """Noise that ends where its table ends: an event of probability 0 for x, and not for x + 1. Ours goes on."""
+    mechanism, n = DiscreteLaplace(1, 1), 2**22
+    cells = mechanism._law.table(_native.TABLE_BITS)
+    most = max(cell for cell in cells if cell is not None)
+    clipped = [most if cell is None and i < 40 else cell for i, cell in enumerate(cells)]
+    for table, caught in ((cells, False), (clipped, True)):
+        zero, one = drawn(mechanism, table, n), drawn(mechanism, table, n) + 1
+        beyond = [int((x > most).sum()) for x in (zero, one)]
+        assert (certified(beyond[1], beyond[0], n) > 1) == caught
