@@ -2,6 +2,7 @@
  * How every law is drawn: level 0 for all, level 1 for those still open, the rest left to the caller
  * [docs/design.md]. Compiled for each instruction set and each law; a law says beforehand
  *     DPF_LAW_TABLE       1 if a bulk call may start at a table of level-0 words
+ *     DPF_LAW_LEVEL0      1 if it may start at arithmetic on them
  *     DPF_LAW_PAIRS       1 if draws i and i ^ 64 share a radius and an angle (stream.md)
  *     DPF_LAW_LAST        its last tier in C, asked for what the first leaves open
  *     FN(level0)(plan, real, words, offset, cells, open)   one pair of groups, from level 0 alone
