@@ -12,22 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 
-import numba
-import numpy as np
 from rows import CALLS, HEAD, Array, Arrays, Bound, Row, Run, laws, rows
 
-import dpfast
-from dpfast import _native
+from dpfast.bench.measure import machine
 
 SIZE, ROUNDS = 50_000_000, 7
 LAW_SIZE = 20_000_000  # of the rows of the other laws, at most
@@ -158,25 +153,6 @@ def processes(size: int) -> list[Result]:
 
 
 # -------------------------------------------------------------------- showing
-
-
-def machine() -> dict[str, str]:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    field = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    cpu = field.get("model name") or platform.processor() or platform.machine()
-    return {
-        "processor": f"{cpu} (family {field['cpu family']}, model {field['model']})" if "cpu family" in field else cpu,
-        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
-        "instruction set": _native.isa_name(),
-        "dpfast": dpfast.__version__,
-        "Python": platform.python_version(),
-        "NumPy": np.__version__,
-        "numba": numba.__version__,
-        "system": " ".join((platform.system(), platform.release(), *platform.libc_ver())).strip(),
-        "load": " ".join(f"{load:.2f}" for load in os.getloadavg()),
-        "date": date.today().isoformat(),
-    }
 
 
 def aligned(lines: Sequence[tuple[str, ...]]) -> str:

@@ -154,7 +154,9 @@ static void FN(by_twofold_both)(const dpf_plan *plan, const dpf_lot *lot) {
     }
     FN(wipe_digits)(&d, n);
     dpf_wipe(radius, n * (int64_t)sizeof *radius);
+    dpf_wipe(radius_low, n * (int64_t)sizeof *radius_low);
     dpf_wipe(side, n * (int64_t)sizeof *side);
+    dpf_wipe(side_low, n * (int64_t)sizeof *side_low);
 }
 
 static void FN(decide)(const dpf_plan *plan, int tier, const dpf_lot *lot) {

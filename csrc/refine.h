@@ -254,6 +254,12 @@ static void FN(both)(dpf_job *job, int tier, int64_t n) {
     dpf_wipe(words, sizeof words);
     dpf_wipe(word, sizeof word);
     dpf_wipe(more, sizeof more);
+    if (DPF_LAW_PAIRS) {
+        dpf_wipe(radius, sizeof radius);
+        dpf_wipe(angle, sizeof angle);
+        dpf_wipe(more_radius, sizeof more_radius);
+        dpf_wipe(more_angle, sizeof more_angle);
+    }
     dpf_wipe(lo, sizeof lo);
     dpf_wipe(hi, sizeof hi);
 }

@@ -5,7 +5,6 @@ import numpy as np
 from numba import carray, types
 
 from dpfast.kernels.grid import (
-    LARGEST,
     between,
     beyond,
     in_single,
@@ -71,8 +70,7 @@ def add_grid_wide(
             part, part_rest = two_sum(upper_part * granularity, np.float64(low[i] & LOW) * granularity)
             total, rest = two_sum(nearest, part)
             rest, lost = two_sum(rest, part_rest)
-            total = between(total, -LARGEST, LARGEST)
-            rest = to_odd(rest, lost) if abs(rest) <= LARGEST else 0.0  # the first sum overflowed
+            rest = to_odd(rest, lost)
             result = total + rest
             if single:
                 result, rest = two_sum(total, rest)

@@ -34,7 +34,7 @@ def public(x, missing, least, most):
 
 @njit(inline="always")
 def in_steps(x, inverse, inverse_too):
-    """X / granularity, in two products for the ends of the exponent range.
+    """In steps of the grid, x / granularity, in two products for the ends of the exponent range.
 
     Infinite, or an integer, where it is large; where it underflows it is off by less than 2^-1022, which decides nothing.
     """
@@ -55,7 +55,7 @@ def on_grid(x, y, granularity):
 
 @njit(inline="always")
 def two_sum(a, b):
-    """A + b and what rounding took [Knuth, TAOCP 4.2.2]."""
+    """The sum a + b and what rounding took [Knuth, TAOCP 4.2.2]."""
     s = a + b
     from_b = s - a
     return s, (a - (s - from_b)) + (b - from_b)
@@ -63,7 +63,7 @@ def two_sum(a, b):
 
 @njit(inline="always")
 def to_odd(s, rest):
-    """S + rest, |rest| at most half a unit of s, rounded to odd: what is rounded again is as if rounded once."""
+    """The sum s + rest, |rest| at most half a unit of s, rounded to odd: what is rounded again is as if rounded once."""
     bits = bits_of(s)
     towards = np.int64(1) if (rest > 0.0) == (s > 0.0) else np.int64(-1)
     inexact = (rest > 0.0) | (rest < 0.0)  # not where s is infinite

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +13,7 @@ import numpy as np
 
 from dpfast import _native, exact
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.mechanisms.integer import IntegerMechanism
+from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.once import once
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
 from dpfast.privacy import parameters
@@ -35,8 +36,69 @@ NARROW_SCALE = 2**54
 LEAST_SCALE = Fraction(1, 2**60)
 
 
-@dataclass(frozen=True, repr=False)
-class DiscreteLaplace(Pure, IntegerMechanism):
+class Geometric(Pure, IntegerNoise):
+    """What the two-sided and the one-sided geometric law share: a magnitude, and so all but its sign and weight."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float: ...
+
+    def __init__(
+        self, epsilon: Real, sensitivity: Real | Sensitivity, adjacency: str | None = None, unit: str | None = None
+    ) -> None:
+        if not LEAST_SCALE <= self._set_parameters(epsilon, sensitivity, adjacency, unit) <= MOST_SCALE:
+            raise ParameterError(
+                f"the scale sensitivity/epsilon must lie between 2**-60 and 2**60, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
+            )
+
+    @property
+    def _record(self) -> tuple[str | int, ...]:
+        return self.NAME, *self._exact_parameters
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.epsilon, self.sensitivity, self.adjacency, self.unit)
+
+    @property
+    @abstractmethod
+    def _law(self) -> exact.OneSidedGeometric:
+        """The law in intervals."""
+
+    @once
+    def _narrow(self) -> bool:
+        return self.sensitivity <= NARROW_SCALE * self.epsilon
+
+    @once
+    def _careful_plan(self) -> _native.Plan:
+        return _native.Plan(self.LAW, **self._constants())
+
+    @once
+    def _bulk_plan(self) -> _native.Plan:
+        if self.sensitivity > TABLE_SCALE * self.epsilon:
+            return self._careful_plan
+        return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
+
+    def _constants(self) -> dict[str, Any]:
+        return constants(self._law)
+
+    @property
+    def stddev(self) -> float:
+        return math.sqrt(self.variance)
+
+    def quantile(self, p: Real) -> int:
+        """The least k with P(X <= k) >= p, exactly, for 0 < p < 1."""
+        return self._law.quantile(parameters.probability("p", p))
+
+    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> int:
+        """The least h with |X| <= h in all of `cells` independent cells with probability `confidence`, exactly.
+
+        Of the noise, before clamping. Source: usefulness bounds of the geometric mechanism, [GRS09].
+        """
+        exact_confidence = parameters.probability("confidence", confidence)
+        return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1))
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class DiscreteLaplace(Geometric, IntegerMechanism):
     """Adds noise with P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-epsilon/sensitivity), exactly.
 
     epsilon: int, float, Fraction or Decimal, taken exactly; spent once by every release.
@@ -58,21 +120,6 @@ class DiscreteLaplace(Pure, IntegerMechanism):
     adjacency: str
     unit: str
 
-    def __init__(
-        self, epsilon: Real, sensitivity: Real | Sensitivity, adjacency: str | None = None, unit: str | None = None
-    ) -> None:
-        if not LEAST_SCALE <= self._set_parameters(epsilon, sensitivity, adjacency, unit) <= MOST_SCALE:
-            raise ParameterError(
-                f"the scale sensitivity/epsilon must lie between 2**-60 and 2**60, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
-            )
-
-    @property
-    def _record(self) -> tuple[str | int, ...]:
-        return self.LAW, *self._exact_parameters
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.epsilon, self.sensitivity, self.adjacency, self.unit)
-
     def _facts(self) -> dict[str, str]:
         return {
             **super()._facts(),
@@ -86,23 +133,6 @@ class DiscreteLaplace(Pure, IntegerMechanism):
     def _law(self) -> exact.DiscreteLaplace:
         return exact.DiscreteLaplace(self.epsilon / self.sensitivity)
 
-    @once
-    def _narrow(self) -> bool:
-        return self.sensitivity <= NARROW_SCALE * self.epsilon
-
-    @once
-    def _careful_plan(self) -> _native.Plan:
-        return _native.Plan(self.LAW, **self._constants())
-
-    @once
-    def _bulk_plan(self) -> _native.Plan:
-        if self.sensitivity > TABLE_SCALE * self.epsilon:
-            return self._careful_plan
-        return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
-
-    def _constants(self) -> dict[str, Any]:
-        return constants(self._law)
-
     # ------------------------------------------------------------------ the law
 
     @property
@@ -110,10 +140,6 @@ class DiscreteLaplace(Pure, IntegerMechanism):
         """2q / (1-q)^2; in the words of the course notes 2a/(a-1)^2, a = exp(epsilon/sensitivity)."""
         rate = float(self.epsilon / self.sensitivity)
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
-
-    @property
-    def stddev(self) -> float:
-        return math.sqrt(self.variance)
 
     def pmf(self, k: npt.ArrayLike) -> Any:
         """P(X = k), for an integer or an array of them, in doubles: about 13 digits."""
@@ -125,18 +151,6 @@ class DiscreteLaplace(Pure, IntegerMechanism):
         rate, at = float(self.epsilon / self.sensitivity), whole_floats(k)
         tail = np.exp(-rate * np.where(at < 0, -at, at + 1)) / (1 + math.exp(-rate))
         return np.where(at < 0, tail, 1 - tail)[()]
-
-    def quantile(self, p: Real) -> int:
-        """The least k with P(X <= k) >= p, exactly, for 0 < p < 1."""
-        return self._law.quantile(parameters.probability("p", p))
-
-    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> int:
-        """The least h with |X| <= h in all of `cells` independent cells with probability `confidence`, exactly.
-
-        Of the noise, before clamping. Source: usefulness bounds of the geometric mechanism, [GRS09].
-        """
-        exact_confidence = parameters.probability("confidence", confidence)
-        return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1))
 
 
 def constants(law: exact.OneSidedGeometric) -> dict[str, Any]:

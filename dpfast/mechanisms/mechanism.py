@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import html
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -146,6 +145,8 @@ class Mechanism(ABC):
         return f"<{type(self).__name__} {facts}>"
 
     def _repr_html_(self) -> str:
+        import html
+
         rows = "".join(
             f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
             for name, value in self._facts().items()

@@ -10,30 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from dpfast import _native, exact
-from dpfast.errors import DTypeError, ParameterError
-from dpfast.mechanisms.discrete_laplace import (
-    LEAST_SCALE,
-    NARROW_SCALE,
-    TABLE_SCALE,
-    constants,
-    signed_table,
-    whole_floats,
-)
-from dpfast.mechanisms.integer import IntegerNoise
+from dpfast import exact
+from dpfast.errors import DTypeError
+from dpfast.mechanisms.discrete_laplace import Geometric, whole_floats
 from dpfast.mechanisms.once import once
-from dpfast.mechanisms.pure import MOST_SCALE, Pure
-from dpfast.privacy import parameters
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
 
-
-@dataclass(frozen=True, repr=False)
-class OneSidedGeometric(Pure, IntegerNoise):
+@dataclass(frozen=True, repr=False, init=False)
+class OneSidedGeometric(Geometric):
     """The law P(X = k) = (1-q) q^k, k >= 0, q = exp(-epsilon/sensitivity), exactly: noise for select-and-report.
 
     Not a mechanism, so there is no release: noise that is never negative lets y = x come out for x and never for x + 1,
@@ -50,21 +37,6 @@ class OneSidedGeometric(Pure, IntegerNoise):
     sensitivity: Fraction
     adjacency: str
     unit: str
-
-    def __init__(
-        self, epsilon: Real, sensitivity: Real | Sensitivity, adjacency: str | None = None, unit: str | None = None
-    ) -> None:
-        if not LEAST_SCALE <= self._set_parameters(epsilon, sensitivity, adjacency, unit) <= MOST_SCALE:
-            raise ParameterError(
-                f"the scale sensitivity/epsilon must lie between 2**-60 and 2**60, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
-            )
-
-    @property
-    def _record(self) -> tuple[str | int, ...]:
-        return self.NAME, *self._exact_parameters
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.epsilon, self.sensitivity, self.adjacency, self.unit)
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
         """Refused."""
@@ -89,40 +61,22 @@ class OneSidedGeometric(Pure, IntegerNoise):
     def _law(self) -> exact.OneSidedGeometric:
         return exact.OneSidedGeometric(self.epsilon / self.sensitivity)
 
-    @once
-    def _narrow(self) -> bool:
-        return self.sensitivity <= NARROW_SCALE * self.epsilon
-
-    @once
-    def _careful_plan(self) -> _native.Plan:
-        return _native.Plan(self.LAW, **self._constants())
-
-    @once
-    def _bulk_plan(self) -> _native.Plan:
-        if self.sensitivity > TABLE_SCALE * self.epsilon:
-            return self._careful_plan
-        return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
-
     def _constants(self) -> dict[str, Any]:
-        return {**constants(self._law), "wide_c": 2**20}
+        return {**super()._constants(), "wide_c": 2**20}
 
     # ------------------------------------------------------------------ the law
 
     @property
     def mean(self) -> float:
-        """Q / (1-q)."""
+        """The mean, q / (1-q)."""
         rate = float(self.epsilon / self.sensitivity)
         return math.exp(-rate) / -math.expm1(-rate)
 
     @property
     def variance(self) -> float:
-        """Q / (1-q)^2."""
+        """The variance, q / (1-q)^2."""
         rate = float(self.epsilon / self.sensitivity)
         return math.exp(-rate) / math.expm1(-rate) ** 2
-
-    @property
-    def stddev(self) -> float:
-        return math.sqrt(self.variance)
 
     def pmf(self, k: npt.ArrayLike) -> Any:
         """P(X = k), for an integer or an array of them, in doubles: about 13 digits."""
@@ -133,12 +87,3 @@ class OneSidedGeometric(Pure, IntegerNoise):
         """P(X <= k), for an integer or an array of them, in doubles: about 13 digits."""
         rate, at = float(self.epsilon / self.sensitivity), whole_floats(k)
         return np.where(at < 0, 0.0, -np.expm1(-rate * (np.abs(at) + 1)))[()]
-
-    def quantile(self, p: Real) -> int:
-        """The least k with P(X <= k) >= p, exactly, for 0 < p < 1."""
-        return self._law.quantile(parameters.probability("p", p))
-
-    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> int:
-        """The least h with X <= h in all of `cells` independent draws with probability `confidence`, exactly."""
-        exact_confidence = parameters.probability("confidence", confidence)
-        return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1))
