@@ -7,7 +7,7 @@ from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
 LAWS = ("discrete_laplace", "laplace", "gaussian", "discrete_gaussian")
-SOURCES = ("entropy.c", "chacha.c", "stream.c", "store.c", "laws.c", *(f"{law}.c" for law in LAWS))
+SOURCES = ("entropy.c", "chacha.c", "stream.c", "store.c", "bit_generator.c", "laws.c", *(f"{law}.c" for law in LAWS))
 
 # Strict IEEE arithmetic (no contraction, no fast-math); errno and traps are never looked at.
 FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]

@@ -55,6 +55,23 @@ typedef struct {
     int32_t negative, sine; /* the sign of a Laplace draw; the second draw of a pair */
 } dpf_planted;
 
+/* A bit generator (bit_generator.md). All zeros: it has no key, and the next draw takes one from the system. */
+typedef struct {
+    uint64_t words[256];   /* the next key, 4 words; then words to hand out, the last first */
+    uint64_t left;         /* of them */
+    uint32_t halved, half; /* 1: the lower half of a word was a 32-bit draw, and the upper waits for the next */
+    int32_t keyed, isa;
+} dpf_bits;
+
+/* NumPy's bitgen_t, field by field (numpy/random/bitgen.h). */
+typedef struct {
+    void *state;
+    uint64_t (*next_uint64)(void *state);
+    uint32_t (*next_uint32)(void *state);
+    double (*next_double)(void *state);
+    uint64_t (*next_raw)(void *state);
+} dpf_bitgen;
+
 /* Fill out[0..n) from the operating system. 0, or -1 with nothing to rely on in out. */
 int dpf_entropy(uint8_t *out, int64_t n);
 
@@ -104,3 +121,20 @@ void dpf_leave(uint64_t mode);
  * dpf_fence must come before another thread, or a plain store, touches that place. */
 void dpf_store(int isa, void *to, const void *from, int64_t n, int stream);
 void dpf_fence(void);
+
+/* Plain key stream: n bytes from byte 2048 pair on, of purpose 3 (stream.md). stream: as for dpf_store. */
+void dpf_key_stream(int isa, const uint8_t *key, uint64_t pair, int64_t n, uint8_t *out, int stream);
+
+/* A bit generator on a page of its own, all zeros; in a forked child all zeros again, where the system can (Linux since
+ * 4.14). NULL: no memory. */
+dpf_bits *dpf_bits_new(void);
+void dpf_bits_free(dpf_bits *bits);
+
+/* Forget all and take a key from the operating system. 0, or -1 with the state all zeros. */
+int dpf_bits_key(dpf_bits *bits);
+
+/* What NumPy calls, with a dpf_bits, by one thread at a time. Where there is no key, and the system gives none, the
+ * process ends with a line on stderr: nothing else can be said from there. */
+uint64_t dpf_next_uint64(void *state);
+uint32_t dpf_next_uint32(void *state);
+double dpf_next_double(void *state); /* a multiple of 2^-53 in [0, 1) */

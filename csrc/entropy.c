@@ -4,6 +4,7 @@
 #include "dpf_impl.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 
 #ifdef __linux__
 #include <sys/random.h>
@@ -44,4 +45,19 @@ int dpf_entropy(uint8_t *out, int64_t n) {
 void dpf_wipe(void *at, int64_t n) {
     memset(at, 0, (size_t)n);
     __asm__ volatile("" : : "r"(at) : "memory"); /* the compiler must take the zeros as read */
+}
+
+dpf_bits *dpf_bits_new(void) {
+    void *page = mmap(NULL, sizeof(dpf_bits), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+#ifdef MADV_WIPEONFORK
+    (void)madvise(page, sizeof(dpf_bits), MADV_WIPEONFORK); /* an older system says no: Python's fork hook is left */
+#endif
+    return page;
+}
+
+void dpf_bits_free(dpf_bits *bits) {
+    dpf_wipe(bits, sizeof *bits);
+    munmap(bits, sizeof *bits);
 }

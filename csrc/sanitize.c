@@ -218,6 +218,55 @@ static void store(int isa) {
     free(expected);
 }
 
+/* At every size near a batch and every alignment, from two places on. */
+static void key_stream(int isa) {
+    enum { MOST = 3 * DPF_BATCH * 64 };
+    uint8_t *known = room(2 * MOST);
+    dpf_key_stream(DPF_PORTABLE, key, 0, 2 * MOST, known, 0);
+    for (int stream = 0; stream < 2; stream++)
+        for (int64_t n = 0; n <= MOST; n += n % 2048 > 2 && n % 2048 < 2040 ? 113 : 1)
+            for (uint64_t pair = 0; pair < 3; pair += 2) {
+                const size_t shift = (size_t)n % 9;
+                uint8_t *out = room((size_t)n + shift);
+                dpf_key_stream(isa, key, pair, n, out + shift, stream);
+                same(out + shift, known + 2048 * pair, (size_t)n, "key streams");
+                free(out);
+            }
+    free(known);
+}
+
+/* The same words by any mixture of calls, over several refills; wiped behind. */
+static void bit_generator(int isa) {
+    dpf_bits *bits = dpf_bits_new(), *other = dpf_bits_new();
+    holds(bits != NULL && other != NULL && bits->keyed == 0 && bits->left == 0, "a new state is blank");
+    (void)dpf_next_uint64(other);
+    holds(other->keyed == 1 && other->isa == dpf_best_isa(), "a blank state takes a key");
+    holds(dpf_bits_key(bits) == 0 && bits->left == 0, "a key");
+    memcpy(other, bits, sizeof *bits);
+    bits->isa = isa;
+    other->isa = DPF_PORTABLE;
+    uint64_t rest = 0;
+    int halved = 0;
+    for (int i = 0; i < 5000; i++) {
+        const uint64_t left = other->left, kind = any() % 3;
+        if (kind == 0) {
+            const uint32_t half = dpf_next_uint32(bits);
+            rest = halved ? rest >> 32 : dpf_next_uint64(other);
+            holds(half == (uint32_t)rest, "halves");
+            halved ^= 1;
+        } else if (kind == 1) {
+            holds(dpf_next_uint64(bits) == dpf_next_uint64(other), "words");
+        } else {
+            holds(dpf_next_double(bits) == (double)(dpf_next_uint64(other) >> 11) * 0x1p-53, "doubles");
+        }
+        same(bits->words, other->words, sizeof bits->words, "states");
+        for (uint64_t at = left < other->left ? 252 : left; at > other->left; at--)
+            holds(bits->words[at + 3] == 0, "a word is wiped");
+    }
+    dpf_bits_free(bits);
+    dpf_bits_free(other);
+}
+
 static int is_real(const dpf_plan *plan) {
     return plan->law == DPF_LAPLACE || plan->law == DPF_GAUSSIAN;
 }
@@ -403,6 +452,8 @@ int main(void) {
     for (int isa = 0; isa <= best; isa++) {
         blocks(isa);
         store(isa);
+        key_stream(isa);
+        bit_generator(isa);
     }
     for (int at = 0; at < SCALES; at++)
         for (int which = DPF_DISCRETE_LAPLACE; which <= DPF_LAPLACE; which++) {

@@ -6,6 +6,21 @@
 #define DPF_SELF "stream.c"
 #include "every_isa.h"
 
+void dpf_key_stream(int isa, const uint8_t *key, uint64_t pair, int64_t n, uint8_t *out, int stream) {
+    const uint64_t nonce = dpf_nonce(DPF_PURPOSE_BYTES, 0, 0);
+    const int64_t whole = DPF_WORDS * sizeof(uint32_t);
+    uint32_t words[DPF_WORDS];
+    for (; n > 0; pair++, out += whole, n -= whole) {
+        DPF_DISPATCH(isa, pair, key, nonce, pair, words);
+        if (n >= whole)
+            dpf_store(isa, out, words, whole / 8, stream);
+        else
+            memcpy(out, words, (size_t)n);
+    }
+    dpf_fence();
+    dpf_wipe(words, sizeof words);
+}
+
 #else /* for one instruction set */
 
 /* The words of groups 2 pair and 2 pair + 1 at one level. */

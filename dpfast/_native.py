@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 ABI: int = lib.DPF_ABI
 STREAM_VERSION: int = lib.DPF_STREAM_VERSION
 TABLE_BITS: int = lib.DPF_TABLE_BITS
+PAIR: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
 TABLE, DOUBLE, TWOFOLD, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_TWOFOLD, lib.DPF_INTEGER
 UNDECIDED: int = lib.DPF_UNDECIDED
 LAWS: dict[str, int] = {
@@ -81,6 +83,77 @@ class StreamKey:
 
     def wipe(self) -> None:
         lib.dpf_wipe(self._bytes, 32)
+
+
+SLAB = 1 << 26  # bytes of key stream between two looks for Ctrl-C
+STREAMED = 1 << 21  # from so many bytes on, past the caches
+
+
+def key_stream(key: StreamKey, out: object, *, isa: int | None = None) -> None:
+    """Fill a writable C-contiguous buffer with plain key stream (csrc/stream.md, purpose 3)."""
+    chosen, secret = best_isa() if isa is None else isa, ffi.cast("uint8_t *", key.address)
+    with ffi.from_buffer("uint8_t[]", out) as buffer:
+        size = len(buffer)
+        for begin in range(0, size, SLAB):
+            n = min(SLAB, size - begin)
+            lib.dpf_key_stream(chosen, secret, begin // PAIR, n, buffer + begin, int(size >= STREAMED))
+
+
+def wipe(out: object) -> None:
+    with ffi.from_buffer("uint8_t[]", out) as buffer:
+        lib.dpf_wipe(buffer, len(buffer))
+
+
+def entropy_into(out: object) -> None:
+    """Fill a writable C-contiguous buffer from the operating system. Raises: EntropyError; the buffer is then zeroed."""
+    with ffi.from_buffer("uint8_t[]", out) as buffer:
+        if _entropy(buffer, len(buffer)) != 0:
+            raise EntropyError("the operating system gave no random bytes")
+
+
+new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize  # new_bytes(None, n): bytes to fill before anybody sees them
+new_bytes.restype, new_bytes.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+
+
+class Bits:
+    """The state of a bit generator; given back, wiped, with this object."""
+
+    __slots__ = ("_bits",)
+
+    def __init__(self) -> None:
+        best_isa()  # which checks the cipher first
+        made = lib.dpf_bits_new()
+        if made == ffi.NULL:
+            raise MemoryError
+        self._bits = ffi.gc(made, lib.dpf_bits_free)
+
+    def key(self) -> None:
+        if lib.dpf_bits_key(self._bits) != 0:
+            raise EntropyError("the operating system gave no random key")
+
+    def connect(self, capsule: object) -> None:
+        """Put this state and our functions into a capsule that NumPy's BitGenerator made of its bitgen_t."""
+        target = ffi.cast("dpf_bitgen *", _pointer(capsule, b"BitGenerator"))
+        target.next_uint64 = target.next_raw = ffi.addressof(lib, "dpf_next_uint64")
+        target.next_uint32 = ffi.addressof(lib, "dpf_next_uint32")
+        target.next_double = ffi.addressof(lib, "dpf_next_double")
+        target.state = self._bits
+
+    def wipe(self) -> None:
+        """Back to all zeros: the next draw takes a key from the operating system."""
+        lib.dpf_wipe(self._bits, ffi.sizeof("dpf_bits"))
+
+    def plant(self, secret: bytes, isa: int) -> None:
+        """A known stream, for tests of it."""
+        self.wipe()
+        ffi.memmove(self._bits.words, secret, 32)
+        self._bits.keyed, self._bits.isa = 1, isa
+
+    def bytes(self) -> bytes:
+        """What lies there, for tests."""
+        return bytes(ffi.buffer(self._bits))
 
 
 _ARRAYS = {"table": "int16_t[]", "thresholds": "uint64_t[]", "guide": "uint16_t[]"}

@@ -26,6 +26,18 @@ class KeyReuseError(DpfastError):
     """A release key was asked for a second release of other data."""
 
 
+class LedgerError(DpfastError):
+    """A ledger cannot be read or written, is damaged, or is not the one that was meant. Nothing was released."""
+
+
+class BudgetExhausted(LedgerError):  # noqa: N818  it is what happened
+    """A release would spend more than a ledger has left. Nothing was released."""
+
+
+class StateError(DpfastError, TypeError):
+    """The state of a bit generator was asked for, or given: it is never shown, set or copied."""
+
+
 class FileError(DpfastError):
     """A file cannot be read, does not hold what it should, or cannot be written."""
 

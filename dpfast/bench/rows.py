@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import cycle, islice, repeat
 from typing import Any, TypeAlias
 
 import numpy as np
 
 import dpfast
-from dpfast import _native
 from dpfast.bench.measure import Reference, Row, Run
 from dpfast.engine import usable_threads
 
@@ -30,7 +27,6 @@ DRAWN = {
     "Gaussian": (10,),
 }  # one thread
 ARRAYS_AS_WRITTEN = 3  # that exist at once in NumPy's expression
-COUNTERS = 64  # different sets of block numbers that the key stream goes round
 CALLS = 1_000  # calls that a row of small calls times together
 
 
@@ -118,23 +114,15 @@ def ours(a: Arrays, threads: int, scales: tuple[int, ...] = SCALES) -> Iterator[
 
 
 def key_stream(a: Arrays) -> Row:
-    """The cipher alone, 2 KiB a call into the same place, as the kernels use it; the loop of calls is Python's."""
-    ffi, lib = _native.ffi, _native.lib  # type: ignore[attr-defined]  # private, and this loop's alone
-    isa = _native.best_isa()
-    batch: int = lib.DPF_BATCH
-    calls = -(-8 * a.size // (64 * batch))
-    counters = [ffi.new("uint64_t[]", list(range(batch * i, batch * (i + 1)))) for i in range(COUNTERS)]
-    words, key, nonce = ffi.new("uint32_t[]", 16 * batch), _native.StreamKey(), _native.nonce(0)
-    secret = ffi.cast("uint8_t *", key.address)
+    """The cipher alone, into an array that exists."""
 
     def run() -> object:
-        numbers = islice(cycle(counters), calls)
-        deque(map(lib.dpf_blocks, repeat(isa), repeat(secret), numbers, repeat(nonce), repeat(words)), maxlen=0)
-        return key  # which must live as long as its address is used
+        dpfast.fill_bytes(a.other)
+        return a.other
 
-    called = f"dpf_blocks, {64 * batch} bytes a call; a count is 8 bytes"
     name = "key stream (ChaCha20), 8 bytes"
-    return Row(name, "floor", "dpfast's cipher", calls * batch * 8, run, called, a.against_counts, chart=True)
+    called = "dpfast.fill_bytes(other); a count is 8 bytes"
+    return Row(name, "floor", "dpfast's cipher", a.size, run, called, a.against_counts, chart=True)
 
 
 def floors(a: Arrays) -> Iterator[Row]:

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random bytes for keys, salts and arrays: few straight from the operating system, many from ChaCha20 under its key."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from dpfast import _native
+from dpfast.errors import DTypeError, EntropyError, ParameterError
+from dpfast.privacy.parameters import shown, whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    from typing_extensions import Buffer
+
+FEW = 1 << 10  # up to here the system is as fast
+MOST = 2**63 - 1
+
+
+def random_bytes(n: int) -> bytes:
+    """As many bytes that nobody can foretell: up to 1 KiB os.urandom's own, beyond that key stream of ChaCha20.
+
+    Each call takes a fresh 256-bit key from the operating system and wipes it. Raises: DTypeError, ParameterError,
+    EntropyError, MemoryError.
+    """
+    n = whole("n", n, least=0)
+    if n > MOST:
+        raise ParameterError(f"n must be at most 2**63 - 1, got {shown(n)}")
+    if n <= FEW:
+        try:
+            return os.urandom(n)
+        except (OSError, NotImplementedError):
+            raise EntropyError("the operating system gave no random bytes") from None
+    made: bytes = _native.new_bytes(None, n)
+    _fill(made)
+    return made
+
+
+def fill_bytes(buffer: Buffer | np.ndarray[Any, Any]) -> None:
+    """Fill a writable C-contiguous buffer, such as a bytearray, an mmap or a NumPy array, with random bytes, as random_bytes.
+
+    An array of any shape and of any dtype whose every bit pattern is a value: not of objects, strings of any length, or bool.
+    Raises: DTypeError; EntropyError and whatever stops it half-way, and then the buffer is all zeros or, where no byte was
+    written yet, untouched.
+    """
+    view = _writable(buffer)
+    if view.nbytes <= FEW:
+        _native.entropy_into(buffer)
+    else:
+        _fill(buffer)
+
+
+def _fill(buffer: Any) -> None:
+    key = _native.StreamKey()
+    try:
+        _native.key_stream(key, buffer)
+    except BaseException:
+        _native.wipe(buffer)
+        raise
+    finally:
+        key.wipe()
+
+
+def _writable(buffer: Any) -> memoryview:
+    try:
+        view = memoryview(buffer)
+    except (TypeError, ValueError, BufferError):
+        raise DTypeError(f"buffer must be a writable buffer of plain values, not {type(buffer).__name__}") from None
+    if view.readonly:
+        raise DTypeError("buffer must be writable")
+    if not view.c_contiguous:
+        raise DTypeError("buffer must be C-contiguous")
+    if set(view.format) & set("O?"):
+        raise DTypeError(f"buffer must hold values that any bits make, got format {view.format!r}")
+    return view

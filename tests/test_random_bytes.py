@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""random_bytes and fill_bytes: every byte of the key stream, at every cut; kinds of buffers; what fails leaves zeros."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+
+import numpy as np
+import pytest
+from conftest import ISAS
+from test_bit_generator import chacha
+
+from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes, random_bytes
+from dpfast.random_bytes import FEW
+
+KEY = bytes(range(32))
+SIZES = [0, 1, 7, 8, 63, 64, 65, 1024, 1025, 2047, 2048, 2049, 4096, 6143, 6145]
+
+
+def reference(n: int) -> bytes:
+    """Words of 32 bits, packed as csrc/stream.md says, of purpose 3, level 0."""
+    out = b""
+    for group in range(-(-n // 1024)):
+        blocks = [chacha(KEY, 16 * group + lane, 3 << 56) for lane in range(16)]
+        out += b"".join(blocks[lane][slot].to_bytes(4, "little") for slot in range(16) for lane in range(16))
+    return out[:n]
+
+
+WHOLE = reference(max(SIZES))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_the_bytes_are_the_documented_stream(isa, monkeypatch):
+    """On every instruction set, at every size and alignment, stored past the caches or not, in slabs or at once."""
+    for streamed, slab in ((2**21, 2**26), (0, 2**26), (2**21, 2048), (0, 4096)):
+        monkeypatch.setattr(_native, "STREAMED", streamed)
+        monkeypatch.setattr(_native, "SLAB", slab)
+        for n in SIZES:
+            for shift in (0, 1, 3, 4, 8, 40):
+                place = bytearray(b"\x5a" * (n + 80))
+                _native.key_stream(_native.StreamKey(KEY), memoryview(place)[shift : shift + n], isa=isa)
+                assert place[shift : shift + n] == WHOLE[:n]
+                assert place[:shift] == b"\x5a" * shift
+                assert place[shift + n :] == b"\x5a" * (80 - shift)
+
+
+@pytest.mark.parametrize("n", [*SIZES, FEW, FEW + 1, 2**20 + 3, 3 * 2**21 + 5])
+def test_random_bytes(n):
+    """n bytes, never the same, each byte of them drawn (a byte left out would be the same in both: fails by chance 2^-64)."""
+    one, two = random_bytes(n), random_bytes(n)
+    assert type(one) is bytes
+    assert len(one) == len(two) == n
+    if n >= 8:
+        assert one != two
+        assert one[:8] != two[:8]
+        assert one[-8:] != two[-8:]
+    if n > 2**20:
+        assert len(zlib.compress(one, 1)) > n  # nothing left blank, nothing twice
+        counts = np.bincount(np.frombuffer(one, np.uint8), minlength=256)
+        assert ((counts - n / 256) ** 2 / (n / 256)).sum() < 380  # chi-squared, 255 degrees: 1e-6
+    hash(one)
+
+
+def test_numpy_integers_are_sizes():
+    assert len(random_bytes(np.int64(2000))) == 2000
+
+
+@pytest.mark.parametrize("n", [-1, -(2**70)])
+def test_negative_sizes(n):
+    with pytest.raises(ParameterError, match="at least 0"):
+        random_bytes(n)
+
+
+@pytest.mark.parametrize("n", [True, 1.0, "8", None, b"12"])
+def test_sizes_that_are_no_int(n):
+    with pytest.raises(DTypeError, match="n must be an int"):
+        random_bytes(n)
+
+
+def test_sizes_beyond_any_memory():
+    with pytest.raises(ParameterError, match="at most"):
+        random_bytes(2**63)
+    with pytest.raises((MemoryError, OverflowError)):
+        random_bytes(2**62)
+
+
+@pytest.mark.parametrize("size", [5, 3000])
+def test_kinds_of_buffers(size):
+    """bytearray, memoryview, mmap, NumPy arrays of many dtypes and shapes: filled whole and never alike."""
+    base = np.zeros((size, 6))
+    for made in (
+        bytearray(8 * size), memoryview(bytearray(8 * size)), mmap.mmap(-1, 8 * size), np.zeros(size), np.zeros((size, 2, 2), ">i8"),
+        np.zeros(size, np.complex64), np.zeros(size, [("a", "i4"), ("b", "f8", 3)]), np.zeros(size, "S9"), base[2:],
+        np.zeros((), "V64"), np.zeros(size + 9, np.uint8)[1:],
+    ):  # fmt: skip
+        fill_bytes(made)
+        first = bytes(made) if not isinstance(made, np.ndarray) else made.tobytes()
+        fill_bytes(made)
+        second = bytes(made) if not isinstance(made, np.ndarray) else made.tobytes()
+        assert first[:8] != second[:8]
+        assert first[-6:] != second[-6:] or len(first) < 6
+        if len(first) > 4000:
+            assert first.count(0) < len(first) / 64
+    assert not base[:2].any()
+
+
+@pytest.mark.parametrize("empty", [bytearray(), np.zeros(0), np.zeros((3, 0, 2))])
+def test_empty_buffers(empty):
+    assert fill_bytes(empty) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (b"1234", "writable"), (memoryview(bytes(3000)), "writable"), (np.zeros(10)[::2], "C-contiguous"),
+        (np.zeros((3, 4)).T, "C-contiguous"), (memoryview(bytearray(99))[::-1], "C-contiguous"), ([1, 2], "buffer of plain values"),
+        ("text", "buffer of plain values"), (None, "buffer of plain values"), (np.zeros(4, object), "any bits"),
+        (np.zeros(4, bool), "any bits"), (np.zeros(4, [("a", "i4"), ("b", object)]), "any bits"),
+        (np.zeros(4, "M8[s]"), "plain values"),
+    ],
+)  # fmt: skip
+def test_buffers_that_are_refused(made, why):
+    with pytest.raises(DTypeError, match=why):
+        fill_bytes(made)
+
+
+def test_a_read_only_array():
+    made = np.zeros(1000)
+    made.flags.writeable = False
+    with pytest.raises(DTypeError, match="writable"):
+        fill_bytes(made)
+    assert not made.any()
+
+
+@pytest.mark.skipif(not hasattr(getattr(np, "dtypes", None), "StringDType"), reason="NumPy 2")
+def test_strings_of_any_length():
+    with pytest.raises(DTypeError):
+        fill_bytes(np.array(["a", "bc"], np.dtypes.StringDType()))
+
+
+@pytest.mark.parametrize("size", [100, 10**6])
+def test_no_entropy(size, monkeypatch):
+    """EntropyError; what was there is untouched or zero, and no half-random buffer comes back."""
+
+    def none(*_: object) -> int:
+        return -1
+
+    def urandom(n: int) -> bytes:
+        raise OSError
+
+    monkeypatch.setattr(_native, "_entropy", none)
+    monkeypatch.setattr(os, "urandom", urandom)
+    made = bytearray(b"\x5a" * size)
+    for act in (lambda: random_bytes(size), lambda: fill_bytes(made)):
+        with pytest.raises(EntropyError):
+            act()
+    assert set(made) <= {0, 0x5A}
+
+
+def test_ctrl_c_half_way_leaves_zeros(monkeypatch):
+    """And the key is wiped."""
+    keys, calls = [], []
+    stream, key = _native.lib.dpf_key_stream, _native.StreamKey
+
+    class Library:
+        def __getattr__(self, name):
+            return getattr(_native_lib, name)
+
+        def dpf_key_stream(self, *arguments):
+            calls.append(1)
+            if len(calls) == 3:
+                raise KeyboardInterrupt
+            stream(*arguments)
+
+    _native_lib = _native.lib
+    monkeypatch.setattr(_native, "lib", Library())
+    monkeypatch.setattr(_native, "SLAB", 2048)
+    monkeypatch.setattr(_native, "StreamKey", lambda: keys.append(key()) or keys[-1])
+    made = bytearray(b"\x5a" * 10_000)
+    with pytest.raises(KeyboardInterrupt):
+        fill_bytes(made)
+    assert made == bytes(10_000)
+    assert bytes(_native.ffi.buffer(keys[0]._bytes)) == bytes(32)
