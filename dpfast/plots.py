@@ -1,33 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a law beside its 95 % band, for `dpfast explain --plot`; of a Gaussian also delta against epsilon."""
+"""Pictures: a law, and of a Gaussian delta; belief before and after a release; the privacy loss; what a ledger spent."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from dpfast.ledger.table import figure as rounded
 from dpfast.publish import published
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy.typing as npt
     from matplotlib.axes import Axes
+
+    from dpfast import Ledger
+    from dpfast.privacy.meaning import Loss
 
 GaussianLaw: TypeAlias = Gaussian | DiscreteGaussian
 Mechanism: TypeAlias = DiscreteLaplace | Laplace | GaussianLaw
 
-INSIDE, OUTSIDE, INK, FAINT = "#1f6fb2", "#b9d3ea", "#22303c", "#6b7883"
+INSIDE, OUTSIDE, INK, FAINT, SECOND = "#1f6fb2", "#b9d3ea", "#22303c", "#6b7883", "#c2691d"
 BARS = 60  # half-width up to which every outcome gets its own bar
 POINTS = 400  # outcomes on each side of a wider law, drawn as a curve
 EPSILONS = 32  # points of the curve of delta
+NAMED = 9  # bars of the privacy loss up to which each says how high it is
+ROOM = 11  # per cent of a budget, for two lines of text
 LEAST_DELTA = 1e-12  # where that curve ends
+PROMISES = 0.1, 0.5, 1, 2, 5  # epsilons beside the one that is explained
+APART = 0.05  # of two labels on their curves
 
 
 def draw(
@@ -48,6 +59,183 @@ def draw(
     if others and promise and isinstance(mechanism, (Gaussian, DiscreteGaussian)):
         _deltas(others[0], mechanism, *promise)
         _heading(others[0], "Privacy", f"(epsilon, delta), rho {_short(float(mechanism.rho()))}")
+    with published(path, force=True) as file:
+        figure.savefig(file, format=path.suffix[1:].lower())
+
+
+def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: str) -> None:
+    """Draw the least and the largest belief after a release against belief before it, for this epsilon and for others.
+
+    but_for: the share of releases in which the loss may be beyond epsilon.
+    """
+    figure = Figure(figsize=(7, 7.2), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
+    axes = figure.subplots()
+    odds = np.logspace(-8, 8, 2 * POINTS)
+    before = np.concatenate([[0], 100 * odds / (1 + odds), [100]])
+
+    def after(loss: float) -> npt.NDArray[np.float64]:
+        return np.concatenate([[0], 100 / (1 + np.exp(-loss) / odds), [100]])
+
+    def bend(loss: float) -> float:  # where the curve is farthest from the diagonal, and parallel to it
+        return 100 / (1 + math.exp(loss / 2))
+
+    given, label = min(float(epsilon), 600), f"{'loss' if but_for else 'epsilon'} {_short(float(epsilon))}"
+    axes.fill_between(before, after(-given), after(given), color=OUTSIDE, alpha=0.45, linewidth=0)
+    for other in PROMISES:
+        if abs(bend(other) - bend(given)) > 100 * APART:
+            for loss in (other, -other):
+                axes.plot(before, after(loss), color=FAINT, linewidth=0.9)
+            _along(axes, bend(other), 100 - bend(other), 45, f"{other}", FAINT)
+    axes.plot([0, 100], [0, 100], color=INK, linewidth=1, linestyle=(0, (4, 3)))
+    for loss, share, word in ((given, 0.65, "at most"), (-given, 0.35, "at least")):
+        axes.plot(before, after(loss), color=INSIDE, linewidth=2.4)
+        at = int(np.searchsorted(before + after(loss), 200 * share))
+        slope = math.degrees(math.atan2(np.diff(after(loss))[at], np.diff(before)[at]))
+        _along(axes, before[at], after(loss)[at], slope, f"{label}: {word}", INSIDE)
+    rest = f", but for {_short(float(but_for))} of releases" if but_for else ""
+    _heading(axes, "Belief before and after one release", law)
+    _furnish(axes)
+    axes.grid(axis="x", color="#e3e8ec", linewidth=0.8)
+    axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MultipleLocator(10))
+        axis.set_major_formatter(FuncFormatter(lambda p, _: f"{p:g} %"))
+    axes.set_xlabel(f"belief {of}, before", color=INK)
+    axes.set_ylabel(f"after{rest}", color=INK)
+    with published(path, force=True) as file:
+        figure.savefig(file, format=path.suffix[1:].lower())
+
+
+def _along(axes: Axes, x: float, y: float, slope: float, text: str, color: str) -> None:
+    """A label on a curve, along it."""
+    axes.text(
+        x, y, text, rotation=slope, rotation_mode="anchor", ha="center", va="center", fontsize=9, color=color,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+    )  # fmt: skip
+
+
+def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str) -> None:
+    """Draw the law of the privacy loss for the neighbours that are told apart best: its atoms, what lies between, its mean.
+
+    epsilon: to mark where the loss is not bounded.
+    """
+    figure = Figure(figsize=(8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
+    axes = figure.subplots()
+    bounded = of.most is not None
+    atoms, (where, density) = _losses(mechanism)
+    top = max([*atoms.values(), *(density.tolist() if not atoms else [])])
+    if where.size:
+        scale = top / density.max() * (0.6 if atoms else 1)  # areas and bars are in no common unit
+        axes.fill_between(where, scale * density, color=OUTSIDE if atoms else INSIDE, linewidth=0)
+    width = max(atoms) - min(atoms) if len(atoms) > 1 else 2 * max(1.0, of.mean)
+    axes.bar(list(atoms), list(atoms.values()), width=width * min(0.03, 0.86 / max(len(atoms), 1)), color=INSIDE)
+    if len(atoms) == 1:
+        axes.set_xlim(of.mean - width / 2, of.mean + width / 2)
+    for x, p in atoms.items():
+        if len(atoms) <= NAMED or (bounded and x in {min(atoms), max(atoms)}):
+            _share(axes, x, p, f"{_short(100 * p)} %")
+    if atoms and where.size:
+        inside = float((density[1:] + density[:-1]) @ np.diff(where)) / 2
+        _share(axes, 0, 0.2 * top, f"{_short(100 * inside)} % between", OUTSIDE)
+    axes.plot([of.mean, of.mean], [0, 1.16 * top], color=SECOND, linewidth=1.6)
+    axes.annotate(
+        f"on average {rounded(Fraction(of.mean), up=True)}", (of.mean, 1.16 * top), (0, 3), textcoords="offset points", ha="center",
+        fontsize=10, color=SECOND,
+    )  # fmt: skip
+    if not bounded:
+        axes.axvline(float(epsilon), color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        most = "" if isinstance(mechanism, Gaussian) else "at most "
+        share = rounded(Fraction(of.above(epsilon)), up=True)
+        axes.annotate(
+            f"above epsilon {_short(float(epsilon))}:\n{most}{share}", (float(epsilon), top), (-6, 0),
+            textcoords="offset points", ha="right", va="top", fontsize=10, color=INK,
+        )  # fmt: skip
+    _heading(axes, "Privacy loss of one release", law)
+    _furnish(axes)
+    axes.grid(visible=False)
+    axes.set_ylim(0, 1.3 * top)
+    axes.yaxis.set_visible(False)
+    if atoms and bounded:
+        axes.set_xticks(np.linspace(min(atoms), max(atoms), 5 if len(atoms) > 1 else 1))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(9))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _signed(x)))
+    axes.set_xlabel("privacy loss: ln of how much likelier a release is than it would be for a neighbour", color=INK)
+    with published(path, force=True) as file:
+        figure.savefig(file, format=path.suffix[1:].lower())
+
+
+def _share(axes: Axes, x: float, y: float, text: str, behind: str = "white") -> None:
+    axes.annotate(
+        text, (x, y), (0, 5), textcoords="offset points", ha="center", fontsize=10, color=INK, zorder=3,
+        bbox={"facecolor": behind, "edgecolor": "none", "pad": 1},
+    )  # fmt: skip
+
+
+def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+    """Losses and their probabilities, and the density of what is no atom, or of atoms too many to tell apart."""
+    none = np.empty(0)
+    if isinstance(mechanism, (DiscreteLaplace, Laplace)):
+        r = 0.0
+        epsilon = float(mechanism.epsilon)
+        if isinstance(mechanism, DiscreteLaplace):
+            n, r = math.floor(mechanism.sensitivity), float(mechanism.epsilon / mechanism.sensitivity)
+            epsilon = n * r
+            if n <= BARS:
+                ends = {epsilon: mechanism.cdf(0), -epsilon: mechanism.cdf(-n)} if n else {0.0: 1.0}
+                return ends | {r * (n - 2 * k): float(mechanism.pmf(k)) for k in range(1, n)}, (none, none)
+        first = 1 / (1 + math.exp(-r))
+        where = np.linspace(r - epsilon, epsilon - r, POINTS)  # half a step around each of those between
+        peak = math.tanh(r / 2) / (2 * r) if r else 0.25
+        return {epsilon: first, -epsilon: first * math.exp(-epsilon)}, (where, peak * np.exp((where - epsilon) / 2))
+    rho = float(mechanism.rho())
+    if isinstance(mechanism, DiscreteGaussian) and mechanism.sensitivity and mechanism.sensitivity.largest:
+        cells, change = mechanism.sensitivity.largest.l0, math.floor(mechanism.sensitivity.largest.linf)
+        reach = math.ceil(4 * math.sqrt(cells) * mechanism.stddev)
+        if 2 * reach <= BARS:
+            far = math.ceil(8 * mechanism.stddev) + 2
+            sums = reduce(np.convolve, [mechanism.pmf(np.arange(-far, far + 1))] * cells)
+            middle, step = len(sums) // 2, change / float(mechanism.sigma_squared)
+            rho = step * cells * change / 2
+            seen = [s for s in range(-reach, reach + 1) if sums[middle + s] > 1e-4 * sums.max()]
+            return {rho + step * s: float(sums[middle + s]) for s in seen}, (none, none)
+    spread = math.sqrt(2 * rho)
+    where = np.linspace(rho - 4 * spread, rho + 4 * spread, POINTS)
+    return {}, (where, np.exp(-((where - rho) ** 2) / (4 * rho)) / math.sqrt(4 * math.pi * rho))
+
+
+def spend(ledger: Ledger, path: Path) -> None:
+    """Draw what was spent against time, as a share of what may ever be, and write the picture, .png or .svg."""
+    figure = Figure(figsize=(8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
+    axes, promise, history = figure.subplots(), ledger.promise, ledger.history()
+    times = np.array([entry.time.removesuffix("Z") for entry in history] or ["now"], "datetime64[s]")
+    times = np.maximum.accumulate(times)  # a clock that went back moves nothing: the order is the ledger's
+    margin = max((times[-1] - times[0]) // 25, np.timedelta64(2, "s"))
+    times = np.concatenate([times[:1] - margin, times[: len(history)], times[-1:] + margin])
+    kept = {name: most for name in ("epsilon", "delta", "rho") if (most := getattr(promise, name))}
+    end: float | None = None
+    for (name, most), color in zip(kept.items(), (INSIDE, SECOND), strict=False):
+        totals = [Fraction(0), *(getattr(entry, f"{name}_total") for entry in history)]
+        shares = [100 * float(total / most) for total in totals]
+        axes.step(times, [*shares, shares[-1]], where="post", color=color, linewidth=2)
+        said = f"{name} {rounded(totals[-1], up=True)}\nof {rounded(most, up=True)}"
+        if end is None or abs(shares[-1] - end) >= ROOM:
+            end = shares[-1]
+        else:
+            end += ROOM if end < ROOM else -ROOM
+        axes.annotate(
+            said, (1, end), (7, 0), xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
+            fontsize=10, color=color,
+        )  # fmt: skip
+    axes.axhline(100, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+    _heading(axes, f"Spend of {ledger.dataset}", f"charges: {len(history):,}, per {promise.unit}, {promise.adjacency}")
+    _furnish(axes)
+    axes.set_ylim(0, 108)
+    axes.margins(x=0)
+    axes.xaxis.set_major_locator(days := AutoDateLocator(maxticks=8))  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(days))  # type: ignore[no-untyped-call]
+    axes.set_ylabel("% of the budget", color=INK)
+    axes.set_xlabel("time (UTC)", color=INK)
     with published(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
@@ -98,7 +286,7 @@ def _deltas(axes: Axes, mechanism: GaussianLaw, epsilon: Fraction, delta: Fracti
     far = max(rho + 2 * math.sqrt(rho * -math.log(LEAST_DELTA)), 1.25 * float(epsilon))
     epsilons = np.linspace(far / EPSILONS, far, EPSILONS)
     deltas = np.array([mechanism.delta(float(e)) for e in epsilons])
-    kept = deltas >= min(LEAST_DELTA, float(delta) / 1e4)
+    kept = deltas >= min(LEAST_DELTA, float(delta) / 1e4, float(deltas.max()) / 1e4)
     axes.plot(epsilons[kept], deltas[kept], color=INSIDE, linewidth=2)
     if deltas.min() <= float(delta) <= deltas.max():
         _mark(axes, float(epsilon), float(delta), right=float(epsilon) > 0.6 * far)
@@ -156,6 +344,12 @@ def _outcome(k: float, *, scientific: bool) -> str:
     if not k:
         return "0"
     return (_short(k, "+") if scientific else f"{k:+,.6g}").replace("-", "\N{MINUS SIGN}")
+
+
+def _signed(value: float) -> str:
+    """Three digits, with a sign."""
+    sign = "\N{MINUS SIGN}" if value < 0 else "+" if value > 0 else ""
+    return sign + _short(abs(value))
 
 
 def _short(value: float, sign: str = "") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
 import signal
@@ -25,9 +26,10 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 import dpfast
-from dpfast import files
+from dpfast import files, plots
 from dpfast.cli import main
 from dpfast.cli.options import LAWS
+from dpfast.privacy import meaning
 
 SECRET = "918273645"  # a count that no message may quote
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
@@ -675,11 +677,91 @@ def test_every_law_is_drawn(tmp_path, name):
         [*LAPLACE, "--epsilon", "1e-9", "--sensitivity", "1"],
         [*LAPLACE, *LAW, "--granularity", "2**50"],
         [*LAPLACE, *LAW, "--granularity", "2**-60"],
+        [*G, "--rho", "1e-30", *ONE_CELL],
     ],
 )
 def test_laws_of_any_width_are_drawn(tmp_path, options):
     assert main(["explain", *options, "--plot", str(tmp_path / "law.svg")]) == 0
     assert b"</svg>" in (tmp_path / "law.svg").read_bytes()
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("picture", ["posterior", "loss"])
+def test_what_every_promise_means_is_drawn(tmp_path, name, picture):
+    path = tmp_path / "picture.png"
+    command = ["explain", "--mechanism", name, *NAMED[name][0], "--plot", str(path), "--picture", picture]
+    assert main(command) == 0
+    pixels = imread(path)
+    ink = (pixels[..., :3] < 0.9).any(axis=2)
+    assert pixels.shape[:2] == ((1152, 1120) if picture == "posterior" else (720, 1280))
+    assert 0.02 < ink.mean() < 0.6
+    border = np.concatenate([ink[:5].ravel(), ink[-5:].ravel(), ink[:, :5].ravel(), ink[:, -5:].ravel()])
+    assert not border.any(), "something is cut off"
+
+
+@pytest.mark.parametrize("picture", ["posterior", "loss"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--epsilon", "1e-17", "--sensitivity", "1"],
+        ["--epsilon", "1e-15", "--sensitivity", "100"],
+        ["--epsilon", "999", "--sensitivity", "2"],
+        ["--epsilon", "1", "--sensitivity", "1/2"],
+        [*DG, "--rho", "900", *ONE_CELL],
+        [*DG, "--sigma", "0.4", "--l0", "5", "--linf", "1.5"],
+        [*DG, "--rho", "0.1", "--l2-squared", "7"],
+        [*G, "--rho", "1e-30", *ONE_CELL],
+    ],
+)
+def test_promises_of_any_size_are_drawn(tmp_path, options, picture):
+    path = tmp_path / "picture.svg"
+    assert main(["explain", *options, "--plot", str(path), "--picture", picture]) == 0
+    assert b"</svg>" in path.read_bytes()
+
+
+@pytest.mark.parametrize("picture", ["posterior", "loss"])
+@pytest.mark.parametrize(
+    "options", [[*G, "--sigma", "2"], [*DG, "--sigma", "0.001", *ONE_CELL], ["--epsilon", "1001", "--sensitivity", "1"]]
+)
+def test_where_nothing_is_promised_no_belief_is_drawn(tmp_path, capsys, options, picture):
+    assert main(["explain", *options]) == 0
+    assert "belief" not in capsys.readouterr().out
+    assert main(["explain", *options, "--plot", str(tmp_path / "picture.png"), "--picture", picture]) == 2
+    one_error(capsys.readouterr().err, "picture must be law where nothing")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "known"),
+    [
+        (dpfast.DiscreteLaplace(2, 6), meaning.DiscreteLaplaceLoss(Fraction(1, 3), 6)),
+        (dpfast.DiscreteLaplace(2, 300), meaning.DiscreteLaplaceLoss(Fraction(1, 150), 300)),
+        (dpfast.DiscreteLaplace(1, 0.5), meaning.DiscreteLaplaceLoss(Fraction(2), 0)),
+        (dpfast.Laplace(3, 1), meaning.LaplaceLoss(Fraction(3))),
+        (dpfast.Gaussian.from_zcdp(2, dpfast.Sensitivity(1, 1)), meaning.GaussianLoss(Fraction(2))),
+        (dpfast.DiscreteGaussian.from_zcdp(2, dpfast.Sensitivity(5, 2)), meaning.ZCDPLoss(Fraction(2))),
+        (dpfast.DiscreteGaussian.from_zcdp(8, dpfast.Sensitivity(5, 1)), meaning.ZCDPLoss(Fraction(8))),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_drawn_loss_is_the_loss(mechanism, known):
+    """Bars and area together are a law, of the mean that is marked and of the tail that is said."""
+    bars, (where, density) = plots._losses(mechanism)
+    middles, areas = (where[1:] + where[:-1]) / 2, (density[1:] + density[:-1]) * np.diff(where) / 2
+    losses, shares = np.append(middles, list(bars)), np.append(areas, list(bars.values()))
+    assert shares.sum() == pytest.approx(1, abs=3e-4)
+    assert losses @ shares == pytest.approx(known.mean, rel=3e-3, abs=1e-12)
+    for at in np.linspace(losses.min() + 0.013, losses.max() - 0.013, 7) if len(losses) > 1 else []:
+        above = shares[losses > at].sum()
+        if isinstance(known, meaning.ZCDPLoss) and not isinstance(known, meaning.GaussianLoss):
+            assert above <= known.above(Fraction(at))
+        else:
+            assert above == pytest.approx(known.above(Fraction(at)), abs=6e-3)
+
+
+def test_a_picture_needs_a_file(capsys):
+    assert main(["explain", *LAW, "--picture", "loss"]) == 2
+    one_error(capsys.readouterr().err, "'--picture' says what '--plot' draws")
 
 
 # explain and info
@@ -719,6 +801,91 @@ def test_explain_rounds_its_promise_up(capsys, epsilon, ratio):
 def test_explain_for_substitution(capsys):
     assert main(["explain", *LAW, "--adjacency", "substitution", "--unit", "household"]) == 0
     assert "if the data of any one household had been" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "least", "most"),
+    [
+        (["--epsilon", "1", "--sensitivity", "1"], "26.8 %", "73.2 %"),
+        (["--epsilon", "0.5", "--sensitivity", "3", *LAPLACE], "37.7 %", "62.3 %"),
+        (["--epsilon", "12", "--sensitivity", "1"], "0.000614 %", "99.999386 %"),
+        (["--epsilon", "100", "--sensitivity", "1"], "0 %", "100 %"),
+        ([*G, "--rho", "0.5", *ONE_CELL], "0.276 %", "99.724 %"),
+    ],
+)
+def test_explain_bounds_beliefs(capsys, options, least, most):
+    """A prior of 50 % in words and in JSON, rounded outwards; a Gaussian's but for its delta."""
+    assert main(["explain", *options]) == 0
+    shown = capsys.readouterr().out
+    text = " ".join(shown.split())
+    assert f"50 % {least} {most}" in re.sub(" +", " ", shown)
+    assert "Belief: how sure a reader can be that a certain person is in the data" in text
+    assert main(["explain", *options, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    after = facts["belief"]["after"]["0.5"]
+    assert meaning.posterior(0.5, Fraction(facts["belief"]["epsilon"])) == tuple(after.values())
+    low, high = (float(word.removesuffix(" %")) / 100 for word in (least, most))
+    assert low <= after["at_least"] * (1 + 1e-12) and after["at_most"] <= high * (1 + 1e-12)
+    gaussian = "gaussian" in facts["mechanism"]
+    assert facts["belief"]["but_for"] == ("1/1000000" if gaussian else "0")
+    assert ("It holds in all but 1e-6 of releases" in text) == gaussian
+    assert ("take four times the rho" in text, "take twice the epsilon" in text) == (gaussian, not gaussian)
+
+
+def test_beliefs_under_substitution_are_about_the_data_of_a_unit(capsys):
+    assert main(["explain", *LAW, "--adjacency", "substitution", "--unit", "household"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "how sure a reader can be of anything about the data of a certain household" in text
+    assert "twice the epsilon" not in text
+
+
+def test_explain_says_the_privacy_loss(capsys):
+    said = {
+        tuple(LAW): "on average 0.462118, never above 1 ",
+        ("--epsilon", "1", "--sensitivity", "2.5"): "on average 0.263744, never above 0.8 ",  # integers move by 2
+        (*LAPLACE, *LAW): "on average 0.36788, never above 1 ",
+    }
+    for options, words in said.items():
+        assert main(["explain", *options]) == 0
+        assert f"privacy loss {words}" in " ".join(capsys.readouterr().out.split()), options
+    assert main(["explain", *LAW, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["privacy_loss"] == {"mean": pytest.approx(np.tanh(0.5), rel=1e-12), "most": "1"}
+    tail = {"gaussian": lambda z: math.erfc(z / math.sqrt(2)) / 2, "discrete-gaussian": lambda z: math.exp(-(z**2) / 2)}
+    for name, above in tail.items():
+        options = ["explain", "--mechanism", name, "--rho", "0.5", *ONE_CELL]
+        assert main([*options, "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        epsilon, share = next(iter(facts["privacy_loss"]["above"].items()))
+        assert epsilon == facts["promise"]["epsilon"]
+        assert share == pytest.approx(above(Fraction(epsilon) - Fraction(1, 2)), rel=1e-9)  # rho, and variance 2 rho
+        assert facts["privacy_loss"]["mean"] == 0.5
+        assert main(options) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        found = re.search(r"on average 0\.5, above (\S+) in (at most )?(\S+) % of releases", text)
+        assert (Fraction(found[1]), bool(found[2])) == (Fraction(epsilon), name != "gaussian")
+        assert share <= float(found[3]) / 100 <= 1.01 * share
+
+
+def test_explain_says_where_the_textbook_fails(capsys):
+    """scale 1: 3 or more with probability 0.0728, where the textbook has 0.05."""
+    assert main(["explain", *LAW, "--cells", "20"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "95 %, textbook ±2.99574 ±5.99147" in text
+    assert "beyond it with probability 7.01 %, not 5 %: go by the exact rows" in text
+    assert main(["explain", *LAW, "--cells", "20", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)["textbook"]
+    assert facts["half_widths"]["0.95"] == {
+        "one_cell": pytest.approx(np.log(20)),
+        "all_cells": pytest.approx(np.log(400)),
+    }
+    assert facts["missed"]["0.95"]["one_cell"] == pytest.approx(2 * np.exp(-3) / (1 + np.exp(-1)))
+    assert main(["explain", "--epsilon", "1.4", "--sensitivity", "1"]) == 0
+    assert "probability 2.41 %, so here it holds" in " ".join(capsys.readouterr().out.split())
+    assert main(["explain", *LAPLACE, *LAW]) == 0
+    assert "for all cells by the union bound" in " ".join(capsys.readouterr().out.split())
+    assert main(["explain", *G, "--rho", "1", *ONE_CELL]) == 0
+    assert "extbook" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("epsilon", ["1", "30", "0.001", "1e-17"])

@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
 import dpfast
 from dpfast.cli.options import ADDS_UP, GAUSSIANS, GaussianLaw, Mechanism
 from dpfast.privacy import gaussian
+from dpfast.privacy.meaning import GaussianLoss, Loss, textbook_misses
 from dpfast.privacy.parameters import exact_positive
 
 
@@ -42,6 +43,17 @@ def rounded_up(value: Fraction) -> str:
     return written(Context(prec=6, rounding=ROUND_CEILING).divide(*map(Decimal, value.as_integer_ratio())).normalize())
 
 
+def percent(value: Fraction, *, up: bool) -> str:
+    """A probability in three digits, or above 99 % in three of what it lacks to 100 %; rounded up or down."""
+    high = 100 * value > 99
+    small = 100 * (1 - value if high else value)
+    rounding = ROUND_CEILING if up != high else ROUND_FLOOR
+    if rounding == ROUND_FLOOR and small < Fraction(1, 10**6):
+        small = Fraction(0)
+    near = Context(prec=3, rounding=rounding).divide(*map(Decimal, small.as_integer_ratio()))
+    return f"{written((100 - near if high else near).normalize())} %"
+
+
 def written(value: Decimal) -> str:
     return f"{value:,f}" if -5 <= value.adjusted() < 20 else f"{value:e}"
 
@@ -58,7 +70,8 @@ def half_width(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> st
     return f"{width:,}" if isinstance(width, int) else rounded_up(Fraction(width))
 
 
-def details(mechanism: Mechanism) -> dict[str, str]:
+def details(mechanism: Mechanism, loss: Loss | None = None, epsilon: Fraction | None = None) -> dict[str, str]:
+    """What stands before the tables. epsilon: of which the share of releases with a larger loss is said."""
     found = {"standard deviation": f"{mechanism.stddev:,.6g}"}
     if mechanism.adjacency:
         found["adjacency"] = f"{mechanism.adjacency}, unit: {mechanism.unit}"
@@ -71,7 +84,16 @@ def details(mechanism: Mechanism) -> dict[str, str]:
         found["granularity"] = (
             f"2**{exponent} ({mechanism.granularity:.2g}): results are its multiples, half-widths allow for one"
         )
+    if loss:
+        found["privacy loss"] = f"on average {rounded_up(Fraction(loss.mean))}, {extreme(loss, epsilon)}"
     return found
+
+
+def extreme(loss: Loss, epsilon: Fraction | None) -> str:
+    if loss.most is not None or epsilon is None:
+        return f"never above {plain(loss.most or Fraction(0))}"
+    most = "" if isinstance(loss, GaussianLoss) else "at most "
+    return f"above {plain(epsilon)} in {most}{percent(Fraction(loss.above(epsilon)), up=True)} of releases"
 
 
 def delta_is(mechanism: GaussianLaw) -> str:
@@ -108,6 +130,37 @@ def meaning(mechanism: Mechanism, found: tuple[Fraction, Fraction] | None) -> st
         f"would be if {other}, plus delta. This delta is {delta_is(mechanism)}. {again} rhos up (or, less sharply, their "
         "epsilons and their deltas)."
     )
+
+
+def statement(mechanism: Mechanism) -> str:
+    """What the table of beliefs is about."""
+    return {
+        "add-remove": f"that a certain {mechanism.unit} is in the data",
+        "substitution": f"of anything about the data of a certain {mechanism.unit}",
+    }[str(mechanism.adjacency)]
+
+
+def belief(mechanism: Mechanism, epsilon: Fraction, but_for: Fraction) -> str:
+    """What the table of beliefs says. epsilon: that the loss does not exceed. but_for: the share of releases where it may."""
+    said = [f"how sure a reader can be {statement(mechanism)}, even one who knows all the rest."]
+    if but_for:
+        said.append(
+            f"It holds in all but {plain(but_for)} of releases: in those the privacy loss may be beyond {rounded_up(epsilon)}."
+        )
+    if mechanism.adjacency == "add-remove":
+        more = "four times the rho" if but_for else "twice the epsilon"
+        said.append(f"For anything about the data of a {mechanism.unit} that is known to be there, take {more}.")
+    return " ".join(said)
+
+
+def by_textbook(mechanism: dpfast.DiscreteLaplace | dpfast.Laplace, beta: Fraction, cells: int) -> str:
+    """What the textbook's half-width is, and whether it holds."""
+    said = f"sensitivity/epsilon ln({cells:,}/{plain(beta)}), which is for real Laplace noise."
+    if not isinstance(mechanism, dpfast.DiscreteLaplace):
+        return f"{said} It holds before any rounding, for all cells by the union bound."
+    found = Fraction(textbook_misses(mechanism.sensitivity / mechanism.epsilon, beta, cells))
+    verdict = f"not {plain(100 * beta)} %: go by the exact rows" if found > beta else "so here it holds"
+    return f"{said} Whole noise is beyond it with probability {percent(found, up=True)}, {verdict}."
 
 
 def times(epsilon: Fraction) -> str:

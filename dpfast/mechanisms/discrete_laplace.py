@@ -21,7 +21,6 @@ from dpfast.privacy import parameters
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpfast.arrays import CountArray
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
 
@@ -56,7 +55,7 @@ class Geometric(Pure, IntegerNoise):
         return self.NAME, *self._exact_parameters
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.epsilon, self.sensitivity, self.adjacency, self.unit)
+        return type(self), (self.epsilon, *self._whom)
 
     @property
     @abstractmethod
@@ -202,6 +201,6 @@ def whole_floats(k: npt.ArrayLike | int) -> npt.NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def discrete_laplace(counts: npt.ArrayLike, epsilon: Real, sensitivity: Real, **options: Any) -> CountArray:
+def discrete_laplace(counts: Any, epsilon: Real, sensitivity: Real, **options: Any) -> Any:
     """`DiscreteLaplace(epsilon, sensitivity).release(counts, **options)`: spends epsilon."""
     return DiscreteLaplace(epsilon, sensitivity).release(counts, **options)

@@ -69,7 +69,8 @@ class Laplace(Pure, RealMechanism):
         object.__setattr__(self, "_exponent", grid_exponent(scale**2, granularity))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.epsilon, self.sensitivity, self.granularity, self.adjacency, self.unit)
+        sensitivity, *whom = self._whom
+        return type(self), (self.epsilon, sensitivity, self.granularity, *whom)
 
     @property
     def _record(self) -> tuple[str | int, ...]:

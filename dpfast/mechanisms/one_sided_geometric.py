@@ -38,6 +38,11 @@ class OneSidedGeometric(Geometric):
     adjacency: str
     unit: str
 
+    @property
+    def guarantee(self) -> NoReturn:
+        """Refused."""
+        raise DTypeError("OneSidedGeometric is not a mechanism: it promises nothing")
+
     def release(self, *_: Any, **__: Any) -> NoReturn:
         """Refused."""
         raise DTypeError(

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.mechanisms.mechanism import short
 from dpfast.privacy import parameters
+from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ class Pure:
     sensitivity: Fraction
     adjacency: str
     unit: str
+    _change: Sensitivity | None  # as given
 
     def _set_parameters(
         self, epsilon: Real, sensitivity: Real | Sensitivity, adjacency: str | None, unit: str | None
     ) -> Fraction:
         """Check and keep them; the scale."""
+        object.__setattr__(self, "_change", sensitivity if isinstance(sensitivity, Sensitivity) else None)
         if isinstance(sensitivity, Sensitivity):
             if adjacency is not None or unit is not None:
                 raise ParameterError("adjacency and unit are those of the Sensitivity that was given: leave them out")
@@ -46,6 +48,18 @@ class Pure:
         for name, value in values.items():
             object.__setattr__(self, name, value)
         return self.sensitivity / self.epsilon
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each release spends: epsilon, with delta = 0."""
+        known = self._change is not None and self._change.contributes is not None
+        presence = self.adjacency == "add-remove" or known  # what one unit adds, it changes at most by its presence
+        return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, presence=presence)
+
+    @property
+    def _whom(self) -> tuple[object, object, object]:
+        """sensitivity, adjacency and unit, as they can be given again."""
+        return (self.sensitivity, self.adjacency, self.unit) if self._change is None else (self._change, None, None)
 
     @property
     def scale(self) -> float:
@@ -68,8 +82,8 @@ class Pure:
 
     def _facts(self) -> dict[str, str]:
         return {
-            "epsilon": short(self.epsilon),
-            "sensitivity": short(self.sensitivity),
+            "epsilon": parameters.short(self.epsilon),
+            "sensitivity": parameters.short(self.sensitivity),
             "adjacency": self.adjacency,
             "unit": self.unit,
             "scale": f"{self.scale:.6g}",

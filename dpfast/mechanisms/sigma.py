@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.mechanisms.mechanism import short
 from dpfast.privacy import gaussian, parameters
+from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity, root_above
 
 if TYPE_CHECKING:
@@ -107,6 +107,19 @@ class Sigma:
         """The rho of zCDP that a release spends, exactly: l2_squared/(2 sigma^2)."""
         return gaussian.rho(self._known(sensitivity).l2_squared, self.sigma_squared)
 
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each release spends: rho, and the epsilon and delta that sigma was found for, if it was."""
+        known = self._known(None)
+        return Guarantee(
+            self.target.epsilon,
+            self.target.delta,
+            rho=self.rho(),
+            adjacency=known.adjacency,
+            unit=known.unit,
+            presence=known.adjacency == "add-remove" or known.contributes is not None,
+        )
+
     def _known(self, sensitivity: Sensitivity | None) -> Sensitivity:
         found = self.sensitivity if sensitivity is None else a_sensitivity(sensitivity)
         if found is None:
@@ -150,7 +163,7 @@ class Sigma:
 
     def _facts(self) -> dict[str, str]:
         found = {"sigma": f"{self.sigma:.6g}"}
-        found |= {name: short(value) for name, value in self.target._asdict().items() if value is not None}
+        found |= {name: parameters.short(value) for name, value in self.target._asdict().items() if value is not None}
         if self.sensitivity is not None:
             found |= {
                 "l2": f"{self.sensitivity.l2:.6g}",

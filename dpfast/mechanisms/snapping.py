@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.laplace import Laplace
-from dpfast.mechanisms.mechanism import short
 from dpfast.mechanisms.real import grid_exponent
 from dpfast.privacy import parameters
 
@@ -68,7 +67,8 @@ class Snapping(Laplace):
         return float(self.bound)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.epsilon, self.sensitivity, self.bound, self.adjacency, self.unit)
+        sensitivity, *whom = self._whom
+        return type(self), (self.epsilon, sensitivity, self.bound, *whom)
 
     @property
     def _record(self) -> tuple[str | int, ...]:
@@ -79,4 +79,4 @@ class Snapping(Laplace):
         return {**super()._parameters, "bound": str(self.bound)}
 
     def _facts(self) -> dict[str, str]:
-        return {**super()._facts(), "bound": short(self.bound)}
+        return {**super()._facts(), "bound": parameters.short(self.bound)}

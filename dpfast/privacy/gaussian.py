@@ -82,6 +82,11 @@ def up(value: arb) -> float:
 
 def _probability(value: Callable[[], arb]) -> float:
     """A double not below a positive value nor above 1, at the precision that makes it close."""
+    return max(min(rounded_up(value), 1.0), _TINY)
+
+
+def rounded_up(value: Callable[[], arb]) -> float:
+    """A double not below a value >= 0, at the precision that makes it close."""
     best, precision = math.inf, 128
     while precision <= MOST_PRECISION:
         with working(precision):
@@ -93,7 +98,7 @@ def _probability(value: Callable[[], arb]) -> float:
         if close or stuck:
             break
         precision *= 2
-    return max(min(best, 1.0), _TINY)
+    return best
 
 
 # ------------------------------------------------------------------ zCDP
@@ -121,7 +126,7 @@ def delta_of_zcdp(rho: Fraction, epsilon: Fraction) -> float:
 
 def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
     """Nearly the alpha - 1 where the derivative (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha) changes sign."""
-    r, e = _float(rho), _float(epsilon)
+    r, e = near(rho), near(epsilon)
     low, high = -690.0, 690.0  # of ln(alpha - 1)
     for _ in range(80):
         middle = (low + high) / 2
@@ -133,7 +138,7 @@ def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
     return Fraction(math.exp(low))
 
 
-def _float(value: Fraction) -> float:
+def near(value: Fraction) -> float:
     """Near the value, kept where products stay finite."""
     return float(max(Fraction(1, 2**900), min(value, Fraction(2**900))))
 

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several releases promise together.
+
+[DMNS06], [BS16] as in docs/design.md · [McS09] McSherry 2009, PINQ, Theorem 4 · [DRV10] Dwork, Rothblum, Vadhan 2010 ·
+[KOV15] Kairouz, Oh, Viswanath 2015 · [RRUV16] Rogers, Roth, Ullman, Vadhan 2016 (filters) ·
+[FZ21] Feldman, Zrnic 2021 (filters of rho).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.exact import ball, working
+from dpfast.privacy import gaussian, parameters
+from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.parameters import shown
+
+if TYPE_CHECKING:
+    from flint import arb
+
+    from dpfast.privacy.parameters import Real
+
+    class Promising(Protocol):
+        @property
+        def guarantee(self) -> Guarantee: ...
+
+    Part: TypeAlias = Guarantee | Promising
+
+MOST_PARTS = 10**5  # of the optimal bound, a sum of half as many terms
+
+
+def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacency: str | None = None) -> Guarantee:
+    """What releases of the same data promise together. Parts: mechanisms, or Guarantees.
+
+    by="basic": everything adds up: epsilons, deltas, rhos. What some part does not promise, the sum does not. The one
+        way that also serves where later parameters are chosen from earlier results, against a total fixed beforehand
+        (dpfast.Ledger). Source: [DMNS06]; [BS16] Lemma 1.7; chosen adaptively [RRUV16], [FZ21].
+    by="parallel": parts that are public and disjoint in units. Under add-remove the largest of each figure [McS09].
+        Under substitution a unit may leave one part and enter another: the two largest add up, where each part
+        also holds for adding and removing a unit (`presence`); else it is refused. adjacency="substitution" for
+        parts that promise add-remove: a unit that is replaced inside a part is removed and added: `group(2)` of the
+        largest.
+    by="advanced": epsilon for a total `delta`, of parts fixed beforehand:
+        sum of e tanh(e/2) + sqrt(2 ln(1/d) sum of e^2), where 1 - delta = (1 - d) product of (1 - delta_i); or the sum
+        of the epsilons, where that is less. Source: [KOV15] Theorem 3.5, sharper than [DRV10].
+    by="optimal": the least epsilon for a total `delta` that holds whatever the parts are, of parts with equal epsilon and
+        equal delta, fixed beforehand. Source: [KOV15] Theorem 3.3.
+    by="pld": epsilon for a total `delta` from the parts' privacy-loss distributions, of mechanisms, fixed beforehand.
+        dp-accounting's pessimistic estimate: on its grid it rounds losses up, in doubles. Needs dpfast[accounting].
+
+    A figure that is no rational is a double, rounded up in intervals (by="pld": as dp-accounting has it).
+    Raises: DTypeError, ParameterError: no parts, parts of different adjacency or unit, figures that a part lacks.
+    """
+    promised = [_guarantee(part) for part in parts]
+    if by not in _WAYS:
+        raise ParameterError(f"by must be one of {', '.join(_WAYS)}, got {by!r:.40}")
+    if not promised:
+        raise ParameterError("parts must be given: at least one mechanism or Guarantee")
+    if len({(part.adjacency, part.unit) for part in promised}) > 1:
+        raise ParameterError("parts must have one adjacency and one unit of privacy in common")
+    if (delta is None) == (by in _FOR_DELTA):
+        raise ParameterError(
+            f"delta goes with by={', '.join(_FOR_DELTA)}, and they need it: got by={by!r}, {delta=!s:.40}"
+        )
+    if adjacency is not None and by != "parallel":
+        raise ParameterError(f"adjacency is that of the parts unless by='parallel', got adjacency={adjacency!r:.40}")
+    if by == "parallel":
+        return _parallel(promised, adjacency)
+    if delta is None:
+        return _basic(promised)
+    total = parameters.probability("delta", delta)
+    if by == "pld":
+        return _pld(parts, promised, total)
+    rest = _rest(promised, total)
+    epsilons = [_known("epsilon", part.epsilon) for part in promised]
+    found = _advanced(epsilons, rest) if by == "advanced" else _optimal(promised, epsilons[0], rest)
+    basic = sum(epsilons, Fraction(0))
+    return _like(promised, Fraction(found) if found < basic else basic, total)
+
+
+_FOR_DELTA = ("advanced", "optimal", "pld")
+_WAYS = ("basic", "parallel", *_FOR_DELTA)
+
+
+def _guarantee(part: Part) -> Guarantee:
+    found = part if isinstance(part, Guarantee) else getattr(part, "guarantee", None)
+    if not isinstance(found, Guarantee):
+        raise DTypeError(f"parts must be mechanisms or Guarantees, not {type(part).__name__}")
+    return found
+
+
+def _known(name: str, value: Fraction | None) -> Fraction:
+    if value is None:
+        raise ParameterError(f"every part must promise {name} for this")
+    return value
+
+
+def _like(
+    promised: Sequence[Guarantee],
+    epsilon: Fraction | None,
+    delta: Fraction | None,
+    rho: Fraction | None = None,
+    adjacency: str | None = None,
+) -> Guarantee:
+    if epsilon is None and rho is None:
+        raise ParameterError("parts must all promise an epsilon, or all a rho")
+    first = promised[0]
+    return Guarantee(
+        epsilon,
+        delta,
+        rho=rho,
+        adjacency=adjacency or first.adjacency,
+        unit=first.unit,
+        presence=True if adjacency else all(part.presence for part in promised),
+    )
+
+
+def _each(promised: Iterable[Guarantee], name: str) -> list[Fraction] | None:
+    """That figure of all parts, largest first, if all have it."""
+    found = [getattr(part, name) for part in promised]
+    return None if None in found else sorted(found, reverse=True)
+
+
+def _basic(promised: Sequence[Guarantee]) -> Guarantee:
+    sums = {name: _each(promised, name) for name in ("epsilon", "delta", "rho")}
+    epsilon, delta, rho = (None if each is None else sum(each, Fraction(0)) for each in sums.values())
+    if delta is not None and delta >= 1:
+        raise ParameterError("the deltas of the parts add up to 1 or more: nothing would be promised")
+    return _like(promised, epsilon, delta, rho)
+
+
+def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee:
+    given = promised[0].adjacency
+    wanted = given if adjacency is None else parameters.adjacency(adjacency)
+    if (given, wanted) == ("substitution", "add-remove"):
+        raise ParameterError("adjacency must be 'substitution' for parts that promise that")
+    if wanted == "substitution" and not all(part.presence for part in promised):
+        raise ParameterError(
+            "parts must hold for adding and removing a unit, too, for a unit may leave one part and enter another: give "
+            "mechanisms made from Sensitivity(l0, linf, 'substitution'), or Guarantees with presence=True"
+        )
+    if wanted == given:
+        most = 1 if wanted == "add-remove" else 2
+        figures = [_each(promised, name) for name in ("epsilon", "delta", "rho")]
+        epsilon, delta, rho = (None if each is None else sum(each[:most], Fraction(0)) for each in figures)
+        return _like(promised, epsilon, delta, rho)
+    worst = [None if each is None else each[0] for each in (_each(promised, n) for n in ("epsilon", "delta", "rho"))]
+    largest = Guarantee(worst[0], worst[1], rho=worst[2], unit=promised[0].unit)
+    twice = largest.group(2)  # which is no less than what leaving one part and entering another costs
+    return _like(promised, twice.epsilon, twice.delta, twice.rho, wanted)
+
+
+# ------------------------------------------------------------------ for parameters fixed beforehand
+
+
+def _rest(promised: Sequence[Guarantee], total: Fraction) -> Fraction:
+    """The d with 1 - total = (1 - d) product of (1 - delta_i), rounded down to 2,000 bits."""
+    counted = Counter(_known("delta", part.delta) for part in promised)
+    with working(2048):
+        log = ball(-total).log1p() - sum(n * ball(-delta).log1p() for delta, n in counted.items())
+        least = (-log.expm1()).lower()
+        mantissa, exponent = (int(part) for part in least.man_exp())
+    if mantissa <= 0:
+        raise ParameterError(f"delta must be above what the parts' own deltas come to, got {shown(total)}")
+    return mantissa * Fraction(2) ** exponent
+
+
+def _advanced(epsilons: Sequence[Fraction], rest: Fraction) -> float:
+    # The loss of a part is at most that of randomised response: +-e, of mean e tanh(e/2); then Hoeffding's inequality.
+    counted = Counter(epsilons).items()
+
+    def value() -> arb:
+        mean = sum(n * ball(e) * (ball(e) / 2).tanh() for e, n in counted)
+        return mean + (-2 * ball(rest).log() * sum(n * ball(e) ** 2 for e, n in counted)).sqrt()
+
+    return gaussian.rounded_up(value)
+
+
+def _optimal(promised: Sequence[Guarantee], epsilon: Fraction, rest: Fraction) -> float:
+    """The least x with sum over l of C(k, l) (exp((k - l) e) - exp(x + l e))_+ <= rest (1 + exp(e))^k, rounded up."""
+    k = len(promised)
+    if len({(part.epsilon, part.delta) for part in promised}) > 1:
+        raise ParameterError("parts must have equal epsilon and equal delta for by='optimal'; by='advanced' takes any")
+    if k > MOST_PARTS:
+        raise ParameterError(f"by='optimal' takes at most {MOST_PARTS:,} parts, got {k:,}")
+    if epsilon == 0:
+        return 0.0
+    # With the terms l < m the left side is A_m - exp(x) B_m, and the whole sum is the largest of these over m. So each m asks
+    # for x >= ln((A_m - right)/B_m), and the largest of these is the answer: no case is told apart by rounding.
+    return gaussian.rounded_up(lambda: _largest_ratio(k, epsilon, rest).max(1).log())
+
+
+def _largest_ratio(k: int, epsilon: Fraction, rest: Fraction) -> arb:
+    from flint import arb
+
+    e = ball(epsilon)
+    up, down = e.exp(), (-e).exp()
+    right = ball(rest) * (1 + down) ** k  # all divided by exp(k e)
+    term, weight, over, under = arb(1), (-k * e).exp(), arb(0), arb(0)
+    best = arb(0)
+    for l in range(k // 2 + 1):  # noqa: E741
+        over += term  # C(k, l) exp(-l e)
+        under += weight  # C(k, l) exp((l - k) e)
+        best = best.max((over - right) / under)
+        factor = arb(k - l) / (l + 1)
+        term, weight = term * factor * down, weight * factor * up
+    return best
+
+
+def _pld(parts: Sequence[Any], promised: Sequence[Guarantee], total: Fraction) -> Guarantee:
+    if not all(hasattr(part, "privacy_loss_distribution") for part in parts):
+        raise DTypeError(
+            "by='pld' takes mechanisms that know their privacy_loss_distribution, and nothing else does here"
+        )
+    counted = Counter(parts).items()
+    losses = [part.privacy_loss_distribution().self_compose(n) for part, n in counted]
+    found = reduce(lambda loss, other: loss.compose(other), losses)
+    wanted = float(total)
+    epsilon = found.get_epsilon_for_delta(wanted if Fraction(wanted) <= total else math.nextafter(wanted, 0))
+    if not math.isfinite(epsilon):
+        raise ParameterError(f"no epsilon is found for this delta, got {shown(total)}")
+    return _like(promised, Fraction(epsilon), total)

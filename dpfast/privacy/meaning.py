@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a promise means: beliefs before and after a release, the privacy loss, and how far noise reaches.
+
+Beliefs. Let a statement about one unit be true or not, and let the two cases be neighbours, whatever else is known: under
+add-remove "this unit is in the data", under substitution anything about its data. An output y multiplies the odds of the
+statement by exp(L), L = ln P(y | true)/P(y | false), so a prior p becomes p/(p + (1 - p) exp(-L)), which grows with L.
+1. epsilon-DP is |L| <= epsilon, for every y. It holds for mixtures of neighbours as well: other units' data, or the unit's
+   own, may be uncertain, as long as the others' are independent of the statement.
+2. rho-zCDP [BS16] is E[exp((a - 1) L)] <= exp((a - 1) a rho), all a > 1, both ways, mixtures and post-processing included,
+   for Renyi divergences are quasi-convex and obey data processing. Markov's inequality at a = (e + rho)/(2 rho) has
+   P(L > e) <= exp(-(e - rho)^2/(4 rho)) for e > rho; and P(L < -e | true) <= exp(-e) P(-L > e | false) is no larger.
+   So |L| <= e but for a share 2 exp(-(e - rho)^2/(4 rho)) of releases: `likely`.
+A delta alone would not do: of (epsilon, delta) it does not say how large the loss is where it is above epsilon.
+
+Losses: those of the neighbours that are told apart best. Of the Laplace laws these are one cell moved by the whole L1
+sensitivity. Going from 0 to (d_1, d_2, ...) cell by cell, a test of level u has power at most g_k(... g_1(u)), where g_i(u)
+is the best power for one cell moved by d_i. The weights are log-concave, so the best tests of one cell are thresholds, the
+same for every d > 0 [Neyman, Pearson], and symmetric: g_k(... g_1(u)) is the best power for one cell moved by the sum of
+the |d_i|. By Blackwell's theorem that pair has the largest divergence of every kind, the mean loss included. Real Gaussian
+noise looks the same from every side, so the L2 norm is all that counts; of discrete, E L = |d|^2/(2 sigma^2), for E X = 0.
+
+[DMNS06], [BS16] as in docs/design.md · [KS14] Kasiviswanathan, Smith 2014, On the semantics of differential
+privacy · [MM18] Meiser, Mohammadi 2018, and [SMM19] Sommer, Meiser, Mohammadi 2019, for privacy-loss distributions.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpfast.errors import ParameterError
+from dpfast.exact import ball, unique_floor
+from dpfast.privacy import parameters
+from dpfast.privacy.gaussian import rounded_up
+
+if TYPE_CHECKING:
+    from flint import arb
+
+    from dpfast.privacy.parameters import Real
+
+
+# ------------------------------------------------------------------ beliefs
+
+
+def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
+    """The least and the largest belief in a statement about one unit after a release, of a prior belief in it.
+
+    p/(p + (1 - p) e^epsilon), rounded down, and p e^epsilon/(1 + p (e^epsilon - 1)), rounded up.
+    prior: strictly between 0 and 1. epsilon: not negative. Both are taken exactly.
+    Raises: DTypeError, ParameterError.
+    Source: [KS14], and point 1 above.
+    """
+    p = parameters.probability("prior", prior)
+    e = parameters.exact_real("epsilon", epsilon, "finite and not negative")
+    if e < 0:
+        raise ParameterError(f"epsilon must not be negative, got {parameters.shown(epsilon)}")
+    against = (1 - p) / p
+    return _reciprocal(rounded_up(lambda: 1 + _times(against, e))), min(
+        1.0, rounded_up(lambda: 1 / (1 + _times(against, -e)))
+    )
+
+
+def _times(odds: Fraction, loss: Fraction) -> arb:
+    return ball(odds) * ball(loss).exp()
+
+
+def _reciprocal(value: float) -> float:
+    """A double not above 1/value, value >= 1."""
+    if math.isinf(value):
+        return 0.0
+    exact = 1 / Fraction(value)
+    return near if (near := float(exact)) <= exact else math.nextafter(near, 0.0)
+
+
+def likely(rho: Fraction, share: Fraction) -> float:
+    """An epsilon that the privacy loss of rho-zCDP exceeds, either way, in at most this share of releases, rounded up.
+
+    rho + 2 sqrt(rho ln(2/share)): point 2 above.
+    """
+    return rounded_up(lambda: ball(rho) + 2 * (ball(rho) * ball(2 / share).log()).sqrt())
+
+
+# ------------------------------------------------------------------ the privacy loss
+
+
+class Loss(ABC):
+    """The privacy loss ln P(y | x)/P(y | x') of a release y of x, for the neighbour x' that is told apart best."""
+
+    most: Fraction | None  # in magnitude, if it is bounded
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """Its mean, the Kullback-Leibler divergence, in nats, rounded up."""
+
+    @abstractmethod
+    def above(self, loss: Fraction) -> float:
+        """P(L > loss), rounded up."""
+
+
+@dataclass(frozen=True)
+class LaplaceLoss(Loss):
+    """Of real Laplace noise, before it is rounded to a grid.
+
+    epsilon with probability 1/2, -epsilon with e^-epsilon/2, and between them the density e^((loss - epsilon)/2)/4.
+    """
+
+    epsilon: Fraction
+
+    @property
+    def most(self) -> Fraction:  # type: ignore[override]
+        return self.epsilon
+
+    @property
+    def mean(self) -> float:
+        e = self.epsilon
+        return rounded_up(lambda: ball(e) + ball(-e).expm1())
+
+    def above(self, loss: Fraction) -> float:
+        if not -self.epsilon <= loss < self.epsilon:
+            return float(loss < 0)
+        return rounded_up(lambda: 1 - ball((loss - self.epsilon) / 2).exp() / 2)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplaceLoss(Loss):
+    """Of discrete Laplace noise, q = e^-rate, on a count that changes by an integer.
+
+    rate (change - 2k) with probability (1-q)/(1+q) q^k for 0 < k < change, 1/(1+q) for k = 0, q^change/(1+q) for k = change.
+    """
+
+    rate: Fraction
+    change: int
+
+    @property
+    def most(self) -> Fraction:  # type: ignore[override]
+        return self.rate * self.change
+
+    @property
+    def mean(self) -> float:
+        r, e = self.rate, self.most
+        return rounded_up(lambda: ball(e) + ball(-e).expm1() * ball(r) / ball(r).sinh()) if e else 0.0
+
+    def above(self, loss: Fraction) -> float:
+        if not -self.most <= loss < self.most:
+            return float(loss < 0)
+        k = math.ceil((self.change - loss / self.rate) / 2)  # the least with no larger a loss
+        return rounded_up(lambda: 1 - ball(-k * self.rate).exp() / (1 + ball(-self.rate).exp()))
+
+
+@dataclass(frozen=True)
+class ZCDPLoss(Loss):
+    """Of discrete Gaussian noise: its mean is rho, and what is above follows from zCDP."""
+
+    rho: Fraction
+    most = None
+
+    @property
+    def mean(self) -> float:
+        return rounded_up(lambda: ball(self.rho))
+
+    def above(self, loss: Fraction) -> float:
+        if loss <= self.rho:
+            return 1.0
+        return rounded_up(lambda: ball(-((loss - self.rho) ** 2) / (4 * self.rho)).exp())
+
+
+@dataclass(frozen=True)
+class GaussianLoss(ZCDPLoss):
+    """Of real Gaussian noise, before it is rounded to a grid: normal, of mean rho and variance 2 rho."""
+
+    def above(self, loss: Fraction) -> float:
+        return min(1.0, rounded_up(lambda: (ball(loss - self.rho) / (2 * ball(self.rho).sqrt())).erfc() / 2))
+
+
+# ------------------------------------------------------------------ usefulness
+
+
+def textbook(scale: Fraction, beta: Fraction, cells: int) -> float:
+    """What real Laplace noise is within, in all cells, with probability 1 - beta or more: scale ln(cells/beta), rounded up.
+
+    By the union bound [DMNS06]. Of discrete noise this does not hold: it may reach the next integer, `textbook_misses`.
+    """
+    return rounded_up(lambda: ball(scale) * ball(cells / beta).log())
+
+
+def textbook_misses(scale: Fraction, beta: Fraction, cells: int) -> float:
+    """The probability that discrete Laplace noise is beyond that in some of so many independent cells, rounded up."""
+    # P(|X| >= k) = 2 q^k/(1+q), k the least integer above; ln of a rational is none [Lindemann 1882], so there is a floor
+    k = 1 + unique_floor(128, lambda: ball(scale) * ball(cells / beta).log())
+
+    def value() -> arb:
+        q = ball(-1 / scale).exp()
+        return -(cells * (-2 * ball(-k / scale).exp() / (1 + q)).log1p()).expm1()
+
+    return min(1.0, rounded_up(value))

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the survey with two coins costs, and the coin for a given cost.
+
+With p for heads a true yes says yes with probability p + p(1 - p) = p(2 - p), a true no with p(1 - p). The loss is that of
+the answer that tells more: of a yes ln((2 - p)/(1 - p)), of a no ln((1 - p + p^2)/(1 - p)^2). As (1 - p + p^2) - (2 - p)(1 - p)
+= 2p - 1, the yes tells more up to p = 1/2, where both are ln 3, and the no beyond. Course notes often stop at the yes.
+
+Both grow with p, from ln 2 and from 0. Solved for p, with E = exp(epsilon): p = (E - 2)/(E - 1) for ln 2 < epsilon <= ln 3, and
+beyond it, from (E - 1) p^2 - (2E - 1) p + (E - 1) = 0, p = (2E - 1 - sqrt(4E - 3))/(2(E - 1)).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpfast.errors import ParameterError
+from dpfast.exact import ball, nearest_double
+from dpfast.privacy import gaussian
+from dpfast.privacy.parameters import shown
+
+if TYPE_CHECKING:
+    from flint import arb
+
+STEPS = 2**53  # of the coins that are found: a double holds each
+
+
+def epsilon(p: Fraction) -> Fraction:
+    """The larger of the two losses, a double, rounded up."""
+    ratio = max((2 - p) / (1 - p), (1 - p + p * p) / (1 - p) ** 2)
+    return Fraction(gaussian.rounded_up(lambda: ball(ratio).log()))
+
+
+def probability(most: Fraction) -> Fraction:
+    """Nearly the largest p whose epsilon is at most `most`, from below."""
+
+    def root() -> arb:
+        e = ball(most).exp()
+        upto_half = (e - 2) / (e - 1)
+        return upto_half if upto_half < 0.5 else (2 * e - 1 - (4 * e - 3).sqrt()) / (2 * (e - 1))
+
+    near = nearest_double(512 + 4 * math.ceil(most), root)
+    steps = min(math.floor(Fraction(near) * STEPS), STEPS - 1)
+    while steps > 0 and epsilon(Fraction(steps, STEPS)) > most:
+        steps -= 1
+    if steps <= 0:
+        raise ParameterError(f"epsilon must be above ln 2 for two coins, by 2**-52 at least, got {shown(most)}")
+    return Fraction(steps, STEPS)

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compose: every bound against the worst case it is about, enumerated; and never below it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpfast
+from dpfast import Guarantee, ParameterError, Sensitivity, compose
+from dpfast.privacy.gaussian import delta_of_zcdp
+
+E3 = Fraction(1, 10**3)
+
+
+def hockey_stick(p: dict, q: dict, epsilon: object) -> mpmath.mpf:
+    """sup over events of P - e^epsilon Q."""
+    return mpmath.fsum(max(p[x] - mpmath.exp(epsilon) * q.get(x, mpmath.mpf(0)), mpmath.mpf(0)) for x in p)
+
+
+def response(epsilon: Fraction, delta: Fraction) -> tuple[dict, dict]:
+    """The pair that every (epsilon, delta)-DP pair of outputs is a processing of [KOV15]: the truth tells itself with delta."""
+    with mpmath.workprec(300):
+        e, d = (
+            mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator),
+            mpmath.mpf(delta.numerator) / delta.denominator,
+        )
+        yes, no = (1 - d) * e / (1 + e), (1 - d) / (1 + e)
+        return {"tell0": d, 0: yes, 1: no}, {"tell1": d, 0: no, 1: yes}
+
+
+def product(pairs: list[tuple[dict, dict]]) -> tuple[dict, dict]:
+    found = []
+    for side in (0, 1):
+        joint = {}
+        for outcome in itertools.product(*(pair[side].items() for pair in pairs)):
+            joint[tuple(x for x, _ in outcome)] = mpmath.fprod(weight for _, weight in outcome)
+        found.append(joint)
+    return found[0], found[1]
+
+
+def worst_delta(parts: list[Guarantee], epsilon: Fraction) -> mpmath.mpf:
+    with mpmath.workprec(300):
+        p, q = product([response(part.epsilon, part.delta) for part in parts])
+        found = hockey_stick(p, q, mpmath.mpf(epsilon.numerator) / epsilon.denominator)
+        return max(found - mpmath.mpf(10) ** -80, mpmath.mpf(0))  # what 300 bits round
+
+
+FEW = st.lists(
+    st.tuples(st.fractions(Fraction(1, 20), 2, max_denominator=40), st.sampled_from([Fraction(0), Fraction(1, 1000), Fraction(1, 50)])),
+    min_size=1, max_size=5,
+)  # fmt: skip
+SLACK = st.sampled_from([Fraction(1, 10**6), E3, Fraction(1, 20), Fraction(1, 4)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(parts=FEW, slack=SLACK)
+def test_sums_and_advanced_hold_in_the_worst_case(parts, slack):
+    """Of randomised responses that tell with delta, to which everything of that epsilon and delta can be brought back."""
+    promised = [Guarantee(epsilon, delta) for epsilon, delta in parts]
+    basic = compose(*promised)
+    assert (basic.epsilon, basic.delta) == (sum(e for e, _ in parts), sum(d for _, d in parts))
+    assert worst_delta(promised, basic.epsilon) <= mpmath.mpf(basic.delta.numerator) / basic.delta.denominator
+    total = 1 - math.prod(1 - d for _, d in parts) * (1 - slack)
+    advanced = compose(*promised, by="advanced", delta=total)
+    assert advanced.delta == total
+    assert advanced.epsilon <= basic.epsilon
+    assert worst_delta(promised, advanced.epsilon) <= total.numerator / mpmath.mpf(total.denominator)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    k=st.integers(1, 6),
+    epsilon=st.fractions(Fraction(1, 20), 3, max_denominator=40),
+    delta=st.sampled_from([Fraction(0), Fraction(1, 1000)]),
+    slack=SLACK,
+)
+def test_optimal_is_the_worst_case(k, epsilon, delta, slack):
+    """Holds, and an epsilon less by one part in 10^9 does not."""
+    promised = [Guarantee(epsilon, delta)] * k
+    total = 1 - (1 - delta) ** k * (1 - slack)
+    found = compose(*promised, by="optimal", delta=total).epsilon
+    with mpmath.workprec(300):
+        exact = mpmath.mpf(total.numerator) / total.denominator
+    assert worst_delta(promised, found) <= exact
+    if found:
+        assert worst_delta(promised, found * (1 - Fraction(1, 10**9))) > exact
+
+
+def long_delta(k: int, epsilon: float, at: object) -> mpmath.mpf:
+    """Of k equal randomised responses: the loss is (k - 2 l) epsilon with weight C(k, l) q^l (1 - q)^(k - l)."""
+    with mpmath.workprec(400):
+        e, x = mpmath.mpf(epsilon), mpmath.mpf(at.numerator) / at.denominator
+        q = 1 / (1 + mpmath.exp(e))
+        weight, whole = (1 - q) ** k, mpmath.mpf(0)
+        for l in range(k + 1):  # noqa: E741
+            if (k - 2 * l) * e <= x:
+                break
+            whole += weight * (1 - mpmath.exp(x - (k - 2 * l) * e))
+            weight *= mpmath.mpf(k - l) / (l + 1) * q / (1 - q)
+        return whole
+
+
+@pytest.mark.parametrize("k", [1, 7, 100, 1001, 10_000])
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
+def test_optimal_at_length(k, epsilon):
+    """Against the sum of all terms, at a precision that none of them loses: tight from both sides."""
+    found = compose(*[Guarantee(epsilon)] * k, by="optimal", delta=1e-6).epsilon
+    assert long_delta(k, epsilon, found) <= 1e-6
+    assert long_delta(k, epsilon, found * (1 - Fraction(1, 10**9))) > 1e-6
+    assert found <= compose(*[Guarantee(epsilon)] * k, by="advanced", delta=1e-6).epsilon
+
+
+def test_a_bound_that_leaves_something_out_is_caught():
+    """Planted: the mean of the loss dropped; a half as many parts; the parts' own deltas forgotten."""
+    whole = compose(*[Guarantee(0.5)] * 200, by="advanced", delta=1e-6).epsilon
+    assert long_delta(200, 0.5, whole) <= 1e-6
+    assert long_delta(200, 0.5, whole - Fraction(200 * 0.5 * math.tanh(0.25))) > 1e-3
+    assert long_delta(200, 0.5, compose(*[Guarantee(0.5)] * 100, by="optimal", delta=1e-6).epsilon) > 1e-6
+    forgotten = compose(*[Guarantee(1)] * 6, by="optimal", delta=0.01)
+    assert worst_delta([Guarantee(1, Fraction(1, 100))] * 6, forgotten.epsilon) > 0.01
+
+
+def test_many_parts_with_deltas_of_their_own():
+    """100,000 of them in a moment, though their product is a fraction of millions of digits; and what is left is kept."""
+    part = Guarantee(0.01, 1e-12)
+    parts = [part] * 10**5
+    found = compose(*parts, by="optimal", delta=1e-6).epsilon
+    rest = mpmath.mpf(1e-6) - 10**5 * mpmath.mpf(1e-12)  # nearly
+    without = compose(*[Guarantee(0.01)] * 10**5, by="optimal", delta=float(rest)).epsilon
+    assert found == pytest.approx(without, rel=1e-6)
+    assert found > compose(*[Guarantee(0.01)] * 10**5, by="optimal", delta=1e-6).epsilon
+    mixed = [part, Guarantee(0.02, 1e-13)] * 500
+    assert compose(*mixed, by="advanced", delta=1e-6).epsilon < compose(*mixed).epsilon
+
+
+@pytest.mark.parametrize("k", [2, 1000, 10**5])
+@pytest.mark.parametrize("epsilon", [1e-12, 50, 1e300])
+def test_optimal_at_the_ends(k, epsilon):
+    """Nothing is left of k 1e-12 at delta 1e-6; of 50 k all but what delta = 1e-6 saves; of 1e300 the sum."""
+    found = compose(*[Guarantee(epsilon)] * k, by="optimal", delta=1e-6).epsilon
+    if epsilon == 1e-12:
+        assert found == 0
+    else:
+        assert 1 - 1e-5 < found / (k * Fraction(epsilon)) <= 1
+
+
+def test_rhos_add_up_and_only_what_all_promise():
+    gaussian = dpfast.Gaussian.calibrated(1, 1e-6, Sensitivity(1, 1))
+    both = compose(gaussian, gaussian)
+    assert (both.epsilon, both.delta, both.rho) == (2, 2 * Fraction(1e-6), 2 * gaussian.rho())
+    assert compose(gaussian, Guarantee(rho=1)) == Guarantee(rho=1 + gaussian.rho())
+    assert compose(gaussian, dpfast.Laplace(1, 1)) == Guarantee(2, 1e-6)
+    with pytest.raises(ParameterError, match="all promise an epsilon, or all a rho"):
+        compose(Guarantee(1), Guarantee(rho=1))
+
+
+@pytest.mark.parametrize("by", ["basic", "advanced"])
+def test_presence_is_promised_if_every_part_does(by):
+    known = Guarantee(1, adjacency="substitution", presence=True)
+    options = {} if by == "basic" else {"delta": 0.1}
+    assert compose(known, known, by=by, **options).presence
+    assert not compose(known, Guarantee(1, adjacency="substitution"), by=by, **options).presence
+
+
+# ------------------------------------------------------------------ parallel
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+def test_parallel_in_every_small_world(adjacency):
+    """Two people, two public parts by attribute, noisy counts of each part: the true loss of every pair of neighbours.
+
+    A person is in part 0, in part 1, or (add-remove) in none. Part i is counted with discrete Laplace noise of rate e_i, whose
+    largest loss at a change of d is e_i |d|: enumerated, for the noise's losses are exactly bounded.
+    """
+    rates = [Fraction(1, 2), Fraction(3, 4)]
+    if adjacency == "add-remove":
+        parts = [dpfast.DiscreteLaplace(e, 1) for e in rates]
+    else:  # what a part's epsilon promises under substitution inside it: nothing changes a count, so state add or remove too
+        parts = [Guarantee(e, adjacency="substitution", presence=True) for e in rates]
+    found = compose(*parts, by="parallel").epsilon
+    places = [(0,), (1,), ()] if adjacency == "add-remove" else [(0,), (1,)]
+
+    def counts(world: tuple) -> list[int]:
+        return [sum(part in place for place in world) for part in (0, 1)]
+
+    losses = []
+    for first in itertools.product(places, repeat=2):
+        for second in itertools.product(places, repeat=2):
+            changed = [(a, b) for a, b in zip(first, second, strict=True) if a != b]
+            neighbours = len(changed) == 1 and (adjacency == "substitution" or () in changed[0])
+            if neighbours:
+                losses.append(sum(e * abs(x - y) for e, x, y in zip(rates, counts(first), counts(second), strict=True)))
+    assert max(losses) == found == (Fraction(3, 4) if adjacency == "add-remove" else Fraction(5, 4))
+
+
+def test_parallel_takes_the_largest_or_the_two_largest():
+    parts = [Guarantee(1, 1e-6, rho=0.3), Guarantee(2, 1e-7, rho=0.1), Guarantee(0.5, 0, rho=0.2)]
+    assert compose(*parts, by="parallel") == Guarantee(2, 1e-6, rho=0.3)
+    replaced = [Guarantee(p.epsilon, p.delta, rho=p.rho, adjacency="substitution", presence=True) for p in parts]
+    expected = Guarantee(
+        3, Fraction(1e-6) + Fraction(1e-7), rho=Fraction(0.3) + Fraction(0.2), adjacency="substitution", presence=True
+    )
+    assert compose(*replaced, by="parallel") == expected
+    assert compose(replaced[0], by="parallel") == replaced[0]
+
+
+def test_parallel_of_add_remove_for_substitution_doubles():
+    parts = [dpfast.DiscreteLaplace(1, 1), dpfast.DiscreteLaplace(3, 1)]
+    assert compose(*parts, by="parallel", adjacency="substitution") == Guarantee(
+        6, adjacency="substitution", presence=True
+    )
+    found = compose(Guarantee(1, 1e-6, rho=0.5), by="parallel", adjacency="substitution")
+    assert found.rho == 2
+    assert found.delta >= Fraction(1e-6) * (1 + Fraction(math.e))
+    assert float(found.delta) == pytest.approx(1e-6 * (1 + math.e), rel=1e-12)
+
+
+def test_parallel_refuses_sums_under_substitution():
+    """U - L bounds what replacing a value changes, and not what its arrival does."""
+    ages = dpfast.Laplace(1, Sensitivity.changes(1, 100 - 18, "substitution"))
+    with pytest.raises(ParameterError, match="adding and removing"):
+        compose(ages, ages, by="parallel")
+    counts = dpfast.DiscreteLaplace(1, Sensitivity(1, 1, "substitution"))
+    assert compose(counts, counts, by="parallel").epsilon == 2
+
+
+# ------------------------------------------------------------------ groups, and zCDP as (epsilon, delta)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 1000)])
+def test_groups_in_a_chain_that_reaches_them(k, delta):
+    """P_0, ..., P_k, each the next one's neighbour: of two outcomes, with P_j(1) as small as the promise lets it be."""
+    epsilon = Fraction(1, 3)
+    found = Guarantee(epsilon, delta).group(k)
+    assert found.epsilon == k * epsilon
+    assert found.unit == ("person" if k == 1 else f"{k} x person")
+    with mpmath.workprec(300):
+        e, d = mpmath.exp(mpmath.mpf(1) / 3), mpmath.mpf(delta.numerator) / delta.denominator
+        p = [mpmath.mpf(1) / 1000]
+        for _ in range(k):
+            p.append(e * p[-1] + d)  # (epsilon, delta)-close, and no more
+        gap = p[k] - mpmath.exp(k * mpmath.mpf(1) / 3) * p[0]
+        assert gap <= mpmath.mpf(found.delta.numerator) / found.delta.denominator + mpmath.mpf(10) ** -60
+        if delta:
+            assert abs(float(gap / found.delta) - 1) < 1e-12
+    assert Guarantee(rho=0.5).group(k).rho == Fraction(k * k, 2)
+
+
+def test_groups_that_nothing_is_promised_to():
+    with pytest.raises(ParameterError, match="delta would reach 1"):
+        Guarantee(1, 0.01).group(20)
+    with pytest.raises(ParameterError, match="delta would reach 1"):
+        Guarantee(1, 1e-300).group(10**6)  # beyond every double
+    assert Guarantee(0, 0.25).group(3).delta == Fraction(3, 4)
+
+
+@pytest.mark.parametrize("rho", [1e-12, 0.01, 0.5, 3, 100])
+@pytest.mark.parametrize("delta", [1e-300, 1e-9, 1e-3, 0.4])
+def test_zcdp_as_epsilon_and_delta(rho, delta):
+    """Above what Gaussian noise of that rho really spends, below [BS16] Proposition 1.3, and the least of its kind."""
+    found = Guarantee(rho=rho).approximate(delta)
+    assert (found.rho, found.delta) == (Fraction(rho), Fraction(delta))
+    real = dpfast.Gaussian(sigma_squared=1 / (2 * Fraction(rho)), sensitivity=Sensitivity(1, 1))
+    if found.epsilon:
+        assert Fraction(real.delta(found.epsilon)) <= found.delta
+    assert float(found.epsilon) <= rho + 2 * math.sqrt(rho * -math.log(delta)) + 1e-15
+    assert Fraction(delta_of_zcdp(Fraction(rho), found.epsilon)) <= found.delta
+    if found.epsilon:
+        assert Fraction(delta_of_zcdp(Fraction(rho), found.epsilon * (1 - Fraction(1, 10**9)))) > found.delta
+
+
+def test_nothing_to_convert():
+    with pytest.raises(ParameterError, match="rho is not promised"):
+        Guarantee(1).approximate(1e-6)
+    assert Guarantee(rho=0).approximate(1e-6) == Guarantee(0, 1e-6, rho=0)
+
+
+# ------------------------------------------------------------------ through dp-accounting
+
+
+def test_loss_distributions_are_sharper_and_agree_with_the_closed_form():
+    """Of n Gaussians: one of sigma/sqrt(n)."""
+    pytest.importorskip("dp_accounting")
+    mechanism = dpfast.Gaussian(10, sensitivity=Sensitivity(1, 1))
+    found = compose(*[mechanism] * 16, by="pld", delta=1e-6)
+    together = dpfast.Gaussian(2.5, sensitivity=Sensitivity(1, 1))
+    assert 0.5e-6 < together.delta(found.epsilon) <= 1e-6
+    assert float(found.epsilon) == pytest.approx(float(_epsilon(together, 1e-6)), rel=1e-3)
+    less = Fraction(1e-6) * (1 - Fraction(1, 2**70))  # no double: asked for at the one below
+    assert (
+        compose(mechanism, mechanism, by="pld", delta=less).epsilon
+        >= compose(mechanism, mechanism, by="pld", delta=1e-6).epsilon
+    )
+    mixed = [dpfast.DiscreteLaplace(0.1, 1)] * 50 + [dpfast.Laplace(0.1, 1)] * 50
+    assert compose(*mixed, by="pld", delta=1e-6).epsilon < compose(*mixed, by="optimal", delta=1e-6).epsilon
+
+
+def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
+    low, high = 0.0, 100.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if mechanism.delta(middle) <= delta else (middle, high)
+    return high
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("parts", "options", "error", "message"),
+    [
+        ([], {}, ParameterError, "parts must be given"),
+        ([1], {}, dpfast.DTypeError, "mechanisms or Guarantees, not int"),
+        ([dpfast.OneSidedGeometric(1, 1)], {}, dpfast.DTypeError, "not a mechanism"),
+        ([dpfast.Gaussian(1)], {}, ParameterError, "sigma alone"),
+        ([Guarantee(1), Guarantee(1, unit="visit")], {}, ParameterError, "one adjacency and one unit"),
+        ([Guarantee(1), Guarantee(1, adjacency="substitution")], {}, ParameterError, "one adjacency and one unit"),
+        ([Guarantee(1)], {"by": "rdp"}, ParameterError, "by must be one of basic, parallel, .*got 'rdp'"),
+        ([Guarantee(1)], {"delta": 0.1}, ParameterError, "delta goes with by=advanced"),
+        ([Guarantee(1)], {"by": "optimal"}, ParameterError, "delta goes with by=advanced"),
+        ([Guarantee(1)], {"by": "optimal", "delta": 1}, ParameterError, "delta must lie strictly between"),
+        ([Guarantee(1, 0.1)], {"by": "advanced", "delta": 0.1}, ParameterError, "delta must be above"),
+        ([Guarantee(1), Guarantee(2)], {"by": "optimal", "delta": 0.1}, ParameterError, "equal epsilon"),
+        ([Guarantee(rho=1)], {"by": "advanced", "delta": 0.1}, ParameterError, "every part must promise"),
+        ([Guarantee(1)], {"by": "pld", "delta": 0.1}, dpfast.DTypeError, "takes mechanisms"),
+        ([dpfast.RandomizedResponse(1)], {"by": "pld", "delta": 0.1}, dpfast.DTypeError, "know their privacy_loss_distribution"),
+        ([Guarantee(1, 0.1), Guarantee(1, 0)], {"by": "advanced", "delta": 0.1}, ParameterError, "delta must be above"),
+        ([Guarantee(1, 0.5), Guarantee(1, 0.5)], {}, ParameterError, "add up to 1"),
+        ([Guarantee(1)], {"adjacency": "substitution"}, ParameterError, "unless by='parallel'"),
+        ([Guarantee(1, adjacency="substitution", presence=True)], {"by": "parallel", "adjacency": "add-remove"}, ParameterError, "must be 'substitution'"),
+        ([Guarantee(1)] * 100_001, {"by": "optimal", "delta": 0.1}, ParameterError, "at most 100,000 parts"),
+    ],
+)  # fmt: skip
+def test_bad_input(parts, options, error, message):
+    with pytest.raises(error, match=message):
+        compose(*parts, **options)

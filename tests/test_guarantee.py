@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a release promises, on record: figures exact, adjacency and unit beside them."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from fractions import Fraction
+
+import pytest
+
+import dpfast
+from dpfast import Guarantee, Sensitivity
+
+CELLS = Sensitivity(2, 1, "substitution", "household")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "expected"),
+    [
+        (dpfast.DiscreteLaplace(0.1, 1), Guarantee(0.1)),
+        (dpfast.Laplace(2, 1, adjacency="substitution"), Guarantee(2, adjacency="substitution")),
+        (dpfast.Laplace(2, CELLS), Guarantee(2, adjacency="substitution", unit="household", presence=True)),
+        (dpfast.Snapping(1, 1, 8), Guarantee(1)),
+        (dpfast.Gaussian(2, sensitivity=Sensitivity(1, 1)), Guarantee(rho=Fraction(1, 8))),
+        (dpfast.DiscreteGaussian.from_zcdp(0.5, CELLS), Guarantee(rho=0.5, adjacency="substitution", unit="household", presence=True)),
+        (dpfast.Gaussian.from_zcdp(1, Sensitivity.l2(2, "substitution")), Guarantee(rho=1, adjacency="substitution")),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_mechanisms_say_what_they_promise(mechanism, expected):
+    """Before and after pickling; and nothing else than that."""
+    assert mechanism.guarantee == expected
+    assert pickle.loads(pickle.dumps(mechanism)).guarantee == expected
+
+
+def test_a_calibrated_gaussian_promises_both():
+    mechanism = dpfast.DiscreteGaussian.calibrated(1, 1e-6, CELLS)
+    found = mechanism.guarantee
+    assert (found.epsilon, found.delta, found.rho) == (1, Fraction(1e-6), mechanism.rho())
+    assert mechanism.delta(found.epsilon) <= found.delta
+
+
+def test_presence_is_known_or_not_claimed():
+    """A removed unit changes no more than what it contributes; of a norm, or a bare number, nothing is known."""
+    for contributes, known in [(CELLS, True), (Sensitivity.changes(2, 1, "substitution"), False)]:
+        assert dpfast.Laplace(1, contributes).guarantee.presence is known
+        assert dpfast.Gaussian(1, sensitivity=contributes).guarantee.presence is known
+    assert not dpfast.Laplace(1, 5, adjacency="substitution").guarantee.presence
+    assert dpfast.Laplace(1, 5).guarantee.presence
+
+
+def test_what_promises_nothing_says_so():
+    with pytest.raises(dpfast.DTypeError, match="not a mechanism"):
+        dpfast.OneSidedGeometric(1, 1).guarantee
+    with pytest.raises(dpfast.ParameterError, match="sigma alone"):
+        dpfast.Gaussian(1).guarantee
+
+
+def test_defaults():
+    assert (Guarantee(1).delta, Guarantee(1).rho, Guarantee(1).adjacency, Guarantee(1).unit) == (
+        0,
+        None,
+        "add-remove",
+        "person",
+    )
+    assert Guarantee(rho=1).delta is None
+    assert Guarantee(0, 0, rho=0).presence
+    assert repr(Guarantee(1, adjacency="substitution", presence=True)).endswith("unit='person', presence=True>")
+    assert repr(Guarantee(0.1, 1e-6)) == "<Guarantee epsilon=0.1, delta=1e-06, adjacency='add-remove', unit='person'>"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, dpfast.ParameterError, "epsilon or rho must be given"),
+        ({"rho": 1, "delta": 1e-6}, dpfast.ParameterError, "delta goes with an epsilon"),
+        ({"epsilon": -1}, dpfast.ParameterError, "epsilon must not be negative, got -1"),
+        ({"rho": -0.5}, dpfast.ParameterError, "rho must not be negative, got -0.5"),
+        ({"epsilon": 1, "delta": 1}, dpfast.ParameterError, "delta must be below 1, got 1"),
+        ({"epsilon": 1, "delta": -1e-9}, dpfast.ParameterError, "delta must not be negative"),
+        ({"epsilon": float("inf")}, dpfast.ParameterError, "epsilon must be finite"),
+        ({"epsilon": "1"}, dpfast.DTypeError, "epsilon must be an int"),
+        ({"epsilon": 1, "adjacency": "replace"}, dpfast.ParameterError, "adjacency must be one of"),
+        ({"epsilon": 1, "unit": ""}, dpfast.ParameterError, "unit must name"),
+        ({"epsilon": 1, "presence": 1}, dpfast.DTypeError, "presence must be a bool"),
+        ({"epsilon": 1, "presence": False}, dpfast.ParameterError, "presence must be True under add-remove"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Guarantee(**arguments)
+
+
+def test_beliefs_need_a_pure_epsilon():
+    assert Guarantee(1).posterior(0.5) == pytest.approx((1 / (1 + math.e), math.e / (1 + math.e)))
+    for promise in (Guarantee(1, 1e-6), Guarantee(rho=1)):
+        with pytest.raises(dpfast.ParameterError, match="pure epsilon"):
+            promise.posterior(0.5)
