@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,6 +26,9 @@ ENDS = {
     for kind in "iu"
     for size in (1, 2, 4, 8)
 }
+
+# By whether the type is float32: the exponent of its smallest number, and its largest.
+REAL_ENDS = {False: (-1074, float(np.finfo(FLOAT64).max)), True: (-149, float(np.finfo(FLOAT32).max))}
 
 
 class Job(NamedTuple):
@@ -144,27 +148,34 @@ def prepare_real(
     else:
         out = np.empty(array.shape, array.dtype.newbyteorder("=") if dtype is None else real_dtype(dtype))
     single = out.dtype.itemsize == FLOAT32.itemsize
-    ends = np.finfo(FLOAT32 if single else FLOAT64)
-    if Fraction(2) ** exponent < Fraction(float(ends.smallest_subnormal)):
-        raise ParameterError(f"granularity must be at least the smallest {ends.dtype}, got 2**{exponent}")
-    most = float(ends.max)
+    least, most = REAL_ENDS[single]
+    if exponent < least:
+        raise ParameterError(
+            f"granularity must be at least the smallest float{32 if single else 64}, got 2**{exponent}"
+        )
     if bound is not None and bound < most:
-        nearest = ends.dtype.type(bound)
-        most = float(nearest if float(nearest) <= bound else np.nextafter(nearest, ends.dtype.type(0)))
+        kind = np.float32 if single else np.float64
+        nearest = kind(bound)
+        most = float(nearest if float(nearest) <= bound else np.nextafter(nearest, kind(0)))
     low = -most if lower is None else max(_real("lower", lower, single), -most)
     high = most if upper is None else min(_real("upper", upper, single), most)
     if low > high:
         raise ParameterError(f"lower must be at most upper, and leave something, got {lower=!s:.40} and {upper=!s:.40}")
     filler = None if missing is None else _real("missing", missing, False)
-    grid = two_to(exponent), two_to(-exponent // 2), two_to(-exponent - -exponent // 2)
-    return RealJob(array, out, low, high, grid, float(np.finfo(FLOAT64).max) if bound is None else bound, filler)
+    return RealJob(array, out, low, high, grid_of(exponent), REAL_ENDS[False][1] if bound is None else bound, filler)
+
+
+@lru_cache(maxsize=64)
+def grid_of(exponent: int) -> tuple[float, float, float]:
+    """2^exponent, and two factors that divide by it."""
+    return two_to(exponent), two_to(-exponent // 2), two_to(-exponent - -exponent // 2)
 
 
 def _real(name: str, value: Real, single: bool) -> float:
     """A finite public number that the type holds exactly."""
     exact = exact_real(name, value)
-    ends = np.finfo(FLOAT32 if single else FLOAT64)
-    found = float(ends.dtype.type(float(exact))) if abs(exact) <= float(ends.max) else math.inf
+    kind = np.float32 if single else np.float64
+    found = float(kind(float(exact))) if abs(exact) <= REAL_ENDS[single][1] else math.inf
     if not math.isfinite(found) or Fraction(found) != exact:
         raise ParameterError(f"{name} must be a float{32 if single else 64} exactly, got {shown(value)}")
     return found

@@ -49,10 +49,11 @@ class Draws(NamedTuple):
     exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
 
-def small(job: Job) -> bool:
-    """Whether run_small serves: below SMALL, and plain int64 to plain int64."""
+def small(job: Job | RealJob) -> bool:
+    """Whether run_small, or run_small_real, serves: below SMALL, and plain int64 to plain int64, or float64 to float64."""
     counts, out = job.counts, job.out
-    if not 0 < counts.size < SMALL or (counts.dtype, out.dtype) != (INT64, INT64):
+    kind = INT64 if isinstance(job, Job) else FLOAT64
+    if not 0 < counts.size < SMALL or counts.dtype != kind or out.dtype != kind:
         return False
     given, made = counts.flags, out.flags
     return bool(given.c_contiguous and given.aligned and made.c_contiguous and made.aligned)
@@ -81,6 +82,31 @@ def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int
         raise
     if open_ < 0:
         raise EntropyError("the operating system gave no random key; nothing was released")
+
+
+def run_small_real(job: RealJob, draws: Draws) -> None:
+    """As run, with fewer calls on the way."""
+    values, out, lower, upper, grid, bound, missing = job
+    if values.ndim != 1:
+        values, out = values.reshape(-1), out.reshape(-1)
+    n = values.size
+    add, scratch = kernels.kernel("add_grid"), np.empty(_RealWork.scratch * n, INT64)
+    try:
+        done, open_ = add(
+            values, out, scratch, _native.best_isa(), draws.plan_address, draws.careful, draws.key.address, draws.start,
+            0, n, n, *grid, 0.0 if missing is None else missing, -bound, bound, lower, upper, 0, missing is None,
+        )  # fmt: skip
+        if done < 0:
+            raise ParameterError(NOT_FINITE)  # noqa: TRY301  zeroes out, as any failure
+        if open_:
+            kept = scratch[3 * n : 3 * n + open_].view(FLOAT64).tolist()
+            for at, value in zip(scratch[2 * n : 2 * n + open_].tolist(), kept, strict=True):
+                out[at] = draws.exact(draws.start + at, value)
+    except BaseException:
+        job.out.fill(0)
+        raise
+    finally:
+        scratch.fill(0)
 
 
 def usable_threads() -> int:

@@ -487,7 +487,7 @@ def noise(mech: Gaussian, n: int, key: bytes) -> np.ndarray:
     job, plan, stream = prepare_real(np.zeros(n), exponent=mech._exponent), mech._careful_plan, _native.StreamKey(key)
 
     def decide(i: int, value: float) -> float:
-        return mech._result(mech._law_at(mech._reader(stream, plan.width), i, job, value), job, False)
+        return mech._result(mech._law_at(mech._reader(stream, plan.width), i, job, value), job)
 
     run(job, Draws(plan.address, False, mech._narrow, stream, 0, False, decide), 1)
     return (job.out / mech.granularity).astype(np.int64)

@@ -26,7 +26,7 @@ from conftest import ISAS
 from test_bounds import CSRC, MODES, entered, host, said, tool  # noqa: F401  host is a fixture
 
 from dpfast import DTypeError, Gaussian, InsecureKeyWarning, Laplace, ParameterError, Snapping, _native, engine
-from dpfast.arrays import FLOAT32, prepare_real
+from dpfast.arrays import prepare_real
 from dpfast.engine import Draws, run
 from dpfast.exact import Digits
 from dpfast.testing import fixed_key
@@ -333,10 +333,9 @@ def noised(mech: Laplace, values: np.ndarray, key: bytes, first: int = 0, **opti
     job = prepare_real(values, *arguments, exponent=mech._exponent, bound=mech._bound)
     chosen, plan = mech._plan(job.counts.size, constant_time=False)
     stream = _native.StreamKey(key)
-    single = job.out.dtype.itemsize == FLOAT32.itemsize
 
     def decide(i: int, value: float) -> float:
-        return mech._result(mech._law_at(mech._reader(stream, plan.width), i, job, value), job, single)
+        return mech._result(mech._law_at(mech._reader(stream, plan.width), i, job, value), job)
 
     run(
         job,
@@ -553,10 +552,7 @@ def test_the_exact_tier_rounds_as_the_kernels_do(secret: Callable[[str], bytes])
                 continue
             job = prepare_real(values, dtype=dtype, exponent=exponent)
             read = mech._reader(_native.StreamKey(key), mech._careful_plan.width)
-            found = [
-                mech._result(mech._law_at(read, i, job, x), job, dtype == np.float32)
-                for i, x in enumerate(values.tolist())
-            ]
+            found = [mech._result(mech._law_at(read, i, job, x), job) for i, x in enumerate(values.tolist())]
             assert same(np.array(found).astype(dtype), noised(mech, values, key, dtype=dtype))
 
 
@@ -580,7 +576,7 @@ def test_sums_beside_ties_of_single_precision(ratio: Fraction, exponent: int, se
     for careful in (False, True):
         assert same(noised(mech, values, key, careful=careful, dtype=np.float32), once)
     job = prepare_real(values, dtype=np.float32, exponent=exponent)
-    found = [mech._result(mech._law_at(read, i, job, x), job, True) for i, x in enumerate(planted_)]
+    found = [mech._result(mech._law_at(read, i, job, x), job) for i, x in enumerate(planted_)]
     assert found == right
 
 
@@ -770,7 +766,7 @@ def world(
         results: dict[float, Fraction] = {}
         for s in range(-far, far):
             law.noise = tamper(Fraction(2 * s + 1, 32))
-            y = mech._result(mech._law_at(None, 0, job, value), job, False)
+            y = mech._result(mech._law_at(None, 0, job, value), job)
             results[y] = results.get(y, Fraction(0)) + mass[s]
         found[value] = results
     return found

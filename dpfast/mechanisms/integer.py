@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpfast import _native
-from dpfast.arrays import INT64, CountArray, Job, clamps, prepare
+from dpfast.adapters import releaser
+from dpfast.arrays import INT64, CountArray, Job, clamps, integer_dtype, prepare
 from dpfast.engine import Draws, run, run_small, small
 from dpfast.errors import DpfastError, ParameterError
 from dpfast.mechanisms.mechanism import Mechanism
@@ -96,19 +97,23 @@ class IntegerMechanism(IntegerNoise):
         dtype: npt.DTypeLike | None = None,
         lower: int | None = None,
         upper: int | None = None,
+        missing: int | None = None,
         threads: int | None = None,
         constant_time: bool = False,
         key: ReleaseKey | None = None,
         start: int | None = None,
-    ) -> CountArray:
+    ) -> Any:
         """Return `counts` plus fresh noise: the exact sum, clamped to the output type and to [lower, upper].
 
         Args:
-            counts: integers of any dtype, shape, strides and byte order; one entry a cell.
+            counts: integers of any dtype, shape, strides and byte order; one entry a cell. A Series of pandas or Polars,
+                a Polars expression, an Array of pyarrow or a tensor on the CPU gives one of its kind (docs/plugging_in.md).
             out: where to write; the shape of counts; counts itself for in place. After a failure it holds
                 zeros, which in place loses the counts; where no key could be had it is untouched.
             dtype: of the result, int64 by default.
             lower, upper: public bounds; clamping is post-processing and costs nothing.
+            missing: a public integer that stands for every null, and gets noise like any count; without it nulls are
+                refused. NumPy's integers have none.
             threads: at most so many; all usable cores by default, and one below some 500,000 counts.
             constant_time: the same work for every draw, so that the time does not show the noise. Calls
                 below 4,096 counts always do so.
@@ -117,6 +122,15 @@ class IntegerMechanism(IntegerNoise):
         Privacy: spends what the mechanism says; under a key, once for all parts and retries of one release.
 
         """
+        if missing is not None:
+            missing = parameters.whole("missing", missing)
+        if type(counts) is not np.ndarray and (other := releaser(counts, out)) is not None:
+            made = INT64 if dtype is None else integer_dtype(dtype).newbyteorder("=")
+            options = {
+                "dtype": made, "lower": lower, "upper": upper, "missing": missing,
+                "threads": threads, "constant_time": constant_time, "key": key, "start": start,
+            }  # fmt: skip
+            return other(self, counts, options)
         job = prepare(counts, out, dtype, lower, upper)
         if threads is not None:
             threads = parameters.whole("threads", threads, 1)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpfast.privacy.parameters import Real
+    from dpfast.privacy.sensitivity import Sensitivity
 
 ACCEPT_WIDTH = 16  # bits of a level-0 word that accepts or rejects
 
@@ -140,6 +141,39 @@ class Mechanism(ABC):
             "secure": key is None or key.secure,
         }
 
+    # ------------------------------------------------------------------ for accountants
+
+    def dp_event(self, sensitivity: Sensitivity | None = None, *, zcdp: bool = False) -> Any:
+        """One release as a DpEvent of dp-accounting, for the mechanism's own adjacency.
+
+        sensitivity: of a Gaussian made from sigma alone, or for another.
+        zcdp: the release as rho-zCDP whatever its law, which the RDP accountant takes of all laws. The event of a
+            DiscreteGaussian is that one in any case.
+
+        Rounded to the side of more privacy loss: epsilon and rho up, noise down.
+        Raises: ImportError (dp-accounting is not there, or untested), DTypeError, ParameterError.
+        """
+        from dpfast.adapters import dp_accounting
+
+        return dp_accounting.dp_event(self, sensitivity, zcdp=zcdp)
+
+    def privacy_loss_distribution(
+        self, sensitivity: Sensitivity | None = None, *, value_discretization_interval: float = 1e-4
+    ) -> Any:
+        """One release as a pessimistic PrivacyLossDistribution of dp-accounting: composes, and knows delta and epsilon.
+
+        sensitivity: as for dp_event; of a DiscreteGaussian it must be known as (l0, linf).
+        value_discretization_interval: the step between losses, which all distributions that are composed share.
+
+        Its arithmetic is theirs, in doubles: some 1e-15 of delta for each composition is beyond what it can tell.
+        Raises: ImportError, DTypeError, ParameterError (also for losses above 512, or more than 2^22 points or integers).
+        """
+        from dpfast.adapters import dp_accounting
+
+        return dp_accounting.privacy_loss_distribution(
+            self, sensitivity, value_discretization_interval=value_discretization_interval
+        )
+
     def __repr__(self) -> str:
         facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
         return f"<{type(self).__name__} {facts}>"
@@ -152,14 +186,3 @@ class Mechanism(ABC):
             for name, value in self._facts().items()
         )
         return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
-
-
-def short(value: Fraction) -> str:
-    """An exact value as it was probably given: a double by its shortest name, else the fraction."""
-    if value.denominator == 1:
-        return str(value)
-    try:
-        near = float(value)
-    except OverflowError:
-        return str(value)
-    return repr(near) if Fraction(near) == value else str(value)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpfast import _native
-from dpfast.arrays import FLOAT32, RealArray, RealJob, prepare_real
-from dpfast.engine import Draws, check_finite, run
+from dpfast.adapters import releaser
+from dpfast.arrays import FLOAT32, RealArray, RealJob, prepare_real, real_dtype
+from dpfast.engine import Draws, check_finite, run, run_small_real, small
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.mechanism import Mechanism
 from dpfast.privacy import parameters
@@ -105,23 +106,31 @@ class RealMechanism(Mechanism):
         constant_time: bool = False,
         key: ReleaseKey | None = None,
         start: int | None = None,
-    ) -> RealArray:
+    ) -> Any:
         """Return `values` plus fresh noise, rounded to the grid once: no rounding before, none after.
 
         Args:
             values: float64 or float32 of any shape, strides and byte order; one entry a cell. Finite, or see `missing`.
+                Or of another library, as for counts.
             out: where to write; the shape of values; values itself for in place. After a failure it holds
                 zeros, which in place loses the values; where no key could be had, or in place or under a key a
                 value is refused, it is untouched.
             dtype: of the result, by default that of values. A grid point that the type does not hold becomes the
                 nearest that it does, or its largest or smallest finite number; zero is always +0.0.
             lower, upper: public bounds; clamping is post-processing and costs nothing.
-            missing: a public number that stands for every NaN and infinity, and gets noise like any value.
+            missing: a public number that stands for every NaN, infinity and null, and gets noise like any value.
             threads, constant_time, key, start: as for counts (DiscreteLaplace.release).
         Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError.
         Privacy: spends what the mechanism says; under a key, once for all parts and retries of one release.
 
         """
+        if type(values) is not np.ndarray and (other := releaser(values, out)) is not None:
+            made = None if dtype is None else real_dtype(dtype).newbyteorder("=")
+            options = {
+                "dtype": made, "lower": lower, "upper": upper, "missing": missing,
+                "threads": threads, "constant_time": constant_time, "key": key, "start": start,
+            }  # fmt: skip
+            return other(self, values, options)
         with _native.own_mode():
             return self._released(
                 prepare_real(values, out, dtype, lower, upper, missing, exponent=self._exponent, bound=self._bound),
@@ -139,15 +148,19 @@ class RealMechanism(Mechanism):
         careful, plan = self._plan(job.counts.size, constant_time)
         if job.missing is None and (key is not None or np.may_share_memory(job.counts, job.out)):
             check_finite(job.counts)  # before a value is lost, or the key used up
+
         filler = "refused" if job.missing is None else job.missing.hex()
         stream, first = self._stream_key(key, start, job.counts, threads, "missing", filler)
-        single = job.out.dtype.itemsize == FLOAT32.itemsize
 
         def decide(i: int, value: float) -> float:
-            return self._result(self._law_at(self._reader(stream, plan.width), i, job, value), job, single)
+            return self._result(self._law_at(self._reader(stream, plan.width), i, job, value), job)
 
         try:
-            run(job, Draws(plan.address, False, self._narrow, stream, first, careful, decide), threads)
+            draws = Draws(plan.address, False, self._narrow, stream, first, careful, decide)
+            if self._narrow and small(job):
+                run_small_real(job, draws)
+            else:
+                run(job, draws, threads)
         finally:
             stream.wipe()
         return job.out
@@ -163,10 +176,10 @@ class RealMechanism(Mechanism):
         value = min(max(value, -job.bound), job.bound)
         return self._law.draw(read, i, Fraction(value) / Fraction(2) ** self._exponent)
 
-    def _result(self, steps: int, job: RealJob, single: bool) -> float:
+    def _result(self, steps: int, job: RealJob) -> float:
         """A grid point as the output holds it: rounded once, to nearest even, then clamped."""
         exact = steps * Fraction(2) ** self._exponent
-        digits, least = (24, -149) if single else (53, -1074)
+        digits, least = (24, -149) if job.out.dtype.itemsize == FLOAT32.itemsize else (53, -1074)
         size = exact.numerator.bit_length() - exact.denominator.bit_length() if steps else 0
         unit = Fraction(2) ** max(size - digits, least)
         if abs(exact) >= unit * 2**digits:

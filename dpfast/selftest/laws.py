@@ -191,7 +191,8 @@ class Point:
         if isinstance(self.mechanism, OneSidedGeometric):
             return self.mechanism.sample(n).astype(np.float64)
         if isinstance(self.mechanism, (DiscreteLaplace, DiscreteGaussian)):
-            return (self.mechanism.release(np.full(n, int(self.value))) - int(self.value)).astype(np.float64)
+            counts: Steps = self.mechanism.release(np.full(n, int(self.value))) - int(self.value)
+            return counts.astype(np.float64)
         grid = self.mechanism.granularity
         return self.mechanism.release(np.full(n, self.value * grid)) / grid  # type: ignore[no-any-return]
 

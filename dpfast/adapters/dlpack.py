@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of other libraries, by DLPack: read where they lie. A torch tensor gives a tensor, any other a NumPy array."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpfast import DTypeError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+HOST = 1, 3  # DLPack's numbers of the devices whose memory the CPU reads: its own, and what is pinned for CUDA
+
+
+def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
+    """What `mechanism.release(values, **options)` gives for an array with `__dlpack__`: nothing is copied.
+
+    Raises: DTypeError (on another device, part of a graph, sparse, of a type that NumPy has not); what release raises.
+    """
+    torch = sys.modules.get("torch")
+    is_tensor = torch is not None and isinstance(values, torch.Tensor)
+    kind = type(values).__name__
+    if getattr(values, "requires_grad", False):
+        raise DTypeError(f"{kind} requires grad, and a release has no gradient: release values.detach()")
+    try:
+        array = values.numpy() if is_tensor else _read(values)  # torch's DLPack forgets that a view is negated
+    except (BufferError, RuntimeError, TypeError, ValueError):  # its own message is dropped, for it could quote values
+        facts = (f"{name} {getattr(values, name, 'unknown')}" for name in ("dtype", "device"))
+        raise DTypeError(
+            f"{kind} ({', '.join(facts)}) cannot be read where it lies: it must be dense, on the CPU, and of a type of NumPy's"
+        ) from None
+    noisy = mechanism.release(array, **options)
+    return torch.from_numpy(noisy) if is_tensor else noisy  # type: ignore[union-attr]
+
+
+def _read(values: Any) -> npt.NDArray[Any]:
+    if values.__dlpack_device__()[0] not in HOST:
+        raise BufferError
+    return np.from_dlpack(values)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pandas: a release of a Series is a Series, with its index and its name.
+
+    DiscreteLaplace(epsilon=1, sensitivity=1).release(visits.groupby("city").size())
+
+Columns of NumPy's, pandas's nullable and Arrow's numbers; the noisy one is of the same family. Attributes (`attrs`) and
+subclasses are not carried over: nobody has noised what may be written there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpfast import DTypeError
+from dpfast.adapters import filler, library
+
+pd = library("pandas", "pandas", ">=2.2")
+
+HINTS = {
+    "DataFrame": ": the sensitivity is that of all cells together, so release a column at a time, or all as one Series, "
+    "frame.stack()",
+    "Index": ": labels are kept as they are, never noised",
+}
+
+
+def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
+    """What `mechanism.release(values, **options)` gives for pandas.
+
+    The dtype is that of NumPy (int64, or `dtype`; a real one its own) in the family of values: Int64, int64[pyarrow].
+    Copies the input only where it holds nulls, or lies in several Arrow chunks.
+    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what release raises.
+    """
+    if not isinstance(values, pd.Series):
+        hint = next((HINTS[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINTS), "")
+        raise DTypeError(f"of pandas a release takes a Series, not {type(values).__name__}{hint}")
+    noisy = _released(mechanism, values, options)
+    return pd.Series(noisy, index=values.index, name=values.name, copy=False)
+
+
+def _released(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
+    """The new cells."""
+    cells, dtype = values.array, values.dtype
+    if isinstance(dtype, np.dtype):
+        return mechanism.release(values.to_numpy(), **options)
+    if isinstance(dtype, pd.ArrowDtype):
+        import pyarrow as pa
+
+        return pd.arrays.ArrowExtensionArray(mechanism.release(pa.array(cells), **options))
+    if not isinstance(cells, (pd.arrays.IntegerArray, pd.arrays.FloatingArray)):
+        raise DTypeError(f"a Series must hold integers or floats, dense, not {dtype}")
+    numbers = dtype.numpy_dtype
+    null = filler(options["missing"], numbers) if numbers.kind in "iu" and values.hasnans else np.nan
+    return pd.array(mechanism.release(cells.to_numpy(dtype=numbers, na_value=null), **options), copy=False)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PipelineDP on exact noise: COUNT, SUM, PRIVACY_ID_COUNT, MEAN and add_dp_noise.
+
+    from dpfast.adapters import pipeline_dp as plug
+    plug.install()
+
+The budget carries the choice. One that is requested while the plug is installed is a MechanismSpec of this module, and
+whoever makes a mechanism for it gets one of ours: when the lazy pipeline runs, be that after uninstall(), and in a worker,
+for it pickles by name, so that a worker without dpfast raises ModuleNotFoundError. Other budgets get what they always got.
+
+On a LocalBackend the metrics of up to BLOCK partitions are released together. Checks, bounds, accountants and reports stay
+PipelineDP's, and so does the noise of VARIANCE, VECTOR_SUM, percentiles and of the selection of partitions.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import dpfast
+from dpfast.adapters import Installer, library
+
+pipeline_dp: Any = library("pipeline_dp", "pipeline-dp", "0.3", package="pipeline-dp")
+accounting, combiners, dp = pipeline_dp.budget_accounting, pipeline_dp.combiners, pipeline_dp.dp_computations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+
+BLOCK = 2**16
+UNIT = "privacy id"
+ROOT_2 = Fraction(math.isqrt(2 * 4**128), 2**128)  # not above the root
+IN_COLUMNS = {
+    combiners.CountCombiner,
+    combiners.MeanCombiner,
+    combiners.PrivacyIdCountCombiner,
+    combiners.SumCombiner,
+}
+
+_TheirSpec = accounting.MechanismSpec
+_their_mechanism = dp.create_additive_mechanism
+_one_by_one = pipeline_dp.LocalBackend.map_values
+
+
+class MechanismSpec(_TheirSpec):  # type: ignore[misc, valid-type]
+    """A budget to be spent on our noise."""
+
+
+def _put(ours: bool) -> None:
+    accounting.MechanismSpec = MechanismSpec if ours else _TheirSpec
+
+
+_installer = Installer(_put)
+uninstall, installed = _installer.uninstall, _installer.installed
+
+
+def install() -> None:
+    """Have every budget that is requested from here on spent on our noise.
+
+    In this process, for all its threads, until `uninstall` was called as often. What was requested before stays theirs,
+    what is requested meanwhile ours, whenever it is computed.
+    """
+    _installer.install()
+
+
+class Additive(dp.AdditiveMechanism):  # type: ignore[misc, name-defined]
+    """A mechanism of PipelineDP that releases through one of ours."""
+
+    def __init__(self, theirs: Any, ours: dpfast.Laplace | dpfast.Gaussian) -> None:
+        self._theirs, self._ours = theirs, ours
+
+    def add_noise(self, value: Any) -> Any:
+        """`value`, a number or an array of them, plus fresh noise, rounded to the grid: a float, or as many.
+
+        An array is one release. Raises: DTypeError; ParameterError for NaN and infinity; EntropyError.
+        """
+        noisy = self._ours.release(np.asarray(1.0 * value), dtype=np.float64)
+        return noisy if isinstance(value, np.ndarray) else float(noisy)
+
+    @property
+    def noise_kind(self) -> Any:
+        return self._theirs.noise_kind
+
+    @property
+    def noise_parameter(self) -> float:
+        return self._ours.scale
+
+    @property
+    def std(self) -> float:
+        return self._ours.stddev
+
+    @property
+    def sensitivity(self) -> float:
+        return float(self._theirs.sensitivity)
+
+    def describe(self) -> str:
+        return f"{self._theirs.describe()}, drawn by dpfast: {self._ours!r}"
+
+
+def create_additive_mechanism(spec: Any, sensitivities: Any) -> Any:
+    """PipelineDP's factory: for a budget of ours, our noise with PipelineDP's scale, rounded up where it was rounded.
+
+    The same law: real noise for counts too. A Gaussian calibrated by PipelineDP keeps its sigma where that is proved to
+    be (epsilon, delta)-DP, and gets the least that is where not.
+    """
+    theirs = _their_mechanism(spec, sensitivities)
+    if not isinstance(spec, MechanismSpec):
+        return theirs
+    cells = None if sensitivities.l0 is None else dpfast.Sensitivity.changes(sensitivities.l0, sensitivities.linf)
+    given = Fraction(float(spec.noise_standard_deviation)) if spec.standard_deviation_is_set else None
+    if theirs.noise_kind == pipeline_dp.NoiseKind.LAPLACE:
+        l1 = Fraction(float(sensitivities.l1))
+        epsilon = Fraction(float(spec.eps)) if given is None else ROOT_2 / given
+        return Additive(theirs, _laplace(epsilon, l1 if cells is None else max(l1, cells.l1 or l1)))
+    squared = Fraction(float(sensitivities.l2)) ** 2
+    if cells is not None:
+        squared = max(squared, cells.l2_squared)
+    if given is not None:
+        return Additive(theirs, _gaussian(given**2 * squared, squared))
+    return Additive(theirs, _gaussian(Fraction(theirs.std) ** 2, squared, spec.eps, spec.delta))
+
+
+@lru_cache(maxsize=64)
+def _laplace(epsilon: Fraction, l1: Fraction) -> dpfast.Laplace:
+    return dpfast.Laplace(epsilon, l1, unit=UNIT)
+
+
+@lru_cache(maxsize=64)
+def _gaussian(
+    sigma_squared: Fraction, l2_squared: Fraction, epsilon: float | None = None, delta: float = 1.0
+) -> dpfast.Gaussian:
+    sensitivity = dpfast.Sensitivity.l2(l2_squared, unit=UNIT)
+    found = dpfast.Gaussian(sigma_squared=sigma_squared, sensitivity=sensitivity)
+    if epsilon is None or found.delta(epsilon) <= delta:
+        return found
+    return dpfast.Gaussian.calibrated(epsilon, delta, sensitivity)
+
+
+class MeanMechanism(dp.MeanMechanism):  # type: ignore[misc, name-defined]
+    """PipelineDP's, of columns too."""
+
+    def compute_mean(self, count: Any, normalized_sum: Any) -> tuple[Any, Any, Any]:
+        if not isinstance(count, np.ndarray):
+            found: tuple[float, float, float] = super().compute_mean(count, normalized_sum)
+            return found
+        noisy = self._count_mechanism.add_noise(count)
+        mean = self._range_middle + self._sum_mechanism.add_noise(normalized_sum) / np.maximum(1.0, noisy)
+        return noisy, mean * noisy, mean
+
+
+def _map_values(
+    self: Any, col: Any, fn: Callable[[Any], Any], stage_name: str | None = None, resource_hints: Any = None
+) -> Any:
+    compound = getattr(fn, "__self__", None)
+    if type(compound) is combiners.CompoundCombiner and fn.__name__ == "compute_metrics" and _is_ours(compound):
+        return pipeline_dp.pipeline_backend.ReiterableLazyIterable(_in_blocks(col, compound))
+    return _one_by_one(self, col, fn, stage_name, resource_hints)
+
+
+def _is_ours(compound: Any) -> bool:
+    """Whether every metric of it is ours, and computed alike for numbers and for columns of them."""
+    parts = compound._combiners  # noqa: SLF001  it has no other name
+    if not parts or any(type(part) not in IN_COLUMNS for part in parts):
+        return False
+    specs = (part.mechanism_spec() for part in parts)
+    return all(isinstance(s, MechanismSpec) for spec in specs for s in (spec if isinstance(spec, tuple) else (spec,)))
+
+
+def _in_blocks(col: Iterable[tuple[Any, Any]], compound: Any) -> Iterator[tuple[Any, Any]]:
+    """Each key with its metrics: PipelineDP's own computation, on the columns of a block."""
+    rows = iter(col)
+    while block := list(islice(rows, BLOCK)):
+        keys, accumulators = zip(*block, strict=True)
+        parts = zip(*(parts for _, parts in accumulators), strict=True)
+        metrics = compound.compute_metrics((len(block), [np.array(part, np.float64).T for part in parts]))
+        columns = (np.broadcast_to(column, len(block)).tolist() for column in metrics)
+        yield from zip(keys, map(metrics._make, zip(*columns, strict=True)), strict=True)
+
+
+dp.create_additive_mechanism = create_additive_mechanism
+dp.MeanMechanism = MeanMechanism
+pipeline_dp.LocalBackend.map_values = _map_values

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Polars: a release of a Series is a Series, of an expression an expression; and the namespace `dp` of both.
+
+    import dpfast.adapters.polars
+    counts.with_columns(pl.col("visits").dp.discrete_laplace(epsilon=1, sensitivity=1))
+
+An expression releases whenever it is evaluated: every `collect` of a lazy frame is a release and spends again, and so is
+every place of the frame where the expression stands. Collect once, and derive the rest from the result.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, Snapping
+from dpfast.adapters import filler, library
+
+pl = library("polars", "polars", ">=1.0")
+
+NUMPY = {
+    pl.Int8: np.int8, pl.Int16: np.int16, pl.Int32: np.int32, pl.Int64: np.int64,
+    pl.UInt8: np.uint8, pl.UInt16: np.uint16, pl.UInt32: np.uint32, pl.UInt64: np.uint64,
+    pl.Float32: np.float32, pl.Float64: np.float64,
+}  # fmt: skip
+POLARS = {np.dtype(there): here for here, there in NUMPY.items()}
+# As the input. None would call the function on made-up data; before Polars had the word, it left the schema open.
+OWN = pl.self_dtype() if hasattr(pl, "self_dtype") else None
+
+
+def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
+    """What `mechanism.release(values, **options)` gives for Polars.
+
+    Of the type that NumPy would have: integers become Int64, or `dtype`; a real type stays. Copies the input only where
+    it holds nulls or lies in several chunks.
+    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what release raises. For an
+        expression, when it is evaluated.
+    """
+    if isinstance(values, pl.Expr):
+        # Not elementwise, which would allow Polars to cut the column and to move filters across the noise.
+        made = OWN if options["dtype"] is None else POLARS[options["dtype"]]
+        return values.map_batches(lambda cells: mechanism.release(cells, **options), return_dtype=made)
+    if not isinstance(values, pl.Series):
+        raise DTypeError(f"of Polars a release takes a Series or an expression, a column, not {type(values).__name__}")
+    if values.dtype not in NUMPY:
+        raise DTypeError(
+            f"a Polars column must hold integers or floats of at most 64 bits, not {values.dtype.base_type()}"
+        )
+    if values.dtype.is_integer() and values.null_count():
+        null = filler(options["missing"], np.dtype(NUMPY[values.dtype]))
+        values = values.fill_null(pl.lit(null, dtype=values.dtype))
+    return pl.Series(values.name, mechanism.release(values.to_numpy(), **options))
+
+
+class Noise:
+    """The namespace: `options` are those of release, such as lower, upper and missing."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+
+    def release(self, mechanism: Any, **options: Any) -> Any:
+        """`mechanism.release` of this column, such as one from DiscreteGaussian.calibrated."""
+        return mechanism.release(self._values, **options)
+
+    def discrete_laplace(self, epsilon: Any, sensitivity: Any, **options: Any) -> Any:
+        return self.release(DiscreteLaplace(epsilon, sensitivity), **options)
+
+    def discrete_gaussian(self, sigma: Any, **options: Any) -> Any:
+        return self.release(DiscreteGaussian(sigma), **options)
+
+    def laplace(self, epsilon: Any, sensitivity: Any, **options: Any) -> Any:
+        return self.release(Laplace(epsilon, sensitivity), **options)
+
+    def gaussian(self, sigma: Any, **options: Any) -> Any:
+        return self.release(Gaussian(sigma), **options)
+
+    def snapping(self, epsilon: Any, sensitivity: Any, bound: Any, **options: Any) -> Any:
+        return self.release(Snapping(epsilon, sensitivity, bound), **options)
+
+
+def _register() -> None:
+    owner = getattr(pl.Expr, "dp", None) or getattr(pl.Series, "dp", None)
+    if owner is not None and owner.__module__ != __name__:  # OpenDP's own has the same name
+        warnings.warn(
+            f"the Polars namespace dp is that of {owner.__module__} here and stays so: write mechanism.release(pl.col(...))",
+            stacklevel=3,
+        )
+        return
+    pl.api.register_expr_namespace("dp")(Noise)
+    pl.api.register_series_namespace("dp")(Noise)
+
+
+_register()

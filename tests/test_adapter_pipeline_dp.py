@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PipelineDP on our noise: its local backend and its factory, the law, the budget that carries the choice, and refusals."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from gof import normal_p
+from scipy import stats
+
+pdp = pytest.importorskip("pipeline_dp")
+
+from pipeline_dp import budget_accounting, combiners, dp_computations  # noqa: E402
+from pipeline_dp.aggregate_params import MechanismType  # noqa: E402
+from pipeline_dp.report_generator import ExplainComputationReport  # noqa: E402
+
+import dpfast  # noqa: E402
+from dpfast.adapters import pipeline_dp as plug  # noqa: E402
+
+ALPHA = 1e-6  # false alarms of one call of suspicions
+N = 60_000  # a scale off by 3 % moves E|X| by 7.3 (Laplace) and 9.7 (Gaussian) standard deviations of its estimate: power 0.99
+M = pdp.Metrics
+LAPLACE, GAUSSIAN = pdp.NoiseKind.LAPLACE, pdp.NoiseKind.GAUSSIAN
+LAWS = {LAPLACE: stats.laplace, GAUSSIAN: stats.norm}
+ROWS = [(person, place, person % 5) for person in range(60) for place in "abc"]
+
+
+@pytest.fixture(autouse=True)
+def put_back():
+    yield
+    assert budget_accounting.MechanismSpec is plug._TheirSpec, "a test left the plug installed"
+
+
+def params(metrics, kind=LAPLACE, **options):
+    bounds = {"max_partitions_contributed": 2, "max_contributions_per_partition": 3, "min_value": -1, "max_value": 4}
+    return pdp.AggregateParams(metrics=metrics, noise_kind=kind, **{**bounds, **options})
+
+
+def requested(metrics, kind=LAPLACE, public=None, accountant=None, rows=ROWS, report=None, **options):
+    """An aggregation whose budget is known, not yet computed."""
+    accountant = accountant or pdp.NaiveBudgetAccountant(1.5, 1e-6)
+    extractors = pdp.DataExtractors(
+        privacy_id_extractor=lambda row: row[0],
+        partition_extractor=lambda row: row[1],
+        value_extractor=lambda row: row[2],
+    )
+    engine = pdp.DPEngine(accountant, pdp.LocalBackend())
+    found = engine.aggregate(rows, params(metrics, kind, **options), extractors, public, report)
+    accountant.compute_budgets()
+    return found
+
+
+def released(*args, **options):
+    with plug.installed():
+        return list(requested(*args, **options))
+
+
+def spec(kind=MechanismType.LAPLACE, eps=1.0, delta=0.0, std=None, of=plug.MechanismSpec):
+    return of(kind, _eps=eps, _delta=delta, _noise_standard_deviation=std)
+
+
+def made(made_for, **sensitivities):
+    return dp_computations.create_additive_mechanism(made_for, dp_computations.Sensitivities(**sensitivities))
+
+
+def on_grid(values, granularity):
+    steps = np.asarray(values, np.float64) / granularity
+    return bool(np.all(steps == np.rint(steps)))
+
+
+def grid(scale):
+    return 2.0 ** (math.floor(math.log2(scale)) - 20)
+
+
+def suspicions(noise, kind, scale):
+    """What is wrong with noise of this law; each test at ALPHA / 3, union bound."""
+    law, n = LAWS[kind](scale=scale), noise.size
+    size, about = law.expect(abs), law.std()
+    spread = math.sqrt((about**2 - size**2) / n)
+    judged = {
+        "shape": stats.kstest(noise, law.cdf).pvalue,
+        "mean": normal_p(noise.mean() / (about / math.sqrt(n))),
+        "scale": normal_p((np.abs(noise).mean() - size) / spread),
+    }
+    return [name for name, p in judged.items() if not p >= ALPHA / 3]
+
+
+# ------------------------------------------------------------------ the law, through the whole pipeline
+
+
+def expected(kind, epsilon, delta, l0, linf):
+    """By hand, from the sensitivities of PipelineDP's documentation."""
+    return (
+        l0 * linf / epsilon if kind is LAPLACE else dp_computations.compute_sigma(epsilon, delta, math.sqrt(l0) * linf)
+    )
+
+
+@pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
+def test_count_sum_and_ids_follow_their_law(kind):
+    """Empty public partitions, so that what comes out is noise; a third of the budget each."""
+    found = released([M.COUNT, M.SUM, M.PRIVACY_ID_COUNT], kind, public=range(N), rows=[(0, "dropped", 1)])
+    assert [key for key, _ in found] == list(range(N))
+    for name, linf in (("count", 3), ("sum", 4 * 3), ("privacy_id_count", 1)):
+        noise = np.array([getattr(metrics, name) for _, metrics in found])
+        scale = expected(kind, 0.5, 1e-6 / 3, 2, linf)
+        assert on_grid(noise, grid(scale))
+        assert suspicions(noise, kind, scale) == []
+        assert abs(np.corrcoef(noise[1:], noise[:-1])[0, 1]) < 4.9 / math.sqrt(N)
+
+
+@pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
+def test_means_follow_their_law_under_a_pld_accountant(kind):
+    accountant = pdp.PLDBudgetAccountant(1.5, 1e-6, pld_discretization=1e-2)
+    found = released([M.COUNT, M.SUM, M.MEAN], kind, range(N), accountant, rows=[(0, "dropped", 1)])
+    counts, sums, means = np.array([(metrics.count, metrics.sum, metrics.mean) for _, metrics in found]).T
+    deviation = accountant._mechanisms[0].mechanism_spec.noise_standard_deviation
+    l0, linf = (2, 3) if kind is LAPLACE else (math.sqrt(2), 3)
+    scale = deviation * l0 * linf / (math.sqrt(2) if kind is LAPLACE else 1)
+    assert suspicions(counts, kind, scale) == []
+    normalized = (means - 1.5) * np.maximum(1, counts)  # the middle of [-1, 4]
+    assert suspicions(normalized, kind, scale * 2.5) == []
+    assert np.array_equal(sums, means * counts)
+
+
+@pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
+def test_the_law_is_the_one_before(kind):
+    """Ours and PyDP's, two samples; and the same standard deviation in the reports."""
+    pair = [
+        made(spec(kind.convert_to_mechanism_type(), delta=1e-6, of=of), l0=2, linf=3)
+        for of in (plug.MechanismSpec, plug._TheirSpec)
+    ]
+    ours, theirs = (mechanism.add_noise(np.full(N, 41.3)) for mechanism in pair)
+    assert stats.ks_2samp(ours, theirs).pvalue >= ALPHA
+    assert suspicions(ours - 41.3, kind, pair[1].noise_parameter) == []
+    assert pair[0].noise_parameter == pytest.approx(pair[1].noise_parameter, rel=1e-14)
+    assert pair[0].std == pytest.approx(pair[1].std, rel=1e-11)
+    assert (pair[0].noise_kind, pair[0].sensitivity) == (pair[1].noise_kind, pair[1].sensitivity)
+    assert on_grid(ours, grid(pair[0].noise_parameter))
+    assert not on_grid(theirs, grid(pair[0].noise_parameter))
+
+
+@pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
+def test_the_judge_sees_defects(kind):
+    noise = LAWS[kind].rvs(size=N, random_state=7)
+    assert suspicions(noise, kind, 1.0) == []
+    assert suspicions(noise * 1.03, kind, 1.0) != []
+    assert suspicions(noise / 1.03, kind, 1.0) != []
+    assert suspicions(noise + 0.03, kind, 1.0) != []
+    assert suspicions(np.rint(noise), kind, 1.0) != []
+    other = LAWS[GAUSSIAN if kind is LAPLACE else LAPLACE].rvs(size=N, random_state=7)
+    assert suspicions(other, kind, 1.0) != []
+
+
+# ------------------------------------------------------------------ what comes out is what they would have computed
+
+
+@pytest.mark.parametrize("metrics", [[M.COUNT, M.SUM, M.PRIVACY_ID_COUNT], [M.COUNT, M.SUM, M.MEAN], [M.MEAN]])
+@pytest.mark.parametrize("public", [None, ["c", "a", "nowhere"]])
+def test_values_keys_and_names_are_theirs(metrics, public):
+    """At a huge epsilon, where noise is some 1e-5."""
+    before, after = (
+        list(
+            requested(
+                metrics,
+                public=public,
+                accountant=pdp.NaiveBudgetAccountant(1e7, 1e-2),
+                max_partitions_contributed=3,
+                **({"output_noise_stddev": True} if M.MEAN not in metrics else {}),
+            )
+        )
+        for with_plug in (False, True)
+        for _ in [with_plug and plug.install()]
+    )
+    plug.uninstall()
+    assert sorted(key for key, _ in after) == sorted(public or "abc")
+    for key, values in after:
+        theirs = dict(before)[key]
+        assert values._fields == theirs._fields
+        assert {type(value) for value in values} == {float}
+        assert values == pytest.approx(theirs, abs=1e-3)
+        assert pickle.loads(pickle.dumps(values)) == values
+
+
+def test_a_block_is_one_release_of_each_metric(monkeypatch):
+    sizes, release = [], dpfast.Laplace.release
+    monkeypatch.setattr(plug, "BLOCK", 100)
+    monkeypatch.setattr(
+        dpfast.Laplace,
+        "release",
+        lambda self, values, **more: sizes.append(values.size) or release(self, values, **more),
+    )
+    assert len(released([M.COUNT, M.PRIVACY_ID_COUNT], public=range(250))) == 250
+    assert sizes == [100, 100, 100, 100, 50, 50]
+
+
+def test_no_key_no_metrics(monkeypatch):
+    def refuse(self, values, **_):
+        raise dpfast.EntropyError("none")
+
+    monkeypatch.setattr(dpfast.Laplace, "release", refuse)
+    with plug.installed():
+        found = requested([M.COUNT], public=["a", "b"])
+    seen = []
+    with pytest.raises(dpfast.EntropyError):
+        seen.extend(found)
+    assert seen == []
+
+
+def test_reports_name_the_law():
+    report = ExplainComputationReport()
+    released([M.COUNT], public=["a"], report=report)
+    assert (
+        "drawn by dpfast: <Laplace epsilon=1.5, sensitivity=6, adjacency=add-remove, unit=privacy id" in report.text()
+    )
+    assert "95 % interval=±" in report.text()
+
+
+def test_what_stays_theirs_runs_and_does_not_say_dpfast():
+    """Percentiles, variance, vectors, thresholds: theirs beside a COUNT of ours, which is then a release a value."""
+    wide = {"max_partitions_contributed": 3}
+    for metrics in ([M.COUNT, M.PERCENTILE(50)], [M.COUNT, M.PRIVACY_ID_COUNT]):
+        report = ExplainComputationReport()
+        more = {"post_aggregation_thresholding": True} if M.PRIVACY_ID_COUNT in metrics else {}
+        public = None if more else ["a", "b", "c"]
+        accountant = pdp.NaiveBudgetAccountant(150, 1e-6)  # of which 60 people in a partition are over any threshold
+        found = released(metrics, accountant=accountant, public=public, report=report, **wide, **more)
+        assert len(found) == 3
+        assert on_grid([values.count for _, values in found], grid(9 / 75))
+        assert report.text().count("drawn by dpfast") == 1
+    for metrics in ([M.VARIANCE, M.COUNT], [M.PERCENTILE(50)]):
+        report = ExplainComputationReport()
+        assert len(released(metrics, public=["a", "b"], report=report, **wide)) == 2
+        assert "dpfast" not in report.text()
+
+
+@pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
+def test_add_dp_noise(kind):
+    """A number and an array of them; one release a value."""
+    with plug.installed():
+        accountant = pdp.NaiveBudgetAccountant(1.0, 1e-6)
+        engine = pdp.DPEngine(accountant, pdp.LocalBackend())
+        noise = pdp.AddDPNoiseParams(noise_kind=kind, l0_sensitivity=1, linf_sensitivity=1, output_noise_stddev=True)
+        found = engine.add_dp_noise([("one", 7), ("many", np.full((100, 3), 7, np.int32))], noise)
+        accountant.compute_budgets()
+    one, many = dict(found)["one"], dict(found)["many"]
+    step = grid(one.noise_stddev / (math.sqrt(2) if kind is LAPLACE else 1))
+    assert type(one.noised_value) is float
+    assert many.noised_value.shape == (100, 3)
+    assert on_grid([one.noised_value, *many.noised_value.ravel()], step)
+    assert len(np.unique(many.noised_value)) > 290
+
+
+# ------------------------------------------------------------------ the budget carries the choice
+
+
+def ours(found):
+    return on_grid([values.count for _, values in found], grid(6 / 1.5))
+
+
+def test_a_budget_keeps_its_noise_whenever_it_is_spent():
+    public = range(20)
+    before = requested([M.COUNT], public=public)
+    with plug.installed():
+        within = requested([M.COUNT], public=public)
+        assert not ours(before)
+    assert ours(within)
+    assert not ours(requested([M.COUNT], public=public))
+
+
+def test_installs_nest():
+    with plug.installed(), plug.installed():
+        assert budget_accounting.MechanismSpec is plug.MechanismSpec
+        plug.install()
+        plug.uninstall()
+        assert budget_accounting.MechanismSpec is plug.MechanismSpec
+    with pytest.raises(RuntimeError), plug.installed():
+        raise RuntimeError
+    with pytest.raises(dpfast.ParameterError, match="there is none"):
+        plug.uninstall()
+
+
+WORKER = """
+import pickle, sys
+{before}
+combiner = pickle.load(sys.stdin.buffer)
+print(combiner.compute_metrics(5)["count"] * 2**18 % 1, "dpfast.adapters.pipeline_dp" in sys.modules)
+"""
+
+
+def worker(combiner, before=""):
+    command = [sys.executable, "-c", WORKER.format(before=before)]
+    return subprocess.run(command, input=pickle.dumps(combiner), capture_output=True, timeout=100, check=False)
+
+
+def test_a_worker_uses_our_noise_or_fails():
+    """A process that has heard of PipelineDP alone gets a pickled combiner, as Beam's and Spark's workers do."""
+    accountant = pdp.NaiveBudgetAccountant(1.5, 1e-6)
+    with plug.installed():
+        [combiner] = combiners.create_compound_combiner(params([M.COUNT]), accountant)._combiners
+    accountant.compute_budgets()
+    found = worker(combiner, "import pipeline_dp")
+    assert (found.returncode, found.stdout.split()) == (0, [b"0.0", b"True"]), found.stderr
+    without = worker(combiner, "sys.modules['dpfast'] = None")
+    assert without.returncode != 0
+    assert b"ModuleNotFoundError" in without.stderr
+    assert without.stdout == b""
+
+
+# ------------------------------------------------------------------ never weaker
+
+
+@pytest.mark.parametrize("factors", [(3, 0.1), (7, 0.7), (10, 1 / 3), (2, math.pi), (49, 1e-3), (11, 1e9 + 0.1)])
+def test_scales_are_not_below_the_exact_ones(factors):
+    l0, linf = factors
+    l1, l2_squared = l0 * Fraction(linf), l0 * Fraction(linf) ** 2
+    for eps in (0.1, 1 / 3, 2.0):
+        law = made(spec(eps=eps), l0=l0, linf=linf)._ours
+        assert law.sensitivity / law.epsilon >= l1 / Fraction(eps)
+        assert law.sensitivity / law.epsilon <= l1 / Fraction(eps) * (1 + Fraction(1, 2**52))
+    for std in (0.3, 1.0, 7.7):
+        law = made(spec(eps=None, std=std), l0=l0, linf=linf)._ours
+        variance = 2 * (law.sensitivity / law.epsilon) ** 2
+        assert Fraction(std) ** 2 * l1**2 <= variance <= Fraction(std) ** 2 * l1**2 * (1 + Fraction(1, 2**50))
+        law = made(spec(MechanismType.GAUSSIAN, None, None, std), l0=l0, linf=linf)._ours
+        variance = Fraction(std) ** 2 * l2_squared
+        assert variance <= law.sigma_squared <= variance * (1 + Fraction(1, 2**50))
+
+
+@pytest.mark.parametrize("eps", [0.01, 0.5, 1.0, 8.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
+def test_a_calibrated_sigma_is_proved(eps, delta):
+    budget = spec(MechanismType.GAUSSIAN, eps, delta)
+    mechanism = made(budget, l0=3, linf=0.1)
+    exact = dpfast.Sensitivity.changes(3, 0.1)
+    assert mechanism._ours.delta(eps, exact) <= delta
+    assert (
+        mechanism.noise_parameter
+        >= made(spec(MechanismType.GAUSSIAN, eps, delta, of=plug._TheirSpec), l0=3, linf=0.1).std
+    )
+
+
+def test_a_sigma_of_theirs_that_does_not_serve_is_not_used(monkeypatch):
+    small = dp_computations.GaussianMechanism.create_from_std_deviation(4.0, 1.0)
+    monkeypatch.setattr(plug, "_their_mechanism", lambda *_: small)
+    found = made(spec(MechanismType.GAUSSIAN, 1.0, 1e-6), l2=1.0)
+    assert found._ours == dpfast.Gaussian.calibrated(1.0, 1e-6, dpfast.Sensitivity.l2(1, unit="privacy id"))
+    assert found.noise_parameter > 4.2
+
+
+def test_norms_alone_are_taken_as_given():
+    assert made(spec(eps=0.5), l1=3)._ours.sensitivity == 3
+    assert made(spec(MechanismType.GAUSSIAN, None, None, 2.0), l2=3)._ours.sigma_squared == 36
+    assert made(spec(eps=0.5), l0=np.int64(2), linf=np.float32(1.5))._ours.sensitivity == 3
+
+
+def test_their_checks_stay():
+    with pytest.raises(ValueError, match="L1 or"):
+        made(spec(), l2=1)
+    with pytest.raises(ValueError, match="L2 or"):
+        made(spec(MechanismType.GAUSSIAN, 1.0, 1e-6), l1=1)
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises((ValueError, RuntimeError)):
+            made(spec(eps=bad), l1=1)
+    with pytest.raises(AssertionError, match="not calculated yet"):
+        made(plug.MechanismSpec(MechanismType.LAPLACE), l1=1)
+
+
+def test_values_that_are_refused():
+    """By their type as PyDP does; NaN and infinity too."""
+    mechanism = made(spec(), l1=1)
+    for value in ("3", None, [1.0], 1j):
+        with pytest.raises((TypeError, dpfast.DTypeError)):
+            mechanism.add_noise(value)
+    for value in (math.nan, math.inf, np.array([1.0, -math.inf])):
+        with pytest.raises(dpfast.ParameterError) as refused:
+            mechanism.add_noise(value)
+        assert "inf" not in str(refused.value).replace("infin", "")
+    with pytest.raises(dpfast.ParameterError):
+        released([M.SUM], public=["a"], rows=[(1, "a", math.nan)])
+    assert mechanism.add_noise(np.zeros((0, 2))).shape == (0, 2)
+    assert type(mechanism.add_noise(np.float32(3))) is float
+    assert abs(mechanism.add_noise(2**60) - 2**60) < 1e3

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all plugs share: they come late, name the extra that is missing, and refuse versions that nobody tested."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+import types
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module, metadata
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+import dpfast
+from dpfast import ParameterError, adapters
+
+ADAPTERS = sorted(p.stem for p in Path(adapters.__file__).parent.glob("[a-z]*.py"))
+ROOT = Path(__file__).parents[1]
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_importing_dpfast_imports_no_plug():
+    """Nor any of the libraries that plugs are for."""
+    loaded = python("import sys, dpfast; print(*{name.partition('.')[0] for name in sys.modules})").split()
+    assert not {"pandas", "polars", "pyarrow", "diffprivlib", "opendp", "dp_accounting", "torch", "sklearn"} & set(
+        loaded
+    )
+    assert (
+        python("import sys, dpfast; print([m for m in sys.modules if m.startswith('dpfast.adapters.')])").strip()
+        == "[]"
+    )
+
+
+def test_a_plug_is_an_attribute_that_comes_at_its_first_use():
+    found = python(
+        "import sys, dpfast; before = set(sys.modules); dpfast.adapters.dlpack.release; print(*{*sys.modules} - before)"
+    )
+    assert "dpfast.adapters.dlpack" in found.split()
+    with pytest.raises(AttributeError, match="module 'dpfast.adapters' has no attribute 'nothing'"):
+        dpfast.adapters.nothing
+    assert not hasattr(dpfast.adapters, "__wrapped__")
+
+
+def test_an_absent_library_names_its_extra():
+    with pytest.raises(ImportError, match=r"nowhere is not installed: pip install 'dpfast\[somewhere\]'"):
+        adapters.library("nowhere", "somewhere", "1.0")
+    with pytest.raises(ImportError, match="the-nowhere is not installed"):
+        adapters.library("nowhere.inside", "somewhere", "1.0", package="the-nowhere")
+
+
+def test_a_library_that_lacks_something_itself_says_so(tmp_path, monkeypatch):
+    (tmp_path / "broken_library.py").write_text("import what_it_lacks\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="what_it_lacks"):
+        adapters.library("broken_library", "extra", "1.0")
+
+
+@pytest.mark.parametrize(
+    ("version", "tested", "fits"),
+    [
+        ("0.6.6", "0.6", True), ("0.6", "0.6", True), ("0.6.0rc1", "0.6", True), ("0.7.0", "0.6", False), ("0.60.1", "0.6", False),
+        ("1.6.0", "0.6", False), ("2.2.0", ">=2.2", True), ("2.10.0", ">=2.2", True), ("3.0", ">=2.2", True), ("2.1.9", ">=2.2", False),
+        ("1.99", ">=2.2", False), ("2", ">=2.0", False),
+    ],
+)  # fmt: skip
+def test_versions_outside_the_tested_range_are_refused(version, tested, fits, monkeypatch):
+    """A shorter version than the range counts as below it."""
+    monkeypatch.setattr(metadata, "version", lambda _: version)
+    if fits:
+        assert adapters.library("numpy", "extra", tested).__name__ == "numpy"
+    else:
+        with pytest.raises(ImportError, match=f"numpy {tested}.*tested with, and found {version}"):
+            adapters.library("numpy", "extra", tested)
+
+
+# What each plug imports first, and the name and the extra by which to install it.
+LIBRARIES = {
+    "arrow": ("pyarrow", "pyarrow", "arrow"),
+    "diffprivlib": ("diffprivlib", "diffprivlib", "diffprivlib"),
+    "dp_accounting": ("dp_accounting", "dp-accounting", "accounting"),
+    "opacus": ("opacus", "opacus", "opacus"),
+    "opendp": ("opendp.prelude", "opendp", "opendp"),
+    "pandas": ("pandas", "pandas", "pandas"),
+    "pipeline_dp": ("pipeline_dp", "pipeline-dp", "pipeline-dp"),
+    "polars": ("polars", "polars", "polars"),
+    "smartnoise": ("snsql", "smartnoise-sql", "smartnoise"),
+    "tumult": ("tmlt.core", "tmlt.core", "tumult"),
+}
+
+
+def test_every_plug_but_that_of_a_protocol_is_of_a_library():
+    assert set(ADAPTERS) == {*LIBRARIES, "dlpack"}
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("there", [None, types.ModuleType("planted")], ids=["absent", "untested"])
+def test_a_plug_without_its_library_names_the_extra(name, there, monkeypatch):
+    """Absent or of a version that nobody tested; the extra is one of pyproject.toml, which asks for that library."""
+    module, package, extra = LIBRARIES[name]
+    for part in accumulate(module.split("."), "{}.{}".format):
+        monkeypatch.setitem(sys.modules, part, there)
+    monkeypatch.setattr(metadata, "version", lambda _: "0.0.1")
+    monkeypatch.delitem(sys.modules, f"dpfast.adapters.{name}", raising=False)
+    says = f"{package} is not installed" if there is None else rf"dpfast plugs into {package} .* and found 0\.0\.1"
+    with pytest.raises(ImportError, match=rf"^{says}: pip install 'dpfast\[{extra}\]'$"):
+        import_module(f"dpfast.adapters.{name}")
+    extras = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.search(rf'^{extra} = \["{package}[=>]', extras, re.M)
+
+
+class Library:
+    """Whose noise is a name in it."""
+
+    noise = "theirs"
+
+    def put(self, ours):
+        if self.noise == "broken":
+            raise RuntimeError("planted")
+        self.noise = "ours" if ours else "theirs"
+
+
+def test_what_is_installed_is_uninstalled_as_often():
+    """Nested, out of order, and past exceptions."""
+    library = Library()
+    plug = adapters.Installer(library.put)
+    with plug.installed(), plug.installed():
+        plug.install()
+        plug.uninstall()
+        assert library.noise == "ours"
+    assert library.noise == "theirs"
+    with pytest.raises(KeyError, match="planted"), plug.installed():
+        raise KeyError("planted")
+    assert library.noise == "theirs"
+    library.noise = "broken"
+    with pytest.raises(RuntimeError, match="planted"):
+        plug.install()
+    with pytest.raises(ParameterError, match="^uninstall undoes an install, and there is none$"):
+        plug.uninstall()
+
+
+def test_threads_share_what_is_installed():
+    """Those that come and go take it from nobody else, and leave theirs in place; without the lock or the count, they do not."""
+
+    class Slow(Library):
+        def put(self, ours):
+            time.sleep(1e-4)
+            super().put(ours)
+
+    library, wrong = Slow(), []
+    plug = adapters.Installer(library.put)
+
+    def visit(_):
+        for _ in range(50):
+            with plug.installed():
+                time.sleep(1e-4)
+                if library.noise != "ours":
+                    wrong.append("theirs, while installed")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(visit, range(4)))
+    assert not wrong
+    assert library.noise == "theirs"
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_every_plug_has_its_page_its_tests_and_its_example(name):
+    page = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
+    assert f"](../examples/with_{name}.py)" in page
+    assert (ROOT / "tests" / f"test_adapter_{name}.py").is_file()
+    assert (ROOT / "examples" / f"with_{name}.py").is_file()
+
+
+def test_every_link_and_mark_of_the_page_leads_somewhere():
+    """Headings as GitHub names them, files, and a place for every table of benchmarks/plugs."""
+    page = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", page, re.M)
+    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    for target in re.findall(r"\]\((?!https?:)([^)]*)\)", page):
+        assert target[1:] in anchors if target.startswith("#") else (ROOT / "docs" / target).exists(), target
+    for path in (ROOT / "benchmarks" / "plugs").glob("*_plug.py"):
+        name = path.stem.removesuffix("_plug")
+        start, end = (page.find(f"\n<!-- plug:{name}:{mark} -->\n") for mark in ("start", "end"))
+        assert 0 < start < end, name

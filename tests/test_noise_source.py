@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""noise_source: the mechanism of a law and a scale, for libraries that keep the privacy arithmetic."""
+
+from __future__ import annotations
+
+import pickle
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast.testing import fixed_key
+
+LAWS = ["discrete_laplace", "discrete_gaussian", "laplace", "gaussian"]
+SCALES = [1, 0.1, 2.5, Fraction(10, 3), Decimal("0.7"), 1e6]
+
+
+def same(law: str, scale: object) -> object:
+    exact = Fraction(scale)
+    return {
+        "discrete_laplace": lambda: dpfast.DiscreteLaplace(1 / exact, 1),
+        "laplace": lambda: dpfast.Laplace(1 / exact, 1),
+        "discrete_gaussian": lambda: dpfast.DiscreteGaussian(exact),
+        "gaussian": lambda: dpfast.Gaussian(exact),
+    }[law]()
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_it_is_the_mechanism_of_exactly_that_scale(law, scale):
+    source, mechanism = dpfast.noise_source(law, scale), same(law, scale)
+    assert source == mechanism
+    assert source.metadata() == mechanism.metadata()
+    values = np.arange(100) if "discrete" in law else np.arange(100) / 7
+    with pytest.warns(dpfast.InsecureKeyWarning):
+        ours = source.release(values, key=fixed_key(1).derive("noise source"), start=0)
+    with pytest.warns(dpfast.InsecureKeyWarning):
+        theirs = mechanism.release(values, key=fixed_key(1).derive("noise source"), start=0)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_protocol_is_what_every_mechanism_has(law):
+    """Its five lines, used as a library would."""
+    source: dpfast.NoiseSource = dpfast.noise_source(law, 3)
+    values = [1, 2, 3] if "discrete" in law else [1.0, 2.0, 3.0]
+    assert np.shape(source.release(values)) == (3,)
+    assert 2.9 < source.scale < 3.1
+    assert 2.9 < source.stddev < 4.4
+    assert source.interval(0.95, cells=3) > source.interval(0.5) > 0
+    assert source.metadata()["secure"] is True
+    assert set(dir(dpfast.NoiseSource)) & {"release", "scale", "stddev", "interval", "metadata"} == {
+        "release", "scale", "stddev", "interval", "metadata"
+    }  # fmt: skip
+
+
+def test_asking_again_makes_nothing_new():
+    assert dpfast.noise_source("laplace", 2) is dpfast.noise_source("laplace", Fraction(2))
+    assert dpfast.noise_source("laplace", 0.1) is not dpfast.noise_source("laplace", Fraction(1, 10))
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_the_range_of_real_laws_is_what_the_message_says(law):
+    for scale in (Fraction(2) ** -1054, Fraction(2) ** 920):
+        assert dpfast.noise_source(law, scale).scale == float(scale)
+    for scale in (Fraction(2) ** -1055, Fraction(2) ** 921):
+        with pytest.raises(dpfast.ParameterError, match="scale must lie between"):
+            dpfast.noise_source(law, scale)
+
+
+def test_it_pickles_as_the_mechanism():
+    source = dpfast.noise_source("gaussian", 5)
+    assert pickle.loads(pickle.dumps(source)) == source
+
+
+def test_two_releases_differ():
+    source = dpfast.noise_source("discrete_laplace", 1e6)
+    zeros = np.zeros(100, np.int64)
+    assert (source.release(zeros) != source.release(zeros)).any()
+
+
+@pytest.mark.parametrize(
+    ("law", "scale", "error", "message"),
+    [
+        ("cauchy", 1, dpfast.ParameterError, "law must be one of discrete_laplace, .*got 'cauchy'"),
+        (1, 1, dpfast.DTypeError, "law must be a string, not int"),
+        ("laplace", 0, dpfast.ParameterError, "scale"),
+        ("laplace", -1, dpfast.ParameterError, "scale"),
+        ("laplace", float("nan"), dpfast.ParameterError, "scale"),
+        ("laplace", "1", dpfast.DTypeError, "scale"),
+        ("discrete_laplace", 2**61, dpfast.ParameterError, "2\\*\\*60"),
+        ("discrete_gaussian", 1e10, dpfast.ParameterError, "scale must lie between 1e-3 and 1e9"),
+        ("gaussian", 2.0**921, dpfast.ParameterError, r"scale must lie between 2\*\*-1054 and 2\*\*921"),
+    ],
+)
+def test_bad_parameters(law, scale, error, message):
+    with pytest.raises(error, match=message):
+        dpfast.noise_source(law, scale)
