@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The laws in proved intervals: constants, tables, quantiles, and the last tier, which decides every draw."""
 
-from dpfast.exact.balls import ACCEPT, NOISE, Digits, Read, ball, nearest_double, unique_floor, working
+from dpfast.exact.balls import ACCEPT, MAX_LEVELS, NOISE, Digits, Read, ball, nearest_double, unique_floor, working
 from dpfast.exact.discrete_gaussian import DiscreteGaussian
 from dpfast.exact.discrete_laplace import DiscreteLaplace
 from dpfast.exact.gaussian import Gaussian
 from dpfast.exact.laplace import Laplace
 from dpfast.exact.one_sided_geometric import OneSidedGeometric
+from dpfast.exact.race import first
+from dpfast.exact.response import Categories, Coin, Response
 
 __all__ = [
     "ACCEPT",
+    "MAX_LEVELS",
     "NOISE",
+    "Categories",
+    "Coin",
     "Digits",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -18,7 +23,9 @@ __all__ = [
     "Laplace",
     "OneSidedGeometric",
     "Read",
+    "Response",
     "ball",
+    "first",
     "nearest_double",
     "unique_floor",
     "working",

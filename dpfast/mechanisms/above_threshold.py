@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sparse vector technique, once: the first of many answers that is above a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dpfast.errors import ParameterError
+from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.mechanisms.one_answer import OneAnswer
+from dpfast.privacy import parameters
+
+if TYPE_CHECKING:
+    from dpfast.privacy.parameters import Real
+    from dpfast.privacy.sensitivity import Sensitivity
+
+DRAWS = 64  # of noise at a time
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class AboveThreshold(OneAnswer):
+    """Tells which answer is the first whose noisy value reaches a noisy threshold, and nothing of the others.
+
+    epsilon: int, float, Fraction or Decimal, taken exactly; spent once by every run, however many answers it reads.
+    threshold: an int, public.
+    sensitivity: how much one unit can change a single answer, at most: a number, or a Sensitivity, whose linf it is.
+    monotonic: every answer moves the same way when one unit is added, as counts do: then, under add-remove, the noise of
+        the answers is half as wide.
+    adjacency, unit: as for DiscreteLaplace.
+
+    The threshold gets discrete Laplace noise of scale 2 sensitivity/epsilon, each answer its own of 4 sensitivity/epsilon
+    (2 if monotonic). Noise and comparison are exact, in integers.
+
+    Privacy: a run is epsilon-differentially private (delta = 0). It ends at the first answer above; a second run spends
+    epsilon again. Answers that move both ways under the noise of monotonic ones, or monotonic ones under both noises halved,
+    would cost up to 1.5 epsilon.
+    Raises: DTypeError, ParameterError (also for sensitivity/epsilon outside 2^-60 to 2^48).
+    Source: Dwork, Roth 2014, section 3.6, Algorithm 1 and Theorem 3.23; for monotonic answers Lyu, Su, Li 2017.
+    """
+
+    NAME: ClassVar[str] = "above_threshold"
+    threshold: int
+    _noise: tuple[DiscreteLaplace, DiscreteLaplace]  # of the threshold, of an answer
+
+    def __init__(
+        self,
+        epsilon: Real,
+        threshold: int,
+        sensitivity: Real | Sensitivity,
+        monotonic: bool = False,
+        adjacency: str | None = None,
+        unit: str | None = None,
+    ) -> None:
+        self._set_parameters(epsilon, sensitivity, monotonic, adjacency, unit)
+        if not 2**-60 <= self.sensitivity / self.epsilon <= 2**48:  # so that all noise fits int64
+            raise ParameterError(
+                f"sensitivity/epsilon must lie between 2**-60 and 2**48, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
+            )
+        of_threshold = DiscreteLaplace(self.epsilon / 2, self.sensitivity)
+        of_answer = of_threshold if monotonic else DiscreteLaplace(self.epsilon / 4, self.sensitivity)
+        object.__setattr__(self, "threshold", parameters.whole("threshold", threshold))
+        object.__setattr__(self, "_noise", (of_threshold, of_answer))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (
+            self.epsilon, self.threshold, self.sensitivity, self.monotonic, self.adjacency, self.unit,
+        )  # fmt: skip
+
+    def run(self, answers: Iterable[int]) -> int | None:
+        """The index of the first answer above, counted from 0; None if there is none.
+
+        answers: integers, read one by one and none after the first above, so that a generator may compute them lazily. The
+        noise ends with the call.
+        Raises: DTypeError (an answer that is no integer); EntropyError.
+        Privacy: spends epsilon once, whatever comes out, an error included.
+        """
+        of_threshold, of_answer = self._noise
+        least = self.threshold + _drawn(of_threshold, 1)[0]
+        noise = _draws(of_answer)
+        for index, answer in enumerate(answers):
+            if parameters.whole("an answer", answer) + next(noise) >= least:
+                return index
+        return None
+
+    def metadata(self) -> dict[str, object]:
+        """What was asked and promised, to go with what came out: JSON-able, fractions as exact strings."""
+        return {**super().metadata(), "threshold": self.threshold}
+
+    def _facts(self) -> dict[str, str]:
+        return {"threshold": str(self.threshold), **super()._facts()}
+
+
+def _draws(noise: DiscreteLaplace) -> Iterator[int]:
+    while True:
+        yield from _drawn(noise, DRAWS)
+
+
+def _drawn(noise: DiscreteLaplace, n: int) -> list[int]:
+    draws = noise.sample(n)
+    try:
+        found: list[int] = draws.tolist()
+        return found
+    finally:
+        draws.fill(0)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which candidate has nearly the best score: three mechanisms that publish an index and nothing else.
+
+All are races: candidate i gets noise of its own, and the one with the largest sum of score and noise wins. The noise of a
+race in reals is kept as the digits of a uniform U: doubles nominate all who may have won, and the digits of those few
+are read until one is ahead, in proved intervals. So the winner has exactly the stated law, for scores that are taken
+as the exact numbers they are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpfast import _native, exact, kernels
+from dpfast.arrays import INT64, Job, clamps, plain_array
+from dpfast.engine import Draws, run
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.mechanisms.integer import SAMPLE_SCALE
+from dpfast.mechanisms.once import once
+from dpfast.mechanisms.one_answer import OneAnswer
+from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
+from dpfast.privacy import parameters
+
+if TYPE_CHECKING:
+    from dpfast.privacy.parameters import Real
+    from dpfast.privacy.sensitivity import Sensitivity
+
+Scores: TypeAlias = npt.NDArray[Any]
+LEAST_RATE, MOST_RATE = Fraction(1, 2**900), Fraction(2**900)
+FEW = 1024  # nominees that are made room for
+
+
+class Selection(OneAnswer, ABC):
+    """epsilon, a sensitivity, and a race. The rate is epsilon/(2 sensitivity), or epsilon/sensitivity if monotonic."""
+
+    def __init__(
+        self,
+        epsilon: Real,
+        sensitivity: Real | Sensitivity,
+        monotonic: bool = False,
+        adjacency: str | None = None,
+        unit: str | None = None,
+    ) -> None:
+        self._set_parameters(epsilon, sensitivity, monotonic, adjacency, unit)
+        if not LEAST_RATE <= self._rate <= MOST_RATE:
+            raise ParameterError(
+                f"epsilon/sensitivity must lie between 2**-899 and 2**900, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
+            )
+
+    @property
+    def _rate(self) -> Fraction:
+        return self.epsilon / self.sensitivity / (1 if self.monotonic else 2)
+
+    def select(self, scores: npt.ArrayLike, /) -> int:
+        """The index of the candidate selected.
+
+        scores: one dimension, not empty: integers or finite float64 or float32, taken as the exact numbers they are. One
+            unit of privacy changes each by at most `sensitivity`, *as doubles*.
+        Raises: DTypeError, ParameterError; EntropyError. Nothing of the scores is in a message.
+        Privacy: spends epsilon at every call.
+        """
+        array = plain_array("scores", scores, "integers, float64 or float32")
+        if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8 or array.dtype == np.float16:
+            raise DTypeError(f"scores must be integers, float64 or float32, not {array.dtype}")
+        if array.ndim != 1 or array.size == 0:
+            raise ParameterError(f"scores must have one dimension and at least one candidate, got shape {array.shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ParameterError("scores must be finite")
+        with _native.own_mode():
+            return self._winner(array)
+
+    @abstractmethod
+    def _winner(self, scores: Scores) -> int: ...
+
+
+class Exponential(Selection):
+    """The exponential mechanism: selects i with probability proportional to exp(epsilon score_i / (2 sensitivity)), exactly.
+
+    epsilon: int, float, Fraction or Decimal, taken exactly; spent by every selection.
+    sensitivity: the same kinds: how much one unit of privacy changes a single score, at most, however many scores it changes.
+        Or a Sensitivity, whose linf it is.
+    monotonic: all scores move the same way when one unit is added, as counts do: then, under add-remove, the factor 2 goes.
+    adjacency, unit: as for DiscreteLaplace.
+
+    It is the race with Gumbel noise, -ln E for E exponential.
+    Usefulness: with probability 1 - beta the winner is within 2 sensitivity/epsilon ln(candidates/beta) of the best score.
+    Privacy: each selection is epsilon-differentially private (delta = 0).
+    Raises: DTypeError, ParameterError.
+    Source: McSherry, Talwar 2007, Theorem 6; usefulness: Dwork, Roth 2014, Corollary 3.12.
+    """
+
+    NAME: ClassVar[str] = "exponential"
+
+    def _winner(self, scores: Scores) -> int:
+        return _race(scores, self._rate, gumbel=True)
+
+
+class PermuteAndFlip(Selection):
+    """Permute-and-flip: the race with exponential noise of scale 2 sensitivity/epsilon, exactly.
+
+    The same law as: go through the candidates in random order, and take each with probability
+    exp(epsilon (score_i - best)/(2 sensitivity)). Never less useful than Exponential, at the same epsilon.
+
+    Parameters, privacy and errors as for Exponential.
+    Source: McKenna, Sheldon 2020; the two are one: Ding, Kifer, Sayed Nasir Ahmad, Steinke, Wang, Xiao, Zhang 2021.
+    """
+
+    NAME: ClassVar[str] = "permute_and_flip"
+
+    def _winner(self, scores: Scores) -> int:
+        return _race(scores, self._rate, gumbel=False)
+
+
+class NoisyMax(Selection):
+    """Report-noisy-max: the race with one-sided noise of scale 2 sensitivity/epsilon, exactly; ties go to the lower index.
+
+    For integer scores and an integer sensitivity, one-sided geometric noise; for any other, exponential noise, and then it is
+    PermuteAndFlip: integer noise on scores between integers would cost more than epsilon. The dtype decides, so it must be
+    public: give an array, for a list gets the one that its values ask for.
+
+    Parameters, privacy and errors as for Exponential; integers also need a scale from 2^-60 to 2^50.
+    Source: Dwork, Roth 2014, section 3.3; one-sided noise: McKenna, Sheldon 2020.
+    """
+
+    NAME: ClassVar[str] = "noisy_max"
+
+    def _winner(self, scores: Scores) -> int:
+        if scores.dtype.kind == "f" or self.sensitivity.denominator != 1:
+            return _race(scores, self._rate, gumbel=False)
+        noise = self._noise.sample(scores.size)
+        try:
+            # The best score is ahead of any that is 2^63 behind, whatever the noise: below 2^63.
+            noise -= np.minimum(_behind(scores), np.uint64(2**63 - 1)).view(np.int64)
+            return int(np.argmax(noise))  # the first of equals
+        finally:
+            noise.fill(0)
+
+    @once
+    def _noise(self) -> OneSidedGeometric:
+        if not 1 <= SAMPLE_SCALE * self._rate <= 2**110:
+            raise ParameterError(
+                f"the scale of noise on integers must lie between 2**-60 and 2**50, got {parameters.shown(1 / self._rate)}"
+            )
+        return OneSidedGeometric(self._rate, 1)
+
+
+def _behind(scores: Scores) -> npt.NDArray[np.uint64]:
+    """How far integers are behind the largest, exactly."""
+    wide = scores.astype(np.uint64 if scores.dtype.kind == "u" else np.int64, copy=False)
+    found: npt.NDArray[np.uint64] = wide.max().astype(np.uint64) - wide.view(np.uint64)
+    return found
+
+
+class _Runners(OneSidedGeometric):
+    """Exponential noise in steps, and the digits that it comes from."""
+
+    @contextmanager
+    def running(self, n: int) -> Iterator[tuple[npt.NDArray[np.int64], exact.Read]]:
+        """The noise of n runners in steps, rounded down, and the reader of their words; wiped when the block ends."""
+        noise, stream = np.zeros(n, np.int64), _native.StreamKey()
+        try:
+            careful, plan = self._plan(n, False)
+            draws = Draws(
+                plan.address, plan.has_table and not careful, self._narrow, stream, 0, careful,
+                partial(self._decide, plan.width, stream),
+            )  # fmt: skip
+            run(Job(noise, noise, *clamps(INT64, None, None)), draws, None)
+            yield np.abs(noise, out=noise), self._reader(stream, plan.width)  # of a fair sign, which no runner has
+        finally:
+            stream.wipe()
+            noise.fill(0)
+
+
+@cache
+def _runners() -> _Runners:
+    """In steps of 2^-20, by 32 digits: as fine as nominations need. The race reads on."""
+    return _Runners(1, 2**20)
+
+
+def _race(scores: Scores, rate: Fraction, *, gumbel: bool) -> int:
+    if scores.dtype.kind == "f":
+        wide = scores.astype(np.float64, copy=False)
+        gaps, per_gap = wide / -2, 2 * rate  # halves, for a difference may overflow
+        gaps += wide.max() / 2
+    else:
+        gaps, per_gap = _behind(scores).astype(np.float64), rate
+    found = np.empty(min(scores.size, FEW), np.int64)
+    nominate = kernels.kernel("race")
+    with _runners().running(scores.size) as (noise, read):
+        try:
+            count = nominate(gaps, noise, float(per_gap), gumbel, found)
+            if count > found.size:
+                found = np.empty(count, np.int64)
+                nominate(gaps, noise, float(per_gap), gumbel, found)
+        finally:
+            gaps.fill(0)
+        best = Fraction(scores.max().item())
+        runners = [(i, rate * (Fraction(scores[i].item()) - best)) for i in found[:count].tolist()]
+        return runners[0][0] if count == 1 else exact.first(read, runners, gumbel=gumbel)

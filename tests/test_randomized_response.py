@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Randomized response: exact probabilities digit by digit, the loss of both coins, and estimates that hold."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import dpfast
+from dpfast import DTypeError, ParameterError, RandomizedResponse, _native, exact, kernels
+
+LEVEL = 1e-6  # of a false alarm, each
+
+
+def k_ary(epsilon: float, k: int) -> np.ndarray:
+    """P(said | true), a row for each true answer."""
+    e = math.exp(epsilon)
+    law = np.full((k, k), 1 / (e + k - 1))
+    np.fill_diagonal(law, e / (e + k - 1))
+    return law
+
+
+def coins(p: Fraction) -> list[list[Fraction]]:
+    """By all outcomes of the two flips: heads, the truth; tails, then yes on heads."""
+    found = [[Fraction(0)] * 2 for _ in range(2)]
+    for true in (0, 1):
+        found[true][true] += p
+        found[true][1] += (1 - p) * p
+        found[true][0] += (1 - p) * (1 - p)
+    return found
+
+
+def counts_of(mechanism: RandomizedResponse, true: int, n: int, dtype: type = np.int64) -> np.ndarray:
+    return np.bincount(mechanism.release(np.full(n, true, dtype)).astype(int), minlength=mechanism.categories)
+
+
+@pytest.mark.parametrize(("epsilon", "k"), [(1, 2), (0.1, 3), (2, 5), (Fraction(1, 3), 17), (5, 100)])
+def test_answers_follow_the_law(epsilon, k):
+    """400,000 answers for each of two truths; one of epsilon 5 % larger is rejected for the smaller k."""
+    mechanism, law, n = RandomizedResponse(epsilon, k), k_ary(float(epsilon), k), 400_000
+    for true in (0, k - 1):
+        assert stats.chisquare(counts_of(mechanism, true, n), n * law[true]).pvalue > LEVEL
+    if k <= 5 and epsilon >= 1:
+        wrong = RandomizedResponse(float(epsilon) * 1.05, k)
+        assert stats.chisquare(counts_of(wrong, 1, n), n * law[1]).pvalue < LEVEL
+
+
+@pytest.mark.parametrize("p", [Fraction(1, 2), Fraction(1, 3), Fraction(3, 4), Fraction(1, 1000), Fraction(0.9)])
+def test_coins_follow_the_law(p):
+    mechanism, law, n = RandomizedResponse.two_coin(p), coins(p), 300_000
+    for true in (0, 1):
+        said = int(counts_of(mechanism, true, n)[1])
+        assert stats.binomtest(said, n, float(law[true][1])).pvalue > LEVEL
+    # Planted: the second coin a fair one, as some surveys have it.
+    fair = Fraction(1, 2) * (1 - p)
+    if abs(fair - law[0][1]) > Fraction(1, 20):
+        assert stats.binomtest(int(counts_of(mechanism, 0, n)[1]), n, float(fair)).pvalue < LEVEL
+
+
+@pytest.mark.parametrize("p", [Fraction(i, 64) for i in range(1, 64)])
+def test_the_loss_of_the_coins_is_the_larger_ratio(p):
+    """Over both answers and both truths, in rationals; rounded up by at most a few units in the last place."""
+    law = coins(p)
+    worst = max(law[a][said] / law[b][said] for a in (0, 1) for b in (0, 1) for said in (0, 1))
+    mechanism = RandomizedResponse.two_coin(p)
+    with mpmath.workprec(200):
+        log = mpmath.log(mpmath.mpf(worst.numerator) / worst.denominator)
+        assert (
+            log
+            <= mpmath.mpf(mechanism.epsilon.numerator) / mechanism.epsilon.denominator
+            <= log * (1 + mpmath.mpf(2) ** -50)
+        )
+    yes = (2 - p) / (1 - p)  # the ratio of a yes alone, where course notes stop
+    assert (worst == yes) is (p <= Fraction(1, 2))
+    assert worst >= yes
+
+
+@settings(max_examples=80, deadline=None)
+@given(epsilon=st.floats(0.694, 30))
+def test_coins_for_an_epsilon(epsilon):
+    """Kept, and an eighth of a millionth more of p would not be; by both formulas of the inverse."""
+    mechanism = RandomizedResponse.two_coin(epsilon=epsilon)
+    assert mechanism.epsilon <= epsilon
+    e = mpmath.exp(mpmath.mpf(epsilon))
+    expected = (e - 2) / (e - 1) if epsilon <= math.log(3) else (2 * e - 1 - mpmath.sqrt(4 * e - 3)) / (2 * (e - 1))
+    assert abs(mechanism.coin - Fraction(float(expected))) < Fraction(1, 2**40)
+    assert 2**53 % mechanism.coin.denominator == 0
+    more = mechanism.coin + (1 - mechanism.coin) / 8_000_000
+    assert RandomizedResponse.two_coin(more).epsilon > epsilon
+
+
+def test_k_ary_is_exactly_epsilon():
+    """The largest ratio is E: rows of E and 1 over E + k - 1."""
+    for said in range(3):
+        column = [3 if true == said else 1 for true in range(3)]
+        assert max(column) / min(column) == 3
+
+
+# ------------------------------------------------------------------ digit by digit
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    epsilon=st.fractions(Fraction(1, 100), 20, max_denominator=100),
+    k=st.integers(2, 1000),
+    prefix=st.integers(0, 2**64 - 1),
+)
+def test_steps_of_categories(epsilon, k, prefix):
+    """Against 100 digits: truth on [0, E), and a unit each for the others."""
+    found = exact.Categories(epsilon, k).step(prefix, 64)
+    with mpmath.workprec(400):
+        e = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
+
+        def step(u: mpmath.mpf) -> int:
+            return max(int(mpmath.floor(u * (e + k - 1) - e)) + 1, 0)
+
+        low = step(mpmath.mpf(prefix) / 2**64)
+        high = step(mpmath.mpf(prefix + 1) / 2**64 - mpmath.mpf(10) ** -100)
+    assert found == (low if low == high else None)
+
+
+@pytest.mark.parametrize("k", [2, 3, 50])
+def test_planted_words_beside_every_threshold(k):
+    """The kernel decides as the exact law does, or leaves it to that: at thresholds, next to them, and at both ends."""
+    epsilon = Fraction(3, 2)
+    mechanism, law = RandomizedResponse(epsilon, k), exact.Categories(epsilon, k)
+    with mpmath.workprec(200):
+        e = mpmath.exp(mpmath.mpf(3) / 2)
+        at = [int(mpmath.floor((e + j) / (e + k - 1) * 2**64)) for j in range(k - 1)]
+    words = sorted({w + d for w in [0, 2**64 - 1, *at] for d in (-(2**12), -1, 0, 1, 2**12) if 0 <= w + d < 2**64})
+    answers = np.zeros(len(words), np.int64)
+    undecided = np.empty(len(words), np.int64)
+    n = kernels.kernel("respond")(answers, np.array(words, np.uint64), *mechanism._lines, k, undecided)
+    left = set(undecided[:n].tolist())
+    assert 0 < n < len(words)
+    for i, word in enumerate(words):
+        known = law.step(word, 64)
+        assert i in left or answers[i] == known, (word, known)
+    assert {at_ for at_ in at if law.step(at_, 64) is None} == set(at)  # a threshold inside: 64 digits do not decide
+
+
+def test_undecided_answers_read_on():
+    """A word that holds a threshold is decided by its next digits, 512 at a time."""
+    mechanism = RandomizedResponse(1, 2)
+    with mpmath.workprec(2000):
+        threshold = mpmath.e / (mpmath.e + 1)
+        word = int(mpmath.floor(threshold * mpmath.mpf(2) ** 64))
+        more = int(mpmath.floor((threshold * mpmath.mpf(2) ** 64 - word) * mpmath.mpf(2) ** 512))
+
+    class Planted:
+        def __init__(self, blocks: list[int]) -> None:
+            self.blocks, self.read = blocks, []
+
+        def block(self, index: int, nonce: int) -> bytes:
+            self.read.append((index, nonce))
+            return self.blocks[len(self.read) - 1].to_bytes(64, "little")
+
+    below, above, long = Planted([more - 1]), Planted([more + 1]), Planted([more, 0])
+    assert mechanism._exactly(0, word, below, 5) == 0
+    assert mechanism._exactly(0, word, above, 5) == 1
+    assert mechanism._exactly(0, word, long, 5) == 0
+    assert long.read == [(5, _native.nonce(0, 4)), (5, _native.nonce(1, 4))]
+
+    # Each answer of an array reads on at its own place, however far in.
+    words, said, places = np.zeros(9000, np.uint64), np.zeros(9000, np.int64), [0, 4095, 4096, 8999]
+    words[places] = word
+    many = Planted([more + 1] * 4)
+    mechanism._respond(said, words, many)
+    assert [index for index, _ in many.read] == places
+    assert np.flatnonzero(said).tolist() == places
+
+
+def test_coins_meet_their_thresholds_exactly():
+    """A rational threshold on the edge of a cell is decided: half-open cells."""
+    coin = exact.Coin(Fraction(3, 4))
+    assert coin.step(0b10, 2) == 0
+    assert coin.step(0b11, 2) == 1
+    assert coin.step(0b1, 1) is None
+    assert exact.Coin(Fraction(1, 3)).step(0, 1) is None
+
+
+def test_the_kernel_decides_nearly_all():
+    mechanism, n = RandomizedResponse(1, 4), 10**6
+    words = np.random.default_rng(1).integers(0, 2**64, n, np.uint64)
+    assert kernels.kernel("respond")(np.zeros(n, np.int64), words, *mechanism._lines, 4, np.empty(0, np.int64)) <= 1
+
+
+# ------------------------------------------------------------------ arrays
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, bool, ">i4"])
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 5)])
+def test_shapes_and_dtypes(dtype, shape):
+    said = RandomizedResponse(1).release(np.ones(shape, dtype))
+    assert (said.shape, said.dtype) == (shape, np.dtype(dtype))
+    assert set(np.unique(said.astype(int))) <= {0, 1}
+
+
+def test_the_ends_of_the_parameters():
+    """The least and the most epsilon, coin and categories: no overflow on the way, and the law where it is plain."""
+    zeros = np.zeros(2000, np.int64)
+    assert not RandomizedResponse(600, 2**31).release(zeros).any()
+    assert RandomizedResponse(Fraction(1, 2**1000), 2**31).release(zeros).max() > 2**30  # missed with 2^-2000
+    assert RandomizedResponse(1, 128).release(np.zeros(20_000, np.int8)).min() == 0  # int8 just holds 127
+    least = RandomizedResponse.two_coin(Fraction(1, 2**1000))
+    assert not least.release(np.arange(2000) % 2).any()  # yes, with 2^-999
+    assert np.isfinite(np.array(least.estimate(zeros))).all()
+    assert np.isfinite(np.array(RandomizedResponse(Fraction(1, 2**1000)).estimate([0, 1]))).all()
+    most = RandomizedResponse.two_coin(epsilon=600)
+    assert most.coin == 1 - Fraction(1, 2**53)
+    assert (most.release(np.arange(2000) % 2) == np.arange(2000) % 2).all()
+
+
+@pytest.mark.parametrize(("epsilon", "k"), [(1, 2), (1, 7), (600, 2**31), (30, 2**31), (1e-9, 2**31), (0.01, 3)])
+def test_the_kernel_has_room_for_its_errors(epsilon, k):
+    """Words next to thresholds: whatever the kernel decides is what the law decides, on the whole cell of the word."""
+    mechanism, law = RandomizedResponse(epsilon, k), exact.Categories(Fraction(epsilon), k)
+    with mpmath.workprec(2000):
+        e = mpmath.exp(mpmath.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator)
+        at = [int((e + j) / (e + k - 1) * 2**64) for j in {0, 1, (k - 2) // 2, k - 2} if j < k - 1]
+    near = {a + s * 2**b + d for a in at for b in (0, 11, 14, 16, 18) for s in (-1, 1) for d in (-1, 0, 1)} | {
+        0,
+        2**64 - 1,
+    }
+    words = np.array([w for w in near if 0 <= w < 2**64], np.uint64)
+    said, open_ = np.zeros(words.size, np.int64), np.empty(words.size, np.int64)
+    n = kernels.kernel("respond")(said, words, *mechanism._lines, k, open_)
+    for i in set(range(words.size)) - set(open_[:n].tolist()):
+        assert said[i] == law.step(int(words[i]), 64)
+
+
+def test_calls_are_independent_and_leave_the_input():
+    answers = np.zeros(10_000, np.int64)
+    mechanism = RandomizedResponse(0.5, 10)
+    first, second = mechanism.release(answers), mechanism.release(answers)
+    assert not answers.any()
+    assert 0.5 < (first != second).mean() < 1
+    assert stats.chi2_contingency(np.histogram2d(first, second, bins=10)[0]).pvalue > LEVEL
+
+
+def test_nothing_private_is_left_in_arrays(monkeypatch):
+    """The answers and the digits that a release works on are zeros when it ends, by an error too."""
+    seen = []
+    original = kernels.kernel
+
+    def spy(*arguments):
+        seen.extend(arguments[:2])
+        original("respond")(*arguments)
+        return 0 if len(seen) < 4 else 1 / 0
+
+    monkeypatch.setattr(kernels, "kernel", lambda _: spy)
+    RandomizedResponse(1, 5).release(np.full(100, 4))
+    with pytest.raises(ZeroDivisionError):
+        RandomizedResponse(1, 5).release(np.full(100, 4))
+    assert len(seen) == 4
+    assert not any(array.any() for array in seen)
+
+
+def test_no_entropy_no_answers(monkeypatch):
+    monkeypatch.setattr(_native, "_entropy", lambda *_: -1)
+    with pytest.raises(dpfast.EntropyError):
+        RandomizedResponse(1).release([0, 1])
+
+
+# ------------------------------------------------------------------ estimates
+
+
+@pytest.mark.parametrize("mechanism", [RandomizedResponse(1, 4), RandomizedResponse.two_coin(Fraction(1, 3))], ids=str)
+def test_estimates_are_unbiased_and_their_intervals_hold(mechanism):
+    """Over 60 surveys of 300: the mean within 6 standard errors, and 95 % intervals that hold in 45 or more.
+
+    By chance fewer than 45 of 60 hold less than once in 10^6, for each category.
+    """
+    k = mechanism.categories
+    shares = np.arange(1, k + 1) / (k * (k + 1) / 2)
+    true = np.repeat(np.arange(k), np.round(shares * 300).astype(int))
+    shares = np.bincount(true, minlength=k) / true.size
+    found = [mechanism.estimate(mechanism.release(true)) for _ in range(60)]
+    mean = np.mean([e.share for e in found], axis=0)
+    spread = np.std([e.share for e in found], axis=0) / math.sqrt(60)
+    assert (abs(mean - shares) < 6 * spread).all()
+    held = np.mean([(e.lower <= shares) & (shares <= e.upper) for e in found], axis=0)
+    assert (held >= 0.75).all()
+    naive = np.mean([np.bincount(mechanism.release(true), minlength=k) / true.size for _ in range(60)], axis=0)
+    assert (abs(naive - shares) > 6 * spread).any()  # planted: what is said, taken for the truth
+
+
+def test_the_estimate_of_the_course_notes():
+    """(mean - p (1 - p))/p for the coins; and of shares that add up."""
+    p = Fraction(1, 4)
+    reports = np.array([1] * 30 + [0] * 70)
+    found = RandomizedResponse.two_coin(p).estimate(reports)
+    assert found.share[1] == pytest.approx((0.3 - 0.25 * 0.75) / 0.25)
+    assert found.share.sum() == pytest.approx(1)
+    assert RandomizedResponse(1, 3).estimate([0, 1, 1, 2]).share.sum() == pytest.approx(1)
+
+
+@settings(max_examples=15, deadline=None)
+@given(size=st.integers(1, 500), data=st.data(), confidence=st.sampled_from([0.5, 0.95, 0.999]))
+def test_intervals_are_clopper_and_pearsons(size, data, confidence):
+    n = data.draw(st.integers(0, size))
+    mechanism = RandomizedResponse(1)
+    found = mechanism.estimate(np.repeat([1, 0], [n, size - n]), confidence)
+    expected = stats.binomtest(n, size).proportion_ci(confidence, "exact")
+    e = math.e
+    for end, share in ((found.lower[1], expected.low), (found.upper[1], expected.high)):
+        assert end == pytest.approx((share - 1 / (e + 1)) / ((e - 1) / (e + 1)), abs=1e-8)
+
+
+# ------------------------------------------------------------------ records and bad input
+
+
+def test_records():
+    mechanism = RandomizedResponse.two_coin(0.5, unit="respondent")
+    assert mechanism.guarantee == dpfast.Guarantee(mechanism.epsilon, adjacency="substitution", unit="respondent")
+    assert mechanism.metadata()["coin"] == "1/2"
+    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
+    assert pickle.loads(pickle.dumps(RandomizedResponse(1, 3))) == RandomizedResponse(1, 3)
+    assert repr(mechanism).endswith("two coins of 0.5, unit=respondent>")
+    assert repr(RandomizedResponse(1, 3)) == "<RandomizedResponse epsilon=1, categories=3, unit=person>"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: RandomizedResponse(0), ParameterError, "epsilon must be positive"),
+        (lambda: RandomizedResponse(601), ParameterError, "at most 600"),
+        (lambda: RandomizedResponse(Fraction(1, 2**1001)), ParameterError, r"at least 2\*\*-1000"),
+        (lambda: RandomizedResponse.two_coin(epsilon=1e300), ParameterError, "at most 600"),
+        (lambda: RandomizedResponse.two_coin(Fraction(1, 2**1001)), ParameterError, r"at least 2\*\*-1000"),
+        (
+            lambda: RandomizedResponse(1, 129).release(np.zeros(3, np.int8)),
+            DTypeError,
+            "holds all 129 categories, not int8",
+        ),
+        (lambda: RandomizedResponse(1, 1), ParameterError, "categories must be at least 2"),
+        (lambda: RandomizedResponse(1, 2**31 + 1), ParameterError, r"at most 2\*\*31"),
+        (lambda: RandomizedResponse(1, 2.0), DTypeError, "categories must be an int"),
+        (lambda: RandomizedResponse.two_coin(), ParameterError, "probability or epsilon"),
+        (lambda: RandomizedResponse.two_coin(0.5, epsilon=1), ParameterError, "not both"),
+        (lambda: RandomizedResponse.two_coin(0), ParameterError, "probability must be positive"),
+        (lambda: RandomizedResponse.two_coin(1), ParameterError, "strictly between 0 and 1"),
+        (lambda: RandomizedResponse.two_coin(epsilon=0.693), ParameterError, "above ln 2"),
+        (lambda: RandomizedResponse.two_coin(1 - Fraction(1, 2**1000)), ParameterError, "at most 600"),
+        (lambda: RandomizedResponse(1, 3).release([0, 3]), ParameterError, "between 0 and 2"),
+        (lambda: RandomizedResponse(1, 3).release([-1]), ParameterError, "between 0 and 2"),
+        (lambda: RandomizedResponse(1, 3).release([True]), DTypeError, "integers, not bool"),
+        (lambda: RandomizedResponse(1).release([0.0]), DTypeError, "integers or bools, not float64"),
+        (lambda: RandomizedResponse(1).estimate([]), ParameterError, "one or more"),
+        (lambda: RandomizedResponse(1).estimate(np.array([], int)), ParameterError, "one or more"),
+        (lambda: RandomizedResponse(1).estimate([2]), ParameterError, "between 0 and 1"),
+        (lambda: RandomizedResponse(1).estimate([0.5]), DTypeError, "integers or bools"),
+    ],
+)
+def test_bad_input(call, error, message):
+    with pytest.raises((error, DTypeError) if "one or more" in message else error):
+        call()
+    if "one or more" not in message:
+        with pytest.raises(error, match=message):
+            call()

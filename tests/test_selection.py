@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Selection: the exact laws in small worlds, the programs against them, and races decided digit by digit."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import pickle
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import dpfast
+from dpfast import DTypeError, Exponential, NoisyMax, ParameterError, PermuteAndFlip, Sensitivity, exact, kernels
+
+HALF = Fraction(1, 2)
+MECHANISMS = [Exponential, PermuteAndFlip, NoisyMax]
+
+# ------------------------------------------------------------------ the laws, for one step of the score worth a factor 2
+
+
+def exponential_law(scores: tuple[Fraction, ...]) -> list[Fraction]:
+    weights = [Fraction(2) ** int(s - max(scores)) for s in scores]
+    return [w / sum(weights) for w in weights]
+
+
+def flip_law(scores: tuple[Fraction, ...], base: Fraction = HALF) -> list[Fraction]:
+    """By the definition of McKenna and Sheldon: a random order, and a coin for each."""
+    coins = [base ** int(max(scores) - s) for s in scores]
+    found = [Fraction(0)] * len(scores)
+    orders = list(itertools.permutations(range(len(scores))))
+    for order in orders:
+        reached = Fraction(1, len(orders))
+        for i in order:
+            found[i] += reached * coins[i]
+            reached *= 1 - coins[i]
+    return found
+
+
+def geometric_law(scores: tuple[int, ...], q: Fraction = HALF, reach: int = 100) -> list[Fraction]:
+    """The race with P(X = k) = (1 - q) q^k, ties to the lower index; but for what lies beyond `reach`."""
+    found = [Fraction(0)] * len(scores)
+
+    def below(k: int) -> Fraction:  # P(X < k)
+        return 1 - q**k if k > 0 else Fraction(0)
+
+    for i, score in enumerate(scores):
+        for x in range(reach):
+            weight = (1 - q) * q**x
+            for j, other in enumerate(scores):
+                if j != i:
+                    weight *= below(score + x - other + (j > i))  # an equal one of a higher index is beaten
+            found[i] += weight
+    return found
+
+
+def worst_ratio(law, moves, scores=range(-1, 2), candidates=3):
+    worlds = list(itertools.product(scores, repeat=candidates))
+    known = {}
+
+    def of(world):
+        if world not in known:
+            known[world] = law(world)
+        return known[world]
+
+    return max(
+        max(a / b, b / a)
+        for world in worlds
+        for move in itertools.product(moves, repeat=candidates)
+        for a, b in zip(of(world), of(tuple(s + m for s, m in zip(world, move, strict=True))), strict=True)
+    )
+
+
+SLACK = 1 + Fraction(1, 10**20)  # for what lies beyond `reach`
+
+
+@pytest.mark.parametrize("law", [exponential_law, flip_law, geometric_law])
+def test_every_small_world_keeps_epsilon(law):
+    """e^(epsilon/2) = 2 a step: e^epsilon = 4 where scores move by 1 both ways, and 2 where all move one way."""
+    assert 2 < worst_ratio(law, (-1, 0, 1)) <= 4 * SLACK
+    assert worst_ratio(law, (0, 1)) <= 2 * SLACK
+
+
+def test_the_factor_two_goes_only_with_monotonic_scores():
+    """Planted: without it, scores that move both ways cost more."""
+    assert worst_ratio(exponential_law, (-1, 0, 1)) > 2 * SLACK
+    assert worst_ratio(geometric_law, (-1, 0, 1)) > 2 * SLACK
+
+
+def test_integer_noise_on_quarters_would_cost_twice():
+    """Planted: scores k/4 that move by 1/4, integer noise of q = e^(-epsilon/(2/4)) and a race of floors: 2 epsilon."""
+    epsilon = 2 * math.log(2)  # so that a quarter is worth a factor 2, and q = 2^-4
+
+    def law(quarters: tuple[int, ...]) -> list[Fraction]:
+        found = [Fraction(0)] * len(quarters)
+        for noise in itertools.product(range(8), repeat=len(quarters)):
+            weight = math.prod((1 - Fraction(1, 16)) * Fraction(1, 16) ** x for x in noise)
+            sums = [s + 4 * x for s, x in zip(quarters, noise, strict=True)]
+            found[sums.index(max(sums))] += weight
+        return found
+
+    worst = worst_ratio(law, (-1, 0, 1), candidates=2)
+    assert float(worst) > 1.9 * math.exp(epsilon)
+    # The mechanism itself races with exponential noise there.
+    assert NoisyMax(1, Fraction(1, 4)).select([0, 0]) in (0, 1)
+
+
+# ------------------------------------------------------------------ the programs against the laws
+
+SCORES = [(0, 1, 2, 0), (3, 3, 1), (-5, 0, 0, 0, 2)]
+
+
+@pytest.mark.parametrize("scores", SCORES)
+@pytest.mark.parametrize("kind", [np.int64, np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("mechanism", "law"),
+    [(Exponential, exponential_law), (PermuteAndFlip, flip_law), (NoisyMax, None)],
+    ids=["exponential", "permute-and-flip", "noisy max"],
+)
+def test_winners_follow_the_law(mechanism, law, kind, scores):
+    """False alarm 1e-6 each. NoisyMax: the geometric race on integers, permute-and-flip on floats."""
+    law = law or (geometric_law if kind is np.int64 else flip_law)
+    n = 2000
+    chosen = mechanism(2 * math.log(2), 1)
+    counts = np.bincount([chosen.select(np.array(scores, kind)) for _ in range(n)], minlength=len(scores))
+    expected = n * np.array([float(p) for p in law(scores)])
+    assert stats.chisquare(counts, expected * n / expected.sum()).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_other_laws_are_rejected(mechanism):
+    """The same test, on what would come out without the factor 2, at power: 1e-6 is passed by far."""
+    n, scores = 2500, (0, 1, 2, 0)
+    law = {Exponential: exponential_law, PermuteAndFlip: flip_law, NoisyMax: geometric_law}[mechanism]
+    expected = n * np.array([float(p) for p in law(scores)])
+    for wrong in (mechanism(2 * math.log(2), 1, monotonic=True), mechanism(math.log(2), 1)):
+        counts = np.bincount([wrong.select(scores) for _ in range(n)], minlength=len(scores))
+        assert stats.chisquare(counts, expected * n / expected.sum()).pvalue < 1e-12
+    right = mechanism(math.log(2), 1, monotonic=True)
+    counts = np.bincount([right.select(scores) for _ in range(n)], minlength=len(scores))
+    assert stats.chisquare(counts, expected * n / expected.sum()).pvalue > 1e-6
+
+
+def test_ties_of_integers_go_to_the_lower_index():
+    """Of two equal scores with q = 1/2 the first wins with 2/3; an upper index would get 1/3."""
+    n = 3000
+    wins = [NoisyMax(2 * math.log(2), 1).select([7, 7]) for _ in range(n)].count(0)
+    assert stats.binomtest(wins, n, 2 / 3).pvalue > 1e-6
+    assert stats.binomtest(wins, n, 1 / 2).pvalue < 1e-12
+    wins = [NoisyMax(math.log(2), HALF).select([7, 7]) for _ in range(n)].count(0)  # exponential noise: no ties
+    assert stats.binomtest(wins, n, 1 / 2).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_bulk_and_small_calls_agree(mechanism):
+    """50,000 equal candidates in bulk: the winner is uniform (for NoisyMax: of floats), by its leading digit; 1e-6."""
+    n, rounds = 50_000, 400
+    winners = [mechanism(1, 1).select(np.zeros(n)) for _ in range(rounds)]
+    counts = np.bincount(np.array(winners) * 10 // n, minlength=10)
+    assert stats.chisquare(counts).pvalue > 1e-6
+    better = np.zeros(n)
+    better[12_345] = 60  # e^30 against 50,000
+    assert all(mechanism(1, 1).select(better) == 12_345 for _ in range(20))
+
+
+# ------------------------------------------------------------------ races, digit by digit
+
+
+def reader(words: dict[int, int], bits: int = 700):
+    """Digits of planted words of `bits` binary digits, level by level; zeros beyond."""
+
+    def read(i: int, level: int) -> exact.Digits:
+        known = 32 + 64 * level
+        return exact.Digits((words[i] << 2**15) >> bits + 2**15 - known, known)
+
+    return read
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    words=st.lists(st.integers(2**400, 2**699 - 1), min_size=2, max_size=5),
+    handicaps=st.lists(st.fractions(-8, 0, max_denominator=1000), min_size=5, max_size=5),
+    gumbel=st.booleans(),
+)
+def test_the_first_is_the_first(words, handicaps, gumbel):
+    """Against 300 digits of mpmath, U = word / 2^699."""
+    runners = list(enumerate(handicaps[: len(words)]))
+    with mpmath.workprec(1500):
+        places = []
+        for (_, a), word in zip(runners, words, strict=True):
+            e = -mpmath.log(mpmath.mpf(word) / mpmath.mpf(2) ** 699)
+            places.append(
+                mpmath.mpf(a.numerator) / a.denominator
+                + (-mpmath.log(e) if gumbel and e else mpmath.inf if gumbel else e)
+            )
+        leaders = sorted(range(len(places)), key=lambda i: places[i])
+    if places[leaders[-1]] - places[leaders[-2]] < mpmath.mpf(10) ** -150 or mpmath.inf in places:
+        return
+    assert exact.first(reader(dict(enumerate(words))), runners, gumbel=gumbel) == leaders[-1]
+
+
+@pytest.mark.parametrize("gumbel", [False, True])
+def test_a_race_that_only_late_digits_decide(gumbel):
+    """Equal handicaps, words equal for 300 digits: the smaller U is ahead (E larger), for gumbel the larger U."""
+    base = int(mpmath.mpf("0.3") * 2**300) << 399
+    words = {4: base + 5, 9: base + (1 << 380)}
+    assert exact.first(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == (9 if gumbel else 4)
+
+
+@pytest.mark.parametrize("gumbel", [False, True])
+def test_digits_not_read_yet_may_turn_a_race(gumbel):
+    """After 95 digits U is in neighbouring cells, and a handicap of half a cell loses to the digits; the next ones turn it."""
+    cell = 1 << 699 - 95
+    words = {0: (1 << 698) + 9 * cell // 10, 1: (1 << 698) + cell}  # U = 1/2 and 0.9 cells, or 1 cell
+    half = Fraction(1, 2**96) * (Fraction(2885, 1000) if gumbel else 2)  # half a cell, in E or in -ln E at U = 1/2
+    # E is larger for the lower U, -ln E for the upper one: by a tenth of a cell, and half a cell goes to the other.
+    runners = [(0, half if gumbel else Fraction(0)), (1, Fraction(0) if gumbel else half)]
+    assert exact.first(reader(words), runners, gumbel=gumbel) == (0 if gumbel else 1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    gap=st.one_of(st.just(0.0), st.floats(1e-300, 1e300)),
+    noise=st.one_of(st.integers(0, 50), st.integers(0, 2**26)),
+    rate=st.floats(1e-12, 1e12),
+    part=st.fractions(0, 1, max_denominator=10**6).filter(lambda p: p < 1),
+    gumbel=st.booleans(),
+)
+@example(gap=0.0, noise=0, rate=1.0, part=Fraction(999_999, 10**6), gumbel=True)
+@example(gap=0.0, noise=0, rate=1.0, part=Fraction(0), gumbel=True)
+@example(gap=0.0, noise=1, rate=1.0, part=Fraction(999_999, 10**6), gumbel=True)
+@example(gap=0.0, noise=2**26, rate=1.0, part=Fraction(0), gumbel=False)
+@example(gap=1e9, noise=3, rate=0.1, part=Fraction(1, 2), gumbel=False)
+@example(gap=5e-324, noise=2**20, rate=2.0**901, part=Fraction(1, 2), gumbel=True)
+def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel):
+    """Wherever E lies in [G, G + 1)/2^20, the runner lies between the ends that the kernel gives it."""
+    from dpfast.kernels.race import _ends
+
+    low, high = _ends(gap, noise, rate, int(gumbel))
+    if gap * rate == math.inf:
+        assert not low > -math.inf
+        assert not high >= -math.inf  # NaN: no comparison lets it win
+        return
+    with mpmath.workprec(300):
+        a = -mpmath.mpf(gap) * mpmath.mpf(rate)
+        e = (noise + mpmath.mpf(part.numerator) / part.denominator) / mpmath.mpf(2) ** 20
+        y = a + ((-mpmath.log(e) if e else mpmath.inf) if gumbel else e)
+    assert low <= y <= high
+    if noise > 100 and abs(a) < 1e3:
+        assert high - low < 2.0**-18 + (2 / noise if gumbel else 0)
+
+
+def test_who_may_win_is_nominated():
+    """The kernel leaves out nobody who is within reach of the leader, however few it has room for."""
+    nominate = kernels.kernel("race")
+    gaps, noise = np.zeros(50), np.full(50, 10**6)
+    noise[7] = 10**6 + 5
+    found = np.empty(3, np.int64)
+    assert nominate(gaps, noise, 1.0, False, found) == 1
+    assert found[0] == 7
+    noise[9] = 10**6 + 6  # within a step of the grid
+    assert nominate(gaps, noise, 1.0, False, found) == 2
+    assert found[:2].tolist() == [7, 9]
+    assert nominate(gaps, np.full(50, 3), 1.0, True, found) == 50
+
+
+def test_nominees_beyond_the_room_are_all_heard(monkeypatch):
+    """With room for one only, and noise too coarse to tell anybody apart, the law is the same; 1e-6."""
+    from dpfast.mechanisms import selection
+
+    monkeypatch.setattr(selection, "FEW", 1)
+    monkeypatch.setattr(selection, "_runners", lambda: selection._Runners(1, Fraction(1, 8)))
+
+    def coarse(gaps, noise, rate, gumbel, found):  # everybody, as a kernel with no digits at all would say
+        found[:] = np.arange(found.size)
+        return gaps.size
+
+    monkeypatch.setattr(kernels, "kernel", lambda name: coarse if name == "race" else original(name))
+    n, scores = 1500, (0, 1, 2, 0)
+    for mechanism, law in ((Exponential, exponential_law), (PermuteAndFlip, flip_law)):
+        counts = np.bincount([mechanism(2 * math.log(2), 1).select(scores) for _ in range(n)], minlength=4)
+        assert stats.chisquare(counts, n * np.array([float(p) for p in law(scores)])).pvalue > 1e-6
+
+
+original = kernels.kernel
+
+# ------------------------------------------------------------------ scores of every kind
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [1e308, -1e308], [0.0, -1.7976931348623157e308], [5e-324, 0.0], np.array([0, 2**64 - 1], np.uint64)[::-1],
+        np.array([2**63 - 1, -(2**63)]), np.array([200, 0], np.uint8), np.array([9, 1, 1], ">i4"), np.array([9.0, 1.0], ">f8"),
+        np.arange(20, 0, -1)[::2], np.arange(20.0)[::-1], np.array([3.5], np.float32),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_scores_of_every_kind(mechanism, scores):
+    """The first is the best, beyond what noise of scale 2e-3 could hide; subnormals are told apart by the exact tier."""
+    found = mechanism(1e3, 1).select(scores)
+    assert found == 0 or scores[0] < 1e-300
+
+
+def test_noise_that_outruns_distance():
+    """At epsilon 1e-12 scores a million apart are as good as equal: both win; no overflow on the way."""
+    for mechanism in MECHANISMS:
+        for kind in (np.int64, np.float64):
+            assert {mechanism(1e-12, 1).select(np.array([0, 10**6], kind)) for _ in range(60)} == {0, 1}
+
+
+def test_what_it_promises():
+    change = Sensitivity(3, 2, "substitution", "household")
+    for mechanism in MECHANISMS:
+        made = mechanism(HALF, change)
+        assert made.guarantee == dpfast.Guarantee(HALF, adjacency="substitution", unit="household")
+        assert made.sensitivity == 2
+        made.select([1, 2])  # which keeps noise beside the parameters
+        assert pickle.loads(pickle.dumps(made)) == made
+        assert made != mechanism(HALF, 2)
+        found = made.metadata()
+        assert json.loads(json.dumps(found)) == found
+        assert (found["epsilon"], found["sensitivity"], found["unit"]) == ("1/2", "2", "household")
+        assert repr(made).startswith(f"<{mechanism.__name__} epsilon=0.5")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    ("scores", "error", "message"),
+    [
+        ([], ParameterError, "at least one candidate"),
+        ([[1, 2]], ParameterError, r"shape \(1, 2\)"),
+        (3, ParameterError, "one dimension"),
+        ([1.0, float("nan")], ParameterError, "^scores must be finite$"),
+        ([1.0, float("inf")], ParameterError, "finite"),
+        (["a"], DTypeError, "scores must be integers"),
+        ([True, False], DTypeError, "bool"),
+        (np.array([1, 2], np.float16), DTypeError, "float16"),
+        ([Fraction(1, 3)], DTypeError, "object"),
+        (np.ma.array([1, 2]), DTypeError, "masked"),
+    ],
+    ids=str,
+)
+def test_bad_scores(mechanism, scores, error, message):
+    with pytest.raises(error, match=message) as caught:
+        mechanism(1, 1).select(scores)
+    assert "nan" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((0, 1), ParameterError, "epsilon must be positive"),
+        ((1, -1), ParameterError, "sensitivity must be positive"),
+        ((1, 1, "yes"), DTypeError, "monotonic must be a bool"),
+        ((1, 1, True, "substitution"), ParameterError, "monotonic must be False under substitution"),
+        ((1, Sensitivity.l2(2)), ParameterError, "in a single answer"),
+        ((1, Sensitivity(1, 1), False, None, "visit"), ParameterError, "leave them out"),
+        ((Fraction(1, 2**1000), 1), ParameterError, "2\\*\\*-899"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(mechanism, arguments, error, message):
+    with pytest.raises(error, match=message):
+        mechanism(*arguments)
+
+
+@pytest.mark.parametrize("epsilon", [2**62, Fraction(1, 2**50)])
+def test_the_range_of_noise_on_integers(epsilon):
+    """Refused beyond it, whatever the scores are; reals have no such limit."""
+    assert NoisyMax(epsilon, 1).select([0.0, 1.0]) in (0, 1)
+    with pytest.raises(ParameterError, match=r"on integers must lie between 2\*\*-60 and 2\*\*50"):
+        NoisyMax(epsilon, 1).select([0, 1])
+
+
+def test_differences_of_integers_beyond_int64():
+    """Of the largest possible gap, exactly: what is behind by 2^63 or more never wins, whatever its noise."""
+    worst = np.array([-(2**63), 2**63 - 1])
+    assert all(NoisyMax(Fraction(1, 2**47), 1).select(worst) == 1 for _ in range(50))
+    assert all(PermuteAndFlip(Fraction(1, 2**47), 1).select(worst) == 1 for _ in range(50))
+
+
+def test_nothing_private_is_left_in_arrays(monkeypatch):
+    """The gaps and the noise of a race are zeros when it ends, by an error too."""
+    seen = []
+    sample = dpfast.OneSidedGeometric.sample
+    monkeypatch.setattr(
+        dpfast.OneSidedGeometric, "sample", lambda *arguments: seen.append(sample(*arguments)) or seen[-1]
+    )
+    NoisyMax(Fraction(1, 1000), 1).select(np.arange(5000))
+
+    def everybody(*arguments):
+        seen.extend(arguments[:2])
+        arguments[-1][:] = np.arange(arguments[-1].size)
+        return arguments[0].size
+
+    monkeypatch.setattr(kernels, "kernel", lambda name: everybody if name == "race" else original(name))
+    Exponential(1, 1).select([1.5, 2.5, 9.5])
+    monkeypatch.setattr(exact, "first", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Exponential(1, 1).select([1.5, 2.5, 9.5])
+    assert len(seen) == 5
+    assert not any(array.any() for array in seen)
+
+
+def test_no_entropy_no_winner(monkeypatch):
+    from dpfast import _native
+
+    monkeypatch.setattr(_native, "_entropy", lambda *_: -1)
+    for mechanism in (Exponential, PermuteAndFlip):
+        with pytest.raises(dpfast.EntropyError):
+            mechanism(1, 1).select([0.5, 1.5])
