@@ -17,7 +17,7 @@ REAL_BLOCK = 4096  # so that a batch of open draws is nearly full
 
 KERNELS = (
     "add_small", "add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "all_finite", "fixed_point",
-    "fixed_point_bits",
+    "fixed_point_bits", "race", "bounded_histogram", "siphash", "respond",
 )  # fmt: skip
 
 # A fork waits for a thread that is importing numba or compiling: the child would find the locks of both held for ever.

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From raw rows, of which a person may have many, to counts that one person changes by no more than a stated amount."""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dpfast import kernels
+from dpfast.arrays import UINT64
+from dpfast.columns import CHUNK, Column, Integers, column
+from dpfast.errors import DTypeError, InsecureKeyWarning, ParameterError
+from dpfast.key import Key, ReleaseKey, keyed
+from dpfast.privacy.parameters import shown, whole
+from dpfast.privacy.sensitivity import Sensitivity
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+Find: TypeAlias = Callable[[Integers], npt.NDArray[np.int64]]
+
+OUTSIDE = ("drop", "refuse")
+
+
+class BoundedHistogram(NamedTuple):
+    """Not private yet. counts: int64, one for each key, before any noise; sensitivity: what the noise must hide.
+
+    keys: the domain in its order; or without one those that occur, sorted, which are as private as the counts.
+    """
+
+    keys: npt.NDArray[Any]
+    counts: npt.NDArray[np.int64]
+    sensitivity: Sensitivity
+
+
+def bounded_histogram(
+    keys: Any,
+    unit_ids: Any,
+    *,
+    domain: Any = None,
+    max_partitions: int,
+    max_per_partition: int,
+    outside: Literal["drop", "refuse"] = "drop",
+    adjacency: str = "add-remove",
+    unit: str = "person",
+    key: ReleaseKey | None = None,
+) -> BoundedHistogram:
+    """Count rows by key; no unit touches more than max_partitions counts or adds more than max_per_partition to one.
+
+    keys, unit_ids: of each row, what is counted and whose it is: two columns of equal length, of integers or strings:
+        lists, NumPy arrays, columns of pandas, Polars or Arrow, categorical or not. Equal values are equal whatever
+        holds them: 5 is 5 in every integer type, and never "5".
+    domain: the keys that there can be, public, each once; one that nobody has gets a 0. Without it, the keys that
+        occur: for `thresholded` alone, for which keys occur is private.
+    max_partitions, max_per_partition: chosen without a look at the data; they may exceed what there is.
+    outside: rows whose key is not of the domain are dropped, or refused. A refusal tells that there is one.
+    adjacency, unit: of the sensitivity returned. key: a release key, for the same choice again; else a fresh one.
+
+    Of a unit's bins inside the domain, max_partitions are kept, those whose tag is least; then of its rows in each at
+    most max_per_partition. The tag is a pseudo-random function of (key, unit id, bin): SipHash-2-4 under a key derived
+    for this alone, of which no noise stream is made. So each choice of bins is equally likely.
+
+    The sensitivity is Sensitivity(l0=max_partitions, linf=max_per_partition), with the size of the domain for l0 if
+    that is less, for *every* key, a published one too. Proof: equal ids make one unit, and it is ids that are compared,
+    not hashes. What a unit keeps depends on the key, its id and its own rows: on no other unit, no row number, no order
+    of rows. So counts = the sum over units of v(key, id, rows), with at most l0 entries, each in 0 .. linf; adding or
+    removing a unit adds or removes one such v, substituting one adds w - v. (Of two equal tags, the order of the
+    unit's own bins decides.)
+
+    Memory: 9 bytes a row of integers, 17 where ids are spread over all 64 bits or keys have no domain; 25 of strings,
+    besides the strings that differ. Time and memory access depend on the data.
+    Raises: DTypeError, ParameterError; EntropyError. No message shows a key, an id or a count, but that an input is
+    refused can depend on them. Warns: InsecureKeyWarning (a fixed key).
+    """
+    partitions, cap = whole("max_partitions", max_partitions, 1), whole("max_per_partition", max_per_partition, 1)
+    if outside not in OUTSIDE:
+        raise ParameterError(f"outside must be 'drop' or 'refuse', got {shown(outside)!r}")
+    if outside == "refuse" and domain is None:
+        raise ParameterError("outside='refuse' needs a domain")
+    bins = None if domain is None else _domain(domain)
+    most = partitions if bins is None else min(partitions, bins.codes.size)
+    sensitivity = Sensitivity(most, cap, adjacency, unit)
+    sip = _sip_keys(key)
+
+    rows_keys, rows_ids = column("keys", keys), column("unit_ids", unit_ids)
+    if rows_keys.codes.size != rows_ids.codes.size:
+        raise ParameterError("keys and unit_ids must be of equal length: one of each in a row")
+    if bins is None:
+        bins = _occurring(rows_keys)
+    elif rows_keys.codes.size and (rows_keys.texts is None) != (bins.texts is None):
+        raise DTypeError("keys and domain must be both of integers or both of strings")
+    bits = max(bins.codes.size - 1, 0).bit_length()
+    code, base, units = _units(rows_ids, bits, sip[:2])
+    rows = _sorted_rows(rows_keys, _finder(rows_keys, bins), rows_ids, code, bits, refuse=outside == "refuse")
+
+    counts = np.zeros(bins.codes.size, np.int64)
+    held = min(partitions, counts.size, rows.size)
+    kernels.kernel("bounded_histogram")(
+        rows, np.uint64(bits), np.uint64(base), units, _words(bins, sip[:2]), np.uint64(sip[2]), np.uint64(sip[3]),
+        min(cap, max(rows.size, 1)), np.empty(held, np.uint64), np.empty(held, np.int64), counts,
+    )  # fmt: skip
+    names = bins.codes if bins.texts is None else np.array(bins.texts, dtype=object)
+    return BoundedHistogram(names, counts, sensitivity)
+
+
+def _sip_keys(key: ReleaseKey | None) -> tuple[int, ...]:
+    """Two SipHash keys, of two words each: for texts, and for pairs."""
+    if key is None:
+        secret = bytes(Key.generate())
+    elif isinstance(key, ReleaseKey):
+        secret = key._secret  # noqa: SLF001  goes no further than the next hash
+        if not key.secure:
+            warnings.warn(
+                "bins chosen under a fixed key: reproducible, for tests only", InsecureKeyWarning, stacklevel=3
+            )
+    else:
+        raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
+    return struct.unpack("<4Q", keyed(secret, "choice of bins"))
+
+
+def _words(names: Column, sip: tuple[int, ...]) -> Words:
+    """What the tag takes for a name: an integer itself, modulo 2^64, or a keyed hash of a text.
+
+    Two names of one word share their tags, which moves no bound.
+    """
+    if names.texts is None:
+        return names.codes.astype(np.uint64)
+    out = np.empty(len(names.texts), np.uint64)
+    kernels.kernel("siphash")(*map(np.uint64, sip), *names.utf8(), out)
+    return out
+
+
+# ------------------------------------------------------------------ the bins
+
+
+def _domain(domain: Any) -> Column:
+    bins = column("domain", domain)
+    if not bins.codes.size:
+        raise ParameterError("domain must hold at least one key")
+    if _distinct(bins.codes).size < bins.codes.size:
+        raise ParameterError("domain must hold each key once")
+    return bins if bins.texts is None else _in_order([bins.texts[code] for code in bins.codes])
+
+
+def _occurring(keys: Column) -> Column:
+    if keys.texts is None:
+        return Column(_distinct(keys.codes), None)
+    there = np.zeros(len(keys.texts), bool)
+    there[keys.codes] = True
+    return _in_order(sorted(keys.texts[i] for i in np.flatnonzero(there)))
+
+
+def _in_order(texts: list[str]) -> Column:
+    return Column(np.arange(len(texts)), texts)
+
+
+def _distinct(values: Integers) -> Integers:
+    """Sorted. np.unique hashes, which takes five times as long."""
+    ordered = np.sort(values)
+    new = np.empty(ordered.size, bool)
+    new[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
+
+
+def _finder(keys: Column, bins: Column) -> Find:
+    """For rows of keys, the places of their bins: -1 for none."""
+    if keys.texts is not None and bins.texts is not None:
+        place = {text: i for i, text in enumerate(bins.texts)}
+        table = np.array([place.get(text, -1) for text in keys.texts], np.int64)
+        return lambda rows: table[rows]
+    order = np.argsort(bins.codes)
+    known = bins.codes[order]
+    if not known.size or bins.texts is not None:  # no rows
+        return lambda rows: np.full(rows.size, -1)
+    known = known.astype(np.uint64 if known.dtype == UINT64 else np.int64)
+    find = _finder_of_integers(known, order)
+    if (keys.codes.dtype == UINT64) == (known.dtype == UINT64):
+        return find
+    # One of the two reaches 2^63 and the other goes below 0; what both hold is between.
+    return lambda rows: np.where(rows.astype(np.int64) >= 0, find(rows), -1)
+
+
+def _finder_of_integers(known: Integers, order: npt.NDArray[np.int64]) -> Find:
+    """known: sorted. Off a table if they lie close together; all modulo 2^64."""
+    low, last = int(known[0]), int(known[-1]) - int(known[0])
+    if last < 4 * known.size + CHUNK:
+        base = np.uint64(low % 2**64)
+        table = np.full(last + 2, -1)
+        table[known.astype(np.uint64) - base] = order
+        beyond = np.uint64(last + 1)
+        return lambda rows: table[np.minimum(rows.astype(np.uint64) - base, beyond)]
+
+    def find(rows: Integers) -> npt.NDArray[np.int64]:
+        wanted = rows.astype(known.dtype)
+        at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+        return np.where(known[at] == wanted, order[at], -1)
+
+    return find
+
+
+# ------------------------------------------------------------------ the rows
+
+
+def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Integers], Words], int, Words]:
+    """What numbers units below 2^(64 - bits), each its own; and their words: of unit u, words[u], or base + u."""
+    if ids.texts is not None:
+        return lambda rows: rows.astype(np.uint64), 0, _words(ids, sip)
+    low, high = (int(ids.codes.min()), int(ids.codes.max())) if ids.codes.size else (0, 0)
+    if (high - low).bit_length() + bits <= 64:
+        base = low % 2**64
+        return lambda rows: rows.astype(np.uint64) - np.uint64(base), base, np.empty(0, np.uint64)
+    distinct = _distinct(ids.codes)
+    words = distinct.astype(f"{distinct.dtype.kind}8", copy=False).view(np.uint64)
+    return lambda rows: np.searchsorted(distinct, rows).astype(np.uint64), 0, words
+
+
+def _sorted_rows(
+    keys: Column, find: Find, ids: Column, code: Callable[[Integers], Words], bits: int, *, refuse: bool
+) -> Words:
+    """The rows inside the domain, each unit << bits | bin, sorted."""
+    rows, kept = np.empty(keys.codes.size, np.uint64), 0
+    for begin in range(0, rows.size, CHUNK):
+        part = slice(begin, begin + CHUNK)
+        places = find(keys.codes[part])
+        inside = places >= 0
+        if refuse and not inside.all():
+            raise ParameterError("keys must all be of the domain")
+        packed = (code(ids.codes[part]) << np.uint64(bits) | places.astype(np.uint64))[inside]
+        rows[kept : kept + packed.size] = packed
+        kept += packed.size
+    rows = rows[:kept]
+    rows.sort()
+    return rows

@@ -1,0 +1,599 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bounded_histogram: the bound in every small world and for every key tried, the choice, the columns."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import secrets
+import struct
+import tracemalloc
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import dpfast
+from dpfast import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DTypeError,
+    EntropyError,
+    InsecureKeyWarning,
+    Key,
+    ParameterError,
+    Sensitivity,
+    bounded_histogram,
+    columns,
+    thresholded,
+)
+from dpfast.kernels import kernel
+from dpfast.kernels.siphash import of_pair
+from dpfast.key import keyed
+from dpfast.testing import fixed_key
+
+
+def release_key(number: int):
+    """Known to all, without the warning."""
+    return Key.from_bytes(number.to_bytes(32, "little")).derive("bins")
+
+
+# ------------------------------------------------------------------ SipHash
+
+
+def sip(key0: int, key1: int, data: bytes) -> int:
+    """SipHash-2-4 by the book."""
+    mask = 2**64 - 1
+    v = [key0 ^ 0x736F6D6570736575, key1 ^ 0x646F72616E646F6D, key0 ^ 0x6C7967656E657261, key1 ^ 0x7465646279746573]
+
+    def rounds(n: int) -> None:
+        for _ in range(n):
+            for i, j, turn in ((0, 1, 13), (2, 3, 16)):
+                v[i] = v[i] + v[j] & mask
+                v[j] = (v[j] << turn | v[j] >> 64 - turn) & mask ^ v[i]
+            v[0] = (v[0] << 32 | v[0] >> 32) & mask
+            for i, j, turn in ((0, 3, 21), (2, 1, 17)):
+                v[i] = v[i] + v[j] & mask
+                v[j] = (v[j] << turn | v[j] >> 64 - turn) & mask ^ v[i]
+            v[2] = (v[2] << 32 | v[2] >> 32) & mask
+
+    padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) % 256])
+    for (word,) in struct.iter_unpack("<Q", padded):
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    rounds(4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def siphash(key0: int, key1: int, texts: list[bytes]) -> list[int]:
+    out = np.empty(len(texts), np.uint64)
+    data, ends = np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(t) for t in texts], dtype=np.int64)
+    kernel("siphash")(np.uint64(key0), np.uint64(key1), data, ends, out)
+    return out.tolist()
+
+
+KEY = 0x0706050403020100, 0x0F0E0D0C0B0A0908
+# Of the bytes 0, 1, ..., n - 1 for n = 0, 1, ..., 16, and 63: the authors' test vectors. That of n = 15 is in the paper.
+VECTORS = {
+    **dict(enumerate([
+        0x726FDB47DD0E0E31, 0x74F839C593DC67FD, 0x0D6C8009D9A94F5A, 0x85676696D7FB7E2D, 0xCF2794E0277187B7, 0x18765564CD99A68D,
+        0xCBC9466E58FEE3CE, 0xAB0200F58B01D137, 0x93F5F5799A932462, 0x9E0082DF0BA9E4B0, 0x7A5DBBC594DDB9F3, 0xF4B32F46226BADA7,
+        0x751E8FBC860EE5FB, 0x14EA5627C0843D90, 0xF723CA908E7AF2EE, 0xA129CA6149BE45E5, 0x3F2ACC7F57C29BDB,
+    ])),
+    63: 0x958A324CEB064572,
+}  # fmt: skip
+
+
+def test_siphash_known_answers():
+    texts = [bytes(range(n)) for n in VECTORS]
+    assert siphash(*KEY, texts) == list(VECTORS.values()) == [sip(*KEY, text) for text in texts]
+    assert int(of_pair(*map(np.uint64, KEY), *map(np.uint64, struct.unpack("<2Q", bytes(range(16)))))) == VECTORS[16]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(min_size=16, max_size=16), st.lists(st.binary(max_size=40), max_size=6))
+def test_siphash_by_the_book(secret, texts):
+    key = struct.unpack("<2Q", secret)
+    assert siphash(*key, texts) == [sip(*key, text) for text in texts]
+
+
+# ------------------------------------------------------------------ a reference, right and wrong
+
+
+def word(name: int | str, key: tuple[int, int]) -> int:
+    return name % 2**64 if isinstance(name, int) else sip(*key, name.encode())
+
+
+def reference(rows, partitions, cap, key, tag=None, group=lambda name: name) -> Counter:
+    """The same in Python. tag: of (number of the row, name's rank among all, name, bin). group: what makes a unit."""
+    four = struct.unpack("<4Q", keyed(key._secret, "choice of bins"))
+
+    def proper(row, rank, name, bin_):
+        return sip(*four[2:], struct.pack("<2Q", word(name, four[:2]), word(bin_, four[:2])))
+
+    of_unit: dict = {}
+    ranks = {name: i for i, name in enumerate(sorted({name for name, _ in rows}))}
+    for number, (name, bin_) in enumerate(rows):
+        bins = of_unit.setdefault(group(name), {})
+        first, n = bins.get(bin_, ((number, ranks[name], name), 0))
+        bins[bin_] = first, n + 1
+    counts: Counter = Counter()
+    for bins in of_unit.values():
+        kept = sorted(bins, key=lambda b: ((tag or proper)(*bins[b][0], b), b))[:partitions]
+        counts.update({b: min(bins[b][1], cap) for b in kept})
+    return counts
+
+
+def ours(rows, partitions, cap, key, **options):
+    return bounded_histogram(
+        [b for _, b in rows], [name for name, _ in rows], max_partitions=partitions, max_per_partition=cap, key=key, **options
+    )  # fmt: skip
+
+
+def as_counter(found) -> Counter:
+    return Counter({k: int(c) for k, c in zip(found.keys.tolist(), found.counts, strict=True) if c})
+
+
+NAMES = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1)), st.text(max_size=4)
+TABLES = st.sampled_from([(i, b) for i in NAMES for b in NAMES]).flatmap(
+    lambda kinds: st.tuples(
+        st.lists(kinds[0], min_size=1, max_size=5), st.lists(kinds[1], min_size=1, max_size=30)
+    ).flatmap(lambda names: st.lists(st.tuples(*map(st.sampled_from, names)), max_size=80))
+)
+BOUNDS = st.one_of(st.integers(1, 6), st.just(2**62)), st.one_of(st.integers(1, 3), st.just(2**70))
+
+
+@settings(max_examples=150, deadline=None)
+@given(TABLES, *BOUNDS, st.integers(0, 2**256 - 1))
+def test_equal_to_the_reference(rows, partitions, cap, secret):
+    key = release_key(secret)
+    found = ours(rows, partitions, cap, key)
+    assert as_counter(found) == reference(rows, partitions, cap, key)
+    assert found.keys.tolist() == sorted({b for _, b in rows})
+    assert found.counts.dtype == np.int64
+
+
+@settings(max_examples=100, deadline=None)
+@given(TABLES, *BOUNDS, st.integers(0, 2**256 - 1), st.randoms(use_true_random=False))
+def test_a_unit_is_on_its_own(rows, partitions, cap, secret, random):
+    """Whatever the key: counts are the sum of what each unit has alone, in any order, and that is bounded."""
+    key = release_key(secret)
+    whole = ours(rows, partitions, cap, key)
+    alone = [as_counter(ours([r for r in rows if r[0] == u], partitions, cap, key)) for u in {u for u, _ in rows}]
+    assert as_counter(whole) == sum(alone, Counter())
+    for unit in alone:
+        assert len(unit) <= partitions
+        assert max(unit.values(), default=0) <= cap
+    shuffled = random.sample(rows, len(rows))
+    assert as_counter(ours(shuffled, partitions, cap, key)) == as_counter(whole)
+    domain = random.sample(whole.keys.tolist(), len(whole.keys))
+    if domain:
+        there = ours(rows, partitions, cap, key, domain=domain)
+        assert there.keys.tolist() == domain
+        assert as_counter(there) == as_counter(whole)
+        # Keys outside are dropped before the choice, and only then.
+        part = domain[: len(domain) // 2 + 1]
+        assert as_counter(ours(rows, partitions, cap, key, domain=part)) == reference(
+            [r for r in rows if r[1] in part], partitions, cap, key
+        )
+
+
+# ------------------------------------------------------------------ small worlds, all of them
+
+PEOPLE = {"numbers": (7, -2, 10**18), "texts": ("ann", "bob", "cy")}
+KEYS = {"numbers": (3, 0, -5), "texts": ("Ulm", "Jena", "Ü")}
+
+
+def within(moved: np.ndarray, stated: Sensitivity) -> bool:
+    size = np.abs(moved)
+    l0, linf, l1, squared = (size > 0).sum(-1), size.max(-1), size.sum(-1), (size**2).sum(-1)
+    most = stated.l0, stated.linf, stated.l1, stated.l2_squared
+    return all(int(norm.max()) <= bound for norm, bound in zip((l0, linf, l1, squared), most, strict=True))
+
+
+def worlds(names):
+    """All multisets of at most four rows of at most two of three people, over three keys."""
+    kinds = list(itertools.product(range(3), range(3)))
+    for n in range(5):
+        for rows in itertools.combinations_with_replacement(kinds, n):
+            if len({person for person, _ in rows}) <= 2:
+                yield tuple((PEOPLE[names][p], KEYS[names][k]) for p, k in rows)
+
+
+@pytest.mark.parametrize("names", PEOPLE)
+@pytest.mark.parametrize(("partitions", "cap"), [(1, 1), (1, 2), (2, 1), (2, 2), (9, 1)])
+def test_every_small_world_keeps_its_distance(names, partitions, cap):
+    """All neighbours of all worlds, for every key tried: within the sensitivity, and not within anything less."""
+    removed, substituted = Sensitivity(min(partitions, 3), cap), Sensitivity(min(partitions, 3), cap, "substitution")
+    farthest = [0, 0]
+    for secret in range(4):
+        found = {rows: ours(rows, partitions, cap, release_key(secret), domain=KEYS[names]) for rows in worlds(names)}
+        assert {f.sensitivity for f in found.values()} == {removed}
+        groups: dict = {}  # worlds that have one unit's rows in common, and beside them those of one more
+        for (rows, bounded), person in itertools.product(found.items(), PEOPLE[names]):
+            rest = tuple(row for row in rows if row[0] != person)
+            if len({p for p, _ in rest}) <= 1:
+                groups.setdefault(rest, []).append(bounded.counts)
+        for rest, group in groups.items():
+            counts = np.array(group)
+            apart, moved = counts - found[rest].counts, counts[:, None] - counts
+            assert within(apart, removed)
+            assert within(moved.reshape(-1, 3), substituted)
+            farthest = [max(f, int(np.abs(m).sum(-1).max())) for f, m in zip(farthest, (apart, moved), strict=True)]
+    assert farthest[0] == removed.l1
+    assert farthest[1] == substituted.l1 or partitions > 1  # three keys are too few for two units' two each
+
+
+def test_the_order_of_rows_is_nothing():
+    """All 1,555 sequences of up to four rows over three keys and two people."""
+    key = release_key(1)
+    known: dict = {}
+    kinds = [(p, k) for p in PEOPLE["texts"][:2] for k in KEYS["texts"]]
+    for n in range(5):
+        for rows in itertools.product(kinds, repeat=n):
+            found = ours(rows, 1, 2, key, domain=KEYS["texts"]).counts.tobytes()
+            assert known.setdefault(tuple(sorted(rows)), found) == found
+    assert len(known) == 210
+
+
+# What a wrong program would do, and the distance at which it is caught.
+DEFECTS = {
+    "tags of row numbers": (50, {"tag": lambda row, rank, name, b: sip(*KEY, f"{row}/{b}".encode())}),
+    "tags of ranks": (50, {"tag": lambda row, rank, name, b: sip(*KEY, f"{rank}/{b}".encode())}),
+    "units that are hashes": (1, {"group": lambda name: sip(*KEY, str(name).encode()) % 64}),
+    "a cap of 2": (1, {"cap": 2}),
+}
+
+
+def distance(count, extra) -> int:
+    """Between 200 people of two bins each and the same with one more, who comes first: l1."""
+    rows = [(i, b) for i in range(200) for b in (i, i + 1)]
+    one, other = count(rows), count([*extra, *rows])
+    return sum(abs(one[b] - other[b]) for b in one.keys() | other.keys())
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_planted_defects_break_the_bound(defect):
+    """With one bin and one row a person, neighbours differ by 1 at most: here and in the reference, not in these."""
+    caught_at, wrong = DEFECTS[defect]
+    extra = [(-1, 0), (-1, 0), (-1, 1)]
+    worst = 0
+    for secret in range(8):
+        right = {"partitions": 1, "cap": 1, "key": release_key(secret)}
+        assert distance(lambda rows: as_counter(ours(rows, **right)), extra) <= 1
+        assert distance(lambda rows: reference(rows, **right), extra) <= 1
+        worst = max(worst, distance(lambda rows: reference(rows, **{**right, **wrong}), extra))
+    assert worst > caught_at
+
+
+# ------------------------------------------------------------------ the choice
+
+ALARM = 1e-6
+
+
+def subsets(chosen: np.ndarray) -> np.ndarray:
+    """How often each pair of five is the one."""
+    assert (chosen.sum(axis=1) == 2).all()
+    return np.unique(chosen @ (1 << np.arange(5)), return_counts=True)[1]
+
+
+def test_the_choice_is_uniform():
+    """Which two of five bins 40,000 units keep, under a fresh key: ten pairs, chi-squared, false alarm 1e-6."""
+    n = 40_000
+    found = bounded_histogram(
+        np.arange(5 * n), np.repeat(np.arange(n), 5), domain=np.arange(5 * n), max_partitions=2, max_per_partition=1
+    )
+    seen = subsets(found.counts.reshape(n, 5))
+    assert seen.size == 10
+    assert stats.chisquare(seen).pvalue > ALARM
+    # Planted: tags of three bits, where the first wins a tie.
+    tags = np.frombuffer(secrets.token_bytes(5 * n), np.uint8).reshape(n, 5) % 8
+    biased = np.zeros((n, 5), int)
+    np.put_along_axis(biased, tags.argsort(axis=1, kind="stable")[:, :2], 1, axis=1)
+    assert stats.chisquare(subsets(biased)).pvalue < ALARM
+
+
+def test_fresh_keys_choose_freely_and_apart():
+    """Which of four bins two units keep, over 6,000 fresh keys: sixteen pairs, chi-squared, false alarm 1e-6."""
+    keys, ids = np.tile(np.arange(4), 2).repeat([1, 1, 1, 1, 2, 2, 2, 2]), np.repeat([1, 2], [4, 8])
+    table = np.zeros((4, 4))
+    for _ in range(6000):
+        counts = bounded_histogram(keys, ids, domain=range(4), max_partitions=1, max_per_partition=2).counts
+        table[int((counts & 1).argmax()), int((counts & 2).argmax())] += 1
+    assert stats.chisquare(table.ravel()).pvalue > ALARM
+    together = table + 150 * np.eye(4)  # planted: one time in eleven the two go together
+    assert stats.chisquare(together.ravel()).pvalue < ALARM
+
+
+ROWS = [(u, b) for u in range(64) for b in range(4)]
+
+
+def test_keys_of_the_choice():
+    """Fresh each time by default; a release key repeats it, records nothing, and another label is another choice."""
+    key = Key.generate().derive("visits")
+    one, same = ours(ROWS, 1, 1, key), ours(ROWS, 1, 1, key)
+    assert (one.counts == same.counts).all()
+    assert key._parts == []
+    others = [ours(ROWS, 1, 1, k).counts.tolist() for k in (None, None, Key.generate().derive("visits"))]
+    assert len({tuple(c) for c in others} | {tuple(one.counts.tolist())}) > 1
+    with pytest.warns(InsecureKeyWarning, match="fixed key") as caught:
+        found = bounded_histogram(
+            [b for _, b in ROWS],
+            [u for u, _ in ROWS],
+            max_partitions=1,
+            max_per_partition=1,
+            key=fixed_key(7).derive("bins"),
+        ).counts
+    assert caught[0].filename == __file__
+    assert found.tolist() == [13, 15, 17, 19]  # golden: another choice is another version
+
+
+def test_the_key_is_no_other_key():
+    """No other place in the package derives a key for this purpose."""
+    purposes = []
+    for path in Path(dpfast.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "keyed" and len(node.args) > 1:
+                purposes += [n.value for n in ast.walk(node.args[1]) if isinstance(n, ast.Constant)]
+    assert Counter(purposes)["choice of bins"] == 1
+    assert {"stream key", "release key"} <= set(purposes)
+
+
+def test_no_entropy_no_choice(monkeypatch):
+    def fail(n):
+        raise OSError
+
+    monkeypatch.setattr(secrets, "token_bytes", fail)
+    with pytest.raises(EntropyError):
+        bounded_histogram([1], [1], domain=[1], max_partitions=1, max_per_partition=1)
+
+
+# ------------------------------------------------------------------ what it returns
+
+
+def test_unseen_keys_and_those_outside():
+    found = bounded_histogram([4, 9, 4, 2], [1, 1, 2, 2], domain=[2, 3, 4], max_partitions=3, max_per_partition=1)
+    assert (found.keys.tolist(), found.counts.tolist()) == ([2, 3, 4], [1, 0, 2])
+    with pytest.raises(ParameterError, match="keys must all be of the domain") as caught:
+        bounded_histogram([4, 9], [1, 1], domain=[2, 4], max_partitions=1, max_per_partition=1, outside="refuse")
+    assert "9" not in str(caught.value)
+    kept = bounded_histogram([4, 2], [1, 1], domain=[2, 4], max_partitions=2, max_per_partition=1, outside="refuse")
+    assert kept.counts.tolist() == [1, 1]
+
+
+def test_the_sensitivity():
+    """That of the bounds; of a public domain no unit has more bins than there are."""
+    given = {"max_partitions": 5, "max_per_partition": 2, "unit": "household"}
+    assert bounded_histogram([1], [1], **given).sensitivity == Sensitivity(5, 2, unit="household")
+    small = bounded_histogram([1], [1], domain=[1, 2, 3], adjacency="substitution", **given).sensitivity
+    assert small == Sensitivity(3, 2, "substitution", "household")
+
+
+def test_no_rows():
+    for keys, ids in (([], []), (np.array([], int), np.array([], "U3")), (np.array([], "U1"), [])):
+        found = bounded_histogram(keys, ids, domain=[1, 2], max_partitions=1, max_per_partition=1)
+        assert found.counts.tolist() == [0, 0]
+        assert bounded_histogram(keys, ids, max_partitions=1, max_per_partition=1).counts.size == 0
+
+
+def test_it_feeds_the_mechanisms():
+    rng = np.random.default_rng(5)
+    keys, ids = rng.integers(0, 50, 20_000), rng.integers(0, 4000, 20_000)
+    bounded = bounded_histogram(keys, ids, domain=range(50), max_partitions=3, max_per_partition=1)
+    truth = bounded.counts
+    for law in (DiscreteLaplace(1, bounded.sensitivity), DiscreteGaussian.from_zcdp(0.5, bounded.sensitivity)):
+        assert np.abs(law.release(truth) - truth).max() < 80
+    names, counts, change = bounded_histogram(
+        np.array([f"town {k}" for k in keys]), ids, max_partitions=3, max_per_partition=1
+    )
+    shown = thresholded(names, counts, 1, 1e-6, change)
+    assert shown.keys.size == 50
+    assert (shown.threshold, shown.guarantee.epsilon) == (
+        thresholded([], np.array([], int), 1, 1e-6, Sensitivity(3, 1)).threshold,
+        1,
+    )
+
+
+def test_memory_is_a_word_a_row():
+    """And two, where ids must be numbered; beside these the chunks, some 4 MB."""
+    rng, n = np.random.default_rng(1), 1 << 21
+    keys = rng.integers(0, 100, n)
+    for ids, most in ((rng.integers(0, n, n), 8), (rng.integers(-(2**63), 2**63 - 1, n), 17)):
+        tracemalloc.start()
+        bounded_histogram(keys, ids, domain=range(100), max_partitions=1, max_per_partition=1)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < most * n + 5e6
+
+
+# ------------------------------------------------------------------ columns
+
+
+def columns_of(values: list, kind: str):
+    if kind.startswith("numpy"):
+        return np.array(values, kind.removeprefix("numpy ") if " " in kind else None)
+    name, _, dtype = kind.partition(" ")
+    library = pytest.importorskip({"arrow": "pyarrow"}.get(name, name))
+    if name == "pandas":
+        return library.Series(values, dtype=dtype, index=np.arange(len(values))[::-1] + 0.5)
+    if name == "polars":
+        return library.Series(values, dtype=getattr(library, dtype))
+    if dtype == "chunks":
+        return library.chunked_array([values[:2], values[2:2], values[2:]])
+    array = library.array(values)
+    return array.dictionary_encode() if dtype == "dictionary" else array
+
+
+CASES = {
+    "integers": ([5, 3, 5, 120, 5, 3], [1, 1, 1, 1, 2, 2]),
+    "texts": (["x", "ü", "x", "b\0", "x", "ü"], ["1", "1", "1", "1", "2", "é"]),
+}
+INTEGERS = ["numpy int8", "numpy uint16", "numpy >i4", "numpy uint64", "numpy O", "pandas int32", "pandas Int64", "pandas category",
+            "pandas uint8[pyarrow]", "polars Int16", "polars UInt64", "arrow plain", "arrow chunks", "arrow dictionary"]  # fmt: skip
+TEXTS = ["numpy O", "pandas O", "pandas str", "pandas category", "pandas string[pyarrow]", "pandas string[python]", "polars String", "polars Categorical", "arrow plain",
+         "arrow chunks", "arrow dictionary"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "kind"), [*(("integers", k) for k in INTEGERS), *(("texts", k) for k in TEXTS)])
+def test_every_column_gives_the_same(case, kind):
+    """As keys, ids and domain."""
+    keys, ids = CASES[case]
+    domain = sorted(set(keys))[::-1]
+    for secret in range(6):
+        options = {"max_partitions": 1, "max_per_partition": 2, "key": release_key(secret)}
+        plain = bounded_histogram(keys, ids, domain=domain, **options)
+        made = bounded_histogram(
+            columns_of(keys, kind), columns_of(ids, kind), domain=columns_of(domain, kind), **options
+        )
+        assert made.counts.tolist() == plain.counts.tolist()
+        assert made.keys.tolist() == plain.keys.tolist() == domain
+        bare = bounded_histogram(columns_of(keys, kind), columns_of(ids, kind), **options)
+        assert bare.counts.tolist() == plain.counts.tolist()[::-1]
+
+
+def test_dictionaries_that_are_not_in_order():
+    """Arrow allows a dictionary with values that no row has, or that are there twice: they are values all the same."""
+    arrow = pytest.importorskip("pyarrow")
+    column = arrow.DictionaryArray.from_arrays(
+        arrow.array([2, 0, 3, 1], arrow.uint8()), arrow.array(["b", "c", "a", "b", "z"])
+    )
+    options = {"max_partitions": 5, "max_per_partition": 5}
+    found = bounded_histogram(column, column, **options)
+    assert (found.keys.tolist(), found.counts.tolist()) == (["a", "b", "c"], [1, 2, 1])
+    alone = bounded_histogram(["x"] * 4, column, max_partitions=1, max_per_partition=1)
+    assert alone.counts.tolist() == [3]
+    found = bounded_histogram(["c", "a"], [1, 1], domain=column.take(arrow.array([0, 3, 1])), **options)
+    assert (found.keys.tolist(), found.counts.tolist()) == (["a", "c", "b"], [1, 1, 0])
+    with pytest.raises(ParameterError, match="each key once"):
+        bounded_histogram(["c", "a"], [1, 1], domain=column, **options)
+
+
+def test_strings_of_numpy():
+    for kind in ("U", *([np.dtypes.StringDType()] if hasattr(np.dtypes, "StringDType") else [])):
+        keys = np.array(["a", "b", "a"], kind)
+        found = bounded_histogram(keys, keys, domain=keys[:2], max_partitions=1, max_per_partition=5)
+        assert found.counts.tolist() == [2, 1]
+
+
+def test_integers_and_their_digits_are_different_names():
+    """The choice of unit 1 is not that of unit "1", and chunks of a column do not change it."""
+    rows = [(u, b) for u in range(40) for b in range(4)]
+    key = release_key(3)
+    assert as_counter(ours(rows, 1, 1, key)) != as_counter(ours([(str(u), b) for u, b in rows], 1, 1, key))
+
+
+@pytest.mark.parametrize("far", [10, 2**40, 2**63])
+def test_columns_longer_than_a_chunk(far, monkeypatch):
+    """Of ids and keys near and far, against the reference; and the same cut otherwise."""
+    rng = np.random.default_rng(far)
+    ids, keys = (rng.integers(-far, far, n, dtype=np.int64, endpoint=far < 2**63) for n in (7, 9))
+    rows = list(zip(rng.choice(ids, 700).tolist(), rng.choice(keys, 700).tolist(), strict=True))
+    key = release_key(9)
+    whole = ours(rows, 2, 3, key)
+    assert as_counter(whole) == reference(rows, 2, 3, key)
+    monkeypatch.setattr(columns, "CHUNK", 50)
+    monkeypatch.setattr(import_module("dpfast.bounded_histogram"), "CHUNK", 50)
+    for domain in (None, whole.keys[::-1]):
+        assert as_counter(ours(rows, 2, 3, key, domain=domain)) == as_counter(whole)
+
+
+def test_the_ends_of_the_integers_are_not_confused():
+    """2^64 - 1 is not -1, as a key or as an id, whichever column is unsigned."""
+    top, signed = np.array([2**64 - 1, 2**63, 5], np.uint64), np.array([-1, -(2**63), 5])
+    options = {"max_partitions": 3, "max_per_partition": 1}
+    for spread in (0, 10**7):  # a table of the domain, and a search
+        domain = np.append(signed, spread + 10)
+        assert bounded_histogram(top, [1, 1, 1], domain=domain, **options).counts.tolist() == [0, 0, 1, 0]
+    for domain in ([2**64 - 1, 2**64 - 5], [2**64 - 1, 7]):
+        assert bounded_histogram(signed, [1, 1, 1], domain=domain, **options).counts.tolist() == [0, 0]
+        assert bounded_histogram(top, [1, 1, 1], domain=domain, **options).counts.tolist() == [1, 0]
+    assert bounded_histogram(
+        [-1, 300, -300], [1, 1, 1], domain=np.array([-1, 44], np.int8), **options
+    ).counts.tolist() == [1, 0]
+    ends = np.array([0, 2**64 - 1, 2**63, 2**63 - 1], np.uint64)
+    assert bounded_histogram([1] * 4, ends, domain=[1], **options).counts.tolist() == [4]
+    assert bounded_histogram([1] * 4, ends.view(np.int64), domain=[1, 2], **options).counts.tolist() == [4, 0]
+
+
+class Odd(str):
+    """Equal to its text, and of another hash: two units for one person, were it taken."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+
+GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_partitions": 1, "max_per_partition": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"max_partitions": 0}, ParameterError, "max_partitions must be at least 1, got 0"),
+        ({"max_per_partition": -1}, ParameterError, "max_per_partition must be at least 1, got -1"),
+        ({"max_partitions": 1.0}, DTypeError, "max_partitions must be an int"),
+        ({"max_per_partition": True}, DTypeError, "max_per_partition must be an int"),
+        ({"max_partitions": 2**63, "domain": None}, ParameterError, "below 2\\*\\*63"),
+        ({"outside": "ignore"}, ParameterError, "outside must be 'drop' or 'refuse', got 'ignore'"),
+        ({"outside": "refuse", "domain": None}, ParameterError, "needs a domain"),
+        ({"adjacency": "bounded"}, ParameterError, "adjacency must be one of"),
+        ({"unit": ""}, ParameterError, "unit must name"),
+        ({"key": Key.from_bytes(bytes(32))}, DTypeError, "key must be a release key"),
+        ({"key": 5}, DTypeError, "key must be a release key"),
+        ({"unit_ids": [7]}, ParameterError, "of equal length"),
+        ({"domain": []}, ParameterError, "domain must hold at least one key"),
+        ({"domain": ["a", "b", "a"]}, ParameterError, "domain must hold each key once"),
+        ({"domain": [1, 1]}, ParameterError, "domain must hold each key once"),
+        ({"domain": ["a", None]}, DTypeError, "domain must hold integers or strings, all of one kind and none missing"),
+        ({"domain": [1, 2]}, DTypeError, "keys and domain must be both of integers or both of strings"),
+        ({"domain": "abc"}, ParameterError, "domain must have one dimension, got 0"),
+        ({"keys": [1.0, float("nan")]}, DTypeError, "keys must hold .* there are float"),
+        ({"keys": np.array([1.0, 2.0])}, DTypeError, "keys must hold .*, not float64"),
+        ({"keys": ["secret-7", float("nan")]}, DTypeError, "keys must hold .* there are float, str"),
+        ({"keys": np.array(["secret-7", None], object)}, DTypeError, "there are NoneType, str"),
+        ({"keys": [1, "1"]}, DTypeError, "there are int, str"),
+        ({"keys": [True, False]}, DTypeError, "there are bool"),
+        ({"keys": np.array([True, False])}, DTypeError, "not bool"),
+        ({"keys": np.array(["2026-01-07"] * 2, "datetime64[D]")}, DTypeError, "not datetime64"),
+        ({"keys": [b"secret-7"] * 2}, DTypeError, "there are bytes"),
+        ({"keys": [Odd("secret-7"), "secret-7"]}, DTypeError, "there are Odd, str"),
+        ({"keys": [-7, 2**64 - 7]}, DTypeError, "keys must fit int64, or uint64"),
+        ({"keys": [0, 2**77]}, DTypeError, "keys must fit int64, or uint64"),
+        ({"keys": [["secret-7"]] * 2}, DTypeError, "there are list"),
+        ({"keys": np.array([["secret-7"]] * 2)}, ParameterError, "keys must have one dimension, got 2"),
+        ({"keys": {"secret-7"}}, DTypeError, "keys must be a column of .*, not set"),
+        ({"keys": 7}, DTypeError, "keys must be a column of .*, not int"),
+        ({"keys": np.ma.array([7, 7], mask=[0, 1])}, DTypeError, "masked"),
+        ({"unit_ids": [7, None]}, DTypeError, "unit_ids must hold .* there are NoneType, int"),
+        ({"unit_ids": [7.0, 7.5]}, DTypeError, "unit_ids must hold"),
+    ],
+    ids=str,
+)
+def test_bad_input(change, error, message):
+    """Each says the rule, and nothing of a row."""
+    with pytest.raises(error, match=message) as caught:
+        bounded_histogram(**{**GOOD, **change})
+    assert "7" not in str(caught.value).removesuffix(str(2**63))
+    assert caught.value.__cause__ is None
+
+
+NULLS = {
+    "integers": ["pandas Int64", "pandas category", "pandas int64[pyarrow]", "polars Int64", "arrow plain", "arrow dictionary"],
+    "texts": ["pandas str", "pandas O", "pandas category", "polars String", "polars Categorical", "arrow plain", "arrow chunks",
+              "arrow dictionary"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "kind"), [(case, kind) for case, kinds in NULLS.items() for kind in kinds])
+def test_nulls_are_refused(case, kind):
+    values = {"integers": [7, None, 7], "texts": ["secret-7", None, "secret-7"]}[case]
+    for place in ("keys", "unit_ids"):
+        with pytest.raises(DTypeError, match=f"{place} must hold") as caught:
+            bounded_histogram(**{**GOOD, "keys": ["a"] * 3, "unit_ids": [1] * 3, place: columns_of(values, kind)})
+        assert "7" not in str(caught.value)

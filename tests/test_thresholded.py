@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""thresholded: the least threshold, its proof in every small world, and what it shows."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import dpfast
+from dpfast import DTypeError, ParameterError, Sensitivity, thresholded
+from dpfast.privacy.threshold import least_threshold
+
+
+def shown_with(c: int, q: Fraction, threshold: int) -> Fraction:
+    """P(c + X >= threshold)."""
+    k = threshold - c
+    return q**k / (1 + q) if k > 0 else 1 - q ** (1 - k) / (1 + q)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rate=st.fractions(Fraction(1, 50), 4, max_denominator=50),
+    delta=st.sampled_from(
+        [Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 10), Fraction(9, 10)]
+    ),
+    l0=st.integers(1, 1000),
+    linf=st.integers(1, 50),
+)
+def test_the_threshold_is_the_least(rate, delta, l0, linf):
+    found = least_threshold(rate, delta, l0, linf)
+    with mpmath.workprec(500):
+        q = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator)
+
+        def spent(threshold: int) -> mpmath.mpf:
+            return 1 - (1 - q ** (threshold - linf) / (1 + q)) ** l0
+
+        wanted = mpmath.mpf(delta.numerator) / delta.denominator
+        assert found > linf
+        assert spent(found) <= wanted
+        assert found == linf + 1 or spent(found - 1) > wanted
+
+
+def test_the_figures_of_the_course_notes():
+    found = thresholded([], np.array([], int), 1, 1e-6, Sensitivity(2, 1))
+    assert (found.threshold, found.keys.size, found.counts.size) == (30, 0, 0)
+    assert thresholded(["a"], [100], 1, 1e-6, Sensitivity(1, 1)).threshold == 15
+
+
+# ------------------------------------------------------------------ small worlds, exactly
+
+REACH = (
+    3  # from here on, above every count, the ratio of two laws is constant: one outcome stands for the tail, exactly
+)
+
+
+def outcomes(count: int, q: Fraction, threshold: int) -> dict[int | None, Fraction]:
+    """What one key shows: None, or a noisy count, those beyond reach as one."""
+    if count == 0:
+        return {None: Fraction(1)}
+    law = {k: (1 - q) / (1 + q) * q ** abs(k - count) for k in range(threshold, threshold + REACH)}
+    law[10**9] = shown_with(count, q, threshold + REACH)
+    law[None] = 1 - shown_with(count, q, threshold)
+    return law
+
+
+def delta_of(x: tuple[int, ...], y: tuple[int, ...], q: Fraction, l1: int, threshold: int) -> Fraction:
+    """sup over S of P_x(S) - e^epsilon P_y(S), e^epsilon = q^-l1."""
+    laws = [(outcomes(a, q, threshold), outcomes(b, q, threshold)) for a, b in zip(x, y, strict=True)]
+    total = Fraction(0)
+    for shown in itertools.product(*(a.keys() | b.keys() for a, b in laws)):
+        p = r = Fraction(1)
+        for outcome, (a, b) in zip(shown, laws, strict=True):
+            p, r = p * a.get(outcome, 0), r * b.get(outcome, 0)
+        total += max(p - r / q**l1, Fraction(0))
+    return total
+
+
+def neighbours(l0: int, linf: int, l1: int, keys: int = 2):
+    for x in itertools.product(range(3), repeat=keys):
+        for y in itertools.product(range(3), repeat=keys):
+            moves = [abs(a - b) for a, b in zip(x, y, strict=True)]
+            if 0 < sum(moves) <= l1 and max(moves) <= linf and sum(m > 0 for m in moves) <= l0:
+                yield x, y
+
+
+@pytest.mark.parametrize(
+    ("l0", "linf", "l1", "keys"), [(1, 1, 1, 2), (2, 1, 2, 2), (1, 2, 2, 2), (2, 2, 4, 2), (2, 1, 2, 3)]
+)
+@pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
+@pytest.mark.parametrize("above", [1, 2, 5])
+def test_every_small_world_keeps_delta(l0, linf, l1, keys, q, above):
+    """At each T the worst of all neighbours spends just 1 - (1 - p)^l0: no more, and no less."""
+    threshold = linf + above
+    stated = 1 - (1 - shown_with(linf, q, threshold)) ** l0
+    worst = max(delta_of(x, y, q, l1, threshold) for x, y in neighbours(l0, linf, l1, keys))
+    assert worst <= stated
+    assert worst >= stated * Fraction(99, 100)
+
+
+def test_a_threshold_that_forgets_a_cell_is_caught():
+    """Planted: T for one cell where a unit has two; and T counted from 0 in place of linf."""
+    q = Fraction(1, 2)
+    worst = max(delta_of(x, y, q, 2, 4) for x, y in neighbours(2, 1, 2))
+    assert worst > shown_with(1, q, 4)
+    assert worst > 1 - (1 - shown_with(0, q, 4)) ** 2
+
+
+# ------------------------------------------------------------------ the program
+
+
+def test_what_is_shown_follows_the_law():
+    """Of 40,000 keys of one count: how many are shown, and the law of what they show; false alarm 1e-6 each."""
+    n, count, change = 40_000, 12, Sensitivity(1, 1)
+    found = thresholded(np.arange(n), np.full(n, count), 1, 1e-6, change)
+    with mpmath.workprec(200):
+        q = float(mpmath.exp(-1))
+    p = shown_with(count, q, found.threshold)
+    assert stats.binomtest(found.counts.size, n, p).pvalue > 1e-6
+    assert stats.binomtest(found.counts.size, n, shown_with(count, q, found.threshold + 1)).pvalue < 1e-6  # > for >=
+    assert (found.counts >= found.threshold).all()
+    steps = np.bincount(np.minimum(found.counts - found.threshold, 5), minlength=6)
+    law = np.array([q**k * (1 - q) for k in range(5)] + [q**5])
+    assert stats.chisquare(steps, law * steps.sum()).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [np.array(["b", "a", "c"]), [3, 1, 2], np.array(["2026-03", "2026-01", "2026-02"], "datetime64[M]"), [1.5, -2.5, 0.0],
+     np.array(["b", "a", "c"], object)],
+    ids=str,
+)  # fmt: skip
+def test_keys_come_back_sorted(keys):
+    found = thresholded(keys, [10**6, 10**6, 10**6], 1, 1e-6, Sensitivity(1, 1))
+    assert found.keys.tolist() == sorted(np.asarray(keys).tolist())
+    assert found.keys.dtype == np.asarray(keys).dtype
+
+
+@pytest.mark.parametrize(
+    ("made", "shown", "hidden"),
+    [
+        (list, ["flu", "gout"], "a rare disease with a long name"), (list, [1, 2], 2**63), (list, [1, 2], 2.5),
+        (np.array, ["flu", "gout"], "a rare disease with a long name"), (np.array, [b"a", b"b"], b"abcdef"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden):
+    """Neither by its length nor by its kind: with it and without it, the same comes out."""
+    found = thresholded(made([*shown, hidden]), [10**6, 10**6, 1], 1, 1e-9, Sensitivity(1, 1))
+    without = thresholded(made(shown), [10**6, 10**6], 1, 1e-9, Sensitivity(1, 1))
+    assert found.keys.tolist() == without.keys.tolist() == shown
+    assert found.keys.dtype == without.keys.dtype
+    assert found.keys.base is None
+
+
+def test_counts_stay_with_their_keys():
+    counts = np.array([10**6, 3 * 10**6, 2 * 10**6, 0, 4 * 10**6])
+    found = thresholded(list("dbaxc"), counts, 1, 1e-6, Sensitivity(1, 1))
+    assert found.keys.tolist() == list("abcd")
+    assert np.abs(found.counts - [2 * 10**6, 3 * 10**6, 4 * 10**6, 10**6]).max() < 100
+
+
+def test_keys_without_a_count_never_show():
+    """Nor do they cost anything: at scale 100 a zero that entered would often reach the threshold."""
+    change = Sensitivity(1, 1)
+    assert all(
+        thresholded(np.arange(10_000), np.zeros(10_000, int), 0.01, 0.5, change).keys.size == 0 for _ in range(5)
+    )
+    assert thresholded(np.arange(10_000), np.ones(10_000, int), 0.01, 0.5, change).keys.size > 1000
+
+
+def test_what_it_promises():
+    found = thresholded(["a"], [5], 0.5, 1e-6, Sensitivity(2, 3, "substitution", "household"))
+    assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, adjacency="substitution", unit="household", presence=True)
+
+
+CELL = Sensitivity(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((["a"], [1], 0, 1e-6, CELL), ParameterError, "epsilon must be positive"),
+        ((["a"], [1], 1, 0, CELL), ParameterError, "delta must be positive"),
+        ((["a"], [1], 1, 1, CELL), ParameterError, "delta must lie strictly between 0 and 1"),
+        ((["a"], [1], 1, 1e-6, 1), DTypeError, "must be a Sensitivity"),
+        ((["a"], [1], 1, 1e-6, Sensitivity.l2(1)), ParameterError, "in L2 alone"),
+        ((["a"], [1], 1, 1e-6, Sensitivity(1, 0.5)), ParameterError, "linf must be at least 1"),
+        ((["a", "b"], [1], 1, 1e-6, CELL), ParameterError, r"\(2,\), \(1,\)"),
+        (([["a"]], [[1]], 1, 1e-6, CELL), ParameterError, "one dimension"),
+        ((["a"], [1.0], 1, 1e-6, CELL), DTypeError, "integer dtype"),
+        ((["a"], [-7], 1, 1e-6, CELL), ParameterError, "counts must not be negative"),
+        ((["a", "b", "a"], [1, 2, 3], 1, 1e-6, CELL), ParameterError, "keys must all be different"),
+        ((np.ma.array([1, 2], mask=[0, 1]), [1, 2], 1, 1e-6, CELL), DTypeError, "keys is a masked array"),
+        (([1.0, float("nan")], [1, 2], 1, 1e-6, CELL), ParameterError, "none missing"),
+        ((np.array(["a", None], object), [1, 2], 1, 1e-6, CELL), DTypeError, "of one kind that sorts"),
+    ],
+    ids=str,
+)
+def test_bad_input(arguments, error, message):
+    with pytest.raises(error, match=message) as caught:
+        thresholded(*arguments)
+    assert "7" not in str(caught.value)
