@@ -15,7 +15,7 @@ import secrets
 import threading
 import warnings
 from hashlib import blake2b
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from blake3 import blake3
 
@@ -108,6 +108,15 @@ class Key(_Secret):
         )
 
 
+class PartName(NamedTuple):
+    """What may be known of a part: where it lies, and hashes that say what is the same and nothing of key or counts."""
+
+    release: bytes  # of the key, the law and its parameters
+    stream: bytes  # of all that the stream key depends on
+    begin: int  # its first draw
+    end: int
+
+
 class ReleaseKey(_Secret):
     """The key of one release of one input, in parts if need be. Pickles, without its record of parts."""
 
@@ -119,8 +128,17 @@ class ReleaseKey(_Secret):
         self.label = label
         self._parts: list[tuple[int, int, bytes]] = []  # disjoint, in order: first draw, end, stream key
 
-    def stream_key(self, version: int, law: Iterable[str | int], part: PartDigest) -> bytes:
-        """The 32 bytes that the cipher gets for one part, once the part is on record.
+    def name(self, version: int, law: Iterable[str | int], part: PartDigest) -> PartName:
+        """The name of a part, which does not yet go on record. Raises: KeyReuseError, as stream_key would."""
+        release, begin, end = encode(version, self.label, *law), part.start, part.start + part.size
+        stream = release + encode(part.digest())
+        with _recording:
+            self._place(begin, end, keyed(self._secret, "stream key", stream))
+        names = keyed(self._secret, "release name", release), keyed(self._secret, "part name", stream)
+        return PartName(*names, begin, end)
+
+    def stream_key(self, version: int, law: Iterable[str | int], part: PartDigest) -> bytes | None:
+        """The 32 bytes that the cipher gets for one part, once the part is on record. None would stand for fresh ones.
 
         Raises: KeyReuseError if the part overlaps an earlier one without being the same release of it.
         """
@@ -136,15 +154,21 @@ class ReleaseKey(_Secret):
         return stream_key
 
     def _record(self, begin: int, end: int, stream_key: bytes) -> None:
+        at = self._place(begin, end, stream_key)
+        if at is not None:
+            self._parts.insert(at, (begin, end, stream_key))
+
+    def _place(self, begin: int, end: int, stream_key: bytes) -> int | None:
+        """Where in the record the part belongs; None if it is empty, or there."""
         at = bisect.bisect_left(self._parts, end, key=lambda part: part[0])  # the parts that begin before our end
         if begin == end or (at and self._parts[at - 1] == (begin, end, stream_key)):
-            return
+            return None
         if at and self._parts[at - 1][1] > begin:
             raise KeyReuseError(
                 f"release key {self.label!r}: draws {begin} to {end} overlap an earlier part and are not the same release "
                 "of it; a key names one release of one input"
             )
-        self._parts.insert(at, (begin, end, stream_key))
+        return at
 
     def part(self, shape: tuple[int, ...], size: int, start: int, *, unsigned: bool, threads: int) -> PartDigest:
         return PartDigest(self._secret, shape, size, start, unsigned=unsigned, threads=threads)

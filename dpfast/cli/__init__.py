@@ -23,6 +23,7 @@ from dpfast.cli.audit import audit
 from dpfast.cli.bench import bench
 from dpfast.cli.explain import explain
 from dpfast.cli.info import info
+from dpfast.cli.ledger import ledger
 from dpfast.cli.privatize import privatize
 from dpfast.cli.selftest import selftest
 from dpfast.errors import DpfastError, DTypeError, ParameterError
@@ -36,7 +37,7 @@ def commands() -> None:
     """Differentially private counts and real values, with noise of exactly the stated law."""
 
 
-for _command in (privatize, explain, info, selftest, audit, bench):
+for _command in (privatize, explain, ledger, info, selftest, audit, bench):
     commands.add_command(_command)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
@@ -13,6 +14,7 @@ import click
 import numpy as np
 
 import dpfast
+from dpfast.cli.ledger import amounts
 from dpfast.cli.options import LAWS, Number, chosen, law_options, make, near, number
 from dpfast.cli.words import composition, half_width, law, total, totals
 from dpfast.errors import ParameterError
@@ -22,6 +24,7 @@ Examples:
   dpfast privatize in.csv out.csv --column count --epsilon 1 --sensitivity 1
   dpfast privatize in.csv out.csv --column hours --mechanism laplace --epsilon 1 --l0 1 --linf 24
   dpfast privatize in.npy out.npy --mechanism discrete-gaussian --epsilon 1 --delta 1e-6 --l0 50 --linf 1
+  dpfast privatize in.csv out.csv --column count --epsilon 1 --sensitivity 1 --ledger budget.db
 """
 
 
@@ -42,6 +45,13 @@ Examples:
 )
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="At most so many; by default all usable cores.")
 @click.option("--constant-time", is_flag=True, help="The same work for every draw, so that time tells nothing of it.")
+@click.option(
+    "--ledger",
+    "ledger_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Charge this ledger, all columns or none, before any noise is drawn (dpfast ledger).",
+)
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--quiet", is_flag=True, help="No summary and no progress bar.")
 def privatize(
@@ -53,6 +63,7 @@ def privatize(
     upper: Number | None,
     threads: int | None,
     constant_time: bool,
+    ledger_file: Path | None,
     force: bool,
     quiet: bool,
     **options: Any,
@@ -65,7 +76,8 @@ def privatize(
     untouched (from CSV to CSV byte for byte, from CSV to another format as strings), and so does the order of rows.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV or npy file in OUT.json.
-    OUT appears only when it is complete.
+    OUT appears only when it is complete. With --ledger a release that the budget does not cover is refused; what was
+    charged stays charged, whatever becomes of OUT.
     """
     from tqdm import tqdm
 
@@ -82,8 +94,9 @@ def privatize(
     with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
         if target.samefile(source):
             raise ParameterError(f"OUT must not be IN, got {target}")
+    ledger = dpfast.Ledger(ledger_file) if ledger_file else None
     table = files.open_source(source, columns, real=real, missing="missing" in given)
-    about = totals(mechanism, len(table.chosen))
+    about = totals(mechanism, len(table.chosen)) | ({"ledger": ledger.metadata()} if ledger else {})
     master = dpfast.Key.generate()
     keys = [master.derive(f"privatize/{name}") for name in table.chosen]
     noise, about["releases"] = [], []
@@ -99,7 +112,9 @@ def privatize(
         files.destination(target, table, about, force=force) as write,
         tqdm(total=source.stat().st_size, unit="B", unit_scale=True, leave=False, disable=quiet or None) as progress,
     ):
-        for piece in table.pieces():
+        for at, piece in enumerate(table.pieces()):
+            if ledger and at == 0:  # columns that hold no numbers are found out by now
+                ledger.spend(*[mechanism] * len(table.chosen), label=_label(source, table.chosen))
             pairs = zip(noise, piece.counts, keys, strict=True)
             noisy = [release(cells, key=key, start=rows) for release, cells, key in pairs]
             write(piece, noisy)
@@ -107,7 +122,14 @@ def privatize(
             progress.update(piece.weight)
     if not quiet:
         what, within = "values" if real else "counts", f"95 % within ±{half_width(mechanism, Fraction(95, 100))}"
-        for name in table.chosen:
-            click.echo(f"{name}: {rows:,} {what}, {law(mechanism)}, {within}", err=True)
+        said = [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
         choice = f" ({composition(given, epsilon_is)})" if epsilon_is else ""
-        click.echo(f"{total(about)} per {mechanism.unit}, {mechanism.adjacency}{choice}", err=True)
+        said.append(f"{total(about)} per {mechanism.unit}, {mechanism.adjacency}{choice}")
+        said += [f"{ledger_file}: {amounts(ledger.remaining, ledger.promise)} left"] if ledger else []
+        click.echo("\n".join(said), err=True)
+
+
+def _label(source: Path, columns: Sequence[str]) -> str:
+    """What the history shows of columns, whose names may be anything."""
+    text = f"{source.name}: {', '.join(columns)}"
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:200]

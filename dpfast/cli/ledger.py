@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dpfast ledger`: a privacy budget in a file, and what is left of it."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import click
+
+import dpfast
+from dpfast.cli.options import ADDS_UP, Number, number
+from dpfast.errors import LedgerError, ParameterError
+from dpfast.ledger.table import figures
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+EXAMPLES = """\b
+Examples:
+  dpfast ledger create budget.db --epsilon 3 --delta 1e-6 --dataset visits
+  dpfast privatize in.csv out.csv --column count --epsilon 0.5 --sensitivity 1 --ledger budget.db
+  dpfast ledger show budget.db --plot spend.png
+  dpfast ledger plan budget.db --epsilon 0.1
+  dpfast ledger plan budget.db --releases 12
+"""
+
+
+@click.group(epilog=EXAMPLES)
+def ledger() -> None:
+    """Keep a privacy budget in a file: releases are charged to it, and refused beyond it."""
+
+
+@ledger.command()
+@click.argument("file", type=FILE)
+@click.option("--epsilon", type=number, help="The total that may ever be spent.")
+@click.option("--delta", type=number, help="With --epsilon; by default 0, and then no Gaussian fits.")
+@click.option("--rho", type=number, help="Instead of both: the total in zCDP. Nothing is ever converted.")
+@click.option("--dataset", metavar="NAME", help="Of which data; by default the name of FILE.")
+@click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
+@click.option("--unit", metavar="NAME", help="Whom the promise protects; by default a person.")
+def create(
+    file: Path,
+    epsilon: Number | None,
+    delta: Number | None,
+    rho: Number | None,
+    dataset: str | None,
+    adjacency: str | None,
+    unit: str | None,
+) -> None:
+    """Make a ledger in FILE.
+
+    It is for one data set, adjacency and unit of privacy.
+    """
+    if epsilon is None and rho is None:
+        raise click.UsageError("Missing option '--epsilon' (with '--delta'), or '--rho'")
+    if file.exists():
+        raise LedgerError(f"{file} exists")
+    click.echo(promise(dpfast.Ledger(file, epsilon, delta, rho=rho, dataset=dataset, adjacency=adjacency, unit=unit)))
+
+
+@ledger.command()
+@click.argument("file", type=FILE)
+@click.option("--plot", type=FILE, metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
+def show(file: Path, plot: Path | None, as_json: bool) -> None:
+    """Print what was charged, and what is left.
+
+    The sums are checked first.
+    """
+    if plot and plot.suffix.lower() not in {".png", ".svg"}:
+        raise ParameterError(f"plot must be a .png or .svg file, got {plot}")
+    found = dpfast.Ledger(file)
+    history, spent, left = found.history(), found.spent, found.remaining
+    if as_json:
+        facts = {"promise": found.metadata(), "spent": exactly(spent), "left": exactly(left)}
+        releases = [
+            {name: plain(value) for name, value in entry._asdict().items() if value is not None} for entry in history
+        ]
+        click.echo(json.dumps({**facts, "releases": releases}, indent=2))
+    else:
+        sums = f"spent  {amounts(spent, found.promise, up=True)}\nleft   {amounts(left, found.promise)}"
+        click.echo(f"{promise(found)}\n\n{history}\n\n{sums}")
+    if plot:
+        from dpfast import plots
+
+        plots.spend(found, plot)
+
+
+@ledger.command()
+@click.argument("file", type=FILE)
+@click.option("--epsilon", type=number, help="Of each release.")
+@click.option("--delta", type=number, help="Of each release, with --epsilon; by default 0.")
+@click.option("--rho", type=number, help="Of each release, for a ledger kept in rho.")
+@click.option("--releases", type=click.IntRange(1), metavar="N", help="Instead: what each of N more may spend.")
+@click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
+def plan(
+    file: Path, epsilon: Number | None, delta: Number | None, rho: Number | None, releases: int | None, as_json: bool
+) -> None:
+    """Say how many more releases fit, or what each of N may spend.
+
+    Nothing is charged.
+    """
+    if (epsilon is None and delta is None and rho is None) == (releases is None):
+        raise click.UsageError("give either '--epsilon' (with '--delta') or '--rho', or else '--releases'")
+    found = dpfast.Ledger(file)
+    left, all_ = found.remaining, found.promise
+    if releases:
+        each = _guarantee({name: value / releases for name, value in _kept(left).items()})
+        room: int | None = releases
+        said = f"each of {releases:,} more may spend {amounts(each, all_)}"
+    else:
+        each = dpfast.Guarantee(epsilon, delta, rho=rho, adjacency=left.adjacency, unit=left.unit)
+        room = found.fits(each)
+        said = f"{'any number of' if room is None else f'{room:,}'} more of {amounts(each, up=True)} fit"
+        if room:
+            after = _guarantee({name: value - room * _kept(each)[name] for name, value in _kept(left).items()})
+            said += f", and then {amounts(after, all_)} is left"
+    if as_json:
+        click.echo(json.dumps({"left": exactly(left), "releases": room, "each": exactly(each)}, indent=2))
+    else:
+        click.echo(f"{amounts(left, all_)} is left\n{said}")
+
+
+def promise(ledger: dpfast.Ledger) -> str:
+    """Such as "visits: epsilon 3, delta 1e-6 in all per person, add-remove"."""
+    about = ledger.promise
+    return f"{ledger.dataset}: {amounts(about, up=True)} in all per {about.unit}, {about.adjacency}"
+
+
+def amounts(guarantee: dpfast.Guarantee, of: dpfast.Guarantee | None = None, *, up: bool = False) -> str:
+    """Such as "epsilon 0.5, delta 1e-6", rounded down; or up, where it is spent. No delta, of none, is no word."""
+    kept = _kept(guarantee)
+    named = {name: value for name, value in kept.items() if name != "delta" or value or (of and of.delta)}
+    return figures(named.keys(), named.values(), up=up)
+
+
+def exactly(guarantee: dpfast.Guarantee) -> dict[str, str]:
+    return {name: str(value) for name, value in _kept(guarantee).items()}
+
+
+def plain(value: object) -> object:
+    """As JSON has it: a fraction as an exact string."""
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def _guarantee(amounts: dict[str, Fraction]) -> dpfast.Guarantee:
+    return dpfast.Guarantee(amounts.get("epsilon"), amounts.get("delta"), rho=amounts.get("rho"))
+
+
+def _kept(guarantee: dpfast.Guarantee) -> dict[str, Fraction]:
+    return {name: value for name in ADDS_UP if (value := getattr(guarantee, name)) is not None}

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user holds: a ledger, which pays for releases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from fractions import Fraction
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpfast.errors import DTypeError, LedgerError, ParameterError
+from dpfast.key import LENGTH, PartDigest, ReleaseKey, encode
+from dpfast.ledger import store
+from dpfast.ledger.store import Charge, Store, Terms
+from dpfast.ledger.table import History, figures
+from dpfast.mechanisms.integer import IntegerMechanism
+from dpfast.mechanisms.real import RealMechanism
+from dpfast.privacy import parameters
+from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.parameters import shown
+
+if TYPE_CHECKING:
+    from typing import Protocol, TypeAlias
+
+    from dpfast.key import PartName
+    from dpfast.privacy.parameters import Real
+
+    class Promising(Protocol):
+        @property
+        def guarantee(self) -> Guarantee: ...
+
+    Spender: TypeAlias = Guarantee | Promising
+
+MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
+LONGEST_TEXT = 200
+
+
+class Ledger:
+    """A privacy budget in a file: every release is charged before its noise is drawn, or refused.
+
+    path: of the file. epsilon and delta, or rho: the total that may ever be spent: taken exactly. Given for a file that is
+        not there, they make it; of one that is, they must be its own, or be left out.
+    dataset: its name; by default the file's. adjacency, unit: by default "add-remove" and "person". All three are stored:
+        opening holds what it is given to them, a release its mechanism's adjacency and unit.
+
+    Kept in (epsilon, delta) or in rho, and never converted: epsilons and deltas are added up, or rhos, as exact rationals.
+    Parameters may be chosen from earlier results; `import dpfast.ledger; help(dpfast.ledger)` has the proof. (Where a sum's
+    denominator outgrows 1,024 bits, a charge is rounded up by less than 2^-1074.)
+
+    Processes and threads may share the file, and a Ledger may be pickled or forked: two that want the last of the
+    budget do not both get it. Put it on a local disk. What is deleted, or restored from a copy, is forgotten: nobody can
+    tell. A spend is never given back, whatever became of its release.
+    Raises: DTypeError, ParameterError; LedgerError (no ledger, damaged, locked, other terms).
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        *,
+        rho: Real | None = None,
+        dataset: str | None = None,
+        adjacency: str | None = None,
+        unit: str | None = None,
+    ) -> None:
+        file = _file(path)
+        given = {
+            "dataset": None if dataset is None else _text("dataset", dataset),
+            "adjacency": None if adjacency is None else parameters.adjacency(adjacency),
+            "unit": None if unit is None else _text("unit", parameters.unit(unit)),
+        }
+        asked = _asked(epsilon, delta, rho)
+        if asked and not os.path.exists(file):  # noqa: PTH110  it never raises
+            whom = _text("dataset", dataset or file.stem), adjacency or "add-remove", unit or "person"
+            with suppress(FileExistsError):  # another process was faster
+                store.create(file, Terms(tuple(asked), tuple(asked.values()), *whom))
+        self._store = Store(file)
+        terms = self._store.terms
+        if asked and tuple(asked) != terms.currency:
+            raise LedgerError(f"{file} is kept in {' and '.join(terms.currency)}, not in {' and '.join(asked)}")
+        of_file = {**terms._asdict(), **dict(zip(terms.currency, terms.budget, strict=True))}
+        for name, value in {**given, **asked}.items():
+            if value is not None and value != of_file[name]:
+                raise LedgerError(f"{file} was made for {name} {of_file[name]!s:.60}, not {value!s:.60}")
+
+    # ------------------------------------------------------------------ releases
+
+    def release(
+        self,
+        mechanism: IntegerMechanism | RealMechanism,
+        values: Any,
+        /,
+        *,
+        label: str | None = None,
+        key: ReleaseKey | None = None,
+        start: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """`mechanism.release(values, **options)`, charged once all is checked, and before any noise is drawn.
+
+        label: for the history; by default the key's, or none. options: those of the mechanism's release.
+        key, start: without a key every call is a new release. Under one, what has an equal stream key is the same release
+            and is charged once, in whatever process and however often; so are the parts of one release: one derived
+            key, law and parameters, disjoint draws. The sensitivity must be that of the whole array that they are parts
+            of, and that array settled when the first is released, not chosen from results since. Anything else is charged.
+
+        A lazy expression of Polars is charged at every evaluation.
+        Raises: BudgetExhausted, LedgerError; KeyReuseError (a part overlaps another, and is not the same release of it);
+            DTypeError, ParameterError (also a mechanism of another adjacency or unit, or without a promise in the
+            ledger's currency; a fixed key); what release raises. Then nothing is charged, but by a failure after the
+            charge: no key from the system, a full memory, Ctrl-C.
+        Privacy: spends what the mechanism's guarantee says, of the ledger's budget.
+        """
+        if not isinstance(mechanism, (IntegerMechanism, RealMechanism)):
+            raise DTypeError(
+                f"mechanism must be one of dpfast's, not {type(mechanism).__name__}; for others there is spend"
+            )
+        if key is None:
+            if start is not None:
+                raise ParameterError(
+                    f"start is for parts of one release under a key; there is no key, got start={start}"
+                )
+            charge = self._charge("" if label is None else label, mechanism)
+            return mechanism.release(values, key=_Once(lambda: self._store.charge([charge])), start=0, **options)
+        if not isinstance(key, ReleaseKey):
+            raise DTypeError(
+                f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}"
+            )
+        if not key.secure:
+            raise ParameterError("key must be secret: what is released under a fixed key is private to nobody")
+        charge = self._charge(key.label if label is None else label, mechanism)
+
+        def pay(part: PartName) -> None:
+            amounts = encode(part.release, *map(str, charge.amounts))  # another sensitivity has another price
+            group = blake2b(amounts, digest_size=LENGTH, person=b"ledger").digest()
+            self._store.charge([charge], part._replace(release=group))
+
+        return mechanism.release(values, key=_Paid(key, pay), start=start, **options)
+
+    def spend(self, *releases: Spender, label: str = "") -> None:
+        """Charge all these releases or none, for noise that is drawn elsewhere: afterwards, once this has returned.
+
+        releases: mechanisms, dpfast's or not, with a `guarantee`; or Guarantees.
+        Raises: as release.
+        """
+        self._store.charge([self._charge(label, each) for each in releases])
+
+    def fits(self, release: Spender) -> int | None:
+        """How many more releases like this one fit; None: any number, for it spends nothing."""
+        asked = self._charge("", release).amounts
+        left = zip(self._left(), asked, strict=True)
+        return min((int(rest // each) for rest, each in left if each), default=None)
+
+    # ------------------------------------------------------------------ records
+
+    @property
+    def promise(self) -> Guarantee:
+        """The total that may ever be spent, and for whom."""
+        return self._guarantee(self._store.terms.budget)
+
+    @property
+    def spent(self) -> Guarantee:
+        """What is spent so far, exactly."""
+        return self._guarantee(self._store.spent())
+
+    @property
+    def remaining(self) -> Guarantee:
+        """What is left, exactly."""
+        return self._guarantee(self._left())
+
+    @property
+    def path(self) -> Path:
+        return self._store.path
+
+    @property
+    def dataset(self) -> str:
+        return self._store.terms.dataset
+
+    def history(self) -> History:
+        """All charges in their order, after their sums were found right."""
+        return History(self._store.entries())
+
+    def metadata(self) -> dict[str, object]:
+        """The promise, JSON-able, fractions as exact strings."""
+        terms = self._store.terms
+        amounts = dict(zip(terms.currency, map(str, terms.budget), strict=True))
+        return {**amounts, "dataset": terms.dataset, "adjacency": terms.adjacency, "unit": terms.unit}
+
+    def __repr__(self) -> str:
+        terms = self._store.terms
+        promised = figures(terms.currency, terms.budget, up=True)
+        return f"<Ledger {self.dataset!r}: {promised} per {terms.unit}, {terms.adjacency}; {self.path}>"
+
+    def _left(self) -> tuple[Fraction, ...]:
+        return tuple(most - spent for most, spent in zip(self._store.terms.budget, self._store.spent(), strict=True))
+
+    def _guarantee(self, amounts: Iterable[Fraction]) -> Guarantee:
+        terms = self._store.terms
+        of = dict(zip(terms.currency, amounts, strict=True))
+        return Guarantee(
+            of.get("epsilon"), of.get("delta"), rho=of.get("rho"), adjacency=terms.adjacency, unit=terms.unit
+        )
+
+    def _charge(self, label: str, release: object) -> Charge:
+        """What a release will be charged, if it is for this ledger."""
+        terms = self._store.terms
+        guarantee = release if isinstance(release, Guarantee) else getattr(release, "guarantee", None)
+        if not isinstance(guarantee, Guarantee):
+            raise DTypeError(f"mechanism must have a guarantee, or be one, not {type(release).__name__}")
+        for name in ("adjacency", "unit"):
+            if getattr(guarantee, name) != getattr(terms, name):
+                raise ParameterError(
+                    f"mechanism must be for the ledger's {name}, {getattr(terms, name)!r}, got {getattr(guarantee, name)!r:.40}"
+                )
+        amounts = [getattr(guarantee, name) for name in terms.currency]
+        if None in amounts:
+            raise ParameterError(
+                f"mechanism must promise {' and '.join(terms.currency)}, in which this ledger is kept and nothing is "
+                f"converted, got {guarantee!r:.80}"
+            )
+        about: dict[str, object] = {"mechanism": type(release).__name__}
+        if isinstance(release, (IntegerMechanism, RealMechanism)):
+            about = release.metadata()
+        return Charge(_text("label", label), about, tuple(amounts))
+
+
+# ------------------------------------------------------------------ keys that pay
+
+
+class _Paid(ReleaseKey):
+    """A release key that pays when a mechanism asks it for a part's stream key: all is checked, nothing is drawn."""
+
+    __slots__ = ("_key", "_pay")
+
+    def __init__(self, key: ReleaseKey, pay: Callable[[PartName], None]) -> None:
+        self._key, self._pay = key, pay
+
+    def part(self, *where: Any, **how: Any) -> PartDigest:
+        return self._key.part(*where, **how)
+
+    def stream_key(self, version: int, law: Iterable[str | int], part: PartDigest) -> bytes | None:
+        law = tuple(law)
+        self._pay(self._key.name(version, law, part))
+        return self._key.stream_key(version, law, part)
+
+
+class _Once(ReleaseKey):
+    """Pays at the same moment, for fresh noise each time: nothing is hashed."""
+
+    __slots__ = ("_pay",)
+
+    def __init__(self, pay: Callable[[], None]) -> None:
+        self._pay = pay
+
+    def part(self, *_: Any, **__: Any) -> PartDigest:
+        return _Undigested()
+
+    def stream_key(self, *_: Any) -> None:
+        self._pay()
+
+
+class _Undigested(PartDigest):
+    """Of values on which no key depends."""
+
+    def __init__(self) -> None:
+        pass
+
+    def update(self, values: memoryview) -> None:
+        pass
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def _file(path: str | os.PathLike[str]) -> Path:
+    try:
+        name = os.fsdecode(path)
+    except TypeError:
+        raise DTypeError(f"path must name a file, not be {type(path).__name__}") from None
+    if "\0" in name:
+        raise ParameterError("path must be without null characters")
+    return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links, and a chdir changes nothing
+
+
+def _asked(epsilon: Real | None, delta: Real | None, rho: Real | None) -> dict[str, Fraction]:
+    """The budget by currency; nothing, if none is given."""
+    if epsilon is not None and rho is not None:
+        raise ParameterError("epsilon or rho must be given, not both: a ledger is kept in one")
+    if epsilon is None and rho is None and delta is None:
+        return {}
+    promised = Guarantee(epsilon, delta, rho=rho)
+    currency = store.CURRENCIES[epsilon is None]
+    found = {name: getattr(promised, name) for name in currency}
+    if not found[currency[0]]:
+        raise ParameterError(f"{currency[0]} must be positive, got 0")
+    for name, value in found.items():
+        if value > MOST_BUDGET or max(value.numerator, value.denominator).bit_length() > LONGEST_BUDGET:
+            raise ParameterError(
+                f"{name} must be at most 2**64 and of at most {LONGEST_BUDGET} bits, got {shown(value)}"
+            )
+    return found
+
+
+def _text(name: str, value: str) -> str:
+    """A text that a terminal may be shown."""
+    if not isinstance(value, str):
+        raise DTypeError(f"{name} must be a string, not {type(value).__name__}")
+    if len(value) > LONGEST_TEXT or not value.isprintable():
+        raise ParameterError(
+            f"{name} must be printable, on one line, of at most {LONGEST_TEXT} characters, got {value!r:.40}"
+        )
+    return value

@@ -1,0 +1,920 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ledger: charged before the noise, exactly, once for what is the same release; and a file that is believed or refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import sqlite3
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fresh import python
+
+import dpfast
+from dpfast import (
+    BudgetExhausted,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DTypeError,
+    EntropyError,
+    Gaussian,
+    Guarantee,
+    Key,
+    KeyReuseError,
+    Laplace,
+    Ledger,
+    LedgerError,
+    ParameterError,
+    Sensitivity,
+    _native,
+)
+from dpfast.cli import main
+from dpfast.key import PartName, keyed
+from dpfast.ledger import store
+from dpfast.ledger.table import figure
+
+TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,000
+ZEROS = np.zeros(50, np.int64)
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # where a flush costs nothing
+CELLS = Sensitivity(2, 1)
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        yield Path(folder, "budget.db")
+
+
+@pytest.fixture
+def ledger(path) -> Ledger:
+    return Ledger(path, 1, Decimal("1e-6"), dataset="visits")
+
+
+def release_key(label: str = "visits/age") -> dpfast.ReleaseKey:
+    return Key.from_bytes(bytes(range(32))).derive(label)
+
+
+# ------------------------------------------------------------------ charges
+
+
+def test_a_release_is_charged(ledger):
+    """The noise is the mechanism's own; the history says what was charged, when and for what; sums are exact."""
+    noisy = ledger.release(TENTH, ZEROS, label="by age", lower=-(10**6))
+    assert noisy.shape == (50,)
+    assert len(set(noisy.tolist())) > 40
+    ledger.release(Laplace(Fraction(1, 3), 1), np.zeros((2, 3)), label="hours")
+    ledger.release(DiscreteGaussian.calibrated(Decimal("0.25"), Decimal("1e-7"), CELLS), ZEROS)
+    spent = Fraction(1, 10) + Fraction(1, 3) + Fraction(1, 4)
+    assert (ledger.spent.epsilon, ledger.spent.delta) == (spent, Fraction(1, 10**7))
+    assert (ledger.remaining.epsilon, ledger.remaining.delta) == (1 - spent, Fraction(9, 10**7))
+    assert ledger.promise == Guarantee(1, Decimal("1e-6"))
+    first, second, third = ledger.history()
+    assert (first.number, first.label, first.mechanism, first.epsilon, first.rho) == (
+        1,
+        "by age",
+        "discrete_laplace",
+        Fraction(1, 10),
+        None,
+    )
+    assert (second.label, second.epsilon_total) == ("hours", Fraction(13, 30))
+    assert (third.number, third.delta_total) == (3, Fraction(1, 10**7))
+    assert first.parameters == json.loads(json.dumps(TENTH.metadata()))
+    assert first.time.startswith("20")
+    assert first.time.endswith("Z")
+
+
+def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch):
+    """What does not fit is refused before a key is drawn; what fits later still does; the file is as it was."""
+    ledger.release(DiscreteLaplace(Decimal("0.7"), 1), ZEROS)
+    before, target = ledger.path.read_bytes(), np.arange(50)
+    with monkeypatch.context() as patch:
+        patch.setattr(_native, "StreamKey", lambda *_: pytest.fail("a key was drawn"))
+        with pytest.raises(
+            BudgetExhausted, match=r"epsilon 0\.5 is asked for and 0\.3 is left of 1; nothing was released$"
+        ):
+            ledger.release(DiscreteLaplace(Decimal("0.5"), 1), ZEROS, out=target)
+        with pytest.raises(BudgetExhausted, match="delta 1e-5 is asked for and 1e-6 is left of 1e-6;"):
+            ledger.release(DiscreteGaussian.calibrated(Decimal("0.1"), Decimal("1e-5"), CELLS), ZEROS)
+    assert ledger.path.read_bytes() == before
+    assert (target == np.arange(50)).all()
+    ledger.release(DiscreteLaplace(Decimal("0.3"), 1), ZEROS)
+    assert ledger.remaining.epsilon == 0
+    assert issubclass(BudgetExhausted, LedgerError)
+
+
+def test_sums_are_exact_and_floats_are_what_they_are(path):
+    """Ten times 1/10 is 1; ten times the float 0.1 is more, and the message says why."""
+    exact, floats = Ledger(path, 1), Ledger(path.with_name("floats.db"), 1)
+    for n in range(10):
+        assert exact.fits(TENTH) == 10 - n
+        exact.spend(TENTH)
+    assert exact.remaining.epsilon == 0
+    for _ in range(9):
+        floats.spend(DiscreteLaplace(0.1, 1))
+    with pytest.raises(
+        BudgetExhausted, match=r"epsilon 0\.1 is asked for and a little less is left of 1; .*Decimal\('0\.1'\)"
+    ):
+        floats.spend(DiscreteLaplace(0.1, 1))
+
+
+def test_long_fractions_round_up_by_next_to_nothing(path):
+    """Coprime denominators would make sums without end: beyond 1,024 bits a charge is rounded up, never down."""
+    ledger, total = Ledger(path, rho=1), Fraction(0)
+    primes = [p for p in range(10**6, 10**6 + 3000) if all(p % q for q in range(2, 1001))][:90]
+    for p in primes:
+        ledger.spend(Guarantee(rho=Fraction(1, p)))
+        total += Fraction(1, p)
+    spent = ledger.spent.rho
+    assert total < spent < total + Fraction(90, 2**1074)
+    assert spent.denominator.bit_length() < 2200
+    assert Ledger(path).history()[-1].rho_total == spent
+
+
+def test_a_sum_of_several_is_charged_whole_or_not_at_all(ledger):
+    ledger.spend(TENTH, Guarantee(Fraction(1, 2), Decimal("1e-7")), label="two")
+    assert [entry.label for entry in ledger.history()] == ["two", "two"]
+    assert [entry.mechanism for entry in ledger.history()] == ["discrete_laplace", "Guarantee"]
+    with pytest.raises(BudgetExhausted, match=r"epsilon 0\.5 is asked for"):
+        ledger.spend(TENTH, Guarantee(Decimal("0.4")))
+    assert ledger.remaining.epsilon == Fraction(4, 10)
+
+    class Other:
+        guarantee = Guarantee(Decimal("0.1"))
+
+    ledger.spend(Other(), label="of another library")
+    assert ledger.history()[-1][2:5] == ("of another library", "Other", Fraction(1, 10))
+    assert ledger.fits(Guarantee(0)) is None
+    assert ledger.fits(Guarantee(Decimal("0.1"), Decimal("4e-7"))) == 2
+    assert ledger.fits(Guarantee(Decimal("0.1"))) == 3
+
+
+def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch):
+    """Another process would see it at that moment; and the commit was one that survives a power cut."""
+    ledger, real, insert, seen = Ledger(path, 1), _native.StreamKey, store._insert, []
+
+    def drawn(secret=None):
+        seen.append(len(Ledger(path).history()))
+        return real(secret)
+
+    def inserted(connection, *row):
+        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        other = sqlite3.connect(path, timeout=0)
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
+        other.close()
+        insert(connection, *row)
+
+    monkeypatch.setattr(_native, "StreamKey", drawn)
+    monkeypatch.setattr(store, "_insert", inserted)
+    ledger.release(TENTH, ZEROS)
+    ledger.release(TENTH, np.zeros(5000, np.int32))
+    ledger.release(TENTH, ZEROS, key=release_key(), start=0)
+    ledger.release(Laplace(Decimal("0.1"), 1), [0.5])
+    assert seen == [1, 2, 3, 4]
+
+
+SENT = {"key": release_key("refused"), "start": 0}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "values", "options", "error"),
+    [
+        (TENTH, [0.5], {}, DTypeError),
+        (TENTH, ZEROS, {"out": np.zeros(3, np.int64)}, ParameterError),
+        (TENTH, ZEROS, {"threads": 0}, ParameterError),
+        (TENTH, ZEROS, {"lower": 2, "upper": 1}, ParameterError),
+        (TENTH, ZEROS, {"no_such_option": 2}, TypeError),
+        (TENTH, ZEROS, {"start": 0}, ParameterError),
+        (TENTH, ZEROS, {"key": release_key()}, ParameterError),
+        (TENTH, ZEROS, {"key": release_key(), "start": -1}, ParameterError),
+        (TENTH, ZEROS, {"key": release_key(), "start": 2**63 - 10}, ParameterError),
+        (TENTH, ZEROS, {"key": Key.generate(), "start": 0}, DTypeError),
+        (TENTH, ZEROS, {"key": dpfast.testing.fixed_key(1).derive("x"), "start": 0}, ParameterError),
+        (Laplace(Decimal("0.1"), 1), [0.5, np.nan], {}, ParameterError),
+        (Laplace(Decimal("0.1"), 1), [0.5, np.inf], SENT, ParameterError),
+        (Laplace(Decimal("0.1"), 1, granularity=2**28), [0.5], {"constant_time": True}, ParameterError),
+        (DiscreteLaplace(Decimal("0.1"), 1, "substitution"), ZEROS, {}, ParameterError),
+        (DiscreteLaplace(Decimal("0.1"), 1, unit="household"), ZEROS, {}, ParameterError),
+        (DiscreteGaussian.from_zcdp(Decimal("0.1"), CELLS), ZEROS, {}, ParameterError),
+        (Gaussian(3), [0.5], {}, ParameterError),
+        (dpfast.OneSidedGeometric(1, 1), ZEROS, {}, DTypeError),
+        (Guarantee(Decimal("0.1")), ZEROS, {}, DTypeError),
+        (TENTH, ZEROS, {"label": "two\nlines"}, ParameterError),
+        (TENTH, ZEROS, {"label": "null\0"}, ParameterError),
+        (TENTH, ZEROS, {"label": "\ud800"}, ParameterError),
+        (TENTH, ZEROS, {"label": "\x1b[31mred"}, ParameterError),
+        (TENTH, ZEROS, {"label": "x" * 201}, ParameterError),
+        (TENTH, ZEROS, {"label": b"x"}, DTypeError),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_not_charged(ledger, mechanism, values, options, error):
+    before = ledger.path.read_bytes()
+    with pytest.raises(error) as caught:
+        ledger.release(mechanism, values, **options)
+    assert ledger.path.read_bytes() == before
+    assert not isinstance(caught.value, LedgerError)
+
+
+def test_a_refused_mechanism_is_told_why(ledger):
+    for mechanism, message in [
+        (DiscreteLaplace(1, 1, "substitution"), "mechanism must be for the ledger's adjacency, 'add-remove', got 'substitution'"),
+        (DiscreteLaplace(1, 1, unit="household"), "mechanism must be for the ledger's unit, 'person', got 'household'"),
+        (DiscreteGaussian.from_zcdp(1, CELLS), "mechanism must promise epsilon and delta, in which this ledger is kept"),
+    ]:  # fmt: skip
+        with pytest.raises(ParameterError) as caught:
+            ledger.release(mechanism, ZEROS)
+        assert str(caught.value).startswith(message)
+    with pytest.raises(DTypeError, match="must have a guarantee"):
+        ledger.spend(object())
+
+
+def test_a_ledger_in_rho_charges_rho_alone(path):
+    ledger = Ledger(path, rho=1)
+    ledger.release(DiscreteGaussian.from_zcdp(Fraction(1, 3), CELLS), ZEROS)
+    both = DiscreteGaussian.calibrated(1, 1e-6, CELLS)
+    ledger.release(both, ZEROS)
+    assert ledger.spent == Guarantee(rho=Fraction(1, 3) + both.rho())
+    assert ledger.history()[0].epsilon is None
+    with pytest.raises(ParameterError, match="must promise rho"):
+        ledger.release(TENTH, ZEROS)
+
+
+def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch):
+    """No key from the system, or Ctrl-C: spent is spent."""
+    for failure in (EntropyError("none"), KeyboardInterrupt(), MemoryError()):
+
+        def fail(*_, failure=failure):
+            raise failure
+
+        with monkeypatch.context() as patch, pytest.raises(type(failure)):
+            patch.setattr(_native, "StreamKey", fail)
+            ledger.release(TENTH, ZEROS)
+    assert ledger.spent.epsilon == Fraction(3, 10)
+
+
+# ------------------------------------------------------------------ releases under keys
+
+
+def test_an_equal_part_is_the_same_release(ledger):
+    """In this process or another, through whatever layout: equal noise, one charge, the key's label."""
+    first = ledger.release(TENTH, ZEROS, key=release_key(), start=0)
+    again = Ledger(ledger.path).release(
+        TENTH, ZEROS.astype(np.int8), key=release_key(), start=0, label="retry", lower=0
+    )
+    assert (np.maximum(first, 0) == again).all()
+    assert (first == TENTH.release(ZEROS, key=release_key(), start=0)).all()
+    assert [(entry.label, entry.epsilon) for entry in ledger.history()] == [("visits/age", Fraction(1, 10))]
+
+
+def test_parts_of_one_release_are_charged_once(ledger):
+    """Even when nothing is left; and each has noise of its own."""
+    parts = [ledger.release(TENTH, ZEROS, key=release_key(), start=start) for start in (50, 0, 2**63 - 50)]
+    ledger.release(TENTH, ZEROS[:0], key=release_key(), start=2**63)
+    ledger.spend(Guarantee(ledger.remaining.epsilon))
+    parts.append(ledger.release(TENTH, ZEROS, key=release_key(), start=100))
+    again = ledger.release(TENTH, ZEROS, key=release_key(), start=50)
+    assert ledger.spent.epsilon == 1
+    assert len(ledger.history()) == 2
+    assert (again == parts[0]).all()
+    assert len({tuple(part) for part in parts}) == 4
+
+
+@pytest.mark.parametrize(
+    ("counts", "start"), [(ZEROS + 1, 0), (ZEROS, 1), (ZEROS, 49), (ZEROS[:49], 0), (ZEROS.reshape(5, 10), 0)]
+)
+def test_an_overlap_that_is_not_the_same_is_refused(ledger, counts, start):
+    """Other counts, another cut, another shape, by another process: nothing is drawn, nothing is charged."""
+    ledger.release(TENTH, ZEROS, key=release_key(), start=0)
+    before = ledger.path.read_bytes()
+    with pytest.raises(KeyReuseError, match=r"number 1.*not the same release") as caught:
+        ledger.release(TENTH, counts, key=release_key(), start=start)
+    assert ledger.path.read_bytes() == before
+    assert release_key().fingerprint not in str(caught.value)
+
+
+def test_anything_else_is_charged(ledger):
+    """Another label, epsilon, law or filler."""
+    reals, key = np.zeros(3), release_key
+    ways = [
+        (TENTH, ZEROS, {"key": key()}, Fraction(1, 10)),
+        (TENTH, ZEROS, {"key": key("visits/hours")}, Fraction(1, 10)),
+        (DiscreteLaplace(Decimal("0.2"), 2000), ZEROS, {"key": key()}, Fraction(2, 10)),
+        (Laplace(Decimal("0.1"), 1), reals, {"key": key()}, Fraction(1, 10)),
+        (Laplace(Decimal("0.1"), 1), reals, {"key": key(), "missing": 0}, Fraction(1, 10)),
+        (Gaussian.calibrated(Decimal("0.1"), Decimal("1e-7"), CELLS), reals, {"key": key()}, Fraction(1, 10)),
+    ]
+    for mechanism, values, options, _ in ways * 2:  # and the second time nothing
+        ledger.release(mechanism, values, start=0, **options)
+    assert [entry.epsilon for entry in ledger.history()] == [epsilon for *_, epsilon in ways]
+
+
+def test_a_wider_sensitivity_has_a_price_of_its_own(path):
+    """The noise of one sigma does not know what it promises: the same part, sold cheap before, is charged in full."""
+    ledger, seen = Ledger(path, rho=1), []
+    for cells in (1, 4, 1, 4):
+        mechanism = Gaussian(3, sensitivity=Sensitivity(cells, 1))
+        seen.append(ledger.release(mechanism, np.zeros(3), key=release_key(), start=0).tolist())
+    assert seen[1:] == seen[:-1]
+    assert [entry.rho for entry in ledger.history()] == [Fraction(1, 18), Fraction(4, 18)]
+
+
+def test_a_refused_release_leaves_its_key_free(path):
+    """What was never released is on no record, in the file or on the key."""
+    ledger, key = Ledger(path, Decimal("0.1")), release_key()
+    with pytest.raises(BudgetExhausted):
+        ledger.release(DiscreteLaplace(1, 1), ZEROS, key=key, start=0)
+    ledger.release(TENTH, ZEROS + 1, key=key, start=0)
+    with pytest.raises(KeyReuseError, match="overlap an earlier part"):  # in this process the key itself knows
+        ledger.release(DiscreteLaplace(Decimal("1e-9"), 1), ZEROS, key=key, start=0)
+    assert len(ledger.history()) == 1
+
+
+def test_random_parts_against_a_plain_list(path):
+    """Accepted iff empty, known, or apart from all accepted before, for each of three releases; each charged once."""
+    book, choose = Ledger(path, 3)._store, random.Random(1)
+    charge, accepted = store.Charge("", {"mechanism": ""}, (Fraction(1), Fraction(0))), set()
+    for _ in range(400):
+        begin, size, content, release = (
+            choose.randrange(60),
+            choose.randrange(5),
+            choose.randrange(2),
+            choose.randrange(3),
+        )
+        part = PartName(bytes([release]) * 32, bytes([content]) * 32, begin, begin + size)
+        same = [other for other in accepted if other.release == part.release]
+        fits = not size or part in accepted or all(part.end <= p.begin or p.end <= begin for p in same)
+        try:
+            book.charge([charge], part)
+        except KeyReuseError:
+            assert not fits
+        else:
+            assert fits
+            accepted |= {part} if size else set()
+    assert len(accepted) > 30
+    assert book.spent()[0] == 3
+
+
+def test_the_file_tells_nothing_of_keys_or_counts(ledger):
+    """No secret of any kind, no digest, no count; and the names of parts are no stream keys."""
+    key, counts, streams = release_key(), np.arange(918273645, 918273695), []
+    real = _native.StreamKey
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_native, "StreamKey", lambda secret=None: streams.append(secret) or real(secret))
+        noisy = ledger.release(TENTH, counts, key=key, start=0)
+        ledger.release(TENTH, counts)
+    assert streams[1] is None  # drawn in C, where it is wiped
+    found = ledger.path.read_bytes()
+    secrets = [
+        streams[0],
+        key._secret,
+        keyed(key._secret, "part digest"),
+        keyed(key._secret, "fingerprint"),
+        bytes(range(32)),
+    ]
+    hidden = [secret[at : at + 8] for secret in secrets for at in range(0, 32, 8)]
+    hidden += [secret[:8].hex().encode() for secret in secrets]
+    hidden += [value.tobytes()[:4] for value in (*counts, *noisy)] + [
+        str(value).encode() for value in (*counts, *noisy)
+    ]
+    assert not any(secret in found for secret in hidden)
+
+
+@pytest.mark.filterwarnings(
+    "ignore:the Polars namespace dp"
+)  # if a test before this one imported OpenDP, which has one, too
+def test_lazy_and_other_kinds_of_values(ledger):
+    """A Series is one charge; a Polars expression one at every evaluation, and none before."""
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    noisy = ledger.release(TENTH, pandas.Series([1, 2], index=["a", "b"]))
+    assert list(noisy.index) == ["a", "b"]
+    frame = polars.DataFrame({"n": [1, 2, 3]}).lazy().select(ledger.release(TENTH, polars.col("n"), label="lazy"))
+    assert len(ledger.history()) == 1
+    frame.collect()
+    frame.collect()
+    assert [entry.label for entry in ledger.history()] == ["", "lazy", "lazy"]
+
+
+# ------------------------------------------------------------------ the file
+
+
+def test_opening_holds_what_is_given_to_what_is_stored(path):
+    """No budget makes no file; a budget makes one, or must be the file's own; defaults are filled in when it is made."""
+    with pytest.raises(LedgerError, match=r"budget\.db does not exist$"):
+        Ledger(path)
+    assert not path.exists()
+    made = Ledger(path, 3, 1e-6, dataset="visits", unit="household", adjacency="substitution")
+    assert repr(made) == f"<Ledger 'visits': epsilon 3, delta 1e-6 per household, substitution; {path}>"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [p.name for p in path.parent.iterdir()] == ["budget.db"]
+    same = Ledger(str(path), 3, 1e-6, dataset="visits", unit="household", adjacency="substitution")
+    assert same.promise == made.promise == Ledger(path).promise
+    assert (same.dataset, Ledger(path.with_name("other.db"), rho=1).dataset) == ("visits", "other")
+    for given, message in [
+        ({"epsilon": 2, "delta": 1e-6}, "made for epsilon 3, not 2"),
+        ({"epsilon": 3}, "made for delta .*, not 0"),
+        ({"rho": 3}, "kept in epsilon and delta, not in rho"),
+        ({"dataset": "visit"}, "made for dataset visits, not visit"),
+        ({"unit": "person"}, "made for unit household, not person"),
+        ({"adjacency": "add-remove"}, "made for adjacency substitution, not add-remove"),
+    ]:
+        with pytest.raises(LedgerError, match=message):
+            Ledger(path, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"epsilon": 1, "rho": 1}, ParameterError, "not both"),
+        ({"delta": 1e-6}, ParameterError, "epsilon or rho must be given"),
+        ({"rho": 1, "delta": 1e-6}, ParameterError, "delta goes with an epsilon"),
+        ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
+        ({"rho": -1}, ParameterError, "rho must not be negative"),
+        ({"epsilon": float("nan")}, ParameterError, "epsilon must be finite"),
+        ({"epsilon": 1, "delta": float("nan")}, ParameterError, "delta must be finite"),
+        ({"epsilon": 1, "delta": 1}, ParameterError, "delta must be below 1"),
+        ({"epsilon": "1"}, DTypeError, "epsilon must be an int"),
+        ({"epsilon": 2**65}, ParameterError, "at most 2\\*\\*64"),
+        ({"epsilon": Fraction(1, 3**700)}, ParameterError, "1100 bits"),
+        ({"epsilon": 1, "adjacency": "replace"}, ParameterError, "adjacency must be one of"),
+        ({"epsilon": 1, "unit": " "}, ParameterError, "unit must name"),
+        ({"epsilon": 1, "unit": "a\nb"}, ParameterError, "unit must be printable"),
+        ({"epsilon": 1, "dataset": "a\0b"}, ParameterError, "dataset must be printable"),
+        ({"epsilon": 1, "dataset": 7}, DTypeError, "dataset must be a string"),
+    ],
+    ids=str,
+)
+def test_bad_terms_make_no_file(path, given, error, message):
+    with pytest.raises(error, match=message):
+        Ledger(path, **given)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_bad_paths(path):
+    path.parent.joinpath("folder").mkdir()
+    os.mkfifo(path.with_name("pipe"))
+    path.with_name("nowhere").symlink_to("gone.db")
+    for name, error, message in [
+        ("folder", LedgerError, "is not a file"),
+        ("pipe", LedgerError, "is not a file"),
+        ("nowhere", LedgerError, "is not a file"),
+        ("gone/budget.db", LedgerError, "cannot make a ledger at .*No such file"),
+        ("nul\0l", ParameterError, "null"),
+    ]:
+        with pytest.raises(error, match=message):
+            Ledger(path.parent / name, 1)
+    with pytest.raises(DTypeError, match="path must name a file"):
+        Ledger(7, 1)
+    odd = path.with_name("a?b#c%d.db")
+    Ledger(odd, 1).release(TENTH, ZEROS)
+    assert Ledger(odd).spent.epsilon == Fraction(1, 10)
+
+
+def foreign(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE visits (n INTEGER)")
+    connection.close()
+
+
+def rewritten(*statements: str, digests: bool = True):
+    """What a person with an editor of SQLite files can do, who puts the triggers back, and the digests right."""
+
+    def change(path: Path) -> None:
+        connection = sqlite3.connect(path, isolation_level=None)
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            connection.execute(statement)
+        before = b""
+        for table in ("promise", "releases") if digests else ():
+            connection.text_factory = bytes
+            for at, *row, _ in connection.execute(f"SELECT rowid, * FROM {table}").fetchall():
+                before = store._digest(before if table == "releases" else b"", row)
+                connection.execute(f"UPDATE {table} SET digest = ? WHERE rowid = ?", [before, at])
+        for _, sql in triggers:
+            connection.execute(sql)
+        connection.close()
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (foreign, "is not a ledger of dpfast"),
+        (lambda path: path.write_text("n,count\n" * 900), "file is not a database"),
+        (lambda path: path.write_bytes(b""), "is not a ledger of dpfast"),
+        (lambda path: path.write_bytes(path.read_bytes()[:4096]), "malformed|damaged"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-5000]), "malformed|damaged"),
+        (rewritten("PRAGMA user_version = 2"), "another version of dpfast: 2, not 1"),
+        (rewritten("PRAGMA journal_mode = WAL"), "journal mode wal"),
+        (rewritten("DELETE FROM promise"), "it makes no promise"),
+        (rewritten("INSERT INTO promise SELECT * FROM promise"), "it makes no promise"),
+        (rewritten("UPDATE promise SET epsilon = '1e9'"), "an amount is no fraction"),
+        (rewritten("UPDATE promise SET epsilon = '1/0'"), "an amount is no fraction"),
+        (rewritten("UPDATE promise SET epsilon = '" + "9" * 5000 + "'"), "an amount is no fraction"),
+        (rewritten("UPDATE promise SET epsilon = '1/10'"), "more is spent than was promised"),
+        (rewritten("UPDATE releases SET epsilon = '1/20' WHERE number = 2"), "charge 2 does not add up"),
+        (rewritten("UPDATE releases SET epsilon = '-1/10' WHERE number = 2"), "an amount is no fraction"),
+        (rewritten("UPDATE releases SET epsilon_total = '1/10' WHERE number = 3"), "charge 3 does not add up"),
+        (rewritten("DELETE FROM releases WHERE number = 2"), "charge 2 does not add up"),
+        (rewritten("UPDATE releases SET mechanism = '7'"), "charge 1 does not say what for"),
+        (rewritten("UPDATE releases SET mechanism = '{'"), "charge 1 does not say what for"),
+        (rewritten("UPDATE releases SET label = CAST(X'FF' AS TEXT)"), "UTF-8"),
+        (rewritten("ALTER TABLE releases ADD COLUMN note TEXT"), "its tables are not those of a ledger"),
+        (rewritten("CREATE TABLE more (n)"), "its tables are not those of a ledger"),
+        (rewritten("UPDATE promise SET epsilon = '2'", digests=False), "a row is not as it was written"),
+        (
+            rewritten("UPDATE releases SET label = 'x' WHERE number = 2", digests=False),
+            "a row is not as it was written",
+        ),
+        (
+            rewritten("UPDATE releases SET release = X'00' WHERE number = 3", digests=False),
+            "a row is not as it was written",
+        ),
+        (
+            rewritten("INSERT INTO parts VALUES (1, 0, 9, X'00', X'00')", digests=False),
+            "a row is not as it was written",
+        ),
+    ],
+)
+def test_a_damaged_or_foreign_file_is_refused(ledger, damage, message):
+    """When it is opened, whatever budget is given."""
+    for _ in range(3):
+        ledger.release(TENTH, ZEROS)
+    damage(ledger.path)
+    for attempt in (lambda: Ledger(ledger.path), lambda: Ledger(ledger.path, 1, Decimal("1e-6"))):
+        with pytest.raises(LedgerError, match=message):
+            attempt()
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE promise SET epsilon = '9'", "UPDATE releases SET epsilon_total = '0'", "DELETE FROM promise"]
+)
+def test_damage_since_it_was_opened(ledger, statement):
+    """A release looks again at what it goes by."""
+    for _ in range(3):
+        ledger.release(TENTH, ZEROS)
+    rewritten(statement, digests=False)(ledger.path)
+    with pytest.raises(LedgerError, match="nothing was released"):
+        ledger.release(TENTH, ZEROS)
+
+
+def test_bytes_flipped_at_random_never_pass_for_another_sum(ledger):
+    """An altered file is refused, or still says the same."""
+    for n in range(8):
+        ledger.release(TENTH, ZEROS, label=f"release {n}", key=release_key(str(n)), start=0)
+    history = ledger.history()
+    sound, choose, refused = ledger.path.read_bytes(), random.Random(2), 0
+    for _ in range(300):
+        at = choose.randrange(len(sound))
+        ledger.path.write_bytes(sound[:at] + bytes([sound[at] ^ 1 << choose.randrange(8)]) + sound[at + 1 :])
+        try:
+            found = Ledger(ledger.path)
+        except LedgerError:
+            refused += 1
+            continue
+        assert (found.promise, found.dataset, found.history()) == (ledger.promise, "visits", history)
+    assert refused > 40  # much of the file is empty
+
+
+def test_the_tables_are_only_added_to(ledger):
+    """Against slips with an editor; who means to can take the triggers off."""
+    ledger.release(TENTH, ZEROS, key=release_key(), start=0)
+    connection = sqlite3.connect(ledger.path, isolation_level=None)
+    for table in ("promise", "releases", "parts"):
+        for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET rowid = 9"):
+            with pytest.raises(sqlite3.IntegrityError, match="only added to"):
+                connection.execute(statement)
+    connection.close()
+
+
+def test_another_ledger_in_the_same_place_is_noticed(ledger):
+    ledger.path.unlink()
+    with pytest.raises(LedgerError, match="does not exist"):
+        ledger.release(TENTH, ZEROS)
+    Ledger(ledger.path, 1, Decimal("1e-6"), dataset="visits")  # the same terms, and all that was spent forgotten
+    with pytest.raises(LedgerError, match="is another ledger than when it was opened"):
+        ledger.release(TENTH, ZEROS)
+
+
+def test_a_locked_ledger_is_waited_for_and_then_refused(ledger, monkeypatch):
+    monkeypatch.setattr(store, "PATIENCE", 0.1)
+    other = sqlite3.connect(ledger.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert ledger.spent.epsilon == 0  # readers need not wait
+    with pytest.raises(LedgerError, match="database is locked; nothing was released"):
+        ledger.release(TENTH, ZEROS)
+    other.close()
+    ledger.release(TENTH, ZEROS)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes to any file")
+def test_a_ledger_that_is_read_only(ledger):
+    ledger.path.chmod(0o400)
+    assert Ledger(ledger.path).history() == ()
+    with pytest.raises(LedgerError, match="readonly"):
+        ledger.release(TENTH, ZEROS)
+
+
+def test_a_full_disk(path):
+    """Wherever the disk ends, there is an error and no noise, and the ledger stays sound."""
+    output = python(
+        """
+        import resource, signal, sys
+        import numpy as np
+        import dpfast
+
+        path = sys.argv[1]
+        mechanism, zeros = dpfast.DiscreteLaplace(1, 1), np.zeros(9, np.int64)
+        ledger = dpfast.Ledger(path, 10**6)
+        ledger.release(mechanism, zeros)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        failed = released = 0
+        for limit in [0, 100, 512, 600, 4096, 5000, *range(8000, 60000, 1500)]:
+            target = zeros - 7
+            before = len(ledger.history())
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            try:
+                ledger.release(mechanism, zeros, out=target, label="x" * 200)
+                released += 1
+            except dpfast.LedgerError as error:
+                assert "nothing was released" in str(error), error
+                assert (target == -7).all()
+                failed += 1
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            assert len(dpfast.Ledger(path).history()) == released + 1
+        print(failed > 3, released > 3)
+        """,
+        path,
+    )
+    assert output.split() == ["True", "True"]
+
+
+def test_a_clock_that_goes_backwards(ledger, monkeypatch):
+    """Order is told by the number; nothing depends on the time."""
+    for second in (10**9, 10**8, 2 * 10**9):
+        monkeypatch.setattr(
+            store.time,
+            "gmtime",
+            lambda second=second: store.time.struct_time((2000 + second // 10**8, 1, 2, 3, 4, 5, 0, 0, 0)),
+        )
+        ledger.release(TENTH, ZEROS, key=release_key(), start=second)
+        ledger.release(TENTH, ZEROS)
+    assert [entry.number for entry in ledger.history()] == [1, 2, 3, 4]
+    assert [entry.time[:4] for entry in ledger.history()] == ["2010", "2010", "2001", "2020"]
+    assert Ledger(ledger.path).spent.epsilon == Fraction(4, 10)
+
+
+def test_labels_are_text_and_nothing_else(ledger):
+    labels = ["'); DROP TABLE releases; --", '"', "?1", "ε ≤ 1 · 統計", "x" * 200, "<script>alert(1)</script>"]
+    for label in labels:
+        ledger.release(TENTH, ZEROS, label=label)
+    history = Ledger(ledger.path).history()
+    assert [entry.label for entry in history] == labels
+    assert labels[0] in str(history)
+    assert "<script>" not in history._repr_html_()
+    assert "&lt;script&gt;" in history._repr_html_()
+
+
+# ------------------------------------------------------------------ processes and threads
+
+
+def test_a_ledger_pickles_forks_and_serves_threads(path):
+    """No connection lives between calls; a fork in the middle of other threads' charges works and is counted."""
+    output = python(
+        """
+        import os, pickle, signal, sys, threading
+        import numpy as np
+        import dpfast
+
+        path = sys.argv[1]
+        ledger, mechanism = dpfast.Ledger(path, 1000), dpfast.DiscreteLaplace(1, 1)
+        ledger = pickle.loads(pickle.dumps(ledger))
+
+        def release(n):
+            for _ in range(n):
+                ledger.release(mechanism, np.zeros(9, np.int64))
+
+        threads = [threading.Thread(target=release, args=(25,)) for _ in range(4)]
+        release(1)
+        for thread in threads:
+            thread.start()
+        children = []
+        for _ in range(12):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(40)  # should it hang
+                status = 1
+                try:
+                    release(3)
+                    status = 0
+                finally:
+                    os._exit(status)
+            children.append(child)
+        for thread in threads:
+            thread.join()
+        print([os.waitpid(child, 0)[1] for child in children] == [0] * 12, len(ledger.history()))
+        """,
+        path,
+    )
+    assert output.split() == ["True", str(1 + 4 * 25 + 12 * 3)]
+
+
+def test_many_make_one_ledger(path):
+    """Threads that make it at once open one and the same, or are told of other terms."""
+    found, barrier = [], threading.Barrier(8)
+
+    def make(epsilon):
+        barrier.wait()
+        try:
+            found.append(Ledger(path, epsilon).promise.epsilon)
+        except LedgerError as error:
+            found.append(str(error).partition(" was ")[2])
+
+    threads = [threading.Thread(target=make, args=(1 + n % 2,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (epsilon,) = {Ledger(path).promise.epsilon}
+    assert found.count(epsilon) == 4
+    assert found.count(f"made for epsilon {epsilon}, not {3 - epsilon}") == 4
+    assert pickle.loads(pickle.dumps(Ledger(path))).promise.epsilon == epsilon
+
+
+# ------------------------------------------------------------------ the table, the picture and the command line
+
+
+def test_the_history_as_a_table(ledger):
+    assert str(ledger.history()) == "nothing was released yet"
+    ledger.release(TENTH, ZEROS, label="by age")
+    ledger.release(DiscreteGaussian.calibrated(0.25, 1e-7, CELLS), ZEROS)
+    head, first, second = (line.split() for line in str(ledger.history()).splitlines())
+    assert " ".join(head) == "# time (UTC) label mechanism epsilon delta epsilon so far delta so far"
+    assert (first[0], first[2:]) == ("1", ["by", "age", "discrete_laplace", "0.1", "0", "0.1", "0"])
+    assert (second[0], second[2:]) == ("2", ["discrete_gaussian", "0.25", "1e-7", "0.35", "1e-7"])
+    assert len({len(line) for line in str(ledger.history()).splitlines()}) == 1
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(ledger.history())
+    assert list(frame["label"]) == ["by age", ""]
+    assert frame["epsilon_total"].iloc[-1] == Fraction(1, 10) + Fraction(1, 4)
+
+
+@pytest.mark.parametrize(
+    ("value", "up", "down"),
+    [
+        (Fraction(1, 10), "0.1", "0.1"),
+        (Fraction(0.1), "0.1", "0.1"),
+        (Fraction(0.1) * 3, "0.3", "0.3"),
+        (1 - Fraction(0.1) * 9, "0.1", "0.0999999"),
+        (Fraction(1, 3), "0.333334", "0.333333"),
+        (Fraction(2, 3) * 10**8, "66666700", "66666600"),
+        (Fraction(1e-6), "1e-6", "1e-6"),
+        (Fraction(0), "0", "0"),
+        (Fraction(2**64), "1.84468e+19", "1.84467e+19"),
+    ],
+    ids=str,
+)
+def test_figures_are_rounded_to_the_safe_side(value, up, down):
+    """What is spent up, what is left down; 0.3 is the name of three times the float 0.1, in what is spent."""
+    assert (figure(value, up=True), figure(value, up=False)) == (up, down)
+
+
+def command(capsys, *arguments: object) -> tuple[int, str, str]:
+    code = main(list(map(str, arguments)))
+    return code, *capsys.readouterr()
+
+
+def test_the_command_line_from_first_to_last(path, capsys):
+    """create, privatize, show, plan: in figures that a person can check."""
+    source, budget = path.with_name("in.csv"), ["--ledger", path]
+    source.write_text("name,count,hours\n" + "".join(f"{n},{n},{2 * n}\n" for n in range(100)))
+    law = ["--epsilon", "1/3", "--sensitivity", "1", "--quiet", *budget]
+    code, out, _ = command(capsys, "ledger", "create", path, "--epsilon", "1", "--delta", "1e-6", "--dataset", "visits")
+    assert (code, out) == (0, "visits: epsilon 1, delta 1e-6 in all per person, add-remove\n")
+    code, _, err = command(capsys, "ledger", "create", path, "--epsilon", "1")
+    assert (code, err) == (1, f"Error: {path} exists\n")
+    both = ["--column", "count", "--column", "hours", "--epsilon-is", "per-column"]
+    assert command(capsys, "privatize", source, path.with_name("out.csv"), *both, *law)[0] == 0
+    about = json.loads(path.with_name("out.csv.json").read_text())
+    assert about["ledger"] == {
+        "epsilon": "1",
+        "delta": "1/1000000",
+        "dataset": "visits",
+        "adjacency": "add-remove",
+        "unit": "person",
+    }
+    assert about["epsilon_total"] == "2/3"
+    code, _, err = command(capsys, "privatize", source, path.with_name("two.csv"), *both, *law)
+    assert code == 1
+    assert err == f"Error: {path}: epsilon 0.666667 is asked for and 0.333333 is left of 1; nothing was released\n"
+    assert not path.with_name("two.csv").exists()
+    assert not path.with_name("two.csv.json").exists()
+    code, out, _ = command(capsys, "ledger", "show", path)
+    assert code == 0
+    assert out.count("in.csv: count, hours  discrete_laplace") == 2
+    assert out.endswith("\nspent  epsilon 0.666667, delta 0\nleft   epsilon 0.333333, delta 1e-6\n")
+    assert command(capsys, "privatize", source, path.with_name("three.csv"), "--column", "count", *law)[0] == 0
+    facts = json.loads(command(capsys, "ledger", "show", path, "--json")[1])
+    assert (facts["spent"], facts["left"]) == ({"epsilon": "1", "delta": "0"}, {"epsilon": "0", "delta": "1/1000000"})
+    assert [release["epsilon_total"] for release in facts["releases"]] == ["1/3", "2/3", "1"]
+
+
+def test_plan(path, capsys):
+    Ledger(path, 1, Decimal("1e-6")).spend(Guarantee(Decimal("0.35")))
+    for options, said in [
+        (["--epsilon", "0.1"], "6 more of epsilon 0.1 fit, and then epsilon 0.05, delta 1e-6 is left"),
+        (
+            ["--epsilon", "0.1", "--delta", "3e-7"],
+            "3 more of epsilon 0.1, delta 3e-7 fit, and then epsilon 0.35, delta 1e-7 is left",
+        ),
+        (["--epsilon", "0.7"], "0 more of epsilon 0.7 fit"),
+        (["--epsilon", "0"], "any number of more of epsilon 0 fit"),
+        (["--releases", "3"], "each of 3 more may spend epsilon 0.216666, delta 3.33333e-7"),
+    ]:
+        assert command(capsys, "ledger", "plan", path, *options) == (
+            0,
+            f"epsilon 0.65, delta 1e-6 is left\n{said}\n",
+            "",
+        )
+    code, out, _ = command(capsys, "ledger", "plan", path, "--releases", "3", "--json")
+    assert json.loads(out)["each"] == {"epsilon": "13/60", "delta": "1/3000000"}
+    for options, code, said in [
+        ([], 2, "give either"),
+        (["--epsilon", 1, "--releases", 1], 2, "give either"),
+        (["--rho", 1], 2, "must promise epsilon"),
+    ]:
+        found, _, err = command(capsys, "ledger", "plan", path, *options)
+        assert (found, said in err) == (code, True)
+
+
+def test_privatize_charges_nothing_for_what_it_refuses(ledger, capsys):
+    """Wrong parameters, a column of text, an OUT that exists, a mechanism for others: no charge. A bad cell: charged."""
+    source, target = ledger.path.with_name("in.csv"), ledger.path.with_name("out.csv")
+    source.write_text("name,count\na,1\n")
+    target.write_text("mine")
+    law = ["--epsilon", "0.1", "--sensitivity", "1", "--ledger", ledger.path]
+    new = target.with_name("new.csv")
+    for arguments, code in [
+        ([source, target, "--column", "count", *law], 1),
+        ([source, new, "--column", "name", *law], 1),
+        ([source, new, "--column", "count", *law, "--lower", "2", "--upper", "1"], 2),
+        ([source, new, "--column", "count", *law, "--adjacency", "substitution"], 2),
+        ([source, new, "--column", "count", *law, "--unit", "household"], 2),
+        ([source, new, "--column", "count", *law[:-1], "nowhere.db"], 1),
+        (
+            [
+                source,
+                new,
+                "--column",
+                "count",
+                "--mechanism",
+                "discrete-gaussian",
+                "--rho",
+                "1",
+                "--l0",
+                "1",
+                "--linf",
+                "1",
+                *law[-2:],
+            ],
+            2,
+        ),
+    ]:
+        found, _, err = command(capsys, "privatize", *arguments)
+        assert found == code, err
+        assert err.count("\n") == 1
+    assert len(ledger.history()) == 0
+    assert target.read_text() == "mine"
+    assert not new.exists()
+    source.write_text("count\n" + "1\n" * 5_000_000 + "?\n")  # beyond the first piece
+    assert command(capsys, "privatize", source, new, "--column", "count", *law, "--quiet")[0] == 1
+    assert len(ledger.history()) == 1
+    assert not new.exists()
+
+
+def test_the_picture(ledger, capsys):
+    """For no release, one, and many under a clock that went back."""
+    from matplotlib.image import imread
+
+    picture = ledger.path.with_name("spend.png")
+    for n in range(3):
+        assert command(capsys, "ledger", "show", ledger.path, "--plot", picture)[0] == 0
+        assert imread(picture).std() > 0.05
+        ledger.spend(TENTH, Guarantee(Decimal("0.1"), Decimal("1e-7")))
+    code, _, err = command(capsys, "ledger", "show", ledger.path, "--plot", "spend.pdf")
+    assert (code, "must be a .png or .svg" in err) == (2, True)
