@@ -1,51 +1,104 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exact differential-privacy noise at memory speed."""
 
-from dpfast import testing
+from typing import TYPE_CHECKING, Any
+
+from dpfast import adapters, postprocess, testing
+from dpfast.bounded_histogram import BoundedHistogram, bounded_histogram
 from dpfast.errors import (
+    BudgetExhausted,
     DpfastError,
     DTypeError,
     EntropyError,
     InsecureKeyWarning,
     KeyReuseError,
+    LedgerError,
     ParameterError,
     SelfCheckError,
+    StateError,
 )
 from dpfast.fixed_point import fixed_point_sum
 from dpfast.key import Key, ReleaseKey
 from dpfast.mechanisms import (
+    AboveThreshold,
     DiscreteGaussian,
     DiscreteLaplace,
+    Exponential,
     Gaussian,
     Laplace,
+    NoiseSource,
+    NoisyMax,
     OneSidedGeometric,
+    PermuteAndFlip,
+    RandomizedResponse,
     Snapping,
     discrete_laplace,
+    noise_source,
 )
+from dpfast.privacy.composition import compose
+from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.random_bytes import fill_bytes, random_bytes
+from dpfast.thresholded import Thresholded, thresholded
+
+if TYPE_CHECKING:
+    from dpfast.bit_generator import ChaCha20
+    from dpfast.ledger import Ledger
 
 Geometric = DiscreteLaplace
 
 __version__ = "0.1.0"
 __all__ = [
+    "AboveThreshold",
+    "BoundedHistogram",
+    "BudgetExhausted",
+    "ChaCha20",
     "DTypeError",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "DpfastError",
     "EntropyError",
+    "Exponential",
     "Gaussian",
     "Geometric",
+    "Guarantee",
     "InsecureKeyWarning",
     "Key",
     "KeyReuseError",
     "Laplace",
+    "Ledger",
+    "LedgerError",
+    "NoiseSource",
+    "NoisyMax",
     "OneSidedGeometric",
     "ParameterError",
+    "PermuteAndFlip",
+    "RandomizedResponse",
     "ReleaseKey",
     "SelfCheckError",
     "Sensitivity",
     "Snapping",
+    "StateError",
+    "Thresholded",
+    "adapters",
+    "bounded_histogram",
+    "compose",
     "discrete_laplace",
+    "fill_bytes",
     "fixed_point_sum",
+    "noise_source",
+    "postprocess",
+    "random_bytes",
     "testing",
+    "thresholded",
 ]
+
+_LATE = {"ChaCha20": "dpfast.bit_generator", "Ledger": "dpfast.ledger"}  # these import numpy.random, sqlite3
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'dpfast' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATE[name]), name)
