@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,6 +19,7 @@ from dpfast.errors import DTypeError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from fractions import Fraction
     from types import ModuleType
 
 # The one look upward from mechanisms: who releases what is no NumPy array, by the top-level module of its type.
@@ -98,6 +100,15 @@ class Installer:
             yield
         finally:
             self.uninstall()
+
+
+def rounded_up(exact: Fraction) -> float:
+    """The least double not below; infinite beyond the largest."""
+    try:
+        near = float(exact)
+    except OverflowError:
+        return math.inf
+    return near if near >= exact else math.nextafter(near, math.inf)
 
 
 def releaser(values: Any, out: object) -> Callable[..., Any] | None:

@@ -38,7 +38,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Sensitivity
-from dpfast.adapters import library
+from dpfast.adapters import library, rounded_up
 
 _accounting = library("dp_accounting", "accounting", "0.6", package="dp-accounting")
 
@@ -51,7 +51,7 @@ def dp_event(mechanism: object, sensitivity: Sensitivity | None = None, *, zcdp:
     """One release as a DpEvent; Mechanism.dp_event says more."""
     if isinstance(mechanism, (Gaussian, DiscreteGaussian)):
         if isinstance(mechanism, DiscreteGaussian) or zcdp:
-            return _accounting.ZCDpEvent(_above(mechanism.rho(sensitivity)))
+            return _accounting.ZCDpEvent(rounded_up(mechanism.rho(sensitivity)))
         return _accounting.GaussianDpEvent(_noise_multiplier(mechanism, sensitivity))
     own = _pure(mechanism, sensitivity)
     if isinstance(own, Laplace):
@@ -61,7 +61,7 @@ def dp_event(mechanism: object, sensitivity: Sensitivity | None = None, *, zcdp:
     rate, change = own.epsilon / own.sensitivity, _integer(own.sensitivity, "sensitivity")
     if zcdp:
         return _accounting.ZCDpEvent(_rho(rate * change, rate))
-    return _accounting.dp_event.DiscreteLaplaceDpEvent(_above(rate), change)
+    return _accounting.dp_event.DiscreteLaplaceDpEvent(rounded_up(rate), change)
 
 
 def privacy_loss_distribution(
@@ -86,7 +86,7 @@ def privacy_loss_distribution(
         return make.from_laplace_mechanism(_below(1 / own.epsilon), **options)
     rate, change = own.epsilon / own.sensitivity, _integer(own.sensitivity, "sensitivity")
     _check_size(rate * change, change, value_discretization_interval)
-    return make.from_discrete_laplace_mechanism(_above(rate), change, **options)
+    return make.from_discrete_laplace_mechanism(rounded_up(rate), change, **options)
 
 
 def _discrete_gaussian(
@@ -156,16 +156,7 @@ def _rho(epsilon: Fraction, rate: Fraction | None) -> float:
         elif rate is not None:
             ratio = Decimal(0)
         found = spent - (1 - (-spent).exp()) * ratio
-    return _above(Fraction(found) * (1 + Fraction(1, 2**90)))
-
-
-def _above(value: Fraction) -> float:
-    """The least double not below a positive value; infinite beyond the largest."""
-    try:
-        near = float(value)
-    except OverflowError:
-        return math.inf
-    return near if near >= value else math.nextafter(near, math.inf)
+    return rounded_up(Fraction(found) * (1 + Fraction(1, 2**90)))
 
 
 def _below(value: Fraction) -> float:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpfast import DTypeError, ParameterError, noise_source
-from dpfast.adapters import library
+from dpfast.adapters import library, rounded_up
 
 dp: Any = library("opendp.prelude", "opendp", "0.16", package="opendp")
 
@@ -153,7 +153,7 @@ def _measurement(
     def privacy_map(d_in: float) -> float:
         if not 0 <= d_in < math.inf:
             raise ParameterError(f"d_in must be finite and not negative, got {d_in}")
-        return _rounded_up(family.loss(noise, Fraction(d_in)))
+        return rounded_up(family.loss(noise, Fraction(d_in)))
 
     measurement: Measurement = dp.m.make_user_measurement(
         input_domain, input_metric, family.measure(), function, privacy_map, TO=carrier
@@ -178,12 +178,3 @@ def _member(values: Any, dtype: np.dtype[Any], shape: tuple[int | None, ...]) ->
     if len(shape) != values.ndim or any(want not in (None, n) for want, n in zip(shape, values.shape, strict=True)):
         raise ParameterError("data must be of the shape that the input domain says")
     return values
-
-
-def _rounded_up(exact: Fraction) -> float:
-    """The least double that is not below."""
-    try:
-        near = float(exact)
-    except OverflowError:
-        return math.inf
-    return near if near >= exact else math.nextafter(near, math.inf)
