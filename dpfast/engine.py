@@ -65,7 +65,11 @@ def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int
     if counts.ndim != 1:
         counts, out = counts.reshape(-1), out.reshape(-1)
     n = counts.size
-    add, isa, scratch = kernels.kernel("add_small"), _native.best_isa(), np.empty(KEY_WORDS + 3 * n, INT64)
+    try:
+        add, isa, scratch = kernels.kernel("add_small"), _native.best_isa(), np.empty(KEY_WORDS + 3 * n, INT64)
+    except BaseException:
+        out.fill(0)
+        raise
     try:
         open_ = add(counts, out, scratch, isa, plan_address, lower, upper)
         if open_ > 0:
@@ -90,23 +94,25 @@ def run_small_real(job: RealJob, draws: Draws) -> None:
     if values.ndim != 1:
         values, out = values.reshape(-1), out.reshape(-1)
     n = values.size
-    add, scratch = kernels.kernel("add_grid"), np.empty(_RealWork.scratch * n, INT64)
     try:
-        done, open_ = add(
-            values, out, scratch, _native.best_isa(), draws.plan_address, draws.careful, draws.key.address, draws.start,
-            0, n, n, *grid, 0.0 if missing is None else missing, -bound, bound, lower, upper, 0, missing is None,
-        )  # fmt: skip
-        if done < 0:
-            raise ParameterError(NOT_FINITE)  # noqa: TRY301  zeroes out, as any failure
-        if open_:
-            kept = scratch[3 * n : 3 * n + open_].view(FLOAT64).tolist()
-            for at, value in zip(scratch[2 * n : 2 * n + open_].tolist(), kept, strict=True):
-                out[at] = draws.exact(draws.start + at, value)
+        add, scratch = kernels.kernel("add_grid"), np.empty(_RealWork.scratch * n, INT64)
+        try:
+            done, open_ = add(
+                values, out, scratch, _native.best_isa(), draws.plan_address, draws.careful, draws.key.address,
+                draws.start, 0, n, n, *grid, 0.0 if missing is None else missing, -bound, bound, lower, upper, 0,
+                missing is None,
+            )  # fmt: skip
+            if done < 0:
+                raise ParameterError(NOT_FINITE)
+            if open_:
+                kept = scratch[3 * n : 3 * n + open_].view(FLOAT64).tolist()
+                for at, value in zip(scratch[2 * n : 2 * n + open_].tolist(), kept, strict=True):
+                    out[at] = draws.exact(draws.start + at, value)
+        finally:
+            scratch.fill(0)
     except BaseException:
         job.out.fill(0)
         raise
-    finally:
-        scratch.fill(0)
 
 
 def usable_threads() -> int:

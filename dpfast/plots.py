@@ -94,7 +94,7 @@ def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: st
         _along(axes, before[at], after(loss)[at], slope, f"{label}: {word}", INSIDE)
     rest = f", but for {_short(float(but_for))} of releases" if but_for else ""
     _heading(axes, "Belief before and after one release", law)
-    _furnish(axes)
+    furnish(axes)
     axes.grid(axis="x", color="#e3e8ec", linewidth=0.8)
     axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
     for axis in (axes.xaxis, axes.yaxis):
@@ -151,7 +151,7 @@ def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str
             textcoords="offset points", ha="right", va="top", fontsize=10, color=INK,
         )  # fmt: skip
     _heading(axes, "Privacy loss of one release", law)
-    _furnish(axes)
+    furnish(axes)
     axes.grid(visible=False)
     axes.set_ylim(0, 1.3 * top)
     axes.yaxis.set_visible(False)
@@ -229,7 +229,7 @@ def spend(ledger: Ledger, path: Path) -> None:
         )  # fmt: skip
     axes.axhline(100, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
     _heading(axes, f"Spend of {ledger.dataset}", f"charges: {len(history):,}, per {promise.unit}, {promise.adjacency}")
-    _furnish(axes)
+    furnish(axes)
     axes.set_ylim(0, 108)
     axes.margins(x=0)
     axes.xaxis.set_major_locator(days := AutoDateLocator(maxticks=8))  # type: ignore[no-untyped-call]
@@ -252,7 +252,7 @@ def _noise(axes: Axes, mechanism: Mechanism) -> None:
     shown = f"{half:,}" if step == 1 else f"{half:,.6g}"
     peak = mechanism.pmf(0) / height
     _bracket(axes, (band + bars / 2) * step, peak, f"95 % within \N{PLUS-MINUS SIGN}{shown}")
-    _furnish(axes)
+    furnish(axes)
     axes.set_xlim(-(reach + 1) * step, (reach + 1) * step)
     axes.set_xlabel("noise added to a count" if step == 1 else "noise added to a value on the grid", color=INK)
     axes.set_ylabel("probability" if height == 1 else "density", color=INK)
@@ -290,7 +290,7 @@ def _deltas(axes: Axes, mechanism: GaussianLaw, epsilon: Fraction, delta: Fracti
     axes.plot(epsilons[kept], deltas[kept], color=INSIDE, linewidth=2)
     if deltas.min() <= float(delta) <= deltas.max():
         _mark(axes, float(epsilon), float(delta), right=float(epsilon) > 0.6 * far)
-    _furnish(axes)
+    furnish(axes)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(numticks=8))
     axes.yaxis.set_minor_locator(NullLocator())
@@ -331,7 +331,7 @@ def _bracket(axes: Axes, half: float, peak: float, label: str) -> None:
     axes.set_ylim(0, 1.22 * peak)
 
 
-def _furnish(axes: Axes) -> None:
+def furnish(axes: Axes) -> None:
     axes.tick_params(colors=FAINT, labelcolor=INK, labelsize=9)
     axes.grid(axis="y", color="#e3e8ec", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fresh import HOME, python
 
-from dpfast import DiscreteLaplace, EntropyError, Key, SelfCheckError, _native, exact, kernels
+from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, SelfCheckError, _native, exact, kernels
 
 
 def compiled(folder: Path, source: str) -> Path:
@@ -345,6 +345,25 @@ def test_a_compiler_that_fails_is_not_hidden(monkeypatch):
     with pytest.raises(RuntimeError, match="no kernel"):
         DiscreteLaplace(1, 1).release(counts, out=counts)
     assert not counts.any()
+
+
+@pytest.mark.parametrize(
+    ("mech", "kernel", "values"),
+    [(DiscreteLaplace(1, 1), "add_small", np.full(50, 999)), (Laplace(1, 1), "add_grid", np.full(50, 1.5))],
+)
+def test_a_small_release_zeroes_out_too(mech, kernel, values, monkeypatch):
+    """In place, with nothing drawn yet: no value is left as it was."""
+    whole = kernels.kernel
+
+    def broken(name: str) -> object:
+        if name == kernel:
+            raise RuntimeError("no kernel")
+        return whole(name)
+
+    monkeypatch.setattr(kernels, "kernel", broken)
+    with pytest.raises(RuntimeError, match="no kernel"):
+        mech.release(values, out=values)
+    assert not values.any()
 
 
 # ------------------------------------------------------------------ a host's floating point

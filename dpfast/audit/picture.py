@@ -32,6 +32,7 @@ def draw(report: Report, path: Path) -> None:
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+    from dpfast.plots import furnish
     from dpfast.publish import published
 
     if path.suffix.lower() not in {".png", ".svg"}:
@@ -61,7 +62,7 @@ def draw(report: Report, path: Path) -> None:
     where = (0.995, picture.steps * epsilon)
     bottom.text(*where, band, transform=bottom.get_yaxis_transform(), ha="right", va="bottom", color=FAINT, fontsize=9)
     for axes in (top, bottom):
-        _furnish(axes)
+        furnish(axes)
     title = f"Spends an epsilon of {report.bound:.4g} at least" if report.found else "No broken promise found"
     top.set_title(title, loc="left", fontsize=13, color=BAD if report.found else INK, pad=26, fontweight="bold")
     facts = f"promised: {report.promise}; certified: {report.bound:.4g}; {report.n:,} draws a count"
@@ -123,12 +124,3 @@ def _ratios(
         )
     axes.set_ylim(-most, most)
     axes.set_xlim(at[0] - width[0], at[-1] + width[-1])
-
-
-def _furnish(axes: Axes) -> None:
-    axes.tick_params(colors=FAINT, labelcolor=INK, labelsize=9)
-    axes.grid(axis="y", color="#e3e8ec", linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(FAINT)

@@ -37,6 +37,7 @@ LAWS: dict[str, Any] = {
     "gaussian": Gaussian,
 }
 
+# As the mechanisms have them: the grid of a real law, 20 bits below its scale, has an exponent from -1074 to 900.
 RANGES = {"discrete_gaussian": ("1e-3", "1e9"), "discrete_laplace": ("2**-60", "2**60")}
 RANGES["laplace"] = RANGES["gaussian"] = ("2**-1054", "2**921")
 

@@ -79,18 +79,14 @@ class Guarantee:
         Source: Vadhan 2017, Lemma 2.2, its geometric sum kept; [BS16] Proposition 1.9.
         """
         k = parameters.whole("size", size, 1)
-        found = Guarantee.__new__(Guarantee)
-        values = {
-            "epsilon": None if self.epsilon is None else k * self.epsilon,
-            "delta": self.delta and self._group_delta(k),
-            "rho": None if self.rho is None else k**2 * self.rho,
-            "adjacency": self.adjacency,
-            "unit": self.unit if k == 1 else f"{k} x {self.unit}",
-            "presence": self.presence,
-        }
-        for name, value in values.items():
-            object.__setattr__(found, name, value)
-        return found
+        return Guarantee(
+            None if self.epsilon is None else k * self.epsilon,
+            self.delta and self._group_delta(k),
+            rho=None if self.rho is None else k**2 * self.rho,
+            adjacency=self.adjacency,
+            unit=self.unit if k == 1 else f"{k} x {self.unit}",
+            presence=self.presence,
+        )
 
     def _group_delta(self, k: int) -> Fraction:
         epsilon, delta = self.epsilon or Fraction(0), self.delta or Fraction(0)
