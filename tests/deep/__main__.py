@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`.ci/deep NAME`: run a long check whole and keep its figures; without a name, say which figures are old."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import datetime, timezone
+
+from deep.record import ASSURANCE, changed, commit, covered, module, names, old, show
+
+
+def run(name: str) -> None:
+    """Run one check whole and write docs/assurance/NAME.json, which names the commit that it was run on."""
+    found = module(name)
+    if dirty := changed(found):
+        sys.exit(f"commit these first, so that the figures belong to a commit:\n{dirty}")
+    before, begun = covered(found), time.monotonic()
+    figures = found.check(cheap=False)
+    record = {
+        "check": name,
+        "commit": commit(),
+        "date": datetime.now(timezone.utc).date().isoformat(),
+        "minutes": round((time.monotonic() - begun) / 60, 1),
+        "covers": before,
+        "figures": figures,
+    }
+    ASSURANCE.mkdir(exist_ok=True)
+    (ASSURANCE / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
+    show(f"{name}: {json.dumps(figures)}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2 or sys.argv[1:] and sys.argv[1] not in names():
+        sys.exit(f"usage: .ci/deep [{'|'.join(names())}]")
+    if sys.argv[1:]:
+        run(sys.argv[1])
+    for line in old():
+        show(line)
