@@ -525,7 +525,7 @@ class Untouched:
         ({"epsilon": 1e30}, ParameterError),
         ({"epsilon": 2}, BudgetError),
     ],
-    ids=str,
+    ids=lambda value: str(value).split(" at 0x")[0],
 )
 def test_nothing_is_spent_nor_read_where_a_histogram_is_refused(tool, options, error):
     accountant = diffprivlib.BudgetAccountant(1.5 if error is BudgetError else math.inf)

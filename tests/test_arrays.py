@@ -93,7 +93,7 @@ def test_dtypes_by_any_name():
         [2**64 - 1, 2**63],
         memoryview(b"abc"),
     ],
-    ids=repr,
+    ids=lambda counts: str(counts).split(" at 0x")[0],
 )
 def test_sequences_of_integers_are_counts(counts):
     """Lists, ranges, single numbers and buffers of integers get what the array of them gets."""
