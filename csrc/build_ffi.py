@@ -22,4 +22,5 @@ ffi.set_source(
     depends=[f"csrc/{path.name}" for path in sorted(HERE.glob("*.h"))],
     extra_compile_args=FLAGS,
     py_limited_api=True,
+    define_macros=[("Py_LIMITED_API", "0x030B0000")],  # cffi's own default is that of Python 3.2
 )
