@@ -16,10 +16,11 @@ ffi = FFI()
 ffi.cdef((HERE / "dpf_abi.h").read_text())
 ffi.set_source(
     "dpfast._dpf",
-    '#include "dpf_impl.h"',
+    '#include <alloca.h>\n#include "dpf_impl.h"',  # cffi's wrappers call alloca; cffi before 2.1 leaves it undeclared
     sources=[f"csrc/{name}" for name in SOURCES],
     include_dirs=["csrc"],
     depends=[f"csrc/{path.name}" for path in sorted(HERE.glob("*.h"))],
     extra_compile_args=FLAGS,
     py_limited_api=True,
+    define_macros=[("Py_LIMITED_API", "0x030B0000")],  # cffi's own default is that of Python 3.2
 )

@@ -102,3 +102,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_LATE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, those that come late included; the modules that they come from are not among them."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

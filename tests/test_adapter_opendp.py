@@ -493,10 +493,14 @@ def test_a_gaussian_is_zcdp_and_turns_into_epsilon_and_delta(make, T):
 
 
 def test_the_context_finds_its_scale(monkeypatch):
-    """Registered by its user, as OpenDP offers: the scale is searched so that the map just fits the budget."""
-    monkeypatch.setattr(opendp.context, "constructors", dict(opendp.context.constructors))
-    dp.register(make_discrete_laplace)
-    dp.register(make_discrete_gaussian)
+    """Registered under names of their own: the scale is searched so that the map just fits the budget."""
+    theirs = dict(opendp.context.constructors)
+    monkeypatch.setattr(opendp.context, "constructors", dict(theirs))
+    plug.register()
+    plug.register()  # again, as in a notebook: nothing changes
+    ours = {name: found for name, found in opendp.context.constructors.items() if name not in theirs}
+    assert set(ours) == {f"dpfast_{law}" for law in LAWS}
+    assert opendp.context.constructors == theirs | ours  # their laplace is theirs
 
     def context(loss):
         unit = dp.unit_of(contributions=2)
@@ -508,9 +512,15 @@ def test_the_context_finds_its_scale(monkeypatch):
     ):
         query = context(loss).query().count_by_categories(list("abc"), null_category=False, MO=metric, TOA="i64")
         known = {"discrete_laplace": 4.0, "discrete_gaussian": math.sqrt(4 / 0.1)}[law]
-        query = getattr(query, law)()
+        query = getattr(query, f"dpfast_{law}")()
         assert query.param() == pytest.approx(known, rel=1e-12)
         assert near(query.release())
+    for loss, law, known in ((dp.loss_of(epsilon=1.0), "laplace", 80.0), (dp.loss_of(rho=0.1), "gaussian", 20 * math.sqrt(40))):
+        space = dp.vector_domain(dp.atom_domain(bounds=(0.0, 20.0), nan=False)), dp.symmetric_distance()
+        whole = dp.Context.compositor([5.0] * 100, dp.unit_of(contributions=2), loss, split_evenly_over=2, domain=space[0])
+        query = getattr(whole.query().sum(), f"dpfast_{law}")()
+        assert query.param() == pytest.approx(known, rel=1e-6)
+        assert type(query.release()) is float
     chosen = context(dp.loss_of(epsilon=1.0))
     assert near(chosen(counts() >> then_discrete_laplace(4.5)))
 
@@ -520,5 +530,5 @@ def test_every_constructor_has_its_then_form():
         space = vector(types[-1]), metric(T="f64")
         assert str(space >> getattr(plug, f"then_{law}")(2.0)) == str(make(*space, 2.0))
         assert (space >> getattr(plug, f"then_{law}")(scale=2.0)).map(1.0) == make(*space, 2.0).map(1.0)
-    assert plug.__all__ == sorted(f"{form}_{law}" for law in LAWS for form in ("make", "then"))
+    assert plug.__all__ == sorted(["register", *(f"{form}_{law}" for law in LAWS for form in ("make", "then"))])
     assert then_discrete_gaussian.__module__ == "dpfast.adapters.opendp"

@@ -285,6 +285,53 @@ def test_installs_nest():
         plug.uninstall()
 
 
+TRACES = """
+import gc, sys
+import pipeline_dp as pdp
+
+def names():
+    gc.collect()
+    places = {name: vars(module) for name, module in sys.modules.items() if name.partition(".")[0] == "pipeline_dp"}
+    places["LocalBackend"] = vars(pdp.LocalBackend)
+    return {(place, key): id(value) for place, found in places.items() for key, value in found.items()}
+
+def lazy():
+    accountant = pdp.NaiveBudgetAccountant(1.5, 1e-6)
+    extractors = pdp.DataExtractors(*[lambda row: row] * 3)
+    bounds = {"max_partitions_contributed": 1, "max_contributions_per_partition": 1, "min_value": 0, "max_value": 1}
+    params = pdp.AggregateParams(metrics=[pdp.Metrics.COUNT, pdp.Metrics.MEAN], noise_kind=pdp.NoiseKind.LAPLACE, **bounds)
+    found = pdp.DPEngine(accountant, pdp.LocalBackend()).aggregate([1, 2], params, extractors, [1, 2])
+    accountant.compute_budgets()
+    return found
+
+list(lazy())
+before = names()
+from dpfast.adapters import pipeline_dp as plug
+print("imported", before == names())
+with plug.installed():
+    print("installed", before == names())
+    waiting = lazy()
+print("waiting", before == names())
+print("noise on a grid", {values.count * 2**20 % 1 for _, values in waiting} == {0.0})
+del waiting
+print("uninstalled", before == names())
+"""
+
+
+def test_all_names_are_theirs_again():
+    """Importing the plug rebinds nothing; once it is uninstalled and no budget of ours is left, nothing is rebound."""
+    run = subprocess.run([sys.executable, "-c", TRACES], capture_output=True, text=True, timeout=100, check=True)
+    found = [line.rpartition(" ")[::2] for line in run.stdout.splitlines()]
+    expected = {
+        "imported": "True",
+        "installed": "False",
+        "waiting": "False",
+        "noise on a grid": "True",
+        "uninstalled": "True",
+    }
+    assert dict(found) == expected
+
+
 WORKER = """
 import pickle, sys
 {before}

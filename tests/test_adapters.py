@@ -145,6 +145,25 @@ def test_what_is_installed_is_uninstalled_as_often():
         plug.uninstall()
 
 
+def test_an_uninstall_in_the_midst_of_an_install_neither_waits_nor_undoes_it():
+    """As when the collector of garbage runs a finalizer there: with a lock that its thread cannot take twice, it hangs."""
+    library = Library()
+
+    def put(ours):
+        if ours and waiting:
+            waiting.pop().uninstall()
+        library.put(ours)
+
+    waiting = []
+    plug = adapters.Installer(put)
+    plug.install()
+    waiting.append(plug)
+    plug.install()
+    assert library.noise == "ours"
+    plug.uninstall()
+    assert library.noise == "theirs"
+
+
 def test_threads_share_what_is_installed():
     """Those that come and go take it from nobody else, and leave theirs in place; without the lock or the count, they do not."""
 

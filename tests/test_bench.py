@@ -7,12 +7,15 @@ import importlib
 import json
 import runpy
 import sys
+import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dpfast
 from dpfast.bench import bench, command, curves, peers
 from dpfast.bench.measure import Reference, Result, Row, growth, machine, measured
 from dpfast.bench.report import END, START, Report, figure, rate, times, write_between_marks
@@ -322,3 +325,42 @@ def test_compare_runs_as_a_script(monkeypatch, tmp_path) -> None:
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(BENCHMARKS / "compare.py"), run_name="__main__")
     assert ended.value.code == 2
+
+
+def test_the_line_of_more_threads_begins_where_more_threads_work(monkeypatch) -> None:
+    """Below, threads= changes nothing, and two lines of the same work would differ by chance alone."""
+    started, per_call = [], {}
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread) or start(thread))
+    monkeypatch.setattr(curves, "usable_threads", lambda: 2)
+    monkeypatch.setattr(curves, "sizes", lambda most: (1_000, 300_000, 2**19 - 1, 2**19, most))
+    curve = curves.latency(700_000, 1)
+    law = dpfast.DiscreteLaplace(1, 10)
+    for n in curve.at:
+        del started[:]
+        law.release(np.zeros(n, np.int64), threads=2)
+        per_call[n] = len(started)
+    drawn = dict(zip(curve.at, curve.record("counts", "seconds")["seconds"]["dpfast, 2 threads"], strict=True))
+    assert {n: seconds is not None for n, seconds in drawn.items()} == {n: bool(per_call[n]) for n in curve.at}
+    assert any(per_call.values())
+    assert not all(per_call.values())
+    assert all(len(line) == len(curve.at) for name, line in curve.lines.items() if name != "dpfast, 2 threads")
+
+
+def test_no_line_pays_for_the_one_before_it(monkeypatch) -> None:
+    """A call after another line's is slower, for its arrays have left the caches: it is not timed, on a clock of our own."""
+    clock, last = [0.0], [None]
+
+    def call(name):
+        clock[0] += 1 if last[0] == name else 101
+        last[0] = name
+
+    def timed(run):
+        begin = clock[0]
+        run()
+        return clock[0] - begin, None
+
+    monkeypatch.setattr(curves, "timed", timed)
+    runs = {n: {name: partial(call, name) for name in "ab"} for n in (1, 1_000_000)}
+    curve = curves._taking_turns((1, 1_000_000), runs, 3, lambda: None)
+    assert curve.lines == {"a": (1.0, 1.0), "b": (1.0, 1.0)}

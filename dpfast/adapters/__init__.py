@@ -73,12 +73,17 @@ class Installer:
     """
 
     def __init__(self, put: Callable[[bool], None]) -> None:
-        self._put, self._installs, self._lock = put, 0, threading.Lock()
+        self._put, self._installs = put, 0
+        self._lock = threading.RLock()  # a finalizer may call uninstall in the midst of an install
 
     def install(self) -> None:
         with self._lock:
-            self._put(True)  # each time, for modules that were imported since
-            self._installs += 1
+            self._installs += 1  # first, so that no uninstall in the midst is the last one
+            try:
+                self._put(True)  # each time, for modules that were imported since
+            except BaseException:
+                self._installs -= 1
+                raise
 
     def uninstall(self) -> None:
         """Undo one `install`; the last one puts theirs back.

@@ -2,6 +2,7 @@
 """OpenDP measurements on exact noise: a constructor for each law, and its then_ form.
 
     count >> then_discrete_laplace(scale=2.0)
+    register()  # then, in the Context API: query.dpfast_discrete_laplace().release()
 
 They are user measurements, so OpenDP asks for the features "contrib" and "honest-but-curious". OpenDP's own
 constructor of the same family checks domain and metric first, and what it refuses is refused here.
@@ -38,6 +39,7 @@ from dpfast import DTypeError, ParameterError, noise_source
 from dpfast.adapters import library, rounded_up
 
 dp: Any = library("opendp.prelude", "opendp", "0.16", package="opendp")
+context: Any = library("opendp.context", "opendp", "0.16", package="opendp")
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -51,6 +53,7 @@ __all__ = [
     "make_discrete_laplace",
     "make_gaussian",
     "make_laplace",
+    "register",
     "then_discrete_gaussian",
     "then_discrete_laplace",
     "then_gaussian",
@@ -117,6 +120,17 @@ def then_discrete_gaussian(scale: Real) -> _PartialConstructor:
 def then_gaussian(scale: Real) -> _PartialConstructor:
     """make_gaussian, of the space it is chained to."""
     return _then(make_gaussian, scale)
+
+
+def register() -> None:
+    """Offer the four in OpenDP's Context API, beside OpenDP's own: .dpfast_laplace() and the like, scale searched or given.
+
+    Again: nothing more. (dp.register(make_laplace) alone is refused by OpenDP, whose own law has that name.)
+    """
+    for make in (make_discrete_laplace, make_laplace, make_discrete_gaussian, make_gaussian):
+        name = make.__name__.replace("make", "dpfast")
+        if name not in context.constructors:
+            dp.register(make, name)
 
 
 def _then(make: Callable[[Domain, Metric, Real], Measurement], scale: Real) -> _PartialConstructor:

@@ -7,6 +7,8 @@
 The budget carries the choice. One that is requested while the plug is installed is a MechanismSpec of this module, and
 whoever makes a mechanism for it gets one of ours: when the lazy pipeline runs, be that after uninstall(), and in a worker,
 for it pickles by name, so that a worker without dpfast raises ModuleNotFoundError. Other budgets get what they always got.
+As long as such a budget lives, PipelineDP's factory is rebound; after uninstall() and the last one, every name is
+PipelineDP's own again.
 
 On a LocalBackend the metrics of up to BLOCK partitions are released together. Checks, bounds, accountants and reports stay
 PipelineDP's, and so does the noise of VARIANCE, VECTOR_SUM, percentiles and of the selection of partitions.
@@ -15,10 +17,11 @@ PipelineDP's, and so does the noise of VARIANCE, VECTOR_SUM, percentiles and of 
 from __future__ import annotations
 
 import math
+import weakref
 from fractions import Fraction
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -44,18 +47,31 @@ IN_COLUMNS = {
 
 _TheirSpec = accounting.MechanismSpec
 _their_mechanism = dp.create_additive_mechanism
+_TheirMean = dp.MeanMechanism
 _one_by_one = pipeline_dp.LocalBackend.map_values
 
 
 class MechanismSpec(_TheirSpec):  # type: ignore[misc, valid-type]
-    """A budget to be spent on our noise."""
+    """A budget to be spent on our noise. Our factory stands in the place of PipelineDP's as long as one lives."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:  # copies and pickles come by here, too
+        spec: Self = super().__new__(cls)
+        _factory.install()
+        weakref.finalize(spec, _factory.uninstall).atexit = False
+        return spec
 
 
 def _put(ours: bool) -> None:
     accounting.MechanismSpec = MechanismSpec if ours else _TheirSpec
+    pipeline_dp.LocalBackend.map_values = _map_values if ours else _one_by_one
 
 
-_installer = Installer(_put)
+def _put_factory(ours: bool) -> None:
+    dp.create_additive_mechanism = create_additive_mechanism if ours else _their_mechanism
+    dp.MeanMechanism = MeanMechanism if ours else _TheirMean
+
+
+_installer, _factory = Installer(_put), Installer(_put_factory)
 uninstall, installed = _installer.uninstall, _installer.installed
 
 
@@ -141,7 +157,7 @@ def _gaussian(
     return dpfast.Gaussian.calibrated(epsilon, delta, sensitivity)
 
 
-class MeanMechanism(dp.MeanMechanism):  # type: ignore[misc, name-defined]
+class MeanMechanism(_TheirMean):  # type: ignore[misc, valid-type]
     """PipelineDP's, of columns too."""
 
     def compute_mean(self, count: Any, normalized_sum: Any) -> tuple[Any, Any, Any]:
@@ -180,8 +196,3 @@ def _in_blocks(col: Iterable[tuple[Any, Any]], compound: Any) -> Iterator[tuple[
         metrics = compound.compute_metrics((len(block), [np.array(part, np.float64).T for part in parts]))
         columns = (np.broadcast_to(column, len(block)).tolist() for column in metrics)
         yield from zip(keys, map(metrics._make, zip(*columns, strict=True)), strict=True)
-
-
-dp.create_additive_mechanism = create_additive_mechanism
-dp.MeanMechanism = MeanMechanism
-pipeline_dp.LocalBackend.map_values = _map_values

@@ -66,8 +66,8 @@ def _measure(size: int, rounds: int, *, with_peers: bool, latency: bool, scaling
     theirs, versions, absent = peers.rows(arrays) if with_peers else ([], {}, {})
     rows = [*of_this_machine(arrays), *theirs]
     steps = (rounds + 2) * len(rows)
-    steps += latency * (rounds + 1) * len(curves.sizes(LATENCY * size))
-    steps += scaling * (rounds + 1) * len(curves.threads())
+    steps += latency * rounds * len(curves.sizes(LATENCY * size))
+    steps += scaling * rounds * len(curves.threads())
     with tqdm(total=steps, unit="run", leave=False, disable=quiet or None) as progress:
 
         def tick() -> None:

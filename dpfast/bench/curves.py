@@ -13,7 +13,7 @@ import numpy as np
 import dpfast
 from dpfast.bench.measure import Run, Tick, timed
 from dpfast.bench.rows import Array, Unsafe
-from dpfast.engine import usable_threads
+from dpfast.engine import SHARE, usable_threads
 
 STRETCH = 100_000  # counts that small calls handle together between two looks at the clock
 MOST_CALLS = 1_000
@@ -21,13 +21,17 @@ STEPS = (1, 3)  # sizes in each power of ten
 
 
 class Curve(NamedTuple):
-    """Values of each line at the same places; seconds a call, or counts a second."""
+    """Values of each line, seconds a call or counts a second: a line of fewer values begins at a later place."""
 
     at: tuple[int, ...]
     lines: Mapping[str, tuple[float, ...]]
 
     def record(self, across: str, value: str) -> dict[str, object]:
-        return {across: list(self.at), value: {name: list(values) for name, values in self.lines.items()}}
+        none_before = {name: [None] * (len(self.at) - len(values)) for name, values in self.lines.items()}
+        return {
+            across: list(self.at),
+            value: {name: none_before[name] + list(values) for name, values in self.lines.items()},
+        }
 
 
 def sizes(most: int) -> tuple[int, ...]:
@@ -44,7 +48,7 @@ def threads() -> tuple[int, ...]:
 
 
 def latency(most: int, rounds: int, tick: Tick = lambda: None) -> Curve:
-    """Seconds a call against counts a call."""
+    """Seconds a call against counts a call. The line of more threads begins where a call is long enough to share."""
     at = sizes(most)
     counts: Array = np.arange(most, dtype=np.int64) % 1_000
     other: Array = np.ones(most, np.int64)
@@ -53,7 +57,7 @@ def latency(most: int, rounds: int, tick: Tick = lambda: None) -> Curve:
     def lines(n: int) -> dict[str, Run]:
         given, out = counts[:n], other[:n]
         found: dict[str, Run] = {"dpfast, one thread": partial(law.release, given, out=out, threads=1)}
-        if usable_threads() > 1:
+        if usable_threads() > 1 and n >= 2 * SHARE:
             found[f"dpfast, {usable_threads()} threads"] = partial(law.release, given, out=out)
         found["NumPy's unsafe noise, chunked"] = partial(unsafe.chunked, "laplace", given, out)
         found["np.copyto"] = partial(np.copyto, out, given)
@@ -88,18 +92,17 @@ def _on(release: Callable[..., object], count: int) -> Run:
 def _taking_turns(
     at: Sequence[int], runs: Mapping[int, Mapping[str, Run]], rounds: int, tick: Tick, calls: int | None = None
 ) -> Curve:
-    """Median seconds a call, after a round that is not timed."""
-    seconds: dict[tuple[str, int], list[float]] = {}
-    for turn in range(-1, rounds):
+    """Median seconds a call, after one that is not timed: its arrays are in the caches, as far as they hold them."""
+    seconds: dict[str, dict[int, list[float]]] = {name: {} for name in runs[at[-1]]}
+    for _ in range(rounds):
         for n in at:
             repeat = calls or min(MOST_CALLS, max(1, STRETCH // n))
             for name, run in runs[n].items():
+                run()
                 stretch, _ = timed(partial(_repeated, run, repeat))
-                if turn >= 0:
-                    seconds.setdefault((name, n), []).append(stretch / repeat)
+                seconds[name].setdefault(n, []).append(stretch / repeat)
             tick()
-    names = runs[at[0]]
-    return Curve(tuple(at), {name: tuple(statistics.median(seconds[name, n]) for n in at) for name in names})
+    return Curve(tuple(at), {name: tuple(map(statistics.median, line.values())) for name, line in seconds.items()})
 
 
 def _repeated(run: Run, calls: int) -> None:

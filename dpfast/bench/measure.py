@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -180,7 +180,7 @@ def machine() -> dict[str, str]:
         "numba": installed("numba") or "",
         "system": " ".join((platform.system(), platform.release(), *platform.libc_ver())).strip(),
         "load": " ".join(f"{load:.2f}" for load in os.getloadavg()),
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        "date": datetime.now(UTC).date().isoformat(),
     }
 
 

@@ -113,7 +113,7 @@ def scaling(report: Report, curve: Curve, path: Path) -> None:
 
 def _lines(axes: Axes, curve: Curve) -> None:
     for (name, line), color, marker in zip(curve.lines.items(), LINES, MARKERS, strict=False):
-        axes.plot(curve.at, line, color=color, marker=marker, markersize=4.5, linewidth=1.8, label=name)
+        axes.plot(curve.at[-len(line) :], line, color=color, marker=marker, markersize=4.5, linewidth=1.8, label=name)
 
 
 def _duration(seconds: float) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from deep.record import ASSURANCE, changed, commit, covered, module, names, old, show
 
@@ -21,7 +21,7 @@ def run(name: str) -> None:
     record = {
         "check": name,
         "commit": commit(),
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        "date": datetime.now(UTC).date().isoformat(),
         "minutes": round((time.monotonic() - begun) / 60, 1),
         "covers": before,
         "figures": figures,
