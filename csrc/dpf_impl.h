@@ -103,6 +103,7 @@ enum { DPF_STEP = 8 * DPF_BATCH }; /* draws of a pair of groups of 64-bit words 
     void dpf_##law##_tier_##isa(const dpf_plan *, int, int, int64_t, const dpf_planted *, dpf_u128 *, uint8_t *);
 #define DPF_DECLARE(isa)                                                                                               \
     void dpf_blocks_##isa(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);                 \
+    int dpf_counts_zeros_##isa(uint64_t one);                                                                          \
     void dpf_store_##isa(char *to, const char *from, int64_t lines);                                                   \
     void dpf_pair_##isa(const uint8_t *key, uint64_t nonce, uint64_t pair, uint32_t *words);                           \
     void dpf_expand_##isa(const uint32_t *words, int width, uint64_t *digits);                                         \
