@@ -7,7 +7,16 @@ from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
 LAWS = ("discrete_laplace", "laplace", "gaussian", "discrete_gaussian")
-SOURCES = ("entropy.c", "chacha.c", "stream.c", "store.c", "bit_generator.c", "laws.c", "self_check.c", *(f"{law}.c" for law in LAWS))
+SOURCES = (
+    "entropy.c",
+    "chacha.c",
+    "stream.c",
+    "store.c",
+    "bit_generator.c",
+    "laws.c",
+    "self_check.c",
+    *(f"{law}.c" for law in LAWS),
+)
 
 # Strict IEEE arithmetic, whatever CFLAGS say: a compiler reads those first, and the last word holds. The linker has to
 # hear it, too: for fast arithmetic it would add code that flushes subnormals in the whole process.

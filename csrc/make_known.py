@@ -356,7 +356,14 @@ def header() -> str:
                 continue
             wide = ffi.typeof(buffer).item.cname == "uint64_t"
             name, kind = ("thresholds", "uint64_t") if wide else ("guide", "uint16_t")
-            text.append(array(kind, f"known_{name}{at}", [f"{value:#x}" if wide else str(value) for value in buffer], 4 if wide else 24))
+            text.append(
+                array(
+                    kind,
+                    f"known_{name}{at}",
+                    [f"{value:#x}" if wide else str(value) for value in buffer],
+                    4 if wide else 24,
+                )
+            )
         plan = ffi.new("dpf_plan *", row.plan._plan[0])
         plan.careful = row.careful or plan.careful
         parts = [
