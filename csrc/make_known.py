@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: SLF001  plans and exact laws are private to mechanisms
 """Write known.h, the answers that a build must know before its first release: `python csrc/make_known.py`.
 
 It takes a built dpfast. Answers are those of the exact tier, and C must agree with them before they are written. The
@@ -9,7 +10,7 @@ on both sides as near to it as every instruction set of this machine and every r
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,12 @@ LIMBS = 2  # integers of 128 bits
 
 @dataclass(frozen=True)
 class Planted:
-    """Digits for one tier, and the draw on all of their cell; None if a boundary lies inside."""
+    """Digits for one tier, as dpf_tier takes them."""
 
     digits: tuple[int, int, int, int]
     offset: float
     negative: bool
     sine: bool
-    draw: int | None
 
 
 @dataclass
@@ -150,8 +150,9 @@ def words(row: Row) -> Iterator[int]:
     """What C writes, in 64-bit words: for planted draws whether each is decided, and its two limbs."""
     if row.tier:
         for planted in row.planted:
-            draw = planted.draw or 0
-            yield from (int(planted.draw is not None), draw % 2**64, (draw >> 64) % 2**64)
+            known = truth(row, planted)
+            draw = known or 0
+            yield from (int(known is not None), draw % 2**64, (draw >> 64) % 2**64)
         return
     opened = []
     for i, found in enumerate(draws(row)):
@@ -208,16 +209,40 @@ OFFSETS = 0.0, 0.5, -0.375
 ANGLE = 0x3F84D5B5B5470917C9E3779B97F4A7C1  # 125 digits of v, below the flags; so that both sides are far from 0
 
 
-def near(row: Row, at: int, exact: Callable[[int], int | None], made: Callable[[int], Planted]) -> Iterator[Planted]:
+def truth(row: Row, planted: Planted) -> int | None:
+    """The draw on the whole cell of these digits, by the exact tier; None if a boundary lies inside."""
+    law, begin = row.mechanism._law, Fraction(planted.offset)
+    radius, angle = (high << 64 | low for high, low in (planted.digits[:2], planted.digits[2:]))
+    if is_pair(row):
+        read = read_of_pair(row)
+        whole = Digits(radius >> 128 - read, read), Digits(angle >> max(0, 125 - read), min(128, read + 3))
+        return getattr(law, "proposal", law).rounded(*whole, planted.sine, begin)
+    u = radius >> 64 + 64 - row.bits if row.bits > 64 else planted.digits[0]
+    if isinstance(row.mechanism, DiscreteGaussian):
+        limits = law.thresholds()
+        return None if u in limits else sum(at > u for at in limits)
+    return law.rounded(planted.negative, u, row.bits, begin) if row.real else law.magnitude(u, row.bits)
+
+
+def is_pair(row: Row) -> bool:
+    return isinstance(row.mechanism, Gaussian) or (isinstance(row.mechanism, DiscreteGaussian) and row.bits == 128)
+
+
+def read_of_pair(row: Row) -> int:
+    """How many digits of the radius a tier reads, and of v at least."""
+    return 64 if row.tier == DOUBLE else 128
+
+
+def near(row: Row, at: int, made: Callable[[int], Planted]) -> Iterator[Planted]:
     """The cell of a boundary, and the nearest ones on each side that every instruction set decides."""
-    if exact(at) is not None:
+    if truth(row, made(at)) is not None:
         raise ArithmeticError("no boundary lies in this cell")
     yield made(at)
     for side in (-1, 1):
         distance = 1
         while not all(decided(row, made(at + side * distance), isa) for isa in ISAS):
             distance *= 2
-        # The portable set rounds each product, the others none; a compiler may fuse some of the former's.
+        # The portable set rounds each product, the others none; twice as far leaves room for a mixture.
         yield made(at + side * 2 * distance)
 
 
@@ -228,75 +253,54 @@ def decided(row: Row, planted: Planted, isa: int) -> bool:
     return bool(sure[0])
 
 
-def cell(power: arb, bits: int) -> int:
-    """The cell of 2^bits in which the probability e^-power lies."""
-    found = ((-power).exp() * arb(2) ** bits).floor().unique_fmpz()
+def cell(height: arb, bits: int) -> int:
+    """The cell of 2^bits in which the probability e^-height lies."""
+    found = ((-height).exp() * arb(2) ** bits).floor().unique_fmpz()
     if found is None:
         raise ArithmeticError("precision too low")
     return int(found)
 
 
-def plant(row: Row) -> None:
-    """Boundaries of all sizes; for real laws with both signs, and for pairs with both of their draws."""
-    law, bits = row.mechanism._law, row.bits
-    scale = Fraction(row.mechanism.scale)
-    if isinstance(row.mechanism, DiscreteGaussian) and law.inversion:
-        limits = law.thresholds()
-        for u in sorted({at + move for at in limits for move in (-1, 0, 1) if at + move > 0}):
-            row.planted.append(made_of_u(row, u, None if u in limits else sum(at > u for at in limits)))
-    elif bits == 128:
-        for i, tail in enumerate(TAILS):
-            plant_pair(row, scale, tail, OFFSETS[i] if row.real else 0.0, i)
-    else:
-        for i, tail in enumerate(TAILS):
-            negative, begin = row.real and i % 2 == 1, OFFSETS[i] if row.real else 0.0
-            k = round(scale * tail) * (-1 if negative else 1)
-            if row.real:  # U at which begin + S scale E + 1/2 = k
-                power = ball((k - Fraction(begin) - Fraction(1, 2)) * (-1 if negative else 1) / scale)
-
-                def exact(u: int, negative: bool = negative, begin: float = begin) -> int | None:
-                    return law.rounded(negative, u, bits, Fraction(begin))  # type: ignore[no-any-return]
-            else:
-                power = ball(k / scale) - law.offset()
-
-                def exact(u: int) -> int | None:
-                    return law.magnitude(u, bits)  # type: ignore[no-any-return]
-
-            def made(u: int, exact: Any = exact, negative: bool = negative, begin: float = begin) -> Planted:
-                return made_of_u(row, u, exact(u), negative, begin)
-
-            row.planted += near(row, cell(power, bits), exact, made)
+def plant(row: Row) -> Iterator[Planted]:
+    """At boundaries of all sizes; for real laws with both signs, and for pairs with both of their draws."""
+    law, scale = row.mechanism._law, Fraction(row.mechanism.scale)
+    if isinstance(row.mechanism, DiscreteGaussian) and not is_pair(row):
+        for u in sorted({at + move for at in law.thresholds() for move in (-1, 0, 1)} - {0}):
+            yield of_u(row, u)
+        return
+    for i, tail in enumerate(TAILS):
+        begin = OFFSETS[i] if row.real else 0.0
+        if is_pair(row):
+            yield from plant_pair(row, scale, tail, begin, i)
+            continue
+        sign = -1 if row.real and i % 2 else 1
+        k = round(scale * tail) * sign
+        # At the boundary t (C - ln U) = k, or begin + S t E + 1/2 = k.
+        height = (
+            ball((k - Fraction(begin) - Fraction(1, 2)) * sign / scale) if row.real else ball(k / scale) - law.offset()
+        )
+        yield from near(row, cell(height, row.bits), partial(of_u, row, begin=begin, negative=sign < 0))
 
 
-def made_of_u(row: Row, u: int, draw: int | None, negative: bool = False, begin: float = 0.0) -> Planted:
-    """Digits of U as dpf_tier takes them."""
+def of_u(row: Row, u: int, begin: float = 0.0, *, negative: bool = False) -> Planted:
     upper, lower = (u, 0) if row.bits <= 64 else divmod(u << (128 - row.bits), 2**64)
-    return Planted((upper, lower, 0, 0), begin, negative, False, draw)
+    return Planted((upper, lower, 0, 0), begin, negative, sine=False)
 
 
-def plant_pair(row: Row, scale: Fraction, tail: Fraction, begin: float, i: int) -> None:
-    """Of a Gaussian pair: the radius varies, the angle stays; a tier in doubles reads 64 digits of each."""
-    law = row.mechanism._law
-    law = getattr(law, "proposal", law)
-    flags, sine = 3 * i % 8, i % 2 == 1
+def plant_pair(row: Row, scale: Fraction, tail: Fraction, begin: float, i: int) -> Iterator[Planted]:
+    """Of a Gaussian pair: the radius varies, the angle stays."""
+    flags, sine, read = 3 * i % 8, i % 2 == 1, read_of_pair(row)
     angle = flags << 125 | ANGLE >> 3
-    reads = 64 if row.tier == DOUBLE else 128
-    negative, falling = bool(flags >> (1 if sine else 2) & 1), sine == bool(flags & 1)
+    sign = -1 if flags >> (1 if sine else 2) & 1 else 1
     turns = arb((angle % 2**125, -127))
-    side = turns.cos_pi() if falling else turns.sin_pi()
-    sign = -1 if negative else 1
+    side = turns.cos_pi() if sine == bool(flags & 1) else turns.sin_pi()
     k = round(scale * tail) * sign
     size = ball((k - Fraction(begin) - Fraction(1, 2)) * sign / scale) / side
 
-    def exact(u: int) -> int | None:
-        taken = Digits(angle >> max(0, 125 - reads), min(128, reads + 3))
-        return law.rounded(Digits(u, reads), taken, sine, Fraction(begin))  # type: ignore[no-any-return]
-
     def made(u: int) -> Planted:
-        upper, lower = divmod(u << (128 - reads), 2**64)
-        return Planted((upper, lower, angle >> 64, angle % 2**64), begin, False, sine, exact(u))
+        return Planted((*divmod(u << (128 - read), 2**64), *divmod(angle, 2**64)), begin, negative=False, sine=sine)
 
-    row.planted += near(row, cell(size * size / 2, reads), exact, made)
+    yield from near(row, cell(size * size / 2, read), made)
 
 
 # ------------------------------------------------------------------ all of them
@@ -343,7 +347,7 @@ def header() -> str:
     made = []
     for at, row in enumerate(rows()):
         if row.tier:
-            plant(row)
+            row.planted = list(plant(row))
             row.n = len(row.planted)
             planted = [
                 f"{{{{{', '.join(f'{digits:#x}' for digits in p.digits)}}}, {p.offset.hex()}, {p.negative:d}, {p.sine:d}}}"
