@@ -7,10 +7,30 @@ from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
 LAWS = ("discrete_laplace", "laplace", "gaussian", "discrete_gaussian")
-SOURCES = ("entropy.c", "chacha.c", "stream.c", "store.c", "bit_generator.c", "laws.c", *(f"{law}.c" for law in LAWS))
+SOURCES = (
+    "entropy.c",
+    "chacha.c",
+    "stream.c",
+    "store.c",
+    "bit_generator.c",
+    "laws.c",
+    "self_check.c",
+    *(f"{law}.c" for law in LAWS),
+)
 
-# Strict IEEE arithmetic (no contraction, no fast-math); errno and traps are never looked at.
-FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]
+# Strict IEEE arithmetic, whatever CFLAGS say: a compiler reads those first, and the last word holds. The linker has to
+# hear it, too: for fast arithmetic it would add code that flushes subnormals in the whole process.
+STRICT = [
+    "-fno-fast-math",
+    "-fno-unsafe-math-optimizations",
+    "-fno-associative-math",
+    "-fno-reciprocal-math",
+    "-fno-finite-math-only",
+    "-fsigned-zeros",
+    "-ffp-contract=off",
+]
+# errno and traps are never looked at.
+FLAGS = ["-std=c11", "-O3", "-g0", "-fvisibility=hidden", *STRICT, "-fno-math-errno", "-fno-trapping-math"]
 
 ffi = FFI()
 ffi.cdef((HERE / "dpf_abi.h").read_text())
@@ -21,6 +41,7 @@ ffi.set_source(
     include_dirs=["csrc"],
     depends=[f"csrc/{path.name}" for path in sorted(HERE.glob("*.h"))],
     extra_compile_args=FLAGS,
+    extra_link_args=STRICT,
     py_limited_api=True,
     define_macros=[("Py_LIMITED_API", "0x030B0000")],  # cffi's own default is that of Python 3.2
 )

@@ -37,12 +37,10 @@ void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t n
 int dpf_best_isa(void) {
 #if DPF_X86
     __builtin_cpu_init();
-    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                     __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
-    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+#define DPF_HAS(name) &&__builtin_cpu_supports(name)
+    if (1 DPF_AVX512_NEEDS(DPF_HAS))
         return DPF_AVX512;
-    if (avx2)
+    if (1 DPF_AVX2_NEEDS(DPF_HAS))
         return DPF_AVX2;
 #endif
     return DPF_PORTABLE;

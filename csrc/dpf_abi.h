@@ -113,6 +113,21 @@ int64_t dpf_fill_real(int isa, const dpf_plan *plan, int careful, const uint8_t 
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided);
 
+/* What a build must know: draws of one plan, by the exact tier (known.h). */
+typedef struct {
+    const char *what; /* NULL after the last */
+    dpf_plan plan;
+    int32_t tier, bits;    /* of planted draws; tier 0: draws start .. start + n - 1 under the key 0, 1, ..., 31 */
+    int32_t careful, form; /* form 0: 64 bits a draw, 1: 16, 2: 128 */
+    int32_t n;
+    uint64_t start, digest;
+    const dpf_planted *planted;
+} dpf_known;
+const dpf_known *dpf_known_answers(void);
+
+/* Whether an instruction set knows the cipher, and those answers: NULL, or what it does not know. */
+const char *dpf_self_check(int isa, const dpf_known *answers);
+
 /* The floating-point mode of the proofs: to nearest, nothing flushed. Returns what it was, for dpf_leave. */
 uint64_t dpf_enter(void);
 void dpf_leave(uint64_t mode);

@@ -10,13 +10,14 @@
 
 #include "dpf_abi.h"
 
-#ifdef __FAST_MATH__
-#error "dpfast proves its rounding errors: never compile it with -ffast-math"
+#if __FAST_MATH__ || __FINITE_MATH_ONLY__ || __ASSOCIATIVE_MATH__ || __RECIPROCAL_MATH__ || __NO_SIGNED_ZEROS__
+#error "dpfast proves its rounding errors: compile it without -ffast-math and each of the flags that this implies"
 #endif
 #ifndef __SIZEOF_INT128__
 #error "dpfast needs a 64-bit compiler with unsigned __int128"
 #endif
 _Static_assert(FLT_EVAL_METHOD == 0, "doubles must be evaluated as doubles");
+_Static_assert(sizeof 1.0 == sizeof(double), "constants must be doubles: compile without -fsingle-precision-constant");
 _Static_assert(FLT_RADIX == 2 && DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024, "double must be IEEE binary64");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are read in halves and pairs");
 _Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8, "a 64-bit machine");
@@ -28,6 +29,11 @@ _Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8, "a 64-bit machine");
 #endif
 
 #define DPF_INLINE static inline __attribute__((always_inline))
+
+/* What each instruction set consists of: every_isa.h compiles with it, dpf_best_isa asks the CPU for it. No lzcnt: a
+ * CPU that lacks it executes bsr instead, without a fault. */
+#define DPF_AVX2_NEEDS(F)   F("avx2") F("fma") F("bmi") F("bmi2") F("popcnt")
+#define DPF_AVX512_NEEDS(F) DPF_AVX2_NEEDS(F) F("avx512f") F("avx512bw") F("avx512cd") F("avx512dq") F("avx512vl")
 
 /* FN(name) is the copy of a function for the instruction set being compiled; see every_isa.h. */
 #define DPF_PASTE_(name, isa) dpf_##name##_##isa
@@ -97,6 +103,7 @@ enum { DPF_STEP = 8 * DPF_BATCH }; /* draws of a pair of groups of 64-bit words 
     void dpf_##law##_tier_##isa(const dpf_plan *, int, int, int64_t, const dpf_planted *, dpf_u128 *, uint8_t *);
 #define DPF_DECLARE(isa)                                                                                               \
     void dpf_blocks_##isa(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);                 \
+    int dpf_counts_zeros_##isa(uint64_t one);                                                                          \
     void dpf_store_##isa(char *to, const char *from, int64_t lines);                                                   \
     void dpf_pair_##isa(const uint8_t *key, uint64_t nonce, uint64_t pair, uint32_t *words);                           \
     void dpf_expand_##isa(const uint32_t *words, int width, uint64_t *digits);                                         \

@@ -17,12 +17,22 @@
 
 #if DPF_X86
 
+/* An instruction set's needs on top of what the command line allows (sse2 every one has): then the helpers of
+ * dpf_impl.h, compiled for the command line's machine, may be inlined. With an arch= of its own GCC refuses. */
+#define DPF_PRAGMA_(...) _Pragma(#__VA_ARGS__)
+#define DPF_PRAGMA(...)  DPF_PRAGMA_(__VA_ARGS__)
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt"))), apply_to = function)
+#define DPF_NEED(name) "," name
+#define DPF_PUSH(NEEDS)                                                                                                \
+    DPF_PRAGMA(clang attribute push(__attribute__((target("sse2" NEEDS(DPF_NEED)))), apply_to = function))
+#define DPF_POP DPF_PRAGMA(clang attribute pop)
 #else
-#pragma GCC push_options
-#pragma GCC target("arch=x86-64-v3")
+#define DPF_NEED(name)  , name
+#define DPF_PUSH(NEEDS) DPF_PRAGMA(GCC push_options) DPF_PRAGMA(GCC target("sse2" NEEDS(DPF_NEED)))
+#define DPF_POP         DPF_PRAGMA(GCC pop_options)
 #endif
+
+DPF_PUSH(DPF_AVX2_NEEDS)
 #define DPF_ISA    avx2
 #define DPF_VECTOR 32
 #define DPF_FMA    1
@@ -30,19 +40,11 @@
 #undef DPF_ISA
 #undef DPF_VECTOR
 #undef DPF_FMA
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+DPF_POP
 
-#ifdef __clang__
-#pragma clang attribute push(                                                                                          \
-    __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi,bmi2,lzcnt,popcnt"))),             \
-    apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("arch=x86-64-v4,prefer-vector-width=512")
+DPF_PUSH(DPF_AVX512_NEEDS)
+#ifndef __clang__
+#pragma GCC target("prefer-vector-width=512")
 #endif
 #define DPF_ISA    avx512
 #define DPF_VECTOR 64
@@ -51,11 +53,13 @@
 #undef DPF_ISA
 #undef DPF_VECTOR
 #undef DPF_FMA
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+DPF_POP
+
+#undef DPF_PRAGMA_
+#undef DPF_PRAGMA
+#undef DPF_NEED
+#undef DPF_PUSH
+#undef DPF_POP
 
 #endif /* DPF_X86 */
 #undef DPF_SELF

@@ -265,32 +265,22 @@ def blocks(isa: int, secret: bytes, counters: Sequence[int], nonce: int) -> list
     ]
 
 
-# The key, counter and nonce of RFC 8439, 2.3.2: words 12 to 15 are 1, 0x09000000, 0x4a000000, 0.
-_RFC_COUNTER, _RFC_NONCE = 0x0900000000000001, 0x000000004A000000
-_RFC_BLOCK = bytes.fromhex(
-    "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
-    "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e"
-)
-
-
 @cache
 def checked(isa: int) -> int:
-    """`isa`, once it has reproduced a known block and 64 known draws in this process."""
-    secret = bytes(range(32))
-    counters = [_RFC_COUNTER + 2**32 * lane for lane in range(lib.DPF_BATCH)]
-    known = [StreamKey(secret).block(counter, _RFC_NONCE) for counter in counters]
-    if known[0] != _RFC_BLOCK or blocks(isa, secret, counters, _RFC_NONCE) != known:
-        raise SelfCheckError(f"the {ISA_NAMES[isa]} cipher does not reproduce RFC 8439, 2.3.2")
-    # The law of scale 1 with 32-bit words; the constants as csrc/discrete_laplace.md has them.
-    plan = Plan(
-        "discrete_laplace", width=32, bulk=DOUBLE, careful=DOUBLE, wide_cell=61, wide_t=1 << 67, wide_c=0x61402cf8d6cae7dbb14f70d67a076d,
-        t=1.0, offset=-0.12011450695827752, margin=0.49999999999999667, slope=5 * 2.0**-52, half_cell=0.5000004768371582,
-        flat=0.49999999999997224,
-    )  # fmt: skip
-    draws = plan.fill(StreamKey(secret), 0, 64, careful=False, isa=isa)
-    if draws != _KNOWN_DRAWS:
-        raise SelfCheckError(f"the {ISA_NAMES[isa]} sampler does not reproduce its known draws")
+    """`isa`, once it has reproduced a known block, and known draws of every law and tier, in this process."""
+    failed = lib.dpf_self_check(isa, known_answers())
+    if failed != ffi.NULL:
+        raise SelfCheckError(
+            f"this build of dpfast, run with {ISA_NAMES[isa]} instructions, does not reproduce its known answers "
+            f"({ffi.string(failed).decode()}), so it draws nothing; build it again without CFLAGS of your own, and if "
+            "it fails as well, report it"
+        )
     return isa
+
+
+def known_answers() -> Any:
+    """The answers that a build must know, a dpf_known each; one without a name ends them."""
+    return lib.dpf_known_answers()
 
 
 @cache
@@ -300,13 +290,3 @@ def best_isa() -> int:
 
 def isa_name() -> str:
     return ISA_NAMES[best_isa()]
-
-
-# fmt: off
-_KNOWN_DRAWS: list[int | None] = [
-    0, 0, -1, -2, 0, 1, -1, 1, 0, 0, 0, 0, -1, 1, 2, 0,
-    -1, 0, 1, 2, 0, 1, -2, -1, 1, 0, 0, 0, 1, 2, 1, 0,
-    0, 1, 0, -2, 0, 1, -2, -1, 3, -1, 0, 0, 2, 2, 0, 0,
-    0, 2, 2, 2, -1, 0, 0, 0, 2, 1, 0, 0, -4, 0, 0, 3,
-]
-# fmt: on

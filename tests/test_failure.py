@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fresh import HOME, python
 
-from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, SelfCheckError, _native, exact, kernels
+from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, _native, exact, kernels
 
 
 def compiled(folder: Path, source: str) -> Path:
@@ -435,46 +435,3 @@ def test_rounding_modes_and_flushing_change_nothing(tmp_path):
         timeout=120,
     )
     assert len(output.split("\n")) == 9
-
-
-# ------------------------------------------------------------------ a build that does not know its answers
-
-
-@pytest.fixture
-def _unchecked():
-    """Forget, before and after, that this build was found good."""
-    _native.checked.cache_clear()
-    getattr(_native.best_isa, "cache_clear", int)()
-    yield
-    _native.checked.cache_clear()
-    getattr(_native.best_isa, "cache_clear", int)()
-
-
-@pytest.mark.usefixtures("_unchecked")
-@pytest.mark.parametrize(
-    ("name", "value", "says"),
-    [
-        ("_KNOWN_DRAWS", [1, *_native._KNOWN_DRAWS[1:]], "sampler does not reproduce its known draws"),
-        ("_KNOWN_DRAWS", [*_native._KNOWN_DRAWS[:-1], 4], "sampler does not reproduce its known draws"),
-        ("_RFC_BLOCK", bytes(64), "cipher does not reproduce RFC 8439"),
-    ],
-)
-def test_a_wrong_known_answer_stops_every_release(monkeypatch, name, value, says):
-    """The first use in a process checks the cipher and 64 draws: one that differs, and nothing is released."""
-    monkeypatch.setattr(_native, name, value)
-    for n in (1, 5000):
-        counts = np.full(n, 999)
-        for _ in range(2):
-            with pytest.raises(SelfCheckError, match=says):
-                DiscreteLaplace(1, 10).release(counts, out=counts)
-        assert set(counts.tolist()) in ({0}, {999})  # after there was a key, or before
-        with pytest.raises(SelfCheckError):
-            DiscreteLaplace(1, 10).sample(n)
-
-
-@pytest.mark.usefixtures("_unchecked")
-def test_every_instruction_set_knows_its_answers():
-    """Each that this machine has passes the check that the chosen one must pass."""
-    for isa in range(_native.lib.dpf_best_isa() + 1):
-        assert _native.checked(isa) == isa
-    assert _native.isa_name() == _native.ISA_NAMES[_native.best_isa()]

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds as people make them: each fails with a clear message, or draws what every other draws.
+
+Each build is one by setup.py, as pip makes it, with CFLAGS or a compiler of its own. A compiler that puts flags behind
+ours is a script that does so. What a build draws is compared as one digest of all draws of 102 plans, of all laws and from
+the least to the largest scale, by each instruction set, fast and careful, narrow and wide. CPUs without one feature or
+another are QEMU's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import pickle
+import platform
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COVERS = ("csrc", "setup.py", "dpfast/_native.py")
+ROOT = Path(__file__).resolve().parents[2]
+
+CONDA = "-march=nocona -mtune=haswell -ftree-vectorize -fPIC -fstack-protector-strong -fno-plt -O2 -ffunction-sections"
+# Flags for other machines, and such as change arithmetic; all must give equal draws.
+SOUND = {
+    "gcc": [
+        "", "-march=native", CONDA, "-march=haswell", "-march=skylake-avx512", "-march=znver3", "-march=x86-64-v4",
+        "-mlzcnt", "-O1", "-Ofast", "-ffast-math", "-funsafe-math-optimizations", "-fassociative-math -fno-signed-zeros -fno-trapping-math",
+        "-freciprocal-math", "-ffinite-math-only", "-frounding-math", "-flto", "-ffp-contract=fast -march=haswell",
+    ],
+    "clang": ["", "-march=native", "-march=haswell", "-ffast-math", "-funsafe-math-optimizations", "-ffp-contract=fast -march=haswell"],
+}  # fmt: skip
+# Behind our own flags, by a compiler that is a script: the text refuses what the compiler tells of.
+UNSAFE = {
+    "gcc": ["-ffast-math", "-funsafe-math-optimizations", "-fassociative-math -fno-signed-zeros -fno-trapping-math", "-freciprocal-math", "-ffinite-math-only", "-fsingle-precision-constant"],
+    "clang": ["-ffast-math"],
+}  # fmt: skip
+# And where it is kept from telling, the self-check finds it. A harmless flag (such as -freciprocal-math, for all our
+# divisors are variable or powers of two) may also give equal draws.
+SILENT = {
+    "gcc": ["-ffast-math", "-funsafe-math-optimizations", "-fassociative-math -fno-signed-zeros -fno-trapping-math"],
+    "clang": ["-ffast-math", "-funsafe-math-optimizations", "-fassociative-math -fno-signed-zeros"],
+}
+KEPT = "-U__FAST_MATH__ -U__ASSOCIATIVE_MATH__ -U__RECIPROCAL_MATH__ -U__NO_SIGNED_ZEROS__ -U__FINITE_MATH_ONLY__"
+REFUSED = "dpfast proves its rounding errors", "compile without -fsingle-precision-constant"
+# CPUs of QEMU, and the instruction set that must be chosen there: without what it needs, another; without what it does
+# not need, the same, though a compiler's x86-64-v3 has it. (Without bmi1 glibc fails.)
+CPUS = {
+    **{f"max,{name}=off": 0 for name in ("avx2", "fma", "bmi2", "popcnt")},
+    **{f"max,{name}=off": 1 for name in ("abm", "movbe", "f16c")},
+}
+UNASKED = "max,abm=off"  # where a build with -mlzcnt computes something else
+DRAWS = 3000
+
+
+def check(*, cheap: bool) -> dict[str, Any]:
+    if platform.machine() != "x86_64":
+        raise RuntimeError("the builds are those of x86-64")
+    _need("gcc", "gcc")
+    if not cheap:
+        _need("clang", "clang")
+        _need("qemu-x86_64", "qemu-user")
+    with tempfile.TemporaryDirectory() as folder:
+        return _Builds(Path(folder)).cheap() if cheap else _Builds(Path(folder)).whole()
+
+
+def _need(tool: str, package: str) -> None:
+    if shutil.which(tool) is None:
+        raise RuntimeError(f"{tool} is missing: install the Debian package {package}")
+
+
+class _Builds:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.made = folder, 0
+        self.tree = folder / "tree"
+        self.tree.mkdir()
+        for name in ("csrc", "dpfast", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(
+                    source, self.tree / name, ignore=shutil.ignore_patterns("*.so", "*.o", "__pycache__", "_dpf.c")
+                )
+            else:
+                shutil.copy(source, self.tree)
+        self.cases = folder / "cases"
+        with self.cases.open("wb") as file:
+            pickle.dump(list(_cases()), file)
+
+    # ------------------------------------------------------------------ what is checked
+
+    def cheap(self) -> dict[str, Any]:
+        """This machine's own instructions, and one unsafe flag in its three places."""
+        flags = "-funsafe-math-optimizations"
+        found = self.draws(self.build(f"-march=native {flags}", last="-O1"))
+        assert found == _drawn(_installed(), self.cases), "the installed build and one with CFLAGS differ"
+        self.refused(flags)
+        self.found_by_itself(f"-O1 {flags}")
+        return {"builds": self.made, "draws": found["digest"]}
+
+    def whole(self) -> dict[str, Any]:
+        plain = self.build("")
+        golden = self.draws(plain)["digest"]
+        assert golden == _drawn(_installed(), self.cases)["digest"], "the installed build is not one of this text"
+        figures: dict[str, Any] = {
+            "draws": golden,
+            "equal": 0,
+            "compiled alone": [],
+            "refused": 0,
+            "found by the self-check": 0,
+        }
+        for compiler, all_flags in SOUND.items():
+            for flags in all_flags:
+                library = self.build(flags, compiler)
+                found = self.draws(library)
+                if not found:  # -march= of another machine
+                    assert "-march=" in flags and flags != "-march=native", (compiler, flags)
+                    figures["compiled alone"].append(flags)
+                    continue
+                assert (found["digest"], found["flushes"]) == (golden, False), (compiler, flags, found)
+                figures["equal"] += 1
+        for compiler, all_flags in UNSAFE.items():
+            for flags in all_flags:
+                self.refused(flags, compiler)
+                figures["refused"] += 1
+        for compiler, all_flags in SILENT.items():
+            for flags in all_flags:
+                self.found_by_itself(flags, compiler)
+                figures["found by the self-check"] += 1
+        for cpu, best in CPUS.items():
+            found = self.draws(plain, cpu)
+            assert (found["best"], found["digest"]) == (best, golden), (cpu, found)
+        figures["cpus"] = len(CPUS)
+        unasked = self.build("-mlzcnt")
+        for isa in (0, 1):
+            found = self.draws(unasked, UNASKED, isa)
+            assert found["failed"], (isa, found)
+            figures["found by the self-check"] += 1
+        return {**figures, "builds": self.made}
+
+    def refused(self, flags: str, compiler: str = "gcc") -> None:
+        """Behind our own flags, each of these is an error that says why."""
+        text = self.build("", compiler, last=flags, fails=True)
+        assert any(line in text for line in REFUSED), (compiler, flags, text)
+
+    def found_by_itself(self, flags: str, compiler: str = "gcc") -> None:
+        """Without that error, the first use of the instruction set in use finds it."""
+        library = self.build("", compiler, last=f"{flags} {KEPT}")
+        found = self.draws(library)
+        assert found["failed"], (compiler, flags, found)
+
+    # ------------------------------------------------------------------ how
+
+    def build(self, flags: str, compiler: str = "gcc", *, last: str = "", fails: bool = False) -> Any:
+        """The library of a new build, with CFLAGS, and with flags behind our own; or what one that fails says."""
+        self.made += 1
+        made = self.folder / str(self.made)
+        made.mkdir()
+        environment = {**os.environ, "CC": compiler, "CFLAGS": flags}
+        if last:
+            script = made / "cc"
+            script.write_text(f'#!/bin/sh\nexec {compiler} "$@" {last} -w\n')
+            script.chmod(0o755)
+            environment["CC"] = str(script)
+        environment["LDSHARED"] = f"{environment['CC']} -shared"
+        command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", made, "--build-temp", made / "temp"]
+        done = subprocess.run(command, cwd=self.tree, env=environment, capture_output=True, text=True, check=False)
+        if fails:
+            assert done.returncode != 0, f"{compiler} {flags} {last}: built"
+            return done.stderr
+        assert done.returncode == 0, f"{compiler} {flags} {last}: {done.stderr[-2000:]}"
+        return next((made / "dpfast").glob("_dpf*.so"))
+
+    def draws(self, library: Path, cpu: str | None = None, isa: int | None = None) -> dict[str, Any]:
+        """What a build draws, in a process of its own, on this CPU or one of QEMU's; nothing if that lacks an instruction."""
+        machine = [] if cpu is None else ["qemu-x86_64", "-cpu", cpu]
+        command = [*machine, sys.executable, __file__, library, self.cases, *([] if isa is None else [str(isa)])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == -4:  # SIGILL
+            return {}
+        assert done.returncode == 0, f"{shlex.join(map(str, command))}: {done.returncode} {done.stderr[-2000:]}"
+        return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def _installed() -> Path:
+    from dpfast import _dpf
+
+    return Path(_dpf.__file__)
+
+
+# ------------------------------------------------------------------ plans
+
+
+def _cases() -> Iterator[dict[str, Any]]:
+    """102 plans: the bytes of each record, its arrays, where its draws begin, and offsets of a real law."""
+    from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric
+    from dpfast._dpf import ffi
+
+    chance = random.Random(5)
+    starts = [0, 1, 63, 64, 65, 1000, 2**41 + 100, 2**63 - DRAWS - 1]
+    scales = [
+        Fraction(1, 2**60), Fraction(1, 3), 1, 10, Fraction(257, 3), 128, 129, 1000, 2**17, 2**17 + 1, 2**20, 2**20 + 1, 10**9,
+        2**40, 2**40 + 1, 2**44, 2**44 + 1, 2**50, 2**54, 2**54 + 1, Fraction(10**18, 7), 2**60,
+    ]  # fmt: skip
+    sigmas = [
+        Fraction(1, 1000),
+        Fraction(1, 2),
+        1,
+        5,
+        50,
+        127,
+        128,
+        129,
+        1000,
+        2**13,
+        2**13 + 1,
+        2**20,
+        2**20 + 1,
+        10**9,
+    ]
+    mechanisms = [
+        *(law(1, scale) for scale in scales for law in (DiscreteLaplace, OneSidedGeometric)),
+        *(Laplace(1, scale, granularity=1) for scale in scales),
+        *(Gaussian(Fraction(scale), granularity=1) for scale in scales),
+        *(DiscreteGaussian(sigma) for sigma in sigmas),
+    ]
+    for at, mechanism in enumerate(mechanisms):
+        plan = mechanism._bulk_plan
+        begin = [
+            chance.choice([0.5, -0.5, 0.0, chance.uniform(-0.5, 0.5), 2.0 ** -chance.randint(1, 1000)])
+            for _ in range(DRAWS)
+        ]
+        arrays = {ffi.typeof(each).item.cname: bytes(ffi.buffer(each)) for each in plan._kept if each != ffi.NULL}
+        real = isinstance(mechanism, (Laplace, Gaussian))
+        yield {
+            "plan": bytes(ffi.buffer(plan._plan)),
+            "arrays": arrays,
+            "start": starts[at % 8],
+            "offset": begin if real else None,
+        }
+
+
+def _drawn(library: Path, cases: Path, only: int | None = None) -> dict[str, Any]:
+    """Whether the instruction sets of this machine know their answers; if all do, one digest of what each of them draws."""
+    spec = importlib.util.spec_from_file_location("dpfast._dpf", library)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    ffi, lib = module.ffi, module.lib
+    mode = lib.dpf_enter()
+    lib.dpf_leave(mode)
+    best = lib.dpf_best_isa()
+    isas = range(best + 1) if only is None else [only]
+    failed = {isa: lib.dpf_self_check(isa, lib.dpf_known_answers()) for isa in isas}
+    told = {isa: ffi.string(what).decode() for isa, what in failed.items() if what != ffi.NULL}
+    found: dict[str, Any] = {
+        "best": best,
+        "failed": told,
+        "flushes": mode & 0x8040 != 0,
+    }  # subnormals, since it was loaded
+    if told:
+        return found
+    digests = set()
+    names = {"int16_t": "table", "uint64_t": "thresholds", "uint16_t": "guide"}
+    with cases.open("rb") as file:
+        plans = pickle.load(file)
+    lo, hi, undecided = ffi.new("int64_t[]", DRAWS), ffi.new("int64_t[]", DRAWS), ffi.new("int64_t[]", DRAWS)
+    key = ffi.new("uint8_t[]", bytes(range(32)))
+    for isa in isas:
+        digest = hashlib.sha256()
+        for case in plans:
+            plan = ffi.new("dpf_plan *")
+            ffi.memmove(plan, case["plan"], len(case["plan"]))
+            kept = {names[kind]: ffi.from_buffer(f"{kind}[]", data) for kind, data in case["arrays"].items()}
+            for name in names.values():
+                setattr(plan, name, kept.get(name, ffi.NULL))
+            offset = case["offset"] and ffi.new("double[]", case["offset"])
+            for careful in (0, 1):
+                for upper in (ffi.NULL, hi):
+                    before = isa, plan, careful, key, case["start"], DRAWS
+                    if offset:
+                        n = lib.dpf_fill_real(*before, offset, lo, upper, undecided)
+                    else:
+                        n = lib.dpf_fill(*before, lo, upper, undecided)
+                    digest.update(ffi.buffer(lo))
+                    digest.update(ffi.buffer(undecided, 8 * n))
+                    if upper != ffi.NULL:
+                        digest.update(ffi.buffer(hi))
+        digests.add(digest.hexdigest())
+    found["digest"] = ", ".join(sorted(digests))
+    return found
+
+
+if __name__ == "__main__":
+    library, cases, *only = sys.argv[1:]
+    sys.stdout.write(json.dumps(_drawn(Path(library), Path(cases), *map(int, only))))

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the extension is built, as far as it shows here; tests/deep/builds.py makes builds of all kinds."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from dpfast import _dpf
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_dev_extra_can_build_in_place() -> None:
+    """`setup.py build_ext --inplace` runs in the environment at hand, so its extra has all that a build requires."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert set(project["build-system"]["requires"]) <= set(project["project"]["optional-dependencies"]["dev"])
+
+
+def test_no_debug_information_is_installed() -> None:
+    """It would be two thirds of the library."""
+    assert b".debug_info" not in Path(_dpf.__file__).read_bytes()
