@@ -6,15 +6,14 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
-import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from conftest import ISAS
 from fresh import HOME, python
@@ -272,3 +271,164 @@ def test_the_scan_finds_a_key(probe, deep):
     """A function that leaves its key in dead stack is caught, near and far below the caller."""
     room = Room()
     assert on_stack(probe, ctypes.cast(probe.spills, ctypes.c_void_p).value or 0, ([room(32, KEY), deep], KEY)) == 8
+
+
+# ------------------------------------------------------------------ how deep
+
+MARGIN = 512  # bytes, for what the compiler does not count: alignment of frames, and a library's own
+MOST = 16 << 10
+CIPHER = re.compile(r"dpf_(one_block|blocks_\w+|by_table_\w+)")  # whose frames hold a key's words
+
+Graph = tuple[dict[str, int], dict[str, set[str]]]  # bytes of stack by function, and whom it calls
+
+
+def graph(folder: Path) -> Graph:
+    """Of the library as this machine's GCC builds it."""
+    built = runpy.run_path(str(HOME / "csrc" / "build_ffi.py"))
+    sizes: dict[str, int] = {}
+    calls: dict[str, set[str]] = {}
+    for name in built["SOURCES"]:
+        command = ["gcc", *built["FLAGS"], "-fPIC", "-fcallgraph-info=su", "-c", str(HOME / "csrc" / name)]
+        subprocess.run(command, check=True, capture_output=True, cwd=folder)
+    for file in folder.glob("*.ci"):
+        text = file.read_text()
+        for node, label in re.findall(r'^node: \{ title: "([^"]+)" label: "([^"]+)"', text, re.MULTILINE):
+            if size := re.search(r"(\d+) bytes \((?:static|dynamic,bounded)\)", label):
+                sizes[node] = int(size[1])
+            else:
+                assert "bytes (" not in label, f"{node} takes stack without a bound"
+        for caller, callee in re.findall(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', text, re.MULTILINE):
+            calls.setdefault(caller, set()).add(callee)
+    return sizes, calls
+
+
+def chain(found: Graph, function: str, above: tuple[str, ...] = ()) -> int | None:
+    """The most stack between a function's frame and the end of a cipher's, past nobody who overwrites it himself."""
+    sizes, calls = found
+    deepest = None
+    for callee in calls.get(function, set()):
+        if callee in above or any("scrub" in name for name in calls.get(callee, set())):
+            continue
+        below = chain(found, callee, (*above, function))
+        if CIPHER.match(callee.split(":")[-1]):
+            below = below or 0
+        if below is not None:
+            deepest = max(deepest or 0, 8 + sizes[callee] + below)
+    return deepest
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="GCC alone says how much stack a call takes")
+def test_the_depth_is_that_of_the_deepest_call(tmp_path):
+    """What is overwritten reaches MARGIN beyond the cipher's last frame, for this compiler, and costs no more than it must.
+
+    No exported function calls the cipher but through one that overwrites.
+    """
+    found = graph(tmp_path)
+    sizes, calls = found
+    assert sum(bool(CIPHER.match(name.split(":")[-1])) for name in sizes) >= 3
+    scrubbing = {name: {c for c in called if "scrub" in c} for name, called in calls.items()}
+    scrubbing = {name: scrubs for name, scrubs in scrubbing.items() if scrubs}
+    assert len(scrubbing) >= 6
+    for name, scrubs in scrubbing.items():
+        depth, needed = max(sizes[scrub] for scrub in scrubs), chain(found, name) or 0
+        assert needed + MARGIN <= depth <= MOST, f"{name}: {needed} bytes below it, {depth} overwritten"
+    for name in set(dir(lib)) & set(calls):
+        assert name in scrubbing or chain(found, name) is None, f"{name} calls the cipher and does not overwrite"
+
+
+# ------------------------------------------------------------------ whole releases
+
+GETRANDOM = r"""
+    #include <sys/random.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    /* A key that is known, for whoever asks for one: KEY of the test, once `planted` is set. */
+    int planted = 0;
+    ssize_t getrandom(void *at, size_t n, unsigned flags) {
+        if (!planted || n != 32)
+            return syscall(SYS_getrandom, at, n, flags);
+        for (int i = 0; i < 32; i++)
+            ((unsigned char *)at)[i] = (unsigned char)((73 * i * i + 41 * i + 156) % 251);
+        return 32;
+    }
+"""
+WORK = """
+    import ctypes, os, sys, threading
+    import numpy as np
+    import dpfast
+    from dpfast import _native
+
+    probe, tool = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
+    probe.left.restype = ctypes.c_int64
+    planted = ctypes.c_int.in_dll(tool, "planted")
+    words = ctypes.create_string_buffer(bytes.fromhex(sys.argv[3]), 32)
+    isa = int(sys.argv[4])
+    _native.best_isa = lambda: isa
+
+    def left():
+        return probe.left(words, ctypes.c_int64(8))
+
+    integers, reals = dpfast.DiscreteLaplace(1, 10), dpfast.Gaussian(sigma=1)
+    wide, rejecting = dpfast.DiscreteLaplace(1, 2**60), dpfast.DiscreteGaussian(sigma=1000)
+    small, large, shared = np.zeros(8, np.int64), np.zeros(20_000, np.int64), np.zeros(2**19, np.int64)
+    calls = {
+        "small": lambda: integers.release(small),
+        "bulk": lambda: integers.release(large),
+        "strided": lambda: integers.release(large[::2]),
+        "wide": lambda: wide.release(large),
+        "rejecting": lambda: rejecting.release(large),
+        "small real": lambda: reals.release(small.astype(float)),
+        "real": lambda: reals.release(large.astype(float)),
+        "sample": lambda: integers.sample(5000),
+        "responses": lambda: dpfast.RandomizedResponse(1).release(small),
+        "selection": lambda: dpfast.Exponential(1, 1).select(large),
+        "bytes": lambda: dpfast.random_bytes(5000),
+        "generator": lambda: np.random.Generator(dpfast.ChaCha20()).random(1000),
+        "two threads": lambda: integers.release(shared, threads=2),
+        "real, two threads": lambda: reals.release(shared.astype(float), threads=2),
+    }
+    for call in calls.values():
+        call()  # what loads and compiles is done
+
+    found, threads = {}, set()
+
+    def look(frame, event, argument):  # at the end of each Python function of a helper, on its own stack
+        if event == "return" and "dpfast" in frame.f_code.co_filename:
+            threads.add(threading.get_native_id())
+            found["helper"] = max(found.get("helper", 0), left())
+
+    threading.setprofile(look)
+    planted.value = 1
+    for name, call in calls.items():
+        call()
+        found[name] = left()
+
+    def worker():
+        for name, call in calls.items():
+            if "threads" not in name:
+                call()
+                found["in a thread, " + name] = left()
+
+    threading.setprofile(None)
+    thread = threading.Thread(target=worker)
+    thread.start()
+    thread.join()
+    planted.value = 0
+    print(len(found), len(threads), {name: n for name, n in found.items() if n})
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
+@pytest.mark.parametrize("isa", ISAS)
+def test_no_word_is_left_by_a_release(probe, isa, tmp_path):
+    """Nor by a whole call in Python: small and bulk, integers and reals, in a thread, and in the helpers of one call.
+
+    What draws a key gets a known one in place of the system's. False alarms as above.
+    """
+    library = compiled(tmp_path, "known", GETRANDOM)
+    preload = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)]))
+    output = python(WORK, probe._name, library, KEY.hex(), isa, LD_PRELOAD=preload, timeout=120)
+    looked, helpers, left = output.split(maxsplit=2)
+    assert int(looked) == 14 + 12 + 1
+    assert int(helpers) >= 2
+    assert left.strip() == "{}"
