@@ -54,10 +54,12 @@ def fill_bytes(buffer: Buffer | np.ndarray[Any, Any]) -> None:
 def _fill(buffer: Any) -> None:
     key = _native.StreamKey()
     try:
-        _native.key_stream(key, buffer)
-    except BaseException:
-        _native.wipe(buffer)
-        raise
+        key.draw()
+        try:
+            _native.key_stream(key, buffer)
+        except BaseException:
+            _native.wipe(buffer)
+            raise
     finally:
         key.wipe()
 

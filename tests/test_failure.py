@@ -136,10 +136,8 @@ def test_entropy_that_fails_leaves_everything_alone(monkeypatch):
     class NoEntropy(_native.StreamKey):
         __slots__ = ()
 
-        def __init__(self, secret: bytes | None = None) -> None:
-            if secret is None:
-                raise EntropyError("none")
-            super().__init__(secret)
+        def draw(self) -> None:
+            raise EntropyError("none")
 
     mech = DiscreteLaplace(1, 10)
     monkeypatch.setattr(_native, "StreamKey", NoEntropy)

@@ -203,6 +203,7 @@ def entropy(room: Room) -> Iterator[Call]:
 SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
     "dpf_entropy": lambda isa, room: entropy(room),
     "dpf_wipe": lambda isa, room: iter([([room(32, KEY), 32], KEY)]),
+    "dpf_wipe_key": lambda isa, room: iter([([room(32, KEY)], KEY)]),
     "dpf_block": lambda isa, room: iter([([room(32, KEY), 5, 6, room(64)], KEY)]),
     "dpf_blocks": lambda isa, room: iter([([isa, room(32, KEY), room(256), 6, room(2048)], KEY)]),
     "dpf_fill": fill,
