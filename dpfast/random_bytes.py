@@ -55,11 +55,10 @@ def _fill(buffer: Any) -> None:
     key = _native.StreamKey()
     try:
         key.draw()
-        try:
-            _native.key_stream(key, buffer)
-        except BaseException:
-            _native.wipe(buffer)
-            raise
+        _native.key_stream(key, buffer)
+    except BaseException:
+        _native.wipe(buffer)
+        raise
     finally:
         key.wipe()
 
