@@ -9,8 +9,9 @@ enum { DPF_KEY_WORDS = 4, DPF_BITS = sizeof((dpf_bits *)0)->words / sizeof(uint6
 
 int dpf_bits_key(dpf_bits *bits) {
     dpf_wipe(bits, sizeof *bits);
-    if (dpf_entropy((uint8_t *)bits->words, 8 * DPF_KEY_WORDS) != 0)
-        return -1;
+    const int status = dpf_entropy((uint8_t *)bits->words, 8 * DPF_KEY_WORDS);
+    if (status != 0)
+        return status;
     bits->isa = dpf_best_isa();
     bits->keyed = 1;
     return 0;
@@ -20,12 +21,16 @@ int dpf_bits_key(dpf_bits *bits) {
  * words, but never read anything else. */
 static void dpf_refill(dpf_bits *bits) {
     uint8_t key[8 * DPF_KEY_WORDS];
-    if (!bits->keyed && dpf_bits_key(bits) != 0) {
+    int status = 0;
+    while (!bits->keyed && (status = dpf_bits_key(bits)) == DPF_INTERRUPTED)
+        continue; /* from here no handler of Python's can run */
+    if (status != 0) {
         fputs("dpfast: the operating system gave no random key to a ChaCha20 bit generator\n", stderr);
         abort();
     }
     memcpy(key, bits->words, sizeof key);
     DPF_DISPATCH(bits->isa, pair, key, dpf_nonce(DPF_PURPOSE_BYTES, 0, 0), 0, (uint32_t *)bits->words);
+    dpf_scrub_cipher();
     dpf_wipe(key, sizeof key);
     bits->left = DPF_BITS;
 }

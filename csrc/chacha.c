@@ -4,7 +4,8 @@
 #ifndef DPF_ISA
 #include "dpf_impl.h"
 
-void dpf_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *out) {
+__attribute__((noinline)) static void dpf_one_block(const uint8_t *key, uint64_t counter, uint64_t nonce,
+                                                   uint8_t *out) {
     uint32_t start[16], x[16];
     dpf_initial(key, counter, nonce, start);
     memcpy(x, start, sizeof x);
@@ -23,15 +24,27 @@ void dpf_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *ou
         for (int b = 0; b < 4; b++)
             out[4 * i + b] = (uint8_t)(word >> 8 * b);
     }
-    dpf_wipe(start, sizeof start);
-    dpf_wipe(x, sizeof x);
 }
+
+void dpf_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *out) {
+    dpf_one_block(key, counter, nonce, out);
+    dpf_scrub_cipher();
+}
+
+#define DPF_SCRUB(depth)                                                                                               \
+    {                                                                                                                  \
+        uint8_t below[depth];                                                                                          \
+        dpf_wipe(below, sizeof below);                                                                                 \
+    }
+__attribute__((noinline)) void dpf_scrub_cipher(void) DPF_SCRUB(2560)
+__attribute__((noinline)) void dpf_scrub_law(void) DPF_SCRUB(6656)
 
 #define DPF_SELF "chacha.c"
 #include "every_isa.h"
 
 void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out) {
     DPF_DISPATCH(isa, blocks, key, counter, nonce, out);
+    dpf_scrub_cipher();
 }
 
 int dpf_best_isa(void) {
@@ -50,7 +63,7 @@ int dpf_best_isa(void) {
 
 #include "chacha.h"
 
-void FN(blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out) {
+__attribute__((noinline)) void FN(blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out) {
     FN(blocks_meanwhile)(key, counter, nonce, out, NULL, NULL, NULL, 0);
 }
 

@@ -79,5 +79,4 @@ DPF_INLINE void FN(blocks_meanwhile)(const uint8_t *key, const uint64_t *counter
             }
         }
     }
-    dpf_wipe(state, sizeof state);
 }

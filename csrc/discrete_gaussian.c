@@ -111,6 +111,7 @@ static int64_t FN(accept_bulk)(const dpf_plan *plan, const uint8_t *key, uint64_
             }
         }
     }
+    dpf_scrub_law();
     dpf_wipe(words, sizeof words);
     dpf_wipe(digits, sizeof digits);
     dpf_wipe(more, sizeof more);
@@ -129,6 +130,7 @@ static void FN(acceptance)(const uint8_t *key, uint64_t pair, uint64_t candidate
         for (int i = 0; i < DPF_STEP; i++)
             digits[part * DPF_STEP + (uint64_t)i] = digits[part * DPF_STEP + (uint64_t)i] << 48 | more[i] >> 16;
     }
+    dpf_scrub_cipher();
     dpf_wipe(words, sizeof words);
     dpf_wipe(more, sizeof more);
 }

@@ -13,6 +13,7 @@ enum { DPF_PORTABLE = 0, DPF_AVX2 = 1, DPF_AVX512 = 2 }; /* instruction sets */
 enum { DPF_TABLE = 1, DPF_DOUBLE = 2, DPF_TWOFOLD = 3, DPF_INTEGER = 4 }; /* tiers in C; the last one is dpfast/exact/ */
 enum { DPF_DISCRETE_LAPLACE = 1, DPF_LAPLACE = 2, DPF_GAUSSIAN = 3, DPF_DISCRETE_GAUSSIAN = 4 }; /* laws */
 enum { DPF_UNDECIDED = -32768 };                         /* in a table */
+enum { DPF_INTERRUPTED = 1 };                            /* by a signal, and nothing has happened */
 
 typedef struct {
     uint64_t lo, hi;
@@ -72,11 +73,15 @@ typedef struct {
     uint64_t (*next_raw)(void *state);
 } dpf_bitgen;
 
-/* Fill out[0..n) from the operating system. 0, or -1 with nothing to rely on in out. */
+/* Fill out[0..n) from the operating system. 0; or -1 with nothing to rely on in out; or, with nothing either,
+ * DPF_INTERRUPTED: a signal came while the system had no first byte yet. Let its handler run, and ask again. */
 int dpf_entropy(uint8_t *out, int64_t n);
 
 /* Overwrite n bytes so that no compiler may leave the store out. */
 void dpf_wipe(void *at, int64_t n);
+
+/* The same of a key's 32 bytes: what their owner's finalizer calls. */
+void dpf_wipe_key(uint8_t *key);
 
 /* The widest instruction set that this machine runs. */
 int dpf_best_isa(void);
@@ -145,7 +150,7 @@ void dpf_key_stream(int isa, const uint8_t *key, uint64_t pair, int64_t n, uint8
 dpf_bits *dpf_bits_new(void);
 void dpf_bits_free(dpf_bits *bits);
 
-/* Forget all and take a key from the operating system. 0, or -1 with the state all zeros. */
+/* Forget all and take a key from the operating system. As dpf_entropy; but for 0 with the state all zeros. */
 int dpf_bits_key(dpf_bits *bits);
 
 /* What NumPy calls, with a dpf_bits, by one thread at a time. Where there is no key, and the system gives none, the

@@ -138,6 +138,12 @@ DPF_INLINE void dpf_initial(const uint8_t *key, uint64_t counter, uint64_t nonce
     state[15] = (uint32_t)(nonce >> 32);
 }
 
+/* Overwrite the stack below the caller's frame as far down as the cipher has left words of the key in spilled
+ * registers: where it is at most two calls away, and under a law. A function that calls the cipher does this last, and
+ * the cipher shares no frame with anybody. tests/test_key_on_stack.py computes both depths and looks for keys. */
+void dpf_scrub_cipher(void);
+void dpf_scrub_law(void);
+
 /* The double tier is right in any rounding mode and with subnormals flushed, but decides half as
  * often under a directed mode. A host's mode is kept aside while we run. */
 #if DPF_X86

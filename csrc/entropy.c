@@ -9,8 +9,11 @@
 #ifdef __linux__
 #include <sys/random.h>
 static int dpf_ask(uint8_t *out, size_t n) {
+    const uint8_t *begin = out;
     while (n > 0) {
         const ssize_t got = getrandom(out, n, 0);
+        if (got < 0 && errno == EINTR && out == begin)
+            return DPF_INTERRUPTED; /* early in boot the next answer may be minutes away */
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
@@ -36,15 +39,19 @@ static int dpf_ask(uint8_t *out, size_t n) {
 int dpf_entropy(uint8_t *out, int64_t n) {
     if (n < 0)
         return -1;
-    if (dpf_ask(out, (size_t)n) == 0)
-        return 0;
-    dpf_wipe(out, n);
-    return -1;
+    const int status = dpf_ask(out, (size_t)n);
+    if (status != 0)
+        dpf_wipe(out, n);
+    return status;
 }
 
 void dpf_wipe(void *at, int64_t n) {
     memset(at, 0, (size_t)n);
     __asm__ volatile("" : : "r"(at) : "memory"); /* the compiler must take the zeros as read */
+}
+
+void dpf_wipe_key(uint8_t *key) {
+    dpf_wipe(key, 32);
 }
 
 dpf_bits *dpf_bits_new(void) {

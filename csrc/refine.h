@@ -275,5 +275,6 @@ static int64_t FN(draw_all)(const dpf_plan *plan, int careful, const uint8_t *ke
         FN(bulk)(&job, n);
     else
         FN(both)(&job, careful ? plan->careful : plan->bulk, n);
+    dpf_scrub_law();
     return job.undecided_count;
 }

@@ -18,6 +18,7 @@ void dpf_key_stream(int isa, const uint8_t *key, uint64_t pair, int64_t n, uint8
             memcpy(out, words, (size_t)n);
     }
     dpf_fence();
+    dpf_scrub_cipher();
     dpf_wipe(words, sizeof words);
 }
 

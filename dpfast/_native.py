@@ -12,7 +12,7 @@ from dpfast._dpf import ffi, lib
 from dpfast.errors import EntropyError, SelfCheckError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
 
@@ -22,6 +22,7 @@ TABLE_BITS: int = lib.DPF_TABLE_BITS
 PAIR: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
 TABLE, DOUBLE, TWOFOLD, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_TWOFOLD, lib.DPF_INTEGER
 UNDECIDED: int = lib.DPF_UNDECIDED
+INTERRUPTED: int = lib.DPF_INTERRUPTED
 LAWS: dict[str, int] = {
     "discrete_laplace": lib.DPF_DISCRETE_LAPLACE,
     "laplace": lib.DPF_LAPLACE,
@@ -33,6 +34,8 @@ ISA_NAMES: dict[int, str] = {lib.DPF_PORTABLE: "portable", lib.DPF_AVX2: "avx2",
 
 
 _cast, _entropy = ffi.cast, lib.dpf_entropy
+_KEY = ffi.typeof("uint8_t *")
+_owned, _release, _wipe_key = ffi.gc, ffi.release, lib.dpf_wipe_key
 _ADDRESS = ffi.typeof("uintptr_t")
 _new_key = partial(ffi.new, ffi.typeof("uint8_t[32]"))
 
@@ -62,27 +65,45 @@ def nonce(level: int, purpose: int = 1, candidate: int = 0) -> int:
     return purpose << 56 | candidate << 24 | level
 
 
+def _ask(memory: object, n: int, what: str) -> None:
+    """Fill from the operating system; a signal's handler runs between two questions, and may raise."""
+    while (status := _entropy(memory, n)) == INTERRUPTED:
+        pass
+    if status != 0:
+        raise EntropyError(f"the operating system gave no random {what}")
+
+
 class StreamKey:
-    """32 bytes of C memory: the key of one release, wiped when it is done."""
+    """32 bytes of C memory for the key of one release: none until it is drawn or taken, and none once wiped.
 
-    __slots__ = ("_bytes", "address")
+    Make it, then draw and use and wipe it within `try ... finally`: so there is no moment at which Ctrl-C finds a key that
+    nobody wipes. Wiping is one call into C, which Ctrl-C cannot come before; what is left is wiped with this object.
+    """
 
-    def __init__(self, secret: bytes | None = None) -> None:
-        self._bytes = key = _new_key()
-        self.address = int(_cast(_ADDRESS, key))
+    __slots__ = ("_bytes", "address", "wipe")
+
+    def __init__(self, secret: bytes | memoryview | None = None) -> None:
+        """secret: to take at once, where it is no secret."""
+        self._bytes = _new_key()
+        self.wipe: Callable[[], None] = partial(_release, _owned(self._bytes, _wipe_key))
         if secret is not None:
-            ffi.memmove(key, secret, 32)
-        elif _entropy(key, 32) != 0:
-            raise EntropyError("the operating system gave no random key; nothing was released")
+            self.take(secret)
+
+    def draw(self) -> None:
+        """A fresh key. Raises: EntropyError."""
+        if _entropy(self._bytes, 32) != 0:
+            _ask(self._bytes, 32, "key; nothing was released")
+        self.address = int(_cast(_ADDRESS, self._bytes))
+
+    def take(self, secret: bytes | memoryview) -> None:
+        ffi.memmove(self._bytes, secret, 32)
+        self.address = int(_cast(_ADDRESS, self._bytes))
 
     def block(self, counter: int, nonce: int) -> bytes:
         """One 64-byte block of this key's stream."""
         out = ffi.new("uint8_t[64]")
-        lib.dpf_block(self._bytes, counter, nonce, out)
+        lib.dpf_block(_cast(_KEY, self.address), counter, nonce, out)
         return bytes(ffi.buffer(out))
-
-    def wipe(self) -> None:
-        lib.dpf_wipe(self._bytes, 32)
 
 
 SLAB = 1 << 26  # bytes of key stream between two looks for Ctrl-C
@@ -107,8 +128,7 @@ def wipe(out: object) -> None:
 def entropy_into(out: object) -> None:
     """Fill a writable C-contiguous buffer from the operating system. Raises: EntropyError; the buffer is then zeroed."""
     with ffi.from_buffer("uint8_t[]", out) as buffer:
-        if _entropy(buffer, len(buffer)) != 0:
-            raise EntropyError("the operating system gave no random bytes")
+        _ask(buffer, len(buffer), "bytes")
 
 
 new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize  # new_bytes(None, n): bytes to fill before anybody sees them
@@ -130,7 +150,9 @@ class Bits:
         self._bits = ffi.gc(made, lib.dpf_bits_free)
 
     def key(self) -> None:
-        if lib.dpf_bits_key(self._bits) != 0:
+        while (status := lib.dpf_bits_key(self._bits)) == INTERRUPTED:
+            pass
+        if status != 0:
             raise EntropyError("the operating system gave no random key")
 
     def connect(self, capsule: object) -> None:
@@ -249,8 +271,7 @@ def own_mode() -> Iterator[None]:
 
 def entropy(n: int) -> bytes:
     out = ffi.new("uint8_t[]", n)
-    if lib.dpf_entropy(out, n) != 0:
-        raise EntropyError("the operating system gave no random bytes")
+    _ask(out, n, "bytes")
     return bytes(ffi.buffer(out, n))
 
 

@@ -71,10 +71,12 @@ def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int
         out.fill(0)
         raise
     try:
-        open_ = add(counts, out, scratch, isa, plan_address, lower, upper)
+        while (open_ := add(counts, out, scratch, isa, plan_address, lower, upper)) == kernels.INTERRUPTED:
+            pass  # the signal's handler has run, and has not raised
         if open_ > 0:
-            key = _native.StreamKey(scratch[:KEY_WORDS].tobytes())
+            key = _native.StreamKey()
             try:
+                key.take(scratch[:KEY_WORDS].data)
                 for at, count in scratch[KEY_WORDS + n :].reshape(2, n)[:, :open_].T.tolist():
                     out[at] = min(max(count + exact(key, at), lower), upper)
             finally:

@@ -54,6 +54,7 @@ def fill_bytes(buffer: Buffer | np.ndarray[Any, Any]) -> None:
 def _fill(buffer: Any) -> None:
     key = _native.StreamKey()
     try:
+        key.draw()
         _native.key_stream(key, buffer)
     except BaseException:
         _native.wipe(buffer)

@@ -197,6 +197,7 @@ def test_a_release_asks_the_system_once_and_keeps_nothing(monkeypatch: pytest.Mo
     That a key's stream does not tell what is left of it is ChaCha20's claim; that it is ChaCha20, test_stream.py's.
     """
     n, asked, streams = 5_000, [], []
+    _native.best_isa()  # whose check has keys of its own
     real, made = _native._entropy, _native.StreamKey.__init__
 
     def entropy(at: object, size: int) -> int:
@@ -336,7 +337,7 @@ def drawn(mechanism: DiscreteLaplace, cells: list[int | None], n: int) -> np.nda
     """Noise of a bulk release whose plan has this table."""
     table = signed_table(cells)
     plan = _native.Plan(mechanism.LAW, table=table, **mechanism._constants())
-    zeros, stream = np.zeros(n, np.int64), _native.StreamKey()
+    zeros, stream = np.zeros(n, np.int64), _native.StreamKey(_native.entropy(32))
     decide = lambda i: mechanism._decide(plan.width, stream, i)  # noqa: E731
     run(prepare(zeros, zeros), Draws(plan.address, True, True, stream, 0, False, decide), None)
     return zeros

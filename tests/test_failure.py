@@ -42,6 +42,7 @@ GETRANDOM = r"""
     #define _GNU_SOURCE
     #include <dlfcn.h>
     #include <errno.h>
+    #include <signal.h>
     #include <sys/types.h>
 
     int way = 0, asked = 0;
@@ -57,7 +58,9 @@ GETRANDOM = r"""
         }
         if (way == 2)
             return 0;
-        if (way == 4 && asked % 2) { /* slowly, and interrupted */
+        if (way == 5) /* as early in boot: a signal comes, and there is nothing yet */
+            raise(SIGUSR1);
+        if (way == 5 || (way == 4 && asked % 2)) { /* slowly, and interrupted */
             errno = EINTR;
             return -1;
         }
@@ -130,16 +133,68 @@ def test_a_getrandom_that_fails(tmp_path):
     assert output.split("\n") == ["no key", "slow keys", ""]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
+def test_a_signal_ends_the_wait_for_entropy(tmp_path):
+    """Where getrandom is interrupted, the handler runs: what it raises ends the call, and else the system is asked again."""
+    library = compiled(tmp_path, GETRANDOM)
+    output = python(
+        """
+        import ctypes, signal, sys
+        import numpy as np
+        import dpfast
+
+        tool = ctypes.CDLL(sys.argv[1])
+        way = ctypes.c_int.in_dll(tool, "way")
+        integers, reals, counts = dpfast.DiscreteLaplace(1, 10**6), dpfast.Laplace(1, 1), np.full(5000, 999)
+        calls = [
+            lambda: integers.release([1, 2]),
+            lambda: integers.release(counts),
+            lambda: integers.sample(3),
+            lambda: reals.release([1.0]),
+            lambda: dpfast.RandomizedResponse(1).release([0, 1]),
+            lambda: dpfast.Exponential(1, 1).select([0.5, 1.5]),
+            lambda: dpfast.random_bytes(5000),
+            lambda: dpfast.fill_bytes(bytearray(16)),
+            dpfast.ChaCha20,
+        ]
+        for call in calls:
+            call()
+        handled = 0
+
+        def handler(*_):
+            global handled
+            handled += 1
+            if handled % 4 == 0:
+                raise KeyboardInterrupt
+            if handled % 4 == 3:
+                way.value = 0
+
+        signal.signal(signal.SIGUSR1, handler)
+        for n, call in enumerate(calls):
+            way.value = 5
+            call()
+            assert handled == 4 * n + 3, (n, handled)
+            way.value = 5
+            try:
+                call()
+            except KeyboardInterrupt:
+                print(n, end=" ")
+        """,
+        library,
+        LD_PRELOAD=os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)])),
+        timeout=60,
+    )
+    assert output.split() == [str(n) for n in range(9)]
+
+
 def test_entropy_that_fails_leaves_everything_alone(monkeypatch):
     """The same in this process, through the one place that asks: no call gives noise without a key."""
 
     class NoEntropy(_native.StreamKey):
         __slots__ = ()
 
-        def __init__(self, secret: bytes | None = None) -> None:
-            if secret is None:
-                raise EntropyError("none")
-            super().__init__(secret)
+        def draw(self) -> None:
+            raise EntropyError("none")
 
     mech = DiscreteLaplace(1, 10)
     monkeypatch.setattr(_native, "StreamKey", NoEntropy)

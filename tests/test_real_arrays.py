@@ -595,10 +595,8 @@ def test_entropy_that_fails_leaves_everything_alone(monkeypatch: pytest.MonkeyPa
     class NoEntropy(_native.StreamKey):
         __slots__ = ()
 
-        def __init__(self, secret: bytes | None = None) -> None:
-            if secret is None:
-                raise EntropyError("none")
-            super().__init__(secret)
+        def draw(self) -> None:
+            raise EntropyError("none")
 
     monkeypatch.setattr(_native, "StreamKey", NoEntropy)
     for n in (1, 4000, 2**20):

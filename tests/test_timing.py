@@ -181,7 +181,7 @@ def timed_under_keys(
     out = np.zeros(n, np.float64 if real else np.int64)
     job = prepare_real(out.copy(), out, exponent=mechanism._exponent) if real else prepare(out.copy(), out)
     plan = mechanism._careful_plan if careful else mechanism._bulk_plan
-    stream, ffi = _native.StreamKey(), _native.ffi
+    stream, ffi = _native.StreamKey(_native.entropy(32)), _native.ffi
     secrets, memory = ffi.cast("uint8_t *", ffi.from_buffer(keys)), ffi.cast("uint8_t *", stream.address)
     decide = lambda i, *value: mechanism._law.draw(mechanism._reader(stream, plan.width), i)  # noqa: E731
     short = plan.has_table and not careful
@@ -277,7 +277,7 @@ def test_a_draw_alone(mechanism: Any, isa: int) -> None:
     a search reads lines that only large draws ask for.
     """
     n = (10 if DEEP else 4) * CALLS
-    plan, key, ffi, lib = mechanism._careful_plan, _native.StreamKey(), _native.ffi, _native.lib
+    plan, key, ffi, lib = mechanism._careful_plan, _native.StreamKey(_native.entropy(32)), _native.ffi, _native.lib
     lo, open_, at = ffi.new("int64_t[]", 1), ffi.new("int64_t[]", 1), ffi.cast("uint8_t *", key.address)
     time, size = np.empty(n), np.empty(n)
     with undisturbed():

@@ -13,6 +13,7 @@ from typing import Any
 
 # 8,192 draws: the batches that refine a block's open draws are nearly full, and short noise fits L1.
 BLOCK = 8192
+INTERRUPTED = -2  # of add_small: by a signal, before there was a key
 REAL_BLOCK = 4096  # so that a batch of open draws is nearly full
 
 KERNELS = (

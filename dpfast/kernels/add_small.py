@@ -4,24 +4,28 @@
 import numpy as np
 from numba import types
 
+from dpfast import _native
+from dpfast.kernels import INTERRUPTED
 from dpfast.kernels.add_narrow import add_narrow
 from dpfast.kernels.jit import BLOCK_ARGUMENTS, address, external, flag, jit, size
 
 entropy = external("dpf_entropy", flag(address, size))
 wipe = external("dpf_wipe", types.void(address, size))
 KEY_WORDS = 4
+_INTERRUPTED = _native.INTERRUPTED
 
 
 @jit(size(*BLOCK_ARGUMENTS[:3], flag, address, size, size))
 def add_small(counts, out, scratch, isa, plan, lower, upper):
-    """Careful noise under a fresh key: how many draws are undecided, or -1 and `out` untouched if there is no key.
+    """Careful noise under a fresh key: how many draws are undecided; or, with `out` untouched, INTERRUPTED, or -1: no key.
 
     scratch: the key, and three parts as in add_narrow. Wiped, unless the exact tier still needs them.
     """
     n = counts.size
     key = np.uint64(scratch.ctypes.data)
-    if entropy(key, 8 * KEY_WORDS) != 0:
-        return -1
+    status = entropy(key, 8 * KEY_WORDS)
+    if status != 0:
+        return INTERRUPTED if status == _INTERRUPTED else -1
     rest = scratch[KEY_WORDS:]
     careful, start, stream = np.int32(1), np.uint64(0), np.int32(0)
     undecided = add_narrow(counts, out, rest, isa, plan, careful, key, start, stream, n, n, lower, upper)[1]

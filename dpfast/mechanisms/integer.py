@@ -56,7 +56,12 @@ class IntegerNoise(Mechanism):
         job = Job(zeros, zeros, *clamps(INT64, None, None))
         threads = None if threads is None else parameters.whole("threads", threads, 1)
         careful, plan = self._plan(job.counts.size, constant_time)
-        self._run(job, careful, plan, _native.StreamKey(), 0, threads, must_fit=True)
+        stream = _native.StreamKey()
+        try:
+            stream.draw()
+            self._run(job, careful, plan, stream, 0, threads, must_fit=True)
+        finally:
+            stream.wipe()
         return zeros
 
     def _run(
@@ -75,11 +80,8 @@ class IntegerNoise(Mechanism):
                 raise DpfastError("a draw does not fit int64")
             return draw
 
-        try:
-            table = plan.has_table and not careful
-            run(job, Draws(plan.address, table, self._narrow, stream, first, careful, decide), threads)
-        finally:
-            stream.wipe()
+        table = plan.has_table and not careful
+        run(job, Draws(plan.address, table, self._narrow, stream, first, careful, decide), threads)
 
     def _decide(self, width: int, stream: _native.StreamKey, i: int) -> int:
         return self._law.draw(self._reader(stream, width), i)
@@ -139,6 +141,10 @@ class IntegerMechanism(IntegerNoise):
             run_small(job, plan.address, partial(self._decide, plan.width))
             return job.out
         careful, plan = self._plan(job.counts.size, constant_time)  # before the key: until then, out is untouched
-        stream, first = self._stream_key(key, start, job.counts, threads)
-        self._run(job, careful, plan, stream, first, threads)
+        stream = _native.StreamKey()
+        try:
+            first = self._key_into(stream, key, start, job.counts, threads)
+            self._run(job, careful, plan, stream, first, threads)
+        finally:
+            stream.wipe()
         return job.out

@@ -74,21 +74,23 @@ class Mechanism(ABC):
         careful = constant_time or size < SMALL
         return careful, self._careful_plan if careful else self._bulk_plan
 
-    def _stream_key(
+    def _key_into(
         self,
+        stream: _native.StreamKey,
         key: ReleaseKey | None,
         start: int | None,
         values: npt.NDArray[np.number[Any]],
         threads: int | None,
         *also: str,
-    ) -> tuple[_native.StreamKey, int]:
-        """A key for one call and its first draw's number. also: what else the released values depend on."""
+    ) -> int:
+        """Put the key of one call into `stream`; its first draw's number. also: what else the released values depend on."""
         if key is None:
             if start is not None:
                 raise ParameterError(
                     f"start is for parts of one release under a key; there is no key, got start={start}"
                 )
-            return _native.StreamKey(), 0
+            stream.draw()
+            return 0
         if not isinstance(key, ReleaseKey):
             raise DTypeError(
                 f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}"
@@ -101,7 +103,12 @@ class Mechanism(ABC):
         part = key.part(values.shape, values.size, first, unsigned=unsigned, threads=workers)
         for run in plain_runs(values, BUFFER):
             part.update(run)
-        return _native.StreamKey(key.stream_key(_native.STREAM_VERSION, (*self._record, *also), part)), first
+        secret = key.stream_key(_native.STREAM_VERSION, (*self._record, *also), part)
+        if secret is None:
+            stream.draw()
+        else:
+            stream.take(secret)
+        return first
 
     @staticmethod
     def _reader(stream: _native.StreamKey, width: int) -> exact.Read:

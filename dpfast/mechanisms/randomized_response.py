@@ -126,6 +126,7 @@ class RandomizedResponse:
         stream = _native.StreamKey()
         words = np.empty(said.size, np.uint64)
         try:
+            stream.draw()
             _native.key_stream(stream, words)
             self._respond(said, words, stream)
             return said.astype(array.dtype).reshape(array.shape)

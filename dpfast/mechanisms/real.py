@@ -150,12 +150,13 @@ class RealMechanism(Mechanism):
             check_finite(job.counts)  # before a value is lost, or the key used up
 
         filler = "refused" if job.missing is None else job.missing.hex()
-        stream, first = self._stream_key(key, start, job.counts, threads, "missing", filler)
+        stream = _native.StreamKey()
 
         def decide(i: int, value: float) -> float:
             return self._result(self._law_at(self._reader(stream, plan.width), i, job, value), job)
 
         try:
+            first = self._key_into(stream, key, start, job.counts, threads, "missing", filler)
             draws = Draws(plan.address, False, self._narrow, stream, first, careful, decide)
             if self._narrow and small(job):
                 run_small_real(job, draws)

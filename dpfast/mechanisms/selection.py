@@ -167,6 +167,7 @@ class _Runners(OneSidedGeometric):
         """The noise of n runners in steps, rounded down, and the reader of their words; wiped when the block ends."""
         noise, stream = np.zeros(n, np.int64), _native.StreamKey()
         try:
+            stream.draw()
             careful, plan = self._plan(n, False)
             draws = Draws(
                 plan.address, plan.has_table and not careful, self._narrow, stream, 0, careful,

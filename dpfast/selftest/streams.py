@@ -23,7 +23,7 @@ def tiers(trial: Trial) -> Outcome:
     n, open_ = trial.scaled(1024, 8), 0
     for at, subject in enumerate(subjects()):
         trial.step(at / len(subjects()))
-        stream, start = _native.StreamKey(), below(LAST - n)
+        stream, start = _native.StreamKey(_native.entropy(32)), below(LAST - n)
         last = subject.exact(stream)
         truth = [last(start + i) for i in range(n)]
         for isa in instruction_sets():
@@ -54,7 +54,8 @@ def releases(trial: Trial) -> Outcome:
                 continue  # refused on some grids
             raise
         also = () if subject.offset is None else ("missing", "refused")
-        stream, _ = subject.mechanism._stream_key(key, start, values, 1, *also)
+        stream = _native.StreamKey()
+        subject.mechanism._key_into(stream, key, start, values, 1, *also)
         last, places = subject.exact(stream), [below(n) for _ in range(seen)]
         found = trial.under_test("outputs", [float(out[i]) for i in places])
         right = [(last(start + i) + 3) * subject.granularity for i in places]
@@ -69,7 +70,7 @@ def cuts(trial: Trial) -> Outcome:
     n, pieces = 3000, ((0, 1), (1, 2), (17, 1500), (1023, 1025), (1500, 3000), (2999, 3000))
     for at, subject in enumerate(subjects()):
         trial.step(at / len(subjects()) / 2)
-        stream, start = _native.StreamKey(), below(LAST - n)
+        stream, start = _native.StreamKey(_native.entropy(32)), below(LAST - n)
         for careful in (False, True):
             whole = subject.in_c(stream, start, n, careful=careful)
             for begin, end in pieces:
