@@ -137,6 +137,17 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 
 
+# Locks of C alone. No exception of a signal handler cuts short their waiting, which releases the interpreter lock. They have
+# no owner: any thread may open one.
+_python = ctypes.CDLL("", handle=ctypes.pythonapi._handle)  # noqa: SLF001
+new_lock, shut, unlock, free_lock = (
+    getattr(_python, f"PyThread_{name}") for name in ("allocate_lock", "acquire_lock", "release_lock", "free_lock")
+)
+new_lock.restype, unlock.restype, free_lock.restype = ctypes.c_void_p, None, None
+shut.argtypes = ctypes.c_void_p, ctypes.c_int  # shut(lock, 1) waits; shut(lock, 0) says whether it was open
+unlock.argtypes = free_lock.argtypes = (ctypes.c_void_p,)
+
+
 class Bits:
     """The state of a bit generator; given back, wiped, with this object."""
 

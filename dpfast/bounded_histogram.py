@@ -23,6 +23,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 Find: TypeAlias = Callable[[Integers], npt.NDArray[np.int64]]
 
 OUTSIDE = ("drop", "refuse")
+CHANGED = "unit_ids must not be written while they are counted: give a copy of the column"
 
 
 class BoundedHistogram(NamedTuple):
@@ -206,16 +207,33 @@ def _finder_of_integers(known: Integers, order: npt.NDArray[np.int64]) -> Find:
 
 
 def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Integers], Words], int, Words]:
-    """What numbers units below 2^(64 - bits), each its own; and their words: of unit u, words[u], or base + u."""
+    """What numbers units below 2^(64 - bits), each its own; and their words: of unit u, words[u], or base + u.
+
+    An id that another thread has written since the ids were first read is refused: it would have no number.
+    """
     if ids.texts is not None:
         return lambda rows: rows.astype(np.uint64), 0, _words(ids, sip)
     low, high = (int(ids.codes.min()), int(ids.codes.max())) if ids.codes.size else (0, 0)
     if (high - low).bit_length() + bits <= 64:
-        base = low % 2**64
-        return lambda rows: rows.astype(np.uint64) - np.uint64(base), base, np.empty(0, np.uint64)
+        base, last = low % 2**64, max(high - low, 0)
+
+        def off_base(rows: Integers) -> Words:
+            found: Words = rows.astype(np.uint64) - np.uint64(base)
+            if found.size and found.max() > last:
+                raise ParameterError(CHANGED)
+            return found
+
+        return off_base, base, np.empty(0, np.uint64)
     distinct = _distinct(ids.codes)
     words = distinct.astype(f"{distinct.dtype.kind}8", copy=False).view(np.uint64)
-    return lambda rows: np.searchsorted(distinct, rows).astype(np.uint64), 0, words
+
+    def placed(rows: Integers) -> Words:
+        at = np.searchsorted(distinct, rows)
+        if not np.array_equal(distinct[np.minimum(at, distinct.size - 1)], rows):
+            raise ParameterError(CHANGED)
+        return at.astype(np.uint64)
+
+    return placed, 0, words
 
 
 def _sorted_rows(
@@ -225,11 +243,11 @@ def _sorted_rows(
     rows, kept = np.empty(keys.codes.size, np.uint64), 0
     for begin in range(0, rows.size, CHUNK):
         part = slice(begin, begin + CHUNK)
-        places = find(keys.codes[part])
+        places = find(keys.codes[part].copy())  # another thread may write the columns meanwhile
         inside = places >= 0
         if refuse and not inside.all():
             raise ParameterError("keys must all be of the domain")
-        packed = (code(ids.codes[part]) << np.uint64(bits) | places.astype(np.uint64))[inside]
+        packed = (code(ids.codes[part].copy()) << np.uint64(bits) | places.astype(np.uint64))[inside]
         rows[kept : kept + packed.size] = packed
         kept += packed.size
     rows = rows[:kept]

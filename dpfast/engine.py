@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -33,6 +32,7 @@ STREAM = 1 << 21  # counts from which a second array is stored past the caches: 
 
 
 NOT_FINITE = "values must be finite; missing=<public number> stands for NaN and infinities"
+CHANGED = "values must not be written by another thread while they are released: give a copy"
 
 _PLAIN = ("contig", "aligned", "nbo")
 
@@ -105,7 +105,7 @@ def run_small_real(job: RealJob, draws: Draws) -> None:
                 missing is None,
             )  # fmt: skip
             if done < 0:
-                raise ParameterError(NOT_FINITE)
+                raise ParameterError(NOT_FINITE if done == -1 else CHANGED)
             if open_:
                 kept = scratch[3 * n : 3 * n + open_].view(FLOAT64).tolist()
                 for at, value in zip(scratch[2 * n : 2 * n + open_].tolist(), kept, strict=True):
@@ -137,55 +137,92 @@ def run(job: Job | RealJob, draws: Draws, threads: int | None) -> None:
         raise
 
 
+class _Part:
+    """A share of a release: whoever takes it first does it, a helper or, where none has started, the caller."""
+
+    __slots__ = ("begin", "done", "end", "ended", "failure", "taken")
+
+    def __init__(self, begin: int, end: int) -> None:
+        self.begin, self.end = begin, end
+        self.taken, self.ended = _thread.allocate_lock(), _thread.allocate_lock()
+        self.ended.acquire()
+        self.done = False
+        self.failure: BaseException = MemoryError()  # unless another is told: there may be no memory to tell it
+
+
+class _Gate:
+    """Helpers are in to write. Whoever shuts `lock` waits until all are out, and none gets in any more."""
+
+    __slots__ = ("_in", "_turn", "lock")
+
+    def __init__(self) -> None:
+        self._in, self._turn = 0, _thread.allocate_lock()
+        self.lock = _native.new_lock()
+        if not self.lock:
+            raise MemoryError
+
+    def enter(self) -> bool:
+        with self._turn:
+            if not self._in and not _native.shut(self.lock, 0):  # the first takes it for all
+                return False
+            self._in += 1
+            return True
+
+    def leave(self) -> None:
+        with self._turn:
+            self._in -= 1
+            if not self._in:
+                _native.unlock(self.lock)
+
+
 def _share_out(work: _Work, size: int, workers: int) -> None:
-    # Threads of this call alone: no pool to rebuild after a fork, to lock or to leak.
-    failures: list[BaseException] = []
-    begun: list[int] = []
-    ended: list[int] = []
-
-    def share(begin: int, end: int) -> None:
-        try:
-            work.share(begin, end)
-        except BaseException as failure:
-            failures.append(failure)
-            work.stopped = True
-
-    def help_out(begin: int, end: int) -> None:
-        begun.append(begin)
-        if not work.stopped:
-            share(begin, end)
-        if work.stopped:
-            work.job.out.flat[begin:end] = 0  # should Ctrl-C, pressed again and again, keep the caller from waiting
-        ended.append(begin)
-
+    # Threads of this call alone: no pool to rebuild after a fork, to lock or to leak. Not threading.Thread: its start() waits
+    # for ever where the new thread has no memory to begin, and its join(), once interrupted, takes a running thread for an
+    # ended one (CPython issue 45274). Here nobody waits for a helper that has not taken its part.
+    gate = _Gate()
     edges = [size * part // workers // BUFFER * BUFFER for part in range(workers)] + [size]
-    others = [threading.Thread(target=help_out, args=edges[i : i + 2], daemon=True) for i in range(1, workers)]
-    try:
-        for thread in others:
-            thread.start()
-        share(edges[0], edges[1])
-        for thread in others:
-            thread.join()
-    except BaseException:
-        work.stopped = True
-        _wait(begun, ended)
-        raise
-    if failures:
-        raise failures[0]
+    parts = [_Part(edges[i], edges[i + 1]) for i in range(workers)]
 
-
-def _wait(begun: list[int], ended: list[int]) -> None:
-    """Until all that began have ended, however often Ctrl-C is pressed; who begins later finds `stopped` set.
-
-    Not by Thread.join: interrupted once, it takes a running thread for an ended one (CPython issue 45274).
-    """
-    while True:
+    def help_out(part: _Part) -> None:
+        if not part.taken.acquire(blocking=False):
+            return
         try:
-            while len(ended) < len(begun):
-                time.sleep(0.001)
-        except KeyboardInterrupt:
-            continue
-        return
+            if gate.enter():
+                try:
+                    work.share(part.begin, part.end)
+                    part.done = True
+                except BaseException as failure:
+                    part.failure = failure
+                    work.stopped = True
+                finally:
+                    gate.leave()
+        finally:
+            part.ended.release()
+
+    shut, lock = _native.shut, gate.lock
+    try:
+        for part in parts[1:]:
+            try:
+                _thread.start_new_thread(help_out, (part,))
+            except (RuntimeError, MemoryError):
+                break  # no more threads: what they would have taken is left to the caller
+        helped = []
+        for part in parts:
+            if part.taken.acquire(blocking=False):
+                work.share(part.begin, part.end)
+            else:
+                helped.append(part)
+        for part in helped:
+            part.ended.acquire()
+            if not part.done:
+                raise part.failure
+    except BaseException:
+        # A signal handler may raise again and again, but not in here: CPython runs handlers when a call has returned, and
+        # this one, into C, returns when no helper writes any more.
+        work.stopped = True
+        shut(lock, 1)
+        raise  # the lock, some 32 bytes, stays for helpers that are late
+    _native.free_lock(lock)  # all parts are taken: nobody comes
 
 
 class _Work:
@@ -257,7 +294,7 @@ class _Work:
                 self.stream, block, SLAB, *self.last,
             )  # fmt: skip
             if done < 0:
-                raise ParameterError(NOT_FINITE)
+                raise ParameterError(NOT_FINITE if done == -1 else CHANGED)
             if open_:
                 at, kept = self.left_open(scratch, block, open_)
                 target = y.view(kinds[1])

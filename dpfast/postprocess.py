@@ -148,7 +148,7 @@ def _isotonic(row: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _numbers(name: str, value: npt.ArrayLike) -> Numbers:
-    array = np.asarray(value)
+    array = np.array(value)  # a copy, and what is checked
     if array.dtype.kind not in "iuf":
         raise DTypeError(f"{name} must be integers or floats, not {array.dtype}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():

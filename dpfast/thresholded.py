@@ -56,8 +56,9 @@ def thresholded(
     exact_delta = parameters.probability("delta", delta)
     threshold = least_threshold(noise.epsilon / noise.sensitivity, exact_delta, *change)
     typed = hasattr(keys, "dtype")
-    names = plain_array("keys", keys if typed else np.asarray(keys, object), "one kind that sorts")
-    values = integer_array("counts", counts)
+    # Copies, and what is checked: another thread may write the caller's arrays meanwhile.
+    names = plain_array("keys", keys if typed else np.asarray(keys, object), "one kind that sorts").copy()
+    values = integer_array("counts", counts).copy()
     if names.ndim != 1 or values.shape != names.shape:
         raise ParameterError(
             f"keys and counts must have one dimension and equal lengths, got shapes {names.shape}, {values.shape}"

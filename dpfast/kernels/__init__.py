@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import _thread
+import atexit
+import ctypes
 import gc
 import importlib
 import logging  # noqa: F401  before our hook below, which must be the later: numba logs while it loads
 import os
-import threading
-from functools import cache
-from typing import Any
+import sys
+import time
+from functools import cache, partial
+from typing import Any, ClassVar
+
+from dpfast import _native
 
 # 8,192 draws: the batches that refine a block's open draws are nearly full, and short noise fits L1.
 BLOCK = 8192
@@ -21,22 +27,105 @@ KERNELS = (
     "fixed_point_bits", "race", "bounded_histogram", "siphash", "respond",
 )  # fmt: skip
 
-# A fork waits for a thread that is importing numba or compiling: the child would find the locks of both held for ever.
-_loading = threading.RLock()
-os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release)
+# Held by the thread that imports numba or compiles. A fork waits for it: the child would find the locks of both held for
+# ever. The hooks have no line of Python that an exception of a signal handler could come between.
+_loading = _native.new_lock()
+_hold, _release = partial(_native.shut, _loading, 1), partial(_native.unlock, _loading)
+os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
+START = 5.0  # seconds in which a thread has begun, if it ever does
 
 
 @cache
 def kernel(name: str) -> Any:
-    """One of KERNELS; each is compiled, or read from numba's cache, when first asked for."""
-    with _loading:
-        collecting = gc.isenabled()
-        gc.disable()  # numba makes a million objects that stay; looking for garbage among them takes a fifth of the time
+    """One of KERNELS; each is compiled, or read from numba's cache, when first asked for.
+
+    By a thread of its own: what signal handlers raise, such as KeyboardInterrupt, they raise in the main thread, and a numba
+    that was interrupted while it was imported or compiled fails in this process for good. Here only the caller is
+    interrupted; the thread goes on, and the next caller waits for it.
+    """
+    return _Load(name).result()
+
+
+class _Load:
+    """A kernel on its way."""
+
+    thread: ClassVar[int | None] = None  # which holds `_loading`
+    ending: ClassVar[bool] = False  # the process ends
+
+    def __init__(self, name: str) -> None:
+        self.name, self.process, self.over = name, os.getpid(), False
+        self.taken, self.bell = _thread.allocate_lock(), _thread.allocate_lock()
+        self.bell.acquire()
+        self.found: Any = None
+        self.failure: BaseException | None = None
+
+    def result(self) -> Any:
+        if not _Load.ending:
+            try:
+                _thread.start_new_thread(self.run, (True,))
+            except (RuntimeError, MemoryError):
+                pass  # no more threads
+            else:
+                self.bell.acquire(timeout=START)
+        self.run()  # unless the thread has begun
+        while not self.over:
+            if os.getpid() != self.process:  # forked by a signal handler just before the thread held `_loading`
+                return _Load(self.name).result()
+            self.bell.acquire(timeout=0.05)
+        if self.failure is not None:
+            raise self.failure
+        return self.found
+
+    def run(self, helping: bool = False) -> None:
+        if not self.taken.acquire(blocking=False):
+            return
         try:
-            return getattr(importlib.import_module(f"dpfast.kernels.{name}"), name)
+            _hold()
+            try:
+                _Load.thread = _thread.get_ident()
+                if not (helping and _Load.ending):
+                    self.found = _loaded(self.name)
+            finally:
+                _Load.thread = None
+                _release()
+        except BaseException as failure:
+            self.failure = failure
         finally:
-            if collecting:
-                gc.enable()
+            self.over = True
+            self.bell.release()
+
+
+def _loaded(name: str) -> Any:
+    before = set(sys.modules)
+    collecting = gc.isenabled()
+    gc.disable()  # numba makes a million objects that stay; looking for garbage among them takes a fifth of the time
+    try:
+        importlib.import_module("dpfast.kernels.jit")
+    except BaseException:
+        # Out of memory, perhaps. Of a package that fails Python keeps the modules that did not, and the next import of the
+        # package does not bind them: begin anew.
+        for module in set(sys.modules) - before:
+            if module.partition(".")[0] in ("numba", "llvmlite"):
+                del sys.modules[module]
+        raise
+    else:
+        return getattr(importlib.import_module(f"dpfast.kernels.{name}"), name)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _end() -> None:
+    """Before the exit handlers of C++ take LLVM apart: stop the thread that runs it, and let none begin."""
+    _Load.ending = True
+    while not _native.shut(_loading, 0):
+        if (thread := _Load.thread) is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
+        time.sleep(0.01)
+    _release()
+
+
+atexit.register(_end)
 
 
 def cache_state() -> dict[str, object]:

@@ -4,7 +4,7 @@
 import numpy as np
 from numba import carray, types
 
-from dpfast.kernels.grid import LARGEST, join, join_single, split, split_plain
+from dpfast.kernels.grid import LARGEST, beyond, in_steps, join, join_single, not_finite, on_grid, public, split, split_plain
 from dpfast.kernels.jit import (
     REAL_ARGUMENTS,
     SINGLE_ARGUMENTS,
@@ -30,7 +30,7 @@ def add_grid(
     scratch, five parts of `block` words: where on the grid the noise begins and then sums, noise, undecided positions,
     their values, the grid points nearest to the values. least, greatest: of the values, before the noise; lower,
     upper: of the result. single: round it to float32, once. refuse: stop at a block with a value that is not finite; -1
-    is then how many are done.
+    is then how many are done, and -2 where a value that is kept is no longer the one that was read first.
     """
     out_at, scratch_at = np.uint64(out.ctypes.data), np.uint64(scratch.ctypes.data)
     n = min(values.size, most)
@@ -57,8 +57,17 @@ def add_grid(
             isa, plan, careful, key, start + np.uint64(done), m, scratch_at, noise_at, np.uint64(0),
             scratch_at + np.uint64(16 * block),
         )  # fmt: skip
+        changed = False
         for i in range(undecided):
-            kept[i] = x[at[i]]
+            again = np.float64(x[at[i]])
+            given = public(again, missing, least, greatest)
+            y = in_steps(given, inverse, inverse_too)
+            changed |= beyond(y) != offset[at[i]] or on_grid(given, y, granularity) != nearest[at[i]]
+            changed |= refuse != 0 and not_finite(again) != 0
+            kept[i] = again
+        if changed:
+            done = -2
+            break
         if single:
             join_single(m, nearest, noise, offset, granularity, lower, upper)
         else:

@@ -51,8 +51,9 @@ def add_grid_wide(
         x = carray(float64_at(values_at + here), (block,))
         odd = 0
         for i in range(m):
-            odd |= not_finite(x[i])
-            offset[i] = beyond(in_steps(public(x[i], missing, least, greatest), inverse, inverse_too))
+            kept[i] = x[i]  # read once: another thread may write it meanwhile
+            odd |= not_finite(kept[i])
+            offset[i] = beyond(in_steps(public(kept[i], missing, least, greatest), inverse, inverse_too))
         if odd & refuse:
             done = -1
             break
@@ -60,10 +61,8 @@ def add_grid_wide(
             isa, plan, careful, key, start + np.uint64(done), m, scratch_at, noise_at,
             scratch_at + np.uint64(32 * block), scratch_at + np.uint64(16 * block),
         )  # fmt: skip
-        for i in range(undecided):
-            kept[i] = x[at[i]]
         for i in range(m):
-            given = public(x[i], missing, least, greatest)
+            given = public(kept[i], missing, least, greatest)
             nearest = on_grid(given, in_steps(given, inverse, inverse_too), granularity)
             # the noise is upper 2^40 + lower, both exact in doubles
             upper_part = np.float64((high[i] << 24) | ((low[i] >> 40) & np.int64(0xFFFFFF))) * 1099511627776.0
@@ -78,7 +77,10 @@ def add_grid_wide(
             sums[i] = between(result, lower, upper) + 0.0
         for i in range(undecided):
             sums[at[i]] = 0.0
+            offset[i] = kept[at[i]]
             at[i] += done
+        for i in range(undecided):
+            kept[i] = offset[i]
         store(isa, out_at + here, noise_at, m, stream)
         done += m
     leave(mode)

@@ -120,20 +120,26 @@ class RandomizedResponse:
             raise DTypeError(
                 f"answers must be of a dtype that holds all {self.categories} categories, not {array.dtype}"
             )
-        if array.size and not (array.min() >= 0 and array.max() < self.categories):
+        said = array.astype(np.int64)  # a copy, and what is checked: another thread may write the array meanwhile
+        try:
+            return self._answered(said.reshape(-1)).astype(array.dtype).reshape(said.shape)
+        finally:
+            said.fill(0)
+
+    def _answered(self, said: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """In place. 2^63 and more, of uint64, are negative here."""
+        if said.size and not (said.min() >= 0 and said.max() < self.categories):
             raise ParameterError(f"answers must lie between 0 and {self.categories - 1}")
-        said = array.astype(np.int64).reshape(-1)
         stream = _native.StreamKey()
         words = np.empty(said.size, np.uint64)
         try:
             stream.draw()
             _native.key_stream(stream, words)
             self._respond(said, words, stream)
-            return said.astype(array.dtype).reshape(array.shape)
         finally:
             stream.wipe()
             words.fill(0)
-            said.fill(0)
+        return said
 
     def _respond(self, said: npt.NDArray[np.int64], words: npt.NDArray[np.uint64], stream: _native.StreamKey) -> None:
         undecided = np.empty(min(said.size, FEW), np.int64)
@@ -193,13 +199,14 @@ class RandomizedResponse:
         array = plain_array("reports", reports, "integers or bools")
         if array.dtype.kind not in "iub":
             raise DTypeError(f"reports must be integers or bools, not {array.dtype}")
-        if array.size == 0 or array.min() < 0 or array.max() >= self.categories:
+        said = array.reshape(-1).astype(np.int64)
+        if said.size == 0 or said.min() < 0 or said.max() >= self.categories:
             raise ParameterError(f"reports must be one or more numbers between 0 and {self.categories - 1}")
-        counts = np.bincount(array.reshape(-1).astype(np.int64), minlength=self.categories)
+        counts = np.bincount(said, minlength=self.categories)
         false, gain = self._said
-        ends = {n: _clopper_pearson(n, array.size, float(1 - level) / 2) for n in set(counts.tolist())}
+        ends = {n: _clopper_pearson(n, said.size, float(1 - level) / 2) for n in set(counts.tolist())}
         low, high = (np.array([ends[n][end] for n in counts.tolist()]) for end in (0, 1))
-        return Estimate(*((share - false) / gain for share in (counts / array.size, low, high)))
+        return Estimate(*((share - false) / gain for share in (counts / said.size, low, high)))
 
     @property
     def _said(self) -> tuple[npt.NDArray[np.float64], float]:

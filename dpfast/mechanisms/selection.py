@@ -72,10 +72,14 @@ class Selection(OneAnswer, ABC):
             raise DTypeError(f"scores must be integers, float64 or float32, not {array.dtype}")
         if array.ndim != 1 or array.size == 0:
             raise ParameterError(f"scores must have one dimension and at least one candidate, got shape {array.shape}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ParameterError("scores must be finite")
-        with _native.own_mode():
-            return self._winner(array)
+        own = array.copy()  # what is checked is what runs: another thread may write the array meanwhile
+        try:
+            if own.dtype.kind == "f" and not np.isfinite(own).all():
+                raise ParameterError("scores must be finite")
+            with _native.own_mode():
+                return self._winner(own)
+        finally:
+            own.fill(0)
 
     @abstractmethod
     def _winner(self, scores: Scores) -> int: ...

@@ -101,9 +101,10 @@ def whole(name: str, value: object, least: int | None = None) -> int:
     """An integer parameter, at least `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise DTypeError(f"{name} must be an int, not {type(value).__name__}")
-    if least is not None and value < least:
-        raise ParameterError(f"{name} must be at least {least}, got {shown(value)}")
-    return int(value)
+    found = int(value)
+    if least is not None and found < least:
+        raise ParameterError(f"{name} must be at least {least}, got {shown(found)}")
+    return found
 
 
 def adjacency(value: str) -> str:
