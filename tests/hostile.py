@@ -6,6 +6,7 @@ from __future__ import annotations
 import array
 import inspect
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -126,7 +127,7 @@ SCALARS: dict[str, Callable[[int], Any]] = {
         repr(value)[:24]: (lambda _n, value=value: value)
         for value in (
             None, True, False, np.True_, 0, -0.0, -1, 1.5, 1e-9, 0.999999, 5e-324, 1e300, 1.7976931348623157e308, float("nan"),
-            float("inf"), -float("inf"), 2**31, 2**53, 2**62, 2**63 - 1, 2**63, 2**64, 2**200, -(2**200),
+            float("inf"), -float("inf"), 2**53, 2**62, 2**63 - 1, 2**63, 2**64, 2**200, -(2**200),
             Fraction(1, 3), Fraction(1, 10**400), Fraction(10**400, 3), Decimal("0.1"), Decimal("NaN"), Decimal("sNaN"),
             Decimal("-Infinity"), Decimal("1e999999"), Decimal("1e-999999"), np.float16(0.1), np.float32("nan"),
             np.float64(0.5), np.longdouble(1) / 3, np.longdouble("1e4000"), np.int8(1), np.uint64(2**64 - 1), np.int64(-1),
@@ -194,12 +195,26 @@ ARRAYS: dict[str, Callable[[int], Any]] = {
         )
     },
 }  # fmt: skip
-HOSTILE = {**SCALARS, **ARRAYS}
+SENSITIVITIES: dict[str, Callable[[int], Any]] = {
+    f"sensitivity {i}": (lambda _n, made=made: made)
+    for i, made in enumerate(
+        (
+            dpfast.Sensitivity(2**62, 1e300), dpfast.Sensitivity(1, 5e-324), dpfast.Sensitivity(3, Fraction(1, 3), "substitution"),
+            dpfast.Sensitivity.l2(Fraction(1, 10**700)), dpfast.Sensitivity.l2(10**1200),
+            dpfast.Sensitivity.changes(2**62, Fraction(10**600, 3)),
+        )
+    )
+}  # fmt: skip
+HOSTILE = {**SCALARS, **ARRAYS, **SENSITIVITIES}
 
 # ------------------------------------------------------------------ good arguments
 
 PRIVATE = {"counts", "values", "scores", "answers", "keys", "unit_ids"}  # whatever holds the people's data
-OPEN_ENDED = {"spawn.n_children"}  # a list of 2^62 things may be asked for, and takes its time
+OPTIONS = {"out", "dtype", "lower", "upper", "missing", "threads", "constant_time"}  # that Ledger.release hands on
+OPEN_ENDED = {"ChaCha20.spawn.n_children"}  # a list of 2^62 things may be asked for, and takes its time
+REFUSED = {  # by what has such a method for its name alone
+    "ChaCha20.jumped", "OneSidedGeometric.dp_event", "OneSidedGeometric.privacy_loss_distribution",
+}  # fmt: skip
 
 GOOD: dict[str, Callable[[], Any]] = {
     "adjacency": lambda: "add-remove",
@@ -316,20 +331,75 @@ class Call(NamedTuple):
     function: Callable[..., Any]
     good: dict[str, Callable[[], Any]]
 
-    def __call__(self, **hostile: Any) -> Any:
-        """Good arguments, but for those given."""
-        return self.call({name: hostile[name] if name in hostile else make() for name, make in self.good.items()})
+    @property
+    def fuzzed(self) -> list[str]:
+        return [name for name in self.good if f"{self.name}.{name}" not in OPEN_ENDED]
 
-    def call(self, arguments: dict[str, Any]) -> Any:
+    @property
+    def data(self) -> str | None:
+        """What a release of it would overwrite in place."""
+        return next((name for name in ("counts", "values") if name in self.good), None) if "out" in self.good else None
+
+    def arguments(self, **hostile: Any) -> dict[str, Any]:
+        """Good ones, but for those given."""
+        return {name: hostile[name] if name in hostile else make() for name, make in self.good.items()}
+
+    def __call__(self, arguments: dict[str, Any]) -> Any:
+        kinds = inspect.signature(self.function).parameters
         positional, named = [], {}
-        for name, parameter in inspect.signature(self.function).parameters.items():
-            if name not in arguments:
-                continue
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-                positional.append(arguments[name])
+        for name, value in arguments.items():
+            parameter = kinds.get(name)
+            if parameter and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                positional.append(value)
             else:
-                named[name] = arguments[name]
+                named[name] = value
         return self.function(*positional, **named)
+
+
+def hostile(parameter: str, kind: str) -> Any:
+    """A hostile argument; what stands for people's data holds SECRET."""
+    with np.errstate(all="ignore"):
+        return HOSTILE[kind](SECRET if parameter in PRIVATE else PUBLIC)
+
+
+class Outcome(NamedTuple):
+    """How a call took its arguments: what is wrong with that, and the refusal, if it was one of dpfast's."""
+
+    wrong: str | None = None
+    refusal: dpfast.DpfastError | None = None
+
+
+def outcome(call: Call, arguments: dict[str, Any]) -> Outcome:
+    """Make the call and look at what it left.
+
+    Wrong are an exception that is neither dpfast's nor the argument's own, a private value in a message, an `out` that
+    a failed call has changed, and a refused call that was charged.
+    """
+    out, ledger = arguments.get("out"), getattr(call.function, "__self__", None)
+    before = out.copy() if type(out) is np.ndarray else None
+    spent = ledger.spent if isinstance(ledger, dpfast.Ledger) else None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of overflows in a law's figures far out, which are 0 or 1 all the same
+            call(arguments)
+    except (MemoryError, ImportError, Evil):
+        return Outcome(_changed(out, before))
+    except dpfast.DpfastError as refusal:
+        if TELLS in str(refusal):
+            return Outcome(f"tells a private value: {refusal}", refusal)
+        if spent is not None and ledger.spent != spent:
+            return Outcome(f"was charged and refused: {refusal}", refusal)
+        return Outcome(_changed(out, before), refusal)
+    except Exception as failure:
+        return Outcome(f"{type(failure).__name__}: {failure}")
+    return Outcome()
+
+
+def _changed(out: Any, before: Any) -> str | None:
+    """A call that fails may leave zeros; one that is refused leaves what there was. Anything else is a half-done release."""
+    if before is None or np.array_equal(out, before, equal_nan=out.dtype.kind == "f") or not out.any():
+        return None
+    return "changed out and failed"
 
 
 def _objects(folder: Path) -> dict[str, Any]:
@@ -379,9 +449,8 @@ def surface(folder: Path) -> list[Call]:
         if isinstance(thing, type):
             of = objects[name]
             for method in dir(thing):
-                if not method.startswith("_") and callable(inspect.getattr_static(thing, method, None)) or isinstance(
-                    inspect.getattr_static(thing, method, None), (classmethod, staticmethod)
-                ) and not method.startswith("_"):
+                kind = inspect.getattr_static(thing, method)
+                if not method.startswith("_") and (callable(kind) or isinstance(kind, (classmethod, staticmethod))):
                     found[f"{name}.{method}"] = getattr(of, method)
     return [
         Call(name, function, _good(name, function))
@@ -391,11 +460,13 @@ def surface(folder: Path) -> list[Call]:
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
-    return [
-        name
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is not parameter.VAR_KEYWORD and not name.startswith("_")
-    ]
+    found = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            found += sorted(OPTIONS) if function.__qualname__ == "Ledger.release" else []
+        elif not name.startswith("_"):
+            found.append(name)
+    return found
 
 
 def _good(name: str, function: Callable[..., Any]) -> dict[str, Callable[[], Any]]:
