@@ -52,13 +52,13 @@ class RealJob(NamedTuple):
     missing: float | None  # stands for what is not finite
 
 
-def plain_array(name: str, value: npt.ArrayLike, rule: str) -> npt.NDArray[Any]:
-    """An array without a mask, of whatever dtype."""
+def plain_array(name: str, value: npt.ArrayLike, rule: str, dtype: type | None = None) -> npt.NDArray[Any]:
+    """An array without a mask, of whatever dtype, or of the one given."""
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)  # not np.ma, which would import it
     if masked is not None and isinstance(value, masked):
         raise DTypeError(f"{name} is a masked array: fill it with public numbers first")
     try:
-        array = np.asarray(value)
+        array = np.asarray(value, dtype)
     except ValueError:  # rows of different lengths; NumPy's own message is dropped, for it could quote values
         raise DTypeError(f"{name} must be of {rule} and make one array, with rows of equal length") from None
     return array
@@ -87,8 +87,8 @@ def real_array(name: str, value: npt.ArrayLike) -> RealArray:
 def integer_dtype(value: npt.DTypeLike) -> np.dtype[Any]:
     try:
         dtype = np.dtype(value)
-    except TypeError:
-        raise DTypeError(f"dtype must be an integer dtype, not {value!r:.40}") from None
+    except Exception:  # of several kinds, for a text or a tuple that describes none
+        raise DTypeError(f"dtype must be an integer dtype, not {shown(value)}") from None
     if dtype.kind not in "iu" or dtype.itemsize > 8:
         raise DTypeError(f"dtype must be an integer dtype, not {dtype}")
     return dtype
@@ -97,8 +97,8 @@ def integer_dtype(value: npt.DTypeLike) -> np.dtype[Any]:
 def real_dtype(value: npt.DTypeLike) -> np.dtype[Any]:
     try:
         dtype = np.dtype(value)
-    except TypeError:
-        raise DTypeError(f"dtype must be float64 or float32, not {value!r:.40}") from None
+    except Exception:  # of several kinds, for a text or a tuple that describes none
+        raise DTypeError(f"dtype must be float64 or float32, not {shown(value)}") from None
     if dtype.newbyteorder("=") not in (FLOAT32, FLOAT64):
         raise DTypeError(f"dtype must be float64 or float32, not {dtype}")
     return dtype

@@ -17,7 +17,7 @@ from dpfast.columns import CHUNK, Column, Integers, column
 from dpfast.errors import DTypeError, InsecureKeyWarning, ParameterError
 from dpfast.key import Key, ReleaseKey, keyed
 from dpfast.privacy.parameters import shown, whole
-from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Find: TypeAlias = Callable[[Integers], npt.NDArray[np.int64]]
@@ -77,12 +77,14 @@ def bounded_histogram(
     refused can depend on them. Warns: InsecureKeyWarning (a fixed key).
     """
     partitions, cap = whole("max_partitions", max_partitions, 1), whole("max_per_partition", max_per_partition, 1)
-    if outside not in OUTSIDE:
-        raise ParameterError(f"outside must be 'drop' or 'refuse', got {shown(outside)!r}")
+    if not isinstance(outside, str) or outside not in OUTSIDE:
+        raise ParameterError(f"outside must be 'drop' or 'refuse', got {shown(outside)}")
     if outside == "refuse" and domain is None:
         raise ParameterError("outside='refuse' needs a domain")
     bins = None if domain is None else _domain(domain)
     most = partitions if bins is None else min(partitions, bins.codes.size)
+    if most > MAX_CELLS:
+        raise ParameterError(f"max_partitions must be below 2**63, got {shown(max_partitions)}")
     sensitivity = Sensitivity(most, cap, adjacency, unit)
     sip = _sip_keys(key)
 

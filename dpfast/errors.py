@@ -18,6 +18,10 @@ class DTypeError(DpfastError, TypeError):
     """An array, or a parameter, is of a kind that the mechanism does not take."""
 
 
+class NoGuaranteeError(ParameterError, AttributeError):
+    """The `guarantee` of what promises nothing: hasattr says False."""
+
+
 class EntropyError(DpfastError, OSError):
     """The operating system gave no key. No output was touched."""
 
@@ -34,8 +38,8 @@ class BudgetExhausted(LedgerError):  # noqa: N818  it is what happened
     """A release would spend more than a ledger has left. Nothing was released."""
 
 
-class StateError(DpfastError, TypeError):
-    """The state of a bit generator was asked for, or given: it is never shown, set or copied."""
+class StateError(DpfastError, TypeError, AttributeError):
+    """The state of a bit generator was asked for, or given: it is never shown, set or copied, and hasattr says False."""
 
 
 class FileError(DpfastError):

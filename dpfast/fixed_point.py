@@ -81,8 +81,8 @@ def fixed_point_sum(
     Raises: DTypeError (values not floats), ParameterError (also for a granularity with which nothing can differ).
     """
     adjacency, unit = parameters.adjacency(adjacency), parameters.unit(unit)
-    if records_per_unit not in RECORDS_PER_UNIT:
-        raise ParameterError(f"records_per_unit must be 'up to' or 'exactly', got {shown(records_per_unit)!r}")
+    if not isinstance(records_per_unit, str) or records_per_unit not in RECORDS_PER_UNIT:
+        raise ParameterError(f"records_per_unit must be 'up to' or 'exactly', got {shown(records_per_unit)}")
     records = whole("max_records", max_records, 1)
     steps = _steps(lower, upper, granularity, missing)
     if adjacency == "add-remove":

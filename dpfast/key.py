@@ -49,9 +49,9 @@ class _Secret:
 
     def __init__(self, secret: bytes) -> None:
         if not isinstance(secret, bytes):
-            raise DTypeError(f"a key is made of bytes, not {type(secret).__name__}")
+            raise DTypeError(f"secret must be bytes, not {type(secret).__name__}")
         if len(secret) != LENGTH:
-            raise ParameterError(f"a key is made of {LENGTH} bytes, got {len(secret)}")
+            raise ParameterError(f"secret must be {LENGTH} bytes, got {len(secret)}")
         self._secret = secret
 
     @property

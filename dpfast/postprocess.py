@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpfast.arrays import plain_array
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy import parameters
 
@@ -52,6 +53,7 @@ def rounded(noisy: npt.ArrayLike, step: int = 1) -> Numbers:
     int64 for integers, float64 holding whole numbers for reals.
     """
     values, size = _numbers("noisy", noisy), parameters.whole("step", step, 1)
+    _double("step", step)
     if values.dtype.kind == "f":
         found: npt.NDArray[np.float64] = np.rint(values.astype(np.float64) / size) * size
         return found
@@ -62,7 +64,7 @@ def rounded(noisy: npt.ArrayLike, step: int = 1) -> Numbers:
     try:
         return np.asarray(exact, np.int64).reshape(values.shape)
     except OverflowError:
-        raise ParameterError(f"step must leave multiples that fit int64, got {step}") from None
+        raise ParameterError(f"noisy, rounded to multiples of step, must fit int64, got a step of {size}") from None
 
 
 def non_negative(noisy: npt.ArrayLike, total: Real | None = None) -> npt.NDArray[np.float64]:
@@ -75,12 +77,7 @@ def non_negative(noisy: npt.ArrayLike, total: Real | None = None) -> npt.NDArray
     values = _reals("noisy", noisy)
     if total is None:
         return np.maximum(values, 0.0)
-    exact = parameters.exact_real("total", total)
-    if exact > MOST:
-        raise ParameterError(f"total must be at most the largest double, got {parameters.shown(total)}")
-    whole = float(exact)
-    if whole < 0:
-        raise ParameterError(f"total must not be negative, got {parameters.shown(total)}")
+    whole = _double("total", total)
     if values.size == 0:
         raise ParameterError("noisy must have a cell that the total can be put in")
     falling = np.sort(values, axis=None)[::-1]
@@ -104,10 +101,9 @@ def consistent(
     values, sums = _reals("cells", cells), _reals("totals", totals)
     if values.ndim != 2 or sums.shape != values.shape[:1] or values.shape[1] == 0:
         raise ParameterError(f"cells must be (rows, columns) and totals (rows,), got {values.shape} and {sums.shape}")
-    of_cell = float(parameters.exact_positive("cell_variance", cell_variance))
-    of_total = float(parameters.exact_real("total_variance", total_variance))
-    if of_total < 0:
-        raise ParameterError(f"total_variance must not be negative, got {parameters.shown(total_variance)}")
+    of_cell, of_total = _double("cell_variance", cell_variance), _double("total_variance", total_variance)
+    if of_cell == 0:
+        raise ParameterError(f"cell_variance must be positive, got {parameters.shown(cell_variance)}")
     columns = values.shape[1]
     gap = sums - values.sum(axis=1)
     share = of_cell / (columns * of_cell + of_total)  # of the gap, to each cell
@@ -148,9 +144,9 @@ def _isotonic(row: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _numbers(name: str, value: npt.ArrayLike) -> Numbers:
-    array = np.array(value)  # a copy, and what is checked
-    if array.dtype.kind not in "iuf":
-        raise DTypeError(f"{name} must be integers or floats, not {array.dtype}")
+    array = plain_array(name, value, "integers or floats").copy()  # what is checked is what is used
+    if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+        raise DTypeError(f"{name} must be integers or floats of at most 64 bits, as every release is, not {array.dtype}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ParameterError(f"{name} must be finite, as every release is")
     return array
@@ -158,6 +154,15 @@ def _numbers(name: str, value: npt.ArrayLike) -> Numbers:
 
 def _reals(name: str, value: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return _numbers(name, value).astype(np.float64)
+
+
+def _double(name: str, value: Real) -> float:
+    exact = parameters.exact_real(name, value)
+    if not 0 <= exact <= MOST:
+        raise ParameterError(
+            f"{name} must not be negative, and at most the largest double, got {parameters.shown(value)}"
+        )
+    return float(exact)
 
 
 def _end(name: str, value: Real, values: Numbers) -> int | float:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 FEW = 1 << 10  # up to here the system is as fast
-MOST = 2**63 - 1
+MOST = 2**62  # a bytes object of 2^63 - 1 would have no room for its head
 
 
 def random_bytes(n: int) -> bytes:
@@ -26,7 +26,7 @@ def random_bytes(n: int) -> bytes:
     """
     n = whole("n", n, least=0)
     if n > MOST:
-        raise ParameterError(f"n must be at most 2**63 - 1, got {shown(n)}")
+        raise ParameterError(f"n must be at most 2**62, got {shown(n)}")
     if n <= FEW:
         try:
             return os.urandom(n)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
 
 
+KINDS = "one kind that sorts"
+
+
 class Thresholded(NamedTuple):
     """What is shown: keys in sorted order, their noisy counts, the threshold that these reach, and what it cost."""
 
@@ -57,7 +60,9 @@ def thresholded(
     threshold = least_threshold(noise.epsilon / noise.sensitivity, exact_delta, *change)
     typed = hasattr(keys, "dtype")
     # Copies, and what is checked: another thread may write the caller's arrays meanwhile.
-    names = plain_array("keys", keys if typed else np.asarray(keys, object), "one kind that sorts").copy()
+    names = plain_array("keys", keys, KINDS, None if typed else object).copy()
+    if not typed and names.ndim == 1:  # of rows of several lengths, those shown might make no array
+        plain_array("keys", names.tolist(), KINDS)
     values = integer_array("counts", counts).copy()
     if names.ndim != 1 or values.shape != names.shape:
         raise ParameterError(

@@ -177,7 +177,7 @@ def test_noise_is_wiped(monkeypatch):
 
 @pytest.mark.parametrize("answer", [1.0, np.float64(1), True, "1", None, Fraction(1)])
 def test_only_integers_are_answers(answer):
-    with pytest.raises(DTypeError, match="an answer must be an int, not"):
+    with pytest.raises(DTypeError, match="each of answers must be an int, not"):
         AboveThreshold(1, 0, 1).run([-(10**9), answer])
 
 

@@ -318,8 +318,8 @@ def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
     ("parts", "options", "error", "message"),
     [
         ([], {}, ParameterError, "parts must be given"),
-        ([1], {}, dpfast.DTypeError, "mechanisms or Guarantees, not int"),
-        ([dpfast.OneSidedGeometric(1, 1)], {}, dpfast.DTypeError, "not a mechanism"),
+        ([1], {}, dpfast.DTypeError, "mechanism with a guarantee, or a Guarantee, not int"),
+        ([dpfast.OneSidedGeometric(1, 1)], {}, dpfast.NoGuaranteeError, "not a mechanism"),
         ([dpfast.Gaussian(1)], {}, ParameterError, "sigma alone"),
         ([Guarantee(1), Guarantee(1, unit="visit")], {}, ParameterError, "one adjacency and one unit"),
         ([Guarantee(1), Guarantee(1, adjacency="substitution")], {}, ParameterError, "one adjacency and one unit"),

@@ -50,11 +50,20 @@ def test_presence_is_known_or_not_claimed():
     assert dpfast.Laplace(1, 5).guarantee.presence
 
 
-def test_what_promises_nothing_says_so():
-    with pytest.raises(dpfast.DTypeError, match="not a mechanism"):
-        dpfast.OneSidedGeometric(1, 1).guarantee
-    with pytest.raises(dpfast.ParameterError, match="sigma alone"):
-        dpfast.Gaussian(1).guarantee
+@pytest.mark.parametrize(
+    ("promising", "reason"),
+    [
+        (dpfast.OneSidedGeometric(1, 1), "not a mechanism"),
+        (dpfast.Gaussian(1), "sigma alone"),
+        (dpfast.DiscreteGaussian(1), "sigma alone"),
+    ],
+)
+def test_what_promises_nothing_says_so(promising, reason):
+    """The guarantee is refused with its reason, by compose and a ledger too; hasattr, which debuggers ask, says no."""
+    for ask in (lambda: promising.guarantee, lambda: dpfast.compose(promising)):
+        with pytest.raises(dpfast.NoGuaranteeError, match=reason):
+            ask()
+    assert not hasattr(promising, "guarantee")
 
 
 def test_defaults():

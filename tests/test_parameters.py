@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import dpfast
 from dpfast import DiscreteLaplace, DpfastError, DTypeError, ParameterError
+from dpfast.privacy import parameters
 
 
 def brief(value: object) -> str:
@@ -251,8 +252,8 @@ def test_whole_options_take_every_integer_kind():
         (np.uint8, None, -1, "leave something of uint8"),
         (np.uint64, 2**64, None, "leave something of uint64"),
         (np.int64, 2**63, 2**64, "leave something of int64"),
-        (np.int64, 10**5000, None, "leave something of int64"),
-        (np.int64, 10**5000, 0, "lower must be at most upper"),
+        (np.int64, 10**5000, None, "lower must be of at most 4096 bits"),
+        (np.int64, 10**5000, 0, "lower must be of at most 4096 bits"),
     ],
     ids=brief,
 )
@@ -608,3 +609,98 @@ def test_quantile_and_interval_agree():
         confidence = Fraction(rng.randint(1, 10**6 - 1), 10**6)
         # P(|X| <= h) = 2 P(X <= h) - 1
         assert mech.interval(confidence) == max(0, mech.quantile((1 + confidence) / 2))
+
+
+# ------------------------------------------------------------------ powers of two
+
+
+@pytest.mark.parametrize("exponent", [*range(-1074, -1018), *range(-60, 61), *range(960, 1024)])
+def test_a_power_of_two_is_built_from_its_bits_and_read_back(exponent):
+    """Subnormal, normal and the largest: exactly 2^exponent, and its exponent again from a float and from a Fraction."""
+    assert Fraction(parameters.two_to(exponent)) == Fraction(2) ** exponent
+    for value in (parameters.two_to(exponent), Fraction(2) ** exponent):
+        assert parameters.power_of_two("granularity", value) == exponent
+
+
+@pytest.mark.parametrize("value", [3, 6, 0.75, Fraction(1, 3), Fraction(2, 3), Fraction(4, 3), 2**60 + 1, 5e-324 * 3, 0.1])
+def test_what_is_no_power_of_two_is_refused(value):
+    """Neither numerator nor denominator may have a second bit; the message names the parameter."""
+    with pytest.raises(ParameterError, match="granularity must be a power of two, got"):
+        parameters.power_of_two("granularity", value)
+
+
+# ------------------------------------------------------------------ flags
+
+
+@pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
+def test_a_flag_is_true_or_false(value):
+    """Python's and NumPy's own, and the result is Python's."""
+    assert parameters.flag("constant_time", value) is bool(value)
+
+
+@pytest.mark.parametrize("value", [1, 0, 1.0, 1e-9, "yes", "", None, np.array(True), [True], 2**32])
+def test_nothing_else_is_a_flag(value):
+    """A kernel takes a flag as an integer of 32 bits: 1e-9 and 2^32 are true to Python and 0 there."""
+    with pytest.raises(DTypeError, match="constant_time must be True or False, not"):
+        parameters.flag("constant_time", value)
+    for mechanism in (DiscreteLaplace(1, 1), dpfast.DiscreteGaussian(100), dpfast.Laplace(1, 1)):
+        data = np.full(5000, 999, np.float64 if isinstance(mechanism, dpfast.Laplace) else np.int64)
+        with pytest.raises(DTypeError, match="constant_time must be True or False, not"):
+            mechanism.release(data, out=data, constant_time=value)
+        assert (data == 999).all()
+    with pytest.raises(DTypeError, match="constant_time"):
+        dpfast.DiscreteGaussian(100).sample(3, constant_time=value)
+
+
+# ------------------------------------------------------------------ found by hostile arguments
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: DiscreteLaplace(1, 1).sample((2**40, 2**40)), "size"),
+        (lambda: DiscreteLaplace(1, 1).sample(2**62), "size"),
+        (lambda: DiscreteLaplace(1, 1).sample((3,) * 70), "size"),
+        (lambda: DiscreteLaplace(1, 1).pmf([[1], [1, 2]]), "k"),
+        (lambda: dpfast.Laplace(1, 1).cdf([[1.0], [1.0, 2.0]]), "noise"),
+        (lambda: DiscreteLaplace(1, 1, adjacency=np.array([1, 2])), "adjacency"),
+        (lambda: DiscreteLaplace(1, 1, adjacency=10**5000), "adjacency"),
+        (lambda: DiscreteLaplace(1, 1, unit=10**5000), "unit"),
+        (lambda: DiscreteLaplace(1, 1).metadata(5), "key"),
+        (lambda: DiscreteLaplace(np.timedelta64(1, "s"), 1), "epsilon"),
+        (lambda: DiscreteLaplace(1, 1).interval(cells=np.timedelta64(1, "s")), "cells"),
+        (lambda: DiscreteLaplace(1, 1).release([1], start=10**5000), "start"),
+        (lambda: DiscreteLaplace(1, 1).release([1], dtype="i4,("), "dtype"),
+        (lambda: DiscreteLaplace(1, 1).dp_event(zcdp=np.array([1, 2])), "zcdp"),
+        (lambda: DiscreteLaplace(1, 1).privacy_loss_distribution(value_discretization_interval="x"), "value_discretization"),
+        (lambda: DiscreteLaplace(1, 1).privacy_loss_distribution(value_discretization_interval=1e300), "value_discretization"),
+        (lambda: dpfast.AboveThreshold(1, 5, 1).run(None), "answers"),
+        (lambda: dpfast.RandomizedResponse.two_coin(np.array([1, 2])), "probability"),
+        (lambda: dpfast.random_bytes(2**63 - 1), "n"),
+        (lambda: dpfast.testing.fixed_key(10**5000), "number"),
+        (lambda: dpfast.Guarantee(1).group(10**5000), "size"),
+        (lambda: dpfast.fixed_point_sum([1.0], 0, 1, 1, adjacency="add-remove", records_per_unit=np.array([1, 2])), "records_per"),
+        (lambda: dpfast.bounded_histogram([1], [1], max_partitions=1, max_per_partition=1, outside=np.array([1, 2])), "outside"),
+        (lambda: dpfast.compose(dpfast.Guarantee(1), by=np.array([1, 2])), "by"),
+        (lambda: dpfast.thresholded([[1], [1, 2], [3]], [1000] * 3, 1, 1e-6, dpfast.Sensitivity(1, 1)), "keys"),
+        (lambda: dpfast.postprocess.clip([[1], [1, 2]], 0), "noisy"),
+        (lambda: dpfast.postprocess.clip(np.longdouble(1), 0), "noisy"),
+        (lambda: dpfast.postprocess.rounded([1.5], 2**2000), "step"),
+        (lambda: dpfast.postprocess.consistent([[1.0]], [1.0], cell_variance=10**400), "cell_variance"),
+        (lambda: dpfast.Key(bytearray(32)), "secret"),
+    ],
+)  # fmt: skip
+def test_what_once_raised_a_plain_error_names_its_parameter(call, name):
+    with pytest.raises(DpfastError, match=rf"\b{name}"):
+        call()
+
+
+@pytest.mark.parametrize("epsilon", [1, 1.7e308, 5e-324])
+@pytest.mark.parametrize("squared", [Fraction(1, 10**700), Fraction(1, 10**600), 1, 10**600, 10**1200])
+def test_calibration_ends_at_every_scale(epsilon, squared):
+    """Far out, a step of the search or a quotient of two sigmas would overflow: a mechanism, or a refusal."""
+    try:
+        found = dpfast.Gaussian.calibrated(epsilon, 1e-6, dpfast.Sensitivity.l2(squared))
+    except ParameterError:
+        return
+    assert found.delta(epsilon) <= 1e-6

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
@@ -268,6 +269,37 @@ def test_who_may_win_is_nominated():
     assert nominate(gaps, noise, 1.0, False, found) == 2
     assert found[:2].tolist() == [7, 9]
     assert nominate(gaps, np.full(50, 3), 1.0, True, found) == 50
+
+
+def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
+    """Planted words: the first runner is ahead by 2^-50, and the kernel's logarithms are off by 2^-46 against it.
+
+    They are off most beside the ends of [2^-1/2, 2^1/2), and towards 0: the first runner's is too high there, the other's too
+    low, so the first looks behind. It must be nominated all the same, and then the exact tier sees that it wins.
+    """
+    from dpfast.mechanisms import selection
+
+    steps = int(0.70715 * 2**25), int(1.41415 * 2**24)  # of 2^-20, in which a nomination knows E
+    least, most = (mpmath.mpf(g) / 2**20 for g in (steps[0] + 2.0**-40, steps[1] + 1 - 2.0**-40))
+    with mpmath.workprec(300):
+        lead = mpmath.log(least / most)  # that the other has, without a handicap
+        gap = float(lead) + 2.0**-50
+        words = [mpmath.exp(-e) for e in (least, most)]
+        assert 0 < gap - lead < 2.0**-49
+
+    def read(i: int, level: int) -> exact.Digits:
+        bits = 32 + 64 * level
+        with mpmath.workprec(300 + bits):
+            return exact.Digits(int(mpmath.floor(words[i] * mpmath.mpf(2) ** (bits - 1))), bits)
+
+    class Planted:
+        @contextlib.contextmanager
+        def running(self, n):
+            yield np.array(steps), read
+
+    monkeypatch.setattr(selection, "_runners", Planted)
+    assert Exponential(2, 1).select([0.0, -gap]) == 0
+    assert Exponential(2, 1).select([0.0, -(gap - 2.0**-48)]) == 1  # the other, once it is ahead in truth
 
 
 def test_nominees_beyond_the_room_are_all_heard(monkeypatch):

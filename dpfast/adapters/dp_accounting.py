@@ -119,8 +119,10 @@ def _pure(mechanism: object, sensitivity: object) -> Laplace | DiscreteLaplace:
 
 
 def _check_size(loss: Fraction | float, integers: int, interval: float) -> None:
-    if not 0 < interval < math.inf:
-        raise ParameterError(f"value_discretization_interval must be positive, got {interval!r:.40}")
+    if not 0 < interval <= MOST_LOSS:
+        raise ParameterError(
+            f"value_discretization_interval must be positive and at most {MOST_LOSS}, got {interval!r:.40}"
+        )
     most = min(MOST_LOSS, MOST_POINTS * interval)
     if loss > most:
         raise ParameterError(

@@ -19,7 +19,7 @@ from dpfast.ledger.table import History, figures
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy import parameters
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import shown
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Ledger:
         if key is None:
             if start is not None:
                 raise ParameterError(
-                    f"start is for parts of one release under a key; there is no key, got start={start}"
+                    f"start is for parts of one release under a key; there is no key, got start={shown(start)}"
                 )
             charge = self._charge("" if label is None else label, mechanism)
             return mechanism.release(values, key=_Once(lambda: self._store.charge([charge])), start=0, **options)
@@ -147,11 +147,11 @@ class Ledger:
         releases: mechanisms, dpfast's or not, with a `guarantee`; or Guarantees.
         Raises: as release.
         """
-        self._store.charge([self._charge(label, each) for each in releases])
+        self._store.charge([self._charge(label, each, "each of releases") for each in releases])
 
     def fits(self, release: Spender) -> int | None:
         """How many more releases like this one fit; None: any number, for it spends nothing."""
-        asked = self._charge("", release).amounts
+        asked = self._charge("", release, "release").amounts
         left = zip(self._left(), asked, strict=True)
         return min((int(rest // each) for rest, each in left if each), default=None)
 
@@ -205,21 +205,19 @@ class Ledger:
             of.get("epsilon"), of.get("delta"), rho=of.get("rho"), adjacency=terms.adjacency, unit=terms.unit
         )
 
-    def _charge(self, label: str, release: object) -> Charge:
-        """What a release will be charged, if it is for this ledger."""
+    def _charge(self, label: str, release: object, called: str = "mechanism") -> Charge:
+        """What a release, an argument called so, will be charged, if it is for this ledger."""
         terms = self._store.terms
-        guarantee = release if isinstance(release, Guarantee) else getattr(release, "guarantee", None)
-        if not isinstance(guarantee, Guarantee):
-            raise DTypeError(f"mechanism must have a guarantee, or be one, not {type(release).__name__}")
+        guarantee = guarantee_of(called, release)
         for name in ("adjacency", "unit"):
             if getattr(guarantee, name) != getattr(terms, name):
                 raise ParameterError(
-                    f"mechanism must be for the ledger's {name}, {getattr(terms, name)!r}, got {getattr(guarantee, name)!r:.40}"
+                    f"{called} must be for the ledger's {name}, {getattr(terms, name)!r}, got {getattr(guarantee, name)!r:.40}"
                 )
         amounts = [getattr(guarantee, name) for name in terms.currency]
         if None in amounts:
             raise ParameterError(
-                f"mechanism must promise {' and '.join(terms.currency)}, in which this ledger is kept and nothing is "
+                f"{called} must promise {' and '.join(terms.currency)}, in which this ledger is kept and nothing is "
                 f"converted, got {guarantee!r:.80}"
             )
         about: dict[str, object] = {"mechanism": type(release).__name__}

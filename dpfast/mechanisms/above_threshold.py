@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpfast.errors import ParameterError
+from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy import parameters
@@ -77,10 +77,14 @@ class AboveThreshold(OneAnswer):
         Privacy: spends epsilon once, whatever comes out, an error included.
         """
         of_threshold, of_answer = self._noise
+        try:
+            given = iter(answers)
+        except TypeError:
+            raise DTypeError(f"answers must be integers that can be read one by one, not {type(answers).__name__}") from None
         least = self.threshold + _drawn(of_threshold, 1)[0]
         noise = _draws(of_answer)
-        for index, answer in enumerate(answers):
-            if parameters.whole("an answer", answer) + next(noise) >= least:
+        for index, answer in enumerate(given):
+            if parameters.whole("each of answers", answer) + next(noise) >= least:
                 return index
         return None
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpfast import _native, exact
+from dpfast.arrays import plain_array
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.once import once
@@ -195,7 +196,7 @@ def signed_table(cells: list[int | None]) -> npt.NDArray[np.int16]:
 def whole_floats(k: npt.ArrayLike | int) -> npt.NDArray[np.float64]:
     if isinstance(k, int) and not isinstance(k, bool):
         return np.array(float(max(min(k, 2**100), -(2**100))))  # no dtype's limit; at 2^100 no law has weight left
-    array = np.asarray(k)
+    array = plain_array("k", k, "integers")
     if array.dtype.kind not in "iu":
         raise DTypeError(f"k must be an integer or an array of integers, not {array.dtype}")
     return array.astype(np.float64)

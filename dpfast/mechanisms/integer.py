@@ -52,10 +52,13 @@ class IntegerNoise(Mechanism):
                 f"sample needs a scale of at most 2**50, got {self.scale:.6g}; release has no such limit"
             )
         shape = tuple(parameters.whole("size", n, 0) for n in (size if isinstance(size, tuple) else (size,)))
-        zeros = np.zeros(shape, np.int64)
-        job = Job(zeros, zeros, *clamps(INT64, None, None))
         threads = None if threads is None else parameters.whole("threads", threads, 1)
-        careful, plan = self._plan(job.counts.size, constant_time)
+        try:
+            zeros = np.zeros(shape, np.int64)
+        except ValueError:
+            raise ParameterError(f"size must be the shape of an array that can be, got {parameters.shown(size)}") from None
+        job = Job(zeros, zeros, *clamps(INT64, None, None))
+        careful, plan = self._plan(job.counts.size, parameters.flag("constant_time", constant_time))
         stream = _native.StreamKey()
         try:
             stream.draw()
@@ -126,6 +129,10 @@ class IntegerMechanism(IntegerNoise):
         """
         if missing is not None:
             missing = parameters.whole("missing", missing)
+        if threads is not None:
+            threads = parameters.whole("threads", threads, 1)
+        if constant_time is not False:
+            constant_time = parameters.flag("constant_time", constant_time)
         if type(counts) is not np.ndarray and (other := releaser(counts, out)) is not None:
             made = INT64 if dtype is None else integer_dtype(dtype).newbyteorder("=")
             options = {
@@ -134,8 +141,6 @@ class IntegerMechanism(IntegerNoise):
             }  # fmt: skip
             return other(self, counts, options)
         job = prepare(counts, out, dtype, lower, upper)
-        if threads is not None:
-            threads = parameters.whole("threads", threads, 1)
         if key is None and start is None and self._narrow and small(job):
             plan = self._careful_plan
             run_small(job, plan.address, partial(self._decide, plan.width))

@@ -12,7 +12,7 @@ from dpfast.arrays import plain_runs
 from dpfast.engine import BUFFER, SMALL, usable_threads
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.key import ReleaseKey
-from dpfast.privacy.parameters import whole
+from dpfast.privacy.parameters import exact_positive, flag, shown, whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,14 +87,11 @@ class Mechanism(ABC):
         if key is None:
             if start is not None:
                 raise ParameterError(
-                    f"start is for parts of one release under a key; there is no key, got start={start}"
+                    f"start is for parts of one release under a key; there is no key, got start={shown(start)}"
                 )
             stream.draw()
             return 0
-        if not isinstance(key, ReleaseKey):
-            raise DTypeError(
-                f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}"
-            )
+        _check_kind(key)
         if start is None:
             raise ParameterError("start must be given beside a key: the number of this part's first draw")
         first = whole("start", start)
@@ -139,6 +136,8 @@ class Mechanism(ABC):
         """What a reader of a release needs to draw error bars: JSON-able, fractions as exact strings."""
         from dpfast import __version__
 
+        if key is not None:
+            _check_kind(key)
         return {
             "mechanism": self.NAME,
             **self._parameters,
@@ -162,7 +161,7 @@ class Mechanism(ABC):
         """
         from dpfast.adapters import dp_accounting
 
-        return dp_accounting.dp_event(self, sensitivity, zcdp=zcdp)
+        return dp_accounting.dp_event(self, sensitivity, zcdp=flag("zcdp", zcdp))
 
     def privacy_loss_distribution(
         self, sensitivity: Sensitivity | None = None, *, value_discretization_interval: float = 1e-4
@@ -177,8 +176,9 @@ class Mechanism(ABC):
         """
         from dpfast.adapters import dp_accounting
 
+        interval = exact_positive("value_discretization_interval", value_discretization_interval)
         return dp_accounting.privacy_loss_distribution(
-            self, sensitivity, value_discretization_interval=value_discretization_interval
+            self, sensitivity, value_discretization_interval=float(min(interval, Fraction(2**1000)))
         )
 
     def __repr__(self) -> str:
@@ -193,3 +193,8 @@ class Mechanism(ABC):
             for name, value in self._facts().items()
         )
         return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+
+
+def _check_kind(key: object) -> None:
+    if not isinstance(key, ReleaseKey):
+        raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")

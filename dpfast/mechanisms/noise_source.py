@@ -55,7 +55,7 @@ def noise_source(law: str, scale: Real) -> NoiseSource:
     if not isinstance(law, str):
         raise DTypeError(f"law must be a string, not {type(law).__name__}")
     if law not in LAWS:
-        raise ParameterError(f"law must be one of {', '.join(LAWS)}, got {law!r:.40}")
+        raise ParameterError(f"law must be one of {', '.join(LAWS)}, got {parameters.shown(law)}")
     exact = parameters.exact_positive("scale", scale)
     try:
         return _made(law, exact)

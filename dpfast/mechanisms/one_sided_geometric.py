@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 
 from dpfast import exact
-from dpfast.errors import DTypeError
+from dpfast.errors import DTypeError, NoGuaranteeError
 from dpfast.mechanisms.discrete_laplace import Geometric, whole_floats
 from dpfast.mechanisms.once import once
 
@@ -41,7 +41,7 @@ class OneSidedGeometric(Geometric):
     @property
     def guarantee(self) -> NoReturn:
         """Refused."""
-        raise DTypeError("OneSidedGeometric is not a mechanism: it promises nothing")
+        raise NoGuaranteeError("OneSidedGeometric is not a mechanism: it promises nothing")
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
         """Refused."""

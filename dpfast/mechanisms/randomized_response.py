@@ -84,7 +84,7 @@ class RandomizedResponse:
         if epsilon is not None:
             coin = two_coins.probability(_epsilon(epsilon))
         else:
-            coin = parameters.probability("probability", probability or 0)
+            coin = parameters.probability("probability", 0 if probability is None else probability)
         if coin < LEAST:
             raise ParameterError(f"probability must be at least 2**-1000, got {parameters.shown(probability)}")
         spent = two_coins.epsilon(coin)

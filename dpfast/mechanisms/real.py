@@ -12,7 +12,7 @@ import numpy as np
 
 from dpfast import _native
 from dpfast.adapters import releaser
-from dpfast.arrays import FLOAT32, RealArray, RealJob, prepare_real, real_dtype
+from dpfast.arrays import FLOAT32, RealArray, RealJob, plain_array, prepare_real, real_dtype
 from dpfast.engine import Draws, check_finite, run, run_small_real, small
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.mechanism import Mechanism
@@ -49,8 +49,9 @@ def grid_exponent(scale_squared: Fraction, granularity: Real | None) -> int:
     else:
         exponent = parameters.power_of_two("granularity", granularity)
     if not LEAST_EXPONENT <= exponent <= MOST_EXPONENT:
+        default = ", here from sensitivity/epsilon or sigma," if granularity is None else ""
         raise ParameterError(
-            f"granularity must lie between 2**{LEAST_EXPONENT} and 2**{MOST_EXPONENT}, got 2**{exponent}"
+            f"granularity{default} must lie between 2**{LEAST_EXPONENT} and 2**{MOST_EXPONENT}, got 2**{exponent}"
         )
     if not LEAST_RATIO**2 <= scale_squared / Fraction(4) ** exponent <= MOST_RATIO**2:
         raise ParameterError(
@@ -124,6 +125,10 @@ class RealMechanism(Mechanism):
         Privacy: spends what the mechanism says; under a key, once for all parts and retries of one release.
 
         """
+        if threads is not None:
+            threads = parameters.whole("threads", threads, 1)
+        if constant_time is not False:
+            constant_time = parameters.flag("constant_time", constant_time)
         if type(values) is not np.ndarray and (other := releaser(values, out)) is not None:
             made = None if dtype is None else real_dtype(dtype).newbyteorder("=")
             options = {
@@ -143,8 +148,6 @@ class RealMechanism(Mechanism):
     def _released(
         self, job: RealJob, threads: int | None, constant_time: bool, key: ReleaseKey | None, start: int | None
     ) -> RealArray:
-        if threads is not None:
-            threads = parameters.whole("threads", threads, 1)
         careful, plan = self._plan(job.counts.size, constant_time)
         if job.missing is None and (key is not None or np.may_share_memory(job.counts, job.out)):
             check_finite(job.counts)  # before a value is lost, or the key used up
@@ -194,7 +197,7 @@ class RealMechanism(Mechanism):
 
 def steps(name: str, value: npt.ArrayLike, granularity: float, *, exactly: bool = False) -> npt.NDArray[np.float64]:
     """A real, or an array of them, in steps of the grid."""
-    array = np.asarray(value)
+    array = plain_array(name, value, "real numbers")
     if array.dtype.kind not in "iuf":
         raise DTypeError(f"{name} must be a real number or an array of them, not {array.dtype}")
     with np.errstate(over="ignore"):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.privacy import gaussian, parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity, root_above
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
 
 
+NO_SENSITIVITY = "sensitivity must be given: this mechanism was made from sigma alone"
 Made = TypeVar("Made", bound="Sigma")
 
 
@@ -76,7 +77,11 @@ class Sigma:
         """The mechanism that is exactly rho-zCDP: sigma^2 = l2_squared/(2 rho). Source: [BS16] Proposition 1.6, [CKS20] Theorem 4."""
         exact_rho, norm = parameters.exact_positive("rho", rho), a_sensitivity(sensitivity)
         squared = norm.l2_squared / (2 * exact_rho)
-        return aimed(cls(sigma_squared=squared, sensitivity=norm, **options), Target(rho=exact_rho))
+        try:
+            made = cls(sigma_squared=squared, sensitivity=norm, **options)
+        except ParameterError as failure:
+            raise ParameterError(f"rho={parameters.shown(rho)} asks for noise that cannot be: {failure}") from None
+        return aimed(made, Target(rho=exact_rho))
 
     @classmethod
     def calibrated(cls, epsilon: Real, delta: Real, sensitivity: Sensitivity, **options: Any) -> Self:
@@ -110,7 +115,9 @@ class Sigma:
     @property
     def guarantee(self) -> Guarantee:
         """What each release spends: rho, and the epsilon and delta that sigma was found for, if it was."""
-        known = self._known(None)
+        known = self.sensitivity
+        if known is None:
+            raise NoGuaranteeError(NO_SENSITIVITY)
         return Guarantee(
             self.target.epsilon,
             self.target.delta,
@@ -123,7 +130,7 @@ class Sigma:
     def _known(self, sensitivity: Sensitivity | None) -> Sensitivity:
         found = self.sensitivity if sensitivity is None else a_sensitivity(sensitivity)
         if found is None:
-            raise ParameterError("sensitivity must be given: this mechanism was made from sigma alone")
+            raise ParameterError(NO_SENSITIVITY)
         return found
 
     # ------------------------------------------------------------------ records

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.laplace import Laplace
-from dpfast.mechanisms.real import grid_exponent
+from dpfast.mechanisms.real import LEAST_EXPONENT, MOST_EXPONENT, grid_exponent
 from dpfast.privacy import parameters
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ class Snapping(Laplace):
         scale = self._set_parameters(epsilon, sensitivity, adjacency, unit)
         exponent = scale.numerator.bit_length() - scale.denominator.bit_length()
         exponent += Fraction(2) ** exponent < scale
+        if not LEAST_EXPONENT <= exponent <= MOST_EXPONENT:
+            raise ParameterError(
+                f"sensitivity/epsilon must lie between 2**{LEAST_EXPONENT} and 2**{MOST_EXPONENT}, got {epsilon=!s:.40}, "
+                f"{sensitivity=!s:.40}"
+            )
         object.__setattr__(self, "_exponent", grid_exponent(scale**2, Fraction(2) ** exponent))
         object.__setattr__(self, "bound", parameters.exact_positive("bound", bound))
         if (self.bound / Fraction(2) ** exponent).denominator != 1:

@@ -387,6 +387,9 @@ def _steep(first: int, variance: Fraction) -> arb:
 # ------------------------------------------------------------------ calibration
 
 
+MOST_ROOT = 2.0**256  # of a step, so that neither it nor a quotient of two sigmas overflows
+
+
 def calibrate(
     delta_of: Callable[[Fraction], float],
     delta: Fraction,
@@ -416,12 +419,12 @@ def calibrate(
         below, still = height(low)
         if not still:
             break
-        high, above, step = low, below, step**2
+        high, above, step = low, below, min(step, MOST_ROOT) ** 2
     while not enough:
         if high >= most:
             raise ParameterError(f"no sigma up to {most:g} reaches delta, got {shown(delta)}")
         low, below = high, above
-        high, step = min(high * step, most), step**2
+        high, step = min(high * step, most), min(step, MOST_ROOT) ** 2
         above, enough = height(high)
     if high <= least:
         return Fraction(high)
@@ -450,7 +453,7 @@ def _between(
                 above *= _shrink(found, below)
             low, below, side = middle, found, -1
         if math.log(high / low) > width / 2 and high / low > 1 + 2.0**-36:
-            middle = math.sqrt(low * high)
+            middle = math.sqrt(low) * math.sqrt(high)  # their product might underflow
             found, enough = height(middle)
             if enough:
                 high, above, side = middle, found, 0

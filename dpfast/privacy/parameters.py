@@ -10,21 +10,24 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
+import numpy as np
+
 from dpfast.errors import DTypeError, ParameterError
 
 Real: TypeAlias = int | float | Fraction | Decimal
 
 # Room for every double (2^1074 below the point) and any sane fraction; a longer one is a slip or an attack.
 MAX_BITS = 4096
+_NO_NUMBERS = (bool, np.timedelta64)  # though they pass for integers
 ADJACENCIES = ("add-remove", "substitution")
 
 
 def shown(value: object) -> str:
     """A parameter's value as a message quotes it."""
     try:
-        return f"{value!s:.40}"
-    except ValueError:  # more digits than Python prints
-        return "a number too long to print"
+        return f"{value!r:.40}" if isinstance(value, str) else f"{value!s:.40}"
+    except Exception:  # more digits than Python prints, or a class whose own text fails
+        return f"a value of type {type(value).__name__} that does not print"
 
 
 def short(value: Fraction) -> str:
@@ -43,7 +46,7 @@ def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fractio
 
     Raises: DTypeError (no real number), ParameterError (NaN, infinite, or longer than 4,096 bits).
     """
-    if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal)):
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, (numbers.Real, Decimal)):
         raise DTypeError(f"{name} must be an int, float, Fraction or Decimal, not {type(value).__name__}")
     if isinstance(value, Decimal):
         # Asked before expanding: Decimal("1e999999999") would fill the memory.
@@ -55,16 +58,23 @@ def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fractio
             raise ParameterError(f"{name} must be {rule}, and of at most {MAX_BITS} bits, got {shown(value)}")
         exact = Fraction(0) if value == 0 else Fraction(value)
     elif isinstance(value, numbers.Rational):
-        exact = Fraction(int(value.numerator), int(value.denominator))
+        exact = _ratio(name, value, value.numerator, value.denominator)
     elif not hasattr(value, "as_integer_ratio"):  # a kind of real that float() might round
         raise DTypeError(f"{name} must be an int, float, Fraction or Decimal, not {type(value).__name__}")
     elif math.isfinite(value):
-        exact = Fraction(*value.as_integer_ratio())
+        exact = _ratio(name, value, *value.as_integer_ratio())
     else:
-        raise ParameterError(f"{name} must be {rule}, got {value}")
+        raise ParameterError(f"{name} must be {rule}, got {shown(value)}")
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > MAX_BITS:
         raise ParameterError(f"{name} must be of at most {MAX_BITS} bits, got {shown(value)}")
     return exact
+
+
+def _ratio(name: str, value: object, numerator: object, denominator: object) -> Fraction:
+    """A number as it says that it is."""
+    if not isinstance(numerator, numbers.Integral) or not isinstance(denominator, numbers.Integral) or denominator == 0:
+        raise DTypeError(f"{name} must be a number with an exact ratio of integers, which this {type(value).__name__} lacks")
+    return Fraction(int(numerator), int(denominator))
 
 
 def exact_positive(name: str, value: Real | object) -> Fraction:
@@ -98,22 +108,31 @@ def probability(name: str, value: Real) -> Fraction:
 
 
 def whole(name: str, value: object, least: int | None = None) -> int:
-    """An integer parameter, at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    """An integer parameter, at least `least`, and of at most 4,096 bits."""
+    if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral):
         raise DTypeError(f"{name} must be an int, not {type(value).__name__}")
     found = int(value)
+    if found.bit_length() > MAX_BITS:
+        raise ParameterError(f"{name} must be of at most {MAX_BITS} bits")  # it may be private, and is not shown
     if least is not None and found < least:
         raise ParameterError(f"{name} must be at least {least}, got {shown(found)}")
     return found
 
 
+def flag(name: str, value: object) -> bool:
+    """A parameter that is True or False, Python's or NumPy's: not 1, nor "yes"."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise DTypeError(f"{name} must be True or False, not {type(value).__name__}")
+    return bool(value)
+
+
 def adjacency(value: str) -> str:
-    if value not in ADJACENCIES:
-        raise ParameterError(f"adjacency must be one of {', '.join(ADJACENCIES)}, got {value!r}")
+    if not isinstance(value, str) or value not in ADJACENCIES:
+        raise ParameterError(f"adjacency must be one of {', '.join(ADJACENCIES)}, got {shown(value)}")
     return value
 
 
 def unit(value: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ParameterError(f"unit must name the unit of privacy, such as 'person', got {value!r}")
+        raise ParameterError(f"unit must name the unit of privacy, such as 'person', got {shown(value)}")
     return value

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls do the same work for every draw: those below 4,096 counts, and those that ask for it. Seen, not timed.
+
+The tests watch what the kernels are told, through the one door by which they are reached. tests/test_timing.py times them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast import kernels
+from dpfast.engine import SMALL
+
+INTEGERS = {
+    "table": dpfast.DiscreteLaplace(1, 1),
+    "short": dpfast.DiscreteLaplace(1, 10**6),
+    "wide": dpfast.DiscreteLaplace(1, 2**56),
+    "discrete Gaussian": dpfast.DiscreteGaussian(10),
+    "wide discrete Gaussian": dpfast.DiscreteGaussian(10**6),
+}
+REALS = {
+    "Laplace": dpfast.Laplace(1, 1),
+    "wide Laplace": dpfast.Laplace(1, 1, granularity=2.0**-50),
+    "Gaussian": dpfast.Gaussian(10),
+    "snapping": dpfast.Snapping(1, 1, 8),
+}
+ADDING = {"add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "add_small"}
+CAREFUL = 5  # of the arguments: counts, out, scratch, isa, plan, careful
+
+
+@pytest.fixture
+def careful(monkeypatch) -> Iterator[set[bool]]:
+    """Whether the draws of the calls to come were careful: a set, which a mixture would fill with both."""
+    seen: set[bool] = set()
+    original = kernels.kernel
+
+    def watched(name: str) -> Any:
+        kernel = original(name)
+        if name not in ADDING:
+            return kernel
+
+        def call(*arguments: Any) -> Any:
+            # add_small is careful always, and add_short, where the table serves, never
+            seen.add(name == "add_small" or (name != "add_short" and bool(arguments[CAREFUL])))
+            return kernel(*arguments)
+
+        return call
+
+    monkeypatch.setattr(kernels, "kernel", watched)
+    return seen
+
+
+def plain(n: int, kind: str) -> dict[str, Any]:
+    return {"values": np.zeros(n, kind)}
+
+
+def strided(n: int, kind: str) -> dict[str, Any]:
+    return {"values": np.zeros((n, 2), kind)[:, 0]}
+
+
+def in_place(n: int, kind: str) -> dict[str, Any]:
+    values = np.zeros(n, kind)
+    return {"values": values, "out": values}
+
+
+def under_a_key(n: int, kind: str) -> dict[str, Any]:
+    return {"values": np.zeros(n, kind), "key": dpfast.Key.generate().derive("one"), "start": 0}
+
+
+def late_part(n: int, kind: str) -> dict[str, Any]:
+    return {"values": np.zeros(n, kind), "key": dpfast.Key.generate().derive("one"), "start": 10**6}
+
+
+def swapped(n: int, kind: str) -> dict[str, Any]:
+    return {"values": np.zeros(n, np.dtype(kind).newbyteorder())}
+
+
+WAYS = [plain, strided, in_place, under_a_key, late_part, swapped]
+RELEASES = [
+    pytest.param(mechanism, way, kind, id=f"{name}-{way.__name__}-{kind}")
+    for laws, kinds in ((INTEGERS, ("i8", "i4", "u1", "u8")), (REALS, ("f8", "f4")))
+    for name, mechanism in laws.items()
+    for way in WAYS
+    for kind in kinds
+]
+
+
+def released(mechanism: Any, way: Callable[[int, str], dict[str, Any]], kind: str, n: int, **options: Any) -> None:
+    arguments = way(n, kind)
+    mechanism.release(arguments.pop("values"), **arguments, **options)
+
+
+@pytest.mark.parametrize(("mechanism", "way", "kind"), RELEASES)
+def test_every_release_below_4096_counts_does_the_same_work(careful, mechanism, way, kind):
+    """Of every law, dtype and layout, with a key and without; at 4,096 only a call that asks for it does."""
+    assert SMALL == 4096
+    for n, option, same in [
+        (1, False, True), (2, False, True), (SMALL - 1, False, True), (SMALL, False, False),
+        (2, True, True), (SMALL - 1, True, True), (SMALL, True, True),
+    ]:  # fmt: skip
+        if option and mechanism is REALS["wide Laplace"]:
+            option, same = False, n < SMALL  # it refuses constant_time
+        careful.clear()
+        released(mechanism, way, kind, n, constant_time=option)
+        assert careful == {same}, f"{n} counts, constant_time={option}"
+
+
+@pytest.mark.parametrize("mechanism", [*INTEGERS.values(), dpfast.OneSidedGeometric(1, 1)], ids=[*INTEGERS, "one-sided"])
+def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism):
+    if mechanism.scale > 2**50:
+        pytest.skip("sample refuses so wide a law")
+    for n, option, same in [(1, False, True), (SMALL - 1, False, True), (SMALL, False, False), (SMALL, True, True)]:
+        careful.clear()
+        mechanism.sample(n, constant_time=option)
+        assert careful == {same}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: dpfast.AboveThreshold(1, 50, 1).run(range(200)),
+        lambda: dpfast.NoisyMax(1, 1).select(np.arange(100)),
+        lambda: dpfast.Exponential(1, 1).select(np.arange(100)),
+        lambda: dpfast.PermuteAndFlip(1, 1).select(np.linspace(0, 1, 100)),
+        lambda: dpfast.thresholded(["a", "b"], [100, 200], 1, 1e-6, dpfast.Sensitivity(1, 1)),
+    ],
+    ids=["above threshold", "noisy max", "exponential", "permute and flip", "thresholded"],
+)
+def test_small_questions_do_the_same_work(careful, ask):
+    """What draws noise on the way to an answer draws it as a small release does."""
+    ask()
+    assert careful == {True}
+
+
+def test_a_plan_that_forgets_small_calls_is_seen(careful, monkeypatch):
+    """Planted: careful only where the caller asks for it. The watch sees it, under a key and without."""
+
+    def forgets(self: Any, size: int, constant_time: bool) -> Any:
+        return constant_time, self._careful_plan if constant_time else self._bulk_plan
+
+    monkeypatch.setattr("dpfast.mechanisms.mechanism.Mechanism._plan", forgets)
+    for way in (under_a_key, strided):
+        careful.clear()
+        released(INTEGERS["table"], way, "i8", 2)
+        assert careful == {False}
