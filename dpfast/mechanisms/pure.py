@@ -67,6 +67,11 @@ class Pure:
         return float(self.sensitivity / self.epsilon)
 
     @property
+    def _cell_squared(self) -> Fraction | None:
+        linf = None if self._change is None else self._change.linf
+        return (self.sensitivity if linf is None else linf) ** 2
+
+    @property
     def _exact_parameters(self) -> tuple[int, ...]:
         e, s = self.epsilon, self.sensitivity
         return e.numerator, e.denominator, s.numerator, s.denominator

@@ -146,6 +146,11 @@ class Sigma:
         return None if self.sensitivity is None else self.sensitivity.unit
 
     @property
+    def _cell_squared(self) -> Fraction | None:
+        s = self.sensitivity
+        return None if s is None else s.l2_squared if s.linf is None else s.linf**2
+
+    @property
     def _exact_parameters(self) -> tuple[int, ...]:
         return self.sigma_squared.numerator, self.sigma_squared.denominator
 
