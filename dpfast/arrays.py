@@ -168,14 +168,14 @@ def prepare_real(
     if low > high:
         raise ParameterError(f"lower must be at most upper, and leave something, got {lower=!s:.40} and {upper=!s:.40}")
     filler = None if missing is None else _real("missing", missing, False)
-    greatest = REAL_ENDS[False][1] if bound is None else bound
-    least = -greatest
+    end = REAL_ENDS[False][1] if bound is None else bound
+    before = -end, end
     if clamp is not None:
-        end = REAL_ENDS[array.dtype.itemsize == FLOAT32.itemsize][1]
-        _check_ends("values", array.dtype, clamp, (-end, end))
-        ends = (_real(f"clamp[{i}]", end, False) for i, end in enumerate(clamp))
-        least, greatest = (min(max(end, least), greatest) for end in ends)  # both clamps, one after the other
-    return RealJob(array, out, low, high, grid_of(exponent), least, greatest, filler)
+        largest = REAL_ENDS[array.dtype.itemsize == FLOAT32.itemsize][1]
+        _check_ends("values", array.dtype, clamp, (-largest, largest))
+        floor, ceiling = (_real(f"clamp[{i}]", given, False) for i, given in enumerate(clamp))
+        before = min(max(floor, -end), end), min(max(ceiling, -end), end)  # both clamps, one after the other
+    return RealJob(array, out, low, high, grid_of(exponent), *before, filler)
 
 
 def _check_ends(name: str, dtype: np.dtype[Any], clamp: Ends, ends: tuple[float, float]) -> None:
@@ -185,7 +185,7 @@ def _check_ends(name: str, dtype: np.dtype[Any], clamp: Ends, ends: tuple[float,
 
 
 def _clamped(counts: CountArray, clamp: Ends | None) -> CountArray:
-    return counts if clamp is None else np.clip(counts, *map(int, clamp))
+    return counts if clamp is None else np.asarray(counts.clip(int(clamp[0]), int(clamp[1])))
 
 
 @lru_cache(maxsize=64)

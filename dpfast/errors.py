@@ -18,6 +18,10 @@ class DTypeError(DpfastError, TypeError):
     """An array, or a parameter, is of a kind that the mechanism does not take."""
 
 
+class NoGuaranteeError(ParameterError, AttributeError):
+    """The `guarantee` of what promises nothing: hasattr says False."""
+
+
 class EntropyError(DpfastError, OSError):
     """The operating system gave no key. No output was touched."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.privacy import gaussian, parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity, root_above
@@ -110,7 +110,9 @@ class Sigma:
     @property
     def guarantee(self) -> Guarantee:
         """What each release spends: rho, and the epsilon and delta that sigma was found for, if it was."""
-        known = self._known(None)
+        known = self.sensitivity
+        if known is None:
+            raise NoGuaranteeError("sensitivity must be given: this mechanism was made from sigma alone")
         return Guarantee(
             self.target.epsilon,
             self.target.delta,
@@ -191,4 +193,5 @@ def a_sensitivity(value: object) -> Sensitivity:
             "sensitivity must be a Sensitivity here, for a bare number may be a norm, its square or one cell's change: "
             f"Sensitivity(l0, linf), or Sensitivity.l2(squared), not {type(value).__name__}"
         )
+    value.refuse_private_keys()
     return value

@@ -47,7 +47,7 @@ def inputs(clamp: object, missing: object, cell_squared: Fraction | None, *, int
         )
     if ends is None:
         raise ParameterError(
-            "missing needs clamp=(a, b), public ends of the values, beside it: one unit may turn a cell from a value into "
+            "missing needs clamp, public ends (a, b) of the values, beside it: one unit may turn a cell from a value into "
             f"nothing, and without ends no sensitivity covers how far the value is from {shown(missing)}"
         )
     far = max(ends[1] - instead, instead - ends[0])
