@@ -119,6 +119,7 @@ def test_privatize_adds_noise_and_its_record(tmp_path, capsys, end):
         "secure": True,
         "lower": -5,
         "upper": None,
+        "clamp": None,
     }
     stderr = capsys.readouterr().err
     assert "total epsilon 0.1 per household, substitution" in stderr
