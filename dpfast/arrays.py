@@ -18,6 +18,7 @@ from dpfast.privacy.parameters import Real, exact_real, shown, two_to, whole
 
 CountArray: TypeAlias = npt.NDArray[np.integer[Any]]
 RealArray: TypeAlias = npt.NDArray[np.floating[Any]]
+Ends: TypeAlias = tuple[Fraction, Fraction]  # public, of what stands before the noise
 
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -48,7 +49,8 @@ class RealJob(NamedTuple):
     lower: float  # of the result
     upper: float
     grid: tuple[float, float, float]  # the granularity, and two factors that divide by it
-    bound: float  # of the values, before the noise
+    least: float  # of the values, before the noise
+    greatest: float
     missing: float | None  # stands for what is not finite
 
 
@@ -110,20 +112,23 @@ def prepare(
     dtype: npt.DTypeLike | None = None,
     lower: int | None = None,
     upper: int | None = None,
+    clamp: Ends | None = None,
 ) -> Job:
-    """Check everything that can be wrong with the arrays of a release."""
+    """Check everything that can be wrong with the arrays of a release. With a clamp, the counts are a clamped copy."""
     array = integer_array("counts", counts)
+    if clamp is not None:
+        _check_ends("counts", array.dtype, clamp, ENDS[array.dtype.kind, array.dtype.itemsize])
     if out is None:
         wanted = INT64 if dtype is None else integer_dtype(dtype)
         low, high = clamps(wanted, lower, upper)
-        return Job(array, np.empty(array.shape, wanted), low, high)
+        return Job(_clamped(array, clamp), np.empty(array.shape, wanted), low, high)
     if not isinstance(out, np.ndarray) or integer_array("out", out) is not out:
         raise DTypeError("out must be a plain NumPy array of an integer dtype")
     if dtype is not None and integer_dtype(dtype) != out.dtype:
         raise DTypeError(f"dtype is {np.dtype(dtype)} but out is of {out.dtype}; give one of them")
     check_out("counts", array, out)
     low, high = clamps(out.dtype, lower, upper)
-    return Job(array, out, low, high)
+    return Job(_clamped(array, clamp), out, low, high)
 
 
 def prepare_real(
@@ -136,6 +141,7 @@ def prepare_real(
     *,
     exponent: int,
     bound: float | None = None,
+    clamp: Ends | None = None,
 ) -> RealJob:
     """The same for real values; the result is float32 if they are, unless `out` or `dtype` says otherwise."""
     array = real_array("values", values)
@@ -162,7 +168,24 @@ def prepare_real(
     if low > high:
         raise ParameterError(f"lower must be at most upper, and leave something, got {lower=!s:.40} and {upper=!s:.40}")
     filler = None if missing is None else _real("missing", missing, False)
-    return RealJob(array, out, low, high, grid_of(exponent), REAL_ENDS[False][1] if bound is None else bound, filler)
+    end = REAL_ENDS[False][1] if bound is None else bound
+    before = -end, end
+    if clamp is not None:
+        largest = REAL_ENDS[array.dtype.itemsize == FLOAT32.itemsize][1]
+        _check_ends("values", array.dtype, clamp, (-largest, largest))
+        floor, ceiling = (_real(f"clamp[{i}]", given, False) for i, given in enumerate(clamp))
+        before = min(max(floor, -end), end), min(max(ceiling, -end), end)  # both clamps, one after the other
+    return RealJob(array, out, low, high, grid_of(exponent), *before, filler)
+
+
+def _check_ends(name: str, dtype: np.dtype[Any], clamp: Ends, ends: tuple[float, float]) -> None:
+    if clamp[0] < ends[0] or clamp[1] > ends[1]:
+        given = ", ".join(map(shown, clamp))
+        raise ParameterError(f"clamp must lie within the type of {name}, {dtype}, got ({given})")
+
+
+def _clamped(counts: CountArray, clamp: Ends | None) -> CountArray:
+    return counts if clamp is None else np.asarray(counts.clip(int(clamp[0]), int(clamp[1])))
 
 
 @lru_cache(maxsize=64)

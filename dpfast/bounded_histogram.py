@@ -36,6 +36,10 @@ class BoundedHistogram(NamedTuple):
     counts: npt.NDArray[np.int64]
     sensitivity: Sensitivity
 
+    def __repr__(self) -> str:
+        """Without a key or a count, for neither is private yet; nor how many there are."""
+        return f"<BoundedHistogram: keys and counts, not private yet, of sensitivity={self.sensitivity!r}>"
+
 
 def bounded_histogram(
     keys: Any,
@@ -55,7 +59,8 @@ def bounded_histogram(
         lists, NumPy arrays, columns of pandas, Polars or Arrow, categorical or not. Equal values are equal whatever
         holds them: 5 is 5 in every integer type, and never "5".
     domain: the keys that there can be, public, each once; one that nobody has gets a 0. Without it, the keys that
-        occur: for `thresholded` alone, for which keys occur is private.
+        occur: for `thresholded` alone, for which keys occur is private. The Sensitivity says so (keys="private"), and
+        whatever publishes a cell for each key refuses it.
     max_partitions, max_per_partition: chosen without a look at the data; they may exceed what there is.
     outside: rows whose key is not of the domain are dropped, or refused. A refusal tells that there is one.
     adjacency, unit: of the sensitivity returned. key: a release key, for the same choice again; else a fresh one.
@@ -85,7 +90,7 @@ def bounded_histogram(
     most = partitions if bins is None else min(partitions, bins.codes.size)
     if most > MAX_CELLS:
         raise ParameterError(f"max_partitions must be below 2**63, got {shown(max_partitions)}")
-    sensitivity = Sensitivity(most, cap, adjacency, unit)
+    sensitivity = Sensitivity(most, cap, adjacency, unit, keys="private" if bins is None else "public")
     sip = _sip_keys(key)
 
     rows_keys, rows_ids = column("keys", keys), column("unit_ids", unit_ids)

@@ -31,7 +31,7 @@ KEY_WORDS = 4  # of 64 bits
 STREAM = 1 << 21  # counts from which a second array is stored past the caches: a reader would not find it there anyway
 
 
-NOT_FINITE = "values must be finite; missing=<public number> stands for NaN and infinities"
+NOT_FINITE = "values must be finite; missing=<public number>, with clamp=(a, b), stands for NaN and infinities"
 CHANGED = "values must not be written by another thread while they are released: give a copy"
 
 _PLAIN = ("contig", "aligned", "nbo")
@@ -92,7 +92,7 @@ def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int
 
 def run_small_real(job: RealJob, draws: Draws) -> None:
     """As run, with fewer calls on the way."""
-    values, out, lower, upper, grid, bound, missing = job
+    values, out, lower, upper, grid, least, greatest, missing = job
     if values.ndim != 1:
         values, out = values.reshape(-1), out.reshape(-1)
     n = values.size
@@ -101,8 +101,8 @@ def run_small_real(job: RealJob, draws: Draws) -> None:
         try:
             done, open_ = add(
                 values, out, scratch, _native.best_isa(), draws.plan_address, draws.careful, draws.key.address,
-                draws.start, 0, n, n, *grid, 0.0 if missing is None else missing, -bound, bound, lower, upper, 0,
-                missing is None,
+                draws.start, 0, n, n, *grid, 0.0 if missing is None else missing, least, greatest, lower, upper,
+                0, missing is None,
             )  # fmt: skip
             if done < 0:
                 raise ParameterError(NOT_FINITE if done == -1 else CHANGED)
@@ -353,7 +353,7 @@ class _RealWork(_Work):
         single = int(job.out.dtype.itemsize == FLOAT32.itemsize)
         missing = 0.0 if job.missing is None else job.missing
         self.last = (
-            *job.grid, missing, -job.bound, job.bound, job.lower, job.upper, single, job.missing is None,
+            *job.grid, missing, job.least, job.greatest, job.lower, job.upper, single, job.missing is None,
         )  # fmt: skip
         self.prepare()
 

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
+from datetime import date, datetime, time, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpfast.arrays import integer_array, plain_array
+from dpfast.arrays import ENDS, INT64, UINT64, integer_array, plain_array
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.privacy import parameters
@@ -21,6 +24,15 @@ if TYPE_CHECKING:
 
     from dpfast.arrays import CountArray
     from dpfast.privacy.parameters import Real
+
+KINDS = "iufbUSmM"  # of dtypes whose keys have an order
+OBJECTS: dict[str, Any] = {  # kinds of Python objects; a bool is an int, and a datetime a date
+    "bool": (bool, np.bool_), "int": (int, np.integer), "float": (float, np.floating), "str": str, "bytes": bytes,
+    "datetime": datetime, "date": date, "time": time, "timedelta": timedelta, "datetime64": np.datetime64,
+}  # fmt: skip
+PLAIN = (np.bool_, np.integer, np.floating, np.str_, np.bytes_)
+UNITS = ("D", "s", "ms", "us", "ns", "ps", "fs", "as")  # of dates, where they hold all
+MONTHS = ("Y", "M")  # of differences, which no number of days is
 
 
 KINDS = "one kind that sorts"
@@ -40,8 +52,12 @@ def thresholded(
 ) -> Thresholded:
     """Show the keys whose noisy count is at least a threshold, with that count: for keys that nobody knew beforehand.
 
-    keys: one dimension, no two equal, of one kind that sorts: integers, strings, dates. They come back in the dtype given; but
-        strings, and what was no array, in one that fits the keys shown, for its width would tell of a long hidden key.
+    keys: one dimension, no two equal: integers, floats, strings, bytes, bools, dates and times. A key that is missing (None,
+        NaN, NaT) is dropped before the noise, and so is one of another kind among Python objects: refused, it would tell
+        that it is there. Objects are sorted within each kind, and 1, 1.0 and True are three keys. What comes back has a
+        dtype that the keys *shown* decide, for a width, a unit or `object` would tell of a hidden key: int64, or
+        uint64 where they need it; float64; strings as wide as the widest; dates in days, or in the coarsest of seconds
+        and their thousandths that holds all; objects as np.array makes of them, or object.
     counts: integers, one for each key, not negative. Keys with a count of 0 do not enter: they are as good as absent.
     epsilon, delta: taken exactly; spent by every call.
     sensitivity: a Sensitivity: in how many keys (l0) and by how much in each (linf) one unit changes the counts.
@@ -55,7 +71,7 @@ def thresholded(
     Source: dpfast/privacy/threshold.py has the proof; Korolova, Kenthapadi, Mishra, Ntoulas 2009.
     """
     change = _cells(sensitivity)
-    noise = DiscreteLaplace(epsilon, sensitivity)
+    noise = DiscreteLaplace(epsilon, sensitivity.with_public_keys())
     exact_delta = parameters.probability("delta", delta)
     threshold = least_threshold(noise.epsilon / noise.sensitivity, exact_delta, *change)
     typed = hasattr(keys, "dtype")
@@ -70,9 +86,7 @@ def thresholded(
         )
     if values.size and values.min() < 0:
         raise ParameterError("counts must not be negative")
-    present = values > 0
-    names, values = names[present], values[present]
-    order = _sorted(names)
+    order = _sorted(names, values > 0)
     noisy = noise.release(values[order])
     shown = noisy >= threshold
     of_noise = noise.guarantee
@@ -83,10 +97,7 @@ def thresholded(
         unit=of_noise.unit,
         presence=of_noise.presence,
     )
-    found = names[order[shown]]
-    if not typed or found.dtype.kind in "US":  # the width, or the kind, that hidden keys have asked for
-        found = np.array(found.tolist(), found.dtype.kind if typed else None)
-    return Thresholded(found, noisy[shown], threshold, guarantee)
+    return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, guarantee)
 
 
 def _cells(sensitivity: Sensitivity) -> tuple[int, int]:
@@ -99,15 +110,59 @@ def _cells(sensitivity: Sensitivity) -> tuple[int, int]:
     return sensitivity.l0, math.floor(sensitivity.linf)
 
 
-def _sorted(names: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """The order that sorts the keys; no two may be equal, and none may be NaN."""
-    try:
-        order = np.argsort(names)
+def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    """Where the keys are that are present and not missing, in sorted order; no two may be equal."""
+    if names.dtype == object:
+        kinds = {i: kind for i in np.flatnonzero(present).tolist() if (kind := _kind(names[i])) is not None}
+        found = sorted(kinds, key=lambda i: (kinds[i], names[i]))
+        equal = any(kinds[i] == kinds[j] and names[i] == names[j] for i, j in pairwise(found))
+        order = np.array(found, np.intp)
+    elif names.dtype.kind in KINDS:
+        there = np.flatnonzero(present & (names == names))  # noqa: PLR0124  NaN, NaT
+        order = there[np.argsort(names[there])]
         ordered = names[order]
         equal = bool((ordered[1:] == ordered[:-1]).any())
-        strange = bool((names != names).any())  # noqa: PLR0124  NaN, NaT
-    except TypeError:
-        raise DTypeError("keys must be of one kind that sorts, such as integers or strings") from None
-    if equal or strange:
-        raise ParameterError("keys must all be different, and none missing: each key has one count")
+    else:
+        raise DTypeError(f"keys must be integers, strings, dates or the like, not {names.dtype}")
+    if equal:
+        raise ParameterError("keys must all be different: each key has one count")
     return order
+
+
+def _kind(key: object) -> str | None:
+    """The kind among whose keys it is sorted; None where it is missing, or has no such kind. Of the key alone."""
+    for kind, types in OBJECTS.items():
+        if isinstance(key, types):
+            if key != key:  # noqa: PLR0124  NaN, NaT
+                return None
+            zoned = isinstance(key, (datetime, time)) and key.utcoffset() is not None  # no order beside those without
+            return f"{kind} with a zone" if zoned else kind
+    return None
+
+
+def _of_their_own(shown: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The keys shown, copied, in a dtype that they decide alone."""
+    kind = shown.dtype.kind
+    if kind == "O":
+        return _of_objects([key.item() if isinstance(key, PLAIN) else key for key in shown.tolist()])
+    if kind in "US":
+        return np.array(shown.tolist(), kind)
+    if kind in "mM":
+        months = kind == "m" and np.datetime_data(shown.dtype)[0] in MONTHS  # which are so many days or others
+        kinds = [f"{kind}8[{unit}]" for unit in (MONTHS if months else UNITS)]
+        return next((near for kind in kinds if ((near := shown.astype(kind)) == shown).all()), shown)
+    wide = UINT64 if kind == "u" and shown.size and shown.max() > ENDS["i", 8][1] else INT64
+    if kind == "f":
+        return shown.astype(np.result_type(shown.dtype, np.float64))
+    return shown.astype(wide if kind in "iu" else shown.dtype)
+
+
+def _of_objects(keys: list[Any]) -> npt.NDArray[Any]:
+    """As np.array has them, unless it changes one: the end of a text in a null character, the type of 1 beside "a"."""
+    with suppress(ValueError, OverflowError):
+        found = np.array(keys)
+        if found.ndim == 1 and [(type(key), key) for key in found.tolist()] == [(type(key), key) for key in keys]:
+            return found
+    found = np.empty(len(keys), object)
+    found[:] = keys
+    return found

@@ -110,42 +110,47 @@ def test_nulls_slices_and_chunks(cells, kind, edges, at, length, missing):
     whole = pa.array(cells, kind)
     cuts = [0, *sorted(edges), 40]
     chunked = pa.chunked_array([whole[a:b] for a, b in zip(cuts, cuts[1:], strict=False)], kind)
-    mech = VALUES if pa.types.is_floating(kind) else COUNTS
+    mech = Laplace(1, 100) if (real := pa.types.is_floating(kind)) else DiscreteLaplace(1, 100)
     plain = np.array([missing if c is None else c for c in cells], kind.to_pandas_dtype())[at : at + length]
     for values in (whole.slice(at, length), chunked.slice(at, length)):
         if values.null_count:
             with pytest.raises(ParameterError, match="^(counts must not hold nulls|values must be finite); missing="):
                 mech.release(values)
-        noisy = keyed(values, mech, missing=missing)
+        noisy = keyed(values, mech, missing=missing, clamp=(0, 100))
         assert isinstance(noisy, pa.ChunkedArray) == isinstance(values, pa.ChunkedArray)
         assert noisy.null_count == 0
-        if mech is COUNTS:
-            assert noisy.to_pylist() == keyed(plain).tolist()
+        if not real:
+            assert noisy.to_pylist() == keyed(plain, mech, clamp=(0, 100)).tolist()
         else:
             gaps = np.array([c is None for c in cells], bool)[at : at + length]
-            assert noisy.to_pylist() == keyed(np.where(gaps, np.float32("nan"), plain), mech, missing=missing).tolist()
+            gone = np.where(gaps, np.float32("nan"), plain)
+            assert noisy.to_pylist() == keyed(gone, mech, missing=missing, clamp=(0, 100)).tolist()
 
 
 def test_nulls_and_nan():
     """Both, and infinities, are the public number to a real law."""
     values = pa.array([1.0, None, float("nan"), float("inf")])
     plain = np.array([1, np.nan, np.nan, np.inf])
-    assert keyed(values, VALUES, missing=2).to_pylist() == keyed(plain, VALUES, missing=2).tolist()
+    public = {"missing": 2, "clamp": (0, 5)}
+    assert keyed(values, VALUES, **public).to_pylist() == keyed(plain, VALUES, **public).tolist()
     with pytest.raises(ParameterError, match="^values must be finite"):
         VALUES.release(values[:2])
-    noisy = DiscreteLaplace(1, 1000).release(pa.array([None] * 1000, pa.int16()), missing=7)
+    noisy = DiscreteLaplace(1, 1000).release(pa.array([None] * 1000, pa.int16()), missing=7, clamp=(0, 100))
     assert len(set(noisy.to_pylist())) > 100
 
 
 def test_what_missing_may_be():
     """A public integer that the column holds: all of uint64, and no more."""
     counts = pa.array([1, None], pa.uint64())
-    assert min(COUNTS.release(counts, missing=2**64 - 1, dtype=np.uint64).to_pylist()[1:]) > 2**63
+    assert (
+        min(COUNTS.release(counts, missing=2**64 - 1, clamp=(2**64 - 3, 2**64 - 1), dtype=np.uint64).to_pylist()[1:])
+        > 2**63
+    )
     for wrong in (-1, 2**64):
         with pytest.raises(ParameterError, match=f"^missing must be of the type of counts, uint64, got {wrong}$"):
-            COUNTS.release(counts, missing=wrong)
+            COUNTS.release(counts, missing=wrong, clamp=(wrong, wrong))
     with pytest.raises(DTypeError, match="^missing must be an int, "):
-        VALUES.release(counts, missing=0.5)
+        VALUES.release(counts, missing=0.5, clamp=(0, 1))
 
 
 # ------------------------------------------------------------------ refused

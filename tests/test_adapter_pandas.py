@@ -137,19 +137,21 @@ def test_nulls_and_slices(cells, kind, cut, missing):
     if counts.hasnans:
         with pytest.raises(ParameterError, match="^counts must not hold nulls; missing="):
             COUNTS.release(counts)
-    noisy = keyed(counts, missing=missing)
+    mech = DiscreteLaplace(1, 100)
+    noisy = keyed(counts, mech, missing=missing, clamp=(0, 100))
     assert not noisy.isna().any()
-    assert noisy.tolist() == keyed(np.array([missing if c is None else c for c in cells], np.int64)[cut]).tolist()
+    plain = np.array([missing if c is None else c for c in cells], np.int64)[cut]
+    assert noisy.tolist() == keyed(plain, mech, clamp=(0, 100)).tolist()
     assert noisy.index.identical(counts.index)
 
 
 def test_nulls_among_floats():
     """NaN, NA and null are all NaN to the mechanism, which has its own rule."""
     cells = [1.5, None, float("nan"), 4.0]
-    expected = keyed(np.array([1.5, np.nan, np.nan, 4.0]), VALUES, missing=2.5).tolist()
+    expected = keyed(np.array([1.5, np.nan, np.nan, 4.0]), VALUES, missing=2.5, clamp=(0, 5)).tolist()
     for dtype in ("float64", "Float64", "double[pyarrow]"):
         values = pd.Series(cells, dtype=dtype)
-        assert keyed(values, VALUES, missing=2.5).tolist() == expected
+        assert keyed(values, VALUES, missing=2.5, clamp=(0, 5)).tolist() == expected
         with pytest.raises(ParameterError, match="^values must be finite; missing="):
             VALUES.release(values)
 
@@ -159,20 +161,22 @@ def test_what_missing_may_be():
     counts = pd.Series([1, None], dtype="UInt8")
     for wrong in (-1, 256):
         with pytest.raises(ParameterError, match=f"^missing must be of the type of counts, uint8, got {wrong}$"):
-            COUNTS.release(counts, missing=wrong)
+            COUNTS.release(counts, missing=wrong, clamp=(wrong, wrong))
     for wrong in (1.0, "0", True, None):
         with pytest.raises(DpfastError):
             COUNTS.release(counts, missing=wrong)
     with pytest.raises(DTypeError, match="^missing must be an int, "):
-        VALUES.release(counts, missing=0.5)
+        VALUES.release(counts, missing=0.5, clamp=(0, 1))
     with pytest.raises(DTypeError, match="^missing must be an int, "):
         COUNTS.release(np.arange(3), missing=0.5)
-    assert keyed(np.arange(3), missing=5).tolist() == keyed(np.arange(3)).tolist()
+    with pytest.raises(ParameterError, match="^missing needs clamp"):
+        COUNTS.release(np.arange(3), missing=5)
+    assert keyed(np.arange(3), missing=0).tolist() == keyed(np.arange(3)).tolist()
 
 
 def test_a_null_gets_noise():
     """Its cell is not the public number: of 1,000 equal nulls, 100 different values at least."""
-    noisy = DiscreteLaplace(1, 1000).release(pd.Series([None] * 1000, dtype="Int64"), missing=7)
+    noisy = DiscreteLaplace(1, 1000).release(pd.Series([None] * 1000, dtype="Int64"), missing=7, clamp=(0, 100))
     assert noisy.nunique() > 100
 
 

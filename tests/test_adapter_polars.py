@@ -115,28 +115,28 @@ def test_nulls_slices_and_chunks(cells, kind, edge, cut, missing):
     """A null is the public number, with noise like any cell; nothing comes back null, however the column is cut."""
     parts = [pl.Series("n", part, dtype=kind) for part in (cells[:edge], cells[edge:])]
     values = pl.concat(parts, rechunk=False)[cut]
-    mech = COUNTS if kind in INTEGERS else VALUES
+    mech = DiscreteLaplace(1, 100) if kind in INTEGERS else Laplace(1, 100)
     if values.null_count():
         with pytest.raises(ParameterError, match="^(counts must not hold nulls|values must be finite); missing="):
             mech.release(values)
-    noisy = keyed(values, mech, missing=missing)
+    noisy = keyed(values, mech, missing=missing, clamp=(0, 100))
     gap = missing if kind in INTEGERS else np.nan
     plain = np.array([gap if c is None else c for c in cells], NUMPY[kind])[cut]
     assert noisy.null_count() == 0
-    assert noisy.to_list() == keyed(plain, mech, missing=missing).tolist()
+    assert noisy.to_list() == keyed(plain, mech, missing=missing, clamp=(0, 100)).tolist()
 
 
 def test_what_missing_may_be():
     """A public integer that the column holds, with noise like any cell."""
     counts = pl.Series([1, None], dtype=pl.UInt64)
-    assert COUNTS.release(counts, missing=2**64 - 1, dtype=np.uint64)[1] > 2**63
+    assert COUNTS.release(counts, missing=2**64 - 1, clamp=(2**64 - 3, 2**64 - 1), dtype=np.uint64)[1] > 2**63
     for wrong in (-1, 2**64):
         with pytest.raises(ParameterError, match=f"^missing must be of the type of counts, uint64, got {wrong}$"):
-            COUNTS.release(counts, missing=wrong)
+            COUNTS.release(counts, missing=wrong, clamp=(wrong, wrong))
     with pytest.raises(DTypeError, match="^missing must be an int, "):
-        VALUES.release(counts, missing=0.5)
+        VALUES.release(counts, missing=0.5, clamp=(0, 1))
     many = pl.Series([None] * 1000, dtype=pl.Int16)
-    assert DiscreteLaplace(1, 1000).release(many, missing=7).n_unique() > 100
+    assert DiscreteLaplace(1, 1000).release(many, missing=7, clamp=(0, 100)).n_unique() > 100
 
 
 # ------------------------------------------------------------------ refused

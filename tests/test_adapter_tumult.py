@@ -54,7 +54,7 @@ WHOLE = ("geometric", "discrete gaussian")
 def parameter(mechanism):
     """What the mechanism runs on, exactly."""
     if isinstance(mechanism, (DiscreteLaplace, Laplace)):
-        return mechanism.sensitivity / mechanism.epsilon
+        return Fraction(str(mechanism.metadata()["exact_scale"]))
     assert isinstance(mechanism, (DiscreteGaussian, Gaussian))
     return mechanism.sigma_squared
 

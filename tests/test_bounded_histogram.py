@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import pickle
 import secrets
 import struct
 import tracemalloc
@@ -371,7 +372,7 @@ def test_unseen_keys_and_those_outside():
 def test_the_sensitivity():
     """That of the bounds; of a public domain no unit has more bins than there are."""
     given = {"max_partitions": 5, "max_per_partition": 2, "unit": "household"}
-    assert bounded_histogram([1], [1], **given).sensitivity == Sensitivity(5, 2, unit="household")
+    assert bounded_histogram([1], [1], **given).sensitivity == Sensitivity(5, 2, unit="household", keys="private")
     small = bounded_histogram([1], [1], domain=[1, 2, 3], adjacency="substitution", **given).sensitivity
     assert small == Sensitivity(3, 2, "substitution", "household")
 
@@ -597,3 +598,49 @@ def test_nulls_are_refused(case, kind):
         with pytest.raises(DTypeError, match=f"{place} must hold") as caught:
             bounded_histogram(**{**GOOD, "keys": ["a"] * 3, "unit_ids": [1] * 3, place: columns_of(values, kind)})
         assert "7" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ keys that are private
+
+
+ADDITIVE = [
+    lambda change: dpfast.DiscreteLaplace(1, change),
+    lambda change: dpfast.Laplace(1, change),
+    lambda change: dpfast.Snapping(1, change, 8),
+    lambda change: dpfast.DiscreteGaussian(3, sensitivity=change),
+    lambda change: dpfast.DiscreteGaussian.calibrated(1, 1e-6, change),
+    lambda change: dpfast.Gaussian.from_zcdp(1, change),
+    lambda change: dpfast.Gaussian(3).rho(change),
+    lambda change: dpfast.Gaussian(3).delta(1, change),
+    lambda change: dpfast.NoisyMax(1, change),
+    lambda change: dpfast.PermuteAndFlip(1, change),
+    lambda change: dpfast.Exponential(1, change),
+    lambda change: dpfast.AboveThreshold(1, 3, change),
+]
+
+
+@pytest.mark.parametrize("made", ADDITIVE)
+def test_counts_without_a_domain_go_into_thresholded_alone(made):
+    """That a key is there is the secret: the Sensitivity says so, and whoever would publish all keys refuses it."""
+    rows, people = ["flu"] * 60 + ["rare, Jane Doe"], range(61)
+    bounds = {"max_partitions": 1, "max_per_partition": 1}
+    found = dpfast.bounded_histogram(rows, people, **bounds)
+    with pytest.raises(ParameterError, match="private keys.*thresholded.*domain="):
+        made(found.sensitivity)
+    shown = dpfast.thresholded(found.keys, found.counts, 1, 1e-6, found.sensitivity)
+    assert shown.keys.tolist() == ["flu"]
+    known = dpfast.bounded_histogram(rows, people, domain=["flu", "gout"], **bounds)
+    made(known.sensitivity)
+    assert known.sensitivity == dpfast.Sensitivity(1, 1) != found.sensitivity
+    assert "private" in repr(found.sensitivity) and "private" not in repr(known.sensitivity)
+    assert pickle.loads(pickle.dumps(found.sensitivity)) == found.sensitivity
+
+
+def test_its_repr_shows_no_key_and_no_count():
+    """It is not private yet; not even how many keys there are."""
+    for domain in (None, ["flu", "rare, Jane Doe"]):
+        found = dpfast.bounded_histogram(
+            ["rare, Jane Doe"] * 91_234, range(91_234), domain=domain, max_partitions=1, max_per_partition=1
+        )
+        for text in (repr(found), str(found), f"{found}"):
+            assert "Jane" not in text and "91234" not in text

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from ast import literal_eval
 from fractions import Fraction
 from pathlib import Path
 from typing import IO
@@ -60,7 +61,7 @@ def load(path: Path, column: str = "count") -> tuple[np.ndarray, dict[str, objec
         return np.load(path), json.loads(beside.read_text())
     if path.suffix == ".csv":
         head, *rows = (line.split(",") for line in path.read_text().splitlines())
-        return np.array([int(row[head.index(column)]) for row in rows]), json.loads(beside.read_text())
+        return np.array([literal_eval(row[head.index(column)]) for row in rows]), json.loads(beside.read_text())
     table = pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
     return table[column].to_numpy(), json.loads(table.schema.metadata[b"dpfast"])
 
@@ -118,6 +119,7 @@ def test_privatize_adds_noise_and_its_record(tmp_path, capsys, end):
         "secure": True,
         "lower": -5,
         "upper": None,
+        "clamp": None,
     }
     stderr = capsys.readouterr().err
     assert "total epsilon 0.1 per household, substitution" in stderr
@@ -412,7 +414,7 @@ def test_every_mechanism_noises_a_file(tmp_path, capsys, name, end):
         assert np.array_equal(noisy / step, np.rint(noisy / step))
     (release,) = about["releases"]
     assert mechanism.metadata().items() <= release.items()
-    assert release.keys() - mechanism.metadata().keys() == {"column", "lower", "upper"} | (
+    assert release.keys() - mechanism.metadata().keys() == {"column", "lower", "upper", "clamp"} | (
         {"missing"} if real else set()
     )
     stderr = capsys.readouterr().err
@@ -437,12 +439,38 @@ def test_a_public_number_stands_for_what_is_missing_and_is_noised(tmp_path, caps
     assert main(command) == 1
     one_error(capsys.readouterr().err, "column 'value' of .* holds NaN, .*: --missing would put a public number")
     assert names(tmp_path) == ["in.csv"]
-    assert main([*command, "--missing", "70.1", "--quiet"]) == 0
+    assert main([*command, "--missing", "70.1", "--quiet"]) == 2
+    one_error(capsys.readouterr().err, "missing needs clamp")
+    assert main([*command, "--missing", "70.1", "--clamp", "69.6", "70.2", "--quiet"]) == 0
     noisy = np.array([float(line) for line in (tmp_path / "out.csv").read_text().replace('"', "").split()[1:]])
     # The mean of 2,000 draws of variance 2 has a standard deviation of 0.032; 7 of these.
     assert abs(noisy.mean() - 70.1) < 7 * np.sqrt(2 / 2000)
     assert len(set(noisy)) > 1900
     assert json.loads((tmp_path / "out.csv.json").read_text())["releases"][0]["missing"] == 70.1
+
+
+def test_a_clamp_is_public_and_before_the_noise(tmp_path, capsys):
+    """Cells are brought between A and B, real ends rounded inwards; a CSV of counts beyond int64 is no exception."""
+    options = ["--epsilon", "100", *ONE_CELL, "--quiet"]
+    (tmp_path / "in.csv").write_text("n,v\n5,-1e9\n18446744073709551615,0.5\n7,1e300\n")
+    command = ["privatize", "--force", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *options]
+    assert main([*command, "--column", "n", "--clamp", "0", "6"]) == 0
+    assert load(tmp_path / "out.csv", "n")[0].tolist() == [5, 6, 6]
+    assert main([*command, "--column", "n", "--clamp", "-8", "-6"]) == 0
+    assert load(tmp_path / "out.csv", "n")[0].tolist() == [-6, -6, -6]
+    assert main([*command, "--column", "v", "--mechanism", "laplace", "--clamp", "0.1", "0.7"]) == 0
+    noisy, about = load(tmp_path / "out.csv", "v")
+    assert np.abs(noisy - [0.1, 0.5, 0.7]).max() < 0.5  # 50 scales: false alarms below 1e-20
+    low, high = about["releases"][0]["clamp"]
+    assert Fraction("0.1") <= Fraction(low) < Fraction("0.1") + Fraction(1, 2**50)
+    assert Fraction("0.7") - Fraction(1, 2**50) < Fraction(high) <= Fraction("0.7")
+    for clamp, message in (
+        (["6", "5"], "clamp must be a pair \\(a, b\\) with a <= b, got \\(6, 5\\)"),
+        (["0", "1/2"], "clamp must be a whole number for counts, got 1/2"),
+        (["0", "18446744073709551615"], "clamp must lie within the type of counts, int64, got .*"),
+    ):
+        assert main([*command, "--column", "n", "--clamp", *clamp]) == 2
+        one_error(capsys.readouterr().err, message)
 
 
 def test_public_bounds_of_real_values_are_decimals(tmp_path):

@@ -311,7 +311,7 @@ def test_anything_else_is_charged(ledger):
         (TENTH, ZEROS, {"key": key("visits/hours")}, Fraction(1, 10)),
         (DiscreteLaplace(Decimal("0.2"), 2000), ZEROS, {"key": key()}, Fraction(2, 10)),
         (Laplace(Decimal("0.1"), 1), reals, {"key": key()}, Fraction(1, 10)),
-        (Laplace(Decimal("0.1"), 1), reals, {"key": key(), "missing": 0}, Fraction(1, 10)),
+        (Laplace(Decimal("0.1"), 1), reals, {"key": key(), "missing": 0, "clamp": (0, 1)}, Fraction(1, 10)),
         (Gaussian.calibrated(Decimal("0.1"), Decimal("1e-7"), CELLS), reals, {"key": key()}, Fraction(1, 10)),
     ]
     for mechanism, values, options, _ in ways * 2:  # and the second time nothing

@@ -30,9 +30,11 @@ def same(law: str, scale: object) -> object:
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_it_is_the_mechanism_of_exactly_that_scale(law, scale):
+    """Its noise and its figures are that mechanism's, bit for bit under a key."""
     source, mechanism = dpfast.noise_source(law, scale), same(law, scale)
-    assert source == mechanism
-    assert source.metadata() == mechanism.metadata()
+    assert isinstance(source, type(mechanism))
+    assert (source.scale, source.stddev) == (mechanism.scale, mechanism.stddev)
+    assert source.interval(0.95) == mechanism.interval(0.95)
     values = np.arange(100) if "discrete" in law else np.arange(100) / 7
     with pytest.warns(dpfast.InsecureKeyWarning):
         ours = source.release(values, key=fixed_key(1).derive("noise source"), start=0)
@@ -70,9 +72,45 @@ def test_the_range_of_real_laws_is_what_the_message_says(law):
             dpfast.noise_source(law, scale)
 
 
-def test_it_pickles_as_the_mechanism():
-    source = dpfast.noise_source("gaussian", 5)
-    assert pickle.loads(pickle.dumps(source)) == source
+@pytest.mark.parametrize("law", LAWS)
+def test_it_pickles(law):
+    source, other = dpfast.noise_source(law, 5), dpfast.noise_source(law, 6)
+    again = pickle.loads(pickle.dumps(source))
+    assert again == source != other
+    assert hash(again) == hash(source)
+    assert again.metadata() == source.metadata()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_it_promises_nothing(law, tmp_path):
+    """The library's sensitivity is not known here, so no epsilon is written anywhere, promised, composed or charged."""
+    source = dpfast.noise_source(law, Fraction(5, 2))
+    said = source.metadata()
+    assert not {"epsilon", "sensitivity", "adjacency", "unit", "rho_spent"} & said.keys()
+    assert said["mechanism"] == law and said["scale"] == 2.5
+    assert said.get("exact_scale", said.get("sigma_squared")) in ("5/2", "25/4")
+    assert "epsilon" not in repr(source) and "epsilon" not in source._repr_html_()
+    with pytest.raises(dpfast.ParameterError, match="sensitivity must be given.*alone"):
+        source.guarantee
+    with pytest.raises(dpfast.DpfastError):
+        dpfast.compose(source)
+    cells = np.zeros(3, np.int64) if "discrete" in law else np.zeros(3)
+    ledger = getattr(dpfast.Ledger, "create", dpfast.Ledger)(tmp_path / "b.db", epsilon=10**6, delta=0.5)
+    for charge in (lambda: ledger.release(source, cells), lambda: ledger.spend(source), lambda: ledger.fits(source)):
+        with pytest.raises(dpfast.DpfastError):
+            charge()
+    assert ledger.spent.epsilon == 0 and len(ledger.history()) == 0
+
+
+@pytest.mark.parametrize("law", ["laplace", "discrete_laplace"])
+def test_what_it_was_not_told_it_does_not_have(law):
+    """As a Gaussian made from sigma alone has no sensitivity."""
+    source = dpfast.noise_source(law, 3)
+    assert not hasattr(source, "guarantee")
+    assert (source.adjacency, source.unit) == (None, None)
+    for name in ("epsilon", "sensitivity"):
+        with pytest.raises(dpfast.ParameterError, match="sensitivity must be given"):
+            getattr(source, name)
 
 
 def test_two_releases_differ():

@@ -42,7 +42,13 @@ from dpfast.testing import fixed_key
 FLOATS = [np.dtype("f8"), np.dtype("f4"), np.dtype(">f8"), np.dtype(">f4")]
 SECRET = 91.25  # a value that no message may quote
 MECH = Laplace(1, 3, 0.25)
-LAWS = [MECH, Laplace(1, 3.0), Laplace(1, 3, 2.0**-48), Snapping(1, 3, 1024), Gaussian(3)]
+LAWS = [
+    MECH,
+    Laplace(1, 3.0),
+    Laplace(1, 3, 2.0**-48),
+    Snapping(1, 3, 1024),
+    Gaussian(3, sensitivity=Sensitivity(1, 3)),
+]
 NAMES = ["coarse", "default", "wide", "snapping", "gaussian"]
 CALLS = [4000, 5000]  # a small call, and one in bulk
 
@@ -430,7 +436,7 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
     for n in CALLS:
         values = some_values((n,), dtype)
         values[::7], values[1::7], values[2::7] = ODD[0], ODD[2], ODD[3]
-        mech_noise = keyed(values, mech=mech, missing=2.5)
+        mech_noise = keyed(values, mech=mech, missing=2.5, clamp=(0, 5))
         assert np.isfinite(mech_noise).all()
         assert len(np.unique(mech_noise[::7])) > 5
         # the same noise over the same values: only what stood there differs, so a second `missing` shifts nothing else
@@ -441,14 +447,13 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
 
         object.__setattr__(mech, "_stream_key", fixed)
         try:
-            filled = values.copy()
-            filled[~np.isfinite(values)] = 2.5
-            assert same(mech.release(values, missing=2.5), mech.release(filled))
+            filled = np.where(np.isfinite(values), values, 2.5).clip(0, 5).astype(dtype)
+            assert same(mech.release(values, missing=2.5, clamp=(0, 5)), mech.release(filled))
             out = np.zeros(2 * n, dtype)[::2]
-            mech.release(values, missing=2.5, out=out)
+            mech.release(values, missing=2.5, clamp=(0, 5), out=out)
             assert np.array_equal(out, mech.release(filled))
             place = values.copy()
-            assert np.array_equal(mech.release(place, missing=2.5, out=place), mech.release(filled))
+            assert np.array_equal(mech.release(place, missing=2.5, clamp=(0, 5), out=place), mech.release(filled))
         finally:
             object.__delattr__(mech, "_stream_key")
 
@@ -456,12 +461,12 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
 def test_missing_is_a_public_number() -> None:
     """Any finite double, taken exactly; another one, and the noise of all cells is another."""
     values = np.array([1.0, math.nan, 3.0] * 100)
-    results = [keyed(values, missing=x) for x in (0, 1, Fraction(1, 2))]
-    results += [keyed(np.nan_to_num(values)), keyed(np.nan_to_num(values), missing=0)]
+    results = [keyed(values, missing=x, clamp=(0, 3)) for x in (0, 1, Fraction(1, 2))]
+    results += [keyed(np.nan_to_num(values)), keyed(np.nan_to_num(values), missing=0, clamp=(0, 3))]
     finite = ~np.isnan(values)
     for a, b in itertools.combinations(results, 2):
         assert not np.array_equal(a[finite], b[finite])
-    assert same(keyed(values, missing=0), keyed(values, missing=-0.0))
+    assert same(keyed(values, missing=0, clamp=(0, 3)), keyed(values, missing=-0.0, clamp=(0, 3)))
     for bad, error in (
         (math.nan, ParameterError),
         (math.inf, ParameterError),
@@ -470,8 +475,10 @@ def test_missing_is_a_public_number() -> None:
         (Fraction(1, 3), ParameterError),
     ):
         with pytest.raises(error, match="^missing must be"):
-            MECH.release(values, missing=bad)
-    assert np.isfinite(MECH.release(np.full(10, math.nan, "f4"), missing=0.1)).all()  # float64 for float32 values
+            MECH.release(values, missing=bad, clamp=(0, 3))
+    assert np.isfinite(
+        MECH.release(np.full(10, math.nan, "f4"), missing=0.1, clamp=(0, 3))
+    ).all()  # float64 for float32 values
 
 
 # ------------------------------------------------------------------ sensitivity
@@ -547,7 +554,7 @@ def test_a_key_names_one_release_of_one_input() -> None:
     assert same(MECH.release(values.astype(">f8")[::-1][::-1], key=key, start=0, constant_time=True), first)
     for again in (
         lambda: MECH.release(values + 1, key=key, start=0),
-        lambda: MECH.release(values, key=key, start=0, missing=0),
+        lambda: MECH.release(values, key=key, start=0, missing=0, clamp=(-3, 3)),
         lambda: MECH.release(values, key=key, start=5999),
         lambda: Laplace(1, 3, 0.5).release(values, key=key, start=0),
         lambda: Snapping(1, 3, 4).release(values, key=key, start=0),
@@ -572,7 +579,7 @@ def test_a_refused_value_does_not_use_up_the_key() -> None:
             key = Key.generate().derive("refused")
             with pytest.raises(ParameterError, match="^values must be finite"):
                 MECH.release(values, key=key, start=0, out=place)
-            assert np.isfinite(MECH.release(values, key=key, start=0, missing=0)).all()
+            assert np.isfinite(MECH.release(values, key=key, start=0, missing=0, clamp=(-3, 3))).all()
 
 
 def test_negative_zero_gets_the_noise_of_zero() -> None:
@@ -605,7 +612,7 @@ def test_entropy_that_fails_leaves_everything_alone(monkeypatch: pytest.MonkeyPa
         calls: list[Callable[[], object]] = [
             lambda v=values: MECH.release(v, out=v),
             lambda v=values, o=other: MECH.release(v, out=o, threads=2),
-            lambda v=values: MECH.release(v.astype(">f4"), missing=0),
+            lambda v=values: MECH.release(v.astype(">f4"), missing=0, clamp=(-3, 3)),
             lambda v=values: Snapping(1, 1, 4).release(v, out=v, constant_time=True),
         ]
         for call in calls:
@@ -657,7 +664,7 @@ def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: py
                     patch.setattr(engine, "SLAB", 50_000)
                     patch.setattr(kernels, name, broken)
                     with pytest.raises(failure):
-                        mech.release(values, out=out, threads=threads, missing=0)
+                        mech.release(values, out=out, threads=threads, missing=0, clamp=(-3, 3))
                 assert not out.any()
 
 
@@ -691,7 +698,7 @@ def test_a_second_release_takes_no_memory_of_the_arrays_size() -> None:
     ways: list[Callable[[], object]] = [
         lambda: MECH.release(values, out=out, threads=2),
         lambda: MECH.release(values, out=values, threads=2),
-        lambda: MECH.release(values[::-1], out=out, threads=2, missing=0),
+        lambda: MECH.release(values[::-1], out=out, threads=2, missing=0, clamp=(-3, 3)),
         lambda: MECH.release(short, out=short_out, threads=2),
         lambda: MECH.release(short, out=out, threads=2),
         lambda: MECH.release(short[::-1], out=short_out, threads=2),

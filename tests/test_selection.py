@@ -94,6 +94,34 @@ def test_the_factor_two_goes_only_with_monotonic_scores():
     assert worst_ratio(geometric_law, (-1, 0, 1)) > 2 * SLACK
 
 
+@pytest.mark.parametrize("made", [*MECHANISMS, lambda *of, **how: dpfast.AboveThreshold(of[0], 3, *of[1:], **how)])
+def test_monotonic_follows_from_what_a_unit_contributes(made):
+    """Contributions >= 0 under add-remove move all one way: the noise is halved unasked. False is kept, and shown."""
+    one_way, either = Sensitivity(2, 1), Sensitivity(2, 1, signed=True)
+    assert made(1, one_way).monotonic is True
+    assert made(1, one_way, monotonic=False).monotonic is False
+    for other in (either, Sensitivity(2, 1, "substitution"), Sensitivity.changes(2, 1), 1):
+        assert made(1, other).monotonic is False
+    assert made(1, Sensitivity.changes(2, 1), monotonic=True).monotonic is True  # who knows that may say it
+    assert made(1, 1, monotonic=True).monotonic is True
+    for wrong in (either, Sensitivity(2, 1, "substitution", signed=True)):
+        with pytest.raises(ParameterError, match="^monotonic must be False"):
+            made(1, wrong, monotonic=True)
+    assert "monotonic=True" in repr(made(1, one_way)) and "monotonic=False" in repr(made(1, either))
+    assert made(1, one_way).metadata()["monotonic"] is True
+    again = pickle.loads(pickle.dumps(made(1, one_way, monotonic=False)))
+    assert again.monotonic is False
+
+
+def test_a_signed_unit_that_was_called_monotonic_cost_twice():
+    """Planted: scores (0, 0) against (1, -1), which a signed unit makes of them, under the noise of monotonic ones."""
+    laws = [geometric_law(scores) for scores in ((0, 0), (1, -1))]
+    assert max(max(a / b, b / a) for a, b in zip(*laws, strict=True)) > 4 * Fraction(
+        99, 100
+    )  # e^(2 epsilon), e^epsilon = 2
+    assert NoisyMax(1, Sensitivity(2, 1, signed=True))._rate == Fraction(1, 2)  # so the noise has to be twice as wide
+
+
 def test_integer_noise_on_quarters_would_cost_twice():
     """Planted: scores k/4 that move by 1/4, integer noise of q = e^(-epsilon/(2/4)) and a race of floors: 2 epsilon."""
     epsilon = 2 * math.log(2)  # so that a quarter is worth a factor 2, and q = 2^-4

@@ -146,7 +146,8 @@ def test_keys_that_are_withheld(bounds, adjacency):
 def test_the_key_with_most_rows(mechanism, law, bounds, adjacency):
     """Ties and all. Counts are monotonic under add-remove: then the factor 2 is spared, and under substitution it is not."""
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
-    made = mechanism(LN_2 * change.linf * (1 if monotonic else 2), change, monotonic=monotonic)
+    made = mechanism(LN_2 * change.linf * (1 if monotonic else 2), change)  # which knows whether they are monotonic
+    assert made.monotonic == monotonic
     assert made._rate == LN_2  # a step of a count is worth a factor of 2, as in the laws
     promised = 2 ** (made.guarantee.epsilon / LN_2)
     law = cache(law)
@@ -162,7 +163,8 @@ def test_the_first_key_above_a_threshold(bounds, adjacency):
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
     q_answer = HALF
     q_threshold = HALF if monotonic else HALF**2
-    made = dpfast.AboveThreshold(LN_2 * change.linf * (2 if monotonic else 4), 1, change, monotonic)
+    made = dpfast.AboveThreshold(LN_2 * change.linf * (2 if monotonic else 4), 1, change)
+    assert made.monotonic == monotonic
     rates = [noise.epsilon / noise.sensitivity / LN_2 for noise in made._noise]
     assert [2**-r for r in map(int, rates)] == [q_threshold, q_answer]
     promised = 2 ** (made.guarantee.epsilon / LN_2)

@@ -139,11 +139,11 @@ def test_public_bounds_beside_the_mechanisms_own() -> None:
 
 
 def test_missing_values_are_clamped_too() -> None:
-    """What stands for NaN is a value like any other."""
+    """What stands for NaN is a value like any other: both clamps, that of the release and that of the law, are for it, too."""
     mech = Snapping(1, 1, 8)
-    with_missing = keyed(mech, np.array([math.nan, 100.0, -math.inf]), missing=100)
+    with_missing = keyed(mech, np.array([math.nan, 100.0, -math.inf]), missing=100, clamp=(99, 101))
     assert (np.abs(with_missing) <= 8).all()
-    many = mech.release(np.full(20_000, math.nan), missing=-1e9)
+    many = mech.release(np.full(20_000, math.nan), missing=-1e9, clamp=(-1e9, -1e9 + 1))
     assert 0.2 < (many > -8).mean() < 0.4
 
 

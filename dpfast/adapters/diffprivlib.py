@@ -13,11 +13,12 @@ Vector), Staircase and Uniform.
 
 - Real values are taken as doubles, get the ideal real noise, and are rounded to a grid of 2^-20 of its scale, afterwards.
 - Integers must fit int64, and so does the noisy one: the exact sum, clamped.
-- Where their scale is 0 (sensitivity 0, epsilon infinite, delta 1 in Laplace) a value comes back as it is, and so does
-  a real that is not finite: nothing within a finite distance differs from it.
+- Where their scale is 0 (sensitivity 0, epsilon infinite, delta 1 in Laplace) a value comes back as it is.
+- A real that is not finite is refused, as everywhere in dpfast: it would come back without noise. (In Snapping an infinity
+  meets the bound first.)
 - random_state must be None, or what diffprivlib makes of None; no seed repeats a release, np.random.seed neither.
 
-Raises: what theirs raise; DTypeError, ParameterError (a seed; a scale beyond dpfast's range; a value beyond int64).
+Raises: what theirs raise; DTypeError, ParameterError (a seed; a scale beyond dpfast's range; a value beyond int64, or not finite).
 """
 
 from __future__ import annotations
@@ -191,7 +192,13 @@ class _OnReals(_Exact):
     def randomise(self, value: Any) -> np.float64:
         self._check_all(value)
         law, near = self.law, np.float64(value)
-        found: np.float64 = near if law is None or not np.isfinite(near) else law.release(np.array([near]))[0]
+        if law is None:
+            return near
+        if not np.isfinite(near):
+            raise dpfast.ParameterError(
+                "value must be finite: NaN and infinities take no noise, and would show that they are there"
+            )
+        found: np.float64 = law.release(np.array([near]))[0]
         return found
 
 

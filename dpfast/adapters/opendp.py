@@ -70,15 +70,15 @@ class Family(NamedTuple):
     name: str
     theirs: Callable[..., Measurement]
     measure: Callable[[], Any]
-    loss: Callable[[Any, Fraction], Fraction]  # of noise with exact parameters, at d_in
+    loss: Callable[[Fraction, Fraction], Fraction]  # of noise of a scale, at d_in, exactly
 
 
-LAPLACE = Family("laplace", dp.m.make_laplace, dp.max_divergence, lambda noise, d_in: d_in * noise.epsilon)
+LAPLACE = Family("laplace", dp.m.make_laplace, dp.max_divergence, lambda scale, d_in: d_in / scale)
 GAUSSIAN = Family(
     "gaussian",
     dp.m.make_gaussian,
     dp.zero_concentrated_divergence,
-    lambda noise, d_in: d_in**2 / (2 * noise.sigma_squared),
+    lambda scale, d_in: (d_in / scale) ** 2 / 2,
 )
 
 
@@ -167,7 +167,7 @@ def _measurement(
     def privacy_map(d_in: float) -> float:
         if not 0 <= d_in < math.inf:
             raise ParameterError(f"d_in must be finite and not negative, got {d_in}")
-        return rounded_up(family.loss(noise, Fraction(d_in)))
+        return rounded_up(family.loss(Fraction(scale), Fraction(d_in)))
 
     measurement: Measurement = dp.m.make_user_measurement(
         input_domain, input_metric, family.measure(), function, privacy_map, TO=carrier

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError
+from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, ParameterError, noise_source
 from dpfast.adapters import Installer, library
 
 library("tmlt.core", "tumult", "0.20")
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["AddNoiseToSeries", "install", "installed", "uninstall"]
 
 MECHANISMS: dict[type, Any] = {
-    noise.AddGeometricNoise: lambda theirs: DiscreteLaplace(1 / _exact("alpha", theirs.alpha), 1),
-    noise.AddLaplaceNoise: lambda theirs: Laplace(1 / _exact("scale", theirs.scale), 1),
+    noise.AddGeometricNoise: lambda theirs: noise_source("discrete_laplace", _exact("alpha", theirs.alpha)),
+    noise.AddLaplaceNoise: lambda theirs: noise_source("laplace", _exact("scale", theirs.scale)),
     noise.AddDiscreteGaussianNoise: lambda theirs: DiscreteGaussian(
         sigma_squared=_exact("sigma_squared", theirs.sigma_squared)
     ),

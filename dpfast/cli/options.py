@@ -161,6 +161,16 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
     return law.spent[spent](**values)  # type: ignore[no-any-return]
 
 
+def inner(clamp: tuple[Number, Number], dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The ends as cells of that type can be them: real ones rounded inwards, so that the clamp is no wider than was said."""
+    low, high = (near("clamp", end, dtype) for end in clamp)
+    if isinstance(low, float) and low < clamp[0]:
+        low = math.nextafter(low, math.inf)
+    if isinstance(high, float) and high > clamp[1]:
+        high = math.nextafter(high, -math.inf)
+    return low, high
+
+
 def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float | None:
     """A public number as cells of that type can be it: a real one its nearest, a whole one itself."""
     if value is None:

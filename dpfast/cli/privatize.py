@@ -14,8 +14,9 @@ import click
 import numpy as np
 
 import dpfast
+from dpfast.arrays import CountArray, RealArray
 from dpfast.cli.ledger import amounts
-from dpfast.cli.options import LAWS, Number, chosen, law_options, make, near, number
+from dpfast.cli.options import LAWS, Mechanism, Number, chosen, inner, law_options, make, near, number
 from dpfast.cli.words import composition, half_width, law, total, totals
 from dpfast.errors import ParameterError
 
@@ -41,7 +42,13 @@ Examples:
 @click.option("--lower", type=number, help="Public lower bound of the noisy values.")
 @click.option("--upper", type=number, help="Public upper bound of the noisy values.")
 @click.option(
-    "--missing", type=number, help="Real laws: a public number for empty, NaN and infinite cells; noised too."
+    "--clamp", type=number, nargs=2, metavar="A B", help="Public ends of the cells, before the noise: A at most B."
+)
+@click.option(
+    "--missing",
+    type=number,
+    help="Real laws, with --clamp: a public number for empty, NaN and infinite cells; noised too. The sensitivity must cover "
+    "its distance from A and from B.",
 )
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="At most so many; by default all usable cores.")
 @click.option("--constant-time", is_flag=True, help="The same work for every draw, so that time tells nothing of it.")
@@ -61,6 +68,7 @@ def privatize(
     epsilon_is: str | None,
     lower: Number | None,
     upper: Number | None,
+    clamp: tuple[Number, Number] | None,
     threads: int | None,
     constant_time: bool,
     ledger_file: Path | None,
@@ -102,9 +110,11 @@ def privatize(
     noise, about["releases"] = [], []
     for name, key, dtype in zip(table.chosen, keys, table.dtypes, strict=True):
         public: dict[str, Any] = {"lower": near("lower", lower, dtype), "upper": near("upper", upper, dtype)}
+        public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else dtype)
         if real:
             public["missing"] = near("missing", given.get("missing"), np.dtype(float))
-        noise.append(partial(mechanism.release, **public, threads=threads, constant_time=constant_time))
+        options = {**public, "threads": threads, "constant_time": constant_time}
+        noise.append(partial(_released, mechanism, options))
         noise[-1](np.empty(0, dtype))  # refuses what these options cannot be, before anything is read
         about["releases"].append({"column": name, **mechanism.metadata(key), **public})
     rows = 0
@@ -127,6 +137,16 @@ def privatize(
         said.append(f"{total(about)} per {mechanism.unit}, {mechanism.adjacency}{choice}")
         said += [f"{ledger_file}: {amounts(ledger.remaining, ledger.promise)} left"] if ledger else []
         click.echo("\n".join(said), err=True)
+
+
+def _released(
+    mechanism: Mechanism, options: dict[str, Any], cells: CountArray | RealArray, **part: Any
+) -> CountArray | RealArray:
+    """A release of a piece. What is clamped is int64 in every piece, where a CSV has uint64 in some pieces alone."""
+    if options["clamp"] and cells.dtype.kind in "iu":
+        most = options["clamp"][1]
+        cells = (np.minimum(cells, max(most, 0)) if cells.dtype == np.uint64 else cells).astype(np.int64, copy=False)
+    return mechanism.release(cells, **options, **part)  # type: ignore[no-any-return]
 
 
 def _label(source: Path, columns: Sequence[str]) -> str:

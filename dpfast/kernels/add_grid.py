@@ -46,7 +46,7 @@ def add_grid(
     while done < n and undecided == 0:
         m = min(block, n - done)
         x = values[done : done + m]
-        if refuse and greatest == LARGEST:
+        if refuse and least == -LARGEST and greatest == LARGEST:
             odd = split_plain(x, offset, nearest, granularity, inverse, inverse_too)
         else:
             odd = split(x, offset, nearest, granularity, inverse, inverse_too, missing, least, greatest)

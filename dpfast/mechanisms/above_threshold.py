@@ -26,8 +26,8 @@ class AboveThreshold(OneAnswer):
     epsilon: int, float, Fraction or Decimal, taken exactly; spent once by every run, however many answers it reads.
     threshold: an int, public.
     sensitivity: how much one unit can change a single answer, at most: a number, or a Sensitivity, whose linf it is.
-    monotonic: every answer moves the same way when one unit is added, as counts do: then, under add-remove, the noise of
-        the answers is half as wide.
+    monotonic: whether every answer moves the same way when one unit is added, as counts do: then, under add-remove, the noise
+        of the answers is half as wide. By default what a Sensitivity says, as for Exponential.
     adjacency, unit: as for DiscreteLaplace.
 
     The threshold gets discrete Laplace noise of scale 2 sensitivity/epsilon, each answer its own of 4 sensitivity/epsilon
@@ -49,7 +49,7 @@ class AboveThreshold(OneAnswer):
         epsilon: Real,
         threshold: int,
         sensitivity: Real | Sensitivity,
-        monotonic: bool = False,
+        monotonic: bool | None = None,
         adjacency: str | None = None,
         unit: str | None = None,
     ) -> None:
@@ -59,7 +59,7 @@ class AboveThreshold(OneAnswer):
                 f"sensitivity/epsilon must lie between 2**-60 and 2**48, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
             )
         of_threshold = DiscreteLaplace(self.epsilon / 2, self.sensitivity)
-        of_answer = of_threshold if monotonic else DiscreteLaplace(self.epsilon / 4, self.sensitivity)
+        of_answer = of_threshold if self.monotonic else DiscreteLaplace(self.epsilon / 4, self.sensitivity)
         object.__setattr__(self, "threshold", parameters.whole("threshold", threshold))
         object.__setattr__(self, "_noise", (of_threshold, of_answer))
 

@@ -65,7 +65,7 @@ class Geometric(Pure, IntegerNoise):
 
     @once
     def _narrow(self) -> bool:
-        return self.sensitivity <= NARROW_SCALE * self.epsilon
+        return self._scale <= NARROW_SCALE
 
     @once
     def _careful_plan(self) -> _native.Plan:
@@ -73,7 +73,7 @@ class Geometric(Pure, IntegerNoise):
 
     @once
     def _bulk_plan(self) -> _native.Plan:
-        if self.sensitivity > TABLE_SCALE * self.epsilon:
+        if self._scale > TABLE_SCALE:
             return self._careful_plan
         return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
 
@@ -131,24 +131,24 @@ class DiscreteLaplace(Geometric, IntegerMechanism):
 
     @once
     def _law(self) -> exact.DiscreteLaplace:
-        return exact.DiscreteLaplace(self.epsilon / self.sensitivity)
+        return exact.DiscreteLaplace(1 / self._scale)
 
     # ------------------------------------------------------------------ the law
 
     @property
     def variance(self) -> float:
         """2q / (1-q)^2; in the words of the course notes 2a/(a-1)^2, a = exp(epsilon/sensitivity)."""
-        rate = float(self.epsilon / self.sensitivity)
+        rate = float(1 / self._scale)
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 
     def pmf(self, k: npt.ArrayLike) -> Any:
         """P(X = k), for an integer or an array of them, in doubles: about 13 digits."""
-        rate = float(self.epsilon / self.sensitivity)
+        rate = float(1 / self._scale)
         return np.tanh(rate / 2) * np.exp(-rate * np.abs(whole_floats(k)))
 
     def cdf(self, k: npt.ArrayLike) -> Any:
         """P(X <= k), for an integer or an array of them, in doubles: about 13 digits."""
-        rate, at = float(self.epsilon / self.sensitivity), whole_floats(k)
+        rate, at = float(1 / self._scale), whole_floats(k)
         tail = np.exp(-rate * np.where(at < 0, -at, at + 1)) / (1 + math.exp(-rate))
         return np.where(at < 0, tail, 1 - tail)[()]
 

@@ -14,8 +14,9 @@ from dpfast.adapters import releaser
 from dpfast.arrays import INT64, CountArray, Job, clamps, integer_dtype, prepare
 from dpfast.engine import Draws, run, run_small, small
 from dpfast.errors import DpfastError, ParameterError
-from dpfast.mechanisms.mechanism import Mechanism
+from dpfast.mechanisms.mechanism import Mechanism, clamp_record
 from dpfast.privacy import parameters
+from dpfast.privacy.inputs import Inputs, inputs
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 SAMPLE_SCALE = 2**50  # beyond it, noise might not fit int64
+NOTHING = Inputs(None, None)
 
 
 class IntegerNoise(Mechanism):
@@ -102,6 +104,7 @@ class IntegerMechanism(IntegerNoise):
         dtype: npt.DTypeLike | None = None,
         lower: int | None = None,
         upper: int | None = None,
+        clamp: tuple[int, int] | None = None,
         missing: int | None = None,
         threads: int | None = None,
         constant_time: bool = False,
@@ -117,8 +120,12 @@ class IntegerMechanism(IntegerNoise):
                 zeros, which in place loses the counts; where no key could be had it is untouched.
             dtype: of the result, int64 by default.
             lower, upper: public bounds; clamping is post-processing and costs nothing.
+            clamp: (a, b), public integers of the type of counts: every count below a becomes a, above b it becomes b,
+                before the noise. The sensitivity stays that of the counts; a copy of these is made.
             missing: a public integer that stands for every null, and gets noise like any count; without it nulls are
-                refused. NumPy's integers have none.
+                refused. The sensitivity is that of the counts with missing put in. 0 is always allowed: an absent
+                count is a 0. Another number needs clamp, and a stated change of one cell (linf; the L1 or L2 number
+                where that alone is known) of at least max(b - missing, missing - a). NumPy's integers have no nulls.
             threads: at most so many; all usable cores by default, and one below some 500,000 counts.
             constant_time: the same work for every draw, so that the time does not show the noise. Calls
                 below 4,096 counts always do so.
@@ -127,8 +134,9 @@ class IntegerMechanism(IntegerNoise):
         Privacy: spends what the mechanism says; under a key, once for all parts and retries of one release.
 
         """
-        if missing is not None:
-            missing = parameters.whole("missing", missing)
+        public = NOTHING
+        if missing is not None or clamp is not None:
+            public = inputs(clamp, missing, self._cell_squared, integers=True)
         if threads is not None:
             threads = parameters.whole("threads", threads, 1)
         if constant_time is not False:
@@ -136,11 +144,11 @@ class IntegerMechanism(IntegerNoise):
         if type(counts) is not np.ndarray and (other := releaser(counts, out)) is not None:
             made = INT64 if dtype is None else integer_dtype(dtype).newbyteorder("=")
             options = {
-                "dtype": made, "lower": lower, "upper": upper, "missing": missing,
+                "dtype": made, "lower": lower, "upper": upper, "clamp": clamp, "missing": missing,
                 "threads": threads, "constant_time": constant_time, "key": key, "start": start,
             }  # fmt: skip
             return other(self, counts, options)
-        job = prepare(counts, out, dtype, lower, upper)
+        job = prepare(counts, out, dtype, lower, upper, public.clamp)
         if key is None and start is None and self._narrow and small(job):
             plan = self._careful_plan
             run_small(job, plan.address, partial(self._decide, plan.width))
@@ -148,7 +156,7 @@ class IntegerMechanism(IntegerNoise):
         careful, plan = self._plan(job.counts.size, constant_time)  # before the key: until then, out is untouched
         stream = _native.StreamKey()
         try:
-            first = self._key_into(stream, key, start, job.counts, threads)
+            first = self._key_into(stream, key, start, job.counts, threads, *clamp_record(public.clamp))
             self._run(job, careful, plan, stream, first, threads)
         finally:
             stream.wipe()

@@ -92,7 +92,7 @@ class Laplace(Pure, RealMechanism):
 
     @property
     def _ratio(self) -> Fraction:
-        return self.sensitivity / self.epsilon / Fraction(2) ** self._exponent
+        return self._scale / Fraction(2) ** self._exponent
 
     @property
     def _ratio_squared(self) -> Fraction:

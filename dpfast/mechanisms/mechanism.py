@@ -60,6 +60,11 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
+    def _cell_squared(self) -> Fraction | None:
+        """The square of the change of one cell that the sensitivity states, None without one: see privacy/inputs.py."""
+
+    @property
+    @abstractmethod
     def _parameters(self) -> dict[str, object]:
         """The parameters in metadata, exact ones as strings."""
 
@@ -198,3 +203,8 @@ class Mechanism(ABC):
 def _check_kind(key: object) -> None:
     if not isinstance(key, ReleaseKey):
         raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
+
+
+def clamp_record(clamp: tuple[Fraction, Fraction] | None) -> tuple[str, ...]:
+    """Of the ends before the noise, for the derivation of stream keys: nothing without any."""
+    return () if clamp is None else ("clamp", *map(str, clamp))

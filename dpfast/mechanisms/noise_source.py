@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.mechanisms.gaussian import Gaussian
 from dpfast.mechanisms.laplace import Laplace
+from dpfast.mechanisms.pure import Pure
+from dpfast.mechanisms.real import grid_exponent
 from dpfast.privacy import parameters
 
 if TYPE_CHECKING:
@@ -30,10 +32,67 @@ class NoiseSource(Protocol):
     def metadata(self) -> dict[str, object]: ...  # JSON-able: law, exact parameters, versions
 
 
+class OfScale(Pure):
+    """A Laplace law of which the scale alone is known, as a Gaussian can be of sigma alone: it promises nothing."""
+
+    NAME: ClassVar[str]
+    _change = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def _record(self) -> tuple[str | int, ...]: ...
+
+    def _nobody_said(self) -> NoReturn:
+        raise NoGuaranteeError(
+            "sensitivity must be given: this mechanism was made by noise_source, from its scale alone, and promises nothing; "
+            "one made from epsilon and sensitivity does"
+        )
+
+    epsilon = sensitivity = guarantee = property(_nobody_said)
+    adjacency = unit = _cell_squared = None  # type: ignore[assignment]
+
+    @property
+    def _exact_parameters(self) -> tuple[int, ...]:
+        return self._scale.denominator, self._scale.numerator, 1, 1  # the stream is that of epsilon 1/scale for 1
+
+    @property
+    def _parameters(self) -> dict[str, object]:
+        return {"exact_scale": str(self._scale)}
+
+    def _facts(self) -> dict[str, str]:
+        return {"scale": f"{self.scale:.6g}"}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _made, (self.NAME, self._scale)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._record == self._record
+
+    def __hash__(self) -> int:
+        return hash(self._record)
+
+
+class DiscreteLaplaceOfScale(DiscreteLaplace, OfScale):  # type: ignore[misc]  # it has less than what it is made of
+    __reduce__, __eq__, __hash__ = OfScale.__reduce__, OfScale.__eq__, OfScale.__hash__
+
+    def __init__(self, scale: Fraction) -> None:
+        DiscreteLaplace(1 / scale, 1)  # refuses a scale out of range
+        object.__setattr__(self, "_scale", scale)
+
+
+class LaplaceOfScale(Laplace, OfScale):  # type: ignore[misc]
+    __reduce__, __eq__, __hash__ = OfScale.__reduce__, OfScale.__eq__, OfScale.__hash__
+
+    def __init__(self, scale: Fraction) -> None:
+        object.__setattr__(self, "_exponent", grid_exponent(scale**2, None))
+        object.__setattr__(self, "_scale", scale)
+
+
 LAWS: dict[str, Any] = {
-    "discrete_laplace": lambda scale: DiscreteLaplace(1 / scale, 1),
+    "discrete_laplace": DiscreteLaplaceOfScale,
     "discrete_gaussian": DiscreteGaussian,
-    "laplace": lambda scale: Laplace(1 / scale, 1),
+    "laplace": LaplaceOfScale,
     "gaussian": Gaussian,
 }
 
@@ -48,8 +107,9 @@ def noise_source(law: str, scale: Real) -> NoiseSource:
     law: "discrete_laplace" or "discrete_gaussian" on integers, "laplace" or "gaussian" on floats.
     scale: int, float, Fraction or Decimal, taken exactly: of a Laplace law sensitivity/epsilon, of a Gaussian sigma.
 
-    It knows nothing of a sensitivity: the Laplace laws record scale as epsilon = 1/scale for sensitivity 1. Made once
-    for each law and scale, so a library may ask again for every value.
+    It knows nothing of a sensitivity: metadata have the scale (or sigma_squared), and no epsilon; `guarantee` raises
+    NoGuaranteeError, and compositions and ledgers refuse it. Made once for each law and scale, so a library may ask again
+    for every value.
     Raises: DTypeError, ParameterError.
     """
     if not isinstance(law, str):

@@ -29,15 +29,27 @@ class OneAnswer:
     unit: str
 
     def _set_parameters(
-        self, epsilon: Real, sensitivity: Real | Sensitivity, monotonic: bool, adjacency: str | None, unit: str | None
+        self,
+        epsilon: Real,
+        sensitivity: Real | Sensitivity,
+        monotonic: bool | None,
+        adjacency: str | None,
+        unit: str | None,
     ) -> None:
-        if not isinstance(monotonic, bool):
-            raise DTypeError(f"monotonic must be a bool, not {type(monotonic).__name__}")
+        if monotonic is not None and not isinstance(monotonic, bool):
+            raise DTypeError(f"monotonic must be a bool, or None to infer it, not {type(monotonic).__name__}")
+        one_way = False
         if isinstance(sensitivity, Sensitivity):
             if adjacency is not None or unit is not None:
                 raise ParameterError("adjacency and unit are those of the Sensitivity that was given: leave them out")
             if sensitivity.linf is None:
                 raise ParameterError("sensitivity must be known in a single answer: Sensitivity(l0, linf), or a number")
+            sensitivity.refuse_private_keys()
+            if monotonic and sensitivity.signed:
+                raise ParameterError(
+                    "monotonic must be False for a signed sensitivity: contributions of both signs move answers both ways"
+                )
+            one_way = sensitivity.one_way
             adjacency, unit, sensitivity = sensitivity.adjacency, sensitivity.unit, sensitivity.linf
         if monotonic and adjacency == "substitution":
             raise ParameterError(
@@ -46,7 +58,7 @@ class OneAnswer:
         values = {
             "epsilon": parameters.exact_positive("epsilon", epsilon),
             "sensitivity": parameters.exact_positive("sensitivity", sensitivity),
-            "monotonic": monotonic,
+            "monotonic": one_way if monotonic is None else monotonic,
             "adjacency": parameters.adjacency("add-remove" if adjacency is None else adjacency),
             "unit": parameters.unit("person" if unit is None else unit),
         }

@@ -24,6 +24,7 @@ class Pure:
     sensitivity: Fraction
     adjacency: str
     unit: str
+    _scale: Fraction
     _change: Sensitivity | None  # as given
 
     def _set_parameters(
@@ -38,6 +39,7 @@ class Pure:
                 raise ParameterError(
                     "sensitivity must be known in L1 here, and this one in L2 alone: Sensitivity(l0, linf), or a number"
                 )
+            sensitivity.refuse_private_keys()
             adjacency, unit, sensitivity = sensitivity.adjacency, sensitivity.unit, sensitivity.l1
         values = {
             "epsilon": parameters.exact_positive("epsilon", epsilon),
@@ -47,7 +49,8 @@ class Pure:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        return self.sensitivity / self.epsilon
+        object.__setattr__(self, "_scale", self.sensitivity / self.epsilon)
+        return self._scale
 
     @property
     def guarantee(self) -> Guarantee:
@@ -64,7 +67,12 @@ class Pure:
     @property
     def scale(self) -> float:
         """The scale sensitivity / epsilon, in the units of the counts or values."""
-        return float(self.sensitivity / self.epsilon)
+        return float(self._scale)
+
+    @property
+    def _cell_squared(self) -> Fraction | None:
+        linf = None if self._change is None else self._change.linf
+        return (self.sensitivity if linf is None else linf) ** 2
 
     @property
     def _exact_parameters(self) -> tuple[int, ...]:

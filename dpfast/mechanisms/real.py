@@ -15,8 +15,10 @@ from dpfast.adapters import releaser
 from dpfast.arrays import FLOAT32, RealArray, RealJob, plain_array, prepare_real, real_dtype
 from dpfast.engine import Draws, check_finite, run, run_small_real, small
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.mechanisms.mechanism import Mechanism
+from dpfast.mechanisms.integer import NOTHING
+from dpfast.mechanisms.mechanism import Mechanism, clamp_record
 from dpfast.privacy import parameters
+from dpfast.privacy.inputs import inputs
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -102,6 +104,7 @@ class RealMechanism(Mechanism):
         dtype: npt.DTypeLike | None = None,
         lower: Real | None = None,
         upper: Real | None = None,
+        clamp: tuple[Real, Real] | None = None,
         missing: Real | None = None,
         threads: int | None = None,
         constant_time: bool = False,
@@ -119,12 +122,20 @@ class RealMechanism(Mechanism):
             dtype: of the result, by default that of values. A grid point that the type does not hold becomes the
                 nearest that it does, or its largest or smallest finite number; zero is always +0.0.
             lower, upper: public bounds; clamping is post-processing and costs nothing.
-            missing: a public number that stands for every NaN, infinity and null, and gets noise like any value.
+            clamp: (a, b), public numbers that are doubles and within the type of values: every value below a becomes a,
+                above b it becomes b, before the noise. The sensitivity stays that of the values.
+            missing: a public number that stands for every NaN, infinity and null, and gets noise like any value. It needs
+                clamp. The sensitivity is that of the values with missing put in: the stated change of one cell (linf;
+                the L1 or L2 number where that alone is known) must be at least max(b - missing, missing - a), which
+                also holds where missing is outside the clamp. missing is put in first, then clamped like any value.
             threads, constant_time, key, start: as for counts (DiscreteLaplace.release).
         Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError.
         Privacy: spends what the mechanism says; under a key, once for all parts and retries of one release.
 
         """
+        public = NOTHING
+        if missing is not None or clamp is not None:
+            public = inputs(clamp, missing, self._cell_squared, integers=False)
         if threads is not None:
             threads = parameters.whole("threads", threads, 1)
         if constant_time is not False:
@@ -132,21 +143,25 @@ class RealMechanism(Mechanism):
         if type(values) is not np.ndarray and (other := releaser(values, out)) is not None:
             made = None if dtype is None else real_dtype(dtype).newbyteorder("=")
             options = {
-                "dtype": made, "lower": lower, "upper": upper, "missing": missing,
+                "dtype": made, "lower": lower, "upper": upper, "clamp": clamp, "missing": missing,
                 "threads": threads, "constant_time": constant_time, "key": key, "start": start,
             }  # fmt: skip
             return other(self, values, options)
         with _native.own_mode():
-            return self._released(
-                prepare_real(values, out, dtype, lower, upper, missing, exponent=self._exponent, bound=self._bound),
-                threads,
-                constant_time,
-                key,
-                start,
-            )
+            job = prepare_real(
+                values, out, dtype, lower, upper, missing,
+                exponent=self._exponent, bound=self._bound, clamp=public.clamp,
+            )  # fmt: skip
+            return self._released(job, threads, constant_time, key, start, clamp_record(public.clamp))
 
     def _released(
-        self, job: RealJob, threads: int | None, constant_time: bool, key: ReleaseKey | None, start: int | None
+        self,
+        job: RealJob,
+        threads: int | None,
+        constant_time: bool,
+        key: ReleaseKey | None,
+        start: int | None,
+        clamp: tuple[str, ...],
     ) -> RealArray:
         careful, plan = self._plan(job.counts.size, constant_time)
         if job.missing is None and (key is not None or np.may_share_memory(job.counts, job.out)):
@@ -159,7 +174,7 @@ class RealMechanism(Mechanism):
             return self._result(self._law_at(self._reader(stream, plan.width), i, job, value), job)
 
         try:
-            first = self._key_into(stream, key, start, job.counts, threads, "missing", filler)
+            first = self._key_into(stream, key, start, job.counts, threads, "missing", filler, *clamp)
             draws = Draws(plan.address, False, self._narrow, stream, first, careful, decide)
             if self._narrow and small(job):
                 run_small_real(job, draws)
@@ -177,7 +192,7 @@ class RealMechanism(Mechanism):
         """Where on the grid draw i takes the value."""
         if not math.isfinite(value):
             value = 0.0 if job.missing is None else job.missing
-        value = min(max(value, -job.bound), job.bound)
+        value = min(max(value, job.least), job.greatest)
         return self._law.draw(read, i, Fraction(value) / Fraction(2) ** self._exponent)
 
     def _result(self, steps: int, job: RealJob) -> float:

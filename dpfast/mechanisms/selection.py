@@ -45,7 +45,7 @@ class Selection(OneAnswer, ABC):
         self,
         epsilon: Real,
         sensitivity: Real | Sensitivity,
-        monotonic: bool = False,
+        monotonic: bool | None = None,
         adjacency: str | None = None,
         unit: str | None = None,
     ) -> None:
@@ -91,7 +91,9 @@ class Exponential(Selection):
     epsilon: int, float, Fraction or Decimal, taken exactly; spent by every selection.
     sensitivity: the same kinds: how much one unit of privacy changes a single score, at most, however many scores it changes.
         Or a Sensitivity, whose linf it is.
-    monotonic: all scores move the same way when one unit is added, as counts do: then, under add-remove, the factor 2 goes.
+    monotonic: whether all scores move the same way when one unit is added, as counts do: then, under add-remove, the factor 2
+        goes. By default what a Sensitivity says: True for Sensitivity(l0, linf) of contributions >= 0 under add-remove
+        (its `one_way`), else False. Refused for a signed one and under substitution.
     adjacency, unit: as for DiscreteLaplace.
 
     It is the race with Gumbel noise, -ln E for E exponential.
@@ -111,10 +113,11 @@ class PermuteAndFlip(Selection):
     """Permute-and-flip: the race with exponential noise of scale 2 sensitivity/epsilon, exactly.
 
     The same law as: go through the candidates in random order, and take each with probability
-    exp(epsilon (score_i - best)/(2 sensitivity)). Never less useful than Exponential, at the same epsilon.
+    exp(epsilon (score_i - best)/(2 sensitivity)). Never less useful than Exponential, at the same epsilon. At the same rho
+    of zCDP Exponential may spend twice the epsilon, for its loss has a bounded range: epsilon^2/8, not epsilon^2/2.
 
     Parameters, privacy and errors as for Exponential.
-    Source: McKenna, Sheldon 2020; the two are one: Ding, Kifer, Sayed Nasir Ahmad, Steinke, Wang, Xiao, Zhang 2021.
+    Source: McKenna, Sheldon 2020; bounded range: Cesar, Rogers 2021; the two are one: Ding, Kifer, Sayed Nasir Ahmad, Steinke, Wang, Xiao, Zhang 2021.
     """
 
     NAME: ClassVar[str] = "permute_and_flip"

@@ -153,6 +153,11 @@ class Sigma:
         return None if self.sensitivity is None else self.sensitivity.unit
 
     @property
+    def _cell_squared(self) -> Fraction | None:
+        s = self.sensitivity
+        return None if s is None else s.l2_squared if s.linf is None else s.linf**2
+
+    @property
     def _exact_parameters(self) -> tuple[int, ...]:
         return self.sigma_squared.numerator, self.sigma_squared.denominator
 
@@ -193,4 +198,5 @@ def a_sensitivity(value: object) -> Sensitivity:
             "sensitivity must be a Sensitivity here, for a bare number may be a norm, its square or one cell's change: "
             f"Sensitivity(l0, linf), or Sensitivity.l2(squared), not {type(value).__name__}"
         )
+    value.refuse_private_keys()
     return value

@@ -14,6 +14,7 @@ from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real
 
 MAX_CELLS = 2**63 - 1  # more than any array has
+KEYS = ("public", "private")
 
 
 class Cells(NamedTuple):
@@ -75,6 +76,7 @@ class _L2:
                 adjacency=parameters.adjacency(adjacency),
                 unit=parameters.unit(unit),
                 signed=False,
+                keys="public",
             )
 
         return l2
@@ -88,7 +90,10 @@ class Sensitivity:
         it adds to a cell, at most (with signed=True: adds or takes away).
     adjacency: "add-remove" (neighbours differ by the presence of one unit) or "substitution" (one unit
         contributes something else). unit: whose privacy, such as "person".
-    signed: whether contributions can be negative; matters under substitution alone.
+    signed: whether contributions can be negative. It matters under substitution; and for a choice among answers, which are
+        `monotonic` under add-remove if no contribution is negative.
+    keys: "public", or "private" where the cells are those that occur, as of bounded_histogram without a domain: that a
+        cell is there is then a secret, too. `thresholded` alone takes it.
 
     Of the vectors v and w that one unit contributes before and after, neighbours differ by v, or under
     substitution by v - w:
@@ -118,11 +123,18 @@ class Sensitivity:
     adjacency: str
     unit: str
     signed: bool
+    keys: str
 
     l2 = _L2()
 
     def __init__(
-        self, l0: int, linf: Real, adjacency: str = "add-remove", unit: str = "person", signed: bool = False
+        self,
+        l0: int,
+        linf: Real,
+        adjacency: str = "add-remove",
+        unit: str = "person",
+        signed: bool = False,
+        keys: str = "public",
     ) -> None:
         cells, most = _cells(l0, linf)
         if not isinstance(signed, bool):
@@ -140,6 +152,7 @@ class Sensitivity:
             adjacency=adjacency,
             unit=parameters.unit(unit),
             signed=signed,
+            keys=_keys(keys),
         )
 
     @classmethod
@@ -156,6 +169,7 @@ class Sensitivity:
             adjacency=parameters.adjacency(adjacency),
             unit=parameters.unit(unit),
             signed=False,
+            keys="public",
         )
 
     @property
@@ -165,17 +179,41 @@ class Sensitivity:
             return None
         return Cells(int(self.l1**2 / self.l2_squared), self.l2_squared / self.l1)
 
+    @property
+    def one_way(self) -> bool:
+        """Whether one unit that is added moves all cells the same way: contributions >= 0, under add-remove."""
+        return self.contributes is not None and not self.signed and self.adjacency == "add-remove"
+
+    def with_public_keys(self) -> Sensitivity:
+        """The same, of cells that may be known: what is left when `thresholded` has hidden those that may not."""
+        return _filled(type(self).__new__(type(self)), **{**vars(self), "keys": "public"})
+
+    def refuse_private_keys(self) -> None:
+        """For what publishes every cell. Raises: ParameterError (keys="private")."""
+        if self.keys == "private":
+            raise ParameterError(
+                "sensitivity is that of counts of private keys: that a key is there is a secret, which noise on its count "
+                "does not hide. Give the counts to thresholded, or count with domain=, the keys that there can be"
+            )
+
     def __repr__(self) -> str:
         common = f"adjacency={self.adjacency!r}, unit={self.unit!r}"
+        private = ", keys='private'" if self.keys == "private" else ""
         if self.l1 is None:
             return f"Sensitivity.l2(squared={self.l2_squared}, {common}; a neighbour changes l2={self.l2:.6g})"
         if self.contributes is None:
             return f"Sensitivity.changes(l0={self.l0}, linf={self.linf}, {common})"
         l0, linf = self.contributes
         return (
-            f"Sensitivity(l0={l0}, linf={linf}, {common}, signed={self.signed}; a neighbour changes "
+            f"Sensitivity(l0={l0}, linf={linf}, {common}, signed={self.signed}{private}; a neighbour changes "
             f"l0={self.l0}, linf={self.linf}, l1={self.l1}, l2_squared={self.l2_squared}, l2={self.l2:.6g})"
         )
+
+
+def _keys(value: str) -> str:
+    if value not in KEYS:
+        raise ParameterError(f"keys must be one of {', '.join(KEYS)}, got {parameters.shown(value)}")
+    return value
 
 
 def _filled(found: Sensitivity, **values: object) -> Sensitivity:
