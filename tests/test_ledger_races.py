@@ -64,7 +64,7 @@ def test_eight_processes_race_for_a_thousand_reservations(path):
     output = python(
         CROWD
         + """
-    ledger = dpfast.Ledger(path, 700)
+    ledger = dpfast.Ledger(path, 700, create=True)
 
     def work(number):
         results, ledger = [], dpfast.Ledger(path)
@@ -94,7 +94,7 @@ def test_eight_processes_want_the_last_epsilon(path):
     output = python(
         CROWD
         + """
-    ledgers = [dpfast.Ledger(f"{path}{n}", 1) for n in range(40)]
+    ledgers = [dpfast.Ledger(f"{path}{n}", 1, create=True) for n in range(40)]
     start = time.monotonic() + 1
 
     def work(number):
@@ -122,7 +122,7 @@ def test_eight_workers_share_one_release(path):
     output = python(
         CROWD
         + """
-    ledger, master = dpfast.Ledger(path, 2), dpfast.Key.generate()
+    ledger, master = dpfast.Ledger(path, 2, create=True), dpfast.Key.generate()
 
     def same(number):
         starts = [9 * n for n in range(12)]
@@ -157,7 +157,7 @@ def test_two_hundred_kills(path, tmp_path, place, kills, budget, most):
         CROWD
         + """
     kills, budget, most = map(int, sys.argv[2:])
-    ledger, key = dpfast.Ledger(path, budget), dpfast.Key.generate().derive("parts")
+    ledger, key = dpfast.Ledger(path, budget, create=True), dpfast.Key.generate().derive("parts")
     said, journals = set(), 0
     for kill in range(kills):
         read, write = os.pipe()
