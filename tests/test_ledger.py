@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import pickle
 import random
+import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -40,7 +45,7 @@ from dpfast import (
 )
 from dpfast.cli import main
 from dpfast.key import PartName, keyed
-from dpfast.ledger import store
+from dpfast.ledger import lock, store
 from dpfast.ledger.table import figure
 
 TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,000
@@ -238,6 +243,22 @@ def test_a_refused_mechanism_is_told_why(ledger):
         assert str(caught.value).startswith(message)
     with pytest.raises(DTypeError, match="must have a guarantee"):
         ledger.spend(object())
+
+
+@pytest.mark.parametrize("kinds", [(ParameterError,), (DTypeError,), (DTypeError, AttributeError)])
+def test_a_law_that_promises_nothing_says_so_itself(ledger, kinds):
+    """Its own words reach the user, of whatever kind its error is; nothing is charged."""
+
+    class Law:
+        @property
+        def guarantee(self) -> Guarantee:
+            raise type("Refusal", kinds, {})("this law promises nothing")
+
+    before = ledger.path.read_bytes()
+    for attempt in (ledger.spend, ledger.fits):
+        with pytest.raises(kinds[0], match="^this law promises nothing$"):
+            attempt(Law())
+    assert ledger.path.read_bytes() == before
 
 
 def test_a_ledger_in_rho_charges_rho_alone(path):
@@ -724,7 +745,335 @@ def test_another_ledger_in_the_same_place_is_noticed(ledger):
         ledger.release(TENTH, ZEROS)
 
 
+# ------------------------------------------------------------------ its lock, its one name, copies
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """As another process has it."""
+    with open(f"{path}.lock") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def test_who_charges_or_reads_holds_the_lock(ledger, monkeypatch):
+    """Others wait, and are refused in the end; through a symbolic link, too."""
+    link = ledger.path.with_name("link.db")
+    link.symlink_to(ledger.path)
+    linked = Ledger(link)
+    monkeypatch.setattr(store, "PATIENCE", 0.1)
+    with locked(ledger.path):
+        for book in (ledger, linked):
+            with pytest.raises(LedgerError, match="is locked by another process or thread; nothing was released"):
+                book.release(TENTH, ZEROS)
+            with pytest.raises(LedgerError, match="is locked"):
+                book.history()
+        with pytest.raises(LedgerError, match="is locked"):
+            Ledger(link)
+    linked.release(TENTH, ZEROS)
+    assert ledger.spent.epsilon == Fraction(1, 10)
+    assert not link.with_name("link.db.lock").exists()
+
+
+def test_a_charge_waits_for_its_turn(ledger):
+    """Until the lock is given back."""
+    with locked(ledger.path):
+        charge = threading.Thread(target=ledger.spend, args=(TENTH,))
+        charge.start()
+        assert len(list(ledger.path.parent.glob("*-journal"))) == 0
+        assert charge.is_alive()
+    charge.join()
+    assert ledger.spent.epsilon == Fraction(1, 10)
+
+
+def test_a_lock_file_that_is_gone_is_made_again(ledger, monkeypatch):
+    """Deleted before a charge, or between being opened and being locked: then what was locked is no longer the lock."""
+    lock_file = Path(f"{ledger.path}.lock")
+    lock_file.unlink()
+    ledger.spend(TENTH)
+    assert stat.S_IMODE(lock_file.stat().st_mode) == 0o600
+    real, calls, held = fcntl.flock, [], []
+
+    def flock(file, how):
+        calls.append(how)
+        if len(calls) == 1:
+            lock_file.unlink()
+        real(file, how)
+
+    insert = store.insert
+    monkeypatch.setattr(lock.fcntl, "flock", flock)
+    monkeypatch.setattr(store, "insert", lambda *row: held.append(is_locked(lock_file)) or insert(*row))
+    ledger.spend(TENTH)
+    assert held == [True]
+    assert len(calls) == 3  # locked, locked again, unlocked
+
+
+def is_locked(path: Path) -> bool:
+    """Whether this file is what is locked."""
+    code = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    return subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False).returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda name: name.symlink_to("elsewhere"), "Too many levels of symbolic links"),
+        (lambda name: name.mkdir(), "Is a directory"),
+        (lambda name: name.symlink_to(name), "Too many levels of symbolic links"),
+    ],
+)
+def test_a_lock_file_that_is_none(ledger, spoil, message):
+    """It is not followed, and nothing is charged."""
+    name = Path(f"{ledger.path}.lock")
+    name.unlink()
+    spoil(name)
+    for attempt in (lambda: ledger.spend(TENTH), lambda: Ledger(ledger.path)):
+        with pytest.raises(LedgerError, match=rf"cannot lock .*budget\.db: .*budget\.db\.lock: {message}"):
+            attempt()
+    assert not name.with_name("elsewhere").exists()
+    assert {entry.name for entry in name.parent.iterdir()} == {"budget.db", "budget.db.lock"}
+
+
+def test_ctrl_c_leaves_no_lock(ledger, monkeypatch):
+    """Wherever it lands: between locking and noticing it, or in the middle of a charge."""
+    real, insert = fcntl.flock, store.insert
+
+    def flock(file, how):
+        real(file, how)
+        if how != fcntl.LOCK_UN:
+            raise KeyboardInterrupt
+
+    def inserted(*row):
+        insert(*row)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "PATIENCE", 1.0)
+    for module, name, interrupted in ((lock.fcntl, "flock", flock), (store, "insert", inserted)):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(module, name, interrupted)
+            ledger.spend(TENTH)
+        assert ledger.spent.epsilon == 0
+    ledger.spend(TENTH)
+
+
+def test_a_hard_link_is_refused(ledger):
+    """A journal follows the name: a charge under one, and a crash, could be undone under the other."""
+    second = ledger.path.with_name("second.db")
+    second.hardlink_to(ledger.path)
+    message = r"has 2 names \(hard links\).*`dpfast ledger copy`.*nothing was released"
+    for attempt in (
+        lambda: ledger.release(TENTH, ZEROS),
+        lambda: ledger.spent,
+        lambda: Ledger(ledger.path),
+        lambda: Ledger(second),
+        lambda: ledger.copy(ledger.path.with_name("third.db")),
+    ):
+        with pytest.raises(LedgerError, match=message):
+            attempt()
+    second.unlink()
+    ledger.release(TENTH, ZEROS)
+    assert ledger.spent.epsilon == Fraction(1, 10)
+
+
+def test_a_copy_is_a_ledger_of_its_own(ledger, capsys):
+    """Equal, checked, its owner's alone, over nothing that is there; from Python and the command line."""
+    ledger.release(TENTH, ZEROS, key=release_key(), start=0)
+    ledger.spend(TENTH)
+    copy = ledger.copy(ledger.path.with_name("copy.db"))
+    assert (copy.history(), copy.promise, copy.verify()) == (ledger.history(), ledger.promise, 2)
+    assert stat.S_IMODE(copy.path.stat().st_mode) == 0o600
+    assert copy.path.stat().st_nlink == 1
+    copy.release(TENTH, ZEROS, key=release_key(), start=0)  # what was released before is free there, too
+    copy.spend(TENTH)
+    assert (copy.spent.epsilon, ledger.spent.epsilon) == (Fraction(3, 10), Fraction(2, 10))
+    other = ledger.path.with_name("other.db")
+    code, out, _ = command(capsys, "ledger", "copy", ledger.path, other)
+    assert (code, out) == (0, "visits: epsilon 1, delta 1e-6 in all per person, add-remove\n")
+    assert Ledger(other).history() == ledger.history()
+    text = ledger.path.with_name("text.db")
+    text.write_text("mine")
+    for target, message in [(other, "exists"), (text, "exists"), (ledger.path, "exists"), ("no/x.db", "cannot make")]:
+        with pytest.raises(LedgerError, match=message):
+            ledger.copy(ledger.path.parent / target)
+        assert command(capsys, "ledger", "copy", ledger.path, ledger.path.parent / target)[0] == 1
+    assert text.read_text() == "mine"
+    assert [p.name for p in ledger.path.parent.iterdir() if p.name.startswith(".")] == []
+
+
+def test_copies_made_while_others_charge(path):
+    """Each is the ledger of one moment: whole, with every charge that had returned before."""
+    ledger, stop = Ledger(path, 10**6, create=True), threading.Event()
+    counts = []
+
+    def charge():
+        while not stop.is_set():
+            ledger.spend(Guarantee(1))
+
+    threads = [threading.Thread(target=charge) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for n in range(20):
+        least = int(ledger.spent.epsilon)
+        copy = ledger.copy(path.with_name(f"copy{n}.db"))
+        counts.append(copy.verify())
+        assert least <= counts[-1] <= ledger.spent.epsilon
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert counts == sorted(counts)
+
+
+# ------------------------------------------------------------------ what a long history costs
+
+
+def looked_at(work: Callable[[], object]) -> int:
+    """How many bytes of files this process reads meanwhile."""
+
+    def read() -> int:
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    before = read()
+    work()
+    return read() - before
+
+
+@pytest.mark.skipif(not os.access("/proc/self/io", os.R_OK), reason="only Linux counts what is read")
+def test_opening_and_charging_read_no_more_of_a_long_history(path):
+    """A few more pages of 4,096 bytes for a deeper tree; the whole check, planted in their place, reads all of it."""
+    seen: dict[int, list[int]] = {}
+    for charges in (10, 20_000):
+        ledger = Ledger(path.with_name(f"{charges}.db"), 10**6, create=True)
+        ledger.spend(*[TENTH] * charges)
+        works = (lambda: Ledger(ledger.path), lambda: ledger.spend(TENTH), lambda: ledger.spent, ledger.verify)  # noqa: B023
+        seen[charges] = [looked_at(work) for work in works]
+    more = [after - before for before, after in zip(*seen.values(), strict=True)]
+    assert all(each <= 16 * 4096 for each in more[:3]), more
+    assert more[3] > 1000 * 4096
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_a_charge_flushes_as_often_after_a_long_history(tmp_path):
+    """The checkpoint is moved within the charge's own transaction."""
+    flushes = []
+    for charges in (10, 20_000):
+        path, log = tmp_path / f"{charges}.db", tmp_path / "log"
+        Ledger(path, 10**6, create=True).spend(*[TENTH] * charges)
+        code = "import sys, dpfast; dpfast.Ledger(sys.argv[1]).spend(dpfast.Guarantee(1))"
+        trace = ["strace", "-f", "-e", "trace=fsync,fdatasync", "-o", log, sys.executable, "-c", code, path]
+        subprocess.run(trace, check=True, cwd=Path(dpfast.__file__).parent.parent)
+        flushes.append(sum("sync(" in line for line in log.read_text().splitlines()))
+    assert flushes[0] == flushes[1] > 0
+
+
+# ------------------------------------------------------------------ format 1
+
+
+VECTORS = Path(__file__).parent / "vectors"
+
+
+def of_format_1(path: Path, name: str = "ledger_format_1.db") -> Path:
+    shutil.copy(VECTORS / name, path)
+    path.chmod(0o600)
+    return path
+
+
+def test_a_ledger_of_format_1_is_upgraded(path, capsys):
+    """Promise, charges and keyed parts stay, whichever the currency; until then it is refused, and told what to do."""
+    of_format_1(path)
+    with pytest.raises(LedgerError, match="is a ledger of format 1: `dpfast ledger upgrade` makes it one of format 2"):
+        Ledger(path, 1, Decimal("1e-6"))
+    ledger = Ledger.upgrade(path)
+    assert repr(ledger) == f"<Ledger 'visits': epsilon 1, delta 1e-6 per household, add-remove; {path}>"
+    assert [entry[2:6] for entry in ledger.history()] == [
+        ("by age", "discrete_laplace", Fraction(1, 10), 0),
+        ("visits/age", "discrete_laplace", Fraction(1, 10), 0),
+        ("two", "Guarantee", Fraction(1, 4), Fraction(1, 10**7)),
+        ("two", "discrete_laplace", Fraction(1, 10), 0),
+    ]
+    assert ledger.history()[0].time == "2026-11-22T00:09:07Z"
+    assert ledger.verify() == 4
+    mechanism = DiscreteLaplace(Decimal("0.1"), 1000, unit="household")
+    for start in (0, 50, 100):  # parts of the second charge, and one more
+        ledger.release(mechanism, ZEROS, key=release_key(), start=start)
+    assert ledger.spent.epsilon == Fraction(55, 100)
+    with pytest.raises(KeyReuseError):
+        ledger.release(mechanism, ZEROS + 1, key=release_key(), start=0)
+    ledger.spend(Guarantee(Decimal("0.45"), Decimal("9e-7"), unit="household"))
+    with pytest.raises(LedgerError, match="is not a ledger of format 1"):
+        Ledger.upgrade(path)
+    assert ledger.verify() == 5
+
+    other = of_format_1(path.with_name("rho.db"), "ledger_format_1_rho.db")
+    code, out, _ = command(capsys, "ledger", "upgrade", other)
+    assert (code, out) == (0, "sums: rho 0.5 in all per person, substitution\n")
+    assert Ledger(other).remaining.rho == Fraction(3, 8)
+    assert Ledger(other).history()[0].epsilon is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE releases SET label = 'x' WHERE number = 2", "a row is not as it was written"),
+        ("DELETE FROM releases WHERE number = 2", "a row is not as it was written"),
+        ("UPDATE parts SET size = 40", "a row is not as it was written"),
+        ("UPDATE promise SET epsilon = '9'", "a row is not as it was written"),
+        ("DELETE FROM promise", "it makes no promise"),
+        ("CREATE TABLE more (n)", "its tables are not those of a ledger"),
+    ],
+)
+def test_a_damaged_ledger_of_format_1_stays_as_it_is(path, statement, message):
+    rewritten(statement, digests=False)(of_format_1(path))
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match=message):
+        Ledger.upgrade(path)
+    assert path.read_bytes() == before
+
+
+def test_an_upgrade_that_is_killed_is_undone(path):
+    """At any of its statements: the file is of format 1 still, or again, and is upgraded in the end."""
+    of_format_1(path)
+    before = [Ledger.upgrade(of_format_1(path.with_name("other.db"))).history()]
+    output = python(
+        """
+        import os, signal, sys
+        import dpfast
+        from dpfast.ledger import store
+
+        insert = store.insert
+        for last in range(20):
+            child = os.fork()
+            if child == 0:
+                count = 0
+
+                def inserted(*row):
+                    global count
+                    count += 1
+                    if count > last:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return insert(*row)
+
+                store.insert = inserted
+                dpfast.Ledger.upgrade(sys.argv[1])
+                os._exit(0)
+            if os.waitpid(child, 0)[1] == 0:
+                break
+            try:
+                dpfast.Ledger(sys.argv[1])
+            except dpfast.LedgerError as error:
+                assert "format 1" in str(error), error
+        print(last)
+        """,
+        path,
+    )
+    assert int(output) == 1 + 1 + 4 + 2  # the promise, the checkpoint, four charges, two parts
+    assert [Ledger(path).history()] == before
+
+
+# ------------------------------------------------------------------ patience, full disks, clocks
+
+
 def test_a_locked_ledger_is_waited_for_and_then_refused(ledger, monkeypatch):
+    """By SQLite's own lock, too, which an editor of SQLite files takes."""
     monkeypatch.setattr(store, "PATIENCE", 0.1)
     other = sqlite3.connect(ledger.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -63,22 +63,23 @@ def held(ledger: Path, patience: float) -> Iterator[None]:
 
 def _taken(ledger: Path) -> FileIO | None:
     """The locked file; None while others hold it, or where it was replaced meanwhile."""
-    name = f"{ledger}.lock"
+    name, mine = f"{ledger}.lock", False
     try:
-        file = FileIO(name, opener=lambda *_: _opened(name, ledger))  # closed, and unlocked, should Ctrl-C lose it
+        file = FileIO(name, opener=lambda *_: _opened(name, ledger))  # which is closed where Ctrl-C loses it
         _files.add(file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(file.fileno()), os.lstat(name)):
-                return file
+            mine = os.path.samestat(os.fstat(file.fileno()), os.lstat(name))
         except (BlockingIOError, FileNotFoundError):
             pass
-        file.close()
+        finally:
+            if not mine:
+                file.close()
     except FileExistsError:  # another was faster to make it
-        pass
+        return None
     except OSError as error:
         raise LedgerError(f"cannot lock {ledger}: {name}: {error.strerror}; nothing was released") from None
-    return None
+    return file if mine else None
 
 
 def _opened(name: str, ledger: Path) -> int:
