@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from hashlib import blake2b
 from operator import add, gt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import LedgerError
+from dpfast.key import encode
 from dpfast.ledger import store
 from dpfast.ledger.store import CHARGE, CURRENCIES, Amounts, State, Terms
 
@@ -36,7 +38,7 @@ def upgrade(path: Path) -> None:
         charges = list(_charges(connection, path, terms))
         parts = connection.execute("SELECT * FROM parts").fetchall()
         for row in parts:
-            store.checked(path, b"", row)
+            _checked(path, b"", row)
         for table in ("promise", "releases", "parts"):
             connection.execute(f"DROP TABLE {table}")
         terms = store.lay_out(connection, terms, identity)
@@ -49,7 +51,7 @@ def upgrade(path: Path) -> None:
             store.insert(connection, "parts", b"", *part)
         if charges:
             store.move(connection, terms, state)
-        store.whole(connection, path, terms)
+        store.whole(connection, path)
 
 
 def _schema(currency: tuple[str, ...]) -> list[str]:
@@ -73,13 +75,22 @@ def _schema(currency: tuple[str, ...]) -> list[str]:
     return made
 
 
+def _checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
+    """The digest of a row of format 1, if it is right."""
+    *fields, digest = row
+    found = blake2b(encode(before, *fields), digest_size=16, person=b"ledger row").digest()
+    if digest != found:
+        raise store.damaged(path, "a row is not as it was written")
+    return found
+
+
 def _promise(connection: Connection, path: Path, currency: tuple[str, ...]) -> tuple[Terms, bytes]:
     """The terms, with the digest of format 1, and the ledger's identity."""
     rows = connection.execute("SELECT * FROM promise").fetchall()
     if len(rows) != 1:
         raise store.damaged(path, "it makes no promise")
     dataset, adjacency, unit, *budget, identity, _ = rows[0]
-    digest = store.checked(path, b"", rows[0])
+    digest = _checked(path, b"", rows[0])
     return Terms(currency, store.exact(path, budget), dataset, adjacency, unit, digest), identity
 
 
@@ -88,7 +99,7 @@ def _charges(connection: Connection, path: Path, terms: Terms) -> Iterator[tuple
     n, before, digest = len(terms.currency), 0, terms.digest
     spent: Amounts = (Fraction(0),) * n
     for row in connection.execute("SELECT * FROM releases ORDER BY number"):
-        digest = store.checked(path, digest, row)
+        digest = _checked(path, digest, row)
         number, paid, total = row[0], store.exact(path, row[4 : 4 + n]), store.exact(path, row[4 + n : 4 + 2 * n])
         spent = tuple(map(add, spent, paid))
         if number != before + 1 or total != spent or any(map(gt, spent, terms.budget)):
