@@ -36,7 +36,8 @@ learned(cells, dpfast.compose(*[mechanism] * 1_000))
 
 print("with a ledger of epsilon 1")
 with tempfile.TemporaryDirectory() as folder:
-    ledger = dpfast.Ledger(Path(folder) / "staff.ledger", epsilon=1, adjacency="substitution", unit="employee")
+    file = Path(folder) / "staff.ledger"
+    ledger = dpfast.Ledger(file, epsilon=1, adjacency="substitution", unit="employee", create=True)
     noisy = []
     try:
         while len(noisy) < 1_000:

@@ -64,7 +64,7 @@ def test_eight_processes_race_for_a_thousand_reservations(path):
     output = python(
         CROWD
         + """
-    ledger = dpfast.Ledger(path, 700)
+    ledger = dpfast.Ledger(path, 700, create=True)
 
     def work(number):
         results, ledger = [], dpfast.Ledger(path)
@@ -94,7 +94,7 @@ def test_eight_processes_want_the_last_epsilon(path):
     output = python(
         CROWD
         + """
-    ledgers = [dpfast.Ledger(f"{path}{n}", 1) for n in range(40)]
+    ledgers = [dpfast.Ledger(f"{path}{n}", 1, create=True) for n in range(40)]
     start = time.monotonic() + 1
 
     def work(number):
@@ -122,7 +122,7 @@ def test_eight_workers_share_one_release(path):
     output = python(
         CROWD
         + """
-    ledger, master = dpfast.Ledger(path, 2), dpfast.Key.generate()
+    ledger, master = dpfast.Ledger(path, 2, create=True), dpfast.Key.generate()
 
     def same(number):
         starts = [9 * n for n in range(12)]
@@ -157,7 +157,7 @@ def test_two_hundred_kills(path, tmp_path, place, kills, budget, most):
         CROWD
         + """
     kills, budget, most = map(int, sys.argv[2:])
-    ledger, key = dpfast.Ledger(path, budget), dpfast.Key.generate().derive("parts")
+    ledger, key = dpfast.Ledger(path, budget, create=True), dpfast.Key.generate().derive("parts")
     said, journals = set(), 0
     for kill in range(kills):
         read, write = os.pipe()
@@ -204,3 +204,99 @@ def test_two_hundred_kills(path, tmp_path, place, kills, budget, most):
     exhausted, charges, reported, undone = output.split()
     assert (exhausted, charges, reported) == ("True", str(budget), "True")
     assert undone == "True" or place == "memory"
+
+
+@pytest.mark.parametrize("locked", [True, False])
+def test_a_closed_descriptor_gives_no_lock_away(path, locked):
+    """Another part of the process closes the file in the middle of a charge, which drops SQLite's locks: ours stays.
+
+    Without it (planted) another process charges in between.
+    """
+    output = python(
+        """
+        import contextlib, subprocess, sys
+        import dpfast
+        from dpfast.ledger import store
+
+        path, without = sys.argv[1:]
+        before = "import dpfast, contextlib, sys; from dpfast.ledger import store; store.PATIENCE = 0.1\\n" + without
+        exec(before)
+        ledger = dpfast.Ledger(path, 2, create=True)
+        insert = store.insert
+
+        def inserted(*row):
+            open(path, "rb").close()
+            spend = f"{before}\\ndpfast.Ledger({path!r}).spend(dpfast.Guarantee(2))"
+            run = subprocess.run([sys.executable, "-c", spend], capture_output=True, text=True)
+            print(run.returncode, "is locked by another process" in run.stderr)
+            return insert(*row)
+
+        store.insert = inserted
+        with contextlib.suppress(dpfast.LedgerError):
+            ledger.spend(dpfast.Guarantee(1))
+        store.insert = insert
+        print(ledger.verify(), ledger.spent.epsilon)
+        """,
+        path,
+        "" if locked else "store.held = lambda *_: contextlib.nullcontext()",
+    )
+    assert (output.split() == ["1", "True", "1", "1"]) is locked
+    assert output.startswith("0 False") is not locked
+
+
+@pytest.mark.parametrize(
+    ("fork", "spoilt", "refused"),
+    [
+        ("os.fork()", "", False),
+        ("os.fork()", "lock._files.add = lambda _: None", True),
+        ("ctypes.PyDLL(None).fork()", "", False),
+        ("ctypes.PyDLL(None).fork()", "lock.fcntl.LOCK_UN = lock.fcntl.LOCK_EX", True),
+    ],
+)
+def test_a_forked_child_keeps_no_lock(path, fork, spoilt, refused):
+    """A child that is forked inside a charge, and lives on, holds up nobody.
+
+    By Python's fork its copy of the lock is closed, so that even a parent that is killed there gives the lock back; by
+    the system's it is not, and the parent gives the lock back by name. Without either (planted) the next is refused.
+    """
+    killed = fork == "os.fork()"
+    output = python(
+        f"""
+        import ctypes, os, signal, sys
+        import dpfast
+        from dpfast.ledger import lock, store
+
+        path, killed = sys.argv[1], {killed}
+        ledger = dpfast.Ledger(path, 9, create=True)
+        insert, children = store.insert, []
+        {spoilt}
+
+        def inserted(*row):
+            child = {fork}
+            if child == 0:
+                ctypes.PyDLL(None).alarm(60)
+                ctypes.PyDLL(None).pause()
+            with open(path + ".child", "w") as file:
+                file.write(str(child))
+            if killed:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return insert(*row)
+
+        store.PATIENCE = 1.0
+        store.insert = inserted
+        if not killed or os.fork() == 0:
+            ledger.spend(dpfast.Guarantee(1))
+        else:
+            os.wait()
+        store.insert = insert
+        try:
+            ledger.spend(dpfast.Guarantee(1))
+            print("charged", ledger.spent.epsilon)
+        except dpfast.LedgerError as error:
+            print("refused" if "is locked by another process" in str(error) else error)
+        with open(path + ".child") as file:
+            os.kill(int(file.read()), signal.SIGKILL)
+        """,
+        path,
+    )
+    assert output.split() == (["refused"] if refused else ["charged", "1" if killed else "2"])

@@ -11,7 +11,7 @@ import click
 
 import dpfast
 from dpfast.cli.options import ADDS_UP, Number, number
-from dpfast.errors import LedgerError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.ledger.table import figures
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -22,6 +22,8 @@ Examples:
   dpfast ledger show budget.db --plot spend.png
   dpfast ledger plan budget.db --epsilon 0.1
   dpfast ledger plan budget.db --releases 12
+  dpfast ledger copy budget.db /backups/budget-2026-11.db
+  dpfast ledger verify budget.db
 """
 
 
@@ -53,9 +55,8 @@ def create(
     """
     if epsilon is None and rho is None:
         raise click.UsageError("Missing option '--epsilon' (with '--delta'), or '--rho'")
-    if file.exists():
-        raise LedgerError(f"{file} exists")
-    click.echo(promise(dpfast.Ledger(file, epsilon, delta, rho=rho, dataset=dataset, adjacency=adjacency, unit=unit)))
+    made = dpfast.Ledger(file, epsilon, delta, rho=rho, dataset=dataset, adjacency=adjacency, unit=unit, create=True)
+    click.echo(promise(made))
 
 
 @ledger.command()
@@ -119,6 +120,40 @@ def plan(
         click.echo(json.dumps({"left": exactly(left), "releases": room, "each": exactly(each)}, indent=2))
     else:
         click.echo(f"{amounts(left, all_)} is left\n{said}")
+
+
+@ledger.command()
+@click.argument("file", type=FILE)
+def verify(file: Path) -> None:
+    """Check the whole of FILE: every charge, all sums, every page.
+
+    Opening and charging look at a checkpoint and the last charge alone.
+    """
+    found = dpfast.Ledger(file)
+    charges = found.verify()
+    click.echo(f"{found.dataset}: {charges:,} {'charge' if charges == 1 else 'charges'}, all as they were written")
+
+
+@ledger.command()
+@click.argument("source", type=FILE)
+@click.argument("target", type=FILE)
+def copy(source: Path, target: Path) -> None:
+    """Make a copy of a ledger, checked, over nothing that is there.
+
+    It is as the ledger was at one moment, even while processes charge it. A copy is for keeping and reading: what is
+    charged to the one is unknown to the other.
+    """
+    click.echo(promise(dpfast.Ledger(source).copy(target)))
+
+
+@ledger.command()
+@click.argument("file", type=FILE)
+def upgrade(file: Path) -> None:
+    """Make a ledger of format 1, by an earlier version, one of today's.
+
+    Its promise and its charges stay. Earlier versions refuse it then.
+    """
+    click.echo(promise(dpfast.Ledger.upgrade(file)))
 
 
 def promise(ledger: dpfast.Ledger) -> str:

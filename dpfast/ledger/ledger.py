@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpfast.errors import DTypeError, LedgerError, ParameterError
+from dpfast.errors import DpfastError, DTypeError, LedgerError, ParameterError
 from dpfast.key import LENGTH, PartDigest, ReleaseKey, encode
 from dpfast.ledger import store
 from dpfast.ledger.store import Charge, Store, Terms
@@ -41,10 +40,11 @@ LONGEST_TEXT = 200
 class Ledger:
     """A privacy budget in a file: every release is charged before its noise is drawn, or refused.
 
-    path: of the file. epsilon and delta, or rho: the total that may ever be spent: taken exactly. Given for a file that is
-        not there, they make it; of one that is, they must be its own, or be left out.
-    dataset: its name; by default the file's. adjacency, unit: by default "add-remove" and "person". All three are stored:
-        opening holds what it is given to them, a release its mechanism's adjacency and unit.
+    path: of the file. It is opened; nothing is made, so that a path that is misspelt is an error and not a new budget.
+    create: make the ledger, where no file may be yet.
+    epsilon and delta, or rho: the total that may ever be spent: taken exactly.
+    dataset: its name; by default the file's. adjacency, unit: by default "add-remove" and "person". These and the total are
+        stored: opening holds what it is given to them, a release its mechanism's adjacency and unit.
 
     Kept in (epsilon, delta) or in rho, and never converted: epsilons and deltas are added up, or rhos, as exact rationals.
     Parameters may be chosen from earlier results; `import dpfast.ledger; help(dpfast.ledger)` has the proof. (Where a sum's
@@ -52,8 +52,10 @@ class Ledger:
 
     Processes and threads may share the file, and a Ledger may be pickled or forked: two that want the last of the
     budget do not both get it. Put it on a local disk. What is deleted, or restored from a copy, is forgotten: nobody can
-    tell. A spend is never given back, whatever became of its release.
-    Raises: DTypeError, ParameterError; LedgerError (no ledger, damaged, locked, other terms).
+    tell. A spend is never given back, whatever became of its release. A file FILE.lock beside it is the ledger's lock:
+    leave it there.
+    Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made; damaged, locked, under two
+        names, other terms).
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Ledger:
         dataset: str | None = None,
         adjacency: str | None = None,
         unit: str | None = None,
+        create: bool = False,
     ) -> None:
         file = _file(path)
         given = {
@@ -74,10 +77,13 @@ class Ledger:
             "unit": None if unit is None else _text("unit", parameters.unit(unit)),
         }
         asked = _asked(epsilon, delta, rho)
-        if asked and not os.path.exists(file):  # noqa: PTH110  it never raises
+        if not isinstance(create, bool):
+            raise DTypeError(f"create must be True or False, not {type(create).__name__}")
+        if create:
+            if not asked:
+                raise ParameterError("create=True needs the total that may ever be spent: epsilon (with delta), or rho")
             whom = _text("dataset", dataset or file.stem), adjacency or "add-remove", unit or "person"
-            with suppress(FileExistsError):  # another process was faster
-                store.create(file, Terms(tuple(asked), tuple(asked.values()), *whom))
+            store.create(file, Terms(tuple(asked), tuple(asked.values()), *whom))
         self._store = Store(file)
         terms = self._store.terms
         if asked and tuple(asked) != terms.currency:
@@ -183,6 +189,39 @@ class Ledger:
     def history(self) -> History:
         """All charges in their order, after their sums were found right."""
         return History(self._store.entries())
+
+    def verify(self) -> int:
+        """Check the whole file: SQLite's pages and indexes, each charge, all sums, each part.
+
+        Opening and charging look at the checkpoint and the last charge alone.
+        Returns: how many charges there are.
+        Raises: LedgerError, which says what is not as it was written.
+        """
+        return self._store.verify()
+
+    def copy(self, path: str | os.PathLike[str]) -> Ledger:
+        """Make a copy in another file, as the ledger is at one moment, after the whole of it was checked.
+
+        A copy promises the same total for the same people: it is for keeping and reading. What is then charged to one
+        of the two is unknown to the other.
+        Raises: LedgerError (path exists, a file cannot be made there, the ledger is damaged).
+        """
+        file = _file(path)
+        self._store.copy(file)
+        return Ledger(file)
+
+    @classmethod
+    def upgrade(cls, path: str | os.PathLike[str]) -> Ledger:
+        """Make a ledger of format 1, which earlier versions of dpfast wrote, one of today's; then open it.
+
+        Its promise, charges and parts stay. Earlier versions of dpfast refuse it then.
+        Raises: LedgerError (no ledger of format 1, or damaged: then the file is as it was).
+        """
+        from dpfast.ledger.upgrade import upgrade
+
+        file = _file(path)
+        upgrade(file)
+        return cls(file)
 
     def metadata(self) -> dict[str, object]:
         """The promise, JSON-able, fractions as exact strings."""

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of a ledger: SQLite, with tables that are only added to.
+"""The file of a ledger, of format 2: SQLite, with tables that are only added to, and a checkpoint.
 
 A charge must outlive a power cut once its noise can leave. So a rollback journal, and synchronous = EXTRA: a commit
 returns when the file, and then the removal of its journal, are on the disk; under FULL the journal could come back and
 undo the charge. No write-ahead log: it lives in two more files, which a copy of the ledger would forget, and in shared
 memory, which network file systems have not. Each call opens the file and closes it: there is nothing to share or to fork.
+
+The checkpoint says how many charges and parts there are, their sums and the digest of the last charge, which is chained
+over all. Each charge moves it, in its own transaction, from a state that it has checked; so opening and charging look at
+the checkpoint and the last charge alone, and cost the same with ten charges or with a million.
 """
 
 from __future__ import annotations
@@ -13,7 +17,6 @@ import json
 import os
 import secrets
 import tempfile
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dpfast.errors import BudgetExhausted, KeyReuseError, LedgerError
 from dpfast.key import encode
+from dpfast.ledger.lock import held
 from dpfast.ledger.table import Entry, figure
 
 if TYPE_CHECKING:
@@ -34,16 +38,34 @@ if TYPE_CHECKING:
 
 Amounts: TypeAlias = tuple[Fraction, ...]
 
-APPLICATION, VERSION = 0x64_70_6C_67, 1  # in the file's header; "dplg"
+APPLICATION, FORMAT = 0x64_70_6C_67, 2  # in the file's header; "dplg"
+NAMES = "epsilon", "delta", "rho"  # of the amounts in a row; those of a currency that the ledger does not keep are null
 CURRENCIES = ("epsilon", "delta"), ("rho",)
+CHARGE = "charge"  # the one kind of row so far
 PATIENCE = 30.0  # seconds to wait while others write
 MOST_BITS = 1024  # of a sum's denominator, before charges are rounded
 FINEST = 1074  # bits after the point of a rounded charge, as doubles have
 SLIGHT = Fraction(1, 10**9)  # what is short by less is short by the rounding of a float
 
-# SQLite's connections and locks survive no fork: one at a time in a process, and a fork waits for it.
-_using = threading.RLock()
-os.register_at_fork(before=_using.acquire, after_in_parent=_using.release, after_in_child=_using.release)
+_AMOUNTS = ", ".join(f"{name} TEXT" for name in NAMES)
+_TOTALS = ", ".join(f"{name}_total TEXT" for name in NAMES)
+_TABLES = {
+    "promise": f"dataset TEXT NOT NULL, adjacency TEXT NOT NULL, unit TEXT NOT NULL, {_AMOUNTS}, "
+    "identity BLOB NOT NULL, digest BLOB NOT NULL",
+    "releases": "number INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, label TEXT NOT NULL, "
+    f"mechanism TEXT NOT NULL, {_AMOUNTS}, {_TOTALS}, release BLOB UNIQUE, digest BLOB NOT NULL",
+    "parts": "number INTEGER, begin INTEGER, size INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, "
+    "PRIMARY KEY (number, begin)",
+    "checkpoint": f"charges INTEGER NOT NULL, parts INTEGER NOT NULL, {_TOTALS}, head BLOB NOT NULL, "
+    "digest BLOB NOT NULL",
+}
+# The file repeats these statements to the letter. The checkpoint alone is ever changed.
+SCHEMA = [f"CREATE TABLE {name} ({columns})" for name, columns in _TABLES.items()] + [
+    f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
+    for name in _TABLES
+    for verb in ("UPDATE", "DELETE")
+    if (name, verb) != ("checkpoint", "UPDATE")
+]
 
 
 class Terms(NamedTuple):
@@ -65,34 +87,37 @@ class Charge(NamedTuple):
     amounts: Amounts
 
 
-def create(path: Path, terms: Terms) -> None:
-    """Make a ledger that appears whole, over nothing that is there, and is its owner's alone.
+class State(NamedTuple):
+    """What a ledger has come to: the number of its charges and parts, their sums, the digest of the last charge."""
 
-    Raises: FileExistsError; LedgerError.
+    charges: int
+    parts: int
+    spent: Amounts
+    digest: bytes
+
+
+def create(path: Path, terms: Terms) -> None:
+    """Make a ledger, over nothing that is there.
+
+    Raises: LedgerError.
     """
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".dpfast-") as folder:
-            made = Path(folder, "ledger")
-            made.touch(mode=0o600)
-            with _connected(made, path) as connection:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-                for statement in _schema(terms.currency):
-                    connection.execute(statement)
-                row = terms.dataset, terms.adjacency, terms.unit, *map(str, terms.budget), secrets.token_bytes(16)
-                _insert(connection, "promise", b"", *row)
-                connection.execute("COMMIT")
-            path.hardlink_to(made)  # which, unlike a rename, never replaces what is there
-        folder_handle = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder_handle)
-        finally:
-            os.close(folder_handle)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        raise LedgerError(f"cannot make a ledger at {path}: {error.strerror or 'failed'}") from None
+    with _appearing(path) as made, _opened(made, path) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        lay_out(connection, terms, secrets.token_bytes(16))
+        connection.execute("COMMIT")
+
+
+def lay_out(connection: Connection, terms: Terms, identity: bytes) -> Terms:
+    """Write the header, the tables and the promise of a ledger to which nothing is charged; its terms."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    for statement in SCHEMA:
+        connection.execute(statement)
+    row = terms.dataset, terms.adjacency, terms.unit, *texts(terms.currency, terms.budget), identity
+    first = insert(connection, "promise", b"", *row)
+    zero = (Fraction(0),) * len(terms.budget)
+    insert(connection, "checkpoint", first, 0, 0, *texts(terms.currency, zero), first)
+    return terms._replace(digest=first)
 
 
 class Store:
@@ -102,54 +127,63 @@ class Store:
         self.path = path
         with _reading(path) as connection:
             self.terms = _terms(connection, path)
-            found = connection.execute("PRAGMA integrity_check(1)").fetchall()
-            if found != [("ok",)]:
-                raise _damaged(path, f"SQLite says: {str(found[0][0]).splitlines()[-1]:.80}")
-            _entries(connection, path, self.terms)
-            for part in connection.execute("SELECT * FROM parts"):
-                _checked(path, b"", part)
+            _state(connection, path, self.terms)
 
     def entries(self) -> list[Entry]:
-        """All charges, their sums checked."""
+        """All charges, checked one by one."""
         with _reading(self.path) as connection:
             self._same(connection)
             return _entries(connection, self.path, self.terms)
 
     def spent(self) -> Amounts:
         with _reading(self.path) as connection:
+            return self._same(connection).spent
+
+    def verify(self) -> int:
+        """Check the whole file, which opening does not; the number of charges."""
+        with _reading(self.path) as connection:
             self._same(connection)
-            return _last(connection, self.path, self.terms)[1]
+            return whole(connection, self.path)
+
+    def copy(self, target: Path) -> None:
+        """Make a copy that is as the ledger was at one moment, checked whole, over nothing that is there."""
+        with _appearing(target) as made, _opened(made, target) as copied:
+            with _reading(self.path) as connection:
+                self._same(connection)
+                connection.backup(copied)
+            whole(copied, self.path)
 
     def charge(self, charges: Sequence[Charge], part: PartName | None = None) -> None:
         """Record all charges or none; when this returns they are on the disk. part: of the one release that is charged.
 
         Raises: BudgetExhausted, KeyReuseError, LedgerError; then nothing is charged, unless the disk itself failed.
         """
-        with _connected(self.path) as connection:
-            connection.execute("PRAGMA synchronous = EXTRA")
-            connection.execute("PRAGMA fullfsync = ON")
-            connection.execute("BEGIN IMMEDIATE")
-            self._same(connection)
+        with writing(self.path) as connection:
+            before = self._same(connection)
             release = None if part is None else part.release
-            known = connection.execute("SELECT number FROM releases WHERE release = ?", [release]).fetchone()
-            number = self._charge(connection, charges, release) if known is None else known[0]
-            if part is not None and not _there(connection, number, part):
-                _insert(connection, "parts", b"", number, part.begin, part.end - part.begin, part.stream)
-            connection.execute("COMMIT")
+            number = None if release is None else _known(connection, self.path, self.terms, release)
+            after = before if number is not None else self._charge(connection, before, charges, release)
+            if part is not None:
+                number = number or after.charges
+                if not _there(connection, self.path, number, part):
+                    insert(connection, "parts", b"", number, part.begin, part.end - part.begin, part.stream)
+                    after = after._replace(parts=after.parts + 1)
+            if after != before:
+                move(connection, self.terms, after)
 
-    def _charge(self, connection: Connection, charges: Sequence[Charge], release: bytes | None) -> int:
-        """Add the charges; the number of the last."""
-        number, before, digest = _last(connection, self.path, self.terms)
-        total = before
+    def _charge(self, connection: Connection, before: State, charges: Sequence[Charge], release: bytes | None) -> State:
+        """Add the charges; what the ledger has then come to."""
+        number, parts, total, digest = before
         for charge in charges:
-            amounts = tuple(map(payable, charge.amounts, total))
-            total = tuple(map(add, total, amounts))
+            paid = tuple(map(payable, charge.amounts, total))
+            total = tuple(map(add, total, paid))
             number += 1
-            row = number, _now(), charge.label, json.dumps(charge.record), *map(str, amounts), *map(str, total), release
-            digest = _insert(connection, "releases", digest, *row)
+            about = number, _now(), CHARGE, charge.label, json.dumps(charge.record)
+            figures = *texts(self.terms.currency, paid), *texts(self.terms.currency, total)
+            digest = insert(connection, "releases", digest, *about, *figures, release)
         if any(map(gt, total, self.terms.budget)):
-            raise self._exhausted(before, total)
-        return number
+            raise self._exhausted(before.spent, total)
+        return State(number, parts, total, digest)
 
     def _exhausted(self, spent: Amounts, total: Amounts) -> BudgetExhausted:
         said, hint = [], ""
@@ -164,9 +198,11 @@ class Store:
                 )
         return BudgetExhausted(f"{self.path}: {', '.join(said)}; nothing was released{hint}")
 
-    def _same(self, connection: Connection) -> None:
+    def _same(self, connection: Connection) -> State:
+        """What the ledger has come to, if it is still the one that was opened."""
         if _terms(connection, self.path) != self.terms:
             raise LedgerError(f"{self.path} is another ledger than when it was opened")
+        return _state(connection, self.path, self.terms)
 
 
 def payable(amount: Fraction, total: Fraction) -> Fraction:
@@ -180,24 +216,14 @@ def payable(amount: Fraction, total: Fraction) -> Fraction:
 
 
 @contextmanager
-def _connected(path: Path, called: Path | None = None) -> Iterator[Connection]:
-    """Yield a connection, whose transaction is undone unless it was committed."""
-    import sqlite3  # late: not every build of Python has it
-
-    if not os.path.isfile(path):  # noqa: PTH113  it never raises
-        raise LedgerError(f"{path} {'is not a file' if os.path.lexists(path) else 'does not exist'}")
-    with _using:
-        try:
-            connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=PATIENCE, isolation_level=None)
-            try:
-                connection.execute("PRAGMA trusted_schema = OFF")
-                yield connection
-            finally:
-                connection.close()
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            raise LedgerError(f"{called or path}: {error}; nothing was released") from None
-        except UnicodeDecodeError:  # of a message that quotes the file
-            raise _damaged(path, "its text is not UTF-8") from None
+def _connected(path: Path) -> Iterator[Connection]:
+    """Yield a connection to a ledger, under its lock; its transaction is undone unless it was committed."""
+    real = Path(os.path.realpath(path))  # whatever link leads to it, its lock and journal have one name
+    _found(path, real)
+    with held(real, PATIENCE):
+        _found(path, real)
+        with _opened(real, path) as connection:
+            yield connection
 
 
 @contextmanager
@@ -208,28 +234,81 @@ def _reading(path: Path) -> Iterator[Connection]:
         yield connection
 
 
-def _schema(currency: tuple[str, ...]) -> list[str]:
-    """The statements that make the tables, which the file repeats to the letter."""
-    amounts = ", ".join(f"{name} TEXT NOT NULL" for name in currency)
-    totals = ", ".join(f"{name}_total TEXT NOT NULL" for name in currency)
-    tables = {
-        "promise": f"dataset TEXT NOT NULL, adjacency TEXT NOT NULL, unit TEXT NOT NULL, {amounts}, "
-        "identity BLOB NOT NULL, digest BLOB NOT NULL",
-        "releases": "number INTEGER PRIMARY KEY, time TEXT NOT NULL, label TEXT NOT NULL, mechanism TEXT NOT NULL, "
-        f"{amounts}, {totals}, release BLOB UNIQUE, digest BLOB NOT NULL",
-        "parts": "number INTEGER, begin INTEGER, size INTEGER NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL, "
-        "PRIMARY KEY (number, begin)",
-    }
-    made = [f"CREATE TABLE {name} ({columns})" for name, columns in tables.items()]
-    for name in tables:
-        made += [
-            f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
-            for verb in ("UPDATE", "DELETE")
-        ]
-    return made
+@contextmanager
+def writing(path: Path) -> Iterator[Connection]:
+    """The same, for a change that is on the disk when the block is left."""
+    with _connected(path) as connection:
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+        connection.execute("COMMIT")
 
 
-def _insert(connection: Connection, table: str, before: bytes, *row: Any) -> bytes:
+def _found(path: Path, real: Path) -> None:
+    """Raises: LedgerError: no file is there, or one of several names, of which each would have a journal of its own."""
+    if not os.path.isfile(real):  # noqa: PTH113  it never raises
+        if os.path.lexists(path):
+            raise LedgerError(f"{path} is not a file")
+        raise LedgerError(f"{path} does not exist; create=True, or `dpfast ledger create`, makes a ledger")
+    names = real.stat().st_nlink
+    if names != 1:
+        raise LedgerError(
+            f"{path} has {names} names (hard links), and a crash under one could undo a charge made under another: keep "
+            "only the name that it was made under; `dpfast ledger copy` makes copies; nothing was released"
+        )
+
+
+@contextmanager
+def _opened(file: Path, called: Path) -> Iterator[Connection]:
+    """Yield a connection to a file. called: its name in errors."""
+    import sqlite3  # late: not every build of Python has it
+
+    try:
+        connection = sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True, timeout=PATIENCE, isolation_level=None)
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            yield connection
+        finally:
+            connection.close()
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        raise LedgerError(f"{called}: {error}; nothing was released") from None
+    except UnicodeDecodeError:  # of a message that quotes the file
+        raise damaged(called, "its text is not UTF-8") from None
+
+
+@contextmanager
+def _appearing(path: Path) -> Iterator[Path]:
+    """Yield an empty file to fill, which then appears at path: whole, over nothing that is there, its owner's alone."""
+    path = Path(os.path.realpath(path.parent), path.name)
+    for name in (f"{path}-journal", path):  # a journal would undo in the new ledger what was not complete in the old
+        if os.path.lexists(name):
+            raise LedgerError(f"{name} exists")
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".dpfast-") as folder:
+            made = Path(folder, "ledger")
+            made.touch(mode=0o600)
+            yield made
+            _flush(made)
+            with held(path, PATIENCE):  # so that nobody sees it under two names
+                path.hardlink_to(made)  # which, unlike a rename, never replaces what is there
+                made.unlink()
+            _flush(path.parent)
+    except FileExistsError:
+        raise LedgerError(f"{path} exists") from None
+    except OSError as error:
+        raise LedgerError(f"cannot make a ledger at {path}: {error.strerror or 'failed'}") from None
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def insert(connection: Connection, table: str, before: bytes, *row: Any) -> bytes:
     """Add a row and its digest, which it returns. before: the digest of the row before, where rows are a chain."""
     digest = _digest(before, row)
     places = ", ".join("?" * len(row))
@@ -237,16 +316,26 @@ def _insert(connection: Connection, table: str, before: bytes, *row: Any) -> byt
     return digest
 
 
+def move(connection: Connection, terms: Terms, state: State) -> None:
+    """Move the checkpoint."""
+    row = state.charges, state.parts, *texts(terms.currency, state.spent), state.digest
+    columns = "charges, parts, epsilon_total, delta_total, rho_total, head, digest"
+    places = ", ".join("?" * len(row))
+    connection.execute(f"UPDATE checkpoint SET ({columns}) = ({places}, ?)", [*row, _digest(terms.digest, row)])  # noqa: S608
+
+
 def _digest(before: bytes, row: Iterable[Any]) -> bytes:
-    return blake2b(encode(before, *row), digest_size=16, person=b"ledger row").digest()
+    """Of a row's fields and of their types, for one wrong bit in the file makes bytes of a text."""
+    typed = (part for field in row for part in (type(field).__name__, field))
+    return blake2b(encode(before, *typed), digest_size=16, person=b"ledger row").digest()
 
 
-def _checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
+def checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
     """The digest of a row, if it is right: a guard against decay and slips, not against who can write here."""
     *fields, digest = row
     found = _digest(before, fields)
     if digest != found:
-        raise _damaged(path, "a row is not as it was written")
+        raise damaged(path, "a row is not as it was written")
     return found
 
 
@@ -258,65 +347,129 @@ def _terms(connection: Connection, path: Path) -> Terms:
 
     if value("application_id") != APPLICATION:
         raise LedgerError(f"{path} is not a ledger of dpfast")
-    if value("user_version") != VERSION:
-        raise LedgerError(f"{path} is a ledger of another version of dpfast: {value('user_version')}, not {VERSION}")
+    if value("user_version") == 1:
+        raise LedgerError(f"{path} is a ledger of format 1: `dpfast ledger upgrade` makes it one of format {FORMAT}")
+    if value("user_version") != FORMAT:
+        raise LedgerError(f"{path} is a ledger of format {value('user_version')}; this version of dpfast has {FORMAT}")
     if value("journal_mode") != "delete":
         raise LedgerError(f"{path} was put into journal mode {value('journal_mode')!s:.10}; a ledger's is delete")
     found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-    currency = next((currency for currency in CURRENCIES if found == set(_schema(currency))), None)
-    if currency is None:
-        raise _damaged(path, "its tables are not those of a ledger")
+    if found != set(SCHEMA):
+        raise damaged(path, "its tables are not those of a ledger")
     rows = connection.execute("SELECT * FROM promise").fetchall()
     if len(rows) != 1:
-        raise _damaged(path, "it makes no promise")
+        raise damaged(path, "it makes no promise")
     dataset, adjacency, unit, *budget, _, digest = rows[0]
-    _checked(path, b"", rows[0])
-    return Terms(currency, _amounts(path, budget), dataset, adjacency, unit, digest)
+    checked(path, b"", rows[0])
+    currency = tuple(name for name, amount in zip(NAMES, budget, strict=True) if amount is not None)
+    if currency not in CURRENCIES:
+        raise damaged(path, "it makes no promise")
+    return Terms(currency, amounts(path, currency, budget), dataset, adjacency, unit, digest)
 
 
-def _last(connection: Connection, path: Path, terms: Terms) -> tuple[int, Amounts, bytes]:
-    """How many charges there are, their sum, and the digest of the last."""
-    rows = connection.execute("SELECT * FROM releases ORDER BY number DESC LIMIT 2").fetchall()
-    if not rows:
-        return 0, (Fraction(0),) * len(terms.budget), terms.digest
-    row = rows[0]
-    digest = _checked(path, rows[1][-1] if len(rows) == 2 else terms.digest, row)
-    return row[0], _amounts(path, row[-2 - len(terms.budget) : -2]), digest
+def _state(connection: Connection, path: Path, terms: Terms) -> State:
+    """What the checkpoint says, if the last charge agrees."""
+    rows = connection.execute("SELECT * FROM checkpoint").fetchall()
+    if len(rows) != 1:
+        raise damaged(path, "it has no checkpoint")
+    checked(path, terms.digest, rows[0])
+    charges, parts, *totals, head, _ = rows[0]
+    state = State(charges, parts, amounts(path, terms.currency, totals), head)
+    if any(map(gt, state.spent, terms.budget)):
+        raise damaged(path, "more is spent than was promised")
+    rows = connection.execute("SELECT * FROM releases ORDER BY number DESC LIMIT 1").fetchall()
+    last = _charged(connection, path, terms, rows[0])[0] if rows else _nothing(terms)
+    if last != state._replace(parts=0):
+        raise damaged(path, "its checkpoint and its last charge differ")
+    return state
+
+
+def _nothing(terms: Terms) -> State:
+    return State(0, 0, (Fraction(0),) * len(terms.budget), terms.digest)
+
+
+def _charged(connection: Connection, path: Path, terms: Terms, row: Sequence[Any]) -> tuple[State, Entry]:
+    """A row of releases, checked against the one before it."""
+    before = _nothing(terms)
+    earlier = connection.execute("SELECT * FROM releases WHERE number = ?", [row[0] - 1]).fetchone()
+    if earlier is not None:
+        totals = amounts(path, terms.currency, earlier[-2 - len(NAMES) : -2])
+        before = State(earlier[0], 0, totals, earlier[-1])
+    return _next(path, terms, before, row)
+
+
+def _next(path: Path, terms: Terms, before: State, row: Sequence[Any]) -> tuple[State, Entry]:
+    """What a ledger has come to with one more charge, if it is as it was written and adds up."""
+    digest = checked(path, before.digest, row)
+    number, when, kind, label, record, *figures, _, _ = row
+    if kind != CHARGE:
+        raise LedgerError(f"{path}: charge {number} is of a kind that this version of dpfast does not know")
+    paid = amounts(path, terms.currency, figures[: len(NAMES)])
+    totals = amounts(path, terms.currency, figures[len(NAMES) :])
+    if number != before.charges + 1 or totals != tuple(map(add, before.spent, paid)):
+        raise damaged(path, f"charge {before.charges + 1} does not add up")
+    try:
+        about = json.loads(record)
+        name = str(about["mechanism"])
+    except (ValueError, TypeError, LookupError):
+        raise damaged(path, f"charge {number} does not say what for") from None
+    shown = dict(zip((*terms.currency, *(f"{name}_total" for name in terms.currency)), (*paid, *totals), strict=True))
+    return State(number, 0, totals, digest), Entry(number, str(when), str(label), name, **shown, parameters=about)
 
 
 def _entries(connection: Connection, path: Path, terms: Terms) -> list[Entry]:
-    """All charges, if they add up."""
+    """All charges, if they add up to what the checkpoint says."""
     found: list[Entry] = []
-    before, digest, n = (Fraction(0),) * len(terms.budget), terms.digest, len(terms.currency)
-    totals = [f"{name}_total" for name in terms.currency]
+    state = _nothing(terms)
     for row in connection.execute("SELECT * FROM releases ORDER BY number"):
-        digest = _checked(path, digest, row)
-        number, when, label, record, *figures, _, _ = row
-        spent, total = _amounts(path, figures[:n]), _amounts(path, figures[n:])
-        if number != len(found) + 1 or total != tuple(map(add, before, spent)):
-            raise _damaged(path, f"charge {len(found) + 1} does not add up")
-        try:
-            about = json.loads(record)
-            name = str(about["mechanism"])
-        except (ValueError, TypeError, LookupError):
-            raise _damaged(path, f"charge {number} does not say what for") from None
-        shown = dict(zip((*terms.currency, *totals), (*spent, *total), strict=True))
-        found.append(Entry(number, str(when), str(label), name, **shown, parameters=about))
-        before = total
-    if any(map(gt, before, terms.budget)):
-        raise _damaged(path, "more is spent than was promised")
+        state, entry = _next(path, terms, state, row)
+        found.append(entry)
+    if state != _state(connection, path, terms)._replace(parts=0):
+        raise damaged(path, "its checkpoint and its charges differ")
     return found
 
 
-def _there(connection: Connection, number: int, part: PartName) -> bool:
+def whole(connection: Connection, path: Path) -> int:
+    """Check all that the file holds; the number of charges."""
+    terms = _terms(connection, path)
+    sound(connection, path)
+    charges = len(_entries(connection, path, terms))
+    rows = connection.execute("SELECT * FROM parts").fetchall()
+    for row in rows:
+        checked(path, b"", row)
+        if not 1 <= row[0] <= charges:
+            raise damaged(path, "a part is of no charge")
+    if len(rows) != _state(connection, path, terms).parts:
+        raise damaged(path, "parts are lost or added")
+    return charges
+
+
+def sound(connection: Connection, path: Path) -> None:
+    """SQLite's own check of all pages and indexes."""
+    found = connection.execute("PRAGMA integrity_check(1)").fetchall()
+    if found != [("ok",)]:
+        raise damaged(path, f"SQLite says: {str(found[0][0]).splitlines()[-1]:.80}")
+
+
+def _known(connection: Connection, path: Path, terms: Terms, release: bytes) -> int | None:
+    """The number of the charge of a release under a key, if it is on record."""
+    row = connection.execute("SELECT * FROM releases WHERE release = ?", [release]).fetchone()
+    return None if row is None else _charged(connection, path, terms, row)[0].charges
+
+
+def _there(connection: Connection, path: Path, number: int, part: PartName) -> bool:
     """Whether a part needs no record: it is empty, or on record. Raises: KeyReuseError (it overlaps another)."""
     if part.begin == part.end:
         return True
-    before = "SELECT begin, size, name FROM parts WHERE number = ? AND begin < ? ORDER BY begin DESC LIMIT 1"
+    before = "SELECT * FROM parts WHERE number = ? AND begin < ? ORDER BY begin DESC LIMIT 1"
     row = connection.execute(before, [number, min(part.end, 2**63 - 1)]).fetchone()
-    if row is None or row[0] + row[1] <= part.begin:
+    if row is None:
         return False
-    if row == (part.begin, part.end - part.begin, part.stream):
+    checked(path, b"", row)
+    _, begin, size, name, _ = row
+    if begin + size <= part.begin:
+        return False
+    if (begin, size, name) == (part.begin, part.end - part.begin, part.stream):
         return True
     raise KeyReuseError(
         f"draws {part.begin} to {part.end} overlap a part that the ledger has of this release (number {number}), and are "
@@ -324,18 +477,29 @@ def _there(connection: Connection, number: int, part: PartName) -> bool:
     )
 
 
-def _amounts(path: Path, texts: Iterable[Any]) -> Amounts:
+def texts(currency: tuple[str, ...], figures: Amounts) -> list[str | None]:
+    """Amounts as a row has them."""
+    kept = dict(zip(currency, map(str, figures), strict=True))
+    return [kept.get(name) for name in NAMES]
+
+
+def amounts(path: Path, currency: tuple[str, ...], row: Sequence[Any]) -> Amounts:
+    """The amounts of a row that are in the ledger's currency."""
+    return exact(path, [text for name, text in zip(NAMES, row, strict=True) if name in currency])
+
+
+def exact(path: Path, written: Iterable[Any]) -> Amounts:
     """Exact numbers, as they were written: 3 or 1/10."""
     found = []
-    for text in map(str, texts):
+    for text in map(str, written):
         above, _, below = text.partition("/")
         if len(text) > 4 * MOST_BITS or not (above.isdecimal() and (below or "1").isdecimal() and int(below or 1)):
-            raise _damaged(path, "an amount is no fraction")
+            raise damaged(path, "an amount is no fraction")
         found.append(Fraction(int(above), int(below or 1)))
     return tuple(found)
 
 
-def _damaged(path: Path, why: str) -> LedgerError:
+def damaged(path: Path, why: str) -> LedgerError:
     return LedgerError(f"{path} is damaged: {why}; nothing was released")
 
 

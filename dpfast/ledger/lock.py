@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lock of a ledger, on a file of its own: one holder at a time, of all processes and threads.
+
+SQLite's locks are POSIX's, and belong to a process: all of them go when any part of it closes any descriptor of the
+ledger, such as a backup's. This lock belongs to an open file, and its holder alone gives it back. It is flock, not
+F_OFD_SETLK, which belongs to an open file, too: flock can be held through a file that is open for reading only, has no
+byte layout that differs between systems, and a script can hold it by flock(1).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from weakref import WeakSet
+
+from dpfast.errors import LedgerError
+
+PAUSE = 0.002  # seconds between two tries
+
+# SQLite's connections survive no fork: one thread at a time in a process, and a fork waits for it. Only a fork by this
+# very thread, as in a signal's handler, finds a lock held; the child's copy of it would outlive its holder.
+_using = threading.RLock()
+_files: WeakSet[FileIO] = WeakSet()
+
+
+def _in_child() -> None:
+    for file in tuple(_files):
+        file.close()  # which gives no lock back: the parent has the file open
+    _using.release()
+
+
+os.register_at_fork(before=_using.acquire, after_in_parent=_using.release, after_in_child=_in_child)
+
+
+@contextmanager
+def held(ledger: Path, patience: float) -> Iterator[None]:
+    """Hold the lock of a ledger, whose path is without links, once others have given it back.
+
+    Raises: LedgerError (it cannot be locked, or not in so many seconds).
+    """
+    end = time.monotonic() + patience
+    while True:
+        with _using:
+            file = _taken(ledger)
+            if file is not None:
+                try:
+                    yield
+                finally:
+                    if not file.closed:  # as it is in a child
+                        fcntl.flock(file, fcntl.LOCK_UN)  # not by closing: a copy that a child got may still be open
+                        file.close()
+                return
+        if time.monotonic() > end:
+            raise LedgerError(f"{ledger} is locked by another process or thread; nothing was released")
+        time.sleep(PAUSE)
+
+
+def _taken(ledger: Path) -> FileIO | None:
+    """The locked file; None while others hold it, or where it was replaced meanwhile."""
+    name, mine = f"{ledger}.lock", False
+    try:
+        file = FileIO(name, opener=lambda *_: _opened(name, ledger))  # which is closed where Ctrl-C loses it
+        _files.add(file)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = os.path.samestat(os.fstat(file.fileno()), os.lstat(name))
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        finally:
+            if not mine:
+                file.close()
+    except FileExistsError:  # another was faster to make it
+        return None
+    except OSError as error:
+        raise LedgerError(f"cannot lock {ledger}: {name}: {error.strerror}; nothing was released") from None
+    return file if mine else None
+
+
+def _opened(name: str, ledger: Path) -> int:
+    """A descriptor of the file, which is made if it is not there: the owner's of the ledger alone."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link is followed, no pipe waited for
+    try:
+        return os.open(name, flags)
+    except FileNotFoundError:
+        descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    if os.geteuid() == 0 and ledger.exists():  # else root, who only looks, would lock the owner out
+        owner = ledger.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+    return descriptor

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Killed, forked, and read by others at the wrong moment: what was charged stays charged, and nothing is overspent.
+
+Each function of CHECKS runs one kind of harm in processes of its own, raises where something does not hold, and returns
+what it counted.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from fresh import python
+
+COVERS = ("dpfast/ledger", "dpfast/key.py", "dpfast/mechanisms/mechanism.py")
+
+LOCKDROP = """
+    import multiprocessing, sys, threading, time
+    import dpfast
+
+    path, processes, budget = sys.argv[1], 3, int(sys.argv[2])
+
+    def spend(found):
+        '''Spend until nothing is left, while a thread opens, reads and closes the file.'''
+        done, looks = threading.Event(), 0
+
+        def look():
+            nonlocal looks
+            while not done.is_set():
+                with open(path, "rb") as file:
+                    file.read()
+                looks += 1
+                time.sleep(0.0005)
+
+        reader = threading.Thread(target=look)
+        reader.start()
+        ledger, paid, errors = dpfast.Ledger(path), 0, []
+        for _ in range(budget):
+            try:
+                ledger.spend(dpfast.Guarantee(1))
+                paid += 1
+            except dpfast.BudgetExhausted:
+                break
+            except Exception as error:
+                errors.append(repr(error))
+        done.set()
+        reader.join()
+        found.put((paid, looks, errors))
+
+    ledger = dpfast.Ledger(path, budget, create=True)
+    found = multiprocessing.get_context("fork").SimpleQueue()
+    workers = [multiprocessing.get_context("fork").Process(target=spend, args=(found,)) for _ in range(processes)]
+    for worker in workers:
+        worker.start()
+    results = [found.get() for _ in workers]
+    for worker in workers:
+        worker.join()
+    assert not any(errors for *_, errors in results), results
+    assert sum(paid for paid, *_ in results) == budget, results
+    assert ledger.verify() == ledger.spent.epsilon == budget
+    assert all(looks for _, looks, _ in results), "no reader looked"
+    print(sum(looks for _, looks, _ in results))
+"""
+
+KILLS = """
+    import os, random, signal, sys, time
+    import numpy as np
+    import dpfast
+
+    path, kills = sys.argv[1], int(sys.argv[2])
+    ledger = dpfast.Ledger(path, 10**9, create=True)
+    mechanism, zeros = dpfast.DiscreteLaplace(1, 10**6), np.zeros(9, np.int64)
+    mechanism.release(zeros)
+    random.seed(7)
+    released = journals = 0
+    for kill in range(kills):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(100)
+            while True:
+                ledger.release(mechanism, zeros)
+                os.write(write, b"x")
+        os.close(write)
+        os.read(read, 1)
+        time.sleep(random.expovariate(1 / 0.015))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with os.fdopen(read, "rb") as rest:
+            said = 1 + len(rest.read())
+        journals += os.path.exists(f"{path}-journal")
+        charged = int(ledger.spent.epsilon) - released
+        assert said <= charged <= said + 1, (kill, said, charged)
+        released += charged
+    assert ledger.verify() == released
+    print(released, journals)
+"""
+
+FORK = """
+    import os, signal, sys, threading, time
+    import dpfast
+    from dpfast.ledger import store
+
+    path, rounds = sys.argv[1], int(sys.argv[2])
+    ledger = dpfast.Ledger(path, 10**9, create=True)
+    insert, inside = store.insert, threading.Event()
+
+    def slow(*row):
+        '''A charge that another thread finds in the middle of its transaction.'''
+        inside.set()
+        time.sleep(0.05)
+        return insert(*row)
+
+    def here(*row):
+        '''A charge that a fork of the very thread finds there, as one in a signal's handler does.'''
+        if os.fork() == 0:
+            signal.alarm(60)
+            signal.pause()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def elsewhere():
+        store.insert = slow
+        threading.Thread(target=ledger.spend, args=(dpfast.Guarantee(1),), daemon=True).start()
+        inside.wait()
+        if os.fork() == 0:
+            signal.alarm(60)
+            signal.pause()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def same():
+        store.insert = here
+        ledger.spend(dpfast.Guarantee(1))
+
+    for work in [elsewhere, same] * rounds:
+        parent = os.fork()
+        if parent == 0:
+            os.setpgid(0, 0)
+            work()
+            os._exit(0)
+        status = os.waitpid(parent, 0)[1]
+        assert os.WTERMSIG(status) == signal.SIGKILL, status
+        os.killpg(parent, 0)  # the child that was forked lives
+        store.PATIENCE = 1.0  # seconds until a charge is refused
+        try:
+            ledger.spend(dpfast.Guarantee(1))
+        finally:
+            os.killpg(parent, signal.SIGKILL)
+    charges = ledger.verify()
+    assert 2 * rounds <= charges <= 3 * rounds, charges
+    print(charges)
+"""
+
+
+def lockdrop(cheap: bool) -> dict[str, int]:
+    """Three processes spend one budget, and each reads the file meanwhile, which drops SQLite's own locks."""
+    rounds, budget, looks = (1, 60, 0) if cheap else (20, 150, 0)
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            looks += int(python(LOCKDROP, Path(folder, "budget.db"), budget, timeout=120))
+    return {"rounds": rounds, "budget": budget, "spent": budget, "reads": looks}
+
+
+def ledger_kills(cheap: bool) -> dict[str, int]:
+    """A process that releases is killed at a random moment: what it had released is charged, and at most one more."""
+    kills = 15 if cheap else 200
+    with tempfile.TemporaryDirectory() as folder:
+        released, journals = map(int, python(KILLS, Path(folder, "budget.db"), kills, timeout=300).split())
+    return {"kills": kills, "charges": released, "journals undone": journals}
+
+
+def fork_and_kill(cheap: bool) -> dict[str, int]:
+    """Forked inside a charge and killed: the child that lives on holds nothing, and the next charge is not refused."""
+    rounds = 2 if cheap else 50
+    with tempfile.TemporaryDirectory() as folder:
+        charges = int(python(FORK, Path(folder, "budget.db"), rounds, timeout=300))
+    return {"forks": 2 * rounds, "charges": charges}
+
+
+CHECKS: tuple[Callable[[bool], dict[str, int]], ...] = (lockdrop, ledger_kills, fork_and_kill)
+
+
+def check(*, cheap: bool) -> dict[str, dict[str, int]]:
+    return {each.__name__: each(cheap) for each in CHECKS}
