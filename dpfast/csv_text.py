@@ -137,11 +137,12 @@ class Records:
     def columns(self) -> list[pa.Array]:
         """All columns as strings, without their quotes."""
         columns = []
-        for place, name in enumerate(self.names):
+        for place in range(len(self.names)):
             try:
                 text = self.column(place).cast(pa.string())
             except pa.ArrowInvalid:
-                raise FileError(f"column {name!r} of {self.path} must be UTF-8 to become another format") from None
+                # Its name is not quoted, for without a header it is a cell.
+                raise FileError(f"column {place + 1} of {self.path} must be UTF-8 to become another format") from None
             columns.append(pc.replace_substring(text, '""', '"'))  # quotes inside are doubled, or were refused
         return columns
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -80,8 +79,11 @@ def open_source(path: Path, columns: Sequence[str], *, real: bool = False, missi
     """
     kinds: dict[str, Callable[[Path, Sequence[str], bool, bool], Source]]
     kinds = {"CSV": CsvSource, "Parquet": ArrowSource, "Arrow": ArrowSource, "npy": NpySource}
+    kind = kinds[file_format(path)]
+    if not path.is_file():  # opening a pipe waits until somebody writes to it
+        raise ParameterError(f"{path} is no regular file: write what a pipe or a device gives to a file first")
     with _reading(path):
-        return kinds[file_format(path)](path, columns, real, missing)
+        return kind(path, columns, real, missing)
 
 
 @contextmanager
@@ -96,18 +98,15 @@ def _reading(path: Path) -> Iterator[None]:
         raise FileError(f"{path} is not a whole {file_format(path)} file: damaged, cut short or misnamed") from None
 
 
-def _places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
-    """Return where the chosen columns stand, in the file's order."""
+def _places(names: Sequence[str], columns: Sequence[str], there: str) -> list[int]:
+    """Return where the chosen columns stand, in the file's order. there: what a message says of those there are."""
     unknown = [column for column in columns if column not in names]
     if unknown or not columns:
-        # Without a header the first line of a CSV is data: what looks like a number stays unsaid.
-        words = [name for name in names if not re.fullmatch(r"[\W\d_]+(e[-+]?\d+)?", name, re.IGNORECASE)]
-        numbers = [f"{len(names) - len(words)} that look like numbers"] if len(words) < len(names) else []
-        what = f"no column is named {unknown[0]!r}" if unknown else "column must be given for a table"
-        raise ParameterError(f"{what}; there are {', '.join([*map(repr, words), *numbers]) or 'none'}")
+        what = f"no column is named {unknown[0]!r}" if unknown else "--column must be given for a table"
+        raise ParameterError(f"{what}; {there}")
     for column in columns:
         if names.count(column) > 1:
-            raise ParameterError(f"column must name one column, and {names.count(column)} are named {column!r}")
+            raise ParameterError(f"--column must name one column, and {names.count(column)} are named {column!r}")
     return sorted(map(names.index, columns))
 
 
@@ -143,7 +142,8 @@ class ArrowSource:
             # One batch may be as large as the file: mapped, only the rows in hand are in memory.
             self.file = pa.ipc.open_file(pa.memory_map(str(path)))
             self.schema, self.batches = self.file.schema, self._arrow
-        self.places = _places(self.schema.names, columns)
+        there = f"there are {', '.join(map(repr, self.schema.names)) or 'none'}"
+        self.places = _places(self.schema.names, columns, there)
         self.chosen = [self.schema.names[place] for place in self.places]
         for field in map(self.schema.field, self.places):
             is_real = pa.types.is_float32(field.type) or pa.types.is_float64(field.type)
@@ -191,7 +191,12 @@ class NpySource:
         with path.open("rb") as file:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            self.shape, self.fortran, self.dtype = read(file)
+            try:
+                self.shape, self.fortran, self.dtype = read(file)
+            except Exception:  # NumPy reads it as Python, and so raises whatever Python's parser does
+                raise ValueError from None
+            if min(self.shape, default=0) < 0:
+                raise ValueError
             self.start = file.tell()
         is_real = self.dtype.kind == "f" and self.dtype.itemsize in {4, 8}
         _usable(str(path), self.dtype.kind in "iu", is_real, real, self.dtype)
@@ -218,7 +223,11 @@ class CsvSource:
     def __init__(self, path: Path, columns: Sequence[str], real: bool = False, missing: bool = False) -> None:
         self.path, self.text, self.real, self.missing = path, CsvText(path), real, missing
         self.schema = pa.schema([(name, pa.string()) for name in self.text.names])
-        self.places = _places(self.text.names, columns)
+        # The line is not quoted, for without a header it is a record.
+        there = (
+            f"a column's name stands in the first line of {path}, the header, which has {len(self.text.names)} fields"
+        )
+        self.places = _places(self.text.names, columns, there)
         self.chosen = [self.text.names[place] for place in self.places]
         self.dtypes = [FLOAT64 if real else INT64 for _ in self.places]
 

@@ -85,11 +85,13 @@ def privatize(
 
     given = chosen(options)
     if len(set(columns)) < len(columns):
-        raise ParameterError("column must name each column once")
+        raise ParameterError("--column must name each column once")
     if (len(columns) > 1) != (epsilon_is is not None):
-        raise ParameterError("epsilon-is must be given for several columns, and only then: total or per-column")
+        raise ParameterError("--epsilon-is must be given for several columns, and only then: total or per-column")
     if epsilon_is == "total" and "sigma" in given:
-        raise ParameterError("epsilon-is must be per-column with a sigma: that is each column's, and nothing to split")
+        raise ParameterError(
+            "--epsilon-is must be per-column with a sigma: that is each column's, and nothing to split"
+        )
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
     with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
         if target.samefile(source):

@@ -214,7 +214,7 @@ class Ledger:
         for name in ("adjacency", "unit"):
             if getattr(guarantee, name) != getattr(terms, name):
                 raise ParameterError(
-                    f"mechanism must be for the ledger's {name}, {getattr(terms, name)!r}, got {getattr(guarantee, name)!r:.40}"
+                    f"{name} must be that of the ledger, {getattr(terms, name)!r}, got {getattr(guarantee, name)!r:.40}"
                 )
         amounts = [getattr(guarantee, name) for name in terms.currency]
         if None in amounts:

@@ -20,11 +20,12 @@ ADJACENCIES = ("add-remove", "substitution")
 
 
 def shown(value: object) -> str:
-    """A parameter's value as a message quotes it."""
+    """A parameter's value as a message quotes it: 40 letters, and a sign of it where there were more."""
     try:
-        return f"{value!s:.40}"
+        text = str(value)
     except ValueError:  # more digits than Python prints
         return "a number too long to print"
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def short(value: Fraction) -> str:
