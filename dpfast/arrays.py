@@ -166,7 +166,9 @@ def prepare_real(
     low = -most if lower is None else max(_real("lower", lower, single), -most)
     high = most if upper is None else min(_real("upper", upper, single), most)
     if low > high:
-        raise ParameterError(f"lower must be at most upper, and leave something, got {lower=!s:.40} and {upper=!s:.40}")
+        raise ParameterError(
+            f"lower must be at most upper, and leave something, got lower={shown(lower)} and upper={shown(upper)}"
+        )
     filler = None if missing is None else _real("missing", missing, False)
     end = REAL_ENDS[False][1] if bound is None else bound
     before = -end, end

@@ -39,10 +39,10 @@ def column(name: str, values: Any) -> Column:
     """
     if isinstance(values, (list, tuple, range)):
         values = np.fromiter(values, object, len(values))  # asarray would make strings of [1, "1"]
-    values = getattr(values, "array", values)  # of pandas, where a slice of the Series itself can go by labels
     try:
+        values = getattr(values, "array", values)  # of pandas, where a slice of the Series itself can go by labels
         none = values[:0]
-    except (TypeError, IndexError, KeyError):
+    except (TypeError, IndexError, KeyError, ValueError):  # the last: a MultiIndex has no one array
         raise DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}") from None
     kind = plain_array(name, none, RULE)
     if kind.ndim != 1:

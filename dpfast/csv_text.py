@@ -7,6 +7,7 @@ quoted. Messages never say what a cell holds or where it stands.
 
 from __future__ import annotations
 
+import io
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from dpfast.arrays import CountArray, RealArray
 from dpfast.errors import FileError
+from dpfast.passed import in_order
 
 Places: TypeAlias = npt.NDArray[np.int64]
 
@@ -35,7 +37,7 @@ class CsvText:
     """A CSV file with a header line, read in blocks of whole records."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._sorted = path, b""
         with path.open("rb") as file:
             mark = BOM_UTF8 if file.read(len(BOM_UTF8)) == BOM_UTF8 else b""
             file.seek(len(mark))
@@ -50,10 +52,24 @@ class CsvText:
 
     def records(self) -> Iterator[Records]:
         """Yield all records after the header, in blocks."""
-        with self.path.open("rb") as file:
-            file.seek(len(self.header))
+        with io.BytesIO(self._sorted) if self._sorted else self.path.open("rb") as file:
+            file.seek(0 if self._sorted else len(self.header))
             for block, ends in self._blocks(file):
                 yield Records(self.path, self.names, block, ends)
+
+    def sort(self, places: Sequence[int]) -> None:
+        """From now on the records come in the order of their texts in these columns, byte by byte; held in memory.
+
+        Raises: ParameterError (two records alike, which would keep the order in which they came).
+        """
+        end = b"\r\n" if self.header.endswith(b"\r\n") else b"\n"
+        lines, texts = [], []
+        for records in self.records():
+            lines.append(records.lines(end))
+            texts.append([records.column(place) for place in places])
+        if lines:
+            order = in_order([pa.chunked_array(list(column)) for column in zip(*texts, strict=True)])
+            self._sorted = _joined(pa.concat_arrays(lines).take(pa.array(order)))
 
     def _blocks(self, file: IO[bytes]) -> Iterator[tuple[bytes, Places]]:
         """Yield bytes that are whole records, and where their fields end."""
@@ -101,10 +117,10 @@ class Records:
         if ends.size % width or ((text[ends] == NEWLINE) != last).any():
             raise FileError(f"{path} must have as many fields in every row as in its header ({width})")
         starts, stops = np.concatenate(([0], ends[:-1] + 1)), ends - (last & (text[ends - 1] == RETURN))
-        bare = text[starts] != QUOTE
-        starts, stops = np.where(bare, starts, starts + 1), np.where(bare, stops, stops - 1)
+        quoted = text[starts] == QUOTE
         self.path, self.names, self.block = path, names, block
-        self.spans = np.stack((starts, stops), -1).reshape(-1, width, 2)
+        self.quoted = quoted.reshape(-1, width)
+        self.spans = np.stack((starts + quoted, stops - quoted), -1).reshape(-1, width, 2)
 
     def column(self, place: int) -> pa.Array:
         """Return the fields of one column, as bytes."""
@@ -137,24 +153,43 @@ class Records:
     def columns(self) -> list[pa.Array]:
         """All columns as strings, without their quotes."""
         columns = []
-        for place, name in enumerate(self.names):
+        for place in range(len(self.names)):
             try:
                 text = self.column(place).cast(pa.string())
             except pa.ArrowInvalid:
-                raise FileError(f"column {name!r} of {self.path} must be UTF-8 to become another format") from None
+                # Its name is not quoted, for without a header it is a cell.
+                raise FileError(f"column {place + 1} of {self.path} must be UTF-8 to become another format") from None
             columns.append(pc.replace_substring(text, '""', '"'))  # quotes inside are doubled, or were refused
         return columns
 
     def spliced(self, places: Sequence[int], noisy: Sequence[CountArray | RealArray]) -> bytes:
-        """Return the records with other numbers in the columns at `places`, which ascend: reals as `repr` writes them."""
-        kept = self._cut(np.concatenate(([0], self.spans[:, places].ravel(), [len(self.block)])))[::2]
+        """Return the records with other numbers in the columns at `places`, which ascend: reals as `repr` writes them.
+
+        Quotes round them go: whether a cell had some is a bit of it that gets no noise.
+        """
+        cells = self.spans[:, places] + self.quoted[:, places, None] * np.array([-1, 1])
+        kept = self._cut(np.concatenate(([0], cells.ravel(), [len(self.block)])))[::2]
         numbers = np.stack(noisy, -1).ravel()
         texts = pa.array(map(repr, numbers.tolist()), pa.string()) if numbers.dtype.kind == "f" else pa.array(numbers)
         texts = texts.cast(pa.string()).cast(pa.binary())
-        joined = pc.binary_join_element_wise(kept[:-1], texts, b"")
-        records: bytes = joined.buffers()[2].to_pybytes() + kept[-1].as_py()
+        records: bytes = _joined(pc.binary_join_element_wise(kept[:-1], texts, b"")) + kept[-1].as_py()
         return records
+
+    def lines(self, end: bytes) -> pa.Array:
+        """Return the records as they stand, with `end` for the line end that the last one may lack."""
+        stops = np.append(self.spans[1:, 0, 0] - self.quoted[1:, 0], len(self.block))
+        lines = self._cut(np.append(0, stops))
+        if self.block.endswith(b"\n"):
+            return lines
+        return pa.concat_arrays([lines[:-1], pa.array([lines[-1].as_py() + end])])
 
     def _cut(self, points: Places) -> pa.Array:
         offsets, block = pa.py_buffer(points.astype(np.int32)), pa.py_buffer(self.block)
         return pa.Array.from_buffers(pa.binary(), points.size - 1, [None, offsets, block])
+
+
+def _joined(texts: pa.Array) -> bytes:
+    """One behind the other."""
+    _, ends, data = texts.buffers()
+    end = int(np.frombuffer(ends, np.int32)[len(texts)]) if len(texts) else 0
+    return bytes(data[:end]) if end else b""

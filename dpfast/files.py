@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias, cast
 
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from dpfast import passed
 from dpfast.arrays import FLOAT64, INT64, CountArray, RealArray
 from dpfast.csv_text import CsvText, Records
 from dpfast.errors import DpfastError, FileError, ParameterError
@@ -52,7 +53,8 @@ class Piece:
 class Source(Protocol):
     """An input file, opened and its columns checked; `chosen` names the columns in the file's order.
 
-    dtypes: of their noisy cells: int64, or the real type that each has.
+    dtypes: of their noisy cells: int64, or the real type that each has. passed: the names of the other columns.
+    notes: the names of the metadata that no type needs.
     """
 
     path: Path
@@ -60,6 +62,8 @@ class Source(Protocol):
     places: list[int]
     chosen: list[str]
     dtypes: list[np.dtype[Any]]
+    passed: Sequence[str]
+    notes: Sequence[str]
 
     def pieces(self) -> Iterator[Piece]: ...
 
@@ -72,16 +76,29 @@ def file_format(path: Path) -> str:
         raise ParameterError(f"{path}: the extension must be one of {' '.join(FORMATS)}") from None
 
 
-def open_source(path: Path, columns: Sequence[str], *, real: bool = False, missing: bool = False) -> Source:
+def open_source(
+    path: Path,
+    columns: Sequence[str],
+    *,
+    real: bool = False,
+    missing: bool = False,
+    sort_by: Sequence[str] = (),
+    keep_metadata: bool = False,
+) -> Source:
     """Open an input file and check its columns; their cells are checked as they are read.
 
     real: whether they must hold real values, rather than counts. missing: whether NaN, infinities, nulls and empty
-    cells may stand among these, all of which become NaN.
+    cells may stand among these, all of which become NaN. sort_by: other columns, in whose order the rows come; the
+    table is then held in memory. keep_metadata: whether all metadata comes along, and not only what types need.
     """
-    kinds: dict[str, Callable[[Path, Sequence[str], bool, bool], Source]]
-    kinds = {"CSV": CsvSource, "Parquet": ArrowSource, "Arrow": ArrowSource, "npy": NpySource}
+    kinds: dict[str, Callable[..., Source]]
+    arrow = partial(ArrowSource, keep_metadata=keep_metadata)
+    kinds = {"CSV": CsvSource, "Parquet": arrow, "Arrow": arrow, "npy": NpySource}
+    kind = kinds[file_format(path)]
+    if not path.is_file():  # opening a pipe waits until somebody writes to it
+        raise ParameterError(f"{path} is no regular file: write what a pipe or a device gives to a file first")
     with _reading(path):
-        return kinds[file_format(path)](path, columns, real, missing)
+        return kind(path, columns, real, missing, sort_by)
 
 
 @contextmanager
@@ -96,19 +113,30 @@ def _reading(path: Path) -> Iterator[None]:
         raise FileError(f"{path} is not a whole {file_format(path)} file: damaged, cut short or misnamed") from None
 
 
-def _places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
-    """Return where the chosen columns stand, in the file's order."""
+def _places(names: Sequence[str], columns: Sequence[str], there: str, option: str = "--column") -> list[int]:
+    """Return where the chosen columns stand, in the file's order. there: what a message says of those there are."""
     unknown = [column for column in columns if column not in names]
     if unknown or not columns:
-        # Without a header the first line of a CSV is data: what looks like a number stays unsaid.
-        words = [name for name in names if not re.fullmatch(r"[\W\d_]+(e[-+]?\d+)?", name, re.IGNORECASE)]
-        numbers = [f"{len(names) - len(words)} that look like numbers"] if len(words) < len(names) else []
-        what = f"no column is named {unknown[0]!r}" if unknown else "column must be given for a table"
-        raise ParameterError(f"{what}; there are {', '.join([*map(repr, words), *numbers]) or 'none'}")
+        what = f"no column is named {unknown[0]!r}" if unknown else f"{option} must be given for a table"
+        raise ParameterError(f"{what}; {there}")
     for column in columns:
         if names.count(column) > 1:
-            raise ParameterError(f"column must name one column, and {names.count(column)} are named {column!r}")
+            raise ParameterError(f"{option} must name one column, and {names.count(column)} are named {column!r}")
     return sorted(map(names.index, columns))
+
+
+def _divided(names: Sequence[str], places: Sequence[int]) -> tuple[list[str], Sequence[str]]:
+    """Return the names of the chosen columns, and of the others."""
+    return [names[place] for place in places], [name for i, name in enumerate(names) if i not in set(places)]
+
+
+def _sorting(names: Sequence[str], chosen: Sequence[str], sort_by: Sequence[str], there: str) -> list[int]:
+    """Return where the columns stand that say the order of rows."""
+    if len(set(sort_by)) < len(sort_by):
+        raise ParameterError("--sort-by must name each column once")
+    if set(sort_by) & set(chosen):
+        raise ParameterError("--sort-by must name columns that pass through: the order of one to be noised is private")
+    return [place for name in sort_by for place in _places(names, [name], there, "--sort-by")]
 
 
 def _usable(what: str, is_integer: bool, is_real: bool, real: bool, held: object) -> None:
@@ -129,9 +157,19 @@ def _finite(what: str, values: RealArray, missing: bool) -> RealArray:
 
 
 class ArrowSource:
-    """A Parquet or Arrow IPC file, read in batches of about CELLS cells."""
+    """A Parquet or Arrow IPC file, read in batches of about CELLS cells; `raw` is its own schema."""
 
-    def __init__(self, path: Path, columns: Sequence[str], real: bool = False, missing: bool = False) -> None:
+    notes: Sequence[str]
+
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        real: bool,
+        missing: bool,
+        sort_by: Sequence[str],
+        keep_metadata: bool,
+    ) -> None:
         self.path, self.codec, self.real, self.missing = path, "snappy", real, missing
         if file_format(path) == "Parquet":
             self.file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
@@ -143,21 +181,57 @@ class ArrowSource:
             # One batch may be as large as the file: mapped, only the rows in hand are in memory.
             self.file = pa.ipc.open_file(pa.memory_map(str(path)))
             self.schema, self.batches = self.file.schema, self._arrow
-        self.places = _places(self.schema.names, columns)
-        self.chosen = [self.schema.names[place] for place in self.places]
+        there = f"there are {', '.join(map(repr, self.schema.names)) or 'none'}"
+        self.places = _places(self.schema.names, columns, there)
+        self.chosen, self.passed = _divided(self.schema.names, self.places)
+        self.sort_by, self.notes = _sorting(self.schema.names, self.chosen, sort_by, there), passed.notes(self.schema)
         for field in map(self.schema.field, self.places):
             is_real = pa.types.is_float32(field.type) or pa.types.is_float64(field.type)
             _usable(f"column {field.name!r}", pa.types.is_integer(field.type), is_real, real, field.type)
         kinds = [self.schema.field(place).type for place in self.places]
         self.dtypes = [np.dtype(kind.to_pandas_dtype()) if real else INT64 for kind in kinds]
+        self.raw = self.schema
+        try:
+            self.schema = passed.cleaned(self.raw, self.places, keep=keep_metadata)
+        except NotImplementedError as error:
+            (field,) = error.args
+            what = f"column {field.name!r} of {path} holds {field.type}"
+            raise FileError(f"{what}, which cannot be passed through: leave it out of the input") from None
 
     def pieces(self) -> Iterator[Piece]:
         size, rows = self.path.stat().st_size, min(max(CELLS // len(self.schema), 1024), ROWS)
         with _reading(self.path):
-            for batch, share in self.batches(rows):
+            categories = self._categories(rows)
+            for batch, share in self._sorted(rows) if self.sort_by else self.batches(rows):
                 chosen = [batch.column(place) for place in self.places]
                 cells = [self._cells(name, column) for name, column in zip(self.chosen, chosen, strict=True)]
-                yield Piece(size * share, cells, batch)
+                columns = batch.columns
+                for place in set(range(len(columns))) - set(self.places):
+                    coded, kind = categories.get(place), self.schema.field(place).type
+                    columns[place] = coded.coded(columns[place]) if coded else passed.rebuilt(columns[place], kind)
+                yield Piece(size * share, cells, pa.RecordBatch.from_arrays(columns, schema=self.schema))
+
+    def _categories(self, rows: int) -> dict[int, passed.Categories]:
+        """The categories that rows have, of each column with such: it is read twice."""
+        kinds = {i: f.type for i, f in enumerate(self.raw) if pa.types.is_dictionary(f.type)}
+        found = {place: passed.Categories(kind) for place, kind in kinds.items()}
+        if found:
+            for batch, _ in self.batches(rows, [self.raw.names[place] for place in found]):
+                coded = [column for column in batch.columns if pa.types.is_dictionary(column.type)]
+                for categories, column in zip(found.values(), coded, strict=True):
+                    categories.look(column)
+        return found
+
+    def _sorted(self, rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
+        held, size = [], 0
+        for batch, _ in self.batches(rows):
+            size += batch.nbytes
+            passed.check_sortable(size)
+            held.append(batch)
+        table = pa.Table.from_batches(held, self.raw).unify_dictionaries()
+        order = passed.in_order([table.column(place) for place in self.sort_by])
+        for batch in table.take(pa.array(order)).combine_chunks().to_batches(max_chunksize=rows):
+            yield batch, batch.num_rows / table.num_rows
 
     def _cells(self, name: str, column: pa.Array) -> Column:
         what = f"column {name!r} of {self.path}"
@@ -167,11 +241,15 @@ class ArrowSource:
             raise FileError(f"{what} holds nulls, where every count is needed")
         return cast("CountArray", column.to_numpy())
 
-    def _parquet(self, rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
-        for batch in self.file.iter_batches(batch_size=rows):
+    def _parquet(self, rows: int, columns: list[str] | None = None) -> Iterator[tuple[pa.RecordBatch, float]]:
+        for batch in self.file.iter_batches(batch_size=rows, columns=columns):
             yield batch, batch.num_rows / self.file.metadata.num_rows
 
-    def _arrow(self, rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
+    def _arrow(
+        self,
+        rows: int,
+        columns: list[str] | None = None,  # noqa: ARG002  a mapped file costs what one looks at
+    ) -> Iterator[tuple[pa.RecordBatch, float]]:
         for i in range(self.file.num_record_batches):
             batch = self.file.get_batch(i)
             batch.validate()
@@ -183,15 +261,23 @@ class ArrowSource:
 class NpySource:
     """An array of any shape, in the order in which it lies in the file."""
 
-    def __init__(self, path: Path, columns: Sequence[str], real: bool = False, missing: bool = False) -> None:
-        if columns:
-            raise ParameterError(f"{path}: an npy file has no columns, so --column must be left out")
+    passed: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+    def __init__(self, path: Path, columns: Sequence[str], real: bool, missing: bool, sort_by: Sequence[str]) -> None:
+        if columns or sort_by:
+            raise ParameterError(f"{path}: an npy file has no columns, so --column and --sort-by must be left out")
         self.path, self.schema, self.missing = path, pa.schema([("array", pa.int64())]), missing
         self.places, self.chosen = [0], ["array"]
         with path.open("rb") as file:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            self.shape, self.fortran, self.dtype = read(file)
+            try:
+                self.shape, self.fortran, self.dtype = read(file)
+            except Exception:  # NumPy reads it as Python, and so raises whatever Python's parser does
+                raise ValueError from None
+            if min(self.shape, default=0) < 0:
+                raise ValueError
             self.start = file.tell()
         is_real = self.dtype.kind == "f" and self.dtype.itemsize in {4, 8}
         _usable(str(path), self.dtype.kind in "iu", is_real, real, self.dtype)
@@ -215,15 +301,25 @@ class NpySource:
 class CsvSource:
     """A CSV file with a header line; to a table of another format its columns are strings."""
 
-    def __init__(self, path: Path, columns: Sequence[str], real: bool = False, missing: bool = False) -> None:
+    notes: Sequence[str] = ()
+
+    def __init__(self, path: Path, columns: Sequence[str], real: bool, missing: bool, sort_by: Sequence[str]) -> None:
         self.path, self.text, self.real, self.missing = path, CsvText(path), real, missing
         self.schema = pa.schema([(name, pa.string()) for name in self.text.names])
-        self.places = _places(self.text.names, columns)
-        self.chosen = [self.text.names[place] for place in self.places]
+        # The line is not quoted, for without a header it is a record.
+        there = (
+            f"a column's name stands in the first line of {path}, the header, which has {len(self.text.names)} fields"
+        )
+        self.places = _places(self.text.names, columns, there)
+        self.chosen, self.passed = _divided(self.text.names, self.places)
+        self.sort_by = _sorting(self.text.names, self.chosen, sort_by, there)
         self.dtypes = [FLOAT64 if real else INT64 for _ in self.places]
 
     def pieces(self) -> Iterator[Piece]:
         with _reading(self.path):
+            if self.sort_by:
+                passed.check_sortable(self.path.stat().st_size)
+                self.text.sort(self.sort_by)
             for records in self.text.records():
                 cells = [self._cells(records, place) for place in self.places]
                 yield Piece(len(records.block), cells, records)
@@ -252,7 +348,7 @@ def destination(path: Path, source: Source, about: dict[str, object], *, force: 
             file.write(source.text.header)
             yield lambda piece, noisy: file.write(cast("Records", piece.rows).spliced(source.places, noisy))
         else:
-            with _table(file, path, source, _noisy_schema(source, kind, text)) as write:
+            with _table(file, path, source, _noisy_schema(source, text)) as write:
                 yield write
 
 
@@ -264,7 +360,6 @@ def _table(file: IO[bytes], path: Path, source: Source, schema: pa.Schema) -> It
         columns = list(cast("pa.RecordBatch", piece.rows).columns)
         for place, values in zip(source.places, noisy, strict=True):
             columns[place] = pa.array(values)
-        columns = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, schema.types, strict=True)]
         writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
 
     try:
@@ -284,17 +379,14 @@ def _writer(file: IO[bytes], path: Path, source: Source, schema: pa.Schema) -> p
     return pa.ipc.new_file(file, schema, options=pa.ipc.IpcWriteOptions(compression=compression))
 
 
-def _noisy_schema(source: Source, kind: str, about: str) -> pa.Schema:
+def _noisy_schema(source: Source, about: str) -> pa.Schema:
     kept = {**(source.schema.metadata or {}), b"dpfast": about.encode()}
-    with suppress(KeyError, TypeError, ValueError):  # pandas would read a column back as the type it had
+    with suppress(KeyError, TypeError, ValueError, AttributeError):  # pandas would read a column back as it was
         pandas = json.loads(kept[b"pandas"])
         for column in pandas["columns"]:
             if column["field_name"] in source.chosen:
                 dtype = str(source.dtypes[source.chosen.index(column["field_name"])])
-                column.update(pandas_type=dtype, numpy_type=dtype)
+                column.update(pandas_type=dtype, numpy_type=dtype, metadata=None)
         kept[b"pandas"] = json.dumps(pandas).encode()
     noisy = {i: pa.from_numpy_dtype(dtype) for i, dtype in zip(source.places, source.dtypes, strict=True)}
-    fields = [f.with_type(noisy.get(i, f.type)) for i, f in enumerate(source.schema)]
-    if kind == "Arrow" and file_format(source.path) == "Parquet":  # whose row groups have a dictionary each
-        fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in fields]
-    return pa.schema(fields, kept)
+    return pa.schema([f.with_type(noisy.get(i, f.type)) for i, f in enumerate(source.schema)], kept)

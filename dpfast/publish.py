@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output that appears whole or not at all, and over nothing that is there: a private file, fsync, rename."""
+"""Output that appears whole or not at all, and over nothing that is there: a file without a name, fsync, a name."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -43,6 +44,11 @@ def published(path: Path, record: str | None = None, *, force: bool) -> Iterator
 
 @contextmanager
 def _temporary(directory: Path) -> Iterator[IO[bytes]]:
+    """A file that only its owner may open; without a name where the system has such files, so no kill leaves it."""
+    if (handle := _nameless(directory)) is not None:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        return
     with tempfile.NamedTemporaryFile(dir=directory, prefix=".dpfast-", suffix=".tmp", delete=False) as file:
         try:
             yield file
@@ -50,12 +56,21 @@ def _temporary(directory: Path) -> Iterator[IO[bytes]]:
             Path(file.name).unlink(missing_ok=True)
 
 
+def _nameless(directory: Path) -> int | None:
+    with suppress(AttributeError, OSError):  # neither every system nor every file system has such files
+        handle = os.open(directory, os.O_TMPFILE | os.O_WRONLY, 0o600)
+        if os.path.exists(f"/proc/self/fd/{handle}"):  # noqa: PTH110  the way to give it a name
+            return handle
+        os.close(handle)
+    return None
+
+
 def _finish(file: IO[bytes]) -> None:
     """Bring a file to the disk, with the permissions that a new file has."""
     file.flush()
     mask = os.umask(0o077)
     os.umask(mask)
-    Path(file.name).chmod(0o666 & ~mask)
+    os.fchmod(file.fileno(), 0o666 & ~mask)
     os.fsync(file.fileno())
 
 
@@ -75,18 +90,38 @@ def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, for
 
 
 def _place(file: IO[bytes], path: Path, *, force: bool) -> None:
-    temporary = Path(file.name)
-    if force:
-        temporary.replace(path)
-        return
+    """Give a file the name `path`."""
     try:
-        path.hardlink_to(temporary)  # which, unlike a rename, never replaces what came in the meantime
+        _link(file, path)  # which, unlike a rename, never replaces what came in the meantime
     except FileExistsError:
-        _refuse_existing(path, force=False)
+        _refuse_existing(path, force=force)
+        if not force:  # it has gone again
+            raise
+        _replace(file, path)
+    except OSError:
+        if isinstance(file.name, int):
+            raise
+        _refuse_existing(path, force=force)  # a file system without links
+        _replace(file, path)
+
+
+def _link(file: IO[bytes], path: Path) -> None:
+    if isinstance(file.name, int):  # it has no name; src_dir_fd has Python follow the link that stands for it
+        os.link(f"/proc/self/fd/{file.name}", path, src_dir_fd=file.name)
+    else:
+        path.hardlink_to(file.name)
+
+
+def _replace(file: IO[bytes], path: Path) -> None:
+    """Replace `path` in one step, through a name that the file, whole by now, has for this moment."""
+    named = Path(file.name) if isinstance(file.name, str) else path.with_name(f".dpfast-{secrets.token_hex(8)}.tmp")
+    if isinstance(file.name, int):
+        _link(file, named)
+    try:
+        named.replace(path)
+    except BaseException:
+        named.unlink(missing_ok=True)
         raise
-    except OSError:  # a file system without links
-        _refuse_existing(path, force=False)
-        temporary.rename(path)
 
 
 def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import numpy as np
@@ -108,6 +109,37 @@ def test_every_mechanism_and_every_index():
     assert (len(empty), empty.dtype, empty.name) == (0, "Int64", "n")
     ones = pd.Series(1, index=["a", "a", "b"])  # a label may stand twice
     assert COUNTS.release(ones).index.tolist() == ["a", "a", "b"]
+
+
+def everything(index):
+    """What an index holds, shown or not."""
+    levels = index.levels if isinstance(index, pd.MultiIndex) else [index]
+    return [*(label for level in levels for label in getattr(level, "categories", level))]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.MultiIndex.from_tuples([("a", 1), ("SECRET", 2), ("b", 3)], names=["who", "n"]),
+        pd.CategoricalIndex(["a", "SECRET", "b"], name="who"),
+        pd.CategoricalIndex(["a", "SECRET", "b"], ["SECRET", "b", "a"], ordered=True),
+        pd.MultiIndex.from_arrays([pd.Categorical(["a", "SECRET", "b"]), [1, 2, 3]]),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]"])
+def test_labels_that_no_row_has_do_not_come_along(index, dtype):
+    """A filtered Series still holds what was filtered out; its release holds the labels of its rows alone."""
+    values = pd.Series([50, 3, 20], index, dtype=dtype)[np.array([True, False, True])]
+    assert "SECRET" in everything(values.index)
+    noisy = COUNTS.release(values)
+    assert "SECRET" not in everything(noisy.index)
+    assert b"SECRET" not in pickle.dumps(noisy)
+    assert noisy.index.tolist() == values.index.tolist()
+    assert noisy.index.names == values.index.names
+    assert "SECRET" in everything(values.index), "the caller's index is the caller's"
+    if isinstance(index, pd.CategoricalIndex):
+        kept = [label for label in index.categories if label != "SECRET"]
+        assert (noisy.index.ordered, noisy.index.categories.tolist()) == (index.ordered, kept)
 
 
 def test_a_subclass_is_a_series():

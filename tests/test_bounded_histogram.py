@@ -584,6 +584,16 @@ def test_bad_input(change, error, message):
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.parametrize("place", ["keys", "unit_ids", "domain"])
+def test_labels_of_several_levels_are_no_column(place):
+    """pandas has no one array of them; the error is ours, and shows no label."""
+    pd = pytest.importorskip("pandas")
+    labels = pd.MultiIndex.from_tuples([("secret-7", 7), ("secret-8", 7)])
+    with pytest.raises(DTypeError, match=f"{place} must be a column of .*, not MultiIndex") as caught:
+        bounded_histogram(**{**GOOD, place: labels})
+    assert "7" not in str(caught.value)
+
+
 NULLS = {
     "integers": ["pandas Int64", "pandas category", "pandas int64[pyarrow]", "polars Int64", "arrow plain", "arrow dictionary"],
     "texts": ["pandas str", "pandas O", "pandas category", "polars String", "polars Categorical", "arrow plain", "arrow chunks",

@@ -182,15 +182,18 @@ def test_no_rows_are_no_failure(tmp_path, end):
         (["--epsilon", "one"], "'one' is not a number"),
         (["--epsilon", "1e-30"], "scale sensitivity/epsilon must lie"),
         (["--sensitivity", "0"], "sensitivity must be positive, got 0"),
-        (["--lower", "3", "--upper", "2"], "lower must be at most upper, got 3 and 2"),
-        (["--lower", str(2**64)], "lower and upper must leave something of int64, got lower=18446744073709551616"),
+        (["--lower", "3", "--upper", "2"], "--lower must be at most --upper, got 3 and 2"),
+        (["--lower", str(2**64)], "--lower and --upper must leave something of int64, got lower=18446744073709551616"),
         (["--threads", "0"], "--threads"),
         (["--unit", " "], "unit must name"),
         (["--adjacency", "swap"], "--adjacency"),
         (["--column", "count"], "column must name each column once"),
         (["--column", "name"], "epsilon-is must be given for several"),
         (["--epsilon-is", "total"], "epsilon-is must be given for several"),
-        (["--column", "nom", "--epsilon-is", "total"], "no column is named 'nom'; there are 'name', 'count'"),
+        (
+            ["--column", "nom", "--epsilon-is", "total"],
+            "no column is named 'nom'; .* the first line of .* has 2 fields",
+        ),
     ],
 )
 def test_wrong_parameters_are_named(tmp_path, capsys, options, message):
@@ -198,6 +201,56 @@ def test_wrong_parameters_are_named(tmp_path, capsys, options, message):
     assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *LAW, *options]) == 2
     one_error(capsys.readouterr().err, message)
     assert names(tmp_path) == ["in.csv"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX")
+@pytest.mark.parametrize("end", ENDS)
+def test_an_input_that_is_no_regular_file_is_refused(tmp_path, end):
+    """A pipe that nobody writes to would otherwise be waited for, in silence, for ever."""
+    os.mkfifo(tmp_path / f"in{end}")
+    chosen = [] if end == ".npy" else ["--column", "count"]
+    result = run("privatize", tmp_path / f"in{end}", tmp_path / f"out{end}", *chosen, *LAW)
+    assert result.returncode == 2
+    one_error(result.stderr, f"in{end} is no regular file")
+    assert names(tmp_path) == [f"in{end}"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--epsilon-is", "total"], "Error: --epsilon-is must be given for several columns"),
+        (["--lower", "3", "--upper", "2"], "Error: --lower must be at most --upper, got 3 and 2"),
+        (["--lower", str(2**64)], "Error: --lower and --upper must leave something of int64, got"),
+        (["--epsilon", "0"], "Error: --epsilon must be positive, got 0"),
+        (["--unit", " "], "Error: --unit must name"),
+        (["--column", "count"], "Error: --column must name each column once"),
+        (["--sensitivity", "1e30"], r"Error: .* got .*sensitivity=Sensitivity.changes\(l0=1, linf=100000\.\.\."),
+        (["--ledger", "LEDGER"], "Error: .*--unit.*'visit'"),
+    ],
+)
+def test_messages_name_flags_as_the_caller_wrote_them(tmp_path, capsys, options, message):
+    """Never the Python parameter behind a flag, and no value cut off without a sign of it."""
+    dpfast.Ledger(tmp_path / "ledger.db", epsilon=1, unit="visit")
+    options = [str(tmp_path / "ledger.db") if word == "LEDGER" else word for word in options]
+    chosen = make(tmp_path / "in.csv", np.array([int(SECRET)]))
+    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *LAW, *options]) == 2
+    one_error(capsys.readouterr().err, message)
+
+
+def test_a_table_without_a_column_names_the_flag(tmp_path, capsys):
+    """--column, as files.py says it."""
+    make(tmp_path / "in.csv", np.array([int(SECRET)]))
+    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *LAW]) == 2
+    one_error(capsys.readouterr().err, "Error: --column must be given for a table")
+
+
+def test_a_command_that_releases_nothing_says_nothing_of_releases(tmp_path, capsys):
+    """`ledger show` of a file that is no ledger."""
+    (tmp_path / "two.csv").write_text("city,count\n" * 100)
+    assert main(["ledger", "show", str(tmp_path / "two.csv")]) == 1
+    stderr = capsys.readouterr().err
+    one_error(stderr, "two.csv")
+    assert "released" not in stderr
 
 
 @pytest.mark.parametrize("link", [None, os.link, os.symlink])
@@ -271,13 +324,18 @@ def test_a_full_disk_is_one_line(tmp_path, end):
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
 )
-def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code):
-    """SIGKILL may leave the private temporary file, and in it noisy counts alone."""
+@pytest.mark.parametrize("nameless", [True, False])
+def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, nameless):
+    """Where files need a name, SIGKILL may leave the private temporary one, and in it noisy counts alone."""
+    if nameless and not hasattr(os, "O_TMPFILE"):
+        pytest.skip("files without a name are Linux's")
     counts = np.arange(100_000) + int(SECRET)
     make(tmp_path / "in.npy", counts)
     program = """
-        import sys, time
+        import os, sys, time
         from dpfast import cli, files
+        if sys.argv.pop(1) == "False":
+            vars(os).pop("O_TMPFILE", None)
         files.ROWS = 10_000
         pieces = files.NpySource.pieces
         def slow(self):
@@ -289,7 +347,7 @@ def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code):
         files.NpySource.pieces = slow
         sys.exit(cli.main(sys.argv[1:]))
     """
-    command = [sys.executable, "-c", textwrap.dedent(program), "privatize", "in.npy", "out.npy", *LAW]
+    command = [sys.executable, "-c", textwrap.dedent(program), str(nameless), "privatize", "in.npy", "out.npy", *LAW]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "now\n"
@@ -300,7 +358,7 @@ def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code):
     assert "Traceback" not in stderr
     if number == signal.SIGINT:
         one_error(stderr, "interrupted")
-    if number != signal.SIGKILL:
+    if number != signal.SIGKILL or nameless:
         assert left == set()
         return
     (name,) = left
@@ -543,7 +601,7 @@ REFUSED = [
     ([*LAPLACE, *LAW, "--granularity", "2**-999"], "the scale must be 2\\*\\*-60 to"),
     ([*LAPLACE, *LAW, "--missing", "nan"], "missing must be finite"),
     ([*LAPLACE, *LAW, "--missing", "1e400"], "missing must be within the range of float64, got 1E\\+400"),
-    ([*LAPLACE, *LAW, "--lower", "2", "--upper", "1"], "lower must be at most upper"),
+    ([*LAPLACE, *LAW, "--lower", "2", "--upper", "1"], "--lower must be at most --upper"),
 ]
 
 
@@ -596,7 +654,7 @@ def test_bounds_are_checked_though_there_are_no_rows(tmp_path, capsys):
     chosen = make_reals(tmp_path / "in.csv", np.zeros(0))
     command = ["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *LAPLACE, *LAW]
     assert main([*command, "--lower", "2", "--upper", "1"]) == 2
-    one_error(capsys.readouterr().err, "lower must be at most upper")
+    one_error(capsys.readouterr().err, "--lower must be at most --upper")
     assert main([*command, "--quiet"]) == 0
 
 

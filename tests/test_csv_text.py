@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -49,13 +50,14 @@ texts = st.lists(st.sampled_from(["a", '"', "\n", "\r\n", ",", " ", "é", "0"]))
 )
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_unchanged_counts_give_the_same_bytes(tmp_path, monkeypatch, rows, quoting, end, block, last_end, mark):
-    """Whatever the quoting, the line ends and the cut into blocks; and each field is what Python's reader finds."""
+    """Whatever the quoting, the line ends and the cut into blocks, but for quotes round a count; and each field is what
+    Python's reader finds."""
     written = io.StringIO(newline="")
     csv.writer(written, quoting=quoting, lineterminator=end).writerows([("a", "count", "z"), *rows])
     content = written.getvalue() if last_end else written.getvalue().removesuffix(end)
     source = csv_file(tmp_path, ("\ufeff" if mark else "") + content)
     monkeypatch.setattr(csv_text, "BLOCK", block)
-    assert source.read_bytes() == rewritten(source, ["count"])
+    assert re.sub(rb',"(-?\d+)",', rb",\1,", source.read_bytes()) == rewritten(source, ["count"])
     blocks = list(csv_text.CsvText(source).records())
     columns = [[field for b in blocks for field in b.columns[place].to_pylist()] for place in range(3)]
     assert [(a, str(count), z) for a, count, z in rows] == list(zip(*columns, strict=True))
@@ -63,9 +65,9 @@ def test_unchanged_counts_give_the_same_bytes(tmp_path, monkeypatch, rows, quoti
 
 
 def test_the_chosen_fields_alone_change(tmp_path):
-    """Two columns, one of them quoted; the rest stays, byte for byte, UTF-8 or not."""
+    """Two columns, one of them quoted before; the rest stays, byte for byte, UTF-8 or not."""
     source = csv_file(tmp_path, b'b,id,"a"\r\n1,007,"10"\r\n-2,"x ""y"", \xff",20\r\n3,1.10,-0')
-    expected = b'b,id,"a"\r\n100,007,"1000"\r\n-200,"x ""y"", \xff",2000\r\n300,1.10,0'
+    expected = b'b,id,"a"\r\n100,007,1000\r\n-200,"x ""y"", \xff",2000\r\n300,1.10,0'
     assert expected == rewritten(source, ["a", "b"], lambda counts: counts * 100)
 
 
@@ -121,7 +123,7 @@ def test_columns_are_strings_without_their_quotes(tmp_path):
 
 def test_columns_that_are_not_utf8_are_no_strings(tmp_path):
     (records,) = csv_text.CsvText(csv_file(tmp_path, b"id,count\n\xff,5\n")).records()
-    with pytest.raises(FileError, match=r"column 'id' .*UTF-8"):
+    with pytest.raises(FileError, match=r"column 1 .*UTF-8"):
         _ = records.columns
 
 

@@ -234,8 +234,8 @@ def test_what_is_refused_is_not_charged(ledger, mechanism, values, options, erro
 
 def test_a_refused_mechanism_is_told_why(ledger):
     for mechanism, message in [
-        (DiscreteLaplace(1, 1, "substitution"), "mechanism must be for the ledger's adjacency, 'add-remove', got 'substitution'"),
-        (DiscreteLaplace(1, 1, unit="household"), "mechanism must be for the ledger's unit, 'person', got 'household'"),
+        (DiscreteLaplace(1, 1, "substitution"), "adjacency must be that of the ledger, 'add-remove', got 'substitution'"),
+        (DiscreteLaplace(1, 1, unit="household"), "unit must be that of the ledger, 'person', got 'household'"),
         (DiscreteGaussian.from_zcdp(1, CELLS), "mechanism must promise epsilon and delta, in which this ledger is kept"),
     ]:  # fmt: skip
         with pytest.raises(ParameterError) as caught:

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 import dpfast
 from dpfast import DiscreteLaplace, DpfastError, DTypeError, ParameterError
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import shown
 
 
 def brief(value: object) -> str:
@@ -174,7 +175,7 @@ def test_beyond_the_ends_of_the_scale_is_refused(epsilon, sensitivity):
     """However little beyond: refused, never clamped; the rule and both values are in the message."""
     with pytest.raises(ParameterError, match=r"scale .* 2\*\*-60 .* 2\*\*60") as caught:
         DiscreteLaplace(epsilon, sensitivity)
-    assert f"epsilon={epsilon!s:.40}, sensitivity={sensitivity!s:.40}" in str(caught.value)
+    assert f"epsilon={shown(epsilon)}, sensitivity={shown(sensitivity)}" in str(caught.value)
 
 
 def test_sensitivity_has_no_default():

@@ -31,23 +31,50 @@ def publish(
         meanwhile()
 
 
-def test_the_output_is_private_until_it_is_whole(tmp_path):
-    """Under its last name there is nothing before the end, and then what umask allows."""
-    mask = os.umask(0o027)
-    try:
-        with published(tmp_path / "out.csv", "{}", force=False) as file:
-            file.write(b"x")
-            (only,) = tmp_path.iterdir()
-            assert stat.S_IMODE(only.stat().st_mode) == 0o600
-    finally:
-        os.umask(mask)
+@pytest.fixture(params=["without a name", "with a name"])
+def kind(request, monkeypatch):
+    """Both kinds of private files: where the system has files without a name, and where it has none."""
+    if request.param == "with a name":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    elif not hasattr(os, "O_TMPFILE"):
+        pytest.skip("files without a name are Linux's")
+    return request.param
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_nothing_has_a_name_before_it_is_whole(tmp_path, force):
+    """Neither the output nor a temporary file; over an older output, this alone is seen until the end."""
+    if not hasattr(os, "O_TMPFILE"):
+        pytest.skip("files without a name are Linux's")
+    if force:
+        publish(tmp_path / "out.csv")
+    before, seen = names(tmp_path), []
+    publish(tmp_path / "out.csv", force=force, meanwhile=lambda: seen.extend(names(tmp_path)))
+    assert seen == before
     assert names(tmp_path) == ["out.csv", "out.csv.json"]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o640}
+
+
+@pytest.mark.parametrize("mask", [0, 0o022, 0o027, 0o077])
+@pytest.mark.parametrize("force", [False, True])
+def test_the_output_is_private_until_it_is_whole(tmp_path, kind, mask, force):
+    """Until the end nobody else may open it, and then those whom umask lets: read and write, never execute."""
+    if force:
+        publish(tmp_path / "out.csv")
+    before = os.umask(mask)
+    try:
+        with published(tmp_path / "out.csv", "{}", force=force) as file:
+            file.write(b"x")
+            assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+    finally:
+        os.umask(before)
+    assert names(tmp_path) == ["out.csv", "out.csv.json"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o666 & ~mask}
 
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, SystemExit, RuntimeError, EntropyError])
 @pytest.mark.parametrize("force", [False, True])
-def test_a_failure_leaves_what_was_there(tmp_path, failure, force):
+def test_a_failure_leaves_what_was_there(tmp_path, kind, failure, force):
+    """Whatever fails in the middle: no new file, the old one untouched."""
     if force:
         publish(tmp_path / "out.csv")
     before = names(tmp_path)
@@ -61,7 +88,7 @@ def test_a_failure_leaves_what_was_there(tmp_path, failure, force):
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.json"])
-def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path, name):
+def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path, kind, name):
     """Neither the output nor the record beside it; and the record does not stay alone."""
     with pytest.raises(FileError, match=f"{name} exists; --force would"):
         publish(tmp_path / "out.csv", meanwhile=lambda: (tmp_path / name).write_text("old"))
@@ -70,7 +97,8 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.json"])
-def test_an_existing_file_is_refused_without_force(tmp_path, name):
+def test_an_existing_file_is_refused_without_force(tmp_path, kind, name):
+    """And with it both the output and its record are replaced."""
     (tmp_path / name).write_text("old")
     with pytest.raises(FileError, match=f"{name} exists"):
         publish(tmp_path / "out.csv")
@@ -106,22 +134,27 @@ def test_force_replaces_a_link_and_not_what_it_names(tmp_path):
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_the_record_comes_first_and_both_after_they_are_on_disk(tmp_path, monkeypatch, force):
+def test_the_record_comes_first_and_both_after_they_are_on_disk(tmp_path, monkeypatch, kind, force):
+    """fsync of both, the record's name, the output's name, fsync of their folder."""
     calls = []
 
     def watch(owner: object, name: str) -> None:
-        def watched(*given: object) -> object:
-            calls.append((name, *(path.name for path in given if isinstance(path, Path) and path.suffix != ".tmp")))
-            return real(*given)
+        def watched(*given: object, **options: object) -> object:
+            result = real(*given, **options)
+            calls.append(Path(given[-1]).name if name in {"link", "replace"} else name)
+            return result
 
         real = getattr(owner, name)
         monkeypatch.setattr(owner, name, watched)
 
-    for owner, name in ((os, "fsync"), (Path, "hardlink_to"), (Path, "replace")):
-        watch(owner, name)
+    for name in ("fsync", "link", "replace"):
+        watch(os, name)
+    if force:
+        for name in ("out.csv", "out.csv.json"):
+            (tmp_path / name).write_text("old")
     publish(tmp_path / "out.csv", force=force)
-    place = "replace" if force else "hardlink_to"
-    assert calls == [("fsync",), ("fsync",), (place, "out.csv.json"), (place, "out.csv"), ("fsync",)]
+    named = [call for call in calls if not call.endswith(".tmp")]
+    assert named == ["fsync", "fsync", "out.csv.json", "out.csv", "fsync"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
@@ -146,7 +179,9 @@ def test_killed_between_record_and_output(tmp_path, force):
     """
     child = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=tmp_path, check=False)
     assert child.returncode == -signal.SIGKILL
-    assert [name for name in names(tmp_path) if not name.endswith(".tmp")] == ["out.csv.json"]
+    assert [name for name in names(tmp_path) if hasattr(os, "O_TMPFILE") or not name.endswith(".tmp")] == [
+        "out.csv.json"
+    ]
     assert (tmp_path / "out.csv.json").read_text() == "new record"
     with pytest.raises(FileError, match=r"exists without out\.csv"):
         publish(tmp_path / "out.csv")
@@ -155,10 +190,13 @@ def test_killed_between_record_and_output(tmp_path, force):
 
 
 def test_a_file_system_without_links(tmp_path, monkeypatch):
-    def refuse(*_: object) -> None:
+    """It has no files without a name either; what has one is renamed, over nothing that is there."""
+
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, "no links here")
 
-    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    monkeypatch.setattr(os, "link", refuse)
     publish(tmp_path / "out.csv")
     assert names(tmp_path) == ["out.csv", "out.csv.json"]
     with pytest.raises(FileError, match=r"out\.csv exists; --force would replace it"):

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """pandas: a release of a Series is a Series, with its index and its name.
 
-    DiscreteLaplace(epsilon=1, sensitivity=1).release(visits.groupby("city").size())
+    visits_of_city = visits.groupby("city").size().reindex(cities, fill_value=0)
+    DiscreteLaplace(epsilon=1, sensitivity=1).release(visits_of_city)
 
-Columns of NumPy's, pandas's nullable and Arrow's numbers; the noisy one is of the same family. Attributes (`attrs`) and
-subclasses are not carried over: nobody has noised what may be written there.
+cities is a public list: which labels there are, and their order, get no noise, and without `reindex` both come from the
+data. Columns of NumPy's, pandas's nullable and Arrow's numbers; the noisy one is of the same family. Not carried over,
+for nobody has noised what may be written there: attributes (`attrs`), subclasses, and labels that an index keeps though
+no row has them (levels of a MultiIndex, categories).
 """
 
 from __future__ import annotations
@@ -36,7 +39,17 @@ def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
         hint = next((HINTS[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINTS), "")
         raise DTypeError(f"of pandas a release takes a Series, not {type(values).__name__}{hint}")
     noisy = _released(mechanism, values, options)
-    return pd.Series(noisy, index=values.index, name=values.name, copy=False)
+    return pd.Series(noisy, index=_labels_in_use(values.index), name=values.name, copy=False)
+
+
+def _labels_in_use(index: Any) -> Any:
+    """The index without what it keeps of rows that were filtered out."""
+    if isinstance(index, pd.CategoricalIndex):
+        return index.remove_unused_categories()
+    if isinstance(index, pd.MultiIndex):
+        index = index.remove_unused_levels()
+        return index.set_levels([_labels_in_use(level) for level in index.levels], verify_integrity=False)
+    return index
 
 
 def _released(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:

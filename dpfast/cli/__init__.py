@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or parameters, 130 interrupted.
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import traceback
@@ -54,7 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _failed("interrupted; nothing was written", 130)
     except DpfastError as error:
-        return _failed(str(error), 2 if isinstance(error, (ParameterError, DTypeError)) else 1)
+        message = _in_flags(str(error))
+        if list(arguments or sys.argv[1:])[:1] == ["ledger"]:
+            message = message.removesuffix("; nothing was released")  # nothing was to be
+        return _failed(message, 2 if isinstance(error, (ParameterError, DTypeError)) else 1)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRAS:
@@ -63,6 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         return _failed(f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}; please report this", 1)
+
+
+def _in_flags(message: str) -> str:
+    """A message that begins with a rule, "lower must be at most upper", in the words of the command line."""
+    options = [option for command in commands.commands.values() for option in command.params if option.opts]
+    flags = {str(option.name): option.opts[0] for option in options if option.opts[0].startswith("--")}
+    rule = re.match(r"\w+( and \w+)? must( be at most \w+)?\b", message)
+    end = rule.end() if rule else 0
+    return re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), message[:end]) + message[end:]
 
 
 def _failed(message: str, code: int) -> int:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -19,6 +19,9 @@ from dpfast.cli.ledger import amounts
 from dpfast.cli.options import LAWS, Mechanism, Number, chosen, inner, law_options, make, near, number
 from dpfast.cli.words import composition, half_width, law, total, totals
 from dpfast.errors import ParameterError
+
+if TYPE_CHECKING:
+    from dpfast.files import Source
 
 EXAMPLES = """\b
 Examples:
@@ -50,6 +53,16 @@ Examples:
     help="Real laws, with --clamp: a public number for empty, NaN and infinite cells; noised too. The sensitivity must cover "
     "its distance from A and from B.",
 )
+@click.option(
+    "--sort-by",
+    multiple=True,
+    metavar="NAME",
+    help="Put the rows in the order of a column without noise; repeat it until no two rows are alike. IN is then held in "
+    "memory, about three times, up to 1 GiB.",
+)
+@click.option(
+    "--keep-metadata", is_flag=True, help="Pass all metadata of IN on, without noise, not only that of types."
+)
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="At most so many; by default all usable cores.")
 @click.option("--constant-time", is_flag=True, help="The same work for every draw, so that time tells nothing of it.")
 @click.option(
@@ -69,6 +82,8 @@ def privatize(
     lower: Number | None,
     upper: Number | None,
     clamp: tuple[Number, Number] | None,
+    sort_by: tuple[str, ...],
+    keep_metadata: bool,
     threads: int | None,
     constant_time: bool,
     ledger_file: Path | None,
@@ -81,7 +96,8 @@ def privatize(
     To counts by discrete-laplace or discrete-gaussian, to real values by laplace, snapping or gaussian.
 
     Both are .csv, .parquet, .arrow, .feather or .npy files, as their extensions say. Other columns pass through
-    untouched (from CSV to CSV byte for byte, from CSV to another format as strings), and so does the order of rows.
+    without noise (from CSV to CSV byte for byte, from CSV to another format as strings), and so does the order of rows,
+    unless --sort-by says a public one. Which rows there are is published. Of metadata only what types need is kept.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV or npy file in OUT.json.
     OUT appears only when it is complete. With --ledger a release that the budget does not cover is refused; what was
@@ -93,17 +109,21 @@ def privatize(
 
     given = chosen(options)
     if len(set(columns)) < len(columns):
-        raise ParameterError("column must name each column once")
+        raise ParameterError("--column must name each column once")
     if (len(columns) > 1) != (epsilon_is is not None):
-        raise ParameterError("epsilon-is must be given for several columns, and only then: total or per-column")
+        raise ParameterError("--epsilon-is must be given for several columns, and only then: total or per-column")
     if epsilon_is == "total" and "sigma" in given:
-        raise ParameterError("epsilon-is must be per-column with a sigma: that is each column's, and nothing to split")
+        raise ParameterError(
+            "--epsilon-is must be per-column with a sigma: that is each column's, and nothing to split"
+        )
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
     with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
         if target.samefile(source):
             raise ParameterError(f"OUT must not be IN, got {target}")
     ledger = dpfast.Ledger(ledger_file) if ledger_file else None
-    table = files.open_source(source, columns, real=real, missing="missing" in given)
+    table = files.open_source(
+        source, columns, real=real, missing="missing" in given, sort_by=sort_by, keep_metadata=keep_metadata
+    )
     about = totals(mechanism, len(table.chosen)) | ({"ledger": ledger.metadata()} if ledger else {})
     master = dpfast.Key.generate()
     keys = [master.derive(f"privatize/{name}") for name in table.chosen]
@@ -136,7 +156,21 @@ def privatize(
         choice = f" ({composition(given, epsilon_is)})" if epsilon_is else ""
         said.append(f"{total(about)} per {mechanism.unit}, {mechanism.adjacency}{choice}")
         said += [f"{ledger_file}: {amounts(ledger.remaining, ledger.promise)} left"] if ledger else []
-        click.echo("\n".join(said), err=True)
+        said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
+        click.echo("\n".join(map(_printable, said)), err=True)
+
+
+def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_metadata: bool) -> list[str]:
+    """What of OUT is as it was in IN."""
+    said = [f"passed through without noise: {', '.join(table.passed)}"] if table.passed else []
+    if table.notes:
+        how = "passed through without noise" if keep_metadata else "left out (--keep-metadata would pass it through)"
+        said.append(f"metadata {how}: {', '.join(table.notes)}")
+    hint = "; --sort-by would put them in a public one" if table.passed else ""
+    order = (
+        f"are sorted by {', '.join(sort_by)}" if sort_by else f"keep the order of {source}, which is published{hint}"
+    )
+    return [*said, f"rows {order}"]
 
 
 def _released(
@@ -150,6 +184,10 @@ def _released(
 
 
 def _label(source: Path, columns: Sequence[str]) -> str:
-    """What the history shows of columns, whose names may be anything."""
-    text = f"{source.name}: {', '.join(columns)}"
-    return "".join(letter if letter.isprintable() else "?" for letter in text)[:200]
+    """What the history shows of columns."""
+    return _printable(f"{source.name}: {', '.join(columns)}")[:200]
+
+
+def _printable(text: str) -> str:
+    """Names of files and columns may hold anything, a terminal's commands too."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

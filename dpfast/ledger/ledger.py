@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpfast.errors import DpfastError, DTypeError, LedgerError, ParameterError
+from dpfast.errors import DTypeError, LedgerError, ParameterError
 from dpfast.key import LENGTH, PartDigest, ReleaseKey, encode
 from dpfast.ledger import store
 from dpfast.ledger.store import Charge, Store, Terms
@@ -251,7 +251,7 @@ class Ledger:
         for name in ("adjacency", "unit"):
             if getattr(guarantee, name) != getattr(terms, name):
                 raise ParameterError(
-                    f"{called} must be for the ledger's {name}, {getattr(terms, name)!r}, got {getattr(guarantee, name)!r:.40}"
+                    f"{name} must be that of the ledger, {getattr(terms, name)!r}, got {getattr(guarantee, name)!r:.40}"
                 )
         amounts = [getattr(guarantee, name) for name in terms.currency]
         if None in amounts:

@@ -56,7 +56,7 @@ class AboveThreshold(OneAnswer):
         self._set_parameters(epsilon, sensitivity, monotonic, adjacency, unit)
         if not 2**-60 <= self.sensitivity / self.epsilon <= 2**48:  # so that all noise fits int64
             raise ParameterError(
-                f"sensitivity/epsilon must lie between 2**-60 and 2**48, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
+                f"sensitivity/epsilon must lie between 2**-60 and 2**48, got epsilon={parameters.shown(epsilon)}, sensitivity={parameters.shown(sensitivity)}"
             )
         of_threshold = DiscreteLaplace(self.epsilon / 2, self.sensitivity)
         of_answer = of_threshold if self.monotonic else DiscreteLaplace(self.epsilon / 4, self.sensitivity)

@@ -58,7 +58,9 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
         self, sigma: Real | None = None, *, sigma_squared: Real | None = None, sensitivity: Sensitivity | None = None
     ) -> None:
         if not LEAST_SQUARED <= self._set_parameters(sigma, sigma_squared, sensitivity, Target()) <= MOST_SQUARED:
-            raise ParameterError(f"sigma must lie between 1e-3 and 1e9, got {sigma=!s:.40}, {sigma_squared=!s:.40}")
+            raise ParameterError(
+                f"sigma must lie between 1e-3 and 1e9, got sigma={parameters.shown(sigma)}, sigma_squared={parameters.shown(sigma_squared)}"
+            )
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuilt, (type(self), self.sigma_squared, self.sensitivity, self.target)

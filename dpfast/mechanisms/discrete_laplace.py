@@ -48,7 +48,7 @@ class Geometric(Pure, IntegerNoise):
     ) -> None:
         if not LEAST_SCALE <= self._set_parameters(epsilon, sensitivity, adjacency, unit) <= MOST_SCALE:
             raise ParameterError(
-                f"the scale sensitivity/epsilon must lie between 2**-60 and 2**60, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
+                f"the scale sensitivity/epsilon must lie between 2**-60 and 2**60, got epsilon={parameters.shown(epsilon)}, sensitivity={parameters.shown(sensitivity)}"
             )
 
     @property

@@ -52,7 +52,7 @@ class Selection(OneAnswer, ABC):
         self._set_parameters(epsilon, sensitivity, monotonic, adjacency, unit)
         if not LEAST_RATE <= self._rate <= MOST_RATE:
             raise ParameterError(
-                f"epsilon/sensitivity must lie between 2**-899 and 2**900, got {epsilon=!s:.40}, {sensitivity=!s:.40}"
+                f"epsilon/sensitivity must lie between 2**-899 and 2**900, got epsilon={parameters.shown(epsilon)}, sensitivity={parameters.shown(sensitivity)}"
             )
 
     @property

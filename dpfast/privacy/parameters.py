@@ -23,11 +23,12 @@ ADJACENCIES = ("add-remove", "substitution")
 
 
 def shown(value: object) -> str:
-    """A parameter's value as a message quotes it."""
+    """A parameter's value as a message quotes it: 40 letters, and a sign of it where there were more."""
     try:
-        return f"{value!r:.40}" if isinstance(value, str) else f"{value!s:.40}"
+        text = repr(value) if isinstance(value, str) else str(value)
     except Exception:  # more digits than Python prints, or a class whose own text fails
         return f"a value of type {type(value).__name__} that does not print"
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def short(value: Fraction) -> str:
