@@ -80,7 +80,9 @@ class AboveThreshold(OneAnswer):
         try:
             given = iter(answers)
         except TypeError:
-            raise DTypeError(f"answers must be integers that can be read one by one, not {type(answers).__name__}") from None
+            raise DTypeError(
+                f"answers must be integers that can be read one by one, not {type(answers).__name__}"
+            ) from None
         least = self.threshold + _drawn(of_threshold, 1)[0]
         noise = _draws(of_answer)
         for index, answer in enumerate(given):
