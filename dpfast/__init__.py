@@ -16,6 +16,7 @@ from dpfast.errors import (
     ParameterError,
     SelfCheckError,
     StateError,
+    UntestedVersionWarning,
 )
 from dpfast.fixed_point import fixed_point_sum
 from dpfast.key import Key, ReleaseKey
@@ -80,6 +81,7 @@ __all__ = [
     "Snapping",
     "StateError",
     "Thresholded",
+    "UntestedVersionWarning",
     "adapters",
     "bounded_histogram",
     "compose",

@@ -515,9 +515,14 @@ def test_the_context_finds_its_scale(monkeypatch):
         query = getattr(query, f"dpfast_{law}")()
         assert query.param() == pytest.approx(known, rel=1e-12)
         assert near(query.release())
-    for loss, law, known in ((dp.loss_of(epsilon=1.0), "laplace", 80.0), (dp.loss_of(rho=0.1), "gaussian", 20 * math.sqrt(40))):
+    for loss, law, known in (
+        (dp.loss_of(epsilon=1.0), "laplace", 80.0),
+        (dp.loss_of(rho=0.1), "gaussian", 20 * math.sqrt(40)),
+    ):
         space = dp.vector_domain(dp.atom_domain(bounds=(0.0, 20.0), nan=False)), dp.symmetric_distance()
-        whole = dp.Context.compositor([5.0] * 100, dp.unit_of(contributions=2), loss, split_evenly_over=2, domain=space[0])
+        whole = dp.Context.compositor(
+            [5.0] * 100, dp.unit_of(contributions=2), loss, split_evenly_over=2, domain=space[0]
+        )
         query = getattr(whole.query().sum(), f"dpfast_{law}")()
         assert query.param() == pytest.approx(known, rel=1e-6)
         assert type(query.release()) is float
