@@ -17,6 +17,7 @@ from dpfast.errors import (
     ParameterError,
     SelfCheckError,
     StateError,
+    UntestedVersionWarning,
 )
 from dpfast.fixed_point import fixed_point_sum
 from dpfast.key import Key, ReleaseKey
@@ -82,6 +83,7 @@ __all__ = [
     "Snapping",
     "StateError",
     "Thresholded",
+    "UntestedVersionWarning",
     "adapters",
     "bounded_histogram",
     "compose",

@@ -52,3 +52,7 @@ class SelfCheckError(DpfastError, RuntimeError):
 
 class InsecureKeyWarning(UserWarning):
     """A release was made under a fixed key: reproducible, and private to nobody."""
+
+
+class UntestedVersionWarning(UserWarning):
+    """A plug was made for a version of its library that dpfast was not tested with."""

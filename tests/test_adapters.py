@@ -80,6 +80,54 @@ def test_versions_outside_the_tested_range_are_refused(version, tested, fits, mo
             adapters.library("numpy", "extra", tested)
 
 
+def test_an_untested_version_is_taken_after_an_opt_in_and_warned_of_each_time(monkeypatch):
+    """Too new and too old; a tested version is taken in silence, and an absent library stays an error."""
+    monkeypatch.setattr(adapters, "_untested", False)
+    version = "0.7.0"
+    monkeypatch.setattr(metadata, "version", lambda _: version)
+    with pytest.raises(ImportError, match=r"found 0\.7\.0: .*allow_untested\(\) takes it all the same$"):
+        adapters.library("numpy", "extra", "0.6")
+    dpfast.adapters.allow_untested()
+    for _ in range(2):
+        for tested in ("0.6", ">=0.8"):
+            with pytest.warns(
+                dpfast.UntestedVersionWarning, match=rf"into numpy {tested}.*, and this is 0\.7\.0"
+            ) as told:
+                assert adapters.library("numpy", "extra", tested).__name__ == "numpy"
+            assert [warning.filename for warning in told] == [__file__]
+    version = "0.6.1"
+    assert adapters.library("numpy", "extra", "0.6").__name__ == "numpy"
+    with pytest.raises(ImportError, match="nowhere is not installed"):
+        adapters.library("nowhere", "extra", "0.6")
+
+
+UNTESTED = """
+import sys, warnings
+from importlib import metadata
+version = metadata.version
+metadata.version = lambda name: "99.0" if name == {package!r} else version(name)
+import dpfast
+try:
+    dpfast.adapters.{name}
+except ImportError as refused:
+    print("refused" if "99.0" in str(refused) else refused)
+dpfast.adapters.allow_untested()
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("default")
+    dpfast.adapters.{name}
+print([str(warning.message).count("99.0") for warning in told if warning.category is dpfast.UntestedVersionWarning])
+"""
+
+
+@pytest.mark.parametrize("name", ["diffprivlib", "dp_accounting", "opendp", "pipeline_dp"])
+def test_a_plug_of_the_next_version_is_refused_and_then_allowed(name):
+    """The next version, faked: as a process meets it that has imported nothing yet."""
+    module, package, _ = LIBRARIES[name]
+    pytest.importorskip(module)
+    found = python(UNTESTED.format(name=name, package=package))
+    assert found.splitlines() == ["refused", "[1]"]
+
+
 # What each plug imports first, and the name and the extra by which to install it.
 LIBRARIES = {
     "arrow": ("pyarrow", "pyarrow", "arrow"),
@@ -109,7 +157,8 @@ def test_a_plug_without_its_library_names_the_extra(name, there, monkeypatch):
     monkeypatch.setattr(metadata, "version", lambda _: "0.0.1")
     monkeypatch.delitem(sys.modules, f"dpfast.adapters.{name}", raising=False)
     says = f"{package} is not installed" if there is None else rf"dpfast plugs into {package} .* and found 0\.0\.1"
-    with pytest.raises(ImportError, match=rf"^{says}: pip install 'dpfast\[{extra}\]'$"):
+    other = "" if there is None else "; dpfast.adapters.allow_untested() takes it all the same"
+    with pytest.raises(ImportError, match=rf"^{says}: pip install 'dpfast\[{extra}\]'{re.escape(other)}$"):
         import_module(f"dpfast.adapters.{name}")
     extras = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert re.search(rf'^{extra} = \["{package}[=>]', extras, re.M)

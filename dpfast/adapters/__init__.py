@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import DTypeError, ParameterError, UntestedVersionWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +25,19 @@ if TYPE_CHECKING:
 
 # The one look upward from mechanisms: who releases what is no NumPy array, by the top-level module of its type.
 _KINDS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow"}
+
+
+_untested = False
+
+
+def allow_untested() -> None:
+    """From here on, let plugs take versions of their libraries that dpfast was not tested with, in this process.
+
+    Each such plug gives an UntestedVersionWarning when it is imported. What hangs on the library's insides may then fail,
+    or leave noise to the library: look at a release before you rely on it.
+    """
+    global _untested
+    _untested = True
 
 
 def __getattr__(name: str) -> Any:
@@ -39,7 +53,7 @@ def library(name: str, extra: str, tested: str, *, package: str | None = None) -
 
     extra: of this package, that installs it. tested: such as "0.6", whose releases 0.6.x are the tested ones, or
     ">=2.2", where nothing hangs on the library's insides. package: its name on the index, where it is another.
-    Raises: ImportError, which says what to install.
+    Raises: ImportError, which says what to install. Another version is a warning after `allow_untested`.
     """
     from importlib import metadata  # late, for it takes a while
 
@@ -52,10 +66,17 @@ def library(name: str, extra: str, tested: str, *, package: str | None = None) -
         raise ImportError(f"{called} is not installed: pip install 'dpfast[{extra}]'", name=name) from None
     version = metadata.version(called)
     if not _within(version, tested):
-        raise ImportError(
-            f"dpfast plugs into {called} {tested}{'' if tested.startswith('>=') else '.x'}, which it is tested with, "
-            f"and found {version}: pip install 'dpfast[{extra}]'",
-            name=name,
+        plug = f"dpfast plugs into {called} {tested}{'' if tested.startswith('>=') else '.x'}, which it is tested with, and"
+        if not _untested:
+            raise ImportError(
+                f"{plug} found {version}: pip install 'dpfast[{extra}]'; "
+                "dpfast.adapters.allow_untested() takes it all the same",
+                name=name,
+            )
+        warnings.warn(
+            f"{plug} this is {version}: nobody has checked that its noise comes from dpfast, nor how much of it",
+            UntestedVersionWarning,
+            stacklevel=2,
         )
     return found
 

@@ -39,7 +39,6 @@ from dpfast import DTypeError, ParameterError, noise_source
 from dpfast.adapters import library, rounded_up
 
 dp: Any = library("opendp.prelude", "opendp", "0.16", package="opendp")
-context: Any = library("opendp.context", "opendp", "0.16", package="opendp")
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -127,9 +126,11 @@ def register() -> None:
 
     Again: nothing more. (dp.register(make_laplace) alone is refused by OpenDP, whose own law has that name.)
     """
+    from opendp.context import constructors
+
     for make in (make_discrete_laplace, make_laplace, make_discrete_gaussian, make_gaussian):
         name = make.__name__.replace("make", "dpfast")
-        if name not in context.constructors:
+        if name not in constructors:
             dp.register(make, name)
 
 
