@@ -273,7 +273,7 @@ def checked(isa: int) -> int:
         raise SelfCheckError(
             f"this build of dpfast, run with {ISA_NAMES[isa]} instructions, does not reproduce its known answers "
             f"({ffi.string(failed).decode()}), so it draws nothing; build it again without CFLAGS of your own, and if "
-            "it fails as well, report it"
+            "that fails, too, report it"
         )
     return isa
 
