@@ -18,9 +18,9 @@ SOURCES = (
     *(f"{law}.c" for law in LAWS),
 )
 
-# Strict IEEE arithmetic, whatever CFLAGS say: a compiler reads those first, and the last word holds. The linker has to
-# hear it, too: for fast arithmetic it would add code that flushes subnormals in the whole process.
-STRICT = [
+# Strict IEEE arithmetic, whatever CFLAGS say: a compiler reads those first, and the last word holds. The linker gets the
+# flags, too: for fast arithmetic it would add code that flushes subnormals in the whole process.
+STRICT = (
     "-fno-fast-math",
     "-fno-unsafe-math-optimizations",
     "-fno-associative-math",
@@ -28,7 +28,7 @@ STRICT = [
     "-fno-finite-math-only",
     "-fsigned-zeros",
     "-ffp-contract=off",
-]
+)
 # errno and traps are never looked at.
 FLAGS = ["-std=c11", "-O3", "-g0", "-fvisibility=hidden", *STRICT, "-fno-math-errno", "-fno-trapping-math"]
 
@@ -41,7 +41,7 @@ ffi.set_source(
     include_dirs=["csrc"],
     depends=[f"csrc/{path.name}" for path in sorted(HERE.glob("*.h"))],
     extra_compile_args=FLAGS,
-    extra_link_args=STRICT,
+    extra_link_args=FLAGS,
     py_limited_api=True,
     define_macros=[("Py_LIMITED_API", "0x030B0000")],  # cffi's own default is that of Python 3.2
 )

@@ -130,8 +130,9 @@ typedef struct {
 } dpf_known;
 const dpf_known *dpf_known_answers(void);
 
-/* Whether an instruction set knows the cipher, and those answers: NULL, or what it does not know. */
-const char *dpf_self_check(int isa, const dpf_known *answers);
+/* Whether an instruction set knows the cipher, and those answers: NULL, or what it does not know. scratch: room for
+ * 2^16 of them. */
+const char *dpf_self_check(int isa, const dpf_known *answers, int16_t *scratch);
 
 /* The floating-point mode of the proofs: to nearest, nothing flushed. Returns what it was, for dpf_leave. */
 uint64_t dpf_enter(void);

@@ -4,7 +4,8 @@
 
 It takes a built dpfast. Answers are those of the exact tier, and C must agree with them before they are written. The
 digits of planted draws are found by halving: next to a boundary that lies inside their cell, which leaves them open, and
-on both sides as near to it as every instruction set of this machine and every rounding of a product decides them.
+on both sides as near to it as every instruction set of this machine decides them. Where a field of dpf_plan has gone, build
+once with a known.h of `static const dpf_known known[1] = {{0}};`.
 """
 
 from collections.abc import Callable, Iterator, Sequence

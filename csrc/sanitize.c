@@ -454,6 +454,7 @@ int main(void) {
         store(isa);
         key_stream(isa);
         bit_generator(isa);
+        holds(dpf_self_check(isa, dpf_known_answers(), table) == NULL, "known answers");
     }
     for (int at = 0; at < SCALES; at++)
         for (int which = DPF_DISCRETE_LAPLACE; which <= DPF_LAPLACE; which++) {

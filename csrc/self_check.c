@@ -3,8 +3,6 @@
 #ifndef DPF_ISA
 #include "dpf_impl.h"
 
-#include <stdlib.h>
-
 #include "known.h"
 
 #define DPF_SELF "self_check.c"
@@ -85,7 +83,7 @@ static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
         offset[i] = (i * 27 % 65 - 32) * 0x1p-6;
     int64_t *const upper = row->form == LIMBS ? hi : NULL;
     if (row->form == SHORTS)
-        count = dpf_fill_short(isa, &plan, key, row->start, row->n, shorts, undecided, shorts);
+        count = dpf_fill_short(isa, &plan, key, row->start, row->n, shorts, undecided, table);
     else if (plan.law == DPF_LAPLACE || plan.law == DPF_GAUSSIAN)
         count = dpf_fill_real(isa, &plan, row->careful, key, row->start, row->n, offset, lo, upper, undecided);
     else
@@ -100,21 +98,17 @@ static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     return digest == row->digest;
 }
 
-const char *dpf_self_check(int isa, const dpf_known *row) {
+const char *dpf_self_check(int isa, const dpf_known *row, int16_t *table) {
     if (!DPF_DISPATCH(isa, counts_zeros, 1))
         return "counting leading zeros";
     if (!knows_cipher(isa))
         return "ChaCha20 of RFC 8439, section 2.3.2";
-    int16_t *const table = malloc(sizeof *table << 16);
-    if (table == NULL)
-        return "memory for a table";
     for (int word = 0; word < 1 << 16; word++)
         table[word] = (int16_t)(word % 8 == 5 ? DPF_UNDECIDED : (int)((unsigned)word * 40503 % 32768) - 16384);
     const dpf_fpmode mode = dpf_fp_enter();
     while (row->what && (row->tier ? knows_planted(isa, row) : knows_fill(isa, row, table)))
         row++;
     dpf_fp_leave(mode);
-    free(table);
     return row->what;
 }
 

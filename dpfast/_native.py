@@ -300,12 +300,12 @@ def blocks(isa: int, secret: bytes, counters: Sequence[int], nonce: int) -> list
 @cache
 def checked(isa: int) -> int:
     """`isa`, once it has reproduced a known block, and known draws of every law and tier, in this process."""
-    failed = lib.dpf_self_check(isa, known_answers())
+    failed = lib.dpf_self_check(isa, known_answers(), ffi.new("int16_t[65536]"))
     if failed != ffi.NULL:
         raise SelfCheckError(
             f"this build of dpfast, run with {ISA_NAMES[isa]} instructions, does not reproduce its known answers "
             f"({ffi.string(failed).decode()}), so it draws nothing; build it again without CFLAGS of your own, and if "
-            "it fails as well, report it"
+            "that fails, too, report it"
         )
     return isa
 

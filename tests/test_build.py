@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 from dpfast import _dpf
@@ -13,6 +12,8 @@ ROOT = Path(__file__).parents[1]
 
 def test_the_dev_extra_can_build_in_place() -> None:
     """`setup.py build_ext --inplace` runs in the environment at hand, so its extra has all that a build requires."""
+    import tomllib
+
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert set(project["build-system"]["requires"]) <= set(project["project"]["optional-dependencies"]["dev"])
 

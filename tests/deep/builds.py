@@ -262,7 +262,8 @@ def _drawn(library: Path, cases: Path, only: int | None = None) -> dict[str, Any
     lib.dpf_leave(mode)
     best = lib.dpf_best_isa()
     isas = range(best + 1) if only is None else [only]
-    failed = {isa: lib.dpf_self_check(isa, lib.dpf_known_answers()) for isa in isas}
+    scratch = ffi.new("int16_t[65536]")
+    failed = {isa: lib.dpf_self_check(isa, lib.dpf_known_answers(), scratch) for isa in isas}
     told = {isa: ffi.string(what).decode() for isa, what in failed.items() if what != ffi.NULL}
     found: dict[str, Any] = {
         "best": best,
