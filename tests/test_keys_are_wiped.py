@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
 from traceback import walk_tb
 from types import FrameType
 from typing import Any

@@ -135,7 +135,9 @@ def no_entropy() -> bytes:
 def entropy(trial: Trial) -> Outcome:
     n = trial.scaled(20_000, 1000)
     keys = trial.under_test("keys", [_native.entropy(32) for _ in range(n)])
-    blocks = {_native.StreamKey(_native.entropy(32)).block(0, 0) for _ in range(100)} | {bytes(Key.generate()) for _ in range(100)}
+    blocks = {_native.StreamKey(_native.entropy(32)).block(0, 0) for _ in range(100)} | {
+        bytes(Key.generate()) for _ in range(100)
+    }
     trial.expect(len(set(keys)) == n, "the system gave a key twice")
     trial.expect(len(blocks) == 200, "two stream keys are the same")
     found = in_child(no_entropy).split(b"|")
