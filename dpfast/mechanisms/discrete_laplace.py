@@ -67,10 +67,12 @@ class Geometric(Pure, IntegerNoise):
         return self.sensitivity <= NARROW_SCALE * self.epsilon
 
     @once
+    @_native.own_mode()
     def _careful_plan(self) -> _native.Plan:
         return _native.Plan(self.LAW, **self._constants())
 
     @once
+    @_native.own_mode()
     def _bulk_plan(self) -> _native.Plan:
         if self.sensitivity > TABLE_SCALE * self.epsilon:
             return self._careful_plan
