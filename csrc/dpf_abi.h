@@ -49,7 +49,7 @@ typedef struct {
     dpf_u128 wide_c;      /* ln(2/(1+q)) in units of 2^-120 */
 } dpf_plan;
 
-/* Digits for one tier alone: of U, or of the radius and then of the angle, 128 of each at most. */
+/* Digits for one tier alone, as dpf_tier says. */
 typedef struct {
     uint64_t digits[4];
     double offset;
@@ -112,9 +112,15 @@ int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64
 int64_t dpf_fill_real(int isa, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
                       const double *offset, int64_t *cells, int64_t *hi, int64_t *undecided);
 
-/* One tier alone on given digits, for the tests that plant them. bits <= 64: U lies in the cell of
- * digits[0] of that width. bits > 64: in the cell of the first `bits` of the 128 in digits[0], digits[1].
- * The outcome (of the discrete Laplace law: its magnitude), or in decided[i] a zero. */
+/* One tier alone on given digits, for the tests that plant them. The outcome (of the discrete Laplace law: its
+ * magnitude), or in decided[i] a zero.
+ *     Discrete Laplace, Laplace: bits <= 64: U lies in cell number digits[0] of 2^bits. bits > 64: in the cell of the
+ *         first `bits` digits of the 128 in digits[0] and, below it, digits[1]; the twofold tier takes all 128 as U's.
+ *     Gaussian, discrete Gaussian without thresholds: words as a draw reads them, and bits is not looked at. Level 0 in
+ *         digits[0], of the radius, and digits[2], of the angle: plan->width bits each, aligned to the right. Level 1 in
+ *         digits[1] and digits[3], 64 bits each. The first three bits of the angle are its flags (gaussian.md).
+ *     Discrete Gaussian with thresholds: the first 64 digits of U in digits[0], and bits is not looked at.
+ * DPF_TABLE: digits[0] is the place in the table. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided);
 

@@ -177,7 +177,6 @@ int64_t FN(gaussian_fill)(const dpf_plan *plan, int careful, const uint8_t *key,
     return FN(draw_all)(plan, careful, key, start, 0, n, to);
 }
 
-/* digits: 128 of the radius, then the angle's three flags and 125 of its digits. bits <= 64: that many of each word. */
 void FN(gaussian_tier)(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
                        uint8_t *decided) {
     (void)bits;

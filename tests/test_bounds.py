@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import math
 import os
 import random
 import re
@@ -93,6 +94,7 @@ def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
     [
         ("decide.gappa", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
         ("decide.gappa", "slope = 0x5p-52", "slope = 0x4.8p-52"),
+        ("decide.gappa", "22 *", "24 *"),  # the largest height of a 32-bit word
         ("twofold.gappa", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
         ("twofold.gappa", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
     ],
@@ -135,6 +137,11 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert split == float.fromhex("0x1.6a09ep-1")
     assert "slope = 0x5p-52;" in gappa
     assert DiscreteLaplace(1, 1)._constants()["slope"] == 5 * 2.0**-52
+    for scale in (1, 1000, 2**20):
+        t, plan = float(scale), DiscreteLaplace(1, scale)._constants()
+        assert plan["flat"] == 0.5 - 5 * 2.0**-52 * (23 * t + 2)
+        assert plan["offset"] + 0.5 < 0.7 * t
+    assert 31 * math.log(2) - math.log(1.5) < 21.1
 
 
 def test_two_sum_in_any_rounding() -> None:

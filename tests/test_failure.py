@@ -490,3 +490,59 @@ def test_rounding_modes_and_flushing_change_nothing(tmp_path):
         timeout=120,
     )
     assert len(output.split("\n")) == 9
+
+
+def test_plans_are_made_to_nearest(tmp_path):
+    """Whatever the host's rounding mode is at the first release, every number in every plan is that of the proofs."""
+    library = compiled(tmp_path, MODES)
+    output = python(
+        """
+        import ctypes, sys
+        import numpy as np
+        import dpfast
+        from dpfast import _native
+        tool = ctypes.CDLL(sys.argv[1])
+
+        def numbers(plan):
+            record, found = plan._plan, {}
+            for name, field in _native.ffi.typeof("dpf_plan").fields:
+                if field.type.kind != "pointer":
+                    value = getattr(record, name)
+                    found[name] = (value.lo, value.hi) if field.type.kind == "struct" else value
+            return found
+
+        def mechanisms():
+            for epsilon, sensitivity in ((11, 123457), (7, 10**12 + 39), (3, 100), (9, 10**9 + 7), (7, 10**18)):
+                yield dpfast.DiscreteLaplace(epsilon, sensitivity)
+                if sensitivity < 10**18:  # such noise might not fit a sample
+                    yield dpfast.OneSidedGeometric(epsilon, sensitivity)
+            for sigma in (3, 1000, 10**7 + 1):
+                yield dpfast.DiscreteGaussian(sigma=sigma)
+            yield dpfast.Laplace(3, 7)
+            yield dpfast.Gaussian(sigma=0.3)
+            yield dpfast.Gaussian(sigma=10**5, granularity=2.0**-40)
+
+        def made(mode):
+            for mechanism in mechanisms():
+                real = mechanism.LAW in ("laplace", "gaussian")
+                few, many = (np.zeros(n, float if real else int) for n in (5, 5000))
+                call = mechanism.sample if mechanism.NAME == "one_sided_geometric" else mechanism.release
+                tool.set_mode(mode, 0)
+                try:
+                    for values in (few, many):
+                        call(values.size if call == mechanism.sample else values)
+                finally:
+                    tool.set_mode(0, 0)
+                yield mechanism, numbers(mechanism._careful_plan), numbers(mechanism._bulk_plan)
+
+        expected = list(made(0))
+        differing = set()
+        for mode in (1, 2, 3):
+            for (mechanism, *right), (_, *found) in zip(expected, made(mode)):
+                for a, b in zip(right, found):
+                    differing |= {(mechanism.NAME, name) for name in a if a[name] != b[name]}
+        print(len(expected), sorted(differing))
+        """,
+        library,
+    )
+    assert output == "14 []\n"

@@ -246,6 +246,27 @@ def test_a_planted_defect_is_caught(
     assert errors > 0
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("granularity", [2.0**-20, 2.0**-30])
+def test_a_tier_takes_words_as_a_draw_reads_them(granularity: float, isa: int, secret: Callable[[str], bytes]) -> None:
+    """By words of 32 and of 64 bits: dpf_tier, fed as dpf_abi.h says, decides what a careful call draws."""
+    mechanism = Gaussian(sigma=1, granularity=granularity)
+    plan, stream, n = mechanism._careful_plan, _native.StreamKey(secret(f"words {granularity}")), 256
+    assert plan.width == (32 if granularity == 2.0**-20 else 64)
+    read, ffi = mechanism._reader(stream, plan.width), _native.ffi
+    planted = ffi.new("dpf_planted[]", n)
+    for i in range(n):
+        words = [read(at, 1).prefix for at in (i & ~64, i | 64)]
+        planted[i] = ([part for word in words for part in (word >> 64, word % 2**64)], 0.0, 0, i >> 6 & 1)
+    found, decided = ffi.new("dpf_u128[]", n), ffi.new("uint8_t[]", n)
+    drawn = plan.fill(stream, 0, n, careful=True, isa=isa, offset=[0.0] * n)
+    for bits in (0, 128):  # which is not looked at
+        _native.lib.dpf_tier(isa, plan._plan, _native.TWOFOLD, bits, n, planted, found, decided)
+        signed = [(f.hi << 64) + f.lo - (2**128 if f.hi >> 63 else 0) for f in found]
+        assert sum(decided) > 0.99 * n
+        assert all(k == draw for k, draw, sure in zip(signed, drawn, decided, strict=True) if sure)
+
+
 @pytest.mark.parametrize("exchange", [{0b000: 0b100, 0b100: 0b000}, {0b010: 0b100, 0b100: 0b010}, {0b000: 0b001, 0b001: 0b000}], ids=["sign", "signs swapped", "octant"])  # fmt: skip
 def test_flags_read_otherwise_are_caught(exchange: dict[int, int]) -> None:
     """Points whose flags are exchanged have other outcomes: each flag is where csrc/stream.md says."""

@@ -47,13 +47,12 @@ def add_short(counts, out, scratch, isa, plan, careful, key, start, stream, bloc
             noise = carray(int16_at(noise_at + np.uint64(2 * piece)), (PIECE,))
             for i in range(length):
                 sums[i] = clamped_sum(x[i], np.int64(noise[i]), lower, upper)
-            store(isa, out_at + here + offset, sums_at, length, stream)
-        if undecided:
-            fence()
-            y = carray(int64_at(out_at + here), (block,))
             for i in range(undecided):
-                y[at[i]] = 0
-                at[i] += done
+                if piece <= at[i] < piece + length:
+                    sums[at[i] - piece] = 0
+            store(isa, out_at + here + offset, sums_at, length, stream)
+        for i in range(undecided):
+            at[i] += done
         done += m
     fence()
     return done, undecided

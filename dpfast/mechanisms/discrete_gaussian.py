@@ -100,6 +100,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
             return self._careful_plan
         return self._made(signed_table(self._law.table(_native.TABLE_BITS)))
 
+    @_native.own_mode()
     def _made(self, table: npt.NDArray[np.int16] | None) -> _native.Plan:
         if not self._law.inversion:
             squared = float(self.sigma_squared)

@@ -68,10 +68,12 @@ class Geometric(Pure, IntegerNoise):
         return self._scale <= NARROW_SCALE
 
     @once
+    @_native.own_mode()
     def _careful_plan(self) -> _native.Plan:
         return _native.Plan(self.LAW, **self._constants())
 
     @once
+    @_native.own_mode()
     def _bulk_plan(self) -> _native.Plan:
         if self._scale > TABLE_SCALE:
             return self._careful_plan

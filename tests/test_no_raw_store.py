@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No count is stored before it has its noise, not for a microsecond: another process looks after each store."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fresh import python
+
+# The output lies on pages that may not be written. A store faults; it is let through alone, by the processor's single step,
+# and before the next instruction the other process says that it has looked.
+STEPPER = r"""
+    #define _GNU_SOURCE
+    #include <signal.h>
+    #include <stdint.h>
+    #include <sys/mman.h>
+    #include <ucontext.h>
+    #include <unistd.h>
+
+    static char *begin;
+    static uint64_t size, at;
+    static int tell, hear;
+
+    static void fault(int number, siginfo_t *info, void *context) {
+        char *const where = info->si_addr;
+        if (where < begin || where >= begin + size) {
+            signal(SIGSEGV, SIG_DFL);
+            return;
+        }
+        at = (uint64_t)(where - begin);
+        mprotect(begin, size, PROT_READ | PROT_WRITE);
+        ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] |= 0x100;
+        (void)number;
+    }
+
+    static void stepped(int number, siginfo_t *info, void *context) {
+        char looked;
+        ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~0x100ll;
+        mprotect(begin, size, PROT_READ);
+        if (write(tell, &at, sizeof at) != sizeof at || read(hear, &looked, 1) != 1)
+            _exit(3);
+        (void)number, (void)info;
+    }
+
+    void watch(void *from, uint64_t bytes, int to, int back) {
+        struct sigaction on_fault = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO};
+        struct sigaction on_step = {.sa_sigaction = stepped, .sa_flags = SA_SIGINFO};
+        begin = from, size = bytes, tell = to, hear = back;
+        sigaction(SIGSEGV, &on_fault, 0);
+        sigaction(SIGTRAP, &on_step, 0);
+        mprotect(begin, size, PROT_READ);
+    }
+
+    void leave(void) {
+        mprotect(begin, size, PROT_READ | PROT_WRITE);
+        signal(SIGSEGV, SIG_DFL);
+        signal(SIGTRAP, SIG_DFL);
+    }
+"""
+
+WATCHED = """
+    import ctypes, mmap, os, sys
+    import numpy as np
+    import dpfast
+    from dpfast import engine, kernels
+
+    tool, defect = ctypes.CDLL(sys.argv[1]), sys.argv[2]
+    BEFORE = 77  # in out, before
+
+    def open_often(mechanism, room):  # C decides as little as its margins allow, and the exact tier the rest
+        for plan in (mechanism._careful_plan._plan, mechanism._bulk_plan._plan):
+            plan.margin = plan.flat = plan.twofold_margin = room
+            plan.wide_cell += 200
+        return mechanism
+
+    table = open_often(dpfast.DiscreteLaplace(1, 10), 0.0)
+    narrow = open_often(dpfast.DiscreteLaplace(1, 10**6), 0.49)
+    wide = open_often(dpfast.DiscreteLaplace(1, 2**57), 0.49)
+    rejecting = dpfast.DiscreteGaussian(sigma=1000)
+    laplace = open_often(dpfast.Laplace(1, 1), 0.49)
+    gaussian = open_often(dpfast.Gaussian(sigma=1), 0.49)
+    wide_laplace = open_often(dpfast.Laplace(1, 1, granularity=2.0**-55), 0.49)
+    wide_gaussian = open_often(dpfast.Gaussian(sigma=1, granularity=2.0**-55), 0.49)
+    i8, f8, f4 = np.int64, np.float64, np.float32
+    # name: mechanism, size, of what and into what, how the output lies, options
+    CASES = {
+        "add_short": (table, 8892, i8, i8, "plain", {}),
+        "add_short, odd place": (table, 8892, i8, i8, "odd", {}),
+        "add_short, past the caches": (table, 8892, i8, i8, "streamed", {}),
+        "add_short, narrow out": (table, 4500, i8, np.int16, "plain", {}),
+        "add_short, bounds": (table, 8892, i8, i8, "plain", {"lower": 0, "upper": 10**15}),
+        "add_narrow": (narrow, 8892, i8, i8, "plain", {}),
+        "add_narrow, past the caches": (narrow, 8892, i8, i8, "streamed", {}),
+        "add_narrow, careful": (narrow, 4500, i8, i8, "plain", {"constant_time": True}),
+        "add_narrow, strided": (narrow, 4500, i8, i8, "strided", {}),
+        "add_narrow, other byte order": (narrow, 4500, ">i4", ">i8", "plain", {}),
+        "add_narrow, two axes": (narrow, 4500, i8, i8, "turned", {}),
+        "add_narrow, rejecting": (rejecting, 4500, i8, i8, "plain", {}),
+        "add_wide": (wide, 4500, i8, i8, "plain", {}),
+        "add_wide, past the caches": (wide, 4500, i8, i8, "streamed", {}),
+        "add_wide, unsigned": (narrow, 4500, np.uint64, np.uint64, "plain", {}),
+        "add_small": (narrow, 500, i8, i8, "plain", {}),
+        "add_grid": (laplace, 4500, f8, f8, "plain", {}),
+        "add_grid, past the caches": (laplace, 4500, f8, f8, "streamed", {}),
+        "add_grid, gaussian": (gaussian, 4500, f8, f8, "plain", {}),
+        "add_grid, single": (laplace, 4500, f4, f4, "plain", {}),
+        "add_grid, to single": (laplace, 4500, f8, f4, "plain", {}),
+        "add_grid, missing": (laplace, 4500, f8, f8, "plain", {"missing": 0.5, "lower": -1e9}),
+        "add_grid, small": (gaussian, 500, f8, f8, "plain", {}),
+        "add_grid, strided": (gaussian, 4500, f8, f8, "strided", {}),
+        "add_grid_wide": (wide_laplace, 4500, f8, f8, "plain", {}),
+        "add_grid_wide, gaussian": (wide_gaussian, 4500, f8, f8, "plain", {}),
+        "add_grid_wide, to single": (wide_gaussian, 4500, f8, f4, "plain", {}),
+    }
+
+    def output(page, n, kind, layout):
+        kind = np.dtype(kind)
+        if layout == "odd":
+            return np.frombuffer(page, kind, n, offset=24)
+        if layout == "strided":
+            return np.frombuffer(page, kind, 2 * n)[::2]
+        if layout == "turned":
+            return np.frombuffer(page, kind, n).reshape(50, n // 50).T
+        return np.frombuffer(page, kind, n)
+
+    real_kernel = kernels.kernel
+
+    def raw_first(name):  # the kernel as it must not be: the counts lie in out until the noise does
+        whole = real_kernel(name)
+        def add(x, y, *rest):
+            if name.startswith("add"):
+                y[3:5] = x[3:5]
+            return whole(x, y, *rest)
+        return add
+
+    def watched(mechanism, n, given, made, layout, options):
+        \"\"\"How many stores another process looked at, and how many bytes it saw that were neither old, nor 0, nor final.\"\"\"
+        page = mmap.mmap(-1, 2**18)
+        out = output(page, n, made, layout)
+        counts = (np.arange(n) % 1000 + 1000).astype(given).reshape(out.shape)
+        mechanism.release(counts, dtype=np.dtype(made).newbyteorder("="), threads=1, **options)  # all is loaded
+        out[...] = BEFORE
+        stored, told = os.pipe()
+        looked, heard = os.pipe()
+        log, logged = os.pipe()
+        watcher = os.fork()
+        if watcher == 0:
+            for end in (told, looked, log):
+                os.close(end)
+            found = []
+            while event := os.read(stored, 8):
+                at = max(0, int.from_bytes(event, "little") // 64 * 64 - 64)
+                found.append(at.to_bytes(8, "little") + page[at : at + 256].ljust(256))
+                os.write(heard, b"k")
+            with open(logged, "wb") as file:
+                file.write(b"".join(found))
+            os._exit(0)
+        for end in (stored, heard, logged):
+            os.close(end)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        if defect == "raw":
+            kernels.kernel = raw_first
+        engine.STREAM = 1 if layout == "streamed" else 2**21
+        try:
+            tool.watch(ctypes.c_void_p(address), ctypes.c_uint64(2**18), told, looked)
+            mechanism.release(counts, out=out, threads=1, **options)
+        finally:
+            tool.leave()
+            kernels.kernel = real_kernel
+        os.close(told)
+        with open(log, "rb") as file:
+            seen = np.frombuffer(file.read(), np.uint8).reshape(-1, 264)
+        os.waitpid(watcher, 0)
+        # Each byte that was seen, for a store may be seen half done: it is that of the end, of before, or 0.
+        at, lines = seen[:, :8].copy().view(np.uint64), seen[:, 8:]
+        places = at + np.arange(256, dtype=np.uint64)
+        inside = places < 2**18
+        final = np.frombuffer(page, np.uint8)[np.where(inside, places, 0)]
+        before = np.resize(np.full(1, BEFORE, out.dtype).view(np.uint8), 256)  # cells begin at multiples of their size
+        wrong = inside & (lines != final) & (lines != 0) & (lines != before)
+        unchanged = (out == counts).mean()  # in the end, where the noise is 0
+        return len(seen), int(wrong.sum()), float(unchanged)
+
+    for name, case in CASES.items():
+        if defect != "raw" or "," not in name:
+            print(name, *watched(*case), sep="|")
+"""
+
+
+@pytest.fixture(scope="module")
+def stepper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        pytest.skip("single steps are taken on Linux and x86-64 alone")
+    if not shutil.which(os.environ.get("CC", "cc").split()[0]):
+        pytest.skip("no C compiler")
+    folder = tmp_path_factory.mktemp("stepper")
+    (folder / "tool.c").write_text(STEPPER)
+    command = [os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-o", folder / "tool.so", folder / "tool.c"]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder / "tool.so"
+
+
+def stores(tool: Path, defect: str) -> dict[str, tuple[int, int, float]]:
+    """Of each case: the stores looked at, how many bytes lay open, the share of cells whose noise is 0."""
+    found = {}
+    plain = "glibc.cpu.x86_rep_movsb_threshold=1000000"  # whole vectors: a string instruction would step byte by byte
+    for line in python(WATCHED, tool, defect, timeout=300, GLIBC_TUNABLES=plain).splitlines():
+        name, looks, wrong, unchanged = line.split("|")
+        found[name] = int(looks), int(wrong), float(unchanged)
+    return found
+
+
+def test_no_cell_lies_open(stepper):
+    """In each kernel and layout every byte that is ever stored is 0 or the released one's.
+
+    No false alarm is possible: a cell is judged by what it holds in the end.
+    """
+    found = stores(stepper, "none")
+    kernels = {"add_short", "add_narrow", "add_wide", "add_small", "add_grid", "add_grid_wide"}
+    assert kernels <= {name.split(",")[0] for name in found}
+    assert len(found) == 27
+    for name, (looks, _, unchanged) in found.items():
+        assert looks >= 50, f"{name}: hardly a store was seen"
+        assert unchanged < 0.2, f"{name}: most noise is 0, and a raw count looks like a released one"
+    assert {name: wrong for name, (_, wrong, _) in found.items() if wrong} == {}
+
+
+def test_a_count_that_lies_open_is_seen(stepper):
+    """Kernels that store two counts first, and the noise right after, are caught: each of them."""
+    found = stores(stepper, "raw")
+    assert len(found) == 6
+    assert all(wrong > 0 for _, wrong, _ in found.values()), found
