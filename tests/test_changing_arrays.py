@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that another thread writes while a call reads them: what is used is what was checked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fresh import python
+
+import dpfast
+from dpfast import ParameterError, _native, kernels, postprocess
+from dpfast.testing import fixed_key
+
+HOME = str(Path(dpfast.__file__).parent)
+
+
+def changed_at(step: int, call: Callable[[], Any], change: Callable[[], None]) -> tuple[Any, int]:
+    """What the call returns, or the ParameterError, if `change` runs before that line of dpfast's Python; and how many ran."""
+    steps = 0
+
+    def trace(frame: Any, event: str, _argument: object) -> Any:
+        nonlocal steps
+        if not frame.f_code.co_filename.startswith(HOME):
+            return None
+        if event == "line":
+            if steps == step:
+                change()
+            steps += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        found = call()
+    except ParameterError as error:
+        found = error
+    finally:
+        sys.settrace(before)
+    return found, steps
+
+
+KEYS = np.zeros(40, np.int64)
+CENTRE = 10**6  # noise of scale 1 is below 1000, but for a chance of e^-1000
+
+
+def near(found: Any) -> bool:
+    return bool((np.abs(np.asarray(found, np.float64) - CENTRE) < 1000).all())
+
+
+def category(k: int) -> Callable[[Any], bool]:
+    return lambda found: bool(((found >= 0) & (found < k)).all())
+
+
+def histogram(unit_ids: np.ndarray, domain: Any) -> Any:
+    """Each row is of a unit of its own, and all of key 0."""
+    return dpfast.bounded_histogram(KEYS, unit_ids, domain=domain, max_partitions=1, max_per_partition=1).counts
+
+
+FLOATS = np.full(40, float(CENTRE))
+INTEGERS = np.full(40, CENTRE)
+SPREAD = np.arange(40) * 2**57  # ids too far apart to be numbered by their distance
+CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[Any], bool]]] = {
+    # the call; what is right; what is wrong, or another right content; what may come out
+    "answers": (lambda a: dpfast.RandomizedResponse(1, 3).release(a), np.ones(40, np.int64), 10**9, category(3)),
+    "answers of coins": (
+        lambda a: dpfast.RandomizedResponse.two_coin(0.5).release(a), np.ones(40, np.uint64), 1000, category(2),
+    ),
+    "reports": (
+        lambda a: dpfast.RandomizedResponse(1, 3).estimate(a).share, np.ones(40, np.int64), -1,
+        lambda found: abs(found.sum() - 1) < 1e-9,
+    ),
+    "exponential": (lambda a: dpfast.Exponential(1, 1).select(a), FLOATS, np.nan, lambda found: 0 <= found < 40),
+    "permute and flip": (lambda a: dpfast.PermuteAndFlip(1, 1).select(a), FLOATS, np.nan, lambda found: 0 <= found < 40),
+    "noisy max": (lambda a: dpfast.NoisyMax(1, 1).select(a), FLOATS, np.nan, lambda found: 0 <= found < 40),
+    "noisy max of integers": (
+        lambda a: dpfast.NoisyMax(1, 1).select(a), INTEGERS, -(2**63), lambda found: 0 <= found < 40,
+    ),
+    "above threshold": (
+        lambda a: dpfast.AboveThreshold(1, CENTRE, 1).run(a), INTEGERS, -(2**63), lambda found: found is None or 0 <= found < 40,
+    ),
+    "thresholded": (
+        lambda a: dpfast.thresholded(np.arange(40), a, 1, 0.5, dpfast.Sensitivity(1, 1)).counts, INTEGERS, -5,
+        lambda found: found.size == 40 and near(found),
+    ),
+    "keys of thresholded": (
+        lambda a: dpfast.thresholded(a, INTEGERS, 1, 0.5, dpfast.Sensitivity(1, 1)).keys, np.arange(40), 7,
+        lambda found: np.unique(found).size == 40,
+    ),
+    "units": (
+        lambda a: histogram(a, np.arange(2**16)), np.arange(40), np.arange(40) << 48, lambda found: found.sum() == 40,
+    ),
+    "units far apart": (
+        lambda a: histogram(a, np.arange(2**16)), SPREAD, SPREAD + 2**56, lambda found: found.sum() == 40,
+    ),
+    "sum": (
+        lambda a: dpfast.fixed_point_sum(a, 0, 1, 0.25, adjacency="add-remove")[0], np.ones(40), np.nan, lambda n: n == 160,
+    ),
+    "counts": (lambda a: dpfast.DiscreteLaplace(1, 1).release(a, dtype=np.int64), INTEGERS, CENTRE + 50, near),
+    "values": (lambda a: dpfast.Laplace(1, 1).release(a), FLOATS, np.nan, near),
+    "clip": (lambda a: postprocess.clip(a, 0, 2 * CENTRE), FLOATS, np.nan, near),
+    "rounded": (postprocess.rounded, FLOATS, np.nan, near),
+    "non negative": (postprocess.non_negative, FLOATS, np.nan, near),
+    "ordered": (postprocess.ordered, FLOATS, np.nan, near),
+    "consistent": (
+        lambda a: postprocess.consistent(a.reshape(4, 10), np.full(4, 10.0 * CENTRE))[0], FLOATS, np.nan, near,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_array_changes_at_each_moment_of_the_call(name):
+    """From right to wrong, or back, before each line of Python that runs: a right answer comes out, or a ParameterError.
+
+    Compiled code is one step here: for that are the tests with a second thread, and of the kernels, below.
+    """
+    call, right, wrong, holds = CALLS[name]
+    for first, then in ((right, wrong), (wrong, right)):
+        array = right.copy()
+
+        def write(content: Any, array: np.ndarray = array) -> None:
+            array[:] = content
+
+        write(right)
+        call(array.copy())  # with this kernel loaded
+        write(right)
+        steps, outcomes = changed_at(-1, lambda: call(array), lambda: None)[1], set()
+        assert steps > 5
+        for step in range(steps):
+            write(first)
+            found, _ = changed_at(step, lambda: call(array), lambda: write(then))
+            outcomes.add(type(found) is ParameterError)
+            assert type(found) is ParameterError or holds(found), (step, found)
+        assert False in outcomes  # the last moments are too late to matter, or the first ones early enough
