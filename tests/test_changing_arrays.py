@@ -14,7 +14,7 @@ from fresh import python
 
 import dpfast
 from dpfast import ParameterError, _native, kernels, postprocess
-from dpfast.testing import fixed_key
+from dpfast.arrays import grid_of
 
 HOME = str(Path(dpfast.__file__).parent)
 
@@ -95,7 +95,7 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
         lambda a: histogram(a, np.arange(2**16)), np.arange(40), np.arange(40) << 48, lambda found: found.sum() == 40,
     ),
     "units far apart": (
-        lambda a: histogram(a, np.arange(2**16)), SPREAD, SPREAD + 2**56, lambda found: found.sum() == 40,
+        lambda a: histogram(a, np.arange(2**16)), SPREAD, np.arange(40) + (2**63 - 40), lambda found: found.sum() == 40,
     ),
     "sum": (
         lambda a: dpfast.fixed_point_sum(a, 0, 1, 0.25, adjacency="add-remove")[0], np.ones(40), np.nan, lambda n: n == 160,
@@ -136,3 +136,82 @@ def test_the_array_changes_at_each_moment_of_the_call(name):
             outcomes.add(type(found) is ParameterError)
             assert type(found) is ParameterError or holds(found), (step, found)
         assert False in outcomes  # the last moments are too late to matter, or the first ones early enough
+
+
+def test_a_second_thread_writes_the_answers():
+    """Answers of the coins pick an entry of a table: another thread writes 2^50 there and back, and no call reads beyond it."""
+    output = python(
+        """
+        import _thread, sys, time
+        import numpy as np
+        import dpfast
+
+        sys.setswitchinterval(1e-5)
+        answers, coins, over = np.zeros(300_000, np.int64), dpfast.RandomizedResponse.two_coin(0.5), False
+
+        def write():
+            while not over:
+                answers[:] = 0
+                time.sleep(0)
+                answers[:] = 2**50
+                time.sleep(0.0003)
+                answers[:] = 0
+                time.sleep(0.002)
+
+        _thread.start_new_thread(write, ())
+        released = refused = 0
+        for _ in range(600):
+            try:
+                found = coins.release(answers)
+            except dpfast.ParameterError:
+                refused += 1
+            else:
+                assert found.min() >= 0 and found.max() <= 1
+                released += 1
+        over = True
+        print(released + refused)
+        """
+    )
+    assert output == "600\n"
+
+
+@pytest.mark.parametrize("name", ["add_grid", "add_grid_wide"])
+def test_a_real_value_counts_as_it_was_first_read(name):
+    """Values that lie where the kernel itself writes before it looks again: it keeps the first ones, or says that they changed.
+
+    Every draw is left open, so that every value is kept for the exact tier.
+    """
+    law, n = dpfast.Laplace(1, 1), 100
+    blind = {
+        "margin": -1.0,
+        "twofold_margin": -1.0,
+        "wide_cell": 400,
+        "bulk": _native.INTEGER,
+        "careful": _native.INTEGER,
+    }
+    plan, key, largest = (
+        _native.Plan(law.LAW, **law._constants() | blind),
+        _native.StreamKey(bytes(32)),
+        np.finfo(float).max,
+    )
+
+    def run(scratch: np.ndarray, values: np.ndarray) -> tuple[int, int]:
+        out = np.full(n, 777.0)
+        found = kernels.kernel(name)(
+            values, out, scratch, _native.best_isa(), plan.address, True, key.address, 0, 0, n, n,
+            *grid_of(law._exponent), 0.0, -largest, largest, -largest, largest, 0, 1,
+        )  # fmt: skip
+        assert set(out.tolist()) <= {0.0, 777.0}  # each cell waits
+        return found
+
+    kept, values = slice(3 * n, 4 * n), np.arange(n) + 0.3
+    scratch = np.zeros(5 * n, np.int64)
+    assert run(scratch, values) == (n, n)
+    assert (scratch[kept].view(np.float64) == values).all()
+
+    scratch = np.zeros(5 * n, np.int64)
+    changing = scratch[2 * n : 3 * n].view(np.float64)  # where the numbers of the open draws go
+    changing[:] = values
+    done = run(scratch, changing)[0]
+    assert not np.array_equal(changing, values)
+    assert done == -2 or np.array_equal(scratch[kept].view(np.float64), values)

@@ -432,7 +432,10 @@ except KeyboardInterrupt:
 {dedent(MEANWHILE[what])}
 print("right", flush=True)
 """
-    more = {"the program is ended by the interrupt": ["KeyboardInterrupt"], "a release at the end of the program": ["True"]}
+    more = {
+        "the program is ended by the interrupt": ["KeyboardInterrupt"],
+        "a release at the end of the program": ["True"],
+    }
     assert sorted(python(LOADING + script).split()) == sorted(["interrupted", "right", *more.get(what, [])])
 
 

@@ -4,7 +4,18 @@
 import numpy as np
 from numba import carray, types
 
-from dpfast.kernels.grid import LARGEST, beyond, in_steps, join, join_single, not_finite, on_grid, public, split, split_plain
+from dpfast.kernels.grid import (
+    LARGEST,
+    beyond,
+    in_steps,
+    join,
+    join_single,
+    not_finite,
+    on_grid,
+    public,
+    split,
+    split_plain,
+)
 from dpfast.kernels.jit import (
     REAL_ARGUMENTS,
     SINGLE_ARGUMENTS,
