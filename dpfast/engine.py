@@ -149,6 +149,28 @@ class _Part:
         self.done = False
         self.failure: BaseException = MemoryError()  # unless another is told: there may be no memory to tell it
 
+    def help(self, work: _Work, gate: _Gate) -> None:
+        """What a thread of its own does."""
+        if not self.taken.acquire(blocking=False):
+            return
+        try:
+            if gate.enter():
+                try:
+                    work.share(self.begin, self.end)
+                    self.done = True
+                except BaseException as failure:
+                    self.failure = failure
+                    work.stopped = True
+                finally:
+                    gate.leave()
+        finally:
+            self.ended.release()
+
+    def wait(self) -> None:
+        self.ended.acquire()
+        if not self.done:
+            raise self.failure
+
 
 class _Gate:
     """Helpers are in to write. Whoever shuts `lock` waits until all are out, and none gets in any more."""
@@ -182,28 +204,11 @@ def _share_out(work: _Work, size: int, workers: int) -> None:
     gate = _Gate()
     edges = [size * part // workers // BUFFER * BUFFER for part in range(workers)] + [size]
     parts = [_Part(edges[i], edges[i + 1]) for i in range(workers)]
-
-    def help_out(part: _Part) -> None:
-        if not part.taken.acquire(blocking=False):
-            return
-        try:
-            if gate.enter():
-                try:
-                    work.share(part.begin, part.end)
-                    part.done = True
-                except BaseException as failure:
-                    part.failure = failure
-                    work.stopped = True
-                finally:
-                    gate.leave()
-        finally:
-            part.ended.release()
-
     shut, lock = _native.shut, gate.lock
     try:
         for part in parts[1:]:
             try:
-                _thread.start_new_thread(help_out, (part,))
+                _thread.start_new_thread(part.help, (work, gate))
             except (RuntimeError, MemoryError):
                 break  # no more threads: what they would have taken is left to the caller
         helped = []
@@ -213,9 +218,7 @@ def _share_out(work: _Work, size: int, workers: int) -> None:
             else:
                 helped.append(part)
         for part in helped:
-            part.ended.acquire()
-            if not part.done:
-                raise part.failure
+            part.wait()
     except BaseException:
         # A signal handler may raise again and again, but not in here: CPython runs handlers when a call has returned, and
         # this one, into C, returns when no helper writes any more.

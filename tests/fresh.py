@@ -15,8 +15,11 @@ import dpfast
 HOME = Path(dpfast.__file__).parent.parent
 
 
-def python(script: str, *arguments: object, timeout: float = 60, home: Path = HOME, **environment: str | None) -> str:
-    """Run a script that finds the dpfast in `home`; what it prints. Its children end with it, should it hang."""
+def python(script: str, *arguments: object, timeout: float = 600, home: Path = HOME, **environment: str | None) -> str:
+    """Run a script that finds the dpfast in `home`; what it prints. Its children end with it, should it hang.
+
+    timeout: tells a script that hangs from one on a busy machine, on which a cold start of numba alone can take a minute.
+    """
     changed = {"PYTHONPATH": os.pathsep.join([str(home), os.environ.get("PYTHONPATH", "")]), **environment}
     kept = {name: value for name, value in {**os.environ, **changed}.items() if value is not None}
     run = subprocess.Popen(

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults at random moments: Ctrl-C in a first release, storms of exceptions in any, threads and memory that run out."""
+
+from __future__ import annotations
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+from fresh import python
+
+COVERS = ("dpfast/engine.py", "dpfast/kernels", "dpfast/_native.py", "tests/fresh.py")
+
+# Prints what came of the interrupted release, then how long a whole one takes; fails unless the next one is right.
+INTERRUPTED = """
+    import os, signal, sys, time, warnings
+    import numpy as np
+    import dpfast
+    from dpfast.testing import fixed_key
+
+    class Pressed(KeyboardInterrupt):
+        pass
+
+    def press(*_):
+        raise Pressed
+
+    warnings.simplefilter("ignore")
+    law = {"integer": dpfast.DiscreteLaplace, "real": dpfast.Laplace}[sys.argv[1]](1, 10)
+    kind = np.int64 if sys.argv[1] == "integer" else np.float64
+
+    def release(values):
+        return law.release(values, out=values, key=fixed_key(1).derive("interrupted"), start=0)
+
+    signal.signal(signal.SIGALRM, press)
+    values, begun = np.full(100, 777, kind), time.monotonic()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, float(sys.argv[2]))
+        release(values)
+        end = "whole"
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Pressed:
+        end = "interrupted"
+    took = time.monotonic() - begun
+    # Of scale 10, a tenth of the counts stays as it is at most; half of 100 but for a chance of 1e-23.
+    left = "zeros" if not values.any() else "untouched" if (values == 777).all() else "noise" if (values != 777).mean() > 0.5 else "MIXED"
+    found = release(np.zeros(100, kind))
+    print(end, left, took, found.tobytes().hex())
+"""
+
+# Exceptions again and again while a release runs: what it leaves, and whether anybody writes or stays afterwards.
+STORMS = """
+    import _thread, collections, random, signal, sys, time
+    import numpy as np
+    import dpfast
+
+    class Boom(BaseException):
+        pass
+
+    armed = False
+
+    def boom(*_):
+        if armed:
+            raise Boom
+
+    signal.signal(signal.SIGALRM, boom)
+    random.seed(int(sys.argv[2]))
+    n, found = 1_500_000, collections.Counter()
+    given = np.arange(10**6, 10**6 + n)
+    for round_ in range(int(sys.argv[1])):
+        law, values = [(dpfast.DiscreteLaplace(0.1, 1), given), (dpfast.Laplace(0.1, 1.0), given.astype(float))][round_ % 2]
+        law.release(values)
+        in_place = round_ % 4 < 2
+        out = values.copy() if in_place else np.full_like(values, 7)
+        before = out.copy()
+        counts = out if in_place else values
+        armed = True
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 8e-3), random.choice([3e-5, 1e-4, 3e-4, 1e-3]))
+            try:
+                law.release(counts, out=out, threads=2 + round_ % 3)
+            finally:
+                armed = False
+        except Boom:
+            armed = False
+        at_once = out.copy()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        deadline = time.monotonic() + 60
+        while _thread._count() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert not _thread._count(), "a thread stayed"
+        assert np.array_equal(at_once, out), "a helper wrote after the call"
+        if not out.any():
+            found["zeros"] += 1
+        elif np.array_equal(out, before):
+            found["untouched"] += 1
+        else:
+            # |noise| of scale 10 stays below 600 but for a chance of 2 n e^-60; a tenth or less of the integers is unchanged
+            assert np.abs(out - values if not in_place else out - given).max() < 600, "neither zeros nor noise"
+            assert (out == given).mean() < 0.2, "counts without noise"
+            found["noise"] += 1
+    print(*(found[name] for name in ("zeros", "untouched", "noise")))
+"""
+
+# The address space ends at so many KiB beyond what is in use, in a release that wants threads.
+STARVED = """
+    import resource, sys
+    import numpy as np
+    import dpfast
+
+    counts, found = np.arange(10**6, 10**6 + 2_000_000), []
+    law = dpfast.DiscreteLaplace(0.1, 1)
+    law.release(counts, threads=1)
+    used = int(open("/proc/self/statm").read().split()[0]) * 4096
+    out = np.full_like(counts, 7)
+    resource.setrlimit(resource.RLIMIT_AS, (used + int(sys.argv[1]) * 1024, resource.RLIM_INFINITY))
+    try:
+        law.release(counts, out=out, threads=4)
+        end = "released"
+    except MemoryError:
+        end = "MemoryError"
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    noise = np.abs(out - counts)
+    print(end, "zeros" if not out.any() else "untouched" if (out == 7).all() else
+          "noise" if noise.max() < 600 and (noise == 0).mean() < 0.2 else "MIXED")
+"""
+
+
+def _first(kind: str, moment: float, **environment: str) -> list[str]:
+    return python(INTERRUPTED, kind, moment, **environment).split()
+
+
+def _interruptions(kind: str, times: int, *, cold: bool) -> dict[str, int]:
+    """At moments spread evenly over the first release of as many processes: warm, kernels come from the user's cache."""
+
+    def begun(moment: float) -> list[str]:
+        if not cold:
+            return _first(kind, moment)
+        with tempfile.TemporaryDirectory() as empty:
+            return _first(kind, moment, NUMBA_CACHE_DIR=empty)
+
+    whole = begun(1000)
+    assert whole[0] == "whole"
+    longest = min(float(whole[2]), float(begun(1000)[2]))  # the first may have filled the cache
+
+    def one(i: int) -> bool:
+        end, left, _, found = begun(longest * (i + 0.5) / times)
+        assert found == whole[3], f"the release after an interrupt at {i}/{times} differs"
+        assert left != "MIXED", (i, end)
+        assert left == "noise" or end == "interrupted", (i, end, left)
+        return end == "interrupted"
+
+    with ThreadPoolExecutor(2) as pool:
+        return {"times": times, "interrupted": sum(pool.map(one, range(times)))}
+
+
+def check(*, cheap: bool) -> dict[str, object]:
+    """Interrupt first releases with a warm and an empty cache, raise storms, and take threads and memory away."""
+    figures: dict[str, object] = {}
+    for kind in ("integer",) if cheap else ("integer", "real"):
+        figures[f"warm first release, {kind}"] = _interruptions(kind, 2 if cheap else 100, cold=False)
+        if not cheap:
+            figures[f"cold first release, {kind}"] = _interruptions(kind, 100, cold=True)
+    storms = 4 if cheap else 200
+    zeros, untouched, noise = map(int, python(STORMS, storms, 1).split())
+    assert zeros + untouched + noise == storms
+    figures["storms"] = {"times": storms, "zeros": zeros, "untouched": untouched, "noise": noise}
+    ends = [
+        python(STARVED, extra).split() for extra in ((0,) if cheap else (0, 64, 256, 1024, 4096, 9216, 20480, 40960))
+    ]
+    assert all(left == "noise" if end == "released" else left in {"zeros", "untouched"} for end, left in ends), ends
+    figures["memory that ends"] = {"times": len(ends), "released": sum(end == "released" for end, _ in ends)}
+    return figures
