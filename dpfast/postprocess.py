@@ -146,7 +146,9 @@ def _isotonic(row: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _numbers(name: str, value: npt.ArrayLike) -> Numbers:
     array = plain_array(name, value, "integers or floats")
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
-        raise DTypeError(f"{name} must be integers or floats of at most 64 bits, as every release is, not {array.dtype}")
+        raise DTypeError(
+            f"{name} must be integers or floats of at most 64 bits, as every release is, not {array.dtype}"
+        )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ParameterError(f"{name} must be finite, as every release is")
     return array

@@ -110,7 +110,9 @@ def test_every_release_below_4096_counts_does_the_same_work(careful, mechanism, 
         assert careful == {same}, f"{n} counts, constant_time={option}"
 
 
-@pytest.mark.parametrize("mechanism", [*INTEGERS.values(), dpfast.OneSidedGeometric(1, 1)], ids=[*INTEGERS, "one-sided"])
+@pytest.mark.parametrize(
+    "mechanism", [*INTEGERS.values(), dpfast.OneSidedGeometric(1, 1)], ids=[*INTEGERS, "one-sided"]
+)
 def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism):
     if mechanism.scale > 2**50:
         pytest.skip("sample refuses so wide a law")

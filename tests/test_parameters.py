@@ -622,7 +622,9 @@ def test_a_power_of_two_is_built_from_its_bits_and_read_back(exponent):
         assert parameters.power_of_two("granularity", value) == exponent
 
 
-@pytest.mark.parametrize("value", [3, 6, 0.75, Fraction(1, 3), Fraction(2, 3), Fraction(4, 3), 2**60 + 1, 5e-324 * 3, 0.1])
+@pytest.mark.parametrize(
+    "value", [3, 6, 0.75, Fraction(1, 3), Fraction(2, 3), Fraction(4, 3), 2**60 + 1, 5e-324 * 3, 0.1]
+)
 def test_what_is_no_power_of_two_is_refused(value):
     """Neither numerator nor denominator may have a second bit; the message names the parameter."""
     with pytest.raises(ParameterError, match="granularity must be a power of two, got"):

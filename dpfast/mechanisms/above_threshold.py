@@ -73,14 +73,16 @@ class AboveThreshold(OneAnswer):
 
         answers: integers, read one by one and none after the first above, so that a generator may compute them lazily. The
         noise ends with the call.
-        Raises: DTypeError (an answer that is no integer); EntropyError.
+        Raises: DTypeError (an answer that is no integer), ParameterError (one of more than 4,096 bits); EntropyError.
         Privacy: spends epsilon once, whatever comes out, an error included.
         """
         of_threshold, of_answer = self._noise
         try:
             given = iter(answers)
         except TypeError:
-            raise DTypeError(f"answers must be integers that can be read one by one, not {type(answers).__name__}") from None
+            raise DTypeError(
+                f"answers must be integers that can be read one by one, not {type(answers).__name__}"
+            ) from None
         least = self.threshold + _drawn(of_threshold, 1)[0]
         noise = _draws(of_answer)
         for index, answer in enumerate(given):

@@ -56,7 +56,9 @@ class IntegerNoise(Mechanism):
         try:
             zeros = np.zeros(shape, np.int64)
         except ValueError:
-            raise ParameterError(f"size must be the shape of an array that can be, got {parameters.shown(size)}") from None
+            raise ParameterError(
+                f"size must be the shape of an array that can be, got {parameters.shown(size)}"
+            ) from None
         job = Job(zeros, zeros, *clamps(INT64, None, None))
         careful, plan = self._plan(job.counts.size, parameters.flag("constant_time", constant_time))
         self._run(job, careful, plan, _native.StreamKey(), 0, threads, must_fit=True)

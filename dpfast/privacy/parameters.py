@@ -73,7 +73,9 @@ def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fractio
 def _ratio(name: str, value: object, numerator: object, denominator: object) -> Fraction:
     """A number as it says that it is."""
     if not isinstance(numerator, numbers.Integral) or not isinstance(denominator, numbers.Integral) or denominator == 0:
-        raise DTypeError(f"{name} must be a number with an exact ratio of integers, which this {type(value).__name__} lacks")
+        raise DTypeError(
+            f"{name} must be a number with an exact ratio of integers, which this {type(value).__name__} lacks"
+        )
     return Fraction(int(numerator), int(denominator))
 
 
