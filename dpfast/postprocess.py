@@ -119,14 +119,12 @@ def ordered(noisy: npt.ArrayLike, *, falling: bool = False) -> npt.NDArray[np.fl
     values are close beside the noise.
     Source: Hay, Rastogi, Miklau, Suciu 2010, section 3; Barlow, Bartholomew, Bremner, Brunk 1972.
     """
-    values = _reals("noisy", noisy)
-    if not isinstance(falling, bool):
-        raise DTypeError(f"falling must be a bool, not {type(falling).__name__}")
+    values, falls = _reals("noisy", noisy), parameters.flag("falling", falling)
     if values.ndim == 0:
         raise ParameterError("noisy must have an axis to be ordered along")
     rows = values.reshape(-1, values.shape[-1]) if values.size else values.reshape(0, 1)
-    found = [_isotonic(-row if falling else row) for row in rows]
-    return (-1.0 if falling else 1.0) * np.reshape(found, values.shape)
+    found = [_isotonic(-row if falls else row) for row in rows]
+    return (-1.0 if falls else 1.0) * np.reshape(found, values.shape)
 
 
 def _isotonic(row: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -21,8 +21,8 @@ MOST = 2**62  # a bytes object of 2^63 - 1 would have no room for its head
 def random_bytes(n: int) -> bytes:
     """As many bytes that nobody can foretell: up to 1 KiB os.urandom's own, beyond that key stream of ChaCha20.
 
-    Each call takes a fresh 256-bit key from the operating system and wipes it. Raises: DTypeError, ParameterError,
-    EntropyError, MemoryError.
+    Each call takes a fresh 256-bit key from the operating system and wipes it. Raises: DTypeError, ParameterError (also
+    for more than 2^62), EntropyError, MemoryError.
     """
     n = whole("n", n, least=0)
     if n > MOST:

@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import numpy as np
 import pytest
 from fresh import HOME, python
 
-from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, _native, exact, kernels
+from dpfast import DiscreteLaplace, DpfastError, EntropyError, Key, Laplace, _native, exact, kernels
 
 
 def compiled(folder: Path, source: str) -> Path:
@@ -627,6 +628,40 @@ def test_a_small_release_zeroes_out_too(mech, kernel, values, monkeypatch):
     with pytest.raises(RuntimeError, match="no kernel"):
         mech.release(values, out=values)
     assert not values.any()
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["whole", "fails"])
+def test_a_small_release_leaves_neither_its_key_nor_a_count_that_waited(fails, monkeypatch):
+    """Of a small release with a draw left open: its scratch is zeros afterwards, and so is `out` if the last tier fails."""
+    whole, scratches = kernels.kernel, []
+
+    def with_one_open(name: str) -> Any:
+        kernel = whole(name)
+
+        def add(counts: Any, out: Any, scratch: Any, *rest: Any) -> int:
+            assert kernel(counts, out, scratch, *rest) == 0
+            scratch[:4] = 77  # a key, then three parts of as many words as there are counts: noise, positions, counts
+            scratch[4 + counts.size], scratch[4 + 2 * counts.size] = 0, counts[0]
+            scratches.append(scratch)
+            return 1
+
+        return add if name == "add_small" else kernel
+
+    def no_digits(*_: Any) -> int:
+        if fails:
+            raise DpfastError("the stream has no more digits")
+        return 5
+
+    monkeypatch.setattr(kernels, "kernel", with_one_open)
+    monkeypatch.setattr(DiscreteLaplace, "_decide", no_digits)
+    counts = np.full(50, 999)
+    if fails:
+        with pytest.raises(DpfastError):
+            DiscreteLaplace(1, 1).release(counts, out=counts)
+        assert not counts.any()
+    else:
+        assert DiscreteLaplace(1, 1).release(counts)[0] == 1004
+    assert not scratches[0].any()
 
 
 # ------------------------------------------------------------------ a host's floating point

@@ -92,7 +92,7 @@ def test_defaults():
         ({"epsilon": "1"}, dpfast.DTypeError, "epsilon must be an int"),
         ({"epsilon": 1, "adjacency": "replace"}, dpfast.ParameterError, "adjacency must be one of"),
         ({"epsilon": 1, "unit": ""}, dpfast.ParameterError, "unit must name"),
-        ({"epsilon": 1, "presence": 1}, dpfast.DTypeError, "presence must be a bool"),
+        ({"epsilon": 1, "presence": 1}, dpfast.DTypeError, "presence must be True or False"),
         ({"epsilon": 1, "presence": False}, dpfast.ParameterError, "presence must be True under add-remove"),
     ],
     ids=str,

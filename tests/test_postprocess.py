@@ -161,7 +161,7 @@ def test_every_step_says_what_it_costs():
         (lambda: postprocess.consistent([[1]], [1], cell_variance=0), ParameterError, "cell_variance must be positive"),
         (lambda: postprocess.consistent([[1]], [1], total_variance=-1), ParameterError, "total_variance must not"),
         (lambda: postprocess.ordered(1), ParameterError, "axis"),
-        (lambda: postprocess.ordered([1], falling=1), DTypeError, "falling must be a bool"),
+        (lambda: postprocess.ordered([1], falling=1), DTypeError, "falling must be True or False"),
     ],
 )
 def test_bad_input(call, error, message):

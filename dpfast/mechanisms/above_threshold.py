@@ -73,7 +73,7 @@ class AboveThreshold(OneAnswer):
 
         answers: integers, read one by one and none after the first above, so that a generator may compute them lazily. The
         noise ends with the call.
-        Raises: DTypeError (an answer that is no integer); EntropyError.
+        Raises: DTypeError (an answer that is no integer), ParameterError (one of more than 4,096 bits); EntropyError.
         Privacy: spends epsilon once, whatever comes out, an error included.
         """
         of_threshold, of_answer = self._noise

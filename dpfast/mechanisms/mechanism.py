@@ -138,7 +138,10 @@ class Mechanism(ABC):
         return read
 
     def metadata(self, key: ReleaseKey | None = None) -> dict[str, object]:
-        """What a reader of a release needs to draw error bars: JSON-able, fractions as exact strings."""
+        """What a reader of a release needs to draw error bars: JSON-able, fractions as exact strings.
+
+        key: the release key, if there was one: `secure` says whether it was secret. Raises: DTypeError (no release key).
+        """
         from dpfast import __version__
 
         if key is not None:

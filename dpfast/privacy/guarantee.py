@@ -53,10 +53,9 @@ class Guarantee:
             raise ParameterError("epsilon or rho must be given, or both")
         if delta is not None and epsilon is None:
             raise ParameterError("delta goes with an epsilon")
-        if presence is not None and not isinstance(presence, bool):
-            raise DTypeError(f"presence must be a bool, not {type(presence).__name__}")
+        holds = None if presence is None else parameters.flag("presence", presence)
         add_remove = parameters.adjacency(adjacency) == "add-remove"
-        if add_remove and presence is False:
+        if add_remove and holds is False:
             raise ParameterError("presence must be True under add-remove: there it is what is promised")
         exact_delta = None if epsilon is None else _not_negative("delta", 0 if delta is None else delta)
         if exact_delta is not None and exact_delta >= 1:
@@ -67,7 +66,7 @@ class Guarantee:
             "rho": None if rho is None else _not_negative("rho", rho),
             "adjacency": adjacency,
             "unit": parameters.unit(unit),
-            "presence": add_remove if presence is None else presence,
+            "presence": add_remove if holds is None else holds,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Would the tests notice? Lines on which privacy hangs are spoilt one by one, in a scratch copy, and the tests are asked.
+
+A mutant is killed where a test fails or hangs. One whose old text is not there once is an error, so that the list stays
+true to the code. The tests of each mutant are first seen to pass on the code as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from deep.record import ROOT, git
+
+COVERS = ("dpfast", "csrc", "tests")
+LONGEST = 150  # seconds of one run of tests; on clean code none takes a third of it
+
+
+class Mutant(NamedTuple):
+    """What is spoilt, in words; the file; its text, and what takes its place; the tests that should know."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+MUTANTS = [
+    # ---------------------------------------------------------------- a release that fails leaves no count
+    Mutant("a failed release keeps its counts", "dpfast/engine.py", "job.out.fill(0)  # one call", "pass  # one call",
+           "test_real_arrays.py -k 'not_finite or finite or zero'"),
+    Mutant("a failed small release keeps its counts", "dpfast/engine.py",
+           "        out.fill(0)\n        scratch.fill(0)  # the key", "        scratch.fill(0)  # the key",
+           "test_failure.py -k neither_its_key"),
+    Mutant("a small release leaves its key in memory", "dpfast/engine.py", "key.wipe()\n            scratch.fill(0)", "key.wipe()",
+           "test_failure.py -k neither_its_key"),
+    Mutant("a failed small release of reals keeps its values", "dpfast/engine.py",
+           "            scratch.fill(0)\n    except BaseException:\n        job.out.fill(0)\n",
+           "            scratch.fill(0)\n    except BaseException:\n", "test_failure.py -k zeroes_out_too"),
+    Mutant("values that are not finite are found too late", "dpfast/engine.py", "    if not finite:", "    if False:",
+           "test_real_arrays.py -k finite"),
+    Mutant("the last tier clamps noise, not the sum", "dpfast/engine.py",
+           "min(max(count + self.draws.exact(i), self.job.lower), self.job.upper)",
+           "count + min(max(self.draws.exact(i), self.job.lower), self.job.upper)", "test_saturation.py -k open_draws"),
+    Mutant("a stream key outlives its release", "dpfast/mechanisms/integer.py", "        finally:\n            stream.wipe()",
+           "        finally:\n            pass", "test_attacks.py"),
+    Mutant("no key from the system is taken for a key", "dpfast/_native.py", "elif _entropy(key, 32) != 0:",
+           "elif _entropy(key, 32) > 0:", "test_failure.py -k getrandom"),
+    # ---------------------------------------------------------------- constant work, flags, numbers
+    Mutant("small calls take the fast path", "dpfast/mechanisms/mechanism.py", "careful = constant_time or size < SMALL",
+           "careful = constant_time", "test_constant_work.py -k 'table and i8'"),
+    Mutant("4,095 counts are many", "dpfast/engine.py", "SMALL = 4096", "SMALL = 4095", "test_constant_work.py -k 'table and i8'"),
+    Mutant("whatever is true to Python is a flag", "dpfast/privacy/parameters.py", "isinstance(value, (bool, np.bool_))",
+           "isinstance(value, object)", "test_parameters.py -k flag"),
+    Mutant("a real release takes any constant_time", "dpfast/mechanisms/real.py",
+           'constant_time = parameters.flag("constant_time", constant_time)', "pass", "test_parameters.py -k flag"),
+    Mutant("two_to is half", "dpfast/privacy/parameters.py", "exponent + 1023 << 52", "exponent + 1022 << 52",
+           "test_parameters.py -k power_of_two"),
+    Mutant("two_to is half below the normals", "dpfast/privacy/parameters.py", "1 << exponent + 1074", "1 << exponent + 1073",
+           "test_parameters.py -k power_of_two"),
+    Mutant("6 is a power of two", "dpfast/privacy/parameters.py", "exact.numerator & (exact.numerator - 1) or ", "",
+           "test_parameters.py -k power_of_two"),
+    Mutant("epsilon may be 0", "dpfast/privacy/parameters.py", "    if exact <= 0:", "    if exact < 0:", "test_parameters.py -k not_positive"),
+    Mutant("a masked array is taken with what it hides", "dpfast/arrays.py", "isinstance(value, masked)", "False",
+           "test_arrays.py -k masked_arrays"),
+    Mutant("bounds beyond the type", "dpfast/arrays.py", "return max(low, least), min(high, most)", "return low, high",
+           "test_saturation.py -k public_bounds"),
+    # ---------------------------------------------------------------- keys
+    Mutant("the stream key forgets the counts", "dpfast/key.py", "*law, part.digest())", "*law)", "test_key.py -k independent_noise"),
+    Mutant("the stream key forgets the start", "dpfast/key.py", "encode(int(unsigned), start, *shape)",
+           "encode(int(unsigned), *shape)", "test_key.py -k independent_noise"),
+    Mutant("the stream key forgets the shape", "dpfast/key.py", "encode(int(unsigned), start, *shape)",
+           "encode(int(unsigned), start)", "test_key.py -k independent_noise"),
+    Mutant("the stream key forgets what stands for NaN", "dpfast/mechanisms/real.py", '"missing", filler)', '"missing")',
+           "test_real_arrays.py -k missing_is_a_public_number"),
+    Mutant("parts may overlap by one", "dpfast/key.py", "self._parts[at - 1][1] > begin:", "self._parts[at - 1][1] > begin + 1:",
+           "test_key.py -k overlapping_parts"),
+    Mutant("every label has one key", "dpfast/key.py", '"release key", encoded)', '"release key")', "test_key.py -k compare_and_hash"),
+    # ---------------------------------------------------------------- keys that are private, too
+    Mutant("the threshold is one too low", "dpfast/thresholded.py", "noisy >= threshold", "noisy >= threshold - 1",
+           "test_thresholded.py -k shown_follows"),
+    Mutant("the least threshold is one too low", "dpfast/privacy/threshold.py", "max(1, 1 + unique_floor(", "max(1, unique_floor(",
+           "test_thresholded.py -k threshold_is_the_least"),
+    Mutant("keys that nobody has enter", "dpfast/thresholded.py", "present = values > 0", "present = values >= 0",
+           "test_thresholded.py"),
+    Mutant("a unit touches one key more", "dpfast/kernels/bounded_histogram.py", "while kept < cap and", "while kept <= cap and",
+           "test_bounded_histogram.py"),
+    Mutant("a unit's first rows are kept", "dpfast/kernels/bounded_histogram.py", "elif drawn < tag[0]:", "elif False:",
+           "test_bounded_histogram.py"),
+    # ---------------------------------------------------------------- one answer
+    Mutant("the sparse vector's answers get half their noise", "dpfast/mechanisms/above_threshold.py", "self.epsilon / 4",
+           "self.epsilon / 2", "test_above_threshold.py"),
+    Mutant("an answer at the threshold is below", "dpfast/mechanisms/above_threshold.py", "+ next(noise) >= least",
+           "+ next(noise) > least", "test_above_threshold.py"),
+    Mutant("nominations have no room for the logarithm", "dpfast/kernels/race.py", "_ROOM = 2.0**-30", "_ROOM = 2.0**-50",
+           "test_selection.py -k doubles_err"),
+    Mutant("nominations have too little room for the digits", "dpfast/kernels/race.py", "off = 0.5 / np", "off = 0.05 / np",
+           "test_selection.py -k nominat"),
+    Mutant("a selection leaves its noise in memory", "dpfast/mechanisms/selection.py",
+           "            stream.wipe()\n            noise.fill(0)", "            stream.wipe()", "test_selection.py"),
+    Mutant("every score is taken for monotonic", "dpfast/mechanisms/selection.py", "(1 if self.monotonic else 2)", "1",
+           "test_selection.py -k winners_follow"),
+    Mutant("the truth is told a little too often", "dpfast/mechanisms/randomized_response.py",
+           "np.array([e + (self.categories - 1)]), np.array([e])",
+           "np.array([e + (self.categories - 1)]), np.array([e * (1 + 2.0**-30)])", "test_randomized_response.py -k planted_words"),
+    Mutant("two coins protect the yes alone", "dpfast/privacy/two_coins.py",
+           "max((2 - p) / (1 - p), (1 - p + p * p) / (1 - p) ** 2)", "(2 - p) / (1 - p)", "test_randomized_response.py -k loss_of_the_coins"),
+    # ---------------------------------------------------------------- what is promised
+    Mutant("substitution is not doubled", "dpfast/privacy/sensitivity.py", "both = 2 if substitution else 1", "both = 1",
+           "test_sensitivity.py -k contributed"),
+    Mutant("signed substitution is not doubled twice", "dpfast/privacy/sensitivity.py", "both * twice * cells * most**2",
+           "both * cells * most**2", "test_sensitivity.py -k contributed"),
+    Mutant("a negative lower bound changes nothing", "dpfast/fixed_point.py", "records * max(abs(steps.lower), abs(steps.upper))",
+           "records * abs(steps.upper)", "test_fixed_point_sum.py -k neighbours"),
+    Mutant("delta is rounded down", "dpfast/privacy/gaussian.py", "return near if near >= exact else math.nextafter(near, math.inf)",
+           "return near", "test_gaussian_privacy.py -k convolution_rounded_up"),
+    Mutant("a household costs twice, not four times the rho", "dpfast/privacy/guarantee.py", "k**2 * self.rho", "k * self.rho",
+           "test_composition.py -k groups_in_a_chain"),
+    Mutant("a unit that changes parts costs one of them", "dpfast/privacy/composition.py", "largest.group(2)", "largest.group(1)",
+           "test_composition.py -k parallel_of_add_remove"),
+    Mutant("deltas are lost in an advanced sum", "dpfast/privacy/composition.py", "sum(n * ball(-delta).log1p() for delta, n",
+           "sum(0 * ball(-delta).log1p() for delta, n", "test_composition.py -k deltas_of_their_own"),
+    # ---------------------------------------------------------------- charges
+    Mutant("long sums of charges are rounded down", "dpfast/ledger/store.py", "-(-amount.numerator * 2**FINEST // amount.denominator)",
+           "amount.numerator * 2**FINEST // amount.denominator", "test_ledger.py"),
+    Mutant("a budget may be passed once", "dpfast/ledger/store.py", "map(gt, total, self.terms.budget)",
+           "map(gt, before, self.terms.budget)", "test_ledger.py"),
+    Mutant("a release without a key is not charged", "dpfast/ledger/ledger.py", "key=_Once(lambda: self._store.charge([charge]))",
+           "key=_Once(lambda: None)", "test_ledger.py"),
+    # ---------------------------------------------------------------- C: the copy is built anew
+    Mutant("dpf_wipe wipes nothing", "csrc/entropy.c", "    memset(at, 0, (size_t)n);\n", "", "test_random_bytes.py test_bit_generator.py"),
+    Mutant("a short read of the system's numbers is a whole one", "csrc/entropy.c", "        out += got;\n        n -= (size_t)got;",
+           "        return 0;", "test_failure.py -k getrandom"),
+    Mutant("a forked child inherits the bits", "csrc/entropy.c", "(void)madvise(page, sizeof(dpf_bits), MADV_WIPEONFORK);",
+           "(void)page;", "test_bit_generator.py -k fork"),
+    Mutant("scattered draws share blocks", "csrc/stream.c", "draw[b] / 128 * DPF_LANES", "draw[b] / 256 * DPF_LANES",
+           "test_stream.py test_exact.py"),
+    Mutant("the width of a cell is dropped", "csrc/decide.h", "*decided = room * weight > plan->half_cell;",
+           "*decided = room * weight > 0;", "test_bounds.py -k decided"),
+    Mutant("a margin is 1e-9 too small", "csrc/decide.h", "*decided = room * weight > plan->half_cell;",
+           "*decided = (room + 1e-9) * weight > plan->half_cell;", "test_bounds.py -k decided"),
+    Mutant("a margin of the flat side is 1e-9 too small", "csrc/decide.h", "(plan->flat - __builtin_fabs(g) - reach)",
+           "(plan->flat + 1e-9 - __builtin_fabs(g) - reach)", "test_normal_bounds.py -k decided"),
+]  # fmt: skip
+
+# To show that the check can tell: a comment, which no test may notice.
+HARMLESS = Mutant("nothing", "dpfast/privacy/parameters.py", "found = int(value)\n", "found = int(value)  # as it is\n",
+                  "test_parameters.py -k power_of_two")  # fmt: skip
+
+
+def check(*, cheap: bool) -> dict[str, object]:
+    """Raises AssertionError where a mutant survives. Counts mutants and those killed."""
+    mutants = [mutant for mutant in MUTANTS if mutant.name == "6 is a power of two"] if cheap else MUTANTS
+    stale = [mutant.name for mutant in [*MUTANTS, HARMLESS] if (ROOT / mutant.file).read_text().count(mutant.old) != 1]
+    assert not stale, f"their old text is not there once: {', '.join(stale)}"
+    with _scratch() as copy:
+        for tests in dict.fromkeys(mutant.tests for mutant in mutants):
+            assert _passes(copy, tests), f"on clean code these fail: {tests}"
+        assert _survives(copy, HARMLESS), "an edit that changes nothing was called a mutant"
+        survivors = [mutant.name for mutant in mutants if _survives(copy, mutant)]
+    figures = {"mutants": len(mutants), "killed": len(mutants) - len(survivors), "survivors": survivors}
+    assert not survivors, f"no test notices: {', '.join(survivors)}"
+    return figures
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """A copy of the files that git knows, with the extension built in place, and the kernels as numba keeps them."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder)
+        built = [*ROOT.glob("dpfast/*.so"), *ROOT.glob("dpfast/kernels/__pycache__/*.nb*")]
+        for path in [*(ROOT / name for name in git("ls-files").splitlines()), *built]:
+            if path.is_file():
+                to = copy / path.relative_to(ROOT)
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, to)
+        yield copy
+
+
+def _survives(copy: Path, mutant: Mutant) -> bool:
+    path = copy / mutant.file
+    clean, extensions = path.read_text(), {so: so.read_bytes() for so in copy.glob("dpfast/*.so")}
+    path.write_text(clean.replace(mutant.old, mutant.new))
+    try:
+        if mutant.file.startswith("csrc/"):
+            _run(copy, "setup.py", "build_ext", "--inplace", "--force")
+        return _passes(copy, mutant.tests)
+    finally:
+        path.write_text(clean)
+        for so, content in extensions.items():
+            so.write_bytes(content)
+
+
+def _passes(copy: Path, tests: str) -> bool:
+    """Whether the tests pass; a hang is a failure. Anything but tests that pass or fail is an error of this list."""
+    files = [f"tests/{word}" if word.endswith(".py") else word for word in shlex.split(tests)]
+    try:
+        ended = _run(copy, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files)
+    except subprocess.TimeoutExpired:
+        return False
+    assert ended.returncode in (0, 1), f"{tests}: {ended.stdout[-1500:]}{ended.stderr[-500:]}"
+    return ended.returncode == 0
+
+
+def _run(copy: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    ended = subprocess.run(
+        [sys.executable, *command],
+        cwd=copy, env={**os.environ, "PYTHONPATH": str(copy)}, capture_output=True, text=True, check=False, timeout=LONGEST,
+    )  # fmt: skip
+    assert command[0] != "setup.py" or ended.returncode == 0, f"the C does not build: {ended.stderr[-1500:]}"
+    return ended
