@@ -482,6 +482,29 @@ def test_public_bounds_of_real_values_are_decimals(tmp_path):
     assert all(-0.1 <= float(text) <= 0.25 for text in texts)
 
 
+@pytest.mark.parametrize("name", ["exponential", "permute-and-flip", "noisy-max", "above-threshold"])
+def test_explain_says_whether_a_choice_is_monotonic(capsys, name):
+    """What follows from the contributions is shown, with its reason; a signed unit, or a bare number, implies nothing."""
+    options = ["explain", "--mechanism", name, "--epsilon", "1"]
+    cells = ["--l0", "3", "--linf", "2"]
+    for change, expected in (
+        (cells, "yes"),
+        ([*cells, "--signed"], "no"),
+        ([*cells, "--adjacency", "substitution"], "no"),
+        (["--sensitivity", "2"], "no"),
+    ):
+        assert main([*options, *change]) == 0
+        text = capsys.readouterr().out
+        assert re.search(rf"^  monotonic +{expected}: ", text, re.MULTILINE)
+        assert "at most 2.72 times (e^epsilon)" in text.replace("\n", " ")
+        assert main([*options, *change, "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert (facts["monotonic"], facts["sensitivity"]) == (expected == "yes", "2")
+    for wrong in (["--cells", "5"], ["--delta", "1e-6"], ["--rho", "1"], ["--plot", "x.png"]):
+        assert main([*options, *cells, *wrong]) == 2
+    assert main(["privatize", "a.csv", "b.csv", *options[1:], *cells]) == 2  # which adds noise, and chooses nothing
+
+
 COMPOSED = [
     (["--epsilon", "1/3", "--delta", "1e-6"], "total", {"epsilon": "1/3", "delta": "1/1000000"}, "1/9"),
     (["--epsilon", "1/3", "--delta", "1e-6"], "per-column", {"epsilon": "1", "delta": "3/1000000"}, "1/3"),
