@@ -440,7 +440,7 @@ def test_a_public_number_stands_for_what_is_missing_and_is_noised(tmp_path, caps
     one_error(capsys.readouterr().err, "column 'value' of .* holds NaN, .*: --missing would put a public number")
     assert names(tmp_path) == ["in.csv"]
     assert main([*command, "--missing", "70.1", "--quiet"]) == 2
-    one_error(capsys.readouterr().err, "missing needs clamp")
+    one_error(capsys.readouterr().err, "missing must come with clamp")
     assert main([*command, "--missing", "70.1", "--clamp", "69.6", "70.2", "--quiet"]) == 0
     noisy = np.array([float(line) for line in (tmp_path / "out.csv").read_text().replace('"', "").split()[1:]])
     # The mean of 2,000 draws of variance 2 has a standard deviation of 0.032; 7 of these.

@@ -49,7 +49,7 @@ def keyed(mechanism: Any, values: Any, **options: Any) -> Any:
 
 def test_a_missing_cell_cannot_tell_of_a_value_far_away() -> None:
     """The neighbours [NaN] and [40.0], which were told apart with certainty at "epsilon 1", are refused or told apart by e."""
-    with pytest.raises(ParameterError, match="missing needs clamp"):
+    with pytest.raises(ParameterError, match="missing must come with clamp"):
         Laplace(epsilon=1, sensitivity=1).release(np.full(10, math.nan), missing=0.0)
     with pytest.raises(ParameterError, match="missing=0.0 may be 50 away from a value within clamp"):
         Laplace(epsilon=1, sensitivity=1).release(np.full(10, math.nan), missing=0.0, clamp=(0, 50))
@@ -72,7 +72,7 @@ def test_real_laws_take_missing_only_where_its_distance_is_covered(mechanism: An
     for clamp, missing in [((0, above), 0), ((0, 10), -1), ((0, 10), 10.5), ((-6, 5), 5), ((20, 21), 0)]:
         with pytest.raises(ParameterError, match="^missing=.* may be .* away from a value within clamp"):
             mechanism.release(values, clamp=clamp, missing=missing)
-    with pytest.raises(ParameterError, match="^missing needs clamp, "):
+    with pytest.raises(ParameterError, match="^missing must come with clamp"):
         mechanism.release(values, missing=0)
 
 
@@ -83,7 +83,7 @@ def test_integer_laws_take_zero_freely_and_others_as_real_laws_do(mechanism: Any
     mechanism.release(counts, missing=0)
     mechanism.release(counts, missing=0, clamp=(0, 1000))
     mechanism.release(counts, missing=3, clamp=(0, 13))
-    with pytest.raises(ParameterError, match="^missing needs clamp, "):
+    with pytest.raises(ParameterError, match="^missing must come with clamp"):
         mechanism.release(counts, missing=3)
     with pytest.raises(ParameterError, match="^missing=3 may be 11 away"):
         mechanism.release(counts, missing=3, clamp=(0, 14))
@@ -132,7 +132,7 @@ def test_without_a_stated_sensitivity_nothing_stands_for_a_missing_cell(law: str
     """Gaussians of sigma, and noise_source: how far a cell may move nobody has said. But an absent count is a 0."""
     source: Any = dpfast.noise_source(law, 5)
     cells = np.zeros(3, np.int64) if "discrete" in law else np.zeros(3)
-    with pytest.raises(ParameterError, match="^missing needs a mechanism with a sensitivity"):
+    with pytest.raises(ParameterError, match="^missing must go to a mechanism with a sensitivity"):
         source.release(cells, missing=1, clamp=(0, 1))
     if "discrete" in law:
         source.release(cells, missing=0)
@@ -273,7 +273,7 @@ def test_a_ledger_pays_for_a_clamped_release(tmp_path: Any) -> None:
     ledger = dpfast.Ledger(tmp_path / "b.db", epsilon=2) if not hasattr(dpfast.Ledger, "create") else None
     if ledger is None:
         ledger = dpfast.Ledger.create(tmp_path / "b.db", epsilon=2)
-    with pytest.raises(ParameterError, match="^missing needs clamp, "):
+    with pytest.raises(ParameterError, match="^missing must come with clamp"):
         ledger.release(Laplace(1, 10), np.zeros(3), missing=0)
     assert ledger.spent.epsilon == 0
     assert np.isfinite(ledger.release(Laplace(1, 10), np.full(3, math.nan), missing=0, clamp=(0, 10))).all()

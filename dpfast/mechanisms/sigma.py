@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
 
 
+NO_SENSITIVITY = "sensitivity must be given: this mechanism was made from sigma alone"
 Made = TypeVar("Made", bound="Sigma")
 
 
@@ -112,7 +113,7 @@ class Sigma:
         """What each release spends: rho, and the epsilon and delta that sigma was found for, if it was."""
         known = self.sensitivity
         if known is None:
-            raise NoGuaranteeError("sensitivity must be given: this mechanism was made from sigma alone")
+            raise NoGuaranteeError(NO_SENSITIVITY)
         return Guarantee(
             self.target.epsilon,
             self.target.delta,
@@ -125,7 +126,7 @@ class Sigma:
     def _known(self, sensitivity: Sensitivity | None) -> Sensitivity:
         found = self.sensitivity if sensitivity is None else a_sensitivity(sensitivity)
         if found is None:
-            raise ParameterError("sensitivity must be given: this mechanism was made from sigma alone")
+            raise ParameterError(NO_SENSITIVITY)
         return found
 
     # ------------------------------------------------------------------ records
