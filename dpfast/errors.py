@@ -19,7 +19,7 @@ class DTypeError(DpfastError, TypeError):
 
 
 class NoGuaranteeError(ParameterError, AttributeError):
-    """The `guarantee` of what promises nothing: hasattr says False."""
+    """What promises nothing has no `guarantee`: the law that is no mechanism, and a Gaussian made from sigma alone."""
 
 
 class EntropyError(DpfastError, OSError):
