@@ -37,4 +37,4 @@ print(
     f"\npeople by reason: {shown.keys.size} reach {shown.threshold}, with epsilon = 1 and delta = 1e-6; the first five:"
 )
 print(*map("  {} {:,}".format, shown.keys[most], shown.counts[most]), sep="\n")
-print(f"the noise of a count is within ±{DiscreteLaplace(1, change).interval()} with 95 % probability")
+print(f"the noise of a count is within ±{DiscreteLaplace(1, change.l1).interval()} with 95 % probability")

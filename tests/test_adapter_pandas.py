@@ -201,7 +201,7 @@ def test_what_missing_may_be():
         VALUES.release(counts, missing=0.5, clamp=(0, 1))
     with pytest.raises(DTypeError, match="^missing must be an int, "):
         COUNTS.release(np.arange(3), missing=0.5)
-    with pytest.raises(ParameterError, match="^missing needs clamp"):
+    with pytest.raises(ParameterError, match="^missing must come with clamp"):
         COUNTS.release(np.arange(3), missing=5)
     assert keyed(np.arange(3), missing=0).tolist() == keyed(np.arange(3)).tolist()
 

@@ -504,7 +504,7 @@ def test_a_public_number_stands_for_what_is_missing_and_is_noised(tmp_path, caps
     one_error(capsys.readouterr().err, "column 'value' of .* holds NaN, .*: --missing would put a public number")
     assert names(tmp_path) == ["in.csv"]
     assert main([*command, "--missing", "70.1", "--quiet"]) == 2
-    one_error(capsys.readouterr().err, "missing needs clamp")
+    one_error(capsys.readouterr().err, "missing must come with clamp")
     assert main([*command, "--missing", "70.1", "--clamp", "69.6", "70.2", "--quiet"]) == 0
     noisy = np.array([float(line) for line in (tmp_path / "out.csv").read_text().replace('"', "").split()[1:]])
     # The mean of 2,000 draws of variance 2 has a standard deviation of 0.032; 7 of these.
@@ -544,6 +544,29 @@ def test_public_bounds_of_real_values_are_decimals(tmp_path):
     texts = [line.split(",")[1] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
     assert {"-0.1", "0.25"} <= set(texts)
     assert all(-0.1 <= float(text) <= 0.25 for text in texts)
+
+
+@pytest.mark.parametrize("name", ["exponential", "permute-and-flip", "noisy-max", "above-threshold"])
+def test_explain_says_whether_a_choice_is_monotonic(capsys, name):
+    """What follows from the contributions is shown, with its reason; a signed unit, or a bare number, implies nothing."""
+    options = ["explain", "--mechanism", name, "--epsilon", "1"]
+    cells = ["--l0", "3", "--linf", "2"]
+    for change, expected in (
+        (cells, "yes"),
+        ([*cells, "--signed"], "no"),
+        ([*cells, "--adjacency", "substitution"], "no"),
+        (["--sensitivity", "2"], "no"),
+    ):
+        assert main([*options, *change]) == 0
+        text = capsys.readouterr().out
+        assert re.search(rf"^  monotonic +{expected}: ", text, re.MULTILINE)
+        assert "at most 2.72 times (e^epsilon)" in text.replace("\n", " ")
+        assert main([*options, *change, "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert (facts["monotonic"], facts["sensitivity"]) == (expected == "yes", "2")
+    for wrong in (["--cells", "5"], ["--delta", "1e-6"], ["--rho", "1"], ["--plot", "x.png"]):
+        assert main([*options, *cells, *wrong]) == 2
+    assert main(["privatize", "a.csv", "b.csv", *options[1:], *cells]) == 2  # which adds noise, and chooses nothing
 
 
 COMPOSED = [

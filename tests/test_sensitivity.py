@@ -216,3 +216,28 @@ def test_repr_shows_both():
     )
     assert repr(Sensitivity.changes(1, 7)) == "Sensitivity.changes(l0=1, linf=7, adjacency='add-remove', unit='person')"
     assert f"linf={2**4095 + 1}/{2**4095}," in repr(Sensitivity(2**62, Fraction(2**4095 + 1, 2**4095)))
+
+
+def test_keys_are_public_or_private():
+    """Private ones are said, differ from public ones, and stay so in a copy; `thresholded` makes them public again."""
+    private, public = Sensitivity(2, 1, keys="private"), Sensitivity(2, 1)
+    assert private != public == private.with_public_keys()
+    assert copy.copy(private) == pickle.loads(pickle.dumps(private)) == private
+    assert "keys='private'" in repr(private)
+    assert Sensitivity.changes(1, 1).keys == Sensitivity.l2(1).keys == public.keys == "public"
+    for wrong in ("hidden", None, 1, ["private"]):
+        with pytest.raises(ParameterError, match="^keys must be one of public, private, got"):
+            Sensitivity(1, 1, keys=wrong)
+
+
+@pytest.mark.parametrize(("adjacency", "signed", "expected"), [
+    ("add-remove", False, True), ("add-remove", True, False), ("substitution", False, False), ("substitution", True, False),
+])  # fmt: skip
+def test_one_way_is_what_a_small_world_says(adjacency, signed, expected):
+    """All changes of two cells, of contributions of at most 1 to each: whether each change, or its reverse, is >= 0."""
+    units = list(itertools.product(range(-1 if signed else 0, 2), repeat=2))
+    others = units if adjacency == "substitution" else [(0, 0)]
+    changes = [tuple(map(int.__sub__, v, w)) for v in units for w in others]
+    assert all(min(c) >= 0 or max(c) <= 0 for c in changes) == expected
+    assert Sensitivity(2, 1, adjacency, signed=signed).one_way == expected
+    assert not Sensitivity.changes(2, 1, adjacency).one_way and not Sensitivity.l2(1, adjacency).one_way

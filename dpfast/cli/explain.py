@@ -8,13 +8,14 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 import dpfast
-from dpfast.cli.options import ADDS_UP, GAUSSIANS, Mechanism, chosen, law_options, make
+from dpfast.cli.options import ADDS_UP, CHOICES, GAUSSIANS, Mechanism, chosen, law_options, make, make_choice
 from dpfast.cli.words import (
     belief,
     by_textbook,
@@ -24,12 +25,14 @@ from dpfast.cli.words import (
     law,
     meaning,
     percent,
+    plain,
     reach,
     rounded_up,
     statement,
     title,
 )
 from dpfast.errors import ParameterError
+from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy.meaning import (
     DiscreteLaplaceLoss,
     GaussianLoss,
@@ -50,7 +53,7 @@ MOST_RHO = MOST_EPSILON = 1000  # beyond, an epsilon would say nothing
 
 
 @click.command()
-@law_options
+@partial(law_options, choices=CHOICES)
 @click.option("--cells", type=click.IntRange(1), metavar="D", help="Also the intervals that hold D cells all at once.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .png or .svg.")
 @click.option(
@@ -68,7 +71,13 @@ def explain(cells: int | None, plot: Path | None, picture: str | None, as_json: 
         raise ParameterError(f"plot must be a .png or .svg file, got {plot}")
     if picture and not plot:
         raise click.UsageError("'--picture' says what '--plot' draws, and goes with it alone")
-    mechanism = make(chosen(options), promises=False)
+    given = chosen(options)
+    if given["mechanism"] in CHOICES:
+        if cells or plot:
+            raise click.UsageError("'--cells' and '--plot' are for noise that is added to cells, and here is a choice")
+        _choice(make_choice(given), as_json)
+        return
+    mechanism = make(given, promises=False)
     found = promise(mechanism)
     sure, loss = surely(mechanism, found), privacy_loss(mechanism, found)
     if picture in {"posterior", "loss"} and not (sure and loss):
@@ -88,6 +97,21 @@ def explain(cells: int | None, plot: Path | None, picture: str | None, as_json: 
             plots.loss(mechanism, loss, found[0], plot, whom)
         else:
             plots.draw(mechanism, plot, title(mechanism), law(mechanism), found)
+
+
+def _choice(mechanism: OneAnswer, as_json: bool) -> None:
+    said = meaning(mechanism, None)
+    if as_json:
+        click.echo(json.dumps({**mechanism.metadata(), "meaning": said}, indent=2))
+        return
+    one_way = (
+        "yes: a unit that is added moves all answers one way, so their noise is half as wide as it would be otherwise"
+    )
+    either = "no: a unit may move answers both ways, or it was not said (--l0 with --linf) that it does not"
+    click.echo(f"{title(mechanism)}, epsilon {plain(mechanism.epsilon)}, sensitivity {plain(mechanism.sensitivity)}\n")
+    click.echo(f"  {'adjacency':20}{mechanism.adjacency}, unit: {mechanism.unit}")
+    click.echo(f"  {'monotonic':20}{one_way if mechanism.monotonic else either}\n")
+    click.echo(click.wrap_text(f"Meaning: {said}", 80))
 
 
 def _facts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -16,6 +16,7 @@ import numpy as np
 
 import dpfast
 from dpfast.errors import ParameterError
+from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy.parameters import exact_positive, exact_real, shown
 
 Number: TypeAlias = Fraction | Decimal
@@ -66,6 +67,13 @@ LAWS = {
     "gaussian": Law(L2, gaussian_ways(dpfast.Gaussian), ("granularity", "missing")),
 }
 
+CHOICES: dict[str, Callable[..., OneAnswer]] = {  # which explain knows, and which no column of a file is given to
+    "exponential": dpfast.Exponential,
+    "permute-and-flip": dpfast.PermuteAndFlip,
+    "noisy-max": dpfast.NoisyMax,
+    "above-threshold": lambda epsilon, sensitivity: dpfast.AboveThreshold(epsilon, 0, sensitivity),
+}
+
 
 class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of click take none
     """A name in LAWS; metadata's underscores will do."""
@@ -87,7 +95,6 @@ def number(text: str) -> Number:
 
 
 LAW_OPTIONS: tuple[tuple[str, Any, str], ...] = (
-    ("--mechanism", LawName(list(LAWS)), "The law."),
     ("--epsilon", number, "Privacy loss: 1, 0.25 or 1/3, taken exactly."),
     ("--delta", number, "Gaussians: with --epsilon, to find sigma."),
     ("--rho", number, "Gaussians: of zCDP, to find sigma."),
@@ -104,9 +111,10 @@ LAW_OPTIONS: tuple[tuple[str, Any, str], ...] = (
 )
 
 
-def law_options(command: Command) -> Command:
-    """Add the options that say which law, and whom it protects."""
-    for name, kind, text in reversed(LAW_OPTIONS):
+def law_options(command: Command, choices: Iterable[str] = ()) -> Command:
+    """Add the options that say which law, and whom it protects. choices: what else may be named."""
+    names = LawName([*LAWS, *choices])
+    for name, kind, text in [*reversed(LAW_OPTIONS), ("--mechanism", names, "The law.")]:
         default = "discrete-laplace" if name == "--mechanism" else None
         option = click.option(name, type=kind, is_flag=kind is bool, help=text, default=default, show_default=True)
         command = option(command)
@@ -169,6 +177,18 @@ def inner(clamp: tuple[Number, Number], dtype: np.dtype[Any]) -> tuple[Any, Any]
     if isinstance(high, float) and high > clamp[1]:
         high = math.nextafter(high, -math.inf)
     return low, high
+
+
+def make_choice(given: Mapping[str, Any]) -> OneAnswer:
+    """The choice among answers that the options name."""
+    whom = {key: given[key] for key in ("adjacency", "unit", "signed") if key in given}
+    for option in given.keys() - {"mechanism", "epsilon", *whom, *(name for way in L1 for name in way)}:
+        raise click.UsageError(f"{given['mechanism']} takes no {dashed(option)}")
+    spent, way = one_way({("epsilon",): dict}, given), one_way(L1, given)
+    if "signed" in whom and way not in CELLS:
+        raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
+    sensitivity = L1[way](**{key: given[key] for key in way}, **whom)
+    return CHOICES[given["mechanism"]](given[spent[0]], sensitivity)
 
 
 def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float | None:

@@ -12,12 +12,13 @@ from typing import Any
 
 import dpfast
 from dpfast.cli.options import ADDS_UP, GAUSSIANS, GaussianLaw, Mechanism
+from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy import gaussian
 from dpfast.privacy.meaning import GaussianLoss, Loss, textbook_misses
 from dpfast.privacy.parameters import exact_positive
 
 
-def title(mechanism: Mechanism) -> str:
+def title(mechanism: Mechanism | OneAnswer) -> str:
     """Such as "Discrete Laplace mechanism"."""
     return re.sub("(?<=[a-z])(?=[A-Z])", " ", type(mechanism).__name__) + " mechanism"
 
@@ -106,7 +107,7 @@ def delta_is(mechanism: GaussianLaw) -> str:
     return "a bound through zCDP: an L2 norm alone gives no better, --l0 with --linf would"
 
 
-def meaning(mechanism: Mechanism, found: tuple[Fraction, Fraction] | None) -> str:
+def meaning(mechanism: Mechanism | OneAnswer, found: tuple[Fraction, Fraction] | None) -> str:
     """The promise in words."""
     if mechanism.adjacency is None:
         return "none yet: sigma promises nothing before it is said what one unit can change, by --l0 with --linf or --l2-squared."

@@ -42,12 +42,12 @@ def inputs(clamp: object, missing: object, cell_squared: Fraction | None, *, int
         return Inputs(ends, instead)
     if cell_squared is None:
         raise ParameterError(
-            "missing needs a mechanism with a sensitivity, which says how far one unit may move a cell"
+            "missing must go to a mechanism with a sensitivity, which says how far one unit may move a cell"
             + (": without one, missing=0 alone is for counts" if integers else "")
         )
     if ends is None:
         raise ParameterError(
-            "missing needs clamp, public ends (a, b) of the values, beside it: one unit may turn a cell from a value into "
+            "missing must come with clamp, public ends (a, b) of the values: one unit may turn a cell from a value into "
             f"nothing, and without ends no sensitivity covers how far the value is from {shown(missing)}"
         )
     far = max(ends[1] - instead, instead - ends[0])

@@ -211,7 +211,7 @@ class Sensitivity:
 
 
 def _keys(value: str) -> str:
-    if value not in KEYS:
+    if not isinstance(value, str) or value not in KEYS:
         raise ParameterError(f"keys must be one of {', '.join(KEYS)}, got {parameters.shown(value)}")
     return value
 
