@@ -14,7 +14,7 @@ STANDARD = {"__future__", "bisect", "collections", "contextlib", "csv", "datacla
             "hashlib", "hmac", "html", "importlib", "io", "json", "math", "numbers", "os", "re", "secrets", "signal", "stat",
             "sys", "tempfile", "threading", "traceback", "types", "typing", "warnings", "pathlib", "platform", "textwrap",
             "shutil", "time", "struct", "errno", "itertools", "enum", "string", "operator", "abc", "logging", "gc",
-            "pickle", "statistics", "ctypes", "weakref", "sqlite3", "datetime", "mmap"}  # fmt: skip
+            "pickle", "statistics", "ctypes", "weakref", "sqlite3", "datetime", "mmap", "fcntl"}  # fmt: skip
 
 # Room: what it may import beside the standard library, inside functions included.
 ROOMS: dict[str, set[str]] = {
