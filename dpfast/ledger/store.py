@@ -256,7 +256,10 @@ def _found(path: Path, real: Path) -> None:
 
 def _named_once(path: Path, real: Path) -> None:
     """Raises: LedgerError: the file has several names, of which each would have a journal of its own."""
-    names = real.stat().st_nlink
+    try:
+        names = real.stat().st_nlink
+    except OSError as error:
+        raise LedgerError(f"{path}: {error.strerror}; nothing was released") from None
     if names != 1:
         raise LedgerError(
             f"{path} has {names} names (hard links), and a crash under one could undo a charge made under another: keep "
