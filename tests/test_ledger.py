@@ -45,7 +45,7 @@ from dpfast import (
 )
 from dpfast.cli import main
 from dpfast.key import PartName, keyed
-from dpfast.ledger import lock, store
+from dpfast.ledger import lock, store, upgrade
 from dpfast.ledger.table import figure
 
 TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,000
@@ -709,6 +709,19 @@ def test_damage_since_it_was_opened(ledger, statement):
         ledger.release(TENTH, ZEROS)
 
 
+@pytest.mark.parametrize(
+    "statement", ["UPDATE parts SET name = X'00' WHERE begin = 0", "UPDATE releases SET time = 'x' WHERE number = 1"]
+)
+def test_a_release_under_a_key_checks_what_it_goes_by(ledger, statement):
+    """The charge that it belongs to and the part beside it, however long ago they were written."""
+    for start in (0, 50):
+        ledger.release(TENTH, ZEROS, key=release_key(), start=start)
+    ledger.spend(TENTH, TENTH)
+    rewritten(statement, digests=False)(ledger.path)
+    with pytest.raises(LedgerError, match="a row is not as it was written; nothing was released"):
+        ledger.release(TENTH, ZEROS, key=release_key(), start=0)
+
+
 def test_bytes_flipped_at_random_never_pass_for_another_sum(ledger):
     """An altered file is refused when it is opened, or when it is checked whole; or it still says the same."""
     for n in range(8):
@@ -883,6 +896,20 @@ def test_a_hard_link_is_refused(ledger):
     assert ledger.spent.epsilon == Fraction(1, 10)
 
 
+def test_a_ledger_in_the_making_has_no_second_name(path, monkeypatch):
+    """It appears by a link, and its first name goes: who opens it meanwhile waits."""
+    link = Path.hardlink_to
+
+    def linked(self, target):
+        link(self, target)
+        with pytest.raises(LedgerError, match="is locked"):
+            Ledger(path)
+
+    monkeypatch.setattr(store, "PATIENCE", 0.1)
+    monkeypatch.setattr(Path, "hardlink_to", linked)
+    assert Ledger(path, 1, create=True).spent.epsilon == 0
+
+
 def test_a_copy_is_a_ledger_of_its_own(ledger, capsys):
     """Equal, checked, its owner's alone, over nothing that is there; from Python and the command line."""
     ledger.release(TENTH, ZEROS, key=release_key(), start=0)
@@ -1036,6 +1063,14 @@ def test_a_damaged_ledger_of_format_1_stays_as_it_is(path, statement, message):
     with pytest.raises(LedgerError, match=message):
         Ledger.upgrade(path)
     assert path.read_bytes() == before
+
+
+def test_sums_of_format_1_are_added_up_again(path, monkeypatch):
+    """Where the digests were put right."""
+    rewritten("UPDATE releases SET epsilon = '1/20' WHERE number = 2", digests=False)(of_format_1(path))
+    monkeypatch.setattr(upgrade, "_checked", lambda _path, _before, row: row[-1])
+    with pytest.raises(LedgerError, match="charge 2 does not add up"):
+        Ledger.upgrade(path)
 
 
 def test_an_upgrade_that_is_killed_is_undone(path):

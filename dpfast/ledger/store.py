@@ -222,6 +222,7 @@ def _connected(path: Path) -> Iterator[Connection]:
     _found(path, real)
     with held(real, PATIENCE):
         _found(path, real)
+        _named_once(path, real)
         with _opened(real, path) as connection:
             yield connection
 
@@ -246,12 +247,19 @@ def writing(path: Path) -> Iterator[Connection]:
 
 
 def _found(path: Path, real: Path) -> None:
-    """Raises: LedgerError: no file is there, or one of several names, of which each would have a journal of its own."""
+    """Raises: LedgerError: no file is there."""
     if not os.path.isfile(real):  # noqa: PTH113  it never raises
         if os.path.lexists(path):
             raise LedgerError(f"{path} is not a file")
         raise LedgerError(f"{path} does not exist; create=True, or `dpfast ledger create`, makes a ledger")
-    names = real.stat().st_nlink
+
+
+def _named_once(path: Path, real: Path) -> None:
+    """Raises: LedgerError: the file has several names, of which each would have a journal of its own."""
+    try:
+        names = real.stat().st_nlink
+    except OSError as error:
+        raise LedgerError(f"{path}: {error.strerror}; nothing was released") from None
     if names != 1:
         raise LedgerError(
             f"{path} has {names} names (hard links), and a crash under one could undo a charge made under another: keep "
