@@ -252,7 +252,7 @@ class ArrowSource:
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
         for i in range(self.file.num_record_batches):
             batch = self.file.get_batch(i)
-            batch.validate()
+            batch.validate(full=True)  # offsets and codes are followed from here on
             for at in range(0, batch.num_rows, rows):
                 part = batch.slice(at, rows)
                 yield part, part.num_rows / batch.num_rows / self.file.num_record_batches

@@ -263,6 +263,17 @@ def test_a_damaged_page_is_refused(tmp_path):
         copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"])
 
 
+def test_offsets_that_lead_astray_are_refused(tmp_path):
+    """An Arrow file is mapped as it lies: a text that begins a terabyte away must not be looked for."""
+    store(pa.table({"count": [1, 2, 3], "s": ["x" * 9, "y" * 9, "z" * 9]}), tmp_path / "in.arrow")
+    data = (tmp_path / "in.arrow").read_bytes()
+    places = np.array([0, 9, 18, 27], "<i4").tobytes()
+    assert data.count(places) == 1
+    (tmp_path / "in.arrow").write_bytes(data.replace(places, np.array([0, 2**30, 2**30 + 9, 27], "<i4").tobytes()))
+    with pytest.raises(FileError, match="not a whole Arrow file"):
+        copied(tmp_path / "in.arrow", tmp_path / "out.arrow", ["count"])
+
+
 # npy
 
 

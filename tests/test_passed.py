@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpfast import files, passed
+from dpfast import csv_text, files, passed
 from dpfast.cli import main
 
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
@@ -297,7 +297,7 @@ def test_the_summary_says_what_has_no_noise(tmp_path, capsys, end):
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow"])
 def test_sorted_rows_tell_nothing_of_the_input_s_order(tmp_path, capsys, monkeypatch, start, end):
     """Every order of the input gives the same rows in the same order, each with noise on its own count."""
-    monkeypatch.setattr(files, "ROWS", 1024)
+    monkeypatch.setattr(csv_text, "BLOCK", 16)
     names = [f"{city},{sex}" for city in ("Ulm", "Bonn", "Ö") for sex in "mf"]
     seen = set()
     for seed in range(4):

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line under hostile arguments and damaged files: each call ends in time with one of the stated exit codes,
+says nothing private, and leaves nothing behind but a whole output.
+
+The calls are made in children, many in each, so that a crash is a finding and not the end; some are programs of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+COVERS = (
+    "dpfast/cli", "dpfast/files.py", "dpfast/passed.py", "dpfast/csv_text.py", "dpfast/publish.py", "dpfast/ledger",
+)  # fmt: skip
+CALLS, CHILD = 5000, 500  # in all, and in each child
+OWN_PROCESS = 50  # one call of so many
+SECONDS = 20  # for one call: a hundred times what it takes here
+T = TypeVar("T")
+
+NUMBER, TEXT = "918273645", "HIVPOSITIVE"  # cells that no failure may quote
+ROWS = 200
+LAW = ["--epsilon", "1", "--sensitivity", "1"]
+TABLES = [".csv", ".parquet", ".arrow", ".feather"]
+
+
+class Hang(BaseException):
+    """A call took longer than SECONDS."""
+
+
+class Call(NamedTuple):
+    """A command line in a folder with its input; plain: the input is whole, and the law is LAW."""
+
+    arguments: list[str]
+    plain: bool
+
+
+# ------------------------------------------------------------------ what is tried
+
+
+def originals(folder: Path) -> dict[str, bytes]:
+    """The whole inputs, by file name."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    counts = [int(NUMBER), 5, 0, 12] * (ROWS // 4)
+    table = pa.table(
+        {
+            "name": [f"{TEXT}{i}" for i in range(ROWS)],
+            "n": counts,
+            "x": [count + 0.25 for count in counts],
+            "kind": pa.array(["a", "ü", None, TEXT] * (ROWS // 4)).dictionary_encode(),
+            "tags": [[TEXT], None, [], ["b", None]] * (ROWS // 4),
+        }
+    ).replace_schema_metadata({b"note": TEXT.encode()})
+    pq.write_table(table, folder / "t.parquet", row_group_size=64)
+    for end in (".arrow", ".feather"):
+        with pa.ipc.new_file(folder / f"t{end}", table.schema) as writer:
+            writer.write_table(table, max_chunksize=64)
+    lines = [f'{TEXT}{i},{n},{n}.25,"a,""{i}\n"\n' for i, n in enumerate(counts)]
+    (folder / "t.csv").write_text("name,n,x,kind\n" + "".join(lines))
+    (folder / "headerless.csv").write_text("".join(lines))
+    np.save(folder / "t.npy", np.array(counts).reshape(4, -1))
+    np.save(folder / "reals.npy", np.array(counts) + 0.25)
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "l.db"}
+
+
+def damaged(r: random.Random, data: bytes) -> bytes:
+    """The same bytes but for one damage."""
+    at = r.randrange(len(data) + 1)
+    head = min(at, r.randrange(1, 400))
+    other = bytes(r.randrange(256) for _ in range(r.randrange(1, 40)))
+    text = r.choice(
+        [b"\0", b'"', b"\r", b"\n\n", b",", b"9" * 400, b"-", b"nan", b"\xef\xbb\xbf", b"\xff\xfe", b"\x1b[2J", b"("]
+    )
+    return r.choice(
+        [
+            data[:at],
+            data[at:],
+            data[:at] + other + data[at + len(other) :],
+            data[:head] + other + data[head + len(other) :],
+            data[:at] + text + data[at:],
+            data[:head] + text + data[head:],
+            data[:head] + bytes([data[head - 1] ^ 1 << r.randrange(8)]) + data[head + 1 :],
+            data + data,
+            data[: len(data) // 2] + data[len(data) // 2 :][::-1],
+            b"",
+        ]
+    )
+
+
+def usually(r: random.Random, usual: T, *others: T, odds: float = 0.15) -> T:
+    return r.choice(others) if r.random() < odds else usual
+
+
+def call(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
+    """Put an input into the folder, and say with which arguments."""
+    kind = r.random()
+    if kind < 0.08:
+        return Call(explained(r), plain=False)
+    if kind < 0.16:
+        return Call(accounted(r), plain=False)
+    name = r.choice(sorted(inputs))
+    end, whole = Path(name).suffix, r.random() < 0.5
+    source = f"in{end}"
+    (folder / source).write_bytes(inputs[name] if whole else damaged(r, inputs[name]))
+    source = usually(r, source, f"no{end}", "in", "a folder", "pipe.csv", "pipe.npy", "/dev/null", "", odds=0.05)
+    usual = r.choice([end, ".parquet" if end in TABLES else end])  # a list has no place in a CSV
+    target = usually(r, f"out{usual}", *strange_targets(end), odds=0.1)
+    column = [] if end == ".npy" else ["--column", usually(r, "n", "x", "kind", "tags", "no", "", NUMBER, "\x1b[2J")]
+    law = usually(r, LAW, strange_law(r))
+    law = [*law, *(["--mechanism", "laplace"] if "x" in column or name == "reals.npy" else [])]
+    more = r.sample(MORE, r.choice([0, 0, 0, 1, 1, 2]))
+    plain = whole and name[0] == "t" and law == LAW and not more and column in ([], ["--column", "n"])
+    plain = plain and (source, target) == (f"in{end}", f"out{usual}")
+    return Call(["privatize", source, target, *column, *law, *(word for one in more for word in one)], plain=plain)
+
+
+def strange_targets(end: str) -> list[str]:
+    names = [f"in{end}", "/dev/null", "/dev/full", "-", "", f"no/out{end}", f"link{end}", f"x\ny{end}", f"\udcff{end}"]
+    return [*names, "a" * 300 + end, "pipe.csv", "a folder", "out.txt", f"out{end}.json", "out"]
+
+
+def strange_law(r: random.Random) -> list[str]:
+    numbers = [
+        "1",
+        "0.1",
+        "1/3",
+        "0",
+        "-1",
+        "nan",
+        "inf",
+        "1e400",
+        "1e-300",
+        "2**70",
+        "9" * 5000,
+        "one",
+        "1/0",
+        "",
+        "٣",
+    ]
+    names = ["epsilon", "delta", "rho", "sigma", "sensitivity", "l0", "linf", "l2-squared", "granularity", "bound"]
+    words = [word for name in r.sample(names, r.randrange(1, 5)) for word in (f"--{name}", r.choice(numbers))]
+    laws = ["laplace", "snapping", "gaussian", "discrete-laplace", "discrete_gaussian", "no"]
+    return [*words, *(["--mechanism", r.choice(laws)] if r.random() < 0.6 else []), *usually(r, [], ["--signed"])]
+
+
+MORE = [
+    ["--force"], ["--quiet"], ["--keep-metadata"], ["--constant-time"], ["--threads", "1"], ["--threads", "0"],
+    ["--sort-by", "name"], ["--sort-by", "kind"], ["--sort-by", "tags"], ["--sort-by", "n"], ["--sort-by", "no"],
+    ["--lower", "0"], ["--lower", "1e30"], ["--upper", "-5"], ["--upper", "x"], ["--missing", "0"], ["--missing", "nan"],
+    ["--column", "x"], ["--column", "n"], ["--epsilon-is", "total"], ["--epsilon-is", "per-column"],
+    ["--ledger", "l.db"], ["--ledger", "no.db"], ["--ledger", "in.csv"], ["--ledger", "a folder"], ["--ledger", "/dev/null"],
+    ["--unit", ""], ["--unit", "visit"], ["--adjacency", "substitution"], ["--no-such-option"], ["\udcff"],
+]  # fmt: skip
+
+
+def explained(r: random.Random) -> list[str]:
+    more = [
+        ["--json"],
+        ["--cells", "0"],
+        ["--cells", "5"],
+        ["--plot", "no/p.png"],
+        ["--plot", "p.txt"],
+        ["--picture", "loss"],
+    ]
+    return ["explain", *usually(r, LAW, strange_law(r), odds=0.7), *(word for one in r.sample(more, 1) for word in one)]
+
+
+def accounted(r: random.Random) -> list[str]:
+    file = usually(r, "l.db", "no.db", "in.csv", "t.csv", "a folder", "/dev/null", "", "\udcff", odds=0.5)
+    rest = [
+        [],
+        ["--json"],
+        *([option, number] for option in ("--epsilon", "--rho", "--releases") for number in ("1", "0", "nan")),
+    ]
+    return ["ledger", r.choice(["show", "plan", "create"]), file, *r.choice(rest), *r.choice(rest)]
+
+
+# ------------------------------------------------------------------ how it is judged
+
+
+def found(call: Call, code: int | None, said: str, before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
+    """What is wrong with a call: its exit code (None: an exception came out), its words, the files before and after."""
+    wrong = [] if code in {0, 1, 2} else [f"ended with {code}"]
+    wrong += [f"said {word!r}" for word in ("Traceback", "please report", "\x1b") if word in said]
+    new = {name for name in after if after[name] != before.get(name)} | (before.keys() - after.keys())
+    if code != 0:
+        asked = " ".join(call.arguments)
+        wrong += [f"quoted {cell}" for cell in (NUMBER, TEXT) if cell in said and cell not in asked]
+        allowed = {"l.db"}  # what was charged stays charged
+    else:
+        target = call.arguments[2]
+        allowed = {"l.db", target, f"{target}.json", "no.db"}
+    wrong += [f"left {name!r}" for name in sorted(new - allowed)]
+    if call.plain and code == 0 and after.get(call.arguments[2]) == before.get(call.arguments[1]):
+        wrong.append("added no noise")
+    if call.plain and code != 0:
+        wrong.append(f"refused what is right: {said}")
+    return wrong
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All regular files of the folder, and what they hold."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Raise Hang in a call that takes longer."""
+
+    def stop(*_: object) -> None:
+        raise Hang
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def here(arguments: list[str], seconds: float = SECONDS) -> tuple[int | None, str]:
+    """The exit code and the words of a call in this process."""
+    from dpfast.cli import main
+
+    said = io.StringIO()
+    try:
+        with within(seconds), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            return main(arguments), said.getvalue()
+    except BaseException as error:  # noqa: BLE001  whatever comes out is a finding
+        return None, f"{type(error).__name__}: {said.getvalue()}"
+
+
+def elsewhere(arguments: list[str]) -> tuple[int | None, str]:
+    """The same of the program itself."""
+    command = [sys.executable, "-m", "dpfast", *arguments]
+    try:
+        ended = subprocess.run(command, capture_output=True, timeout=5 * SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return None, "Hang"
+    return ended.returncode, (ended.stdout + ended.stderr).decode(errors="replace")
+
+
+def prepared(folder: Path) -> dict[str, bytes]:
+    """Enter an empty folder, and put there what calls may stumble over."""
+    from dpfast import Ledger
+
+    os.chdir(folder)
+    inputs = originals(folder)
+    Ledger("l.db", epsilon=10**6)
+    (folder / "a folder").mkdir()
+    for name in ("pipe.csv", "pipe.npy"):
+        os.mkfifo(folder / name)
+    return inputs
+
+
+def calls(seed: int, count: int) -> None:
+    """Make calls, and print what they came to as JSON: how many ended how, and what was wrong."""
+    r, ended, wrong = random.Random(seed), Counter[str](), []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        inputs = prepared(folder)
+        kept = set(os.listdir(folder))
+        for number in range(count):
+            one = call(r, folder, inputs)
+            before = contents(folder)
+            own = number % OWN_PROCESS == OWN_PROCESS - 1 and "\0" not in "".join(one.arguments)
+            code, said = (elsewhere if own else here)(one.arguments)
+            ended["own process" if own else "in process"] += 1
+            ended["done" if code == 0 else "refused"] += 1
+            wrong += [
+                f"seed {seed}, call {number}, {one.arguments}: {what}"
+                for what in found(one, code, said, before, contents(folder))
+            ]
+            for path in folder.iterdir():
+                if path.name not in kept:
+                    path.unlink() if not path.is_dir() else shutil.rmtree(path)
+        os.chdir("/")
+    sys.stdout.write(json.dumps({"ended": ended, "wrong": wrong}) + "\n")
+
+
+def planted() -> int:
+    """Plant a defect of each kind: each is found. Returns how many there were."""
+    from dpfast import files
+
+    def fails(*_: object, **__: object) -> None:
+        raise KeyError(TEXT)
+
+    def quotes(*_: object, **__: object) -> None:
+        raise files.FileError(f"cell {NUMBER} is wrong")
+
+    def leaves(*_: object, **__: object) -> None:
+        Path("left").write_text("")
+        raise files.FileError("no")
+
+    def waits(*_: object, **__: object) -> None:
+        time.sleep(60)
+
+    defects: list[Callable[..., None]] = [fails, quotes, leaves, waits]
+    real = files.open_source
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        inputs = prepared(folder)
+        for defect in defects:
+            (folder / "in.csv").write_bytes(inputs["t.csv"])
+            one, before = Call(["privatize", "in.csv", "out.csv", "--column", "n", *LAW], plain=False), contents(folder)
+            files.open_source = defect  # type: ignore[assignment]
+            try:
+                code, said = here(one.arguments, seconds=1)
+            finally:
+                files.open_source = real
+            assert found(one, code, said, before, contents(folder)), f"{defect.__name__} was not found"
+            (folder / "left").unlink(missing_ok=True)
+        os.chdir("/")
+    return len(defects)
+
+
+def child(code: str) -> str:
+    """What a child prints that may import this module."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    command = [sys.executable, "-c", f"from deep.fuzz_cli import *; {code}"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, f"{code} ended with {ended.returncode}: {ended.stderr[-2000:]}"
+    return ended.stdout
+
+
+def check(*, cheap: bool) -> dict[str, int]:
+    """Plant defects, then make all calls. Raises: AssertionError (a call was wrong; the first ten are named)."""
+    ended, wrong = Counter[str](planted=int(child("print(planted())"))), []
+    count, size = (50, 50) if cheap else (CALLS, CHILD)
+    for seed in range(count // size):
+        made = json.loads(child(f"calls({seed}, {size})").splitlines()[-1])
+        ended.update(made["ended"])
+        wrong += made["wrong"]
+    assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:10])
+    return dict(ended)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGKILL at random moments of `privatize`: OUT is there whole with its record, or not at all, and nothing else is there.
+
+Killed are forks of a process in which everything is loaded, so that moments fall into the work and not before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+COVERS = ("dpfast/publish.py", "dpfast/files.py", "dpfast/passed.py", "dpfast/csv_text.py", "dpfast/cli/privatize.py")
+TIMES, FIRST = 1000, 10**9
+ROWS = 20_000
+ENDS = (".csv", ".parquet", ".arrow", ".npy")
+
+
+def privatized(end: str, *, force: bool) -> int:
+    from dpfast.cli import main
+
+    chosen = [] if end == ".npy" else ["--column", "n"]
+    options = ["--epsilon", "1", "--sensitivity", "1", "--quiet", *chosen, *(["--force"] if force else [])]
+    return main(["privatize", f"in{end}", f"out{end}", *options])
+
+
+def store(end: str) -> None:
+    """Counts by which each row of an output is known again."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    counts = FIRST + 1000 * np.arange(ROWS)
+    table = pa.table({"n": counts, "x": [f"row {i}" for i in range(ROWS)]})
+    if end == ".csv":
+        Path("in.csv").write_text("n,x\n" + "".join(f"{n},row {i}\n" for i, n in enumerate(counts)))
+    elif end == ".npy":
+        np.save("in.npy", counts)
+    elif end == ".parquet":
+        pq.write_table(table, "in.parquet")
+    else:
+        with pa.ipc.new_file("in.arrow", table.schema) as writer:
+            writer.write_table(table)
+
+
+def state(end: str, old: bytes | None) -> str:
+    """What lies there: nothing, the older output, or a new one, whole. Raises: AssertionError (anything else)."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    out, record = Path(f"out{end}"), Path(f"out{end}.json")
+    left = {path.name for path in Path().iterdir()} - {f"in{end}", out.name, record.name}
+    assert not left, f"left {sorted(left)}"
+    if record.exists():
+        json.loads(record.read_text())
+    if not out.exists():
+        return "record alone" if record.exists() else "nothing"
+    assert record.exists() or end in {".parquet", ".arrow"}, "an output without its record"
+    if out.read_bytes() == old:
+        return "old"
+    read = {
+        ".csv": lambda: pa.csv.read_csv(out)["n"].to_numpy(),
+        ".parquet": lambda: pq.read_table(out)["n"].to_numpy(),
+        ".arrow": lambda: pa.ipc.open_file(out).read_all()["n"].to_numpy(),
+        ".npy": lambda: np.load(out),
+    }
+    noise = read[end]() - FIRST - 1000 * np.arange(ROWS)
+    # At scale 1, P(0) = 0.4621 and P(|X| > 40) = 2e-18: of 20,000 cells, 0.6 are 0 with probability 1e-330.
+    assert abs(noise).max() <= 40, "an output of other rows"
+    assert (noise == 0).mean() < 0.6, "an output without noise"
+    return "new"
+
+
+def kills_of_privatize(times: int, seed: int, *, nameless: bool = True) -> dict[str, int]:
+    """Start a release and kill it, so many times; how often which state was left.
+
+    Half of the times an older output lies there and is to be replaced. nameless: whether files without a name may be
+    used. Raises: AssertionError (a state that must not be).
+    """
+    if not nameless:
+        vars(os).pop("O_TMPFILE", None)
+    r, states = random.Random(seed), Counter[str]()
+    for number in range(times):
+        end, force = ENDS[number % len(ENDS)], number // len(ENDS) % 2 == 1
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            store(end)
+            begun = time.monotonic()
+            assert privatized(end, force=False) == 0  # which loads everything, too
+            takes = time.monotonic() - begun
+            old = Path(f"out{end}").read_bytes() if force else None
+            if not force:
+                for path in (f"out{end}", f"out{end}.json"):
+                    Path(path).unlink(missing_ok=True)
+            states[one_kill(end, force=force, after=r.uniform(0, 1.2 * takes), old=old)] += 1
+    return dict(states)
+
+
+def one_kill(end: str, *, force: bool, after: float, old: bytes | None) -> str:
+    child = os.fork()
+    if child == 0:
+        with contextlib.redirect_stderr(io.StringIO()):
+            privatized(end, force=force)
+        os._exit(0)
+    time.sleep(after)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return state(end, old)
+
+
+def child(code: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    command = [sys.executable, "-c", f"import json\nfrom deep.kills_of_files import *\n{code}"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def check(*, cheap: bool) -> dict[str, int]:
+    """Kill, and see that the same kills find the temporary files that releases leave where files need a name."""
+    made = child(f"print(json.dumps(kills_of_privatize({16 if cheap else TIMES}, 1)))")
+    assert made.returncode == 0, made.stderr[-2000:]
+    if not cheap:
+        named = child("kills_of_privatize(200, 2, nameless=False)")
+        assert "left ['.dpfast-" in named.stderr, "the check would not see what is left"
+    return json.loads(made.stdout.splitlines()[-1])
