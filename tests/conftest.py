@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,11 @@ from dpfast import _native
 from dpfast.testing import fixed_key
 
 ISAS = range(_native.lib.dpf_best_isa() + 1)
+
+
+def named(value: object) -> str:
+    """What a test is called after one of its arguments: without addresses, so that two processes collect the same names."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import named
 from fresh import python
 from gof import chi2_p
 from hypothesis import given, settings
@@ -525,7 +526,7 @@ class Untouched:
         ({"epsilon": 1e30}, ParameterError),
         ({"epsilon": 2}, BudgetError),
     ],
-    ids=lambda value: str(value).split(" at 0x")[0],
+    ids=named,
 )
 def test_nothing_is_spent_nor_read_where_a_histogram_is_refused(tool, options, error):
     accountant = diffprivlib.BudgetAccountant(1.5 if error is BudgetError else math.inf)

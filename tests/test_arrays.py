@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from conftest import named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,7 +94,7 @@ def test_dtypes_by_any_name():
         [2**64 - 1, 2**63],
         memoryview(b"abc"),
     ],
-    ids=lambda counts: str(counts).split(" at 0x")[0],
+    ids=named,
 )
 def test_sequences_of_integers_are_counts(counts):
     """Lists, ranges, single numbers and buffers of integers get what the array of them gets."""

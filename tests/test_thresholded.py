@@ -10,6 +10,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from conftest import named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -172,7 +173,7 @@ def halves(numbers):
         (days, ["2026-01-01T00:00:01"], "NaT"), (narrowest, [1, 2], 2**40), (narrowest, [1, 2], -5),
         (narrowest, [1, 2], 2**63), (halves, [0.5, 1.5], 0.1),
     ],
-    ids=str,
+    ids=named,
 )  # fmt: skip
 def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden):
     """Neither by its length, its unit, its kind nor by an error: with it and without it, the same comes out."""
