@@ -35,9 +35,6 @@ UNITS = ("D", "s", "ms", "us", "ns", "ps", "fs", "as")  # of dates, where they h
 MONTHS = ("Y", "M")  # of differences, which no number of days is
 
 
-KINDS = "one kind that sorts"
-
-
 class Thresholded(NamedTuple):
     """What is shown: keys in sorted order, their noisy counts, the threshold that these reach, and what it cost."""
 
@@ -76,9 +73,7 @@ def thresholded(
     threshold = least_threshold(noise.epsilon / noise.sensitivity, exact_delta, *change)
     typed = hasattr(keys, "dtype")
     # Copies, and what is checked: another thread may write the caller's arrays meanwhile.
-    names = plain_array("keys", keys, KINDS, None if typed else object).copy()
-    if not typed and names.ndim == 1:  # of rows of several lengths, those shown might make no array
-        plain_array("keys", names.tolist(), KINDS)
+    names = plain_array("keys", keys, "keys that sort", None if typed else object).copy()
     values = integer_array("counts", counts).copy()
     if names.ndim != 1 or values.shape != names.shape:
         raise ParameterError(
