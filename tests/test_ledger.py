@@ -855,6 +855,17 @@ def test_a_lock_file_that_is_none(ledger, spoil, message):
     assert {entry.name for entry in name.parent.iterdir()} == {"budget.db", "budget.db.lock"}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
+def test_root_who_looks_does_not_lock_the_owner_out(ledger):
+    """A lock file that root makes belongs to the owner of the ledger."""
+    os.chown(ledger.path, 65534, 65534)
+    lock_file = Path(f"{ledger.path}.lock")
+    lock_file.unlink()
+    assert Ledger(ledger.path).spent.epsilon == 0
+    found = lock_file.stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (65534, 65534, 0o600)
+
+
 def test_ctrl_c_leaves_no_lock(ledger, monkeypatch):
     """Wherever it lands: between locking and noticing it, or in the middle of a charge."""
     real, insert = fcntl.flock, store.insert
