@@ -256,8 +256,9 @@ def test_a_closed_descriptor_gives_no_lock_away(path, locked):
 def test_a_forked_child_keeps_no_lock(path, fork, spoilt, refused):
     """A child that is forked inside a charge, and lives on, holds up nobody.
 
-    By Python's fork its copy of the lock is closed, so that even a parent that is killed there gives the lock back; by
-    the system's it is not, and the parent gives the lock back by name. Without either (planted) the next is refused.
+    By Python's fork its copy of the lock is closed, so that even a parent that is killed there
+    gives the lock back; by the system's it is not, and the parent unlocks it before it closes it.
+    Without either (planted) the next is refused.
     """
     killed = fork == "os.fork()"
     output = python(

@@ -140,8 +140,8 @@ def verify(file: Path) -> None:
 def copy(source: Path, target: Path) -> None:
     """Make a copy of a ledger, checked, over nothing that is there.
 
-    It is as the ledger was at one moment, even while processes charge it. A copy is for keeping and reading: what is
-    charged to the one is unknown to the other.
+    It is as the ledger was at one moment, even while processes charge it. A copy is for keeping and
+    reading: what is charged to the one is unknown to the other.
     """
     click.echo(promise(dpfast.Ledger(source).copy(target)))
 

@@ -14,13 +14,15 @@ Zrnic 2021; Whitehouse, Ramdas, Rogers, Wu 2023).
    exp(t (t - 1) r) exp(t (t - 1) (rho - r)), where M spends r and rho - r is left: [BS16] Lemma 1.7, for any choice.
 4. Parts of one release are one array's noise, shown piece by piece: one charge covers them if the array, of which the
    sensitivity speaks, is settled when its first part is released. An equal part shows again what it showed.
-5. AboveThreshold is charged once and answers for a while: its queries may be chosen from releases made meanwhile, and
-   these from its answers. Points 1 to 3 do not cover this. The theorem that does: a filter that is valid where each
-   mechanism answers once is valid where interactive ones run at the same time, begun when and with what parameters
-   earlier answers suggest; in (epsilon, delta), and in Rényi divergence of each fixed order, so of rho [HST+23] Haney,
-   Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023, after Vadhan, Wang 2021; Lyu 2022; Vadhan, Zhang 2023.
-A refusal for want of budget depends on the charges alone, and these are public. A refusal for the values of an array,
-such as a NaN, depends on the data, is not charged, and is covered by no epsilon (docs/threat_model.md, Errors).
+5. AboveThreshold is charged once and answers for a while: its queries may be chosen from releases
+   made meanwhile, and these from its answers. Points 1 to 3 do not cover this. The theorem that
+   does: a filter that is valid where each mechanism answers once is valid where interactive ones
+   run at the same time, begun when and with what parameters earlier answers suggest; in (epsilon,
+   delta), and in Rényi divergence of each fixed order, so of rho [HST+23] Haney, Shoemate, Tian,
+   Vadhan, Vyrros, Xu, Zhang 2023, after Vadhan, Wang 2021; Lyu 2022; Vadhan, Zhang 2023.
+A refusal for want of budget depends on the charges alone, and these are public. A refusal for the
+values of an array, such as a NaN, depends on the data, is not charged, and is covered by no epsilon
+(docs/threat_model.md, Errors).
 """
 
 from dpfast.ledger.ledger import Ledger

@@ -40,20 +40,22 @@ LONGEST_TEXT = 200
 class Ledger:
     """A privacy budget in a file: every release is charged before its noise is drawn, or refused.
 
-    path: of the file. It is opened; nothing is made, so that a path that is misspelt is an error and not a new budget.
+    path: of the file. It is opened; nothing is made, so that a path that is misspelt is an error
+        and not a new budget.
     create: make the ledger, where no file may be yet.
     epsilon and delta, or rho: the total that may ever be spent: taken exactly.
-    dataset: its name; by default the file's. adjacency, unit: by default "add-remove" and "person". These and the total are
-        stored: opening holds what it is given to them, a release its mechanism's adjacency and unit.
+    dataset: its name; by default the file's. adjacency, unit: by default "add-remove" and "person".
+        These and the total are stored: opening holds what it is given to them, a release its
+        mechanism's adjacency and unit.
 
     Kept in (epsilon, delta) or in rho, and never converted: epsilons and deltas are added up, or rhos, as exact rationals.
     Parameters may be chosen from earlier results; `import dpfast.ledger; help(dpfast.ledger)` has the proof. (Where a sum's
     denominator outgrows 1,024 bits, a charge is rounded up by less than 2^-1074.)
 
-    Processes and threads may share the file, and a Ledger may be pickled or forked: two that want the last of the
-    budget do not both get it. Put it on a local disk. What is deleted, or restored from a copy, is forgotten: nobody can
-    tell. A spend is never given back, whatever became of its release. A file FILE.lock beside it is the ledger's lock:
-    leave it there.
+    Processes and threads may share the file, and a Ledger may be pickled or forked: two that want
+    the last of the budget do not both get it. Put it on a local disk. What is deleted, or restored
+    from a copy, is forgotten: nobody can tell. A spend is never given back, whatever became of its
+    release. A file FILE.lock beside it is the ledger's lock: leave it there.
     Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made; damaged, locked, under two
         names, other terms).
     """
@@ -202,8 +204,8 @@ class Ledger:
     def copy(self, path: str | os.PathLike[str]) -> Ledger:
         """Make a copy in another file, as the ledger is at one moment, after the whole of it was checked.
 
-        A copy promises the same total for the same people: it is for keeping and reading. What is then charged to one
-        of the two is unknown to the other.
+        A copy promises the same total for the same people: it is for keeping and reading. What is
+        then charged to one of the two is unknown to the other.
         Raises: LedgerError (path exists, a file cannot be made there, the ledger is damaged).
         """
         file = _file(path)

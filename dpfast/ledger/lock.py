@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lock of a ledger, on a file of its own: one holder at a time, of all processes and threads.
 
-SQLite's locks are POSIX's, and belong to a process: all of them go when any part of it closes any descriptor of the
-ledger, such as a backup's. This lock belongs to an open file, and its holder alone gives it back. It is flock, not
-F_OFD_SETLK, which belongs to an open file, too: flock can be held through a file that is open for reading only, has no
-byte layout that differs between systems, and a script can hold it by flock(1).
+SQLite's locks are POSIX's, and belong to a process: all of them go when any part of it closes any
+descriptor of the ledger, such as a backup's. This lock belongs to an open file, and its holder
+alone gives it back. It is flock, not F_OFD_SETLK, which belongs to an open file, too: flock can be
+held through a file that is open for reading only, has no byte layout that differs between systems,
+and a script can hold it by flock(1).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from dpfast.errors import LedgerError
 
 PAUSE = 0.002  # seconds between two tries
 
-# SQLite's connections survive no fork: one thread at a time in a process, and a fork waits for it. Only a fork by this
-# very thread, as in a signal's handler, finds a lock held; the child's copy of it would outlive its holder.
+# SQLite's connections survive no fork: one thread at a time in a process, and a fork waits for it.
+# Only a fork by that very thread, as in a signal's handler, finds a lock held; the child's copy of it
+# would outlive its holder.
 _using = threading.RLock()
 _files: WeakSet[FileIO] = WeakSet()
 
@@ -53,7 +55,7 @@ def held(ledger: Path, patience: float) -> Iterator[None]:
                     yield
                 finally:
                     if not file.closed:  # as it is in a child
-                        fcntl.flock(file, fcntl.LOCK_UN)  # not by closing: a copy that a child got may still be open
+                        fcntl.flock(file, fcntl.LOCK_UN)  # closing would not, where a child has a copy
                         file.close()
                 return
         if time.monotonic() > end:

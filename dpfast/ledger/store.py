@@ -6,9 +6,10 @@ returns when the file, and then the removal of its journal, are on the disk; und
 undo the charge. No write-ahead log: it lives in two more files, which a copy of the ledger would forget, and in shared
 memory, which network file systems have not. Each call opens the file and closes it: there is nothing to share or to fork.
 
-The checkpoint says how many charges and parts there are, their sums and the digest of the last charge, which is chained
-over all. Each charge moves it, in its own transaction, from a state that it has checked; so opening and charging look at
-the checkpoint and the last charge alone, and cost the same with ten charges or with a million.
+The checkpoint says how many charges and parts there are, their sums and the digest of the last
+charge, which is chained over all. Each charge moves it, in its own transaction, from a state that
+it has checked; so opening and charging look at the checkpoint and the last charge alone, and cost
+the same with ten charges or with a million.
 """
 
 from __future__ import annotations

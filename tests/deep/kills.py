@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Killed, forked, and read by others at the wrong moment: what was charged stays charged, and nothing is overspent.
 
-Each function of CHECKS runs one kind of harm in processes of its own, raises where something does not hold, and returns
-what it counted.
+Each function of CHECKS runs one kind of harm in processes of its own, raises where something does
+not hold, and returns what it counted.
 """
 
 from __future__ import annotations
