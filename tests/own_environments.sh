@@ -35,7 +35,7 @@ for plug in ${*:-smartnoise tumult opacus}; do
     test -x "$bin/python" || "${PYTHON:-python3}" -m venv "$folder/$plug"
     case $plug in opacus) "$bin/pip" install --quiet torch==2.13.0 ;; esac # first, and alone: the build for the CPU, if there is one
     # shellcheck disable=SC2086 # words
-    "$bin/pip" install --quiet $wanted "pytest>=8" "scipy>=1.11"
+    "$bin/pip" install --quiet $wanted "pytest>=8" "scipy>=1.12" "hypothesis>=6.100"
     "$bin/pip" install --quiet --force-reinstall --no-deps "$folder"/wheel/*.whl
     "$bin/pip" install --quiet "$folder"/wheel/*.whl
     echo "$plug: $("$bin/python" --version), $wanted"

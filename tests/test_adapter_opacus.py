@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import subprocess
 import sys
+import unittest
 from fractions import Fraction
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -340,3 +343,65 @@ def test_the_example_runs():
     )
     assert (found.returncode, found.stderr) == (0, "")
     assert "95 %" in found.stdout
+
+
+# ------------------------------------------------------------------ Opacus's own tests of its engine, which its wheel has
+
+SILENT = {"checkpoints", "compare_to_vanilla", "flat_clipping", "per_layer_clipping", "sample_grad_aggregation"}
+SEEDED = {"deterministic_run", "noise_level"}
+NO_NOISE = "there is no step without noise"
+
+
+@pytest.fixture
+def engine_tests(monkeypatch):
+    """failures(engine): what fails of the tests of a model of linear layers. Those of torchvision's models are left out."""
+    pytest.importorskip("hypothesis")
+    for name in ("torchvision", "torchvision.datasets"):
+        monkeypatch.setitem(sys.modules, name, MagicMock())
+    from hypothesis import Phase, settings
+    from opacus.tests import privacy_engine_test
+
+    case = privacy_engine_test.PrivacyEngineCustomLayerTest
+    names = {name for name in vars(privacy_engine_test.BasePrivacyEngineTest) if name.startswith("test_")}
+    names -= {"test_model_validator", "test_model_validator_after_fix", "test_validator_weight_update_check"}
+    settings.register_profile("few", max_examples=20, database=None, phases=[Phase.generate])
+    settings.load_profile("few")
+
+    def failures(engine):
+        monkeypatch.setattr(privacy_engine_test, "PrivacyEngine", engine)
+        result = unittest.TestResult()
+        unittest.TestSuite(map(case, sorted(names))).run(result)
+        return {test.id().rpartition("test_")[2]: text for test, text in result.failures + result.errors}
+
+    failures.case = case
+    return failures
+
+
+class Faint(plug.PrivacyEngine):
+    """With sigma 1e-9 where none is wanted."""
+
+    def make_private(self, *, noise_multiplier, max_grad_norm, **options):
+        norm = np.linalg.norm(max_grad_norm)
+        return super().make_private(
+            noise_multiplier=noise_multiplier or 1e-9 / norm, max_grad_norm=max_grad_norm, **options
+        )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_their_own_tests_of_the_engine(engine_tests):
+    """All pass before. With ours, those fail that turn noise off, or want the noise of a seed; with faint noise, only these.
+
+    Their noise_level, 15 % about a variance, is at the mercy of its draws in so small a model: it may pass or fail.
+    """
+    assert engine_tests(opacus.PrivacyEngine) == {}
+    found = engine_tests(plug.PrivacyEngine)
+    assert SILENT | {"deterministic_run"} <= found.keys() <= SILENT | SEEDED
+    assert all(NO_NOISE in found[name] for name in SILENT - {"compare_to_vanilla"})
+    found = engine_tests(Faint)
+    assert {"deterministic_run"} <= found.keys() <= SEEDED | {"compare_to_vanilla"}
+    # Unclipped, with a sigma of 1e20, three steps leave a model of NaN, whose gradients are refused.
+    assert "values must be finite" in found.get("compare_to_vanilla", "values must be finite")
+    case = engine_tests.case("test_basic")
+    case.setUp()
+    for clip, closure, steps in itertools.product([False, True], [False, True], [1, 3]):
+        case._compare_to_vanilla(False, clip, not clip, "hooks", closure, steps)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deep import lowest
 
 import dpfast
 
@@ -124,3 +126,23 @@ def test_no_test_asserts_a_speed(path: Path) -> None:
 def test_a_timed_assertion_is_found(code: str, timed: bool) -> None:
     """Planted ones, direct, through a name, an array and a function; not loops, dates or timeouts."""
     assert bool(timed_assertions(f"def test():\n {code}\n")) is timed
+
+
+# ------------------------------------------------------------------ the floors of pyproject.toml
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ("numpy", "must name a floor"),
+        ("numpy>=1.26,<3", "must name a floor"),
+        ("cffi>=1.0", "one floor of cffi, got 1.16 and 1.0"),
+    ],
+)
+def test_a_requirement_without_one_floor_is_found(wanted: str, says: str) -> None:
+    """Planted among the dependencies: no floor, a ceiling, a second floor. deep/lowest.py installs the real ones."""
+    planted = tomllib.loads(PYPROJECT)
+    assert lowest.floors(planted)["python-flint"] == "0.7"
+    planted["project"]["dependencies"].append(wanted)
+    with pytest.raises(AssertionError, match=says):
+        lowest.floors(planted)

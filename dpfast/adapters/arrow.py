@@ -15,7 +15,7 @@ import numpy as np
 from dpfast import DTypeError
 from dpfast.adapters import filler, library
 
-pa = library("pyarrow", "arrow", ">=15")
+pa = library("pyarrow", "arrow", ">=20")
 
 
 def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
