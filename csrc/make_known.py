@@ -2,10 +2,9 @@
 # ruff: noqa: SLF001  plans and exact laws are private to mechanisms
 """Write known.h, the answers that a build must know before its first release: `python csrc/make_known.py`.
 
-It takes a built dpfast. Answers are those of the exact tier, and C must agree with them before they are written. The
-digits of planted draws are found by halving: next to a boundary that lies inside their cell, which leaves them open, and
-on both sides as near to it as every instruction set of this machine decides them. Where a field of dpf_plan has gone, build
-once with a known.h of `static const dpf_known known[1] = {{0}};`.
+Answers are those of the exact tier; a built dpfast has the plans. Planted digits are the cell in which a boundary lies,
+and which a tier must leave open, and a cell on each side, as near as every instruction set of this machine decides them.
+Where a field of dpf_plan has gone, build once with a known.h of `static const dpf_known known[1] = {{0}};`.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -95,7 +95,7 @@ ASKS = {
     r"\bgetrandom\b|\bmmap\b|\bmadvise\b|<sys/|<unistd\.h>|<errno\.h>": {"entropy.c"},
     r"cpu_supports|cpu_init|\bcpuid\b|\bgetauxval\b": {"chacha.c"},
     r"<immintrin\.h>|\b_mm\d*_": {"store.c"},
-    r"<stdlib\.h>|<stdio\.h>|\bmalloc\b|\bcalloc\b|\brealloc\b|\bfree\(": {"bit_generator.c", "sanitize.c", "self_check.c"},
+    r"<stdlib\.h>|<stdio\.h>|\bmalloc\b|\bcalloc\b|\brealloc\b|\bfree\(": {"bit_generator.c", "sanitize.c"},
     r"<math\.h>|<fenv\.h>|<pthread\.h>|<time\.h>|<signal\.h>|\bPython\.h\b|\balloca\b": set(),
 }  # fmt: skip
 

@@ -60,6 +60,8 @@ CPUS = {
     **{f"max,{name}=off": 0 for name in ("avx2", "fma", "bmi2", "popcnt")},
     **{f"max,{name}=off": 1 for name in ("abm", "movbe", "f16c")},
 }
+# A word of the cipher's text, and another; what the check then says. The laws' own defects are the unsafe flags.
+PLANTED = "0x61707865", "0x61707864", "ChaCha20 of RFC 8439, section 2.3.2"
 UNASKED = "max,abm=off"  # where a build with -mlzcnt computes something else
 DRAWS = 3000
 
@@ -146,7 +148,17 @@ class _Builds:
             found = self.draws(unasked, UNASKED, isa)
             assert found["failed"], (isa, found)
             figures["found by the self-check"] += 1
+        self.planted()
+        figures["found by the self-check"] += 1
         return {**figures, "builds": self.made}
+
+    def planted(self) -> None:
+        """A cipher that is not ChaCha20, equal on each instruction set, is found."""
+        old, new, says = PLANTED
+        (path,) = (path for path in (self.tree / "csrc").glob("*.[ch]") if old in path.read_text())
+        path.write_text(path.read_text().replace(old, new))
+        found = self.draws(self.build("", last="-O1"))
+        assert set(found["failed"].values()) == {says}, found
 
     def refused(self, flags: str, compiler: str = "gcc") -> None:
         """Behind our own flags, each of these is an error that says why."""
