@@ -545,7 +545,7 @@ def test_plans_are_made_to_nearest(tmp_path):
         """,
         library,
     )
-    assert output == "14 []\n"
+    assert output == "15 []\n"
 
 
 # ------------------------------------------------------------------ a build that does not know its answers
