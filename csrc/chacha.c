@@ -5,7 +5,7 @@
 #include "dpf_impl.h"
 
 __attribute__((noinline)) static void dpf_one_block(const uint8_t *key, uint64_t counter, uint64_t nonce,
-                                                   uint8_t *out) {
+                                                    uint8_t *out) {
     uint32_t start[16], x[16];
     dpf_initial(key, counter, nonce, start);
     memcpy(x, start, sizeof x);
@@ -31,13 +31,15 @@ void dpf_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *ou
     dpf_scrub_cipher();
 }
 
-#define DPF_SCRUB(depth)                                                                                               \
-    {                                                                                                                  \
-        uint8_t below[depth];                                                                                          \
-        dpf_wipe(below, sizeof below);                                                                                 \
-    }
-__attribute__((noinline)) void dpf_scrub_cipher(void) DPF_SCRUB(2560)
-__attribute__((noinline)) void dpf_scrub_law(void) DPF_SCRUB(6656)
+__attribute__((noinline)) void dpf_scrub_cipher(void) {
+    uint8_t below[2560];
+    dpf_wipe(below, sizeof below);
+}
+
+__attribute__((noinline)) void dpf_scrub_law(void) {
+    uint8_t below[6656];
+    dpf_wipe(below, sizeof below);
+}
 
 #define DPF_SELF "chacha.c"
 #include "every_isa.h"

@@ -439,6 +439,10 @@ static void entropy(void) {
         free(bytes);
     }
     holds(dpf_entropy(NULL, -1) == -1, "a negative size is refused");
+    uint8_t *secret = room(32), zeros[32] = {0};
+    dpf_wipe_key(secret);
+    same(secret, zeros, sizeof zeros, "a wiped key and zeros");
+    free(secret);
 }
 
 int main(void) {

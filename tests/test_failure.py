@@ -788,4 +788,4 @@ def test_plans_are_made_to_nearest(tmp_path):
         """,
         library,
     )
-    assert output == "14 []\n"
+    assert output == "15 []\n"

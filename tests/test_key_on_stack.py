@@ -167,7 +167,7 @@ def key_stream(isa: int, room: Room) -> Iterator[Call]:
             yield [isa, room(32, KEY), 7, n, room(n), stream], KEY
 
 
-def generator(isa: int, room: Room, name: str) -> Iterator[Call]:
+def generator(isa: int, room: Room) -> Iterator[Call]:
     """The erased key and the one that takes its place, which another refill gives away."""
     for words in range(2):
         bits = room(ffi.sizeof("dpf_bits"))
@@ -212,9 +212,9 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
     "dpf_key_stream": key_stream,
     "dpf_bits_free": lambda isa, room: iter([([mapped(KEY)], KEY)]),
     "dpf_bits_key": lambda isa, room: bits_key(room),
-    "dpf_next_uint64": lambda isa, room: generator(isa, room, "dpf_next_uint64"),
-    "dpf_next_uint32": lambda isa, room: generator(isa, room, "dpf_next_uint32"),
-    "dpf_next_double": lambda isa, room: generator(isa, room, "dpf_next_double"),
+    "dpf_next_uint64": generator,
+    "dpf_next_uint32": generator,
+    "dpf_next_double": generator,
 }
 KEYLESS = {"dpf_best_isa", "dpf_tier", "dpf_enter", "dpf_leave", "dpf_store", "dpf_fence", "dpf_bits_new"}
 

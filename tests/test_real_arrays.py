@@ -429,6 +429,12 @@ def test_what_is_not_finite_is_refused_in_every_thread() -> None:
         assert len(np.unique(out)) == 1
 
 
+def _one_key(stream: _native.StreamKey, *_: Any) -> int:
+    """The same key for every call."""
+    stream.take(bytes(32))
+    return 0
+
+
 @pytest.mark.parametrize("mech", LAWS, ids=NAMES)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> None:
@@ -440,12 +446,7 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
         assert np.isfinite(mech_noise).all()
         assert len(np.unique(mech_noise[::7])) > 5
         # the same noise over the same values: only what stood there differs, so a second `missing` shifts nothing else
-        stream_mech = mech._stream_key
-
-        def fixed(*arguments: Any, stream_mech: Any = stream_mech) -> Any:
-            return _native.StreamKey(bytes(32)), 0
-
-        object.__setattr__(mech, "_stream_key", fixed)
+        object.__setattr__(mech, "_key_into", _one_key)
         try:
             filled = np.where(np.isfinite(values), values, 2.5).clip(0, 5).astype(dtype)
             assert same(mech.release(values, missing=2.5, clamp=(0, 5)), mech.release(filled))
@@ -455,7 +456,7 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
             place = values.copy()
             assert np.array_equal(mech.release(place, missing=2.5, clamp=(0, 5), out=place), mech.release(filled))
         finally:
-            object.__delattr__(mech, "_stream_key")
+            object.__delattr__(mech, "_key_into")
 
 
 def test_missing_is_a_public_number() -> None:
@@ -587,7 +588,7 @@ def test_negative_zero_gets_the_noise_of_zero() -> None:
     job = np.zeros(30_000)
     coarse = Laplace(1, 1, 4)  # most results are 0
     for dtype in ("f8", "f4"):
-        object.__setattr__(coarse, "_stream_key", lambda *_: (_native.StreamKey(bytes(32)), 0))
+        object.__setattr__(coarse, "_key_into", _one_key)
         results = [
             coarse.release((sign * job).astype(dtype), constant_time=care) for sign in (1, -1) for care in (False, True)
         ]
