@@ -318,7 +318,7 @@ def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
     ("parts", "options", "error", "message"),
     [
         ([], {}, ParameterError, "parts must be given"),
-        ([1], {}, dpfast.DTypeError, "mechanisms or Guarantees, not int"),
+        ([1], {}, dpfast.DTypeError, "mechanism with a guarantee, or a Guarantee, not int"),
         ([dpfast.OneSidedGeometric(1, 1)], {}, dpfast.DTypeError, "not a mechanism"),
         ([dpfast.Gaussian(1)], {}, ParameterError, "sigma alone"),
         ([Guarantee(1), Guarantee(1, unit="visit")], {}, ParameterError, "one adjacency and one unit"),

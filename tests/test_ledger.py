@@ -235,7 +235,7 @@ def test_a_refused_mechanism_is_told_why(ledger):
         with pytest.raises(ParameterError) as caught:
             ledger.release(mechanism, ZEROS)
         assert str(caught.value).startswith(message)
-    with pytest.raises(DTypeError, match="must have a guarantee"):
+    with pytest.raises(DTypeError, match="must be a mechanism with a guarantee"):
         ledger.spend(object())
 
 

@@ -19,7 +19,7 @@ from dpfast.ledger.table import History, figures
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy import parameters
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import shown
 
 if TYPE_CHECKING:
@@ -208,9 +208,7 @@ class Ledger:
     def _charge(self, label: str, release: object) -> Charge:
         """What a release will be charged, if it is for this ledger."""
         terms = self._store.terms
-        guarantee = release if isinstance(release, Guarantee) else getattr(release, "guarantee", None)
-        if not isinstance(guarantee, Guarantee):
-            raise DTypeError(f"mechanism must have a guarantee, or be one, not {type(release).__name__}")
+        guarantee = guarantee_of("mechanism", release)
         for name in ("adjacency", "unit"):
             if getattr(guarantee, name) != getattr(terms, name):
                 raise ParameterError(

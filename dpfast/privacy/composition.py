@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.exact import ball, working
 from dpfast.privacy import gaussian, parameters
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import shown
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
     A figure that is no rational is a double, rounded up in intervals (by="pld": as dp-accounting has it).
     Raises: DTypeError, ParameterError: no parts, parts of different adjacency or unit, figures that a part lacks.
     """
-    promised = [_guarantee(part) for part in parts]
+    promised = [guarantee_of("each of parts", part) for part in parts]
     if by not in _WAYS:
         raise ParameterError(f"by must be one of {', '.join(_WAYS)}, got {by!r:.40}")
     if not promised:
@@ -86,13 +86,6 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
 
 _FOR_DELTA = ("advanced", "optimal", "pld")
 _WAYS = ("basic", "parallel", *_FOR_DELTA)
-
-
-def _guarantee(part: Part) -> Guarantee:
-    found = part if isinstance(part, Guarantee) else getattr(part, "guarantee", None)
-    if not isinstance(found, Guarantee):
-        raise DTypeError(f"parts must be mechanisms or Guarantees, not {type(part).__name__}")
-    return found
 
 
 def _known(name: str, value: Fraction | None) -> Fraction:

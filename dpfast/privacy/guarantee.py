@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.exact import ball
 from dpfast.privacy import gaussian, meaning, parameters
 from dpfast.privacy.parameters import shown
@@ -140,6 +140,19 @@ class Guarantee:
         said = ", ".join(f"{name}={parameters.short(value)}" for name, value in figures.items() if value is not None)
         presence = ", presence=True" if self.presence and self.adjacency == "substitution" else ""
         return f"<Guarantee {said}, adjacency={self.adjacency!r}, unit={self.unit!r}{presence}>"
+
+
+def guarantee_of(name: str, promising: object) -> Guarantee:
+    """The guarantee of a mechanism, or the Guarantee itself. Raises: DTypeError, NoGuaranteeError."""
+    try:
+        found = promising if isinstance(promising, Guarantee) else promising.guarantee  # type: ignore[attr-defined]
+    except NoGuaranteeError:
+        raise
+    except AttributeError:
+        found = None
+    if not isinstance(found, Guarantee):
+        raise DTypeError(f"{name} must be a mechanism with a guarantee, or a Guarantee, not {type(promising).__name__}")
+    return found
 
 
 def _not_negative(name: str, value: Real) -> Fraction:
