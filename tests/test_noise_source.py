@@ -92,12 +92,12 @@ def test_it_promises_nothing(law, tmp_path):
     assert "epsilon" not in repr(source) and "epsilon" not in source._repr_html_()
     with pytest.raises(dpfast.ParameterError, match="sensitivity must be given.*alone"):
         source.guarantee
-    with pytest.raises(dpfast.DpfastError):
+    with pytest.raises(dpfast.NoGuaranteeError):
         dpfast.compose(source)
     cells = np.zeros(3, np.int64) if "discrete" in law else np.zeros(3)
     ledger = getattr(dpfast.Ledger, "create", dpfast.Ledger)(tmp_path / "b.db", epsilon=10**6, delta=0.5)
     for charge in (lambda: ledger.release(source, cells), lambda: ledger.spend(source), lambda: ledger.fits(source)):
-        with pytest.raises(dpfast.DpfastError):
+        with pytest.raises(dpfast.NoGuaranteeError):
             charge()
     assert ledger.spent.epsilon == 0 and len(ledger.history()) == 0
 
