@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from dpfast.errors import FileError, ParameterError
 
-LARGEST_SORTED = 1 << 30  # bytes of a table: to be sorted it is held whole, about three times
+LARGEST_SORTED = 1 << 30  # bytes of a table: to be sorted it is held whole, in up to four copies
 FLAT = {pa.bool_(), pa.null(), pa.string(), pa.binary(), pa.large_string(), pa.large_binary()}
 FLAT |= {pa.month_day_nano_interval()}
 FIXED = pa.types.is_primitive, pa.types.is_decimal, pa.types.is_fixed_size_binary

@@ -58,7 +58,7 @@ Examples:
     multiple=True,
     metavar="NAME",
     help="Put the rows in the order of a column without noise; repeat it until no two rows are alike. IN is then held in "
-    "memory, about three times, up to 1 GiB.",
+    "memory, up to four times; more than 1 GiB is refused.",
 )
 @click.option(
     "--keep-metadata", is_flag=True, help="Pass all metadata of IN on, without noise, not only that of types."

@@ -279,6 +279,7 @@ def calls(seed: int, count: int) -> None:
         for number in range(count):
             one = call(r, folder, inputs)
             before = contents(folder)
+            sys.stderr.write(f"{number} {one.arguments}\n")  # the last line names the one that crashed
             own = number % OWN_PROCESS == OWN_PROCESS - 1 and "\0" not in "".join(one.arguments)
             code, said = (elsewhere if own else here)(one.arguments)
             ended["own process" if own else "in process"] += 1
