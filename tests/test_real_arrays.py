@@ -433,13 +433,13 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
         mech_noise = keyed(values, mech=mech, missing=2.5)
         assert np.isfinite(mech_noise).all()
         assert len(np.unique(mech_noise[::7])) > 5
+
         # the same noise over the same values: only what stood there differs, so a second `missing` shifts nothing else
-        stream_mech = mech._stream_key
+        def fixed(stream: _native.StreamKey, *rest: Any) -> int:
+            stream.take(bytes(32))
+            return 0
 
-        def fixed(*arguments: Any, stream_mech: Any = stream_mech) -> Any:
-            return _native.StreamKey(bytes(32)), 0
-
-        object.__setattr__(mech, "_stream_key", fixed)
+        object.__setattr__(mech, "_key_into", fixed)
         try:
             filled = values.copy()
             filled[~np.isfinite(values)] = 2.5
@@ -450,7 +450,7 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
             place = values.copy()
             assert np.array_equal(mech.release(place, missing=2.5, out=place), mech.release(filled))
         finally:
-            object.__delattr__(mech, "_stream_key")
+            object.__delattr__(mech, "_key_into")
 
 
 def test_missing_is_a_public_number() -> None:
