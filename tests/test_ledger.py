@@ -98,7 +98,8 @@ def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch):
     ledger.release(DiscreteLaplace(Decimal("0.7"), 1), ZEROS)
     before, target = ledger.path.read_bytes(), np.arange(50)
     with monkeypatch.context() as patch:
-        patch.setattr(_native, "StreamKey", lambda *_: pytest.fail("a key was drawn"))
+        for source in ("draw", "take"):
+            patch.setattr(_native.StreamKey, source, lambda *_: pytest.fail("a key was drawn"))
         with pytest.raises(
             BudgetExhausted, match=r"epsilon 0\.5 is asked for and 0\.3 is left of 1; nothing was released$"
         ):
@@ -160,11 +161,12 @@ def test_a_sum_of_several_is_charged_whole_or_not_at_all(ledger):
 
 def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch):
     """Another process would see it at that moment; and the commit was one that survives a power cut."""
-    ledger, real, insert, seen = Ledger(path, 1), _native.StreamKey, store._insert, []
+    ledger, insert, seen = Ledger(path, 1), store._insert, []
+    draw, take = _native.StreamKey.draw, _native.StreamKey.take
 
-    def drawn(secret=None):
+    def drawn(stream, *secret):
         seen.append(len(Ledger(path).history()))
-        return real(secret)
+        (take if secret else draw)(stream, *secret)
 
     def inserted(connection, *row):
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
@@ -175,7 +177,8 @@ def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch):
         other.close()
         insert(connection, *row)
 
-    monkeypatch.setattr(_native, "StreamKey", drawn)
+    monkeypatch.setattr(_native.StreamKey, "draw", drawn)
+    monkeypatch.setattr(_native.StreamKey, "take", drawn)
     monkeypatch.setattr(store, "_insert", inserted)
     ledger.release(TENTH, ZEROS)
     ledger.release(TENTH, np.zeros(5000, np.int32))
@@ -258,7 +261,7 @@ def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch):
             raise failure
 
         with monkeypatch.context() as patch, pytest.raises(type(failure)):
-            patch.setattr(_native, "StreamKey", fail)
+            patch.setattr(_native.StreamKey, "draw", fail)
             ledger.release(TENTH, ZEROS)
     assert ledger.spent.epsilon == Fraction(3, 10)
 
@@ -368,9 +371,10 @@ def test_random_parts_against_a_plain_list(path):
 def test_the_file_tells_nothing_of_keys_or_counts(ledger):
     """No secret of any kind, no digest, no count; and the names of parts are no stream keys."""
     key, counts, streams = release_key(), np.arange(918273645, 918273695), []
-    real = _native.StreamKey
+    draw, take = _native.StreamKey.draw, _native.StreamKey.take
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_native, "StreamKey", lambda secret=None: streams.append(secret) or real(secret))
+        patch.setattr(_native.StreamKey, "draw", lambda stream: streams.append(None) or draw(stream))
+        patch.setattr(_native.StreamKey, "take", lambda stream, secret: streams.append(secret) or take(stream, secret))
         noisy = ledger.release(TENTH, counts, key=key, start=0)
         ledger.release(TENTH, counts)
     assert streams[1] is None  # drawn in C, where it is wiped
