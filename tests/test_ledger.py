@@ -104,7 +104,8 @@ def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch):
     ledger.release(DiscreteLaplace(Decimal("0.7"), 1), ZEROS)
     before, target = ledger.path.read_bytes(), np.arange(50)
     with monkeypatch.context() as patch:
-        patch.setattr(_native.StreamKey, "draw", lambda *_: pytest.fail("a key was drawn"))
+        for source in ("draw", "take"):
+            patch.setattr(_native.StreamKey, source, lambda *_: pytest.fail("a key was drawn"))
         with pytest.raises(
             BudgetExhausted, match=r"epsilon 0\.5 is asked for and 0\.3 is left of 1; nothing was released$"
         ):
