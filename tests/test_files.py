@@ -192,6 +192,8 @@ def test_other_columns_schema_and_order_are_kept(tmp_path, monkeypatch, start, e
     assert {"epsilon_total": "1", "earlier": {"epsilon_total": "2"}} == about
     assert result.schema.metadata[b"owner"] == b"somebody"
     for wanted, got in zip(kept, result.schema, strict=True):
+        if pa.types.is_dictionary(wanted.type):  # whose codes have the width that pyarrow reads from Parquet
+            wanted = wanted.with_type(pa.dictionary(got.type.index_type, wanted.type.value_type))
         assert wanted.remove_metadata().equals(got.remove_metadata())
         assert dict(wanted.metadata or {}).items() <= dict(got.metadata or {}).items()
 

@@ -68,7 +68,6 @@ def beneath() -> dict[str, pa.Array]:
         "double": over(pa.float64(), eight + SECRET),
         "timestamp": over(pa.timestamp("ns", "Europe/Berlin"), eight + SECRET),
         "duration": over(pa.duration("s"), eight + SECRET),
-        "interval": over(pa.month_day_nano_interval(), 2 * eight + 2 * SECRET),
         "decimal": over(pa.decimal128(38), eight + bytes(8) + 2 * SECRET),
         "fixed": over(pa.binary(8), eight + SECRET),
         "string": over(pa.string(), offsets(0, 1, 9), b"a" + SECRET),
@@ -104,13 +103,17 @@ def beneath() -> dict[str, pa.Array]:
 @pytest.mark.parametrize("end", [".arrow", ".feather", ".parquet"])
 def test_no_byte_lies_under_a_null(tmp_path, name, end):
     """A passed column comes out with the same cells, and its file without the bytes that its nulls hid."""
-    if (name, end) == ("interval", ".parquet"):
-        pytest.skip("Parquet has no such type")
     column = beneath()[name]
     column.validate(full=True)
+    if end == ".parquet":
+        pq.write_table(pa.table({"x": column}), tmp_path / "own.parquet")
+        try:
+            read(tmp_path / "own.parquet")
+        except pa.ArrowInvalid:
+            pytest.skip("this pyarrow does not read what it writes of this type")
     result = privatized(tmp_path, pa.table({"n": [1, 2], "x": column}), end=end)
     assert SECRET not in held(result, tmp_path / f"out{end}"), "a null hides a value"
-    if name not in {"interval", "timestamp"}:
+    if name != "timestamp":
         assert [cell.as_py() for cell in result["x"]] == [cell.as_py() for cell in column]
     assert result["x"].null_count == 1
 
@@ -147,10 +150,14 @@ def stored(table: pa.Table, path: Path) -> bytes:
     return path.read_bytes()
 
 
-def test_a_type_that_cannot_be_made_anew_is_refused(tmp_path, capsys):
+UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, NUMBER]), pa.array(["a", "b"])])
+INTERVAL = pa.array([pa.MonthDayNano([1, 2, 3]), None])  # which some versions of pyarrow take null for
+
+
+@pytest.mark.parametrize("column", [UNION, INTERVAL], ids=["union", "interval"])
+def test_a_type_that_cannot_be_made_anew_is_refused(tmp_path, capsys, column):
     """Passing its bytes as they lie could pass what they hide."""
-    union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, NUMBER]), pa.array(["a", "b"])])
-    store(pa.table({"n": [1, 2], "x": union}), tmp_path / "in.arrow")
+    store(pa.table({"n": [1, 2], "x": column}), tmp_path / "in.arrow")
     assert main(["privatize", str(tmp_path / "in.arrow"), str(tmp_path / "out.arrow"), "--column", "n", *LAW]) == 1
     assert "column 'x'" in capsys.readouterr().err
     assert not (tmp_path / "out.arrow").exists()

@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 
 COVERS = ("dpfast/publish.py", "dpfast/files.py", "dpfast/passed.py", "dpfast/csv_text.py", "dpfast/cli/privatize.py")
-TIMES, FIRST = 1000, 10**9
+TIMES, FIRST = 400, 10**9
 ROWS = 20_000
 ENDS = (".csv", ".parquet", ".arrow", ".npy")
 
