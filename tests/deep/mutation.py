@@ -149,7 +149,7 @@ MUTANTS = [
     Mutant("a margin is 1e-9 too small", "csrc/decide.h", "*decided = room * weight > plan->half_cell;",
            "*decided = (room + 1e-9) * weight > plan->half_cell;", "test_bounds.py -k decided"),
     Mutant("a margin of the flat side is 1e-9 too small", "csrc/decide.h", "(plan->flat - __builtin_fabs(g) - reach)",
-           "(plan->flat + 1e-9 - __builtin_fabs(g) - reach)", "test_normal_bounds.py -k decided"),
+           "(plan->flat + 1e-9 - __builtin_fabs(g) - reach)", "test_laplace.py -k stream_maps"),
 ]  # fmt: skip
 
 # To show that the check can tell: a comment, which no test may notice.
