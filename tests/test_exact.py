@@ -389,7 +389,7 @@ def test_tails_by_euler_maclaurin() -> None:
         sums = Sums(variance, 1000)
         with mpmath.workprec(1064):
             for precision in (128, 600):
-                with exact.working(precision):
+                with exact.alone, exact.flint_at(precision):
                     for k in (1, 2, 100, 1000, 4000):
                         assert near(law._tail(k, precision), sums.tail[k], precision - 40)
                     assert near(law.theta(precision), sums.theta, precision - 10)

@@ -112,9 +112,9 @@ def test_up_is_the_least_double_above(mantissa, exponent):
     """Of an exact ball, compared as fractions; infinite beyond all doubles."""
     from flint import arb
 
-    from dpfast.exact import working
+    from dpfast.exact import alone, flint_at
 
-    with working(300):
+    with alone, flint_at(300):
         found = up(arb(mantissa) * arb(2) ** exponent)
     exact = Fraction(mantissa) * Fraction(2) ** exponent
     if exact > Fraction(math.nextafter(math.inf, 0)):

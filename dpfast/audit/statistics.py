@@ -70,7 +70,7 @@ def _certain(value: Callable[[], Any]) -> float:
     """A function of flint to some nine digits, not below the truth."""
     precision = 53
     while True:
-        with exact.working(precision):
+        with exact.alone, exact.flint_at(precision):
             found = value()
             if found.rel_accuracy_bits() >= 30 or (precision >= 4096 and found.is_finite()):
                 return min(1.0, float(found.upper()))

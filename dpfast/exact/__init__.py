@@ -1,7 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The laws in proved intervals: constants, tables, quantiles, and the last tier, which decides every draw."""
 
-from dpfast.exact.balls import ACCEPT, MAX_LEVELS, NOISE, Digits, Read, ball, nearest_double, unique_floor, working
+from dpfast.exact.balls import (
+    ACCEPT,
+    MAX_LEVELS,
+    NOISE,
+    Digits,
+    Read,
+    alone,
+    ball,
+    flint_at,
+    nearest_double,
+    unique_floor,
+)
 from dpfast.exact.discrete_gaussian import DiscreteGaussian
 from dpfast.exact.discrete_laplace import DiscreteLaplace
 from dpfast.exact.gaussian import Gaussian
@@ -24,9 +35,10 @@ __all__ = [
     "OneSidedGeometric",
     "Read",
     "Response",
+    "alone",
     "ball",
     "first",
+    "flint_at",
     "nearest_double",
     "unique_floor",
-    "working",
 ]

@@ -10,19 +10,22 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpfast.errors import DpfastError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from flint import arb
 
-_lock = threading.RLock()
+# `with alone, flint_at(bits):` is how flint is used. Both are written in C, for Python runs no signal's handler on the way into
+# their __exit__: Ctrl-C can come before a line of a context manager in Python, and would leave the lock held.
+alone = threading.RLock()
 # A fork waits for a thread inside: the child would find the lock, or that of a first import of flint, held for ever.
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+os.register_at_fork(before=alone.acquire, after_in_parent=alone.release, after_in_child=alone.release)
 MAX_LEVELS = 2**24  # of the stream's address; 2^33 bits of one word
 MAX_BITS = 4096  # of digits or precision, where an end of the loop is not proved
 NOISE, ACCEPT = 1, 2  # purposes of the stream's address
@@ -45,14 +48,11 @@ def split(raw: Digits) -> tuple[bool, Digits]:
 Read = Callable[..., Digits]
 
 
-@contextmanager
-def working(precision: int) -> Iterator[None]:
-    """Flint at this precision, in this thread alone."""
-    with _lock:
-        from flint import ctx
+def flint_at(bits: int) -> AbstractContextManager[None]:
+    """Flint at this precision: of the whole process, so within `alone`."""
+    from flint import ctx
 
-        with ctx.workprec(precision):
-            yield
+    return ctx.workprec(bits)
 
 
 def ball(value: Fraction) -> arb:
@@ -81,7 +81,7 @@ def unique_floor(precision: int, value: Callable[[], arb], most: int | None = No
     Raises: DpfastError beyond `most`.
     """
     while True:
-        with working(precision):
+        with alone, flint_at(precision):
             found = value().floor().unique_fmpz()
         if found is not None:
             return int(found)
@@ -100,7 +100,7 @@ def floor_ends(value: arb) -> tuple[int, int]:
 
 def nearest_double(precision: int, value: Callable[[], arb]) -> float:
     """A double within one unit in the last place of the value."""
-    with working(precision):
+    with alone, flint_at(precision):
         return float(value())
 
 

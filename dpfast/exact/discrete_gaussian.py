@@ -17,15 +17,16 @@ from dpfast.exact.balls import (
     MAX_BITS,
     MAX_LEVELS,
     Read,
+    alone,
     ball,
     dyadic,
+    flint_at,
     floor_ends,
     miss,
     nearest_double,
     split,
     table_of,
     within,
-    working,
 )
 from dpfast.exact.gaussian import Gaussian
 
@@ -60,7 +61,7 @@ class DiscreteGaussian:
 
     def theta(self, precision: int) -> arb:
         """The sum of f over all integers."""
-        with working(precision):
+        with alone, flint_at(precision):
             if self.inversion:
                 return 1 + 2 * self._tails(precision)[1]
             # Poisson summation: sigma sqrt(2 pi) (1 + 2 sum q^(n^2)), q = exp(-2 pi^2 sigma^2), so below 1 + 3 q
@@ -90,7 +91,7 @@ class DiscreteGaussian:
         known, sums = self._sums
         if known != precision:
             last = self._last(precision)
-            with working(precision + 32):
+            with alone, flint_at(precision + 32):
                 terms = [within(self._rest(last, 0)), *(self._f(k) for k in reversed(range(last)))]
                 sums = list(itertools.accumulate(terms))[::-1]
             self._sums = precision, sums
@@ -125,11 +126,11 @@ class DiscreteGaussian:
 
     def _above(self, k: int, level: Callable[[], arb]) -> bool:
         """Whether T_k > level, k >= 1, for a level in (0, 1]."""
-        with working(64):
+        with alone, flint_at(64):
             man, exp = level().mid().man_exp()
         deep = max(0, -int(man).bit_length() - int(exp))
         for precision in (256, 512, 1024, 2048, MAX_BITS):
-            with working(deep + precision):
+            with alone, flint_at(deep + precision):
                 gap = 2 * self._tail(k, deep + precision) / self.theta(deep + precision) - level()
             if gap > 0 or gap < 0:
                 return bool(gap > 0)
@@ -137,7 +138,7 @@ class DiscreteGaussian:
 
     def _reach(self, level: Callable[[], arb]) -> int:
         """The number of k >= 1 with T_k > level, for a level in (0, 1]."""
-        with working(64):
+        with alone, flint_at(64):
             near = ((2 * ball(self.sigma_squared)).sqrt() * level().erfcinv()).mid().floor().unique_fmpz()
         guess = max(0, int(near or 0))
         low, high, step = guess, guess + 1, 1  # seek T_low > level >= T_high, where T_0 counts as above
@@ -166,7 +167,7 @@ class DiscreteGaussian:
 
     def _floors(self, bits: int, precision: int) -> list[tuple[int, int]]:
         found = []
-        with working(precision):
+        with alone, flint_at(precision):
             scale = dyadic(2, -bits) / self.theta(precision)
             for tail in self._tails(precision)[1:]:
                 low, high = floor_ends(tail * scale)
@@ -213,7 +214,7 @@ class DiscreteGaussian:
             return True
         precision = 2 * self.proposal.lost + bits + 64  # the difference of two erfc takes the bits of sigma
         while True:
-            with working(precision):
+            with alone, flint_at(precision):
                 first, last = floor_ends(dyadic(1, -bits) * self._acceptance(k))
             if prefix < first or prefix > last:
                 return prefix < first

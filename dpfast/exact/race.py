@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import DpfastError
-from dpfast.exact.balls import MAX_LEVELS, Read, ball, dyadic, split, working
+from dpfast.exact.balls import MAX_LEVELS, Read, alone, ball, dyadic, flint_at, split
 
 if TYPE_CHECKING:
     from flint import arb
@@ -23,7 +23,7 @@ def first(read: Read, runners: Sequence[tuple[int, Fraction]], *, gumbel: bool) 
     left, spare = list(runners), 64 + (longest.numerator // longest.denominator).bit_length()
     for level in range(1, MAX_LEVELS):
         words = [split(read(i, level))[1] for i, _ in left]
-        with working(spare + words[0].bits):
+        with alone, flint_at(spare + words[0].bits):
             ends = [
                 _ends(ball(a), word.prefix, word.bits, gumbel=gumbel) for (_, a), word in zip(left, words, strict=True)
             ]

@@ -272,7 +272,7 @@ def _least(n: int, size: int, tail: float) -> float:
     """To nine digits, by the secant of Dowell and Jarratt on the logarithm."""
 
     def height(share: float) -> float:  # P(Bin(size, share) >= n) is an incomplete beta function
-        with exact.working(64):
+        with exact.alone, exact.flint_at(64):
             return float((exact.ball(Fraction(share)).beta_lower(n, size - n + 1, True) / tail).log())
 
     low, high, above = 0.0, n / size, height(n / size) if n < size else -math.log(tail)

@@ -16,7 +16,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.exact import ball, working
+from dpfast.exact import alone, ball, flint_at
 from dpfast.privacy import gaussian, parameters
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import shown
@@ -155,7 +155,7 @@ def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee
 def _rest(promised: Sequence[Guarantee], total: Fraction) -> Fraction:
     """The d with 1 - total = (1 - d) product of (1 - delta_i), rounded down to 2,000 bits."""
     counted = Counter(_known("delta", part.delta) for part in promised)
-    with working(2048):
+    with alone, flint_at(2048):
         log = ball(-total).log1p() - sum(n * ball(-delta).log1p() for delta, n in counted.items())
         least = (-log.expm1()).lower()
         mantissa, exponent = (int(part) for part in least.man_exp())

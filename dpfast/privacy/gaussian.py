@@ -41,7 +41,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import ball, working
+from dpfast.exact import alone, ball, flint_at
 from dpfast.privacy.parameters import shown
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def rounded_up(value: Callable[[], arb]) -> float:
     """A double not below a value >= 0, at the precision that makes it close."""
     best, precision = math.inf, 128
     while precision <= MOST_PRECISION:
-        with working(precision):
+        with alone, flint_at(precision):
             found = value()
             top = up(found)
             close = found.is_finite() and (found.rel_accuracy_bits() >= ACCURACY or top <= _TINY)

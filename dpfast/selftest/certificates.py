@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
-from dpfast.exact import Digits, ball, working
+from dpfast.exact import Digits, alone, ball, flint_at
 from dpfast.selftest.trial import Outcome, Trial, below, instruction_sets, sets
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def tables(trial: Trial) -> Outcome:
     half, entries = 2**_native.TABLE_BITS, 0
     for at, mechanism in enumerate(mechanisms):
         trial.step(at / len(mechanisms))
-        with working(PRECISION):
+        with alone, flint_at(PRECISION):
             thresholds = np.array([*cells_of(tail_of(mechanism), _native.TABLE_BITS)][::-1], np.int64)
         cells = np.arange(half)
         above = thresholds.size - np.searchsorted(thresholds, cells, side="right")
@@ -92,7 +92,7 @@ def thresholds(trial: Trial) -> Outcome:
     for at, sigma in enumerate(sigmas):
         trial.step(at / len(sigmas))
         mechanism = DiscreteGaussian(sigma)
-        with working(PRECISION):
+        with alone, flint_at(PRECISION):
             right = [*cells_of(gaussian_tail(mechanism), 64)]
         found = trial.under_test("thresholds", mechanism._law.thresholds())
         trial.expect(found == right, f"sigma {sigma}: a threshold is not floor(2^64 P(|X| >= k))")
@@ -150,7 +150,7 @@ def magnitudes(tally: Tally, n: int) -> None:
         if wide >= 95:
             tiers["twofold"] = wide
         for name, bits in tiers.items():
-            with working(PRECISION):
+            with alone, flint_at(PRECISION):
                 tail = tail_of(mechanism)
                 near = [(tail(spread(35 * scale)) * 2**bits).mid().floor() for _ in range(n)]
             cells = [cell for at in near for cell in beside(int(at.unique_fmpz() or 1), bits)]
@@ -175,7 +175,7 @@ def laplace_grid(tally: Tally, n: int) -> None:
         for name, negative in itertools.product(tiers, (False, True)):
             bits = 64 if name == "double" else 127
             offset = Fraction(below(2**20) - 2**19, 2**20)
-            with working(PRECISION):
+            with alone, flint_at(PRECISION):
                 heights = [spread(30 * ratio) - Fraction(1, 2) + (offset if negative else -offset) for _ in range(n)]
                 near = [(2**bits * ball(-height / ratio).exp()).mid().floor() for height in heights]
             cells = [cell for at in near for cell in beside(int(at.unique_fmpz() or 1), bits)]
@@ -195,7 +195,7 @@ def gaussian_grid(tally: Tally, n: int) -> None:
             for _ in range(n):
                 flags, v = below(8), below(2**125)
                 negative, falling = flags >> (1 if sine else 2) & 1, sine == bool(flags & 1)
-                with working(PRECISION):
+                with alone, flint_at(PRECISION):
                     turns = ball(Fraction(v, 2**127))
                     side = turns.cos_pi() if falling else turns.sin_pi()
                     height = ball((spread(6 * ratio) - Fraction(1, 2) + (offset if negative else -offset)) / ratio)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, Snapping
-from dpfast.exact import working
+from dpfast.exact import alone, flint_at
 from dpfast.selftest.trial import Outcome, Trial
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Steps = npt.NDArray[np.float64]  # draws: whole numbers, of a real law in steps 
 def probability(value: Callable[[], arb]) -> float:
     """The upper end of a ball narrow enough; nan where none is."""
     for precision in (128, 512, 2048):
-        with working(precision):
+        with alone, flint_at(precision):
             found = value()
             if found.is_finite() and (found.rel_accuracy_bits() > 20 or found < 1e-300):
                 return min(1.0, float(found.upper()))
