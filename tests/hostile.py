@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import array
 import inspect
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -210,7 +211,17 @@ HOSTILE = {**SCALARS, **ARRAYS, **SENSITIVITIES}
 # ------------------------------------------------------------------ good arguments
 
 PRIVATE = {"counts", "values", "scores", "answers", "keys", "unit_ids"}  # whatever holds the people's data
-OPTIONS = {"out", "dtype", "lower", "upper", "missing", "threads", "constant_time"}  # that Ledger.release hands on
+FORMAT_1 = Path(__file__).with_name("vectors") / "ledger_format_1.db"
+OPTIONS = {
+    "out",
+    "dtype",
+    "lower",
+    "upper",
+    "clamp",
+    "missing",
+    "threads",
+    "constant_time",
+}  # that Ledger.release hands on
 OPEN_ENDED = {"ChaCha20.spawn.n_children"}  # a list of 2^62 things may be asked for, and takes its time
 REFUSED = {  # by what has such a method for its name alone
     "ChaCha20.jumped", "OneSidedGeometric.dp_event", "OneSidedGeometric.privacy_loss_distribution",
@@ -223,7 +234,9 @@ GOOD: dict[str, Callable[[], Any]] = {
     "by": lambda: "basic",
     "cell_variance": lambda: 1,
     "cells": lambda: 2,
+    "clamp": lambda: None,
     "confidence": lambda: 0.9,
+    "create": lambda: True,
     "constant_time": lambda: False,
     "counts": lambda: np.array([SECRET, SECRET + 1, SECRET + 2]),
     "dataset": lambda: "d",
@@ -293,6 +306,9 @@ GOOD: dict[str, Callable[[], Any]] = {
     "Gaussian.granularity": lambda: None,
     "Laplace.granularity": lambda: None,
     "Ledger.path": lambda: Path(tempfile.mkdtemp()) / "budget.db",
+    "Ledger.copy.path": lambda: Path(tempfile.mkdtemp()) / "copy.db",
+    "Ledger.upgrade.path": lambda: shutil.copy(FORMAT_1, tempfile.mkdtemp()),
+    "Sensitivity.keys": lambda: "public",
     "Ledger.release.values": lambda: np.array([SECRET, SECRET + 1]),
     "Ledger.release.mechanism": lambda: dpfast.DiscreteLaplace(Fraction(1, 1000), 1),
     "Ledger.spend.releases": lambda: dpfast.Guarantee(0.001, 1e-9),
@@ -414,7 +430,7 @@ def _objects(folder: Path) -> dict[str, Any]:
         "Guarantee": dpfast.Guarantee(1, rho=0.5),
         "Key": dpfast.Key.generate(),
         "Laplace": dpfast.Laplace(1, 1),
-        "Ledger": dpfast.Ledger(folder / "fuzzed.db", 10**9, Fraction(1, 2)),
+        "Ledger": dpfast.Ledger(folder / "fuzzed.db", 10**9, Fraction(1, 2), create=True),
         "NoisyMax": dpfast.NoisyMax(1, 1),
         "OneSidedGeometric": dpfast.OneSidedGeometric(1, 1),
         "PermuteAndFlip": dpfast.PermuteAndFlip(1, 1),

@@ -290,7 +290,6 @@ def test_what_an_expression_raises(frame):
         (COUNTS.release(pl.when(n > 10).then(n)), "counts must not hold nulls; missing="),
         (VALUES.release(n), "not int64: for counts there are"),
         (COUNTS.release(n, lower=2, upper=1), "lower must be at most upper"),
-        (COUNTS.release(n, threads=0), "threads"),
     ]
     for noisy, message in cases:
         for how in ({}, STREAMING):

@@ -248,10 +248,13 @@ def test_every_plug_has_its_page_its_tests_and_its_example(name):
 def test_every_link_and_mark_of_the_page_leads_somewhere():
     """Headings as GitHub names them, files, and a place for every table of benchmarks/plugs."""
     page = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^#+ (.*)$", page, re.M)
-    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     for target in re.findall(r"\]\((?!https?:)([^)]*)\)", page):
-        assert target[1:] in anchors if target.startswith("#") else (ROOT / "docs" / target).exists(), target
+        file, _, mark = target.partition("#")
+        there = ROOT / "docs" / (file or "plugging_in.md")
+        assert there.exists(), target
+        headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.M) if mark else []
+        anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        assert not mark or mark in anchors, target
     for path in (ROOT / "benchmarks" / "plugs").glob("*_plug.py"):
         name = path.stem.removesuffix("_plug")
         start, end = (page.find(f"\n<!-- plug:{name}:{mark} -->\n") for mark in ("start", "end"))

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import _thread
 import importlib
 import json
 import runpy
 import sys
-import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -240,6 +240,9 @@ def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
     assert absent == {"Broken": "b 1.0 does not run here (ImportError: planted)"}
 
 
+@pytest.mark.filterwarnings(
+    "ignore:overriding existing custom namespace:UserWarning"
+)  # OpenDP's, over our Polars plug's
 @pytest.mark.parametrize("name", peers.PEERS)
 def test_a_peer_that_is_here_runs(name) -> None:
     """The calls are what this version of the peer has."""
@@ -330,8 +333,8 @@ def test_compare_runs_as_a_script(monkeypatch, tmp_path) -> None:
 def test_the_line_of_more_threads_begins_where_more_threads_work(monkeypatch) -> None:
     """Below, threads= changes nothing, and two lines of the same work would differ by chance alone."""
     started, per_call = [], {}
-    start = threading.Thread.start
-    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread) or start(thread))
+    start = _thread.start_new_thread
+    monkeypatch.setattr(_thread, "start_new_thread", lambda *of: started.append(of) or start(*of))
     monkeypatch.setattr(curves, "usable_threads", lambda: 2)
     monkeypatch.setattr(curves, "sizes", lambda most: (1_000, 300_000, 2**19 - 1, 2**19, most))
     curve = curves.latency(700_000, 1)

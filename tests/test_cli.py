@@ -230,7 +230,7 @@ def test_an_input_that_is_no_regular_file_is_refused(tmp_path, end):
 )
 def test_messages_name_flags_as_the_caller_wrote_them(tmp_path, capsys, options, message):
     """Never the Python parameter behind a flag, and no value cut off without a sign of it."""
-    dpfast.Ledger(tmp_path / "ledger.db", epsilon=1, unit="visit")
+    dpfast.Ledger(tmp_path / "ledger.db", epsilon=1, unit="visit", create=True)
     options = [str(tmp_path / "ledger.db") if word == "LEDGER" else word for word in options]
     chosen = make(tmp_path / "in.csv", np.array([int(SECRET)]))
     assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *chosen, *LAW, *options]) == 2

@@ -702,7 +702,11 @@ def test_sensitivity_rules() -> None:
         (lambda: Gaussian(1, 0), ParameterError, "granularity"),
         (lambda: Gaussian(1, 2**61), ParameterError, "2\\*\\*-60 to 2\\*\\*60"),
         (lambda: Gaussian(1, Fraction(1, 2**61)), ParameterError, "2\\*\\*-60 to 2\\*\\*60"),
-        (lambda: Gaussian(1e300), ParameterError, "granularity must lie between"),
+        (
+            lambda: Gaussian(1e300),
+            ParameterError,
+            "granularity, here from sensitivity/epsilon or sigma, must lie between",
+        ),
         (lambda: Gaussian.from_zcdp(0, Sensitivity(1, 1)), ParameterError, "rho must be positive"),
         (lambda: Gaussian.calibrated(0, 0.1, Sensitivity(1, 1)), ParameterError, "epsilon must be positive"),
         (lambda: Gaussian.calibrated(1, 0, Sensitivity(1, 1)), ParameterError, "delta must be positive"),

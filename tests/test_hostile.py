@@ -12,7 +12,7 @@ from hostile import HOSTILE, REFUSED, Call, hostile, outcome, surface
 import dpfast
 
 # What a refusal may name instead: what the argument is to the mechanism, or what of a sensitivity it cannot take.
-ALSO_NAMED = {"values": ["counts"], "path": ["ledger"], "sensitivity": ["linf", "l0", "loss", "sigma"]}
+ALSO_NAMED = {"values": ["counts"], "path": ["ledger", " exists", "not a file", "no such file"], "sensitivity": ["linf", "l0", "loss", "sigma"]}
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_planted_flaws_are_found(planted, found):
 
 def test_a_charge_for_a_refused_release_is_found(tmp_path, monkeypatch):
     """Planted: a ledger that charges first, and then has the mechanism check its options."""
-    ledger = dpfast.Ledger(tmp_path / "planted.db", 1)
+    ledger = dpfast.Ledger(tmp_path / "planted.db", 1, create=True)
 
     def careless(self, mechanism, values, /, **options):
         self.spend(mechanism)

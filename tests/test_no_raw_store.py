@@ -111,7 +111,7 @@ WATCHED = """
         "add_grid, gaussian": (gaussian, 4500, f8, f8, "plain", {}),
         "add_grid, single": (laplace, 4500, f4, f4, "plain", {}),
         "add_grid, to single": (laplace, 4500, f8, f4, "plain", {}),
-        "add_grid, missing": (laplace, 4500, f8, f8, "plain", {"missing": 0.5, "lower": -1e9}),
+        "add_grid, missing": (laplace, 4500, f8, f8, "plain", {"missing": 0.5, "clamp": (0, 1), "lower": -1e9}),
         "add_grid, small": (gaussian, 500, f8, f8, "plain", {}),
         "add_grid, strided": (gaussian, 4500, f8, f8, "strided", {}),
         "add_grid_wide": (wide_laplace, 4500, f8, f8, "plain", {}),

@@ -95,7 +95,7 @@ def test_it_promises_nothing(law, tmp_path):
     with pytest.raises(dpfast.NoGuaranteeError):
         dpfast.compose(source)
     cells = np.zeros(3, np.int64) if "discrete" in law else np.zeros(3)
-    ledger = getattr(dpfast.Ledger, "create", dpfast.Ledger)(tmp_path / "b.db", epsilon=10**6, delta=0.5)
+    ledger = dpfast.Ledger(tmp_path / "b.db", epsilon=10**6, delta=0.5, create=True)
     for charge in (lambda: ledger.release(source, cells), lambda: ledger.spend(source), lambda: ledger.fits(source)):
         with pytest.raises(dpfast.NoGuaranteeError):
             charge()

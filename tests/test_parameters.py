@@ -685,7 +685,6 @@ def test_nothing_else_is_a_flag(value):
         (lambda: dpfast.fixed_point_sum([1.0], 0, 1, 1, adjacency="add-remove", records_per_unit=np.array([1, 2])), "records_per"),
         (lambda: dpfast.bounded_histogram([1], [1], max_partitions=1, max_per_partition=1, outside=np.array([1, 2])), "outside"),
         (lambda: dpfast.compose(dpfast.Guarantee(1), by=np.array([1, 2])), "by"),
-        (lambda: dpfast.thresholded([[1], [1, 2], [3]], [1000] * 3, 1, 1e-6, dpfast.Sensitivity(1, 1)), "keys"),
         (lambda: dpfast.postprocess.clip([[1], [1, 2]], 0), "noisy"),
         (lambda: dpfast.postprocess.clip(np.longdouble(1), 0), "noisy"),
         (lambda: dpfast.postprocess.rounded([1.5], 2**2000), "step"),

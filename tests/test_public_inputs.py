@@ -270,9 +270,7 @@ def test_infinities_are_missing_and_not_ends() -> None:
 
 def test_a_ledger_pays_for_a_clamped_release(tmp_path: Any) -> None:
     """Through Ledger.release, too; and what the rule refuses costs nothing."""
-    ledger = dpfast.Ledger(tmp_path / "b.db", epsilon=2) if not hasattr(dpfast.Ledger, "create") else None
-    if ledger is None:
-        ledger = dpfast.Ledger.create(tmp_path / "b.db", epsilon=2)
+    ledger = dpfast.Ledger(tmp_path / "b.db", epsilon=2, create=True)
     with pytest.raises(ParameterError, match="^missing must come with clamp"):
         ledger.release(Laplace(1, 10), np.zeros(3), missing=0)
     assert ledger.spent.epsilon == 0

@@ -226,7 +226,7 @@ def test_keys_are_public_or_private():
     assert "keys='private'" in repr(private)
     assert Sensitivity.changes(1, 1).keys == Sensitivity.l2(1).keys == public.keys == "public"
     for wrong in ("hidden", None, 1, ["private"]):
-        with pytest.raises(ParameterError, match="^keys must be one of public, private, got"):
+        with pytest.raises(ParameterError, match="^keys must be one of public, private$"):
             Sensitivity(1, 1, keys=wrong)
 
 

@@ -262,7 +262,7 @@ def prepared(folder: Path) -> dict[str, bytes]:
 
     os.chdir(folder)
     inputs = originals(folder)
-    Ledger("l.db", epsilon=10**6)
+    Ledger("l.db", epsilon=10**6, create=True)
     (folder / "a folder").mkdir()
     for name in ("pipe.csv", "pipe.npy"):
         os.mkfifo(folder / name)
