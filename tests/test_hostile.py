@@ -12,7 +12,11 @@ from hostile import HOSTILE, REFUSED, Call, hostile, outcome, surface
 import dpfast
 
 # What a refusal may name instead: what the argument is to the mechanism, or what of a sensitivity it cannot take.
-ALSO_NAMED = {"values": ["counts"], "path": ["ledger", " exists", "not a file", "no such file"], "sensitivity": ["linf", "l0", "loss", "sigma"]}
+ALSO_NAMED = {
+    "values": ["counts"],
+    "path": ["ledger", " exists", "not a file", "no such file"],
+    "sensitivity": ["linf", "l0", "loss", "sigma"],
+}
 
 
 @pytest.fixture(scope="module")

@@ -212,7 +212,9 @@ class Sensitivity:
 
 def _keys(value: str) -> str:
     if not isinstance(value, str) or value not in KEYS:
-        raise ParameterError(f"keys must be one of {', '.join(KEYS)}")  # the keys themselves, given by mistake, are not shown
+        raise ParameterError(
+            f"keys must be one of {', '.join(KEYS)}"
+        )  # the keys themselves, given by mistake, are not shown
     return value
 
 
