@@ -4,16 +4,21 @@
  * cdef, and by the C itself through dpf_impl.h. Hence no include guard and no
  * preprocessor but integer constants. */
 
-#define DPF_ABI 2            /* part of every symbol name that numba caches */
-#define DPF_STREAM_VERSION 1 /* the stream, its addresses and every law's map; see stream.md */
-#define DPF_BATCH 32         /* ChaCha blocks computed at once: two groups of sixteen lanes */
-#define DPF_TABLE_BITS 15    /* magnitude bits of a 16-bit word */
+#define DPF_ABI            2  /* part of every symbol name that numba caches */
+#define DPF_STREAM_VERSION 1  /* the stream, its addresses and every law's map; see stream.md */
+#define DPF_BATCH          32 /* ChaCha blocks computed at once: two groups of sixteen lanes */
+#define DPF_TABLE_BITS     15 /* magnitude bits of a 16-bit word */
 
 enum { DPF_PORTABLE = 0, DPF_AVX2 = 1, DPF_AVX512 = 2 }; /* instruction sets */
-enum { DPF_TABLE = 1, DPF_DOUBLE = 2, DPF_TWOFOLD = 3, DPF_INTEGER = 4 }; /* tiers in C; the last one is dpfast/exact/ */
+enum {
+    DPF_TABLE = 1,
+    DPF_DOUBLE = 2,
+    DPF_TWOFOLD = 3,
+    DPF_INTEGER = 4
+}; /* tiers in C; the last one is dpfast/exact/ */
 enum { DPF_DISCRETE_LAPLACE = 1, DPF_LAPLACE = 2, DPF_GAUSSIAN = 3, DPF_DISCRETE_GAUSSIAN = 4 }; /* laws */
-enum { DPF_UNDECIDED = -32768 };                         /* in a table */
-enum { DPF_INTERRUPTED = 1 };                            /* by a signal, and nothing has happened */
+enum { DPF_UNDECIDED = -32768 };                                                                 /* in a table */
+enum { DPF_INTERRUPTED = 1 }; /* by a signal, and nothing has happened */
 
 typedef struct {
     uint64_t lo, hi;
@@ -23,30 +28,30 @@ typedef struct {
  * that it suffices, is in the law's .md. A law leaves at 0 what it does not use. */
 typedef struct {
     int32_t law;
-    int32_t width;        /* bits of a level-0 word: 16, 32 or 64 */
-    int32_t bulk;         /* first tier of a bulk call */
-    int32_t careful;      /* first tier of a small or constant-time call */
-    int32_t wide_cell;    /* e + 61, where 2^e <= t < 2^(e+1) */
-    int32_t steps;        /* of a search among the thresholds, from where the guide begins it */
-    int32_t candidates;   /* that a careful draw looks at */
-    int32_t surely;       /* a 16-bit acceptance word below it accepts any proposal */
-    const int16_t *table; /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
+    int32_t width;              /* bits of a level-0 word: 16, 32 or 64 */
+    int32_t bulk;               /* first tier of a bulk call */
+    int32_t careful;            /* first tier of a small or constant-time call */
+    int32_t wide_cell;          /* e + 61, where 2^e <= t < 2^(e+1) */
+    int32_t steps;              /* of a search among the thresholds, from where the guide begins it */
+    int32_t candidates;         /* that a careful draw looks at */
+    int32_t surely;             /* a 16-bit acceptance word below it accepts any proposal */
+    const int16_t *table;       /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
     const uint64_t *thresholds; /* floor(2^64 P(|X| >= k)), k = 1, 2, ..., then 2^steps zeros */
-    const uint16_t *guide;      /* by a sixteenth of a binade of the first 64 digits of U: thresholds surely above them */
-    double t;             /* the scale, rounded: of the noise, in steps of the grid */
-    double t_low;         /* what t lacks of the scale */
-    double offset;        /* t ln(2/(1+q)) - 1/2, rounded */
-    double margin;        /* 1/2 less the error that does not grow with the noise */
-    double slope;         /* the error for each unit of noise */
-    double flat;          /* 1/2 less both, for the most noise of a 32-bit word */
-    double half_cell;     /* t/2 (of the Gaussian t), and a little more: half a cell of U, scaled */
-    double half_angle;    /* half a cell of the angle, scaled */
-    double c, c_low;      /* ln(2/(1+q)), cut to 45 fractional bits, and the rest */
+    const uint16_t *guide; /* by a sixteenth of a binade of the first 64 digits of U: thresholds surely above them */
+    double t;              /* the scale, rounded: of the noise, in steps of the grid */
+    double t_low;          /* what t lacks of the scale */
+    double offset;         /* t ln(2/(1+q)) - 1/2, rounded */
+    double margin;         /* 1/2 less the error that does not grow with the noise */
+    double slope;          /* the error for each unit of noise */
+    double flat;           /* 1/2 less both, for the most noise of a 32-bit word */
+    double half_cell;      /* t/2 (of the Gaussian t), and a little more: half a cell of U, scaled */
+    double half_angle;     /* half a cell of the angle, scaled */
+    double c, c_low;       /* ln(2/(1+q)), cut to 45 fractional bits, and the rest */
     double twofold_margin; /* 1/2 less the error of the twofold tier */
-    double twofold_cell;  /* and what of it grows as the radius shrinks */
-    double rejects;       /* P(a proposal k is rejected) <= rejects k^2 */
-    dpf_u128 wide_t;      /* the scale in units of 2^-67, cut */
-    dpf_u128 wide_c;      /* ln(2/(1+q)) in units of 2^-120 */
+    double twofold_cell;   /* and what of it grows as the radius shrinks */
+    double rejects;        /* P(a proposal k is rejected) <= rejects k^2 */
+    dpf_u128 wide_t;       /* the scale in units of 2^-67, cut */
+    dpf_u128 wide_c;       /* ln(2/(1+q)) in units of 2^-120 */
 } dpf_plan;
 
 /* Digits for one tier alone, as dpf_tier says. */
@@ -117,10 +122,10 @@ int64_t dpf_fill_real(int isa, const dpf_plan *plan, int careful, const uint8_t 
  *     Discrete Laplace, Laplace: bits <= 64: U lies in cell number digits[0] of 2^bits. bits > 64: in the cell of the
  *         first `bits` digits of the 128 in digits[0] and, below it, digits[1]; the twofold tier takes all 128 as U's.
  *     Gaussian, discrete Gaussian without thresholds: words as a draw reads them, and bits is not looked at. Level 0 in
- *         digits[0], of the radius, and digits[2], of the angle: plan->width bits each, aligned to the right. Level 1 in
- *         digits[1] and digits[3], 64 bits each. The first three bits of the angle are its flags (gaussian.md).
- *     Discrete Gaussian with thresholds: the first 64 digits of U in digits[0], and bits is not looked at.
- * DPF_TABLE: digits[0] is the place in the table. */
+ *         digits[0], of the radius, and digits[2], of the angle: plan->width bits each, aligned to the right. Level 1
+ * in digits[1] and digits[3], 64 bits each. The first three bits of the angle are its flags (gaussian.md). Discrete
+ * Gaussian with thresholds: the first 64 digits of U in digits[0], and bits is not looked at. DPF_TABLE: digits[0] is
+ * the place in the table. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided);
 
