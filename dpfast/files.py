@@ -175,6 +175,9 @@ class ArrowSource:
             self.file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
             self.schema, self.batches = self.file.schema_arrow, self._parquet
             if self.file.num_row_groups and self.file.metadata.num_columns:
+                # Damaged metadata of a column end the process that asks for them; a read of the column refuses them.
+                first = self.file.metadata.schema.column(0).path
+                next(self.file.iter_batches(1, row_groups=[0], columns=[first]), None)
                 codec = self.file.metadata.row_group(0).column(0).compression.lower()
                 self.codec = {"uncompressed": "none", "lz4_raw": "lz4", "lzo": "snappy"}.get(codec, codec)
         else:

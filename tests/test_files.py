@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from fresh import python
 
 from dpfast import files
 from dpfast.errors import FileError, ParameterError
@@ -415,3 +416,31 @@ def test_an_array_for_the_other_laws_is_refused_with_their_names(tmp_path):
         files.open_source(tmp_path / "reals.npy", [])
     with pytest.raises(ParameterError, match="must hold float32 or float64, and holds float16$"):
         files.open_source(tmp_path / "halves.npy", [], real=True)
+
+
+def test_a_parquet_file_with_any_flipped_bit_ends_no_process(tmp_path):
+    """Whatever byte of its metadata is wrong: a source, or a refusal; pyarrow would abort where it is asked for a column's."""
+    output = python(
+        """
+        import random, sys
+        import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+        from pathlib import Path
+        from dpfast import DpfastError, files
+
+        path, r = Path(sys.argv[1]), random.Random(1)
+        pq.write_table(pa.table({"city": ["a", "b", "c", "d"] * 50, "n": [7, 5, 0, 12] * 50, "x": [0.5, 1.5] * 100}), path)
+        whole, refused = path.read_bytes(), 0
+        for at in range(len(whole)):
+            spoilt = bytearray(whole)
+            spoilt[at] ^= 1 << r.randrange(8)
+            path.write_bytes(spoilt)
+            try:
+                files.open_source(path, ["n"], real=False, missing=False)
+            except DpfastError:
+                refused += 1
+        print(refused > 100)
+        """,
+        tmp_path / "in.parquet",
+        timeout=600,
+    )
+    assert output == "True\n"

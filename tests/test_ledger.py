@@ -1444,3 +1444,13 @@ def test_the_picture(ledger, capsys):
         ledger.spend(TENTH, Guarantee(Decimal("0.1"), Decimal("1e-7")))
     code, _, err = command(capsys, "ledger", "show", ledger.path, "--plot", "spend.pdf")
     assert (code, "must be a .png or .svg" in err) == (2, True)
+
+
+@pytest.mark.parametrize("content", [b"", b"city,n\nOslo,5\n", b"SQLite format 3\0" + bytes(4080)])
+def test_no_lock_is_left_beside_what_is_no_ledger(content, path):
+    """A file that is named by mistake, even one of SQLite, is refused, and nothing is made beside it."""
+    path.write_bytes(content)
+    with pytest.raises(LedgerError, match="is not a ledger of dpfast$"):
+        Ledger(path)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert path.read_bytes() == content

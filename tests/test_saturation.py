@@ -406,7 +406,8 @@ def test_a_small_call_holds_zeros_until_it_is_decided(in_place):
         left.remove(i)
         return planted(i)
 
-    engine.run_small(Job(counts, out, -(2**63), 2**63 - 1), undecidable(None, 64, _native.INTEGER).address, exact)
+    plan = undecidable(None, 64, _native.INTEGER)
+    engine.run_small(Job(counts, out, -(2**63), 2**63 - 1), plan.address, exact)
     assert out.reshape(-1).tolist() == [clamp(999 + planted(i), -(2**63), 2**63 - 1) for i in range(600)]
     assert not left
 
@@ -460,10 +461,9 @@ def test_a_failure_in_a_small_call_zeroes_out(failure, at):
             raise failure
         return 5
 
+    plan = undecidable(None, 64, _native.INTEGER)
     with pytest.raises(failure):
-        engine.run_small(
-            Job(counts, counts, -(2**63), 2**63 - 1), undecidable(None, 64, _native.INTEGER).address, exact
-        )
+        engine.run_small(Job(counts, counts, -(2**63), 2**63 - 1), plan.address, exact)
     assert not counts.any()
 
 

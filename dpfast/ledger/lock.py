@@ -84,12 +84,21 @@ def _taken(ledger: Path) -> FileIO | None:
     return file if mine else None
 
 
+def _is_ledger(file: Path) -> bool:
+    """By its first bytes: SQLite's mark, and at 68 the number of the application."""
+    with file.open("rb") as opened:
+        begins = opened.read(72)
+    return begins.startswith(b"SQLite format 3\0") and begins[68:] == b"dplg"
+
+
 def _opened(name: str, ledger: Path) -> int:
     """A descriptor of the file, which is made if it is not there: the owner's of the ledger alone."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link is followed, no pipe waited for
     try:
         return os.open(name, flags)
     except FileNotFoundError:
+        if ledger.exists() and not _is_ledger(ledger):  # no lock is left beside a file that is named by mistake
+            raise LedgerError(f"{ledger} is not a ledger of dpfast") from None
         descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o600)
     if os.geteuid() == 0 and ledger.exists():  # else root, who only looks, would lock the owner out
         owner = ledger.stat()
