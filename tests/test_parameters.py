@@ -708,3 +708,15 @@ def test_calibration_ends_at_every_scale(epsilon, squared):
     except ParameterError:
         return
     assert found.delta(epsilon) <= 1e-6
+
+
+def test_a_unit_may_be_any_kind_of_text():
+    """One whose own methods fail is read as the text that it is."""
+
+    class Text(str):
+        __slots__ = ()
+
+        def strip(self, *_):
+            raise RuntimeError("planted")
+
+    assert DiscreteLaplace(1, 1, unit=Text("visit")).guarantee.unit == "visit"

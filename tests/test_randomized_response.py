@@ -366,3 +366,10 @@ def test_bad_input(call, error, message):
     if "one or more" not in message:
         with pytest.raises(error, match=message):
             call()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2**999), 1e-200, 0.1, Fraction(69, 100)])
+def test_two_coins_cannot_promise_less_than_ln_2(epsilon):
+    """However small: where e^epsilon - 1 cannot be told from 0, too."""
+    with pytest.raises(ParameterError, match="^epsilon must be above ln 2 for two coins"):
+        RandomizedResponse.two_coin(epsilon=epsilon)

@@ -136,6 +136,6 @@ def adjacency(value: str) -> str:
 
 
 def unit(value: str) -> str:
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or not str.strip(value):
         raise ParameterError(f"unit must name the unit of privacy, such as 'person', got {shown(value)}")
     return value

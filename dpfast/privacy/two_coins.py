@@ -40,10 +40,10 @@ def probability(most: Fraction) -> Fraction:
         upto_half = (e - 2) / (e - 1)
         return upto_half if upto_half < 0.5 else (2 * e - 1 - (4 * e - 3).sqrt()) / (2 * (e - 1))
 
+    if epsilon(Fraction(1, STEPS)) > most:
+        raise ParameterError(f"epsilon must be above ln 2 for two coins, by 2**-52 at least, got {shown(most)}")
     near = nearest_double(512 + 4 * math.ceil(most), root)
     steps = min(math.floor(Fraction(near) * STEPS), STEPS - 1)
     while steps > 0 and epsilon(Fraction(steps, STEPS)) > most:
         steps -= 1
-    if steps <= 0:
-        raise ParameterError(f"epsilon must be above ln 2 for two coins, by 2**-52 at least, got {shown(most)}")
-    return Fraction(steps, STEPS)
+    return Fraction(max(steps, 1), STEPS)

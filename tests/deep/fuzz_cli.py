@@ -205,7 +205,7 @@ def found(call: Call, code: int | None, said: str, before: dict[str, bytes], aft
         allowed = {"l.db"}  # what was charged stays charged
     else:
         target = call.arguments[2]
-        allowed = {"l.db", target, f"{target}.json", "no.db"}
+        allowed = {"l.db", target, f"{target}.json", f"{target}.lock", "no.db"}
     wrong += [f"left {name!r}" for name in sorted(new - allowed)]
     if call.plain and code == 0 and after.get(call.arguments[2]) == before.get(call.arguments[1]):
         wrong.append("added no noise")
