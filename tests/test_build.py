@@ -10,12 +10,13 @@ from dpfast import _dpf
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_dev_extra_can_build_in_place() -> None:
-    """`setup.py build_ext --inplace` runs in the environment at hand, so its extra has all that a build requires."""
+def test_the_test_extra_can_build_in_place() -> None:
+    """`setup.py build_ext --inplace` runs in the environment at hand, so `test`, and `dev` with it, have what a build requires."""
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert set(project["build-system"]["requires"]) <= set(project["project"]["optional-dependencies"]["dev"])
+    assert set(project["build-system"]["requires"]) <= set(project["project"]["optional-dependencies"]["test"])
+    assert "dpfast[test]" in project["project"]["optional-dependencies"]["dev"]
 
 
 def test_no_debug_information_is_installed() -> None:
