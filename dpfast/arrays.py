@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
+from dpfast.privacy.inputs import Ends
 from dpfast.privacy.parameters import Real, exact_real, shown, two_to, whole
 
 CountArray: TypeAlias = npt.NDArray[np.integer[Any]]
 RealArray: TypeAlias = npt.NDArray[np.floating[Any]]
-Ends: TypeAlias = tuple[Fraction, Fraction]  # public, of what stands before the noise
 
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)

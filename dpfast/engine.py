@@ -33,6 +33,7 @@ STREAM = 1 << 21  # counts from which a second array is stored past the caches: 
 
 NOT_FINITE = "values must be finite; missing=<public number>, with clamp=(a, b), stands for NaN and infinities"
 CHANGED = "values must not be written by another thread while they are released: give a copy"
+REFUSED = {-1: NOT_FINITE, -2: CHANGED}  # by what a kernel says instead of how many are done
 
 _PLAIN = ("contig", "aligned", "nbo")
 
@@ -105,7 +106,7 @@ def run_small_real(job: RealJob, draws: Draws) -> None:
                 0, missing is None,
             )  # fmt: skip
             if done < 0:
-                raise ParameterError(NOT_FINITE if done == -1 else CHANGED)
+                raise ParameterError(REFUSED[done])
             if open_:
                 kept = scratch[3 * n : 3 * n + open_].view(FLOAT64).tolist()
                 for at, value in zip(scratch[2 * n : 2 * n + open_].tolist(), kept, strict=True):
@@ -297,7 +298,7 @@ class _Work:
                 self.stream, block, SLAB, *self.last,
             )  # fmt: skip
             if done < 0:
-                raise ParameterError(NOT_FINITE if done == -1 else CHANGED)
+                raise ParameterError(REFUSED[done])
             if open_:
                 at, kept = self.left_open(scratch, block, open_)
                 target = y.view(kinds[1])

@@ -19,7 +19,7 @@ class DTypeError(DpfastError, TypeError):
 
 
 class NoGuaranteeError(ParameterError, AttributeError):
-    """What promises nothing has no `guarantee`: the law that is no mechanism, and a Gaussian made from sigma alone."""
+    """What promises nothing has no `guarantee`: a law that is no mechanism, a Gaussian of sigma alone, a noise_source."""
 
 
 class EntropyError(DpfastError, OSError):

@@ -197,23 +197,23 @@ def _types_of_pandas(about: dict[str, Any]) -> dict[str, Any]:
 
 def notes(schema: pa.Schema) -> list[str]:
     """The names of the metadata that no type needs."""
-    found = [_printable(name) for name in schema.metadata or {} if name not in {b"pandas", b"dpfast", b"ARROW:schema"}]
+    found = [_text(name) for name in schema.metadata or {} if name not in {b"pandas", b"dpfast", b"ARROW:schema"}]
     with suppress(KeyError, TypeError, ValueError, AttributeError):
         found += ["attributes of pandas"] if json.loads(schema.metadata[b"pandas"]).get("attributes") else []
     for field in schema:
         inside = dict.fromkeys(name for one in _fields(field) for name in one.metadata or {} if name not in OF_FIELDS)
-        found += [f"{_printable(name)} of {field.name!r}" for name in inside]
+        found += [f"{_text(name)} of {field.name!r}" for name in inside]
     return found
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "replace")
 
 
 def _fields(field: pa.Field) -> Iterator[pa.Field]:
     yield field
     for i in range(field.type.num_fields):
         yield from _fields(field.type.field(i))
-
-
-def _printable(name: bytes) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in name.decode("utf-8", "replace"))
 
 
 # ------------------------------------------------------------------ rows

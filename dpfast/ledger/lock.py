@@ -22,6 +22,7 @@ from weakref import WeakSet
 
 from dpfast.errors import LedgerError
 
+MARK = b"dplg"  # the application's number in the header of a ledger
 PAUSE = 0.002  # seconds between two tries
 
 # SQLite's connections survive no fork: one thread at a time in a process, and a fork waits for it.
@@ -85,10 +86,13 @@ def _taken(ledger: Path) -> FileIO | None:
 
 
 def _is_ledger(file: Path) -> bool:
-    """By its first bytes: SQLite's mark, and at 68 the number of the application."""
+    """By its first bytes: SQLite's mark, and at 68 the number of the application.
+
+    Closing it gives back SQLite's locks of this process: none are held here, where no thread else uses a ledger.
+    """
     with file.open("rb") as opened:
         begins = opened.read(72)
-    return begins.startswith(b"SQLite format 3\0") and begins[68:] == b"dplg"
+    return begins.startswith(b"SQLite format 3\0") and begins[68:] == MARK
 
 
 def _opened(name: str, ledger: Path) -> int:

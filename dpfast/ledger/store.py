@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dpfast.errors import BudgetExhausted, KeyReuseError, LedgerError
 from dpfast.key import encode
-from dpfast.ledger.lock import held
+from dpfast.ledger.lock import MARK, held
 from dpfast.ledger.table import Entry, figure
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Amounts: TypeAlias = tuple[Fraction, ...]
 
-APPLICATION, FORMAT = 0x64_70_6C_67, 2  # in the file's header; "dplg"
+APPLICATION, FORMAT = int.from_bytes(MARK, "big"), 2  # in the file's header
 NAMES = "epsilon", "delta", "rho"  # of the amounts in a row; those of a currency that the ledger does not keep are null
 CURRENCIES = ("epsilon", "delta"), ("rho",)
 CHARGE = "charge"  # the one kind of row so far

@@ -16,7 +16,7 @@ from dpfast.engine import Draws, run, run_small, small
 from dpfast.errors import DpfastError, ParameterError
 from dpfast.mechanisms.mechanism import Mechanism, clamp_record
 from dpfast.privacy import parameters
-from dpfast.privacy.inputs import Inputs, inputs
+from dpfast.privacy.inputs import NOTHING, inputs
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 SAMPLE_SCALE = 2**50  # beyond it, noise might not fit int64
-NOTHING = Inputs(None, None)
 
 
 class IntegerNoise(Mechanism):

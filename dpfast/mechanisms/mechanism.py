@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from dpfast.privacy.inputs import Ends
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
 
@@ -184,6 +185,7 @@ class Mechanism(ABC):
         """
         from dpfast.adapters import dp_accounting
 
+        # What is above 512 is refused there: any double above it will do for a number that no double holds.
         interval = exact_positive("value_discretization_interval", value_discretization_interval)
         return dp_accounting.privacy_loss_distribution(
             self, sensitivity, value_discretization_interval=float(min(interval, Fraction(2**1000)))
@@ -208,6 +210,6 @@ def _check_kind(key: object) -> None:
         raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
 
 
-def clamp_record(clamp: tuple[Fraction, Fraction] | None) -> tuple[str, ...]:
+def clamp_record(clamp: Ends | None) -> tuple[str, ...]:
     """Of the ends before the noise, for the derivation of stream keys: nothing without any."""
     return () if clamp is None else ("clamp", *map(str, clamp))

@@ -15,10 +15,9 @@ from dpfast.adapters import releaser
 from dpfast.arrays import FLOAT32, RealArray, RealJob, plain_array, prepare_real, real_dtype
 from dpfast.engine import Draws, check_finite, run, run_small_real, small
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.mechanisms.integer import NOTHING
 from dpfast.mechanisms.mechanism import Mechanism, clamp_record
 from dpfast.privacy import parameters
-from dpfast.privacy.inputs import inputs
+from dpfast.privacy.inputs import NOTHING, inputs
 
 if TYPE_CHECKING:
     from typing import Protocol

@@ -54,8 +54,8 @@ class Snapping(Laplace):
         exponent += Fraction(2) ** exponent < scale
         if not LEAST_EXPONENT <= exponent <= MOST_EXPONENT:
             raise ParameterError(
-                f"sensitivity/epsilon must lie between 2**{LEAST_EXPONENT} and 2**{MOST_EXPONENT}, got {epsilon=!s:.40}, "
-                f"{sensitivity=!s:.40}"
+                f"sensitivity/epsilon must lie between 2**{LEAST_EXPONENT} and 2**{MOST_EXPONENT}, got "
+                f"epsilon={parameters.shown(epsilon)}, sensitivity={parameters.shown(sensitivity)}"
             )
         object.__setattr__(self, "_exponent", grid_exponent(scale**2, Fraction(2) ** exponent))
         object.__setattr__(self, "bound", parameters.exact_positive("bound", bound))

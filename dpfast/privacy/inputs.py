@@ -13,18 +13,23 @@ sensitivity of the counts covers it.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import shown
 
+Ends: TypeAlias = tuple[Fraction, Fraction]
+
 
 class Inputs(NamedTuple):
     """Public numbers, exact: the ends between which cells are brought, and what stands for a cell that is missing."""
 
-    clamp: tuple[Fraction, Fraction] | None
+    clamp: Ends | None
     missing: Fraction | None
+
+
+NOTHING = Inputs(None, None)
 
 
 def inputs(clamp: object, missing: object, cell_squared: Fraction | None, *, integers: bool) -> Inputs:
@@ -64,7 +69,7 @@ def _number(name: str, value: object, *, integers: bool) -> Fraction:
     return Fraction(parameters.whole(name, value)) if integers else parameters.exact_real(name, value)
 
 
-def _ends(clamp: object, *, integers: bool) -> tuple[Fraction, Fraction]:
+def _ends(clamp: object, *, integers: bool) -> Ends:
     if not isinstance(clamp, (tuple, list)) or len(clamp) != 2:
         raise DTypeError(f"clamp must be a pair (a, b) of public numbers, not {type(clamp).__name__}")
     low, high = (_number(f"clamp[{i}]", end, integers=integers) for i, end in enumerate(clamp))

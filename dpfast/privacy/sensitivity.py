@@ -212,9 +212,8 @@ class Sensitivity:
 
 def _keys(value: str) -> str:
     if not isinstance(value, str) or value not in KEYS:
-        raise ParameterError(
-            f"keys must be one of {', '.join(KEYS)}"
-        )  # the keys themselves, given by mistake, are not shown
+        # The value is not shown: it may be the keys themselves, by mistake.
+        raise ParameterError(f"keys must be one of {', '.join(KEYS)}")
     return value
 
 

@@ -43,7 +43,7 @@ def probability(most: Fraction) -> Fraction:
     if epsilon(Fraction(1, STEPS)) > most:
         raise ParameterError(f"epsilon must be above ln 2 for two coins, by 2**-52 at least, got {shown(most)}")
     near = nearest_double(512 + 4 * math.ceil(most), root)
-    steps = min(math.floor(Fraction(near) * STEPS), STEPS - 1)
-    while steps > 0 and epsilon(Fraction(steps, STEPS)) > most:
+    steps = max(1, min(math.floor(Fraction(near) * STEPS), STEPS - 1))
+    while epsilon(Fraction(steps, STEPS)) > most:
         steps -= 1
-    return Fraction(max(steps, 1), STEPS)
+    return Fraction(steps, STEPS)
