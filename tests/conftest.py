@@ -8,9 +8,13 @@ import re
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
 
 from dpfast import _native
 from dpfast.testing import fixed_key
+
+settings.register_profile("untimed", deadline=None)  # else an example that loads numba fails by the clock
+settings.load_profile("untimed")
 
 ISAS = range(_native.lib.dpf_best_isa() + 1)
 
