@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from types import FunctionType
 
 import mpmath
 import pytest
@@ -460,3 +461,10 @@ def test_a_scale_of_a_thousandth() -> None:
         bits = 1 - floor(mpmath.log(2 * mpmath.exp(-500000), 2))
     assert law.magnitude(1, bits + 3) == 1
     assert law.magnitude(32, bits + 3) == 0
+
+
+def test_flint_is_used_under_managers_of_c_alone():
+    """A handler of signals runs between lines of Python: an ``__exit__`` of such lines could leave the lock held."""
+    for manager in (exact.alone, exact.flint_at(64)):
+        for name in ("__enter__", "__exit__"):
+            assert not isinstance(getattr(type(manager), name), FunctionType)
