@@ -4,7 +4,6 @@
 from typing import TYPE_CHECKING, Any
 
 from dpfast import adapters, postprocess, testing
-from dpfast.bounded_histogram import BoundedHistogram, bounded_histogram
 from dpfast.errors import (
     BudgetExhausted,
     DpfastError,
@@ -19,8 +18,6 @@ from dpfast.errors import (
     StateError,
     UntestedVersionWarning,
 )
-from dpfast.fixed_point import fixed_point_sum
-from dpfast.key import Key, ReleaseKey
 from dpfast.mechanisms import (
     AboveThreshold,
     DiscreteGaussian,
@@ -40,12 +37,15 @@ from dpfast.mechanisms import (
 from dpfast.privacy.composition import compose
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity
-from dpfast.random_bytes import fill_bytes, random_bytes
-from dpfast.thresholded import Thresholded, thresholded
+from dpfast.random.random_bytes import fill_bytes, random_bytes
+from dpfast.records.bounded_histogram import BoundedHistogram, bounded_histogram
+from dpfast.records.fixed_point import fixed_point_sum
+from dpfast.records.partitions import Thresholded, thresholded
+from dpfast.release.key import Key, ReleaseKey
 
 if TYPE_CHECKING:
-    from dpfast.bit_generator import ChaCha20
     from dpfast.ledger import Ledger
+    from dpfast.random.bit_generator import ChaCha20
 
 Geometric = DiscreteLaplace
 
@@ -97,7 +97,7 @@ __all__ = [
     "thresholded",
 ]
 
-_LATE = {"ChaCha20": "dpfast.bit_generator", "Ledger": "dpfast.ledger"}  # these import numpy.random, sqlite3
+_LATE = {"ChaCha20": "dpfast.random.bit_generator", "Ledger": "dpfast.ledger"}  # these import numpy.random, sqlite3
 
 
 def __getattr__(name: str) -> Any:

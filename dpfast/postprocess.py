@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast.arrays import plain_array
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy import parameters
+from dpfast.release.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt

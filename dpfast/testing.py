@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpfast.key import LENGTH, Key, ReleaseKey, keyed
 from dpfast.privacy.parameters import whole
+from dpfast.release.key import LENGTH, Key, ReleaseKey, keyed
 
 __all__ = ["FixedKey", "FixedReleaseKey", "fixed_key"]
 

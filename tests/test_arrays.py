@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import dpfast
 from dpfast import DiscreteLaplace, DTypeError, InsecureKeyWarning, ParameterError
-from dpfast.arrays import disjoint, overlaps_itself, plain_runs, same_place
+from dpfast.release.arrays import disjoint, overlaps_itself, plain_runs, same_place
 from dpfast.testing import fixed_key
 
 DTYPES = [np.dtype(kind + size) for kind in "iu" for size in "1248"]

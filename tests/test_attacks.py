@@ -17,10 +17,10 @@ from gof import ALPHA, normal_p
 from scipy import stats
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping, _native
-from dpfast.arrays import prepare
-from dpfast.engine import Draws, run
 from dpfast.errors import KeyReuseError
 from dpfast.mechanisms.discrete_laplace import signed_table
+from dpfast.release.arrays import prepare
+from dpfast.release.engine import Draws, run
 
 
 def certified(events: int, others: int, n: int, level: float = ALPHA) -> float:

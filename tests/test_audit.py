@@ -16,6 +16,7 @@ from dpfast import audit
 from dpfast.audit import statistics
 from dpfast.cli import main
 from dpfast.errors import DTypeError, ParameterError
+from dpfast.pictures.audit import draw
 
 NEIGHBOURS = [(0, 1)]
 rng = np.random.default_rng(20120)
@@ -358,16 +359,16 @@ def test_pictures(tmp_path, name):
     function, n = DEFECTS[name]
     report = audit.privacy(function, 1, n=n, pairs=NEIGHBOURS)
     for ending in ("png", "svg"):
-        audit.draw(report, tmp_path / f"a.{ending}")
+        draw(report, tmp_path / f"a.{ending}")
         assert (tmp_path / f"a.{ending}").stat().st_size > 5000
 
 
 def test_pictures_refused(tmp_path):
     report = audit.privacy(lambda x, n: x + np.arange(n), 1, n=2000)
     with pytest.raises(ParameterError, match="plot must be"):
-        audit.draw(report, tmp_path / "a.jpg")
+        draw(report, tmp_path / "a.jpg")
     with pytest.raises(ParameterError, match="came to compare"):
-        audit.draw(report, tmp_path / "a.png")
+        draw(report, tmp_path / "a.png")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +387,7 @@ def test_outputs_at_the_ends(tmp_path, function):
     """Infinities, the ends of int64, subnormal and huge floats: compared and drawn without a warning."""
     report = audit.privacy(function, 1, n=4000, pairs=NEIGHBOURS)
     assert not report.found
-    audit.draw(report, tmp_path / "a.png")
+    draw(report, tmp_path / "a.png")
 
 
 COMMAND_NOISE = """

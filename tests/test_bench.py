@@ -20,8 +20,8 @@ from dpfast.bench import bench, command, curves, peers
 from dpfast.bench.measure import Reference, Result, Row, growth, machine, measured
 from dpfast.bench.report import END, START, Report, figure, rate, times, write_between_marks
 from dpfast.bench.rows import SCALES, Arrays, of_this_machine, ours, short
-from dpfast.engine import usable_threads
 from dpfast.errors import DpfastError, FileError, ParameterError
+from dpfast.release.engine import usable_threads
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 LAWS = ["DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian", "Snapping", "OneSidedGeometric"]
@@ -254,7 +254,7 @@ def test_a_peer_that_is_here_runs(name) -> None:
 
 def test_the_picture_bears_any_machine(tmp_path) -> None:
     """One row, thousands of nanoseconds or parts of one: a picture all the same, and no warning."""
-    from dpfast.bench import pictures
+    from dpfast.pictures import bench as pictures
 
     for seconds in (1e-9, 1.0):
         result = Result(planted(lambda: None), (seconds,), (1.0,))

@@ -241,7 +241,7 @@ FORKS = """
     import ctypes, os, signal, sys, threading
     import numpy as np
     import dpfast
-    from dpfast import bit_generator
+    from dpfast.random import bit_generator
 
     libc = ctypes.PyDLL(None)
     made = dpfast.ChaCha20()

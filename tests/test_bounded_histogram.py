@@ -35,7 +35,7 @@ from dpfast import (
 )
 from dpfast.kernels import kernel
 from dpfast.kernels.siphash import of_pair
-from dpfast.key import keyed
+from dpfast.release.key import keyed
 from dpfast.testing import fixed_key
 
 

@@ -49,7 +49,7 @@ def said(*command: str | Path, text: str | None = None) -> tuple[int, str]:
 
 def test_sollya_certifies_the_polynomials() -> None:
     """decide.sollya: both polynomials lie within the stated bounds; one digit changed, and it fails."""
-    program, script = tool("sollya"), CSRC / "decide.sollya"
+    program, script = tool("sollya"), CSRC / "proofs" / "decide.sollya"
     status, output = said(program, script)
     assert status == 0, output
     assert output.endswith("every bound holds\n")
@@ -78,13 +78,13 @@ def proves(script: str, mode: str) -> None:
 @pytest.mark.parametrize("name", ["decide.gappa", "twofold.gappa"])
 def test_gappa_proves_the_roundings(name: str, mode: str) -> None:
     """Every goal is proved, in this rounding mode."""
-    proves((CSRC / name).read_text(), mode)
+    proves((CSRC / "proofs" / name).read_text(), mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
     """The same where FN(fused) is one instruction."""
-    script = (CSRC / "decide.gappa").read_text()
+    script = (CSRC / "proofs" / "decide.gappa").read_text()
     assert script.count("rnd=") - fused(script).count("rnd=") == DECIDE.count("FN(fused)(r, z, ") == 7
     proves(fused(script), mode)
 
@@ -101,7 +101,7 @@ def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
 )
 def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
     """A smaller bound or one more rounding is not proved, so the hypotheses do not contradict each other."""
-    program, script = tool("gappa"), (CSRC / name).read_text().replace("ieee_64, ne", "ieee_64, zr")
+    program, script = tool("gappa"), (CSRC / "proofs" / name).read_text().replace("ieee_64, ne", "ieee_64, zr")
     assert old in script
     status, output = said(program, "-Eno-auto-dichotomy", text=script.replace(old, new))
     assert status != 0
@@ -120,8 +120,8 @@ def between(text: str, begin: str, end: str) -> str:
 
 def test_the_proofs_speak_of_the_code() -> None:
     """The polynomials, the split of x and the slope in the scripts are those of decide.h and of the plan."""
-    sollya, gappa = (CSRC / "decide.sollya").read_text(), (CSRC / "decide.gappa").read_text()
-    twofold = (CSRC / "twofold.gappa").read_text()
+    sollya, gappa = (CSRC / "proofs" / "decide.sollya").read_text(), (CSRC / "proofs" / "decide.gappa").read_text()
+    twofold = (CSRC / "proofs" / "twofold.gappa").read_text()
     short = constants(between(DECIDE, "double r = ", "return"))
     long = constants(between(DECIDE, "double p = ", "/*") + between(DECIDE, "r^7/10 */", "const double known"))
     assert (len(short), len(long)) == (7, 8)
@@ -173,7 +173,7 @@ def test_two_sum_in_any_rounding() -> None:
 
 @cache
 def make_wide_log() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_wide_log", CSRC / "make_wide_log.py")
+    spec = importlib.util.spec_from_file_location("make_wide_log", CSRC / "proofs" / "make_wide_log.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

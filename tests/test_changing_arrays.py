@@ -14,7 +14,7 @@ from fresh import python
 
 import dpfast
 from dpfast import ParameterError, _native, kernels, postprocess
-from dpfast.arrays import grid_of
+from dpfast.release.arrays import grid_of
 
 HOME = str(Path(dpfast.__file__).parent)
 

@@ -27,10 +27,11 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 import dpfast
-from dpfast import files, plots
 from dpfast.cli import main
 from dpfast.cli.options import LAWS
+from dpfast.pictures import plots
 from dpfast.privacy import meaning
+from dpfast.tables import files
 
 SECRET = "918273645"  # a count that no message may quote
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
@@ -333,7 +334,8 @@ def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, n
     make(tmp_path / "in.npy", counts)
     program = """
         import os, sys, time
-        from dpfast import cli, files
+        from dpfast import cli
+        from dpfast.tables import files
         if sys.argv.pop(1) == "False":
             vars(os).pop("O_TMPFILE", None)
         files.ROWS = 10_000
@@ -376,7 +378,8 @@ def test_memory_stays_flat_while_the_file_grows(tmp_path, end):
     look = """
         import atexit, re
         import pyarrow as pa
-        from dpfast import csv_text, files
+        from dpfast.tables import csv_text
+        from dpfast.tables import files
         files.ROWS, files.CELLS, csv_text.BLOCK = 1 << 17, 1 << 17, 1 << 20
         def memory():
             return int(re.search(r"RssAnon:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024
@@ -692,7 +695,7 @@ def test_pieces_of_real_columns_have_noise_of_their_own(tmp_path, monkeypatch, e
     """Equal values in every piece, and no two stretches of noise alike."""
     monkeypatch.setattr(files, "ROWS", 1024)
     monkeypatch.setattr(files, "CELLS", 0)
-    monkeypatch.setattr("dpfast.csv_text.BLOCK", 4096)
+    monkeypatch.setattr("dpfast.tables.csv_text.BLOCK", 4096)
     chosen = make_reals(tmp_path / f"in{end}", np.zeros(4096))
     command = ["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), *chosen, *LAPLACE, *LAW, "--quiet"]
     assert main(command) == 0

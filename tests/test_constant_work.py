@@ -14,7 +14,7 @@ import pytest
 
 import dpfast
 from dpfast import kernels
-from dpfast.engine import SMALL
+from dpfast.release.engine import SMALL
 
 INTEGERS = {
     "table": dpfast.DiscreteLaplace(1, 1),

@@ -25,11 +25,11 @@ from conftest import ISAS
 from test_bounds import MODES, entered
 
 from dpfast import DiscreteGaussian, Gaussian, Sensitivity, _native, exact
-from dpfast.arrays import INT64, Job, clamps
-from dpfast.engine import Draws, run
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_gaussian import search
 from dpfast.mechanisms.gaussian import normal_constants
+from dpfast.release.arrays import INT64, Job, clamps
+from dpfast.release.engine import Draws, run
 
 host = test_bounds.host
 KEY = bytes(range(32))

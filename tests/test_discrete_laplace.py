@@ -17,9 +17,9 @@ import reference
 from conftest import ISAS
 
 from dpfast import DiscreteLaplace, _native
-from dpfast.arrays import Job
 from dpfast.exact import Digits
 from dpfast.kernels.saturate import clamped_sum
+from dpfast.release.arrays import Job
 
 SCALES = [
     Fraction(1, 2**60), Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(37, 10), Fraction(100), Fraction(128),

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from fresh import python
 
-from dpfast import files
 from dpfast.errors import FileError, ParameterError
+from dpfast.tables import files
 
 SECRET = "918273645"  # a count that no message may quote
 
@@ -425,7 +425,8 @@ def test_a_parquet_file_with_any_flipped_bit_ends_no_process(tmp_path):
         import random, sys
         import numpy as np, pyarrow as pa, pyarrow.parquet as pq
         from pathlib import Path
-        from dpfast import DpfastError, files
+        from dpfast import DpfastError
+        from dpfast.tables import files
 
         path, r = Path(sys.argv[1]), random.Random(1)
         pq.write_table(pa.table({"city": ["a", "b", "c", "d"] * 50, "n": [7, 5, 0, 12] * 50, "x": [0.5, 1.5] * 100}), path)

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pytest
 from test_bounds import MODES, entered, host  # noqa: F401  a fixture
 
-from dpfast import fixed_point
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.fixed_point import fixed_point_sum
+from dpfast.records import fixed_point
+from dpfast.records.fixed_point import fixed_point_sum
 
 INT64 = 2**63 - 1
 WIDTHS = [np.float64, np.float32]

@@ -24,11 +24,11 @@ from scipy import stats
 from test_bounds import MODES, entered
 
 from dpfast import DiscreteGaussian, Gaussian, Sensitivity, _native
-from dpfast.arrays import prepare_real
-from dpfast.engine import Draws, run
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.exact import Digits
 from dpfast.mechanisms.gaussian import normal_constants
+from dpfast.release.arrays import prepare_real
+from dpfast.release.engine import Draws, run
 
 host = test_bounds.host
 HALF = Fraction(1, 2)
@@ -417,7 +417,7 @@ def test_the_host_mode_changes_no_draw(ratio: Fraction, host: ctypes.CDLL) -> No
 
 # ------------------------------------------------------------------ the proof
 
-GAPPA = (test_bounds.CSRC / "gaussian.gappa").read_text()
+GAPPA = (test_bounds.CSRC / "proofs" / "gaussian.gappa").read_text()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -458,7 +458,7 @@ def test_the_proof_speaks_of_the_plan() -> None:
     assert plan["margin"] == 0.5 - 4 * 2.0**-52
     assert "line = 0x8cp-52;\nflat rnd= margin - line * t;" in GAPPA
     assert plan["flat"] == plan["margin"] - 0x8C * 2.0**-52
-    normal = (test_bounds.CSRC / "normal.gappa").read_text()
+    normal = (test_bounds.CSRC / "proofs" / "normal.gappa").read_text()
     assert "r -/ R in [-0x4.ep-52, 0x4.ep-52]" in GAPPA
     assert "root -/ ROOT in [-0x4.ep-52, 0x4.ep-52]" in normal
     assert "side -/ SIDE in [-0x4.4p-52, 0x4.4p-52]" in GAPPA  # 2.2 and twice v's rounding

@@ -31,7 +31,7 @@ from dpfast import (
     ParameterError,
     ReleaseKey,
 )
-from dpfast.key import PartDigest, encode
+from dpfast.release.key import PartDigest, encode
 from dpfast.testing import FixedKey, FixedReleaseKey, fixed_key
 
 SECRET = bytes(range(100, 132))
@@ -534,7 +534,7 @@ def test_the_encoding_can_be_read_back(values):
 def expected_stream_key(
     secret: bytes, label: str, law: list[str], shape: list[int], start: int, values: list[int]
 ) -> bytes:
-    """The stream key of a part from the description alone: design section 4, dpfast/key.py."""
+    """The stream key of a part from the description alone: design section 4, dpfast/release/key.py."""
 
     def hashed(key: bytes, purpose: bytes, data: bytes = b"") -> bytes:
         return hashlib.blake2b(data, key=key, digest_size=32, person=purpose).digest()

@@ -367,7 +367,8 @@ WORK = """
     import ctypes, os, sys, threading
     import numpy as np
     import dpfast
-    from dpfast import _native, engine
+    from dpfast import _native
+    from dpfast.release import engine
 
     probe, tool = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
     probe.left.restype = ctypes.c_int64

@@ -25,13 +25,14 @@ import reference
 from conftest import ISAS
 from test_bounds import CSRC, MODES, entered, host, said, tool  # noqa: F401  host is a fixture
 
-from dpfast import DTypeError, Gaussian, InsecureKeyWarning, Laplace, ParameterError, Snapping, _native, engine
-from dpfast.arrays import prepare_real
-from dpfast.engine import Draws, run
+from dpfast import DTypeError, Gaussian, InsecureKeyWarning, Laplace, ParameterError, Snapping, _native
 from dpfast.exact import Digits
+from dpfast.release import engine
+from dpfast.release.arrays import prepare_real
+from dpfast.release.engine import Draws, run
 from dpfast.testing import fixed_key
 
-GAPPA = (CSRC / "laplace.gappa").read_text()
+GAPPA = (CSRC / "proofs" / "laplace.gappa").read_text()
 HALF = Fraction(1, 2)
 RATIOS = [
     Fraction(1, 2**60), Fraction(1, 2**20), Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(37, 10), Fraction(1000),
@@ -83,7 +84,7 @@ def test_gappa_rejects_what_is_false(old: str, new: str) -> None:
 
 def test_the_proof_speaks_of_the_code() -> None:
     """Slope and margin of the plan are those of the script, and its hypothesis is what decide.gappa proves."""
-    decide = (CSRC / "decide.gappa").read_text()
+    decide = (CSRC / "proofs" / "decide.gappa").read_text()
     assert "slope = 0x6p-52;" in GAPPA
     for hypothesis in ("alpha in [-0x9p-54, 0x9p-54]", "beta in [-0x3.9ap-52, 0x3.9ap-52]", "EX in [0, 46]"):
         assert hypothesis in GAPPA

@@ -45,9 +45,9 @@ from dpfast import (
     _native,
 )
 from dpfast.cli import main
-from dpfast.key import PartName, keyed
 from dpfast.ledger import lock, store, upgrade
 from dpfast.ledger.table import figure
+from dpfast.release.key import PartName, keyed
 
 TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,000
 ZEROS = np.zeros(50, np.int64)

@@ -68,7 +68,8 @@ WATCHED = """
     import ctypes, mmap, os, sys
     import numpy as np
     import dpfast
-    from dpfast import engine, kernels
+    from dpfast import kernels
+    from dpfast.release import engine
 
     tool, defect = ctypes.CDLL(sys.argv[1]), sys.argv[2]
     BEFORE = 77  # in out, before

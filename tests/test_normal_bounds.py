@@ -11,14 +11,14 @@ from flint import arb, ctx
 from test_bounds import CSRC, DECIDE, MODES, between, constants, fused, proves, said, tool
 
 NORMAL = (CSRC / "normal.h").read_text()
-SOLLYA = (CSRC / "normal.sollya").read_text()
-GAPPA = (CSRC / "normal.gappa").read_text()
-TWOFOLD = (CSRC / "normal_twofold.gappa").read_text()
+SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
+GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()
+TWOFOLD = (CSRC / "proofs" / "normal_twofold.gappa").read_text()
 
 
 def test_sollya_certifies_the_polynomials() -> None:
     """normal.sollya: every polynomial and constant lies within its stated bound."""
-    status, output = said(tool("sollya"), CSRC / "normal.sollya")
+    status, output = said(tool("sollya"), CSRC / "proofs" / "normal.sollya")
     assert status == 0, output
     assert output.endswith("every bound holds\n")
 
@@ -146,7 +146,7 @@ def test_the_split_of_u() -> None:
 
 def test_the_table_is_what_the_script_writes() -> None:
     """wide_sine.h is make_wide_sine.py's output, proved by balls, and its rows keep what normal_twofold.gappa supposes."""
-    spec = importlib.util.spec_from_file_location("make_wide_sine", CSRC / "make_wide_sine.py")
+    spec = importlib.util.spec_from_file_location("make_wide_sine", CSRC / "proofs" / "make_wide_sine.py")
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)

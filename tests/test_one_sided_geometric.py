@@ -22,10 +22,10 @@ from conftest import ISAS
 from test_bounds import MODES, entered
 
 from dpfast import OneSidedGeometric, Sensitivity, _native
-from dpfast.arrays import INT64, Job, clamps
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import constants
 from dpfast.mechanisms.mechanism import Mechanism
+from dpfast.release.arrays import INT64, Job, clamps
 
 host = test_bounds.host
 SCALES = [

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpfast import csv_text, files, passed
 from dpfast.cli import main
+from dpfast.tables import csv_text, files, passed
 
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
 SECRET = b"SECRET!!"  # eight bytes that no output may hold

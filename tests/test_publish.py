@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dpfast.errors import EntropyError, FileError
-from dpfast.publish import published
+from dpfast.tables.atomic_write import published
 
 
 def names(folder: Path) -> list[str]:
@@ -167,7 +167,7 @@ def test_killed_between_record_and_output(tmp_path, force):
     program = f"""
         import os, signal
         from pathlib import Path
-        from dpfast import publish
+        from dpfast.tables import atomic_write as publish
         place = publish._place
         def killed(file, path, *, force):
             if path.name == "out.csv":

@@ -19,11 +19,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpfast import DiscreteLaplace, _native, engine, kernels
-from dpfast.arrays import Job, clamps
-from dpfast.engine import Draws, run, run_small
+from dpfast import DiscreteLaplace, _native, kernels
 from dpfast.errors import EntropyError
 from dpfast.kernels.saturate import clamped_sum, clamped_sum_wide
+from dpfast.release import engine
+from dpfast.release.arrays import Job, clamps
+from dpfast.release.engine import Draws, run, run_small
 
 DTYPES = [np.dtype(kind + size) for kind in "iu" for size in "1248"]
 SECRET = bytes(range(32))

@@ -16,15 +16,16 @@ import pytest
 from conftest import ISAS
 
 import dpfast
-from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native, random_bytes
+from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native
 from dpfast._dpf import ffi, lib
+from dpfast.random import random_bytes
 
 CSRC = Path(__file__).parents[1] / "csrc"
 
 
 @cache
 def make_known() -> Any:
-    spec = importlib.util.spec_from_file_location("make_known", CSRC / "make_known.py")
+    spec = importlib.util.spec_from_file_location("make_known", CSRC / "proofs" / "make_known.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -33,8 +33,8 @@ from conftest import ISAS
 from scipy import stats
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, _native
-from dpfast.arrays import prepare, prepare_real
-from dpfast.engine import Draws, run
+from dpfast.release.arrays import prepare, prepare_real
+from dpfast.release.engine import Draws, run
 
 DEEP = os.environ.get("DPFAST_DEEP") == "1"
 CALLS = 200_000 if DEEP else 30_000  # of one count

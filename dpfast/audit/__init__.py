@@ -11,9 +11,8 @@ Clopper, Pearson 1934.
 """
 
 from dpfast.audit.law import law
-from dpfast.audit.picture import draw
 from dpfast.audit.privacy import privacy
 from dpfast.audit.report import ALPHA, Line, Report
 from dpfast.audit.subject import load
 
-__all__ = ["ALPHA", "Line", "Report", "draw", "law", "load", "privacy"]
+__all__ = ["ALPHA", "Line", "Report", "law", "load", "privacy"]

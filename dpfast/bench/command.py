@@ -11,7 +11,7 @@ from dpfast.bench.measure import machine, measured
 from dpfast.bench.report import END, START, Report, write_between_marks
 from dpfast.bench.rows import Arrays, of_this_machine
 from dpfast.errors import FileError, ParameterError
-from dpfast.publish import published
+from dpfast.tables.atomic_write import published
 
 SIZE, ROUNDS = 10_000_000, 7
 LATENCY = 10  # times as many counts at the end of the latency curve
@@ -44,7 +44,7 @@ def bench(
     if markdown and not (markdown.is_file() and START in (text := markdown.read_text()) and END in text):
         raise FileError(f"{markdown} has no lines {START} and {END} to write between")
     if any(pictures.values()):
-        import dpfast.bench.pictures  # noqa: F401  # before minutes are spent: matplotlib may be missing
+        import dpfast.pictures.bench  # noqa: F401  # before minutes are spent: matplotlib may be missing
 
     report = _measure(size, rounds, with_peers=with_peers, latency=bool(latency), scaling=bool(scaling), quiet=quiet)
     if any(pictures.values()):
@@ -82,7 +82,7 @@ def _measure(size: int, rounds: int, *, with_peers: bool, latency: bool, scaling
 
 
 def _draw(report: Report, plot: Path | None, latency: Path | None, scaling: Path | None) -> None:
-    from dpfast.bench import pictures
+    from dpfast.pictures import bench as pictures
 
     if plot:
         pictures.bars(report, plot)

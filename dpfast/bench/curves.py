@@ -13,7 +13,7 @@ import numpy as np
 import dpfast
 from dpfast.bench.measure import Run, Tick, timed
 from dpfast.bench.rows import Array, Unsafe
-from dpfast.engine import SHARE, usable_threads
+from dpfast.release.engine import SHARE, usable_threads
 
 STRETCH = 100_000  # counts that small calls handle together between two looks at the clock
 MOST_CALLS = 1_000

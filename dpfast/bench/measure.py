@@ -21,8 +21,8 @@ import numpy as np
 
 import dpfast
 from dpfast import _native
-from dpfast.engine import usable_threads
 from dpfast.errors import DpfastError
+from dpfast.release.engine import usable_threads
 
 Run: TypeAlias = Callable[[], object]
 Tick: TypeAlias = Callable[[], object]

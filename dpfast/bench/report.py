@@ -11,7 +11,7 @@ from pathlib import Path
 from dpfast.bench.curves import Curve
 from dpfast.bench.measure import MEBIBYTE, Result
 from dpfast.errors import FileError
-from dpfast.publish import published
+from dpfast.tables.atomic_write import published
 
 START, END = "<!-- dpfast bench:start -->", "<!-- dpfast bench:end -->"
 HEADS = ("", "", "ns a count", "counts a second", "than NumPy's noise", "peak grows, MiB", "counts")

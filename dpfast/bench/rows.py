@@ -11,7 +11,7 @@ import numpy as np
 
 import dpfast
 from dpfast.bench.measure import Reference, Row, Run
-from dpfast.engine import usable_threads
+from dpfast.release.engine import usable_threads
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Noise: TypeAlias = Callable[..., Array]

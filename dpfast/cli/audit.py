@@ -58,6 +58,7 @@ def audit(
     one in a million at most, by each of the two audits.
     """
     from dpfast import audit as auditor
+    from dpfast.pictures.audit import draw
 
     if epsilon is None and (name is None or plot):
         raise click.UsageError("Missing option '--epsilon': what the function promises")
@@ -89,6 +90,6 @@ def audit(
     else:
         click.echo("\n\n".join(report.text() for report in reports))
     if plot and reports[0].picture:
-        auditor.draw(reports[0], plot)
+        draw(reports[0], plot)
     if found:
         click.get_current_context().exit(1)

@@ -88,7 +88,7 @@ def explain(cells: int | None, plot: Path | None, picture: str | None, as_json: 
     else:
         _as_text(mechanism, found, sure, loss, sizes)
     if plot:
-        from dpfast import plots
+        from dpfast.pictures import plots
 
         whom = f"{law(mechanism)}; {mechanism.adjacency}, unit: {mechanism.unit}"
         if picture == "posterior" and sure:

@@ -14,7 +14,8 @@ import dpfast
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 def info(as_json: bool) -> None:
     """Print versions, the instruction set in use, usable threads and the state of numba's cache."""
-    from dpfast import _native, engine, kernels
+    from dpfast import _native, kernels
+    from dpfast.release import engine
 
     facts: dict[str, object] = {
         "version": dpfast.__version__,

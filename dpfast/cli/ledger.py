@@ -82,7 +82,7 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
         sums = f"spent  {amounts(spent, found.promise, up=True)}\nleft   {amounts(left, found.promise)}"
         click.echo(f"{promise(found)}\n\n{history}\n\n{sums}")
     if plot:
-        from dpfast import plots
+        from dpfast.pictures import plots
 
         plots.spend(found, plot)
 

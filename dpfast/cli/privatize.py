@@ -14,14 +14,14 @@ import click
 import numpy as np
 
 import dpfast
-from dpfast.arrays import CountArray, RealArray
 from dpfast.cli.ledger import amounts
 from dpfast.cli.options import LAWS, Mechanism, Number, chosen, inner, law_options, make, near, number
 from dpfast.cli.words import composition, half_width, law, total, totals
 from dpfast.errors import ParameterError
+from dpfast.release.arrays import CountArray, RealArray
 
 if TYPE_CHECKING:
-    from dpfast.files import Source
+    from dpfast.tables.files import Source
 
 EXAMPLES = """\b
 Examples:
@@ -105,7 +105,7 @@ def privatize(
     """
     from tqdm import tqdm
 
-    from dpfast import files
+    from dpfast.tables import files
 
     given = chosen(options)
     if len(set(columns)) < len(columns):

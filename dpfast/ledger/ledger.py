@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import DTypeError, LedgerError, ParameterError
-from dpfast.key import LENGTH, PartDigest, ReleaseKey, encode
 from dpfast.ledger import store
 from dpfast.ledger.store import Charge, Store, Terms
 from dpfast.ledger.table import History, figures
@@ -20,12 +19,13 @@ from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import shown
+from dpfast.release.key import LENGTH, PartDigest, ReleaseKey, encode
 
 if TYPE_CHECKING:
     from typing import Protocol, TypeAlias
 
-    from dpfast.key import PartName
     from dpfast.privacy.parameters import Real
+    from dpfast.release.key import PartName
 
     class Promising(Protocol):
         @property

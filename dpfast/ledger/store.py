@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dpfast.errors import BudgetExhausted, KeyReuseError, LedgerError
-from dpfast.key import encode
 from dpfast.ledger.lock import MARK, held
 from dpfast.ledger.table import Entry, figure
+from dpfast.release.key import encode
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-    from dpfast.key import PartName
+    from dpfast.release.key import PartName
 
 Amounts: TypeAlias = tuple[Fraction, ...]
 

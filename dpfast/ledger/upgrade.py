@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import LedgerError
-from dpfast.key import encode
 from dpfast.ledger import store
 from dpfast.ledger.store import CHARGE, CURRENCIES, Amounts, State, Terms
+from dpfast.release.key import encode
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpfast import _native, exact
-from dpfast.arrays import plain_array
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.once import once
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
 from dpfast.privacy import parameters
+from dpfast.release.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,12 +11,12 @@ import numpy as np
 
 from dpfast import _native
 from dpfast.adapters import releaser
-from dpfast.arrays import INT64, CountArray, Job, clamps, integer_dtype, prepare
-from dpfast.engine import Draws, run, run_small, small
 from dpfast.errors import DpfastError, ParameterError
 from dpfast.mechanisms.mechanism import Mechanism, clamp_record
 from dpfast.privacy import parameters
 from dpfast.privacy.inputs import NOTHING, inputs
+from dpfast.release.arrays import INT64, CountArray, Job, clamps, integer_dtype, prepare
+from dpfast.release.engine import Draws, run, run_small, small
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpfast.exact import Read
-    from dpfast.key import ReleaseKey
+    from dpfast.release.key import ReleaseKey
 
     class IntegerLaw(Protocol):
         def draw(self, read: Read, i: int) -> int: ...

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpfast import _native, exact
-from dpfast.arrays import plain_runs
-from dpfast.engine import BUFFER, SMALL, usable_threads
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.key import ReleaseKey
 from dpfast.privacy.parameters import exact_positive, flag, shown, whole
+from dpfast.release.arrays import plain_runs
+from dpfast.release.engine import BUFFER, SMALL, usable_threads
+from dpfast.release.key import ReleaseKey
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpfast import _native, exact, kernels
-from dpfast.arrays import plain_array
 from dpfast.errors import DpfastError, DTypeError, ParameterError
 from dpfast.mechanisms.once import once
 from dpfast.privacy import parameters, two_coins
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.release.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt

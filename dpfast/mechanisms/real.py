@@ -12,12 +12,12 @@ import numpy as np
 
 from dpfast import _native
 from dpfast.adapters import releaser
-from dpfast.arrays import FLOAT32, RealArray, RealJob, plain_array, prepare_real, real_dtype
-from dpfast.engine import Draws, check_finite, run, run_small_real, small
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.mechanism import Mechanism, clamp_record
 from dpfast.privacy import parameters
 from dpfast.privacy.inputs import NOTHING, inputs
+from dpfast.release.arrays import FLOAT32, RealArray, RealJob, plain_array, prepare_real, real_dtype
+from dpfast.release.engine import Draws, check_finite, run, run_small_real, small
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpfast.exact import Read
-    from dpfast.key import ReleaseKey
     from dpfast.privacy.parameters import Real
+    from dpfast.release.key import ReleaseKey
 
     class RealLaw(Protocol):
         def draw(self, read: Read, i: int, offset: Fraction) -> int: ...

@@ -20,14 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import _native, exact, kernels
-from dpfast.arrays import INT64, Job, clamps, plain_array
-from dpfast.engine import Draws, run
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.integer import SAMPLE_SCALE
 from dpfast.mechanisms.once import once
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
 from dpfast.privacy import parameters
+from dpfast.release.arrays import INT64, Job, clamps, plain_array
+from dpfast.release.engine import Draws, run
 
 if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COVERS = ("csrc", "dpfast/_native.py", "dpfast/bounded_histogram.py", "dpfast/engine.py", "dpfast/fixed_point.py", "dpfast/kernels",
+COVERS = ("csrc", "dpfast/_native.py", "dpfast/records/bounded_histogram.py", "dpfast/release/engine.py", "dpfast/records/fixed_point.py", "dpfast/kernels",
           "dpfast/mechanisms", "setup.py")  # fmt: skip
 TESTS = ("arrays", "bounded_histogram", "changing_arrays", "discrete_gaussian", "discrete_laplace", "fixed_point_sum", "gaussian",
          "laplace", "one_sided_geometric", "randomized_response", "real_arrays", "saturation", "selection", "thresholded")  # fmt: skip

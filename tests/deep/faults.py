@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fresh import python
 
-COVERS = ("dpfast/engine.py", "dpfast/kernels", "dpfast/_native.py", "tests/fresh.py")
+COVERS = ("dpfast/release/engine.py", "dpfast/kernels", "dpfast/_native.py", "tests/fresh.py")
 
 # Prints what came of the interrupted release, then how long a whole one takes; fails unless the next one is right.
 INTERRUPTED = """

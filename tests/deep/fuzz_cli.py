@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 COVERS = (
-    "dpfast/cli", "dpfast/files.py", "dpfast/passed.py", "dpfast/csv_text.py", "dpfast/publish.py", "dpfast/ledger",
+    "dpfast/cli", "dpfast/tables/files.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py", "dpfast/tables/atomic_write.py", "dpfast/ledger",
 )  # fmt: skip
 CALLS, CHILD = 5000, 500  # in all, and in each child
 OWN_PROCESS = 50  # one call of so many
@@ -297,7 +297,7 @@ def calls(seed: int, count: int) -> None:
 
 def planted() -> int:
     """Plant a defect of each kind: each is found. Returns how many there were."""
-    from dpfast import files
+    from dpfast.tables import files
 
     def fails(*_: object, **__: object) -> None:
         raise KeyError(TEXT)

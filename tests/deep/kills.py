@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fresh import python
 
-COVERS = ("dpfast/ledger", "dpfast/key.py", "dpfast/mechanisms/mechanism.py")
+COVERS = ("dpfast/ledger", "dpfast/release/key.py", "dpfast/mechanisms/mechanism.py")
 
 LOCKDROP = """
     import multiprocessing, sys, threading, time

@@ -22,7 +22,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-COVERS = ("dpfast/publish.py", "dpfast/files.py", "dpfast/passed.py", "dpfast/csv_text.py", "dpfast/cli/privatize.py")
+COVERS = (
+    "dpfast/tables/atomic_write.py",
+    "dpfast/tables/files.py",
+    "dpfast/tables/passed.py",
+    "dpfast/tables/csv_text.py",
+    "dpfast/cli/privatize.py",
+)
 TIMES, FIRST = 400, 10**9
 ROWS = 20_000
 ENDS = (".csv", ".parquet", ".arrow", ".npy")

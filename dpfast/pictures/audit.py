@@ -32,8 +32,8 @@ def draw(report: Report, path: Path) -> None:
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    from dpfast.plots import furnish
-    from dpfast.publish import published
+    from dpfast.pictures.plots import furnish
+    from dpfast.tables.atomic_write import published
 
     if path.suffix.lower() not in {".png", ".svg"}:
         raise ParameterError(f"plot must be a .png or .svg file, got {path}")

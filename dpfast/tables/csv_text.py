@@ -19,9 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpfast.arrays import CountArray, RealArray
 from dpfast.errors import FileError
-from dpfast.passed import in_order
+from dpfast.release.arrays import CountArray, RealArray
+from dpfast.tables.passed import in_order
 
 Places: TypeAlias = npt.NDArray[np.int64]
 

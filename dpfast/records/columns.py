@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dpfast.arrays import INT64, UINT64, plain_array
 from dpfast.errors import DTypeError, ParameterError
+from dpfast.release.arrays import INT64, UINT64, plain_array
 
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 

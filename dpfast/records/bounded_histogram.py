@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import kernels
-from dpfast.arrays import UINT64
-from dpfast.columns import CHUNK, Column, Integers, column
 from dpfast.errors import DTypeError, InsecureKeyWarning, ParameterError
-from dpfast.key import Key, ReleaseKey, keyed
 from dpfast.privacy.parameters import shown, whole
 from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity
+from dpfast.records.columns import CHUNK, Column, Integers, column
+from dpfast.release.arrays import UINT64
+from dpfast.release.key import Key, ReleaseKey, keyed
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Find: TypeAlias = Callable[[Integers], npt.NDArray[np.int64]]

@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from dpfast import passed
-from dpfast.arrays import FLOAT64, INT64, CountArray, RealArray
-from dpfast.csv_text import CsvText, Records
 from dpfast.errors import DpfastError, FileError, ParameterError
-from dpfast.publish import published
+from dpfast.release.arrays import FLOAT64, INT64, CountArray, RealArray
+from dpfast.tables import passed
+from dpfast.tables.atomic_write import published
+from dpfast.tables.csv_text import CsvText, Records
 
 Column: TypeAlias = CountArray | RealArray
 Write: TypeAlias = "Callable[[Piece, Sequence[Column]], object]"

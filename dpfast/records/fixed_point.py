@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import kernels
-from dpfast.arrays import ENDS, plain_array
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real, exact_real, power_of_two, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.release.arrays import ENDS, plain_array
 
 Bits: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 

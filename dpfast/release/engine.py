@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dpfast import _native, kernels
-from dpfast.arrays import FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
 from dpfast.errors import EntropyError, ParameterError
+from dpfast.release.arrays import FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
 
 if TYPE_CHECKING:
     import numpy.typing as npt

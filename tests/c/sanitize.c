@@ -3,8 +3,8 @@
  * of just the size that is promised, at odd starts and lengths; what must be equal is compared. No part of the library:
  *
  *     cc -std=c11 -O1 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -pedantic -Wconversion \
- *        -Wshadow -Werror -fsanitize=address,undefined -fno-sanitize-recover=all csrc/[a-z]*.c -o sanitize &&
- * ./sanitize */
+ *        -Wshadow -Werror -fsanitize=address,undefined -fno-sanitize-recover=all -Icsrc csrc/[a-z]*.c \
+ *        tests/c/sanitize.c -o sanitize && ./sanitize */
 #include "dpf_impl.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: SLF001  plans and exact laws are private to mechanisms
-"""Write known.h, the answers that a build must know before its first release: `python csrc/make_known.py`.
+"""Write known.h, the answers that a build must know before its first release: `python csrc/proofs/make_known.py`.
 
 Answers are those of the exact tier; a built dpfast has the plans. Planted digits are the cell in which a boundary lies,
 and which a tier must leave open, and a cell on each side, as near as every instruction set of this machine decides them.
@@ -381,4 +381,4 @@ def header() -> str:
 
 
 if __name__ == "__main__":
-    (Path(__file__).parent / "known.h").write_text(header())
+    (Path(__file__).parents[1] / "known.h").write_text(header())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write wide_log.h, the tables of the two wide logarithms: `python csrc/make_wide_log.py`.
+"""Write wide_log.h, the tables of the two wide logarithms: `python csrc/proofs/make_wide_log.py`.
 
 Integers: three reciprocals c1(i), c2(j), c3(k) take m in [1, 2) to m c1 c2 c3 in [1, 1 + 2^-20 + 2^-27),
 seven bits a step. Each is a short binary fraction, rounded up so that no product falls below 1;
@@ -83,4 +83,4 @@ def header() -> str:
 
 
 if __name__ == "__main__":
-    (Path(__file__).parent / "wide_log.h").write_text(header())
+    (Path(__file__).parents[1] / "wide_log.h").write_text(header())

@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLo
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpfast.ledger.table import figure as rounded
-from dpfast.publish import published
+from dpfast.tables.atomic_write import published
 
 if TYPE_CHECKING:
     from pathlib import Path
