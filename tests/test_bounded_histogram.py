@@ -30,11 +30,11 @@ from dpfast import (
     ParameterError,
     Sensitivity,
     bounded_histogram,
-    columns,
     thresholded,
 )
 from dpfast.kernels import kernel
 from dpfast.kernels.siphash import of_pair
+from dpfast.records import columns
 from dpfast.release.key import keyed
 from dpfast.testing import fixed_key
 

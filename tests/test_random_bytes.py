@@ -12,8 +12,7 @@ import pytest
 from conftest import ISAS
 from test_bit_generator import chacha
 
-from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes
-from dpfast.random import random_bytes
+from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes, random_bytes
 from dpfast.random.random_bytes import FEW
 
 KEY = bytes(range(32))

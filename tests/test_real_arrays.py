@@ -33,10 +33,10 @@ from dpfast import (
     Sensitivity,
     Snapping,
     _native,
-    engine,
     exact,
     kernels,
 )
+from dpfast.release import engine
 from dpfast.testing import fixed_key
 
 FLOATS = [np.dtype("f8"), np.dtype("f4"), np.dtype(">f8"), np.dtype(">f4")]
