@@ -500,7 +500,7 @@ def test_columns_longer_than_a_chunk(far, monkeypatch):
     whole = ours(rows, 2, 3, key)
     assert as_counter(whole) == reference(rows, 2, 3, key)
     monkeypatch.setattr(columns, "CHUNK", 50)
-    monkeypatch.setattr(import_module("dpfast.bounded_histogram"), "CHUNK", 50)
+    monkeypatch.setattr(import_module("dpfast.records.bounded_histogram"), "CHUNK", 50)
     for domain in (None, whole.keys[::-1]):
         assert as_counter(ours(rows, 2, 3, key, domain=domain)) == as_counter(whole)
 

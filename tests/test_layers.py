@@ -301,7 +301,7 @@ PLANTED: tuple[tuple[Callable[[Path], Iterator[str]], str, str, str], ...] = (
     (mechanisms_leave_loops_over_data_to_kernels, "dpfast/mechanisms/laplace.py", END, "def _slow(counts):\n    return [c + 1 for c in counts]"),
     (mechanisms_leave_loops_over_data_to_kernels, "dpfast/mechanisms/laplace.py", END,
      "def _slow(counts):\n    i = 0\n    while i < len(counts):\n        i += 1"),
-    (the_command_line_is_imported_by_nobody, "dpfast/release/engine.py", END, "def _x(): from dpfast import plots"),
+    (the_command_line_is_imported_by_nobody, "dpfast/release/engine.py", END, "def _x(): from dpfast.pictures import plots"),
     (the_reference_is_independent, "tests/reference.py", END, "import dpfast"),
     (the_reference_is_independent, "tests/reference.py", END, "import scipy"),
     (c_files_have_a_room, "csrc/helper_things.c", END, "int x;"),
