@@ -97,7 +97,7 @@ FIRST = """
 import time, numpy as np, dpfast
 counts = np.arange({})
 t = time.perf_counter()
-dpfast.discrete_laplace(counts, epsilon=1, sensitivity=10)
+dpfast.DiscreteLaplace(epsilon=1, sensitivity=10).release(counts)
 print(time.perf_counter() - t)
 """
 GROWTH = """

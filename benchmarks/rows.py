@@ -242,7 +242,9 @@ def released(mech: Any, source: str, target: str, **options: Any) -> Run:
 
 
 def fixed_point(a: Arrays) -> Array:
-    return np.array([dpfast.fixed_point_sum(a.reals, 0, 500, 2**-20, adjacency="add-remove")[0]])
+    return np.array(
+        [dpfast.fixed_point_sum(a.reals, lower=0, upper=500, granularity=2**-20, adjacency="add-remove")[0]]
+    )
 
 
 def laws() -> Iterator[Row]:
@@ -267,7 +269,7 @@ def laws() -> Iterator[Row]:
             ours = released(mech, *arrays, constant_time=True)
             yield Row(f"{name}, constant time", ours, "the bulk call", released(mech, *arrays))
     for exponent in (-30, -45):
-        fine = dpfast.Laplace(1, 1, 2.0**exponent), dpfast.Gaussian(1, 2.0**exponent)
+        fine = dpfast.Laplace(1, 1, granularity=2.0**exponent), dpfast.Gaussian(1, granularity=2.0**exponent)
         for mech, law in zip(fine, ("laplace", "normal"), strict=True):
             name = f"{type(mech).__name__}, granularity 2^{exponent}"
             yield Row(name, released(mech, *real), chunked, unsafe(law, 1, *real), Bound("x faster"))

@@ -31,7 +31,6 @@ from dpfast.mechanisms import (
     PermuteAndFlip,
     RandomizedResponse,
     Snapping,
-    discrete_laplace,
     noise_source,
 )
 from dpfast.privacy.composition import compose
@@ -87,7 +86,6 @@ __all__ = [
     "adapters",
     "bounded_histogram",
     "compose",
-    "discrete_laplace",
     "fill_bytes",
     "fixed_point_sum",
     "noise_source",

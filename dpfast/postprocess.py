@@ -29,7 +29,7 @@ MOST = Fraction(np.finfo(np.float64).max)
 __all__ = ["clip", "consistent", "non_negative", "ordered", "rounded"]
 
 
-def clip(noisy: npt.ArrayLike, lower: Real | None = None, upper: Real | None = None) -> Numbers:
+def clip(noisy: npt.ArrayLike, *, lower: Real | None = None, upper: Real | None = None) -> Numbers:
     """Values into public bounds. Bias: towards the inside; a true 0 clipped at 0 comes out 0.43 too high at scale 1.
 
     For counts beside the scale of the noise it is large, and it adds up: a sum of clipped zeros grows with their number.

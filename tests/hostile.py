@@ -200,8 +200,8 @@ SENSITIVITIES: dict[str, Callable[[int], Any]] = {
     f"sensitivity {i}": (lambda _n, made=made: made)
     for i, made in enumerate(
         (
-            dpfast.Sensitivity(2**62, 1e300), dpfast.Sensitivity(1, 5e-324), dpfast.Sensitivity(3, Fraction(1, 3), "substitution"),
-            dpfast.Sensitivity.l2(Fraction(1, 10**700)), dpfast.Sensitivity.l2(10**1200),
+            dpfast.Sensitivity(2**62, 1e300), dpfast.Sensitivity(1, 5e-324), dpfast.Sensitivity(3, Fraction(1, 3), adjacency="substitution"),
+            dpfast.Sensitivity.from_l2(Fraction(1, 10**700)), dpfast.Sensitivity.from_l2(10**1200),
             dpfast.Sensitivity.changes(2**62, Fraction(10**600, 3)),
         )
     )
@@ -421,7 +421,7 @@ def _changed(out: Any, before: Any) -> str | None:
 def _objects(folder: Path) -> dict[str, Any]:
     """One object of each public class that has methods."""
     return {
-        "AboveThreshold": dpfast.AboveThreshold(1, 10 * SECRET, 1),
+        "AboveThreshold": dpfast.AboveThreshold(1, 1, threshold=10 * SECRET),
         "ChaCha20": dpfast.ChaCha20(),
         "DiscreteGaussian": dpfast.DiscreteGaussian(100, sensitivity=dpfast.Sensitivity(1, 1)),
         "DiscreteLaplace": dpfast.DiscreteLaplace(1, 1),
@@ -430,14 +430,14 @@ def _objects(folder: Path) -> dict[str, Any]:
         "Guarantee": dpfast.Guarantee(1, rho=0.5),
         "Key": dpfast.Key.generate(),
         "Laplace": dpfast.Laplace(1, 1),
-        "Ledger": dpfast.Ledger(folder / "fuzzed.db", 10**9, Fraction(1, 2), create=True),
+        "Ledger": dpfast.Ledger(folder / "fuzzed.db", 10**9, delta=Fraction(1, 2), create=True),
         "NoisyMax": dpfast.NoisyMax(1, 1),
         "OneSidedGeometric": dpfast.OneSidedGeometric(1, 1),
         "PermuteAndFlip": dpfast.PermuteAndFlip(1, 1),
         "RandomizedResponse": dpfast.RandomizedResponse(1, 2),
         "ReleaseKey": dpfast.Key.generate().derive("fuzzed"),
         "Sensitivity": dpfast.Sensitivity(1, 1),
-        "Snapping": dpfast.Snapping(1, 1, 8),
+        "Snapping": dpfast.Snapping(1, 1, bound=8),
     }
 
 

@@ -87,7 +87,7 @@ def test_halving_both_noises_of_monotonic_answers_is_caught():
 @pytest.mark.parametrize("sensitivity", [1, 3, Fraction(1, 2)])
 def test_scales(monotonic, factor, sensitivity):
     """Of the noise that a run draws: 2 sensitivity/epsilon for the threshold always."""
-    mechanism = AboveThreshold(Fraction(1, 7), 10, sensitivity, monotonic)
+    mechanism = AboveThreshold(Fraction(1, 7), sensitivity, threshold=10, monotonic=monotonic)
     of_threshold, of_answer = (noise.sensitivity / noise.epsilon for noise in mechanism._noise)
     assert (of_threshold, of_answer) == (14 * sensitivity, 7 * factor * sensitivity)
 
@@ -96,7 +96,7 @@ def test_scales(monotonic, factor, sensitivity):
 def test_runs_follow_the_law(monotonic, q_answer):
     """False alarm 1e-6; an answer's noise of the other kind is rejected."""
     answers, n = (-1, 1, -2), 20_000
-    mechanism = AboveThreshold(np.log(16.0), 5, 1, monotonic)
+    mechanism = AboveThreshold(np.log(16.0), 1, threshold=5, monotonic=monotonic)
     runs = [mechanism.run([a + 5 for a in answers]) for _ in range(n)]
     observed = [runs.count(i) for i in (0, 1, 2, None)]
 
@@ -116,13 +116,13 @@ def test_nothing_is_read_after_the_first_above():
             read.append(answer)
             yield answer
 
-    assert AboveThreshold(1, 0, 1).run(answers()) == 2
+    assert AboveThreshold(1, 1, threshold=0).run(answers()) == 2
     assert len(read) == 3
 
 
 def test_runs_are_independent_and_leave_nothing():
     """One run after another on the same mechanism differs; no state is kept between them."""
-    mechanism = AboveThreshold(Fraction(1, 100), 0, 1)
+    mechanism = AboveThreshold(Fraction(1, 100), 1, threshold=0)
     before = dict(vars(mechanism))
     assert len({mechanism.run(range(-1000, 1000)) for _ in range(20)}) > 3
     assert vars(mechanism) == before
@@ -131,14 +131,14 @@ def test_runs_are_independent_and_leave_nothing():
 
 def test_answers_of_any_size_are_exact():
     """Python integers, beyond those of any dtype."""
-    assert AboveThreshold(1, 2**200, 1).run([2**199, 2**201]) == 1
-    assert AboveThreshold(1, -(2**200), 1).run(np.array([-(2**63)])) == 0
-    assert AboveThreshold(1, 0, 1).run([]) is None
+    assert AboveThreshold(1, 1, threshold=2**200).run([2**199, 2**201]) == 1
+    assert AboveThreshold(1, 1, threshold=-(2**200)).run(np.array([-(2**63)])) == 0
+    assert AboveThreshold(1, 1, threshold=0).run([]) is None
 
 
 def test_what_it_promises():
-    change = Sensitivity(3, 2, "substitution", "household")
-    mechanism = AboveThreshold(Fraction(1, 2), 0, change)
+    change = Sensitivity(3, 2, adjacency="substitution", unit="household")
+    mechanism = AboveThreshold(Fraction(1, 2), change, threshold=0)
     assert mechanism.sensitivity == 2  # of one answer, however many a household touches
     assert mechanism.guarantee == dpfast.Guarantee(Fraction(1, 2), adjacency="substitution", unit="household")
     assert "threshold=0" in repr(mechanism)
@@ -154,8 +154,8 @@ def test_what_it_promises():
 
 def test_the_widest_noise_fits():
     """At both ends of sensitivity/epsilon that are taken."""
-    assert AboveThreshold(1, 0, 2**48).run([-(2**60), 2**60]) == 1
-    assert AboveThreshold(2**60, 0, 1).run([-1, 0]) == 1
+    assert AboveThreshold(1, 2**48, threshold=0).run([-(2**60), 2**60]) == 1
+    assert AboveThreshold(2**60, 1, threshold=0).run([-1, 0]) == 1
 
 
 def test_noise_is_wiped(monkeypatch):
@@ -168,9 +168,9 @@ def test_noise_is_wiped(monkeypatch):
         return drawn[-1]
 
     monkeypatch.setattr(dpfast.DiscreteLaplace, "sample", kept)
-    AboveThreshold(Fraction(1, 1000), 0, 1).run([-(10**9)] * 100)
+    AboveThreshold(Fraction(1, 1000), 1, threshold=0).run([-(10**9)] * 100)
     with pytest.raises(DTypeError):
-        AboveThreshold(Fraction(1, 1000), 0, 1).run([-(10**9), 0.5])
+        AboveThreshold(Fraction(1, 1000), 1, threshold=0).run([-(10**9), 0.5])
     assert len(drawn) == 5
     assert not any(array.any() for array in drawn)
 
@@ -178,7 +178,7 @@ def test_noise_is_wiped(monkeypatch):
 @pytest.mark.parametrize("answer", [1.0, np.float64(1), True, "1", None, Fraction(1)])
 def test_only_integers_are_answers(answer):
     with pytest.raises(DTypeError, match="each of answers must be an int, not"):
-        AboveThreshold(1, 0, 1).run([-(10**9), answer])
+        AboveThreshold(1, 1, threshold=0).run([-(10**9), answer])
 
 
 @pytest.mark.parametrize(
@@ -188,11 +188,15 @@ def test_only_integers_are_answers(answer):
         ((1, 0.5, 1), DTypeError, "threshold must be an int"),
         ((1, 0, 0), ParameterError, "sensitivity must be positive"),
         ((1, 0, 1, 1), DTypeError, "monotonic must be a bool"),
-        ((1, 0, Sensitivity.l2(1)), ParameterError, "in a single answer"),
+        ((1, 0, Sensitivity.from_l2(1)), ParameterError, "in a single answer"),
         ((1, 0, Sensitivity(1, 1), False, "add-remove"), ParameterError, "leave them out"),
         ((1, 0, 2**49), ParameterError, r"2\*\*48, got epsilon=1, sensitivity=562949953421312"),
         ((2**61, 0, 1), ParameterError, r"2\*\*-60"),
-        ((1, 0, Sensitivity(1, 1, "substitution"), True), ParameterError, "monotonic must be False under substitution"),
+        (
+            (1, 0, Sensitivity(1, 1, adjacency="substitution"), True),
+            ParameterError,
+            "monotonic must be False under substitution",
+        ),
     ],
 )
 def test_bad_parameters(arguments, error, message):

@@ -136,7 +136,7 @@ def test_every_number_of_an_event_is_rounded_to_more_loss():
         assert least_above(epsilon / change, event.noise_parameter)
         wrong += F(float(epsilon / change)) < epsilon / change
 
-        for mechanism in (Laplace(epsilon, change), Snapping(epsilon, change, 2**60)):
+        for mechanism in (Laplace(epsilon, change), Snapping(epsilon, change, bound=2**60)):
             multiplier = mechanism.dp_event().noise_multiplier
             assert F(multiplier) <= 1 / epsilon < F(math.nextafter(multiplier, math.inf))
         wrong += F(float(1 / epsilon)) > 1 / epsilon
@@ -346,7 +346,7 @@ def test_discrete_laplace_moved_by_one_is_the_worst_release_of_its_epsilon():
 
 
 def test_snapping_is_accounted_as_laplace():
-    laplace, snapping = Laplace(F(1, 3), 2), Snapping(F(1, 3), 2, 64)
+    laplace, snapping = Laplace(F(1, 3), 2), Snapping(F(1, 3), 2, bound=64)
     assert snapping.dp_event() == laplace.dp_event()
     assert snapping.dp_event(zcdp=True) == laplace.dp_event(zcdp=True)
     assert snapping.privacy_loss_distribution().get_delta_for_epsilon(0.1) == (
@@ -358,7 +358,7 @@ def test_snapping_is_accounted_as_laplace():
 def test_gaussian(releases):
     """n releases are one with n times the squared norm, whose delta is known in intervals: [BW18] Theorem 8."""
     mechanism = Gaussian(60, sensitivity=Sensitivity(2, 3))
-    together = Sensitivity.l2(mechanism.sensitivity.l2_squared * releases)
+    together = Sensitivity.from_l2(mechanism.sensitivity.l2_squared * releases)
     event = mechanism.dp_event()
     composed = many(mechanism.privacy_loss_distribution(), releases)
     theirs = accountant(PLDAccountant, event, releases)
@@ -380,7 +380,7 @@ DISCRETE = {
     "one cell": Sensitivity(1, 1),
     "cells": Sensitivity(3, 2),
     "moved by a fraction": Sensitivity.changes(2, 2.9),
-    "a signed substitution": Sensitivity(2, 1, "substitution", signed=True),
+    "a signed substitution": Sensitivity(2, 1, adjacency="substitution", signed=True),
 }
 
 
@@ -458,7 +458,7 @@ def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity():
 
 
 def test_a_laplace_law_has_its_own_sensitivity():
-    for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1), Snapping(1, 1, 8)):
+    for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1), Snapping(1, 1, bound=8)):
         for ask in (mechanism.dp_event, mechanism.privacy_loss_distribution):
             with pytest.raises(dpfast.ParameterError, match="has its own"):
                 ask(Sensitivity(1, 1))
@@ -473,7 +473,7 @@ def test_noise_that_is_no_mechanism_has_no_event():
 
 
 def test_a_norm_alone_has_no_distribution_of_losses():
-    mechanism = DiscreteGaussian(3, sensitivity=Sensitivity.l2(2))
+    mechanism = DiscreteGaussian(3, sensitivity=Sensitivity.from_l2(2))
     assert mechanism.dp_event() == dp_accounting.ZCDpEvent(math.nextafter(1 / 9, 1) if F(1 / 9) < F(1, 9) else 1 / 9)
     with pytest.raises(dpfast.ParameterError, match="known as .l0, linf."):
         mechanism.privacy_loss_distribution()

@@ -86,7 +86,7 @@ def test_a_series_of_any_integers(dtype, made):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "Float64", "Float32", "double[pyarrow]", "float[pyarrow]"])
-@pytest.mark.parametrize("mech", [VALUES, Gaussian(2), Snapping(1, 3, 64)], ids=lambda m: m.NAME)
+@pytest.mark.parametrize("mech", [VALUES, Gaussian(2), Snapping(1, 3, bound=64)], ids=lambda m: m.NAME)
 def test_a_series_of_any_floats(dtype, mech):
     """A real dtype stays."""
     numbers = np.linspace(-5, 5, 100).astype("f4" if "32" in dtype or dtype.startswith("float[") else "f8")

@@ -92,7 +92,7 @@ def test_integers(kind):
 
 
 @pytest.mark.parametrize("kind", REALS, ids=str)
-@pytest.mark.parametrize("mech", [VALUES, Gaussian(2), Snapping(1, 3, 64)], ids=lambda m: m.NAME)
+@pytest.mark.parametrize("mech", [VALUES, Gaussian(2), Snapping(1, 3, bound=64)], ids=lambda m: m.NAME)
 def test_reals(kind, mech):
     """A real type stays."""
     numbers = np.linspace(-5, 5, 100).astype(NUMPY[kind])
@@ -335,7 +335,7 @@ def test_the_namespace(frame):
         ("discrete_gaussian", (2,), DiscreteGaussian(2), pl.Int64),
         ("laplace", (1, 3), Laplace(1, 3), pl.Float64),
         ("gaussian", (2,), Gaussian(2), pl.Float64),
-        ("snapping", (1, 3, 64), Snapping(1, 3, 64), pl.Float64),
+        ("snapping", (1, 3, 64), Snapping(1, 3, bound=64), pl.Float64),
     ]
     for name, parameters, mech, kind in laws:
         column, key = frame["n"].cast(kind), fixed_key(7).derive("polars")

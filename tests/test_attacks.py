@@ -61,7 +61,9 @@ def test_low_bits_tell_textbook_noise_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism", [Laplace(1, 1), Laplace(1, 1, 2.0**-44), Laplace(1, 1, 1), Snapping(1, 1, 64)], ids=str
+    "mechanism",
+    [Laplace(1, 1), Laplace(1, 1, granularity=2.0**-44), Laplace(1, 1, granularity=1), Snapping(1, 1, bound=64)],
+    ids=str,
 )
 def test_low_bits_tell_nothing_here(mechanism: Laplace) -> None:
     """The same attack, and one on the last bits of the grid point: no event that spends more than epsilon = 1."""
@@ -101,7 +103,7 @@ def test_precision_tells_numpys_normal_noise_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism", [Gaussian(8), Gaussian(8, 2.0**-40), Gaussian(8, 1), DiscreteGaussian(8), DiscreteLaplace(1, 8)], ids=str
+    "mechanism", [Gaussian(8), Gaussian(8, granularity=2.0**-40), Gaussian(8, granularity=1), DiscreteGaussian(8), DiscreteLaplace(1, 8)], ids=str
 )  # fmt: skip
 def test_precision_tells_nothing_here(mechanism: Gaussian | DiscreteGaussian | DiscreteLaplace) -> None:
     """Off any grid up to a half, results of 0 and of 1 lie equally often: their laws differ there by less than 2^-40."""

@@ -121,7 +121,7 @@ PRIVATE = {
     "narrow": lambda x, n: dpfast.DiscreteLaplace(1, 1).release(np.full(n, x), dtype=np.int8, lower=-2, upper=2),
     "Laplace": grid,
     "Laplace in float32": lambda x, n: dpfast.Laplace(1, 1).release(np.full(n, x, np.float32)),
-    "Snapping": lambda x, n: dpfast.Snapping(1, 1, 64).release(np.full(n, float(x))),
+    "Snapping": lambda x, n: dpfast.Snapping(1, 1, bound=64).release(np.full(n, float(x))),
     "output rounded to tens": lambda x, n: 10 * np.rint((x + geometric(n)) / 10),
     "low bit of the output cleared": lambda x, n: (x + geometric(n)) & ~1,
     "low bits of a float output cleared": lambda x, n: cleared(grid(x, n), 2**40 - 1),
@@ -145,7 +145,7 @@ def test_private_mechanisms_pass(name):
 def test_delta():
     """A Gaussian calibrated to (epsilon, delta) passes with that delta, and fails with none or half the sigma."""
     cells = dpfast.Sensitivity(1, 1)
-    right = dpfast.DiscreteGaussian.calibrated(1, 1e-3, cells)
+    right = dpfast.DiscreteGaussian.calibrated(1, cells, delta=1e-3)
     wrong = dpfast.DiscreteGaussian(right.sigma / 2)
     options = {"n": 200_000, "pairs": [(0, 1), (0, 2)]}
     assert not audit.privacy(lambda x, n: x + right.sample(n), 1, delta=1e-3, **options).found
@@ -220,7 +220,7 @@ LAWFUL = {
     "Laplace": (grid, "laplace", {"epsilon": 1, "granularity": 2.0**-20}),
     "Laplace in doubles": (lambda x, n: x + laplace(n), "laplace", {"epsilon": 1}),
     "Gaussian": (
-        lambda x, n: dpfast.Gaussian(3, 0.25).release(np.full(n, float(x))),
+        lambda x, n: dpfast.Gaussian(3, granularity=0.25).release(np.full(n, float(x))),
         "gaussian",
         {"sigma": 3, "granularity": 0.25},
     ),

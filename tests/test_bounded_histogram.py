@@ -212,7 +212,10 @@ def worlds(names):
 @pytest.mark.parametrize(("partitions", "cap"), [(1, 1), (1, 2), (2, 1), (2, 2), (9, 1)])
 def test_every_small_world_keeps_its_distance(names, partitions, cap):
     """All neighbours of all worlds, for every key tried: within the sensitivity, and not within anything less."""
-    removed, substituted = Sensitivity(min(partitions, 3), cap), Sensitivity(min(partitions, 3), cap, "substitution")
+    removed, substituted = (
+        Sensitivity(min(partitions, 3), cap),
+        Sensitivity(min(partitions, 3), cap, adjacency="substitution"),
+    )
     farthest = [0, 0]
     for secret in range(4):
         found = {rows: ours(rows, partitions, cap, release_key(secret), domain=KEYS[names]) for rows in worlds(names)}
@@ -374,7 +377,7 @@ def test_the_sensitivity():
     given = {"max_partitions": 5, "max_per_partition": 2, "unit": "household"}
     assert bounded_histogram([1], [1], **given).sensitivity == Sensitivity(5, 2, unit="household", keys="private")
     small = bounded_histogram([1], [1], domain=[1, 2, 3], adjacency="substitution", **given).sensitivity
-    assert small == Sensitivity(3, 2, "substitution", "household")
+    assert small == Sensitivity(3, 2, adjacency="substitution", unit="household")
 
 
 def test_no_rows():
@@ -394,10 +397,10 @@ def test_it_feeds_the_mechanisms():
     names, counts, change = bounded_histogram(
         np.array([f"town {k}" for k in keys]), ids, max_partitions=3, max_per_partition=1
     )
-    shown = thresholded(names, counts, 1, 1e-6, change)
+    shown = thresholded(names, counts, epsilon=1, delta=1e-6, sensitivity=change)
     assert shown.keys.size == 50
     assert (shown.threshold, shown.guarantee.epsilon) == (
-        thresholded([], np.array([], int), 1, 1e-6, Sensitivity(3, 1)).threshold,
+        thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=Sensitivity(3, 1)).threshold,
         1,
     )
 
@@ -616,16 +619,16 @@ def test_nulls_are_refused(case, kind):
 ADDITIVE = [
     lambda change: dpfast.DiscreteLaplace(1, change),
     lambda change: dpfast.Laplace(1, change),
-    lambda change: dpfast.Snapping(1, change, 8),
+    lambda change: dpfast.Snapping(1, change, bound=8),
     lambda change: dpfast.DiscreteGaussian(3, sensitivity=change),
-    lambda change: dpfast.DiscreteGaussian.calibrated(1, 1e-6, change),
+    lambda change: dpfast.DiscreteGaussian.calibrated(1, change, delta=1e-6),
     lambda change: dpfast.Gaussian.from_zcdp(1, change),
     lambda change: dpfast.Gaussian(3).rho(change),
     lambda change: dpfast.Gaussian(3).delta(1, change),
     lambda change: dpfast.NoisyMax(1, change),
     lambda change: dpfast.PermuteAndFlip(1, change),
     lambda change: dpfast.Exponential(1, change),
-    lambda change: dpfast.AboveThreshold(1, 3, change),
+    lambda change: dpfast.AboveThreshold(1, change, threshold=3),
 ]
 
 
@@ -637,7 +640,7 @@ def test_counts_without_a_domain_go_into_thresholded_alone(made):
     found = dpfast.bounded_histogram(rows, people, **bounds)
     with pytest.raises(ParameterError, match="private keys.*thresholded.*domain="):
         made(found.sensitivity)
-    shown = dpfast.thresholded(found.keys, found.counts, 1, 1e-6, found.sensitivity)
+    shown = dpfast.thresholded(found.keys, found.counts, epsilon=1, delta=1e-6, sensitivity=found.sensitivity)
     assert shown.keys.tolist() == ["flu"]
     known = dpfast.bounded_histogram(rows, people, domain=["flu", "gout"], **bounds)
     made(known.sensitivity)

@@ -81,14 +81,14 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
         lambda a: dpfast.NoisyMax(1, 1).select(a), INTEGERS, -(2**63), lambda found: 0 <= found < 40,
     ),
     "above threshold": (
-        lambda a: dpfast.AboveThreshold(1, CENTRE, 1).run(a), INTEGERS, -(2**63), lambda found: found is None or 0 <= found < 40,
+        lambda a: dpfast.AboveThreshold(1, 1, threshold=CENTRE).run(a), INTEGERS, -(2**63), lambda found: found is None or 0 <= found < 40,
     ),
     "thresholded": (
-        lambda a: dpfast.thresholded(np.arange(40), a, 1, 0.5, dpfast.Sensitivity(1, 1)).counts, INTEGERS, -5,
+        lambda a: dpfast.thresholded(np.arange(40), a, epsilon=1, delta=0.5, sensitivity=dpfast.Sensitivity(1, 1)).counts, INTEGERS, -5,
         lambda found: found.size == 40 and near(found),
     ),
     "keys of thresholded": (
-        lambda a: dpfast.thresholded(a, INTEGERS, 1, 0.5, dpfast.Sensitivity(1, 1)).keys, np.arange(40), 7,
+        lambda a: dpfast.thresholded(a, INTEGERS, epsilon=1, delta=0.5, sensitivity=dpfast.Sensitivity(1, 1)).keys, np.arange(40), 7,
         lambda found: np.unique(found).size == 40,
     ),
     "units": (
@@ -98,11 +98,11 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
         lambda a: histogram(a, np.arange(2**16)), SPREAD, np.arange(40) + (2**63 - 40), lambda found: found.sum() == 40,
     ),
     "sum": (
-        lambda a: dpfast.fixed_point_sum(a, 0, 1, 0.25, adjacency="add-remove")[0], np.ones(40), np.nan, lambda n: n == 160,
+        lambda a: dpfast.fixed_point_sum(a, lower=0, upper=1, granularity=0.25, adjacency="add-remove")[0], np.ones(40), np.nan, lambda n: n == 160,
     ),
     "counts": (lambda a: dpfast.DiscreteLaplace(1, 1).release(a, dtype=np.int64), INTEGERS, CENTRE + 50, near),
     "values": (lambda a: dpfast.Laplace(1, 1).release(a), FLOATS, np.nan, near),
-    "clip": (lambda a: postprocess.clip(a, 0, 2 * CENTRE), FLOATS, np.nan, near),
+    "clip": (lambda a: postprocess.clip(a, lower=0, upper=2 * CENTRE), FLOATS, np.nan, near),
     "rounded": (postprocess.rounded, FLOATS, np.nan, near),
     "non negative": (postprocess.non_negative, FLOATS, np.nan, near),
     "ordered": (postprocess.ordered, FLOATS, np.nan, near),

@@ -100,7 +100,7 @@ def test_privatize_adds_noise_and_its_record(tmp_path, capsys, end):
     assert main(["privatize", str(source), str(target), *chosen, *options, "--lower", "-5"]) == 0
     noisy, about = load(target)
     (release,) = about["releases"]
-    mechanism = dpfast.DiscreteLaplace(2, 40, "substitution", "household")  # the same scale
+    mechanism = dpfast.DiscreteLaplace(2, 40, adjacency="substitution", unit="household")  # the same scale
     # Standard deviation of the sample variance of Laplace noise: sqrt(5/n) of it; 7 of these is a chance below 1e-6.
     assert abs(np.var(noisy - counts) / mechanism.variance - 1) < 7 * np.sqrt(5 / len(counts))
     assert noisy.dtype == np.int64
@@ -429,7 +429,7 @@ NAMED = {  # of each law: options, and the mechanism that they name
     "discrete-laplace": (LAW, lambda: dpfast.DiscreteLaplace(1, 1)),
     "discrete-gaussian": (
         ["--epsilon", "1", "--delta", "1e-6", *ONE_CELL],
-        lambda: dpfast.DiscreteGaussian.calibrated(1, Fraction(1, 10**6), dpfast.Sensitivity(1, 1)),
+        lambda: dpfast.DiscreteGaussian.calibrated(1, dpfast.Sensitivity(1, 1), delta=Fraction(1, 10**6)),
     ),
     "laplace": (
         ["--epsilon", "1", "--l0", "2", "--linf", "0.5", "--granularity", "2**-10"],
@@ -438,7 +438,7 @@ NAMED = {  # of each law: options, and the mechanism that they name
     "snapping": ([*LAW, "--bound", "100000"], lambda: dpfast.Snapping(1, 1, bound=100_000)),
     "gaussian": (
         ["--rho", "1/8", "--l2-squared", "4", "--adjacency", "substitution"],
-        lambda: dpfast.Gaussian.from_zcdp(Fraction(1, 8), dpfast.Sensitivity.l2(4, "substitution")),
+        lambda: dpfast.Gaussian.from_zcdp(Fraction(1, 8), dpfast.Sensitivity.from_l2(4, adjacency="substitution")),
     ),
 }
 
@@ -749,7 +749,7 @@ def test_explain_of_a_gaussian_gives_an_epsilon_and_a_delta_that_hold(capsys, op
     if "l0" in facts:
         known = dpfast.Sensitivity(facts["l0"], Fraction(facts["linf"]))
     else:
-        known = dpfast.Sensitivity.l2(Fraction(facts["l2_squared"]))
+        known = dpfast.Sensitivity.from_l2(Fraction(facts["l2_squared"]))
     mechanism = kind(sigma_squared=squared, sensitivity=known)
     assert mechanism.delta(epsilon) <= delta
     if "--epsilon" not in options:

@@ -152,7 +152,7 @@ def test_optimal_at_the_ends(k, epsilon):
 
 
 def test_rhos_add_up_and_only_what_all_promise():
-    gaussian = dpfast.Gaussian.calibrated(1, 1e-6, Sensitivity(1, 1))
+    gaussian = dpfast.Gaussian.calibrated(1, Sensitivity(1, 1), delta=1e-6)
     both = compose(gaussian, gaussian)
     assert (both.epsilon, both.delta, both.rho) == (2, 2 * Fraction(1e-6), 2 * gaussian.rho())
     assert compose(gaussian, Guarantee(rho=1)) == Guarantee(rho=1 + gaussian.rho())
@@ -224,10 +224,10 @@ def test_parallel_of_add_remove_for_substitution_doubles():
 
 def test_parallel_refuses_sums_under_substitution():
     """U - L bounds what replacing a value changes, and not what its arrival does."""
-    ages = dpfast.Laplace(1, Sensitivity.changes(1, 100 - 18, "substitution"))
+    ages = dpfast.Laplace(1, Sensitivity.changes(1, 100 - 18, adjacency="substitution"))
     with pytest.raises(ParameterError, match="adding and removing"):
         compose(ages, ages, by="parallel")
-    counts = dpfast.DiscreteLaplace(1, Sensitivity(1, 1, "substitution"))
+    counts = dpfast.DiscreteLaplace(1, Sensitivity(1, 1, adjacency="substitution"))
     assert compose(counts, counts, by="parallel").epsilon == 2
 
 

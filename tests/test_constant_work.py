@@ -27,7 +27,7 @@ REALS = {
     "Laplace": dpfast.Laplace(1, 1),
     "wide Laplace": dpfast.Laplace(1, 1, granularity=2.0**-50),
     "Gaussian": dpfast.Gaussian(10),
-    "snapping": dpfast.Snapping(1, 1, 8),
+    "snapping": dpfast.Snapping(1, 1, bound=8),
 }
 ADDING = {"add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "add_small"}
 CAREFUL = 5  # of the arguments: counts, out, scratch, isa, plan, careful
@@ -125,11 +125,11 @@ def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: dpfast.AboveThreshold(1, 50, 1).run(range(200)),
+        lambda: dpfast.AboveThreshold(1, 1, threshold=50).run(range(200)),
         lambda: dpfast.NoisyMax(1, 1).select(np.arange(100)),
         lambda: dpfast.Exponential(1, 1).select(np.arange(100)),
         lambda: dpfast.PermuteAndFlip(1, 1).select(np.linspace(0, 1, 100)),
-        lambda: dpfast.thresholded(["a", "b"], [100, 200], 1, 1e-6, dpfast.Sensitivity(1, 1)),
+        lambda: dpfast.thresholded(["a", "b"], [100, 200], epsilon=1, delta=1e-6, sensitivity=dpfast.Sensitivity(1, 1)),
     ],
     ids=["above threshold", "noisy max", "exponential", "permute and flip", "thresholded"],
 )

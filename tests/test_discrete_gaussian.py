@@ -238,7 +238,7 @@ def test_no_draw_accepted_at_once_is_the_same_draw(sigma: Fraction) -> None:
 @cache
 def at_four() -> tuple[list[int], list[int], list[bool | None]]:
     """By rejection at sigma = 4: 8,192 draws of the exact tier, their first proposals, and whether these are accepted."""
-    law, read = exact.DiscreteGaussian(Fraction(16)), Gaussian(4, 1)._reader(_native.StreamKey(KEY), 32)
+    law, read = exact.DiscreteGaussian(Fraction(16)), Gaussian(4, granularity=1)._reader(_native.StreamKey(KEY), 32)
     law.inversion = False
     proposals = [law.proposal.draw(read, i, Fraction(0)) for i in range(2**13)]
     first = [law._accepted(read, i, k, 0) for i, k in enumerate(proposals)]
@@ -380,7 +380,7 @@ def test_vectors_are_no_scalars(sigma: Fraction, epsilon: int, true: float, scal
     mech = DiscreteGaussian(sigma)
     assert mech.delta(epsilon, Sensitivity(4, 1)) == pytest.approx(true, rel=5e-3)
     assert mech.delta(epsilon, Sensitivity(1, 2)) == pytest.approx(scalar, rel=5e-3)
-    assert mech.delta(epsilon, Sensitivity.l2(4)) >= mech.delta(epsilon, Sensitivity(4, 1))
+    assert mech.delta(epsilon, Sensitivity.from_l2(4)) >= mech.delta(epsilon, Sensitivity(4, 1))
     assert DiscreteGaussian(sigma, sensitivity=Sensitivity(4, 1)).delta(epsilon) == mech.delta(
         epsilon, Sensitivity(4, 1)
     )
@@ -388,14 +388,14 @@ def test_vectors_are_no_scalars(sigma: Fraction, epsilon: int, true: float, scal
 
 def test_from_zcdp_and_calibrated() -> None:
     """rho is exact; a calibrated delta is reached and 0.1 % less sigma misses it."""
-    mech = DiscreteGaussian.from_zcdp(Fraction(1, 8), Sensitivity.l2(Fraction(9, 2)))
+    mech = DiscreteGaussian.from_zcdp(Fraction(1, 8), Sensitivity.from_l2(Fraction(9, 2)))
     assert (mech.sigma_squared, mech.rho(), mech.target.rho) == (18, Fraction(1, 8), Fraction(1, 8))
     for epsilon, delta, sensitivity in (
         (1, 1e-6, Sensitivity(3, 2)),
-        (Fraction(1, 10), 1e-9, Sensitivity.l2(7)),
+        (Fraction(1, 10), 1e-9, Sensitivity.from_l2(7)),
         (8, 1e-3, Sensitivity(1, 1, adjacency="substitution")),
     ):
-        found = DiscreteGaussian.calibrated(epsilon, delta, sensitivity)
+        found = DiscreteGaussian.calibrated(epsilon, sensitivity, delta=delta)
         assert found.delta(epsilon) <= delta
         assert DiscreteGaussian(found.sigma * 0.999).delta(epsilon, sensitivity) > delta
         assert (found.target.epsilon, found.target.delta, found.sensitivity) == (epsilon, Fraction(delta), sensitivity)
@@ -407,7 +407,7 @@ def test_sensitivity_rules() -> None:
     for call in (
         lambda: DiscreteGaussian(1, sensitivity=2),
         lambda: DiscreteGaussian.from_zcdp(1, 2),
-        lambda: DiscreteGaussian.calibrated(1, 1e-6, 2.0),
+        lambda: DiscreteGaussian.calibrated(1, 2.0, delta=1e-6),
         lambda: DiscreteGaussian(1).delta(1, 3),
         lambda: DiscreteGaussian(1).rho(Fraction(3)),
     ):
@@ -418,7 +418,7 @@ def test_sensitivity_rules() -> None:
             call()
     mech = DiscreteGaussian(2, sensitivity=Sensitivity(2, 1, adjacency="substitution", unit="household"))
     assert (mech.adjacency, mech.unit, mech.rho()) == ("substitution", "household", Fraction(1, 2))
-    assert mech.rho(Sensitivity.l2(1)) == Fraction(1, 8)
+    assert mech.rho(Sensitivity.from_l2(1)) == Fraction(1, 8)
 
 
 @pytest.mark.parametrize(
@@ -437,14 +437,18 @@ def test_sensitivity_rules() -> None:
         (lambda: DiscreteGaussian.from_zcdp(0, Sensitivity(1, 1)), ParameterError, "rho must be positive"),
         (lambda: DiscreteGaussian.from_zcdp(-1, Sensitivity(1, 1)), ParameterError, "rho must be positive"),
         (lambda: DiscreteGaussian.from_zcdp(1e-30, Sensitivity(1, 1)), ParameterError, "between 1e-3 and 1e9"),
-        (lambda: DiscreteGaussian.calibrated(0, 0.1, Sensitivity(1, 1)), ParameterError, "epsilon must be positive"),
-        (lambda: DiscreteGaussian.calibrated(1, 0, Sensitivity(1, 1)), ParameterError, "delta must be positive"),
         (
-            lambda: DiscreteGaussian.calibrated(1, 1, Sensitivity(1, 1)),
+            lambda: DiscreteGaussian.calibrated(0, Sensitivity(1, 1), delta=0.1),
+            ParameterError,
+            "epsilon must be positive",
+        ),
+        (lambda: DiscreteGaussian.calibrated(1, Sensitivity(1, 1), delta=0), ParameterError, "delta must be positive"),
+        (
+            lambda: DiscreteGaussian.calibrated(1, Sensitivity(1, 1), delta=1),
             ParameterError,
             "delta must lie strictly between",
         ),
-        (lambda: DiscreteGaussian.calibrated(1e-12, 1e-20, Sensitivity(1, 1)), ParameterError, "no sigma up to"),
+        (lambda: DiscreteGaussian.calibrated(1e-12, Sensitivity(1, 1), delta=1e-20), ParameterError, "no sigma up to"),
         (
             lambda: DiscreteGaussian(1).delta(1, Sensitivity(1, Fraction(1, 2))),
             ParameterError,
@@ -474,7 +478,7 @@ def test_parameters_are_taken_exactly() -> None:
 def test_records() -> None:
     """A frozen value that pickles with its sensitivity and target; metadata that JSON holds; a repr that says what it is."""
     norm = Sensitivity(2, 3, adjacency="substitution", unit="household")
-    for mech in (DiscreteGaussian.calibrated(Fraction(1, 2), 1e-6, norm), DiscreteGaussian.from_zcdp(1, norm), DiscreteGaussian(Fraction(1, 3))):  # fmt: skip
+    for mech in (DiscreteGaussian.calibrated(Fraction(1, 2), norm, delta=1e-6), DiscreteGaussian.from_zcdp(1, norm), DiscreteGaussian(Fraction(1, 3))):  # fmt: skip
         mech.release(np.zeros(5000, np.int64))
         again = pickle.loads(pickle.dumps(mech))
         assert again == mech

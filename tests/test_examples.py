@@ -124,8 +124,8 @@ def test_the_code_of_the_docs_runs(block):
 def test_the_table_of_sensitivities_is_what_they_are():
     rows = {
         '`adjacency="add-remove"`': dpfast.Sensitivity(3, 2),
-        '`adjacency="substitution"`, contributions ≥ 0': dpfast.Sensitivity(3, 2, "substitution"),
-        '`adjacency="substitution", signed=True`': dpfast.Sensitivity(3, 2, "substitution", signed=True),
+        '`adjacency="substitution"`, contributions ≥ 0': dpfast.Sensitivity(3, 2, adjacency="substitution"),
+        '`adjacency="substitution", signed=True`': dpfast.Sensitivity(3, 2, adjacency="substitution", signed=True),
     }
     for first, s in rows.items():
         assert f"| {first} | {s.l0} | {s.linf} | {s.l1} | {s.l2_squared} |\n" in CHOOSING
@@ -134,7 +134,7 @@ def test_the_table_of_sensitivities_is_what_they_are():
 def test_the_gaussian_is_the_smaller_one_from_nine_cells_on():
     def spreads(l0: int) -> tuple[float, float]:
         known = dpfast.Sensitivity(l0, 1)
-        return dpfast.DiscreteLaplace(1, known).stddev, dpfast.DiscreteGaussian.calibrated(1, 1e-6, known).stddev
+        return dpfast.DiscreteLaplace(1, known).stddev, dpfast.DiscreteGaussian.calibrated(1, known, delta=1e-6).stddev
 
     assert "the Gaussian is the smaller one from 9 cells on" in CHOOSING
     (laplace_8, gaussian_8), (laplace_9, gaussian_9) = spreads(8), spreads(9)

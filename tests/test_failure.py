@@ -97,7 +97,7 @@ def test_a_getrandom_that_fails(tmp_path):
                     yield lambda: mech.release(counts, out=strided, threads=threads), [counts, strided]
                     yield lambda: mech.release(counts, constant_time=True, lower=0), [counts]
                     yield lambda: mech.sample(n), []
-            yield lambda: dpfast.discrete_laplace([1, 2], 1, 1), []
+            yield lambda: dpfast.DiscreteLaplace(1, 1).release([1, 2]), []
 
         for failing in (1, 2, 3):
             for call, arrays in tries():

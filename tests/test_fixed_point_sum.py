@@ -40,7 +40,9 @@ def reference(values: npt.ArrayLike, lower: Fraction, upper: Fraction, grid: Fra
 
 
 def ours(values: npt.ArrayLike, lower: Fraction, upper: Fraction, grid: Fraction, missing: Fraction) -> int:
-    return fixed_point_sum(values, lower, upper, grid, adjacency="add-remove", missing=missing)[0]
+    return fixed_point_sum(values, lower=lower, upper=upper, granularity=grid, adjacency="add-remove", missing=missing)[
+        0
+    ]
 
 
 @pytest.fixture(params=["as it chooses", "by bits"])
@@ -124,7 +126,10 @@ def test_rounded_as_numpy_rounds() -> None:
         for grid in (0.25, 1.0, 2.0):
             if np.rint(np.array([lower, upper]) / grid).any():
                 want = int(np.rint(np.clip(values, lower, upper) / grid).sum())
-                assert fixed_point_sum(values, lower, upper, grid, adjacency="add-remove")[0] == want
+                assert (
+                    fixed_point_sum(values, lower=lower, upper=upper, granularity=grid, adjacency="add-remove")[0]
+                    == want
+                )
 
 
 @pytest.mark.usefixtures("path")
@@ -167,8 +172,11 @@ def test_saturates_once_at_the_end(slab: int, monkeypatch: pytest.MonkeyPatch) -
         ([math.inf] * 3000 + [-math.inf] * 2999 + [7.0], 2**62 + 7),
         ([math.inf] * 3000, INT64),
     ]:
-        assert fixed_point_sum(values, -far, far, 1, adjacency="add-remove")[0] == want
-        assert fixed_point_sum(np.repeat(values, 2)[::2], -far, far, 1, adjacency="add-remove")[0] == want
+        assert fixed_point_sum(values, lower=-far, upper=far, granularity=1, adjacency="add-remove")[0] == want
+        assert (
+            fixed_point_sum(np.repeat(values, 2)[::2], lower=-far, upper=far, granularity=1, adjacency="add-remove")[0]
+            == want
+        )
 
 
 # ---------------------------------------------------------------- sensitivity
@@ -192,7 +200,7 @@ def test_neighbours(bounds: tuple[float, float], adjacency: str, records: int, e
 
     def total(values: tuple[float, ...]) -> int:
         return fixed_point_sum(
-            np.array(values, float), *bounds, 0.5, adjacency=adjacency, missing=-9.0, max_records=records,
+            np.array(values, float), lower=bounds[0], upper=bounds[1], granularity=0.5, adjacency=adjacency, missing=-9.0, max_records=records,
             records_per_unit="exactly" if exactly else "up to",
         )[0]  # fmt: skip
 
@@ -202,7 +210,7 @@ def test_neighbours(bounds: tuple[float, float], adjacency: str, records: int, e
             total(())
         return
     sensitivity = fixed_point_sum(
-        np.zeros(0), *bounds, 0.5, adjacency=adjacency, max_records=records,
+        np.zeros(0), lower=bounds[0], upper=bounds[1], granularity=0.5, adjacency=adjacency, max_records=records,
         records_per_unit="exactly" if exactly else "up to",
     )[1]  # fmt: skip
     assert (sensitivity.l0, sensitivity.l1, sensitivity.l2_squared) == (1, sensitivity.linf, sensitivity.linf**2)
@@ -217,9 +225,14 @@ def test_up_to_is_not_exactly() -> None:
     """L = U = 1, m = 2: m(U - L) would be 0, and a unit of one record may become one of two, or of none."""
 
     def linf(**more: object) -> Fraction:
-        return fixed_point_sum([1.0], 1, 1, 1, adjacency="substitution", max_records=2, **more)[1].linf
+        return fixed_point_sum([1.0], lower=1, upper=1, granularity=1, adjacency="substitution", max_records=2, **more)[
+            1
+        ].linf
 
-    one, both = (fixed_point_sum([1.0] * n, 1, 1, 1, adjacency="substitution", max_records=2)[0] for n in (1, 2))
+    one, both = (
+        fixed_point_sum([1.0] * n, lower=1, upper=1, granularity=1, adjacency="substitution", max_records=2)[0]
+        for n in (1, 2)
+    )
     assert both - one == 1
     assert linf() == linf(records_per_unit="up to") == 2
     with pytest.raises(ParameterError, match="no unit can change the sum"):
@@ -234,12 +247,27 @@ def test_sensitivity_in_steps_of_the_rounded_bounds() -> None:
     ]:  # fmt: skip
         adjacency, records, per_unit = arguments
         _, sensitivity = fixed_point_sum(
-            [], -1.25, 2.3, 0.5, adjacency=adjacency, max_records=records, records_per_unit=per_unit, unit="household"
+            [],
+            lower=-1.25,
+            upper=2.3,
+            granularity=0.5,
+            adjacency=adjacency,
+            max_records=records,
+            records_per_unit=per_unit,
+            unit="household",
         )
         assert (sensitivity.linf, sensitivity.unit) == (want, "household")
-    assert fixed_point_sum([], 1, 3, 1, adjacency="substitution")[1].linf == 3
-    assert fixed_point_sum([], 1, 3, 1, adjacency="substitution", records_per_unit="exactly")[1].linf == 2
-    assert fixed_point_sum([], -(2**62), 0, 1, adjacency="add-remove", max_records=8)[1].linf == 2**65
+    assert fixed_point_sum([], lower=1, upper=3, granularity=1, adjacency="substitution")[1].linf == 3
+    assert (
+        fixed_point_sum([], lower=1, upper=3, granularity=1, adjacency="substitution", records_per_unit="exactly")[
+            1
+        ].linf
+        == 2
+    )
+    assert (
+        fixed_point_sum([], lower=-(2**62), upper=0, granularity=1, adjacency="add-remove", max_records=8)[1].linf
+        == 2**65
+    )
 
 
 def test_a_float_sum_breaks_the_bound_that_this_keeps() -> None:
@@ -251,7 +279,8 @@ def test_a_float_sum_breaks_the_bound_that_this_keeps() -> None:
 
     assert floats(record + crowd) - floats(crowd) == most + 500
     (before, sensitivity), (after, _) = (
-        fixed_point_sum(values, 0, most, 1, adjacency="add-remove") for values in (crowd, record + crowd)
+        fixed_point_sum(values, lower=0, upper=most, granularity=1, adjacency="add-remove")
+        for values in (crowd, record + crowd)
     )
     assert after - before == most == sensitivity.linf
 
@@ -308,7 +337,9 @@ def test_memory_does_not_grow() -> None:
 def test_parameters_of_any_exact_kind() -> None:
     for lower, upper, grid in [(-1, 2, 0.5), (Decimal(-1), Decimal(2), Decimal("0.5")), (-1.0, Fraction(2), Fraction(1, 2)),
                                (np.float32(-1), np.int8(2), np.float64(0.5))]:  # fmt: skip
-        total, sensitivity = fixed_point_sum([0.5, NAN, 9.0], lower, upper, grid, adjacency="add-remove", missing=upper)
+        total, sensitivity = fixed_point_sum(
+            [0.5, NAN, 9.0], lower=lower, upper=upper, granularity=grid, adjacency="add-remove", missing=upper
+        )
         assert (total, sensitivity.linf) == (1 + 4 + 4, 4)
     assert fixed_point._steps(np.int8(-128), np.int64(-(2**62) + 2**62), 1, None)[1:3] == (-128, 0)
     above = Decimal("0.5" + "0" * 40 + "1")  # a tie, were it rounded to the context's precision
@@ -319,10 +350,13 @@ def test_parameters_of_any_exact_kind() -> None:
 def test_nan_is_refused_unless_missing(kind: type[np.floating]) -> None:
     values = np.array([0.123456, NAN, 0.654321], kind)
     with pytest.raises(ParameterError, match="no NaN, unless missing=") as caught:
-        fixed_point_sum(values, 0, 1, 0.5, adjacency="add-remove")
+        fixed_point_sum(values, lower=0, upper=1, granularity=0.5, adjacency="add-remove")
     assert not any(word in str(caught.value) for word in ("0.1", "0.6", "index", "1 "))
     for missing, want in [(0, 1), (1, 3), (99, 3), (-99, 1)]:
-        assert fixed_point_sum(values, 0, 1, 0.5, adjacency="add-remove", missing=missing)[0] == want
+        assert (
+            fixed_point_sum(values, lower=0, upper=1, granularity=0.5, adjacency="add-remove", missing=missing)[0]
+            == want
+        )
 
 
 GOOD: dict[str, object] = {"values": [0.0], "lower": 0, "upper": 1, "granularity": 0.5, "adjacency": "add-remove"}
@@ -380,4 +414,4 @@ def test_bad_input(change: dict[str, object], error: type[Exception], match: str
 
 def test_adjacency_has_no_default() -> None:
     with pytest.raises(TypeError, match="adjacency"):
-        fixed_point_sum([0.0], 0, 1, 0.5)
+        fixed_point_sum([0.0], lower=0, upper=1, granularity=0.5)

@@ -650,12 +650,12 @@ def test_pairs_that_depend_are_rejected(name: str, secret: Callable[[str], bytes
 
 def test_from_zcdp_and_calibrated() -> None:
     """rho is exact; a calibrated delta is reached and 0.1 % less sigma misses it."""
-    norm = Sensitivity.l2(Fraction(9, 2))
+    norm = Sensitivity.from_l2(Fraction(9, 2))
     mech = Gaussian.from_zcdp(Fraction(1, 8), norm, granularity=2**-10)
     assert (mech.sigma_squared, mech.rho(), mech.granularity) == (18, Fraction(1, 8), 2**-10)
     assert mech.target.rho == Fraction(1, 8)
     for epsilon, delta in ((1, 1e-6), (Fraction(1, 10), 1e-9), (8, 1e-3)):
-        found = Gaussian.calibrated(epsilon, delta, Sensitivity(3, 2))
+        found = Gaussian.calibrated(epsilon, Sensitivity(3, 2), delta=delta)
         assert found.delta(epsilon) <= delta
         assert Gaussian(found.sigma * 0.999).delta(epsilon, Sensitivity(3, 2)) > delta
         assert (found.target.epsilon, found.target.delta) == (epsilon, Fraction(delta))
@@ -672,7 +672,7 @@ def test_sensitivity_rules() -> None:
     for call in (
         lambda: Gaussian(1, sensitivity=2),
         lambda: Gaussian.from_zcdp(1, 2),
-        lambda: Gaussian.calibrated(1, 1e-6, 2.0),
+        lambda: Gaussian.calibrated(1, 2.0, delta=1e-6),
         lambda: Gaussian(1).delta(1, 3),
         lambda: Gaussian(1).rho(Fraction(3)),
     ):
@@ -683,7 +683,7 @@ def test_sensitivity_rules() -> None:
             call()
     mech = Gaussian(2, sensitivity=Sensitivity(2, 1, adjacency="substitution", unit="household"))
     assert (mech.adjacency, mech.unit, mech.rho()) == ("substitution", "household", Fraction(1, 2))
-    assert mech.rho(Sensitivity.l2(1)) == Fraction(1, 8)
+    assert mech.rho(Sensitivity.from_l2(1)) == Fraction(1, 8)
 
 
 @pytest.mark.parametrize(
@@ -698,23 +698,23 @@ def test_sensitivity_rules() -> None:
         (lambda: Gaussian(sigma_squared=0), ParameterError, "sigma_squared must be positive"),
         (lambda: Gaussian("1"), DTypeError, "sigma"),
         (lambda: Gaussian(True), DTypeError, "sigma"),
-        (lambda: Gaussian(1, 3), ParameterError, "granularity must be a power of two"),
-        (lambda: Gaussian(1, 0), ParameterError, "granularity"),
-        (lambda: Gaussian(1, 2**61), ParameterError, "2\\*\\*-60 to 2\\*\\*60"),
-        (lambda: Gaussian(1, Fraction(1, 2**61)), ParameterError, "2\\*\\*-60 to 2\\*\\*60"),
+        (lambda: Gaussian(1, granularity=3), ParameterError, "granularity must be a power of two"),
+        (lambda: Gaussian(1, granularity=0), ParameterError, "granularity"),
+        (lambda: Gaussian(1, granularity=2**61), ParameterError, "2\\*\\*-60 to 2\\*\\*60"),
+        (lambda: Gaussian(1, granularity=Fraction(1, 2**61)), ParameterError, "2\\*\\*-60 to 2\\*\\*60"),
         (
             lambda: Gaussian(1e300),
             ParameterError,
             "granularity, here from sensitivity/epsilon or sigma, must lie between",
         ),
         (lambda: Gaussian.from_zcdp(0, Sensitivity(1, 1)), ParameterError, "rho must be positive"),
-        (lambda: Gaussian.calibrated(0, 0.1, Sensitivity(1, 1)), ParameterError, "epsilon must be positive"),
-        (lambda: Gaussian.calibrated(1, 0, Sensitivity(1, 1)), ParameterError, "delta must be positive"),
-        (lambda: Gaussian.calibrated(1, 1, Sensitivity(1, 1)), ParameterError, "delta must lie strictly between"),
+        (lambda: Gaussian.calibrated(0, Sensitivity(1, 1), delta=0.1), ParameterError, "epsilon must be positive"),
+        (lambda: Gaussian.calibrated(1, Sensitivity(1, 1), delta=0), ParameterError, "delta must be positive"),
+        (lambda: Gaussian.calibrated(1, Sensitivity(1, 1), delta=1), ParameterError, "delta must lie strictly between"),
         (lambda: Gaussian(1).sample(3), DTypeError, "Gaussian has no sample"),
         (lambda: Gaussian(1).release([1]), DTypeError, "DiscreteGaussian"),
         (lambda: Gaussian(1).interval(1), ParameterError, "confidence"),
-        (lambda: Gaussian(1, 1).pmf(0.5), ParameterError, "multiple of the granularity"),
+        (lambda: Gaussian(1, granularity=1).pmf(0.5), ParameterError, "multiple of the granularity"),
     ],
 )
 def test_refusals(call: Callable[[], object], error: type[Exception], name: str) -> None:
@@ -726,9 +726,9 @@ def test_constant_time_has_a_limit() -> None:
     """Beyond sigma / granularity = 2^40 too many draws take longer: refused. At it, the bulk's results."""
     values = np.zeros(5000)
     with pytest.raises(ParameterError, match=r"constant_time needs a granularity of at least sigma \* 2\*\*-40"):
-        Gaussian(1, 2.0**-41).release(values, constant_time=True)
-    assert Gaussian(1, 2.0**-41).release(values).any()
-    mech = Gaussian(1, 2.0**-40)
+        Gaussian(1, granularity=2.0**-41).release(values, constant_time=True)
+    assert Gaussian(1, granularity=2.0**-41).release(values).any()
+    mech = Gaussian(1, granularity=2.0**-40)
     key = _native.StreamKey(KEY)
     plan = mech._careful_plan
     assert mech.release(values, constant_time=True).any()
@@ -738,7 +738,7 @@ def test_constant_time_has_a_limit() -> None:
 def test_records() -> None:
     """A frozen value that pickles with its sensitivity and target; metadata that JSON holds; a repr that says what it is."""
     norm = Sensitivity(2, 3, adjacency="substitution", unit="household")
-    for mech in (Gaussian.calibrated(Fraction(1, 2), 1e-6, norm, granularity=0.25), Gaussian.from_zcdp(1, norm), Gaussian(Fraction(1, 3)), Gaussian(2.0**900), Gaussian(2.0**-1040, 2.0**-1060)):  # fmt: skip
+    for mech in (Gaussian.calibrated(Fraction(1, 2), norm, delta=1e-6, granularity=0.25), Gaussian.from_zcdp(1, norm), Gaussian(Fraction(1, 3)), Gaussian(2.0**900), Gaussian(2.0**-1040, granularity=2.0**-1060)):  # fmt: skip
         mech.release(np.zeros(10))
         again = pickle.loads(pickle.dumps(mech))
         assert again == mech
@@ -754,7 +754,7 @@ def test_records() -> None:
         assert "<table>" in mech._repr_html_()
     assert json.loads(json.dumps(Gaussian.from_zcdp(Fraction(1, 3), norm).metadata()))["rho_spent"] == "1/3"
     assert "rho=1/3" in repr(Gaussian.from_zcdp(Fraction(1, 3), norm))
-    assert Gaussian(2, 1) != Gaussian(2, 2)
+    assert Gaussian(2, granularity=1) != Gaussian(2, granularity=2)
 
 
 def test_the_default_granularity() -> None:
@@ -796,7 +796,7 @@ def test_figures(ratio: Fraction) -> None:
 
 def test_a_grid_and_no_negative_zero() -> None:
     """Every result is a multiple of the grid and +0.0 the only zero; a sum at its ends saturates."""
-    mech = Gaussian(0.3, 0.25)
+    mech = Gaussian(0.3, granularity=0.25)
     found = mech.release(np.random.default_rng(1).normal(0, 1, 20_000))
     assert np.all(found * 4 == np.rint(found * 4))
     assert not np.any(np.signbit(found) & (found == 0))

@@ -137,7 +137,7 @@ def test_figures_of_the_design():
         vector = discrete_delta_of(Fraction(epsilon), Sensitivity(4, 1), sigma_squared)
         assert math.isclose(vector, true, rel_tol=2e-3)
         assert math.isclose(discrete_delta_one_cell(Fraction(epsilon), 2, sigma_squared), wrong, rel_tol=4e-3)
-        assert discrete_delta_of(Fraction(epsilon), Sensitivity.l2(4), sigma_squared) > vector
+        assert discrete_delta_of(Fraction(epsilon), Sensitivity.from_l2(4), sigma_squared) > vector
         assert math.isclose(by_arrays(epsilon, (1, 1, 1, 1), math.sqrt(sigma_squared)), vector, rel_tol=1e-9)
 
 
@@ -218,7 +218,7 @@ def test_delta_grows_with_each_figure_and_one_support_is_worst(sigma):
 def test_signed_substitution_takes_its_own_worst_change():
     """(l0, 2 linf), not (2 l0, 2 linf), which no neighbour reaches."""
     epsilon, square = Fraction(2), Fraction(9, 4)
-    s = Sensitivity(1, 1, "substitution", signed=True)
+    s = Sensitivity(1, 1, adjacency="substitution", signed=True)
     found = discrete_delta_of(epsilon, s, square)
     assert found == discrete_delta(epsilon, 1, 2, square)
     assert found < discrete_delta(epsilon, s.l0, s.linf, square)

@@ -12,7 +12,7 @@ import pytest
 import dpfast
 from dpfast import Guarantee, Sensitivity
 
-CELLS = Sensitivity(2, 1, "substitution", "household")
+CELLS = Sensitivity(2, 1, adjacency="substitution", unit="household")
 
 
 @pytest.mark.parametrize(
@@ -21,10 +21,10 @@ CELLS = Sensitivity(2, 1, "substitution", "household")
         (dpfast.DiscreteLaplace(0.1, 1), Guarantee(0.1)),
         (dpfast.Laplace(2, 1, adjacency="substitution"), Guarantee(2, adjacency="substitution")),
         (dpfast.Laplace(2, CELLS), Guarantee(2, adjacency="substitution", unit="household", presence=True)),
-        (dpfast.Snapping(1, 1, 8), Guarantee(1)),
+        (dpfast.Snapping(1, 1, bound=8), Guarantee(1)),
         (dpfast.Gaussian(2, sensitivity=Sensitivity(1, 1)), Guarantee(rho=Fraction(1, 8))),
         (dpfast.DiscreteGaussian.from_zcdp(0.5, CELLS), Guarantee(rho=0.5, adjacency="substitution", unit="household", presence=True)),
-        (dpfast.Gaussian.from_zcdp(1, Sensitivity.l2(2, "substitution")), Guarantee(rho=1, adjacency="substitution")),
+        (dpfast.Gaussian.from_zcdp(1, Sensitivity.from_l2(2, adjacency="substitution")), Guarantee(rho=1, adjacency="substitution")),
     ],
     ids=str,
 )  # fmt: skip
@@ -35,7 +35,7 @@ def test_mechanisms_say_what_they_promise(mechanism, expected):
 
 
 def test_a_calibrated_gaussian_promises_both():
-    mechanism = dpfast.DiscreteGaussian.calibrated(1, 1e-6, CELLS)
+    mechanism = dpfast.DiscreteGaussian.calibrated(1, CELLS, delta=1e-6)
     found = mechanism.guarantee
     assert (found.epsilon, found.delta, found.rho) == (1, Fraction(1e-6), mechanism.rho())
     assert mechanism.delta(found.epsilon) <= found.delta
@@ -43,7 +43,7 @@ def test_a_calibrated_gaussian_promises_both():
 
 def test_presence_is_known_or_not_claimed():
     """A removed unit changes no more than what it contributes; of a norm, or a bare number, nothing is known."""
-    for contributes, known in [(CELLS, True), (Sensitivity.changes(2, 1, "substitution"), False)]:
+    for contributes, known in [(CELLS, True), (Sensitivity.changes(2, 1, adjacency="substitution"), False)]:
         assert dpfast.Laplace(1, contributes).guarantee.presence is known
         assert dpfast.Gaussian(1, sensitivity=contributes).guarantee.presence is known
     assert not dpfast.Laplace(1, 5, adjacency="substitution").guarantee.presence

@@ -49,7 +49,7 @@ TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
 
 def mechanism(ratio: Fraction, exponent: int = 0) -> Laplace:
     """Of this ratio of scale and granularity, the latter 2^exponent."""
-    return Laplace(1, ratio * Fraction(2) ** exponent, Fraction(2) ** exponent)
+    return Laplace(1, ratio * Fraction(2) ** exponent, granularity=Fraction(2) ** exponent)
 
 
 # ------------------------------------------------------------------ proofs
@@ -530,13 +530,13 @@ def test_results_are_rounded_once(ratio: Fraction, exponent: int, secret: Callab
 
 def test_constant_time_is_refused_where_it_is_not() -> None:
     """Far below a step, a value midway between two points is left to slower tiers whatever is drawn."""
-    for coarse in (Laplace(1, 1, 2**19), Gaussian(1, 2**19)):
+    for coarse in (Laplace(1, 1, granularity=2**19), Gaussian(1, granularity=2**19)):
         with pytest.raises(
             ParameterError, match=r"^constant_time needs a granularity of at most 2\*\*18 times the scale"
         ):
             coarse.release(np.zeros(3), constant_time=True)
         assert coarse.release(np.full(3, 2.0**18)).shape == (3,)
-    Laplace(1, 1, 2**18).release(np.zeros(3), constant_time=True)
+    Laplace(1, 1, granularity=2**18).release(np.zeros(3), constant_time=True)
 
 
 def test_the_exact_tier_rounds_as_the_kernels_do(secret: Callable[[str], bytes]) -> None:
@@ -715,7 +715,12 @@ def distinguished(zero: np.ndarray, one: np.ndarray, grids: list[float]) -> list
 def test_precision_attack(x: float, y: float) -> None:
     """How fine a result is says nothing of the value; of naive noise it tells 0 from 1."""
     n = 2**18
-    for mech in (Laplace(1, 1), Laplace(1, 1, 2.0**-44), Laplace(1, 1, 2.0**-50), Snapping(1, 1, 64)):
+    for mech in (
+        Laplace(1, 1),
+        Laplace(1, 1, granularity=2.0**-44),
+        Laplace(1, 1, granularity=2.0**-50),
+        Snapping(1, 1, bound=64),
+    ):
         results = [mech.release(np.full(n, value)) for value in (x, y)]
         for result in results:
             assert (result / mech.granularity == np.rint(result / mech.granularity)).all()
@@ -967,9 +972,9 @@ def test_the_default_grid_is_some_millionth_of_the_scale() -> None:
 def test_granularities_that_are_refused(granularity: float, message: str) -> None:
     """Each with the parameter and the rule."""
     with pytest.raises(ParameterError, match=message):
-        Laplace(1, 1, granularity)
-    assert Laplace(1, 1, 2.0**60).granularity == 2.0**60
-    assert Laplace(1, 1, 2.0**-60).granularity == 2.0**-60
+        Laplace(1, 1, granularity=granularity)
+    assert Laplace(1, 1, granularity=2.0**60).granularity == 2.0**60
+    assert Laplace(1, 1, granularity=2.0**-60).granularity == 2.0**-60
 
 
 def test_a_grid_finer_than_float32_is_refused_for_it() -> None:
@@ -983,8 +988,10 @@ def test_a_grid_finer_than_float32_is_refused_for_it() -> None:
 
 def test_records() -> None:
     """Equal parameters make equal mechanisms; pickles keep them; metadata has what error bars need."""
-    mech = Laplace(0.5, Fraction(1, 3), 2.0**-10, "substitution", "household")
-    assert mech == Laplace(Fraction(1, 2), Fraction(1, 3), Fraction(1, 1024), "substitution", "household")
+    mech = Laplace(0.5, Fraction(1, 3), granularity=2.0**-10, adjacency="substitution", unit="household")
+    assert mech == Laplace(
+        Fraction(1, 2), Fraction(1, 3), granularity=Fraction(1, 1024), adjacency="substitution", unit="household"
+    )
     again = pickle.loads(pickle.dumps(mech))
     assert again == mech
     assert again._record == mech._record
@@ -994,7 +1001,10 @@ def test_records() -> None:
     assert facts["mechanism"] == "laplace"
     assert (facts["epsilon"], facts["sensitivity"], facts["granularity"]) == ("1/2", "1/3", 2.0**-10)
     assert (facts["adjacency"], facts["unit"], facts["secure"]) == ("substitution", "household", True)
-    assert len({Laplace(1, 1)._record, Laplace(1, 2)._record, Laplace(1, 1, 1)._record, Laplace(2, 2)._record}) == 4
+    assert (
+        len({Laplace(1, 1)._record, Laplace(1, 2)._record, Laplace(1, 1, granularity=1)._record, Laplace(2, 2)._record})
+        == 4
+    )
     assert "2**-10" in repr(mech)
     with pytest.raises(DTypeError, match="^Laplace has no sample"):
         mech.sample(5)

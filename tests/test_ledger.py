@@ -63,7 +63,7 @@ def path() -> Iterator[Path]:
 
 @pytest.fixture
 def ledger(path) -> Ledger:
-    return Ledger(path, 1, Decimal("1e-6"), dataset="visits", create=True)
+    return Ledger(path, 1, delta=Decimal("1e-6"), dataset="visits", create=True)
 
 
 def release_key(label: str = "visits/age") -> dpfast.ReleaseKey:
@@ -79,7 +79,7 @@ def test_a_release_is_charged(ledger):
     assert noisy.shape == (50,)
     assert len(set(noisy.tolist())) > 40
     ledger.release(Laplace(Fraction(1, 3), 1), np.zeros((2, 3)), label="hours")
-    ledger.release(DiscreteGaussian.calibrated(Decimal("0.25"), Decimal("1e-7"), CELLS), ZEROS)
+    ledger.release(DiscreteGaussian.calibrated(Decimal("0.25"), CELLS, delta=Decimal("1e-7")), ZEROS)
     spent = Fraction(1, 10) + Fraction(1, 3) + Fraction(1, 4)
     assert (ledger.spent.epsilon, ledger.spent.delta) == (spent, Fraction(1, 10**7))
     assert (ledger.remaining.epsilon, ledger.remaining.delta) == (1 - spent, Fraction(9, 10**7))
@@ -111,7 +111,7 @@ def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch):
         ):
             ledger.release(DiscreteLaplace(Decimal("0.5"), 1), ZEROS, out=target)
         with pytest.raises(BudgetExhausted, match="delta 1e-5 is asked for and 1e-6 is left of 1e-6;"):
-            ledger.release(DiscreteGaussian.calibrated(Decimal("0.1"), Decimal("1e-5"), CELLS), ZEROS)
+            ledger.release(DiscreteGaussian.calibrated(Decimal("0.1"), CELLS, delta=Decimal("1e-5")), ZEROS)
     assert ledger.path.read_bytes() == before
     assert (target == np.arange(50)).all()
     ledger.release(DiscreteLaplace(Decimal("0.3"), 1), ZEROS)
@@ -218,7 +218,7 @@ SENT = {"key": release_key("refused"), "start": 0}
         (Laplace(Decimal("0.1"), 1), [0.5, np.nan], {}, ParameterError),
         (Laplace(Decimal("0.1"), 1), [0.5, np.inf], SENT, ParameterError),
         (Laplace(Decimal("0.1"), 1, granularity=2**28), [0.5], {"constant_time": True}, ParameterError),
-        (DiscreteLaplace(Decimal("0.1"), 1, "substitution"), ZEROS, {}, ParameterError),
+        (DiscreteLaplace(Decimal("0.1"), 1, adjacency="substitution"), ZEROS, {}, ParameterError),
         (DiscreteLaplace(Decimal("0.1"), 1, unit="household"), ZEROS, {}, ParameterError),
         (DiscreteGaussian.from_zcdp(Decimal("0.1"), CELLS), ZEROS, {}, ParameterError),
         (Gaussian(3), [0.5], {}, ParameterError),
@@ -242,7 +242,7 @@ def test_what_is_refused_is_not_charged(ledger, mechanism, values, options, erro
 
 def test_a_refused_mechanism_is_told_why(ledger):
     for mechanism, message in [
-        (DiscreteLaplace(1, 1, "substitution"), "adjacency must be that of the ledger, 'add-remove', got 'substitution'"),
+        (DiscreteLaplace(1, 1, adjacency="substitution"), "adjacency must be that of the ledger, 'add-remove', got 'substitution'"),
         (DiscreteLaplace(1, 1, unit="household"), "unit must be that of the ledger, 'person', got 'household'"),
         (DiscreteGaussian.from_zcdp(1, CELLS), "mechanism must promise epsilon and delta, in which this ledger is kept"),
     ]:  # fmt: skip
@@ -272,7 +272,7 @@ def test_a_law_that_promises_nothing_says_so_itself(ledger, kinds):
 def test_a_ledger_in_rho_charges_rho_alone(path):
     ledger = Ledger(path, rho=1, create=True)
     ledger.release(DiscreteGaussian.from_zcdp(Fraction(1, 3), CELLS), ZEROS)
-    both = DiscreteGaussian.calibrated(1, 1e-6, CELLS)
+    both = DiscreteGaussian.calibrated(1, CELLS, delta=1e-6)
     ledger.release(both, ZEROS)
     assert ledger.spent == Guarantee(rho=Fraction(1, 3) + both.rho())
     assert ledger.history()[0].epsilon is None
@@ -342,7 +342,7 @@ def test_anything_else_is_charged(ledger):
         (DiscreteLaplace(Decimal("0.2"), 2000), ZEROS, {"key": key()}, Fraction(2, 10)),
         (Laplace(Decimal("0.1"), 1), reals, {"key": key()}, Fraction(1, 10)),
         (Laplace(Decimal("0.1"), 1), reals, {"key": key(), "missing": 0, "clamp": (0, 1)}, Fraction(1, 10)),
-        (Gaussian.calibrated(Decimal("0.1"), Decimal("1e-7"), CELLS), reals, {"key": key()}, Fraction(1, 10)),
+        (Gaussian.calibrated(Decimal("0.1"), CELLS, delta=Decimal("1e-7")), reals, {"key": key()}, Fraction(1, 10)),
     ]
     for mechanism, values, options, _ in ways * 2:  # and the second time nothing
         ledger.release(mechanism, values, start=0, **options)
@@ -471,11 +471,11 @@ def test_create_makes_and_opening_opens(path):
 
 def test_opening_holds_what_is_given_to_what_is_stored(path):
     """What is given must be the file's own; defaults are filled in when it is made."""
-    made = Ledger(path, 3, 1e-6, dataset="visits", unit="household", adjacency="substitution", create=True)
+    made = Ledger(path, 3, delta=1e-6, dataset="visits", unit="household", adjacency="substitution", create=True)
     assert repr(made) == f"<Ledger 'visits': epsilon 3, delta 1e-6 per household, substitution; {path}>"
     for name in (path, path.with_name("budget.db.lock")):
         assert stat.S_IMODE(name.stat().st_mode) == 0o600
-    same = Ledger(str(path), 3, 1e-6, dataset="visits", unit="household", adjacency="substitution")
+    same = Ledger(str(path), 3, delta=1e-6, dataset="visits", unit="household", adjacency="substitution")
     assert same.promise == made.promise == Ledger(path).promise
     assert (same.dataset, Ledger(path.with_name("other.db"), rho=1, create=True).dataset) == ("visits", "other")
     for given, message in [
@@ -646,7 +646,7 @@ def test_a_damaged_or_foreign_file_is_refused(ledger, damage, message):
     for _ in range(3):
         ledger.release(TENTH, ZEROS)
     damage(ledger.path)
-    for attempt in (lambda: Ledger(ledger.path), lambda: Ledger(ledger.path, 1, Decimal("1e-6"))):
+    for attempt in (lambda: Ledger(ledger.path), lambda: Ledger(ledger.path, 1, delta=Decimal("1e-6"))):
         with pytest.raises(LedgerError, match=message):
             attempt()
 
@@ -768,7 +768,7 @@ def test_another_ledger_in_the_same_place_is_noticed(ledger):
     with pytest.raises(LedgerError, match="does not exist"):
         ledger.release(TENTH, ZEROS)
     Ledger(
-        ledger.path, 1, Decimal("1e-6"), dataset="visits", create=True
+        ledger.path, 1, delta=Decimal("1e-6"), dataset="visits", create=True
     )  # the same terms, and all that was spent forgotten
     with pytest.raises(LedgerError, match="is another ledger than when it was opened"):
         ledger.release(TENTH, ZEROS)
@@ -1035,7 +1035,7 @@ def test_a_ledger_of_format_1_is_upgraded(path, capsys):
     """Promise, charges and keyed parts stay, whichever the currency; until then it is refused, and told what to do."""
     of_format_1(path)
     with pytest.raises(LedgerError, match="is a ledger of format 1: `dpfast ledger upgrade` makes it one of format 2"):
-        Ledger(path, 1, Decimal("1e-6"))
+        Ledger(path, 1, delta=Decimal("1e-6"))
     ledger = Ledger.upgrade(path)
     assert repr(ledger) == f"<Ledger 'visits': epsilon 1, delta 1e-6 per household, add-remove; {path}>"
     assert [entry[2:6] for entry in ledger.history()] == [
@@ -1288,7 +1288,7 @@ def test_many_make_one_ledger(path):
 def test_the_history_as_a_table(ledger):
     assert str(ledger.history()) == "nothing was released yet"
     ledger.release(TENTH, ZEROS, label="by age")
-    ledger.release(DiscreteGaussian.calibrated(0.25, 1e-7, CELLS), ZEROS)
+    ledger.release(DiscreteGaussian.calibrated(0.25, CELLS, delta=1e-7), ZEROS)
     head, first, second = (line.split() for line in str(ledger.history()).splitlines())
     assert " ".join(head) == "# time (UTC) label mechanism epsilon delta epsilon so far delta so far"
     assert (first[0], first[2:]) == ("1", ["by", "age", "discrete_laplace", "0.1", "0", "0.1", "0"])
@@ -1361,7 +1361,7 @@ def test_the_command_line_from_first_to_last(path, capsys):
 
 
 def test_plan(path, capsys):
-    Ledger(path, 1, Decimal("1e-6"), create=True).spend(Guarantee(Decimal("0.35")))
+    Ledger(path, 1, delta=Decimal("1e-6"), create=True).spend(Guarantee(Decimal("0.35")))
     for options, said in [
         (["--epsilon", "0.1"], "6 more of epsilon 0.1 fit, and then epsilon 0.05, delta 1e-6 is left"),
         (

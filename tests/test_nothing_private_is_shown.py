@@ -39,7 +39,7 @@ def bounded(**options: Any) -> Any:
 
 # Every public class, made from private values where it holds any. What is noisy, or a parameter, may be shown.
 MADE: dict[str, Callable[[], Any]] = {
-    "AboveThreshold": lambda: dpfast.AboveThreshold(1, 3, CELL),
+    "AboveThreshold": lambda: dpfast.AboveThreshold(1, CELL, threshold=3),
     "BoundedHistogram": bounded,
     "ChaCha20": dpfast.ChaCha20,
     "DiscreteGaussian": lambda: dpfast.DiscreteGaussian(3, sensitivity=CELL),
@@ -56,8 +56,8 @@ MADE: dict[str, Callable[[], Any]] = {
     "RandomizedResponse": lambda: dpfast.RandomizedResponse(1, 3),
     "ReleaseKey": lambda: secret_key().derive("visits"),
     "Sensitivity": lambda: bounded().sensitivity,
-    "Snapping": lambda: dpfast.Snapping(1, 1, 8),
-    "Thresholded": lambda: dpfast.thresholded([NAME, "flu"], [1, 10**6], 1, 1e-9, CELL),
+    "Snapping": lambda: dpfast.Snapping(1, 1, bound=8),
+    "Thresholded": lambda: dpfast.thresholded([NAME, "flu"], [1, 10**6], epsilon=1, delta=1e-9, sensitivity=CELL),
 }
 ELSEWHERE = {"Ledger", "NoiseSource"}  # a file of budgets (test_ledger.py), and a protocol
 
@@ -107,7 +107,11 @@ def refused() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls that private values spoil, each in its way."""
     counts, values = np.array([COUNT, 3]), np.array([VALUE, np.nan])
     laws = [dpfast.DiscreteLaplace(1, 1), dpfast.DiscreteGaussian(3), dpfast.Laplace(1, 1), dpfast.Gaussian(3)]
-    laws += [dpfast.Snapping(1, 1, 8), dpfast.noise_source("laplace", 3), dpfast.noise_source("discrete_laplace", 3)]  # type: ignore[list-item]
+    laws += [
+        dpfast.Snapping(1, 1, bound=8),
+        dpfast.noise_source("laplace", 3),
+        dpfast.noise_source("discrete_laplace", 3),
+    ]  # type: ignore[list-item]
     data: list[Any] = [
         [COUNT, None], [COUNT, "x"], [[COUNT], [COUNT, 1]], NAME, [NAME], np.array([NAME, 1], object), {NAME: COUNT}, COUNT + 0.5,
         values, np.array([VALUE], np.longdouble), np.ma.array([COUNT, 1], mask=[0, 1]), [VALUE, float("inf")], 2**70 + COUNT,
@@ -124,15 +128,26 @@ def refused() -> Iterator[tuple[str, Callable[[], Any]]]:
     for j, wrong in enumerate(data):
         for choice in (dpfast.NoisyMax, dpfast.PermuteAndFlip, dpfast.Exponential):
             yield f"{choice.__name__} {j}", lambda wrong=wrong, choice=choice: choice(1, 1).select(wrong)
-        yield f"above {j}", lambda wrong=wrong: dpfast.AboveThreshold(1, 3, 1).run(wrong)
+        yield f"above {j}", lambda wrong=wrong: dpfast.AboveThreshold(1, 1, threshold=3).run(wrong)
         yield f"response {j}", lambda wrong=wrong: dpfast.RandomizedResponse(1, 3).release(wrong)
-        yield f"sum {j}", lambda wrong=wrong: dpfast.fixed_point_sum(wrong, 0, 1, 0.5, adjacency="add-remove")
-        yield f"thresholded {j}", lambda wrong=wrong: dpfast.thresholded([NAME], wrong, 1, 1e-6, CELL)
-        yield f"keys {j}", lambda wrong=wrong: dpfast.thresholded(wrong, [COUNT], 1, 1e-6, CELL)
+        yield (
+            f"sum {j}",
+            lambda wrong=wrong: dpfast.fixed_point_sum(
+                wrong, lower=0, upper=1, granularity=0.5, adjacency="add-remove"
+            ),
+        )
+        yield (
+            f"thresholded {j}",
+            lambda wrong=wrong: dpfast.thresholded([NAME], wrong, epsilon=1, delta=1e-6, sensitivity=CELL),
+        )
+        yield (
+            f"keys {j}",
+            lambda wrong=wrong: dpfast.thresholded(wrong, [COUNT], epsilon=1, delta=1e-6, sensitivity=CELL),
+        )
         yield f"rows {j}", lambda wrong=wrong: dpfast.bounded_histogram(wrong, [1, 2], **BOUNDS)
         yield f"ids {j}", lambda wrong=wrong: dpfast.bounded_histogram([1, 2], wrong, **BOUNDS)
-    yield "twice", lambda: dpfast.thresholded([NAME, NAME], [COUNT, 1], 1, 1e-6, CELL)
-    yield "negative", lambda: dpfast.thresholded([NAME], [-COUNT], 1, 1e-6, CELL)
+    yield "twice", lambda: dpfast.thresholded([NAME, NAME], [COUNT, 1], epsilon=1, delta=1e-6, sensitivity=CELL)
+    yield "negative", lambda: dpfast.thresholded([NAME], [-COUNT], epsilon=1, delta=1e-6, sensitivity=CELL)
     yield "outside", lambda: bounded(domain=["flu"], outside="refuse")
     yield "private keys", lambda: dpfast.DiscreteLaplace(1, bounded().sensitivity)
     yield "reuse", reused

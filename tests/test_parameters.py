@@ -182,8 +182,33 @@ def test_sensitivity_has_no_default():
     """Nobody gets a sensitivity by forgetting it."""
     with pytest.raises(TypeError, match="sensitivity"):
         DiscreteLaplace(1)
-    with pytest.raises(TypeError, match="sensitivity"):
-        dpfast.discrete_laplace([1], 1)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: DiscreteLaplace(1, 1, "substitution"),
+        lambda: dpfast.Laplace(1, 1, 0.5),
+        lambda: dpfast.Snapping(1, 1, 10),
+        lambda: dpfast.OneSidedGeometric(1, 1, "substitution"),
+        lambda: dpfast.NoisyMax(1, 1, True),
+        lambda: dpfast.AboveThreshold(1, 1, 3),
+        lambda: dpfast.RandomizedResponse(1, 2, "person"),
+        lambda: dpfast.Gaussian(1, 1),
+        lambda: dpfast.DiscreteGaussian(1, 1),
+        lambda: dpfast.Gaussian.calibrated(1, dpfast.Sensitivity(1, 1), 1e-6),
+        lambda: dpfast.Sensitivity(1, 1, "substitution"),
+        lambda: dpfast.Sensitivity.changes(1, 1, "substitution"),
+        lambda: dpfast.Sensitivity.from_l2(1, "substitution"),
+        lambda: dpfast.thresholded(["a"], [1], 1, 1e-6, dpfast.Sensitivity(1, 1)),
+        lambda: dpfast.fixed_point_sum([1.0], 0, 1, 0.5),
+        lambda: dpfast.Ledger("budget.db", 1, 1e-6),
+    ],
+)
+def test_what_follows_the_second_parameter_goes_by_keyword(made):
+    """A third number, a boolean or an adjacency is never read by its place, and Gaussian(1, 1) not as (epsilon, sensitivity)."""
+    with pytest.raises(TypeError, match="positional argument"):
+        made()
 
 
 @pytest.mark.parametrize("good", ["add-remove", "substitution"])
@@ -677,12 +702,12 @@ def test_nothing_else_is_a_flag(value):
         (lambda: DiscreteLaplace(1, 1).dp_event(zcdp=np.array([1, 2])), "zcdp"),
         (lambda: DiscreteLaplace(1, 1).privacy_loss_distribution(value_discretization_interval="x"), "value_discretization"),
         (lambda: DiscreteLaplace(1, 1).privacy_loss_distribution(value_discretization_interval=1e300), "value_discretization"),
-        (lambda: dpfast.AboveThreshold(1, 5, 1).run(None), "answers"),
+        (lambda: dpfast.AboveThreshold(1, 1, threshold=5).run(None), "answers"),
         (lambda: dpfast.RandomizedResponse.two_coin(np.array([1, 2])), "probability"),
         (lambda: dpfast.random_bytes(2**63 - 1), "n"),
         (lambda: dpfast.testing.fixed_key(10**5000), "number"),
         (lambda: dpfast.Guarantee(1).group(10**5000), "size"),
-        (lambda: dpfast.fixed_point_sum([1.0], 0, 1, 1, adjacency="add-remove", records_per_unit=np.array([1, 2])), "records_per"),
+        (lambda: dpfast.fixed_point_sum([1.0], lower=0, upper=1, granularity=1, adjacency="add-remove", records_per_unit=np.array([1, 2])), "records_per"),
         (lambda: dpfast.bounded_histogram([1], [1], max_partitions=1, max_per_partition=1, outside=np.array([1, 2])), "outside"),
         (lambda: dpfast.compose(dpfast.Guarantee(1), by=np.array([1, 2])), "by"),
         (lambda: dpfast.postprocess.clip([[1], [1, 2]], 0), "noisy"),
@@ -704,7 +729,7 @@ def test_what_once_raised_a_plain_error_names_its_parameter(call, name):
 def test_calibration_ends_at_every_scale(epsilon, squared):
     """Far out, a step of the search or a quotient of two sigmas would overflow: a mechanism, or a refusal."""
     try:
-        found = dpfast.Gaussian.calibrated(epsilon, 1e-6, dpfast.Sensitivity.l2(squared))
+        found = dpfast.Gaussian.calibrated(epsilon, dpfast.Sensitivity.from_l2(squared), delta=1e-6)
     except ParameterError:
         return
     assert found.delta(epsilon) <= 1e-6

@@ -20,7 +20,7 @@ REALS = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=1, ma
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint16, np.float64, np.float32])
 def test_clip_keeps_the_dtype(dtype):
-    found = postprocess.clip(np.array([0, 5, 100], dtype), 1, 50)
+    found = postprocess.clip(np.array([0, 5, 100], dtype), lower=1, upper=50)
     assert found.dtype == dtype
     assert found.tolist() == [1, 5, 50]
     assert postprocess.clip(np.array([0, 5, 100], dtype), upper=10**9).tolist() == [0, 5, 100]
@@ -29,9 +29,9 @@ def test_clip_keeps_the_dtype(dtype):
 def test_clip_bounds_beyond_the_type():
     """Harmless on the far side, the type's own end on the near one: no infinity comes out."""
     values = np.array([-1.5, 2.0], np.float32)
-    assert postprocess.clip(values, -1e300, Fraction(10) ** 400).tolist() == values.tolist()
-    assert np.isfinite(postprocess.clip(values, 1e300)).all()
-    assert postprocess.clip(np.array([5, 7], np.int8), 2**70).tolist() == [127, 127]
+    assert postprocess.clip(values, lower=-1e300, upper=Fraction(10) ** 400).tolist() == values.tolist()
+    assert np.isfinite(postprocess.clip(values, lower=1e300)).all()
+    assert postprocess.clip(np.array([5, 7], np.int8), lower=2**70).tolist() == [127, 127]
 
 
 def test_the_bias_of_clipping_is_what_its_docstring_says():
@@ -41,7 +41,7 @@ def test_the_bias_of_clipping_is_what_its_docstring_says():
     assert round(stated, 2) == 0.43
     assert "0.43 too high at scale 1" in postprocess.clip.__doc__
     released = dpfast.DiscreteLaplace(1, 1).release(np.zeros(200_000, np.int64))
-    clipped = postprocess.clip(released, 0)
+    clipped = postprocess.clip(released, lower=0)
     assert abs(clipped.mean() - stated) < 5 * clipped.std() / math.sqrt(clipped.size)
     assert abs(released.mean()) < 5 * released.std() / math.sqrt(released.size)
 
@@ -90,7 +90,7 @@ def test_non_negative_without_a_total_clips():
 def test_a_total_keeps_the_sum_of_noisy_zeros():
     """Where clipping would invent a count for every empty cell."""
     released = dpfast.DiscreteLaplace(1, 1).release(np.zeros(10_000, np.int64))
-    assert postprocess.clip(released, 0).sum() > 3000
+    assert postprocess.clip(released, lower=0).sum() > 3000
     assert postprocess.non_negative(released, 100).sum() == pytest.approx(100, abs=1e-6)
 
 
@@ -133,7 +133,12 @@ def test_ordered_along_the_last_axis():
 
 
 def test_nothing_is_changed_in_place():
-    for step in (lambda x: postprocess.clip(x, 0), postprocess.rounded, postprocess.non_negative, postprocess.ordered):
+    for step in (
+        lambda x: postprocess.clip(x, lower=0),
+        postprocess.rounded,
+        postprocess.non_negative,
+        postprocess.ordered,
+    ):
         values = np.array([3.5, -1.5, 2.0])
         step(values)
         assert values.tolist() == [3.5, -1.5, 2.0]
@@ -149,10 +154,10 @@ def test_every_step_says_what_it_costs():
     ("call", "error", "message"),
     [
         (lambda: postprocess.clip([1]), ParameterError, "lower or upper"),
-        (lambda: postprocess.clip([1], 2, 1), ParameterError, "lower must be at most upper, got 2 and 1"),
-        (lambda: postprocess.clip([1], 0.5), ParameterError, "lower must be a whole number"),
-        (lambda: postprocess.clip(["a"], 0), DTypeError, "integers or floats"),
-        (lambda: postprocess.clip([math.nan], 0), ParameterError, "finite"),
+        (lambda: postprocess.clip([1], lower=2, upper=1), ParameterError, "lower must be at most upper, got 2 and 1"),
+        (lambda: postprocess.clip([1], lower=0.5), ParameterError, "lower must be a whole number"),
+        (lambda: postprocess.clip(["a"], lower=0), DTypeError, "integers or floats"),
+        (lambda: postprocess.clip([math.nan], lower=0), ParameterError, "finite"),
         (lambda: postprocess.rounded([1], 0), ParameterError, "step must be at least 1"),
         (lambda: postprocess.non_negative([1], Fraction(10) ** 400), ParameterError, "largest double"),
         (lambda: postprocess.non_negative([1], -1), ParameterError, "total must not be negative"),

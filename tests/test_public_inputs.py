@@ -33,8 +33,8 @@ REALS = [
     Laplace(1, 10),
     Laplace(1, CELL),
     Gaussian(5, sensitivity=CELL),
-    Gaussian(5, sensitivity=Sensitivity.l2(100)),
-    Snapping(1, CELL, 2**20),
+    Gaussian(5, sensitivity=Sensitivity.from_l2(100)),
+    Snapping(1, CELL, bound=2**20),
 ]
 INTEGERS = [DiscreteLaplace(1, 10), DiscreteLaplace(1, CELL), DiscreteGaussian(5, sensitivity=CELL)]
 NARROW = DiscreteLaplace(100, 1)  # whose noise is 0 but for 8e-44 of draws
@@ -119,7 +119,7 @@ def test_every_small_clamp_keeps_the_change_of_a_cell() -> None:
 @pytest.mark.parametrize("signed", [False, True])
 def test_the_change_of_a_cell_is_that_of_neighbours(adjacency: str, signed: bool) -> None:
     """A signed contribution that is substituted changes a cell by 2 linf: that much is covered, and no more."""
-    change = Sensitivity(2, 1, adjacency, signed=signed)
+    change = Sensitivity(2, 1, adjacency=adjacency, signed=signed)
     assert change.linf is not None
     for mechanism in (Laplace(1, change), Gaussian(1, sensitivity=change)):
         mechanism.release(np.zeros(3), missing=0, clamp=(0, change.linf))

@@ -41,12 +41,12 @@ from dpfast.testing import fixed_key
 
 FLOATS = [np.dtype("f8"), np.dtype("f4"), np.dtype(">f8"), np.dtype(">f4")]
 SECRET = 91.25  # a value that no message may quote
-MECH = Laplace(1, 3, 0.25)
+MECH = Laplace(1, 3, granularity=0.25)
 LAWS = [
     MECH,
     Laplace(1, 3.0),
-    Laplace(1, 3, 2.0**-48),
-    Snapping(1, 3, 1024),
+    Laplace(1, 3, granularity=2.0**-48),
+    Snapping(1, 3, bound=1024),
     Gaussian(3, sensitivity=Sensitivity(1, 3)),
 ]
 NAMES = ["coarse", "default", "wide", "snapping", "gaussian"]
@@ -120,7 +120,7 @@ REFUSED = [
 @pytest.mark.parametrize("bad", REFUSED, ids=lambda bad: f"{type(bad).__name__} {getattr(bad, 'dtype', '')}")
 def test_other_kinds_of_data_are_refused(bad: object) -> None:
     """One DTypeError that names the argument and the dtype, and shows no value."""
-    for mech in (MECH, Snapping(1, 1, 8)):
+    for mech in (MECH, Snapping(1, 1, bound=8)):
         with pytest.raises(DTypeError, match="^values must be of float64 or float32, not") as caught:
             mech.release(bad)
         assert "91" not in str(caught.value)
@@ -253,7 +253,7 @@ def test_any_view_is_the_array_that_it_shows(data: st.DataObject) -> None:
 @settings(max_examples=100, deadline=None)
 def test_any_double_comes_out_on_the_grid(values: list[float], exponent: int, power: int) -> None:
     """Whatever the values, the grid and the scale: a multiple of the grid, or the largest double; never -0.0."""
-    mech = Laplace(1, Fraction(5, 4) * Fraction(2) ** (exponent + power), Fraction(2) ** exponent)
+    mech = Laplace(1, Fraction(5, 4) * Fraction(2) ** (exponent + power), granularity=Fraction(2) ** exponent)
     for y in mech.release(values).tolist():
         assert (Fraction(y) / Fraction(2) ** exponent).denominator == 1 or abs(y) == np.finfo(float).max
         assert math.copysign(1, y) == 1 or y < 0
@@ -491,12 +491,12 @@ def test_a_sensitivity_in_place_of_a_number() -> None:
     given_ = Sensitivity(3, 0.5, adjacency="substitution", unit="household", signed=True)
     mech = Laplace(2, given_)
     assert (mech.sensitivity, mech.adjacency, mech.unit) == (3, "substitution", "household")
-    assert mech == Laplace(2, 3, None, "substitution", "household")
+    assert mech == Laplace(2, 3, granularity=None, adjacency="substitution", unit="household")
     for extra in ({"adjacency": "add-remove"}, {"adjacency": "substitution"}, {"unit": "household"}):
         with pytest.raises(ParameterError, match="^adjacency and unit are those of the Sensitivity"):
             Laplace(2, given_, **extra)
     with pytest.raises(ParameterError, match="^sensitivity must be known in L1"):
-        Laplace(1, Sensitivity.l2(4))
+        Laplace(1, Sensitivity.from_l2(4))
 
 
 @pytest.mark.parametrize("name", ["epsilon", "sensitivity"])
@@ -558,8 +558,8 @@ def test_a_key_names_one_release_of_one_input() -> None:
         lambda: MECH.release(values + 1, key=key, start=0),
         lambda: MECH.release(values, key=key, start=0, missing=0, clamp=(-3, 3)),
         lambda: MECH.release(values, key=key, start=5999),
-        lambda: Laplace(1, 3, 0.5).release(values, key=key, start=0),
-        lambda: Snapping(1, 3, 4).release(values, key=key, start=0),
+        lambda: Laplace(1, 3, granularity=0.5).release(values, key=key, start=0),
+        lambda: Snapping(1, 3, bound=4).release(values, key=key, start=0),
     ):
         out = np.full(6000, 77.0)
         with pytest.raises(KeyReuseError) as caught:
@@ -587,7 +587,7 @@ def test_a_refused_value_does_not_use_up_the_key() -> None:
 def test_negative_zero_gets_the_noise_of_zero() -> None:
     """Its sign shows in no bit of the result, whichever draw it meets."""
     job = np.zeros(30_000)
-    coarse = Laplace(1, 1, 4)  # most results are 0
+    coarse = Laplace(1, 1, granularity=4)  # most results are 0
     for dtype in ("f8", "f4"):
         object.__setattr__(coarse, "_key_into", _one_key)
         results = [
@@ -615,7 +615,7 @@ def test_entropy_that_fails_leaves_everything_alone(monkeypatch: pytest.MonkeyPa
             lambda v=values: MECH.release(v, out=v),
             lambda v=values, o=other: MECH.release(v, out=o, threads=2),
             lambda v=values: MECH.release(v.astype(">f4"), missing=0, clamp=(-3, 3)),
-            lambda v=values: Snapping(1, 1, 4).release(v, out=v, constant_time=True),
+            lambda v=values: Snapping(1, 1, bound=4).release(v, out=v, constant_time=True),
         ]
         for call in calls:
             with pytest.raises(EntropyError):
@@ -645,7 +645,7 @@ def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: py
     """An exception after the first block: no cell of out keeps a value or a result, in place and elsewhere, in any thread."""
     n = 2**20
     for failure in (KeyboardInterrupt, MemoryError, RuntimeError):
-        mech = Laplace(1, ratio, 1)
+        mech = Laplace(1, ratio, granularity=1)
         add, name = (kernels.kernel("add_grid" if ratio < 2**44 else "add_grid_wide"), "kernel")
 
         def broken(_: str, add: Any = add, failure: type[BaseException] = failure) -> Any:
@@ -673,7 +673,7 @@ def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: py
 def test_a_draw_that_no_tier_decides_zeroes_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact tier's own failure, too."""
     constants = MECH._constants() | {"careful": _native.INTEGER, "bulk": _native.INTEGER, "wide_cell": 400}
-    blind = Laplace(1, 3, 0.25)
+    blind = Laplace(1, 3, granularity=0.25)
     monkeypatch.setattr(Laplace, "_constants", lambda self: constants)
     drawn = []
 
@@ -696,7 +696,7 @@ def test_a_second_release_takes_no_memory_of_the_arrays_size() -> None:
     values, out = some_values((n,)), np.zeros(n)
     short, short_out = values.astype("f4"), np.zeros(n, "f4")
     key = Key.generate().derive("memory")
-    wide = Laplace(1, 2.0**50, 1)
+    wide = Laplace(1, 2.0**50, granularity=1)
     ways: list[Callable[[], object]] = [
         lambda: MECH.release(values, out=out, threads=2),
         lambda: MECH.release(values, out=values, threads=2),

@@ -9,6 +9,7 @@ import json
 import math
 import pickle
 from fractions import Fraction
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -94,17 +95,17 @@ def test_the_factor_two_goes_only_with_monotonic_scores():
     assert worst_ratio(geometric_law, (-1, 0, 1)) > 2 * SLACK
 
 
-@pytest.mark.parametrize("made", [*MECHANISMS, lambda *of, **how: dpfast.AboveThreshold(of[0], 3, *of[1:], **how)])
+@pytest.mark.parametrize("made", [*MECHANISMS, partial(dpfast.AboveThreshold, threshold=3)])
 def test_monotonic_follows_from_what_a_unit_contributes(made):
     """Contributions >= 0 under add-remove move all one way: the noise is halved unasked. False is kept, and shown."""
     one_way, either = Sensitivity(2, 1), Sensitivity(2, 1, signed=True)
     assert made(1, one_way).monotonic is True
     assert made(1, one_way, monotonic=False).monotonic is False
-    for other in (either, Sensitivity(2, 1, "substitution"), Sensitivity.changes(2, 1), 1):
+    for other in (either, Sensitivity(2, 1, adjacency="substitution"), Sensitivity.changes(2, 1), 1):
         assert made(1, other).monotonic is False
     assert made(1, Sensitivity.changes(2, 1), monotonic=True).monotonic is True  # who knows that may say it
     assert made(1, 1, monotonic=True).monotonic is True
-    for wrong in (either, Sensitivity(2, 1, "substitution", signed=True)):
+    for wrong in (either, Sensitivity(2, 1, adjacency="substitution", signed=True)):
         with pytest.raises(ParameterError, match="^monotonic must be False"):
             made(1, wrong, monotonic=True)
     assert "monotonic=True" in repr(made(1, one_way)) and "monotonic=False" in repr(made(1, either))
@@ -377,7 +378,7 @@ def test_noise_that_outruns_distance():
 
 
 def test_what_it_promises():
-    change = Sensitivity(3, 2, "substitution", "household")
+    change = Sensitivity(3, 2, adjacency="substitution", unit="household")
     for mechanism in MECHANISMS:
         made = mechanism(HALF, change)
         assert made.guarantee == dpfast.Guarantee(HALF, adjacency="substitution", unit="household")
@@ -422,7 +423,7 @@ def test_bad_scores(mechanism, scores, error, message):
         ((1, -1), ParameterError, "sensitivity must be positive"),
         ((1, 1, "yes"), DTypeError, "monotonic must be a bool"),
         ((1, 1, True, "substitution"), ParameterError, "monotonic must be False under substitution"),
-        ((1, Sensitivity.l2(2)), ParameterError, "in a single answer"),
+        ((1, Sensitivity.from_l2(2)), ParameterError, "in a single answer"),
         ((1, Sensitivity(1, 1), False, None, "visit"), ParameterError, "leave them out"),
         ((Fraction(1, 2**1000), 1), ParameterError, "2\\*\\*-899"),
     ],

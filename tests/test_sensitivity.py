@@ -52,7 +52,7 @@ def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed):
     units = [v for v in itertools.product(values, repeat=4) if sum(x != 0 for x in v) <= l0]
     others = units if adjacency == "substitution" else [(0,) * 4]
     changes = {tuple(map(int.__sub__, v, w)) for v in units for w in others}
-    s = Sensitivity(l0, 2, adjacency, signed=signed)
+    s = Sensitivity(l0, 2, adjacency=adjacency, signed=signed)
     assert s.l0 == max(sum(x != 0 for x in c) for c in changes)
     assert s.linf == max(max(map(abs, c)) for c in changes)
     assert s.l1 == max(sum(map(abs, c)) for c in changes)
@@ -67,7 +67,7 @@ def test_largest_reaches_l1_and_l2(l0, linf, substitution, signed):
     """So many cells, each by so much."""
     if not linf:
         return
-    s = Sensitivity(l0, linf, "substitution" if substitution else "add-remove", signed=signed)
+    s = Sensitivity(l0, linf, adjacency="substitution" if substitution else "add-remove", signed=signed)
     cells, most = s.largest
     assert (cells * most, cells * most**2) == (s.l1, s.l2_squared)
     assert (cells, most) in {(s.l0, s.linf), (s.l0 // 2, s.linf)}
@@ -80,7 +80,7 @@ SQUARES = [Fraction(1), Fraction(2), Fraction(4), Fraction(1, 3), Fraction(10**4
 @pytest.mark.parametrize("square", SQUARES, ids=lambda v: f"{v!s:.20}")
 def test_l2_is_the_least_double_not_below_the_root(square):
     """Compared exactly, by squaring."""
-    root = Sensitivity.l2(square).l2
+    root = Sensitivity.from_l2(square).l2
     assert Fraction(root) ** 2 >= square
     assert Fraction(math.nextafter(root, 0)) ** 2 < square
 
@@ -90,14 +90,14 @@ def test_l2_is_the_least_double_not_below_the_root(square):
 def test_l2_is_rounded_up(square):
     """The same for any fraction."""
     if square:
-        root = Sensitivity.l2(square).l2
+        root = Sensitivity.from_l2(square).l2
         assert Fraction(math.nextafter(root, 0)) ** 2 < square <= Fraction(root) ** 2
 
 
 def test_l2_beyond_all_doubles_is_rounded_up_too():
     """Infinite above, the least subnormal below."""
     assert Sensitivity(1, 2**4000).l2 == math.inf
-    assert Sensitivity.l2(Fraction(2**2048)).l2 == math.inf
+    assert Sensitivity.from_l2(Fraction(2**2048)).l2 == math.inf
     assert Sensitivity(1, Fraction(1, 2**4000)).l2 == 5e-324
     assert Sensitivity(4, 3).l2 == 6.0
 
@@ -105,18 +105,18 @@ def test_l2_beyond_all_doubles_is_rounded_up_too():
 def test_a_norm_alone():
     """Nothing is doubled, and what is not known is None."""
     for adjacency in ("add-remove", "substitution"):
-        s = Sensitivity.l2(Decimal("2.5"), adjacency, unit="household")
+        s = Sensitivity.from_l2(Decimal("2.5"), adjacency=adjacency, unit="household")
         assert figures(s) == (None, None, None, Fraction(5, 2))
         assert s.contributes is s.largest is None
         assert (s.adjacency, s.unit, s.signed) == (adjacency, "household", False)
-    assert Sensitivity.l2(squared=2) != Sensitivity(2, 1)
+    assert Sensitivity.from_l2(squared=2) != Sensitivity(2, 1)
     assert "the norm is known" in Sensitivity.l2.__doc__
 
 
 def test_changes_are_taken_as_they_are():
     """What a neighbour changes, under either adjacency, doubles nothing."""
     for adjacency in ("add-remove", "substitution"):
-        s = Sensitivity.changes(3, 2, adjacency, "household")
+        s = Sensitivity.changes(3, 2, adjacency=adjacency, unit="household")
         assert figures(s) == (3, 2, 6, 12)
         assert s.largest == (3, 2)
         assert s.contributes is None
@@ -161,14 +161,18 @@ def test_refusals_name_parameter_rule_and_value(arguments, options, error, messa
 def test_refusals_of_a_norm(bad, error, message):
     """squared is a positive number; adjacency and unit follow their rules."""
     with pytest.raises(error, match=message):
-        Sensitivity.l2(bad)
+        Sensitivity.from_l2(bad)
     with pytest.raises(ParameterError, match="^adjacency must"):
-        Sensitivity.l2(1, adjacency="none")
+        Sensitivity.from_l2(1, adjacency="none")
     with pytest.raises(ParameterError, match="^unit must"):
-        Sensitivity.l2(1, unit="")
+        Sensitivity.from_l2(1, unit="")
 
 
-EACH = [Sensitivity(3, Fraction(1, 3), "substitution", "household", True), Sensitivity.l2(2), Sensitivity.changes(1, 7)]
+EACH = [
+    Sensitivity(3, Fraction(1, 3), adjacency="substitution", unit="household", signed=True),
+    Sensitivity.from_l2(2),
+    Sensitivity.changes(1, 7),
+]
 
 
 @pytest.mark.parametrize("s", EACH, ids=["contributes", "norm", "changes"])
@@ -196,23 +200,23 @@ def test_equal_figures_however_written():
         *same,
         Sensitivity(1, 0.5),
         Sensitivity(2, 1),
-        Sensitivity(2, 0.5, "substitution"),
+        Sensitivity(2, 0.5, adjacency="substitution"),
         Sensitivity(2, 0.5, unit="household"),
         Sensitivity(2, 0.5, signed=True),
         Sensitivity.changes(2, 0.5),
-        Sensitivity.l2(0.5),
+        Sensitivity.from_l2(0.5),
     }
     assert len(different) == 8
 
 
 def test_repr_shows_both():
     """Contributed and changed figures."""
-    assert repr(Sensitivity(3, Fraction(1, 2), "substitution", signed=True)) == (
+    assert repr(Sensitivity(3, Fraction(1, 2), adjacency="substitution", signed=True)) == (
         "Sensitivity(l0=3, linf=1/2, adjacency='substitution', unit='person', signed=True; a neighbour changes "
         "l0=6, linf=1, l1=3, l2_squared=3, l2=1.73205)"
     )
-    assert repr(Sensitivity.l2(2)) == (
-        "Sensitivity.l2(squared=2, adjacency='add-remove', unit='person'; a neighbour changes l2=1.41421)"
+    assert repr(Sensitivity.from_l2(2)) == (
+        "Sensitivity.from_l2(squared=2, adjacency='add-remove', unit='person'; a neighbour changes l2=1.41421)"
     )
     assert repr(Sensitivity.changes(1, 7)) == "Sensitivity.changes(l0=1, linf=7, adjacency='add-remove', unit='person')"
     assert f"linf={2**4095 + 1}/{2**4095}," in repr(Sensitivity(2**62, Fraction(2**4095 + 1, 2**4095)))
@@ -224,7 +228,7 @@ def test_keys_are_public_or_private():
     assert private != public == private.with_public_keys()
     assert copy.copy(private) == pickle.loads(pickle.dumps(private)) == private
     assert "keys='private'" in repr(private)
-    assert Sensitivity.changes(1, 1).keys == Sensitivity.l2(1).keys == public.keys == "public"
+    assert Sensitivity.changes(1, 1).keys == Sensitivity.from_l2(1).keys == public.keys == "public"
     for wrong in ("hidden", None, 1, ["private"]):
         with pytest.raises(ParameterError, match="^keys must be one of public, private$"):
             Sensitivity(1, 1, keys=wrong)
@@ -239,5 +243,8 @@ def test_one_way_is_what_a_small_world_says(adjacency, signed, expected):
     others = units if adjacency == "substitution" else [(0, 0)]
     changes = [tuple(map(int.__sub__, v, w)) for v in units for w in others]
     assert all(min(c) >= 0 or max(c) <= 0 for c in changes) == expected
-    assert Sensitivity(2, 1, adjacency, signed=signed).one_way == expected
-    assert not Sensitivity.changes(2, 1, adjacency).one_way and not Sensitivity.l2(1, adjacency).one_way
+    assert Sensitivity(2, 1, adjacency=adjacency, signed=signed).one_way == expected
+    assert (
+        not Sensitivity.changes(2, 1, adjacency=adjacency).one_way
+        and not Sensitivity.from_l2(1, adjacency=adjacency).one_way
+    )

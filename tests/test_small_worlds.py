@@ -79,7 +79,7 @@ def neighbours(bounds: tuple[int, int], adjacency: str) -> list[tuple[Counts, Co
 
 
 def sensitivity(bounds: tuple[int, int], adjacency: str) -> Sensitivity:
-    return Sensitivity(*bounds, adjacency)
+    return Sensitivity(*bounds, adjacency=adjacency)
 
 
 def ratio(p: list[Fraction], q: list[Fraction]) -> Fraction:
@@ -128,7 +128,7 @@ def test_noisy_counts_of_a_narrow_type(bounds, adjacency):
 def test_keys_that_are_withheld(bounds, adjacency):
     """The exact delta of every pair at epsilon, for the least threshold of a delta."""
     change, delta = sensitivity(bounds, adjacency), Fraction(1, 100)
-    found = dpfast.thresholded([], np.array([], int), LN_2 * change.l1, delta, change)
+    found = dpfast.thresholded([], np.array([], int), epsilon=LN_2 * change.l1, delta=delta, sensitivity=change)
     assert 1 - (1 - shown_with(int(change.linf), HALF, found.threshold)) ** change.l0 <= delta * NEARLY
     kept = [
         (x, y) for x, y in neighbours(bounds, adjacency) if sum(map(max, x, y)) <= 3
@@ -163,7 +163,7 @@ def test_the_first_key_above_a_threshold(bounds, adjacency):
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
     q_answer = HALF
     q_threshold = HALF if monotonic else HALF**2
-    made = dpfast.AboveThreshold(LN_2 * change.linf * (2 if monotonic else 4), 1, change)
+    made = dpfast.AboveThreshold(LN_2 * change.linf * (2 if monotonic else 4), change, threshold=1)
     assert made.monotonic == monotonic
     rates = [noise.epsilon / noise.sensitivity / LN_2 for noise in made._noise]
     assert [2**-r for r in map(int, rates)] == [q_threshold, q_answer]

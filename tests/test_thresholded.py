@@ -50,9 +50,9 @@ def test_the_threshold_is_the_least(rate, delta, l0, linf):
 
 
 def test_the_figures_of_the_course_notes():
-    found = thresholded([], np.array([], int), 1, 1e-6, Sensitivity(2, 1))
+    found = thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=Sensitivity(2, 1))
     assert (found.threshold, found.keys.size, found.counts.size) == (30, 0, 0)
-    assert thresholded(["a"], [100], 1, 1e-6, Sensitivity(1, 1)).threshold == 15
+    assert thresholded(["a"], [100], epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1)).threshold == 15
 
 
 # ------------------------------------------------------------------ small worlds, exactly
@@ -120,7 +120,7 @@ def test_a_threshold_that_forgets_a_cell_is_caught():
 def test_what_is_shown_follows_the_law():
     """Of 40,000 keys of one count: how many are shown, and the law of what they show; false alarm 1e-6 each."""
     n, count, change = 40_000, 12, Sensitivity(1, 1)
-    found = thresholded(np.arange(n), np.full(n, count), 1, 1e-6, change)
+    found = thresholded(np.arange(n), np.full(n, count), epsilon=1, delta=1e-6, sensitivity=change)
     with mpmath.workprec(200):
         q = float(mpmath.exp(-1))
     p = shown_with(count, q, found.threshold)
@@ -139,7 +139,7 @@ def test_what_is_shown_follows_the_law():
     ids=str,
 )  # fmt: skip
 def test_keys_come_back_sorted(keys):
-    found = thresholded(keys, [10**6, 10**6, 10**6], 1, 1e-6, Sensitivity(1, 1))
+    found = thresholded(keys, [10**6, 10**6, 10**6], epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1))
     assert found.keys.tolist() == sorted(np.asarray(keys).tolist())
     assert found.keys.dtype.kind == ("U" if np.asarray(keys).dtype == object else np.asarray(keys).dtype.kind)
 
@@ -178,8 +178,8 @@ def halves(numbers):
 def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden):
     """Neither by its length, its unit, its kind nor by an error: with it and without it, the same comes out."""
     many = [10**6] * len(shown)
-    found = thresholded(made([*shown, hidden]), [*many, 1], 1, 1e-9, Sensitivity(1, 1))
-    without = thresholded(made(shown), many, 1, 1e-9, Sensitivity(1, 1))
+    found = thresholded(made([*shown, hidden]), [*many, 1], epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
+    without = thresholded(made(shown), many, epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
     assert found.keys.tolist() == without.keys.tolist() == np.asarray(made(shown)).tolist()
     assert found.keys.dtype == without.keys.dtype
     assert found.keys.base is None
@@ -188,18 +188,18 @@ def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden):
 def test_keys_of_several_kinds_are_sorted_within_each():
     """What is missing, or of a kind that has no order here, is dropped before the noise, as if nobody had it."""
     keys = ["b", 2, None, "a", 1, float("nan"), (1, 2), b"x", 0.5, True, "end\0", "end"]
-    found = thresholded(keys, [10**6] * len(keys), 1, 1e-9, Sensitivity(1, 1))
+    found = thresholded(keys, [10**6] * len(keys), epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
     assert found.keys.tolist() == [True, b"x", 0.5, 1, 2, "a", "b", "end", "end\0"]
     assert found.keys.dtype == object
-    texts = thresholded(["end\0", "end"], [10**6] * 2, 1, 1e-9, Sensitivity(1, 1))
+    texts = thresholded(["end\0", "end"], [10**6] * 2, epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
     assert texts.keys.tolist() == ["end", "end\0"]
-    mixed = thresholded([2**63, -1], [10**6] * 2, 1, 1e-9, Sensitivity(1, 1))
+    mixed = thresholded([2**63, -1], [10**6] * 2, epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
     assert mixed.keys.tolist() == [-1, 2**63] and mixed.keys.dtype == object
 
 
 def test_counts_stay_with_their_keys():
     counts = np.array([10**6, 3 * 10**6, 2 * 10**6, 0, 4 * 10**6])
-    found = thresholded(list("dbaxc"), counts, 1, 1e-6, Sensitivity(1, 1))
+    found = thresholded(list("dbaxc"), counts, epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1))
     assert found.keys.tolist() == list("abcd")
     assert np.abs(found.counts - [2 * 10**6, 3 * 10**6, 4 * 10**6, 10**6]).max() < 100
 
@@ -208,13 +208,20 @@ def test_keys_without_a_count_never_show():
     """Nor do they cost anything: at scale 100 a zero that entered would often reach the threshold."""
     change = Sensitivity(1, 1)
     assert all(
-        thresholded(np.arange(10_000), np.zeros(10_000, int), 0.01, 0.5, change).keys.size == 0 for _ in range(5)
+        thresholded(np.arange(10_000), np.zeros(10_000, int), epsilon=0.01, delta=0.5, sensitivity=change).keys.size
+        == 0
+        for _ in range(5)
     )
-    assert thresholded(np.arange(10_000), np.ones(10_000, int), 0.01, 0.5, change).keys.size > 1000
+    assert (
+        thresholded(np.arange(10_000), np.ones(10_000, int), epsilon=0.01, delta=0.5, sensitivity=change).keys.size
+        > 1000
+    )
 
 
 def test_what_it_promises():
-    found = thresholded(["a"], [5], 0.5, 1e-6, Sensitivity(2, 3, "substitution", "household"))
+    found = thresholded(
+        ["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, adjacency="substitution", unit="household")
+    )
     assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, adjacency="substitution", unit="household", presence=True)
 
 
@@ -228,7 +235,7 @@ CELL = Sensitivity(1, 1)
         ((["a"], [1], 1, 0, CELL), ParameterError, "delta must be positive"),
         ((["a"], [1], 1, 1, CELL), ParameterError, "delta must lie strictly between 0 and 1"),
         ((["a"], [1], 1, 1e-6, 1), DTypeError, "must be a Sensitivity"),
-        ((["a"], [1], 1, 1e-6, Sensitivity.l2(1)), ParameterError, "in L2 alone"),
+        ((["a"], [1], 1, 1e-6, Sensitivity.from_l2(1)), ParameterError, "in L2 alone"),
         ((["a"], [1], 1, 1e-6, Sensitivity(1, 0.5)), ParameterError, "linf must be at least 1"),
         ((["a", "b"], [1], 1, 1e-6, CELL), ParameterError, r"\(2,\), \(1,\)"),
         (([["a"]], [[1]], 1, 1e-6, CELL), ParameterError, "one dimension"),

@@ -99,7 +99,9 @@ def _snapping(epsilon: float, sensitivity: float) -> dpfast.Laplace | None:
         return None
     law = dpfast.Laplace(epsilon, sensitivity)
     below = Fraction(law.granularity) * 2**20  # the largest power of two that is at most the scale
-    return dpfast.Laplace(epsilon, sensitivity, below if below == law.sensitivity / law.epsilon else 2 * below)
+    return dpfast.Laplace(
+        epsilon, sensitivity, granularity=below if below == law.sensitivity / law.epsilon else 2 * below
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -110,7 +112,7 @@ def _gaussian(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussi
     with localcontext() as context:
         context.prec, context.rounding = DIGITS, ROUND_CEILING
         log = Fraction((Decimal("1.25") / Decimal(delta)).ln().next_plus())
-    norm = dpfast.Sensitivity.l2(Fraction(sensitivity) ** 2)
+    norm = dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2)
     factor = -2 * Fraction(_not_above(-log)) / Fraction(epsilon) ** 2
     law = dpfast.Gaussian(sigma_squared=factor * norm.l2_squared, sensitivity=norm)
     if not law.delta(epsilon) <= delta:
@@ -122,14 +124,14 @@ def _gaussian(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussi
 def _gaussian_analytic(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussian | None:
     if sensitivity == 0 or math.isinf(epsilon):
         return None
-    return dpfast.Gaussian.calibrated(epsilon, delta, dpfast.Sensitivity.l2(Fraction(sensitivity) ** 2))
+    return dpfast.Gaussian.calibrated(epsilon, dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2), delta=delta)
 
 
 @lru_cache(maxsize=1024)
 def _gaussian_discrete(epsilon: float, delta: float, sensitivity: int) -> dpfast.DiscreteGaussian | None:
     if sensitivity == 0 or math.isinf(epsilon):
         return None
-    return dpfast.DiscreteGaussian.calibrated(epsilon, delta, dpfast.Sensitivity.changes(l0=1, linf=sensitivity))
+    return dpfast.DiscreteGaussian.calibrated(epsilon, dpfast.Sensitivity.changes(l0=1, linf=sensitivity), delta=delta)
 
 
 # ------------------------------------------------------------------ the mechanisms

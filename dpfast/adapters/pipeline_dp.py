@@ -150,11 +150,11 @@ def _laplace(epsilon: Fraction, l1: Fraction) -> dpfast.Laplace:
 def _gaussian(
     sigma_squared: Fraction, l2_squared: Fraction, epsilon: float | None = None, delta: float = 1.0
 ) -> dpfast.Gaussian:
-    sensitivity = dpfast.Sensitivity.l2(l2_squared, unit=UNIT)
+    sensitivity = dpfast.Sensitivity.from_l2(l2_squared, unit=UNIT)
     found = dpfast.Gaussian(sigma_squared=sigma_squared, sensitivity=sensitivity)
     if epsilon is None or found.delta(epsilon) <= delta:
         return found
-    return dpfast.Gaussian.calibrated(epsilon, delta, sensitivity)
+    return dpfast.Gaussian.calibrated(epsilon, sensitivity, delta=delta)
 
 
 class MeanMechanism(_TheirMean):  # type: ignore[misc, valid-type]

@@ -77,7 +77,7 @@ class Noise:
         return self.release(Gaussian(sigma), **options)
 
     def snapping(self, epsilon: Any, sensitivity: Any, bound: Any, **options: Any) -> Any:
-        return self.release(Snapping(epsilon, sensitivity, bound), **options)
+        return self.release(Snapping(epsilon, sensitivity, bound=bound), **options)
 
 
 def _register() -> None:

@@ -50,11 +50,11 @@ def exact_law(
         if epsilon is None:
             raise ParameterError(f"epsilon must be given for {law}")
         if law == "laplace":
-            return Laplace(epsilon, sensitivity, granularity)
+            return Laplace(epsilon, sensitivity, granularity=granularity)
         return DiscreteLaplace(epsilon, sensitivity)
     if sigma is None:
         raise ParameterError(f"sigma must be given for {law}")
-    return Gaussian(sigma, granularity) if law == "gaussian" else DiscreteGaussian(sigma)
+    return Gaussian(sigma, granularity=granularity) if law == "gaussian" else DiscreteGaussian(sigma)
 
 
 def law(

@@ -81,7 +81,7 @@ def laws(scale: int) -> Iterator[tuple[str, Any]]:
     yield f"Laplace(1, {scale})", dpfast.Laplace(1, scale)
     yield f"Gaussian({scale})", dpfast.Gaussian(scale)
     bound = 1 << scale.bit_length() + 10  # a multiple of its granularity, as it must be
-    yield f"Snapping(1, {scale}, {bound})", dpfast.Snapping(1, scale, bound)
+    yield f"Snapping(1, {scale}, {bound})", dpfast.Snapping(1, scale, bound=bound)
     yield f"OneSidedGeometric(1, {scale})", dpfast.OneSidedGeometric(1, scale)
 
 

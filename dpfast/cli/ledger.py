@@ -55,7 +55,9 @@ def create(
     """
     if epsilon is None and rho is None:
         raise click.UsageError("Missing option '--epsilon' (with '--delta'), or '--rho'")
-    made = dpfast.Ledger(file, epsilon, delta, rho=rho, dataset=dataset, adjacency=adjacency, unit=unit, create=True)
+    made = dpfast.Ledger(
+        file, epsilon, delta=delta, rho=rho, dataset=dataset, adjacency=adjacency, unit=unit, create=True
+    )
     click.echo(promise(made))
 
 

@@ -49,7 +49,7 @@ def of_l1(sensitivity: Number, **whom: str) -> dpfast.Sensitivity:
 
 
 def of_l2(l2_squared: Number, **whom: str) -> dpfast.Sensitivity:
-    return dpfast.Sensitivity.l2(exact_positive("l2-squared", l2_squared), **whom)
+    return dpfast.Sensitivity.from_l2(exact_positive("l2-squared", l2_squared), **whom)
 
 
 def gaussian_ways(kind: type[GaussianLaw]) -> Ways:
@@ -71,7 +71,7 @@ CHOICES: dict[str, Callable[..., OneAnswer]] = {  # which explain knows, and whi
     "exponential": dpfast.Exponential,
     "permute-and-flip": dpfast.PermuteAndFlip,
     "noisy-max": dpfast.NoisyMax,
-    "above-threshold": lambda epsilon, sensitivity: dpfast.AboveThreshold(epsilon, 0, sensitivity),
+    "above-threshold": lambda epsilon, sensitivity: dpfast.AboveThreshold(epsilon, sensitivity, threshold=0),
 }
 
 

@@ -3,7 +3,7 @@
 
 from dpfast.mechanisms.above_threshold import AboveThreshold
 from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpfast.mechanisms.discrete_laplace import DiscreteLaplace, discrete_laplace
+from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.mechanisms.gaussian import Gaussian
 from dpfast.mechanisms.laplace import Laplace
 from dpfast.mechanisms.noise_source import NoiseSource, noise_source
@@ -25,6 +25,5 @@ __all__ = [
     "PermuteAndFlip",
     "RandomizedResponse",
     "Snapping",
-    "discrete_laplace",
     "noise_source",
 ]

@@ -47,8 +47,9 @@ class AboveThreshold(OneAnswer):
     def __init__(
         self,
         epsilon: Real,
-        threshold: int,
         sensitivity: Real | Sensitivity,
+        *,
+        threshold: int,
         monotonic: bool | None = None,
         adjacency: str | None = None,
         unit: str | None = None,

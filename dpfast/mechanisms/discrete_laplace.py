@@ -36,7 +36,7 @@ NARROW_SCALE = 2**54
 LEAST_SCALE = Fraction(1, 2**60)
 
 
-class Geometric(Pure, IntegerNoise):
+class GeometricNoise(Pure, IntegerNoise):
     """What the two-sided and the one-sided geometric law share: a magnitude, and so all but its sign and weight."""
 
     @property
@@ -44,7 +44,12 @@ class Geometric(Pure, IntegerNoise):
     def variance(self) -> float: ...
 
     def __init__(
-        self, epsilon: Real, sensitivity: Real | Sensitivity, adjacency: str | None = None, unit: str | None = None
+        self,
+        epsilon: Real,
+        sensitivity: Real | Sensitivity,
+        *,
+        adjacency: str | None = None,
+        unit: str | None = None,
     ) -> None:
         if not LEAST_SCALE <= self._set_parameters(epsilon, sensitivity, adjacency, unit) <= MOST_SCALE:
             raise ParameterError(
@@ -100,7 +105,7 @@ class Geometric(Pure, IntegerNoise):
 
 
 @dataclass(frozen=True, repr=False, init=False)
-class DiscreteLaplace(Geometric, IntegerMechanism):
+class DiscreteLaplace(GeometricNoise, IntegerMechanism):
     """Adds noise with P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-epsilon/sensitivity), exactly.
 
     epsilon: int, float, Fraction or Decimal, taken exactly; spent once by every release.
@@ -202,8 +207,3 @@ def whole_floats(k: npt.ArrayLike | int) -> npt.NDArray[np.float64]:
     if array.dtype.kind not in "iu":
         raise DTypeError(f"k must be an integer or an array of integers, not {array.dtype}")
     return array.astype(np.float64)
-
-
-def discrete_laplace(counts: Any, epsilon: Real, sensitivity: Real, **options: Any) -> Any:
-    """`DiscreteLaplace(epsilon, sensitivity).release(counts, **options)`: spends epsilon."""
-    return DiscreteLaplace(epsilon, sensitivity).release(counts, **options)

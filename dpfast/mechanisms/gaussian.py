@@ -58,9 +58,9 @@ class Gaussian(Sigma, RealMechanism):
     def __init__(
         self,
         sigma: Real | None = None,
-        granularity: Real | None = None,
         *,
         sigma_squared: Real | None = None,
+        granularity: Real | None = None,
         sensitivity: Sensitivity | None = None,
     ) -> None:
         squared = self._set_parameters(sigma, sigma_squared, sensitivity, Target())

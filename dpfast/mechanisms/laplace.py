@@ -61,6 +61,7 @@ class Laplace(Pure, RealMechanism):
         self,
         epsilon: Real,
         sensitivity: Real | Sensitivity,
+        *,
         granularity: Real | None = None,
         adjacency: str | None = None,
         unit: str | None = None,

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpfast import exact
 from dpfast.errors import DTypeError, NoGuaranteeError
-from dpfast.mechanisms.discrete_laplace import Geometric, whole_floats
+from dpfast.mechanisms.discrete_laplace import GeometricNoise, whole_floats
 from dpfast.mechanisms.once import once
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False, init=False)
-class OneSidedGeometric(Geometric):
+class OneSidedGeometric(GeometricNoise):
     """The law P(X = k) = (1-q) q^k, k >= 0, q = exp(-epsilon/sensitivity), exactly: noise for select-and-report.
 
     Not a mechanism, so there is no release: noise that is never negative lets y = x come out for x and never for x + 1,

@@ -58,7 +58,7 @@ class RandomizedResponse:
     coin: Fraction | None
     unit: str
 
-    def __init__(self, epsilon: Real, categories: int = 2, unit: str = "person") -> None:
+    def __init__(self, epsilon: Real, categories: int = 2, *, unit: str = "person") -> None:
         exact_epsilon = _epsilon(epsilon)
         k = parameters.whole("categories", categories, 2)
         if k > MOST_CATEGORIES:

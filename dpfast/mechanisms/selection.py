@@ -45,6 +45,7 @@ class Selection(OneAnswer, ABC):
         self,
         epsilon: Real,
         sensitivity: Real | Sensitivity,
+        *,
         monotonic: bool | None = None,
         adjacency: str | None = None,
         unit: str | None = None,

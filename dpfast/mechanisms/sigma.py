@@ -84,7 +84,7 @@ class Sigma:
         return aimed(made, Target(rho=exact_rho))
 
     @classmethod
-    def calibrated(cls, epsilon: Real, delta: Real, sensitivity: Sensitivity, **options: Any) -> Self:
+    def calibrated(cls, epsilon: Real, sensitivity: Sensitivity, *, delta: Real, **options: Any) -> Self:
         """The mechanism whose sigma, a double, is the least found that is (epsilon, delta)-DP: proved in intervals."""
         exact_epsilon, exact_delta = (
             parameters.exact_positive("epsilon", epsilon),
@@ -196,7 +196,7 @@ def a_sensitivity(value: object) -> Sensitivity:
     if not isinstance(value, Sensitivity):
         raise DTypeError(
             "sensitivity must be a Sensitivity here, for a bare number may be a norm, its square or one cell's change: "
-            f"Sensitivity(l0, linf), or Sensitivity.l2(squared), not {type(value).__name__}"
+            f"Sensitivity(l0, linf), or Sensitivity.from_l2(squared), not {type(value).__name__}"
         )
     value.refuse_private_keys()
     return value

@@ -45,6 +45,7 @@ class Snapping(Laplace):
         self,
         epsilon: Real,
         sensitivity: Real | Sensitivity,
+        *,
         bound: Real,
         adjacency: str | None = None,
         unit: str | None = None,

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy import parameters
@@ -48,40 +47,6 @@ def root_above(square: Fraction) -> float:
     return root
 
 
-class _L2:
-    """On an object the norm, on the class the constructor from a norm alone: one word for both."""
-
-    @overload
-    def __get__(self, instance: None, owner: type[Sensitivity]) -> Callable[..., Sensitivity]: ...
-    @overload
-    def __get__(self, instance: Sensitivity, owner: type[Sensitivity]) -> float: ...
-    def __get__(self, instance: Sensitivity | None, owner: type[Sensitivity]) -> float | Callable[..., Sensitivity]:
-        if instance is not None:
-            return root_above(instance.l2_squared)
-
-        def l2(squared: Real, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
-            """A sensitivity of which only the norm is known.
-
-            squared: the largest squared L2 distance between neighbours under the stated adjacency, exact. What
-                neighbours change, unlike l0 and linf of the other constructor: nothing is doubled.
-            l0, linf, l1, contributes and largest are None: a mechanism that needs one of them refuses.
-            """
-            return _filled(
-                owner.__new__(owner),
-                contributes=None,
-                l0=None,
-                linf=None,
-                l1=None,
-                l2_squared=parameters.exact_positive("squared", squared),
-                adjacency=parameters.adjacency(adjacency),
-                unit=parameters.unit(unit),
-                signed=False,
-                keys="public",
-            )
-
-        return l2
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class Sensitivity:
     """Arguments: what one unit *contributes*. Attributes: what a *neighbour changes*.
@@ -110,8 +75,7 @@ class Sensitivity:
     A signed substitution does not reach l0 and linf together: `largest`, as many cells each by as much, is the one
     change that reaches l1 and l2_squared.
 
-    l2: the least double not below the root of l2_squared. Sensitivity.l2(squared) makes one from a norm alone, and
-    Sensitivity.changes(l0, linf) from what a neighbour changes, where that is known: `contributes` is None.
+    `from_l2` makes one from the norm of a neighbour's change alone, `changes` from its cells: there `contributes` is None.
     Raises: DTypeError, ParameterError.
     """
 
@@ -125,12 +89,11 @@ class Sensitivity:
     signed: bool
     keys: str
 
-    l2 = _L2()
-
     def __init__(
         self,
         l0: int,
         linf: Real,
+        *,
         adjacency: str = "add-remove",
         unit: str = "person",
         signed: bool = False,
@@ -156,7 +119,7 @@ class Sensitivity:
         )
 
     @classmethod
-    def changes(cls, l0: int, linf: Real, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
+    def changes(cls, l0: int, linf: Real, *, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
         """From what a neighbour changes under the stated adjacency: at most l0 cells, each by at most linf. Nothing doubles."""
         cells, most = _cells(l0, linf)
         return _filled(
@@ -171,6 +134,30 @@ class Sensitivity:
             signed=False,
             keys="public",
         )
+
+    @classmethod
+    def from_l2(cls, squared: Real, *, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
+        """From the largest squared L2 distance between neighbours under the stated adjacency, exact. Nothing doubles.
+
+        l0, linf, l1, contributes and largest are None: a mechanism that needs one of them refuses.
+        """
+        return _filled(
+            cls.__new__(cls),
+            contributes=None,
+            l0=None,
+            linf=None,
+            l1=None,
+            l2_squared=parameters.exact_positive("squared", squared),
+            adjacency=parameters.adjacency(adjacency),
+            unit=parameters.unit(unit),
+            signed=False,
+            keys="public",
+        )
+
+    @property
+    def l2(self) -> float:
+        """The least double not below the root of l2_squared."""
+        return root_above(self.l2_squared)
 
     @property
     def largest(self) -> Cells | None:
@@ -200,7 +187,7 @@ class Sensitivity:
         common = f"adjacency={self.adjacency!r}, unit={self.unit!r}"
         private = ", keys='private'" if self.keys == "private" else ""
         if self.l1 is None:
-            return f"Sensitivity.l2(squared={self.l2_squared}, {common}; a neighbour changes l2={self.l2:.6g})"
+            return f"Sensitivity.from_l2(squared={self.l2_squared}, {common}; a neighbour changes l2={self.l2:.6g})"
         if self.contributes is None:
             return f"Sensitivity.changes(l0={self.l0}, linf={self.linf}, {common})"
         l0, linf = self.contributes

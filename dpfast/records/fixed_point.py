@@ -57,10 +57,10 @@ class _Steps(NamedTuple):
 
 def fixed_point_sum(
     values: npt.ArrayLike,
+    *,
     lower: Real,
     upper: Real,
     granularity: Real,
-    *,
     adjacency: str,
     max_records: int = 1,
     records_per_unit: Literal["up to", "exactly"] = "up to",

@@ -45,7 +45,7 @@ class Thresholded(NamedTuple):
 
 
 def thresholded(
-    keys: npt.ArrayLike, counts: npt.ArrayLike, epsilon: Real, delta: Real, sensitivity: Sensitivity
+    keys: npt.ArrayLike, counts: npt.ArrayLike, *, epsilon: Real, delta: Real, sensitivity: Sensitivity
 ) -> Thresholded:
     """Show the keys whose noisy count is at least a threshold, with that count: for keys that nobody knew beforehand.
 

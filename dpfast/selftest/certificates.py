@@ -171,7 +171,7 @@ def laplace_grid(tally: Tally, n: int) -> None:
         (60, ("twofold", "integer")),
     ):
         ratio = 2**exponent
-        mechanism = Laplace(1, 1, Fraction(1, ratio))
+        mechanism = Laplace(1, 1, granularity=Fraction(1, ratio))
         for name, negative in itertools.product(tiers, (False, True)):
             bits = 64 if name == "double" else 127
             offset = Fraction(below(2**20) - 2**19, 2**20)
@@ -188,7 +188,7 @@ def gaussian_grid(tally: Tally, n: int) -> None:
     """The real Gaussian law: an angle, and radii at which that takes the draw across a boundary."""
     for exponent, tiers in ((30, ("double", "twofold")), (60, ("twofold",))):  # words of 64 bits, so 128 digits
         ratio = 2**exponent
-        mechanism = Gaussian(1, Fraction(1, ratio))
+        mechanism = Gaussian(1, granularity=Fraction(1, ratio))
         for name, sine in itertools.product(tiers, (False, True)):
             offset = Fraction(below(2**20) - 2**19, 2**20)
             cells, angles = [], []

@@ -21,8 +21,8 @@ LEVEL = 6 * audit.ALPHA**2  # an accusation must repeat in fresh draws
 
 def mechanisms() -> list[tuple[Any, float]]:
     return [
-        (DiscreteLaplace(1, 1), 0.0), (DiscreteLaplace(0.1, 1), 0.0), (Laplace(1, 1), 0.0), (Snapping(1, 1, 2**20), 0.0),
-        (DiscreteGaussian.calibrated(1, DELTA, ONE), DELTA), (Gaussian.calibrated(1, DELTA, ONE), DELTA),
+        (DiscreteLaplace(1, 1), 0.0), (DiscreteLaplace(0.1, 1), 0.0), (Laplace(1, 1), 0.0), (Snapping(1, 1, bound=2**20), 0.0),
+        (DiscreteGaussian.calibrated(1, ONE, delta=DELTA), DELTA), (Gaussian.calibrated(1, ONE, delta=DELTA), DELTA),
     ]  # fmt: skip
 
 

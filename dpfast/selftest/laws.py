@@ -208,12 +208,12 @@ POINTS: dict[str, Callable[[], list[Point]]] = {
         *(Point(DiscreteGaussian(sigma), discrete_gaussian(sigma), small=True) for sigma in (1, 1000)),
     ],
     "laplace": lambda: [
-        *(Point(Laplace(1, 1, Fraction(1, 2**n)), laplace(0.375, 2.0**n), 0.375) for n in (20, 45)),
+        *(Point(Laplace(1, 1, granularity=Fraction(1, 2**n)), laplace(0.375, 2.0**n), 0.375) for n in (20, 45)),
         Point(Laplace(1, 1), laplace(0.375, 2.0**20), 0.375, small=True),
     ],
-    "snapping": lambda: [Point(Snapping(1, r, 2**20), laplace(0.25, r), 0.25) for r in (1.0, 0.75)],
+    "snapping": lambda: [Point(Snapping(1, r, bound=2**20), laplace(0.25, r), 0.25) for r in (1.0, 0.75)],
     "gaussian": lambda: [
-        *(Point(Gaussian(1, Fraction(1, 2**n)), gaussian(0.375, 2.0**n), 0.375) for n in (20, 45)),
+        *(Point(Gaussian(1, granularity=Fraction(1, 2**n)), gaussian(0.375, 2.0**n), 0.375) for n in (20, 45)),
         Point(Gaussian(1), gaussian(0.375, 2.0**20), 0.375, small=True),
     ],
 }  # fmt: skip

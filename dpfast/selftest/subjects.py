@@ -73,10 +73,13 @@ def subjects() -> tuple[Subject, ...]:
     found += [Subject(f"discrete_gaussian sigma {sigma}", DiscreteGaussian(sigma)) for sigma in sigmas]
     for ratio in (20, 30, 42, 60):
         grid = Fraction(1, 2**ratio)
-        found.append(Subject(f"laplace ratio 2**{ratio}", Laplace(1, 1, grid), 0.375))
-        found.append(Subject(f"gaussian ratio 2**{ratio}", Gaussian(1, grid), -0.125))
-    found += [Subject("laplace ratio 1/3", Laplace(3, 1, 1), 0.375), Subject("gaussian ratio 3", Gaussian(3, 1), 0.5)]
-    found += [Subject(f"snapping ratio {r}", Snapping(1, r, 1024), 0.25) for r in (Fraction(1), Fraction(3, 4))]
+        found.append(Subject(f"laplace ratio 2**{ratio}", Laplace(1, 1, granularity=grid), 0.375))
+        found.append(Subject(f"gaussian ratio 2**{ratio}", Gaussian(1, granularity=grid), -0.125))
+    found += [
+        Subject("laplace ratio 1/3", Laplace(3, 1, granularity=1), 0.375),
+        Subject("gaussian ratio 3", Gaussian(3, granularity=1), 0.5),
+    ]
+    found += [Subject(f"snapping ratio {r}", Snapping(1, r, bound=1024), 0.25) for r in (Fraction(1), Fraction(3, 4))]
     return tuple(found)
 
 

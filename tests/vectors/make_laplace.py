@@ -25,7 +25,7 @@ ROWS = [
 
 
 def row(ratio: Fraction, start: int) -> dict[str, object]:
-    mech, key = Laplace(1, ratio, 1), _native.StreamKey(KEY)
+    mech, key = Laplace(1, ratio, granularity=1), _native.StreamKey(KEY)
     offset = [(i * 37 % 65 - 32) / 66 for i in range(20_000)]
     read = mech._reader(key, mech._bulk_plan.width)
     exact = [mech._law.draw(read, start + i, Fraction(offset[i])) for i in range(32)]
