@@ -13,8 +13,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from dpfast.bench.curves import Curve
+from dpfast.bench.figures import figure, quantity, short
 from dpfast.bench.measure import Result
-from dpfast.bench.report import Report, figure
+from dpfast.bench.report import Report
 from dpfast.pictures.plots import FAINT, INK, INSIDE
 from dpfast.tables.atomic_write import published
 
@@ -56,7 +57,7 @@ def bars(report: Report, path: Path) -> None:
         _furnish(axes, "x")
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda ns, _: f"{ns:,.0f}" if ns >= 1 else f"{ns:g}"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda ns, _: f"{ns:,.10g}"))
         axes.set_xlabel("nanoseconds a count, logarithmic: shorter is faster", color=INK, fontsize=9)
         seen = {_kind(result) for result in chosen}
         patches = [_style(Patch(label=text), kind) for kind, text in KINDS.items() if kind in seen]
@@ -85,10 +86,8 @@ def latency(report: Report, curve: Curve, path: Path) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     _furnish(axes, "both")
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda n, _: f"{n:,.0f}" if n < 1e4 else f"{n:.0e}".replace("e+0", "e"))
-    )
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: _duration(seconds)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: short(n)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: quantity(seconds, "s", "{:,g}".format)))
     axes.set_xlabel("counts in a call", color=INK, fontsize=9)
     axes.legend(loc="upper left", frameon=False, fontsize=9, labelcolor=INK)
     _save(picture, path)
@@ -114,13 +113,6 @@ def scaling(report: Report, curve: Curve, path: Path) -> None:
 def _lines(axes: Axes, curve: Curve) -> None:
     for (name, line), color, marker in zip(curve.lines.items(), LINES, MARKERS, strict=False):
         axes.plot(curve.at[-len(line) :], line, color=color, marker=marker, markersize=4.5, linewidth=1.8, label=name)
-
-
-def _duration(seconds: float) -> str:
-    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if seconds >= 0.999 * unit:
-            return f"{seconds / unit:,g} {name}"
-    return f"{seconds * 1e9:,g} ns"
 
 
 def _empty(title: str, report: Report, height: float, *, peers: bool = False) -> tuple[Figure, Axes]:

@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import torch
 from opacus import optimizers
-from row import Row
 
+from adapters import compared
 from dpfast.adapters import opacus as ours
+from dpfast.bench.measure import Row, Run
 
 VERSIONS = ("opacus", "torch")
+SIZE = 1_000_000
 TIMES = 5
 
 
-def noise(cls: type, size: int, **options: bool) -> Callable[[], object]:
+def noise(cls: type, size: int, **options: bool) -> Run:
     """One add_noise for that many gradients, as a step calls it."""
     p = torch.nn.Parameter(torch.zeros(size))
     optimizer = cls(
@@ -31,10 +33,8 @@ def noise(cls: type, size: int, **options: bool) -> Callable[[], object]:
     return run
 
 
-def rows() -> list[Row]:
-    return [
-        Row(f"`add_noise`, {size:,} gradients{note}", noise(optimizers.DPOptimizer, size, **options),
-            noise(ours.DPOptimizer, size), TIMES * size, TIMES * size)
-        for size in (10_000, 1_000_000)
-        for note, options in (("", {}), (", against `secure_mode`", {"secure_mode": True}))
-    ]  # fmt: skip
+def rows(size: int) -> Iterator[Row]:
+    for n in (size // 100, size):
+        for note, options in (("", {}), (", against `secure_mode`", {"secure_mode": True})):
+            before, after = noise(optimizers.DPOptimizer, n, **options), noise(ours.DPOptimizer, n)
+            yield compared(f"`add_noise`, {n:,} gradients{note}", before, after, TIMES * n)

@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pipeline_dp
 from pipeline_dp import budget_accounting, combiners, dp_computations
-from row import Row
 
-from dpfast.adapters import pipeline_dp as plug
+from adapters import compared
+from dpfast.adapters import pipeline_dp as ours
+from dpfast.bench.measure import Row, Run
 
 VERSIONS = ("pipeline-dp", "python-dp")
-PARTITIONS, VALUES, FEW, NUMBERS = 10_000, 4_000_000, 40_000, 5_000
+SIZE = 4_000_000
+FEWER = 100  # times fewer values for theirs
+PARTITIONS, NUMBERS = 10_000, 5_000
 BACKEND = pipeline_dp.LocalBackend()
 M = pipeline_dp.Metrics
 EXTRACTORS = pipeline_dp.DataExtractors(
@@ -47,7 +51,7 @@ def pipeline(kind: pipeline_dp.NoiseKind) -> list[object]:
     return list(found)
 
 
-def metrics(kind: pipeline_dp.NoiseKind, *wanted: object) -> Callable[[], object]:
+def metrics(kind: pipeline_dp.NoiseKind, *wanted: object) -> Run:
     """From accumulators to metrics: the stage where noise is added."""
     spent = accountant()
     compound = combiners.create_compound_combiner(params(kind, *wanted), spent)
@@ -61,43 +65,34 @@ def mechanism(kind: pipeline_dp.NoiseKind) -> dp_computations.AdditiveMechanism:
     return dp_computations.create_additive_mechanism(spec, dp_computations.Sensitivities(l0=1, linf=1))
 
 
-def array(kind: pipeline_dp.NoiseKind, size: int) -> Callable[[], object]:
+def array(kind: pipeline_dp.NoiseKind, size: int) -> Run:
     found, values = mechanism(kind), np.zeros(size)
     return lambda: found.add_noise(values)
 
 
-def numbers(kind: pipeline_dp.NoiseKind) -> Callable[[], object]:
+def numbers(kind: pipeline_dp.NoiseKind) -> Run:
     found = mechanism(kind)
     return lambda: [found.add_noise(7) for _ in range(NUMBERS)]
 
 
-def plugged(run: Callable[..., object], *arguments: object) -> Callable[[], object]:
-    def after() -> object:
-        with plug.installed():
-            return run(*arguments)
-
-    return after
-
-
-def rows() -> list[Row]:
-    found = []
+def rows(size: int) -> Iterator[Row]:
+    few = -(-size // FEWER)
     for kind in pipeline_dp.NoiseKind:
         name = kind.value.capitalize()
-        with plug.installed():
-            after = metrics(kind, M.COUNT), metrics(kind, M.COUNT, M.SUM, M.MEAN), array(kind, VALUES), numbers(kind)
-        before = metrics(kind, M.COUNT), metrics(kind, M.COUNT, M.SUM, M.MEAN), array(kind, FEW), numbers(kind)
-        found += [
-            Row(f"{name}: `add_noise` on an array", before[2], after[2], FEW, VALUES),
-            Row(f"{name}: `add_noise` on a number", before[3], after[3], NUMBERS, NUMBERS),
-            Row(f"{name}: the stage that computes COUNT", before[0], after[0], PARTITIONS, PARTITIONS, "partition"),
-            Row(f"{name}: that of COUNT, SUM, MEAN", before[1], after[1], PARTITIONS, PARTITIONS, "partition"),
-            Row(
-                f"{name}: the whole pipeline for COUNT, SUM, MEAN",
-                lambda kind=kind: pipeline(kind),
-                plugged(pipeline, kind),
-                PARTITIONS,
-                PARTITIONS,
-                "partition",
-            ),
-        ]
-    return found
+
+        def runs(values: int, kind: pipeline_dp.NoiseKind = kind) -> tuple[Run, ...]:
+            return array(kind, values), numbers(kind), metrics(kind, M.COUNT), metrics(kind, M.COUNT, M.SUM, M.MEAN)
+
+        def whole(kind: pipeline_dp.NoiseKind = kind) -> object:
+            with ours.installed():
+                return pipeline(kind)
+
+        with ours.installed():
+            after = *runs(size), whole
+        before = *runs(few), partial(pipeline, kind)
+        for row, theirs, mine, items, unit in zip(
+            ("`add_noise` on an array", "`add_noise` on a number", "the stage that computes COUNT",
+             "that of COUNT, SUM, MEAN", "the whole pipeline for COUNT, SUM, MEAN"),
+            before, after, (size, NUMBERS, *3 * (PARTITIONS,)), ("value", "value", *3 * ("partition",)), strict=True,
+        ):  # fmt: skip
+            yield compared(f"{name}: {row}", theirs, mine, items, unit, few=few if items == size else None)
