@@ -39,12 +39,12 @@ SHORT: Columns = (
     ("", lambda r: r.row.name),
     ("against", lambda r: r.row.against.name if r.row.against else ""),
     ("time", time),
-    ("ratio", lambda r: times(r.ratio)),
+    ("ratio", lambda r: times(r.ratio, r.row.measures)),
 )
 FULL: Columns = (
     *SHORT,
     ("quartiles", quartiles),
-    ("least", lambda r: times(r.least)),
+    ("least", lambda r: times(r.least, r.row.measures)),
     ("must", lambda r: r.row.bound.show(r.row.bound.must)),
     ("aim", lambda r: r.row.bound.show(r.row.bound.aim)),
     ("verdict", lambda r: r.verdict),

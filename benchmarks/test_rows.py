@@ -27,7 +27,7 @@ def cases() -> Iterator[object]:
                 yield pytest.param(row, side, rounds, id=f"{name}: {beside}-{side}")
 
 
-@pytest.mark.parametrize(("row", "side", "rounds"), cases())
+@pytest.mark.parametrize(("row", "side", "rounds"), [*cases()])
 def test_row(benchmark: BenchmarkFixture, row: Row, side: str, rounds: int) -> None:
     """A row, or its reference, after one untimed round; and no two calls of a row give equal noise."""
     benchmark.group = row.name if row.against is None else f"{row.name} | {row.against.name}"

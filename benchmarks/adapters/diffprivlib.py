@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from diffprivlib import mechanisms, models, tools
 
-from adapters import compared
+from adapters import compared, inside
 from dpfast.adapters import diffprivlib as ours
 from dpfast.bench.measure import Row, Run
 
@@ -33,26 +33,18 @@ def calls(module: object, name: str) -> Run:
     return lambda: [randomise(value) for _ in range(CALLS)]
 
 
-def replaced(name: str, run: Run, items: int, unit: str) -> Row:
-    """Their code, and their code with our mechanisms inside."""
-
-    def inside() -> None:
-        with ours.installed():
-            run()
-
-    return compared(name, run, inside, items, unit)
-
-
 def rows(size: int) -> Iterator[Row]:
     people = np.random.default_rng(1).uniform(0, 1, (PEOPLE, 8))
     x, y, flags = people[:, 0], people[:, 1], (people[:, 0] > 0.5).astype(int)
-    unit, sides = ([0] * 8, [1] * 8), [(0, 1), (0, 1)]
-    bins = f"{size:,} bins of {PEOPLE:,} values", f"{SIDE} × {SIDE} bins of {PEOPLE:,} values"
-    yield replaced(f"`histogram`, {bins[0]}", lambda: tools.histogram(x, bins=size, range=(0, 1)), size, "bin")
-    yield replaced(f"`histogram2d`, {bins[1]}", lambda: tools.histogram2d(x, y, bins=SIDE, range=sides), SIDE**2, "bin")
+    unit, sides, of = ([0] * 8, [1] * 8), [(0, 1), (0, 1)], f"bins of {PEOPLE:,} values"
+    for name, run, bins in (
+        (f"`histogram`, {size:,} {of}", lambda: tools.histogram(x, bins=size, range=(0, 1)), size),
+        (f"`histogram2d`, {SIDE} × {SIDE} {of}", lambda: tools.histogram2d(x, y, bins=SIDE, range=sides), SIDE**2),
+    ):
+        yield compared(name, run, inside(ours, run), bins, "bin")
     for name in MECHANISMS:
         yield compared(f"`{name}.randomise`", calls(mechanisms, name), calls(ours, name), CALLS, "call")
-    regression = models.LinearRegression
+    regression, bayes = models.LinearRegression, models.GaussianNB
     for name, run, item in (
         (f"`mean` of 8 columns of {PEOPLE:,}", lambda: tools.mean(people, bounds=(0, 1), axis=0), "call"),
         (
@@ -60,10 +52,10 @@ def rows(size: int) -> Iterator[Row]:
             lambda: regression(bounds_X=unit, bounds_y=(0, 1)).fit(people, flags),
             "fit",
         ),
-        (
-            f"`GaussianNB.fit`, {PEOPLE:,} × 8 (partly theirs)",
-            lambda: models.GaussianNB(bounds=unit).fit(people, flags),
-            "fit",
-        ),
+        (f"`GaussianNB.fit`, {PEOPLE:,} × 8 (partly theirs)", lambda: bayes(bounds=unit).fit(people, flags), "fit"),
     ):
-        yield replaced(name, lambda run=run: [run() for _ in range(TIMES)], TIMES, item)
+
+        def repeated(run: Run = run) -> object:
+            return [run() for _ in range(TIMES)]
+
+        yield compared(name, repeated, inside(ours, repeated), TIMES, item)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polars: a column plus NumPy's noise added, as people write it, and its release."""
+"""Polars: a Series, and expressions of a lazy frame."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from adapters import compared
-from dpfast import DiscreteLaplace, Gaussian, Laplace
+from adapters import GAUSSIAN, INTEGER, REAL, column
 from dpfast.bench.measure import Row
 
 VERSIONS = ("polars",)
@@ -17,27 +16,19 @@ SIZE = 4_000_000
 
 
 def rows(size: int) -> Iterator[Row]:
-    rng = np.random.default_rng()
-    frame = pl.DataFrame({"n": rng.integers(0, 10**6, size)}).with_columns(x=pl.col("n") / 7)
-    integer, laplace, gaussian, n, x = DiscreteLaplace(1, 1), Laplace(1, 1), Gaussian(1), pl.col("n"), pl.col("x")
-
-    def rounded() -> pl.Series:
-        return pl.Series(rng.laplace(0, 1, size).round().astype(int))
-
-    yield compared(
-        "Int64 Series, rounded Laplace against discrete Laplace",
-        lambda: frame["n"] + rounded(),
-        lambda: integer.release(frame["n"]),
-        size,
+    frame = pl.DataFrame({"n": np.random.default_rng().integers(0, 10**6, size)}).with_columns(x=pl.col("n") / 7)
+    n, x, counts = pl.col("n"), pl.col("x"), frame["n"]
+    name = "Int64 Series, rounded Laplace against discrete Laplace"
+    yield column(
+        name, size, INTEGER, lambda noise: counts + pl.Series(noise), lambda mechanism: mechanism.release(counts)
     )
-    for name, before, after in (  # not by the namespace dp: another library's may stand there
-        ("Int64 expression, the same", lambda: n + rounded(), lambda: integer.release(n)),
-        ("Float64 expression, Laplace", lambda: x + rng.laplace(0, 1, size), lambda: laplace.release(x)),
-        ("Float64 expression, Gaussian", lambda: x + rng.normal(0, 1, size), lambda: gaussian.release(x)),
-    ):
-        yield compared(
-            name,
-            lambda column=before: frame.lazy().with_columns(column()).collect(),
-            lambda column=after: frame.lazy().with_columns(column()).collect(),
-            size,
-        )
+    for name, law, given in (
+        ("Int64 expression, the same", INTEGER, n),
+        ("Float64 expression, Laplace", REAL, x),
+        ("Float64 expression, Gaussian", GAUSSIAN, x),
+    ):  # not by the namespace dp: another library's may stand there
+        yield column(
+            name, size, law,
+            lambda noise, x=given: frame.lazy().with_columns(x + pl.Series(noise)).collect(),
+            lambda mechanism, x=given: frame.lazy().with_columns(mechanism.release(x)).collect(),
+        )  # fmt: skip

@@ -31,12 +31,14 @@ def quantity(value: float, unit: str = "", show: Callable[[float], str] = figure
     return f"{show(value / size)} {name}".rstrip()
 
 
-def times(ratio: float) -> str:
+def times(ratio: float, unit: str = "s") -> str:
+    """How a time, or a size, compares; nothing for NaN."""
+    less, same, more = ("faster", "as fast", "slower") if unit == "s" else ("less", "as much", "more")
     if math.isnan(ratio):
         return ""
     if 0.95 < ratio < 1.05:
-        return "as fast"
-    return f"{figure(1 / ratio)} × faster" if ratio < 1 else f"{figure(ratio)} × slower"
+        return same
+    return f"{figure(1 / ratio)} × {less}" if ratio < 1 else f"{figure(ratio)} × {more}"
 
 
 def short(value: float) -> str:

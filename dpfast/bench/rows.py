@@ -207,5 +207,6 @@ def many(bound: Callable[[], Run]) -> Run:
 def small_calls(a: Arrays, size: int, beside: str, call: Callable[[Array], Run], **options: Any) -> Row:
     """Many calls of few counts, beside as many of another."""
     law, name = dpfast.DiscreteLaplace(1, 10), "one count" if size == 1 else f"{size:,} counts"
-    run, reference = (many(lambda c=c: c(a["counts"][:size])) for c in (partial(partial, law.release), call))
+    run = many(lambda: partial(law.release, a["counts"][:size]))
+    reference = many(lambda: call(a["counts"][:size]))
     return Row(f"a call of {name}", run, CALLS, Reference(beside, reference, CALLS), unit="call", **options)
