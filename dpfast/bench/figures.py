@@ -61,7 +61,8 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 
 def markdown(lines: Sequence[Sequence[str]]) -> str:
     rule = ["--:" if numbers else "---" for numbers in _numbers(lines)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
+    cells = ([f" {cell} " if cell else " " for cell in line] for line in (lines[0], rule, *lines[1:]))
+    return "\n".join(f"|{'|'.join(line)}|" for line in cells)
 
 
 def around_marks(path: Path, name: str) -> tuple[str, str]:
