@@ -50,10 +50,14 @@ def verdict(ratios: Sequence[float], before: float | None) -> str:
     return "better" if max(ratios) < before / WORSE else "same"
 
 
-def described(when: str, facts: dict[str, str], size: int) -> str:
-    names = ("dpfast", "Python", "NumPy", "numba", "load", "date")
-    known = ", ".join([facts["processor"], facts["instruction set"], *(f"{name} {facts[name]}" for name in names)])
-    return f"{when:10}{known}; {size:,} counts"
+def show(found: dict[str, list[float]], was: dict[str, float]) -> list[str]:
+    """Print a line for each ratio; their verdicts."""
+    verdicts = [verdict(ratios, was.get(name)) for name, ratios in found.items()]
+    lines = [["time over the time of NumPy", "baseline", *["run"] * RUNS, "verdict"]]
+    for (name, ratios), said in zip(found.items(), verdicts, strict=True):
+        lines.append([name, *(f"{ratio:.4f}" if ratio else "" for ratio in (was.get(name), *ratios)), said])
+    print("\n".join(aligned(lines)))
+    return verdicts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,9 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--baseline", type=Path, default=BASELINE)
     parser.add_argument("--update", action="store_true", help="write what is measured as the baseline of this machine")
     options = parser.parse_args(arguments)
-    facts = machine()
+    now = {"machine": machine(), "size": options.size, "rounds": options.rounds}
+    isa = now["machine"]["instruction set"]
     baselines = json.loads(options.baseline.read_text()) if options.baseline.exists() else {}
-    isa = facts["instruction set"]
     before = baselines.get(isa, {})
     if not before and not options.update:
         print(f"{options.baseline} has no ratios for {isa}: make them on a quiet machine with --update")
@@ -73,21 +77,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = chosen(options.size)
     runs = [measured(rows, options.rounds) for _ in range(RUNS)]  # within a run all rows take turns
     found = {row.name: [run[i].ratio for run in runs] for i, row in enumerate(rows)}
-    print(described("now", facts, options.size))
-    if before:
-        print(described("baseline", before["machine"], before["size"]))
-    was = before.get("ratios", {})
-    verdicts = {name: verdict(ratios, was.get(name)) for name, ratios in found.items()}
-    lines = [["time over the time of NumPy", "baseline", *["run"] * RUNS, "verdict"]]
-    for name, ratios in found.items():
-        lines.append([name, f"{was[name]:.4f}" if name in was else "", *(f"{r:.4f}" for r in ratios), verdicts[name]])
-    print("\n".join(aligned(lines)))
+    for when, of in (("now", now), ("baseline", before)):
+        if of:
+            print(
+                f"{when:10}{', '.join(f'{name} {fact}' for name, fact in of['machine'].items())}; {of['size']:,} counts"
+            )
+    verdicts = show(found, before.get("ratios", {}))
     if options.update:
-        medians = {name: round(statistics.median(ratios), 5) for name, ratios in found.items()}
-        baselines[isa] = {"machine": facts, "size": options.size, "rounds": options.rounds, "ratios": medians}
+        baselines[isa] = {
+            **now,
+            "ratios": {name: round(statistics.median(ratios), 5) for name, ratios in found.items()},
+        }
         options.baseline.write_text(json.dumps(baselines, indent=1) + "\n")
         return 0
-    return 1 if "WORSE" in verdicts.values() else 2 if "no baseline" in verdicts.values() else 0
+    return 1 if "WORSE" in verdicts else 2 if "no baseline" in verdicts else 0
 
 
 if __name__ == "__main__":

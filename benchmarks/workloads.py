@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,19 +35,15 @@ def beside(name: str, cells: int, release: Callable[[Noise], object], law: Any, 
     """A workload with the noise of a law, and with NumPy's."""
     numpy, calls = Unsafe(), max(1, min(1_000, LONG // cells))
 
-    def ours(counts: Array, out: Array) -> Array:
-        return law.release(counts, out=out)
-
-    def theirs(counts: Array, out: Array) -> Array:
-        return numpy.chunked(unsafe, counts, out, scale)
-
     def repeated(noise: Noise) -> object:
         for _ in range(calls - 1):
             release(noise)
         return release(noise)
 
-    reference = Reference("NumPy's unsafe noise, chunked", lambda: repeated(theirs), calls * cells)
-    return Row(f"{name}: {cells:,} cells", lambda: repeated(ours), calls * cells, reference, chart=True)
+    ours = partial(repeated, lambda counts, out: law.release(counts, out=out))
+    theirs = partial(repeated, lambda counts, out: numpy.chunked(unsafe, counts, out, scale))
+    reference = Reference("NumPy's unsafe noise, chunked", theirs, calls * cells)
+    return Row(f"{name}: {cells:,} cells", ours, calls * cells, reference, chart=True)
 
 
 def day_of_views(cells: int) -> Row:

@@ -230,7 +230,7 @@ def test_a_row_may_have_a_clock_of_its_own() -> None:
     result = measured([row], 2)[0]
     assert (result.runs, result.reference) == ([3.0, 2.0], [6.0, 8.0])
     assert result.figure == 1.25
-    assert result.beside == 7
+    assert result.besides.tolist() == [6, 8]
     assert (result.ratio, result.least) == (pytest.approx((0.25 + 0.125) / 2), pytest.approx(1 / 6))
     assert result.record()["bytes"] == [3.0, 2.0]
     alone = measured([replace(planted(lambda: None), against=None)], 1)[0]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Before and after: what a library takes for its own noise, and for ours through its adapter.
 
-Each module is of one library, whose environment must be the one that runs it, and has VERSIONS, the packages to name.
+Each module is of one library, whose environment must be the one that runs it. It has VERSIONS, the packages to name; SIZE,
+of its largest array; and rows(size).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ROUNDS = 5
 ABOUT = "values where a name gives no other number, before and after in turn"
 COLUMNS: Columns = (
     ("", lambda r: r.row.name),
-    ("before", lambda r: f"{quantity(r.beside, 's')} a {r.row.unit}"),
+    ("before", lambda r: f"{quantity(np.median(r.besides), 's')} a {r.row.unit}"),
     ("after", lambda r: f"{quantity(r.figure, 's')} a {r.row.unit}"),
     ("faster", lambda r: f"{figure(1 / r.ratio)} ×"),
 )

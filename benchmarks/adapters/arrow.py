@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from adapters import GAUSSIAN, INTEGER, REAL, column
-from dpfast.bench.measure import Row
 
 VERSIONS = ("pyarrow",)
 SIZE = 4_000_000
 CHUNKS = 16
 
 
-def rows(size: int) -> Iterator[Row]:
+def rows(size):
     rng, chunk = np.random.default_rng(), -(-size // CHUNKS)
     counts, values = pa.array(rng.integers(0, 10**6, size)), pa.array(rng.normal(0, 10**6, size))
     chunked = pa.chunked_array([counts[at : at + chunk] for at in range(0, size, chunk)])

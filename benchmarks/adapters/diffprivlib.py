@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 from diffprivlib import mechanisms, models, tools
 
 from adapters import compared, inside
 from dpfast.adapters import diffprivlib as ours
-from dpfast.bench.measure import Row, Run
+from dpfast.bench.measure import Run
 
 VERSIONS = ("diffprivlib", "scikit-learn")
 SIZE = 100_000  # bins
@@ -33,7 +32,7 @@ def calls(module: object, name: str) -> Run:
     return lambda: [randomise(value) for _ in range(CALLS)]
 
 
-def rows(size: int) -> Iterator[Row]:
+def rows(size):
     people = np.random.default_rng(1).uniform(0, 1, (PEOPLE, 8))
     x, y, flags = people[:, 0], people[:, 1], (people[:, 0] > 0.5).astype(int)
     unit, sides, of = ([0] * 8, [1] * 8), [(0, 1), (0, 1)], f"bins of {PEOPLE:,} values"

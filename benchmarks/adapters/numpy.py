@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 import dpfast
 from adapters import compared
-from dpfast.bench.measure import Row
 
 VERSIONS = ()  # the facts name NumPy already
 SIZE = 1_000_000
-CALLS: dict[str, Callable[[np.random.Generator, int], Any]] = {
+CALLS = {
     "integers(0, 2**64, dtype=uint64)": lambda g, n: g.integers(0, 2**64, dtype=np.uint64, size=n),
     "random()": lambda g, n: g.random(n),
     "integers(0, 1000)": lambda g, n: g.integers(0, 1000, n),
@@ -25,12 +22,12 @@ CALLS: dict[str, Callable[[np.random.Generator, int], Any]] = {
 }
 
 
-def repeated(call: Callable[[int], bytes], n: int, times: int) -> None:
+def repeated(call, n, times):
     for _ in range(times):
         call(n)
 
 
-def rows(size: int) -> Iterator[Row]:
+def rows(size):
     theirs, ours = np.random.Generator(np.random.PCG64()), np.random.Generator(dpfast.ChaCha20())
     for name, call in CALLS.items():
         yield compared(f"Generator.{name}, PCG64 before", partial(call, theirs, size), partial(call, ours, size), size)

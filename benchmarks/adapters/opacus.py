@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from opacus import optimizers
 
 from adapters import compared
 from dpfast.adapters import opacus as ours
-from dpfast.bench.measure import Row, Run
 
 VERSIONS = ("opacus", "torch")
 SIZE = 1_000_000
 TIMES = 5
 
 
-def noise(cls: type, size: int, **options: bool) -> Run:
+def noise(cls, size, **options):
     """One add_noise for that many gradients, as a step calls it."""
     p = torch.nn.Parameter(torch.zeros(size))
     optimizer = cls(
@@ -25,7 +22,7 @@ def noise(cls: type, size: int, **options: bool) -> Run:
     )
     clipped = torch.rand(size)
 
-    def run() -> None:
+    def run():
         for _ in range(TIMES):
             p.summed_grad = clipped.view(size)  # without the mark of the last one
             optimizer.add_noise()
@@ -33,8 +30,8 @@ def noise(cls: type, size: int, **options: bool) -> Run:
     return run
 
 
-def rows(size: int) -> Iterator[Row]:
-    for n in (size // 100, size):
+def rows(size):
+    for n in (-(-size // 100), size):
         for note, options in (("", {}), (", against `secure_mode`", {"secure_mode": True})):
             before, after = noise(optimizers.DPOptimizer, n, **options), noise(ours.DPOptimizer, n)
             yield compared(f"`add_noise`, {n:,} gradients{note}", before, after, TIMES * n)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -11,7 +10,6 @@ import opendp.prelude as dp
 
 from adapters import compared
 from dpfast.adapters import opendp as ours
-from dpfast.bench.measure import Row
 
 VERSIONS = ("opendp",)
 SIZE = 1_000_000
@@ -19,7 +17,7 @@ FEWER = 200  # theirs go cell by cell: so many times fewer take as long a cell a
 SCALE = 10.0
 
 
-def rows(size: int) -> Iterator[Row]:
+def rows(size):
     dp.enable_features("contrib", "honest-but-curious")
     for name, number, metric, make, make_ours in (
         ("discrete Laplace", "i64", dp.l1_distance, dp.m.make_laplace, ours.make_discrete_laplace),

@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas as pd
 
 from adapters import GAUSSIAN, INTEGER, REAL, column
-from dpfast.bench.measure import Row
 
 VERSIONS = ("pandas",)
 SIZE = 4_000_000
 
 
-def rows(size: int) -> Iterator[Row]:
+def rows(size):
     counts = pd.Series(np.random.default_rng().integers(0, 10**6, size), name="people")
     for name, law, given in (
         ("int64 Series, rounded Laplace against discrete Laplace", INTEGER, counts),

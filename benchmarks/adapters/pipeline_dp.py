@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -12,7 +11,7 @@ from pipeline_dp import budget_accounting, combiners, dp_computations
 
 from adapters import compared, inside
 from dpfast.adapters import pipeline_dp as ours
-from dpfast.bench.measure import Row, Run
+from dpfast.bench.measure import Run
 
 VERSIONS = ("pipeline-dp", "python-dp")
 SIZE = 4_000_000
@@ -60,7 +59,7 @@ def add_noise(kind: theirs.NoiseKind, size: int) -> tuple[Run, Run]:
     return partial(noise, np.zeros(size)), lambda: [noise(7) for _ in range(NUMBERS)]
 
 
-def rows(size: int) -> Iterator[Row]:
+def rows(size):
     few = -(-size // FEWER)
     for kind in theirs.NoiseKind:
         name, whole = kind.value.capitalize(), partial(pipeline, kind)

@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import polars as pl
 
 from adapters import GAUSSIAN, INTEGER, REAL, column
-from dpfast.bench.measure import Row
 
 VERSIONS = ("polars",)
 SIZE = 4_000_000
 
 
-def rows(size: int) -> Iterator[Row]:
+def rows(size):
     frame = pl.DataFrame({"n": np.random.default_rng().integers(0, 10**6, size)}).with_columns(x=pl.col("n") / 7)
     n, x, counts = pl.col("n"), pl.col("x"), frame["n"]
     name = "Int64 Series, rounded Laplace against discrete Laplace"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import pandas as pd
@@ -12,7 +11,6 @@ from snsql.sql import privacy as theirs
 
 from adapters import compared
 from dpfast.adapters import smartnoise as ours
-from dpfast.bench.measure import Row
 
 VERSIONS = ("smartnoise-sql", "opendp")
 SIZE = 1_000_000
@@ -30,7 +28,7 @@ def query(mechanisms: type) -> None:
     assert len(reader.execute(QUERY)) == GROUPS + 1
 
 
-def rows(size: int) -> Iterator[Row]:
+def rows(size):
     many, few = [float(i) for i in range(size)], -(-size // FEWER)
     for name in ("Laplace", "Gaussian"):
         before, after = (getattr(module, name)(1.0, delta=1e-6, sensitivity=1).release for module in (theirs, ours))

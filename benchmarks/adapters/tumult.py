@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -14,14 +13,13 @@ from tmlt.core.measurements.pandas_measurements import series
 
 from adapters import compared
 from dpfast.adapters import tumult
-from dpfast.bench.measure import Row
 
 VERSIONS = ("tmlt.core", "pandas")
 SIZE = 1_000_000
 FEWER = 500  # times fewer values for theirs
 
 
-def rows(size: int) -> Iterator[Row]:
+def rows(size):
     counts, values, few = pd.Series(np.arange(size)), pd.Series(np.arange(size) / 3), -(-size // FEWER)
     for data, theirs in (
         (counts, noise.AddGeometricNoise(2)),

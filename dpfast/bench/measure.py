@@ -8,7 +8,6 @@ import gc
 import math
 import os
 import platform
-import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -27,6 +26,7 @@ from dpfast.release.engine import usable_threads
 
 Run: TypeAlias = Callable[[], object]
 Clock: TypeAlias = Callable[[Run], tuple[float, object]]  # seconds or bytes of a run, and what it returned
+Figures: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 Turn: TypeAlias = tuple[int, "Result", set[bytes]]  # a round, and a row with the results it gave
 Bar: TypeAlias = Callable[[list[Turn]], Iterable[Turn]]  # shows how far it has come
 HEAD = 1_000  # results that are compared between two timed calls
@@ -119,29 +119,27 @@ class Result:
     grown: float = math.nan  # bytes
 
     @property
-    def figure(self) -> float:
-        """Seconds or bytes a count."""
-        return statistics.median(self.runs) / self.row.counts
+    def figures(self) -> Figures:
+        """Seconds or bytes a count, round by round."""
+        return np.array(self.runs) / self.row.counts
 
     @property
-    def beside(self) -> float:
-        """The figure of the reference."""
-        return statistics.median(self.reference) / self.row.against.counts if self.row.against else math.nan
+    def besides(self) -> Figures:
+        """The same of the reference; NaN without one."""
+        return np.array(self.reference) / (self.row.against.counts if self.row.against else math.nan)
+
+    @property
+    def figure(self) -> float:
+        return float(np.median(self.figures))
 
     @property
     def ns(self) -> float:
         return self.figure * 1e9
 
-    def _over(self, runs: Sequence[float], reference: Sequence[float]) -> list[float]:
-        """Figures over the reference's figures: below 1 is faster."""
-        per = self.row.against.counts / self.row.counts if self.row.against else math.nan
-        return [per * ours / other for ours, other in zip(runs, reference, strict=True)]
-
     @property
     def quartiles(self) -> tuple[float, float, float]:
-        """Of the ratios round by round."""
-        ratios = self._over(self.runs, self.reference)
-        low, middle, high = statistics.quantiles(ratios if ratios[1:] else 2 * ratios, n=4, method="inclusive")
+        """Of the figure over the reference's, round by round: below 1 is faster."""
+        low, middle, high = np.quantile(self.figures / self.besides, (0.25, 0.5, 0.75)).tolist()
         return low, middle, high
 
     @property
@@ -151,7 +149,7 @@ class Result:
     @property
     def least(self) -> float:
         """The ratio of the least of either side: about what an undisturbed machine would show."""
-        return self._over([min(self.runs)], [min(self.reference)])[0]
+        return float(min(self.figures) / min(self.besides))
 
     @property
     def verdict(self) -> str:
