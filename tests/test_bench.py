@@ -283,7 +283,7 @@ def test_a_figure_is_a_median() -> None:
 
 def test_figures_as_people_read_them() -> None:
     assert [figure(x) for x in (1.234, 12.34, 1234.5)] == ["1.23", "12.3", "1,234"]
-    assert [figure(x) for x in (9.996, 99.97, 999.9)] == ["10.0", "100", "1,000"]
+    assert [figure(x) for x in (0.0924, 0.9996, 9.996, 99.97, 999.9)] == ["0.092", "1.00", "10.0", "100", "1,000"]
     assert [times(x) for x in (0.1, 1.01, 250, math.nan)] == ["10.0 × faster", "as fast", "250 × slower", ""]
     assert [times(x, "B") for x in (0.5, 1, 2)] == ["2.00 × less", "as much", "2.00 × more"]
     assert [quantity(x, "s") for x in (2.5e-9, 0.99996e-3, 0.46, 12, 1e-12)] == [
@@ -291,7 +291,7 @@ def test_figures_as_people_read_them() -> None:
         "1.00 ms",
         "460 ms",
         "12.0 s",
-        "0.00 ns",
+        "0.001 ns",
     ]
     assert [quantity(x, "B") for x in (10, 2**18, 3 << 20)] == ["10.0 B", "256 KiB", "3.00 MiB"]
     assert [quantity(x) for x in (5.78e8, 12.3, math.nan)] == ["578 M", "12.3", ""]

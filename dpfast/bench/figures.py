@@ -20,7 +20,8 @@ ROUNDED = 0.9995  # of a unit: what three digits show as a whole one
 
 def figure(value: float) -> str:
     """Three digits."""
-    return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+    digits = next((digits for least, digits in ((99.95, 0), (9.995, 1), (0.9995, 2)) if value >= least), 3)
+    return f"{value:,.{digits}f}"
 
 
 def quantity(value: float, unit: str = "", show: Callable[[float], str] = figure) -> str:
