@@ -62,10 +62,10 @@ def written(tmp_path_factory) -> tuple[str, Path]:
 def benchmarks(monkeypatch):
     """Import a script of benchmarks/ as its users run it: from its folder."""
     monkeypatch.syspath_prepend(BENCHMARKS)
-    before = set(sys.modules)
     yield importlib.import_module
-    for name in {"compare", "workloads", "ratios", "tables", "adapters"} - before:
-        sys.modules.pop(name, None)
+    for name, module in list(sys.modules.items()):
+        if BENCHMARKS in Path(getattr(module, "__file__", None) or "/").parents:
+            del sys.modules[name]
 
 
 def test_the_table_has_every_row(written) -> None:
@@ -345,6 +345,57 @@ def test_the_picture_bears_any_machine(tmp_path) -> None:
         result = Result(planted(lambda: None), [seconds], [1.0])
         pictures.bars(Report(machine(), 1, 1, [result]), tmp_path / "one.png")
         assert (tmp_path / "one.png").read_bytes().startswith(PNG)
+
+
+def test_every_row_of_the_ratios_runs(benchmarks) -> None:
+    """With its reference, on as many counts; what a fresh process prints is a number; a bound is of what is measured."""
+    ratios = benchmarks("ratios")
+    rows = list(ratios.rows(300))
+    assert (
+        len({(row.name, row.against and row.against.name) for row in rows})
+        == len(rows)
+        >= 81 - 28 * len(ratios.ISAS) / 2
+    )
+    assert sum(row.chart for row in rows) == 23 + len(ratios.ISAS)
+    fresh = [row for row in rows if "process" in row.name or "import" in row.name]
+    assert len(fresh) == 3
+    assert fresh[0].clock(fresh[0].run)[0] > 0
+    for row in rows:
+        if row not in fresh:
+            row.prepare()
+            assert row.run() is not None
+            assert row.against is None or row.against.counts == row.counts
+        assert row.bound.must is None or (row.bound.kind == "MiB") == (row.measures == "B")
+
+
+def test_tables_are_measured_and_written(benchmarks, tmp_path, capsys, monkeypatch) -> None:
+    """`python benchmarks TABLE ...`: each in a page between its marks, and all in one JSON file."""
+    page, found = tmp_path / "page.md", tmp_path / "found.json"
+    marks = [f"<!-- bench:{name}:{mark} -->" for name in ("workloads", "arrow") for mark in ("start", "end")]
+    page.write_text("\n".join(marks))
+    options = ["workloads", "arrow", "--size", "1000", "--rounds", "1", "--markdown", page, "--json", found]
+    monkeypatch.setattr(benchmarks("workloads"), "LONG", 1)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, options)])
+    runpy.run_path(str(BENCHMARKS), run_name="__main__")
+    shown, text = capsys.readouterr().out, page.read_text()
+    assert "\nWikimedia, a day of page views: 1,000 cells  NumPy's unsafe noise, chunked " in shown
+    assert text.startswith(f"{marks[0]}\n| | against | time | ratio |\n| --- | --- | --: | --: |\n| Wikimedia")
+    assert "| | before | after | faster |\n| --- | --: | --: | --: |\n| int64 Array" in text
+    assert {name: len(record["rows"]) for name, record in json.loads(found.read_text()).items()}["arrow"] == 4
+    page.write_text("nothing")
+    with pytest.raises(FileError, match="bench:workloads:start"):
+        runpy.run_path(str(BENCHMARKS), run_name="__main__")
+
+
+def test_a_library_that_is_not_installed_is_left_out(benchmarks, capsys, monkeypatch) -> None:
+    """Unless it was asked for by name."""
+    monkeypatch.setattr(benchmarks("tables"), "ADAPTERS", ("nowhere",))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "adapters"])
+    runpy.run_path(str(BENCHMARKS), run_name="__main__")
+    assert "nowhere: left out" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "nowhere"])
+    with pytest.raises(ImportError):
+        runpy.run_path(str(BENCHMARKS), run_name="__main__")
 
 
 def test_compare_passes_and_fails(benchmarks, tmp_path, capsys, monkeypatch) -> None:
