@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from adapters import GAUSSIAN, INTEGER, REAL, column
 
@@ -17,7 +18,7 @@ def rows(size):
     for name, law, given in (
         ("int64 Series, rounded Laplace against discrete Laplace", INTEGER, counts),
         ("Int64 (nullable), the same", INTEGER, counts.astype("Int64")),
-        ("int64[pyarrow], the same", INTEGER, counts.astype("int64[pyarrow]")),
+        ("int64[pyarrow], the same", INTEGER, counts.astype(pd.ArrowDtype(pa.int64()))),
         ("float64 Series, Laplace", REAL, counts / 7),
         ("float64 Series, Gaussian", GAUSSIAN, counts / 7),
     ):
