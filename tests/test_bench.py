@@ -258,6 +258,7 @@ def test_a_verdict_says_which_limit_is_kept(bound, verdict) -> None:
     """Of 3 ns a count, half as much again as the reference."""
     row = replace(planted(lambda: None), bound=bound)
     assert Result(row, [3e-6], [2e-9]).verdict == verdict
+    assert not Result(row, [math.nan], [math.nan]).verdict
 
 
 def test_growth_of_the_peak_is_seen() -> None:
@@ -266,6 +267,16 @@ def test_growth_of_the_peak_is_seen() -> None:
     assert math.isnan(grown) or 60 * 2**20 <= grown <= 70 * 2**20
     none, _ = growth(lambda: None)
     assert math.isnan(none) or none < 2**22
+
+
+def test_where_the_system_says_nothing_of_memory(monkeypatch, tmp_path) -> None:
+    """No figure and no verdict, and JSON all the same."""
+    monkeypatch.setattr("dpfast.bench.measure.PROCESS", tmp_path / "none")
+    row = Row("a", lambda: None, 1, bound=Bound("MiB", 8, 2), clock=growth, measures="B")
+    result = measured([row], 2)[0]
+    assert math.isnan(result.figure)
+    assert not result.verdict
+    assert json.loads(json.dumps(result.record(), allow_nan=False))["bytes"] == [None, None]
 
 
 def test_a_figure_is_a_median() -> None:

@@ -153,13 +153,14 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """Which of the two limits it keeps."""
+        """Which of its two limits the row keeps; nothing without a limit, or without a figure."""
         bound = self.row.bound
         value = self.figure / LIMITS[bound.kind] if bound.kind in LIMITS else self.ratio
-        if bound.must is None:
+        if bound.must is None or math.isnan(value):
             return ""
-        must, aim = (value <= x if bound.kind != "x faster" else 1 / value >= x for x in (bound.must, bound.aim or 0))
-        return "MISSED" if not must else "aim" if bound.aim is not None and aim else "must"
+        limits = [limit for limit in (bound.must, bound.aim) if limit is not None]
+        kept = [limit for limit in limits if (1 / value >= limit if bound.kind == "x faster" else value <= limit)]
+        return ("MISSED", "must", "aim")[len(kept)]
 
     def record(self) -> dict[str, object]:
         row, unit = self.row, "seconds" if self.row.measures == "s" else "bytes"
@@ -168,13 +169,17 @@ class Result:
             figures |= {"ns_per_count": self.ns, "counts_per_second": 1 / self.figure}
         return {
             **{name: getattr(row, name) for name in ("name", "kind", "who", "threads", "counts", "called", "chart")},
-            **{name: None if math.isnan(value) else value for name, value in figures.items()},
+            **{name: _known(value) for name, value in figures.items()},
             "ratio_to": row.against.name if row.against else None,
             "reference_counts": row.against.counts if row.against else None,
             "verdict": self.verdict,
-            unit: self.runs,
+            unit: [_known(value) for value in self.runs],
             f"reference_{unit}": self.reference if row.against else [],
         }
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def measured(rows: Sequence[Row], rounds: int, bar: Bar = iter, *, memory: bool = False) -> list[Result]:
