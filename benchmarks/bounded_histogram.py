@@ -68,6 +68,6 @@ def rows(size: int) -> Iterator[Row]:
     }.items():
         run, reference = partial(ours, *case), Reference("pandas", partial(pandas, *case), size)
         assert abs(int(run().sum()) - int(reference.run().sum())) < size / 100
-        row = partial(Row, run=run, counts=size, against=reference, who="counts", unit="row", chart=True)
+        row = partial(Row, run=run, counts=size, against=reference, who="dpfast's counts", unit="row", chart=True)
         yield row(name, clock=partial(timed, clock=time.process_time))
         yield row(f"{name}: memory", clock=peak, measures="B")

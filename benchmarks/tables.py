@@ -74,10 +74,9 @@ def report(name: str, size: int | None = None, rounds: int | None = None) -> Rep
     size, rounds = size or given.size, rounds or given.rounds
 
     def bar(turns: list[Turn]) -> Iterator[Turn]:
-        for before, turn in itertools.pairwise([None, *turns]):
-            if before is None or before[0] < turn[0]:
-                print(f"{name}: round {turn[0] + 1} of {rounds}", file=sys.stderr)
-            yield turn
+        for at, in_round in itertools.groupby(turns, key=lambda turn: turn[0]):
+            print(f"{name}: round {at + 1} of {rounds}", file=sys.stderr)
+            yield from in_round
 
     results = measured(list(given.rows(size)), rounds, bar)
     versions = {package: version(package) for package in given.versions}
