@@ -11,7 +11,7 @@ from dpfast.bench.measure import machine, measured
 from dpfast.bench.report import END, START, Report, write_between_marks
 from dpfast.bench.rows import Arrays, of_this_machine
 from dpfast.errors import FileError, ParameterError
-from dpfast.tables.atomic_write import published
+from dpfast.tables.atomic_write import atomic_write
 
 SIZE, ROUNDS = 10_000_000, 7
 LATENCY = 10  # times as many counts at the end of the latency curve
@@ -51,7 +51,7 @@ def bench(
         _draw(report, plot, latency, scaling)
     as_json = json.dumps(report.record(), indent=1) + "\n"
     if json_file and json_file != PLAIN:
-        with published(json_file, force=True) as file:
+        with atomic_write(json_file, force=True) as file:
             file.write(as_json.encode())
     if markdown:
         write_between_marks(markdown, report.markdown())

@@ -11,7 +11,7 @@ from pathlib import Path
 from dpfast.bench.curves import Curve
 from dpfast.bench.measure import MEBIBYTE, Result
 from dpfast.errors import FileError
-from dpfast.tables.atomic_write import published
+from dpfast.tables.atomic_write import atomic_write
 
 START, END = "<!-- dpfast bench:start -->", "<!-- dpfast bench:end -->"
 HEADS = ("", "", "ns a count", "counts a second", "than NumPy's noise", "peak grows, MiB", "counts")
@@ -139,5 +139,5 @@ def write_between_marks(path: Path, text: str) -> None:
     _, end, after = rest.partition(END)
     if not start or not end:
         raise FileError(f"{path} has no lines {START} and {END} to write between")
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         file.write(f"{before}{START}\n{text}\n{END}{after}".encode())

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from dpfast import _native, exact, kernels
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.integer import SAMPLE_SCALE
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
 from dpfast.privacy import parameters
@@ -150,7 +150,7 @@ class NoisyMax(Selection):
         finally:
             noise.fill(0)
 
-    @once
+    @lockfree_property
     def _noise(self) -> OneSidedGeometric:
         if not 1 <= SAMPLE_SCALE * self._rate <= 2**110:
             raise ParameterError(

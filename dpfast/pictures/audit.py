@@ -33,7 +33,7 @@ def draw(report: Report, path: Path) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     from dpfast.pictures.plots import furnish
-    from dpfast.tables.atomic_write import published
+    from dpfast.tables.atomic_write import atomic_write
 
     if path.suffix.lower() not in {".png", ".svg"}:
         raise ParameterError(f"plot must be a .png or .svg file, got {path}")
@@ -67,7 +67,7 @@ def draw(report: Report, path: Path) -> None:
     top.set_title(title, loc="left", fontsize=13, color=BAD if report.found else INK, pad=26, fontweight="bold")
     facts = f"promised: {report.promise}; certified: {report.bound:.4g}; {report.n:,} draws a count"
     top.annotate(facts, (0, 1), (0, 10), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=FAINT)
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 

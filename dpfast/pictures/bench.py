@@ -16,7 +16,7 @@ from dpfast.bench.curves import Curve
 from dpfast.bench.measure import Result
 from dpfast.bench.report import Report, figure
 from dpfast.pictures.plots import FAINT, INK, INSIDE
-from dpfast.tables.atomic_write import published
+from dpfast.tables.atomic_write import atomic_write
 
 OURS, SAFE, UNSAFE, FLOOR = INSIDE, "#9cc3e4", "#f2b48a", "#d5dbe0"
 EDGE = "#b4541a"  # of unsafe bars, and their hatch
@@ -152,5 +152,5 @@ def _furnish(axes: Axes, grid: str) -> None:
 
 
 def _save(picture: Figure, path: Path) -> None:
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         picture.savefig(file, format=path.suffix[1:].lower())

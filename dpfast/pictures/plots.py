@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLo
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpfast.ledger.table import figure as rounded
-from dpfast.tables.atomic_write import published
+from dpfast.tables.atomic_write import atomic_write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,7 @@ def draw(
     if others and promise and isinstance(mechanism, (Gaussian, DiscreteGaussian)):
         _deltas(others[0], mechanism, *promise)
         _heading(others[0], "Privacy", f"(epsilon, delta), rho {_short(float(mechanism.rho()))}")
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 
@@ -102,7 +102,7 @@ def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: st
         axis.set_major_formatter(FuncFormatter(lambda p, _: f"{p:g} %"))
     axes.set_xlabel(f"belief {of}, before", color=INK)
     axes.set_ylabel(f"after{rest}", color=INK)
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 
@@ -161,7 +161,7 @@ def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str
         axes.xaxis.set_major_locator(MaxNLocator(9))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _signed(x)))
     axes.set_xlabel("privacy loss: ln of how much likelier a release is than it would be for a neighbour", color=INK)
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 
@@ -236,7 +236,7 @@ def spend(ledger: Ledger, path: Path) -> None:
     axes.xaxis.set_major_formatter(ConciseDateFormatter(days))  # type: ignore[no-untyped-call]
     axes.set_ylabel("% of the budget", color=INK)
     axes.set_xlabel("time (UTC)", color=INK)
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 

@@ -15,7 +15,7 @@ from dpfast.errors import DpfastError, FileError
 
 
 @contextmanager
-def published(path: Path, record: str | None = None, *, force: bool) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path, record: str | None = None, *, force: bool) -> Iterator[IO[bytes]]:
     """Yield a private file that becomes `path` if the block ends well; `record` becomes `path`.json just before.
 
     Raises: FileError (what is there already and may not be replaced, or cannot be; a full disk).

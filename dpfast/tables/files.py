@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.release.arrays import FLOAT64, INT64, CountArray, RealArray
 from dpfast.tables import passed
-from dpfast.tables.atomic_write import published
+from dpfast.tables.atomic_write import atomic_write
 from dpfast.tables.csv_text import CsvText, Records
 
 Column: TypeAlias = CountArray | RealArray
@@ -342,7 +342,7 @@ def destination(path: Path, source: Source, about: dict[str, object], *, force: 
     with suppress(KeyError, TypeError, ValueError):  # it was no output of dpfast before
         about = {**about, "earlier": json.loads(source.schema.metadata[b"dpfast"])}
     text = json.dumps(about, indent=2) + "\n"
-    with published(path, text if kind in {"CSV", "npy"} else None, force=force) as file:
+    with atomic_write(path, text if kind in {"CSV", "npy"} else None, force=force) as file:
         if isinstance(source, NpySource):
             form = {"descr": source.dtypes[0].str, "fortran_order": source.fortran, "shape": source.shape}
             np.lib.format.write_array_header_1_0(file, form)
