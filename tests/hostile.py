@@ -268,7 +268,7 @@ GOOD: dict[str, Callable[[], Any]] = {
     "out": lambda: None,
     "outside": lambda: "drop",
     "p": lambda: 0.3,
-    "presence": lambda: None,
+    "also_add_remove": lambda: None,
     "prior": lambda: 0.1,
     "probability": lambda: 0.5,
     "records_per_unit": lambda: "up to",

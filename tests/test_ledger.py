@@ -83,7 +83,7 @@ def test_a_release_is_charged(ledger):
     spent = Fraction(1, 10) + Fraction(1, 3) + Fraction(1, 4)
     assert (ledger.spent.epsilon, ledger.spent.delta) == (spent, Fraction(1, 10**7))
     assert (ledger.remaining.epsilon, ledger.remaining.delta) == (1 - spent, Fraction(9, 10**7))
-    assert ledger.promise == Guarantee(1, Decimal("1e-6"))
+    assert ledger.budget == Guarantee(1, Decimal("1e-6"))
     first, second, third = ledger.history()
     assert (first.number, first.label, first.mechanism, first.epsilon, first.rho) == (
         1,
@@ -476,7 +476,7 @@ def test_opening_holds_what_is_given_to_what_is_stored(path):
     for name in (path, path.with_name("budget.db.lock")):
         assert stat.S_IMODE(name.stat().st_mode) == 0o600
     same = Ledger(str(path), 3, 1e-6, dataset="visits", unit="household", adjacency="substitution")
-    assert same.promise == made.promise == Ledger(path).promise
+    assert same.budget == made.budget == Ledger(path).budget
     assert (same.dataset, Ledger(path.with_name("other.db"), rho=1, create=True).dataset) == ("visits", "other")
     for given, message in [
         ({"epsilon": 2, "delta": 1e-6}, "made for epsilon 3, not 2"),
@@ -741,7 +741,7 @@ def test_bytes_flipped_at_random_never_pass_for_another_sum(ledger):
         ledger.path.write_bytes(sound[:at] + bytes([sound[at] ^ 1 << choose.randrange(8)]) + sound[at + 1 :])
         try:
             found = Ledger(ledger.path)
-            assert (found.promise, found.dataset, found.spent) == (ledger.promise, "visits", spent)
+            assert (found.budget, found.dataset, found.spent) == (ledger.budget, "visits", spent)
             found.verify()
         except LedgerError:
             refused += 1
@@ -934,7 +934,7 @@ def test_a_copy_is_a_ledger_of_its_own(ledger, capsys):
     ledger.release(TENTH, ZEROS, key=release_key(), start=0)
     ledger.spend(TENTH)
     copy = ledger.copy(ledger.path.with_name("copy.db"))
-    assert (copy.history(), copy.promise, copy.verify()) == (ledger.history(), ledger.promise, 2)
+    assert (copy.history(), copy.budget, copy.verify()) == (ledger.history(), ledger.budget, 2)
     assert stat.S_IMODE(copy.path.stat().st_mode) == 0o600
     assert copy.path.stat().st_nlink == 1
     copy.release(TENTH, ZEROS, key=release_key(), start=0)  # what was released before is free there, too
@@ -1267,7 +1267,7 @@ def test_many_make_one_ledger(path):
     def make(epsilon):
         barrier.wait()
         try:
-            found.append(Ledger(path, epsilon, create=True).promise.epsilon)
+            found.append(Ledger(path, epsilon, create=True).budget.epsilon)
         except LedgerError as error:
             found.append(str(error))
 
@@ -1276,10 +1276,10 @@ def test_many_make_one_ledger(path):
         thread.start()
     for thread in threads:
         thread.join()
-    (epsilon,) = {Ledger(path).promise.epsilon}
+    (epsilon,) = {Ledger(path).budget.epsilon}
     assert found.count(epsilon) == 1
     assert found.count(f"{path} exists") == 7
-    assert pickle.loads(pickle.dumps(Ledger(path))).promise.epsilon == epsilon
+    assert pickle.loads(pickle.dumps(Ledger(path))).budget.epsilon == epsilon
 
 
 # ------------------------------------------------------------------ the table, the picture and the command line

@@ -215,7 +215,9 @@ def test_keys_without_a_count_never_show():
 
 def test_what_it_promises():
     found = thresholded(["a"], [5], 0.5, 1e-6, Sensitivity(2, 3, "substitution", "household"))
-    assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, adjacency="substitution", unit="household", presence=True)
+    assert found.guarantee == dpfast.Guarantee(
+        0.5, 1e-6, adjacency="substitution", unit="household", also_add_remove=True
+    )
 
 
 CELL = Sensitivity(1, 1)

@@ -207,12 +207,12 @@ def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray
 def spend(ledger: Ledger, path: Path) -> None:
     """Draw what was spent against time, as a share of what may ever be, and write the picture, .png or .svg."""
     figure = Figure(figsize=(8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
-    axes, promise, history = figure.subplots(), ledger.promise, ledger.history()
+    axes, budget, history = figure.subplots(), ledger.budget, ledger.history()
     times = np.array([entry.time.removesuffix("Z") for entry in history] or ["now"], "datetime64[s]")
     times = np.maximum.accumulate(times)  # a clock that went back moves nothing: the order is the ledger's
     margin = max((times[-1] - times[0]) // 25, np.timedelta64(2, "s"))
     times = np.concatenate([times[:1] - margin, times[: len(history)], times[-1:] + margin])
-    kept = {name: most for name in ("epsilon", "delta", "rho") if (most := getattr(promise, name))}
+    kept = {name: most for name in ("epsilon", "delta", "rho") if (most := getattr(budget, name))}
     end: float | None = None
     for (name, most), color in zip(kept.items(), (INSIDE, SECOND), strict=False):
         totals = [Fraction(0), *(getattr(entry, f"{name}_total") for entry in history)]
@@ -228,7 +228,7 @@ def spend(ledger: Ledger, path: Path) -> None:
             fontsize=10, color=color,
         )  # fmt: skip
     axes.axhline(100, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-    _heading(axes, f"Spend of {ledger.dataset}", f"charges: {len(history):,}, per {promise.unit}, {promise.adjacency}")
+    _heading(axes, f"Spend of {ledger.dataset}", f"charges: {len(history):,}, per {budget.unit}, {budget.adjacency}")
     furnish(axes)
     axes.set_ylim(0, 108)
     axes.margins(x=0)

@@ -43,7 +43,7 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
         (dpfast.Ledger). Source: [DMNS06]; [BS16] Lemma 1.7; chosen adaptively [RRUV16], [FZ21].
     by="parallel": parts that are public and disjoint in units. Under add-remove the largest of each figure [McS09].
         Under substitution a unit may leave one part and enter another: the two largest add up, where each part
-        also holds for adding and removing a unit (`presence`); else it is refused. adjacency="substitution" for
+        also holds for adding and removing a unit (`also_add_remove`); else it is refused. adjacency="substitution" for
         parts that promise add-remove: a unit that is replaced inside a part is removed and added: `group(2)` of the
         largest.
     by="advanced": epsilon for a total `delta`, of parts fixed beforehand:
@@ -110,7 +110,7 @@ def _like(
         rho=rho,
         adjacency=adjacency or first.adjacency,
         unit=first.unit,
-        presence=True if adjacency else all(part.presence for part in promised),
+        also_add_remove=True if adjacency else all(part.also_add_remove for part in promised),
     )
 
 
@@ -133,10 +133,10 @@ def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee
     wanted = given if adjacency is None else parameters.adjacency(adjacency)
     if (given, wanted) == ("substitution", "add-remove"):
         raise ParameterError("adjacency must be 'substitution' for parts that promise that")
-    if wanted == "substitution" and not all(part.presence for part in promised):
+    if wanted == "substitution" and not all(part.also_add_remove for part in promised):
         raise ParameterError(
             "parts must hold for adding and removing a unit, too, for a unit may leave one part and enter another: give "
-            "mechanisms made from Sensitivity(l0, linf, 'substitution'), or Guarantees with presence=True"
+            "mechanisms made from Sensitivity(l0, linf, 'substitution'), or Guarantees with also_add_remove=True"
         )
     if wanted == given:
         most = 1 if wanted == "add-remove" else 2

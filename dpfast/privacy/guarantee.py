@@ -24,7 +24,7 @@ class Guarantee:
     epsilon, delta, rho: int, float, Fraction or Decimal, taken exactly; what is not promised is None. epsilon and rho may
         be 0, delta lies in [0, 1) and is 0 by default beside an epsilon.
     adjacency: "add-remove" or "substitution". unit: whose privacy, such as "person".
-    presence: whether it also holds for adding or removing one unit. Under add-remove it always does; under
+    also_add_remove: whether it also holds for adding or removing one unit. Under add-remove it always does; under
         substitution it must be known, and parallel composition asks for it.
 
     Both figures hold, each alone: a Gaussian calibrated to (epsilon, delta) is rho-zCDP as well.
@@ -37,7 +37,7 @@ class Guarantee:
     rho: Fraction | None
     adjacency: str
     unit: str
-    presence: bool
+    also_add_remove: bool
 
     def __init__(
         self,
@@ -47,16 +47,16 @@ class Guarantee:
         rho: Real | None = None,
         adjacency: str = "add-remove",
         unit: str = "person",
-        presence: bool | None = None,
+        also_add_remove: bool | None = None,
     ) -> None:
         if epsilon is None and rho is None:
             raise ParameterError("epsilon or rho must be given, or both")
         if delta is not None and epsilon is None:
             raise ParameterError("delta goes with an epsilon")
-        holds = None if presence is None else parameters.flag("presence", presence)
+        holds = None if also_add_remove is None else parameters.flag("also_add_remove", also_add_remove)
         add_remove = parameters.adjacency(adjacency) == "add-remove"
         if add_remove and holds is False:
-            raise ParameterError("presence must be True under add-remove: there it is what is promised")
+            raise ParameterError("also_add_remove must be True under add-remove: there it is what is promised")
         exact_delta = None if epsilon is None else _not_negative("delta", 0 if delta is None else delta)
         if exact_delta is not None and exact_delta >= 1:
             raise ParameterError(f"delta must be below 1, got {shown(delta)}")
@@ -66,7 +66,7 @@ class Guarantee:
             "rho": None if rho is None else _not_negative("rho", rho),
             "adjacency": adjacency,
             "unit": parameters.unit(unit),
-            "presence": add_remove if holds is None else holds,
+            "also_add_remove": add_remove if holds is None else holds,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -86,7 +86,7 @@ class Guarantee:
             rho=None if self.rho is None else k**2 * self.rho,
             adjacency=self.adjacency,
             unit=self.unit if k == 1 else f"{k} x {self.unit}",
-            presence=self.presence,
+            also_add_remove=self.also_add_remove,
         )
 
     def _group_delta(self, k: int) -> Fraction:
@@ -109,7 +109,9 @@ class Guarantee:
         if rho is None:
             raise ParameterError("rho is not promised here, so there is nothing to convert")
         if rho == 0:
-            return Guarantee(0, wanted, rho=0, adjacency=self.adjacency, unit=self.unit, presence=self.presence)
+            return Guarantee(
+                0, wanted, rho=0, adjacency=self.adjacency, unit=self.unit, also_add_remove=self.also_add_remove
+            )
 
         def enough(epsilon: float) -> bool:
             return Fraction(gaussian.delta_of_zcdp(rho, Fraction(epsilon))) <= wanted
@@ -123,7 +125,9 @@ class Guarantee:
         while high - low > high * 2.0**-40:
             middle = (low + high) / 2
             low, high = (low, middle) if enough(middle) else (middle, high)
-        return Guarantee(high, wanted, rho=rho, adjacency=self.adjacency, unit=self.unit, presence=self.presence)
+        return Guarantee(
+            high, wanted, rho=rho, adjacency=self.adjacency, unit=self.unit, also_add_remove=self.also_add_remove
+        )
 
     def posterior(self, prior: Real) -> tuple[float, float]:
         """The least and the largest belief in a statement about one unit afterwards, of a prior belief in it.
@@ -139,8 +143,8 @@ class Guarantee:
     def __repr__(self) -> str:
         figures = {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}
         said = ", ".join(f"{name}={parameters.short(value)}" for name, value in figures.items() if value is not None)
-        presence = ", presence=True" if self.presence and self.adjacency == "substitution" else ""
-        return f"<Guarantee {said}, adjacency={self.adjacency!r}, unit={self.unit!r}{presence}>"
+        also_add_remove = ", also_add_remove=True" if self.also_add_remove and self.adjacency == "substitution" else ""
+        return f"<Guarantee {said}, adjacency={self.adjacency!r}, unit={self.unit!r}{also_add_remove}>"
 
 
 def guarantee_of(name: str, promising: object) -> Guarantee:

@@ -90,7 +90,7 @@ def thresholded(
         exact_delta,
         adjacency=of_noise.adjacency,
         unit=of_noise.unit,
-        presence=of_noise.presence,
+        also_add_remove=of_noise.also_add_remove,
     )
     return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, guarantee)
 
