@@ -55,4 +55,4 @@ class InsecureKeyWarning(UserWarning):
 
 
 class UntestedVersionWarning(UserWarning):
-    """A plug was made for a version of its library that dpfast was not tested with."""
+    """An adapter was made for a version of its library that dpfast was not tested with."""

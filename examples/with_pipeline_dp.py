@@ -6,9 +6,9 @@ import random
 import pipeline_dp
 
 import dpfast
-from dpfast.adapters import pipeline_dp as plug
+from dpfast.adapters import pipeline_dp as adapter
 
-plug.install()  # the only line that is new; what follows is PipelineDP as ever
+adapter.install()  # the only line that is new; what follows is PipelineDP as ever
 
 shops = [f"shop {number:02}" for number in range(40)]
 draw = random.SystemRandom()

@@ -242,7 +242,7 @@ def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
 
 @pytest.mark.filterwarnings(
     "ignore:overriding existing custom namespace:UserWarning"
-)  # OpenDP's, over our Polars plug's
+)  # OpenDP's, over our Polars adapter's
 @pytest.mark.parametrize("name", peers.PEERS)
 def test_a_peer_that_is_here_runs(name) -> None:
     """The calls are what this version of the peer has."""

@@ -33,13 +33,13 @@ def table(path: Path) -> list[list[str]]:
         return list(csv.reader(file, strict=True))
 
 
-# What the example of a plug needs, where that is not its own name.
+# What the example of an adapter needs, where that is not its own name.
 NEEDS = {"with_arrow": "pyarrow", "with_smartnoise": "snsql", "with_tumult": "tmlt"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_examples_run(example):
-    """Those of a plug where its library is installed."""
+    """Those of an adapter where its library is installed."""
     needs = NEEDS.get(example.stem, example.stem.removeprefix("with_")) if example.stem.startswith("with_") else "numpy"
     if importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Before and after: what a library takes for its own noise, and for ours through its plug.
 
-    python benchmarks/plugs [LIBRARY ...] [--rounds R] [--markdown docs/plugging_in.md]
+    python benchmarks/plugs [LIBRARY ...] [--rounds R] [--markdown docs/adapters.md]
 
 Each <library>_plug.py beside this file has VERSIONS, the packages to name, and `rows()`; those whose library is installed
 run here, in one process, before and after in turn. --markdown puts each table between the marks of its library.

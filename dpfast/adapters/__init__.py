@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugs into other libraries: a file each, on the public API, imported at its first use.
+"""Adapters to other libraries: a file each, on the public API, imported at its first use.
 
-`dpfast.adapters.opendp` and the like; docs/plugging_in.md has the recipes.
+`dpfast.adapters.opendp` and the like; docs/adapters.md has the recipes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _untested = False
 
 
 def allow_untested() -> None:
-    """From here on, let plugs take versions of their libraries that dpfast was not tested with, in this process.
+    """From here on, let adapters take versions of their libraries that dpfast was not tested with, in this process.
 
-    Each such plug gives an UntestedVersionWarning when it is imported. What hangs on the library's insides may then fail,
+    Each such adapter gives an UntestedVersionWarning when it is imported. What hangs on the library's insides may fail,
     or leave noise to the library: look at a release before you rely on it.
     """
     global _untested
@@ -66,15 +66,16 @@ def library(name: str, extra: str, tested: str, *, package: str | None = None) -
         raise ImportError(f"{called} is not installed: pip install 'dpfast[{extra}]'", name=name) from None
     version = metadata.version(called)
     if not _within(version, tested):
-        plug = f"dpfast plugs into {called} {tested}{'' if tested.startswith('>=') else '.x'}, which it is tested with, and"
+        known = tested if tested.startswith(">=") else f"{tested}.x"
+        adapter = f"dpfast's adapter takes {called} {known}, which it is tested with, and"
         if not _untested:
             raise ImportError(
-                f"{plug} found {version}: pip install 'dpfast[{extra}]'; "
+                f"{adapter} found {version}: pip install 'dpfast[{extra}]'; "
                 "dpfast.adapters.allow_untested() takes it all the same",
                 name=name,
             )
         warnings.warn(
-            f"{plug} this is {version}: nobody has checked that its noise comes from dpfast, nor how much of it",
+            f"{adapter} this is {version}: nobody has checked that its noise comes from dpfast, nor how much of it",
             UntestedVersionWarning,
             stacklevel=2,
         )
@@ -88,7 +89,7 @@ def _within(version: str, tested: str) -> bool:
 
 
 class Installer:
-    """What puts a plug in the place of its library's own, as often as it is asked to, and takes it away again.
+    """What puts an adapter in the place of its library's own, as often as it is asked to, and takes it away again.
 
     put(True) has the library find ours, put(False) theirs; under a lock, for all threads see the same library.
     """

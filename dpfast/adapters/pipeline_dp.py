@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """PipelineDP on exact noise: COUNT, SUM, PRIVACY_ID_COUNT, MEAN and add_dp_noise.
 
-    from dpfast.adapters import pipeline_dp as plug
-    plug.install()
+    from dpfast.adapters import pipeline_dp as adapter
+    adapter.install()
 
-The budget carries the choice. One that is requested while the plug is installed is a MechanismSpec of this module, and
+The budget carries the choice. One that is requested while the adapter is installed is a MechanismSpec of this module, and
 whoever makes a mechanism for it gets one of ours: when the lazy pipeline runs, be that after uninstall(), and in a worker,
 for it pickles by name, so that a worker without dpfast raises ModuleNotFoundError. Other budgets get what they always got.
 As long as such a budget lives, PipelineDP's factory is rebound; after uninstall() and the last one, every name is
