@@ -113,7 +113,7 @@ def consistent(
         raise ParameterError(f"cell_variance must be positive, got {parameters.shown(cell_variance)}")
     columns = values.shape[1]
     gap = sums - values.sum(axis=1)
-    share = of_cell / (columns * of_cell + of_total)  # of the gap, to each cell
+    share = of_cell / (columns * of_cell + of_total)  # the part of the gap that each cell gets
     found = values + share * gap[:, None]
     return found, found.sum(axis=1)
 

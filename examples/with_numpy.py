@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trial's assignment drawn by NumPy on bits that nobody can foretell, then a private release of its outcome."""
+"""NumPy draws a trial's assignment on bits that nobody can predict.
+
+Then the outcome is released privately.
+"""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PipelineDP with its noise drawn by dpfast: visits, visitors and money spent in each of 40 shops."""
+"""PipelineDP with noise from dpfast: visits, visitors and money spent in each of 40 shops."""
 
 import random
 

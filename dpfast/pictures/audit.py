@@ -24,8 +24,9 @@ BARS = 60  # at most so many values, or intervals, side by side
 
 
 def draw(report: Report, path: Path) -> None:
-    """Draw the outputs for the two counts that differ most, and the log-ratio of both against epsilon: .png or .svg.
+    """Draw the outputs for the two counts that differ most, and the log-ratio against epsilon.
 
+    path: .png or .svg.
     Raises: ParameterError (another ending, or a report that has no two counts to show), FileError.
     """
     from matplotlib.figure import Figure
@@ -72,7 +73,10 @@ def draw(report: Report, path: Path) -> None:
 
 
 def _histograms(picture: Picture) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
-    """Edges, and the draws for both counts between them: every whole number or lowest bit, or intervals."""
+    """Edges, and the draws for both counts between them.
+
+    The edges are every whole number or lowest bit, or intervals.
+    """
     shown: list[npt.NDArray[Any]] = list(picture.outputs)
     if picture.lowest_bits:
         shown = [lowest_bit(y) - 1074 for y in shown]
@@ -100,7 +104,7 @@ def _ratios(
     hits: Sequence[npt.NDArray[np.int64]],
     band: float,
 ) -> None:
-    """The log-ratio with two standard errors; an arrow where one of the counts gave no such output."""
+    """The log-ratio with two standard errors; an arrow if one count gave no such output."""
     a, b = (each.astype(float) for each in hits)
     total = math.log(max(1.0, a.sum()) / max(1.0, b.sum()))
     axes.axhspan(-band, band, color="#e8eef4", zorder=0)

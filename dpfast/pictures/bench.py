@@ -19,7 +19,7 @@ from dpfast.pictures.plots import FAINT, INK, INSIDE
 from dpfast.tables.atomic_write import atomic_write
 
 OURS, SAFE, UNSAFE, FLOOR = INSIDE, "#9cc3e4", "#f2b48a", "#d5dbe0"
-EDGE = "#b4541a"  # of unsafe bars, and their hatch
+EDGE = "#b4541a"  # the edge and the hatch of unsafe bars
 LINES = (INSIDE, "#0b3a66", EDGE, "#8a949c", "#4f9d69")
 MARKERS = "osv^D"
 WIDTH, DPI = 9, 160  # inches: some 900 points across on a page

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures: a law, and of a Gaussian delta; belief before and after a release; the privacy loss; what a ledger spent."""
+"""Pictures: a distribution, and the delta of a Gaussian; belief; privacy loss; a ledger's spend."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ NAMED = 9  # bars of the privacy loss up to which each says how high it is
 ROOM = 11  # per cent of a budget, for two lines of text
 LEAST_DELTA = 1e-12  # where that curve ends
 PROMISES = 0.1, 0.5, 1, 2, 5  # epsilons beside the one that is explained
-APART = 0.05  # of two labels on their curves
+APART = 0.05  # the distance of two labels on their curves
 
 
 def draw(
     mechanism: Mechanism, path: Path, title: str, law: str, promise: tuple[Fraction, Fraction] | None = None
 ) -> None:
-    """Draw the probabilities of the noise, those of the central 95 % darker, and write the picture, .png or .svg.
+    """Draw the probabilities of the noise, the central 95 % darker, as .png or .svg.
 
     promise: the epsilon and the delta to mark, if it is a Gaussian.
     """
@@ -64,7 +64,9 @@ def draw(
 
 
 def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: str) -> None:
-    """Draw the least and the largest belief after a release against belief before it, for this epsilon and for others.
+    """Draw the least and the largest belief after a release against the belief before it.
+
+    There is a curve for this epsilon, and curves for others.
 
     but_for: the share of releases in which the loss may be beyond epsilon.
     """
@@ -115,9 +117,10 @@ def _along(axes: Axes, x: float, y: float, slope: float, text: str, color: str) 
 
 
 def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str) -> None:
-    """Draw the law of the privacy loss for the neighbours that are told apart best: its atoms, what lies between, its mean.
+    """Draw the distribution of the privacy loss: its atoms, its density between them, its mean.
 
-    epsilon: to mark where the loss is not bounded.
+    It is that of the neighbours that are easiest to tell apart.
+    epsilon: marked if the loss is not bounded.
     """
     figure = Figure(figsize=(8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
     axes = figure.subplots()
@@ -173,7 +176,10 @@ def _share(axes: Axes, x: float, y: float, text: str, behind: str = "white") -> 
 
 
 def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
-    """Losses and their probabilities, and the density of what is no atom, or of atoms too many to tell apart."""
+    """The atoms of the loss with their probabilities, and the density of the rest.
+
+    Atoms that are too many to tell apart are part of the density.
+    """
     none = np.empty(0)
     if isinstance(mechanism, (DiscreteLaplace, Laplace)):
         r = 0.0
@@ -205,7 +211,7 @@ def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray
 
 
 def spend(ledger: Ledger, path: Path) -> None:
-    """Draw what was spent against time, as a share of what may ever be, and write the picture, .png or .svg."""
+    """Draw what was spent against time, as a share of the budget, as .png or .svg."""
     figure = Figure(figsize=(8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
     axes, budget, history = figure.subplots(), ledger.budget, ledger.history()
     times = np.array([entry.time.removesuffix("Z") for entry in history] or ["now"], "datetime64[s]")
@@ -302,7 +308,7 @@ def _deltas(axes: Axes, mechanism: GaussianLaw, epsilon: Fraction, delta: Fracti
 
 
 def _mark(axes: Axes, epsilon: float, delta: float, *, right: bool) -> None:
-    """A dot and its figures, above the falling curve, or below it where that is near the right end."""
+    """A dot and its figures, above the falling curve, or below it near the right end."""
     axes.plot([epsilon], [delta], "o", color=INK, markersize=6)
     axes.annotate(
         f"epsilon {_short(epsilon)}\ndelta {_short(delta)}",

@@ -140,7 +140,7 @@ def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
     The derivative is (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha).
     """
     r, e = near(rho), near(epsilon)
-    low, high = -690.0, 690.0  # of ln(alpha - 1)
+    low, high = -690.0, 690.0  # bounds on ln(alpha - 1)
     for _ in range(80):
         middle = (low + high) / 2
         over = math.exp(middle)
