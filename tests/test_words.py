@@ -28,7 +28,6 @@ NOT_YET = {
     "csrc",
     "docs/design.md",
     "dpfast/_native.py",
-    "dpfast/adapters",
     "dpfast/audit",
     "dpfast/bench",
     "dpfast/cli",
@@ -183,7 +182,7 @@ def _python(text: str) -> Text:
     prose, names = [], []
     for doc in docs:
         prose.append((place(doc.lineno, doc.col_offset), place(doc.end_lineno, len(split[doc.end_lineno - 1]))))
-        lines.update((n, split[n - 1]) for n in range(doc.lineno, doc.end_lineno + 1))
+        lines.update(_documented(split, doc))
     for token in tokenize.generate_tokens(io.StringIO(raw.decode()).readline):
         span = place(*token.start), place(*token.end)
         if token.type == tokenize.COMMENT:
@@ -194,6 +193,17 @@ def _python(text: str) -> Text:
             names.append(span)
     wrapped = [(n, line) for n, line in sorted(lines.items()) if not line.strip().startswith("|")]
     return Text(_masked(text, prose).replace("#", " "), _masked(text, names), wrapped)
+
+
+def _documented(split: list[str], doc: ast.Constant) -> Iterator[tuple[int, str]]:
+    """The lines of a docstring but those of examples: blocks that are indented, with an empty line before."""
+    example = False
+    for n in range(doc.lineno, doc.end_lineno + 1):
+        line, before = split[n - 1], split[n - 2] if n > doc.lineno else '"""'
+        indented = line.startswith(" " * (doc.col_offset + 4))
+        example = bool(line.strip()) and indented and (example or not before.strip())
+        if not example:
+            yield n, line
 
 
 def _c(text: str) -> Text:
@@ -372,6 +382,8 @@ def test_what_is_no_prose_and_no_name_is_left_alone(path, text):
         ("docs/x.md", "[a](" + "a" * 100 + ")\n", 0),
         ("x.py", '"""' + "a " * 51 + '"""\n', 1),
         ("x.py", 'def f():\n    """A.\n\n    ' + "a " * 51 + '\n    """\n', 1),
+        ("x.py", 'def f():\n    """A.\n\n        ' + "a " * 51 + '\n    """\n', 0),  # an example
+        ("x.py", 'def f():\n    """A.\n\n    a: b\n        ' + "a " * 51 + '\n    """\n', 1),
         ("x.py", "# " + "a " * 51 + "\n", 1),
         ("x.py", "x = 1  # " + "a " * 51 + "\n", 0),  # a line of code, of at most 120
         ("x.c", "// " + "a " * 51 + "\n", 1),

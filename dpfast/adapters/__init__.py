@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from types import ModuleType
 
-# The one look upward from mechanisms: who releases what is no NumPy array, by the top-level module of its type.
+# The one look upward from mechanisms: who releases what is no NumPy array, by the top-level module
+# of its type.
 _KINDS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow"}
 
 
@@ -31,10 +32,13 @@ _untested = False
 
 
 def allow_untested() -> None:
-    """From here on, let adapters take versions of their libraries that dpfast was not tested with, in this process.
+    """Let adapters take versions of their libraries that dpfast was not tested with.
 
-    Each such adapter gives an UntestedVersionWarning when it is imported. What hangs on the library's insides may fail,
-    or leave noise to the library: look at a release before you rely on it.
+    This holds from now on, in this process.
+
+    Each such adapter gives an UntestedVersionWarning when it is imported. What hangs on the
+    library's insides may fail, or leave noise to the library: look at a release before you rely on
+    it.
     """
     global _untested
     _untested = True
@@ -51,9 +55,11 @@ def __getattr__(name: str) -> Any:
 def library(name: str, extra: str, tested: str, *, package: str | None = None) -> ModuleType:
     """The library `name`, if it is there and of a tested version.
 
-    extra: of this package, that installs it. tested: such as "0.6", whose releases 0.6.x are the tested ones, or
-    ">=2.2", where nothing hangs on the library's insides. package: its name on the index, where it is another.
-    Raises: ImportError, which says what to install. Another version is a warning after `allow_untested`.
+    extra: of this package, that installs it. tested: such as "0.6", whose releases 0.6.x are the
+    tested ones, or ">=2.2", where nothing hangs on the library's insides. package: its name on the
+    index, where it is another.
+    Raises: ImportError, which says what to install. Another version is a warning after
+        `allow_untested`.
     """
     from importlib import metadata  # late, for it takes a while
 
@@ -89,9 +95,12 @@ def _within(version: str, tested: str) -> bool:
 
 
 class Installer:
-    """What puts an adapter in the place of its library's own, as often as it is asked to, and takes it away again.
+    """Puts an adapter in the place of its library's own code, and takes it away again.
 
-    put(True) has the library find ours, put(False) theirs; under a lock, for all threads see the same library.
+    It counts the calls of each.
+
+    put(True) has the library find ours, put(False) theirs; under a lock, for all threads see the
+    same library.
     """
 
     def __init__(self, put: Callable[[bool], None]) -> None:
@@ -139,9 +148,12 @@ def rounded_up(exact: Fraction) -> float:
 
 
 def releaser(values: Any, out: object) -> Callable[..., Any] | None:
-    """What releases values of a kind that is no NumPy array: f(mechanism, values, options); None for what NumPy reads.
+    """The release function of an adapter for values that are no NumPy array.
 
-    A subclass, wherever it comes from, is of the kind of its base. Raises: ParameterError (out given).
+    It is called as f(mechanism, values, options). It is None for what NumPy reads.
+
+    A subclass, wherever it comes from, is of the kind of its base. Raises: ParameterError (out
+    given).
     """
     adapter = _adapter(type(values))  # type: ignore[arg-type]  # mypy doubts that a class can be hashed
     if adapter is None:

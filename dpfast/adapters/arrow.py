@@ -21,10 +21,12 @@ pa = library("pyarrow", "arrow", ">=20")
 def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
     """What `mechanism.release(values, **options)` gives for pyarrow.
 
-    Of the type that NumPy would have: integers become int64, or `dtype`; a real type stays. Not validated: bytes that
-    are no valid Arrow array are the caller's to refuse (values.validate()). Copies the input only where it holds nulls
-    or lies in several chunks; the result is NumPy's own memory.
-    Raises: DTypeError (no column of numbers); ParameterError (nulls without `missing`); what release raises.
+    Of the type that NumPy would have: integers become int64, or `dtype`; a real type stays. Not
+    validated: bytes that are no valid Arrow array are the caller's to refuse (values.validate()).
+    Copies the input only where it holds nulls or lies in several chunks; the result is NumPy's own
+    memory.
+    Raises: DTypeError (no column of numbers); ParameterError (nulls without `missing`); what
+        release raises.
     """
     if not isinstance(values, (pa.Array, pa.ChunkedArray)):
         raise DTypeError(
