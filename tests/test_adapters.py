@@ -246,7 +246,7 @@ def test_every_adapter_has_its_page_its_tests_and_its_example(name):
 
 
 def test_every_link_and_mark_of_the_page_leads_somewhere():
-    """Headings as GitHub names them, files, and a place for every table of benchmarks/plugs."""
+    """Headings as GitHub names them, files, and a place for every table of times."""
     page = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)]*)\)", page):
         file, _, mark = target.partition("#")

@@ -66,7 +66,7 @@ class Term(NamedTuple):
         forms = (self.forms or f"{self.house}s?").replace(" ", r"\s+")
         if place == "names":
             return re.compile(rf"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:{forms})(?![a-z])")
-        return re.compile(rf"(?<!\w)(?:{forms})(?!\w)", re.I)
+        return re.compile(rf"(?<![\w-])(?:{forms})(?!\w)", re.I)
 
 
 PROSE, NAMES = ("prose",), ("names",)
