@@ -18,8 +18,8 @@ level a for X can have against X + d.
    epsilon and the Rényi divergences of all orders are largest where one cell moves by the whole L1
    change; an integer, by its floor.
 4. Discrete Laplace noise moved by 1 is randomised response, and worse at a larger rate. So, by 1,
-   noise that is moved by more is worse at a larger rate, too. Among the changes within (l0, linf) the
-   worst is Sensitivity.largest: a cell moves by the most that it can (2), two cells of a signed
+   noise that is moved by more is worse at a larger rate, too. Among the changes within (l0, linf)
+   the worst is Sensitivity.largest: a cell moves by the most that it can (2), two cells of a signed
    substitution that move by linf are no worse than one that moves by 2 linf (2), and a product of
    dominating pairs dominates [ZDW22].
 
