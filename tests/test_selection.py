@@ -214,15 +214,15 @@ def reader(words: dict[int, int], bits: int = 700):
 @settings(max_examples=60, deadline=None)
 @given(
     words=st.lists(st.integers(2**400, 2**699 - 1), min_size=2, max_size=5),
-    handicaps=st.lists(st.fractions(-8, 0, max_denominator=1000), min_size=5, max_size=5),
+    scores=st.lists(st.fractions(-8, 0, max_denominator=1000), min_size=5, max_size=5),
     gumbel=st.booleans(),
 )
-def test_the_first_is_the_first(words, handicaps, gumbel):
+def test_the_first_is_the_first(words, scores, gumbel):
     """Against 300 digits of mpmath, U = word / 2^699."""
-    runners = list(enumerate(handicaps[: len(words)]))
+    candidates = list(enumerate(scores[: len(words)]))
     with mpmath.workprec(1500):
         places = []
-        for (_, a), word in zip(runners, words, strict=True):
+        for (_, a), word in zip(candidates, words, strict=True):
             e = -mpmath.log(mpmath.mpf(word) / mpmath.mpf(2) ** 699)
             places.append(
                 mpmath.mpf(a.numerator) / a.denominator
@@ -231,26 +231,26 @@ def test_the_first_is_the_first(words, handicaps, gumbel):
         leaders = sorted(range(len(places)), key=lambda i: places[i])
     if places[leaders[-1]] - places[leaders[-2]] < mpmath.mpf(10) ** -150 or mpmath.inf in places:
         return
-    assert exact.first(reader(dict(enumerate(words))), runners, gumbel=gumbel) == leaders[-1]
+    assert exact.winner(reader(dict(enumerate(words))), candidates, gumbel=gumbel) == leaders[-1]
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
-def test_a_race_that_only_late_digits_decide(gumbel):
+def test_a_selection_that_only_late_digits_decide(gumbel):
     """Equal scores, words equal for 300 digits: the smaller U is ahead (E larger), for gumbel the larger U."""
     base = int(mpmath.mpf("0.3") * 2**300) << 399
     words = {4: base + 5, 9: base + (1 << 380)}
-    assert exact.first(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == (9 if gumbel else 4)
+    assert exact.winner(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == (9 if gumbel else 4)
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
-def test_digits_not_read_yet_may_turn_a_race(gumbel):
+def test_digits_not_read_yet_may_turn_a_selection(gumbel):
     """After 95 digits U is in neighbouring cells, and a score that is behind by half a cell loses to the digits; the next ones turn it."""
     cell = 1 << 699 - 95
     words = {0: (1 << 698) + 9 * cell // 10, 1: (1 << 698) + cell}  # U = 1/2 and 0.9 cells, or 1 cell
     half = Fraction(1, 2**96) * (Fraction(2885, 1000) if gumbel else 2)  # half a cell, in E or in -ln E at U = 1/2
     # E is larger for the lower U, -ln E for the upper one: by a tenth of a cell, and half a cell goes to the other.
-    runners = [(0, half if gumbel else Fraction(0)), (1, Fraction(0) if gumbel else half)]
-    assert exact.first(reader(words), runners, gumbel=gumbel) == (0 if gumbel else 1)
+    candidates = [(0, half if gumbel else Fraction(0)), (1, Fraction(0) if gumbel else half)]
+    assert exact.winner(reader(words), candidates, gumbel=gumbel) == (0 if gumbel else 1)
 
 
 @settings(max_examples=150, deadline=None)
@@ -269,7 +269,7 @@ def test_digits_not_read_yet_may_turn_a_race(gumbel):
 @example(gap=5e-324, noise=2**20, rate=2.0**901, part=Fraction(1, 2), gumbel=True)
 def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel):
     """Wherever E lies in [G, G + 1)/2^20, the candidate lies between the ends that the kernel gives it."""
-    from dpfast.kernels.race import _ends
+    from dpfast.kernels.nominate import _ends
 
     low, high = _ends(gap, noise, rate, int(gumbel))
     if gap * rate == math.inf:
@@ -287,7 +287,7 @@ def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel):
 
 def test_who_may_win_is_nominated():
     """The kernel leaves out nobody who is within reach of the leader, however few it has room for."""
-    nominate = kernels.kernel("race")
+    nominate = kernels.kernel("nominate")
     gaps, noise = np.zeros(50), np.full(50, 10**6)
     noise[7] = 10**6 + 5
     found = np.empty(3, np.int64)
@@ -322,10 +322,10 @@ def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
 
     class Planted:
         @contextlib.contextmanager
-        def running(self, n):
+        def drawn(self, n):
             yield np.array(steps), read
 
-    monkeypatch.setattr(selection, "_runners", Planted)
+    monkeypatch.setattr(selection, "_candidate_noise", Planted)
     assert Exponential(2, 1).select([0.0, -gap]) == 0
     assert Exponential(2, 1).select([0.0, -(gap - 2.0**-48)]) == 1  # the other, once it is ahead in truth
 
@@ -335,13 +335,13 @@ def test_nominees_beyond_the_room_are_all_heard(monkeypatch):
     from dpfast.mechanisms import selection
 
     monkeypatch.setattr(selection, "FEW", 1)
-    monkeypatch.setattr(selection, "_runners", lambda: selection._Runners(1, Fraction(1, 8)))
+    monkeypatch.setattr(selection, "_candidate_noise", lambda: selection._CandidateNoise(1, Fraction(1, 8)))
 
     def coarse(gaps, noise, rate, gumbel, found):  # everybody, as a kernel with no digits at all would say
         found[:] = np.arange(found.size)
         return gaps.size
 
-    monkeypatch.setattr(kernels, "kernel", lambda name: coarse if name == "race" else original(name))
+    monkeypatch.setattr(kernels, "kernel", lambda name: coarse if name == "nominate" else original(name))
     n, scores = 1500, (0, 1, 2, 0)
     for mechanism, law in ((Exponential, exponential_law), (PermuteAndFlip, flip_law)):
         counts = np.bincount([mechanism(2 * math.log(2), 1).select(scores) for _ in range(n)], minlength=4)
@@ -462,9 +462,9 @@ def test_nothing_private_is_left_in_arrays(monkeypatch):
         arguments[-1][:] = np.arange(arguments[-1].size)
         return arguments[0].size
 
-    monkeypatch.setattr(kernels, "kernel", lambda name: everybody if name == "race" else original(name))
+    monkeypatch.setattr(kernels, "kernel", lambda name: everybody if name == "nominate" else original(name))
     Exponential(1, 1).select([1.5, 2.5, 9.5])
-    monkeypatch.setattr(exact, "first", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(exact, "winner", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Exponential(1, 1).select([1.5, 2.5, 9.5])
     assert len(seen) == 5
