@@ -53,15 +53,15 @@ def __getattr__(name: str) -> Any:
 
 
 def library(name: str, extra: str, tested: str, *, package: str | None = None) -> ModuleType:
-    """The library `name`, if it is there and of a tested version.
+    """The library `name`, if it is there and has a tested version.
 
-    extra: of this package, that installs it. tested: such as "0.6", whose releases 0.6.x are the
-    tested ones, or ">=2.2", where nothing hangs on the library's insides. package: its name on the
-    index, where it is another.
+    extra: the extra of this package that installs it. tested: such as "0.6", if the releases 0.6.x
+    are tested, or ">=2.2", if nothing depends on the library's internals. package: its name on the
+    index, if this is another.
     Raises: ImportError, which says what to install. Another version is a warning after
         `allow_untested`.
     """
-    from importlib import metadata  # late, for it takes a while
+    from importlib import metadata  # late, because it takes a while
 
     called = package or name
     try:
@@ -97,10 +97,8 @@ def _within(version: str, tested: str) -> bool:
 class Installer:
     """Puts an adapter in the place of its library's own code, and takes it away again.
 
-    It counts the calls of each.
-
-    put(True) has the library find ours, put(False) theirs; under a lock, for all threads see the
-    same library.
+    As many calls of `uninstall` as of `install` take it away. put(True) makes the library find our
+    code, put(False) its own. A lock guards both, because all threads see one library.
     """
 
     def __init__(self, put: Callable[[bool], None]) -> None:
@@ -130,7 +128,7 @@ class Installer:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """`install`, and `uninstall` at the end, however it comes."""
+        """`install`, and `uninstall` when the block ends, also by an error."""
         self.install()
         try:
             yield
@@ -139,7 +137,7 @@ class Installer:
 
 
 def rounded_up(exact: Fraction) -> float:
-    """The least double not below; infinite beyond the largest."""
+    """The least double that is not below; infinity beyond the largest double."""
     try:
         near = float(exact)
     except OverflowError:
@@ -173,7 +171,7 @@ def _adapter(kind: type) -> str | None:
 
 
 def filler(missing: object, dtype: np.dtype[Any]) -> int:
-    """What stands for the nulls of a column of integers, of that type.
+    """The number that replaces the nulls of a column of integers.
 
     Raises: DTypeError (no integer), ParameterError (not given, or beyond the type).
     """

@@ -5,22 +5,22 @@
     with dpfast.adapters.diffprivlib.installed():
         diffprivlib.tools.mean(ages, epsilon=1.0, bounds=(0, 100))
 
-A class here is a subclass of theirs that changes where the noise comes from. Constructor, checks,
-`bias`, `variance`, truncation and folding are their code, the last two applied to the noisy value;
-epsilon, delta, sensitivity and adjacency mean what they mean there. The rest stays theirs: what
-rejects noise until it fits a range (LaplaceBoundedDomain, and so `var` and `std`, and
-LaplaceBoundedNoise), what is no sum of value and noise (Binary, Exponential and its kind, Bingham,
-Vector), Staircase and Uniform.
+Each class here is a subclass of theirs that changes where the noise comes from. Constructor,
+checks, `bias`, `variance`, truncation and folding are their code, the last two applied to the noisy
+value. Epsilon, delta, sensitivity and adjacency keep their meaning. The rest stays theirs:
+mechanisms that reject noise until it fits a range (LaplaceBoundedDomain, and so `var` and `std`,
+and LaplaceBoundedNoise), mechanisms that are no sum of value and noise (Binary, Exponential and its
+kind, Bingham, Vector), Staircase and Uniform.
 
-- Real values are taken as doubles, get the ideal real noise, and are rounded to a grid of 2^-20 of
-  its scale, afterwards.
-- Integers must fit int64, and so does the noisy one: the exact sum, clamped.
-- Where their scale is 0 (sensitivity 0, epsilon infinite, delta 1 in Laplace) a value comes back as
-  it is.
+- Real values are taken as doubles and get the ideal real noise. Afterwards they are rounded to a
+  grid of 2^-20 of its scale.
+- Integers must fit int64. The noisy integer is the exact sum, clamped to int64.
+- If their scale is 0 (sensitivity 0, epsilon infinite, delta 1 in Laplace) a value comes back
+  unchanged.
 - A real that is not finite is refused, as everywhere in dpfast: it would come back without noise.
   (In Snapping an infinity meets the bound first.)
-- random_state must be None, or what diffprivlib makes of None; no seed repeats a release,
-  np.random.seed neither.
+- random_state must be None, or what diffprivlib makes of None. No seed repeats a release, and
+  np.random.seed does not either.
 
 Raises: what theirs raise; DTypeError, ParameterError (a seed; a scale beyond dpfast's range; a
     value beyond int64, or not finite).
@@ -70,7 +70,7 @@ DIGITS = 400  # so that 1 - delta keeps many of any delta. Decimal rounds ln cor
 
 
 def _not_above(value: Fraction) -> float:
-    """A double that is next to the value, or it."""
+    """The value as a double, or the double just below it."""
     near = float(value)
     return near if near <= value else math.nextafter(near, -math.inf)
 
@@ -144,11 +144,11 @@ def _gaussian_discrete(epsilon: float, delta: float, sensitivity: int) -> dpfast
 
 
 class _Exact:
-    """What takes the place of their source of randomness."""
+    """Takes the place of their source of randomness."""
 
     @property
     def law(self) -> Any:
-        """The mechanism of dpfast, or None where the noise is none."""
+        """The mechanism of dpfast, or None if there is no noise."""
         raise NotImplementedError
 
     @property
@@ -368,7 +368,7 @@ def _are_edges(bins: Any) -> bool:
 def _begin(
     epsilon: float, random_state: None, accountant: Any, unused: dict[str, Any], *, leaks: bool
 ) -> tuple[dpfast.DiscreteLaplace | None, Any]:
-    """Their checks, before the data are looked at: the law of a bin's noise, and the accountant."""
+    """Their checks, before a look at the data: the mechanism for a bin, and the accountant."""
     utils = _library.utils
     utils.warn_unused_args(unused)
     accountant = _library.BudgetAccountant.load_default(accountant)
@@ -431,9 +431,9 @@ def install() -> None:
 
     diffprivlib finds them wherever it looks its own up.
 
-    In this process, for all its threads, until `uninstall` was called as often. Processes forked
-    from it inherit it, others must install for themselves. Mechanisms made before stay theirs, and
-    so do names that modules other than diffprivlib's imported before; their tools and models look a
-    mechanism up when they run.
+    This holds in this process, for all its threads, until `uninstall` was called as often. Forked
+    processes inherit it; other processes must install for themselves. Mechanisms that were made
+    before stay theirs. So do names that modules other than diffprivlib's imported before. Their
+    tools and models look a mechanism up when they run.
     """
     _installer.install()

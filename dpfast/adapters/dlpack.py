@@ -24,7 +24,7 @@ def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
 
     Nothing is copied.
 
-    Raises: DTypeError (on another device, part of a graph, sparse, of a type that NumPy has not);
+    Raises: DTypeError (on another device, part of a graph, sparse, of a type that NumPy lacks);
         what release raises.
     """
     torch = sys.modules.get("torch")

@@ -8,8 +8,8 @@ The optimizers release the sum of clipped gradients.
 
 Clipping, sampling, scaling and accounting are Opacus's own. A step releases each parameter's
 `summed_grad` by the Gaussian mechanism with sigma = noise_multiplier * max_grad_norm, the exact
-product of the two numbers, on a grid of the largest power of two that is at most sigma * 2^-20: all
-parameters together, the one Gaussian mechanism that the accountant knows.
+product of the two numbers, on a grid of the largest power of two that is at most sigma * 2^-20. All
+parameters together are the one Gaussian mechanism that the accountant knows.
 Source: [ACG16] Abadi et al. 2016, Algorithm 1.
 """
 
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class _Released:
-    """Before an optimizer of Opacus: its clipped sums, our noise."""
+    """A class before an optimizer of Opacus: its clipped sums, our noise."""
 
     params: list[Any]
     noise_multiplier: float
@@ -140,7 +140,7 @@ class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
     Here secure_mode is about the sampling alone.
 
     Raises: ParameterError for adaptive clipping, for per-layer clipping in distributed hooks, and
-    for sharded training, whose noise has other seams; for a noise_generator; and for no noise.
+    for sharded training, whose noise has other interfaces; for a noise_generator; and for no noise.
     """
 
     def _prepare_optimizer(

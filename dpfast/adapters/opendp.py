@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenDP measurements on exact noise: a constructor for each law, and its then_ form.
+"""OpenDP measurements on exact noise: a constructor for each mechanism, and its then_ form.
 
     count >> then_discrete_laplace(scale=2.0)
     register()  # then, in the Context API: query.dpfast_discrete_laplace().release()
@@ -16,15 +16,15 @@ refused here.
 | make_gaussian | f32, f64 | absolute, L2 | zero-concentrated | (d_in / scale)^2 / 2 |
 
 input_domain: atom_domain(T) with an absolute distance, or vector_domain(atom_domain(T)), whose
-    release is a list, or dp.numpy.arrayd_domain and array2_domain, where a NumPy array is released
-    as one and no list is made; L1 and L2 are then those of the entries. No domain that holds NaN.
-scale: int, float, Fraction or Decimal, taken exactly: of a Laplace law its scale, of a Gaussian
-    sigma.
+    release is a list; or dp.numpy.arrayd_domain and array2_domain, whose release is a NumPy array,
+    without a list. L1 and L2 are then those of the entries. A domain that holds NaN is refused.
+scale: int, float, Fraction or Decimal, taken exactly: the scale of Laplace noise, the sigma of
+    Gaussian noise.
 
 The privacy maps are computed in rationals and rounded up. Integers saturate at the ends of T. As in
 OpenDP, an infinite value counts as the largest finite one of its sign, and NaN, outside the domain,
-as 0: no value raises. Real laws round the noisy value to a grid, after the noise, so the map pays
-nothing for it.
+as 0: no value raises. Real mechanisms round the noisy value to a grid, after the noise, so the map
+pays nothing for it.
 Raises: DTypeError, ParameterError; OpenDPException for what OpenDP refuses.
 Source: the maps, [DMNS06] and [CKS20] Theorem 4.
 """
@@ -132,8 +132,8 @@ def register() -> None:
 
     They are .dpfast_laplace() and the like, with a scale that is given or searched.
 
-    Again: nothing more. (dp.register(make_laplace) alone is refused by OpenDP, whose own law has
-    that name.)
+    A second call changes nothing. (OpenDP refuses dp.register(make_laplace) alone, because it has
+    a measurement of that name.)
     """
     from opendp.context import constructors
 
@@ -186,7 +186,7 @@ def _measurement(
 
 
 def _array_shape(domain: Domain) -> tuple[int | None, ...] | None:
-    """The length of the arrays of a NumPy domain, None for any; None for another domain."""
+    """The shape of the arrays of a NumPy domain (None: any length); None for another domain."""
     described: Any = getattr(domain, "descriptor", None)
     if isinstance(described, dp.numpy.NPArrayDDomain):
         return tuple(described.shape)

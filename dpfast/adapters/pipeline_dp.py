@@ -4,12 +4,12 @@
     from dpfast.adapters import pipeline_dp as adapter
     adapter.install()
 
-The budget carries the choice. One that is requested while the adapter is installed is a
-MechanismSpec of this module, and whoever makes a mechanism for it gets one of ours: when the lazy
-pipeline runs, be that after uninstall(), and in a worker, for it pickles by name, so that a worker
-without dpfast raises ModuleNotFoundError. Other budgets get what they always got. As long as such a
-budget lives, PipelineDP's factory is rebound; after uninstall() and the last one, every name is
-PipelineDP's own again.
+The budget carries the choice. A budget that is requested while the adapter is installed is a
+MechanismSpec of this module. A mechanism that is made for it is one of ours, whenever the lazy
+pipeline runs, even after uninstall(). This also holds in a worker, because the budget pickles by
+name: a worker without dpfast raises ModuleNotFoundError. Other budgets get PipelineDP's noise. As
+long as a budget of ours lives, PipelineDP's factory is rebound. After uninstall() and the last such
+budget, every name is PipelineDP's own again.
 
 On a LocalBackend the metrics of up to BLOCK partitions are released together. Checks, bounds,
 accountants and reports stay PipelineDP's, and so does the noise of VARIANCE, VECTOR_SUM,
@@ -78,10 +78,10 @@ uninstall, installed = _installer.uninstall, _installer.installed
 
 
 def install() -> None:
-    """Have every budget that is requested from here on spent on our noise.
+    """Spend every budget that is requested from here on our noise.
 
-    In this process, for all its threads, until `uninstall` was called as often. What was requested
-    before stays theirs, what is requested meanwhile ours, whenever it is computed.
+    This holds in this process, for all its threads, until `uninstall` was called as often. What was
+    requested before stays theirs. What is requested meanwhile is ours, whenever it is computed.
     """
     _installer.install()
 
@@ -128,8 +128,8 @@ def create_additive_mechanism(spec: Any, sensitivities: Any) -> Any:
 
     If PipelineDP rounded the scale, it is rounded up.
 
-    The same law: real noise for counts too. A Gaussian calibrated by PipelineDP keeps its sigma
-    where that is proved to be (epsilon, delta)-DP, and gets the least that is where not.
+    The distribution stays: real noise, for counts too. A Gaussian that PipelineDP calibrated keeps
+    its sigma if this is proved to be (epsilon, delta)-DP; otherwise it gets the least such sigma.
     """
     theirs = _their_mechanism(spec, sensitivities)
     if not isinstance(spec, MechanismSpec):
@@ -165,7 +165,7 @@ def _gaussian(
 
 
 class MeanMechanism(_TheirMean):  # type: ignore[misc, valid-type]
-    """PipelineDP's, of columns too."""
+    """PipelineDP's mechanism for means, for columns too."""
 
     def compute_mean(self, count: Any, normalized_sum: Any) -> tuple[Any, Any, Any]:
         if not isinstance(count, np.ndarray):

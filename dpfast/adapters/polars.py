@@ -37,8 +37,8 @@ OWN = pl.self_dtype() if hasattr(pl, "self_dtype") else None
 def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
     """What `mechanism.release(values, **options)` gives for Polars.
 
-    Of the type that NumPy would have: integers become Int64, or `dtype`; a real type stays. Copies
-    the input only where it holds nulls or lies in several chunks.
+    The type is the one that NumPy would have: integers become Int64, or `dtype`; a real type stays.
+    The input is copied only if it holds nulls or lies in several chunks.
     Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what
         release raises. For an expression, when it is evaluated.
     """

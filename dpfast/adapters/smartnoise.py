@@ -3,11 +3,11 @@
 
     privacy = snsql.Privacy(epsilon=1.0, delta=1e-6, mechanisms=Mechanisms())
 
-Epsilon, delta, sensitivity and contributions become a scale by SmartNoise's own code, and the scale
-that it found, a double, is taken exactly. `mechanisms.map`, which says what statistic is released
-by what mechanism, works as ever.
+SmartNoise's own code computes a scale from epsilon, delta, sensitivity and contributions. This
+scale, a double, is taken exactly. `mechanisms.map` still says which mechanism releases which
+statistic.
 
-A release of a list is one call, whatever its length; as in SmartNoise it gives floats, an infinite
+A release of a list is one call, whatever its length. As in SmartNoise it gives floats, an infinite
 value counts as the largest finite one of its sign, and NaN as 0, with noise like any value. Noisy
 values lie on a grid of the largest power of two that is at most scale * 2^-20.
 Source: the mechanisms, [DMNS06] and [BW18]; rounding to a grid after the noise is post-processing.
@@ -35,7 +35,7 @@ LARGEST = sys.float_info.max
 
 
 class _Released:
-    """Before a mechanism of SmartNoise: its parameters, our noise."""
+    """A class before a mechanism of SmartNoise: its parameters, our noise."""
 
     LAW: str
     scale: float
