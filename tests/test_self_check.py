@@ -88,7 +88,7 @@ def test_the_answers_are_those_of_the_exact_tier(at: int) -> None:
 
 @pytest.mark.parametrize("at", [at for at, answer in enumerate(ROWS) if answer.tier])
 def test_planted_digits_lie_on_both_sides_of_boundaries(at: int) -> None:
-    """A boundary lies inside a cell, which must stay open, and beside it are two whose draws are neighbours."""
+    """A boundary lies inside a cell, which must stay undecided, and beside it are two whose draws are neighbours."""
     row = read(at)
     draws = [make_known().truth(row, planted) for planted in row.planted]
     if isinstance(row.mechanism, dpfast.DiscreteGaussian) and row.bits == 64:

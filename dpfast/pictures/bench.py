@@ -20,7 +20,7 @@ from dpfast.bench.figures import figure, quantity, short
 from dpfast.bench.measure import Result
 from dpfast.bench.report import Report
 from dpfast.pictures.plots import FAINT, INK, INSIDE
-from dpfast.tables.atomic_write import published
+from dpfast.tables.atomic_write import atomic_write
 
 EDGE = "#b4541a"  # of unsafe bars, and their hatch
 LINES = (INSIDE, "#0b3a66", EDGE, "#8a949c", "#4f9d69")
@@ -132,5 +132,5 @@ def _picture(title: str, report: Report, height: float, path: Path, *, peers: bo
         facts = f"{report.machine}; {report.facts['date']}\n{report.software(peers=peers)}"
         picture.text(LEFT, 1 - 0.42 / height, facts, va="top", fontsize=8.5, color=FAINT, linespacing=1.35)
         yield picture.subplots()
-        with published(path, force=True) as file:
+        with atomic_write(path, force=True) as file:
             picture.savefig(file, format=path.suffix[1:].lower())
