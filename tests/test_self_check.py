@@ -18,7 +18,7 @@ from conftest import ISAS
 import dpfast
 from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native
 from dpfast._dpf import ffi, lib
-from dpfast.random import random_bytes
+from dpfast.random.random_bytes import random_bytes
 
 CSRC = Path(__file__).parents[1] / "csrc"
 
