@@ -142,7 +142,7 @@ def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee
     if wanted == "substitution" and not all(part.also_add_remove for part in promised):
         raise ParameterError(
             "parts must hold for adding and removing a unit, too, for a unit may leave one part and enter another: give "
-            "mechanisms made from Sensitivity(l0, linf, 'substitution'), or Guarantees with also_add_remove=True"
+            "mechanisms made from Sensitivity(l0, linf, adjacency='substitution'), or Guarantees with also_add_remove=True"
         )
     if wanted == given:
         most = 1 if wanted == "add-remove" else 2

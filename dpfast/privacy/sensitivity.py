@@ -78,7 +78,8 @@ class Sensitivity:
     linf together. `largest` is the one change that reaches l1 and
     l2_squared: this many cells, each by this much.
 
-    `from_l2` makes one from the norm of a neighbour's change alone, `changes` from its cells: there `contributes` is None.
+    `from_l2` makes one from the norm of a neighbour's change alone, `changes` from its cells: there
+    `contributes` is None.
     Raises: DTypeError, ParameterError.
     """
 
@@ -143,9 +144,11 @@ class Sensitivity:
 
     @classmethod
     def from_l2(cls, squared: Real, *, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
-        """From the largest squared L2 distance between neighbours under the stated adjacency, exact. Nothing doubles.
+        """From a norm: the largest squared L2 distance between neighbours, exact. Nothing doubles.
 
-        l0, linf, l1, contributes and largest are None: a mechanism that needs one of them refuses.
+        adjacency: the one under which the norm holds.
+        Only the norm is known: l0, linf, l1, contributes and largest are None, and a mechanism that
+        needs one of them refuses.
         """
         return _filled(
             cls.__new__(cls),

@@ -108,7 +108,9 @@ def bounded_histogram(
     most = most_partitions if partitions is None else min(most_partitions, partitions.codes.size)
     if most > MAX_CELLS:
         raise ParameterError(f"max_partitions must be below 2**63, got {shown(max_partitions)}")
-    sensitivity = Sensitivity(most, cap, adjacency, unit, keys="private" if partitions is None else "public")
+    sensitivity = Sensitivity(
+        most, cap, adjacency=adjacency, unit=unit, keys="private" if partitions is None else "public"
+    )
     sip = _sip_keys(key)
 
     rows_keys, rows_ids = column("keys", keys), column("unit_ids", unit_ids)
