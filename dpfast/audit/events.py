@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from dpfast.audit.audited import Outputs
 from dpfast.audit.families import Cells, Family, Mask, as_kind, families
-from dpfast.audit.subject import Outputs
 from dpfast.audit.words import number
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dpfast.audit.subject import Outputs
+from dpfast.audit.audited import Outputs
 from dpfast.audit.words import few, number
 
 if TYPE_CHECKING:

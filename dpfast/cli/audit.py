@@ -89,7 +89,7 @@ def audit(
         click.echo(json.dumps({"target": target, "found": found, **facts}, indent=2))
     else:
         click.echo("\n\n".join(report.text() for report in reports))
-    if plot and reports[0].picture:
+    if plot and reports[0].compared:
         draw(reports[0], plot)
     if found:
         click.get_current_context().exit(1)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
-from dpfast.exact import ball
+from dpfast.exact import ball, rounded_up
 from dpfast.privacy import gaussian, meaning, parameters
 from dpfast.privacy.parameters import shown
 
@@ -94,7 +94,7 @@ class Guarantee:
         if k == 1 or epsilon == 0:
             found: Fraction | float = k * delta
         else:
-            found = gaussian.rounded_up(lambda: ball(delta) * (k * ball(epsilon)).expm1() / ball(epsilon).expm1())
+            found = rounded_up(lambda: ball(delta) * (k * ball(epsilon)).expm1() / ball(epsilon).expm1())
         if found >= 1:
             raise ParameterError(f"delta would reach 1 for a group of {k}: nothing would be promised")
         return Fraction(found)

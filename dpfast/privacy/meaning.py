@@ -32,9 +32,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import ball, unique_floor
+from dpfast.exact import ball, rounded_up, unique_floor
 from dpfast.privacy import parameters
-from dpfast.privacy.gaussian import rounded_up
 
 if TYPE_CHECKING:
     from flint import arb

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sceptic runs on an installed package: every claim that a machine can try, tried on this one.
 
-Each check passes its outputs through one hook, where a planted defect (BREAKS) shows that it can fail. The checks that draw
+Each check passes its outputs through one hook, where a planted defect (PLANTED_DEFECTS) shows that it can fail. The checks that draw
 at random fail on a sound build with a probability of at most FALSE_ALARM, all together (the sum of their levels).
 """
 
@@ -18,10 +18,10 @@ from functools import partial
 from dpfast import _native
 from dpfast.errors import ParameterError
 from dpfast.selftest import certificates, epsilon, known_answers, laws, processes, streams
-from dpfast.selftest.breaks import BREAKS
-from dpfast.selftest.trial import Break, Check, Outcome, Trial, instruction_sets
+from dpfast.selftest.check import Check, Outcome, PlantedDefect, Run, instruction_sets
+from dpfast.selftest.planted_defects import PLANTED_DEFECTS
 
-__all__ = ["BREAKS", "CHECKS", "FALSE_ALARM", "Check", "Outcome", "Result", "command", "run"]
+__all__ = ["CHECKS", "FALSE_ALARM", "PLANTED_DEFECTS", "Check", "Outcome", "Result", "command", "run"]
 
 FALSE_ALARM = 1e-6  # of a whole run, deep or not
 DEEP = 64.0  # times as many draws
@@ -42,7 +42,7 @@ CHECKS = (
     Check("releases", "a release is its values plus the exact draws", streams.releases),
     Check("cuts", "threads and cuts change no draw", streams.cuts),
     Check("keyed", "a key names one release of one input", streams.keyed, 1e-100),
-    Check("p-values", "the judge of the laws judges right", laws.judge),
+    Check("p-values", "the tests of the laws have the right p-values", laws.p_values),
     *map(of_law, laws.POINTS),
     Check("epsilon", "neighbouring counts give away no more than stated", epsilon.epsilon, epsilon.LEVEL),
     Check("fork", "a forked child never repeats its parent's noise", processes.fork, 1e-100),
@@ -76,7 +76,7 @@ def run(
     checks: Iterable[Check] = CHECKS,
     *,
     factor: float = 1.0,
-    defect: Break | None = None,
+    defect: PlantedDefect | None = None,
     step: Callable[[Check, float], object] = lambda *_: None,
     done: Callable[[Result], object] = lambda _: None,
 ) -> list[Result]:
@@ -85,10 +85,10 @@ def run(
     for check in checks:
         began = time.monotonic()
         planted = defect if defect and defect.check == check.name else None
-        trial = Trial(factor, planted, partial(step, check))
-        trial.step(0.0)
+        run = Run(factor, planted, partial(step, check))
+        run.step(0.0)
         try:
-            outcome = check.run(trial)
+            outcome = check.run(run)
         except Exception as error:
             outcome = Outcome("", (f"{type(error).__name__}: {error}",))
         found.append(Result(check, outcome, time.monotonic() - began))
@@ -102,14 +102,14 @@ def run(
 def command(*, as_json: bool = False, deep: bool = False, defect: str | None = None, factor: float = 1.0) -> int:
     """Run all checks and show a line for each; the exit code, 1 if one failed.
 
-    deep: an hour's worth. defect: a name in BREAKS to plant, or "list". Raises: ParameterError.
+    deep: an hour's worth. defect: a name in PLANTED_DEFECTS to plant, or "list". Raises: ParameterError.
     """
     if defect == "list":
-        sys.stdout.write("".join(f"{each.name:28}{each.check}: {each.shows}\n" for each in BREAKS.values()))
+        sys.stdout.write("".join(f"{each.name:28}{each.check}: {each.shows}\n" for each in PLANTED_DEFECTS.values()))
         return 0
-    if defect is not None and defect not in BREAKS:
+    if defect is not None and defect not in PLANTED_DEFECTS:
         raise ParameterError(f"break must be one of those that '--break list' shows, got {defect}")
-    planted = BREAKS[defect] if defect else None
+    planted = PLANTED_DEFECTS[defect] if defect else None
     factor *= DEEP if deep else 1.0
     about, began = machine(), time.monotonic()
     if not as_json:
@@ -167,7 +167,7 @@ def _shown(result: Result) -> None:
     sys.stdout.flush()
 
 
-def _verdict(found: list[Result], planted: Break | None, seconds: float, least: float) -> str:
+def _verdict(found: list[Result], planted: PlantedDefect | None, seconds: float, least: float) -> str:
     failed = [result.check.name for result in found if not result.outcome.passed]
     if planted and failed == [planted.check]:
         return f"The planted defect was found by '{planted.check}', and nothing else failed."

@@ -8,10 +8,11 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dpfast.audit.subject import Outputs
+from dpfast.audit.audited import Outputs
 
 Verdict: TypeAlias = Literal["passed", "found", "skipped"]
 ALPHA = 1e-6  # the false-alarm rate of one audit
+POWER = 0.9  # with which an audit finds what it says it could have found
 FRESH = 0.1  # its share for "noise is fresh"
 
 
@@ -24,7 +25,7 @@ class Line:
     detail: str
 
 
-class Picture(NamedTuple):
+class Compared(NamedTuple):
     """What `draw` draws: outputs for two counts, and whether their values or their lowest bits tell the counts apart."""
 
     counts: tuple[float, float]
@@ -34,7 +35,7 @@ class Picture(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class Findings:
     """What an audit found.
 
     bound: of `privacy`, the largest epsilon that was certified as spent: the promise is broken if it exceeds epsilon.
@@ -53,7 +54,7 @@ class Report:
     delta: float = 0.0
     false_alarm: float = ALPHA
     seconds: float = 0.0
-    picture: Picture | None = field(default=None, repr=False, compare=False)
+    compared: Compared | None = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON; an infinite bound is a string."""

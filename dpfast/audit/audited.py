@@ -68,7 +68,7 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error!s:.200}".rstrip(": ")
 
 
-class Subject:
+class Audited:
     """The function, its outputs checked, and how long it takes."""
 
     def __init__(self, function: Function, progress: Progress | None) -> None:
