@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from dpfast.audit.words import number
 from dpfast.errors import ParameterError
+from dpfast.privacy.formatting import output
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -98,7 +98,7 @@ class Audited:
             found = np.asarray(given if hasattr(given, "__len__") else list(given))
         except Exception as error:
             raise ParameterError(
-                f"the audited function failed for count {number(count)} and {n:,} outputs: {_said(error)}"
+                f"the audited function failed for count {output(count)} and {n:,} outputs: {_said(error)}"
             ) from error
         self.drawing += time.monotonic() - began
         self.drawn += n

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from dpfast.audit.audited import Audited, Outputs
 from dpfast.audit.events import Chosen, Event, Pair
 from dpfast.audit.families import BY_BITS, Cells
 from dpfast.audit.findings import FRESH, POWER, Compared, Findings, Line
-from dpfast.audit.words import number, percentage, up
+from dpfast.privacy.formatting import output, rounded, share
 from dpfast.statistics import lower_bound, near_bound, normal_quantile, upper_bound
 
 
@@ -59,7 +60,7 @@ def tested(
                 hit = int(histograms[id(event.family)][event.mask].sum())
                 hits[i, count] = hits.get((i, count), 0) + hit
             done += outputs.size
-            audited.say(f"count {number(count)}: {done:,} of {n - choosing:,} draws tested")
+            audited.say(f"count {output(count)}: {done:,} of {n - choosing:,} draws tested")
     alpha, left = findings.ALPHA * (1 - FRESH) / max(1, len(tests)) / 2, n - choosing
     audited.say(f"certifying {len(tests)} events")
     z = normal_quantile(alpha)
@@ -79,7 +80,7 @@ def tested(
             continue
         a, b = hits[i, more], hits[i, less]
         bound = least_epsilon(lower_bound(a, left, alpha), upper_bound(b, left, alpha), test.pair.steps, delta)
-        rates = f"in {percentage(a, left)} of the draws for {number(more)}, {percentage(b, left)} for {number(less)}"
+        rates = f"in {share(a, left)} of the draws for {output(more)}, {share(b, left)} for {output(less)}"
         results.append(_Result(bound, test.pair, test.event, rates))
     shown = [_shown([r for r in results if r.pair == pair], epsilon) for pair in pairs]
     for pair, best in zip(pairs, shown, strict=True):
@@ -126,7 +127,7 @@ def _could(n: int, alpha: float, epsilon: float, delta: float, steps: int) -> st
         while high / low > 1.001:
             middle = math.sqrt(low * high)
             low, high = (low, middle) if any(certified(middle, o) > epsilon for o in {1, steps}) else (middle, high)
-        found.append(f"Laplace noise that spends {up(high)} or more")
+        found.append(f"Laplace noise that spends {rounded(Fraction(high), up=True, digits=4)} or more")
     floor = math.exp(epsilon) * upper_bound(0, n, alpha) + delta
     rare = (math.sqrt(floor) + (z + luck) / (2 * math.sqrt(n))) ** 2
     if rare < 0.5:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpfast.audit.audited import Outputs
 from dpfast.audit.families import Cells, Family, Mask, as_kind, families
-from dpfast.audit.words import number
+from dpfast.privacy.formatting import output
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,7 +39,7 @@ class Pair(NamedTuple):
         return self.first, self.second
 
     def words(self) -> str:
-        return f"counts {number(self.first)} and {number(self.second)}"
+        return f"counts {output(self.first)} and {output(self.second)}"
 
 
 class Chosen(NamedTuple):

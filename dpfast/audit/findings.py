@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -13,6 +12,7 @@ from dpfast.audit.audited import Outputs
 Verdict: TypeAlias = Literal["passed", "found", "skipped"]
 ALPHA = 1e-6  # the false-alarm rate of one audit
 POWER = 0.9  # with which an audit finds what it says it could have found
+WIDTH = 100  # columns of a report
 FRESH = 0.1  # its share for "noise is fresh"
 
 
@@ -64,15 +64,21 @@ class Findings:
         return facts | {"lines": [vars(line) for line in self.lines]}
 
     def text(self) -> str:
-        """The same for people."""
+        """The same for people: as wide as the terminal, 100 columns at most. Needs dpfast[cli]."""
+        from dpfast import terminal
+
         title = {"privacy": "Privacy", "law": "Law"}[self.kind]
-        rows = [f"{title}: {self.promise}, {self.n:,} draws{' a count' if self.kind == 'privacy' else ''}\n"]
-        width = max(len(line.name) for line in self.lines) + 2
-        for line in self.lines:
-            verdict = line.verdict.upper() if line.verdict == "found" else line.verdict
-            head = f"  {line.name:{width}}{verdict:9}"
-            rows.append(textwrap.fill(line.detail, 100, initial_indent=head, subsequent_indent=" " * len(head)))
-        return "\n".join([*rows, "", textwrap.fill(f"{self._verdict()} {self.could}", 100)])
+        head = f"{title}: {self.promise}, {self.n:,} draws{' a count' if self.kind == 'privacy' else ''}"
+        rows = [
+            (line.name, line.verdict.upper() if line.verdict == "found" else line.verdict, line.detail)
+            for line in self.lines
+        ]
+        parts = [
+            head,
+            terminal.table(rows, indent=2, most=WIDTH),
+            terminal.paragraph(f"{self._verdict()} {self.could}", WIDTH),
+        ]
+        return "\n\n".join(parts)
 
     def _verdict(self) -> str:
         if not self.found:

@@ -14,9 +14,9 @@ import numpy as np
 from dpfast.audit import findings
 from dpfast.audit.audited import DRAWS, Audited, Function, Progress, enough
 from dpfast.audit.findings import POWER, Findings, Line
-from dpfast.audit.words import number, percentage
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from dpfast.privacy.formatting import output, share
 from dpfast.statistics import Distribution, GoodnessOfFit, chi_squared_p, normal_quantile
 
 if TYPE_CHECKING:
@@ -88,12 +88,12 @@ def law(
     level = findings.ALPHA / (TESTS * len(counts))
     worst: dict[str, tuple[float, str]] = {}
     for count in counts:
-        audited.say(f"count {number(count)}: {n // 2:,} draws")
+        audited.say(f"count {output(count)}: {n // 2:,} draws")
         noise = np.asarray(audited.draw(count, n // 2) - count, np.float64) / step
         fit = GoodnessOfFit(expected, n // 2, LEAST_EXPECTED, whole=whole)
         for test, p, detail in _tested(noise, fit, step, whole=whole):
             if test not in worst or not p >= worst[test][0]:
-                worst[test] = p, f"count {number(count)}: {detail}"
+                worst[test] = p, f"count {output(count)}: {detail}"
     lines = [
         Line(test, "passed" if p >= level else "found", f"{detail}; p = {p:.2g}") for test, (p, detail) in worst.items()
     ]
@@ -147,12 +147,12 @@ def _tested(
     if whole:
         off, grid = (
             int((noise != np.rint(noise)).sum()),
-            "a whole number" if step == 1 else f"a multiple of {number(step)}",
+            "a whole number" if step == 1 else f"a multiple of {output(step)}",
         )
         yield (
             "grid",
             float(off == 0),
-            f"{percentage(off, n)} of the noise is not {grid}" if off else f"all of it is {grid}",
+            f"{share(off, n)} of the noise is not {grid}" if off else f"all of it is {grid}",
         )
     fit.add(noise)
     _, zero, far = fit.chances
@@ -161,9 +161,9 @@ def _tested(
         "shape": f"chi-squared {fit.chi_squared:,.0f} over {fit.mass.size} cells" if fit.edges.size else "",
         "mean": f"mean {fit.first / n * math.sqrt(variance):.3g}",
         "variance": f"variance {fit.second / n * variance:.6g}, should be {variance:.6g}",
-        "sign": f"{percentage(fit.positive, n - fit.zero)} of what is not 0 is positive" if n > fit.zero else "",
-        "zero": f"{percentage(fit.zero, n)} of the noise is 0, should be {100 * zero:.4g} %",
-        "tails": f"{fit.far:,} draws beyond ±{number(fit.high * step)}, should be {far * n:,.0f}",
+        "sign": f"{share(fit.positive, n - fit.zero)} of what is not 0 is positive" if n > fit.zero else "",
+        "zero": f"{share(fit.zero, n)} of the noise is 0, should be {100 * zero:.4g} %",
+        "tails": f"{fit.far:,} draws beyond ±{output(fit.high * step)}, should be {far * n:,.0f}",
     }
     yield from ((test, p, details[test]) for test, p in fit.p_values().items() if details[test])
 

@@ -14,9 +14,9 @@ from dpfast.audit.certify import privacy_findings, tested
 from dpfast.audit.events import Chosen, Pair, choose
 from dpfast.audit.families import Mask
 from dpfast.audit.findings import FRESH, Findings, Line
-from dpfast.audit.words import number
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.exact import double_above
+from dpfast.privacy.formatting import output
 from dpfast.privacy.parameters import Real, exact_positive, exact_real
 from dpfast.statistics import lower_bound, near_bound, normal_quantile, upper_bound
 
@@ -58,7 +58,7 @@ def privacy(
     halves: dict[float, tuple[Outputs, Outputs]] = {}
     lines: list[Line] = []
     for count in counts:
-        audited.say(f"count {number(count)}: {choosing:,} draws to choose events")
+        audited.say(f"count {output(count)}: {choosing:,} draws to choose events")
         halves[count] = audited.draw(count, choosing // 2), audited.draw(count, choosing // 2)
         lines = [_fresh(*halves[count], findings.ALPHA * FRESH / len(counts))]
         if lines[0].verdict == "found":

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
+from dpfast import terminal
 from dpfast.cli.options import Number, number
 from dpfast.errors import ParameterError
 
@@ -58,31 +59,21 @@ def audit(
     one in a million at most, by each of the two audits.
     """
     from dpfast import audit as auditor
-    from dpfast.pictures.audit import draw
 
     if epsilon is None and (name is None or plot):
         raise click.UsageError("Missing option '--epsilon': what the function promises")
     if plot and plot.suffix.lower() not in {".png", ".svg"}:
         raise ParameterError(f"plot must be a .png or .svg file, got {plot}")
-    tell = sys.stderr.isatty() and not quiet
-    progress = (lambda text: click.echo(f"\r\033[K{text}", nl=False, err=True)) if tell else None
+    if plot:
+        from dpfast.pictures.audit import draw  # before minutes are spent: matplotlib may be missing
     function, reports = auditor.load(target), []
-    if epsilon is not None:
-        reports.append(auditor.privacy(function, epsilon, delta=delta, sensitivity=sensitivity, n=n, progress=progress))
-    if name is not None:
-        law = auditor.law(
-            function,
-            name,
-            epsilon=epsilon,
-            sensitivity=sensitivity,
-            sigma=sigma,
-            granularity=granularity,
-            n=n,
-            progress=progress,
-        )
-        reports.append(law)
-    if tell:
-        click.echo("\r\033[K", nl=False, err=True)
+    with terminal.Bar(quiet=quiet) as bar:
+        common: dict[str, Any] = {"sensitivity": sensitivity, "n": n, "progress": lambda text: bar.show(text=text)}
+        if epsilon is not None:
+            reports.append(auditor.privacy(function, epsilon, delta=delta, **common))
+        if name is not None:
+            parameters: dict[str, Any] = {"epsilon": epsilon, "sigma": sigma, "granularity": granularity}
+            reports.append(auditor.law(function, name, **parameters, **common))
     found = any(report.found for report in reports)
     if as_json:
         facts = {report.kind: report.as_dict() for report in reports}

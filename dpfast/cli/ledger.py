@@ -10,9 +10,11 @@ from pathlib import Path
 import click
 
 import dpfast
+from dpfast import terminal
 from dpfast.cli.options import ADDS_UP, Number, number
 from dpfast.errors import ParameterError
-from dpfast.ledger.table import figures
+from dpfast.ledger.table import NUMERIC
+from dpfast.privacy import formatting
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 EXAMPLES = """\b
@@ -80,11 +82,12 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
         click.echo(json.dumps({**facts, "releases": releases}, indent=2))
     else:
         sums = f"spent  {amounts(spent, found.promise, up=True)}\nleft   {amounts(left, found.promise)}"
-        click.echo(f"{promise(found)}\n\n{history}\n\n{sums}")
+        charges = terminal.table(history.rows(), right=NUMERIC) if history else str(history)
+        click.echo(f"{promise(found)}\n\n{charges}\n\n{sums}")
     if plot:
-        from dpfast.pictures import plots
+        from dpfast.pictures.ledger import spend
 
-        plots.spend(found, plot)
+        spend(found, plot)
 
 
 @ledger.command()
@@ -166,7 +169,7 @@ def amounts(guarantee: dpfast.Guarantee, of: dpfast.Guarantee | None = None, *, 
     """Such as "epsilon 0.5, delta 1e-6", rounded down; or up, where it is spent. No delta, of none, is no word."""
     kept = _kept(guarantee)
     named = {name: value for name, value in kept.items() if name != "delta" or value or (of and of.delta)}
-    return figures(named.keys(), named.values(), up=up)
+    return formatting.amounts(named, up=up)
 
 
 def exactly(guarantee: dpfast.Guarantee) -> dict[str, str]:

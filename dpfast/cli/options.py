@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the options of a command line to a mechanism: which laws there are, and which options each takes."""
+"""From the options of a command line to a mechanism, and from a mechanism to a line: which laws there are, and their options."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import numpy as np
 import dpfast
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.one_answer import OneAnswer
+from dpfast.privacy.formatting import approximate, plain, rounded
 from dpfast.privacy.parameters import exact_positive, exact_real, shown
 
 Number: TypeAlias = Fraction | Decimal
@@ -204,3 +205,28 @@ def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float |
     if exact.denominator != 1:
         raise ParameterError(f"{name} must be a whole number for counts, got {shown(value)}")
     return int(exact)
+
+
+def title(mechanism: Mechanism | OneAnswer) -> str:
+    """Such as "Discrete Laplace mechanism"."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", type(mechanism).__name__) + " mechanism"
+
+
+def law(mechanism: Mechanism) -> str:
+    """The parameters, in a line."""
+    facts = mechanism.metadata()
+    exact = {name: Fraction(str(facts[name])) for name in (*ADDS_UP, "sensitivity", "bound") if name in facts}
+    scale = f"{'sigma' if isinstance(mechanism, GAUSSIANS) else 'scale'} {approximate(mechanism.scale)}"
+    return ", ".join([*(f"{name} {plain(value)}" for name, value in exact.items()), scale])
+
+
+def reach(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> float:
+    """The half-width that holds the noise of any value: one off the grid of a real law may need a step more."""
+    step: float = getattr(mechanism, "granularity", 0)
+    return mechanism.interval(confidence, cells=cells) + step
+
+
+def half_width(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> str:
+    """The reach as people read it, rounded up."""
+    width = reach(mechanism, confidence, cells)
+    return f"±{width:,}" if isinstance(width, int) else f"±{rounded(Fraction(width), up=True)}"

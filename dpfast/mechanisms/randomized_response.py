@@ -13,7 +13,7 @@ import numpy as np
 from dpfast import _native, exact, kernels
 from dpfast.errors import DpfastError, DTypeError, ParameterError
 from dpfast.mechanisms.once import once
-from dpfast.privacy import parameters, two_coins
+from dpfast.privacy import formatting, parameters, two_coins
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.release.arrays import plain_array
 from dpfast.statistics import lower_bound, upper_bound
@@ -235,9 +235,9 @@ class RandomizedResponse:
         }
 
     def __repr__(self) -> str:
-        coin = "" if self.coin is None else f", two coins of {parameters.short(self.coin)}"
+        coin = "" if self.coin is None else f", two coins of {formatting.exact(self.coin)}"
         return (
-            f"<RandomizedResponse epsilon={parameters.short(self.epsilon)}, categories={self.categories}{coin}, "
+            f"<RandomizedResponse epsilon={formatting.exact(self.epsilon)}, categories={self.categories}{coin}, "
             f"unit={self.unit}>"
         )
 

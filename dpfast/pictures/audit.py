@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from dpfast.audit.families import LOWEST, lowest_bit
 from dpfast.audit.findings import Compared, Findings
-from dpfast.audit.words import number
 from dpfast.errors import ParameterError
+from dpfast.pictures.style import BAD, DASHED, FAINT, INK, INSIDE, MINUS, empty, furnish, heading, save
+from dpfast.privacy.formatting import output
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axes import Axes
 
-FIRST, SECOND, INK, FAINT, BAD = "#1f6fb2", "#d9822b", "#22303c", "#6b7883", "#b3261e"
+FIRST, SECOND = INSIDE, "#d9822b"
 BARS = 60  # at most so many values, or intervals, side by side
 
 
@@ -28,26 +30,19 @@ def draw(found: Findings, path: Path) -> None:
 
     Raises: ParameterError (another ending, or a found that has no two counts to show), FileError.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    from dpfast.pictures.plots import furnish
-    from dpfast.tables.atomic_write import published
-
     if path.suffix.lower() not in {".png", ".svg"}:
         raise ParameterError(f"plot must be a .png or .svg file, got {path}")
     compared, epsilon = found.compared, found.epsilon
     if compared is None or epsilon is None:
         raise ParameterError("plot needs an audit of privacy that came to compare two counts")
-    figure = Figure(figsize=(8, 6.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.12))
+    figure = empty(8, 6.5)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     edges, hits = _histograms(compared)
     at, width = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
     for count, color, each in zip(compared.counts, (FIRST, SECOND), hits, strict=True):
         share = each / max(1, each.sum())
         top.stairs(share, edges, fill=True, color=color, alpha=0.22)
-        top.stairs(share, edges, color=color, linewidth=1.8, label=f"count {number(count)}")
+        top.stairs(share, edges, color=color, linewidth=1.8, label=f"count {output(count)}")
     top.set_ylabel("share of the draws", color=INK)
     top.set_ylim(0)
     top.legend(frameon=False, fontsize=10, labelcolor=INK)
@@ -55,20 +50,18 @@ def draw(found: Findings, path: Path) -> None:
     what = "exponent of the lowest bit of the output (2 to the power of)" if compared.lowest_bits else "output"
     bottom.set_xlabel(what, color=INK)
     several = f"{compared.steps} × " if compared.steps > 1 else ""
-    bottom.set_ylabel(f"log-ratio, {number(compared.counts[0])} to {number(compared.counts[1])}", color=INK)
+    bottom.set_ylabel(f"log-ratio, {output(compared.counts[0])} to {output(compared.counts[1])}", color=INK)
     bottom.xaxis.set_major_locator(MaxNLocator(9, integer=bool((width >= 1).all())))
-    bottom.xaxis.set_major_formatter(FuncFormatter(lambda x, _: number(x).replace("-", "\N{MINUS SIGN}")))
+    bottom.xaxis.set_major_formatter(FuncFormatter(lambda x, _: output(x).replace("-", MINUS)))
     band = f" ±{several}epsilon = ±{compared.steps * epsilon:.4g} "
     where = (0.995, compared.steps * epsilon)
     bottom.text(*where, band, transform=bottom.get_yaxis_transform(), ha="right", va="bottom", color=FAINT, fontsize=9)
     for axes in (top, bottom):
         furnish(axes)
     title = f"Spends an epsilon of {found.bound:.4g} at least" if found.found else "No broken promise found"
-    top.set_title(title, loc="left", fontsize=13, color=BAD if found.found else INK, pad=26, fontweight="bold")
     facts = f"promised: {found.promise}; certified: {found.bound:.4g}; {found.n:,} draws a count"
-    top.annotate(facts, (0, 1), (0, 10), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=FAINT)
-    with published(path, force=True) as file:
-        figure.savefig(file, format=path.suffix[1:].lower())
+    heading(top, title, facts, BAD if found.found else INK)
+    save(figure, path)
 
 
 def _histograms(compared: Compared) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
@@ -105,7 +98,7 @@ def _ratios(
     total = math.log(max(1.0, a.sum()) / max(1.0, b.sum()))
     axes.axhspan(-band, band, color="#e8eef4", zorder=0)
     for edge in (-band, band):
-        axes.axhline(edge, color=FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        axes.axhline(edge, color=FAINT, linewidth=1, linestyle=DASHED, zorder=1)
     both = (a > 0) & (b > 0)
     ratio = np.log(np.where(both, a, 1) / np.where(both, b, 1)) - total
     error = 2 * np.sqrt(1 / np.maximum(a, 1) + 1 / np.maximum(b, 1))

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from dpfast.bench.curves import Curve
 from dpfast.bench.measure import Result
 from dpfast.bench.report import Report, figure
-from dpfast.pictures.plots import FAINT, INK, INSIDE
+from dpfast.pictures.style import FAINT, INK, INSIDE
 from dpfast.tables.atomic_write import published
 
 OURS, SAFE, UNSAFE, FLOOR = INSIDE, "#9cc3e4", "#f2b48a", "#d5dbe0"

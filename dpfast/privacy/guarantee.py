@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.exact import ball, rounded_up
-from dpfast.privacy import gaussian, meaning, parameters
+from dpfast.privacy import formatting, gaussian, meaning, parameters
 from dpfast.privacy.parameters import shown
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Guarantee:
 
     def __repr__(self) -> str:
         figures = {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}
-        said = ", ".join(f"{name}={parameters.short(value)}" for name, value in figures.items() if value is not None)
+        said = ", ".join(f"{name}={formatting.exact(value)}" for name, value in figures.items() if value is not None)
         presence = ", presence=True" if self.presence and self.adjacency == "substitution" else ""
         return f"<Guarantee {said}, adjacency={self.adjacency!r}, unit={self.unit!r}{presence}>"
 

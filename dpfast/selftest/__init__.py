@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from dpfast import _native
+from dpfast import _native, terminal
 from dpfast.errors import ParameterError
 from dpfast.selftest import certificates, epsilon, known_answers, laws, processes, streams
 from dpfast.selftest.check import Check, Outcome, PlantedDefect, Run, instruction_sets
@@ -105,7 +105,8 @@ def command(*, as_json: bool = False, deep: bool = False, defect: str | None = N
     deep: an hour's worth. defect: a name in PLANTED_DEFECTS to plant, or "list". Raises: ParameterError.
     """
     if defect == "list":
-        sys.stdout.write("".join(f"{each.name:28}{each.check}: {each.shows}\n" for each in PLANTED_DEFECTS.values()))
+        known = PLANTED_DEFECTS.values()
+        sys.stdout.write(terminal.table((each.name, each.check, each.shows) for each in known) + "\n")
         return 0
     if defect is not None and defect not in PLANTED_DEFECTS:
         raise ParameterError(f"break must be one of those that '--break list' shows, got {defect}")
@@ -118,7 +119,17 @@ def command(*, as_json: bool = False, deep: bool = False, defect: str | None = N
             f"dpfast {about['version']} selftest, stream version {about['stream_version']}, {about['platform']}: {sets}"
         )
         sys.stdout.write(f"{head}\nPlanted in '{planted.check}': {planted.shows}.\n\n" if planted else f"{head}\n\n")
-    found = run(factor=factor, defect=planted, step=_going, done=_gone if as_json else _shown)
+    with terminal.Bar(1) as bar:
+
+        def done(result: Result) -> None:
+            bar.clear()
+            if not as_json:
+                sys.stdout.write(_line(result))
+                sys.stdout.flush()
+
+        found = run(
+            factor=factor, defect=planted, step=lambda check, share: bar.show(share, f"{check.name}: {check.shows}"), done=done
+        )  # fmt: skip
     passed = all(result.outcome.passed for result in found)
     seconds = time.monotonic() - began
     draws = max(1, round(laws.CHUNKS * factor)) * laws.CHUNK
@@ -143,28 +154,12 @@ def machine() -> dict[str, object]:
     }
 
 
-def _going(check: Check, share: float) -> None:
-    """A line that the verdict overwrites."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{share:6.0%}           {check.name:25}{check.shows}\033[K")
-        sys.stderr.flush()
-
-
-def _gone(_: Result) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
-
-
-def _shown(result: Result) -> None:
-    _gone(result)
+def _line(result: Result) -> str:
     check, outcome = result.check, result.outcome
-    verdict = "ok" if outcome.passed else "FAILED"
-    lines = [f"{verdict:8}{result.seconds:5.1f} s  {check.name:25}{outcome.compared}"]
+    lines = [f"{'ok' if outcome.passed else 'FAILED':8}{result.seconds:5.1f} s  {check.name:25}{outcome.compared}"]
     if not outcome.passed:
         lines += [f"{'':17}! {line}" for line in (f"not so: {check.shows}", *outcome.wrong)]
-    sys.stdout.write("\n".join([*lines, ""]))
-    sys.stdout.flush()
+    return "\n".join([*lines, ""])
 
 
 def _verdict(found: list[Result], planted: PlantedDefect | None, seconds: float, least: float) -> str:

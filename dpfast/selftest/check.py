@@ -39,7 +39,7 @@ class PlantedDefect:
 
 @dataclass
 class Run:
-    """One run of one check: how much to draw, what is broken, whom to tell how far it is."""
+    """One run of one check: how much to draw, which defect is planted, and what hears how far it is."""
 
     factor: float = 1.0
     defect: PlantedDefect | None = None
