@@ -82,11 +82,10 @@ def normal_quantile(alpha: float) -> float:
     return -NormalDist().inv_cdf(alpha)
 
 
-def near_bound(hits: float, n: int, z: float) -> float:
-    """Nearly the Clopper-Pearson bound of so many hits, by the arcsine: lower for z > 0, upper for z < 0."""
-    rate = min(1.0, max(0.0, hits + (z < 0)) / n)
-    angle = math.asin(math.sqrt(rate)) - z / (2 * math.sqrt(n))
-    return math.sin(min(max(angle, 0.0), math.pi / 2)) ** 2
+def near_bound(hits: Any, n: int, z: float) -> Any:
+    """Nearly the Clopper-Pearson bound of so many hits, by the arcsine: lower for z > 0, upper for z < 0. Or of an array."""
+    rate = np.clip(hits + (z < 0), 0, n) / n
+    return np.sin(np.clip(np.arcsin(np.sqrt(rate)) - z / (2 * math.sqrt(n)), 0, math.pi / 2)) ** 2
 
 
 @lru_cache(maxsize=1024)
@@ -98,7 +97,7 @@ def lower_bound(hits: int, n: int, alpha: float) -> float:
     """
     if not hits:
         return 0.0
-    low, high, p = 0.0, 1.0, near_bound(hits, n, normal_quantile(alpha)) or alpha / n
+    low, high, p = 0.0, 1.0, float(near_bound(hits, n, normal_quantile(alpha))) or alpha / n
     scale = math.lgamma(hits) + math.lgamma(n - hits + 1) - math.lgamma(n + 1)
     while low < (p := min(p, math.nextafter(high, 0))):
         tail = at_least(hits, n, p)

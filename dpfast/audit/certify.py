@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple, cast
@@ -18,6 +17,27 @@ from dpfast.audit.families import BY_BITS, Cells
 from dpfast.audit.findings import FRESH, POWER, Compared, Findings, Line
 from dpfast.privacy.formatting import output, rounded, share
 from dpfast.statistics import lower_bound, near_bound, normal_quantile, upper_bound
+
+
+class Promise(NamedTuple):
+    """What an audited function promises, in doubles that are not below it."""
+
+    epsilon: float
+    delta: float
+
+    def findings(
+        self,
+        audited: Audited,
+        bound: float,
+        lines: list[Line],
+        event: str,
+        could: str = "",
+        compared: Compared | None = None,
+    ) -> Findings:
+        said = f"epsilon {self.epsilon:.6g}" + (f", delta {self.delta:.3g}" if self.delta else "")
+        return Findings(
+            "privacy", bound, lines, audited.n, said, event, could, *self, seconds=audited.seconds, compared=compared
+        )  # fmt: skip
 
 
 class _Result(NamedTuple):
@@ -37,21 +57,20 @@ class _Result(NamedTuple):
 
 def tested(
     audited: Audited,
+    promise: Promise,
     tests: Sequence[Chosen],
     pairs: Sequence[Pair],
     halves: dict[float, tuple[Outputs, Outputs]],
-    lines: list[Line],
-    n: int,
-    choosing: int,
-    epsilon: float,
-    delta: float,
+    fresh: Line,
 ) -> Findings:
     """Count the chosen events among fresh draws, and certify."""
+    (epsilon, delta), lines = promise, [fresh]
     hits: dict[tuple[int, float], int] = {}
+    left = audited.n - sum(half.size for half in next(iter(halves.values())))
     for count in halves:
         concerned = [i for i, test in enumerate(tests) if count in test.pair.counts]
         done = 0
-        for outputs in audited.calls(count, n - choosing):
+        for outputs in audited.calls(count, left):
             histograms: dict[int, Cells] = {}
             for i in concerned:
                 event = tests[i].event
@@ -60,8 +79,8 @@ def tested(
                 hit = int(histograms[id(event.family)][event.mask].sum())
                 hits[i, count] = hits.get((i, count), 0) + hit
             done += outputs.size
-            audited.say(f"count {output(count)}: {done:,} of {n - choosing:,} draws tested")
-    alpha, left = findings.ALPHA * (1 - FRESH) / max(1, len(tests)) / 2, n - choosing
+            audited.say(f"count {output(count)}: {done:,} of {left:,} draws tested")
+    alpha = findings.ALPHA * (1 - FRESH) / max(1, len(tests)) / 2
     audited.say(f"certifying {len(tests)} events")
     z = normal_quantile(alpha)
     likely = [
@@ -96,7 +115,7 @@ def tested(
     first, second = (cast("Outputs", np.concatenate(halves[count])) for count in pair.counts)
     compared = Compared(pair.counts, (first, second), pair.steps, by_bits)
     could = _could(left, alpha, epsilon, delta, max(pairs, key=lambda p: p.steps).steps)
-    return privacy_findings(audited, bound, lines, n, epsilon, delta, words, could, compared)
+    return promise.findings(audited, bound, lines, words, could, compared)
 
 
 def _shown(results: Sequence[_Result], epsilon: float) -> _Result | None:
@@ -137,41 +156,16 @@ def _could(n: int, alpha: float, epsilon: float, delta: float, steps: int) -> st
     return f"With probability {POWER:.0%} it finds {', and '.join(found)}."
 
 
-def privacy_findings(
-    audited: Audited,
-    bound: float,
-    lines: list[Line],
-    n: int,
-    epsilon: float,
-    delta: float,
-    event: str,
-    could: str,
-    compared: Compared | None,
-) -> Findings:
-    promise = f"epsilon {epsilon:.6g}" + (f", delta {delta:.3g}" if delta else "")
-    seconds = round(time.monotonic() - audited.began, 3)
-    return Findings(
-        "privacy",
-        bound > epsilon,
-        bound,
-        lines,
-        n,
-        promise,
-        event,
-        could,
-        epsilon,
-        delta,
-        seconds=seconds,
-        compared=compared,
-    )
+def grown(delta: float, steps: int, epsilon: float) -> float:
+    """What delta grows to over so many neighbours: delta (1 + e^epsilon + ...)."""
+    return delta * (math.expm1(min(700.0, steps * epsilon)) / math.expm1(min(700.0, epsilon)) if epsilon else steps)
 
 
 def least_epsilon(p: float, other: float, steps: int, delta: float) -> float:
     """The least epsilon with p <= e^(steps epsilon) other + the delta of so many steps; rounded down."""
 
     def allowed(epsilon: float) -> float:
-        deltas = steps if epsilon == 0 else math.expm1(steps * epsilon) / math.expm1(epsilon)
-        return math.exp(steps * epsilon) * other + deltas * delta
+        return math.exp(steps * epsilon) * other + grown(delta, steps, epsilon)
 
     low, high = 0.0, 700 / steps
     if p <= allowed(low):

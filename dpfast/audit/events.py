@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -13,6 +12,7 @@ import numpy as np
 from dpfast.audit.audited import Outputs
 from dpfast.audit.families import Cells, Family, Mask, as_kind, families
 from dpfast.privacy.formatting import output
+from dpfast.statistics import near_bound
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -96,7 +96,5 @@ def _candidates(family: Family, a: Cells, b: Cells, z: float) -> list[Event]:
 
 def _score(a: Any, n: int, b: Any, m: int, z: float) -> npt.NDArray[np.float64]:
     """About the log-ratio that a and b hits would certify: chooses events, and certifies nothing."""
-    low = np.sin(np.maximum(0, np.arcsin(np.sqrt(a / n)) - z / (2 * math.sqrt(n)))) ** 2
-    high = np.sin(np.minimum(math.pi / 2, np.arcsin(np.sqrt(np.minimum(b + 1, m) / m)) + z / (2 * math.sqrt(m)))) ** 2
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(low) - np.log(high))
+        return np.asarray(np.log(near_bound(a, n, z)) - np.log(near_bound(b, m, -z)))

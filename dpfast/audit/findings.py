@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dpfast.audit.audited import Outputs
 
-Verdict: TypeAlias = Literal["passed", "found", "skipped"]
+Verdict: TypeAlias = Literal["passed", "found"]
 ALPHA = 1e-6  # the false-alarm rate of one audit
 POWER = 0.9  # with which an audit finds what it says it could have found
 WIDTH = 100  # columns of a report
@@ -43,7 +43,6 @@ class Findings:
     """
 
     kind: Literal["privacy", "law"]
-    found: bool
     bound: float
     lines: list[Line]
     n: int
@@ -55,6 +54,10 @@ class Findings:
     false_alarm: float = ALPHA
     seconds: float = 0.0
     compared: Compared | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def found(self) -> bool:
+        return any(line.verdict == "found" for line in self.lines)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON; an infinite bound is a string."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dpfast.audit import findings
-from dpfast.audit.audited import DRAWS, Audited, Function, Progress, enough
+from dpfast.audit.audited import DRAWS, Audited, Function, Progress
 from dpfast.audit.findings import POWER, Findings, Line
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpfast.privacy.formatting import output, share
 from dpfast.statistics import Distribution, GoodnessOfFit, chi_squared_p, normal_quantile
@@ -78,11 +77,8 @@ def law(
     granularity: the grid that outputs of a real law must be on. Without it they may be on any, finer than 2^-20 scales.
     Raises: ParameterError, DTypeError.
     """
-    if not callable(function):
-        raise DTypeError(f"function must be callable as function(count, n), not {type(function).__name__}")
-    enough(n)
+    audited = Audited(function, n, progress)
     mechanism = exact_law(name, epsilon=epsilon, sensitivity=sensitivity, sigma=sigma, granularity=granularity)
-    audited = Audited(function, progress)
     step, whole = _step(mechanism), granularity is not None or not isinstance(mechanism, (Laplace, Gaussian))
     expected = _in_steps(mechanism)
     level = findings.ALPHA / (TESTS * len(counts))
@@ -98,17 +94,16 @@ def law(
         Line(test, "passed" if p >= level else "found", f"{detail}; p = {p:.2g}") for test, (p, detail) in worst.items()
     ]
     spread = f"sigma {mechanism.scale:.6g}" if "gaussian" in mechanism.NAME else f"scale {mechanism.scale:.6g}"
-    found = [line for line in lines if line.verdict == "found"]
+    event = next((line.detail for line in lines if line.verdict == "found"), "")
     return Findings(
         "law",
-        bool(found),
         0.0,
         lines,
         n,
         f"{mechanism.NAME.replace('_', ' ')}, {spread}",
-        found[0].detail if found else "",
+        event,
         _sharpness(mechanism, fit, n // 2, level),
-        seconds=round(time.monotonic() - audited.began, 3),
+        seconds=audited.seconds,
     )
 
 

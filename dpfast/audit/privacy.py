@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpfast.audit import findings
-from dpfast.audit.audited import CALL, DRAWS, Audited, Function, Outputs, Progress, enough
-from dpfast.audit.certify import privacy_findings, tested
+from dpfast.audit.audited import CALL, DRAWS, Audited, Function, Outputs, Progress
+from dpfast.audit.certify import Promise, grown, tested
 from dpfast.audit.events import Chosen, Pair, choose
 from dpfast.audit.families import Mask
 from dpfast.audit.findings import FRESH, Findings, Line
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.exact import double_above
 from dpfast.privacy.formatting import output
 from dpfast.privacy.parameters import Real, exact_positive, exact_real
@@ -44,8 +44,9 @@ def privacy(
     n: draws for each count.
     Raises: ParameterError, DTypeError (a parameter, or a function that fails or returns what is no n numbers).
     """
-    spent, most, change = _checked(function, epsilon, delta, n, sensitivity)
-    audited = Audited(function, progress)
+    audited = Audited(function, n, progress)
+    promise, change = _checked(epsilon, delta, sensitivity)
+    spent, most = promise
     z = normal_quantile(findings.ALPHA / 100)
     fixed = [(0, change), (0, change * max(1, round(2 / spent)))] if pairs is None else [tuple(p) for p in pairs]
     chosen_pairs = [_pair(first, second, change) for first, second in dict.fromkeys(fixed)]
@@ -56,37 +57,29 @@ def privacy(
     choosing = min(n // 2, MOST_CHOOSING)
     audited.announce(n * len(counts))
     halves: dict[float, tuple[Outputs, Outputs]] = {}
-    lines: list[Line] = []
     for count in counts:
         audited.say(f"count {output(count)}: {choosing:,} draws to choose events")
         halves[count] = audited.draw(count, choosing // 2), audited.draw(count, choosing // 2)
-        lines = [_fresh(*halves[count], findings.ALPHA * FRESH / len(counts))]
-        if lines[0].verdict == "found":
-            event = "the noise can be predicted from other noise"
-            return privacy_findings(audited, math.inf, lines, n, spent, most, event, "", None)
+        fresh = _fresh(*halves[count], findings.ALPHA * FRESH / len(counts))
+        if fresh.verdict == "found":
+            return promise.findings(audited, math.inf, [fresh], "the noise can be predicted from other noise")
     tests: list[Chosen] = []
     for pair in chosen_pairs:
         audited.say(f"choosing events for {pair.words()}")
         build, rank = zip(*(halves[count] for count in pair.counts), strict=True)
-        events = choose(pair, build, rank, _delta_of(pair.steps, spent, most), z)
+        events = choose(pair, build, rank, min(1.0, grown(most, pair.steps, spent)), z)
         tests += [e for turned in (False, True) for e in [e for e in events if e.turned == turned][:EVENTS]]
-    return tested(audited, tests, chosen_pairs, halves, lines, n, choosing, spent, most)
+    return tested(audited, promise, tests, chosen_pairs, halves, fresh)
 
 
-def _checked(function: object, epsilon: Real, delta: Real, n: int, sensitivity: Real) -> tuple[float, float, float]:
-    """Epsilon rounded up, delta, and the sensitivity as an int where it is one."""
-    if not callable(function):
-        raise DTypeError(f"function must be callable as function(count, n), not {type(function).__name__}")
-    enough(n)
+def _checked(epsilon: Real, delta: Real, sensitivity: Real) -> tuple[Promise, float]:
+    """The promise, and the sensitivity as an int where it is one."""
     wanted, most = exact_positive("epsilon", epsilon), exact_real("delta", delta)
     if not 0 <= most < 1:
         raise ParameterError(f"delta must lie between 0 and 1, got {delta}")
     change = exact_positive("sensitivity", sensitivity)
-    return (
-        double_above(wanted),
-        float(most),
-        int(change) if change.denominator == 1 else float(change),
-    )
+    spent = Promise(double_above(wanted), double_above(most))
+    return spent, int(change) if change.denominator == 1 else float(change)
 
 
 def _pair(first: float, second: float, change: float) -> Pair:
@@ -94,11 +87,6 @@ def _pair(first: float, second: float, change: float) -> Pair:
     if not gap:
         raise ParameterError(f"pairs must hold different counts, got {first!s:.40} twice")
     return Pair(first, second, math.ceil(gap / exact_positive("sensitivity", change)))
-
-
-def _delta_of(steps: int, epsilon: float, delta: float) -> float:
-    """What delta grows to over so many neighbours: delta (1 + e^epsilon + ...)."""
-    return min(1.0, delta * math.expm1(min(700.0, steps * epsilon)) / math.expm1(min(700.0, epsilon))) if delta else 0.0
 
 
 def _scout(audited: Audited, change: float, n: int, delta: float, z: float) -> Pair | None:

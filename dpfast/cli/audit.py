@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from dpfast import terminal
-from dpfast.cli.options import Number, number
-from dpfast.errors import ParameterError
+from dpfast.cli.options import Number, PictureFile, number
 
 EXAMPLES = """\b
 Examples:
@@ -35,7 +34,7 @@ Examples:
 @click.option("--sigma", type=number, help="Gaussian laws: the parameter.")
 @click.option("--granularity", type=number, help="Real laws: the grid of outputs, a power of two.")
 @click.option("--n", type=click.IntRange(200), default=2_000_000, show_default=True, help="Draws for each count.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .png or .svg.")
+@click.option("--plot", type=PictureFile(), metavar="FILE", help="Draw it: .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def audit(
@@ -62,8 +61,6 @@ def audit(
 
     if epsilon is None and (name is None or plot):
         raise click.UsageError("Missing option '--epsilon': what the function promises")
-    if plot and plot.suffix.lower() not in {".png", ".svg"}:
-        raise ParameterError(f"plot must be a .png or .svg file, got {plot}")
     if plot:
         from dpfast.pictures.audit import draw  # before minutes are spent: matplotlib may be missing
     function, reports = auditor.load(target), []

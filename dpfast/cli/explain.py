@@ -19,6 +19,7 @@ from dpfast.cli.options import (
     CHOICES,
     GAUSSIANS,
     Mechanism,
+    PictureFile,
     chosen,
     half_width,
     law,
@@ -51,7 +52,7 @@ PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
 @click.command()
 @partial(law_options, choices=CHOICES)
 @click.option("--cells", type=click.IntRange(1), metavar="D", help="Also the intervals that hold D cells all at once.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .png or .svg.")
+@click.option("--plot", type=PictureFile(), metavar="FILE", help="Draw it: .png or .svg.")
 @click.option(
     "--picture",
     type=click.Choice(["law", "posterior", "loss"]),
@@ -63,8 +64,6 @@ def explain(cells: int | None, plot: Path | None, picture: str | None, as_json: 
 
     The options are those of privatize. A Gaussian's --sigma alone will do: then there is noise, but no promise.
     """
-    if plot and plot.suffix.lower() not in {".png", ".svg"}:
-        raise ParameterError(f"plot must be a .png or .svg file, got {plot}")
     if picture and not plot:
         raise click.UsageError("'--picture' says what '--plot' draws, and goes with it alone")
     given = chosen(options)

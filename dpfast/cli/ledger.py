@@ -11,8 +11,7 @@ import click
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.options import ADDS_UP, Number, number
-from dpfast.errors import ParameterError
+from dpfast.cli.options import ADDS_UP, Number, PictureFile, number
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
@@ -63,15 +62,13 @@ def create(
 
 @ledger.command()
 @click.argument("file", type=FILE)
-@click.option("--plot", type=FILE, metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
+@click.option("--plot", type=PictureFile(), metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
     """Print what was charged, and what is left.
 
     The sums are checked first.
     """
-    if plot and plot.suffix.lower() not in {".png", ".svg"}:
-        raise ParameterError(f"plot must be a .png or .svg file, got {plot}")
     found = dpfast.Ledger(file)
     history, spent, left = found.history(), found.spent, found.remaining
     if as_json:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import click
@@ -85,6 +86,18 @@ class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of clic
             why = "noise that is never negative tells x from x + 1"
             self.fail(f"{name} is no mechanism: {why}. discrete-laplace is one", parameter, context)
         return super().convert(name, parameter, context)
+
+
+class PictureFile(click.Path):
+    """A file that a picture is written to."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        if Path(value).suffix.lower() not in {".png", ".svg"}:
+            raise ParameterError(f"plot must be a .png or .svg file, got {value}")
+        return super().convert(value, parameter, context)
 
 
 def number(text: str) -> Number:
