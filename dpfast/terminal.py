@@ -12,7 +12,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -59,7 +59,7 @@ def paragraph(text: str, most: int = PROSE) -> str:
 class Bar:
     """Progress on a terminal's standard error, of which nothing stays; elsewhere, or if quiet, nothing.
 
-    No thread draws it: a fork, a signal and a timing meet none. `clear` before other lines are written.
+    No thread draws it: a fork, a signal and a timing meet none. `close` before other lines are written.
     """
 
     def __init__(self, total: float | None = None, *, quiet: bool = False) -> None:
@@ -84,13 +84,7 @@ class Bar:
             self._bar.console.show_cursor()  # which start hides, and nobody would show again after a SIGKILL
         self._bar.update(self._bar.task_ids[0], completed=done, description=printable(text), refresh=True)
 
-    def clear(self) -> None:
+    def close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()

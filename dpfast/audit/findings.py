@@ -72,16 +72,9 @@ class Findings:
 
         title = {"privacy": "Privacy", "law": "Law"}[self.kind]
         head = f"{title}: {self.promise}, {self.n:,} draws{' a count' if self.kind == 'privacy' else ''}"
-        rows = [
-            (line.name, line.verdict.upper() if line.verdict == "found" else line.verdict, line.detail)
-            for line in self.lines
-        ]
-        parts = [
-            head,
-            terminal.table(rows, indent=2, most=WIDTH),
-            terminal.paragraph(f"{self._verdict()} {self.could}", WIDTH),
-        ]
-        return "\n\n".join(parts)
+        rows = [(line.name, line.verdict.replace("found", "FOUND"), line.detail) for line in self.lines]
+        end = terminal.paragraph(f"{self._verdict()} {self.could}", WIDTH)
+        return f"{head}\n\n{terminal.table(rows, indent=2, most=WIDTH)}\n\n{end}"
 
     def _verdict(self) -> str:
         if not self.found:

@@ -6,80 +6,50 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dpfast.audit import findings
 from dpfast.audit.audited import DRAWS, Audited, Function, Progress
 from dpfast.audit.findings import POWER, Findings, Line
-from dpfast.errors import ParameterError
+from dpfast.errors import DTypeError
 from dpfast.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpfast.privacy.formatting import output, share
 from dpfast.statistics import Distribution, GoodnessOfFit, chi_squared_p, normal_quantile
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
-
-LAWS = ("discrete_laplace", "laplace", "discrete_gaussian", "gaussian")
+LAWS = DiscreteLaplace, Laplace, DiscreteGaussian, Gaussian
 TESTS = 7  # of one count
 LEAST_EXPECTED = 50  # draws in a cell of the chi-squared test
 Exact: TypeAlias = DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian
 
 
-def exact_law(
-    name: str,
-    *,
-    epsilon: Real | None = None,
-    sensitivity: Real = 1,
-    sigma: Real | None = None,
-    granularity: Real | None = None,
-) -> Exact:
-    """The law of that name: a Laplace law from epsilon and sensitivity, a Gaussian from sigma.
-
-    Raises: ParameterError, DTypeError.
-    """
-    law = name.replace("-", "_")
-    if law not in LAWS:
-        raise ParameterError(f"law must be one of {', '.join(LAWS)}, got {name:.40}")
-    if granularity is not None and law.startswith("discrete"):
-        raise ParameterError(f"granularity is for the real laws, not for {law}")
-    if law.endswith("laplace"):
-        if epsilon is None:
-            raise ParameterError(f"epsilon must be given for {law}")
-        if law == "laplace":
-            return Laplace(epsilon, sensitivity, granularity)
-        return DiscreteLaplace(epsilon, sensitivity)
-    if sigma is None:
-        raise ParameterError(f"sigma must be given for {law}")
-    return Gaussian(sigma, granularity) if law == "gaussian" else DiscreteGaussian(sigma)
-
-
 def law(
     function: Function,
-    name: str,
+    mechanism: Exact,
     *,
-    epsilon: Real | None = None,
-    sensitivity: Real = 1,
-    sigma: Real | None = None,
-    granularity: Real | None = None,
+    on_grid: bool = False,
     counts: tuple[float, float] = (0, 100),
     n: int = DRAWS,
     progress: Progress | None = None,
 ) -> Findings:
-    """Compare `function(count, n) - count` with an exact law, for two counts, n draws together.
+    """Compare `function(count, n) - count` with the noise of a mechanism, for two counts, n draws together.
 
     The false-alarm rate counts on the normal and chi-squared tails of the mean, the variance and the shape: n of 20,000
     or more. The other tests are exact.
 
-    granularity: the grid that outputs of a real law must be on. Without it they may be on any, finer than 2^-20 scales.
+    mechanism: a DiscreteLaplace, Laplace, DiscreteGaussian or Gaussian. on_grid: whether outputs must be on the grid of a
+        real law; else they may be on any that is finer, such as that of doubles.
     Raises: ParameterError, DTypeError.
     """
     audited = Audited(function, n, progress)
-    mechanism = exact_law(name, epsilon=epsilon, sensitivity=sensitivity, sigma=sigma, granularity=granularity)
-    step, whole = _step(mechanism), granularity is not None or not isinstance(mechanism, (Laplace, Gaussian))
+    if type(mechanism) not in LAWS:
+        raise DTypeError(
+            f"mechanism must be a {', '.join(law.__name__ for law in LAWS)}, not {type(mechanism).__name__}"
+        )
+    step, whole = _step(mechanism), on_grid or not isinstance(mechanism, (Laplace, Gaussian))
     expected = _in_steps(mechanism)
     level = findings.ALPHA / (TESTS * len(counts))
     worst: dict[str, tuple[float, str]] = {}
@@ -118,7 +88,7 @@ def _cdf(mechanism: Exact, k: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
 
 def _in_steps(mechanism: Exact) -> Distribution:
     """The noise divided by the step of its grid."""
-    step, normal = _step(mechanism), isinstance(mechanism, (Gaussian, DiscreteGaussian))
+    step, normal = _step(mechanism), "gaussian" in mechanism.NAME
     scale = mechanism.scale / step
     if scale <= 1000:
         k = np.arange(1, math.ceil(60 * max(scale, 1)) + 1)
@@ -140,15 +110,10 @@ def _tested(
     """Name, p-value and detail of each test: at most TESTS. noise: in steps."""
     n = noise.size
     if whole:
-        off, grid = (
-            int((noise != np.rint(noise)).sum()),
-            "a whole number" if step == 1 else f"a multiple of {output(step)}",
-        )
-        yield (
-            "grid",
-            float(off == 0),
-            f"{share(off, n)} of the noise is not {grid}" if off else f"all of it is {grid}",
-        )
+        off = int((noise != np.rint(noise)).sum())
+        grid = "a whole number" if step == 1 else f"a multiple of {output(step)}"
+        detail = f"{share(off, n)} of the noise is not {grid}" if off else f"all of it is {grid}"
+        yield "grid", float(off == 0), detail
     fit.add(noise)
     _, zero, far = fit.chances
     variance = fit.expected.variance * step**2
@@ -172,11 +137,11 @@ def _sharpness(mechanism: Exact, fit: GoodnessOfFit, n: int, level: float) -> st
     while high - low > 0.5:
         middle = (low + high) / 2
         low, high = (middle, high) if chi_squared_p(middle, degrees) > level else (low, middle)
-    step = _step(mechanism) if isinstance(mechanism, (Laplace, Gaussian)) else None
-    normal = isinstance(mechanism, (Gaussian, DiscreteGaussian))
+    grid = {"granularity": mechanism.granularity} if isinstance(mechanism, (Laplace, Gaussian)) else {}
+    law: Any = type(mechanism)
     for percent in (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100):
         scale = mechanism.scale * (1 + percent / 100)
-        other = exact_law(mechanism.NAME, epsilon=1 / scale, sigma=scale if normal else None, granularity=step)
+        other = law(scale, **grid) if "gaussian" in mechanism.NAME else law(1 / scale, 1, **grid)
         mass = np.diff(np.concatenate([[0.0], _cdf(other, fit.edges.astype(np.int64)), [1.0]]))
         shift = n * float(((mass - fit.mass) ** 2 / fit.mass).sum())
         if degrees + shift - normal_quantile(1 - POWER) * math.sqrt(2 * (degrees + 2 * shift)) > high:

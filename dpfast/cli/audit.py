@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dpfast import terminal
-from dpfast.cli.options import Number, PictureFile, number
+from dpfast.cli.options import Number, chosen, make, number, picture_file
 
 EXAMPLES = """\b
 Examples:
@@ -34,7 +35,7 @@ Examples:
 @click.option("--sigma", type=number, help="Gaussian laws: the parameter.")
 @click.option("--granularity", type=number, help="Real laws: the grid of outputs, a power of two.")
 @click.option("--n", type=click.IntRange(200), default=2_000_000, show_default=True, help="Draws for each count.")
-@click.option("--plot", type=PictureFile(), metavar="FILE", help="Draw it: .png or .svg.")
+@click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def audit(
@@ -63,14 +64,19 @@ def audit(
         raise click.UsageError("Missing option '--epsilon': what the function promises")
     if plot:
         from dpfast.pictures.audit import draw  # before minutes are spent: matplotlib may be missing
+    law: Any = None
+    if name is not None:
+        own = {"sigma": sigma} if "gaussian" in name else {"epsilon": epsilon, "sensitivity": sensitivity}
+        if None in own.values():
+            raise click.UsageError(f"Missing option '--{next(iter(own))}': {name} needs it")
+        law = make(chosen({"mechanism": name.replace("_", "-"), "granularity": granularity, **own}), promises=False)
     function, reports = auditor.load(target), []
-    with terminal.Bar(quiet=quiet) as bar:
-        common: dict[str, Any] = {"sensitivity": sensitivity, "n": n, "progress": lambda text: bar.show(text=text)}
+    with closing(terminal.Bar(quiet=quiet)) as bar:
+        common: dict[str, Any] = {"n": n, "progress": lambda text: bar.show(text=text)}
         if epsilon is not None:
-            reports.append(auditor.privacy(function, epsilon, delta=delta, **common))
-        if name is not None:
-            parameters: dict[str, Any] = {"epsilon": epsilon, "sigma": sigma, "granularity": granularity}
-            reports.append(auditor.law(function, name, **parameters, **common))
+            reports.append(auditor.privacy(function, epsilon, delta=delta, sensitivity=sensitivity, **common))
+        if law:
+            reports.append(auditor.law(function, law, on_grid=granularity is not None, **common))
     found = any(report.found for report in reports)
     if as_json:
         facts = {report.kind: report.as_dict() for report in reports}

@@ -19,13 +19,13 @@ from dpfast.cli.options import (
     CHOICES,
     GAUSSIANS,
     Mechanism,
-    PictureFile,
     chosen,
     half_width,
     law,
     law_options,
     make,
     make_choice,
+    picture_file,
     reach,
     title,
 )
@@ -33,16 +33,6 @@ from dpfast.errors import ParameterError
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import approximate, percent, plain, rounded
-from dpfast.privacy.meaning import (
-    DiscreteLaplaceLoss,
-    GaussianLoss,
-    LaplaceLoss,
-    Loss,
-    ZCDPLoss,
-    posterior,
-    textbook,
-    textbook_misses,
-)
 
 USUAL = Fraction(19, 20)
 CONFIDENCES = Fraction(1, 2), USUAL, Fraction(99, 100)
@@ -52,7 +42,7 @@ PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
 @click.command()
 @partial(law_options, choices=CHOICES)
 @click.option("--cells", type=click.IntRange(1), metavar="D", help="Also the intervals that hold D cells all at once.")
-@click.option("--plot", type=PictureFile(), metavar="FILE", help="Draw it: .png or .svg.")
+@click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png or .svg.")
 @click.option(
     "--picture",
     type=click.Choice(["law", "posterior", "loss"]),
@@ -136,9 +126,9 @@ class Explained:
             **mechanism.metadata(), "stddev": mechanism.stddev, "cells": sizes.get("all_cells"), "half_widths": half_widths
         }  # fmt: skip
         if (scale := self.scale) is not None:
-            facts["textbook"] = {"half_widths": each(lambda p, d: textbook(scale, 1 - p, d))}
+            facts["textbook"] = {"half_widths": each(lambda p, d: meaning.textbook(scale, 1 - p, d))}
             if not self.real:
-                facts["textbook"]["missed"] = each(lambda p, d: textbook_misses(scale, 1 - p, d))
+                facts["textbook"]["missed"] = each(lambda p, d: meaning.textbook_misses(scale, 1 - p, d))
         elif self.holds:
             facts["promise"] = {"epsilon": str(self.holds[0]), "delta": str(self.holds[1]), "delta_is": self.delta_is}
         if self.loss and self.holds:
@@ -147,7 +137,7 @@ class Explained:
             facts["privacy_loss"] = {"mean": self.loss.mean, **above}
         if self.sure and self.promise:
             epsilon, but_for = self.sure
-            bounds = {p: dict(zip(["at_least", "at_most"], posterior(p, epsilon), strict=True)) for p in PRIORS}
+            bounds = {p: dict(zip(["at_least", "at_most"], meaning.posterior(p, epsilon), strict=True)) for p in PRIORS}
             facts["belief"] = {
                 "of": meaning.statement(self.promise),
                 "epsilon": float(epsilon) if but_for else str(epsilon),
@@ -165,12 +155,12 @@ class Explained:
         if self.sure and self.promise:
             notes["Belief"] = meaning.belief_in_words(self.promise, *self.sure)
         if (scale := self.scale) is not None:
-            widths = [textbook(scale, 1 - USUAL, d) for d in self.sizes]
+            widths = [meaning.textbook(scale, 1 - USUAL, d) for d in self.sizes]
             rows.append(["95 %, textbook", *(f"±{rounded(Fraction(width), up=True)}" for width in widths)])
             notes["Textbook"] = meaning.textbook_in_words(scale, 1 - USUAL, self.sizes[-1], real=self.real)
         parts.append(terminal.table([heads, *rows], indent=2))
         if self.sure:
-            ends = [(p, *map(Fraction, posterior(p, self.sure[0]))) for p in PRIORS]
+            ends = [(p, *map(Fraction, meaning.posterior(p, self.sure[0]))) for p in PRIORS]
             after = [[percent(p, up=True), percent(low, up=False), percent(high, up=True)] for p, low, high in ends]
             parts.append(terminal.table([["belief before", "after: at least", "at most"], *after], indent=2))
         return "\n\n".join([*parts, *(terminal.paragraph(f"{name}: {note}") for name, note in notes.items())])
@@ -204,10 +194,10 @@ class Explained:
             pictures.noise(mechanism, path, title(mechanism), law(mechanism), self.holds)
 
 
-def privacy_loss(mechanism: Mechanism) -> Loss:
+def privacy_loss(mechanism: Mechanism) -> meaning.Loss:
     """That of the neighbours that are told apart best."""
     if isinstance(mechanism, dpfast.DiscreteLaplace):
-        return DiscreteLaplaceLoss(mechanism.epsilon / mechanism.sensitivity, math.floor(mechanism.sensitivity))
+        return meaning.DiscreteLaplaceLoss(mechanism.epsilon / mechanism.sensitivity, math.floor(mechanism.sensitivity))
     if isinstance(mechanism, dpfast.Laplace):
-        return LaplaceLoss(mechanism.epsilon)
-    return (GaussianLoss if isinstance(mechanism, dpfast.Gaussian) else ZCDPLoss)(mechanism.rho())
+        return meaning.LaplaceLoss(mechanism.epsilon)
+    return (meaning.GaussianLoss if isinstance(mechanism, dpfast.Gaussian) else meaning.ZCDPLoss)(mechanism.rho())

@@ -11,7 +11,7 @@ import click
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.options import ADDS_UP, Number, PictureFile, number
+from dpfast.cli.options import ADDS_UP, Number, number, picture_file
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
@@ -62,7 +62,7 @@ def create(
 
 @ledger.command()
 @click.argument("file", type=FILE)
-@click.option("--plot", type=PictureFile(), metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
+@click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
     """Print what was charged, and what is left.

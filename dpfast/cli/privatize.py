@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -157,7 +157,7 @@ def privatize(
     rows = 0
     with (
         files.destination(target, table, about, force=force) as write,
-        terminal.Bar(source.stat().st_size, quiet=quiet) as bar,
+        closing(terminal.Bar(source.stat().st_size, quiet=quiet)) as bar,
     ):
         bar.show(done := 0.0, source.name)
         for at, piece in enumerate(table.pieces()):

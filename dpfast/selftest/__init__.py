@@ -12,6 +12,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -119,10 +120,10 @@ def command(*, as_json: bool = False, deep: bool = False, defect: str | None = N
             f"dpfast {about['version']} selftest, stream version {about['stream_version']}, {about['platform']}: {sets}"
         )
         sys.stdout.write(f"{head}\nPlanted in '{planted.check}': {planted.shows}.\n\n" if planted else f"{head}\n\n")
-    with terminal.Bar(1) as bar:
+    with closing(terminal.Bar(1)) as bar:
 
         def done(result: Result) -> None:
-            bar.clear()
+            bar.close()
             if not as_json:
                 sys.stdout.write(_line(result))
                 sys.stdout.flush()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpfast.selftest.check import PlantedDefect
-from dpfast.selftest.laws import Steps
+from dpfast.selftest.laws import POINTS, Steps
 
 Decisions = list[int | None]
 
@@ -85,7 +85,6 @@ SHAPES: dict[str, tuple[str, Callable[[Steps], Steps]]] = {
     "tail": ("draws beyond the quantiles of 0.0005 and 0.9995 are clipped", tail),
 }
 ON_A_FINE_GRID = "laplace", "gaussian"  # where 0 is one of millions of values
-LAWS = "discrete_laplace", "one_sided_geometric", "discrete_gaussian", "laplace", "snapping", "gaussian"
 
 PLANTED_DEFECTS = {
     each.name: each
@@ -106,7 +105,7 @@ PLANTED_DEFECTS = {
         PlantedDefect("p-value", "p-values", "p-value", "p-values one in ten thousand too large", lambda p: p * 1.0001),
         *(
             PlantedDefect(f"{kind}-{law}", f"law {law}", "draws", what, alter)
-            for law in LAWS
+            for law in POINTS
             for kind, (what, alter) in SHAPES.items()
             if kind != "zero" or law not in ON_A_FINE_GRID
         ),

@@ -78,6 +78,3 @@ def subjects() -> tuple[Subject, ...]:
     found += [Subject("laplace ratio 1/3", Laplace(3, 1, 1), 0.375), Subject("gaussian ratio 3", Gaussian(3, 1), 0.5)]
     found += [Subject(f"snapping ratio {r}", Snapping(1, r, 1024), 0.25) for r in (Fraction(1), Fraction(3, 4))]
     return tuple(found)
-
-
-LAWS = "discrete_laplace", "one_sided_geometric", "discrete_gaussian", "laplace", "snapping", "gaussian"
