@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics, each once: p-values and confidence bounds, certified in intervals, and tests of draws against a distribution.
 
-`audit` and `selftest` judge by these, and randomized response estimates by them. tests/gof.py is a second opinion by scipy.
+`audit` and `selftest` test by these, and randomized response estimates by them. tests/gof.py is a second opinion by scipy.
 
 Source: Clopper, Pearson 1934.
 """

@@ -44,7 +44,7 @@ def test_a_sound_build_passes(passed) -> None:
         assert any(digit in result.outcome.compared for digit in "123456789")
 
 
-def test_every_check_has_a_break_and_every_break_its_output(passed) -> None:
+def test_every_check_has_a_planted_defect_and_every_defect_its_output(passed) -> None:
     """A defect is applied by the check's own run alone, to an output that it passes by: no other check can see it."""
     _, seen = passed
     assert {each.check for each in PLANTED_DEFECTS.values()} == set(CHECK)
@@ -54,7 +54,7 @@ def test_every_check_has_a_break_and_every_break_its_output(passed) -> None:
 
 
 @pytest.mark.parametrize("name", PLANTED_DEFECTS)
-def test_a_break_is_found_by_its_check(name: str) -> None:
+def test_a_planted_defect_is_found_by_its_check(name: str) -> None:
     """The check fails, and says what is wrong; the defect is gone with the run."""
     defect = PLANTED_DEFECTS[name]
     (result,) = selftest.run([CHECK[defect.check]], factor=QUICK, defect=defect)
@@ -62,7 +62,7 @@ def test_a_break_is_found_by_its_check(name: str) -> None:
     assert "Error" not in result.outcome.wrong[0], "it should compare, not raise"
 
 
-def test_a_break_of_another_check_changes_nothing() -> None:
+def test_a_defect_of_another_check_changes_nothing() -> None:
     """A run plants a defect in the check that it names, and in no other."""
     results = selftest.run([CHECK["cipher"], CHECK["keyed"]], factor=QUICK, defect=PLANTED_DEFECTS["retry"])
     assert [result.outcome.passed for result in results] == [True, False]
@@ -166,37 +166,37 @@ def three(monkeypatch) -> None:
 def test_json(three, capsys) -> None:
     """One object, a verdict for each check."""
     assert selftest.command(as_json=True) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["passed"] is True
-    assert told["break"] is None
-    assert told["false_alarm_rate"] == 1e-6
-    assert told["finds_scale_off_by"] == pytest.approx(0.00225, rel=0.01)
-    assert told["instruction_sets"][0] == "portable"
-    assert told["stream_version"] == 1
-    assert [check["name"] for check in told["checks"]] == ["cipher", "keyed", "p-values"]
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["passed"] is True
+    assert shown["break"] is None
+    assert shown["false_alarm_rate"] == 1e-6
+    assert shown["finds_scale_off_by"] == pytest.approx(0.00225, rel=0.01)
+    assert shown["instruction_sets"][0] == "portable"
+    assert shown["stream_version"] == 1
+    assert [check["name"] for check in shown["checks"]] == ["cipher", "keyed", "p-values"]
     keys = {"name", "shows", "passed", "compared", "wrong", "level", "seconds"}
-    assert all(set(check) == keys and check["passed"] and not check["wrong"] for check in told["checks"])
+    assert all(set(check) == keys and check["passed"] and not check["wrong"] for check in shown["checks"])
     assert selftest.command(as_json=True, defect="cipher-word") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["passed"], told["break"]) == (False, "cipher-word")
-    assert [check["passed"] for check in told["checks"]] == [False, True, True]
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["passed"], shown["break"]) == (False, "cipher-word")
+    assert [check["passed"] for check in shown["checks"]] == [False, True, True]
 
 
 def test_the_table(three, capsys) -> None:
     """A line for each check; a planted defect is named, with who found it."""
     assert selftest.command() == 0
-    told = capsys.readouterr().out
-    assert told.count("\nok ") == 3
-    assert "All 3 checks passed" in told
-    assert "6 RFC 8439 blocks" in told
+    shown = capsys.readouterr().out
+    assert shown.count("\nok ") == 3
+    assert "All 3 checks passed" in shown
+    assert "6 RFC 8439 blocks" in shown
     assert selftest.command(defect="cipher-word") == 1
-    told = capsys.readouterr().out
-    assert told.count("\nok ") == 2
-    assert "\nFAILED" in told
-    assert "found by 'cipher', and nothing else failed" in told
+    shown = capsys.readouterr().out
+    assert shown.count("\nok ") == 2
+    assert "\nFAILED" in shown
+    assert "found by 'cipher', and nothing else failed" in shown
 
 
-def test_a_failure_without_a_break_asks_for_a_report(three, capsys, monkeypatch) -> None:
+def test_a_failure_without_a_planted_defect_asks_for_a_report(three, capsys, monkeypatch) -> None:
     """What raises has failed, too, and the others still run."""
 
     def broken(*_) -> None:
@@ -204,16 +204,16 @@ def test_a_failure_without_a_break_asks_for_a_report(three, capsys, monkeypatch)
 
     monkeypatch.setattr(_native, "blocks", broken)
     assert selftest.command() == 1
-    told = capsys.readouterr().out
-    assert "SelfCheckError: the cipher is broken" in told
-    assert "FAILED: cipher. Please report" in told
+    shown = capsys.readouterr().out
+    assert "SelfCheckError: the cipher is broken" in shown
+    assert "FAILED: cipher. Please report" in shown
 
 
 def test_list_and_unknown_names(capsys) -> None:
     """`--break list` names all; another name is refused."""
     assert selftest.command(defect="list") == 0
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in told] == list(PLANTED_DEFECTS)
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in shown] == list(PLANTED_DEFECTS)
     with pytest.raises(ParameterError, match="--break list"):
         selftest.command(defect="nothing")
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Cells: TypeAlias = "npt.NDArray[np.int64]"  # the cell of each output, or how many outputs each cell has
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
-BY_BITS = {"lowest bits", "forms", "last 1 bits", "last 8 bits"}  # families that a histogram of values would not show
+SIGNIFICAND = "the output's significand"
+# Families that a histogram of values would not show.
+BY_BITS = {"lowest bits", "forms", "significands modulo 2", "significands modulo 256"}
 LOWEST = 2100  # cells of the exponent of the lowest bit, from -1074; the last for zero
 
 
@@ -37,16 +39,12 @@ class Family:
 
 def families(outputs: Outputs) -> list[Family]:
     """The partitions that may tell two counts apart, from the outputs for both."""
-    whole = outputs.dtype.kind == "i"
-    found = [_thresholds(outputs), _values(outputs)]
-    step, stepped = _grid(outputs)
-    found += [_residues(step, stepped, bits) for bits in (1, 2, 4, 8)] if step else []
-    if not whole:
-        found += [_significand(bits) for bits in (1, 8)] + [_lowest_bits(), _forms()]
-    if step:
-        what = "the output is" if step == 1 else f"the output divided by {output(step)} is"
-        return [*found, _parity(outputs, lambda y: stepped(y) & 1, what)]
-    return [*found, _parity(outputs, lambda y: bits_of(y) & 1, "the output's significand is")]
+    found, (step, stepped) = [_thresholds(outputs), _values(outputs)], _grid(outputs)
+    what = "the output" if step == 1 else f"the output divided by {output(step)}" if step else SIGNIFICAND
+    found += [_residues("outputs", what, stepped, bits) for bits in (1, 2, 4, 8)] if step else []
+    if outputs.dtype.kind == "f":
+        found += [_residues("significands", SIGNIFICAND, bits_of, bits) for bits in (1, 8)] + [_lowest_bits(), _forms()]
+    return [*found, _parity(outputs, stepped, what)]
 
 
 def as_kind(outputs: Outputs, kind: str) -> Outputs:
@@ -141,28 +139,20 @@ def _grid(outputs: Outputs) -> tuple[float, Callable[[Outputs], Cells]]:
     return grid, stepped
 
 
-def _residues(step: float, stepped: Callable[[Outputs], Cells], bits: int) -> Family:
+def _residues(name: str, what: str, whole: Callable[[Outputs], Cells], bits: int) -> Family:
+    """The last bits of a whole number."""
+
     def words(mask: Mask) -> str:
-        what = "the output" if step == 1 else f"the output divided by {output(step)}"
         if bits == 1:
             return f"{what} is {'odd' if mask[1] else 'even'}"
         return f"{what} leaves {either([str(i) for i in np.flatnonzero(mask)])} modulo {2**bits}"
 
-    return Family(f"residues modulo {2**bits}", 2**bits, lambda y: stepped(y) & (2**bits - 1), words)
+    return Family(f"{name} modulo {2**bits}", 2**bits, lambda y: whole(y) & (2**bits - 1), words)
 
 
 def bits_of(outputs: Outputs) -> Cells:
     """The 64 bits of a double, as an integer."""
     return np.ascontiguousarray(as_kind(outputs, "f")).view(np.int64)
-
-
-def _significand(bits: int) -> Family:
-    def words(mask: Mask) -> str:
-        if bits == 1:
-            return f"the last bit of the output's significand is {int(mask[1])}"
-        return f"the last {bits} bits of the output's significand are {either([str(i) for i in np.flatnonzero(mask)])}"
-
-    return Family(f"last {bits} bits", 2**bits, lambda y: bits_of(y) & (2**bits - 1), words)
 
 
 def _parts(outputs: Outputs) -> tuple[Cells, Cells, Cells]:
@@ -209,20 +199,20 @@ def _forms() -> Family:
     return Family("forms", 2**18, cells, words)
 
 
-def _parity(outputs: Outputs, low: Callable[[Outputs], Cells], what: str) -> Family:
+def _parity(outputs: Outputs, whole: Callable[[Outputs], Cells], what: str) -> Family:
     """Intervals, each in two: a low bit may tell more in some places than in others."""
     edges = _edges(outputs, 64)
 
     def words(mask: Mask) -> str:
         cells = np.flatnonzero(mask)
         where = [f"{'odd' if i & 1 else 'even'} {_between(edges, i >> 1)}" for i in cells.tolist()]
-        return f"{what} {either(where)}"
+        return f"{what} is {either(where)}"
 
     kind = edges.dtype.kind
     return Family(
         "parity by size",
         2 * edges.size + 2,
-        lambda y: 2 * np.searchsorted(edges, as_kind(y, kind), side="right") + low(y),
+        lambda y: 2 * np.searchsorted(edges, as_kind(y, kind), side="right") + (whole(y) & 1),
         words,
     )
 

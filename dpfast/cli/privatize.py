@@ -15,9 +15,8 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.ledger import amounts
+from dpfast.cli.ledger import amounts, figures
 from dpfast.cli.options import (
-    ADDS_UP,
     LAWS,
     Mechanism,
     Number,
@@ -138,7 +137,7 @@ def privatize(
         source, columns, real=real, missing="missing" in given, sort_by=sort_by, keep_metadata=keep_metadata
     )
     whole = dpfast.compose(*[mechanism] * len(table.chosen))
-    spent = {name: value for name in ADDS_UP if (value := getattr(whole, name))}
+    spent = {name: value for name, value in figures(whole).items() if value}
     about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
     about |= {"composition": "basic: what the columns spend adds up"} if len(table.chosen) > 1 else {}
     about |= {"ledger": ledger.metadata()} if ledger else {}
@@ -174,7 +173,7 @@ def privatize(
         total = ", ".join(f"{name} {plain(value)}" for name, value in spent.items())
         choice = f" ({_choice(given, epsilon_is)})" if epsilon_is else ""
         said.append(f"total {total} per {mechanism.unit}, {mechanism.adjacency}{choice}")
-        said += [f"{ledger_file}: {amounts(ledger.remaining, ledger.promise)} left"] if ledger else []
+        said += [f"{ledger_file}: {amounts(figures(ledger.remaining), figures(ledger.promise))} left"] if ledger else []
         said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
         click.echo("\n".join(map(terminal.printable, said)), err=True)
 

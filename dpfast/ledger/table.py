@@ -15,7 +15,7 @@ class Entry(NamedTuple):
     """One charge. Figures are exact; those of a currency that the ledger does not keep are None."""
 
     number: int
-    time: str  # by the clock of who released, UTC; order is told by the number
+    time: str  # by the clock of who released, UTC; the number gives the order
     label: str
     mechanism: str
     epsilon: Fraction | None = None
@@ -37,14 +37,11 @@ class History(tuple[Entry, ...]):
             return "nothing was released yet"
         rows = self.rows()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        aligned = (
-            "  ".join(
-                cell.rjust(width) if at == 0 or at >= NUMERIC else cell.ljust(width)
-                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
+        sides = [str.rjust if at == 0 or at >= NUMERIC else str.ljust for at in range(len(widths))]
+        lines = (
+            "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)) for row in rows
         )
-        return "\n".join(line.rstrip() for line in aligned)
+        return "\n".join(map(str.rstrip, lines))
 
     def _repr_html_(self) -> str:
         head, *rows = self.rows()

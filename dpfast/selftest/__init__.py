@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
+import dpfast
 from dpfast import _native, terminal
 from dpfast.errors import ParameterError
 from dpfast.selftest import certificates, epsilon, known_answers, laws, processes, streams
@@ -81,7 +82,7 @@ def run(
     step: Callable[[Check, float], object] = lambda *_: None,
     done: Callable[[Result], object] = lambda _: None,
 ) -> list[Result]:
-    """All checks, in turn; one that raises has failed. factor: of how much is drawn. step, done: told as it goes."""
+    """All checks, in turn; one that raises has failed. factor: of how much is drawn. step, done: called as it goes."""
     found = []
     for check in checks:
         began = time.monotonic()
@@ -113,12 +114,16 @@ def command(*, as_json: bool = False, deep: bool = False, defect: str | None = N
         raise ParameterError(f"break must be one of those that '--break list' shows, got {defect}")
     planted = PLANTED_DEFECTS[defect] if defect else None
     factor *= DEEP if deep else 1.0
-    about, began = machine(), time.monotonic()
+    began, sets = time.monotonic(), [_native.ISA_NAMES[isa] for isa in instruction_sets()]
+    about = {
+        "version": dpfast.__version__,
+        "stream_version": _native.STREAM_VERSION,
+        "platform": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "instruction_sets": sets,
+    }
     if not as_json:
-        sets = ", ".join(_native.ISA_NAMES[isa] for isa in instruction_sets())
-        head = (
-            f"dpfast {about['version']} selftest, stream version {about['stream_version']}, {about['platform']}: {sets}"
-        )
+        version, stream, system, _ = about.values()
+        head = f"dpfast {version} selftest, stream version {stream}, {system}: {', '.join(sets)}"
         sys.stdout.write(f"{head}\nPlanted in '{planted.check}': {planted.shows}.\n\n" if planted else f"{head}\n\n")
     with closing(terminal.Bar(1)) as bar:
 
@@ -142,17 +147,6 @@ def command(*, as_json: bool = False, deep: bool = False, defect: str | None = N
     else:
         sys.stdout.write(f"\n{_verdict(found, planted, seconds, laws.least_found(draws))}\n")
     return 0 if passed else 1
-
-
-def machine() -> dict[str, object]:
-    from dpfast import __version__
-
-    return {
-        "version": __version__,
-        "stream_version": _native.STREAM_VERSION,
-        "platform": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
-        "instruction_sets": [_native.ISA_NAMES[isa] for isa in instruction_sets()],
-    }
 
 
 def _line(result: Result) -> str:

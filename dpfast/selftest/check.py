@@ -88,5 +88,5 @@ def sets() -> str:
 
 
 def below(n: int) -> int:
-    """A random whole number below n, by the system's entropy, which the checks that plant digits do not judge."""
+    """A random whole number below n, by the system's entropy, which the checks that plant digits do not test."""
     return int.from_bytes(os.urandom(n.bit_length() // 8 + 9), "little") % n
