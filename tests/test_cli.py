@@ -1054,6 +1054,7 @@ def test_info_names_version_and_instruction_set(capsys):
         ("click", "cli", ["info"]),
         ("pyarrow", "cli", ["privatize", "in.csv", "out.csv", "--column", "count", *LAW]),
         ("rich", "cli", ["info"]),
+        ("tqdm", "cli", ["bench", "--size", "10", "--rounds", "1"]),
         ("matplotlib", "plot", ["explain", *LAW, "--plot", "law.png"]),
     ],
 )
