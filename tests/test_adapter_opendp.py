@@ -353,14 +353,14 @@ def test_the_discrete_laplace_law(array_domain):
     def quantile(p):
         return next(k for k in range(-200, 200) if cdf(k) >= p)
 
-    def suspicions(found):
-        return gof.suspicions(found, cdf, quantile, law.variance(), law.fourth_moment())
+    def rejections(found):
+        return gof.rejections(found, cdf, quantile, law.variance(), law.fourth_moment())
 
     space = array("i64", (N,)) if array_domain else vector("i64"), dp.l1_distance(T="i64")
-    assert suspicions(draws(make_discrete_laplace(*space, scale), N)) == []
-    assert suspicions(draws(make_discrete_laplace(*space, scale * Fraction(102, 100)), N))
+    assert rejections(draws(make_discrete_laplace(*space, scale), N)) == []
+    assert rejections(draws(make_discrete_laplace(*space, scale * Fraction(102, 100)), N))
     rounded = np.rint(make_laplace(array("f64", (1, N)), dp.l1_distance(T="f64"), scale)(np.zeros((1, N))))
-    assert suspicions(rounded.astype(np.int64).ravel())
+    assert rejections(rounded.astype(np.int64).ravel())
 
 
 @pytest.mark.parametrize("array_domain", [False, True])
@@ -368,14 +368,14 @@ def test_the_discrete_gaussian_law(array_domain):
     """False alarm 1e-6; the same judge rejects a sigma 2 % off. A rounded Gaussian of sigma 1 differs too: by 1/12 in variance."""
     law = reference.DiscreteGaussian(Fraction(1))
 
-    def suspicions(found):
-        return gof.suspicions(found, law.cdf, law.quantile, law.variance(), law.fourth_moment())
+    def rejections(found):
+        return gof.rejections(found, law.cdf, law.quantile, law.variance(), law.fourth_moment())
 
     space = array("i64", (N,)) if array_domain else vector("i64"), dp.l2_distance(T="f64")
-    assert suspicions(draws(make_discrete_gaussian(*space, 1), N)) == []
-    assert suspicions(draws(make_discrete_gaussian(*space, 1.02), N))
+    assert rejections(draws(make_discrete_gaussian(*space, 1), N)) == []
+    assert rejections(draws(make_discrete_gaussian(*space, 1.02), N))
     rounded = np.rint(make_gaussian(array("f64", (1, N)), dp.l2_distance(T="f64"), 1)(np.zeros((1, N))))
-    assert suspicions(rounded.astype(np.int64).ravel())
+    assert rejections(rounded.astype(np.int64).ravel())
 
 
 @pytest.mark.parametrize(("make", "metric", "cdf"), [

@@ -315,7 +315,7 @@ N = 2**20
 
 def judged(sigma: Fraction, draws: np.ndarray) -> list[str]:
     law = law_of(sigma)
-    return gof.suspicions(draws, cache(law.cdf), law.quantile, law.variance(), law.fourth_moment())
+    return gof.rejections(draws, cache(law.cdf), law.quantile, law.variance(), law.fourth_moment())
 
 
 @pytest.mark.parametrize("sigma", LAW_SIGMAS, ids=str)

@@ -128,7 +128,7 @@ N = 2**20
 
 def judged(mech: DiscreteLaplace, draws: np.ndarray) -> list[str]:
     law = reference.DiscreteLaplace(mech.epsilon / mech.sensitivity)
-    return gof.suspicions(draws, law.cdf, lambda p: mech.quantile(p), law.variance(), law.fourth_moment())
+    return gof.rejections(draws, law.cdf, lambda p: mech.quantile(p), law.variance(), law.fourth_moment())
 
 
 @pytest.mark.parametrize("scale", LAW_SCALES, ids=str)

@@ -526,7 +526,7 @@ def law_of(ratio: Fraction) -> reference.Gaussian:
 
 def judged(ratio: Fraction, draws: np.ndarray) -> list[str]:
     law = law_of(ratio)
-    return gof.suspicions(draws, cache(law.cdf), law.quantile, law.variance(), law.fourth_moment())
+    return gof.rejections(draws, cache(law.cdf), law.quantile, law.variance(), law.fourth_moment())
 
 
 def pairs(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -808,7 +808,7 @@ def test_a_discrete_law_is_no_rounded_one(secret: Callable[[str], bytes]) -> Non
     for sigma in (1, 2):
         law = reference.DiscreteGaussian(Fraction(sigma) ** 2)
         draws = noise(mechanism(Fraction(sigma)), N, secret("rounded"))
-        assert gof.suspicions(draws, cache(law.cdf), law.quantile, law.variance(), law.fourth_moment()) != []
+        assert gof.rejections(draws, cache(law.cdf), law.quantile, law.variance(), law.fourth_moment()) != []
         assert DiscreteGaussian(sigma).variance == pytest.approx(law.variance())
 
 

@@ -360,7 +360,7 @@ def steps_of(mech: Laplace, n: int, key: bytes, value: float = 0.0) -> np.ndarra
 
 def judged(ratio: Fraction, draws: np.ndarray) -> list[str]:
     law = reference.Laplace(ratio)
-    return gof.suspicions(draws, law.cdf, law.quantile, law.variance(), law.fourth_moment())
+    return gof.rejections(draws, law.cdf, law.quantile, law.variance(), law.fourth_moment())
 
 
 @pytest.mark.parametrize("ratio", LAW_RATIOS, ids=str)

@@ -46,7 +46,7 @@ from dpfast import (
 )
 from dpfast.cli import main
 from dpfast.ledger import lock, store, upgrade
-from dpfast.ledger.table import figure
+from dpfast.privacy.formatting import amount
 from dpfast.release.key import PartName, keyed
 
 TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,000
@@ -1311,13 +1311,13 @@ def test_the_history_as_a_table(ledger):
         (Fraction(2, 3) * 10**8, "66666700", "66666600"),
         (Fraction(1e-6), "1e-6", "1e-6"),
         (Fraction(0), "0", "0"),
-        (Fraction(2**64), "1.84468e+19", "1.84467e+19"),
+        (Fraction(2**64), "1.84468e19", "1.84467e19"),
     ],
     ids=str,
 )
 def test_figures_are_rounded_to_the_safe_side(value, up, down):
     """What is spent up, what is left down; 0.3 is the name of three times the float 0.1, in what is spent."""
-    assert (figure(value, up=True), figure(value, up=False)) == (up, down)
+    assert (amount(value, up=True), amount(value, up=False)) == (up, down)
 
 
 def command(capsys, *arguments: object) -> tuple[int, str, str]:

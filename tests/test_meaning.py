@@ -15,8 +15,8 @@ import pytest
 from reference import DiscreteLaplace as Law
 
 import dpfast
-from dpfast.cli.words import percent
 from dpfast.privacy import meaning
+from dpfast.privacy.formatting import percent
 from dpfast.privacy.meaning import DiscreteLaplaceLoss, GaussianLoss, LaplaceLoss, ZCDPLoss, likely, posterior
 
 Q = Fraction(1, 2)  # of the small worlds: one step of the noise is worth a factor of 2

@@ -164,7 +164,7 @@ def judged(scale: Fraction, magnitudes: np.ndarray) -> list[str]:
         away = max(0, math.floor(-float(scale) * math.log(side)))
         return away if p >= 0.5 else -away
 
-    return gof.suspicions(magnitudes * signs, cache(cdf), quantile, known.second_moment(), known.fourth_moment())
+    return gof.rejections(magnitudes * signs, cache(cdf), quantile, known.second_moment(), known.fourth_moment())
 
 
 @pytest.mark.parametrize("scale", LAW_SCALES, ids=str)

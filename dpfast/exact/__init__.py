@@ -9,8 +9,10 @@ from dpfast.exact.balls import (
     Read,
     alone,
     ball,
+    double_above,
     flint_at,
     nearest_double,
+    rounded_up,
     unique_floor,
 )
 from dpfast.exact.discrete_gaussian import DiscreteGaussian
@@ -37,8 +39,10 @@ __all__ = [
     "Response",
     "alone",
     "ball",
+    "double_above",
     "flint_at",
     "nearest_double",
+    "rounded_up",
     "unique_floor",
     "winner",
 ]

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from dpfast.errors import DTypeError, LedgerError, ParameterError
 from dpfast.ledger import store
 from dpfast.ledger.store import Charge, Store, Terms
-from dpfast.ledger.table import History, figures
+from dpfast.ledger.table import History
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy import parameters
+from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import shown
 from dpfast.release.key import LENGTH, PartDigest, ReleaseKey, encode
@@ -233,7 +234,7 @@ class Ledger:
 
     def __repr__(self) -> str:
         terms = self._store.terms
-        promised = figures(terms.currency, terms.budget, up=True)
+        promised = amounts(dict(zip(terms.currency, terms.budget, strict=True)), up=True)
         return f"<Ledger {self.dataset!r}: {promised} per {terms.unit}, {terms.adjacency}; {self.path}>"
 
     def _left(self) -> tuple[Fraction, ...]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.privacy import parameters
+from dpfast.privacy import formatting, parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity
 
@@ -91,8 +91,8 @@ class Pure:
 
     def _facts(self) -> dict[str, str]:
         return {
-            "epsilon": parameters.short(self.epsilon),
-            "sensitivity": parameters.short(self.sensitivity),
+            "epsilon": formatting.exact(self.epsilon),
+            "sensitivity": formatting.exact(self.sensitivity),
             "adjacency": self.adjacency,
             "unit": self.unit,
             "scale": f"{self.scale:.6g}",

@@ -19,7 +19,7 @@ from dpfast.bench.curves import Curve
 from dpfast.bench.figures import figure, quantity, short
 from dpfast.bench.measure import Result
 from dpfast.bench.report import Report
-from dpfast.pictures.plots import FAINT, INK, INSIDE
+from dpfast.pictures.style import FAINT, INK, INSIDE
 from dpfast.tables.atomic_write import atomic_write
 
 EDGE = "#b4541a"  # the edge and the hatch of unsafe bars

@@ -16,8 +16,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.exact import alone, ball, flint_at
-from dpfast.privacy import gaussian, parameters
+from dpfast.exact import alone, ball, flint_at, rounded_up
+from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import shown
 
@@ -179,7 +179,7 @@ def _advanced(epsilons: Sequence[Fraction], rest: Fraction) -> float:
         mean = sum(n * ball(e) * (ball(e) / 2).tanh() for e, n in counted)
         return mean + (-2 * ball(rest).log() * sum(n * ball(e) ** 2 for e, n in counted)).sqrt()
 
-    return gaussian.rounded_up(value)
+    return rounded_up(value)
 
 
 def _optimal(promised: Sequence[Guarantee], epsilon: Fraction, rest: Fraction) -> float:
@@ -197,7 +197,7 @@ def _optimal(promised: Sequence[Guarantee], epsilon: Fraction, rest: Fraction) -
     # With the terms l < m the left side is A_m - exp(x) B_m, and the whole sum is the largest of
     # these over m. So each m requires x >= ln((A_m - right)/B_m), and the largest of these bounds
     # is the answer. Rounding decides between no cases.
-    return gaussian.rounded_up(lambda: _largest_ratio(k, epsilon, rest).max(1).log())
+    return rounded_up(lambda: _largest_ratio(k, epsilon, rest).max(1).log())
 
 
 def _largest_ratio(k: int, epsilon: Fraction, rest: Fraction) -> arb:

@@ -47,7 +47,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import alone, ball, flint_at
+from dpfast.exact import ball, rounded_up
 from dpfast.privacy.parameters import shown
 
 if TYPE_CHECKING:
@@ -60,51 +60,13 @@ MOST_CELLS = 512  # in an exact sum below SMOOTH, which takes 0.03 to 0.25 s
 MANY_CELLS = 10**6  # below SMOOTH, but from NEARLY_SMOOTH on: eta < 2^-35
 SMOOTH, NEARLY_SMOOTH = 9, 4  # sigma^2 from which the c_r are as good as equal: eta near 2^-127 n, 2^-56 n
 LONG = 64**2  # variance from which tails are summed by Euler, Maclaurin
-ACCURACY = 44  # bits that a figure has before it is rounded up
-MOST_PRECISION = 2**13
 _TINY = math.ulp(0.0)
 _NOTHING = 746  # exp(-746) < 2^-1075
-
-
-def up(value: arb) -> float:
-    """The least double that is not below an interval around a value >= 0."""
-    from flint import arb
-
-    top = value.upper()
-    if not top.is_finite():
-        return math.inf
-    if top <= arb(_TINY):
-        return _TINY if top > 0 else 0.0
-    if top > arb(2) ** 1024:
-        return math.inf
-    mantissa, exponent = (int(part) for part in top.man_exp())
-    exact = Fraction(mantissa) * Fraction(2) ** exponent
-    try:
-        near = float(exact)
-    except OverflowError:
-        return math.inf
-    return near if near >= exact else math.nextafter(near, math.inf)
 
 
 def _probability(value: Callable[[], arb]) -> float:
     """A double between a positive value and 1, at a precision that makes it close."""
     return max(min(rounded_up(value), 1.0), _TINY)
-
-
-def rounded_up(value: Callable[[], arb]) -> float:
-    """A double that is not below a value >= 0, at a precision that makes it close."""
-    best, precision = math.inf, 128
-    while precision <= MOST_PRECISION:
-        with alone, flint_at(precision):
-            found = value()
-            top = up(found)
-            close = found.is_finite() and (found.rel_accuracy_bits() >= ACCURACY or top <= _TINY)
-        stuck = best < math.inf and top > best * (1 - 2.0**-ACCURACY)  # eta, which no precision narrows
-        best = min(best, top)
-        if close or stuck:
-            break
-        precision *= 2
-    return best
 
 
 # ------------------------------------------------------------------ zCDP

@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
-from dpfast.exact import ball
-from dpfast.privacy import gaussian, meaning, parameters
+from dpfast.exact import ball, rounded_up
+from dpfast.privacy import formatting, gaussian, meaning, parameters
 from dpfast.privacy.parameters import shown
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Guarantee:
         if k == 1 or epsilon == 0:
             found: Fraction | float = k * delta
         else:
-            found = gaussian.rounded_up(lambda: ball(delta) * (k * ball(epsilon)).expm1() / ball(epsilon).expm1())
+            found = rounded_up(lambda: ball(delta) * (k * ball(epsilon)).expm1() / ball(epsilon).expm1())
         if found >= 1:
             raise ParameterError(f"delta would reach 1 for a group of {k}: nothing would be promised")
         return Fraction(found)
@@ -152,7 +152,7 @@ class Guarantee:
 
     def __repr__(self) -> str:
         figures = {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}
-        said = ", ".join(f"{name}={parameters.short(value)}" for name, value in figures.items() if value is not None)
+        said = ", ".join(f"{name}={formatting.exact(value)}" for name, value in figures.items() if value is not None)
         also_add_remove = ", also_add_remove=True" if self.also_add_remove and self.adjacency == "substitution" else ""
         return f"<Guarantee {said}, adjacency={self.adjacency!r}, unit={self.unit!r}{also_add_remove}>"
 

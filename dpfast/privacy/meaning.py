@@ -34,20 +34,26 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import ball, unique_floor
-from dpfast.privacy import parameters
-from dpfast.privacy.gaussian import rounded_up
+from dpfast.exact import ball, rounded_up, unique_floor
+from dpfast.privacy import gaussian, parameters
+from dpfast.privacy.formatting import percent, plain, rounded, times
 
 if TYPE_CHECKING:
     from flint import arb
 
+    from dpfast.privacy.guarantee import Guarantee
     from dpfast.privacy.parameters import Real
+    from dpfast.privacy.sensitivity import Sensitivity
 
+EXAMPLE_DELTA = Fraction(1, 10**6)
+MOST_RHO = MOST_EPSILON = 1000  # beyond, an epsilon would say nothing
 
 # ------------------------------------------------------------------ beliefs
 
@@ -214,3 +220,114 @@ def textbook_misses(scale: Fraction, beta: Fraction, cells: int) -> float:
         return -(cells * (-2 * ball(-k / scale).exp() / (1 + q)).log1p()).expm1()
 
     return min(1.0, rounded_up(value))
+
+
+# ------------------------------------------------------------------ in words
+
+
+def example(guarantee: Guarantee, delta_of: Callable[[Fraction], float]) -> tuple[Fraction, Fraction] | None:
+    """An (epsilon, delta) that holds: the one promised, or of a rho alone an epsilon of three digits for EXAMPLE_DELTA.
+
+    delta_of: the delta at which a release is (epsilon, delta)-DP. None where rho promises next to nothing.
+    """
+    if guarantee.rho is not None and guarantee.rho > MOST_RHO:
+        return None
+    if guarantee.epsilon is not None and guarantee.delta is not None:
+        return guarantee.epsilon, guarantee.delta
+
+    def three_digits(value: float) -> Fraction:
+        return Fraction(Context(prec=3, rounding=ROUND_CEILING).create_decimal(value))
+
+    rho = max(float(guarantee.rho or 0), 1e-30)
+    high = rho + 2 * math.sqrt(rho * -math.log(EXAMPLE_DELTA))  # enough for any rho-zCDP: [BS16] Proposition 1.3
+    low = high / 1000
+    while high > low * 1.002:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if delta_of(three_digits(middle)) <= EXAMPLE_DELTA else (middle, high)
+    return three_digits(high), EXAMPLE_DELTA
+
+
+def largest_loss(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | None) -> tuple[Fraction, Fraction] | None:
+    """An epsilon that the loss does not exceed, and the share of releases in which it may: a Gaussian's delta, or 0.
+
+    holds: an (epsilon, delta) that holds. None where it says nothing.
+    """
+    if holds is None or holds[0] > MOST_EPSILON:
+        return None
+    return holds if guarantee.rho is None else (Fraction(likely(guarantee.rho, holds[1])), holds[1])
+
+
+def delta_is(sensitivity: Sensitivity, sigma_squared: Fraction, *, real: bool) -> str:
+    """What the delta of Gaussian noise is: of the discrete distribution it can be a bound."""
+    if real or (sensitivity.largest and gaussian.is_exact(sensitivity.largest.l0, sigma_squared)):
+        return "exact"
+    if sensitivity.largest:
+        return "a bound through zCDP: so many cells are too many for the exact figure"
+    return "a bound through zCDP: an L2 norm alone gives no better, --l0 with --linf would"
+
+
+def promise_in_words(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | None, delta_is: str) -> str:
+    """What a release promises. holds: an (epsilon, delta) that holds, and what its delta is."""
+    other = {
+        "add-remove": f"any one {guarantee.unit} had been left out, or one more put in",
+        "substitution": f"the data of any one {guarantee.unit} had been quite other data",
+    }[guarantee.adjacency]
+    again = f"Several releases about the same {guarantee.unit} add their"
+    if guarantee.rho is None and holds:
+        return (
+            f"whatever anyone sees in one release, it is at most {times(holds[0])} as likely as it would be if {other}. "
+            f"{again} epsilons up."
+        )
+    zcdp = (
+        f"a release is rho-zCDP (zero-concentrated differential privacy), rho = {plain(guarantee.rho or Fraction(0))}"
+    )
+    if holds is None:
+        return f"{zcdp}: so large a rho promises next to nothing."
+    epsilon, delta = holds
+    return (
+        f"{zcdp}, and (epsilon, delta)-differentially private, for example with epsilon = {plain(epsilon)} and delta = "
+        f"{plain(delta)}: the probability of anything that anyone may see in one release is at most {times(epsilon)} what it "
+        f"would be if {other}, plus delta. This delta is {delta_is}. {again} rhos up (or, less sharply, their epsilons and "
+        "their deltas)."
+    )
+
+
+def statement(guarantee: Guarantee) -> str:
+    """What beliefs are about."""
+    return {
+        "add-remove": f"that a certain {guarantee.unit} is in the data",
+        "substitution": f"of anything about the data of a certain {guarantee.unit}",
+    }[guarantee.adjacency]
+
+
+def belief_in_words(guarantee: Guarantee, epsilon: Fraction, but_for: Fraction) -> str:
+    """What bounds on beliefs say. epsilon: that the loss does not exceed. but_for: the share of releases where it may."""
+    said = [f"how sure a reader can be {statement(guarantee)}, even one who knows all the rest."]
+    if but_for:
+        loss = rounded(epsilon, up=True)
+        said.append(
+            f"It holds in all but {plain(but_for)} of releases: in those the privacy loss may be beyond {loss}."
+        )
+    if guarantee.adjacency == "add-remove":
+        more = "four times the rho" if but_for else "twice the epsilon"
+        said.append(f"For anything about the data of a {guarantee.unit} that is known to be there, take {more}.")
+    return " ".join(said)
+
+
+def loss_in_words(loss: Loss, epsilon: Fraction) -> str:
+    """Its mean, and its maximum or the share of releases in which it is above epsilon."""
+    mean = rounded(Fraction(loss.mean), up=True)
+    if loss.most is not None:
+        return f"on average {mean}, never above {plain(loss.most)}"
+    most = "" if isinstance(loss, GaussianLoss) else "at most "
+    return f"on average {mean}, above {plain(epsilon)} in {most}{percent(Fraction(loss.above(epsilon)), up=True)} of releases"
+
+
+def textbook_in_words(scale: Fraction, beta: Fraction, cells: int, *, real: bool) -> str:
+    """What the textbook's half-width is, and whether it holds."""
+    said = f"sensitivity/epsilon ln({cells:,}/{plain(beta)}), which is for real Laplace noise."
+    if real:
+        return f"{said} It holds before any rounding, for all cells by the union bound."
+    found = Fraction(textbook_misses(scale, beta, cells))
+    verdict = f"not {plain(100 * beta)} %: go by the exact rows" if found > beta else "so here it holds"
+    return f"{said} Whole noise is beyond it with probability {percent(found, up=True)}, {verdict}."

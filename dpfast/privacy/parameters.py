@@ -32,17 +32,6 @@ def shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def short(value: Fraction) -> str:
-    """An exact value as it was probably given: a double in its shortest form, else the fraction."""
-    if value.denominator == 1:
-        return str(value)
-    try:
-        near = float(value)
-    except OverflowError:
-        return str(value)
-    return repr(near) if Fraction(near) == value else str(value)
-
-
 def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fraction:
     """The exact rational value of a parameter.
 

@@ -19,8 +19,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import ball, nearest_double
-from dpfast.privacy import gaussian
+from dpfast.exact import ball, nearest_double, rounded_up
 from dpfast.privacy.parameters import shown
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ STEPS = 2**53  # p is a multiple of 1/STEPS, which a double holds
 def epsilon(p: Fraction) -> Fraction:
     """The larger of the two losses: a double, rounded up."""
     ratio = max((2 - p) / (1 - p), (1 - p + p * p) / (1 - p) ** 2)
-    return Fraction(gaussian.rounded_up(lambda: ball(ratio).log()))
+    return Fraction(rounded_up(lambda: ball(ratio).log()))
 
 
 def probability(most: Fraction) -> Fraction:

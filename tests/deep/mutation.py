@@ -122,7 +122,7 @@ MUTANTS = [
            "both * cells * most**2", "test_sensitivity.py -k contributed"),
     Mutant("a negative lower bound changes nothing", "dpfast/records/fixed_point.py", "records * max(abs(steps.lower), abs(steps.upper))",
            "records * abs(steps.upper)", "test_fixed_point_sum.py -k neighbours"),
-    Mutant("delta is rounded down", "dpfast/privacy/gaussian.py", "return near if near >= exact else math.nextafter(near, math.inf)",
+    Mutant("delta is rounded down", "dpfast/exact/balls.py", "return near if near >= exact else math.nextafter(near, math.inf)",
            "return near", "test_gaussian_privacy.py -k convolution_rounded_up"),
     Mutant("a household costs twice, not four times the rho", "dpfast/privacy/guarantee.py", "k**2 * self.rho", "k * self.rho",
            "test_composition.py -k groups_in_a_chain"),
