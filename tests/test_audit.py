@@ -222,7 +222,7 @@ UNLAWFUL = {
     "Laplace 3 % too large": (lambda x, n: x + laplace(n, 1.03), dpfast.Laplace(1, 1), {}),
     "Gaussian 3 % too large": (lambda x, n: x + rng.normal(0, 1.03, n), dpfast.Gaussian(1), {}),
     "floats as whole numbers": (lambda x, n: x + laplace(n), dpfast.DiscreteLaplace(1, 1), {}),
-    "off the grid": (lambda x, n: x + laplace(n), dpfast.Laplace(1, 1, 2.0**-10), {"on_grid": True}),
+    "off the grid": (lambda x, n: x + laplace(n), dpfast.Laplace(1, 1, granularity=2.0**-10), {"on_grid": True}),
     "a heavier zero": (lambda x, n: x + spiked(n), dpfast.DiscreteLaplace(1, 1), {}),
     "no tails": (lambda x, n: x + np.clip(geometric(n), -7, 7), dpfast.DiscreteLaplace(1, 1), {}),
     "infinite": (lambda x, n: x + laplace(n) / (rng.random(n) > 1e-4), dpfast.Laplace(1, 1), {}),
@@ -253,7 +253,7 @@ def test_parameters_are_checked():
         audit.privacy(fine, 1, pairs=[(1, 1)])
     with pytest.raises(DTypeError, match="callable"):
         audit.privacy(3, 1)
-    for law in ("laplace", None, dpfast.Snapping(1, 1, 64), dpfast.NoisyMax(1, 1)):
+    for law in ("laplace", None, dpfast.Snapping(1, 1, bound=64), dpfast.NoisyMax(1, 1)):
         with pytest.raises(
             DTypeError, match="mechanism must be a DiscreteLaplace, Laplace, DiscreteGaussian, Gaussian, not"
         ):
