@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from dpfast.errors import DTypeError, ParameterError
@@ -65,9 +66,8 @@ class AboveThreshold(OneAnswer):
         object.__setattr__(self, "_noise", (of_threshold, of_answer))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (
-            self.epsilon, self.threshold, self.sensitivity, self.monotonic, self.adjacency, self.unit,
-        )  # fmt: skip
+        made, positional = super().__reduce__()
+        return partial(made, threshold=self.threshold), positional  # type: ignore[call-overload]
 
     def run(self, answers: Iterable[int]) -> int | None:
         """The index of the first answer above, counted from 0; None if there is none.

@@ -7,6 +7,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -61,7 +62,8 @@ class GeometricNoise(Pure, IntegerNoise):
         return self.NAME, *self._exact_parameters
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.epsilon, *self._whom)
+        sensitivity, adjacency, unit = self._whom
+        return partial(type(self), adjacency=adjacency, unit=unit), (self.epsilon, sensitivity)
 
     @property
     @abstractmethod

@@ -208,4 +208,4 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
 def _rebuilt(
     cls: type[Gaussian], squared: Fraction, granularity: float, sensitivity: Sensitivity | None, target: Target
 ) -> object:
-    return aimed(cls(None, granularity, sigma_squared=squared, sensitivity=sensitivity), target)
+    return aimed(cls(granularity=granularity, sigma_squared=squared, sensitivity=sensitivity), target)

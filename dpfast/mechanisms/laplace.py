@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -70,8 +71,9 @@ class Laplace(Pure, RealMechanism):
         object.__setattr__(self, "_exponent", grid_exponent(scale**2, granularity))
 
     def __reduce__(self) -> tuple[object, ...]:
-        sensitivity, *whom = self._whom
-        return type(self), (self.epsilon, sensitivity, self.granularity, *whom)
+        sensitivity, adjacency, unit = self._whom
+        made = partial(type(self), granularity=self.granularity, adjacency=adjacency, unit=unit)
+        return made, (self.epsilon, sensitivity)
 
     @property
     def _record(self) -> tuple[str | int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from dpfast import _native
@@ -66,7 +67,8 @@ class OneAnswer:
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.epsilon, self.sensitivity, self.monotonic, self.adjacency, self.unit)
+        made = partial(type(self), monotonic=self.monotonic, adjacency=self.adjacency, unit=self.unit)
+        return made, (self.epsilon, self.sensitivity)
 
     @property
     def guarantee(self) -> Guarantee:

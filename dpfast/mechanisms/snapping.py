@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from dpfast.errors import ParameterError
@@ -73,8 +74,9 @@ class Snapping(Laplace):
         return float(self.bound)
 
     def __reduce__(self) -> tuple[object, ...]:
-        sensitivity, *whom = self._whom
-        return type(self), (self.epsilon, sensitivity, self.bound, *whom)
+        sensitivity, adjacency, unit = self._whom
+        made = partial(type(self), bound=self.bound, adjacency=adjacency, unit=unit)
+        return made, (self.epsilon, sensitivity)
 
     @property
     def _record(self) -> tuple[str | int, ...]:
