@@ -8,41 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fresh import python
+from fresh import FORKED, python
 
 from dpfast import DiscreteLaplace, Key
 
 HEAVY = "numba llvmlite scipy flint pyarrow pandas matplotlib click tqdm rich mpmath numpy.ma".split()
 
-FORKS = """
-    import os, signal, sys, threading
-    import numpy as np
-    import dpfast
-
+FORKS = (
+    FORKED
+    + """
     mech = dpfast.DiscreteLaplace(1, 10**6)
     big = np.zeros(2**20, np.int64)
     key = dpfast.Key.generate().derive("forks")
 
     def noise(n=64):  # 64 draws at this scale are never twice the same
         return mech.release(np.zeros(n, np.int64)).tobytes().hex()
-
-    def forked(make):
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            signal.alarm(25)  # should it hang
-            try:
-                os.close(read)
-                with os.fdopen(write, "w") as out:
-                    out.write(make())
-                os._exit(0)
-            finally:
-                os._exit(1)
-        os.close(write)
-        with os.fdopen(read) as text:
-            found = text.read()
-        assert os.waitpid(child, 0)[1] == 0, "the child failed or hung"
-        return found
 
     def everything():
         made = [noise(), mech.release(big, threads=2)[:64].tobytes().hex(), mech.sample(64).tobytes().hex()]
@@ -51,6 +31,7 @@ FORKS = """
         assert (again == mech.release(big, key=key, start=0)).all()
         return " ".join(made)
 """
+)
 
 
 def test_forks_before_and_after_a_release_never_repeat_noise():

@@ -9,8 +9,8 @@ import zlib
 
 import numpy as np
 import pytest
+from chacha import chacha
 from conftest import ISAS
-from test_bit_generator import chacha
 
 from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes, random_bytes
 from dpfast.random.random_bytes import FEW
