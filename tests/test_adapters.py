@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all plugs share: they come late, name the extra that is missing, and refuse versions that nobody tested."""
+"""What all adapters share: they come late, name the extra that is missing, and refuse versions that nobody tested."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
 import types
@@ -14,31 +13,25 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
+from fresh import python
 
 import dpfast
 from dpfast import ParameterError, adapters
 
 ADAPTERS = sorted(p.stem for p in Path(adapters.__file__).parent.glob("[a-z]*.py"))
 ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
 
 
-def python(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+def test_importing_dpfast_imports_no_adapter():
+    """Nor any of the libraries that adapters are for."""
+    loaded = set(python("import sys, dpfast; print(*sys.modules)").split())
+    assert not {"pandas", "polars", "pyarrow", "diffprivlib", "opendp", "dp_accounting", "torch", "sklearn"} & loaded
+    assert not any(name.startswith("dpfast.adapters.") for name in loaded)
 
 
-def test_importing_dpfast_imports_no_plug():
-    """Nor any of the libraries that plugs are for."""
-    loaded = python("import sys, dpfast; print(*{name.partition('.')[0] for name in sys.modules})").split()
-    assert not {"pandas", "polars", "pyarrow", "diffprivlib", "opendp", "dp_accounting", "torch", "sklearn"} & set(
-        loaded
-    )
-    assert (
-        python("import sys, dpfast; print([m for m in sys.modules if m.startswith('dpfast.adapters.')])").strip()
-        == "[]"
-    )
-
-
-def test_a_plug_is_an_attribute_that_comes_at_its_first_use():
+def test_an_adapter_is_an_attribute_that_comes_at_its_first_use():
+    """And another attribute is refused as Python does."""
     found = python(
         "import sys, dpfast; before = set(sys.modules); dpfast.adapters.dlpack.release; print(*{*sys.modules} - before)"
     )
@@ -49,6 +42,7 @@ def test_a_plug_is_an_attribute_that_comes_at_its_first_use():
 
 
 def test_an_absent_library_names_its_extra():
+    """By the name of the library or of its package."""
     with pytest.raises(ImportError, match=r"nowhere is not installed: pip install 'dpfast\[somewhere\]'"):
         adapters.library("nowhere", "somewhere", "1.0")
     with pytest.raises(ImportError, match="the-nowhere is not installed"):
@@ -56,6 +50,7 @@ def test_an_absent_library_names_its_extra():
 
 
 def test_a_library_that_lacks_something_itself_says_so(tmp_path, monkeypatch):
+    """It is not called absent."""
     (tmp_path / "broken_library.py").write_text("import what_it_lacks\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="what_it_lacks"):
@@ -120,7 +115,7 @@ print([str(warning.message).count("99.0") for warning in told if warning.categor
 
 
 @pytest.mark.parametrize("name", ["diffprivlib", "dp_accounting", "opendp", "pipeline_dp"])
-def test_a_plug_of_the_next_version_is_refused_and_then_allowed(name):
+def test_an_adapter_of_the_next_version_is_refused_and_then_allowed(name):
     """The next version, faked: as a process meets it that has imported nothing yet."""
     module, package, _ = LIBRARIES[name]
     pytest.importorskip(module)
@@ -128,7 +123,7 @@ def test_a_plug_of_the_next_version_is_refused_and_then_allowed(name):
     assert found.splitlines() == ["refused", "[1]"]
 
 
-# What each plug imports first, and the name and the extra by which to install it.
+# What each adapter imports first, and the name and the extra by which to install it.
 LIBRARIES = {
     "arrow": ("pyarrow", "pyarrow", "arrow"),
     "diffprivlib": ("diffprivlib", "diffprivlib", "diffprivlib"),
@@ -143,13 +138,14 @@ LIBRARIES = {
 }
 
 
-def test_every_plug_but_that_of_a_protocol_is_of_a_library():
+def test_every_adapter_but_that_of_a_protocol_is_of_a_library():
+    """DLPack is the protocol."""
     assert set(ADAPTERS) == {*LIBRARIES, "dlpack"}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
 @pytest.mark.parametrize("there", [None, types.ModuleType("planted")], ids=["absent", "untested"])
-def test_a_plug_without_its_library_names_the_extra(name, there, monkeypatch):
+def test_an_adapter_without_its_library_names_the_extra(name, there, monkeypatch):
     """Absent or of a version that nobody tested; the extra is one of pyproject.toml, which asks for that library."""
     module, package, extra = LIBRARIES[name]
     for part in accumulate(module.split("."), "{}.{}".format):
@@ -178,20 +174,20 @@ class Library:
 def test_what_is_installed_is_uninstalled_as_often():
     """Nested, out of order, and past exceptions."""
     library = Library()
-    plug = adapters.Installer(library.put)
-    with plug.installed(), plug.installed():
-        plug.install()
-        plug.uninstall()
+    installer = adapters.Installer(library.put)
+    with installer.installed(), installer.installed():
+        installer.install()
+        installer.uninstall()
         assert library.noise == "ours"
     assert library.noise == "theirs"
-    with pytest.raises(KeyError, match="planted"), plug.installed():
+    with pytest.raises(KeyError, match="planted"), installer.installed():
         raise KeyError("planted")
     assert library.noise == "theirs"
     library.noise = "broken"
     with pytest.raises(RuntimeError, match="planted"):
-        plug.install()
+        installer.install()
     with pytest.raises(ParameterError, match="^uninstall undoes an install, and there is none$"):
-        plug.uninstall()
+        installer.uninstall()
 
 
 def test_an_uninstall_in_the_midst_of_an_install_neither_waits_nor_undoes_it():
@@ -204,12 +200,12 @@ def test_an_uninstall_in_the_midst_of_an_install_neither_waits_nor_undoes_it():
         library.put(ours)
 
     waiting = []
-    plug = adapters.Installer(put)
-    plug.install()
-    waiting.append(plug)
-    plug.install()
+    installer = adapters.Installer(put)
+    installer.install()
+    waiting.append(installer)
+    installer.install()
     assert library.noise == "ours"
-    plug.uninstall()
+    installer.uninstall()
     assert library.noise == "theirs"
 
 
@@ -222,11 +218,11 @@ def test_threads_share_what_is_installed():
             super().put(ours)
 
     library, wrong = Slow(), []
-    plug = adapters.Installer(library.put)
+    installer = adapters.Installer(library.put)
 
     def visit(_):
         for _ in range(50):
-            with plug.installed():
+            with installer.installed():
                 time.sleep(1e-4)
                 if library.noise != "ours":
                     wrong.append("theirs, while installed")
@@ -238,17 +234,16 @@ def test_threads_share_what_is_installed():
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_every_plug_has_its_page_its_tests_and_its_example(name):
-    page = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
-    assert f"](../examples/with_{name}.py)" in page
+def test_every_adapter_has_its_page_its_tests_and_its_example(name):
+    """By the adapter's name."""
+    assert f"](../examples/with_{name}.py)" in PAGE
     assert (ROOT / "tests" / f"test_adapter_{name}.py").is_file()
     assert (ROOT / "examples" / f"with_{name}.py").is_file()
 
 
 def test_every_link_and_mark_of_the_page_leads_somewhere():
     """Headings as GitHub names them, files, and a place for every table of benchmarks/plugs."""
-    page = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!https?:)([^)]*)\)", page):
+    for target in re.findall(r"\]\((?!https?:)([^)]*)\)", PAGE):
         file, _, mark = target.partition("#")
         there = ROOT / "docs" / (file or "plugging_in.md")
         assert there.exists(), target
@@ -257,5 +252,5 @@ def test_every_link_and_mark_of_the_page_leads_somewhere():
         assert not mark or mark in anchors, target
     for path in (ROOT / "benchmarks" / "plugs").glob("*_plug.py"):
         name = path.stem.removesuffix("_plug")
-        start, end = (page.find(f"\n<!-- plug:{name}:{mark} -->\n") for mark in ("start", "end"))
+        start, end = (PAGE.find(f"\n<!-- plug:{name}:{mark} -->\n") for mark in ("start", "end"))
         assert 0 < start < end, name

@@ -18,6 +18,7 @@ from doors import Call, surface
 
 import dpfast
 from dpfast import Key, _native, exact
+from dpfast.release import key
 
 HOME = str(Path(dpfast.__file__).parent)
 COUNTS = np.zeros(5000, np.int64)
@@ -33,6 +34,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "fill_bytes of many": {"buffer": bytearray(5000)},
     "random_bytes of many": {"n": 5000},
 }
+LOCKS = exact.alone, key._recording
 ELSEWHERE = {"Ledger.release"}  # draws as its mechanism does, after a thousand lines of its own
 
 
@@ -102,7 +104,7 @@ def test_ctrl_c_at_any_line_leaves_no_key(name: str, doors: dict[str, Call], key
 
     One line is apart: the wiping itself. It is a call into C, before which Python runs no signal's handler, but the
     tracer of this test comes between; then the key goes with the last reference to it. So it is with the end of a `with`
-    of flint's lock, which stays held where the tracer comes between: it is given back here.
+    of a lock, which stays held where the tracer comes between: it is given back here.
     """
     door = doors[name.partition(" ")[0]]
     arguments = door.arguments(**CALLS[name])
@@ -127,8 +129,9 @@ def test_ctrl_c_at_any_line_leaves_no_key(name: str, doors: dict[str, Call], key
                 apart += 1
             else:
                 assert not left, f"Ctrl-C before {line!r} leaves a key"
-        while exact.alone._is_owned():
-            exact.alone.release()
+        for lock in LOCKS:
+            while lock._is_owned():
+                lock.release()
         assert not any(any(key) for key in keys), f"line {after} leaves a key for good"
     assert apart == drawn
 
