@@ -8,11 +8,13 @@ import math
 import sys
 import unittest
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+import real_noise
 from fresh import run
 from scipy import stats
 
@@ -34,7 +36,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning:torch"),
 ]
 torch.set_num_threads(1)  # threads for models this small wait for each other
-ALPHA = 1e-6  # false alarms of a statistical test
 SIZE = 200_000
 
 
@@ -59,10 +60,7 @@ def stepped(optimizer, sums):
     return [p.grad for p in optimizer.params]
 
 
-def suspicious(noise):
-    """Whether noise in units of sigma is not normal: shape, and variance."""
-    size = stats.chi2(noise.size).cdf(np.square(noise).sum())
-    return stats.kstest(noise, stats.norm.cdf).pvalue < ALPHA / 2 or 2 * min(size, 1 - size) < ALPHA / 2
+suspicious = partial(real_noise.suspicious, law=stats.norm)  # of noise in units of sigma
 
 
 # ------------------------------------------------------------------ a step

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fresh import python
 from gof import normal_p
+from installs import are_undone_exactly
 from scipy import stats
 
 pdp = pytest.importorskip("pipeline_dp")
@@ -275,15 +276,8 @@ def test_a_budget_keeps_its_noise_whenever_it_is_spent():
 
 
 def test_installs_nest():
-    with adapter.installed(), adapter.installed():
-        assert budget_accounting.MechanismSpec is adapter.MechanismSpec
-        adapter.install()
-        adapter.uninstall()
-        assert budget_accounting.MechanismSpec is adapter.MechanismSpec
-    with pytest.raises(RuntimeError), adapter.installed():
-        raise RuntimeError
-    with pytest.raises(dpfast.ParameterError, match="there is none"):
-        adapter.uninstall()
+    """What each new budget takes its noise from."""
+    assert are_undone_exactly(adapter, lambda: budget_accounting.MechanismSpec) is adapter.MechanismSpec
 
 
 TRACES = """

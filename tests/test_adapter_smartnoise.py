@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fresh import run
+from real_noise import suspicious
 from scipy import stats
 
 snsql = pytest.importorskip("snsql")
@@ -22,7 +23,6 @@ from snsql.sql import privacy as theirs  # noqa: E402
 from dpfast.adapters import smartnoise  # noqa: E402
 
 pytestmark = pytest.mark.own_environment
-ALPHA = 1e-6  # false alarms of a statistical test
 MECHANISMS = [(smartnoise.Laplace, theirs.Laplace), (smartnoise.Gaussian, theirs.Gaussian)]
 LAWS = {smartnoise.Laplace: stats.laplace, smartnoise.Gaussian: stats.norm}
 
@@ -66,16 +66,6 @@ def test_what_they_refuse_is_refused(ours, original):
         for cls in (ours, original):
             with pytest.raises(ValueError):
                 made(cls, **options)
-
-
-def suspicious(noise, law):
-    """Whether noise in units of its scale is not of this law: shape, and scale by its sufficient statistic."""
-    n = noise.size
-    if law is stats.laplace:
-        size = stats.gamma(n).cdf(np.abs(noise).sum())
-    else:
-        size = stats.chi2(n).cdf(np.square(noise).sum())
-    return stats.kstest(noise, law.cdf).pvalue < ALPHA / 2 or 2 * min(size, 1 - size) < ALPHA / 2
 
 
 @pytest.mark.parametrize("ours", LAWS)

@@ -13,6 +13,8 @@ import gof
 import numpy as np
 import pytest
 from fresh import run
+from installs import are_undone_exactly
+from real_noise import ALPHA, suspicious
 from scipy import stats
 
 pytest.importorskip("tmlt.core")
@@ -40,7 +42,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:In Python 3.6:UserWarning"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
-ALPHA = 1e-6  # false alarms of a statistical test
 PI = sp.pi / 3  # no rational
 MEASUREMENTS = {
     "geometric": lambda x: noise.AddGeometricNoise(x),
@@ -154,23 +155,19 @@ def test_subclasses_are_refused():
         AddNoiseToSeries(Louder(1))
 
 
-def real_suspicious(found, kind):
-    """Of noise in units of its scale: shape, and scale by its sufficient statistic."""
-    law, n = (stats.laplace, found.size) if kind == "laplace" else (stats.norm, found.size)
-    size = stats.gamma(n).cdf(np.abs(found).sum()) if kind == "laplace" else stats.chi2(n).cdf(np.square(found).sum())
-    return stats.kstest(found, law.cdf).pvalue < ALPHA / 2 or 2 * min(size, 1 - size) < ALPHA / 2
+LAWS = {"laplace": stats.laplace, "gaussian": stats.norm}
 
 
-@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("kind", LAWS)
 def test_real_laws(kind):
     """200,000 values off the grid; a scale 3 % off is missed less than once in 1e9."""
     values = np.random.default_rng(1).normal(size=200_000) * 100
     noisy = AddNoiseToSeries(MEASUREMENTS[kind]("9/4"))(pd.Series(values))
     found = (noisy.to_numpy() - values) / (2.25 if kind == "laplace" else 1.5)
     assert np.all(noisy % 2.0**-20 == 0)
-    assert not real_suspicious(found, kind)
-    assert real_suspicious(found * 1.03, kind)
-    assert real_suspicious(found / 1.03, kind)
+    assert not suspicious(found, LAWS[kind])
+    assert suspicious(found * 1.03, LAWS[kind])
+    assert suspicious(found / 1.03, LAWS[kind])
 
 
 def whole_suspicious(found, alpha):
@@ -202,29 +199,11 @@ def test_discrete_gaussian_law():
 
 
 def test_installed_is_undone_exactly():
+    """In both modules that hold the name."""
     places = (aggregations, spark_measurements)
-
-    def names():
-        return [module.AddNoiseToSeries for module in places]
-
-    theirs, ours = [series.AddNoiseToSeries] * 2, [AddNoiseToSeries] * 2
-    for _ in range(2):
-        with installed():
-            assert names() == ours
-            with installed():
-                assert names() == ours
-            assert names() == ours
-        assert names() == theirs
-    with pytest.raises(KeyError), installed():
-        raise KeyError
-    assert names() == theirs
-    with pytest.raises(ParameterError, match="there is none"):
-        tumult.uninstall()
-    tumult.install()
-    with installed():
-        tumult.uninstall()  # in whatever order
-        assert names() == ours
-    assert names() == theirs
+    during = are_undone_exactly(tumult, lambda: [module.AddNoiseToSeries for module in places])
+    assert during == [AddNoiseToSeries] * 2
+    assert [module.AddNoiseToSeries for module in places] == [series.AddNoiseToSeries] * 2
 
 
 # ------------------------------------------------------------------ Spark
