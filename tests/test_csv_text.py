@@ -13,18 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tables import csv_file
 
 from dpfast.errors import FileError
 from dpfast.tables import csv_text
 
 SECRET = "918273645"  # a count that no message may quote
 BAD_COUNTS = ["", " 1", "1 ", "+1", "1.0", "1e3", "0x1f", "1_000", "\uff11\uff12", "-", "--1", "NA", "null", "1\n"]
-
-
-def csv_file(folder: Path, text: str | bytes) -> Path:
-    path = folder / "in.csv"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
 
 
 def rewritten(
