@@ -34,6 +34,7 @@ def made(cls, epsilon=0.5, delta=1e-6, **options):
 @pytest.mark.parametrize(("ours", "original"), MECHANISMS)
 @pytest.mark.parametrize("options", [{}, {"max_contrib": 3}, {"sensitivity": None, "lower": -7, "upper": 40}])
 def test_parameters_stay_theirs(ours, original, options):
+    """And accuracy, which follows from them; our scale is theirs exactly."""
     mine, plain = made(ours, **options), made(original, **options)
     assert isinstance(mine, original)
     names = ("epsilon", "delta", "sensitivity", "max_contrib", "lower", "upper", "mechanism", "scale")
@@ -44,6 +45,7 @@ def test_parameters_stay_theirs(ours, original, options):
 
 @pytest.mark.parametrize(("ours", "original"), MECHANISMS)
 def test_types_and_odd_values_are_as_theirs(ours, original):
+    """Lists of floats; NaN is 0, an infinity the largest double; what is no number is refused."""
     mine, plain = made(ours), made(original)
     largest = math.nextafter(math.inf, 0)
     odd = [3, 2.5, True, "4", np.int64(5), 2**60, math.nan, math.inf, -math.inf]
@@ -62,6 +64,7 @@ def test_types_and_odd_values_are_as_theirs(ours, original):
 
 @pytest.mark.parametrize(("ours", "original"), MECHANISMS)
 def test_what_they_refuse_is_refused(ours, original):
+    """By the same kind of error."""
     for options in ({"epsilon": 1e-9}, {"sensitivity": None}, {"sensitivity": 1, "lower": 0, "upper": 1}):
         for cls in (ours, original):
             with pytest.raises(ValueError):
@@ -98,12 +101,14 @@ def test_threshold_covers_the_grid(ours, epsilon):
 
 
 def test_threshold_without_delta_is_refused_as_theirs():
+    """Both need one."""
     for cls in (smartnoise.Laplace, theirs.Laplace):
         with pytest.raises(ValueError, match="delta"):
             made(cls).threshold  # noqa: B018
 
 
 def test_every_mechanism_of_the_table_is_ours():
+    """Each name of theirs; their own table keeps theirs."""
     table = smartnoise.Mechanisms()
     assert set(table.classes) == set(theirs.Mechanisms().classes)
     assert set(table.classes.values()) == {smartnoise.Laplace, smartnoise.Gaussian}
@@ -169,6 +174,7 @@ def test_queries_run_on_our_noise(monkeypatch):
 
 
 def test_their_map_chooses_among_ours():
+    """A Gaussian count where the map asks for one."""
     table = smartnoise.Mechanisms()
     table.map[theirs.Stat.count] = table.map[theirs.Stat.threshold] = snsql.Mechanism.gaussian
     private = reader(table)

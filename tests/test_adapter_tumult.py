@@ -63,6 +63,7 @@ def parameter(mechanism):
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 @pytest.mark.parametrize("value", ["7/3", "0.1", 10**20 + 1, sp.Rational(1, 10**15), PI, sp.sqrt(2) * 10**9])
 def test_parameters_are_exact_or_rounded_up(kind, value):
+    """Rationals exactly; other numbers to the side of more noise, by less than 1e-14."""
     theirs = MEASUREMENTS[kind](value)
     try:
         used = parameter(AddNoiseToSeries(theirs)._mechanism)
@@ -79,6 +80,7 @@ def test_parameters_are_exact_or_rounded_up(kind, value):
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 def test_privacy_is_theirs_and_is_what_the_mechanism_spends(kind):
+    """Their privacy function, and the loss of our law, agree as rationals."""
     theirs = MEASUREMENTS[kind]("7/3")
     ours, original = AddNoiseToSeries(theirs), series.AddNoiseToSeries(theirs)
     assert isinstance(ours, series.AddNoiseToSeries)
@@ -96,6 +98,7 @@ def test_privacy_is_theirs_and_is_what_the_mechanism_spends(kind):
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 def test_series_are_as_theirs(kind):
+    """Type, dtype, index and name; the input is as it was."""
     theirs = MEASUREMENTS[kind](2)
     ours, original = AddNoiseToSeries(theirs), series.AddNoiseToSeries(theirs)
     wanted = np.int64 if kind in WHOLE else np.float64
@@ -116,6 +119,7 @@ def test_series_are_as_theirs(kind):
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 def test_other_numbers_are_refused(kind):
+    """Reals for integer noise, booleans, text, NaN and infinities."""
     measurement = AddNoiseToSeries(MEASUREMENTS[kind](2))
     other = [1.5, 2.0] if kind in WHOLE else [1, 2]
     for values in (other, [True, False], ["1"]):
@@ -128,6 +132,7 @@ def test_other_numbers_are_refused(kind):
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_whole_numbers_saturate(kind):
+    """At the ends of int64."""
     ends = np.iinfo(np.int64)
     noisy = AddNoiseToSeries(MEASUREMENTS[kind](100))(pd.Series([ends.min, ends.max] * 500))
     assert noisy.dtype == np.int64
@@ -138,6 +143,7 @@ def test_whole_numbers_saturate(kind):
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 @pytest.mark.parametrize("value", [0, float("inf")])
 def test_no_noise_is_refused(kind, value):
+    """A parameter of 0 or infinity, where theirs would take it."""
     try:
         theirs = MEASUREMENTS[kind](value)
     except ValueError:
@@ -147,6 +153,8 @@ def test_no_noise_is_refused(kind, value):
 
 
 def test_subclasses_are_refused():
+    """Their noise may be another."""
+
     class Louder(noise.AddGeometricNoise):
         def __call__(self, value):
             return super().__call__(super().__call__(value))
@@ -181,6 +189,7 @@ def whole_suspicious(found, alpha):
 
 
 def test_geometric_law():
+    """A scale 1.5 % off and a fiftieth of the zeros moved are caught."""
     counts = np.arange(1_000_000)
     found = AddNoiseToSeries(noise.AddGeometricNoise(2))(pd.Series(counts)).to_numpy() - counts
     assert not whole_suspicious(found, 2)
@@ -251,6 +260,8 @@ TOWNS = sd.SparkDataFrameDomain({"town": sd.SparkStringColumnDescriptor()})
     [(PureDP(), aggregations.NoiseMechanism.GEOMETRIC), (RhoZCDP(), aggregations.NoiseMechanism.DISCRETE_GAUSSIAN)],
 )
 def test_their_count_on_ours(spark, measure, mechanism):
+    """Made while installed, it stays on our noise; made later, it is theirs."""
+
     def count():
         return aggregations.create_count_measurement(
             TOWNS, SymmetricDifference(), measure, 2, mechanism,
@@ -272,6 +283,7 @@ def test_their_count_on_ours(spark, measure, mechanism):
 
 
 def test_their_partition_selection_on_ours(spark, monkeypatch):
+    """Its noisy counts are ours, and a small group is not shown."""
     made = []
     original = AddNoiseToSeries.__init__
     monkeypatch.setattr(
@@ -287,6 +299,7 @@ def test_their_partition_selection_on_ours(spark, monkeypatch):
 
 
 def test_pickled_measurements_release():
+    """With the same exact parameter."""
     again = pickle.loads(pickle.dumps(AddNoiseToSeries(noise.AddLaplaceNoise(NumpyFloatDomain(), "1/3"))))
     assert parameter(again._mechanism) == Fraction(1, 3)
     assert np.any(again(pd.Series([0.0] * 100)) != 0)

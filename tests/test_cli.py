@@ -900,6 +900,7 @@ def test_what_substitution_promises_is_about_the_data_of_a_unit(capsys):
 
 
 def test_explain_says_the_privacy_loss(capsys):
+    """Its mean, its largest value or its tail: as the closed forms have them."""
     said = {
         tuple(LAW): "on average 0.462118, never above 1 ",
         ("--epsilon", "1", "--sensitivity", "2.5"): "on average 0.263744, never above 0.8 ",  # integers move by 2

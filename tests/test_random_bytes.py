@@ -64,22 +64,26 @@ def test_random_bytes(n):
 
 
 def test_numpy_integers_are_sizes():
+    """As Python's."""
     assert len(random_bytes(np.int64(2000))) == 2000
 
 
 @pytest.mark.parametrize("n", [-1, -(2**70)])
 def test_negative_sizes(n):
+    """However far below 0."""
     with pytest.raises(ParameterError, match="at least 0"):
         random_bytes(n)
 
 
 @pytest.mark.parametrize("n", [True, 1.0, "8", None, b"12"])
 def test_sizes_that_are_no_int(n):
+    """Not even a whole float."""
     with pytest.raises(DTypeError, match="n must be an int"):
         random_bytes(n)
 
 
 def test_sizes_beyond_any_memory():
+    """Refused, or a MemoryError."""
     with pytest.raises(ParameterError, match="at most"):
         random_bytes(2**63)
     with pytest.raises((MemoryError, OverflowError)):
@@ -108,6 +112,7 @@ def test_kinds_of_buffers(size):
 
 @pytest.mark.parametrize("empty", [bytearray(), np.zeros(0), np.zeros((3, 0, 2))])
 def test_empty_buffers(empty):
+    """Nothing to fill."""
     assert fill_bytes(empty) is None
 
 
@@ -122,11 +127,13 @@ def test_empty_buffers(empty):
     ],
 )  # fmt: skip
 def test_buffers_that_are_refused(made, why):
+    """Read-only, with gaps, or of values that not all bits are."""
     with pytest.raises(DTypeError, match=why):
         fill_bytes(made)
 
 
 def test_a_read_only_array():
+    """Refused and untouched."""
     made = np.zeros(1000)
     made.flags.writeable = False
     with pytest.raises(DTypeError, match="writable"):
@@ -136,6 +143,7 @@ def test_a_read_only_array():
 
 @pytest.mark.skipif(not hasattr(getattr(np, "dtypes", None), "StringDType"), reason="NumPy 2")
 def test_strings_of_any_length():
+    """They lie elsewhere."""
     with pytest.raises(DTypeError):
         fill_bytes(np.array(["a", "bc"], np.dtypes.StringDType()))
 
