@@ -66,3 +66,11 @@ FORKED = """
         assert os.waitpid(child, 0)[1] == 0, "the child failed or hung"
         return found
 """
+
+
+def workers(folder: Path, script: str, method: str) -> list[str]:
+    """Run a script of processes that multiprocessing starts by `method`, from a file, for they import it; its words."""
+    path = folder / "workers.py"
+    path.write_text(script)
+    run_it = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    return python(run_it, path, method).split()

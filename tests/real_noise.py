@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real noise of other libraries' adapters, judged in units of its scale."""
+"""Real noise of other libraries' adapters: a goodness-of-fit test, in units of its scale."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-ALPHA = 1e-6  # false alarms of one judgement
+ALPHA = 1e-6  # of false alarms
 
 
-def suspicious(noise: npt.NDArray[np.float64], law: Any) -> bool:
+def rejected(noise: npt.NDArray[np.float64], law: Any) -> bool:
     """Whether noise is not of `stats.laplace` or `stats.norm`: by shape, and by scale from its sufficient statistic."""
     n = noise.size
     if law is stats.laplace:

@@ -60,7 +60,7 @@ def stepped(optimizer, sums):
     return [p.grad for p in optimizer.params]
 
 
-suspicious = partial(real_noise.suspicious, law=stats.norm)  # of noise in units of sigma
+rejected = partial(real_noise.rejected, law=stats.norm)  # of noise in units of sigma
 
 
 # ------------------------------------------------------------------ a step
@@ -85,9 +85,9 @@ def test_law_and_grid(cls, dtype):
     found, clean = (np.concatenate([t.numpy().ravel().astype(float) for t in ts]) for ts in (grads, sums))
     assert np.all(found / optimizer._noise().granularity % 1 == 0)
     noise = (found - clean) / float(sigma)
-    assert not suspicious(noise)
-    assert suspicious(noise * 1.03)
-    assert suspicious(noise / 1.03)
+    assert not rejected(noise)
+    assert rejected(noise * 1.03)
+    assert rejected(noise / 1.03)
     halves = noise[: SIZE // 2], noise[SIZE // 2 : SIZE]  # of two parameters
     assert abs(np.corrcoef(*halves)[0, 1]) < 5 / math.sqrt(SIZE // 2)  # 6e-7
 
@@ -118,11 +118,11 @@ def test_schedules_of_noise_and_norm_are_followed():
     optimizer = made(params=parameters((SIZE,)))
     optimizer.noise_multiplier, optimizer.max_grad_norm = 2.0, torch.tensor(3.0)
     (grad,) = stepped(optimizer, [torch.zeros(SIZE)])
-    assert not suspicious(grad.numpy().astype(float) / 6)
+    assert not rejected(grad.numpy().astype(float) / 6)
     fast = made(adapter.DPOptimizerFastGradientClipping, params=parameters((SIZE,)))
     fast._adjusted_noise_multiplier = 5.0  # set by Opacus's adaptive ghost clipping
     (grad,) = stepped(fast, [torch.zeros(SIZE)])
-    assert not suspicious(grad.numpy().astype(float) / (5 * 0.7))
+    assert not rejected(grad.numpy().astype(float) / (5 * 0.7))
 
 
 # ------------------------------------------------------------------ refusals
@@ -286,7 +286,7 @@ def test_scaling_is_theirs():
     (p,) = optimizer.params
     p.grad_sample = torch.zeros(1, SIZE)
     optimizer.step()
-    assert not suspicious(p.grad.numpy().astype(float) * 50)
+    assert not rejected(p.grad.numpy().astype(float) * 50)
     assert torch.equal(p.detach(), -p.grad)
 
 
@@ -334,7 +334,7 @@ def test_many_workers_get_one_noise(tmp_path, cls):
         optimizer = made(cls, parameters((SIZE,)), multiplier=1.0, norm=1.0)
         assert (optimizer.rank, optimizer.world_size) == (0, 1)
         (grad,) = stepped(optimizer, [torch.zeros(SIZE)])
-        assert not suspicious(grad.numpy().astype(float))
+        assert not rejected(grad.numpy().astype(float))
         assert np.all(grad.numpy().astype(float) * 2**20 % 1 == 0)
         optimizer.rank = 1
         (grad,) = stepped(optimizer, [torch.ones(SIZE)])

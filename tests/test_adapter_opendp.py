@@ -352,7 +352,7 @@ N = 400_000  # tells a scale 2 % off from the law: its variance is 4 % off, 11 (
 
 @pytest.mark.parametrize("array_domain", [False, True])
 def test_the_discrete_laplace_law(array_domain):
-    """False alarm 1e-6; the same judge rejects a scale 2 % off and a real Laplace that was rounded."""
+    """False alarm 1e-6; the same test rejects a scale 2 % off and a real Laplace that was rounded."""
     scale = Fraction(3)
     law = reference.DiscreteLaplace(1 / scale)
     cdf = cache(law.cdf)
@@ -372,7 +372,7 @@ def test_the_discrete_laplace_law(array_domain):
 
 @pytest.mark.parametrize("array_domain", [False, True])
 def test_the_discrete_gaussian_law(array_domain):
-    """False alarm 1e-6; the same judge rejects a sigma 2 % off. A rounded Gaussian of sigma 1 differs too: by 1/12 in variance."""
+    """False alarm 1e-6; the same test rejects a sigma 2 % off. A rounded Gaussian of sigma 1 differs too: by 1/12 in variance."""
     law = reference.DiscreteGaussian(Fraction(1))
 
     def suspicions(found):

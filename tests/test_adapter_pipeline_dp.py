@@ -25,7 +25,7 @@ from pipeline_dp.report_generator import ExplainComputationReport  # noqa: E402
 import dpfast  # noqa: E402
 from dpfast.adapters import pipeline_dp as adapter  # noqa: E402
 
-ALPHA = 1e-6  # false alarms of one call of suspicions
+ALPHA = 1e-6  # false alarms of one call of rejections
 N = 60_000  # a scale off by 3 % moves E|X| by 7.3 (Laplace) and 9.7 (Gaussian) standard deviations of its estimate: power 0.99
 M = pdp.Metrics
 LAPLACE, GAUSSIAN = pdp.NoiseKind.LAPLACE, pdp.NoiseKind.GAUSSIAN
@@ -80,17 +80,17 @@ def grid(scale):
     return 2.0 ** (math.floor(math.log2(scale)) - 20)
 
 
-def suspicions(noise, kind, scale):
+def rejections(noise, kind, scale):
     """What is wrong with noise of this law; each test at ALPHA / 3, union bound."""
     law, n = LAWS[kind](scale=scale), noise.size
     size, about = law.expect(abs), law.std()
     spread = math.sqrt((about**2 - size**2) / n)
-    judged = {
+    tests = {
         "shape": stats.kstest(noise, law.cdf).pvalue,
         "mean": normal_p(noise.mean() / (about / math.sqrt(n))),
         "scale": normal_p((np.abs(noise).mean() - size) / spread),
     }
-    return [name for name, p in judged.items() if not p >= ALPHA / 3]
+    return [name for name, p in tests.items() if not p >= ALPHA / 3]
 
 
 # ------------------------------------------------------------------ the law, through the whole pipeline
@@ -112,7 +112,7 @@ def test_count_sum_and_ids_follow_their_law(kind):
         noise = np.array([getattr(metrics, name) for _, metrics in found])
         scale = expected(kind, 0.5, 1e-6 / 3, 2, linf)
         assert on_grid(noise, grid(scale))
-        assert suspicions(noise, kind, scale) == []
+        assert rejections(noise, kind, scale) == []
         assert abs(np.corrcoef(noise[1:], noise[:-1])[0, 1]) < 4.9 / math.sqrt(N)
 
 
@@ -125,9 +125,9 @@ def test_means_follow_their_law_under_a_pld_accountant(kind):
     deviation = accountant._mechanisms[0].mechanism_spec.noise_standard_deviation
     l0, linf = (2, 3) if kind is LAPLACE else (math.sqrt(2), 3)
     scale = deviation * l0 * linf / (math.sqrt(2) if kind is LAPLACE else 1)
-    assert suspicions(counts, kind, scale) == []
+    assert rejections(counts, kind, scale) == []
     normalized = (means - 1.5) * np.maximum(1, counts)  # the middle of [-1, 4]
-    assert suspicions(normalized, kind, scale * 2.5) == []
+    assert rejections(normalized, kind, scale * 2.5) == []
     assert np.array_equal(sums, means * counts)
 
 
@@ -140,7 +140,7 @@ def test_the_law_is_the_one_before(kind):
     ]
     ours, theirs = (mechanism.add_noise(np.full(N, 41.3)) for mechanism in pair)
     assert stats.ks_2samp(ours, theirs).pvalue >= ALPHA
-    assert suspicions(ours - 41.3, kind, pair[1].noise_parameter) == []
+    assert rejections(ours - 41.3, kind, pair[1].noise_parameter) == []
     assert pair[0].noise_parameter == pytest.approx(pair[1].noise_parameter, rel=1e-14)
     assert pair[0].std == pytest.approx(pair[1].std, rel=1e-11)
     assert (pair[0].noise_kind, pair[0].sensitivity) == (pair[1].noise_kind, pair[1].sensitivity)
@@ -149,16 +149,16 @@ def test_the_law_is_the_one_before(kind):
 
 
 @pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
-def test_the_judge_sees_defects(kind):
+def test_defects_are_rejected(kind):
     """A scale 3 % off, a shift, a rounding and the other law."""
     noise = LAWS[kind].rvs(size=N, random_state=7)
-    assert suspicions(noise, kind, 1.0) == []
-    assert suspicions(noise * 1.03, kind, 1.0) != []
-    assert suspicions(noise / 1.03, kind, 1.0) != []
-    assert suspicions(noise + 0.03, kind, 1.0) != []
-    assert suspicions(np.rint(noise), kind, 1.0) != []
+    assert rejections(noise, kind, 1.0) == []
+    assert rejections(noise * 1.03, kind, 1.0) != []
+    assert rejections(noise / 1.03, kind, 1.0) != []
+    assert rejections(noise + 0.03, kind, 1.0) != []
+    assert rejections(np.rint(noise), kind, 1.0) != []
     other = LAWS[GAUSSIAN if kind is LAPLACE else LAPLACE].rvs(size=N, random_state=7)
-    assert suspicions(other, kind, 1.0) != []
+    assert rejections(other, kind, 1.0) != []
 
 
 # ------------------------------------------------------------------ what comes out is what they would have computed

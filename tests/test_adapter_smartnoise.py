@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fresh import run
-from real_noise import suspicious
+from real_noise import rejected
 from scipy import stats
 
 snsql = pytest.importorskip("snsql")
@@ -79,10 +79,10 @@ def test_law_and_grid(ours):
     noisy = np.array(mechanism.release(values.tolist()))
     assert np.all(noisy / mechanism._noise.granularity % 1 == 0)
     noise = (noisy - values) / mechanism.scale
-    assert not suspicious(noise, LAWS[ours])
-    assert suspicious(noise * 1.03, LAWS[ours])
-    assert suspicious(noise / 1.03, LAWS[ours])
-    assert suspicious(noise + 0.03, LAWS[ours])
+    assert not rejected(noise, LAWS[ours])
+    assert rejected(noise * 1.03, LAWS[ours])
+    assert rejected(noise / 1.03, LAWS[ours])
+    assert rejected(noise + 0.03, LAWS[ours])
     assert np.mean(noisy == mechanism.release(values.tolist())) < 0.001  # fresh each time
 
 

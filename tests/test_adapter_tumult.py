@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fresh import run
 from installs import are_undone_exactly
-from real_noise import ALPHA, suspicious
+from real_noise import ALPHA, rejected
 from scipy import stats
 
 pytest.importorskip("tmlt.core")
@@ -173,12 +173,12 @@ def test_real_laws(kind):
     noisy = AddNoiseToSeries(MEASUREMENTS[kind]("9/4"))(pd.Series(values))
     found = (noisy.to_numpy() - values) / (2.25 if kind == "laplace" else 1.5)
     assert np.all(noisy % 2.0**-20 == 0)
-    assert not suspicious(found, LAWS[kind])
-    assert suspicious(found * 1.03, LAWS[kind])
-    assert suspicious(found / 1.03, LAWS[kind])
+    assert not rejected(found, LAWS[kind])
+    assert rejected(found * 1.03, LAWS[kind])
+    assert rejected(found / 1.03, LAWS[kind])
 
 
-def whole_suspicious(found, alpha):
+def whole_rejected(found, alpha):
     """Against their own law of the geometric noise, by chi-squared over |k| <= 5 alpha and the rest."""
     reach = np.arange(-int(5 * alpha), int(5 * alpha) + 1)
     q = np.exp(-1 / alpha)
@@ -192,9 +192,9 @@ def test_geometric_law():
     """A scale 1.5 % off and a fiftieth of the zeros moved are caught."""
     counts = np.arange(1_000_000)
     found = AddNoiseToSeries(noise.AddGeometricNoise(2))(pd.Series(counts)).to_numpy() - counts
-    assert not whole_suspicious(found, 2)
-    assert whole_suspicious(found, 2.03)
-    assert whole_suspicious(found + (found == 0) * (np.arange(found.size) % 50 == 0), 2)
+    assert not whole_rejected(found, 2)
+    assert whole_rejected(found, 2.03)
+    assert whole_rejected(found + (found == 0) * (np.arange(found.size) % 50 == 0), 2)
 
 
 def test_discrete_gaussian_law():
@@ -249,7 +249,7 @@ def test_spark_column(spark):
     noisy = measurement(frame).toPandas()
     assert list(noisy.dtypes) == [object, np.int64]
     found = noisy["count"] - noisy["town"].str[1:].astype(int)
-    assert not whole_suspicious(found.to_numpy(), 2)
+    assert not whole_rejected(found.to_numpy(), 2)
 
 
 TOWNS = sd.SparkDataFrameDomain({"town": sd.SparkStringColumnDescriptor()})

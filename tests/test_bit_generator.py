@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from chacha import chacha
 from conftest import ISAS
-from fresh import FORKED, HOME, python
+from fresh import FORKED, HOME, python, workers
 
 import dpfast
 from dpfast import ChaCha20, ParameterError, StateError, _native
@@ -296,8 +296,8 @@ def test_a_fork_while_other_threads_draw():
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_multiprocessing(tmp_path, method):
     """Workers that inherit or make one draw numbers of their own; one sent to them is refused."""
-    script = tmp_path / "workers.py"
-    script.write_text(
+    found = workers(
+        tmp_path,
         """
 import multiprocessing, sys
 import numpy as np
@@ -316,12 +316,10 @@ if __name__ == "__main__":
             pool.map(print, [g])
         except dpfast.StateError as refused:
             print(len(found), len(set(found)), "make a ChaCha20() there" in str(refused))
-"""
+""",
+        method,
     )
-    output = python(
-        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')", script, method
-    )
-    assert output.split() == ["40", "40", "True"]
+    assert found == ["40", "40", "True"]
 
 
 def test_no_key_in_the_child_ends_it(tmp_path):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fresh import FORKED, python
+from fresh import FORKED, python, workers
 
 from dpfast import DiscreteLaplace, Key
 
@@ -131,8 +131,8 @@ def test_forks_in_the_middle_of_a_first_release(delay):
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_multiprocessing(tmp_path, method):
     """Mechanisms and release keys travel to workers of every kind: fresh noise differs, an equal part is equal."""
-    script = tmp_path / "workers.py"
-    script.write_text(
+    found = workers(
+        tmp_path,
         """
 import multiprocessing, sys
 import numpy as np
@@ -151,12 +151,10 @@ if __name__ == "__main__":
         found = pool.map(work, [(mech, key, i) for i in range(9)], chunksize=1)
     found.append(work((mech, key, 9)))
     print(len({fresh for fresh, _, _ in found}), len({part for _, part, _ in found}))
-"""
+""",
+        method,
     )
-    output = python(
-        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')", script, method
-    )
-    assert output.split() == ["10", "1"]
+    assert found == ["10", "1"]
 
 
 def test_eight_threads_at_once():
