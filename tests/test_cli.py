@@ -88,6 +88,23 @@ def run(*arguments: object, code: str = "", **options: object) -> subprocess.Com
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **options)
 
 
+def run_each(commands: list[list[str]], code: str = "") -> list[tuple[int, str]]:
+    """Run several in one process, after `code`: how each ended, and what it said on stderr."""
+    each = """
+        import contextlib, io, json
+        from dpfast.cli import main
+        ended = []
+        for command in json.loads(sys.argv[1]):
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                ended.append((main(command), said.getvalue()))
+        print(json.dumps(ended))
+        sys.exit()
+    """
+    result = run(json.dumps(commands), code=textwrap.dedent(code) + textwrap.dedent(each))
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -188,15 +205,17 @@ def test_no_rows_are_no_failure(tmp_path, end):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX")
-@pytest.mark.parametrize("end", ENDS)
-def test_an_input_that_is_no_regular_file_is_refused(tmp_path, end):
+def test_an_input_that_is_no_regular_file_is_refused(tmp_path):
     """A pipe that nobody writes to would otherwise be waited for, in silence, for ever."""
-    os.mkfifo(tmp_path / f"in{end}")
-    chosen = [] if end == ".npy" else ["--column", "count"]
-    result = run("privatize", tmp_path / f"in{end}", tmp_path / f"out{end}", *chosen, *LAW)
-    assert result.returncode == 2
-    one_error(result.stderr, f"in{end} is no regular file")
-    assert names(tmp_path) == [f"in{end}"]
+    commands = []
+    for end in ENDS:
+        os.mkfifo(tmp_path / f"in{end}")
+        chosen = [] if end == ".npy" else ["--column", "count"]
+        commands.append(["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), *chosen, *LAW])
+    for end, (code, said) in zip(ENDS, run_each(commands), strict=True):
+        assert code == 2
+        one_error(said, f"in{end} is no regular file")
+    assert names(tmp_path) == sorted(f"in{end}" for end in ENDS)
 
 
 WRONG = [  # beside LAW; the message names a flag as the caller wrote it, never the Python parameter behind it
@@ -305,15 +324,17 @@ def test_a_defect_does_not_tell_what_it_saw(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="file size limits are POSIX")
-@pytest.mark.parametrize("end", ENDS)
-def test_a_full_disk_is_one_line(tmp_path, end):
+def test_a_full_disk_is_one_line(tmp_path):
     """And no file: nothing of a name is left."""
-    chosen = make(tmp_path / f"in{end}", np.arange(100_000) * 7919)
-    full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))"
-    result = run("privatize", tmp_path / f"in{end}", tmp_path / f"out{end}", *chosen, *LAW, code=full)
-    assert result.returncode == 1
-    one_error(result.stderr, "cannot write .*: File too large")
-    assert names(tmp_path) == [f"in{end}"]
+    commands = []
+    for end in ENDS:
+        chosen = make(tmp_path / f"in{end}", np.arange(100_000) * 7919)
+        commands.append(["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), *chosen, *LAW])
+    full = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
+    for code, said in run_each(commands, full):
+        assert code == 1
+        one_error(said, "cannot write .*: File too large")
+    assert names(tmp_path) == sorted(f"in{end}" for end in ENDS)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")

@@ -55,14 +55,10 @@ def test_rounding_integers_is_exact(values, step):
     assert found.tolist() == [round(Fraction(v, step)) * step for v in values]
 
 
-def test_rounding_integers_takes_halves_to_the_even_multiple():
-    """Below 0 too."""
+def test_rounding():
+    """Halves to the even multiple, below 0 too; reals as doubles; a multiple beyond int64 is refused."""
     assert postprocess.rounded([1, 3, 5, -1, -3], 2).tolist() == [0, 4, 4, 0, -4]
     assert postprocess.rounded([1, 2, 4, 5], 3).tolist() == [0, 3, 3, 6]
-
-
-def test_rounding_reals():
-    """Doubles come out; a multiple beyond int64 is refused."""
     assert postprocess.rounded([0.5, 1.5, 2.5, -7.4]).tolist() == [0, 2, 2, -7]
     assert postprocess.rounded(np.array([7.4, 8.0], np.float32), 5).dtype == np.float64
     with pytest.raises(ParameterError, match="fit int64"):
