@@ -527,7 +527,7 @@ def test_an_interval_without_sense_is_refused(interval):
 
 
 def test_another_neighbouring_relation_is_the_accountants_own_affair():
-    """As docs/plugging_in.md says: an event holds the sensitivity already, and one made for REPLACE_ONE does not fit it."""
+    """As docs/adapters.md says: an event holds the sensitivity already, and one made for REPLACE_ONE does not fit it."""
     replace = dp_accounting.NeighboringRelation.REPLACE_ONE
     for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1)):
         assert not PLDAccountant(replace).supports(mechanism.dp_event())

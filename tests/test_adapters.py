@@ -20,7 +20,7 @@ from dpfast import ParameterError, adapters
 
 ADAPTERS = sorted(p.stem for p in Path(adapters.__file__).parent.glob("[a-z]*.py"))
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
 
 
 def test_importing_dpfast_imports_no_adapter():
@@ -86,7 +86,7 @@ def test_an_untested_version_is_taken_after_an_opt_in_and_warned_of_each_time(mo
     for _ in range(2):
         for tested in ("0.6", ">=0.8"):
             with pytest.warns(
-                dpfast.UntestedVersionWarning, match=rf"into numpy {tested}.*, and this is 0\.7\.0"
+                dpfast.UntestedVersionWarning, match=rf"adapter takes numpy {tested}.*, and this is 0\.7\.0"
             ) as told:
                 assert adapters.library("numpy", "extra", tested).__name__ == "numpy"
             assert [warning.filename for warning in told] == [__file__]
@@ -152,7 +152,7 @@ def test_an_adapter_without_its_library_names_the_extra(name, there, monkeypatch
         monkeypatch.setitem(sys.modules, part, there)
     monkeypatch.setattr(metadata, "version", lambda _: "0.0.1")
     monkeypatch.delitem(sys.modules, f"dpfast.adapters.{name}", raising=False)
-    says = f"{package} is not installed" if there is None else rf"dpfast plugs into {package} .* and found 0\.0\.1"
+    says = f"{package} is not installed" if there is None else rf"dpfast's adapter takes {package} .* and found 0\.0\.1"
     other = "" if there is None else "; dpfast.adapters.allow_untested() takes it all the same"
     with pytest.raises(ImportError, match=rf"^{says}: pip install 'dpfast\[{extra}\]'{re.escape(other)}$"):
         import_module(f"dpfast.adapters.{name}")
@@ -242,10 +242,10 @@ def test_every_adapter_has_its_page_its_tests_and_its_example(name):
 
 
 def test_every_link_and_mark_of_the_page_leads_somewhere():
-    """Headings as GitHub names them, files, and a place for every table of benchmarks/adapters."""
+    """Headings as GitHub names them, files, and a place for every table of times."""
     for target in re.findall(r"\]\((?!https?:)([^)]*)\)", PAGE):
         file, _, mark = target.partition("#")
-        there = ROOT / "docs" / (file or "plugging_in.md")
+        there = ROOT / "docs" / (file or "adapters.md")
         assert there.exists(), target
         headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.M) if mark else []
         anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

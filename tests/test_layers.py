@@ -71,7 +71,7 @@ LOOPS = {
     ("mechanism.py", "_key_into"): "runs of 65,536 values into a hash",
     ("randomized_response.py", "_respond"): "chunks of answers, and the answers that the kernel left open",
     ("randomized_response.py", "estimate"): "categories",
-    ("selection.py", "_race"): "candidates that the kernel left open",
+    ("selection.py", "_noisy_argmax"): "candidates that the kernel nominated",
 }
 LAWS = ("discrete_laplace", "laplace", "gaussian", "discrete_gaussian")
 C_FILES = {

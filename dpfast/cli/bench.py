@@ -50,7 +50,7 @@ def bench(
     Rows take turns, each right after its reference; medians. Peers: pip install 'dpfast[peers]'.
     """
     from dpfast.bench.figures import write_between_marks
-    from dpfast.tables.atomic_write import published
+    from dpfast.tables.atomic_write import atomic_write
 
     pictures = {"plot": plot, "latency": latency, "scaling": scaling}
     refuse(pictures, json_file, markdown)
@@ -66,7 +66,7 @@ def bench(
         draw.scaling(report, report.scaling, scaling)
     as_json = json.dumps(report.record(), indent=1) + "\n"
     if json_file and json_file != PLAIN:
-        with published(json_file, force=True) as file:
+        with atomic_write(json_file, force=True) as file:
             file.write(as_json.encode())
     if markdown:
         write_between_marks(markdown, MARK, report.markdown(report.chosen))

@@ -166,7 +166,7 @@ class Ledger:
     # ------------------------------------------------------------------ records
 
     @property
-    def promise(self) -> Guarantee:
+    def budget(self) -> Guarantee:
         """The total that may ever be spent, and for whom."""
         return self._guarantee(self._store.terms.budget)
 
@@ -226,7 +226,7 @@ class Ledger:
         return cls(file)
 
     def metadata(self) -> dict[str, object]:
-        """The promise, JSON-able, fractions as exact strings."""
+        """The budget, JSON-able, fractions as exact strings."""
         terms = self._store.terms
         amounts = dict(zip(terms.currency, map(str, terms.budget), strict=True))
         return {**amounts, "dataset": terms.dataset, "adjacency": terms.adjacency, "unit": terms.unit}

@@ -55,9 +55,10 @@ class Pure:
     @property
     def guarantee(self) -> Guarantee:
         """What each release spends: epsilon, with delta = 0."""
-        known = self._change is not None and self._change.contributes is not None
-        presence = self.adjacency == "add-remove" or known  # what one unit adds, it changes at most by its presence
-        return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, presence=presence)
+        # A unit that is added or removed changes the counts by its contributions, which are known to be within the change.
+        contributions = self._change is not None and self._change.contributes is not None
+        also_add_remove = contributions or self.adjacency == "add-remove"
+        return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, also_add_remove=also_add_remove)
 
     @property
     def _whom(self) -> tuple[object, object, object]:

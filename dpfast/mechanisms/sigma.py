@@ -124,7 +124,7 @@ class Sigma:
             rho=self.rho(),
             adjacency=known.adjacency,
             unit=known.unit,
-            presence=known.adjacency == "add-remove" or known.contributes is not None,
+            also_add_remove=known.adjacency == "add-remove" or known.contributes is not None,
         )
 
     def _known(self, sensitivity: Sensitivity | None) -> Sensitivity:
