@@ -39,6 +39,6 @@ for adapter in ${*:-smartnoise tumult opacus}; do
     "$bin/pip" install --quiet --force-reinstall --no-deps "$folder"/wheel/*.whl
     "$bin/pip" install --quiet "$folder"/wheel/*.whl
     echo "$adapter: $("$bin/python" --version), $wanted"
-    # not `python -m pytest`, which would import the package of the folder it runs in
-    "$bin/pytest" --quiet -p no:cacheprovider "$root/tests/test_adapter_$adapter.py"
+    # not `python -m pytest`, which would import the package of the folder it runs in; without the options of pytest-xdist
+    "$bin/pytest" --quiet -p no:cacheprovider -o addopts= "$root/tests/test_adapter_$adapter.py"
 done

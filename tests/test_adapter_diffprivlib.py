@@ -22,6 +22,7 @@ from fresh import python
 from gof import chi2_p
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from installs import are_undone_exactly
 from mpmath import mp, mpf
 
 import dpfast
@@ -97,6 +98,7 @@ def real_p(noise, law, cells=64):
 
 
 def test_every_mechanism_of_theirs_is_accounted_for():
+    """Each concrete class of theirs runs on our noise, or is named as one that stays theirs."""
     concrete = {name for name, cls in THEIRS.items() if not inspect.isabstract(cls)} - {"TruncationAndFoldingMixin"}
     assert concrete == RUNS_HERE | STAYS
     assert {name for name in ours.__all__ if inspect.isclass(getattr(ours, name))} == RUNS_HERE == set(MECHANISMS)
@@ -118,6 +120,7 @@ def test_a_mechanism_is_one_of_theirs(name):
 
 @each_mechanism
 def test_bias_and_variance_are_theirs(name):
+    """To 1e-6, or refused where theirs are."""
     parameters, value = MECHANISMS[name]
     for figure in ("bias", "variance", "mse"):
         try:
@@ -152,6 +155,7 @@ class Seeded(secrets.SystemRandom):
     ids=lambda s: type(s).__name__,
 )
 def test_a_seed_is_refused(name, seed):
+    """In the constructor and as an attribute."""
     with pytest.raises(ParameterError, match="random_state must be None"):
         made(name, random_state=seed)
     mechanism = made(name)
@@ -164,6 +168,7 @@ def test_a_seed_is_refused(name, seed):
     "default", [None, secrets.SystemRandom(), np.random.mtrand._rand], ids=lambda s: type(s).__name__
 )
 def test_what_their_tools_make_of_no_seed_is_taken(name, default):
+    """Their tools hand on a generator of the system's, or of NumPy's, where nobody gave a seed."""
     assert made(name, random_state=default).random_state is default
 
 
@@ -178,6 +183,7 @@ def test_the_global_seed_repeats_nothing():
 
 @each_mechanism
 def test_their_checks_come_first(name):
+    """Types and ranges, in the constructor and after an attribute was changed."""
     value = MECHANISMS[name][1]
     for wrong in ("Hello", 1 + 2j, None):
         with pytest.raises(TypeError):
@@ -200,6 +206,7 @@ def test_their_checks_come_first(name):
 
 @each_mechanism
 def test_numpy_scalars_are_numbers(name):
+    """As values and as parameters."""
     parameters, value = MECHANISMS[name]
     kinds = (np.int64, np.int8, np.uint64) if isinstance(value, int) else (np.float64, np.float32, np.int32, Fraction)
     for kind in kinds:
@@ -299,6 +306,7 @@ def test_the_grid_of_snapping(epsilon, sensitivity):
 
 @each_mechanism
 def test_no_noise_where_their_scale_is_zero(name):
+    """Sensitivity 0, or an infinite epsilon, gives the value itself, as theirs does."""
     value = MECHANISMS[name][1]
     assert made(name, sensitivity=0).randomise(value) == value
     if name != "Gaussian":
@@ -306,6 +314,7 @@ def test_no_noise_where_their_scale_is_zero(name):
 
 
 def test_delta_one_in_laplace():
+    """Delta 1 asks for no noise; a Gaussian has no such delta."""
     assert ours.Laplace(epsilon=1, delta=1, sensitivity=1).randomise(5) == 5
     with pytest.raises(ParameterError, match="delta must lie strictly between 0 and 1"):
         ours.GaussianDiscrete(epsilon=1, delta=1)
@@ -326,6 +335,7 @@ def test_values_that_are_not_finite(name):
 
 @pytest.mark.parametrize("name", ["Geometric", "GeometricTruncated", "GeometricFolded", "GaussianDiscrete"])
 def test_integers_beyond_int64_are_refused_and_not_told(name):
+    """The message has the rule alone."""
     for value in (2**63, -(2**63) - 1, 10**30):
         with pytest.raises(ParameterError, match="^value must fit int64$"):
             made(name).randomise(value)
@@ -352,6 +362,7 @@ def test_the_ends_of_int64():
     ],
 )
 def test_parameters_out_of_range_give_no_value(name, changed, rule):
+    """By an error that names the parameter."""
     with pytest.raises(ParameterError, match=rule):
         made(name, **changed).randomise(MECHANISMS[name][1])
 
@@ -441,6 +452,7 @@ def test_the_histogram_follows_its_law():
 
 
 def test_empty_bins_are_clamped_at_zero():
+    """Their counts follow the law, with all of its negative half at 0."""
     found, _ = ours.histogram([], epsilon=0.5, bins=100_000, range=(0, 1))
     law = dpfast.DiscreteLaplace(0.5, 1)
     seen = np.bincount(np.clip(found, 0, 25), minlength=26)
@@ -529,6 +541,7 @@ class Untouched:
     ids=named,
 )
 def test_nothing_is_spent_nor_read_where_a_histogram_is_refused(tool, options, error):
+    """The accountant is as it was, and the sample was not looked at."""
     accountant = diffprivlib.BudgetAccountant(1.5 if error is BudgetError else math.inf)
     with pytest.raises(error):
         getattr(ours, tool)(Untouched(), range=[(0, 1)], accountant=accountant, **options)
@@ -537,6 +550,7 @@ def test_nothing_is_spent_nor_read_where_a_histogram_is_refused(tool, options, e
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf, -math.inf, 1e300])
 def test_weights_that_are_no_counts_are_refused(weight):
+    """Before anything is spent."""
     accountant = diffprivlib.BudgetAccountant()
     with pytest.raises(ParameterError, match="weights must be finite"):
         ours.histogram([0.5, 0.6], bins=2, range=(0, 1), weights=[1.0, weight], accountant=accountant)
@@ -546,6 +560,7 @@ def test_weights_that_are_no_counts_are_refused(weight):
 
 
 def test_a_narrow_dtype_is_clamped_and_never_wraps():
+    """Of 1,000 bins with noise of scale 1,000 more than 100 end at 255."""
     found, _ = ours.histogram([0.1], epsilon=1e-3, bins=1000, range=(0, 1), weights=np.array([200], np.uint8))
     assert found.dtype == np.uint8
     assert (found == 255).sum() > 100
@@ -565,35 +580,18 @@ def names():
 
 
 def test_installed_is_everywhere_and_leaves_no_trace():
+    """Each place that holds what we replace holds ours, and no other place changes."""
     before = names()
     replaced = {id(THEIRS[name]): id(getattr(ours, name)) for name in RUNS_HERE}
     replaced |= {id(THEIR_TOOLS[name]): id(getattr(ours, name)) for name in ("histogram", "histogramdd")}
-    with ours.installed():
-        during = names()
-        with ours.installed():
-            assert names() == during
-        assert names() == during
+    during = are_undone_exactly(ours, names)
     assert during == {place: replaced.get(value, value) for place, value in before.items()} != before
     for place in ("mechanisms", "mechanisms.laplace", "models.linear_regression"):
         assert during[f"diffprivlib.{place}", "Laplace"] == id(ours.Laplace)
-    with pytest.raises(KeyError, match="planted"), ours.installed():
-        raise KeyError("planted")
-    assert names() == before
-
-
-def test_installs_are_counted():
-    before = names()
-    ours.install()
-    ours.install()
-    ours.uninstall()
-    assert mechanisms.Laplace is ours.Laplace
-    ours.uninstall()
-    assert names() == before
-    with pytest.raises(ParameterError, match="there is none"):
-        ours.uninstall()
 
 
 def test_threads_that_come_and_go_leave_theirs_in_place():
+    """Ours is there for each thread that installed it."""
     before, wrong = names(), []
 
     def visit():
@@ -702,6 +700,7 @@ def test_what_runs_on_whose_noise(use, monkeypatch):
 
 @pytest.mark.parametrize("seed", [0, np.random.RandomState(0)], ids=["int", "RandomState"])
 def test_their_tools_refuse_a_seed_once_ours_are_installed(seed):
+    """Before they spend; without ours they take it."""
     accountant = diffprivlib.BudgetAccountant()
     options = {"random_state": seed, "accountant": accountant}
     calls = [
@@ -720,6 +719,7 @@ def test_their_tools_refuse_a_seed_once_ours_are_installed(seed):
 
 
 def test_their_accountant_counts_the_same():
+    """With our noise as with theirs."""
     spent = []
     for _ in range(2):
         with diffprivlib.BudgetAccountant() as accountant:

@@ -98,6 +98,7 @@ def lattice_losses(q, change):
 @pytest.mark.parametrize("q", [F(1, 10), F(1, 2), F(99, 100)])
 @pytest.mark.parametrize("split", [(1, 1), (2, 1), (1, 1, 1), (3, 2), (2, 2, 1)])
 def test_a_change_in_one_cell_is_worse_for_discrete_laplace_with_all_its_tails(q, split):
+    """Its losses have a closed form, so that nothing is cut off."""
     several = {0: F(1)}
     for change in split:
         several = _convolved(several, lattice_losses(q, change))
@@ -129,6 +130,7 @@ def least_above(value, found):
 
 
 def test_every_number_of_an_event_is_rounded_to_more_loss():
+    """To the next double on that side; the nearest double would be wrong 50 times here."""
     wrong = 0  # what the nearest double would have got wrong
     for epsilon, change in itertools.product(AWKWARD, (F(1), F(3), F(7, 2))):
         event = DiscreteLaplace(epsilon, change).dp_event()
@@ -157,6 +159,7 @@ def test_every_number_of_an_event_is_rounded_to_more_loss():
 
 @pytest.mark.parametrize("sigma", [F(2) ** -900, F(1, 3), F(2) ** 900])
 def test_extreme_multipliers_stay_below(sigma):
+    """The multiplier of an event is at most sigma, and next to it."""
     multiplier = Gaussian(sigma, sensitivity=Sensitivity(1, 1)).dp_event().noise_multiplier
     assert 0 < F(multiplier) <= sigma
     assert math.isclose(multiplier, float(sigma), rel_tol=1e-15)
@@ -168,6 +171,7 @@ def test_extreme_multipliers_stay_below(sigma):
     ids=repr,
 )
 def test_next_to_no_loss_is_still_a_distribution(mechanism):
+    """Of 1,000 releases, too."""
     losses = mechanism.privacy_loss_distribution().self_compose(1000)
     assert 0 <= losses.get_delta_for_epsilon(0.0) < 1e-10
     assert losses.get_epsilon_for_delta(1e-6) < 1e-9
@@ -204,6 +208,7 @@ def test_rho_of_discrete_laplace_is_the_least(epsilon, change):
 
 @pytest.mark.parametrize("epsilon", [F(1, 10**12), F(1, 3), F(2), F(300)])
 def test_rho_of_laplace_is_its_limit(epsilon):
+    """epsilon - 1 + exp(-epsilon), the limit of fine lattices."""
     with mpmath.workdps(200):
         e = mpmath.mpf(epsilon.numerator) / epsilon.denominator
         exact = e - 1 + mpmath.exp(-e)
@@ -215,6 +220,7 @@ def test_rho_of_laplace_is_its_limit(epsilon):
 
 @pytest.mark.parametrize("scale_exponent", [-60, -20, 20, 60])
 def test_rho_holds_at_the_ends_of_the_scale(scale_exponent):
+    """2^-60 to 2^60, against [BS16]."""
     epsilon = F(2) ** -scale_exponent
     rho = F(DiscreteLaplace(epsilon, 1).dp_event(zcdp=True).rho)
     most = min(epsilon, epsilon**2 / 2)  # [BS16] Proposition 1.4
@@ -346,6 +352,7 @@ def test_discrete_laplace_moved_by_one_is_the_worst_release_of_its_epsilon():
 
 
 def test_snapping_is_accounted_as_laplace():
+    """Snapping is Laplace noise, processed."""
     laplace, snapping = Laplace(F(1, 3), 2), Snapping(F(1, 3), 2, bound=64)
     assert snapping.dp_event() == laplace.dp_event()
     assert snapping.dp_event(zcdp=True) == laplace.dp_event(zcdp=True)
@@ -432,6 +439,7 @@ def test_laws_compose_with_each_other():
 
 
 def test_a_coarser_interval_is_above_a_finer_one():
+    """Losses are rounded up to multiples of the interval."""
     mechanism = Gaussian(3, sensitivity=Sensitivity(1, 1))
     fine = mechanism.privacy_loss_distribution()
     coarse = mechanism.privacy_loss_distribution(value_discretization_interval=0.05)
@@ -444,6 +452,7 @@ def test_a_coarser_interval_is_above_a_finer_one():
 
 
 def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity():
+    """With it the event is that of a mechanism that knows it."""
     for bare in (Gaussian(7), DiscreteGaussian(7)):
         for ask in (bare.dp_event, bare.privacy_loss_distribution):
             with pytest.raises(dpfast.ParameterError, match="sensitivity must be given"):
@@ -458,6 +467,7 @@ def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity():
 
 
 def test_a_laplace_law_has_its_own_sensitivity():
+    """Another one is refused."""
     for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1), Snapping(1, 1, bound=8)):
         for ask in (mechanism.dp_event, mechanism.privacy_loss_distribution):
             with pytest.raises(dpfast.ParameterError, match="has its own"):
@@ -465,6 +475,7 @@ def test_a_laplace_law_has_its_own_sensitivity():
 
 
 def test_noise_that_is_no_mechanism_has_no_event():
+    """Nor has a number."""
     for ask in (OneSidedGeometric(1, 1).dp_event, OneSidedGeometric(1, 1).privacy_loss_distribution):
         with pytest.raises(dpfast.DTypeError, match="OneSidedGeometric is not a mechanism"):
             ask()
@@ -473,6 +484,7 @@ def test_noise_that_is_no_mechanism_has_no_event():
 
 
 def test_a_norm_alone_has_no_distribution_of_losses():
+    """But an event, rounded to more loss."""
     mechanism = DiscreteGaussian(3, sensitivity=Sensitivity.from_l2(2))
     assert mechanism.dp_event() == dp_accounting.ZCDpEvent(math.nextafter(1 / 9, 1) if F(1 / 9) < F(1, 9) else 1 / 9)
     with pytest.raises(dpfast.ParameterError, match="known as .l0, linf."):
@@ -480,6 +492,7 @@ def test_a_norm_alone_has_no_distribution_of_losses():
 
 
 def test_changes_below_one_are_refused_on_integers():
+    """No integer cell changes by less."""
     for ask in (DiscreteLaplace(1, F(1, 2)).dp_event, DiscreteLaplace(1, F(1, 2)).privacy_loss_distribution):
         with pytest.raises(dpfast.ParameterError, match="sensitivity must be at least 1 for integer cells, got 0.5"):
             ask()
@@ -500,6 +513,7 @@ def test_changes_below_one_are_refused_on_integers():
     ids=repr,
 )
 def test_what_would_fill_the_memory_is_refused_and_has_its_event(mechanism):
+    """The error points to dp_event()."""
     with pytest.raises(dpfast.ParameterError, match=r"dp_event\(\) has no such limit"):
         mechanism.privacy_loss_distribution()
     assert mechanism.dp_event() is not None
@@ -507,6 +521,7 @@ def test_what_would_fill_the_memory_is_refused_and_has_its_event(mechanism):
 
 @pytest.mark.parametrize("interval", [0, -1e-4, math.nan, math.inf, 1e-9])
 def test_an_interval_without_sense_is_refused(interval):
+    """By the parameter's name."""
     with pytest.raises(dpfast.ParameterError, match="value_discretization_interval"):
         Laplace(1, 1).privacy_loss_distribution(value_discretization_interval=interval)
 
@@ -523,12 +538,14 @@ def test_another_neighbouring_relation_is_the_accountants_own_affair():
 
 
 def test_events_survive_pickling_and_mechanisms_that_were_pickled_give_the_same():
+    """Both ways round."""
     for mechanism in (DiscreteLaplace(F(1, 3), 2), Gaussian(3, sensitivity=Sensitivity(1, 1))):
         again = pickle.loads(pickle.dumps(mechanism))
         assert pickle.loads(pickle.dumps(again.dp_event())) == mechanism.dp_event()
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
+    """Where a mechanism is asked for its event."""
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     monkeypatch.delitem(sys.modules, "dpfast.adapters.dp_accounting")
     monkeypatch.delattr(dpfast.adapters, "dp_accounting", raising=False)

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import itertools
 import math
-import subprocess
 import sys
 import unittest
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+import real_noise
+from fresh import run
 from scipy import stats
 
 opacus = pytest.importorskip("opacus")
@@ -34,7 +36,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning:torch"),
 ]
 torch.set_num_threads(1)  # threads for models this small wait for each other
-ALPHA = 1e-6  # false alarms of a statistical test
 SIZE = 200_000
 
 
@@ -59,10 +60,7 @@ def stepped(optimizer, sums):
     return [p.grad for p in optimizer.params]
 
 
-def suspicious(noise):
-    """Whether noise in units of sigma is not normal: shape, and variance."""
-    size = stats.chi2(noise.size).cdf(np.square(noise).sum())
-    return stats.kstest(noise, stats.norm.cdf).pvalue < ALPHA / 2 or 2 * min(size, 1 - size) < ALPHA / 2
+rejected = partial(real_noise.rejected, law=stats.norm)  # of noise in units of sigma
 
 
 # ------------------------------------------------------------------ a step
@@ -87,14 +85,15 @@ def test_law_and_grid(cls, dtype):
     found, clean = (np.concatenate([t.numpy().ravel().astype(float) for t in ts]) for ts in (grads, sums))
     assert np.all(found / optimizer._noise().granularity % 1 == 0)
     noise = (found - clean) / float(sigma)
-    assert not suspicious(noise)
-    assert suspicious(noise * 1.03)
-    assert suspicious(noise / 1.03)
+    assert not rejected(noise)
+    assert rejected(noise * 1.03)
+    assert rejected(noise / 1.03)
     halves = noise[: SIZE // 2], noise[SIZE // 2 : SIZE]  # of two parameters
     assert abs(np.corrcoef(*halves)[0, 1]) < 5 / math.sqrt(SIZE // 2)  # 6e-7
 
 
 def test_any_layout():
+    """A transposed gradient gets noise cell by cell."""
     params = parameters((60, 50))
     optimizer = made(params=params, multiplier=1e-3)
     clipped = torch.arange(3000.0).reshape(50, 60).T
@@ -115,14 +114,15 @@ def test_flags_are_theirs():
 
 
 def test_schedules_of_noise_and_norm_are_followed():
+    """The step uses the multiplier and the norm of its moment."""
     optimizer = made(params=parameters((SIZE,)))
     optimizer.noise_multiplier, optimizer.max_grad_norm = 2.0, torch.tensor(3.0)
     (grad,) = stepped(optimizer, [torch.zeros(SIZE)])
-    assert not suspicious(grad.numpy().astype(float) / 6)
+    assert not rejected(grad.numpy().astype(float) / 6)
     fast = made(adapter.DPOptimizerFastGradientClipping, params=parameters((SIZE,)))
     fast._adjusted_noise_multiplier = 5.0  # set by Opacus's adaptive ghost clipping
     (grad,) = stepped(fast, [torch.zeros(SIZE)])
-    assert not suspicious(grad.numpy().astype(float) / (5 * 0.7))
+    assert not rejected(grad.numpy().astype(float) / (5 * 0.7))
 
 
 # ------------------------------------------------------------------ refusals
@@ -134,6 +134,7 @@ def test_schedules_of_noise_and_norm_are_followed():
     ids=["nan", "inf", "half", "bfloat16", "elsewhere", "int64", "subclass"],
 )  # fmt: skip
 def test_a_failure_leaves_no_gradient(bad):
+    """Of no parameter: not of those that were noised before it."""
     params = parameters((2,), (2,))
     optimizer = made(params=params)
     for p in params:
@@ -147,6 +148,7 @@ def test_a_failure_leaves_no_gradient(bad):
     ("multiplier", "norm"), [(0.0, 1.0), (-1.0, 1.0), (math.inf, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)]
 )
 def test_no_noise_is_refused(multiplier, norm):
+    """In the constructor and in a step."""
     with pytest.raises(dpfast.ParameterError, match="noise_multiplier and max_grad_norm must be finite and positive"):
         made(params=parameters((2,)), multiplier=multiplier, norm=norm)
     optimizer = made(params=parameters((2,)))
@@ -159,6 +161,7 @@ def test_no_noise_is_refused(multiplier, norm):
     "cls", [adapter.DPOptimizer, adapter.DPOptimizerFastGradientClipping, adapter.DPPerLayerOptimizer]
 )
 def test_a_seed_is_refused(cls):
+    """As a generator of torch."""
     norm = [1.0] if cls is adapter.DPPerLayerOptimizer else 1.0
     with pytest.raises(dpfast.ParameterError, match="generator must be None"):
         made(cls, parameters((2,)), norm=norm, generator=torch.Generator())
@@ -232,6 +235,7 @@ def calls(monkeypatch):
     ids=["flat", "functional", "sum", "per layer", "ghost"],
 )
 def test_training_runs_on_our_noise(calls, options, expected):
+    """One release a step; epsilon, flags and batch size are theirs."""
     engine, plain = adapter.PrivacyEngine(), opacus.PrivacyEngine()
     private = training(engine, **options)
     model, optimizer, *criterion, loader = private
@@ -250,6 +254,7 @@ def test_training_runs_on_our_noise(calls, options, expected):
 
 
 def test_training_to_an_epsilon(calls):
+    """Which is reached and not passed."""
     engine = adapter.PrivacyEngine()
     torch.manual_seed(1)
     model = nn.Linear(4, 2)
@@ -276,11 +281,12 @@ def test_large_batches_in_parts(calls):
 
 
 def test_scaling_is_theirs():
+    """The noisy sum is divided by the expected batch size."""
     optimizer = made(params=parameters((SIZE,)), multiplier=1.0, norm=1.0, expected_batch_size=50)
     (p,) = optimizer.params
     p.grad_sample = torch.zeros(1, SIZE)
     optimizer.step()
-    assert not suspicious(p.grad.numpy().astype(float) * 50)
+    assert not rejected(p.grad.numpy().astype(float) * 50)
     assert torch.equal(p.detach(), -p.grad)
 
 
@@ -295,12 +301,14 @@ def test_scaling_is_theirs():
     ids=["adaptive", "seeded", "silent"],
 )  # fmt: skip
 def test_the_engine_refuses(options, message):
+    """What has no release of its own, a seed, and no noise."""
     with pytest.raises(dpfast.ParameterError, match=message):
         training(adapter.PrivacyEngine(), **options)
 
 
 @pytest.mark.parametrize(("clipping", "mode"), [("per_layer", "hooks"), ("flat", "ghost_fsdp")])
 def test_other_seams_of_many_workers_are_refused(clipping, mode):
+    """Those in which Opacus adds noise elsewhere."""
     with pytest.raises(dpfast.ParameterError, match="has no release of its own"):
         adapter.PrivacyEngine()._prepare_optimizer(
             optimizer=None, distributed=True, clipping=clipping, grad_sample_mode=mode
@@ -308,6 +316,7 @@ def test_other_seams_of_many_workers_are_refused(clipping, mode):
 
 
 def test_an_optimizer_made_private_twice_is_unwrapped():
+    """So that noise is added once."""
     engine = adapter.PrivacyEngine()
     plain = torch.optim.SGD(parameters((2,)), lr=1.0)
     options = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": 1}
@@ -325,7 +334,7 @@ def test_many_workers_get_one_noise(tmp_path, cls):
         optimizer = made(cls, parameters((SIZE,)), multiplier=1.0, norm=1.0)
         assert (optimizer.rank, optimizer.world_size) == (0, 1)
         (grad,) = stepped(optimizer, [torch.zeros(SIZE)])
-        assert not suspicious(grad.numpy().astype(float))
+        assert not rejected(grad.numpy().astype(float))
         assert np.all(grad.numpy().astype(float) * 2**20 % 1 == 0)
         optimizer.rank = 1
         (grad,) = stepped(optimizer, [torch.ones(SIZE)])
@@ -335,14 +344,13 @@ def test_many_workers_get_one_noise(tmp_path, cls):
 
 
 def test_nothing_of_theirs_is_rebound():
+    """Their own engine still makes their own optimizer."""
     assert type(training(opacus.PrivacyEngine())[1]) is optimizers.DPOptimizer
 
 
 def test_the_example_runs():
-    example = Path(__file__).parents[1] / "examples" / "with_opacus.py"
-    found = subprocess.run(
-        [sys.executable, "-W", "error", example], capture_output=True, encoding="utf-8", timeout=300, check=False
-    )
+    """And prints what it promises."""
+    found = run(Path(__file__).parents[1] / "examples" / "with_opacus.py")
     assert (found.returncode, found.stderr) == (0, "")
     assert "95 %" in found.stdout
 

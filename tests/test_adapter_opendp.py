@@ -140,6 +140,7 @@ def test_our_real_laws_cost_no_more_than_opendps():
 
 
 def test_a_scale_is_taken_exactly():
+    """As a fraction, a decimal, a double or a NumPy integer."""
     space = vector("i64"), dp.l1_distance(T="i64")
     assert make_discrete_laplace(*space, Fraction(1, 3)).map(1) == 3.0
     assert make_discrete_laplace(*space, 1 / 3).map(1) == math.nextafter(3.0, 4)  # the double is below a third
@@ -151,6 +152,7 @@ def test_a_scale_is_taken_exactly():
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_distance_without_sense_has_no_loss(law):
+    """Negative, NaN or infinite ones are refused; 0 loses nothing."""
     make, _, types, metric = LAWS[law]
     measurement = make(vector(types[-1]), metric(T="f64"), 1.0)
     for d_in in (-1.0, -5e-324, math.nan, math.inf):
@@ -239,6 +241,7 @@ def refused() -> list:
 
 
 def test_a_space_that_opendp_refuses_is_refused():
+    """By the same error, word for word."""
     for domain, metric, family in refused():
         with pytest.raises(Exception) as theirs:  # noqa: PT011
             getattr(dp.m, f"make_{family}")(domain, metric, 1.0)
@@ -250,12 +253,14 @@ def test_a_space_that_opendp_refuses_is_refused():
 
 @pytest.mark.parametrize("T", REALS)
 def test_an_array_domain_that_may_hold_nan_is_refused(T):
+    """As their vectors are."""
     for domain in (dp.numpy.arrayd_domain(shape=(3,), T=T), dp.numpy.array2_domain(T=T)):
         with pytest.raises(OpenDPException, match="may not contain NaN"):
             make_laplace(domain, dp.l1_distance(T=T), 1.0)
 
 
 def test_each_law_has_its_kind_of_number():
+    """The error names the types that would serve."""
     with pytest.raises(dpfast.DTypeError, match=r"discrete_laplace noise is for i32, .* AtomDomain\(T=f64\)"):
         make_discrete_laplace(atom("f64"), dp.absolute_distance(T="f64"), 1.0)
     with pytest.raises(dpfast.DTypeError, match=r"^gaussian noise is for f32, f64"):
@@ -264,6 +269,7 @@ def test_each_law_has_its_kind_of_number():
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, True, "1"])
 def test_a_scale_without_sense_is_refused(scale):
+    """By its name."""
     for make, _, types, metric in LAWS.values():
         with pytest.raises((dpfast.ParameterError, dpfast.DTypeError), match="scale must be"):
             make(vector(types[-1]), metric(T="f64"), scale)
@@ -318,6 +324,7 @@ class Failing:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_failure_releases_nothing_and_quotes_nothing(law, monkeypatch):
+    """Neither its message nor its traceback."""
     make, _, types, metric = LAWS[law]
     monkeypatch.setattr(adapter, "noise_source", lambda *_: Failing())
     T = types[-1]
@@ -345,7 +352,7 @@ N = 400_000  # tells a scale 2 % off from the law: its variance is 4 % off, 11 (
 
 @pytest.mark.parametrize("array_domain", [False, True])
 def test_the_discrete_laplace_law(array_domain):
-    """False alarm 1e-6; the same judge rejects a scale 2 % off and a real Laplace that was rounded."""
+    """False alarm 1e-6; the same test rejects a scale 2 % off and a real Laplace that was rounded."""
     scale = Fraction(3)
     law = reference.DiscreteLaplace(1 / scale)
     cdf = cache(law.cdf)
@@ -365,7 +372,7 @@ def test_the_discrete_laplace_law(array_domain):
 
 @pytest.mark.parametrize("array_domain", [False, True])
 def test_the_discrete_gaussian_law(array_domain):
-    """False alarm 1e-6; the same judge rejects a sigma 2 % off. A rounded Gaussian of sigma 1 differs too: by 1/12 in variance."""
+    """False alarm 1e-6; the same test rejects a sigma 2 % off. A rounded Gaussian of sigma 1 differs too: by 1/12 in variance."""
     law = reference.DiscreteGaussian(Fraction(1))
 
     def rejections(found):
@@ -419,6 +426,7 @@ def near(found, expected=(300, 200, 100)):
 
 
 def test_it_chains_after_transformations_and_before_postprocessing():
+    """Counts, sums and trees of OpenDP's, and its consistency after ours."""
     measurement = counts() >> then_discrete_laplace(2.0)
     assert near(measurement(DATA))
     assert measurement.map(1) == 0.5
@@ -450,6 +458,7 @@ def test_a_histogram_stays_in_numpy():
 
 
 def test_it_composes():
+    """With theirs, at once and in turn, until the queries are used up."""
     measurement = counts() >> then_discrete_laplace(2.0)
     both = dp.c.make_composition([measurement, counts() >> dp.m.then_laplace(4.0)])
     assert both.map(1) == 0.75
@@ -469,6 +478,7 @@ def test_a_budget_that_is_less_than_the_map_is_refused():
 
 
 def test_odometers_and_filters_count_it():
+    """Each release at its map."""
     measurement = counts() >> then_discrete_laplace(2.0)
     odometer = dp.c.make_fully_adaptive_composition(*WORDS, dp.max_divergence())
     queries = odometer(DATA)
@@ -482,6 +492,7 @@ def test_odometers_and_filters_count_it():
 
 @pytest.mark.parametrize(("make", "T"), [(make_discrete_gaussian, "i64"), (make_gaussian, "f64")])
 def test_a_gaussian_is_zcdp_and_turns_into_epsilon_and_delta(make, T):
+    """By OpenDP's own conversions, as theirs does."""
     space = vector(T), dp.l2_distance(T="f64")
     ours, theirs = make(*space, 10.0), dp.m.make_gaussian(*space, 10.0)
     assert ours.output_measure == dp.zero_concentrated_divergence()
@@ -531,6 +542,7 @@ def test_the_context_finds_its_scale(monkeypatch):
 
 
 def test_every_constructor_has_its_then_form():
+    """Which makes the same measurement."""
     for law, (make, _, types, metric) in LAWS.items():
         space = vector(types[-1]), metric(T="f64")
         assert str(space >> getattr(adapter, f"then_{law}")(2.0)) == str(make(*space, 2.0))

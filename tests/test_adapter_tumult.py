@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +12,9 @@ from pathlib import Path
 import gof
 import numpy as np
 import pytest
+from fresh import run
+from installs import are_undone_exactly
+from real_noise import ALPHA, rejected
 from scipy import stats
 
 pytest.importorskip("tmlt.core")
@@ -40,7 +42,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:In Python 3.6:UserWarning"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
-ALPHA = 1e-6  # false alarms of a statistical test
 PI = sp.pi / 3  # no rational
 MEASUREMENTS = {
     "geometric": lambda x: noise.AddGeometricNoise(x),
@@ -62,6 +63,7 @@ def parameter(mechanism):
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 @pytest.mark.parametrize("value", ["7/3", "0.1", 10**20 + 1, sp.Rational(1, 10**15), PI, sp.sqrt(2) * 10**9])
 def test_parameters_are_exact_or_rounded_up(kind, value):
+    """Rationals exactly; other numbers to the side of more noise, by less than 1e-14."""
     theirs = MEASUREMENTS[kind](value)
     try:
         used = parameter(AddNoiseToSeries(theirs)._mechanism)
@@ -78,6 +80,7 @@ def test_parameters_are_exact_or_rounded_up(kind, value):
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 def test_privacy_is_theirs_and_is_what_the_mechanism_spends(kind):
+    """Their privacy function, and the loss of our law, agree as rationals."""
     theirs = MEASUREMENTS[kind]("7/3")
     ours, original = AddNoiseToSeries(theirs), series.AddNoiseToSeries(theirs)
     assert isinstance(ours, series.AddNoiseToSeries)
@@ -95,6 +98,7 @@ def test_privacy_is_theirs_and_is_what_the_mechanism_spends(kind):
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 def test_series_are_as_theirs(kind):
+    """Type, dtype, index and name; the input is as it was."""
     theirs = MEASUREMENTS[kind](2)
     ours, original = AddNoiseToSeries(theirs), series.AddNoiseToSeries(theirs)
     wanted = np.int64 if kind in WHOLE else np.float64
@@ -115,6 +119,7 @@ def test_series_are_as_theirs(kind):
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 def test_other_numbers_are_refused(kind):
+    """Reals for integer noise, booleans, text, NaN and infinities."""
     measurement = AddNoiseToSeries(MEASUREMENTS[kind](2))
     other = [1.5, 2.0] if kind in WHOLE else [1, 2]
     for values in (other, [True, False], ["1"]):
@@ -127,6 +132,7 @@ def test_other_numbers_are_refused(kind):
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_whole_numbers_saturate(kind):
+    """At the ends of int64."""
     ends = np.iinfo(np.int64)
     noisy = AddNoiseToSeries(MEASUREMENTS[kind](100))(pd.Series([ends.min, ends.max] * 500))
     assert noisy.dtype == np.int64
@@ -137,6 +143,7 @@ def test_whole_numbers_saturate(kind):
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 @pytest.mark.parametrize("value", [0, float("inf")])
 def test_no_noise_is_refused(kind, value):
+    """A parameter of 0 or infinity, where theirs would take it."""
     try:
         theirs = MEASUREMENTS[kind](value)
     except ValueError:
@@ -146,6 +153,8 @@ def test_no_noise_is_refused(kind, value):
 
 
 def test_subclasses_are_refused():
+    """Their noise may be another."""
+
     class Louder(noise.AddGeometricNoise):
         def __call__(self, value):
             return super().__call__(super().__call__(value))
@@ -154,26 +163,22 @@ def test_subclasses_are_refused():
         AddNoiseToSeries(Louder(1))
 
 
-def real_suspicious(found, kind):
-    """Of noise in units of its scale: shape, and scale by its sufficient statistic."""
-    law, n = (stats.laplace, found.size) if kind == "laplace" else (stats.norm, found.size)
-    size = stats.gamma(n).cdf(np.abs(found).sum()) if kind == "laplace" else stats.chi2(n).cdf(np.square(found).sum())
-    return stats.kstest(found, law.cdf).pvalue < ALPHA / 2 or 2 * min(size, 1 - size) < ALPHA / 2
+LAWS = {"laplace": stats.laplace, "gaussian": stats.norm}
 
 
-@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("kind", LAWS)
 def test_real_laws(kind):
     """200,000 values off the grid; a scale 3 % off is missed less than once in 1e9."""
     values = np.random.default_rng(1).normal(size=200_000) * 100
     noisy = AddNoiseToSeries(MEASUREMENTS[kind]("9/4"))(pd.Series(values))
     found = (noisy.to_numpy() - values) / (2.25 if kind == "laplace" else 1.5)
     assert np.all(noisy % 2.0**-20 == 0)
-    assert not real_suspicious(found, kind)
-    assert real_suspicious(found * 1.03, kind)
-    assert real_suspicious(found / 1.03, kind)
+    assert not rejected(found, LAWS[kind])
+    assert rejected(found * 1.03, LAWS[kind])
+    assert rejected(found / 1.03, LAWS[kind])
 
 
-def whole_suspicious(found, alpha):
+def whole_rejected(found, alpha):
     """Against their own law of the geometric noise, by chi-squared over |k| <= 5 alpha and the rest."""
     reach = np.arange(-int(5 * alpha), int(5 * alpha) + 1)
     q = np.exp(-1 / alpha)
@@ -184,11 +189,12 @@ def whole_suspicious(found, alpha):
 
 
 def test_geometric_law():
+    """A scale 1.5 % off and a fiftieth of the zeros moved are caught."""
     counts = np.arange(1_000_000)
     found = AddNoiseToSeries(noise.AddGeometricNoise(2))(pd.Series(counts)).to_numpy() - counts
-    assert not whole_suspicious(found, 2)
-    assert whole_suspicious(found, 2.03)
-    assert whole_suspicious(found + (found == 0) * (np.arange(found.size) % 50 == 0), 2)
+    assert not whole_rejected(found, 2)
+    assert whole_rejected(found, 2.03)
+    assert whole_rejected(found + (found == 0) * (np.arange(found.size) % 50 == 0), 2)
 
 
 def test_discrete_gaussian_law():
@@ -202,29 +208,11 @@ def test_discrete_gaussian_law():
 
 
 def test_installed_is_undone_exactly():
+    """In both modules that hold the name."""
     places = (aggregations, spark_measurements)
-
-    def names():
-        return [module.AddNoiseToSeries for module in places]
-
-    theirs, ours = [series.AddNoiseToSeries] * 2, [AddNoiseToSeries] * 2
-    for _ in range(2):
-        with installed():
-            assert names() == ours
-            with installed():
-                assert names() == ours
-            assert names() == ours
-        assert names() == theirs
-    with pytest.raises(KeyError), installed():
-        raise KeyError
-    assert names() == theirs
-    with pytest.raises(ParameterError, match="there is none"):
-        tumult.uninstall()
-    tumult.install()
-    with installed():
-        tumult.uninstall()  # in whatever order
-        assert names() == ours
-    assert names() == theirs
+    during = are_undone_exactly(tumult, lambda: [module.AddNoiseToSeries for module in places])
+    assert during == [AddNoiseToSeries] * 2
+    assert [module.AddNoiseToSeries for module in places] == [series.AddNoiseToSeries] * 2
 
 
 # ------------------------------------------------------------------ Spark
@@ -261,7 +249,7 @@ def test_spark_column(spark):
     noisy = measurement(frame).toPandas()
     assert list(noisy.dtypes) == [object, np.int64]
     found = noisy["count"] - noisy["town"].str[1:].astype(int)
-    assert not whole_suspicious(found.to_numpy(), 2)
+    assert not whole_rejected(found.to_numpy(), 2)
 
 
 TOWNS = sd.SparkDataFrameDomain({"town": sd.SparkStringColumnDescriptor()})
@@ -272,6 +260,8 @@ TOWNS = sd.SparkDataFrameDomain({"town": sd.SparkStringColumnDescriptor()})
     [(PureDP(), aggregations.NoiseMechanism.GEOMETRIC), (RhoZCDP(), aggregations.NoiseMechanism.DISCRETE_GAUSSIAN)],
 )
 def test_their_count_on_ours(spark, measure, mechanism):
+    """Made while installed, it stays on our noise; made later, it is theirs."""
+
     def count():
         return aggregations.create_count_measurement(
             TOWNS, SymmetricDifference(), measure, 2, mechanism,
@@ -293,6 +283,7 @@ def test_their_count_on_ours(spark, measure, mechanism):
 
 
 def test_their_partition_selection_on_ours(spark, monkeypatch):
+    """Its noisy counts are ours, and a small group is not shown."""
     made = []
     original = AddNoiseToSeries.__init__
     monkeypatch.setattr(
@@ -308,15 +299,14 @@ def test_their_partition_selection_on_ours(spark, monkeypatch):
 
 
 def test_pickled_measurements_release():
+    """With the same exact parameter."""
     again = pickle.loads(pickle.dumps(AddNoiseToSeries(noise.AddLaplaceNoise(NumpyFloatDomain(), "1/3"))))
     assert parameter(again._mechanism) == Fraction(1, 3)
     assert np.any(again(pd.Series([0.0] * 100)) != 0)
 
 
 def test_the_example_runs(spark):  # with its environment
-    example = Path(__file__).parents[1] / "examples" / "with_tumult.py"
-    found = subprocess.run(
-        [sys.executable, "-W", "error", example], capture_output=True, encoding="utf-8", timeout=300, check=False
-    )
+    """And prints what it promises."""
+    found = run(Path(__file__).parents[1] / "examples" / "with_tumult.py")
     assert found.returncode == 0, found.stderr  # where Spark keeps its log
     assert "95 %" in found.stdout

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
 import types
@@ -14,31 +13,25 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
+from fresh import python
 
 import dpfast
 from dpfast import ParameterError, adapters
 
 ADAPTERS = sorted(p.stem for p in Path(adapters.__file__).parent.glob("[a-z]*.py"))
 ROOT = Path(__file__).parents[1]
-
-
-def python(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
 
 
 def test_importing_dpfast_imports_no_adapter():
     """Nor any of the libraries that adapters are for."""
-    loaded = python("import sys, dpfast; print(*{name.partition('.')[0] for name in sys.modules})").split()
-    assert not {"pandas", "polars", "pyarrow", "diffprivlib", "opendp", "dp_accounting", "torch", "sklearn"} & set(
-        loaded
-    )
-    assert (
-        python("import sys, dpfast; print([m for m in sys.modules if m.startswith('dpfast.adapters.')])").strip()
-        == "[]"
-    )
+    loaded = set(python("import sys, dpfast; print(*sys.modules)").split())
+    assert not {"pandas", "polars", "pyarrow", "diffprivlib", "opendp", "dp_accounting", "torch", "sklearn"} & loaded
+    assert not any(name.startswith("dpfast.adapters.") for name in loaded)
 
 
 def test_an_adapter_is_an_attribute_that_comes_at_its_first_use():
+    """And another attribute is refused as Python does."""
     found = python(
         "import sys, dpfast; before = set(sys.modules); dpfast.adapters.dlpack.release; print(*{*sys.modules} - before)"
     )
@@ -49,6 +42,7 @@ def test_an_adapter_is_an_attribute_that_comes_at_its_first_use():
 
 
 def test_an_absent_library_names_its_extra():
+    """By the name of the library or of its package."""
     with pytest.raises(ImportError, match=r"nowhere is not installed: pip install 'dpfast\[somewhere\]'"):
         adapters.library("nowhere", "somewhere", "1.0")
     with pytest.raises(ImportError, match="the-nowhere is not installed"):
@@ -56,6 +50,7 @@ def test_an_absent_library_names_its_extra():
 
 
 def test_a_library_that_lacks_something_itself_says_so(tmp_path, monkeypatch):
+    """It is not called absent."""
     (tmp_path / "broken_library.py").write_text("import what_it_lacks\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="what_it_lacks"):
@@ -144,6 +139,7 @@ LIBRARIES = {
 
 
 def test_every_adapter_but_that_of_a_protocol_is_of_a_library():
+    """DLPack is the protocol."""
     assert set(ADAPTERS) == {*LIBRARIES, "dlpack"}
 
 
@@ -178,20 +174,20 @@ class Library:
 def test_what_is_installed_is_uninstalled_as_often():
     """Nested, out of order, and past exceptions."""
     library = Library()
-    adapter = adapters.Installer(library.put)
-    with adapter.installed(), adapter.installed():
-        adapter.install()
-        adapter.uninstall()
+    installer = adapters.Installer(library.put)
+    with installer.installed(), installer.installed():
+        installer.install()
+        installer.uninstall()
         assert library.noise == "ours"
     assert library.noise == "theirs"
-    with pytest.raises(KeyError, match="planted"), adapter.installed():
+    with pytest.raises(KeyError, match="planted"), installer.installed():
         raise KeyError("planted")
     assert library.noise == "theirs"
     library.noise = "broken"
     with pytest.raises(RuntimeError, match="planted"):
-        adapter.install()
+        installer.install()
     with pytest.raises(ParameterError, match="^uninstall undoes an install, and there is none$"):
-        adapter.uninstall()
+        installer.uninstall()
 
 
 def test_an_uninstall_in_the_midst_of_an_install_neither_waits_nor_undoes_it():
@@ -204,12 +200,12 @@ def test_an_uninstall_in_the_midst_of_an_install_neither_waits_nor_undoes_it():
         library.put(ours)
 
     waiting = []
-    adapter = adapters.Installer(put)
-    adapter.install()
-    waiting.append(adapter)
-    adapter.install()
+    installer = adapters.Installer(put)
+    installer.install()
+    waiting.append(installer)
+    installer.install()
     assert library.noise == "ours"
-    adapter.uninstall()
+    installer.uninstall()
     assert library.noise == "theirs"
 
 
@@ -222,11 +218,11 @@ def test_threads_share_what_is_installed():
             super().put(ours)
 
     library, wrong = Slow(), []
-    adapter = adapters.Installer(library.put)
+    installer = adapters.Installer(library.put)
 
     def visit(_):
         for _ in range(50):
-            with adapter.installed():
+            with installer.installed():
                 time.sleep(1e-4)
                 if library.noise != "ours":
                     wrong.append("theirs, while installed")
@@ -239,16 +235,15 @@ def test_threads_share_what_is_installed():
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_every_adapter_has_its_page_its_tests_and_its_example(name):
-    page = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
-    assert f"](../examples/with_{name}.py)" in page
+    """By the adapter's name."""
+    assert f"](../examples/with_{name}.py)" in PAGE
     assert (ROOT / "tests" / f"test_adapter_{name}.py").is_file()
     assert (ROOT / "examples" / f"with_{name}.py").is_file()
 
 
 def test_every_link_and_mark_of_the_page_leads_somewhere():
     """Headings as GitHub names them, files, and a place for every table of times."""
-    page = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!https?:)([^)]*)\)", page):
+    for target in re.findall(r"\]\((?!https?:)([^)]*)\)", PAGE):
         file, _, mark = target.partition("#")
         there = ROOT / "docs" / (file or "adapters.md")
         assert there.exists(), target
@@ -258,5 +253,5 @@ def test_every_link_and_mark_of_the_page_leads_somewhere():
     names = {path.stem for path in (ROOT / "benchmarks" / "adapters").glob("[!_]*.py")}
     assert names >= {"numpy", "pandas", "tumult"}
     for name in names:
-        start, end = (page.find(f"\n<!-- bench:{name}:{mark} -->\n") for mark in ("start", "end"))
+        start, end = (PAGE.find(f"\n<!-- bench:{name}:{mark} -->\n") for mark in ("start", "end"))
         assert 0 < start < end, name

@@ -14,35 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from chacha import chacha
 from conftest import ISAS
-from fresh import HOME, python
+from fresh import FORKED, HOME, python, workers
 
 import dpfast
 from dpfast import ChaCha20, ParameterError, StateError, _native
 
 KEY = bytes(range(32))
 WORDS = 252  # that a refill hands out
-
-
-def chacha(key: bytes, counter: int, nonce: int) -> list[int]:
-    """RFC 8439's block, in Python, with a 64-bit counter and nonce: 16 words."""
-
-    def split(data: bytes) -> list[int]:
-        return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
-
-    start = split(b"expand 32-byte k" + key + counter.to_bytes(8, "little") + nonce.to_bytes(8, "little"))
-    x = list(start)
-
-    def rotate(value: int, k: int) -> int:
-        return (value << k | value >> 32 - k) % 2**32
-
-    for _ in range(10):
-        for i in range(8):
-            a, b, c, d = i % 4, 4 + (i + i // 4) % 4, 8 + (i + 2 * (i // 4)) % 4, 12 + (i + 3 * (i // 4)) % 4
-            for p, q, r, k in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
-                x[p] = (x[p] + x[q]) % 2**32
-                x[r] = rotate(x[r] ^ x[p], k)
-    return [(u + v) % 2**32 for u, v in zip(x, start, strict=True)]
 
 
 def test_the_reference_is_rfc_8439():
@@ -237,10 +217,10 @@ def test_eight_threads():
     assert len(set(found)) == len(found) == 8 * 20 * 2 * 777
 
 
-FORKS = """
-    import ctypes, os, signal, sys, threading
-    import numpy as np
-    import dpfast
+FORKS = (
+    FORKED
+    + """
+    import ctypes
     from dpfast.random import bit_generator
 
     libc = ctypes.PyDLL(None)
@@ -250,23 +230,10 @@ FORKS = """
     g.integers(0, 2**32, dtype=np.uint32)  # half a word waits, and a full buffer
 
     def numbers(n=3):
-        return [hex(g.integers(0, 2**32, dtype=np.uint32)), *map(hex, g.integers(0, 2**64, dtype=np.uint64, size=n))]
-
-    def forked(make, fork=os.fork):
-        read, write = os.pipe()
-        child = fork()
-        if child == 0:
-            signal.alarm(25)
-            os.write(write, " ".join(make()).encode())
-            os._exit(0)
-        os.close(write)
-        with os.fdopen(read) as text:
-            found = text.read().split()
-        assert os.waitpid(child, 0)[1] == 0, "the child failed or hung"
-        return found
+        return " ".join([hex(g.integers(0, 2**32, dtype=np.uint32)), *map(hex, g.integers(0, 2**64, dtype=np.uint64, size=n))])
 
     def family(fork):  # two children, a grandchild and this process: 16 numbers
-        return [*forked(numbers, fork), *forked(lambda: numbers() + forked(numbers, fork), fork), *numbers()]
+        return [forked(numbers, fork), forked(lambda: numbers() + " " + forked(numbers, fork), fork), numbers()]
 
     def keep():  # no more wiping by the system
         assert libc.madvise(ctypes.c_void_p(address), 4096, 19) == 0
@@ -274,6 +241,7 @@ FORKS = """
     def unhook():  # no more wiping by Python
         bit_generator._living.clear()
 """
+)
 
 
 @pytest.mark.parametrize("system", [True, False])
@@ -289,6 +257,7 @@ def test_a_child_never_repeats_its_parent(system, hook):
     if not system: keep()
     if not hook: unhook()
     made = family(os.fork) + (family(libc.fork) if system else [])
+    made = " ".join(made).split()
     print(len(made), len(set(made)))
     """,
         system,
@@ -310,13 +279,14 @@ def test_a_fork_while_other_threads_draw():
             g.random(2_000_000)
     threads = [threading.Thread(target=busy) for _ in range(2)]
     for thread in threads: thread.start()
-    made = [number for _ in range(10) for number in forked(numbers)]
+    made = [forked(numbers) for _ in range(10)]
     keep()
-    made += [number for _ in range(10) for number in forked(numbers)]
+    made += [forked(numbers) for _ in range(10)]
     with made_lock if (made_lock := g.bit_generator.lock) else None:
-        made += forked(numbers)  # held by this very thread
+        made.append(forked(numbers))  # held by this very thread
     stop.set()
     for thread in threads: thread.join()
+    made = " ".join(made).split()
     print(len(made), len(set(made)))
     """
     )
@@ -326,8 +296,8 @@ def test_a_fork_while_other_threads_draw():
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_multiprocessing(tmp_path, method):
     """Workers that inherit or make one draw numbers of their own; one sent to them is refused."""
-    script = tmp_path / "workers.py"
-    script.write_text(
+    found = workers(
+        tmp_path,
         """
 import multiprocessing, sys
 import numpy as np
@@ -346,12 +316,10 @@ if __name__ == "__main__":
             pool.map(print, [g])
         except dpfast.StateError as refused:
             print(len(found), len(set(found)), "make a ChaCha20() there" in str(refused))
-"""
+""",
+        method,
     )
-    output = python(
-        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')", script, method
-    )
-    assert output.split() == ["40", "40", "True"]
+    assert found == ["40", "40", "True"]
 
 
 def test_no_key_in_the_child_ends_it(tmp_path):

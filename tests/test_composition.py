@@ -152,6 +152,7 @@ def test_optimal_at_the_ends(k, epsilon):
 
 
 def test_rhos_add_up_and_only_what_all_promise():
+    """An epsilon or a rho that one part lacks is no part of the sum."""
     gaussian = dpfast.Gaussian.calibrated(1, Sensitivity(1, 1), delta=1e-6)
     both = compose(gaussian, gaussian)
     assert (both.epsilon, both.delta, both.rho) == (2, 2 * Fraction(1e-6), 2 * gaussian.rho())
@@ -163,6 +164,7 @@ def test_rhos_add_up_and_only_what_all_promise():
 
 @pytest.mark.parametrize("by", ["basic", "advanced"])
 def test_holding_under_add_remove_is_promised_if_every_part_does(by):
+    """One part that does not promise it is enough."""
     known = Guarantee(1, adjacency="substitution", also_add_remove=True)
     options = {} if by == "basic" else {"delta": 0.1}
     assert compose(known, known, by=by, **options).also_add_remove
@@ -201,6 +203,7 @@ def test_parallel_in_every_small_world(adjacency):
 
 
 def test_parallel_takes_the_largest_or_the_two_largest():
+    """Under substitution a unit may leave one part and enter another."""
     parts = [Guarantee(1, 1e-6, rho=0.3), Guarantee(2, 1e-7, rho=0.1), Guarantee(0.5, 0, rho=0.2)]
     assert compose(*parts, by="parallel") == Guarantee(2, 1e-6, rho=0.3)
     replaced = [Guarantee(p.epsilon, p.delta, rho=p.rho, adjacency="substitution", also_add_remove=True) for p in parts]
@@ -216,6 +219,7 @@ def test_parallel_takes_the_largest_or_the_two_largest():
 
 
 def test_parallel_of_add_remove_for_substitution_doubles():
+    """A replacement is a removal and an addition."""
     parts = [dpfast.DiscreteLaplace(1, 1), dpfast.DiscreteLaplace(3, 1)]
     assert compose(*parts, by="parallel", adjacency="substitution") == Guarantee(
         6, adjacency="substitution", also_add_remove=True
@@ -259,6 +263,7 @@ def test_groups_in_a_chain_that_reaches_them(k, delta):
 
 
 def test_groups_that_nothing_is_promised_to():
+    """A delta that would reach 1 is refused."""
     with pytest.raises(ParameterError, match="delta would reach 1"):
         Guarantee(1, 0.01).group(20)
     with pytest.raises(ParameterError, match="delta would reach 1"):
@@ -282,6 +287,7 @@ def test_zcdp_as_epsilon_and_delta(rho, delta):
 
 
 def test_nothing_to_convert():
+    """Without a rho there is none; of rho 0 nothing is spent but delta."""
     with pytest.raises(ParameterError, match="rho is not promised"):
         Guarantee(1).approximate(1e-6)
     assert Guarantee(rho=0).approximate(1e-6) == Guarantee(0, 1e-6, rho=0)
@@ -344,5 +350,6 @@ def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
     ],
 )  # fmt: skip
 def test_bad_input(parts, options, error, message):
+    """By an error that says what is wrong with the parts or options."""
     with pytest.raises(error, match=message):
         compose(*parts, **options)

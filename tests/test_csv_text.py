@@ -13,18 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tables import csv_file
 
 from dpfast.errors import FileError
 from dpfast.tables import csv_text
 
 SECRET = "918273645"  # a count that no message may quote
 BAD_COUNTS = ["", " 1", "1 ", "+1", "1.0", "1e3", "0x1f", "1_000", "\uff11\uff12", "-", "--1", "NA", "null", "1\n"]
-
-
-def csv_file(folder: Path, text: str | bytes) -> Path:
-    path = folder / "in.csv"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
 
 
 def rewritten(
@@ -72,6 +67,7 @@ def test_the_chosen_fields_alone_change(tmp_path):
 
 
 def test_counts_reach_the_ends_of_both_64_bit_types(tmp_path):
+    """Read exactly."""
     source = csv_file(tmp_path, f"n,u\n{-(2**63)},{2**64 - 1}\n{2**63 - 1},0\n")
     (records,) = csv_text.CsvText(source).records()
     assert [[-(2**63), 2**63 - 1], [2**64 - 1, 0]] == [records.counts(place).tolist() for place in (0, 1)]
@@ -102,6 +98,7 @@ def test_what_is_no_plain_integer_is_refused(tmp_path, bad):
     ],
 )
 def test_another_structure_is_refused(tmp_path, text, message):
+    """By a message without a field of it."""
     source = csv_file(tmp_path, text)
     with pytest.raises(FileError, match=message) as caught:
         rewritten(source, ["count"])
@@ -109,6 +106,7 @@ def test_another_structure_is_refused(tmp_path, text, message):
 
 
 def test_an_unclosed_quote_does_not_fill_the_memory(tmp_path, monkeypatch):
+    """A record longer than the limit is refused."""
     monkeypatch.setattr(csv_text, "BLOCK", 100)
     monkeypatch.setattr(csv_text, "LONGEST_RECORD", 1000)
     source = csv_file(tmp_path, 'a\n"' + "1\n" * 5000)
@@ -117,11 +115,13 @@ def test_an_unclosed_quote_does_not_fill_the_memory(tmp_path, monkeypatch):
 
 
 def test_columns_are_strings_without_their_quotes(tmp_path):
+    """As RFC 4180 has them."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, 'id,note\r\n007,"say ""hi"""\r\n"",\r\n')).records()
     assert [["007", ""], ['say "hi"', ""]] == [column.to_pylist() for column in records.columns]
 
 
 def test_columns_that_are_not_utf8_are_no_strings(tmp_path):
+    """The column is named by its number."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, b"id,count\n\xff,5\n")).records()
     with pytest.raises(FileError, match=r"column 1 .*UTF-8"):
         _ = records.columns
@@ -151,12 +151,14 @@ def test_reals_come_out_as_repr_and_read_back(tmp_path, values):
 @example("179769313486231580793" + "0" * 288)
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_decimal_is_what_float_says(tmp_path, text):
+    """To the bit, at the ends of the doubles too."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, f"x\n{text}\n")).records()
     assert records.reals(0).tobytes() == np.float64(text).tobytes()
 
 
 @pytest.mark.parametrize("text", ["", "nan", "NaN", "inf", "-Infinity", "INF"])
 def test_absent_reals_are_nan(tmp_path, text):
+    """Quoted or not."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, f'x,y\n{text},1\n"{text}",1\n')).records()
     assert np.isnan(records.reals(0)).tolist() == [True, True]
 
@@ -165,6 +167,7 @@ def test_absent_reals_are_nan(tmp_path, text):
     "bad", [" 1", "1 ", "+1.5", "1_0", "0x1p3", "1,5", ".", "e5", "1e", "--1", "NA", "null", "1\n"]
 )
 def test_what_is_no_decimal_is_refused(tmp_path, bad):
+    """By column and file, without value, row or context."""
     source = csv_file(tmp_path, f'x,y\n{SECRET}.5,1\n"{bad}",2\n')
     (records,) = csv_text.CsvText(source).records()
     with pytest.raises(FileError, match=r"column 'x' of .*in\.csv must hold decimal numbers") as caught:

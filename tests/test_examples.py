@@ -7,12 +7,12 @@ import csv
 import importlib.util
 import json
 import re
-import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fresh import run
 
 import dpfast
 
@@ -22,10 +22,18 @@ CITIES = ROOT / "examples" / "data" / "city_populations.csv"
 COLUMNS = ["geonameid", "name", "country", "population"]
 
 
-def run(*command: object) -> subprocess.CompletedProcess[str]:
-    """Run with every warning an error, and give back what it printed."""
-    python = [sys.executable, "-X", "utf8", "-W", "error", *map(str, command)]
-    return subprocess.run(python, capture_output=True, encoding="utf-8", timeout=100, check=False)
+@cache
+def output(example: Path) -> str:
+    """What an example prints, which it does without a warning."""
+    result = run(example)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def blocks(page: Path) -> list[str]:
+    """The Python of a page; of pandas where that is installed."""
+    found = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    return [block for block in found if "pandas" not in block or importlib.util.find_spec("pandas")]
 
 
 def table(path: Path) -> list[list[str]]:
@@ -43,9 +51,7 @@ def test_examples_run(example):
     needs = NEEDS.get(example.stem, example.stem.removeprefix("with_")) if example.stem.startswith("with_") else "numpy"
     if importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed")
-    result = run(example)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "95 %" in result.stdout
+    assert "95 %" in output(example)
 
 
 def test_the_cities_are_real_counts():
@@ -62,7 +68,7 @@ def test_the_cities_are_real_counts():
 def test_the_example_prints_noisy_counts():
     """Of the cities that it names, close to the true ones and not all the same; all others stay unsaid."""
     true = {row[1]: int(row[3]) for row in table(CITIES) if row[2] == "NZ"}
-    lines = re.findall(r"^(\S.*?) +NZ +([\d,]+) +±30$", run(ROOT / "examples" / "city_populations.py").stdout, re.M)
+    lines = re.findall(r"^(\S.*?) +NZ +([\d,]+) +±30$", output(ROOT / "examples" / "city_populations.py"), re.M)
     noise = [int(count.replace(",", "")) - true[name] for name, count in lines]
     assert len(noise) == len(true) > 10
     assert any(noise)
@@ -91,37 +97,28 @@ def test_the_command_line_on_the_cities(tmp_path):
 
 
 def test_readme_quotes_the_ten_lines():
-    """README.md begins with the example that these tests run, and its other blocks run, too."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+    """README.md begins with the example that these tests run."""
     licence, _, code = (ROOT / "examples" / "ten_lines.py").read_text("utf-8").partition("\n")
     assert licence.startswith("# SPDX-")
-    assert blocks[0] == code
+    assert blocks(ROOT / "README.md")[0] == code
     assert len(code.splitlines()) == 10
 
-
-@pytest.mark.parametrize(
-    "block", re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
-)
-def test_the_code_of_the_readme_runs(block, tmp_path, monkeypatch):
-    if "pandas" in block:
-        pytest.importorskip("pandas")
-    monkeypatch.chdir(tmp_path)
-    result = run("-c", block)
-    assert (result.returncode, result.stderr) == (0, "")
-
-
-# docs/choosing.md
 
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("block", re.findall(r"^```python\n(.*?)^```$", CHOOSING, re.M | re.S))
-def test_the_code_of_the_docs_runs(block):
-    result = run("-c", block)
+@pytest.mark.parametrize(("page", "first"), [("README.md", 1), ("docs/choosing.md", 0)])
+def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch):
+    """Each block with names of its own, in one process; that of README.md before `first` runs as an example."""
+    monkeypatch.chdir(tmp_path)
+    code = blocks(ROOT / page)[first:]
+    assert code
+    result = run("-c", f"for block in {code!r}: exec(compile(block, block, 'exec'), {{'__name__': '__main__'}})")
     assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_the_table_of_sensitivities_is_what_they_are():
+    """docs/choosing.md has the figures of (3, 2)."""
     rows = {
         '`adjacency="add-remove"`': dpfast.Sensitivity(3, 2),
         '`adjacency="substitution"`, contributions ≥ 0': dpfast.Sensitivity(3, 2, adjacency="substitution"),
@@ -132,6 +129,8 @@ def test_the_table_of_sensitivities_is_what_they_are():
 
 
 def test_the_gaussian_is_the_smaller_one_from_nine_cells_on():
+    """By its standard deviation, as docs/choosing.md says."""
+
     def spreads(l0: int) -> tuple[float, float]:
         known = dpfast.Sensitivity(l0, 1)
         return dpfast.DiscreteLaplace(1, known).stddev, dpfast.DiscreteGaussian.calibrated(1, known, delta=1e-6).stddev

@@ -35,6 +35,7 @@ def test_mechanisms_say_what_they_promise(mechanism, expected):
 
 
 def test_a_calibrated_gaussian_promises_both():
+    """Its epsilon and delta as asked for, and the rho that it spends."""
     mechanism = dpfast.DiscreteGaussian.calibrated(1, CELLS, delta=1e-6)
     found = mechanism.guarantee
     assert (found.epsilon, found.delta, found.rho) == (1, Fraction(1e-6), mechanism.rho())
@@ -67,6 +68,7 @@ def test_what_promises_nothing_says_so(promising, reason):
 
 
 def test_defaults():
+    """Add-remove for a person, presence with it; and what repr shows."""
     assert (Guarantee(1).delta, Guarantee(1).rho, Guarantee(1).adjacency, Guarantee(1).unit) == (
         0,
         None,
@@ -104,11 +106,13 @@ def test_defaults():
     ids=str,
 )
 def test_bad_parameters(arguments, error, message):
+    """By name, rule and value."""
     with pytest.raises(error, match=message):
         Guarantee(**arguments)
 
 
 def test_beliefs_need_a_pure_epsilon():
+    """A delta or a rho bounds no posterior."""
     assert Guarantee(1).posterior(0.5) == pytest.approx((1 / (1 + math.e), math.e / (1 + math.e)))
     for promise in (Guarantee(1, 1e-6), Guarantee(rho=1)):
         with pytest.raises(dpfast.ParameterError, match="pure epsilon"):

@@ -7,7 +7,8 @@ import itertools
 
 import numpy as np
 import pytest
-from hostile import HOSTILE, REFUSED, Call, hostile, outcome, surface
+from doors import REFUSED, Call, surface
+from hostile import HOSTILE, hostile, outcome
 
 import dpfast
 

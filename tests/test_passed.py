@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tables import read
+from tables import store as write_table
 
 from dpfast.cli import main
 from dpfast.tables import csv_text, files, passed
@@ -18,6 +21,7 @@ from dpfast.tables import csv_text, files, passed
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
 SECRET = b"SECRET!!"  # eight bytes that no output may hold
 NUMBER = int.from_bytes(SECRET, "little")
+store = partial(write_table, rows=4, compression="none")  # so that a search of the file sees each cell
 
 
 def privatized(folder: Path, table: pa.Table, *options: str, start: str = ".arrow", end: str = ".arrow") -> pa.Table:
@@ -26,18 +30,6 @@ def privatized(folder: Path, table: pa.Table, *options: str, start: str = ".arro
     source, target = str(folder / f"in{start}"), str(folder / f"out{end}")
     assert main(["privatize", source, target, "--column", "n", *LAW, "--force", *options]) == 0
     return read(folder / f"out{end}")
-
-
-def store(table: pa.Table, path: Path) -> None:
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, compression="none", row_group_size=4)
-        return
-    with pa.ipc.new_file(path, table.schema) as writer:
-        writer.write_table(table, max_chunksize=4)
-
-
-def read(path: Path) -> pa.Table:
-    return pq.ParquetFile(path).read() if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
 
 
 def held(table: pa.Table, path: Path) -> bytes:
@@ -137,17 +129,12 @@ def test_rows_cut_off_before_do_not_come_along(tmp_path):
     """A slice that was written to an Arrow file still has its neighbours in the padding of its buffers."""
     buffer = pa.py_buffer(np.array([1, 2, 3], "<i8").tobytes() + 5 * SECRET)
     column = pa.Array.from_buffers(pa.int64(), 3, [None, buffer])
-    assert SECRET in stored(pa.table({"n": [1, 2, 3], "x": column}), tmp_path / "in.arrow"), (
+    assert SECRET in store(pa.table({"n": [1, 2, 3], "x": column}), tmp_path / "in.arrow"), (
         "the test has lost its point"
     )
     result = privatized(tmp_path, pa.table({"n": [1, 2, 3], "x": column}))
     assert result["x"].to_pylist() == [1, 2, 3]
     assert SECRET not in (tmp_path / "out.arrow").read_bytes()
-
-
-def stored(table: pa.Table, path: Path) -> bytes:
-    store(table, path)
-    return path.read_bytes()
 
 
 UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, NUMBER]), pa.array(["a", "b"])])
@@ -174,7 +161,7 @@ def test_categories_that_no_row_has_stay_behind(tmp_path, start, end, ordered):
     names = pa.array(["low", SECRET.decode(), "middle", "high"])
     codes = pa.array([3, 3, None, 0, 0, 3, 0, 3, 2], pa.int8())
     column = pa.DictionaryArray.from_arrays(codes, names, ordered=ordered)
-    assert SECRET in stored(pa.table({"n": range(9), "x": column}), tmp_path / f"in{start}"), (
+    assert SECRET in store(pa.table({"n": range(9), "x": column}), tmp_path / f"in{start}"), (
         "the test has lost its point"
     )
     result = privatized(tmp_path, pa.table({"n": range(9), "x": column}), start=start, end=end)["x"]

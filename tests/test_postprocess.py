@@ -20,6 +20,7 @@ REALS = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=1, ma
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint16, np.float64, np.float32])
 def test_clip_keeps_the_dtype(dtype):
+    """A bound beyond the type changes nothing."""
     found = postprocess.clip(np.array([0, 5, 100], dtype), lower=1, upper=50)
     assert found.dtype == dtype
     assert found.tolist() == [1, 5, 50]
@@ -48,17 +49,16 @@ def test_the_bias_of_clipping_is_what_its_docstring_says():
 
 @given(values=st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=5), step=st.integers(1, 1000))
 def test_rounding_integers_is_exact(values, step):
+    """As Python's rounding of fractions, halves to even."""
     found = postprocess.rounded(np.array(values), step)
     assert found.dtype == np.int64
     assert found.tolist() == [round(Fraction(v, step)) * step for v in values]
 
 
-def test_rounding_integers_takes_halves_to_the_even_multiple():
+def test_rounding():
+    """Halves to the even multiple, below 0 too; reals as doubles; a multiple beyond int64 is refused."""
     assert postprocess.rounded([1, 3, 5, -1, -3], 2).tolist() == [0, 4, 4, 0, -4]
     assert postprocess.rounded([1, 2, 4, 5], 3).tolist() == [0, 3, 3, 6]
-
-
-def test_rounding_reals():
     assert postprocess.rounded([0.5, 1.5, 2.5, -7.4]).tolist() == [0, 2, 2, -7]
     assert postprocess.rounded(np.array([7.4, 8.0], np.float32), 5).dtype == np.float64
     with pytest.raises(ParameterError, match="fit int64"):
@@ -82,6 +82,7 @@ def test_non_negative_with_a_total_is_the_nearest(values, total):
 
 
 def test_non_negative_without_a_total_clips():
+    """With one the cells add up to it."""
     assert postprocess.non_negative([[-1, 2], [3, -4]]).tolist() == [[0, 2], [3, 0]]
     assert postprocess.non_negative([[-1.0, 2], [3, -4]], 0).sum() == 0
     assert postprocess.non_negative([[1, 3], [0, 0]], 4).tolist() == [[1, 3], [0, 0]]
@@ -113,6 +114,7 @@ def test_consistent_is_least_squares(data, rows, columns):
 
 
 def test_public_totals_are_met():
+    """A total of variance 0 is exact."""
     found, sums = postprocess.consistent([[1, 2], [3, 4]], [10, 0], total_variance=0)
     np.testing.assert_allclose(sums, [10, 0])
     np.testing.assert_allclose(found, [[4.5, 5.5], [-0.5, 0.5]])
@@ -121,11 +123,13 @@ def test_public_totals_are_met():
 @settings(max_examples=60, deadline=None)
 @given(values=REALS, falling=st.booleans())
 def test_ordered_is_isotonic_regression(values, falling):
+    """SciPy's, rising or falling."""
     expected = optimize.isotonic_regression(values, increasing=not falling).x
     np.testing.assert_allclose(postprocess.ordered(values, falling=falling), expected, atol=1e-9)
 
 
 def test_ordered_along_the_last_axis():
+    """Each row by itself; empty ones are fine."""
     found = postprocess.ordered([[3, 1], [1, 2]])
     assert found.tolist() == [[2, 2], [1, 2]]
     assert postprocess.ordered(np.empty((2, 0))).shape == (2, 0)
@@ -133,6 +137,7 @@ def test_ordered_along_the_last_axis():
 
 
 def test_nothing_is_changed_in_place():
+    """The values are the caller's."""
     for step in (
         lambda x: postprocess.clip(x, lower=0),
         postprocess.rounded,
@@ -170,5 +175,6 @@ def test_every_step_says_what_it_costs():
     ],
 )
 def test_bad_input(call, error, message):
+    """By an error that names the parameter."""
     with pytest.raises(error, match=message):
         call()

@@ -8,41 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fresh import python
+from fresh import FORKED, python, workers
 
 from dpfast import DiscreteLaplace, Key
 
 HEAVY = "numba llvmlite scipy flint pyarrow pandas matplotlib click tqdm rich mpmath numpy.ma".split()
 
-FORKS = """
-    import os, signal, sys, threading
-    import numpy as np
-    import dpfast
-
+FORKS = (
+    FORKED
+    + """
     mech = dpfast.DiscreteLaplace(1, 10**6)
     big = np.zeros(2**20, np.int64)
     key = dpfast.Key.generate().derive("forks")
 
     def noise(n=64):  # 64 draws at this scale are never twice the same
         return mech.release(np.zeros(n, np.int64)).tobytes().hex()
-
-    def forked(make):
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            signal.alarm(25)  # should it hang
-            try:
-                os.close(read)
-                with os.fdopen(write, "w") as out:
-                    out.write(make())
-                os._exit(0)
-            finally:
-                os._exit(1)
-        os.close(write)
-        with os.fdopen(read) as text:
-            found = text.read()
-        assert os.waitpid(child, 0)[1] == 0, "the child failed or hung"
-        return found
 
     def everything():
         made = [noise(), mech.release(big, threads=2)[:64].tobytes().hex(), mech.sample(64).tobytes().hex()]
@@ -51,6 +31,7 @@ FORKS = """
         assert (again == mech.release(big, key=key, start=0)).all()
         return " ".join(made)
 """
+)
 
 
 def test_forks_before_and_after_a_release_never_repeat_noise():
@@ -150,8 +131,8 @@ def test_forks_in_the_middle_of_a_first_release(delay):
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_multiprocessing(tmp_path, method):
     """Mechanisms and release keys travel to workers of every kind: fresh noise differs, an equal part is equal."""
-    script = tmp_path / "workers.py"
-    script.write_text(
+    found = workers(
+        tmp_path,
         """
 import multiprocessing, sys
 import numpy as np
@@ -170,12 +151,10 @@ if __name__ == "__main__":
         found = pool.map(work, [(mech, key, i) for i in range(9)], chunksize=1)
     found.append(work((mech, key, 9)))
     print(len({fresh for fresh, _, _ in found}), len({part for _, part, _ in found}))
-"""
+""",
+        method,
     )
-    output = python(
-        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')", script, method
-    )
-    assert output.split() == ["10", "1"]
+    assert found == ["10", "1"]
 
 
 def test_eight_threads_at_once():

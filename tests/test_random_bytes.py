@@ -9,8 +9,8 @@ import zlib
 
 import numpy as np
 import pytest
+from chacha import chacha
 from conftest import ISAS
-from test_bit_generator import chacha
 
 from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes, random_bytes
 from dpfast.random.random_bytes import FEW
@@ -63,27 +63,20 @@ def test_random_bytes(n):
     hash(one)
 
 
-def test_numpy_integers_are_sizes():
+@pytest.mark.parametrize(
+    ("n", "error", "message"),
+    [
+        *((n, ParameterError, "at least 0") for n in (-1, -(2**70))),
+        *((n, DTypeError, "n must be an int") for n in (True, 1.0, "8", None, b"12")),
+        (2**63, ParameterError, "at most"),
+        (2**62, (MemoryError, OverflowError), None),
+    ],
+)
+def test_sizes_that_are_refused(n, error, message):
+    """Negative, no int, beyond any memory; NumPy's integers are sizes."""
+    with pytest.raises(error, match=message):
+        random_bytes(n)
     assert len(random_bytes(np.int64(2000))) == 2000
-
-
-@pytest.mark.parametrize("n", [-1, -(2**70)])
-def test_negative_sizes(n):
-    with pytest.raises(ParameterError, match="at least 0"):
-        random_bytes(n)
-
-
-@pytest.mark.parametrize("n", [True, 1.0, "8", None, b"12"])
-def test_sizes_that_are_no_int(n):
-    with pytest.raises(DTypeError, match="n must be an int"):
-        random_bytes(n)
-
-
-def test_sizes_beyond_any_memory():
-    with pytest.raises(ParameterError, match="at most"):
-        random_bytes(2**63)
-    with pytest.raises((MemoryError, OverflowError)):
-        random_bytes(2**62)
 
 
 @pytest.mark.parametrize("size", [5, 3000])
@@ -108,36 +101,30 @@ def test_kinds_of_buffers(size):
 
 @pytest.mark.parametrize("empty", [bytearray(), np.zeros(0), np.zeros((3, 0, 2))])
 def test_empty_buffers(empty):
+    """Nothing to fill."""
     assert fill_bytes(empty) is None
+
+
+READ_ONLY = np.zeros(1000)
+READ_ONLY.flags.writeable = False
 
 
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        (b"1234", "writable"), (memoryview(bytes(3000)), "writable"), (np.zeros(10)[::2], "C-contiguous"),
+        (b"1234", "writable"), (memoryview(bytes(3000)), "writable"), (READ_ONLY, "writable"), (np.zeros(10)[::2], "C-contiguous"),
         (np.zeros((3, 4)).T, "C-contiguous"), (memoryview(bytearray(99))[::-1], "C-contiguous"), ([1, 2], "buffer of plain values"),
         ("text", "buffer of plain values"), (None, "buffer of plain values"), (np.zeros(4, object), "any bits"),
         (np.zeros(4, bool), "any bits"), (np.zeros(4, [("a", "i4"), ("b", object)]), "any bits"),
         (np.zeros(4, "M8[s]"), "plain values"),
+        *([(np.array(["a", "bc"], np.dtypes.StringDType()), None)] if hasattr(getattr(np, "dtypes", None), "StringDType") else []),
     ],
 )  # fmt: skip
 def test_buffers_that_are_refused(made, why):
+    """Read-only, with gaps, or of values that not all bits are; strings of any length lie elsewhere."""
     with pytest.raises(DTypeError, match=why):
         fill_bytes(made)
-
-
-def test_a_read_only_array():
-    made = np.zeros(1000)
-    made.flags.writeable = False
-    with pytest.raises(DTypeError, match="writable"):
-        fill_bytes(made)
-    assert not made.any()
-
-
-@pytest.mark.skipif(not hasattr(getattr(np, "dtypes", None), "StringDType"), reason="NumPy 2")
-def test_strings_of_any_length():
-    with pytest.raises(DTypeError):
-        fill_bytes(np.array(["a", "bc"], np.dtypes.StringDType()))
+    assert not READ_ONLY.any()
 
 
 @pytest.mark.parametrize("size", [100, 10**6])

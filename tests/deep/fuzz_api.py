@@ -20,9 +20,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hostile import HOSTILE, Call, hostile, outcome, surface
+from doors import Call, surface
+from hostile import HOSTILE, hostile, outcome
 
-COVERS = ("dpfast", "csrc", "tests/hostile.py")
+COVERS = ("dpfast", "csrc", "tests/doors.py", "tests/hostile.py")
 AT_ONCE = 20_000  # calls with several hostile arguments, in the whole check
 BATCH = 2_500  # calls of one process
 HANGS = 60  # seconds of one call

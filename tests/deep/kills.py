@@ -157,7 +157,7 @@ def lockdrop(cheap: bool) -> dict[str, int]:
     rounds, budget, looks = (1, 60, 0) if cheap else (20, 150, 0)
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
-            looks += int(python(LOCKDROP, Path(folder, "budget.db"), budget, timeout=120))
+            looks += int(python(LOCKDROP, Path(folder, "budget.db"), budget))
     return {"rounds": rounds, "budget": budget, "spent": budget, "reads": looks}
 
 
@@ -165,7 +165,7 @@ def ledger_kills(cheap: bool) -> dict[str, int]:
     """A process that releases is killed at a random moment: what it had released is charged, and at most one more."""
     kills = 15 if cheap else 200
     with tempfile.TemporaryDirectory() as folder:
-        released, journals = map(int, python(KILLS, Path(folder, "budget.db"), kills, timeout=300).split())
+        released, journals = map(int, python(KILLS, Path(folder, "budget.db"), kills).split())
     return {"kills": kills, "charges": released, "journals undone": journals}
 
 
@@ -173,7 +173,7 @@ def fork_and_kill(cheap: bool) -> dict[str, int]:
     """Forked inside a charge and killed: the child that lives on holds nothing, and the next charge is not refused."""
     rounds = 2 if cheap else 50
     with tempfile.TemporaryDirectory() as folder:
-        charges = int(python(FORK, Path(folder, "budget.db"), rounds, timeout=300))
+        charges = int(python(FORK, Path(folder, "budget.db"), rounds))
     return {"forks": 2 * rounds, "charges": charges}
 
 
