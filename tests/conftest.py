@@ -8,15 +8,13 @@ import re
 from collections.abc import Callable
 
 import pytest
+import tiers
 from hypothesis import settings
 
-from dpfast import _native
 from dpfast.testing import fixed_key
 
 settings.register_profile("untimed", deadline=None)  # else an example that loads numba fails by the clock
 settings.load_profile("untimed")
-
-ISAS = range(_native.lib.dpf_best_isa() + 1)
 
 
 def named(value: object) -> str:
@@ -31,6 +29,6 @@ def secret() -> Callable[[str], bytes]:
     def make(label: str) -> bytes:
         if os.environ.get("DPFAST_FRESH_KEYS"):
             return os.urandom(32)
-        return fixed_key(1).derive(label)._secret
+        return tiers.secret_of(fixed_key(1).derive(label))
 
     return make

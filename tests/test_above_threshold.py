@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import tiers
 from scipy import stats
 
 import dpfast
@@ -88,7 +89,7 @@ def test_halving_both_noises_of_monotonic_answers_is_caught():
 def test_scales(monotonic, factor, sensitivity):
     """Of the noise that a run draws: 2 sensitivity/epsilon for the threshold always."""
     mechanism = AboveThreshold(Fraction(1, 7), sensitivity, threshold=10, monotonic=monotonic)
-    of_threshold, of_answer = (noise.sensitivity / noise.epsilon for noise in mechanism._noise)
+    of_threshold, of_answer = (noise.sensitivity / noise.epsilon for noise in tiers.noises(mechanism))
     assert (of_threshold, of_answer) == (14 * sensitivity, 7 * factor * sensitivity)
 
 
@@ -184,16 +185,16 @@ def test_only_integers_are_answers(answer):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((0, 0, 1), ParameterError, "epsilon must be positive"),
-        ((1, 0.5, 1), DTypeError, "threshold must be an int"),
-        ((1, 0, 0), ParameterError, "sensitivity must be positive"),
-        ((1, 0, 1, 1), DTypeError, "monotonic must be a bool"),
-        ((1, 0, Sensitivity.from_l2(1)), ParameterError, "in a single answer"),
-        ((1, 0, Sensitivity(1, 1), False, "add-remove"), ParameterError, "leave them out"),
-        ((1, 0, 2**49), ParameterError, r"2\*\*48, got epsilon=1, sensitivity=562949953421312"),
-        ((2**61, 0, 1), ParameterError, r"2\*\*-60"),
+        ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
+        ({"threshold": 0.5}, DTypeError, "threshold must be an int"),
+        ({"sensitivity": 0}, ParameterError, "sensitivity must be positive"),
+        ({"monotonic": 1}, DTypeError, "monotonic must be a bool"),
+        ({"sensitivity": Sensitivity.from_l2(1)}, ParameterError, "in a single answer"),
+        ({"sensitivity": Sensitivity(1, 1), "adjacency": "add-remove"}, ParameterError, "leave them out"),
+        ({"sensitivity": 2**49}, ParameterError, r"2\*\*48, got epsilon=1, sensitivity=562949953421312"),
+        ({"epsilon": 2**61}, ParameterError, r"2\*\*-60"),
         (
-            (1, 0, Sensitivity(1, 1, adjacency="substitution"), True),
+            {"sensitivity": Sensitivity(1, 1, adjacency="substitution"), "monotonic": True},
             ParameterError,
             "monotonic must be False under substitution",
         ),
@@ -201,4 +202,4 @@ def test_only_integers_are_answers(answer):
 )
 def test_bad_parameters(arguments, error, message):
     with pytest.raises(error, match=message):
-        AboveThreshold(*arguments)
+        AboveThreshold(**{"epsilon": 1, "sensitivity": 1, "threshold": 0} | arguments)

@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import ISAS
 from fresh import HOME, python
+from tiers import ISAS
 
 import dpfast
 from dpfast import ChaCha20, ParameterError, StateError, _native

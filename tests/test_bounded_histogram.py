@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -114,7 +115,7 @@ def word(name: int | str, key: tuple[int, int]) -> int:
 
 def reference(rows, partitions, cap, key, tag=None, group=lambda name: name) -> Counter:
     """The same in Python. tag: of (number of the row, name's rank among all, name, bin). group: what makes a unit."""
-    four = struct.unpack("<4Q", keyed(key._secret, "choice of bins"))
+    four = struct.unpack("<4Q", keyed(tiers.secret_of(key), "choice of bins"))
 
     def proper(row, rank, name, bin_):
         return sip(*four[2:], struct.pack("<2Q", word(name, four[:2]), word(bin_, four[:2])))
@@ -324,7 +325,7 @@ def test_keys_of_the_choice():
     key = Key.generate().derive("visits")
     one, same = ours(ROWS, 1, 1, key), ours(ROWS, 1, 1, key)
     assert (one.counts == same.counts).all()
-    assert key._parts == []
+    assert tiers.parts_of(key) == []
     others = [ours(ROWS, 1, 1, k).counts.tolist() for k in (None, None, Key.generate().derive("visits"))]
     assert len({tuple(c) for c in others} | {tuple(one.counts.tolist())}) > 1
     with pytest.warns(InsecureKeyWarning, match="fixed key") as caught:

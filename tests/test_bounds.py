@@ -20,8 +20,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from conftest import ISAS
 from flint import arb, ctx, fmpq
+from tiers import ISAS
 
 from dpfast import DiscreteLaplace, _native
 

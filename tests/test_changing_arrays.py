@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 from fresh import python
 
 import dpfast
-from dpfast import ParameterError, _native, kernels, postprocess
+from dpfast import ParameterError, kernels, postprocess
 from dpfast.release.arrays import grid_of
 
 HOME = str(Path(dpfast.__file__).parent)
@@ -186,20 +187,20 @@ def test_a_real_value_counts_as_it_was_first_read(name):
         "margin": -1.0,
         "twofold_margin": -1.0,
         "wide_cell": 400,
-        "bulk": _native.INTEGER,
-        "careful": _native.INTEGER,
+        "bulk": tiers.INTEGER,
+        "careful": tiers.INTEGER,
     }
     plan, key, largest = (
-        _native.Plan(law.LAW, **law._constants() | blind),
-        _native.StreamKey(bytes(32)),
+        tiers.Plan(law.LAW, **tiers.constants(law) | blind),
+        tiers.StreamKey(bytes(32)),
         np.finfo(float).max,
     )
 
     def run(scratch: np.ndarray, values: np.ndarray) -> tuple[int, int]:
         out = np.full(n, 777.0)
         found = kernels.kernel(name)(
-            values, out, scratch, _native.best_isa(), plan.address, True, key.address, 0, 0, n, n,
-            *grid_of(law._exponent), 0.0, -largest, largest, -largest, largest, 0, 1,
+            values, out, scratch, tiers.best_isa(), plan.address, True, key.address, 0, 0, n, n,
+            *grid_of(tiers.exponent(law)), 0.0, -largest, largest, -largest, largest, 0, 1,
         )  # fmt: skip
         assert set(out.tolist()) <= {0.0, 777.0}  # each cell waits
         return found

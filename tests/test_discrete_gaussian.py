@@ -21,15 +21,13 @@ import numpy as np
 import pytest
 import reference
 import test_bounds
-from conftest import ISAS
+import tiers
 from test_bounds import MODES, entered
 
-from dpfast import DiscreteGaussian, Gaussian, Sensitivity, _native, exact
+from dpfast import DiscreteGaussian, Gaussian, Sensitivity, exact
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_gaussian import search
 from dpfast.mechanisms.gaussian import normal_constants
-from dpfast.release.arrays import INT64, Job, clamps
-from dpfast.release.engine import Draws, run
 
 host = test_bounds.host
 KEY = bytes(range(32))
@@ -65,7 +63,7 @@ def law_of(sigma: Fraction) -> reference.DiscreteGaussian:
 def test_table_certificate(sigma: Fraction) -> None:
     """Every entry is the law's on its whole cell, every threshold is bracketed by an open cell, and the sign mirrors."""
     mech, law = DiscreteGaussian(sigma), law_of(sigma)
-    table = mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)
+    table = tiers.bulk_plan(mech).tier(tiers.TABLE, 16, range(2**16), isa=0)
     opened = {cell for cell in range(2**15) if table[cell] is None}
     k = 1
     while law.threshold(k, 15) > 0:
@@ -83,7 +81,7 @@ def test_table_certificate(sigma: Fraction) -> None:
 def test_thresholds_and_search(sigma: Fraction) -> None:
     """Thresholds are those of another enclosure; on digits at and beside each, the search gives the law's magnitude or leaves it open."""
     mech, law = DiscreteGaussian(sigma), law_of(sigma)
-    thresholds = mech._law.thresholds()
+    thresholds = tiers.law(mech).thresholds()
     assert thresholds == [law.threshold(k, 64) for k in range(1, len(thresholds) + 1)]
     assert law.threshold(len(thresholds) + 1, 64) == 0
     rng = random.Random(str(sigma))
@@ -93,25 +91,25 @@ def test_thresholds_and_search(sigma: Fraction) -> None:
     cells = sorted(cell for cell in cells if 0 <= cell < 2**64)
     truth = [law.magnitude(cell, 64) for cell in cells]
     assert [cell for cell, k in zip(cells, truth, strict=True) if k is None] == sorted({0, *thresholds} & {*cells})
-    for isa in ISAS:
-        assert mech._careful_plan.tier(_native.DOUBLE, 64, cells, isa=isa) == truth
-    assert [mech._law.magnitude(cell, 64) for cell in cells] == truth
+    for isa in tiers.ISAS:
+        assert tiers.careful_plan(mech).tier(tiers.DOUBLE, 64, cells, isa=isa) == truth
+    assert [tiers.law(mech).magnitude(cell, 64) for cell in cells] == truth
 
 
 @pytest.mark.parametrize("defect", ["a threshold one up", "a threshold one down", "a threshold left out"])
 def test_a_defective_threshold_is_caught(defect: str) -> None:
     """Digits beside thresholds find a plan of which one is wrong by the least there is."""
     mech, law = DiscreteGaussian(10), law_of(Fraction(10))
-    thresholds = mech._law.thresholds()
+    thresholds = tiers.law(mech).thresholds()
     wrong = [*thresholds]
     wrong[7:8] = {
         "a threshold one up": [wrong[7] + 1],
         "a threshold one down": [wrong[7] - 1],
         "a threshold left out": [],
     }[defect]
-    plan = _native.Plan("discrete_gaussian", width=16, bulk=_native.DOUBLE, careful=_native.DOUBLE, **search(wrong))
+    plan = tiers.Plan("discrete_gaussian", width=16, bulk=tiers.DOUBLE, careful=tiers.DOUBLE, **search(wrong))
     cells = [t + beside for t in thresholds for beside in (-1, 0, 1)]
-    assert plan.tier(_native.DOUBLE, 64, cells) != [law.magnitude(cell, 64) for cell in cells]
+    assert plan.tier(tiers.DOUBLE, 64, cells) != [law.magnitude(cell, 64) for cell in cells]
 
 
 # ------------------------------------------------------------------ the stream
@@ -123,13 +121,13 @@ STARTS = [0, 64, 1000, 2**40 + 37, 2**63 - 700]
 @pytest.mark.parametrize("sigma", [*INVERTED, *REJECTED], ids=str)
 def test_the_stream_maps_to_the_exact_law(sigma: Fraction, secret: Callable[[str], bytes]) -> None:
     """Draws as C makes them, by either path, are those of the exact tier from the same digits, wherever a call begins and ends."""
-    mech, key, rng = DiscreteGaussian(sigma), _native.StreamKey(secret("stream")), random.Random(str(sigma))
-    read = mech._reader(key, mech._careful_plan.width)
+    mech, key, rng = DiscreteGaussian(sigma), tiers.StreamKey(secret("stream")), random.Random(str(sigma))
+    read = tiers.reader(mech, key)
     for start in STARTS:
         n = rng.choice([1, 65, 200, 700])
-        truth = [mech._law.draw(read, i) for i in range(start, start + n)]
-        for isa in ISAS:
-            for careful, plan in ((False, mech._bulk_plan), (True, mech._careful_plan)):
+        truth = [tiers.law(mech).draw(read, i) for i in range(start, start + n)]
+        for isa in tiers.ISAS:
+            for careful, plan in ((False, tiers.bulk_plan(mech)), (True, tiers.careful_plan(mech))):
                 found = plan.fill(key, start, n, careful=careful, isa=isa)
                 assert all(k is None or k == right for k, right in zip(found, truth, strict=True))
                 assert found.count(None) <= 1
@@ -147,18 +145,18 @@ def test_the_bounds_of_a_rejection(sigma: Fraction) -> None:
         with mpmath.workprec(800):
             found, top = law.rejects(k), mpmath.mpf(most.numerator) / most.denominator
             assert top * (1 - mpmath.ldexp(1, -17) - top) <= found <= top
-            assert mech._law.accepts(k, 0, 1) is True
-    plan = mech._bulk_plan._plan
+            assert tiers.law(mech).accepts(k, 0, 1) is True
+    plan = tiers.bulk_plan(mech)
     furthest = Fraction(942, 100) * sigma + 1  # R < 9.4194 for U >= 2^-64
-    assert plan.surely < 2**16
-    assert 1 - Fraction(plan.surely, 2**16) >= furthest**2 / (24 * sigma**4)
-    assert plan.rejects == pytest.approx(1 / (24 * float(sigma) ** 4), rel=1e-14)
+    assert tiers.surely(plan) < 2**16
+    assert 1 - Fraction(tiers.surely(plan), 2**16) >= furthest**2 / (24 * sigma**4)
+    assert tiers.rejects(plan) == pytest.approx(1 / (24 * float(sigma) ** 4), rel=1e-14)
     # candidates: what is left after them is below 2^-30
-    assert (1 / (24 * sigma**2)) ** plan.candidates < Fraction(1, 2**30)
+    assert (1 / (24 * sigma**2)) ** tiers.candidates(plan) < Fraction(1, 2**30)
 
 
 def recorded(
-    mech: DiscreteGaussian, plan: _native.Plan, key: bytes, start: int, n: int, careful: bool
+    mech: DiscreteGaussian, plan: tiers.Plan, key: bytes, start: int, n: int, careful: bool
 ) -> tuple[np.ndarray, list[int]]:
     """The draws that C decides, zeros elsewhere, and the numbers of the others."""
     zeros, left = np.zeros(n, np.int64), []
@@ -167,12 +165,11 @@ def recorded(
         left.append(i)
         return 0
 
-    job = Job(zeros, zeros, *clamps(INT64, None, None))
-    run(job, Draws(plan.address, False, True, _native.StreamKey(key), start, careful, decide), 1)
+    tiers.added(plan, zeros, zeros, key=tiers.StreamKey(key), start=start, careful=careful, decide=decide)
     return zeros, left
 
 
-def rejection_plan(sigma: Fraction, **changed: float) -> _native.Plan:
+def rejection_plan(sigma: Fraction, **changed: float) -> tiers.Plan:
     """As DiscreteGaussian makes it, for any sigma."""
     squared = float(sigma) ** 2
     usual = {
@@ -180,52 +177,52 @@ def rejection_plan(sigma: Fraction, **changed: float) -> _native.Plan:
         "surely": max(0, math.floor(2**16 * (1 - 3.85 / squared))),
         "candidates": 2,
     }
-    return _native.Plan("discrete_gaussian", **normal_constants(sigma**2, short=sigma <= 2**20) | usual | changed)
+    return tiers.Plan("discrete_gaussian", **normal_constants(sigma**2, short=sigma <= 2**20) | usual | changed)
 
 
 def test_rejected_proposals() -> None:
     """At sigma = 129 one proposal in 400,000 is rejected: bulk leaves it to the exact tier, a careful call goes on to candidate 1, and both are right."""
     mech, seen = DiscreteGaussian(129), 0
-    read = mech._reader(_native.StreamKey(KEY), 32)
+    read = tiers.reader(mech, tiers.StreamKey(KEY))
     for start in range(0, 2**22, 2**20):
-        draws, left = recorded(mech, mech._bulk_plan, KEY, start, 2**20, careful=False)
+        draws, left = recorded(mech, tiers.bulk_plan(mech), KEY, start, 2**20, careful=False)
         assert len(left) < 20
         for i in left:
-            candidate = mech._law.proposal.draw(read, i, Fraction(0))
-            right = mech._law.draw(read, i)
-            rejected = mech._law._accepted(read, i, candidate, 0) is False
+            candidate = tiers.law(mech).proposal.draw(read, i, Fraction(0))
+            right = tiers.law(mech).draw(read, i)
+            rejected = tiers.accepted(tiers.law(mech), read, i, candidate) is False
             seen += rejected
-            for isa in ISAS:
-                found = mech._careful_plan.fill(_native.StreamKey(KEY), i, 1, careful=True, isa=isa)
+            for isa in tiers.ISAS:
+                found = tiers.careful_plan(mech).fill(tiers.StreamKey(KEY), i, 1, careful=True, isa=isa)
                 assert found == [right]
             if rejected:
-                draws, _ = recorded(mech, mech._careful_plan, KEY, i - i % 1024, 1024, careful=True)
+                draws, _ = recorded(mech, tiers.careful_plan(mech), KEY, i - i % 1024, 1024, careful=True)
                 assert draws[i % 1024] == right
     assert seen >= 4  # 10.5 expected
 
 
 def test_words_that_do_not_accept_at_once() -> None:
     """At sigma = 129 a 16-bit word from `surely` on looks further: found by search, their draws are the exact law's."""
-    mech, key = DiscreteGaussian(129), _native.StreamKey(KEY)
-    read, surely = mech._reader(key, 32), mech._bulk_plan._plan.surely
+    mech, key = DiscreteGaussian(129), tiers.StreamKey(KEY)
+    read, surely = tiers.reader(mech, key), tiers.surely(tiers.bulk_plan(mech))
     found = [i for i in range(60_000) if read(i, 0, exact.ACCEPT).prefix >= surely][:12]
     assert len(found) == 12
     for i in found:
-        right = mech._law.draw(read, i)
-        for isa in ISAS:
+        right = tiers.law(mech).draw(read, i)
+        for isa in tiers.ISAS:
             for careful in (False, True):
-                assert mech._bulk_plan.fill(key, i, 1, careful=careful, isa=isa) == [right]
+                assert tiers.bulk_plan(mech).fill(key, i, 1, careful=careful, isa=isa) == [right]
 
 
 @pytest.mark.parametrize("sigma", [Fraction(129), Fraction(10**6)], ids=str)
 def test_no_draw_accepted_at_once_is_the_same_draw(sigma: Fraction) -> None:
     """`surely` = 0 sends every acceptance through its second word; rejects enlarged leaves many to Python. No draw changes."""
     mech, n = DiscreteGaussian(sigma), 3000
-    expected, left = recorded(mech, mech._bulk_plan, KEY, 500, n, careful=False)
+    expected, left = recorded(mech, tiers.bulk_plan(mech), KEY, 500, n, careful=False)
     assert left == []
     plan = rejection_plan(sigma, surely=0)
-    for isa in ISAS:
-        assert plan.fill(_native.StreamKey(KEY), 500, n, careful=False, isa=isa) == expected.tolist()
+    for isa in tiers.ISAS:
+        assert plan.fill(tiers.StreamKey(KEY), 500, n, careful=False, isa=isa) == expected.tolist()
     usual = 1 / (24 * float(sigma) ** 4)
     for careful in (False, True):
         wide = rejection_plan(sigma, surely=0, rejects=usual * 2.0**10 * float(sigma) ** 2 / 129, candidates=1)
@@ -238,10 +235,10 @@ def test_no_draw_accepted_at_once_is_the_same_draw(sigma: Fraction) -> None:
 @cache
 def at_four() -> tuple[list[int], list[int], list[bool | None]]:
     """By rejection at sigma = 4: 8,192 draws of the exact tier, their first proposals, and whether these are accepted."""
-    law, read = exact.DiscreteGaussian(Fraction(16)), Gaussian(4, granularity=1)._reader(_native.StreamKey(KEY), 32)
+    law, read = exact.DiscreteGaussian(Fraction(16)), tiers.reader(Gaussian(4, granularity=1), tiers.StreamKey(KEY))
     law.inversion = False
     proposals = [law.proposal.draw(read, i, Fraction(0)) for i in range(2**13)]
-    first = [law._accepted(read, i, k, 0) for i, k in enumerate(proposals)]
+    first = [tiers.accepted(law, read, i, k) for i, k in enumerate(proposals)]
     return (
         [k if yes else law.draw(read, i) for i, (k, yes) in enumerate(zip(proposals, first, strict=True))],
         proposals,
@@ -252,16 +249,18 @@ def at_four() -> tuple[list[int], list[int], list[bool | None]]:
 @pytest.mark.parametrize("sigma", [Fraction(10), Fraction(129), Fraction(10**9)], ids=str)
 def test_the_host_mode_changes_no_draw(sigma: Fraction, host: ctypes.CDLL) -> None:
     """A rounding mode and a flush that the host left on are put aside, and thresholds know none."""
-    mech, key = DiscreteGaussian(sigma), _native.StreamKey(KEY)
+    mech, key = DiscreteGaussian(sigma), tiers.StreamKey(KEY)
     thresholds = (
-        [t + beside for t in mech._law.thresholds()[:50] for beside in (-1, 0, 1)] if mech._law.inversion else []
+        [t + beside for t in tiers.law(mech).thresholds()[:50] for beside in (-1, 0, 1)]
+        if tiers.law(mech).inversion
+        else []
     )
-    for careful, plan in ((False, mech._bulk_plan), (True, mech._careful_plan)):
-        expected, found = plan.fill(key, 9, 700, careful=careful), plan.tier(_native.DOUBLE, 64, thresholds)
+    for careful, plan in ((False, tiers.bulk_plan(mech)), (True, tiers.careful_plan(mech))):
+        expected, found = plan.fill(key, 9, 700, careful=careful), plan.tier(tiers.DOUBLE, 64, thresholds)
         for mode in MODES:
             with entered(host, mode, flush=True):
                 assert plan.fill(key, 9, 700, careful=careful) == expected
-                assert plan.tier(_native.DOUBLE, 64, thresholds) == found
+                assert plan.tier(tiers.DOUBLE, 64, thresholds) == found
 
 
 def test_acceptance_where_it_counts() -> None:
@@ -269,10 +268,10 @@ def test_acceptance_where_it_counts() -> None:
     truth, proposals, first = at_four()
     assert 8 < first.count(False) < 50
     assert proposals != truth
-    for isa in ISAS:
+    for isa in tiers.ISAS:
         for careful in (False, True):
             plan = rejection_plan(Fraction(4), candidates=1, surely=0)
-            found = plan.fill(_native.StreamKey(KEY), 0, len(truth), careful=careful, isa=isa)
+            found = plan.fill(tiers.StreamKey(KEY), 0, len(truth), careful=careful, isa=isa)
             assert all(k is None or k == right for k, right in zip(found, truth, strict=True))
             left = [i for i, k in enumerate(found) if k is None]
             assert {i for i, yes in enumerate(first) if not yes} <= set(left)
@@ -291,7 +290,7 @@ def test_acceptance_where_it_counts() -> None:
 def test_defective_acceptance_is_caught(careful: bool, change: dict[str, float]) -> None:
     """The same draws find a plan that accepts too much, or rejects too much."""
     truth = at_four()[0]
-    found = rejection_plan(Fraction(4), **change).fill(_native.StreamKey(KEY), 0, len(truth), careful=careful)
+    found = rejection_plan(Fraction(4), **change).fill(tiers.StreamKey(KEY), 0, len(truth), careful=careful)
     assert any(k is not None and k != right for k, right in zip(found, truth, strict=True))
 
 
@@ -300,10 +299,7 @@ def test_defective_acceptance_is_caught(careful: bool, change: dict[str, float])
 
 def noise(mech: DiscreteGaussian, n: int, key: bytes) -> np.ndarray:
     """n draws of the stream under one key, by the fused kernel, as a release of zeros sees them."""
-    zeros = np.zeros(n, np.int64)
-    careful, plan = mech._plan(n, constant_time=False)
-    mech._run(Job(zeros, zeros, *clamps(INT64, None, None)), careful, plan, _native.StreamKey(key), 0, 1)
-    return zeros
+    return tiers.drawn(mech, n, tiers.StreamKey(key))
 
 
 # 1 % of sigma moves the variance by 2 %, which is 14 standard errors of 2^20 draws.
@@ -358,7 +354,7 @@ def test_a_sigma_one_percent_off_is_rejected(sigma: Fraction, factor: Fraction, 
 def test_a_fresh_start_for_open_draws_is_rejected(sigma: Fraction, secret: Callable[[str], bytes]) -> None:
     """A sampler that leaves 0, or a fresh table entry, where the table is open has another law; 2^22 draws show it."""
     mech, n, rng = DiscreteGaussian(sigma), 2**22, np.random.default_rng(7)
-    entries = mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)
+    entries = tiers.bulk_plan(mech).tier(tiers.TABLE, 16, range(2**16), isa=0)
     open_ = np.array([k is None for k in entries])
     table = np.array([0 if k is None else k for k in entries])
     decided = table[~open_]
@@ -411,7 +407,7 @@ def test_sensitivity_rules() -> None:
         lambda: DiscreteGaussian(1).delta(1, 3),
         lambda: DiscreteGaussian(1).rho(Fraction(3)),
     ):
-        with pytest.raises(DTypeError, match=r"Sensitivity\(l0, linf\), or Sensitivity\.l2\(squared\)"):
+        with pytest.raises(DTypeError, match=r"Sensitivity\(l0, linf\), or Sensitivity\.from_l2\(squared\)"):
             call()
     for call in (lambda: DiscreteGaussian(1).delta(1), lambda: DiscreteGaussian(1).rho()):
         with pytest.raises(ParameterError, match="sensitivity must be given"):
@@ -500,8 +496,8 @@ def test_constant_time_and_bulk_agree() -> None:
     """The same digits, the same draws, at a size that starts at the table and at one that does not."""
     for sigma in (1, 129, 10**6):
         mech = DiscreteGaussian(sigma)
-        key = _native.StreamKey(KEY)
-        assert mech._bulk_plan.fill(key, 3, 9000, careful=False)[:5000] == mech._careful_plan.fill(
+        key = tiers.StreamKey(KEY)
+        assert tiers.bulk_plan(mech).fill(key, 3, 9000, careful=False)[:5000] == tiers.careful_plan(mech).fill(
             key, 3, 5000, careful=True
         )
         assert mech.release(np.zeros(5000, np.int64), constant_time=True).shape == (5000,)
@@ -531,7 +527,7 @@ def test_small_world_of_the_digits() -> None:
     """All 2^15 prefixes of U enumerated: each magnitude's probability lies between its decided cells and these with its open ones."""
     for sigma in (Fraction(1, 3), Fraction(1), Fraction(100)):
         law = law_of(sigma)
-        table = DiscreteGaussian(sigma)._bulk_plan.tier(_native.TABLE, 16, range(2**15), isa=0)
+        table = tiers.bulk_plan(DiscreteGaussian(sigma)).tier(tiers.TABLE, 16, range(2**15), isa=0)
         counts = np.bincount([k for k in table if k is not None])
         for k, count in enumerate(counts):
             probability = law.pmf(k) * (2 if k else 1) * 2**15
@@ -547,9 +543,9 @@ VECTORS = Path(__file__).parent / "vectors" / "discrete_gaussian.json"
 )
 def test_golden_outputs(vector: dict[str, str]) -> None:
     """Stream version 1, pinned: the first draws by the exact tier, and a digest of 20,000."""
-    assert _native.STREAM_VERSION == 1
-    mech, key = DiscreteGaussian(Fraction(vector["sigma"])), _native.StreamKey(bytes.fromhex(vector["key"]))
-    for isa in ISAS:
-        draws = mech._bulk_plan.fill(key, int(vector["start"]), 20_000, careful=False, isa=isa)
+    assert tiers.STREAM_VERSION == 1
+    mech, key = DiscreteGaussian(Fraction(vector["sigma"])), tiers.StreamKey(bytes.fromhex(vector["key"]))
+    for isa in tiers.ISAS:
+        draws = tiers.bulk_plan(mech).fill(key, int(vector["start"]), 20_000, careful=False, isa=isa)
         assert draws[:32] == vector["draws"]
         assert hashlib.sha256(repr(draws).encode()).hexdigest() == vector["sha256"]

@@ -14,19 +14,18 @@ import gof
 import numpy as np
 import pytest
 import reference
-from conftest import ISAS
+import tiers
 
-from dpfast import DiscreteLaplace, _native
+from dpfast import DiscreteLaplace
 from dpfast.exact import Digits
 from dpfast.kernels.saturate import clamped_sum
-from dpfast.release.arrays import Job
 
 SCALES = [
     Fraction(1, 2**60), Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(37, 10), Fraction(100), Fraction(128),
     Fraction(1000), Fraction(2**17), Fraction(10**6), Fraction(2**20), Fraction(10**9), Fraction(10**12), Fraction(2**44),
     Fraction(10**15), Fraction(2**60),
 ]  # fmt: skip
-TIERS = {"table": _native.TABLE, "double": _native.DOUBLE, "twofold": _native.TWOFOLD, "integer": _native.INTEGER}
+TIERS = {"table": tiers.TABLE, "double": tiers.DOUBLE, "twofold": tiers.TWOFOLD, "integer": tiers.INTEGER}
 
 
 def mechanism(scale: Fraction) -> DiscreteLaplace:
@@ -44,16 +43,16 @@ def planted(scale: Fraction, bits: int, law: reference.DiscreteLaplace) -> list[
     return sorted(cell for cell in cells if 0 <= cell < 2**bits)
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", tiers.ISAS)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_tiers_agree_on_random_and_planted_digits(scale: Fraction, isa: int) -> None:
     """Whatever a tier decides is what the exact law says; where a threshold lies in the cell none decides."""
     mech, law = mechanism(scale), reference.DiscreteLaplace(1 / scale)
-    plan = mech._bulk_plan
+    plan = tiers.bulk_plan(mech)
     bits = plan.width + 63
     cells = planted(scale, bits, law)
     truth = [law.magnitude(cell, bits) for cell in cells]
-    assert [mech._law.magnitude(cell, bits) for cell in cells] == truth
+    assert [tiers.law(mech).magnitude(cell, bits) for cell in cells] == truth
     decided = 0
     for name in ("twofold", "integer") if bits >= 95 else ("integer",):
         found = plan.tier(TIERS[name], bits, cells, isa=isa)
@@ -72,7 +71,7 @@ def test_tiers_agree_on_random_and_planted_digits(scale: Fraction, isa: int) -> 
 def test_table_certificate(scale: Fraction) -> None:
     """Every entry is the law's on its whole cell, every threshold is bracketed by an open cell, and the sign mirrors."""
     mech, law = mechanism(scale), reference.DiscreteLaplace(1 / scale)
-    table = mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)
+    table = tiers.bulk_plan(mech).tier(tiers.TABLE, 16, range(2**16), isa=0)
     rest = random.Random(1).sample(range(2**15), 500)
     opened = {cell for cell in range(2**15) if table[cell] is None}
     assert all(table[cell] == law.magnitude(cell, 15) for cell in [*rest, *sorted(opened)[:500], 2**15 - 1])
@@ -90,12 +89,12 @@ def test_table_certificate(scale: Fraction) -> None:
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_the_stream_maps_to_the_exact_law(scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """Draws as C makes them are those of the exact tier from the same digits."""
-    mech, key = mechanism(scale), _native.StreamKey(secret("stream"))
+    mech, key = mechanism(scale), tiers.StreamKey(secret("stream"))
     start = 10**6 - 50
-    exact = [mech._law.draw(mech._reader(key, mech._bulk_plan.width), i) for i in range(start, start + 100)]
-    for isa in ISAS:
+    exact = [tiers.law(mech).draw(tiers.reader(mech, key), i) for i in range(start, start + 100)]
+    for isa in tiers.ISAS:
         for careful in (False, True):
-            assert mech._bulk_plan.fill(key, start, 100, careful=careful, isa=isa) == exact
+            assert tiers.bulk_plan(mech).fill(key, start, 100, careful=careful, isa=isa) == exact
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(50), Fraction(10**15), Fraction(2**60)], ids=str)
@@ -108,17 +107,13 @@ def test_draws_left_open_at_every_level_are_decided_by_the_next(scale: Fraction)
     for side, magnitude in [(0, k), (2**512 - 1, k - 1)]:
         prefixes = [*(cell >> (bits[3] - b) for b in bits[:4]), cell << 512 | side]
         digits = [Digits(1 << b | p, b + 1) for p, b in zip(prefixes, bits, strict=True)]
-        assert [mech._law.magnitude(p, b) for p, b in zip(prefixes[:4], bits, strict=False)] == [None] * 4
-        assert mech._law.draw(lambda i, r, digits=digits: digits[r], 0) == -magnitude
+        assert [tiers.law(mech).magnitude(p, b) for p, b in zip(prefixes[:4], bits, strict=False)] == [None] * 4
+        assert tiers.law(mech).draw(lambda i, r, digits=digits: digits[r], 0) == -magnitude
 
 
 def noise(mech: DiscreteLaplace, n: int, key: bytes) -> np.ndarray:
     """n draws of the stream under one key, by the fused kernel, as a release of zeros sees them."""
-    zeros = np.zeros(n, np.int64)
-    stream = _native.StreamKey(key)
-    job = Job(zeros, zeros, -(2**63), 2**63 - 1)
-    mech._run(job, *mech._plan(n, constant_time=False), stream, 0, 1)
-    return zeros
+    return tiers.drawn(mech, n, tiers.StreamKey(key))
 
 
 # Draws a scale: 1 % of scale moves the variance by 2 %, which is 9 standard errors of 2^20 draws and more.
@@ -177,8 +172,8 @@ def test_a_fresh_start_for_open_draws_is_rejected(scale: Fraction, secret: Calla
     mech = mechanism(scale)
     n = 2**22
     rng = np.random.default_rng(7)
-    table = np.array([0 if k is None else k for k in mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)])
-    open_ = np.array([k is None for k in mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)])
+    table = np.array([0 if k is None else k for k in tiers.bulk_plan(mech).tier(tiers.TABLE, 16, range(2**16), isa=0)])
+    open_ = np.array([k is None for k in tiers.bulk_plan(mech).tier(tiers.TABLE, 16, range(2**16), isa=0)])
     words = rng.integers(0, 2**16, n)
     signs = np.where(words >> 15, -1, 1)
     magnitudes = table[words & 0x7FFF]
@@ -191,7 +186,7 @@ def test_small_world_of_the_digits() -> None:
     """All 2^15 prefixes of U enumerated: each magnitude's probability lies between its decided cells and these with its open ones."""
     for scale in (Fraction(1, 3), Fraction(1), Fraction(37, 10), Fraction(100)):
         law = reference.DiscreteLaplace(1 / scale)
-        table = mechanism(scale)._bulk_plan.tier(_native.TABLE, 16, range(2**15), isa=0)
+        table = tiers.bulk_plan(mechanism(scale)).tier(tiers.TABLE, 16, range(2**15), isa=0)
         counts = np.bincount([k for k in table if k is not None])
         for k, count in enumerate(counts):
             probability = law.pmf(k) * (2 if k else 1) * 2**15
@@ -236,9 +231,9 @@ VECTORS = Path(__file__).parent / "vectors" / "discrete_laplace.json"
 @pytest.mark.parametrize("vector", json.loads(VECTORS.read_text()), ids=lambda v: v["scale"])
 def test_golden_outputs(vector: dict[str, str]) -> None:
     """Stream version 1, pinned: the first draws by the exact tier, and a digest of 20,000."""
-    assert _native.STREAM_VERSION == 1
-    mech, key = mechanism(Fraction(vector["scale"])), _native.StreamKey(bytes.fromhex(vector["key"]))
-    for isa in ISAS:
-        draws = mech._bulk_plan.fill(key, int(vector["start"]), 20_000, careful=False, isa=isa)
+    assert tiers.STREAM_VERSION == 1
+    mech, key = mechanism(Fraction(vector["scale"])), tiers.StreamKey(bytes.fromhex(vector["key"]))
+    for isa in tiers.ISAS:
+        draws = tiers.bulk_plan(mech).fill(key, int(vector["start"]), 20_000, careful=False, isa=isa)
         assert draws[:32] == vector["draws"]
         assert hashlib.sha256(repr(draws).encode()).hexdigest() == vector["sha256"]

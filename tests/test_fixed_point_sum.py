@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
+import tiers
 from test_bounds import MODES, entered, host  # noqa: F401  a fixture
 
 from dpfast.errors import DTypeError, ParameterError
@@ -90,8 +91,8 @@ def test_each_value_is_rounded_exactly(kind: type[np.floating]) -> None:
         grid, values = two(exponent), wild(kind, exponent)
         for low, high in BOUNDS[turn % 3 :: 3]:
             lower, upper, missing = low * grid, high * grid, Fraction(7, 4) * grid
-            steps = fixed_point._steps(lower, upper, grid, missing)
-            got = [fixed_point._sum(values[at : at + 1], steps)[0] for at in range(0, values.size, 7)]
+            steps = tiers.fixed_point_steps(lower, upper, grid, missing)
+            got = [tiers.fixed_point_kernel(values[at : at + 1], steps)[0] for at in range(0, values.size, 7)]
             want = [reference(values[at : at + 1], lower, upper, grid, missing) for at in range(0, values.size, 7)]
             assert got == want, (exponent, low, high)
             assert ours(values, lower, upper, grid, missing) == reference(values, lower, upper, grid, missing)
@@ -109,11 +110,11 @@ def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, ho
             arguments = low * grid, high * grid, grid, Fraction(-3, 2) * grid
             want = reference(values, *arguments)
             singles = [reference(values[at : at + 1], *arguments) for at in range(0, values.size, 41)]
-            steps = fixed_point._steps(*arguments)
+            steps = tiers.fixed_point_steps(*arguments)
             ours(values[:1], *arguments)  # compiled outside
             with entered(host, mode, flush):
                 got = [ours(values, *arguments), ours(swapped, *arguments)]
-                each = [fixed_point._sum(values[at : at + 1], steps)[0] for at in range(0, values.size, 41)]
+                each = [tiers.fixed_point_kernel(values[at : at + 1], steps)[0] for at in range(0, values.size, 41)]
             assert got == [want, want], (exponent, low, high)
             assert each == singles
 
@@ -149,8 +150,12 @@ def test_blocks_full_of_the_largest_steps() -> None:
         values[4000:] = -math.inf
         values[4999] = 1.0
         arguments = Fraction(-steps), Fraction(steps), STEP, STEP
-        assert fixed_point._sum(values, fixed_point._steps(*arguments))[0] == 4000 * steps - 999 * steps + 1
-        assert fixed_point._sum(np.full(2**14, math.inf), fixed_point._steps(*arguments))[0] == 2**14 * steps
+        assert (
+            tiers.fixed_point_kernel(values, tiers.fixed_point_steps(*arguments))[0] == 4000 * steps - 999 * steps + 1
+        )
+        assert (
+            tiers.fixed_point_kernel(np.full(2**14, math.inf), tiers.fixed_point_steps(*arguments))[0] == 2**14 * steps
+        )
 
 
 # ---------------------------------------------------------------- saturation
@@ -341,9 +346,9 @@ def test_parameters_of_any_exact_kind() -> None:
             [0.5, NAN, 9.0], lower=lower, upper=upper, granularity=grid, adjacency="add-remove", missing=upper
         )
         assert (total, sensitivity.linf) == (1 + 4 + 4, 4)
-    assert fixed_point._steps(np.int8(-128), np.int64(-(2**62) + 2**62), 1, None)[1:3] == (-128, 0)
+    assert tiers.fixed_point_steps(np.int8(-128), np.int64(-(2**62) + 2**62), 1, None)[1:3] == (-128, 0)
     above = Decimal("0.5" + "0" * 40 + "1")  # a tie, were it rounded to the context's precision
-    assert fixed_point._steps(above.copy_negate(), above, 1, None)[1:3] == (-1, 1)
+    assert tiers.fixed_point_steps(above.copy_negate(), above, 1, None)[1:3] == (-1, 1)
 
 
 @pytest.mark.parametrize("kind", WIDTHS)

@@ -19,16 +19,14 @@ import numpy as np
 import pytest
 import reference
 import test_bounds
-from conftest import ISAS
+import tiers
 from scipy import stats
 from test_bounds import MODES, entered
 
-from dpfast import DiscreteGaussian, Gaussian, Sensitivity, _native
+from dpfast import DiscreteGaussian, Gaussian, Sensitivity
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.exact import Digits
 from dpfast.mechanisms.gaussian import normal_constants
-from dpfast.release.arrays import prepare_real
-from dpfast.release.engine import Draws, run
 
 host = test_bounds.host
 HALF = Fraction(1, 2)
@@ -36,7 +34,7 @@ RATIOS = [
     Fraction(1, 2**60), Fraction(1, 2**30), Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(37, 10), Fraction(1000),
     Fraction(2**16), Fraction(2**20), Fraction(2**21), Fraction(10**9, 7), Fraction(2**40), Fraction(2**48), Fraction(10**17, 7), Fraction(2**60),
 ]  # fmt: skip
-TIERS = {"double": _native.DOUBLE, "twofold": _native.TWOFOLD}
+TIERS = {"double": tiers.DOUBLE, "twofold": tiers.TWOFOLD}
 MOST_DOUBLE = 2**40  # the ratio up to which a plan may start there
 
 
@@ -89,7 +87,7 @@ def planted(ratio: Fraction, name: str) -> list[Point]:
             for _ in range(9):
                 flags, v = rng.getrandbits(3), angle()
                 cosine, negative = sine == bool(flags & 1), bool(flags >> (1 if sine else 2) & 1)
-                side = float(law._side(2 * v + 1, 126, cosine))
+                side = float(law.side(2 * v + 1, 126, cosine))
                 m = rng.choice(
                     [
                         0,
@@ -137,7 +135,7 @@ def planted(ratio: Fraction, name: str) -> list[Point]:
                     flags = rng.getrandbits(2) << 1 | sine  # both have the cosine of v
                     v = rng.getrandbits(125) >> rng.randrange(40)
                     reach = (
-                        t * math.sqrt(2 * j - 1) * 2.0 ** (-digits / 2) * float(law._side(2 * v + 1, 126, cosine=True))
+                        t * math.sqrt(2 * j - 1) * 2.0 ** (-digits / 2) * float(law.side(2 * v + 1, 126, cosine=True))
                     )
                     if reach > 0.9:
                         continue
@@ -165,7 +163,7 @@ def calls(ratio: Fraction, name: str, short: bool) -> list[tuple[float, bool, li
     return [(*key, *group) for key, group in found.items()]
 
 
-def wrong(plan: _native.Plan, ratio: Fraction, name: str, short: bool, isa: int) -> tuple[int, int]:
+def wrong(plan: tiers.Plan, ratio: Fraction, name: str, short: bool, isa: int) -> tuple[int, int]:
     """How many points are decided, and how many of these not as the law has it."""
     decided = errors = 0
     for offset, sine, prefixes, angles, truths in calls(ratio, name, short):
@@ -175,8 +173,8 @@ def wrong(plan: _native.Plan, ratio: Fraction, name: str, short: bool, isa: int)
     return decided, errors
 
 
-def made(ratio: Fraction, short: bool, **changed: float) -> _native.Plan:
-    return _native.Plan("gaussian", **normal_constants(ratio**2, short=short) | changed)
+def made(ratio: Fraction, short: bool, **changed: float) -> tiers.Plan:
+    return tiers.Plan("gaussian", **normal_constants(ratio**2, short=short) | changed)
 
 
 @pytest.mark.parametrize("name", TIERS)
@@ -189,7 +187,7 @@ def test_what_is_decided_is_right(ratio: Fraction, name: str, host: ctypes.CDLL)
         if short and ratio > 2**21:
             continue
         plan = made(ratio, short)
-        for isa in ISAS:
+        for isa in tiers.ISAS:
             for mode in MODES:
                 for flush in (False, True):
                     with entered(host, mode, flush):
@@ -201,7 +199,7 @@ def test_what_is_decided_is_right(ratio: Fraction, name: str, host: ctypes.CDLL)
 def test_the_reference_agrees_with_the_exact_tier() -> None:
     """Two enclosures written apart give the same outcome on every planted cell."""
     for ratio in (Fraction(1, 2**60), Fraction(1), Fraction(10**17, 7)):
-        law = mechanism(ratio)._law
+        law = tiers.law(mechanism(ratio))
         for point, truth in inputs(ratio, "twofold", short=False)[::3]:
             radius, angle = Digits(point.u, 128), Digits(point.flags << 125 | point.v, 128)
             if point.u:
@@ -242,27 +240,25 @@ def test_a_planted_defect_is_caught(
     plan, errors = made(ratio, short, **change), 0
     for mode in MODES:
         with entered(host, mode, flush=False):
-            errors += wrong(plan, ratio, name, short, ISAS[-1])[1]
+            errors += wrong(plan, ratio, name, short, tiers.ISAS[-1])[1]
     assert errors > 0
 
 
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", tiers.ISAS)
 @pytest.mark.parametrize("granularity", [2.0**-20, 2.0**-30])
 def test_a_tier_takes_words_as_a_draw_reads_them(granularity: float, isa: int, secret: Callable[[str], bytes]) -> None:
     """By words of 32 and of 64 bits: dpf_tier, fed as dpf_abi.h says, decides what a careful call draws."""
     mechanism = Gaussian(sigma=1, granularity=granularity)
-    plan, stream, n = mechanism._careful_plan, _native.StreamKey(secret(f"words {granularity}")), 256
+    plan, stream, n = tiers.careful_plan(mechanism), tiers.StreamKey(secret(f"words {granularity}")), 256
     assert plan.width == (32 if granularity == 2.0**-20 else 64)
-    read, ffi = mechanism._reader(stream, plan.width), _native.ffi
-    planted = ffi.new("dpf_planted[]", n)
+    read, planted = tiers.reader(mechanism, stream), np.zeros(n, tiers.PLANTED)
     for i in range(n):
         words = [read(at, 1).prefix for at in (i & ~64, i | 64)]
         planted[i] = ([part for word in words for part in (word >> 64, word % 2**64)], 0.0, 0, i >> 6 & 1)
-    found, decided = ffi.new("dpf_u128[]", n), ffi.new("uint8_t[]", n)
     drawn = plan.fill(stream, 0, n, careful=True, isa=isa, offset=[0.0] * n)
     for bits in (0, 128):  # which is not looked at
-        _native.lib.dpf_tier(isa, plan._plan, _native.TWOFOLD, bits, n, planted, found, decided)
-        signed = [(f.hi << 64) + f.lo - (2**128 if f.hi >> 63 else 0) for f in found]
+        found, decided = tiers.tier(plan, tiers.TWOFOLD, bits, planted, isa)
+        signed = [(hi << 64) + lo - (2**128 if hi >> 63 else 0) for lo, hi in found.tolist()]
         assert sum(decided) > 0.99 * n
         assert all(k == draw for k, draw, sure in zip(signed, drawn, decided, strict=True) if sure)
 
@@ -277,7 +273,7 @@ def test_flags_read_otherwise_are_caught(exchange: dict[int, int]) -> None:
             continue
         other = Point(point.u, exchange[point.flags], point.v, point.sine, point.offset)
         prefix, angle = other.words(short=False)
-        found = plan.tier(_native.DOUBLE, 128, [prefix], angles=[angle], offset=point.offset, sine=point.sine)[0]
+        found = plan.tier(tiers.DOUBLE, 128, [prefix], angles=[angle], offset=point.offset, sine=point.sine)[0]
         seen += found is not None and found != truth
     assert seen > 20
 
@@ -285,9 +281,9 @@ def test_flags_read_otherwise_are_caught(exchange: dict[int, int]) -> None:
 # ------------------------------------------------------------------ the stream
 
 
-def exact_draws(mech: Gaussian, key: _native.StreamKey, start: int, offsets: list[float]) -> list[int]:
-    read = mech._reader(key, mech._careful_plan.width)
-    return [mech._law.draw(read, start + i, Fraction(f)) for i, f in enumerate(offsets)]
+def exact_draws(mech: Gaussian, key: tiers.StreamKey, start: int, offsets: list[float]) -> list[int]:
+    read = tiers.reader(mech, key)
+    return [tiers.law(mech).draw(read, start + i, Fraction(f)) for i, f in enumerate(offsets)]
 
 
 STARTS = [0, 63, 64, 500, 2**40 + 37, 2**63 - 300]
@@ -296,14 +292,14 @@ STARTS = [0, 63, 64, 500, 2**40 + 37, 2**63 - 300]
 @pytest.mark.parametrize("ratio", RATIOS, ids=str)
 def test_the_stream_maps_to_the_exact_law(ratio: Fraction, secret: Callable[[str], bytes]) -> None:
     """Draws as C makes them, by either path, are those of the exact tier from the same digits, wherever a call begins and ends."""
-    mech, key, rng = mechanism(ratio), _native.StreamKey(secret("stream")), random.Random(str(ratio))
+    mech, key, rng = mechanism(ratio), tiers.StreamKey(secret("stream")), random.Random(str(ratio))
     for start in STARTS:
         n = rng.choice([1, 2, 64, 65, 130, 200, 300])
         offsets = [rng.choice([0.0, rng.random() - 0.5, 2.0 ** -rng.randrange(1, 1074)]) for _ in range(n)]
         truth = exact_draws(mech, key, start, offsets)
-        for isa in ISAS:
+        for isa in tiers.ISAS:
             for careful in (False, True):
-                found = mech._careful_plan.fill(key, start, n, careful=careful, isa=isa, offset=offsets)
+                found = tiers.careful_plan(mech).fill(key, start, n, careful=careful, isa=isa, offset=offsets)
                 assert all(k is None or k == right for k, right in zip(found, truth, strict=True))
                 assert sum(k is None for k in found) <= (n if ratio < Fraction(1, 2**15) else 1)
 
@@ -333,7 +329,7 @@ def boundaries(mech: Gaussian, read: Callable[..., Digits], i: int, rng: random.
     (u, u_bits), angle = read(i & ~64, 2), read(i | 64, 2)
     flags, v, v_bits = angle.prefix >> (angle.bits - 3), angle.prefix % 2 ** (angle.bits - 3), angle.bits - 3
     cosine, sign = bool(i & 64) == bool(flags & 1), -1 if flags >> (1 if i & 64 else 2) & 1 else 1
-    y = float(law._ratio() * law._side(v, v_bits, cosine)) * math.sqrt(-2 * math.log1p(-((2**u_bits - u) / 2**u_bits)))
+    y = float(law.ratio() * law.side(v, v_bits, cosine)) * math.sqrt(-2 * math.log1p(-((2**u_bits - u) / 2**u_bits)))
     y *= sign
     found = []
     for part in (1, 1 - 2**-20, 1 + 2**-20, 1.4, 0.6, 0.3, 0.1, rng.random(), rng.random(), rng.random()):
@@ -342,26 +338,26 @@ def boundaries(mech: Gaussian, read: Callable[..., Digits], i: int, rng: random.
     return [f for f in found if abs(f) <= 0.5]
 
 
-def at_extremes(mech: Gaussian, plan: _native.Plan) -> tuple[int, int]:
+def at_extremes(mech: Gaussian, plan: tiers.Plan) -> tuple[int, int]:
     """Draws whose level-0 words are planted by search: how many C decides, and how many of these wrongly."""
-    key, rng = _native.StreamKey(KEY), random.Random(3)
-    read, decided, errors = mech._reader(key, 32), 0, 0
+    key, rng = tiers.StreamKey(KEY), random.Random(3)
+    read, decided, errors = tiers.reader(mech, key), 0, 0
     for found in (*ALL_ONES, ONE, *ANGLES):
         for i in (found & ~64, found | 64):
             for f in boundaries(mech, read, i, rng):
                 draw = plan.fill(key, i, 1, careful=False, offset=[f])[0]
                 decided += draw is not None
-                errors += draw is not None and draw != mech._law.draw(read, i, Fraction(f))
+                errors += draw is not None and draw != tiers.law(mech).draw(read, i, Fraction(f))
     return decided, errors
 
 
 def test_level_0_at_the_ends_of_u_and_of_the_octant() -> None:
     """The words are what was searched for, and every draw from them is the exact law's, with boundaries inside their cells."""
-    read = mechanism(Fraction(3))._reader(_native.StreamKey(KEY), 32)
+    read = tiers.reader(mechanism(Fraction(3)), tiers.StreamKey(KEY))
     assert [read(i, 0).prefix for i in (*ALL_ONES, ONE)] == [2**32 - 1] * 3 + [1]
     assert {i: read(i, 0).prefix for i in ANGLES} == ANGLES
     for ratio in EXTREME:
-        decided, errors = at_extremes(mechanism(ratio), mechanism(ratio)._careful_plan)
+        decided, errors = at_extremes(mechanism(ratio), tiers.careful_plan(mechanism(ratio)))
         assert errors == 0
         assert decided > 100
 
@@ -379,7 +375,7 @@ def test_level_0_with_a_smaller_cell_is_caught(change: dict[str, float]) -> None
 @pytest.mark.parametrize("change", [{"half_cell": 0.0}, {"half_angle": 0.0}], ids=["radius", "angle"])
 def test_level_0_without_a_cell_is_caught(change: dict[str, float]) -> None:
     """At sigma of 2^21 steps a hundredth of all draws straddle a boundary; a plan that thinks its cells are points gets some wrong."""
-    plan, key, n = mechanism(Fraction(2**21))._careful_plan, _native.StreamKey(KEY), 100_000
+    plan, key, n = tiers.careful_plan(mechanism(Fraction(2**21))), tiers.StreamKey(KEY), 100_000
     right = plan.fill(key, 0, n, careful=True)
     assert plan.fill(key, 0, n, careful=False) == right
     assert (
@@ -396,19 +392,19 @@ def test_level_0_without_a_cell_is_caught(change: dict[str, float]) -> None:
 def test_more_left_open_changes_no_draw() -> None:
     """Bounds a million times too wide send every draw to a later tier: the same outcomes."""
     for ratio, wide in ((Fraction(1000), {"half_cell": 2.0**40}), (Fraction(2**20), {"half_angle": 0.2}), (Fraction(3), {"flat": 0.1}), (Fraction(2**30), {"margin": 0.1}), (Fraction(2**40), {"slope": 2.0**-41})):  # fmt: skip
-        key, n = _native.StreamKey(KEY), 3000
-        expected = mechanism(ratio)._careful_plan.fill(key, 77, n, careful=False)
-        for isa in ISAS:
+        key, n = tiers.StreamKey(KEY), 3000
+        expected = tiers.careful_plan(mechanism(ratio)).fill(key, 77, n, careful=False)
+        for isa in tiers.ISAS:
             assert made(ratio, short=ratio <= 2**21, **wide).fill(key, 77, n, careful=False, isa=isa) == expected
 
 
 @pytest.mark.parametrize("ratio", [Fraction(1), Fraction(2**20), Fraction(2**40), Fraction(2**50)], ids=str)
 def test_the_host_mode_changes_no_draw(ratio: Fraction, host: ctypes.CDLL) -> None:
     """A rounding mode and a flush that the host left on are put aside: the same draws, none more left open."""
-    plan, key = mechanism(ratio)._careful_plan, _native.StreamKey(KEY)
+    plan, key = tiers.careful_plan(mechanism(ratio)), tiers.StreamKey(KEY)
     for careful in (False, True):
         expected = plan.fill(key, 9, 700, careful=careful)
-        for isa in ISAS:
+        for isa in tiers.ISAS:
             for mode in MODES:
                 with entered(host, mode, flush=True):
                     found = plan.fill(key, 9, 700, careful=careful, isa=isa)
@@ -493,7 +489,7 @@ def test_the_plan_is_what_section_5_derives(ratio: Fraction) -> None:
     assert fraction["twofold_cell"] >= t * (Fraction(2**14, 24834) / 2**72 + cell) * (1 + Fraction(1, 2**20))  # 2^-72.6
     # a careful call leaves less than 2^-30 open
     if Fraction(1, 2**19) <= t <= 2**40:
-        if plan["careful"] == _native.DOUBLE:
+        if plan["careful"] == tiers.DOUBLE:
             left = 2 * (HALF - fraction["margin"]) + 2 * fraction["slope"] * t * Fraction(4, 5) + 3 * t / 2**60
         else:
             left = 2 * (HALF - fraction["twofold_margin"]) + 2 * fraction["twofold_cell"] * Fraction(1254, 1000) + Fraction(1, 2**32) + Fraction(1, 2**41)  # fmt: skip
@@ -505,13 +501,7 @@ def test_the_plan_is_what_section_5_derives(ratio: Fraction) -> None:
 
 def noise(mech: Gaussian, n: int, key: bytes) -> np.ndarray:
     """n draws of the stream under one key, by the fused kernel, as a release of zeros sees them, in steps of the grid."""
-    job, plan, stream = prepare_real(np.zeros(n), exponent=mech._exponent), mech._careful_plan, _native.StreamKey(key)
-
-    def decide(i: int, value: float) -> float:
-        return mech._result(mech._law_at(mech._reader(stream, plan.width), i, job, value), job)
-
-    run(job, Draws(plan.address, False, mech._narrow, stream, 0, False, decide), 1)
-    return (job.out / mech.granularity).astype(np.int64)
+    return (tiers.noised(mech, np.zeros(n), key, careful=False) / mech.granularity).astype(np.int64)
 
 
 # 1 % of sigma moves the variance by 2 %, which is 14 standard errors of 2^20 draws.
@@ -613,7 +603,7 @@ def test_a_sigma_one_percent_off_is_rejected(ratio: Fraction, factor: Fraction, 
 def test_a_fresh_start_for_open_draws_is_rejected(secret: Callable[[str], bytes]) -> None:
     """A sampler that draws afresh where level 0 is open has another law: the open are the larger ones. The judge sees it where a third are open."""
     ratio, n = Fraction(2**20), 2**18
-    key, other = _native.StreamKey(secret("open")), _native.StreamKey(secret("fresh"))
+    key, other = tiers.StreamKey(secret("open")), tiers.StreamKey(secret("fresh"))
     wide = {"half_angle": 0.15}  # as if a cell of the angle were that wide: level 0 leaves the larger draws open
     plan = made(ratio, short=True, **wide, slope=1.0, twofold_margin=-1.0)  # and nothing in C decides them
     found, fresh = plan.fill(key, 0, n, careful=False), made(ratio, short=True).fill(other, 0, n, careful=False)
@@ -676,7 +666,7 @@ def test_sensitivity_rules() -> None:
         lambda: Gaussian(1).delta(1, 3),
         lambda: Gaussian(1).rho(Fraction(3)),
     ):
-        with pytest.raises(DTypeError, match=r"Sensitivity\(l0, linf\), or Sensitivity\.l2\(squared\)"):
+        with pytest.raises(DTypeError, match=r"Sensitivity\(l0, linf\), or Sensitivity\.from_l2\(squared\)"):
             call()
     for call in (lambda: Gaussian(1).delta(1), lambda: Gaussian(1).rho()):
         with pytest.raises(ParameterError, match="sensitivity must be given"):
@@ -729,8 +719,8 @@ def test_constant_time_has_a_limit() -> None:
         Gaussian(1, granularity=2.0**-41).release(values, constant_time=True)
     assert Gaussian(1, granularity=2.0**-41).release(values).any()
     mech = Gaussian(1, granularity=2.0**-40)
-    key = _native.StreamKey(KEY)
-    plan = mech._careful_plan
+    key = tiers.StreamKey(KEY)
+    plan = tiers.careful_plan(mech)
     assert mech.release(values, constant_time=True).any()
     assert plan.fill(key, 5, 700, careful=True) == plan.fill(key, 5, 700, careful=False)
 
@@ -820,9 +810,9 @@ VECTORS = Path(__file__).parent / "vectors" / "gaussian.json"
 )
 def test_golden_outputs(vector: dict[str, str]) -> None:
     """Stream version 1, pinned: the first draws by the exact tier, and a digest of 20,000."""
-    assert _native.STREAM_VERSION == 1
-    mech, key = mechanism(Fraction(vector["ratio"])), _native.StreamKey(bytes.fromhex(vector["key"]))
-    for isa in ISAS:
-        draws = mech._bulk_plan.fill(key, int(vector["start"]), 20_000, careful=False, isa=isa)
+    assert tiers.STREAM_VERSION == 1
+    mech, key = mechanism(Fraction(vector["ratio"])), tiers.StreamKey(bytes.fromhex(vector["key"]))
+    for isa in tiers.ISAS:
+        draws = tiers.bulk_plan(mech).fill(key, int(vector["start"]), 20_000, careful=False, isa=isa)
         assert draws[:32] == vector["draws"]
         assert hashlib.sha256(repr(draws).encode()).hexdigest() == vector["sha256"]

@@ -18,21 +18,20 @@ import numpy as np
 import pytest
 import reference
 import test_bounds
-from conftest import ISAS
+import tiers
 from test_bounds import MODES, entered
 
-from dpfast import OneSidedGeometric, Sensitivity, _native
+from dpfast import OneSidedGeometric, Sensitivity
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import constants
 from dpfast.mechanisms.mechanism import Mechanism
-from dpfast.release.arrays import INT64, Job, clamps
 
 host = test_bounds.host
 SCALES = [
     Fraction(1, 2**60), Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(37, 10), Fraction(128), Fraction(1000), Fraction(2**17),
     Fraction(2**20), Fraction(10**9), Fraction(2**44), Fraction(10**15), Fraction(2**60),
 ]  # fmt: skip
-TIERS = {"table": _native.TABLE, "double": _native.DOUBLE, "twofold": _native.TWOFOLD, "integer": _native.INTEGER}
+TIERS = {"table": tiers.TABLE, "double": tiers.DOUBLE, "twofold": tiers.TWOFOLD, "integer": tiers.INTEGER}
 
 
 def law(scale: Fraction) -> OneSidedGeometric:
@@ -56,9 +55,11 @@ def planted(scale: Fraction, bits: int) -> dict[int, int | None]:
 def test_tiers_agree_on_random_and_planted_digits(scale: Fraction, host: ctypes.CDLL) -> None:
     """Whatever a tier decides is what the law says, in every rounding mode, next to U = 1 too; where a threshold lies in the cell none decides."""
     mech = law(scale)
-    plan = mech._careful_plan
+    plan = tiers.careful_plan(mech)
     whole = plan.width + 63
-    assert [mech._law.magnitude(cell, whole) for cell in planted(scale, whole)] == [*planted(scale, whole).values()]
+    assert [tiers.law(mech).magnitude(cell, whole) for cell in planted(scale, whole)] == [
+        *planted(scale, whole).values()
+    ]
     cases = [
         ("integer", whole),
         *([("twofold", whole)] if whole >= 95 else []),
@@ -66,7 +67,7 @@ def test_tiers_agree_on_random_and_planted_digits(scale: Fraction, host: ctypes.
     ]
     for name, bits in cases:
         cells = planted(scale, bits)
-        for isa in ISAS:
+        for isa in tiers.ISAS:
             for mode in MODES:
                 with entered(host, mode, flush=mode == "dn"):
                     found = plan.tier(TIERS[name], bits, list(cells), isa=isa)
@@ -84,17 +85,17 @@ def test_integers_next_to_u_1_need_the_lift() -> None:
     cells = [2**bits - j for j in range(1, 2**12)]
     known = reference.OneSidedGeometric(1 / scale)
     assert {known.magnitude(cell, bits) for cell in cells[::100]} == {0}
-    for isa in ISAS:
-        assert {*law(scale)._careful_plan.tier(_native.INTEGER, bits, cells, isa=isa)} == {0}
-    unlifted = _native.Plan("discrete_laplace", **constants(law(scale)._law))  # wide_c = 0
-    assert math.floor(256 * scale) in unlifted.tier(_native.INTEGER, bits, cells)
+    for isa in tiers.ISAS:
+        assert {*tiers.careful_plan(law(scale)).tier(tiers.INTEGER, bits, cells, isa=isa)} == {0}
+    unlifted = tiers.Plan("discrete_laplace", **constants(tiers.law(law(scale))))  # wide_c = 0
+    assert math.floor(256 * scale) in unlifted.tier(tiers.INTEGER, bits, cells)
 
 
 @pytest.mark.parametrize("scale", [scale for scale in SCALES if scale <= 128], ids=str)
 def test_table_certificate(scale: Fraction) -> None:
     """Every entry is the law's on its whole cell, and every threshold is bracketed by an open cell."""
     mech, known = law(scale), reference.OneSidedGeometric(1 / scale)
-    table = mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)
+    table = tiers.bulk_plan(mech).tier(tiers.TABLE, 16, range(2**16), isa=0)
     opened = {cell for cell in range(2**15) if table[cell] is None}
     k = 1
     while known.threshold(k, 15) > 0:
@@ -107,20 +108,18 @@ def test_table_certificate(scale: Fraction) -> None:
 
 
 def drawn(mech: OneSidedGeometric, start: int, n: int, *, careful: bool, isa: int, key: bytes) -> list[int | None]:
-    plan = mech._careful_plan if careful else mech._bulk_plan
-    return [
-        None if k is None else abs(k) for k in plan.fill(_native.StreamKey(key), start, n, careful=careful, isa=isa)
-    ]
+    plan = tiers.careful_plan(mech) if careful else tiers.bulk_plan(mech)
+    return [None if k is None else abs(k) for k in plan.fill(tiers.StreamKey(key), start, n, careful=careful, isa=isa)]
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_the_stream_maps_to_the_exact_law(scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """Draws as C makes them, the sign dropped, are those of the exact tier from the same digits."""
     mech, key = law(scale), secret("stream")
-    read = mech._reader(_native.StreamKey(key), mech._careful_plan.width)
+    read = tiers.reader(mech, tiers.StreamKey(key))
     for start in (0, 10**6 - 50, 2**63 - 100):
-        truth = [mech._law.draw(read, i) for i in range(start, start + 100)]
-        for isa in ISAS:
+        truth = [tiers.law(mech).draw(read, i) for i in range(start, start + 100)]
+        for isa in tiers.ISAS:
             for careful in (False, True):
                 found = drawn(mech, start, 100, careful=careful, isa=isa, key=key)
                 assert all(k is None or k == right for k, right in zip(found, truth, strict=True))
@@ -143,10 +142,7 @@ N = 2**20
 
 def noise(mech: OneSidedGeometric, n: int, key: bytes) -> np.ndarray:
     """n draws of the stream under one key, by the fused kernel, with the sign that sample takes off."""
-    zeros = np.zeros(n, np.int64)
-    careful, plan = mech._plan(n, constant_time=False)
-    mech._run(Job(zeros, zeros, *clamps(INT64, None, None)), careful, plan, _native.StreamKey(key), 0, 1)
-    return zeros
+    return tiers.drawn(mech, n, tiers.StreamKey(key))
 
 
 def judged(scale: Fraction, magnitudes: np.ndarray) -> list[str]:
@@ -282,4 +278,4 @@ def test_figures(scale: Fraction) -> None:
 
 def test_its_stream_is_its_own() -> None:
     """Under a key it shares no noise with the two-sided law: the derivation names the law."""
-    assert law(Fraction(1))._record == ("one_sided_geometric", 1, 1, 1, 1)
+    assert tiers.record(law(Fraction(1))) == ("one_sided_geometric", 1, 1, 1, 1)

@@ -9,8 +9,8 @@ import zlib
 
 import numpy as np
 import pytest
-from conftest import ISAS
 from test_bit_generator import chacha
+from tiers import ISAS
 
 from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes, random_bytes
 from dpfast.random.random_bytes import FEW

@@ -10,12 +10,13 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 import dpfast
-from dpfast import DTypeError, ParameterError, RandomizedResponse, _native, exact, kernels
+from dpfast import DTypeError, ParameterError, RandomizedResponse, exact, kernels
 
 LEVEL = 1e-6  # of a false alarm, each
 
@@ -138,7 +139,7 @@ def test_planted_words_beside_every_threshold(k):
     words = sorted({w + d for w in [0, 2**64 - 1, *at] for d in (-(2**12), -1, 0, 1, 2**12) if 0 <= w + d < 2**64})
     answers = np.zeros(len(words), np.int64)
     undecided = np.empty(len(words), np.int64)
-    n = kernels.kernel("respond")(answers, np.array(words, np.uint64), *mechanism._lines, k, undecided)
+    n = kernels.kernel("respond")(answers, np.array(words, np.uint64), *tiers.response_lines(mechanism), k, undecided)
     left = set(undecided[:n].tolist())
     assert 0 < n < len(words)
     for i, word in enumerate(words):
@@ -164,16 +165,16 @@ def test_undecided_answers_read_on():
             return self.blocks[len(self.read) - 1].to_bytes(64, "little")
 
     below, above, long = Planted([more - 1]), Planted([more + 1]), Planted([more, 0])
-    assert mechanism._exactly(0, word, below, 5) == 0
-    assert mechanism._exactly(0, word, above, 5) == 1
-    assert mechanism._exactly(0, word, long, 5) == 0
-    assert long.read == [(5, _native.nonce(0, 4)), (5, _native.nonce(1, 4))]
+    assert tiers.response_decided(mechanism, 0, word, below, 5) == 0
+    assert tiers.response_decided(mechanism, 0, word, above, 5) == 1
+    assert tiers.response_decided(mechanism, 0, word, long, 5) == 0
+    assert long.read == [(5, tiers.nonce(0, 4)), (5, tiers.nonce(1, 4))]
 
     # Each answer of an array reads on at its own place, however far in.
     words, said, places = np.zeros(9000, np.uint64), np.zeros(9000, np.int64), [0, 4095, 4096, 8999]
     words[places] = word
     many = Planted([more + 1] * 4)
-    mechanism._respond(said, words, many)
+    tiers.respond(mechanism, said, words, many)
     assert [index for index, _ in many.read] == places
     assert np.flatnonzero(said).tolist() == places
 
@@ -190,7 +191,12 @@ def test_coins_meet_their_thresholds_exactly():
 def test_the_kernel_decides_nearly_all():
     mechanism, n = RandomizedResponse(1, 4), 10**6
     words = np.random.default_rng(1).integers(0, 2**64, n, np.uint64)
-    assert kernels.kernel("respond")(np.zeros(n, np.int64), words, *mechanism._lines, 4, np.empty(0, np.int64)) <= 1
+    assert (
+        kernels.kernel("respond")(
+            np.zeros(n, np.int64), words, *tiers.response_lines(mechanism), 4, np.empty(0, np.int64)
+        )
+        <= 1
+    )
 
 
 # ------------------------------------------------------------------ arrays
@@ -232,7 +238,7 @@ def test_the_kernel_has_room_for_its_errors(epsilon, k):
     }
     words = np.array([w for w in near if 0 <= w < 2**64], np.uint64)
     said, open_ = np.zeros(words.size, np.int64), np.empty(words.size, np.int64)
-    n = kernels.kernel("respond")(said, words, *mechanism._lines, k, open_)
+    n = kernels.kernel("respond")(said, words, *tiers.response_lines(mechanism), k, open_)
     for i in set(range(words.size)) - set(open_[:n].tolist()):
         assert said[i] == law.step(int(words[i]), 64)
 
@@ -265,7 +271,7 @@ def test_nothing_private_is_left_in_arrays(monkeypatch):
 
 
 def test_no_entropy_no_answers(monkeypatch):
-    monkeypatch.setattr(_native, "_entropy", lambda *_: -1)
+    tiers.no_entropy(monkeypatch)
     with pytest.raises(dpfast.EntropyError):
         RandomizedResponse(1).release([0, 1])
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_arrays import LAYOUTS, SHAPES, layouts
@@ -32,11 +33,9 @@ from dpfast import (
     ParameterError,
     Sensitivity,
     Snapping,
-    _native,
     exact,
     kernels,
 )
-from dpfast.release import engine
 from dpfast.testing import fixed_key
 
 FLOATS = [np.dtype("f8"), np.dtype("f4"), np.dtype(">f8"), np.dtype(">f4")]
@@ -429,12 +428,6 @@ def test_what_is_not_finite_is_refused_in_every_thread() -> None:
         assert len(np.unique(out)) == 1
 
 
-def _one_key(stream: _native.StreamKey, *_: Any) -> int:
-    """The same key for every call."""
-    stream.take(bytes(32))
-    return 0
-
-
 @pytest.mark.parametrize("mech", LAWS, ids=NAMES)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> None:
@@ -447,8 +440,7 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
         assert len(np.unique(mech_noise[::7])) > 5
 
         # the same noise over the same values: only what stood there differs, so a second `missing` shifts nothing else
-        object.__setattr__(mech, "_key_into", _one_key)
-        try:
+        with tiers.one_key(mech):
             filled = np.where(np.isfinite(values), values, 2.5).clip(0, 5).astype(dtype)
             assert same(mech.release(values, missing=2.5, clamp=(0, 5)), mech.release(filled))
             out = np.zeros(2 * n, dtype)[::2]
@@ -456,8 +448,6 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
             assert np.array_equal(out, mech.release(filled))
             place = values.copy()
             assert np.array_equal(mech.release(place, missing=2.5, clamp=(0, 5), out=place), mech.release(filled))
-        finally:
-            object.__delattr__(mech, "_key_into")
 
 
 def test_missing_is_a_public_number() -> None:
@@ -589,10 +579,12 @@ def test_negative_zero_gets_the_noise_of_zero() -> None:
     job = np.zeros(30_000)
     coarse = Laplace(1, 1, granularity=4)  # most results are 0
     for dtype in ("f8", "f4"):
-        object.__setattr__(coarse, "_key_into", _one_key)
-        results = [
-            coarse.release((sign * job).astype(dtype), constant_time=care) for sign in (1, -1) for care in (False, True)
-        ]
+        with tiers.one_key(coarse):
+            results = [
+                coarse.release((sign * job).astype(dtype), constant_time=care)
+                for sign in (1, -1)
+                for care in (False, True)
+            ]
         assert (results[0] == 0).mean() > 0.5
         assert all(same(result, results[0]) for result in results)
         assert not np.signbit(results[0][results[0] == 0]).any()
@@ -600,14 +592,7 @@ def test_negative_zero_gets_the_noise_of_zero() -> None:
 
 def test_entropy_that_fails_leaves_everything_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No call gives noise without a key."""
-
-    class NoEntropy(_native.StreamKey):
-        __slots__ = ()
-
-        def draw(self) -> None:
-            raise EntropyError("none")
-
-    monkeypatch.setattr(_native, "StreamKey", NoEntropy)
+    tiers.no_key(monkeypatch)
     for n in (1, 4000, 2**20):
         values = np.full(n, SECRET)
         other = np.full(n, 77, np.float32)
@@ -633,7 +618,7 @@ def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch: pytest.Mo
             raise failure
 
         with monkeypatch.context() as patch:
-            patch.setattr(Laplace, "_constants", refuse)
+            tiers.plant(patch, Laplace, "constants", refuse)
             with pytest.raises(failure):
                 Laplace(1, 10).release(values, out=values)
     assert (values == SECRET).all()
@@ -663,7 +648,7 @@ def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: py
             values = np.full(n, SECRET, dtype)
             for out in (np.full(n, 77, dtype), values):
                 with monkeypatch.context() as patch:
-                    patch.setattr(engine, "SLAB", 50_000)
+                    tiers.slabs_of(patch, 50_000)
                     patch.setattr(kernels, name, broken)
                     with pytest.raises(failure):
                         mech.release(values, out=out, threads=threads, missing=0, clamp=(-3, 3))
@@ -672,9 +657,9 @@ def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: py
 
 def test_a_draw_that_no_tier_decides_zeroes_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact tier's own failure, too."""
-    constants = MECH._constants() | {"careful": _native.INTEGER, "bulk": _native.INTEGER, "wide_cell": 400}
+    constants = tiers.constants(MECH) | {"careful": tiers.INTEGER, "bulk": tiers.INTEGER, "wide_cell": 400}
     blind = Laplace(1, 3, granularity=0.25)
-    monkeypatch.setattr(Laplace, "_constants", lambda self: constants)
+    tiers.plant(monkeypatch, Laplace, "constants", lambda self: constants)
     drawn = []
 
     def fails(self: object, *arguments: object) -> int:

@@ -14,6 +14,7 @@ from functools import partial
 import mpmath
 import numpy as np
 import pytest
+import tiers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -120,7 +121,9 @@ def test_a_signed_unit_that_was_called_monotonic_cost_twice():
     assert max(max(a / b, b / a) for a, b in zip(*laws, strict=True)) > 4 * Fraction(
         99, 100
     )  # e^(2 epsilon), e^epsilon = 2
-    assert NoisyMax(1, Sensitivity(2, 1, signed=True))._rate == Fraction(1, 2)  # so the noise has to be twice as wide
+    assert tiers.rate(NoisyMax(1, Sensitivity(2, 1, signed=True))) == Fraction(
+        1, 2
+    )  # so the noise has to be twice as wide
 
 
 def test_integer_noise_on_quarters_would_cost_twice():
@@ -270,9 +273,7 @@ def test_digits_not_read_yet_may_turn_a_race(gumbel):
 @example(gap=5e-324, noise=2**20, rate=2.0**901, part=Fraction(1, 2), gumbel=True)
 def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel):
     """Wherever E lies in [G, G + 1)/2^20, the runner lies between the ends that the kernel gives it."""
-    from dpfast.kernels.race import _ends
-
-    low, high = _ends(gap, noise, rate, int(gumbel))
+    low, high = tiers.race_ends(gap, noise, rate, int(gumbel))
     if gap * rate == math.inf:
         assert not low > -math.inf
         assert not high >= -math.inf  # NaN: no comparison lets it win
@@ -306,8 +307,6 @@ def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
     They are off most beside the ends of [2^-1/2, 2^1/2), and towards 0: the first runner's is too high there, the other's too
     low, so the first looks behind. It must be nominated all the same, and then the exact tier sees that it wins.
     """
-    from dpfast.mechanisms import selection
-
     steps = int(0.70715 * 2**25), int(1.41415 * 2**24)  # of 2^-20, in which a nomination knows E
     least, most = (mpmath.mpf(g) / 2**20 for g in (steps[0] + 2.0**-40, steps[1] + 1 - 2.0**-40))
     with mpmath.workprec(300):
@@ -326,17 +325,14 @@ def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
         def running(self, n):
             yield np.array(steps), read
 
-    monkeypatch.setattr(selection, "_runners", Planted)
+    tiers.plant_runners(monkeypatch, Planted)
     assert Exponential(2, 1).select([0.0, -gap]) == 0
     assert Exponential(2, 1).select([0.0, -(gap - 2.0**-48)]) == 1  # the other, once it is ahead in truth
 
 
 def test_nominees_beyond_the_room_are_all_heard(monkeypatch):
     """With room for one only, and noise too coarse to tell anybody apart, the law is the same; 1e-6."""
-    from dpfast.mechanisms import selection
-
-    monkeypatch.setattr(selection, "FEW", 1)
-    monkeypatch.setattr(selection, "_runners", lambda: selection._Runners(1, Fraction(1, 8)))
+    tiers.one_coarse_runner(monkeypatch)
 
     def coarse(gaps, noise, rate, gumbel, found):  # everybody, as a kernel with no digits at all would say
         found[:] = np.arange(found.size)
@@ -419,19 +415,23 @@ def test_bad_scores(mechanism, scores, error, message):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((0, 1), ParameterError, "epsilon must be positive"),
-        ((1, -1), ParameterError, "sensitivity must be positive"),
-        ((1, 1, "yes"), DTypeError, "monotonic must be a bool"),
-        ((1, 1, True, "substitution"), ParameterError, "monotonic must be False under substitution"),
-        ((1, Sensitivity.from_l2(2)), ParameterError, "in a single answer"),
-        ((1, Sensitivity(1, 1), False, None, "visit"), ParameterError, "leave them out"),
-        ((Fraction(1, 2**1000), 1), ParameterError, "2\\*\\*-899"),
+        ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
+        ({"sensitivity": -1}, ParameterError, "sensitivity must be positive"),
+        ({"monotonic": "yes"}, DTypeError, "monotonic must be a bool"),
+        (
+            {"monotonic": True, "adjacency": "substitution"},
+            ParameterError,
+            "monotonic must be False under substitution",
+        ),
+        ({"sensitivity": Sensitivity.from_l2(2)}, ParameterError, "in a single answer"),
+        ({"sensitivity": Sensitivity(1, 1), "unit": "visit"}, ParameterError, "leave them out"),
+        ({"epsilon": Fraction(1, 2**1000)}, ParameterError, "2\\*\\*-899"),
     ],
     ids=str,
 )
 def test_bad_parameters(mechanism, arguments, error, message):
     with pytest.raises(error, match=message):
-        mechanism(*arguments)
+        mechanism(**{"epsilon": 1, "sensitivity": 1} | arguments)
 
 
 @pytest.mark.parametrize("epsilon", [2**62, Fraction(1, 2**50)])
@@ -473,9 +473,7 @@ def test_nothing_private_is_left_in_arrays(monkeypatch):
 
 
 def test_no_entropy_no_winner(monkeypatch):
-    from dpfast import _native
-
-    monkeypatch.setattr(_native, "_entropy", lambda *_: -1)
+    tiers.no_entropy(monkeypatch)
     for mechanism in (Exponential, PermuteAndFlip):
         with pytest.raises(dpfast.EntropyError):
             mechanism(1, 1).select([0.5, 1.5])

@@ -16,6 +16,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import tiers
 from test_above_threshold import outcomes as first_above
 from test_selection import exponential_law, flip_law, geometric_law
 from test_thresholded import delta_of, shown_with
@@ -148,7 +149,7 @@ def test_the_key_with_most_rows(mechanism, law, bounds, adjacency):
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
     made = mechanism(LN_2 * change.linf * (1 if monotonic else 2), change)  # which knows whether they are monotonic
     assert made.monotonic == monotonic
-    assert made._rate == LN_2  # a step of a count is worth a factor of 2, as in the laws
+    assert tiers.rate(made) == LN_2  # a step of a count is worth a factor of 2, as in the laws
     promised = 2 ** (made.guarantee.epsilon / LN_2)
     law = cache(law)
     worst = max(ratio(law(x), law(y)) for x, y in neighbours(bounds, adjacency))
@@ -165,7 +166,7 @@ def test_the_first_key_above_a_threshold(bounds, adjacency):
     q_threshold = HALF if monotonic else HALF**2
     made = dpfast.AboveThreshold(LN_2 * change.linf * (2 if monotonic else 4), change, threshold=1)
     assert made.monotonic == monotonic
-    rates = [noise.epsilon / noise.sensitivity / LN_2 for noise in made._noise]
+    rates = [noise.epsilon / noise.sensitivity / LN_2 for noise in tiers.noises(made)]
     assert [2**-r for r in map(int, rates)] == [q_threshold, q_answer]
     promised = 2 ** (made.guarantee.epsilon / LN_2)
 

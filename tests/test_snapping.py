@@ -12,9 +12,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import reference
-from test_laplace import SMALL, expected, keyed, leaks, noised, same, wild, world
+import tiers
+from test_laplace import SMALL, expected, keyed, leaks, same, wild, world
 
-from dpfast import DTypeError, InsecureKeyWarning, Laplace, ParameterError, Sensitivity, Snapping, _native
+from dpfast import DTypeError, InsecureKeyWarning, Laplace, ParameterError, Sensitivity, Snapping
 from dpfast.testing import fixed_key
 
 
@@ -36,7 +37,7 @@ def test_the_grid_is_the_least_power_of_two_that_is_at_least_the_scale(scale: fl
     for epsilon in (1, Fraction(1, 7), 2.5):
         mech = Snapping(epsilon, Fraction(scale) * Fraction(epsilon), bound=8 * Fraction(granularity))
         assert mech.granularity == granularity
-        assert Fraction(1, 2) < mech._ratio <= 1
+        assert Fraction(1, 2) < tiers.ratio(mech) <= 1
 
 
 def test_results_are_multiples_of_the_grid_within_the_bound() -> None:
@@ -59,9 +60,11 @@ def test_it_is_laplace_between_two_clamps(bound: float, secret) -> None:
         mech, plain, key = Snapping(1, scale, bound=bound), Laplace(1, scale, granularity=1), secret("snapping")
         values = np.concatenate([wild(0, 1), wild(-40, 2), wild(900, 3)])
         clamped = np.clip(values, -bound, bound)
-        right = np.clip(noised(plain, clamped, key), -bound, bound) + 0.0
-        assert same(noised(mech, values, key), right)
-        assert same(noised(mech, values, key), expected(mech, values, key, lower=-float(bound), upper=float(bound)))
+        right = np.clip(tiers.noised(plain, clamped, key), -bound, bound) + 0.0
+        assert same(tiers.noised(mech, values, key), right)
+        assert same(
+            tiers.noised(mech, values, key), expected(mech, values, key, lower=-float(bound), upper=float(bound))
+        )
 
 
 def test_the_value_is_clamped_before_the_noise() -> None:
@@ -153,7 +156,7 @@ def test_records() -> None:
     again = pickle.loads(pickle.dumps(mech))
     assert again == mech
     assert type(again) is Snapping
-    assert (again.granularity, again.bound, again._record) == (mech.granularity, mech.bound, mech._record)
+    assert (again.granularity, again.bound, tiers.record(again)) == (mech.granularity, mech.bound, tiers.record(mech))
     facts = mech.metadata()
     assert json.loads(json.dumps(facts)) == facts
     assert (facts["mechanism"], facts["bound"], facts["granularity"]) == ("snapping", "8", 1.0)
@@ -172,7 +175,7 @@ def test_the_stream_key_is_its_own() -> None:
     values = np.zeros(4000)
     laws = [Snapping(1, 1, bound=2**40), Snapping(1, 1, bound=2**41), Laplace(1, 1, granularity=1)]
     results = [keyed(law, values) for law in laws]
-    assert len({law._record for law in laws}) == 3
+    assert len({tiers.record(law) for law in laws}) == 3
     for i in range(3):
         assert same(results[i], keyed(laws[i], values))
         for j in range(i):
@@ -206,4 +209,4 @@ def test_metadata_of_a_fixed_key_is_not_secure() -> None:
     with pytest.warns(InsecureKeyWarning):
         Snapping(1, 1, bound=8).release(np.zeros(5), key=key, start=0)
     assert Snapping(1, 1, bound=8).metadata(key)["secure"] is False
-    assert Snapping(1, 1, bound=8).metadata()["stream_version"] == _native.STREAM_VERSION
+    assert Snapping(1, 1, bound=8).metadata()["stream_version"] == tiers.STREAM_VERSION

@@ -225,29 +225,27 @@ def test_what_it_promises():
     assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, adjacency="substitution", unit="household", presence=True)
 
 
-CELL = Sensitivity(1, 1)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((["a"], [1], 0, 1e-6, CELL), ParameterError, "epsilon must be positive"),
-        ((["a"], [1], 1, 0, CELL), ParameterError, "delta must be positive"),
-        ((["a"], [1], 1, 1, CELL), ParameterError, "delta must lie strictly between 0 and 1"),
-        ((["a"], [1], 1, 1e-6, 1), DTypeError, "must be a Sensitivity"),
-        ((["a"], [1], 1, 1e-6, Sensitivity.from_l2(1)), ParameterError, "in L2 alone"),
-        ((["a"], [1], 1, 1e-6, Sensitivity(1, 0.5)), ParameterError, "linf must be at least 1"),
-        ((["a", "b"], [1], 1, 1e-6, CELL), ParameterError, r"\(2,\), \(1,\)"),
-        (([["a"]], [[1]], 1, 1e-6, CELL), ParameterError, "one dimension"),
-        ((["a"], [1.0], 1, 1e-6, CELL), DTypeError, "integer dtype"),
-        ((["a"], [-7], 1, 1e-6, CELL), ParameterError, "counts must not be negative"),
-        ((["a", "b", "a"], [1, 2, 3], 1, 1e-6, CELL), ParameterError, "keys must all be different"),
-        ((np.ma.array([1, 2], mask=[0, 1]), [1, 2], 1, 1e-6, CELL), DTypeError, "keys is a masked array"),
-        ((np.array([(1, 2)], "i4,i4"), [1], 1, 1e-6, CELL), DTypeError, "keys must be integers, strings, "),
+        ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
+        ({"delta": 0}, ParameterError, "delta must be positive"),
+        ({"delta": 1}, ParameterError, "delta must lie strictly between 0 and 1"),
+        ({"sensitivity": 1}, DTypeError, "must be a Sensitivity"),
+        ({"sensitivity": Sensitivity.from_l2(1)}, ParameterError, "in L2 alone"),
+        ({"sensitivity": Sensitivity(1, 0.5)}, ParameterError, "linf must be at least 1"),
+        ({"columns": (["a", "b"], [1])}, ParameterError, r"\(2,\), \(1,\)"),
+        ({"columns": ([["a"]], [[1]])}, ParameterError, "one dimension"),
+        ({"columns": (["a"], [1.0])}, DTypeError, "integer dtype"),
+        ({"columns": (["a"], [-7])}, ParameterError, "counts must not be negative"),
+        ({"columns": (["a", "b", "a"], [1, 2, 3])}, ParameterError, "keys must all be different"),
+        ({"columns": (np.ma.array([1, 2], mask=[0, 1]), [1, 2])}, DTypeError, "keys is a masked array"),
+        ({"columns": (np.array([(1, 2)], "i4,i4"), [1])}, DTypeError, "keys must be integers, strings, "),
     ],
     ids=str,
 )
 def test_bad_input(arguments, error, message):
     with pytest.raises(error, match=message) as caught:
-        thresholded(*arguments)
+        usual = {"columns": (["a"], [1]), "epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)} | arguments
+        thresholded(*usual.pop("columns"), **usual)
     assert "7" not in str(caught.value)

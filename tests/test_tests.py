@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules that the tests keep themselves; each finds a planted violation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+Texts = dict[str, str]  # by file name
+
+# Names that begin with an underscore and are no business of dpfast: of the test itself, of Python and of NumPy.
+OTHERS = re.compile(r"\bself\._|\bos\._exit|\b_thread\._count|\b_thread\._start_new_thread|\._fields\b|\._repr_html_")
+PRIVATE = re.compile(
+    r"[\w)\]]\.(_[a-z]\w*)|[\"'](?:dpfast\.\w[\w.]*\.)?(_[a-z]\w*)[\"']|\bimport .*\b(_native)\b|(\brelease\.engine\b)"
+)
+# Files that still read private things of rooms that are not the laws': the adapters', the ledger's, the command line's.
+NOT_YET = {
+    "test_adapter_diffprivlib", "test_adapter_opacus", "test_adapter_pipeline_dp", "test_adapter_smartnoise",
+    "test_adapter_tumult", "test_adapters", "test_bench", "test_bit_generator", "test_bounds", "test_cli", "test_failure",
+    "test_key", "test_key_on_stack", "test_keys_are_wiped", "test_layers", "test_ledger", "test_ledger_races",
+    "test_nothing_private_is_shown", "test_package", "test_processes", "test_publish",
+    "test_random_bytes", "test_self_check", "test_selftest", "test_stream",
+}  # fmt: skip
+
+
+def private_things_come_through_the_seam(texts: Texts) -> Iterator[str]:
+    for name, text in texts.items():
+        if name in {"tiers", "test_tests"} or name in NOT_YET:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            for found in PRIVATE.finditer(OTHERS.sub("", line)):
+                yield f"{name}.py:{number}: reads {next(filter(None, found.groups()))}, which tiers.py is for"
+
+
+def no_file_is_excused_that_needs_it_no_longer(texts: Texts) -> Iterator[str]:
+    for name in sorted(NOT_YET):
+        if not any(PRIVATE.search(OTHERS.sub("", line)) for line in texts.get(name, "").splitlines()):
+            yield f"test_tests.py: {name} reads nothing private"
+
+
+RULES: tuple[Callable[[Texts], Iterator[str]], ...] = (
+    private_things_come_through_the_seam,
+    no_file_is_excused_that_needs_it_no_longer,
+)
+PLANTED: tuple[tuple[Callable[[Texts], Iterator[str]], str, str], ...] = (
+    (private_things_come_through_the_seam, "test_laplace", "x = mech._careful_plan"),
+    (private_things_come_through_the_seam, "test_laplace", "from dpfast import Laplace, _native"),
+    (private_things_come_through_the_seam, "test_laplace", "from dpfast.release.engine import run"),
+    (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr(Laplace, '_constants', 1)"),
+    (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr('dpfast.mechanisms.laplace._x', 1)"),
+    (no_file_is_excused_that_needs_it_no_longer, "test_key", "x = 1"),
+)
+
+
+def texts() -> Texts:
+    return {path.stem: path.read_text() for path in HERE.glob("*.py")}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_tests_keep_their_rules(rule: Callable[[Texts], Iterator[str]]) -> None:
+    """Over all files of tests/."""
+    assert list(rule(texts())) == []
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), PLANTED)
+def test_a_planted_violation_is_found(rule: Callable[[Texts], Iterator[str]], name: str, text: str) -> None:
+    """In one file, of which the rule speaks."""
+    found = list(rule(texts() | {name: text}))
+    assert found
+    assert all(name in line for line in found)
