@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import tiers
 from hypothesis import settings
+from proofs import set_mode_in
 
 from dpfast.testing import fixed_key
 
@@ -32,3 +34,18 @@ def secret() -> Callable[[str], bytes]:
         return tiers.secret_of(fixed_key(1).derive(label))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """set_mode(rounding, flush) of this thread, as a host may have left it."""
+    return set_mode_in(tmp_path_factory.mktemp("mode"))
+
+
+@pytest.fixture(autouse=True)
+def _nearest() -> Iterator[None]:
+    """No test leaves a rounding mode behind."""
+    yield
+    assert 1 + 2.0**-53 == 1
+    assert -1 - 2.0**-53 == -1
+    assert 2.0**-1073 / 2 > 0

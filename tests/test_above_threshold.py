@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import pickle
 from fractions import Fraction
@@ -12,75 +11,43 @@ import numpy as np
 import pytest
 import tiers
 from scipy import stats
+from worlds import first_above, worst_ratio
 
 import dpfast
 from dpfast import AboveThreshold, DTypeError, ParameterError, Sensitivity
 
-REACH = 40  # of the threshold's noise; beyond it lies less than 4^-40
+
+def of_triples(q_threshold: Fraction, q_answer: Fraction, moves: tuple[int, ...]) -> Fraction:
+    """Over all triples of answers from -2 to 1 and all neighbours."""
+    return worst_ratio(lambda answers: first_above(answers, q_threshold, q_answer), moves, range(-2, 2))
 
 
-def cdf(q: Fraction, k: int) -> Fraction:
-    """P(X <= k) of the discrete Laplace law."""
-    return q**-k / (1 + q) if k < 0 else 1 - q ** (k + 1) / (1 + q)
-
-
-def outcomes(answers: tuple[int, ...], q_threshold: Fraction, q_answer: Fraction) -> list[Fraction]:
-    """P(the first above is i), and of none at the end, for threshold 0: but for what lies beyond REACH."""
-    found = [Fraction(0)] * (len(answers) + 1)
-    for x in range(-REACH, REACH + 1):
-        weight = (1 - q_threshold) / (1 + q_threshold) * q_threshold ** abs(x)
-        for i, answer in enumerate(answers):
-            below = cdf(q_answer, x - 1 - answer)  # answer + noise < x
-            found[i] += weight * (1 - below)
-            weight *= below
-        found[-1] += weight
-    return found
-
-
-def worst_ratio(q_threshold: Fraction, q_answer: Fraction, steps: tuple[int, ...]) -> Fraction:
-    """Over all triples of answers from -2 to 1 and all neighbours, whose answers move by one of `steps` each."""
-    worlds = list(itertools.product(range(-2, 2), repeat=3))
-    law = {}
-
-    def of(world: tuple[int, ...]) -> list[Fraction]:
-        if world not in law:
-            law[world] = outcomes(world, q_threshold, q_answer)
-        return law[world]
-
-    return max(
-        max(a / b, b / a)
-        for world in worlds
-        for move in itertools.product(steps, repeat=3)
-        for a, b in zip(of(world), of(tuple(x + m for x, m in zip(world, move, strict=True))), strict=True)
-    )
-
-
-SLACK = 1 + Fraction(1, 10**15)  # for what lies beyond REACH
+SLACK = 1 + Fraction(1, 10**15)  # for what lies beyond worlds.ABOVE_REACH
 
 
 def test_every_small_world_keeps_epsilon():
     """e^epsilon = 16: the threshold's noise has q = e^(-epsilon/2) = 1/4, an answer's e^(-epsilon/4) = 1/2."""
-    worst = worst_ratio(Fraction(1, 4), Fraction(1, 2), (-1, 0, 1))
+    worst = of_triples(Fraction(1, 4), Fraction(1, 2), (-1, 0, 1))
     assert 4 < worst <= 16 * SLACK
 
 
 def test_every_small_world_of_monotonic_answers_keeps_epsilon():
     """Both noises have q = e^(-epsilon/2) = 1/4."""
-    worst = worst_ratio(Fraction(1, 4), Fraction(1, 4), (0, 1))
+    worst = of_triples(Fraction(1, 4), Fraction(1, 4), (0, 1))
     assert 4 < worst <= 16 * SLACK
 
 
 def test_halving_both_noises_is_caught():
     """Answers that move both ways, under the noise of monotonic ones: more than epsilon, up to 1.5 of it."""
-    worst = worst_ratio(Fraction(1, 4), Fraction(1, 4), (-1, 0, 1))
+    worst = of_triples(Fraction(1, 4), Fraction(1, 4), (-1, 0, 1))
     assert 16 * SLACK < worst <= 64 * SLACK
 
 
 def test_halving_both_noises_of_monotonic_answers_is_caught():
     """1.5 epsilon, reached by nine high answers before a low one, which all move by 1; as it is, epsilon is kept."""
-    before, after = (outcomes((high,) * 9 + (-12,), Fraction(1, 16), Fraction(1, 4))[9] for high in (5, 6))
+    before, after = (first_above((high,) * 9 + (-12,), Fraction(1, 16), Fraction(1, 4))[9] for high in (5, 6))
     assert 63 < before / after <= 64 * SLACK
-    before, after = (outcomes((high,) * 9 + (-12,), Fraction(1, 4), Fraction(1, 4))[9] for high in (5, 6))
+    before, after = (first_above((high,) * 9 + (-12,), Fraction(1, 4), Fraction(1, 4))[9] for high in (5, 6))
     assert before / after <= 16 * SLACK
 
 
@@ -102,7 +69,7 @@ def test_runs_follow_the_law(monotonic, q_answer):
     observed = [runs.count(i) for i in (0, 1, 2, None)]
 
     def p_value(q: float) -> float:
-        law = np.array([float(p) for p in outcomes(answers, Fraction(1, 4), Fraction(q))])
+        law = np.array([float(p) for p in first_above(answers, Fraction(1, 4), Fraction(q))])
         return stats.chisquare(observed, n * law / law.sum()).pvalue
 
     assert p_value(q_answer) > 1e-6

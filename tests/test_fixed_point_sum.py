@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import tiers
-from test_bounds import MODES, entered, host  # noqa: F401  a fixture
+from proofs import MODES, entered
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.records import fixed_point
@@ -101,7 +101,7 @@ def test_each_value_is_rounded_exactly(kind: type[np.floating]) -> None:
 @pytest.mark.parametrize("flush", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, host: ctypes.CDLL) -> None:  # noqa: F811
+def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, host: ctypes.CDLL) -> None:
     """Rounding mode and flushed subnormals change no record, however the array lies."""
     for turn, exponent in enumerate(EXPONENTS):
         grid, values = two(exponent), wild(kind, exponent)[turn % 3 :: 3]

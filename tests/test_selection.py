@@ -18,6 +18,7 @@ import tiers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from worlds import exponential_law, flip_law, geometric_law, worst_ratio
 
 import dpfast
 from dpfast import DTypeError, Exponential, NoisyMax, ParameterError, PermuteAndFlip, Sensitivity, exact, kernels
@@ -25,59 +26,7 @@ from dpfast import DTypeError, Exponential, NoisyMax, ParameterError, PermuteAnd
 HALF = Fraction(1, 2)
 MECHANISMS = [Exponential, PermuteAndFlip, NoisyMax]
 
-# ------------------------------------------------------------------ the laws, for one step of the score worth a factor 2
-
-
-def exponential_law(scores: tuple[Fraction, ...]) -> list[Fraction]:
-    weights = [Fraction(2) ** int(s - max(scores)) for s in scores]
-    return [w / sum(weights) for w in weights]
-
-
-def flip_law(scores: tuple[Fraction, ...], base: Fraction = HALF) -> list[Fraction]:
-    """By the definition of McKenna and Sheldon: a random order, and a coin for each."""
-    coins = [base ** int(max(scores) - s) for s in scores]
-    found = [Fraction(0)] * len(scores)
-    orders = list(itertools.permutations(range(len(scores))))
-    for order in orders:
-        reached = Fraction(1, len(orders))
-        for i in order:
-            found[i] += reached * coins[i]
-            reached *= 1 - coins[i]
-    return found
-
-
-def geometric_law(scores: tuple[int, ...], q: Fraction = HALF, reach: int = 100) -> list[Fraction]:
-    """The race with P(X = k) = (1 - q) q^k, ties to the lower index; but for what lies beyond `reach`."""
-    found = [Fraction(0)] * len(scores)
-
-    def below(k: int) -> Fraction:  # P(X < k)
-        return 1 - q**k if k > 0 else Fraction(0)
-
-    for i, score in enumerate(scores):
-        for x in range(reach):
-            weight = (1 - q) * q**x
-            for j, other in enumerate(scores):
-                if j != i:
-                    weight *= below(score + x - other + (j > i))  # an equal one of a higher index is beaten
-            found[i] += weight
-    return found
-
-
-def worst_ratio(law, moves, scores=range(-1, 2), candidates=3):
-    worlds = list(itertools.product(scores, repeat=candidates))
-    known = {}
-
-    def of(world):
-        if world not in known:
-            known[world] = law(world)
-        return known[world]
-
-    return max(
-        max(a / b, b / a)
-        for world in worlds
-        for move in itertools.product(moves, repeat=candidates)
-        for a, b in zip(of(world), of(tuple(s + m for s, m in zip(world, move, strict=True))), strict=True)
-    )
+# ------------------------------------------------------------------ small worlds, for one step of the score worth a factor 2
 
 
 SLACK = 1 + Fraction(1, 10**20)  # for what lies beyond `reach`
@@ -138,7 +87,7 @@ def test_integer_noise_on_quarters_would_cost_twice():
             found[sums.index(max(sums))] += weight
         return found
 
-    worst = worst_ratio(law, (-1, 0, 1), candidates=2)
+    worst = worst_ratio(law, (-1, 0, 1), length=2)
     assert float(worst) > 1.9 * math.exp(epsilon)
     # The mechanism itself races with exponential noise there.
     assert NoisyMax(1, Fraction(1, 4)).select([0, 0]) in (0, 1)

@@ -17,9 +17,7 @@ from functools import cache
 import numpy as np
 import pytest
 import tiers
-from test_above_threshold import outcomes as first_above
-from test_selection import exponential_law, flip_law, geometric_law
-from test_thresholded import delta_of, shown_with
+from worlds import HALF, delta_of, exponential_law, first_above, flip_law, geometric_law, shown_with
 
 import dpfast
 from dpfast import Sensitivity
@@ -28,7 +26,6 @@ from dpfast.testing import fixed_key
 pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
 
 KEYS, PEOPLE, MOST_ROWS = ("a", "b", "c"), (1, 2), 4
-HALF = Fraction(1, 2)
 LN_2 = Fraction(math.log(2))  # a step of the noise at rate 1 is worth a factor of 2, to 17 digits
 BOUNDS = [(1, 1), (2, 1), (1, 2)]  # max_partitions, max_per_partition
 ADJACENCIES = ["add-remove", "substitution"]

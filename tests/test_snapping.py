@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 import reference
 import tiers
-from test_laplace import SMALL, expected, keyed, leaks, same, wild, world
+from laws import expected, keyed
+from layouts import same, wild
+from worlds import REALS, leaks, real_world
 
 from dpfast import DTypeError, InsecureKeyWarning, Laplace, ParameterError, Sensitivity, Snapping
 from dpfast.testing import fixed_key
@@ -80,13 +82,13 @@ def test_the_value_is_clamped_before_the_noise() -> None:
 @pytest.mark.parametrize("bound", [1, 7])
 def test_small_world_of_snapping(q: Fraction, bound: int, scale: Fraction) -> None:
     """The same between two clamps: for values far outside the bound too, e^epsilon and no more."""
-    laws = world(Snapping(1, scale, bound=bound), q, [*SMALL, -1e300, 1e9])
+    laws = real_world(Snapping(1, scale, bound=bound), q, [*REALS, -1e300, 1e9])
     assert all(abs(y) <= bound for law in laws.values() for y in law)
     near = {x: law for x, law in laws.items() if abs(x) < 100}
     assert leaks(near, q, 1.0) == 0
     # a value beyond the bound is the bound
-    assert laws[-1e300] == world(Snapping(1, scale, bound=bound), q, [-float(bound)])[-float(bound)]
-    assert laws[1e9] == world(Snapping(1, scale, bound=bound), q, [float(bound)])[float(bound)]
+    assert laws[-1e300] == real_world(Snapping(1, scale, bound=bound), q, [-float(bound)])[-float(bound)]
+    assert laws[1e9] == real_world(Snapping(1, scale, bound=bound), q, [float(bound)])[float(bound)]
 
 
 def test_single_precision_stays_within_the_bound() -> None:

@@ -27,6 +27,16 @@ NOT_YET = {
 }  # fmt: skip
 
 
+def no_test_module_is_a_library(texts: Texts) -> Iterator[str]:
+    """What two test files share lies in a module whose name says what it is; fixtures lie in conftest.py."""
+    for name, text in texts.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if re.match(r"\s*(from|import) test_", line):
+                yield f"{name}.py:{number}: imports from a test module"
+            if re.search("noqa: F" + "401", line):
+                yield f"{name}.py:{number}: imports what it does not name"
+
+
 def private_things_come_through_the_seam(texts: Texts) -> Iterator[str]:
     for name, text in texts.items():
         if name in {"tiers", "test_tests"} or name in NOT_YET:
@@ -43,10 +53,14 @@ def no_file_is_excused_that_needs_it_no_longer(texts: Texts) -> Iterator[str]:
 
 
 RULES: tuple[Callable[[Texts], Iterator[str]], ...] = (
+    no_test_module_is_a_library,
     private_things_come_through_the_seam,
     no_file_is_excused_that_needs_it_no_longer,
 )
 PLANTED: tuple[tuple[Callable[[Texts], Iterator[str]], str, str], ...] = (
+    (no_test_module_is_a_library, "test_laplace", "from test_bounds import host"),
+    (no_test_module_is_a_library, "test_laplace", "def f():\n    import test_bounds"),
+    (no_test_module_is_a_library, "worlds", "from conftest import named  # noqa: F" + "401"),
     (private_things_come_through_the_seam, "test_laplace", "x = mech._careful_plan"),
     (private_things_come_through_the_seam, "test_laplace", "from dpfast import Laplace, _native"),
     (private_things_come_through_the_seam, "test_laplace", "from dpfast.release.engine import run"),

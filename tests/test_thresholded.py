@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from datetime import UTC, date, datetime
 from fractions import Fraction
 
@@ -14,16 +13,11 @@ from conftest import named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from worlds import delta_of, neighbours, shown_with
 
 import dpfast
 from dpfast import DTypeError, ParameterError, Sensitivity, thresholded
 from dpfast.privacy.threshold import least_threshold
-
-
-def shown_with(c: int, q: Fraction, threshold: int) -> Fraction:
-    """P(c + X >= threshold)."""
-    k = threshold - c
-    return q**k / (1 + q) if k > 0 else 1 - q ** (1 - k) / (1 + q)
 
 
 @settings(max_examples=100, deadline=None)
@@ -56,40 +50,6 @@ def test_the_figures_of_the_course_notes():
 
 
 # ------------------------------------------------------------------ small worlds, exactly
-
-REACH = (
-    3  # from here on, above every count, the ratio of two laws is constant: one outcome stands for the tail, exactly
-)
-
-
-def outcomes(count: int, q: Fraction, threshold: int) -> dict[int | None, Fraction]:
-    """What one key shows: None, or a noisy count, those beyond reach as one."""
-    if count == 0:
-        return {None: Fraction(1)}
-    law = {k: (1 - q) / (1 + q) * q ** abs(k - count) for k in range(threshold, threshold + REACH)}
-    law[10**9] = shown_with(count, q, threshold + REACH)
-    law[None] = 1 - shown_with(count, q, threshold)
-    return law
-
-
-def delta_of(x: tuple[int, ...], y: tuple[int, ...], q: Fraction, l1: int, threshold: int) -> Fraction:
-    """sup over S of P_x(S) - e^epsilon P_y(S), e^epsilon = q^-l1."""
-    laws = [(outcomes(a, q, threshold), outcomes(b, q, threshold)) for a, b in zip(x, y, strict=True)]
-    total = Fraction(0)
-    for shown in itertools.product(*(a.keys() | b.keys() for a, b in laws)):
-        p = r = Fraction(1)
-        for outcome, (a, b) in zip(shown, laws, strict=True):
-            p, r = p * a.get(outcome, 0), r * b.get(outcome, 0)
-        total += max(p - r / q**l1, Fraction(0))
-    return total
-
-
-def neighbours(l0: int, linf: int, l1: int, keys: int = 2):
-    for x in itertools.product(range(3), repeat=keys):
-        for y in itertools.product(range(3), repeat=keys):
-            moves = [abs(a - b) for a, b in zip(x, y, strict=True)]
-            if 0 < sum(moves) <= l1 and max(moves) <= linf and sum(m > 0 for m in moves) <= l0:
-                yield x, y
 
 
 @pytest.mark.parametrize(

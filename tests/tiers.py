@@ -34,6 +34,7 @@ fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
 
 ISAS = range(_native.lib.dpf_best_isa() + 1)
 ISA_NAMES = _native.ISA_NAMES
+LAWS = set(_native.LAWS)  # that C has
 
 # ------------------------------------------------------------------ what a mechanism keeps
 
