@@ -183,13 +183,7 @@ def test_a_real_value_counts_as_it_was_first_read(name):
     Every draw is left open, so that every value is kept for the exact tier.
     """
     law, n = dpfast.Laplace(1, 1), 100
-    blind = {
-        "margin": -1.0,
-        "twofold_margin": -1.0,
-        "wide_cell": 400,
-        "bulk": tiers.INTEGER,
-        "careful": tiers.INTEGER,
-    }
+    blind = {"margin": -1.0, "twofold_margin": -1.0, "wide_cell": 400, "bulk": tiers.INTEGER, "careful": tiers.INTEGER}
     plan, key, largest = (
         tiers.Plan(law.LAW, **tiers.constants(law) | blind),
         tiers.StreamKey(bytes(32)),

@@ -244,10 +244,7 @@ DEFECTS: dict[str, Defect] = {
 CASES = [
     pytest.param(law, scale, defect, id=f"{law} {scale} {name}")
     for law in LAWS
-    for scale, defects in (
-        (Fraction(1), DEFECTS),
-        (Fraction(10), DEFECTS | law.defects),
-    )
+    for scale, defects in ((Fraction(1), DEFECTS), (Fraction(10), DEFECTS | law.defects))
     for name, defect in defects.items()
 ]
 CASES += [

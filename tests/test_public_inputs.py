@@ -180,11 +180,7 @@ def test_ends_that_the_cells_cannot_be_are_refused() -> None:
 # ------------------------------------------------------------------ what it does
 
 
-@given(
-    dtype=st.sampled_from(["i1", ">i2", "i4", "i8", "u1", "u4", "u8", ">u8"]),
-    data=st.data(),
-    strided=st.booleans(),
-)
+@given(dtype=st.sampled_from(["i1", ">i2", "i4", "i8", "u1", "u4", "u8", ">u8"]), data=st.data(), strided=st.booleans())
 def test_counts_are_clamped_exactly_before_the_noise(dtype: str, data: Any, strided: bool) -> None:
     """In every integer type and layout, the noise of a clamped release is that of the cells clamped beforehand."""
     ends = np.iinfo(dtype)
