@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ DOUBLE, INTEGER, TABLE, TWOFOLD = _native.DOUBLE, _native.INTEGER, _native.TABLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
 SMALL = engine.SMALL
 Plan, StreamKey = _native.Plan, _native.StreamKey
-entropy, nonce = _native.entropy, _native.nonce
+entropy, nonce, best_isa = _native.entropy, _native.nonce, _native.best_isa
 race_ends = race._ends  # between which the kernel takes a candidate's score to lie
 fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
 
@@ -36,67 +37,27 @@ ISAS = range(_native.lib.dpf_best_isa() + 1)
 ISA_NAMES = _native.ISA_NAMES
 LAWS = set(_native.LAWS)  # that C has
 
-# ------------------------------------------------------------------ what a mechanism keeps
+# ------------------------------------------------------------------ what a mechanism keeps: functions of it
 
-
-def careful_plan(mechanism: Any) -> Plan:
-    return mechanism._careful_plan
-
-
-def bulk_plan(mechanism: Any) -> Plan:
-    return mechanism._bulk_plan
-
-
-def plan_for(mechanism: Any, size: int) -> tuple[bool, Plan]:
-    """Whether a release of so many draws is careful, and its plan."""
-    return mechanism._plan(size, constant_time=False)
-
-
-def law(mechanism: Any) -> Any:
-    """In intervals."""
-    return mechanism._law
-
-
-def constants(mechanism: Any) -> dict[str, Any]:
-    """Of the plan, by the names of its fields."""
-    return mechanism._constants()
+careful_plan, bulk_plan = attrgetter("_careful_plan"), attrgetter("_bulk_plan")
+law = attrgetter("_law")  # in intervals
+constants = methodcaller("_constants")  # of the plan, by the names of its fields
+record = attrgetter("_record")  # what the derivation of a stream key reads of it
+narrow = attrgetter("_narrow")  # whether the narrow kernel serves
+exponent, bound, ratio = (
+    attrgetter("_exponent"),
+    attrgetter("_bound"),
+    attrgetter("_ratio"),
+)  # of a real law's grid and values
+rate = attrgetter("_rate")  # of a selection's noise
+noises = attrgetter("_noise")  # of AboveThreshold: of the threshold and of an answer
+response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
+secret_of, parts_of = attrgetter("_secret"), attrgetter("_parts")  # of a key; what a release key has recorded
 
 
 def reader(mechanism: Any, key: StreamKey) -> exact.Read:
     """The digits of any word of the stream."""
     return mechanism._reader(key, mechanism._careful_plan.width)
-
-
-def record(mechanism: Any) -> tuple[str | int, ...]:
-    """What the derivation of a stream key reads of it."""
-    return mechanism._record
-
-
-def narrow(mechanism: Any) -> bool:
-    return mechanism._narrow
-
-
-def exponent(mechanism: Any) -> int:
-    return mechanism._exponent
-
-
-def bound(mechanism: Any) -> float | None:
-    return mechanism._bound
-
-
-def ratio(mechanism: Any) -> Fraction:
-    """Of the scale and the granularity."""
-    return mechanism._ratio
-
-
-def rate(mechanism: Any) -> Fraction:
-    """Of a selection's noise."""
-    return mechanism._rate
-
-
-def noises(mechanism: Any) -> Any:
-    """Of the threshold and of an answer."""
-    return mechanism._noise
 
 
 def accepted(law: Any, read: exact.Read, i: int, proposed: int) -> bool:
@@ -109,16 +70,13 @@ def tail(law: exact.DiscreteGaussian, k: int, precision: int) -> Any:
     return law._tail(k, precision)
 
 
-def response_lines(mechanism: Any) -> tuple[Any, ...]:
-    """What the kernel of randomized response decides by."""
-    return mechanism._lines
-
-
 def response_decided(mechanism: Any, answer: int, word: int, stream: Any, i: int) -> int:
+    """An answer whose first word is this one, by as many digits as it takes."""
     return mechanism._exactly(answer, word, stream, i)
 
 
 def respond(mechanism: Any, answers: np.ndarray, words: np.ndarray, stream: Any) -> None:
+    """Answers of these first words, in place."""
     mechanism._respond(answers, words, stream)
 
 
@@ -138,17 +96,7 @@ def tier(plan: Plan, name: int, bits: int, planted: np.ndarray, isa: int) -> tup
     return found, decided.astype(bool)
 
 
-def surely(plan: Plan) -> int:
-    """Below which a word accepts at once."""
-    return plan._plan.surely
-
-
-def rejects(plan: Plan) -> float:
-    return plan._plan.rejects
-
-
-def candidates(plan: Plan) -> int:
-    return plan._plan.candidates
+surely, rejects, candidates = (attrgetter(f"_plan.{name}") for name in ("surely", "rejects", "candidates"))  # of a plan
 
 
 def narrow_margins(mechanism: Any, room: float) -> None:
@@ -178,16 +126,6 @@ def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], An
 
 def bytes_of(key: StreamKey) -> bytes:
     return bytes(_native.ffi.buffer(key._bytes))
-
-
-def secret_of(key: Any) -> bytes:
-    """Of a Key or of a release key."""
-    return key._secret
-
-
-def parts_of(key: Any) -> list[Any]:
-    """What a release key has recorded."""
-    return key._parts
 
 
 def keys_in(keys: np.ndarray, key: StreamKey) -> Callable[[int], None]:
@@ -266,7 +204,7 @@ def drawn(
 ) -> np.ndarray:  # fmt: skip
     """n draws of an integer law, through the fused kernel, as a release of zeros sees them."""
     zeros = np.zeros(n, np.int64)
-    chosen, usual = plan_for(mechanism, n)
+    chosen, usual = mechanism._plan(n, constant_time=False)
     careful, plan = chosen if careful is None else careful, usual if plan is None else plan
     added(
         plan, zeros, zeros, short=plan.has_table and not careful, narrow=mechanism._narrow, key=key, start=start,
@@ -285,7 +223,7 @@ def noised(
 ) -> np.ndarray:  # fmt: skip
     """A release of real values under this stream key: the engine without the derivation. options: as prepare_real's."""
     job = prepare_real(values, exponent=mechanism._exponent, bound=mechanism._bound, **options)
-    chosen, plan = plan_for(mechanism, job.counts.size)
+    chosen, plan = mechanism._plan(job.counts.size, constant_time=False)
     stream = StreamKey(key)
     read = mechanism._reader(stream, plan.width)
 
@@ -376,10 +314,6 @@ def slabs_of(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 def only_isa(monkeypatch: pytest.MonkeyPatch, isa: int) -> None:
     """Releases use this instruction set."""
     monkeypatch.setattr(_native, "best_isa", lambda: isa)
-
-
-def best_isa() -> int:
-    return _native.best_isa()
 
 
 def past_the_caches(always: bool) -> None:
