@@ -12,6 +12,7 @@ import pytest
 import tiers
 from hypothesis import settings
 from proofs import set_mode_in
+from quick import QUICK
 
 from dpfast.testing import fixed_key
 
@@ -49,3 +50,11 @@ def _nearest() -> Iterator[None]:
     assert 1 + 2.0**-53 == 1
     assert -1 - 2.0**-53 == -1
     assert 2.0**-1073 / 2 > 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the inner loop."""
+    for item in items:
+        names = QUICK.get(item.path.stem)
+        if names and re.fullmatch(names, getattr(item, "originalname", item.name).removeprefix("test_")):
+            item.add_marker("quick")

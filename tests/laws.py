@@ -155,7 +155,8 @@ def noise(law: Law, mechanism: Any, n: int, key: bytes) -> np.ndarray:
 @cache
 def reference_of(law: str, scale: Fraction) -> Any:
     found = BY_NAME[law].reference(scale)
-    found.cdf = cache(found.cdf)
+    for name in ("cdf", "variance", "fourth_moment"):
+        setattr(found, name, cache(getattr(found, name)))
     return found
 
 

@@ -324,6 +324,7 @@ def test_keys_of_the_choice():
     """Fresh each time by default; a release key repeats it, records nothing, and another label is another choice."""
     key = Key.generate().derive("visits")
     one, same = ours(ROWS, 1, 1, key), ours(ROWS, 1, 1, key)
+    assert isinstance(one, dpfast.BoundedHistogram)
     assert (one.counts == same.counts).all()
     assert tiers.parts_of(key) == []
     others = [ours(ROWS, 1, 1, k).counts.tolist() for k in (None, None, Key.generate().derive("visits"))]
