@@ -25,25 +25,25 @@ def of_triples(q_threshold: Fraction, q_answer: Fraction, moves: tuple[int, ...]
 SLACK = 1 + Fraction(1, 10**15)  # for what lies beyond worlds.ABOVE_REACH
 
 
-def test_every_small_world_keeps_epsilon():
+def test_every_small_world_keeps_epsilon() -> None:
     """e^epsilon = 16: the threshold's noise has q = e^(-epsilon/2) = 1/4, an answer's e^(-epsilon/4) = 1/2."""
     worst = of_triples(Fraction(1, 4), Fraction(1, 2), (-1, 0, 1))
     assert 4 < worst <= 16 * SLACK
 
 
-def test_every_small_world_of_monotonic_answers_keeps_epsilon():
+def test_every_small_world_of_monotonic_answers_keeps_epsilon() -> None:
     """Both noises have q = e^(-epsilon/2) = 1/4."""
     worst = of_triples(Fraction(1, 4), Fraction(1, 4), (0, 1))
     assert 4 < worst <= 16 * SLACK
 
 
-def test_halving_both_noises_is_caught():
+def test_halving_both_noises_is_caught() -> None:
     """Answers that move both ways, under the noise of monotonic ones: more than epsilon, up to 1.5 of it."""
     worst = of_triples(Fraction(1, 4), Fraction(1, 4), (-1, 0, 1))
     assert 16 * SLACK < worst <= 64 * SLACK
 
 
-def test_halving_both_noises_of_monotonic_answers_is_caught():
+def test_halving_both_noises_of_monotonic_answers_is_caught() -> None:
     """1.5 epsilon, reached by nine high answers before a low one, which all move by 1; as it is, epsilon is kept."""
     before, after = (first_above((high,) * 9 + (-12,), Fraction(1, 16), Fraction(1, 4))[9] for high in (5, 6))
     assert 63 < before / after <= 64 * SLACK
@@ -53,7 +53,7 @@ def test_halving_both_noises_of_monotonic_answers_is_caught():
 
 @pytest.mark.parametrize(("monotonic", "factor"), [(False, 4), (True, 2)])
 @pytest.mark.parametrize("sensitivity", [1, 3, Fraction(1, 2)])
-def test_scales(monotonic, factor, sensitivity):
+def test_scales(monotonic, factor, sensitivity) -> None:
     """Of the noise that a run draws: 2 sensitivity/epsilon for the threshold always."""
     mechanism = AboveThreshold(Fraction(1, 7), sensitivity, threshold=10, monotonic=monotonic)
     of_threshold, of_answer = (noise.sensitivity / noise.epsilon for noise in tiers.noises(mechanism))
@@ -61,7 +61,7 @@ def test_scales(monotonic, factor, sensitivity):
 
 
 @pytest.mark.parametrize(("monotonic", "q_answer"), [(False, 0.5), (True, 0.25)])
-def test_runs_follow_the_law(monotonic, q_answer):
+def test_runs_follow_the_law(monotonic, q_answer) -> None:
     """False alarm 1e-6; an answer's noise of the other kind is rejected."""
     answers, n = (-1, 1, -2), 20_000
     mechanism = AboveThreshold(np.log(16.0), 1, threshold=5, monotonic=monotonic)
@@ -76,7 +76,7 @@ def test_runs_follow_the_law(monotonic, q_answer):
     assert p_value(0.75 - q_answer) < 1e-6
 
 
-def test_nothing_is_read_after_the_first_above():
+def test_nothing_is_read_after_the_first_above() -> None:
     read = []
 
     def answers():
@@ -88,7 +88,7 @@ def test_nothing_is_read_after_the_first_above():
     assert len(read) == 3
 
 
-def test_runs_are_independent_and_leave_nothing():
+def test_runs_are_independent_and_leave_nothing() -> None:
     """One run after another on the same mechanism differs; no state is kept between them."""
     mechanism = AboveThreshold(Fraction(1, 100), 1, threshold=0)
     before = dict(vars(mechanism))
@@ -97,14 +97,14 @@ def test_runs_are_independent_and_leave_nothing():
     assert pickle.loads(pickle.dumps(mechanism)) == mechanism
 
 
-def test_answers_of_any_size_are_exact():
+def test_answers_of_any_size_are_exact() -> None:
     """Python integers, beyond those of any dtype."""
     assert AboveThreshold(1, 1, threshold=2**200).run([2**199, 2**201]) == 1
     assert AboveThreshold(1, 1, threshold=-(2**200)).run(np.array([-(2**63)])) == 0
     assert AboveThreshold(1, 1, threshold=0).run([]) is None
 
 
-def test_what_it_promises():
+def test_what_it_promises() -> None:
     change = Sensitivity(3, 2, adjacency="substitution", unit="household")
     mechanism = AboveThreshold(Fraction(1, 2), change, threshold=0)
     assert mechanism.sensitivity == 2  # of one answer, however many a household touches
@@ -120,13 +120,13 @@ def test_what_it_promises():
     )
 
 
-def test_the_widest_noise_fits():
+def test_the_widest_noise_fits() -> None:
     """At both ends of sensitivity/epsilon that are taken."""
     assert AboveThreshold(1, 2**48, threshold=0).run([-(2**60), 2**60]) == 1
     assert AboveThreshold(2**60, 1, threshold=0).run([-1, 0]) == 1
 
 
-def test_noise_is_wiped(monkeypatch):
+def test_noise_is_wiped(monkeypatch) -> None:
     """Every array of noise is zeros once the run ends, by an answer that is refused, too."""
     drawn = []
     sample = dpfast.DiscreteLaplace.sample
@@ -144,7 +144,7 @@ def test_noise_is_wiped(monkeypatch):
 
 
 @pytest.mark.parametrize("answer", [1.0, np.float64(1), True, "1", None, Fraction(1)])
-def test_only_integers_are_answers(answer):
+def test_only_integers_are_answers(answer) -> None:
     with pytest.raises(DTypeError, match="each of answers must be an int, not"):
         AboveThreshold(1, 1, threshold=0).run([-(10**9), answer])
 
@@ -167,6 +167,6 @@ def test_only_integers_are_answers(answer):
         ),
     ],
 )
-def test_bad_parameters(arguments, error, message):
+def test_bad_parameters(arguments, error, message) -> None:
     with pytest.raises(error, match=message):
         AboveThreshold(**{"epsilon": 1, "sensitivity": 1, "threshold": 0} | arguments)

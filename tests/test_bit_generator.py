@@ -14,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from chacha import chacha
 from fresh import HOME, python
-from reference import chacha
 from tiers import ISAS
 
 import dpfast

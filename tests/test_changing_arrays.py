@@ -114,7 +114,7 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_array_changes_at_each_moment_of_the_call(name):
+def test_the_array_changes_at_each_moment_of_the_call(name) -> None:
     """From right to wrong, or back, before each line of Python that runs: a right answer comes out, or a ParameterError.
 
     Compiled code is one step here: for that are the tests with a second thread, and of the kernels, below.
@@ -139,7 +139,7 @@ def test_the_array_changes_at_each_moment_of_the_call(name):
         assert False in outcomes  # the last moments are too late to matter, or the first ones early enough
 
 
-def test_a_second_thread_writes_the_answers():
+def test_a_second_thread_writes_the_answers() -> None:
     """Answers of the coins pick an entry of a table: another thread writes 2^50 there and back, and no call reads beyond it."""
     output = python(
         """
@@ -177,7 +177,7 @@ def test_a_second_thread_writes_the_answers():
 
 
 @pytest.mark.parametrize("name", ["add_grid", "add_grid_wide"])
-def test_a_real_value_counts_as_it_was_first_read(name):
+def test_a_real_value_counts_as_it_was_first_read(name) -> None:
     """Values that lie where the kernel itself writes before it looks again: it keeps the first ones, or says that they changed.
 
     Every draw is left open, so that every value is kept for the exact tier.

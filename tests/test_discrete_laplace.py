@@ -100,7 +100,7 @@ def test_small_world_of_the_clamped_sum(q: Fraction, lower: int, upper: int) -> 
         ratios = [laws[x][y] / laws[x + 1][y] for y in laws[x]]
         assert q <= min(ratios)
         assert max(ratios) <= 1 / q
-        assert lower == upper or max(max(ratios), 1 / min(ratios)) == 1 / q
+        assert lower == upper or max(*ratios, 1 / min(ratios)) == 1 / q
 
 
 def test_small_world_catches_clipped_noise() -> None:

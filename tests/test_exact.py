@@ -17,6 +17,7 @@ import tiers
 from dpfast import exact
 from dpfast.errors import DpfastError
 from dpfast.exact import ACCEPT, NOISE, Digits
+import itertools
 
 ZERO, HALF = Fraction(0), Fraction(1, 2)
 SIZES = [16, 64, 64, *[512] * 8]
@@ -167,7 +168,7 @@ def test_half_widths_of_the_rounded_laws() -> None:
                     (
                         exact.Gaussian(ratio**2),
                         lambda h: mpmath.erfc((h + mpmath.mpf(1) / 2) / mp(ratio) / mpmath.sqrt(2)),
-                    ),  # fmt: skip
+                    ),
                 ):
                     h = law.half_width(confidence, n)
                     assert tail(h) <= share, (law, ratio)
@@ -239,7 +240,7 @@ def test_gaussian_law() -> None:
     for draws in zip(*pairs, strict=True):
         seen = Counter(max(-5, min(5, k)) for k in draws)
         edge = [-math.inf, *(k + 0.5 for k in range(-5, 5)), math.inf]
-        share = [(math.erf(b / math.sqrt(8)) - math.erf(a / math.sqrt(8))) / 2 for a, b in zip(edge, edge[1:], strict=False)]  # fmt: skip
+        share = [(math.erf(b / math.sqrt(8)) - math.erf(a / math.sqrt(8))) / 2 for a, b in itertools.pairwise(edge)]  # fmt: skip
         expected = {k: len(pairs) * p for k, p in zip(range(-5, 6), share, strict=True)}
         assert sum((seen[k] - e) ** 2 / e for k, e in expected.items()) < 47.5  # 10 degrees of freedom
     assert abs(sum(a * b for a, b in pairs)) < 5 * 4.1 * math.sqrt(len(pairs))
@@ -464,7 +465,7 @@ def test_a_scale_of_a_thousandth() -> None:
     assert law.magnitude(32, bits + 3) == 0
 
 
-def test_flint_is_used_under_managers_of_c_alone():
+def test_flint_is_used_under_managers_of_c_alone() -> None:
     """A handler of signals runs between lines of Python: an ``__exit__`` of such lines could leave the lock held."""
     for manager in (exact.alone, exact.flint_at(64)):
         for name in ("__enter__", "__exit__"):

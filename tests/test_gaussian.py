@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import math
 import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -59,84 +60,73 @@ class Point:
         return law.rounded(u, u_bits, self.flags, v, v_bits, self.sine, Fraction(self.offset))
 
 
+EDGES_OF_U = [
+    1, 2**64, 3 << 64 | 1, 2**96 - 1, 2**96, 2**96 + 5, 2**127, 2**128 - 1, 2**128 - 2**64, 0xB504F333F9DE6484 << 64,
+]  # fmt: skip
+
+
+def any_angle(rng: random.Random) -> int:
+    """v: anywhere, at both ends, at edges of the tables' cells."""
+    return rng.choice([
+        rng.getrandbits(125), rng.getrandbits(125), rng.getrandbits(125) >> rng.randrange(60), 0, 2**125 - 1, 2**61,
+        2**125 - 1 - rng.getrandbits(60), (rng.randrange(128) << 118) + rng.choice((0, -1, 1 << 61)) & 2**125 - 1,
+    ])  # fmt: skip
+
+
+def beside_boundaries(
+    rng: random.Random, law: reference.Gaussian, name: str, sine: bool, offset: float
+) -> Iterator[Point]:
+    """Values of U for which a draw lies at a boundary, or off it by 1/8 to 8 times what the tier is wrong by."""
+    t = float(law.ratio())
+    for _ in range(9):
+        flags, v = rng.getrandbits(3), any_angle(rng)
+        cosine, negative = sine == bool(flags & 1), bool(flags >> (1 if sine else 2) & 1)
+        side = float(law.side(2 * v + 1, 126, cosine))
+        far = (rng.random() * 4, rng.uniform(4, 6.5), 2 ** rng.uniform(-18, 0))
+        m = rng.choice([0, 1, 2, *(int(t * side * x) for x in far)])
+        height = abs(m + HALF - Fraction(offset) * (-1 if negative else 1))
+        at = law.cell(height, 128, v, 125, cosine) if height else 2**128 - 1
+        if at < 4:
+            continue
+        radius = math.sqrt(max(-2 * math.log(at / 2**128), 2.0**-120))
+        error = 2.0**-52 * (2 * float(height) + 1)
+        if name == "twofold":
+            error = t * 2.0**-76 * rng.choice((1.0, 1 / min(radius, 1.0))) + 2.0**-40
+        moved = (
+            Fraction(radius) * Fraction(error / (t * side)) * Fraction(2 ** rng.uniform(-3, 3)) * rng.choice((-1, 1))
+        )
+        for u in (at, at + int(at * moved), at + rng.randrange(-2, 3), rng.getrandbits(128)):
+            yield Point(u, flags, v, sine, offset)
+
+
+def beside_one(rng: random.Random, law: reference.Gaussian) -> Iterator[Point]:
+    """Next to U = 1, where the root magnifies half a cell: offsets such that the boundary lies inside it."""
+    for digits, j in itertools.product((32, 64, 96, 128), (1, 2, 3, 4)):
+        for end, sine in itertools.product((0, 2 ** (128 - digits) - 1), (False, True)):
+            flags = rng.getrandbits(2) << 1 | sine  # both have the cosine of v
+            v = rng.getrandbits(125) >> rng.randrange(40)
+            reach = (
+                float(law.ratio())
+                * math.sqrt(2 * j - 1)
+                * 2.0 ** (-digits / 2)
+                * float(law.side(2 * v + 1, 126, cosine=True))
+            )
+            if reach > 0.9:
+                continue
+            sign = -1 if flags >> (1 if sine else 2) & 1 else 1
+            for _ in range(2):
+                yield Point(2**128 - (j << (128 - digits)) + end, flags, v, sine, (0.5 - rng.random() * reach) * sign)
+
+
 def planted(ratio: Fraction, name: str) -> list[Point]:
-    """Points that a wrong bound would decide wrongly: beside boundaries by 1/8 to 8 times a tier's error, and at all edges."""
+    """Points that a wrong bound would decide wrongly: beside boundaries, next to U = 1, and at all edges."""
     rng, law, points = random.Random(f"{ratio} {name}"), reference.Gaussian(ratio**2), []
-    t = float(ratio)
-
-    def angle() -> int:
-        """v: anywhere, at both ends, at edges of the tables' cells."""
-        return rng.choice([
-            rng.getrandbits(125), rng.getrandbits(125), rng.getrandbits(125) >> rng.randrange(60), 0, 2**125 - 1, 2**61,
-            2**125 - 1 - rng.getrandbits(60), (rng.randrange(128) << 118) + rng.choice((0, -1, 1 << 61)) & 2**125 - 1,
-        ])  # fmt: skip
-
-    def add(u: int, flags: int, v: int, sine: bool, offset: float) -> None:
-        if 0 <= u < 2**128 and abs(offset) <= 0.5:
-            points.append(Point(u, flags, v, sine, offset))
-
     for offset in (0.0, 0.5, -0.5, rng.random() - 0.5, 2.0**-1074, -(2.0**-40), math.nextafter(0.5, 0), 0.375):
         for sine in (False, True):
-            for _ in range(9):
-                flags, v = rng.getrandbits(3), angle()
-                cosine, negative = sine == bool(flags & 1), bool(flags >> (1 if sine else 2) & 1)
-                side = float(law.side(2 * v + 1, 126, cosine))
-                m = rng.choice(
-                    [
-                        0,
-                        1,
-                        2,
-                        *(int(t * side * x) for x in (rng.random() * 4, rng.uniform(4, 6.5), 2 ** rng.uniform(-18, 0))),
-                    ]
-                )
-                height = abs(m + HALF - Fraction(offset) * (-1 if negative else 1))
-                at = law.cell(height, 128, v, 125, cosine) if height else 2**128 - 1
-                if at < 4:
-                    continue
-                radius = math.sqrt(max(-2 * math.log(at / 2**128), 2.0**-120))
-                error = (
-                    2.0**-52 * (2 * float(height) + 1)
-                    if name == "double"
-                    else t * 2.0**-76 * rng.choice((1.0, 1 / min(radius, 1.0))) + 2.0**-40
-                )
-                moved = (
-                    Fraction(radius)
-                    * Fraction(error / (t * side))
-                    * Fraction(2 ** rng.uniform(-3, 3))
-                    * rng.choice((-1, 1))
-                )
-                for u in (at, at + int(at * moved), at + rng.randrange(-2, 3), rng.getrandbits(128)):
-                    add(u, flags, v, sine, offset)
-            for u in (
-                1,
-                2**64,
-                3 << 64 | 1,
-                2**96 - 1,
-                2**96,
-                2**96 + 5,
-                2**127,
-                2**128 - 1,
-                2**128 - 2**64,
-                0xB504F333F9DE6484 << 64,
-            ):
-                add(u, rng.getrandbits(3), angle(), sine, offset)
-    # next to U = 1 the root magnifies half a cell: offsets such that the boundary lies inside it
-    for digits in (32, 64, 96, 128):
-        for j in (1, 2, 3, 4):
-            for end in (0, 2 ** (128 - digits) - 1):
-                for sine in (False, True):
-                    flags = rng.getrandbits(2) << 1 | sine  # both have the cosine of v
-                    v = rng.getrandbits(125) >> rng.randrange(40)
-                    reach = (
-                        t * math.sqrt(2 * j - 1) * 2.0 ** (-digits / 2) * float(law.side(2 * v + 1, 126, cosine=True))
-                    )
-                    if reach > 0.9:
-                        continue
-                    negative = flags >> (1 if sine else 2) & 1
-                    for _ in range(2):
-                        edge = (0.5 - rng.random() * reach) * (-1 if negative else 1)
-                        add(2**128 - (j << (128 - digits)) + end, flags, v, sine, edge)
-    return points
+            points += beside_boundaries(rng, law, name, sine, offset)
+            points += [Point(u, rng.getrandbits(3), any_angle(rng), sine, offset) for u in EDGES_OF_U]
+    points += beside_one(rng, law)
+    return [point for point in points if 0 <= point.u < 2**128 and abs(point.offset) <= 0.5]
 
 
 @cache

@@ -547,8 +547,10 @@ def test_small_world_catches_what_is_not_private(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("ratio", [Fraction(1, 2), Fraction(1), Fraction(17, 10)], ids=str)
 def test_small_world_of_the_digits(ratio: Fraction) -> None:
-    """All 2^10 prefixes of U and both signs: each outcome's probability lies between its decided cells and these with
-    the open ones beside them, and decided cells of neighbours never contradict epsilon."""
+    """All 2^10 prefixes and both signs: a probability lies between its decided cells and these with the open ones beside them.
+
+    Decided cells of neighbours never contradict epsilon.
+    """
     bits, law, plan = 10, reference.Laplace(ratio), tiers.careful_plan(mechanism(ratio))
     offsets = [0.0, -0.5, 0.5, 2.0**-40, -0.3]
     lowest, highest = {}, {}

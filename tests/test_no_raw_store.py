@@ -216,7 +216,7 @@ def stores(tool: Path, defect: str) -> dict[str, tuple[int, int, float]]:
     return found
 
 
-def test_no_cell_lies_open(stepper):
+def test_no_cell_lies_open(stepper) -> None:
     """In each kernel and layout every byte that is ever stored is 0 or the released one's.
 
     No false alarm is possible: a cell is judged by what it holds in the end.
@@ -231,7 +231,7 @@ def test_no_cell_lies_open(stepper):
     assert {name: wrong for name, (_, wrong, _) in found.items() if wrong} == {}
 
 
-def test_a_count_that_lies_open_is_seen(stepper):
+def test_a_count_that_lies_open_is_seen(stepper) -> None:
     """Kernels that store two counts first, and the noise right after, are caught: each of them."""
     found = stores(stepper, "raw")
     assert len(found) == 6

@@ -112,8 +112,10 @@ def test_every_small_clamp_keeps_the_change_of_a_cell() -> None:
             continue
         taken += 1
         assert np.array_equal(stands[:7], values)
-        assert (np.abs(stands[7:, None] - stands[:7]) <= most).all() and distance <= most
-    assert taken > 100 and refused > 100
+        assert (np.abs(stands[7:, None] - stands[:7]) <= most).all()
+        assert distance <= most
+    assert taken > 100
+    assert refused > 100
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])

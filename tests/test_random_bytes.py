@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 import pytest
-from reference import chacha
+from chacha import chacha
 from tiers import ISAS
 
 from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes, random_bytes

@@ -75,7 +75,7 @@ def add(
 
 @pytest.mark.parametrize("careful", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
-def test_the_exact_sum_saturates(scale, careful):
+def test_the_exact_sum_saturates(scale, careful) -> None:
     """All 64 pairs of dtypes, counts at both ends: each result is the clamp of count + noise as plain integers."""
     n = 300 if careful else 4500
     draws = noise(scale, n, 0, careful=careful)
@@ -92,7 +92,7 @@ def test_the_exact_sum_saturates(scale, careful):
 
 @pytest.mark.parametrize("careful", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
-def test_public_bounds_clamp_the_exact_sum(scale, careful):
+def test_public_bounds_clamp_the_exact_sum(scale, careful) -> None:
     """lower and upper are applied to the exact sum before it is narrowed, wherever they lie in the type or beyond."""
     n = 300 if careful else 4500
     draws = noise(scale, n, 7, careful=careful)
@@ -122,7 +122,7 @@ def test_public_bounds_clamp_the_exact_sum(scale, careful):
 @pytest.mark.parametrize(
     ("scale", "given_", "made"), [(10, "i8", "i8"), (10, "u8", "i8"), (2**60, "u8", "u8"), (2**40, "i4", "i4")]
 )
-def test_saturation_in_threads_and_strides(scale, given_, made):
+def test_saturation_in_threads_and_strides(scale, given_, made) -> None:
     """Past one share, one slab and one buffer: plain and strided arrays, one thread and three."""
     n = 2**19 + 2**18 + 1
     draws = np.array(noise(scale, n, 5, careful=False), object)
@@ -140,7 +140,7 @@ def test_saturation_in_threads_and_strides(scale, given_, made):
 SIGNED_EDGES = [-(2**63), -(2**63) + 1, -(2**62), -129, -128, -1, 0, 1, 127, 128, 2**62, 2**63 - 2, 2**63 - 1]
 
 
-def test_the_narrow_sum_at_every_edge():
+def test_the_narrow_sum_at_every_edge() -> None:
     """x + noise clamped, for all edges of int64, noise below 2^62, and all pairs of bounds."""
     draws = [-(2**62) + 1, -(2**61), -129, -1, 0, 1, 127, 2**61, 2**62 - 1]
     bounds = list(itertools.combinations_with_replacement(SIGNED_EDGES, 2))
@@ -150,7 +150,7 @@ def test_the_narrow_sum_at_every_edge():
             assert found == clamp(x + k, lower, upper)
 
 
-def test_the_wide_sum_at_every_edge():
+def test_the_wide_sum_at_every_edge() -> None:
     """The same in two limbs: signed and unsigned counts, noise up to 2^67, bounds of both 64-bit types."""
     sizes = [
         0,
@@ -194,7 +194,7 @@ def test_the_wide_sum_at_every_edge():
             assert int(found) % 2**64 == clamp(x + k, lower, upper) % 2**64, (x, k, lower, upper)
 
 
-def test_a_small_world_whole():
+def test_a_small_world_whole() -> None:
     """Every int8 and uint8 count against every 16-bit noise: the short kernel over a table planted with all of them."""
     words = np.arange(2**16).astype(np.int16)
     words[words == tiers.UNDECIDED] = 0
@@ -252,7 +252,7 @@ def planted(i: int) -> int:
 
 
 @by_way
-def test_a_plan_that_never_decides(way):
+def test_a_plan_that_never_decides(way) -> None:
     """The planted plans of the tests below do leave every draw open, in each instruction set."""
     plan, _, _, careful = WAYS[way]()
     for isa in tiers.ISAS:
@@ -264,7 +264,7 @@ def test_a_plan_that_never_decides(way):
 @pytest.mark.parametrize(
     ("given_", "made"), [("i8", "i8"), ("i8", "u8"), ("u8", "i8"), ("u8", "u8"), ("i4", "u4"), (">u2", "u2")]
 )
-def test_open_draws_are_added_exactly(way, in_place, given_, made):
+def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
     """Every count gets count + exact(i), clamped as an integer of any size; in place the count is not lost before."""
     n, start = kernels.BLOCK + 77, 10**6
     plan, short, narrow, careful = WAYS[way]()
@@ -292,7 +292,7 @@ def test_open_draws_are_added_exactly(way, in_place, given_, made):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("short", [True, False])
-def test_some_open_draws_among_many(threads, step, short):
+def test_some_open_draws_among_many(threads, step, short) -> None:
     """A table with one word in 4,096 open: those get their exact draw, the rest their table's, in any threads."""
     table = np.arange(2**16).astype(np.int16)
     table[:: 2**12] = tiers.UNDECIDED
@@ -320,7 +320,7 @@ def test_some_open_draws_among_many(threads, step, short):
     data=st.data(),
 )
 @settings(max_examples=200, deadline=None)
-def test_any_open_sum(given_, made, way, bounds, data):
+def test_any_open_sum(given_, made, way, bounds, data) -> None:
     """Random counts, noise, bounds and dtypes: a clamp of plain integers, whichever kernel left them open."""
     ends = np.iinfo(given_)
     counts = data.draw(st.lists(st.integers(int(ends.min), int(ends.max)), min_size=1, max_size=20))
@@ -343,7 +343,7 @@ def test_any_open_sum(given_, made, way, bounds, data):
 
 @by_way
 @pytest.mark.parametrize("in_place", [False, True])
-def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place):
+def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place) -> None:
     """Nobody who looks at out meanwhile sees a count without its noise."""
     n = kernels.BLOCK + 500
     plan, short, narrow, careful = WAYS[way]()
@@ -367,7 +367,7 @@ def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place):
 # ------------------------------------------------------------------ small calls, whose kernel draws the key
 
 
-def test_a_small_call_is_the_careful_one_under_its_key():
+def test_a_small_call_is_the_careful_one_under_its_key() -> None:
     """Open draws or not: every cell is count + the draw that the key and its number give, clamped."""
     for scale in (1, 100, 10**6, 2**50):
         mech = mechanism(scale)
@@ -389,7 +389,7 @@ def test_a_small_call_is_the_careful_one_under_its_key():
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_a_small_call_holds_zeros_until_it_is_decided(in_place):
+def test_a_small_call_holds_zeros_until_it_is_decided(in_place) -> None:
     """And each open cell gets its own exact draw."""
     counts = np.full((20, 30), 999)
     out = counts if in_place else np.full((20, 30), 777)
@@ -418,7 +418,7 @@ FAILURES = [RuntimeError, KeyboardInterrupt, SystemExit, MemoryError, Odd]
 
 @by_way
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_zeroes_out(way, failure):
+def test_a_failure_zeroes_out(way, failure) -> None:
     """Whatever exact raises, at the first draw or late, comes through, and not one cell keeps a value."""
     n = kernels.BLOCK + 500
     plan, short, narrow, careful = WAYS[way]()
@@ -445,7 +445,7 @@ def test_a_failure_zeroes_out(way, failure):
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("at", [0, 17, 599])
-def test_a_failure_in_a_small_call_zeroes_out(failure, at):
+def test_a_failure_in_a_small_call_zeroes_out(failure, at) -> None:
     """In place, at the first open draw or at the last."""
     counts = np.full((20, 30), 999)
     seen = []
@@ -465,7 +465,7 @@ def test_a_failure_in_a_small_call_zeroes_out(failure, at):
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("where", ["main", "other", "any"])
-def test_a_failure_in_one_thread_stops_all_and_zeroes_out(failure, step, where):
+def test_a_failure_in_one_thread_stops_all_and_zeroes_out(failure, step, where) -> None:
     """In the calling thread or in a helper: every cell is zero, the failure comes through, no thread stays behind."""
     table = np.zeros(2**16, np.int16)
     table[:: 2**12] = tiers.UNDECIDED
@@ -501,7 +501,7 @@ def alone(before: int) -> None:
 
 
 @pytest.mark.parametrize("presses", [1, 3])
-def test_ctrl_c_while_a_helper_still_works(presses):
+def test_ctrl_c_while_a_helper_still_works(presses) -> None:
     """Interrupted when its own share is done, the caller waits for the helper, which would write after the zeroing."""
     table = np.zeros(2**16, np.int16)
     table[:: 2**12] = tiers.UNDECIDED
@@ -527,7 +527,7 @@ def test_ctrl_c_while_a_helper_still_works(presses):
     assert not counts.any()
 
 
-def test_the_noise_is_never_clipped():
+def test_the_noise_is_never_clipped() -> None:
     """At the largest scale a uint64 count of 0 saturates at 0 for about half of the draws, and never wraps above."""
     mech = DiscreteLaplace(1, 2**60)
     out = mech.release(np.zeros(20000, np.uint64), dtype=np.uint64)

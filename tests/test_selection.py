@@ -33,20 +33,20 @@ SLACK = 1 + Fraction(1, 10**20)  # for what lies beyond `reach`
 
 
 @pytest.mark.parametrize("law", [exponential_law, flip_law, geometric_law])
-def test_every_small_world_keeps_epsilon(law):
+def test_every_small_world_keeps_epsilon(law) -> None:
     """e^(epsilon/2) = 2 a step: e^epsilon = 4 where scores move by 1 both ways, and 2 where all move one way."""
     assert 2 < worst_ratio(law, (-1, 0, 1)) <= 4 * SLACK
     assert worst_ratio(law, (0, 1)) <= 2 * SLACK
 
 
-def test_the_factor_two_goes_only_with_monotonic_scores():
+def test_the_factor_two_goes_only_with_monotonic_scores() -> None:
     """Planted: without it, scores that move both ways cost more."""
     assert worst_ratio(exponential_law, (-1, 0, 1)) > 2 * SLACK
     assert worst_ratio(geometric_law, (-1, 0, 1)) > 2 * SLACK
 
 
 @pytest.mark.parametrize("made", [*MECHANISMS, partial(dpfast.AboveThreshold, threshold=3)])
-def test_monotonic_follows_from_what_a_unit_contributes(made):
+def test_monotonic_follows_from_what_a_unit_contributes(made) -> None:
     """Contributions >= 0 under add-remove move all one way: the noise is halved unasked. False is kept, and shown."""
     one_way, either = Sensitivity(2, 1), Sensitivity(2, 1, signed=True)
     assert made(1, one_way).monotonic is True
@@ -58,13 +58,14 @@ def test_monotonic_follows_from_what_a_unit_contributes(made):
     for wrong in (either, Sensitivity(2, 1, adjacency="substitution", signed=True)):
         with pytest.raises(ParameterError, match="^monotonic must be False"):
             made(1, wrong, monotonic=True)
-    assert "monotonic=True" in repr(made(1, one_way)) and "monotonic=False" in repr(made(1, either))
+    assert "monotonic=True" in repr(made(1, one_way))
+    assert "monotonic=False" in repr(made(1, either))
     assert made(1, one_way).metadata()["monotonic"] is True
     again = pickle.loads(pickle.dumps(made(1, one_way, monotonic=False)))
     assert again.monotonic is False
 
 
-def test_a_signed_unit_that_was_called_monotonic_cost_twice():
+def test_a_signed_unit_that_was_called_monotonic_cost_twice() -> None:
     """Planted: scores (0, 0) against (1, -1), which a signed unit makes of them, under the noise of monotonic ones."""
     laws = [geometric_law(scores) for scores in ((0, 0), (1, -1))]
     assert max(max(a / b, b / a) for a, b in zip(*laws, strict=True)) > 4 * Fraction(
@@ -75,7 +76,7 @@ def test_a_signed_unit_that_was_called_monotonic_cost_twice():
     )  # so the noise has to be twice as wide
 
 
-def test_integer_noise_on_quarters_would_cost_twice():
+def test_integer_noise_on_quarters_would_cost_twice() -> None:
     """Planted: scores k/4 that move by 1/4, integer noise of q = e^(-epsilon/(2/4)) and a race of floors: 2 epsilon."""
     epsilon = 2 * math.log(2)  # so that a quarter is worth a factor 2, and q = 2^-4
 
@@ -105,7 +106,7 @@ SCORES = [(0, 1, 2, 0), (3, 3, 1), (-5, 0, 0, 0, 2)]
     [(Exponential, exponential_law), (PermuteAndFlip, flip_law), (NoisyMax, None)],
     ids=["exponential", "permute-and-flip", "noisy max"],
 )
-def test_winners_follow_the_law(mechanism, law, kind, scores):
+def test_winners_follow_the_law(mechanism, law, kind, scores) -> None:
     """False alarm 1e-6 each. NoisyMax: the geometric race on integers, permute-and-flip on floats."""
     law = law or (geometric_law if kind is np.int64 else flip_law)
     n = 2000
@@ -116,7 +117,7 @@ def test_winners_follow_the_law(mechanism, law, kind, scores):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_other_laws_are_rejected(mechanism):
+def test_other_laws_are_rejected(mechanism) -> None:
     """The same test, on what would come out without the factor 2, at power: 1e-6 is passed by far."""
     n, scores = 2500, (0, 1, 2, 0)
     law = {Exponential: exponential_law, PermuteAndFlip: flip_law, NoisyMax: geometric_law}[mechanism]
@@ -129,7 +130,7 @@ def test_other_laws_are_rejected(mechanism):
     assert stats.chisquare(counts, expected * n / expected.sum()).pvalue > 1e-6
 
 
-def test_ties_of_integers_go_to_the_lower_index():
+def test_ties_of_integers_go_to_the_lower_index() -> None:
     """Of two equal scores with q = 1/2 the first wins with 2/3; an upper index would get 1/3."""
     n = 3000
     wins = [NoisyMax(2 * math.log(2), 1).select([7, 7]) for _ in range(n)].count(0)
@@ -140,7 +141,7 @@ def test_ties_of_integers_go_to_the_lower_index():
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_bulk_and_small_calls_agree(mechanism):
+def test_bulk_and_small_calls_agree(mechanism) -> None:
     """50,000 equal candidates in bulk: the winner is uniform (for NoisyMax: of floats), by its leading digit; 1e-6."""
     n, rounds = 50_000, 400
     winners = [mechanism(1, 1).select(np.zeros(n)) for _ in range(rounds)]
@@ -170,7 +171,7 @@ def reader(words: dict[int, int], bits: int = 700):
     handicaps=st.lists(st.fractions(-8, 0, max_denominator=1000), min_size=5, max_size=5),
     gumbel=st.booleans(),
 )
-def test_the_first_is_the_first(words, handicaps, gumbel):
+def test_the_first_is_the_first(words, handicaps, gumbel) -> None:
     """Against 300 digits of mpmath, U = word / 2^699."""
     runners = list(enumerate(handicaps[: len(words)]))
     with mpmath.workprec(1500):
@@ -188,7 +189,7 @@ def test_the_first_is_the_first(words, handicaps, gumbel):
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
-def test_a_race_that_only_late_digits_decide(gumbel):
+def test_a_race_that_only_late_digits_decide(gumbel) -> None:
     """Equal handicaps, words equal for 300 digits: the smaller U is ahead (E larger), for gumbel the larger U."""
     base = int(mpmath.mpf("0.3") * 2**300) << 399
     words = {4: base + 5, 9: base + (1 << 380)}
@@ -196,7 +197,7 @@ def test_a_race_that_only_late_digits_decide(gumbel):
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
-def test_digits_not_read_yet_may_turn_a_race(gumbel):
+def test_digits_not_read_yet_may_turn_a_race(gumbel) -> None:
     """After 95 digits U is in neighbouring cells, and a handicap of half a cell loses to the digits; the next ones turn it."""
     cell = 1 << 699 - 95
     words = {0: (1 << 698) + 9 * cell // 10, 1: (1 << 698) + cell}  # U = 1/2 and 0.9 cells, or 1 cell
@@ -220,7 +221,7 @@ def test_digits_not_read_yet_may_turn_a_race(gumbel):
 @example(gap=0.0, noise=2**26, rate=1.0, part=Fraction(0), gumbel=False)
 @example(gap=1e9, noise=3, rate=0.1, part=Fraction(1, 2), gumbel=False)
 @example(gap=5e-324, noise=2**20, rate=2.0**901, part=Fraction(1, 2), gumbel=True)
-def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel):
+def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel) -> None:
     """Wherever E lies in [G, G + 1)/2^20, the runner lies between the ends that the kernel gives it."""
     low, high = tiers.race_ends(gap, noise, rate, int(gumbel))
     if gap * rate == math.inf:
@@ -236,7 +237,7 @@ def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel):
         assert high - low < 2.0**-18 + (2 / noise if gumbel else 0)
 
 
-def test_who_may_win_is_nominated():
+def test_who_may_win_is_nominated() -> None:
     """The kernel leaves out nobody who is within reach of the leader, however few it has room for."""
     nominate = kernels.kernel("race")
     gaps, noise = np.zeros(50), np.full(50, 10**6)
@@ -250,7 +251,7 @@ def test_who_may_win_is_nominated():
     assert nominate(gaps, np.full(50, 3), 1.0, True, found) == 50
 
 
-def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
+def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch) -> None:
     """Planted words: the first runner is ahead by 2^-50, and the kernel's logarithms are off by 2^-46 against it.
 
     They are off most beside the ends of [2^-1/2, 2^1/2), and towards 0: the first runner's is too high there, the other's too
@@ -279,7 +280,7 @@ def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
     assert Exponential(2, 1).select([0.0, -(gap - 2.0**-48)]) == 1  # the other, once it is ahead in truth
 
 
-def test_nominees_beyond_the_room_are_all_heard(monkeypatch):
+def test_nominees_beyond_the_room_are_all_heard(monkeypatch) -> None:
     """With room for one only, and noise too coarse to tell anybody apart, the law is the same; 1e-6."""
     tiers.one_coarse_runner(monkeypatch)
 
@@ -309,20 +310,20 @@ original = kernels.kernel
     ],
     ids=str,
 )  # fmt: skip
-def test_scores_of_every_kind(mechanism, scores):
+def test_scores_of_every_kind(mechanism, scores) -> None:
     """The first is the best, beyond what noise of scale 2e-3 could hide; subnormals are told apart by the exact tier."""
     found = mechanism(1e3, 1).select(scores)
     assert found == 0 or scores[0] < 1e-300
 
 
-def test_noise_that_outruns_distance():
+def test_noise_that_outruns_distance() -> None:
     """At epsilon 1e-12 scores a million apart are as good as equal: both win; no overflow on the way."""
     for mechanism in MECHANISMS:
         for kind in (np.int64, np.float64):
             assert {mechanism(1e-12, 1).select(np.array([0, 10**6], kind)) for _ in range(60)} == {0, 1}
 
 
-def test_what_it_promises():
+def test_what_it_promises() -> None:
     change = Sensitivity(3, 2, adjacency="substitution", unit="household")
     for mechanism in MECHANISMS:
         made = mechanism(HALF, change)
@@ -354,7 +355,7 @@ def test_what_it_promises():
     ],
     ids=str,
 )
-def test_bad_scores(mechanism, scores, error, message):
+def test_bad_scores(mechanism, scores, error, message) -> None:
     with pytest.raises(error, match=message) as caught:
         mechanism(1, 1).select(scores)
     assert "nan" not in str(caught.value)
@@ -378,27 +379,27 @@ def test_bad_scores(mechanism, scores, error, message):
     ],
     ids=str,
 )
-def test_bad_parameters(mechanism, arguments, error, message):
+def test_bad_parameters(mechanism, arguments, error, message) -> None:
     with pytest.raises(error, match=message):
         mechanism(**{"epsilon": 1, "sensitivity": 1} | arguments)
 
 
 @pytest.mark.parametrize("epsilon", [2**62, Fraction(1, 2**50)])
-def test_the_range_of_noise_on_integers(epsilon):
+def test_the_range_of_noise_on_integers(epsilon) -> None:
     """Refused beyond it, whatever the scores are; reals have no such limit."""
     assert NoisyMax(epsilon, 1).select([0.0, 1.0]) in (0, 1)
     with pytest.raises(ParameterError, match=r"on integers must lie between 2\*\*-60 and 2\*\*50"):
         NoisyMax(epsilon, 1).select([0, 1])
 
 
-def test_differences_of_integers_beyond_int64():
+def test_differences_of_integers_beyond_int64() -> None:
     """Of the largest possible gap, exactly: what is behind by 2^63 or more never wins, whatever its noise."""
     worst = np.array([-(2**63), 2**63 - 1])
     assert all(NoisyMax(Fraction(1, 2**47), 1).select(worst) == 1 for _ in range(50))
     assert all(PermuteAndFlip(Fraction(1, 2**47), 1).select(worst) == 1 for _ in range(50))
 
 
-def test_nothing_private_is_left_in_arrays(monkeypatch):
+def test_nothing_private_is_left_in_arrays(monkeypatch) -> None:
     """The gaps and the noise of a race are zeros when it ends, by an error too."""
     seen = []
     sample = dpfast.OneSidedGeometric.sample
@@ -421,7 +422,7 @@ def test_nothing_private_is_left_in_arrays(monkeypatch):
     assert not any(array.any() for array in seen)
 
 
-def test_no_entropy_no_winner(monkeypatch):
+def test_no_entropy_no_winner(monkeypatch) -> None:
     tiers.no_entropy(monkeypatch)
     for mechanism in (Exponential, PermuteAndFlip):
         with pytest.raises(dpfast.EntropyError):

@@ -87,13 +87,13 @@ def ratio(p: list[Fraction], q: list[Fraction]) -> Fraction:
 each = pytest.mark.parametrize(("bounds", "adjacency"), list(itertools.product(BOUNDS, ADJACENCIES)))
 
 
-def test_there_are_as_many_worlds_as_there_should_be():
+def test_there_are_as_many_worlds_as_there_should_be() -> None:
     assert len(databases()) == math.comb(6 + 4, 4) == 210
     assert all(len(neighbours(bounds, adjacency)) > 20 for bounds in BOUNDS for adjacency in ADJACENCIES)
 
 
 @each
-def test_noisy_counts(bounds, adjacency):
+def test_noisy_counts(bounds, adjacency) -> None:
     """sup P_x(y)/P_x'(y) = q^-|x - x'|_1 over integer vectors y: reached, and never above e^epsilon."""
     mechanism = dpfast.DiscreteLaplace(LN_2 * sensitivity(bounds, adjacency).l1, sensitivity(bounds, adjacency))
     assert mechanism.scale == float(1 / LN_2)
@@ -105,7 +105,7 @@ def test_noisy_counts(bounds, adjacency):
 
 
 @each
-def test_noisy_counts_of_a_narrow_type(bounds, adjacency):
+def test_noisy_counts_of_a_narrow_type(bounds, adjacency) -> None:
     """Clamped to [0, 2] after the noise: the law of each cell in rationals, the product over cells."""
     promised = Fraction(2) ** int(sensitivity(bounds, adjacency).l1)
 
@@ -123,7 +123,7 @@ def test_noisy_counts_of_a_narrow_type(bounds, adjacency):
 
 
 @each
-def test_keys_that_are_withheld(bounds, adjacency):
+def test_keys_that_are_withheld(bounds, adjacency) -> None:
     """The exact delta of every pair at epsilon, for the least threshold of a delta."""
     change, delta = sensitivity(bounds, adjacency), Fraction(1, 100)
     found = dpfast.thresholded([], np.array([], int), epsilon=LN_2 * change.l1, delta=delta, sensitivity=change)
@@ -141,7 +141,7 @@ def test_keys_that_are_withheld(bounds, adjacency):
     [(dpfast.Exponential, exponential_law), (dpfast.PermuteAndFlip, flip_law), (dpfast.NoisyMax, geometric_law)],
     ids=["exponential", "permute-and-flip", "noisy max"],
 )
-def test_the_key_with_most_rows(mechanism, law, bounds, adjacency):
+def test_the_key_with_most_rows(mechanism, law, bounds, adjacency) -> None:
     """Ties and all. Counts are monotonic under add-remove: then the factor 2 is spared, and under substitution it is not."""
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
     made = mechanism(LN_2 * change.linf * (1 if monotonic else 2), change)  # which knows whether they are monotonic
@@ -156,7 +156,7 @@ def test_the_key_with_most_rows(mechanism, law, bounds, adjacency):
 
 
 @each
-def test_the_first_key_above_a_threshold(bounds, adjacency):
+def test_the_first_key_above_a_threshold(bounds, adjacency) -> None:
     """Noise of the threshold q = e^(-epsilon/(2 linf)), of a count the same, or its root where counts move both ways."""
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
     q_answer = HALF
@@ -176,7 +176,7 @@ def test_the_first_key_above_a_threshold(bounds, adjacency):
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_counts_that_nobody_bounded_are_caught(adjacency):
+def test_counts_that_nobody_bounded_are_caught(adjacency) -> None:
     """Planted: the rows themselves, counted, with the sensitivity of one row a person."""
     promised = Fraction(2) ** int(sensitivity((1, 1), adjacency).l1)
 

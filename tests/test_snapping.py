@@ -123,7 +123,7 @@ def test_bounds_that_are_refused(bound: object, error: type[Exception], message:
 
 def test_bounds_of_every_kind() -> None:
     """Taken exactly, from any kind of number; large where the grid is."""
-    same_ = {Snapping(1, 1, bound=bound) for bound in (8, 8.0, Fraction(8), Decimal("8"))}
+    same_ = {Snapping(1, 1, bound=bound) for bound in (8, 8.0, Fraction(8), Decimal(8))}
     assert len(same_) == 1
     assert Snapping(1, 1, bound=2**1000).bound == 2**1000
     assert Snapping(1, 2.0**-300, bound=2.0**-300).bound == Fraction(1, 2**300)

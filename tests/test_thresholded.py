@@ -29,7 +29,7 @@ from dpfast.privacy.threshold import least_threshold
     l0=st.integers(1, 1000),
     linf=st.integers(1, 50),
 )
-def test_the_threshold_is_the_least(rate, delta, l0, linf):
+def test_the_threshold_is_the_least(rate, delta, l0, linf) -> None:
     found = least_threshold(rate, delta, l0, linf)
     with mpmath.workprec(500):
         q = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator)
@@ -43,7 +43,7 @@ def test_the_threshold_is_the_least(rate, delta, l0, linf):
         assert found == linf + 1 or spent(found - 1) > wanted
 
 
-def test_the_figures_of_the_course_notes():
+def test_the_figures_of_the_course_notes() -> None:
     found = thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=Sensitivity(2, 1))
     assert (found.threshold, found.keys.size, found.counts.size) == (30, 0, 0)
     assert thresholded(["a"], [100], epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1)).threshold == 15
@@ -57,7 +57,7 @@ def test_the_figures_of_the_course_notes():
 )
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize("above", [1, 2, 5])
-def test_every_small_world_keeps_delta(l0, linf, l1, keys, q, above):
+def test_every_small_world_keeps_delta(l0, linf, l1, keys, q, above) -> None:
     """At each T the worst of all neighbours spends just 1 - (1 - p)^l0: no more, and no less."""
     threshold = linf + above
     stated = 1 - (1 - shown_with(linf, q, threshold)) ** l0
@@ -66,7 +66,7 @@ def test_every_small_world_keeps_delta(l0, linf, l1, keys, q, above):
     assert worst >= stated * Fraction(99, 100)
 
 
-def test_a_threshold_that_forgets_a_cell_is_caught():
+def test_a_threshold_that_forgets_a_cell_is_caught() -> None:
     """Planted: T for one cell where a unit has two; and T counted from 0 in place of linf."""
     q = Fraction(1, 2)
     worst = max(delta_of(x, y, q, 2, 4) for x, y in neighbours(2, 1, 2))
@@ -77,7 +77,7 @@ def test_a_threshold_that_forgets_a_cell_is_caught():
 # ------------------------------------------------------------------ the program
 
 
-def test_what_is_shown_follows_the_law():
+def test_what_is_shown_follows_the_law() -> None:
     """Of 40,000 keys of one count: how many are shown, and the law of what they show; false alarm 1e-6 each."""
     n, count, change = 40_000, 12, Sensitivity(1, 1)
     found = thresholded(np.arange(n), np.full(n, count), epsilon=1, delta=1e-6, sensitivity=change)
@@ -98,10 +98,13 @@ def test_what_is_shown_follows_the_law():
      np.array(["b", "a", "c"], object)],
     ids=str,
 )  # fmt: skip
-def test_keys_come_back_sorted(keys):
+def test_keys_come_back_sorted(keys) -> None:
     found = thresholded(keys, [10**6, 10**6, 10**6], epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1))
     assert found.keys.tolist() == sorted(np.asarray(keys).tolist())
     assert found.keys.dtype.kind == ("U" if np.asarray(keys).dtype == object else np.asarray(keys).dtype.kind)
+
+
+NO_ZONE = datetime.fromisoformat("2026-01-01T05")  # as a column of dates may be
 
 
 def days(texts):
@@ -127,15 +130,15 @@ def halves(numbers):
         (list, ["flu", "gout"], None), (list, ["flu", "gout"], 5), (list, [1, 2], "x"), (list, [1, 2], True),
         (list, [1, 2], float("nan")), (list, [1.5, 2.5], (1, 2)), (list, [1, 2], object()),
         (np.array, [1, 2], None), (np.array, ["flu", "gout"], None), (np.array, [1.0, 2.0], float("nan")),
-        (list, [date(2026, 1, 1), date(2026, 1, 2)], datetime(2026, 1, 1, 5)),
-        (list, [datetime(2026, 1, 1, 5)], datetime(2026, 1, 1, 5, tzinfo=UTC)),
+        (list, [date(2026, 1, 1), date(2026, 1, 2)], NO_ZONE),
+        (list, [NO_ZONE], NO_ZONE.replace(tzinfo=UTC)),
         (days, ["2026-01-01", "2026-01-02"], "2026-01-01T05:06:07"), (days, ["2026-01-01"], "2026-01-01T05:06:07.123456"),
         (days, ["2026-01-01T00:00:01"], "NaT"), (narrowest, [1, 2], 2**40), (narrowest, [1, 2], -5),
         (narrowest, [1, 2], 2**63), (halves, [0.5, 1.5], 0.1),
     ],
     ids=named,
 )  # fmt: skip
-def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden):
+def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden) -> None:
     """Neither by its length, its unit, its kind nor by an error: with it and without it, the same comes out."""
     many = [10**6] * len(shown)
     found = thresholded(made([*shown, hidden]), [*many, 1], epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
@@ -145,7 +148,7 @@ def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden):
     assert found.keys.base is None
 
 
-def test_keys_of_several_kinds_are_sorted_within_each():
+def test_keys_of_several_kinds_are_sorted_within_each() -> None:
     """What is missing, or of a kind that has no order here, is dropped before the noise, as if nobody had it."""
     keys = ["b", 2, None, "a", 1, float("nan"), (1, 2), b"x", 0.5, True, "end\0", "end"]
     found = thresholded(keys, [10**6] * len(keys), epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
@@ -154,17 +157,18 @@ def test_keys_of_several_kinds_are_sorted_within_each():
     texts = thresholded(["end\0", "end"], [10**6] * 2, epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
     assert texts.keys.tolist() == ["end", "end\0"]
     mixed = thresholded([2**63, -1], [10**6] * 2, epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
-    assert mixed.keys.tolist() == [-1, 2**63] and mixed.keys.dtype == object
+    assert mixed.keys.tolist() == [-1, 2**63]
+    assert mixed.keys.dtype == object
 
 
-def test_counts_stay_with_their_keys():
+def test_counts_stay_with_their_keys() -> None:
     counts = np.array([10**6, 3 * 10**6, 2 * 10**6, 0, 4 * 10**6])
     found = thresholded(list("dbaxc"), counts, epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1))
     assert found.keys.tolist() == list("abcd")
     assert np.abs(found.counts - [2 * 10**6, 3 * 10**6, 4 * 10**6, 10**6]).max() < 100
 
 
-def test_keys_without_a_count_never_show():
+def test_keys_without_a_count_never_show() -> None:
     """Nor do they cost anything: at scale 100 a zero that entered would often reach the threshold."""
     change = Sensitivity(1, 1)
     assert all(
@@ -178,7 +182,7 @@ def test_keys_without_a_count_never_show():
     )
 
 
-def test_what_it_promises():
+def test_what_it_promises() -> None:
     found = thresholded(
         ["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, adjacency="substitution", unit="household")
     )
@@ -205,8 +209,10 @@ def test_what_it_promises():
     ],
     ids=str,
 )
-def test_bad_input(arguments, error, message):
+def test_bad_input(arguments, error, message) -> None:
+    """Named, with the rule; no count is shown."""
+    usual = {"columns": (["a"], [1]), "epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)} | arguments
+    columns = usual.pop("columns")
     with pytest.raises(error, match=message) as caught:
-        usual = {"columns": (["a"], [1]), "epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)} | arguments
-        thresholded(*usual.pop("columns"), **usual)
+        thresholded(*columns, **usual)
     assert "7" not in str(caught.value)
