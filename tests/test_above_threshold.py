@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,9 +79,10 @@ def test_runs_follow_the_law(monotonic, q_answer) -> None:
 
 
 def test_nothing_is_read_after_the_first_above() -> None:
+    """An answer after the one that ends the run is never asked for."""
     read = []
 
-    def answers():
+    def answers() -> Iterator[int]:
         for answer in (-(10**6), -(10**6), 10**6, 10**6):
             read.append(answer)
             yield answer
@@ -105,6 +108,7 @@ def test_answers_of_any_size_are_exact() -> None:
 
 
 def test_what_it_promises() -> None:
+    """epsilon once for the run, for the change of one answer; metadata that JSON holds."""
     change = Sensitivity(3, 2, adjacency="substitution", unit="household")
     mechanism = AboveThreshold(Fraction(1, 2), change, threshold=0)
     assert mechanism.sensitivity == 2  # of one answer, however many a household touches
@@ -131,7 +135,7 @@ def test_noise_is_wiped(monkeypatch) -> None:
     drawn = []
     sample = dpfast.DiscreteLaplace.sample
 
-    def kept(self, *arguments):
+    def kept(self: dpfast.DiscreteLaplace, *arguments: Any) -> np.ndarray:
         drawn.append(sample(self, *arguments))
         return drawn[-1]
 
@@ -145,6 +149,7 @@ def test_noise_is_wiped(monkeypatch) -> None:
 
 @pytest.mark.parametrize("answer", [1.0, np.float64(1), True, "1", None, Fraction(1)])
 def test_only_integers_are_answers(answer) -> None:
+    """Also of types that hold one: a float of it, a bool, a text."""
     with pytest.raises(DTypeError, match="each of answers must be an int, not"):
         AboveThreshold(1, 1, threshold=0).run([-(10**9), answer])
 
@@ -168,5 +173,6 @@ def test_only_integers_are_answers(answer) -> None:
     ],
 )
 def test_bad_parameters(arguments, error, message) -> None:
+    """Each is refused by name and rule."""
     with pytest.raises(error, match=message):
         AboveThreshold(**{"epsilon": 1, "sensitivity": 1, "threshold": 0} | arguments)

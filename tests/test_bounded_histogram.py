@@ -10,8 +10,10 @@ import secrets
 import struct
 import tracemalloc
 from collections import Counter
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Never
 
 import numpy as np
 import pytest
@@ -38,10 +40,9 @@ from dpfast.kernels.siphash import of_pair
 from dpfast.records import columns
 from dpfast.release.key import keyed
 from dpfast.testing import fixed_key
-from typing import Never
 
 
-def release_key(number: int):
+def release_key(number: int) -> dpfast.ReleaseKey:
     """Known to all, without the warning."""
     return Key.from_bytes(number.to_bytes(32, "little")).derive("bins")
 
@@ -95,6 +96,7 @@ VECTORS = {
 
 
 def test_siphash_known_answers() -> None:
+    """The authors' vectors come out of the kernel, of the function for pairs and of the reference here."""
     texts = [bytes(range(n)) for n in VECTORS]
     assert siphash(*KEY, texts) == list(VECTORS.values()) == [sip(*KEY, text) for text in texts]
     assert int(of_pair(*map(np.uint64, KEY), *map(np.uint64, struct.unpack("<2Q", bytes(range(16)))))) == VECTORS[16]
@@ -103,6 +105,7 @@ def test_siphash_known_answers() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.binary(min_size=16, max_size=16), st.lists(st.binary(max_size=40), max_size=6))
 def test_siphash_by_the_book(secret, texts) -> None:
+    """Of any key and texts the kernel gives what the definition gives."""
     key = struct.unpack("<2Q", secret)
     assert siphash(*key, texts) == [sip(*key, text) for text in texts]
 
@@ -118,7 +121,7 @@ def reference(rows, partitions, cap, key, tag=None, group=lambda name: name) -> 
     """The same in Python. tag: of (number of the row, name's rank among all, name, bin). group: what makes a unit."""
     four = struct.unpack("<4Q", keyed(tiers.secret_of(key), "choice of bins"))
 
-    def proper(row, rank, name, bin_):
+    def proper(row, rank, name, bin_) -> int:
         return sip(*four[2:], struct.pack("<2Q", word(name, four[:2]), word(bin_, four[:2])))
 
     of_unit: dict = {}
@@ -134,7 +137,7 @@ def reference(rows, partitions, cap, key, tag=None, group=lambda name: name) -> 
     return counts
 
 
-def ours(rows, partitions, cap, key, **options):
+def ours(rows, partitions, cap, key, **options) -> dpfast.BoundedHistogram:
     return bounded_histogram(
         [b for _, b in rows], [name for name, _ in rows], max_partitions=partitions, max_per_partition=cap, key=key, **options
     )  # fmt: skip
@@ -156,6 +159,7 @@ BOUNDS = st.one_of(st.integers(1, 6), st.just(2**62)), st.one_of(st.integers(1, 
 @settings(max_examples=150, deadline=None)
 @given(TABLES, *BOUNDS, st.integers(0, 2**256 - 1))
 def test_equal_to_the_reference(rows, partitions, cap, secret) -> None:
+    """Any rows under any key are bounded as the reference in Python bounds them."""
     key = release_key(secret)
     found = ours(rows, partitions, cap, key)
     assert as_counter(found) == reference(rows, partitions, cap, key)
@@ -201,7 +205,7 @@ def within(moved: np.ndarray, stated: Sensitivity) -> bool:
     return all(int(norm.max()) <= bound for norm, bound in zip((l0, linf, l1, squared), most, strict=True))
 
 
-def worlds(names):
+def worlds(names) -> Iterator[tuple[tuple[object, object], ...]]:
     """All multisets of at most four rows of at most two of three people, over three keys."""
     kinds = list(itertools.product(range(3), range(3)))
     for n in range(5):
@@ -354,6 +358,8 @@ def test_the_key_is_no_other_key() -> None:
 
 
 def test_no_entropy_no_choice(monkeypatch) -> None:
+    """Where the system gives no key, nothing is counted."""
+
     def fail(n) -> Never:
         raise OSError
 
@@ -366,6 +372,7 @@ def test_no_entropy_no_choice(monkeypatch) -> None:
 
 
 def test_unseen_keys_and_those_outside() -> None:
+    """A key of the domain without rows counts 0; one outside it is dropped or refused, and not told."""
     found = bounded_histogram([4, 9, 4, 2], [1, 1, 2, 2], domain=[2, 3, 4], max_partitions=3, max_per_partition=1)
     assert (found.keys.tolist(), found.counts.tolist()) == ([2, 3, 4], [1, 0, 2])
     with pytest.raises(ParameterError, match="keys must all be of the domain") as caught:
@@ -384,6 +391,7 @@ def test_the_sensitivity() -> None:
 
 
 def test_no_rows() -> None:
+    """Of nothing all counts are 0, or there are none."""
     for keys, ids in (([], []), (np.array([], int), np.array([], "U3")), (np.array([], "U1"), [])):
         found = bounded_histogram(keys, ids, domain=[1, 2], max_partitions=1, max_per_partition=1)
         assert found.counts.tolist() == [0, 0]
@@ -391,6 +399,7 @@ def test_no_rows() -> None:
 
 
 def test_it_feeds_the_mechanisms() -> None:
+    """Counts and sensitivity go into a release and into thresholded as they come out."""
     rng = np.random.default_rng(5)
     keys, ids = rng.integers(0, 50, 20_000), rng.integers(0, 4000, 20_000)
     bounded = bounded_histogram(keys, ids, domain=range(50), max_partitions=3, max_per_partition=1)
@@ -423,7 +432,7 @@ def test_memory_is_a_word_a_row() -> None:
 # ------------------------------------------------------------------ columns
 
 
-def columns_of(values: list, kind: str):
+def columns_of(values: list, kind: str) -> Any:
     if kind.startswith("numpy"):
         return np.array(values, kind.removeprefix("numpy ") if " " in kind else None)
     name, _, dtype = kind.partition(" ")
@@ -483,6 +492,7 @@ def test_dictionaries_that_are_not_in_order() -> None:
 
 
 def test_strings_of_numpy() -> None:
+    """Both of NumPy's kinds of strings are keys."""
     for kind in ("U", *([np.dtypes.StringDType()] if hasattr(np.dtypes, "StringDType") else [])):
         keys = np.array(["a", "b", "a"], kind)
         found = bounded_histogram(keys, keys, domain=keys[:2], max_partitions=1, max_per_partition=5)
@@ -609,6 +619,7 @@ NULLS = {
 
 @pytest.mark.parametrize(("case", "kind"), [(case, kind) for case, kinds in NULLS.items() for kind in kinds])
 def test_nulls_are_refused(case, kind) -> None:
+    """In either column, by its name, and no value is told."""
     values = {"integers": [7, None, 7], "texts": ["secret-7", None, "secret-7"]}[case]
     for place in ("keys", "unit_ids"):
         with pytest.raises(DTypeError, match=f"{place} must hold") as caught:

@@ -114,6 +114,7 @@ def test_every_release_below_4096_counts_does_the_same_work(careful, mechanism, 
     "mechanism", [*INTEGERS.values(), dpfast.OneSidedGeometric(1, 1)], ids=[*INTEGERS, "one-sided"]
 )
 def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism) -> None:
+    """As releases do; at 4,096 only a call that asks for it."""
     if mechanism.scale > 2**50:
         pytest.skip("sample refuses so wide a law")
     for n, option, same in [

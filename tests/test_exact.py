@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import Counter
@@ -17,7 +18,6 @@ import tiers
 from dpfast import exact
 from dpfast.errors import DpfastError
 from dpfast.exact import ACCEPT, NOISE, Digits
-import itertools
 
 ZERO, HALF = Fraction(0), Fraction(1, 2)
 SIZES = [16, 64, 64, *[512] * 8]

@@ -340,6 +340,7 @@ def test_memory_does_not_grow() -> None:
 
 
 def test_parameters_of_any_exact_kind() -> None:
+    """Python's, NumPy's and decimal numbers are taken exactly, with no context that rounds."""
     for lower, upper, grid in [(-1, 2, 0.5), (Decimal(-1), Decimal(2), Decimal("0.5")), (-1.0, Fraction(2), Fraction(1, 2)),
                                (np.float32(-1), np.int8(2), np.float64(0.5))]:  # fmt: skip
         total, sensitivity = fixed_point_sum(
@@ -353,6 +354,7 @@ def test_parameters_of_any_exact_kind() -> None:
 
 @pytest.mark.parametrize("kind", WIDTHS)
 def test_nan_is_refused_unless_missing(kind: type[np.floating]) -> None:
+    """A NaN is what `missing` says, clamped like any value; without it an error tells no value and no place."""
     values = np.array([0.123456, NAN, 0.654321], kind)
     with pytest.raises(ParameterError, match="no NaN, unless missing=") as caught:
         fixed_point_sum(values, lower=0, upper=1, granularity=0.5, adjacency="add-remove")
@@ -418,5 +420,6 @@ def test_bad_input(change: dict[str, object], error: type[Exception], match: str
 
 
 def test_adjacency_has_no_default() -> None:
+    """Who sums must say what a neighbour is."""
     with pytest.raises(TypeError, match="adjacency"):
         fixed_point_sum([0.0], lower=0, upper=1, granularity=0.5)

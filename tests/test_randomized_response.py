@@ -56,6 +56,7 @@ def test_answers_follow_the_law(epsilon, k) -> None:
 
 @pytest.mark.parametrize("p", [Fraction(1, 2), Fraction(1, 3), Fraction(3, 4), Fraction(1, 1000), Fraction(0.9)])
 def test_coins_follow_the_law(p) -> None:
+    """300,000 answers of either kind follow the law of two coins, and not that of another second coin."""
     mechanism, law, n = RandomizedResponse.two_coin(p), coins(p), 300_000
     for true in (0, 1):
         said = int(counts_of(mechanism, true, n)[1])
@@ -189,6 +190,7 @@ def test_coins_meet_their_thresholds_exactly() -> None:
 
 
 def test_the_kernel_decides_nearly_all() -> None:
+    """Of a million words it leaves at most one open, where 4e-10 of them hold a threshold."""
     mechanism, n = RandomizedResponse(1, 4), 10**6
     words = np.random.default_rng(1).integers(0, 2**64, n, np.uint64)
     assert (
@@ -205,6 +207,7 @@ def test_the_kernel_decides_nearly_all() -> None:
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, bool, ">i4"])
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 5)])
 def test_shapes_and_dtypes(dtype, shape) -> None:
+    """What comes out has the shape and the dtype of what went in."""
     said = RandomizedResponse(1).release(np.ones(shape, dtype))
     assert (said.shape, said.dtype) == (shape, np.dtype(dtype))
     assert set(np.unique(said.astype(int))) <= {0, 1}
@@ -244,6 +247,7 @@ def test_the_kernel_has_room_for_its_errors(epsilon, k) -> None:
 
 
 def test_calls_are_independent_and_leave_the_input() -> None:
+    """Two calls on the same answers give independent ones, and change none in place."""
     answers = np.zeros(10_000, np.int64)
     mechanism = RandomizedResponse(0.5, 10)
     first, second = mechanism.release(answers), mechanism.release(answers)
@@ -271,6 +275,7 @@ def test_nothing_private_is_left_in_arrays(monkeypatch) -> None:
 
 
 def test_no_entropy_no_answers(monkeypatch) -> None:
+    """Where the system gives no key, no answer comes out."""
     tiers.no_entropy(monkeypatch)
     with pytest.raises(dpfast.EntropyError):
         RandomizedResponse(1).release([0, 1])
@@ -312,6 +317,7 @@ def test_the_estimate_of_the_course_notes() -> None:
 @settings(max_examples=15, deadline=None)
 @given(size=st.integers(1, 500), data=st.data(), confidence=st.sampled_from([0.5, 0.95, 0.999]))
 def test_intervals_are_clopper_and_pearsons(size, data, confidence) -> None:
+    """Both ends of a share are SciPy's exact ones, mapped back through the law."""
     n = data.draw(st.integers(0, size))
     mechanism = RandomizedResponse(1)
     found = mechanism.estimate(np.repeat([1, 0], [n, size - n]), confidence)
@@ -325,6 +331,7 @@ def test_intervals_are_clopper_and_pearsons(size, data, confidence) -> None:
 
 
 def test_records() -> None:
+    """A guarantee under substitution, metadata, pickles and repr that keep the parameters."""
     mechanism = RandomizedResponse.two_coin(0.5, unit="respondent")
     assert mechanism.guarantee == dpfast.Guarantee(mechanism.epsilon, adjacency="substitution", unit="respondent")
     assert mechanism.metadata()["coin"] == "1/2"
@@ -367,6 +374,7 @@ def test_records() -> None:
     ],
 )
 def test_bad_input(call, error, message) -> None:
+    """Each is refused by name and rule."""
     with pytest.raises((error, DTypeError) if "one or more" in message else error):
         call()
     if "one or more" not in message:

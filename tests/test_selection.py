@@ -8,8 +8,10 @@ import itertools
 import json
 import math
 import pickle
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -155,7 +157,7 @@ def test_bulk_and_small_calls_agree(mechanism) -> None:
 # ------------------------------------------------------------------ races, digit by digit
 
 
-def reader(words: dict[int, int], bits: int = 700):
+def reader(words: dict[int, int], bits: int = 700) -> exact.Read:
     """Digits of planted words of `bits` binary digits, level by level; zeros beyond."""
 
     def read(i: int, level: int) -> exact.Digits:
@@ -272,7 +274,7 @@ def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch) -> None:
 
     class Planted:
         @contextlib.contextmanager
-        def running(self, n):
+        def running(self, n: int) -> Iterator[tuple[np.ndarray, exact.Read]]:
             yield np.array(steps), read
 
     tiers.plant_runners(monkeypatch, Planted)
@@ -284,7 +286,7 @@ def test_nominees_beyond_the_room_are_all_heard(monkeypatch) -> None:
     """With room for one only, and noise too coarse to tell anybody apart, the law is the same; 1e-6."""
     tiers.one_coarse_runner(monkeypatch)
 
-    def coarse(gaps, noise, rate, gumbel, found):  # everybody, as a kernel with no digits at all would say
+    def coarse(gaps, noise, rate, gumbel, found) -> int:  # everybody, as a kernel with no digits at all would say
         found[:] = np.arange(found.size)
         return gaps.size
 
@@ -324,6 +326,7 @@ def test_noise_that_outruns_distance() -> None:
 
 
 def test_what_it_promises() -> None:
+    """epsilon, adjacency and unit; a frozen value that pickles, whatever noise it keeps."""
     change = Sensitivity(3, 2, adjacency="substitution", unit="household")
     for mechanism in MECHANISMS:
         made = mechanism(HALF, change)
@@ -356,6 +359,7 @@ def test_what_it_promises() -> None:
     ids=str,
 )
 def test_bad_scores(mechanism, scores, error, message) -> None:
+    """Each is refused by rule, and no score is told."""
     with pytest.raises(error, match=message) as caught:
         mechanism(1, 1).select(scores)
     assert "nan" not in str(caught.value)
@@ -380,6 +384,7 @@ def test_bad_scores(mechanism, scores, error, message) -> None:
     ids=str,
 )
 def test_bad_parameters(mechanism, arguments, error, message) -> None:
+    """Each is refused by name and rule."""
     with pytest.raises(error, match=message):
         mechanism(**{"epsilon": 1, "sensitivity": 1} | arguments)
 
@@ -408,7 +413,7 @@ def test_nothing_private_is_left_in_arrays(monkeypatch) -> None:
     )
     NoisyMax(Fraction(1, 1000), 1).select(np.arange(5000))
 
-    def everybody(*arguments):
+    def everybody(*arguments: Any) -> int:
         seen.extend(arguments[:2])
         arguments[-1][:] = np.arange(arguments[-1].size)
         return arguments[0].size
@@ -423,6 +428,7 @@ def test_nothing_private_is_left_in_arrays(monkeypatch) -> None:
 
 
 def test_no_entropy_no_winner(monkeypatch) -> None:
+    """Where the system gives no key, nobody wins."""
     tiers.no_entropy(monkeypatch)
     for mechanism in (Exponential, PermuteAndFlip):
         with pytest.raises(dpfast.EntropyError):

@@ -88,6 +88,7 @@ each = pytest.mark.parametrize(("bounds", "adjacency"), list(itertools.product(B
 
 
 def test_there_are_as_many_worlds_as_there_should_be() -> None:
+    """Multisets of up to 4 of 6 rows; and enough pairs of neighbours under each bound."""
     assert len(databases()) == math.comb(6 + 4, 4) == 210
     assert all(len(neighbours(bounds, adjacency)) > 20 for bounds in BOUNDS for adjacency in ADJACENCIES)
 

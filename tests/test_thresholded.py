@@ -30,6 +30,7 @@ from dpfast.privacy.threshold import least_threshold
     linf=st.integers(1, 50),
 )
 def test_the_threshold_is_the_least(rate, delta, l0, linf) -> None:
+    """It spends at most delta, and one less would spend more, or be within linf."""
     found = least_threshold(rate, delta, l0, linf)
     with mpmath.workprec(500):
         q = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator)
@@ -44,6 +45,7 @@ def test_the_threshold_is_the_least(rate, delta, l0, linf) -> None:
 
 
 def test_the_figures_of_the_course_notes() -> None:
+    """epsilon 1, delta 1e-6: 30 for two cells of one count each, 15 for one."""
     found = thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=Sensitivity(2, 1))
     assert (found.threshold, found.keys.size, found.counts.size) == (30, 0, 0)
     assert thresholded(["a"], [100], epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1)).threshold == 15
@@ -99,6 +101,7 @@ def test_what_is_shown_follows_the_law() -> None:
     ids=str,
 )  # fmt: skip
 def test_keys_come_back_sorted(keys) -> None:
+    """Sorted, so that their order tells nothing, and of the kind that they had."""
     found = thresholded(keys, [10**6, 10**6, 10**6], epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1))
     assert found.keys.tolist() == sorted(np.asarray(keys).tolist())
     assert found.keys.dtype.kind == ("U" if np.asarray(keys).dtype == object else np.asarray(keys).dtype.kind)
@@ -107,17 +110,17 @@ def test_keys_come_back_sorted(keys) -> None:
 NO_ZONE = datetime.fromisoformat("2026-01-01T05")  # as a column of dates may be
 
 
-def days(texts):
+def days(texts: list[str]) -> np.ndarray:
     """As NumPy reads dates: of the unit that the finest one needs."""
     return np.array(texts, "datetime64")
 
 
-def narrowest(numbers):
+def narrowest(numbers: list[int]) -> np.ndarray:
     """As a library packs integers: in the narrowest type that holds them all."""
     return np.array(numbers, np.result_type(np.min_scalar_type(min(numbers)), np.min_scalar_type(max(numbers))))
 
 
-def halves(numbers):
+def halves(numbers: list[float]) -> np.ndarray:
     """In half precision, where that holds them."""
     return np.array(numbers, np.float16 if (np.float16(numbers) == numbers).all() else np.float64)
 
@@ -162,6 +165,7 @@ def test_keys_of_several_kinds_are_sorted_within_each() -> None:
 
 
 def test_counts_stay_with_their_keys() -> None:
+    """Sorting keys takes their counts along, and a count of 0 takes its key away."""
     counts = np.array([10**6, 3 * 10**6, 2 * 10**6, 0, 4 * 10**6])
     found = thresholded(list("dbaxc"), counts, epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1))
     assert found.keys.tolist() == list("abcd")
@@ -183,6 +187,7 @@ def test_keys_without_a_count_never_show() -> None:
 
 
 def test_what_it_promises() -> None:
+    """epsilon and delta as asked, adjacency and unit of the sensitivity, and presence."""
     found = thresholded(
         ["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, adjacency="substitution", unit="household")
     )

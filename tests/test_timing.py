@@ -204,7 +204,7 @@ def tail_told(mechanism: Any, n: int, *, careful: bool = True) -> list[str]:
         assert size[tail].min() >= np.quantile(size[~tail], 0.99)
         value, error = auc(time, tail)
         found.append(f"AUC {value:.4f} ({(value - 0.5) / error:+.1f} standard errors)")
-        print(f"{mechanism!r:.60}, {n:,} counts, careful {careful}: {found[-1]}, {EVENTS} tail events")
+        print(f"{mechanism!r:.60}, {n:,} counts, careful {careful}: {found[-1]}, {EVENTS} tail events")  # noqa: T201  pytest -s shows it
         if abs(value - 0.5) <= 4 * error:
             return []
     return found
@@ -238,7 +238,7 @@ def judged(name: str, release: Callable[[], Any], out: np.ndarray, n: int) -> li
     found = []
     for kind, size in sizes.items():
         figures = leak(time, size)
-        print(f"{name}, {out.size:,} counts, {kind}: {figures}; median {np.median(time) / 1e3:.2f} us")
+        print(f"{name}, {out.size:,} counts, {kind}: {figures}; median {np.median(time) / 1e3:.2f} us")  # noqa: T201  pytest -s shows it
         found += figures.told
     return found
 
@@ -280,7 +280,7 @@ def test_a_draw_alone(mechanism: Any, isa: int) -> None:
             time[i] = perf_counter_ns() - begin
             size[i] = abs(drawn[0])
     figures = leak(time, size)
-    print(f"{mechanism!r:.60}, {tiers.ISA_NAMES[isa]}, C alone: {figures}; median {np.median(time):.0f} ns")
+    print(f"{mechanism!r:.60}, {tiers.ISA_NAMES[isa]}, C alone: {figures}; median {np.median(time):.0f} ns")  # noqa: T201  pytest -s shows it
     # Loads among thresholds differ by a nanosecond with where they lie in memory (docs/threat_model.md): there the tail alone.
     told = [found for found in figures.told if mechanism.LAW == "discrete_laplace" or found.startswith("AUC")]
     assert told == []
