@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import json
 import math
-import pickle
 import random
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -602,48 +600,6 @@ def test_refusals_of_both(kind: Any, call: Callable[[Any], object], error: type[
     """Each names the parameter and the rule."""
     with pytest.raises(error, match=name):
         call(kind)
-
-
-NORM = Sensitivity(2, 3, adjacency="substitution", unit="household")
-
-
-@pytest.mark.parametrize(
-    "mech",
-    [
-        Gaussian.calibrated(Fraction(1, 2), NORM, delta=1e-6, granularity=0.25), Gaussian.from_zcdp(1, NORM), Gaussian(Fraction(1, 3)),
-        Gaussian(2.0**900), Gaussian(2.0**-1040, granularity=2.0**-1060),
-        DiscreteGaussian.calibrated(Fraction(1, 2), NORM, delta=1e-6), DiscreteGaussian.from_zcdp(1, NORM), DiscreteGaussian(Fraction(1, 3)),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_records(mech: Any) -> None:
-    """A frozen value that pickles with its sensitivity and target; metadata that JSON holds; a repr that says what it is."""
-    real = isinstance(mech, Gaussian)
-    mech.release(np.zeros(5000, np.float64 if real else np.int64))
-    again = pickle.loads(pickle.dumps(mech))
-    assert again == mech
-    assert hash(again) == hash(mech)
-    assert (again.target, again.sensitivity) == (mech.target, mech.sensitivity)
-    record = json.loads(json.dumps(mech.metadata()))
-    assert record == json.loads(json.dumps(again.metadata()))
-    assert Fraction(record["sigma_squared"]) == mech.sigma_squared
-    assert (record["secure"], record["mechanism"]) == (True, "gaussian" if real else "discrete_gaussian")
-    assert repr(again) == repr(mech)
-    assert mech.sigma > 0
-    assert "<table>" in mech._repr_html_()
-    if real:
-        assert again.granularity == mech.granularity == record["granularity"]
-    if mech.sensitivity:
-        assert (record["l0"], record["linf"], record["unit"]) == (4, "3", "household")
-        assert Fraction(record["rho_spent"]) == mech.rho()
-
-
-@both
-def test_a_third_of_rho_is_shown_as_a_third(kind: Any) -> None:
-    """Exactly, in metadata and in repr."""
-    mech = kind.from_zcdp(Fraction(1, 3), NORM)
-    assert json.loads(json.dumps(mech.metadata()))["rho_spent"] == "1/3"
-    assert "rho=1/3" in repr(mech)
 
 
 @pytest.mark.parametrize(

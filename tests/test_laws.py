@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for every law: golden outputs, draws that are the exact tier's, tables, statistics that reject planted defects."""
+"""What holds for every law: golden outputs, draws that are the exact tier's, tables, statistics that reject planted defects; records."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
 import json
+import pickle
 import random
 from collections.abc import Callable
 from fractions import Fraction
@@ -19,6 +20,17 @@ import reference
 import tiers
 from laws import BY_NAME, LAWS, Defect, Law, exact_draws, filled, judged, noise, numbers, over
 from proofs import MODES, entered
+
+from dpfast import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DTypeError,
+    Gaussian,
+    Laplace,
+    OneSidedGeometric,
+    Sensitivity,
+    Snapping,
+)  # fmt: skip
 
 N = 2**20  # 1 % of scale moves the variance by 2 %, which is 9 standard errors and more
 INTEGERS = [law for law in LAWS if not law.real]
@@ -273,3 +285,60 @@ def test_a_scale_one_percent_off_is_rejected(
     """The judge holds the draws of another scale to be of another law; below 1/2, where most are 0, of one 3 % off."""
     off = 1 + sign * Fraction(1 if scale >= Fraction(1, 2) else 3, 100)
     assert judged(law, scale, noise(law, law.make(scale * off), N, secret("scale"))) != []
+
+
+# ------------------------------------------------------------------ records
+
+WHOM: dict[str, Any] = {"adjacency": "substitution", "unit": "household"}
+CHANGE = Sensitivity(2, 3, **WHOM)
+L2: dict[str, Any] = {"l0": 4, "linf": "3", "unit": "household"}
+# A mechanism, what its metadata say beside the rest, and what its repr shows.
+RECORDS: list[tuple[Any, dict[str, Any], str]] = [
+    (Laplace(0.5, Fraction(1, 3), granularity=2.0**-10, **WHOM),
+     {"mechanism": "laplace", "epsilon": "1/2", "sensitivity": "1/3", "granularity": 2.0**-10, **WHOM}, "2**-10"),
+    (Snapping(0.5, Fraction(1, 3), bound=8, **WHOM), {"mechanism": "snapping", "bound": "8", "granularity": 1.0, **WHOM}, "bound=8"),
+    (DiscreteLaplace(0.5, CHANGE), {"mechanism": "discrete_laplace", "epsilon": "1/2", "sensitivity": "12", **WHOM}, "epsilon=0.5"),
+    (OneSidedGeometric(1, Fraction(1, 2**60)), {"mechanism": "one_sided_geometric", "epsilon": "1"}, "epsilon"),
+    (OneSidedGeometric(1, 2**60), {"mechanism": "one_sided_geometric"}, "epsilon"),
+    (OneSidedGeometric(Fraction(1, 3), CHANGE), {"epsilon": "1/3", "sensitivity": "12", **WHOM}, "epsilon"),
+    (Gaussian.calibrated(Fraction(1, 2), CHANGE, delta=1e-6, granularity=0.25), {"mechanism": "gaussian", "granularity": 0.25, **L2}, "sigma"),
+    (Gaussian.from_zcdp(1, CHANGE), L2, "rho=1"), (Gaussian.from_zcdp(Fraction(1, 3), CHANGE), {"rho_spent": "1/3"}, "rho=1/3"),
+    (Gaussian(Fraction(1, 3)), {"sigma_squared": "1/9"}, "sigma"), (Gaussian(2.0**900), {}, "sigma"),
+    (Gaussian(2.0**-1040, granularity=2.0**-1060), {"granularity": 2.0**-1060}, "sigma"),
+    (DiscreteGaussian.calibrated(Fraction(1, 2), CHANGE, delta=1e-6), {"mechanism": "discrete_gaussian", **L2}, "sigma"),
+    (DiscreteGaussian.from_zcdp(1, CHANGE), L2, "rho=1"),
+    (DiscreteGaussian.from_zcdp(Fraction(1, 3), CHANGE), {"rho_spent": "1/3"}, "rho=1/3"),
+    (DiscreteGaussian(Fraction(1, 3)), {"sigma_squared": "1/9"}, "sigma"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mech", "facts", "shown"), RECORDS, ids=str)
+def test_records(mech: Any, facts: dict[str, Any], shown: str) -> None:
+    """A frozen value that pickles with all that it was made from; metadata that JSON holds; a repr that says what it is."""
+    real = isinstance(mech, Laplace | Snapping | Gaussian)
+    if not isinstance(mech, OneSidedGeometric):
+        mech.release(np.zeros(5000, np.float64 if real else np.int64))  # which keeps plans beside the parameters
+    again = pickle.loads(pickle.dumps(mech))
+    assert again == mech
+    assert type(again) is type(mech)
+    assert hash(again) == hash(mech)
+    assert tiers.record(again) == tiers.record(mech)
+    for name in ("epsilon", "sigma_squared", "sensitivity", "adjacency", "unit", "target", "granularity", "bound"):
+        assert getattr(again, name, None) == getattr(mech, name, None)
+    record = json.loads(json.dumps(mech.metadata()))
+    assert record == mech.metadata() == again.metadata()
+    assert record["secure"] is True
+    assert facts.items() <= record.items()
+    if "rho_spent" in record:
+        assert Fraction(record["rho_spent"]) == mech.rho()
+        assert Fraction(record["sigma_squared"]) == mech.sigma_squared
+    assert repr(again) == repr(mech)
+    assert shown in repr(mech)
+    assert "<table>" in mech._repr_html_()
+
+
+@pytest.mark.parametrize("mech", [Laplace(1, 1), Snapping(1, 1, bound=8), Gaussian(1)], ids=str)
+def test_real_laws_have_no_sample(mech: Any) -> None:
+    """Added to a value off the grid, noise on it would publish the value's low bits."""
+    with pytest.raises(DTypeError, match=f"^{type(mech).__name__} has no sample"):
+        mech.sample(5)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -238,17 +239,18 @@ def test_missing_is_a_public_number() -> None:
 # ------------------------------------------------------------------ sensitivity
 
 
-def test_a_sensitivity_in_place_of_a_number() -> None:
+@pytest.mark.parametrize("kind", [Laplace, partial(Snapping, bound=64)], ids=["Laplace", "Snapping"])
+def test_a_sensitivity_in_place_of_a_number(kind: Callable[..., Any]) -> None:
     """Its l1, adjacency and unit hold; a second value of them is refused, and an L2 norm alone is not enough."""
     given_ = Sensitivity(3, 0.5, adjacency="substitution", unit="household", signed=True)
-    mech = Laplace(2, given_)
+    mech = kind(2, given_)
     assert (mech.sensitivity, mech.adjacency, mech.unit) == (3, "substitution", "household")
-    assert mech == Laplace(2, 3, granularity=None, adjacency="substitution", unit="household")
+    assert mech == kind(2, 3, adjacency="substitution", unit="household")
     for extra in ({"adjacency": "add-remove"}, {"adjacency": "substitution"}, {"unit": "household"}):
         with pytest.raises(ParameterError, match="^adjacency and unit are those of the Sensitivity"):
-            Laplace(2, given_, **extra)
+            kind(2, given_, **extra)
     with pytest.raises(ParameterError, match="^sensitivity must be known in L1"):
-        Laplace(1, Sensitivity.from_l2(4))
+        kind(1, Sensitivity.from_l2(4))
 
 
 @pytest.mark.parametrize("name", ["epsilon", "sensitivity"])

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import pickle
 from decimal import Decimal
 from fractions import Fraction
 
@@ -152,26 +150,6 @@ def test_missing_values_are_clamped_too() -> None:
     assert 0.2 < (many > -8).mean() < 0.4
 
 
-def test_records() -> None:
-    """Pickles, equality, metadata, and stream keys that no other mechanism has."""
-    mech = Snapping(0.5, Fraction(1, 3), bound=8, adjacency="substitution", unit="device")
-    again = pickle.loads(pickle.dumps(mech))
-    assert again == mech
-    assert type(again) is Snapping
-    assert (again.granularity, again.bound, tiers.record(again)) == (mech.granularity, mech.bound, tiers.record(mech))
-    facts = mech.metadata()
-    assert json.loads(json.dumps(facts)) == facts
-    assert (facts["mechanism"], facts["bound"], facts["granularity"]) == ("snapping", "8", 1.0)
-    assert "bound=8" in repr(mech)
-    assert "bound" in mech._repr_html_()
-    assert mech != Snapping(0.5, Fraction(1, 3), bound=9, adjacency="substitution", unit="device")
-    assert mech != Laplace(0.5, Fraction(1, 3), granularity=1, adjacency="substitution", unit="device")
-    with pytest.raises(DTypeError, match="^Snapping has no sample"):
-        mech.sample(3)
-    with pytest.raises(AttributeError):
-        mech.bound = Fraction(9)
-
-
 def test_the_stream_key_is_its_own() -> None:
     """One derived key, one input: Laplace on the same grid, and another bound, get independent noise."""
     values = np.zeros(4000)
@@ -182,19 +160,6 @@ def test_the_stream_key_is_its_own() -> None:
         assert same(results[i], keyed(laws[i], values))
         for j in range(i):
             assert 0.05 < (results[i] == results[j]).mean() < 0.5
-
-
-def test_a_sensitivity_in_place_of_a_number() -> None:
-    """Its l1, adjacency and unit hold; a second value of them is refused, and an L2 norm is not enough."""
-    given = Sensitivity(2, 3, adjacency="substitution", unit="household")
-    mech = Snapping(1, given, bound=64)
-    assert (mech.sensitivity, mech.adjacency, mech.unit) == (12, "substitution", "household")
-    assert mech.granularity == 16
-    for extra in ({"adjacency": "substitution"}, {"unit": "household"}):
-        with pytest.raises(ParameterError, match="^adjacency and unit are those of the Sensitivity"):
-            Snapping(1, given, bound=64, **extra)
-    with pytest.raises(ParameterError, match="^sensitivity must be known in L1"):
-        Snapping(1, Sensitivity.from_l2(4), bound=64)
 
 
 def test_figures() -> None:
@@ -212,3 +177,13 @@ def test_metadata_of_a_fixed_key_is_not_secure() -> None:
         Snapping(1, 1, bound=8).release(np.zeros(5), key=key, start=0)
     assert Snapping(1, 1, bound=8).metadata(key)["secure"] is False
     assert Snapping(1, 1, bound=8).metadata()["stream_version"] == tiers.STREAM_VERSION
+
+
+def test_a_bound_makes_another_mechanism() -> None:
+    """Neither another bound nor no bound is equal; and it is frozen."""
+    mech = Snapping(0.5, Fraction(1, 3), bound=8)
+    assert mech != Snapping(0.5, Fraction(1, 3), bound=9)
+    assert mech != Laplace(0.5, Fraction(1, 3), granularity=1)
+    assert Snapping(1, Sensitivity(4, 3), bound=64).granularity == 16
+    with pytest.raises(AttributeError):
+        mech.bound = Fraction(9)
