@@ -42,23 +42,24 @@ class DiscreteLaplace:
             q = mpmath.exp(-self._rate())
             return float(2 * q * (1 + 10 * q + q**2) / (1 - q) ** 4)
 
+    def _top(self) -> mpmath.mpf:
+        return 2 / (1 + mpmath.exp(-self._rate()))
+
     def threshold(self, k: int, bits: int) -> int:
-        """The cell of `bits` binary digits that holds T_k = 2 q^k / (1+q)."""
+        """The cell of `bits` binary digits that holds P(|X| >= k): 2 q^k / (1+q), and here for k = 0 too."""
         with mpmath.workprec(bits + 200 + GUARD):
-            q = mpmath.exp(-self._rate())
-            return int(mpmath.floor(mpmath.ldexp(2 * mpmath.exp(-k * self._rate()) / (1 + q), bits)))
+            return int(mpmath.floor(mpmath.ldexp(self._top() * mpmath.exp(-k * self._rate()), bits)))
 
     def magnitude(self, prefix: int, bits: int) -> int | None:
         """|X| on [prefix, prefix + 1) / 2^bits, or None where a threshold lies inside."""
         if prefix == 0:
             return None
         with mpmath.workprec(bits + 200 + GUARD):
-            top = mpmath.log(2 / (1 + mpmath.exp(-self._rate())))
-            ends = [
-                int(mpmath.floor((top - mpmath.log(mpmath.ldexp(mpmath.mpf(u), -bits))) / self._rate()))
-                for u in (prefix, prefix + 1)
-            ]
-        return ends[0] if ends[0] == ends[1] else None
+            heights = (
+                mpmath.log(self._top()) - mpmath.log(mpmath.ldexp(mpmath.mpf(u), -bits)) for u in (prefix, prefix + 1)
+            )
+            low, high = (int(mpmath.floor(height / self._rate())) for height in heights)
+        return low if low == high else None
 
 
 class Laplace:
@@ -298,14 +299,11 @@ class DiscreteGaussian:
             return 1 - self._f(k) * 2 * mpmath.erf(half / root) / proposed
 
 
-class OneSidedGeometric:
+class OneSidedGeometric(DiscreteLaplace):
     """P(X = k) = (1-q) q^k, k >= 0, q = exp(-rate)."""
 
-    def __init__(self, rate: Fraction) -> None:
-        self.rate = rate
-
-    def _rate(self) -> mpmath.mpf:
-        return mpmath.mpf(self.rate.numerator) / self.rate.denominator
+    def _top(self) -> mpmath.mpf:
+        return mpmath.mpf(1)
 
     def pmf(self, k: int) -> float:
         with mpmath.workprec(256):
@@ -341,19 +339,3 @@ class OneSidedGeometric:
         with mpmath.workprec(512):
             q = mpmath.exp(-self._rate())
             return float(q * (1 + 11 * q + 11 * q**2 + q**3) / (1 - q) ** 4)
-
-    def threshold(self, k: int, bits: int) -> int:
-        """The cell of `bits` binary digits that holds q^k."""
-        with mpmath.workprec(bits + 200 + GUARD):
-            return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-k * self._rate()), bits)))
-
-    def magnitude(self, prefix: int, bits: int) -> int | None:
-        """X on [prefix, prefix + 1) / 2^bits, or None where a threshold lies inside."""
-        if prefix == 0:
-            return None
-        with mpmath.workprec(bits + 200 + GUARD):
-            ends = [
-                int(mpmath.floor(-mpmath.log(mpmath.ldexp(mpmath.mpf(u), -bits)) / self._rate()))
-                for u in (prefix, prefix + 1)
-            ]
-        return ends[0] if ends[0] == ends[1] else None

@@ -98,7 +98,7 @@ def recorded(
         left.append(i)
         return 0
 
-    tiers.added(plan, zeros, zeros, key=tiers.StreamKey(key), start=start, careful=careful, decide=decide)
+    tiers.added(zeros, zeros, plan=plan, key=tiers.StreamKey(key), start=start, careful=careful, decide=decide)
     return zeros, left
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def add(
     mech, stream = mechanism(scale), tiers.StreamKey(SECRET)
     plan = tiers.careful_plan(mech) if careful else tiers.bulk_plan(mech)
     tiers.added(
-        plan, counts, out, short=plan.has_table and not careful, narrow=tiers.narrow(mech), key=stream, start=start, careful=careful,
+        counts, out, plan=plan, short=plan.has_table and not careful, narrow=tiers.narrow(mech), key=stream, start=start, careful=careful,
         decide=lambda i: tiers.decided(mech, stream, i), threads=threads, **bounds,
     )  # fmt: skip
 
@@ -208,7 +209,7 @@ def test_a_small_world_whole() -> None:
         for lower, upper in ((None, None), (0, None), (-3, 100), (50, 50)):
             low, high = clamps(np.dtype(made), lower, upper)
             out = np.zeros(n, made)
-            tiers.added(plan, counts, out, lower=lower, upper=upper, short=True, key=stream, decide=never_asked)
+            tiers.added(counts, out, plan=plan, lower=lower, upper=upper, short=True, key=stream, decide=never_asked)
             assert np.array_equal(out, np.clip(counts + draws, low, high).astype(made)), (given_, made, lower, upper)
 
 
@@ -229,17 +230,22 @@ def undecidable(table: np.ndarray | None = None, width: int = 16, tier: int = ti
     )  # fmt: skip
 
 
-# table, 32 and 64 bits of doubles, twofold, integers; with which kernel: (plan, short, narrow, careful)
+def by(plan: tiers.Plan, **options: bool) -> dict[str, Any]:
+    """What tiers.added is told: a plan under one key, and how."""
+    return {"plan": plan, "key": tiers.StreamKey(SECRET), **options}
+
+
+# Table, 32 and 64 bits of doubles, twofold, integers; with which kernel.
 WAYS = {
-    "short": lambda: (undecidable(), True, True, False),
-    "table as int64": lambda: (undecidable(), False, True, False),
-    "table, careful": lambda: (undecidable(), False, True, True),
-    "double 32": lambda: (undecidable(None, 32, tiers.DOUBLE), False, True, False),
-    "double 64": lambda: (undecidable(None, 64, tiers.DOUBLE), False, True, False),
-    "double 64, careful": lambda: (undecidable(None, 64, tiers.DOUBLE), False, True, True),
-    "twofold": lambda: (undecidable(None, 64, tiers.TWOFOLD), False, True, False),
-    "twofold, wide": lambda: (undecidable(None, 64, tiers.TWOFOLD), False, False, False),
-    "integers, wide": lambda: (undecidable(None, 64, tiers.INTEGER), False, False, True),
+    "short": lambda: by(undecidable(), short=True),
+    "table as int64": lambda: by(undecidable()),
+    "table, careful": lambda: by(undecidable(), careful=True),
+    "double 32": lambda: by(undecidable(None, 32, tiers.DOUBLE)),
+    "double 64": lambda: by(undecidable(None, 64, tiers.DOUBLE)),
+    "double 64, careful": lambda: by(undecidable(None, 64, tiers.DOUBLE), careful=True),
+    "twofold": lambda: by(undecidable(None, 64, tiers.TWOFOLD)),
+    "twofold, wide": lambda: by(undecidable(None, 64, tiers.TWOFOLD), narrow=False),
+    "integers, wide": lambda: by(undecidable(None, 64, tiers.INTEGER), narrow=False, careful=True),
 }
 by_way = pytest.mark.parametrize("way", WAYS)
 
@@ -254,9 +260,9 @@ def planted(i: int) -> int:
 @by_way
 def test_a_plan_that_never_decides(way) -> None:
     """The planted plans of the tests below do leave every draw open, in each instruction set."""
-    plan, _, _, careful = WAYS[way]()
+    how = WAYS[way]()
     for isa in tiers.ISAS:
-        assert plan.fill(tiers.StreamKey(SECRET), 3, 700, careful=careful, isa=isa) == [None] * 700
+        assert how["plan"].fill(how["key"], 3, 700, careful=how.get("careful", False), isa=isa) == [None] * 700
 
 
 @by_way
@@ -267,7 +273,6 @@ def test_a_plan_that_never_decides(way) -> None:
 def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
     """Every count gets count + exact(i), clamped as an integer of any size; in place the count is not lost before."""
     n, start = kernels.BLOCK + 77, 10**6
-    plan, short, narrow, careful = WAYS[way]()
     counts = at_the_ends(np.dtype(given_), n)
     given_values = counts.tolist()
     out = counts.view(made) if in_place else np.full(n, 77, made)
@@ -281,10 +286,8 @@ def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
         counts[:] = given_values
         asked.clear()
         low, high = clamps(np.dtype(made), lower, upper)
-        tiers.added(
-            plan, counts, out, lower=lower, upper=upper, short=short, narrow=narrow, key=tiers.StreamKey(SECRET), start=start,
-            careful=careful, decide=exact,
-        )  # fmt: skip
+        tiers.added(counts, out, lower=lower, upper=upper, start=start,
+            decide=exact, **WAYS[way]())  # fmt: skip
         assert out.tolist() == [clamp(x + planted(start + i), low, high) for i, x in enumerate(given_values)]
         assert sorted(asked) == list(range(start, start + n))  # each once
 
@@ -307,7 +310,14 @@ def test_some_open_draws_among_many(threads, step, short) -> None:
     counts[:] = at_the_ends(np.dtype("i8"), n)
     expected = np.clip(counts.astype(object) + draws, -(2**63), 2**63 - 1).astype(np.int64)
     tiers.added(
-        plan, counts, counts, short=short, key=tiers.StreamKey(SECRET), start=start, decide=planted, threads=threads
+        counts,
+        counts,
+        plan=plan,
+        short=short,
+        key=tiers.StreamKey(SECRET),
+        start=start,
+        decide=planted,
+        threads=threads,
     )
     assert np.array_equal(counts, expected)
 
@@ -332,12 +342,8 @@ def test_any_open_sum(given_, made, way, bounds, data) -> None:
         clamp(low if bounds[0] is None else bounds[0], low, high),
         clamp(high if bounds[1] is None else bounds[1], low, high),
     )
-    plan, short, narrow, careful = WAYS[way]()
     out = np.zeros(len(counts), made)
-    tiers.added(
-        plan, np.array(counts, given_), out, lower=lower, upper=upper, short=short, narrow=narrow, key=tiers.StreamKey(SECRET),
-        careful=careful, decide=draws.__getitem__, threads=None,
-    )  # fmt: skip
+    tiers.added(np.array(counts, given_), out, lower=lower, upper=upper, decide=draws.__getitem__, threads=None, **WAYS[way]())  # fmt: skip
     assert out.tolist() == [clamp(x + k, lower, upper) for x, k in zip(counts, draws, strict=True)]
 
 
@@ -346,7 +352,6 @@ def test_any_open_sum(given_, made, way, bounds, data) -> None:
 def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place) -> None:
     """Nobody who looks at out meanwhile sees a count without its noise."""
     n = kernels.BLOCK + 500
-    plan, short, narrow, careful = WAYS[way]()
     counts = np.full(n, 999, np.int64)
     out = counts if in_place else np.full(n, 777, np.int64)
     decided = np.zeros(n, bool)
@@ -357,9 +362,7 @@ def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place) -> None:
         decided[i] = True
         return 10**6
 
-    tiers.added(
-        plan, counts, out, short=short, narrow=narrow, key=tiers.StreamKey(SECRET), careful=careful, decide=exact
-    )
+    tiers.added(counts, out, decide=exact, **WAYS[way]())
     assert decided.all()
     assert (out == 10**6 + 999).all()
 
@@ -421,7 +424,6 @@ FAILURES = [RuntimeError, KeyboardInterrupt, SystemExit, MemoryError, Odd]
 def test_a_failure_zeroes_out(way, failure) -> None:
     """Whatever exact raises, at the first draw or late, comes through, and not one cell keeps a value."""
     n = kernels.BLOCK + 500
-    plan, short, narrow, careful = WAYS[way]()
     for at, view in ((0, slice(None)), (kernels.BLOCK + 400, slice(None)), (3000, slice(None, None, 2))):
         counts = np.full(n, 999, np.int64)
         for out in (np.full(n, 777, np.int64), counts):
@@ -435,9 +437,7 @@ def test_a_failure_zeroes_out(way, failure) -> None:
 
             untouched = out[1::2].copy() if view.step else None
             with pytest.raises(failure):
-                tiers.added(
-                    plan, counts[view], out[view], short=short, narrow=narrow, key=tiers.StreamKey(SECRET), careful=careful, decide=exact
-                )  # fmt: skip
+                tiers.added(counts[view], out[view], decide=exact, **WAYS[way]())  # fmt: skip
             assert not out[view].any()
             if untouched is not None:
                 assert np.array_equal(out[1::2], untouched)
@@ -485,7 +485,7 @@ def test_a_failure_in_one_thread_stops_all_and_zeroes_out(failure, step, where) 
         return 5
 
     with pytest.raises(failure):
-        tiers.added(plan, counts, counts, short=True, key=tiers.StreamKey(SECRET), decide=exact, threads=4)
+        tiers.added(counts, counts, plan=plan, short=True, key=tiers.StreamKey(SECRET), decide=exact, threads=4)
     assert not counts.any()
     alone(before)
     assert not counts.any()
@@ -521,7 +521,7 @@ def test_ctrl_c_while_a_helper_still_works(presses) -> None:
         return 5
 
     with pytest.raises(KeyboardInterrupt):
-        tiers.added(plan, counts, counts, short=True, key=tiers.StreamKey(SECRET), decide=exact, threads=2)
+        tiers.added(counts, counts, plan=plan, short=True, key=tiers.StreamKey(SECRET), decide=exact, threads=2)
     assert not counts.any()
     alone(before)
     assert not counts.any()

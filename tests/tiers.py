@@ -176,9 +176,9 @@ class Asked:
 
 
 def added(
-    plan: Plan, counts: np.ndarray, out: np.ndarray, *, lower: int | None = None, upper: int | None = None,
-    short: bool = False, narrow: bool = True, key: StreamKey, start: int = 0, careful: bool = False,
-    decide: Callable[[int], int], threads: int | None = 1,
+    counts: np.ndarray, out: np.ndarray, *, plan: Plan, key: StreamKey, decide: Callable[[int], int], start: int = 0,
+    lower: int | None = None, upper: int | None = None, short: bool = False, narrow: bool = True, careful: bool = False,
+    threads: int | None = 1,
 ) -> None:  # fmt: skip
     """Draws of this plan added to counts, clamped to the ends of out's type and to the bounds; decide: the open ones."""
     job = Job(counts, out, *clamps(out.dtype, lower, upper))
@@ -207,7 +207,7 @@ def drawn(
     chosen, usual = mechanism._plan(n, constant_time=False)
     careful, plan = chosen if careful is None else careful, usual if plan is None else plan
     added(
-        plan, zeros, zeros, short=plan.has_table and not careful, narrow=mechanism._narrow, key=key, start=start,
+        zeros, zeros, plan=plan, short=plan.has_table and not careful, narrow=mechanism._narrow, key=key, start=start,
         careful=careful, decide=lambda i: decided(mechanism, key, i), threads=threads,
     )  # fmt: skip
     return zeros
