@@ -11,6 +11,7 @@ import struct
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Never
@@ -40,6 +41,8 @@ from dpfast.kernels.siphash import of_pair
 from dpfast.records import columns
 from dpfast.release.key import keyed
 from dpfast.testing import fixed_key
+
+one_each = partial(bounded_histogram, max_partitions=1, max_per_partition=1)
 
 
 def release_key(number: int) -> dpfast.ReleaseKey:
@@ -365,7 +368,7 @@ def test_no_entropy_no_choice(monkeypatch) -> None:
 
     monkeypatch.setattr(secrets, "token_bytes", fail)
     with pytest.raises(EntropyError):
-        bounded_histogram([1], [1], domain=[1], max_partitions=1, max_per_partition=1)
+        one_each([1], [1], domain=[1])
 
 
 # ------------------------------------------------------------------ what it returns
@@ -376,7 +379,7 @@ def test_unseen_keys_and_those_outside() -> None:
     found = bounded_histogram([4, 9, 4, 2], [1, 1, 2, 2], domain=[2, 3, 4], max_partitions=3, max_per_partition=1)
     assert (found.keys.tolist(), found.counts.tolist()) == ([2, 3, 4], [1, 0, 2])
     with pytest.raises(ParameterError, match="keys must all be of the domain") as caught:
-        bounded_histogram([4, 9], [1, 1], domain=[2, 4], max_partitions=1, max_per_partition=1, outside="refuse")
+        one_each([4, 9], [1, 1], domain=[2, 4], outside="refuse")
     assert "9" not in str(caught.value)
     kept = bounded_histogram([4, 2], [1, 1], domain=[2, 4], max_partitions=2, max_per_partition=1, outside="refuse")
     assert kept.counts.tolist() == [1, 1]
@@ -393,9 +396,9 @@ def test_the_sensitivity() -> None:
 def test_no_rows() -> None:
     """Of nothing all counts are 0, or there are none."""
     for keys, ids in (([], []), (np.array([], int), np.array([], "U3")), (np.array([], "U1"), [])):
-        found = bounded_histogram(keys, ids, domain=[1, 2], max_partitions=1, max_per_partition=1)
+        found = one_each(keys, ids, domain=[1, 2])
         assert found.counts.tolist() == [0, 0]
-        assert bounded_histogram(keys, ids, max_partitions=1, max_per_partition=1).counts.size == 0
+        assert one_each(keys, ids).counts.size == 0
 
 
 def test_it_feeds_the_mechanisms() -> None:
@@ -423,7 +426,7 @@ def test_memory_is_a_word_a_row() -> None:
     keys = rng.integers(0, 100, n)
     for ids, most in ((rng.integers(0, n, n), 8), (rng.integers(-(2**63), 2**63 - 1, n), 17)):
         tracemalloc.start()
-        bounded_histogram(keys, ids, domain=range(100), max_partitions=1, max_per_partition=1)
+        one_each(keys, ids, domain=range(100))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < most * n + 5e6
@@ -483,7 +486,7 @@ def test_dictionaries_that_are_not_in_order() -> None:
     options = {"max_partitions": 5, "max_per_partition": 5}
     found = bounded_histogram(column, column, **options)
     assert (found.keys.tolist(), found.counts.tolist()) == (["a", "b", "c"], [1, 2, 1])
-    alone = bounded_histogram(["x"] * 4, column, max_partitions=1, max_per_partition=1)
+    alone = one_each(["x"] * 4, column)
     assert alone.counts.tolist() == [3]
     found = bounded_histogram(["c", "a"], [1, 1], domain=column.take(arrow.array([0, 3, 1])), **options)
     assert (found.keys.tolist(), found.counts.tolist()) == (["a", "c", "b"], [1, 1, 0])
@@ -667,9 +670,7 @@ def test_counts_without_a_domain_go_into_thresholded_alone(made) -> None:
 def test_its_repr_shows_no_key_and_no_count() -> None:
     """It is not private yet; not even how many keys there are."""
     for domain in (None, ["flu", "rare, Jane Doe"]):
-        found = dpfast.bounded_histogram(
-            ["rare, Jane Doe"] * 91_234, range(91_234), domain=domain, max_partitions=1, max_per_partition=1
-        )
+        found = one_each(["rare, Jane Doe"] * 91_234, range(91_234), domain=domain)
         for text in (repr(found), str(found), f"{found}"):
             assert "Jane" not in text
             assert "91234" not in text

@@ -19,6 +19,8 @@ import dpfast
 from dpfast import DTypeError, ParameterError, Sensitivity, thresholded
 from dpfast.privacy.threshold import least_threshold
 
+USUAL = {"epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)}
+
 
 @settings(max_examples=100, deadline=None)
 @given(
@@ -48,7 +50,7 @@ def test_the_figures_of_the_course_notes() -> None:
     """epsilon 1, delta 1e-6: 30 for two cells of one count each, 15 for one."""
     found = thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=Sensitivity(2, 1))
     assert (found.threshold, found.keys.size, found.counts.size) == (30, 0, 0)
-    assert thresholded(["a"], [100], epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1)).threshold == 15
+    assert thresholded(["a"], [100], **USUAL).threshold == 15
 
 
 # ------------------------------------------------------------------ small worlds, exactly
@@ -102,7 +104,7 @@ def test_what_is_shown_follows_the_law() -> None:
 )  # fmt: skip
 def test_keys_come_back_sorted(keys) -> None:
     """Sorted, so that their order tells nothing, and of the kind that they had."""
-    found = thresholded(keys, [10**6, 10**6, 10**6], epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1))
+    found = thresholded(keys, [10**6, 10**6, 10**6], **USUAL)
     assert found.keys.tolist() == sorted(np.asarray(keys).tolist())
     assert found.keys.dtype.kind == ("U" if np.asarray(keys).dtype == object else np.asarray(keys).dtype.kind)
 
@@ -144,8 +146,8 @@ def halves(numbers: list[float]) -> np.ndarray:
 def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden) -> None:
     """Neither by its length, its unit, its kind nor by an error: with it and without it, the same comes out."""
     many = [10**6] * len(shown)
-    found = thresholded(made([*shown, hidden]), [*many, 1], epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
-    without = thresholded(made(shown), many, epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
+    found = thresholded(made([*shown, hidden]), [*many, 1], **USUAL | {"delta": 1e-9})
+    without = thresholded(made(shown), many, **USUAL | {"delta": 1e-9})
     assert found.keys.tolist() == without.keys.tolist() == np.asarray(made(shown)).tolist()
     assert found.keys.dtype == without.keys.dtype
     assert found.keys.base is None
@@ -154,12 +156,12 @@ def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden) -> None:
 def test_keys_of_several_kinds_are_sorted_within_each() -> None:
     """What is missing, or of a kind that has no order here, is dropped before the noise, as if nobody had it."""
     keys = ["b", 2, None, "a", 1, float("nan"), (1, 2), b"x", 0.5, True, "end\0", "end"]
-    found = thresholded(keys, [10**6] * len(keys), epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
+    found = thresholded(keys, [10**6] * len(keys), **USUAL | {"delta": 1e-9})
     assert found.keys.tolist() == [True, b"x", 0.5, 1, 2, "a", "b", "end", "end\0"]
     assert found.keys.dtype == object
-    texts = thresholded(["end\0", "end"], [10**6] * 2, epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
+    texts = thresholded(["end\0", "end"], [10**6] * 2, **USUAL | {"delta": 1e-9})
     assert texts.keys.tolist() == ["end", "end\0"]
-    mixed = thresholded([2**63, -1], [10**6] * 2, epsilon=1, delta=1e-9, sensitivity=Sensitivity(1, 1))
+    mixed = thresholded([2**63, -1], [10**6] * 2, **USUAL | {"delta": 1e-9})
     assert mixed.keys.tolist() == [-1, 2**63]
     assert mixed.keys.dtype == object
 
@@ -167,7 +169,7 @@ def test_keys_of_several_kinds_are_sorted_within_each() -> None:
 def test_counts_stay_with_their_keys() -> None:
     """Sorting keys takes their counts along, and a count of 0 takes its key away."""
     counts = np.array([10**6, 3 * 10**6, 2 * 10**6, 0, 4 * 10**6])
-    found = thresholded(list("dbaxc"), counts, epsilon=1, delta=1e-6, sensitivity=Sensitivity(1, 1))
+    found = thresholded(list("dbaxc"), counts, **USUAL)
     assert found.keys.tolist() == list("abcd")
     assert np.abs(found.counts - [2 * 10**6, 3 * 10**6, 4 * 10**6, 10**6]).max() < 100
 
@@ -216,8 +218,7 @@ def test_what_it_promises() -> None:
 )
 def test_bad_input(arguments, error, message) -> None:
     """Named, with the rule; no count is shown."""
-    usual = {"columns": (["a"], [1]), "epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)} | arguments
-    columns = usual.pop("columns")
+    columns, changed = arguments.get("columns", (["a"], [1])), {k: v for k, v in arguments.items() if k != "columns"}
     with pytest.raises(error, match=message) as caught:
-        thresholded(*columns, **usual)
+        thresholded(*columns, **USUAL | changed)
     assert "7" not in str(caught.value)
