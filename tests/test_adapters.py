@@ -246,7 +246,7 @@ def test_every_plug_has_its_page_its_tests_and_its_example(name):
 
 
 def test_every_link_and_mark_of_the_page_leads_somewhere():
-    """Headings as GitHub names them, files, and a place for every table of benchmarks/plugs."""
+    """Headings as GitHub names them, files, and a place for every table of benchmarks/adapters."""
     page = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)]*)\)", page):
         file, _, mark = target.partition("#")
@@ -255,7 +255,8 @@ def test_every_link_and_mark_of_the_page_leads_somewhere():
         headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.M) if mark else []
         anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
         assert not mark or mark in anchors, target
-    for path in (ROOT / "benchmarks" / "plugs").glob("*_plug.py"):
-        name = path.stem.removesuffix("_plug")
-        start, end = (page.find(f"\n<!-- plug:{name}:{mark} -->\n") for mark in ("start", "end"))
+    names = {path.stem for path in (ROOT / "benchmarks" / "adapters").glob("[!_]*.py")}
+    assert names >= {"numpy", "pandas", "tumult"}
+    for name in names:
+        start, end = (page.find(f"\n<!-- bench:{name}:{mark} -->\n") for mark in ("start", "end"))
         assert 0 < start < end, name
