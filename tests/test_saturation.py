@@ -10,7 +10,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -500,6 +500,15 @@ def alone(before: int) -> None:
     pytest.fail("a thread stays behind")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, whatever the shell that started the tests ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("presses", [1, 3])
 def test_ctrl_c_while_a_helper_still_works(presses) -> None:
     """Interrupted when its own share is done, the caller waits for the helper, which would write after the zeroing."""
