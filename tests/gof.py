@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-ALPHA = 1e-6  # of one call of `suspicions`, all its tests together (a union bound)
+ALPHA = 1e-6  # of one call of `rejections`, all its tests together (a union bound)
 
 Draws = npt.NDArray[np.int64]
 
@@ -50,7 +50,7 @@ def suspicions(
     level = ALPHA / 6
     found = []
 
-    def judge(name: str, p: float) -> None:
+    def test(name: str, p: float) -> None:
         if not p >= level:
             found.append(f"{name}: p = {p:.3g}")
 
@@ -58,13 +58,13 @@ def suspicions(
     seen = np.bincount(np.searchsorted(np.array(edges), draws, side="left"), minlength=len(mass))
     if edges:
         expected = np.array(mass) * n
-        judge("chi-squared", chi2_p(float(((seen - expected) ** 2 / expected).sum()), len(mass) - 1))
+        test("chi-squared", chi2_p(float(((seen - expected) ** 2 / expected).sum()), len(mass) - 1))
     real = draws.astype(np.float64)
-    judge("mean", normal_p(real.mean() / math.sqrt(variance / n)))
-    judge("variance", normal_p((np.mean(real**2) - variance) / math.sqrt((fourth_moment - variance**2) / n)))
+    test("mean", normal_p(real.mean() / math.sqrt(variance / n)))
+    test("variance", normal_p((np.mean(real**2) - variance) / math.sqrt((fourth_moment - variance**2) / n)))
     positive, other = int((draws > 0).sum()), int((draws != 0).sum())
-    judge("sign", binomial_p(positive, other, 0.5) if other else 1.0)
-    judge("zero", binomial_p(n - other, n, cdf(0) - cdf(-1)))
+    test("sign", binomial_p(positive, other, 0.5) if other else 1.0)
+    test("zero", binomial_p(n - other, n, cdf(0) - cdf(-1)))
     far = quantile(1 - 100 / n)
-    judge("tail", binomial_p(int((np.abs(real) > far).sum()), n, 2 * (1 - cdf(far))))
+    test("tail", binomial_p(int((np.abs(real) > far).sum()), n, 2 * (1 - cdf(far))))
     return found

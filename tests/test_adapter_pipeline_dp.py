@@ -21,9 +21,9 @@ from pipeline_dp.aggregate_params import MechanismType  # noqa: E402
 from pipeline_dp.report_generator import ExplainComputationReport  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast.adapters import pipeline_dp as plug  # noqa: E402
+from dpfast.adapters import pipeline_dp as adapter  # noqa: E402
 
-ALPHA = 1e-6  # false alarms of one call of suspicions
+ALPHA = 1e-6  # false alarms of one call of rejections
 N = 60_000  # a scale off by 3 % moves E|X| by 7.3 (Laplace) and 9.7 (Gaussian) standard deviations of its estimate: power 0.99
 M = pdp.Metrics
 LAPLACE, GAUSSIAN = pdp.NoiseKind.LAPLACE, pdp.NoiseKind.GAUSSIAN
@@ -34,7 +34,7 @@ ROWS = [(person, place, person % 5) for person in range(60) for place in "abc"]
 @pytest.fixture(autouse=True)
 def put_back():
     yield
-    assert budget_accounting.MechanismSpec is plug._TheirSpec, "a test left the plug installed"
+    assert budget_accounting.MechanismSpec is adapter._TheirSpec, "a test left the adapter installed"
 
 
 def params(metrics, kind=LAPLACE, **options):
@@ -57,11 +57,11 @@ def requested(metrics, kind=LAPLACE, public=None, accountant=None, rows=ROWS, re
 
 
 def released(*args, **options):
-    with plug.installed():
+    with adapter.installed():
         return list(requested(*args, **options))
 
 
-def spec(kind=MechanismType.LAPLACE, eps=1.0, delta=0.0, std=None, of=plug.MechanismSpec):
+def spec(kind=MechanismType.LAPLACE, eps=1.0, delta=0.0, std=None, of=adapter.MechanismSpec):
     return of(kind, _eps=eps, _delta=delta, _noise_standard_deviation=std)
 
 
@@ -78,7 +78,7 @@ def grid(scale):
     return 2.0 ** (math.floor(math.log2(scale)) - 20)
 
 
-def suspicions(noise, kind, scale):
+def rejections(noise, kind, scale):
     """What is wrong with noise of this law; each test at ALPHA / 3, union bound."""
     law, n = LAWS[kind](scale=scale), noise.size
     size, about = law.expect(abs), law.std()
@@ -110,7 +110,7 @@ def test_count_sum_and_ids_follow_their_law(kind):
         noise = np.array([getattr(metrics, name) for _, metrics in found])
         scale = expected(kind, 0.5, 1e-6 / 3, 2, linf)
         assert on_grid(noise, grid(scale))
-        assert suspicions(noise, kind, scale) == []
+        assert rejections(noise, kind, scale) == []
         assert abs(np.corrcoef(noise[1:], noise[:-1])[0, 1]) < 4.9 / math.sqrt(N)
 
 
@@ -122,9 +122,9 @@ def test_means_follow_their_law_under_a_pld_accountant(kind):
     deviation = accountant._mechanisms[0].mechanism_spec.noise_standard_deviation
     l0, linf = (2, 3) if kind is LAPLACE else (math.sqrt(2), 3)
     scale = deviation * l0 * linf / (math.sqrt(2) if kind is LAPLACE else 1)
-    assert suspicions(counts, kind, scale) == []
+    assert rejections(counts, kind, scale) == []
     normalized = (means - 1.5) * np.maximum(1, counts)  # the middle of [-1, 4]
-    assert suspicions(normalized, kind, scale * 2.5) == []
+    assert rejections(normalized, kind, scale * 2.5) == []
     assert np.array_equal(sums, means * counts)
 
 
@@ -133,11 +133,11 @@ def test_the_law_is_the_one_before(kind):
     """Ours and PyDP's, two samples; and the same standard deviation in the reports."""
     pair = [
         made(spec(kind.convert_to_mechanism_type(), delta=1e-6, of=of), l0=2, linf=3)
-        for of in (plug.MechanismSpec, plug._TheirSpec)
+        for of in (adapter.MechanismSpec, adapter._TheirSpec)
     ]
     ours, theirs = (mechanism.add_noise(np.full(N, 41.3)) for mechanism in pair)
     assert stats.ks_2samp(ours, theirs).pvalue >= ALPHA
-    assert suspicions(ours - 41.3, kind, pair[1].noise_parameter) == []
+    assert rejections(ours - 41.3, kind, pair[1].noise_parameter) == []
     assert pair[0].noise_parameter == pytest.approx(pair[1].noise_parameter, rel=1e-14)
     assert pair[0].std == pytest.approx(pair[1].std, rel=1e-11)
     assert (pair[0].noise_kind, pair[0].sensitivity) == (pair[1].noise_kind, pair[1].sensitivity)
@@ -148,13 +148,13 @@ def test_the_law_is_the_one_before(kind):
 @pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
 def test_the_judge_sees_defects(kind):
     noise = LAWS[kind].rvs(size=N, random_state=7)
-    assert suspicions(noise, kind, 1.0) == []
-    assert suspicions(noise * 1.03, kind, 1.0) != []
-    assert suspicions(noise / 1.03, kind, 1.0) != []
-    assert suspicions(noise + 0.03, kind, 1.0) != []
-    assert suspicions(np.rint(noise), kind, 1.0) != []
+    assert rejections(noise, kind, 1.0) == []
+    assert rejections(noise * 1.03, kind, 1.0) != []
+    assert rejections(noise / 1.03, kind, 1.0) != []
+    assert rejections(noise + 0.03, kind, 1.0) != []
+    assert rejections(np.rint(noise), kind, 1.0) != []
     other = LAWS[GAUSSIAN if kind is LAPLACE else LAPLACE].rvs(size=N, random_state=7)
-    assert suspicions(other, kind, 1.0) != []
+    assert rejections(other, kind, 1.0) != []
 
 
 # ------------------------------------------------------------------ what comes out is what they would have computed
@@ -174,10 +174,10 @@ def test_values_keys_and_names_are_theirs(metrics, public):
                 **({"output_noise_stddev": True} if M.MEAN not in metrics else {}),
             )
         )
-        for with_plug in (False, True)
-        for _ in [with_plug and plug.install()]
+        for with_adapter in (False, True)
+        for _ in [with_adapter and adapter.install()]
     )
-    plug.uninstall()
+    adapter.uninstall()
     assert sorted(key for key, _ in after) == sorted(public or "abc")
     for key, values in after:
         theirs = dict(before)[key]
@@ -189,7 +189,7 @@ def test_values_keys_and_names_are_theirs(metrics, public):
 
 def test_a_block_is_one_release_of_each_metric(monkeypatch):
     sizes, release = [], dpfast.Laplace.release
-    monkeypatch.setattr(plug, "BLOCK", 100)
+    monkeypatch.setattr(adapter, "BLOCK", 100)
     monkeypatch.setattr(
         dpfast.Laplace,
         "release",
@@ -204,7 +204,7 @@ def test_no_key_no_metrics(monkeypatch):
         raise dpfast.EntropyError("none")
 
     monkeypatch.setattr(dpfast.Laplace, "release", refuse)
-    with plug.installed():
+    with adapter.installed():
         found = requested([M.COUNT], public=["a", "b"])
     seen = []
     with pytest.raises(dpfast.EntropyError):
@@ -242,7 +242,7 @@ def test_what_stays_theirs_runs_and_does_not_say_dpfast():
 @pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
 def test_add_dp_noise(kind):
     """A number and an array of them; one release a value."""
-    with plug.installed():
+    with adapter.installed():
         accountant = pdp.NaiveBudgetAccountant(1.0, 1e-6)
         engine = pdp.DPEngine(accountant, pdp.LocalBackend())
         noise = pdp.AddDPNoiseParams(noise_kind=kind, l0_sensitivity=1, linf_sensitivity=1, output_noise_stddev=True)
@@ -266,7 +266,7 @@ def ours(found):
 def test_a_budget_keeps_its_noise_whenever_it_is_spent():
     public = range(20)
     before = requested([M.COUNT], public=public)
-    with plug.installed():
+    with adapter.installed():
         within = requested([M.COUNT], public=public)
         assert not ours(before)
     assert ours(within)
@@ -274,15 +274,15 @@ def test_a_budget_keeps_its_noise_whenever_it_is_spent():
 
 
 def test_installs_nest():
-    with plug.installed(), plug.installed():
-        assert budget_accounting.MechanismSpec is plug.MechanismSpec
-        plug.install()
-        plug.uninstall()
-        assert budget_accounting.MechanismSpec is plug.MechanismSpec
-    with pytest.raises(RuntimeError), plug.installed():
+    with adapter.installed(), adapter.installed():
+        assert budget_accounting.MechanismSpec is adapter.MechanismSpec
+        adapter.install()
+        adapter.uninstall()
+        assert budget_accounting.MechanismSpec is adapter.MechanismSpec
+    with pytest.raises(RuntimeError), adapter.installed():
         raise RuntimeError
     with pytest.raises(dpfast.ParameterError, match="there is none"):
-        plug.uninstall()
+        adapter.uninstall()
 
 
 TRACES = """
@@ -306,9 +306,9 @@ def lazy():
 
 list(lazy())
 before = names()
-from dpfast.adapters import pipeline_dp as plug
+from dpfast.adapters import pipeline_dp as adapter
 print("imported", before == names())
-with plug.installed():
+with adapter.installed():
     print("installed", before == names())
     waiting = lazy()
 print("waiting", before == names())
@@ -319,7 +319,7 @@ print("uninstalled", before == names())
 
 
 def test_all_names_are_theirs_again():
-    """Importing the plug rebinds nothing; once it is uninstalled and no budget of ours is left, nothing is rebound."""
+    """Importing the adapter rebinds nothing; once it is uninstalled and no budget of ours is left, nothing is rebound."""
     run = subprocess.run([sys.executable, "-c", TRACES], capture_output=True, text=True, timeout=100, check=True)
     found = [line.rpartition(" ")[::2] for line in run.stdout.splitlines()]
     expected = {
@@ -348,7 +348,7 @@ def worker(combiner, before=""):
 def test_a_worker_uses_our_noise_or_fails():
     """A process that has heard of PipelineDP alone gets a pickled combiner, as Beam's and Spark's workers do."""
     accountant = pdp.NaiveBudgetAccountant(1.5, 1e-6)
-    with plug.installed():
+    with adapter.installed():
         [combiner] = combiners.create_compound_combiner(params([M.COUNT]), accountant)._combiners
     accountant.compute_budgets()
     found = worker(combiner, "import pipeline_dp")
@@ -388,13 +388,13 @@ def test_a_calibrated_sigma_is_proved(eps, delta):
     assert mechanism._ours.delta(eps, exact) <= delta
     assert (
         mechanism.noise_parameter
-        >= made(spec(MechanismType.GAUSSIAN, eps, delta, of=plug._TheirSpec), l0=3, linf=0.1).std
+        >= made(spec(MechanismType.GAUSSIAN, eps, delta, of=adapter._TheirSpec), l0=3, linf=0.1).std
     )
 
 
 def test_a_sigma_of_theirs_that_does_not_serve_is_not_used(monkeypatch):
     small = dp_computations.GaussianMechanism.create_from_std_deviation(4.0, 1.0)
-    monkeypatch.setattr(plug, "_their_mechanism", lambda *_: small)
+    monkeypatch.setattr(adapter, "_their_mechanism", lambda *_: small)
     found = made(spec(MechanismType.GAUSSIAN, 1.0, 1e-6), l2=1.0)
     assert found._ours == dpfast.Gaussian.calibrated(1.0, dpfast.Sensitivity.from_l2(1, unit="privacy id"), delta=1e-6)
     assert found.noise_parameter > 4.2
@@ -415,7 +415,7 @@ def test_their_checks_stay():
         with pytest.raises((ValueError, RuntimeError)):
             made(spec(eps=bad), l1=1)
     with pytest.raises(AssertionError, match="not calculated yet"):
-        made(plug.MechanismSpec(MechanismType.LAPLACE), l1=1)
+        made(adapter.MechanismSpec(MechanismType.LAPLACE), l1=1)
 
 
 def test_values_that_are_refused():

@@ -36,7 +36,7 @@ CAREFUL = 5  # of the arguments: counts, out, scratch, isa, plan, careful
 
 @pytest.fixture
 def careful(monkeypatch) -> Iterator[set[bool]]:
-    """Whether the draws of the calls to come were careful: a set, which a mixture would fill with both."""
+    """Whether the draws of the calls to come were constant-work: a set, which a mixture would fill with both."""
     seen: set[bool] = set()
     original = kernels.kernel
 
@@ -46,7 +46,7 @@ def careful(monkeypatch) -> Iterator[set[bool]]:
             return kernel
 
         def call(*arguments: Any) -> Any:
-            # add_small is careful always, and add_short, where the table serves, never
+            # add_small is constant-work always, and add_short, where the table serves, never
             seen.add(name == "add_small" or (name != "add_short" and bool(arguments[CAREFUL])))
             return kernel(*arguments)
 

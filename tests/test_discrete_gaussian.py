@@ -114,7 +114,7 @@ def rejection_plan(sigma: Fraction, **changed: float) -> tiers.Plan:
 
 
 def test_rejected_proposals() -> None:
-    """At sigma = 129 one proposal in 400,000 is rejected: bulk leaves it to the exact tier, a careful call goes on to candidate 1, and both are right."""
+    """At sigma = 129 one proposal in 400,000 is rejected: bulk leaves it to the exact tier, a constant-work call goes on to candidate 1, and both are right."""
     mech, seen = DiscreteGaussian(129), 0
     read = tiers.reader(mech, tiers.StreamKey(KEY))
     for start in range(0, 2**22, 2**20):

@@ -228,7 +228,7 @@ def test_a_planted_defect_is_caught(
 @pytest.mark.parametrize("isa", tiers.ISAS)
 @pytest.mark.parametrize("granularity", [2.0**-20, 2.0**-30])
 def test_a_tier_takes_words_as_a_draw_reads_them(granularity: float, isa: int, secret: Callable[[str], bytes]) -> None:
-    """By words of 32 and of 64 bits: dpf_tier, fed as dpf_abi.h says, decides what a careful call draws."""
+    """By words of 32 and of 64 bits: dpf_tier, fed as dpf_abi.h says, decides what a constant-work call draws."""
     mechanism = Gaussian(sigma=1, granularity=granularity)
     plan, stream, n = tiers.careful_plan(mechanism), tiers.StreamKey(secret(f"words {granularity}")), 256
     assert plan.width == (32 if granularity == 2.0**-20 else 64)
@@ -423,7 +423,7 @@ def test_the_plan_is_what_section_5_derives(ratio: Fraction) -> None:
     known = Fraction(1, 2 ** (width + 64))
     cell = known * 2**32 if width == 32 else 0
     assert fraction["twofold_cell"] >= t * (Fraction(2**14, 24834) / 2**72 + cell) * (1 + Fraction(1, 2**20))  # 2^-72.6
-    # a careful call leaves less than 2^-30 open
+    # a constant-work call leaves less than 2^-30 undecided
     if Fraction(1, 2**19) <= t <= 2**40:
         if plan["careful"] == tiers.DOUBLE:
             left = 2 * (HALF - fraction["margin"]) + 2 * fraction["slope"] * t * Fraction(4, 5) + 3 * t / 2**60
@@ -469,7 +469,7 @@ def dependence(ratio: Fraction, a: np.ndarray, b: np.ndarray) -> list[str]:
 
 
 def test_a_fresh_start_for_open_draws_is_rejected(secret: Callable[[str], bytes]) -> None:
-    """A sampler that draws afresh where level 0 is open has another law: the open are the larger ones. The judge sees it where a third are open."""
+    """A sampler that draws afresh where level 0 is undecided has another law: the undecided draws are the larger ones. The goodness-of-fit test finds it if a third are undecided."""
     ratio, n = Fraction(2**20), 2**18
     key, other = tiers.StreamKey(secret("open")), tiers.StreamKey(secret("fresh"))
     wide = {"half_angle": 0.15}  # as if a cell of the angle were that wide: level 0 leaves the larger draws open

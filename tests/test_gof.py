@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of the draws is judged: its p-values against known ones, its bins, its rate of false alarms."""
+"""The goodness-of-fit tests are tested: their p-values against known ones, their bins, their rate of false alarms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_right_sampler_passes_and_p_values_are_level() -> None:
     for _ in range(300):
         p = 1 - math.exp(-rate)
         draws = rng.geometric(p, 20_000) - rng.geometric(p, 20_000)
-        assert gof.suspicions(draws, law.cdf, _quantile(rate), law.variance(), law.fourth_moment()) == []
+        assert gof.rejections(draws, law.cdf, _quantile(rate), law.variance(), law.fourth_moment()) == []
 
 
 def _quantile(rate: float):

@@ -46,7 +46,7 @@ from dpfast import (
 )
 from dpfast.cli import main
 from dpfast.ledger import lock, store, upgrade
-from dpfast.ledger.table import figure
+from dpfast.privacy.formatting import amount
 from dpfast.release.key import PartName, keyed
 
 TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,000
@@ -83,7 +83,7 @@ def test_a_release_is_charged(ledger):
     spent = Fraction(1, 10) + Fraction(1, 3) + Fraction(1, 4)
     assert (ledger.spent.epsilon, ledger.spent.delta) == (spent, Fraction(1, 10**7))
     assert (ledger.remaining.epsilon, ledger.remaining.delta) == (1 - spent, Fraction(9, 10**7))
-    assert ledger.promise == Guarantee(1, Decimal("1e-6"))
+    assert ledger.budget == Guarantee(1, Decimal("1e-6"))
     first, second, third = ledger.history()
     assert (first.number, first.label, first.mechanism, first.epsilon, first.rho) == (
         1,
@@ -350,7 +350,7 @@ def test_anything_else_is_charged(ledger):
 
 
 def test_a_wider_sensitivity_has_a_price_of_its_own(path):
-    """The noise of one sigma does not know what it promises: the same part, sold cheap before, is charged in full."""
+    """The noise of one sigma does not know what it guarantees: the same part, sold cheap before, is charged in full."""
     ledger, seen = Ledger(path, rho=1, create=True), []
     for cells in (1, 4, 1, 4):
         mechanism = Gaussian(3, sensitivity=Sensitivity(cells, 1))
@@ -476,7 +476,7 @@ def test_opening_holds_what_is_given_to_what_is_stored(path):
     for name in (path, path.with_name("budget.db.lock")):
         assert stat.S_IMODE(name.stat().st_mode) == 0o600
     same = Ledger(str(path), 3, delta=1e-6, dataset="visits", unit="household", adjacency="substitution")
-    assert same.promise == made.promise == Ledger(path).promise
+    assert same.budget == made.budget == Ledger(path).budget
     assert (same.dataset, Ledger(path.with_name("other.db"), rho=1, create=True).dataset) == ("visits", "other")
     for given, message in [
         ({"epsilon": 2, "delta": 1e-6}, "made for epsilon 3, not 2"),
@@ -552,7 +552,7 @@ def foreign(path: Path) -> None:
 def rewritten(*statements: str, digests: bool = True):
     """What a person with an editor of SQLite files can do, who puts the triggers back, and the digests right.
 
-    The digests of promise, charges and checkpoint; the checkpoint's sums are put right as well.
+    The digests of budget, charges and checkpoint; the checkpoint's sums are put right as well.
     """
 
     def change(path: Path) -> None:
@@ -652,7 +652,7 @@ def test_a_damaged_or_foreign_file_is_refused(ledger, damage, message):
 
 
 def torn(path: Path) -> None:
-    """A page of the index of releases, of which no look at the last charge reads anything, is another's."""
+    """A page of the index of releases is another's. No look at the last charge reads this page."""
     connection = sqlite3.connect(path)
     (page,) = connection.execute(
         "SELECT rootpage FROM sqlite_master WHERE name LIKE 'sqlite_autoindex_releases%'"
@@ -741,7 +741,7 @@ def test_bytes_flipped_at_random_never_pass_for_another_sum(ledger):
         ledger.path.write_bytes(sound[:at] + bytes([sound[at] ^ 1 << choose.randrange(8)]) + sound[at + 1 :])
         try:
             found = Ledger(ledger.path)
-            assert (found.promise, found.dataset, found.spent) == (ledger.promise, "visits", spent)
+            assert (found.budget, found.dataset, found.spent) == (ledger.budget, "visits", spent)
             found.verify()
         except LedgerError:
             refused += 1
@@ -934,7 +934,7 @@ def test_a_copy_is_a_ledger_of_its_own(ledger, capsys):
     ledger.release(TENTH, ZEROS, key=release_key(), start=0)
     ledger.spend(TENTH)
     copy = ledger.copy(ledger.path.with_name("copy.db"))
-    assert (copy.history(), copy.promise, copy.verify()) == (ledger.history(), ledger.promise, 2)
+    assert (copy.history(), copy.budget, copy.verify()) == (ledger.history(), ledger.budget, 2)
     assert stat.S_IMODE(copy.path.stat().st_mode) == 0o600
     assert copy.path.stat().st_nlink == 1
     copy.release(TENTH, ZEROS, key=release_key(), start=0)  # what was released before is free there, too
@@ -1032,7 +1032,7 @@ def of_format_1(path: Path, name: str = "ledger_format_1.db") -> Path:
 
 
 def test_a_ledger_of_format_1_is_upgraded(path, capsys):
-    """Promise, charges and keyed parts stay, whichever the currency; until then it is refused, and told what to do."""
+    """Budget, charges and keyed parts stay, in each accounting unit. Until then the ledger is refused, with advice."""
     of_format_1(path)
     with pytest.raises(LedgerError, match="is a ledger of format 1: `dpfast ledger upgrade` makes it one of format 2"):
         Ledger(path, 1, delta=Decimal("1e-6"))
@@ -1128,7 +1128,7 @@ def test_an_upgrade_that_is_killed_is_undone(path):
         """,
         path,
     )
-    assert int(output) == 1 + 1 + 4 + 2  # the promise, the checkpoint, four charges, two parts
+    assert int(output) == 1 + 1 + 4 + 2  # the budget, the checkpoint, four charges, two parts
     assert [Ledger(path).history()] == before
 
 
@@ -1267,7 +1267,7 @@ def test_many_make_one_ledger(path):
     def make(epsilon):
         barrier.wait()
         try:
-            found.append(Ledger(path, epsilon, create=True).promise.epsilon)
+            found.append(Ledger(path, epsilon, create=True).budget.epsilon)
         except LedgerError as error:
             found.append(str(error))
 
@@ -1276,10 +1276,10 @@ def test_many_make_one_ledger(path):
         thread.start()
     for thread in threads:
         thread.join()
-    (epsilon,) = {Ledger(path).promise.epsilon}
+    (epsilon,) = {Ledger(path).budget.epsilon}
     assert found.count(epsilon) == 1
     assert found.count(f"{path} exists") == 7
-    assert pickle.loads(pickle.dumps(Ledger(path))).promise.epsilon == epsilon
+    assert pickle.loads(pickle.dumps(Ledger(path))).budget.epsilon == epsilon
 
 
 # ------------------------------------------------------------------ the table, the picture and the command line
@@ -1311,13 +1311,13 @@ def test_the_history_as_a_table(ledger):
         (Fraction(2, 3) * 10**8, "66666700", "66666600"),
         (Fraction(1e-6), "1e-6", "1e-6"),
         (Fraction(0), "0", "0"),
-        (Fraction(2**64), "1.84468e+19", "1.84467e+19"),
+        (Fraction(2**64), "1.84468e19", "1.84467e19"),
     ],
     ids=str,
 )
 def test_figures_are_rounded_to_the_safe_side(value, up, down):
     """What is spent up, what is left down; 0.3 is the name of three times the float 0.1, in what is spent."""
-    assert (figure(value, up=True), figure(value, up=False)) == (up, down)
+    assert (amount(value, up=True), amount(value, up=False)) == (up, down)
 
 
 def command(capsys, *arguments: object) -> tuple[int, str, str]:

@@ -15,8 +15,8 @@ import pytest
 from reference import DiscreteLaplace as Law
 
 import dpfast
-from dpfast.cli.words import percent
 from dpfast.privacy import meaning
+from dpfast.privacy.formatting import percent
 from dpfast.privacy.meaning import DiscreteLaplaceLoss, GaussianLoss, LaplaceLoss, ZCDPLoss, likely, posterior
 
 Q = Fraction(1, 2)  # of the small worlds: one step of the noise is worth a factor of 2
@@ -141,7 +141,7 @@ def test_what_is_no_prior_or_no_epsilon_is_refused(prior, epsilon):
         posterior(prior, epsilon)
 
 
-# the share of releases of which a Gaussian says it
+# the share of releases for which a Gaussian says it
 
 
 SHARES = [Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 100)]

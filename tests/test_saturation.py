@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exact sum saturates, never the noise; and what C leaves open is added later by the same rule, or not at all."""
+"""The exact sum saturates, never the noise; and what C leaves undecided is added later by the same rule, or not at all."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def never_asked(i: int) -> int:
     raise AssertionError("C decided every draw")
 
 
-# ------------------------------------------------------------------ draws that C leaves open
+# ------------------------------------------------------------------ draws that C leaves undecided
 
 
 def undecidable(table: np.ndarray | None = None, width: int = 16, tier: int = tiers.TABLE) -> tiers.Plan:
@@ -554,7 +554,7 @@ def test_the_noise_is_never_clipped() -> None:
 
 
 def test_a_small_call_decides_what_is_open_and_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one-call path: scratch wiped, open draws added exactly and clamped, zeros after a failure, no touch without a key."""
+    """The one-call path: scratch wiped, undecided draws added exactly and clamped, zeros after a failure, no touch without a key."""
     real = kernels.kernel("add_small")
     plan = tiers.careful_plan(DiscreteLaplace(1, 10))
     counts = np.arange(7)

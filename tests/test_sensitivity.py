@@ -110,7 +110,7 @@ def test_a_norm_alone():
         assert s.contributes is s.largest is None
         assert (s.adjacency, s.unit, s.signed) == (adjacency, "household", False)
     assert Sensitivity.from_l2(squared=2) != Sensitivity(2, 1)
-    assert "the norm is known" in Sensitivity.l2.__doc__
+    assert "the norm is known" in Sensitivity.from_l2.__doc__
 
 
 def test_changes_are_taken_as_they_are():

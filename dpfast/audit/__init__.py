@@ -10,9 +10,9 @@ Steffen, Bogunovic, Vechev 2021, DP-Sniper (sets by the ratio of likelihoods); M
 Clopper, Pearson 1934.
 """
 
+from dpfast.audit.audited import load
+from dpfast.audit.findings import ALPHA, Findings, Line
 from dpfast.audit.law import law
 from dpfast.audit.privacy import privacy
-from dpfast.audit.report import ALPHA, Line, Report
-from dpfast.audit.subject import load
 
-__all__ = ["ALPHA", "Line", "Report", "law", "load", "privacy"]
+__all__ = ["ALPHA", "Findings", "Line", "law", "load", "privacy"]

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from dpfast.audit.audited import Outputs
 from dpfast.audit.families import Cells, Family, Mask, as_kind, families
-from dpfast.audit.subject import Outputs
-from dpfast.audit.words import number
+from dpfast.privacy.formatting import output
+from dpfast.statistics import near_bound
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,7 +39,7 @@ class Pair(NamedTuple):
         return self.first, self.second
 
     def words(self) -> str:
-        return f"counts {number(self.first)} and {number(self.second)}"
+        return f"counts {output(self.first)} and {output(self.second)}"
 
 
 class Chosen(NamedTuple):
@@ -96,7 +96,5 @@ def _candidates(family: Family, a: Cells, b: Cells, z: float) -> list[Event]:
 
 def _score(a: Any, n: int, b: Any, m: int, z: float) -> npt.NDArray[np.float64]:
     """About the log-ratio that a and b hits would certify: chooses events, and certifies nothing."""
-    low = np.sin(np.maximum(0, np.arcsin(np.sqrt(a / n)) - z / (2 * math.sqrt(n)))) ** 2
-    high = np.sin(np.minimum(math.pi / 2, np.arcsin(np.sqrt(np.minimum(b + 1, m) / m)) + z / (2 * math.sqrt(m)))) ** 2
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(low) - np.log(high))
+        return np.asarray(np.log(near_bound(a, n, z)) - np.log(near_bound(b, m, -z)))

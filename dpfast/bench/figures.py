@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dpfast.errors import FileError
-from dpfast.tables.atomic_write import published
+from dpfast.tables.atomic_write import atomic_write
 
 PREFIXES = {
     "s": (("s", 1), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)),
@@ -81,5 +81,5 @@ def around_marks(path: Path, name: str) -> tuple[str, str]:
 
 def write_between_marks(path: Path, name: str, text: str) -> None:
     before, after = around_marks(path, name)
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         file.write(f"{before}\n{text}\n{after}".encode())

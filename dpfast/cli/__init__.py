@@ -29,7 +29,7 @@ from dpfast.cli.privatize import privatize
 from dpfast.cli.selftest import selftest
 from dpfast.errors import DpfastError, DTypeError, ParameterError
 
-EXTRAS = {"pyarrow": "cli", "tqdm": "cli", "matplotlib": "plot"}
+EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import click
 from dpfast.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
+    from dpfast.bench.measure import Turn
     from dpfast.bench.report import Report
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -50,7 +50,7 @@ def bench(
     Rows take turns, each right after its reference; medians. Peers: pip install 'dpfast[peers]'.
     """
     from dpfast.bench.figures import write_between_marks
-    from dpfast.tables.atomic_write import published
+    from dpfast.tables.atomic_write import atomic_write
 
     pictures = {"plot": plot, "latency": latency, "scaling": scaling}
     refuse(pictures, json_file, markdown)
@@ -66,7 +66,7 @@ def bench(
         draw.scaling(report, report.scaling, scaling)
     as_json = json.dumps(report.record(), indent=1) + "\n"
     if json_file and json_file != PLAIN:
-        with published(json_file, force=True) as file:
+        with atomic_write(json_file, force=True) as file:
             file.write(as_json.encode())
     if markdown:
         write_between_marks(markdown, MARK, report.markdown(report.chosen))
@@ -91,17 +91,23 @@ def refuse(pictures: Mapping[str, Path | None], json_file: Path | None, markdown
 
 
 def measure(size: int, rounds: int, *, peers: bool, latency: bool, scaling: bool, quiet: bool) -> Report:
-    from tqdm import tqdm
-
     from dpfast.bench import curves
     from dpfast.bench import peers as theirs
     from dpfast.bench.measure import machine, measured
     from dpfast.bench.report import Report
     from dpfast.bench.rows import Arrays, of_this_machine
+    from dpfast.terminal import Bar
 
     facts, arrays = machine(), Arrays(size)
     found, versions, absent = theirs.rows(arrays) if peers else ([], {}, {})
-    bar = partial(tqdm, unit="run", leave=False, disable=quiet or None)
+
+    def bar(turns: list[Turn]) -> Iterator[Turn]:
+        shown = Bar(len(turns), quiet=quiet)
+        for done, turn in enumerate(turns):
+            shown.show(done, turn[1].row.name)
+            yield turn
+        shown.close()
+
     results = measured([*of_this_machine(arrays), *found], rounds, bar, memory=True)
     return Report(
         facts, size, rounds, results, versions, absent,

@@ -8,6 +8,7 @@ import json
 import click
 
 import dpfast
+from dpfast import terminal
 
 
 @click.command()
@@ -27,4 +28,4 @@ def info(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({name.replace(" ", "_"): value for name, value in facts.items()}, indent=2))
     else:
-        click.echo("\n".join(f"{name:24}{value}" for name, value in facts.items()))
+        click.echo(terminal.table((name, str(value)) for name, value in facts.items()))

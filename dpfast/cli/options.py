@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the options of a command line to a mechanism: which laws there are, and which options each takes."""
+"""From the options of a command line to a mechanism, and from a mechanism to a line: which laws there are, and their options."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import click
@@ -17,6 +18,7 @@ import numpy as np
 import dpfast
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.one_answer import OneAnswer
+from dpfast.privacy.formatting import approximate, plain, rounded
 from dpfast.privacy.parameters import exact_positive, exact_real, shown
 
 Number: TypeAlias = Fraction | Decimal
@@ -26,6 +28,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 Ways: TypeAlias = Mapping[tuple[str, ...], Callable[..., Any]]  # options that are given together, and what they make
 GAUSSIANS = dpfast.Gaussian, dpfast.DiscreteGaussian
 ADDS_UP = ("epsilon", "delta", "rho")  # over columns
+WHOM = ("adjacency", "unit", "signed")
 
 
 class Law(NamedTuple):
@@ -86,6 +89,13 @@ class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of clic
         return super().convert(name, parameter, context)
 
 
+def picture_file(text: str) -> Path:
+    """A file that a picture is written to."""
+    if Path(text).suffix.lower() not in {".png", ".svg"}:
+        raise click.BadParameter(f"plot must be a .png or .svg file, got {text}")
+    return Path(text)
+
+
 def number(text: str) -> Number:
     """A number taken exactly as written, never through a float."""
     with suppress(ValueError, ArithmeticError):
@@ -141,6 +151,14 @@ def one_way(ways: Ways, given: Mapping[str, object]) -> tuple[str, ...]:
     return begun[0]
 
 
+def changed(given: Mapping[str, Any], ways: Ways) -> dpfast.Sensitivity:
+    """What a neighbour changes, by the one way that was given, and who is a neighbour."""
+    way = one_way(ways, given)
+    if "signed" in given and way not in CELLS:
+        raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
+    return ways[way](**{key: given[key] for key in (*way, *WHOM) if key in given})  # type: ignore[no-any-return]
+
+
 def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -> Mechanism:
     """The mechanism that the options name, for one of so many columns. promises: they must say whom it protects."""
     name, law = given["mechanism"], LAWS[given["mechanism"]]
@@ -149,7 +167,7 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
             f"{name} takes no bare '--sensitivity', which may be a norm, its square or one cell's change: give "
             f"{' or '.join(dashed(*way) for way in law.change)}"
         )
-    whom = {key: given[key] for key in ("adjacency", "unit", "signed") if key in given}
+    whom = given.keys() & WHOM
     for option in given.keys() - {"mechanism", *whom} - law.takes.keys():
         others = " and ".join(other for other in LAWS if option in LAWS[other].takes)
         known = dashed(*(key for key in law.takes if promises or key != "missing"), by=" ")
@@ -159,13 +177,7 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
     if columns > 1:
         values |= {key: exact_positive(key, given[key]) / columns for key in spent if key in ADDS_UP}
     needed = promises or "sigma" not in spent or whom or any(given.keys() & set(way) for way in law.change)
-    if needed:
-        way = one_way(law.change, given)
-        if "signed" in whom and way not in CELLS:
-            raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
-        values["sensitivity"] = law.change[way](**{key: given[key] for key in way}, **whom)
-    else:
-        values["sensitivity"] = None
+    values["sensitivity"] = changed(given, law.change) if needed else None
     return law.spent[spent](**values)  # type: ignore[no-any-return]
 
 
@@ -181,14 +193,10 @@ def inner(clamp: tuple[Number, Number], dtype: np.dtype[Any]) -> tuple[Any, Any]
 
 def make_choice(given: Mapping[str, Any]) -> OneAnswer:
     """The choice among answers that the options name."""
-    whom = {key: given[key] for key in ("adjacency", "unit", "signed") if key in given}
-    for option in given.keys() - {"mechanism", "epsilon", *whom, *(name for way in L1 for name in way)}:
+    for option in given.keys() - {"mechanism", "epsilon", *WHOM, *(name for way in L1 for name in way)}:
         raise click.UsageError(f"{given['mechanism']} takes no {dashed(option)}")
-    spent, way = one_way({("epsilon",): dict}, given), one_way(L1, given)
-    if "signed" in whom and way not in CELLS:
-        raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
-    sensitivity = L1[way](**{key: given[key] for key in way}, **whom)
-    return CHOICES[given["mechanism"]](given[spent[0]], sensitivity)
+    one_way({("epsilon",): dict}, given)
+    return CHOICES[given["mechanism"]](given["epsilon"], changed(given, L1))
 
 
 def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float | None:
@@ -204,3 +212,28 @@ def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float |
     if exact.denominator != 1:
         raise ParameterError(f"{name} must be a whole number for counts, got {shown(value)}")
     return int(exact)
+
+
+def title(mechanism: Mechanism | OneAnswer) -> str:
+    """Such as "Discrete Laplace mechanism"."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", type(mechanism).__name__) + " mechanism"
+
+
+def law(mechanism: Mechanism) -> str:
+    """The parameters, in a line."""
+    facts = mechanism.metadata()
+    exact = {name: Fraction(str(facts[name])) for name in (*ADDS_UP, "sensitivity", "bound") if name in facts}
+    scale = f"{'sigma' if isinstance(mechanism, GAUSSIANS) else 'scale'} {approximate(mechanism.scale)}"
+    return ", ".join([*(f"{name} {plain(value)}" for name, value in exact.items()), scale])
+
+
+def reach(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> float:
+    """The half-width that holds the noise of any value: one off the grid of a real law may need a step more."""
+    step: float = getattr(mechanism, "granularity", 0)
+    return mechanism.interval(confidence, cells=cells) + step
+
+
+def half_width(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> str:
+    """The reach as people read it, rounded up."""
+    width = reach(mechanism, confidence, cells)
+    return f"±{width:,}" if isinstance(width, int) else f"±{rounded(Fraction(width), up=True)}"

@@ -9,8 +9,10 @@ from dpfast.exact.balls import (
     Read,
     alone,
     ball,
+    double_above,
     flint_at,
     nearest_double,
+    rounded_up,
     unique_floor,
 )
 from dpfast.exact.discrete_gaussian import DiscreteGaussian
@@ -18,8 +20,8 @@ from dpfast.exact.discrete_laplace import DiscreteLaplace
 from dpfast.exact.gaussian import Gaussian
 from dpfast.exact.laplace import Laplace
 from dpfast.exact.one_sided_geometric import OneSidedGeometric
-from dpfast.exact.race import first
 from dpfast.exact.response import Categories, Coin, Response
+from dpfast.exact.winner import winner
 
 __all__ = [
     "ACCEPT",
@@ -37,8 +39,10 @@ __all__ = [
     "Response",
     "alone",
     "ball",
-    "first",
+    "double_above",
     "flint_at",
     "nearest_double",
+    "rounded_up",
     "unique_floor",
+    "winner",
 ]

@@ -28,6 +28,8 @@ alone = threading.RLock()
 os.register_at_fork(before=alone.acquire, after_in_parent=alone.release, after_in_child=alone.release)
 MAX_LEVELS = 2**24  # of the stream's address; 2^33 bits of one word
 MAX_BITS = 4096  # of digits or precision, where an end of the loop is not proved
+ACCURACY = 44  # bits of a figure before it is rounded up
+MOST_PRECISION = 2**13  # of a figure
 NOISE, ACCEPT = 1, 2  # purposes of the stream's address
 
 
@@ -102,6 +104,44 @@ def nearest_double(precision: int, value: Callable[[], arb]) -> float:
     """A double within one unit in the last place of the value."""
     with alone, flint_at(precision):
         return float(value())
+
+
+def rounded_up(value: Callable[[], arb], *, precision: int = 128, accuracy: int = ACCURACY) -> float:
+    """A double not below a value >= 0, at the precision that makes it as close as so many bits; infinite where none does."""
+    best, tiny = math.inf, math.ulp(0.0)
+    while precision <= MOST_PRECISION:
+        with alone, flint_at(precision):
+            found = value()
+            top = _top(found)
+            close = found.is_finite() and (found.rel_accuracy_bits() >= accuracy or top <= tiny)
+        stuck = best < math.inf and top > best * (1 - 2.0**-accuracy)  # a width that no precision narrows
+        best = min(best, top)
+        if close or stuck:
+            break
+        precision *= 2
+    return best
+
+
+def _top(value: arb) -> float:
+    """The least double not below a ball around a value >= 0."""
+    from flint import arb
+
+    top, tiny = value.upper(), math.ulp(0.0)
+    if not top.is_finite() or top > arb(2) ** 1024:
+        return math.inf
+    if top <= arb(tiny):
+        return tiny if top > 0 else 0.0
+    mantissa, exponent = (int(part) for part in top.man_exp())
+    return double_above(Fraction(mantissa) * Fraction(2) ** exponent)
+
+
+def double_above(exact: Fraction) -> float:
+    """The least double not below; infinite beyond the largest."""
+    try:
+        near = float(exact)
+    except OverflowError:
+        return math.inf
+    return near if near >= exact else math.nextafter(near, math.inf)
 
 
 def miss(confidence: Fraction, cells: int) -> arb:

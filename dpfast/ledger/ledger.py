@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from dpfast.errors import DTypeError, LedgerError, ParameterError
 from dpfast.ledger import store
 from dpfast.ledger.store import Charge, Store, Terms
-from dpfast.ledger.table import History, figures
+from dpfast.ledger.table import History
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy import parameters
+from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import shown
 from dpfast.release.key import LENGTH, PartDigest, ReleaseKey, encode
@@ -166,7 +167,7 @@ class Ledger:
     # ------------------------------------------------------------------ records
 
     @property
-    def promise(self) -> Guarantee:
+    def budget(self) -> Guarantee:
         """The total that may ever be spent, and for whom."""
         return self._guarantee(self._store.terms.budget)
 
@@ -226,14 +227,14 @@ class Ledger:
         return cls(file)
 
     def metadata(self) -> dict[str, object]:
-        """The promise, JSON-able, fractions as exact strings."""
+        """The budget, JSON-able, fractions as exact strings."""
         terms = self._store.terms
         amounts = dict(zip(terms.currency, map(str, terms.budget), strict=True))
         return {**amounts, "dataset": terms.dataset, "adjacency": terms.adjacency, "unit": terms.unit}
 
     def __repr__(self) -> str:
         terms = self._store.terms
-        promised = figures(terms.currency, terms.budget, up=True)
+        promised = amounts(dict(zip(terms.currency, terms.budget, strict=True)), up=True)
         return f"<Ledger {self.dataset!r}: {promised} per {terms.unit}, {terms.adjacency}; {self.path}>"
 
     def _left(self) -> tuple[Fraction, ...]:

@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dpfast.errors import BudgetExhausted, KeyReuseError, LedgerError
 from dpfast.ledger.lock import MARK, held
-from dpfast.ledger.table import Entry, figure
+from dpfast.ledger.table import Entry
+from dpfast.privacy import formatting
 from dpfast.release.key import encode
 
 if TYPE_CHECKING:
@@ -190,12 +191,12 @@ class Store:
         said, hint = [], ""
         for name, most, before, after in zip(*self.terms[:2], spent, total, strict=True):
             if after > most:
-                left = figure(most - before, up=False)
+                left = formatting.amount(most - before, up=False)
                 if after - most < SLIGHT * (after - before):
                     left = "a little less"
                     hint = ". Numbers are taken exactly, and the float 0.1 is a little more than Decimal('0.1')"
                 said.append(
-                    f"{name} {figure(after - before, up=True)} is asked for and {left} is left of {figure(most, up=True)}"
+                    f"{name} {formatting.amount(after - before, up=True)} is asked for and {left} is left of {formatting.amount(most, up=True)}"
                 )
         return BudgetExhausted(f"{self.path}: {', '.join(said)}; nothing was released{hint}")
 

@@ -16,7 +16,7 @@ from dpfast.errors import ParameterError
 from dpfast.mechanisms.discrete_laplace import signed_table, whole_floats
 from dpfast.mechanisms.gaussian import normal_constants
 from dpfast.mechanisms.integer import IntegerMechanism
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.sigma import Sigma, Target, aimed
 from dpfast.privacy import gaussian, parameters
 
@@ -82,7 +82,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
 
     # ------------------------------------------------------------------ in intervals and in C
 
-    @once
+    @lockfree_property
     def _law(self) -> exact.DiscreteGaussian:
         return exact.DiscreteGaussian(self.sigma_squared)
 
@@ -90,11 +90,11 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
     def _narrow(self) -> bool:
         return True
 
-    @once
+    @lockfree_property
     def _careful_plan(self) -> _native.Plan:
         return self._made(None)
 
-    @once
+    @lockfree_property
     def _bulk_plan(self) -> _native.Plan:
         if not self._law.inversion:
             return self._careful_plan
@@ -122,7 +122,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
 
     # ------------------------------------------------------------------ the law
 
-    @once
+    @lockfree_property
     def variance(self) -> float:
         """Nearly sigma^2, and below it: by less than 1e-6 of it for sigma >= 1."""
         return self._law.variance()
@@ -144,7 +144,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
 
         return np.vectorize(upto, otypes=[np.float64])(at)[()]
 
-    @once
+    @lockfree_property
     def _theta(self) -> float:
         return exact.nearest_double(256, lambda: self._law.theta(256))
 

@@ -15,7 +15,7 @@ import numpy as np
 from dpfast import _native, exact
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
 from dpfast.privacy import parameters
 from dpfast.release.arrays import plain_array
@@ -70,16 +70,16 @@ class GeometricNoise(Pure, IntegerNoise):
     def _law(self) -> exact.OneSidedGeometric:
         """The law in intervals."""
 
-    @once
+    @lockfree_property
     def _narrow(self) -> bool:
         return self._scale <= NARROW_SCALE
 
-    @once
+    @lockfree_property
     @_native.own_mode()
     def _careful_plan(self) -> _native.Plan:
         return _native.Plan(self.LAW, **self._constants())
 
-    @once
+    @lockfree_property
     @_native.own_mode()
     def _bulk_plan(self) -> _native.Plan:
         if self._scale > TABLE_SCALE:
@@ -138,7 +138,7 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
 
     # ------------------------------------------------------------------ in intervals and in C
 
-    @once
+    @lockfree_property
     def _law(self) -> exact.DiscreteLaplace:
         return exact.DiscreteLaplace(1 / self._scale)
 

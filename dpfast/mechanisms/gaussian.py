@@ -12,7 +12,7 @@ import numpy as np
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.real import SHORT_RATIO, RealMechanism, grid_exponent, steps
 from dpfast.mechanisms.sigma import Sigma, Target, aimed
 from dpfast.privacy import gaussian, parameters
@@ -99,15 +99,15 @@ class Gaussian(Sigma, RealMechanism):
     def _ratio_squared(self) -> Fraction:
         return self.sigma_squared / Fraction(4) ** self._exponent
 
-    @once
+    @lockfree_property
     def _law(self) -> exact.Gaussian:
         return exact.Gaussian(self._ratio_squared)
 
-    @once
+    @lockfree_property
     def _narrow(self) -> bool:
         return self._ratio_squared <= NARROW_RATIO**2
 
-    @once
+    @lockfree_property
     def _careful_plan(self) -> _native.Plan:
         return _native.Plan(
             self.LAW, **normal_constants(self._ratio_squared, short=self._ratio_squared <= SHORT_RATIO**2)
@@ -136,7 +136,7 @@ class Gaussian(Sigma, RealMechanism):
     def stddev(self) -> float:
         return math.sqrt(self._variance_in_steps) * self.granularity
 
-    @once
+    @lockfree_property
     def _variance_in_steps(self) -> float:
         ratio = math.sqrt(self._ratio_squared)
         if ratio >= 2:  # but for a relative 4 exp(-2 pi^2 ratio^2) and less

@@ -116,7 +116,7 @@ class IntegerMechanism(IntegerNoise):
 
         Args:
             counts: integers of any dtype, shape, strides and byte order; one entry a cell. A Series of pandas or Polars,
-                a Polars expression, an Array of pyarrow or a tensor on the CPU gives one of its kind (docs/plugging_in.md).
+                a Polars expression, an Array of pyarrow or a tensor on the CPU gives one of its kind (docs/adapters.md).
             out: where to write; the shape of counts; counts itself for in place. After a failure it holds
                 zeros, which in place loses the counts; where no key could be had it is untouched.
             dtype: of the result, int64 by default.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpfast import _native, exact
 from dpfast.errors import DTypeError, ParameterError
+from dpfast.privacy.formatting import html_table
 from dpfast.privacy.parameters import exact_positive, flag, shown, whole
 from dpfast.release.arrays import plain_runs
 from dpfast.release.engine import BUFFER, SMALL, usable_threads
@@ -196,13 +197,7 @@ class Mechanism(ABC):
         return f"<{type(self).__name__} {facts}>"
 
     def _repr_html_(self) -> str:
-        import html
-
-        rows = "".join(
-            f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
-            for name, value in self._facts().items()
-        )
-        return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+        return html_table(self._facts().items(), caption=type(self).__name__)
 
 
 def _check_kind(key: object) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpfast import _native
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.privacy import parameters
+from dpfast.privacy import formatting, parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity
 
@@ -92,8 +92,8 @@ class OneAnswer:
 
     def _facts(self) -> dict[str, str]:
         return {
-            "epsilon": parameters.short(self.epsilon),
-            "sensitivity": parameters.short(self.sensitivity),
+            "epsilon": formatting.exact(self.epsilon),
+            "sensitivity": formatting.exact(self.sensitivity),
             "monotonic": str(self.monotonic),
             "adjacency": self.adjacency,
             "unit": self.unit,

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.privacy import parameters
+from dpfast.privacy import formatting, parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity
 
@@ -55,9 +55,10 @@ class Pure:
     @property
     def guarantee(self) -> Guarantee:
         """What each release spends: epsilon, with delta = 0."""
-        known = self._change is not None and self._change.contributes is not None
-        presence = self.adjacency == "add-remove" or known  # what one unit adds, it changes at most by its presence
-        return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, presence=presence)
+        # A unit that is added or removed changes the counts by its contributions, which are known to be within the change.
+        contributions = self._change is not None and self._change.contributes is not None
+        also_add_remove = contributions or self.adjacency == "add-remove"
+        return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, also_add_remove=also_add_remove)
 
     @property
     def _whom(self) -> tuple[object, object, object]:
@@ -90,8 +91,8 @@ class Pure:
 
     def _facts(self) -> dict[str, str]:
         return {
-            "epsilon": parameters.short(self.epsilon),
-            "sensitivity": parameters.short(self.sensitivity),
+            "epsilon": formatting.exact(self.epsilon),
+            "sensitivity": formatting.exact(self.sensitivity),
             "adjacency": self.adjacency,
             "unit": self.unit,
             "scale": f"{self.scale:.6g}",

@@ -6,17 +6,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dpfast import _native, exact, kernels
 from dpfast.errors import DpfastError, DTypeError, ParameterError
-from dpfast.mechanisms.once import once
-from dpfast.privacy import parameters, two_coins
+from dpfast.mechanisms.lockfree_property import lockfree_property
+from dpfast.privacy import formatting, parameters, two_coins
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.release.arrays import plain_array
+from dpfast.statistics import lower_bound, upper_bound
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -163,7 +163,7 @@ class RandomizedResponse:
             prefix, bits = prefix << 512 | int.from_bytes(more, "little"), bits + 512
         raise DpfastError("the stream has no more digits for an answer")
 
-    @once
+    @lockfree_property
     def _laws(self) -> tuple[exact.Response, ...]:
         """Of each answer for the coins, else one for all."""
         if self.coin is None:
@@ -171,7 +171,7 @@ class RandomizedResponse:
         p = self.coin
         return exact.Coin(1 - p + p * p), exact.Coin(p * (2 - p))  # the truth is said: no, yes
 
-    @once
+    @lockfree_property
     def _lines(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """The line V = U slope - offset: slope and offset, rounded."""
         if self.coin is None:
@@ -204,7 +204,8 @@ class RandomizedResponse:
             raise ParameterError(f"reports must be one or more numbers between 0 and {self.categories - 1}")
         counts = np.bincount(said, minlength=self.categories)
         false, gain = self._said
-        ends = {n: _clopper_pearson(n, said.size, float(1 - level) / 2) for n in set(counts.tolist())}
+        tail = float(1 - level) / 2
+        ends = {n: (lower_bound(n, said.size, tail), upper_bound(n, said.size, tail)) for n in set(counts.tolist())}
         low, high = (np.array([ends[n][end] for n in counts.tolist()]) for end in (0, 1))
         return Estimate(*((share - false) / gain for share in (counts / said.size, low, high)))
 
@@ -234,9 +235,9 @@ class RandomizedResponse:
         }
 
     def __repr__(self) -> str:
-        coin = "" if self.coin is None else f", two coins of {parameters.short(self.coin)}"
+        coin = "" if self.coin is None else f", two coins of {formatting.exact(self.coin)}"
         return (
-            f"<RandomizedResponse epsilon={parameters.short(self.epsilon)}, categories={self.categories}{coin}, "
+            f"<RandomizedResponse epsilon={formatting.exact(self.epsilon)}, categories={self.categories}{coin}, "
             f"unit={self.unit}>"
         )
 
@@ -260,29 +261,3 @@ def _epsilon(epsilon: Real) -> Fraction:
 
 def _rebuilt(cls: type[RandomizedResponse], *values: Any) -> RandomizedResponse:
     return _filled(cls.__new__(cls), *values)
-
-
-def _clopper_pearson(n: int, size: int, tail: float) -> tuple[float, float]:
-    """The least share at which n reports or more of `size` are likelier than `tail`, and the most at which n or less are."""
-    return (0.0 if n == 0 else _least(n, size, tail)), (1.0 if n == size else 1 - _least(size - n, size, tail))
-
-
-@lru_cache(maxsize=1024)
-def _least(n: int, size: int, tail: float) -> float:
-    """To nine digits, by the secant of Dowell and Jarratt on the logarithm."""
-
-    def height(share: float) -> float:  # P(Bin(size, share) >= n) is an incomplete beta function
-        with exact.alone, exact.flint_at(64):
-            return float((exact.ball(Fraction(share)).beta_lower(n, size - n + 1, True) / tail).log())
-
-    low, high, above = 0.0, n / size, height(n / size) if n < size else -math.log(tail)
-    below, side = -math.inf, 0
-    while high - low > 1e-9 * high:
-        part = below / (below - above) if math.isfinite(below) else 0.5
-        middle = low + min(max(part, 0.01), 0.99) * (high - low)
-        found = height(middle)
-        if found > 0:
-            below, high, above, side = below / 2 if side > 0 else below, middle, found, 1
-        else:
-            above, low, below, side = above / 2 if side < 0 else above, middle, found, -1
-    return low

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
-from dpfast.privacy import gaussian, parameters
+from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity, root_above
 
@@ -124,7 +124,7 @@ class Sigma:
             rho=self.rho(),
             adjacency=known.adjacency,
             unit=known.unit,
-            presence=known.adjacency == "add-remove" or known.contributes is not None,
+            also_add_remove=known.adjacency == "add-remove" or known.contributes is not None,
         )
 
     def _known(self, sensitivity: Sensitivity | None) -> Sensitivity:
@@ -175,7 +175,7 @@ class Sigma:
 
     def _facts(self) -> dict[str, str]:
         found = {"sigma": f"{self.sigma:.6g}"}
-        found |= {name: parameters.short(value) for name, value in self.target._asdict().items() if value is not None}
+        found |= {name: formatting.exact(value) for name, value in self.target._asdict().items() if value is not None}
         if self.sensitivity is not None:
             found |= {
                 "l2": f"{self.sensitivity.l2:.6g}",

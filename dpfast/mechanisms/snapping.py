@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.laplace import Laplace
 from dpfast.mechanisms.real import LEAST_EXPONENT, MOST_EXPONENT, grid_exponent
-from dpfast.privacy import parameters
+from dpfast.privacy import formatting, parameters
 
 if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
@@ -87,4 +87,4 @@ class Snapping(Laplace):
         return {**super()._parameters, "bound": str(self.bound)}
 
     def _facts(self) -> dict[str, str]:
-        return {**super()._facts(), "bound": parameters.short(self.bound)}
+        return {**super()._facts(), "bound": formatting.exact(self.bound)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of an audit of privacy."""
+"""The compared of an audit of privacy."""
 
 from __future__ import annotations
 
@@ -9,72 +9,65 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from dpfast.audit.families import LOWEST, lowest_bit
-from dpfast.audit.report import Picture, Report
-from dpfast.audit.words import number
+from dpfast.audit.findings import Compared, Findings
 from dpfast.errors import ParameterError
+from dpfast.pictures.style import BAD, DASHED, FAINT, INK, INSIDE, MINUS, empty, furnish, heading, save
+from dpfast.privacy.formatting import output
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axes import Axes
 
-FIRST, SECOND, INK, FAINT, BAD = "#1f6fb2", "#d9822b", "#22303c", "#6b7883", "#b3261e"
+FIRST, SECOND = INSIDE, "#d9822b"
 BARS = 60  # at most so many values, or intervals, side by side
 
 
-def draw(report: Report, path: Path) -> None:
+def draw(found: Findings, path: Path) -> None:
     """Draw the outputs for the two counts that differ most, and the log-ratio of both against epsilon: .png or .svg.
 
-    Raises: ParameterError (another ending, or a report that has no two counts to show), FileError.
+    Raises: ParameterError (another ending, or a found that has no two counts to show), FileError.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    from dpfast.pictures.plots import furnish
-    from dpfast.tables.atomic_write import published
-
     if path.suffix.lower() not in {".png", ".svg"}:
         raise ParameterError(f"plot must be a .png or .svg file, got {path}")
-    picture, epsilon = report.picture, report.epsilon
-    if picture is None or epsilon is None:
+    compared, epsilon = found.compared, found.epsilon
+    if compared is None or epsilon is None:
         raise ParameterError("plot needs an audit of privacy that came to compare two counts")
-    figure = Figure(figsize=(8, 6.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.12))
+    figure = empty(8, 6.5)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    edges, hits = _histograms(picture)
+    edges, hits = _histograms(compared)
     at, width = (edges[:-1] + edges[1:]) / 2, np.diff(edges)
-    for count, color, each in zip(picture.counts, (FIRST, SECOND), hits, strict=True):
+    for count, color, each in zip(compared.counts, (FIRST, SECOND), hits, strict=True):
         share = each / max(1, each.sum())
         top.stairs(share, edges, fill=True, color=color, alpha=0.22)
-        top.stairs(share, edges, color=color, linewidth=1.8, label=f"count {number(count)}")
+        top.stairs(share, edges, color=color, linewidth=1.8, label=f"count {output(count)}")
     top.set_ylabel("share of the draws", color=INK)
     top.set_ylim(0)
     top.legend(frameon=False, fontsize=10, labelcolor=INK)
-    _ratios(bottom, at, width, hits, picture.steps * epsilon)
-    what = "exponent of the lowest bit of the output (2 to the power of)" if picture.lowest_bits else "output"
+    _ratios(bottom, at, width, hits, compared.steps * epsilon)
+    what = "exponent of the lowest bit of the output (2 to the power of)" if compared.lowest_bits else "output"
     bottom.set_xlabel(what, color=INK)
-    several = f"{picture.steps} × " if picture.steps > 1 else ""
-    bottom.set_ylabel(f"log-ratio, {number(picture.counts[0])} to {number(picture.counts[1])}", color=INK)
+    several = f"{compared.steps} × " if compared.steps > 1 else ""
+    bottom.set_ylabel(f"log-ratio, {output(compared.counts[0])} to {output(compared.counts[1])}", color=INK)
     bottom.xaxis.set_major_locator(MaxNLocator(9, integer=bool((width >= 1).all())))
-    bottom.xaxis.set_major_formatter(FuncFormatter(lambda x, _: number(x).replace("-", "\N{MINUS SIGN}")))
-    band = f" ±{several}epsilon = ±{picture.steps * epsilon:.4g} "
-    where = (0.995, picture.steps * epsilon)
+    bottom.xaxis.set_major_formatter(FuncFormatter(lambda x, _: output(x).replace("-", MINUS)))
+    band = f" ±{several}epsilon = ±{compared.steps * epsilon:.4g} "
+    where = (0.995, compared.steps * epsilon)
     bottom.text(*where, band, transform=bottom.get_yaxis_transform(), ha="right", va="bottom", color=FAINT, fontsize=9)
     for axes in (top, bottom):
         furnish(axes)
-    title = f"Spends an epsilon of {report.bound:.4g} at least" if report.found else "No broken promise found"
-    top.set_title(title, loc="left", fontsize=13, color=BAD if report.found else INK, pad=26, fontweight="bold")
-    facts = f"promised: {report.promise}; certified: {report.bound:.4g}; {report.n:,} draws a count"
-    top.annotate(facts, (0, 1), (0, 10), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=FAINT)
-    with published(path, force=True) as file:
-        figure.savefig(file, format=path.suffix[1:].lower())
+    title = f"Spends an epsilon of {found.bound:.4g} at least" if found.found else "No broken promise found"
+    facts = f"promised: {found.promise}; certified: {found.bound:.4g}; {found.n:,} draws a count"
+    heading(top, title, facts, BAD if found.found else INK)
+    save(figure, path)
 
 
-def _histograms(picture: Picture) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
+def _histograms(compared: Compared) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
     """Edges, and the draws for both counts between them: every whole number or lowest bit, or intervals."""
-    shown: list[npt.NDArray[Any]] = list(picture.outputs)
-    if picture.lowest_bits:
+    shown: list[npt.NDArray[Any]] = list(compared.outputs)
+    if compared.lowest_bits:
         shown = [lowest_bit(y) - 1074 for y in shown]
         shown = [y[y < LOWEST - 1 - 1074] for y in shown]  # zero has none
     pooled = np.concatenate(shown)
@@ -100,12 +93,12 @@ def _ratios(
     hits: Sequence[npt.NDArray[np.int64]],
     band: float,
 ) -> None:
-    """The log-ratio with two standard errors; an arrow where one of the counts gave no such output."""
+    """The log-ratio with two standard errors; an arrow if one count gave no such output."""
     a, b = (each.astype(float) for each in hits)
     total = math.log(max(1.0, a.sum()) / max(1.0, b.sum()))
     axes.axhspan(-band, band, color="#e8eef4", zorder=0)
     for edge in (-band, band):
-        axes.axhline(edge, color=FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        axes.axhline(edge, color=FAINT, linewidth=1, linestyle=DASHED, zorder=1)
     both = (a > 0) & (b > 0)
     ratio = np.log(np.where(both, a, 1) / np.where(both, b, 1)) - total
     error = 2 * np.sqrt(1 / np.maximum(a, 1) + 1 / np.maximum(b, 1))

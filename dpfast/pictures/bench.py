@@ -19,10 +19,10 @@ from dpfast.bench.curves import Curve
 from dpfast.bench.figures import figure, quantity, short
 from dpfast.bench.measure import Result
 from dpfast.bench.report import Report
-from dpfast.pictures.plots import FAINT, INK, INSIDE
-from dpfast.tables.atomic_write import published
+from dpfast.pictures.style import FAINT, INK, INSIDE
+from dpfast.tables.atomic_write import atomic_write
 
-EDGE = "#b4541a"  # of unsafe bars, and their hatch
+EDGE = "#b4541a"  # the edge and the hatch of unsafe bars
 LINES = (INSIDE, "#0b3a66", EDGE, "#8a949c", "#4f9d69")
 MARKERS = "osv^D"
 STYLE: Any = {
@@ -33,7 +33,7 @@ STYLE: Any = {
     "ytick.color": FAINT, "ytick.labelcolor": INK, "ytick.labelsize": 9,
 }  # fmt: skip
 WIDTH, DPI = 9, 160  # inches: some 900 points across on a page
-LEFT = 0.012  # of the width, before the title
+LEFT = 0.012  # a share of the width, before the title
 HEADING = 0.8  # inches: the title, the machine, the versions
 ROW = 0.235  # inches of height for a bar
 KINDS = {
@@ -132,5 +132,5 @@ def _picture(title: str, report: Report, height: float, path: Path, *, peers: bo
         facts = f"{report.machine}; {report.facts['date']}\n{report.software(peers=peers)}"
         picture.text(LEFT, 1 - 0.42 / height, facts, va="top", fontsize=8.5, color=FAINT, linespacing=1.35)
         yield picture.subplots()
-        with published(path, force=True) as file:
+        with atomic_write(path, force=True) as file:
             picture.savefig(file, format=path.suffix[1:].lower())

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpfast import InsecureKeyWarning, _native
+from dpfast.selftest.check import Outcome, Run, below, instruction_sets, sets
 from dpfast.selftest.subjects import Subject, subjects
-from dpfast.selftest.trial import Outcome, Trial, below, instruction_sets, sets
 from dpfast.testing import fixed_key
 
 if TYPE_CHECKING:
@@ -72,24 +72,24 @@ def chacha20(key: bytes, counter: int, nonce: int) -> bytes:
     return pack("<16I", *((word + first) % 2**32 for word, first in zip(x, start, strict=True)))
 
 
-def cipher(trial: Trial) -> Outcome:
+def cipher(run: Run) -> Outcome:
     for key, low, nonce, expected in RFC_8439:
         high, first, second = unpack("<3I", nonce)
         address = low | high << 32, first | second << 32
-        trial.expect(chacha20(key, *address).hex() == expected, "the cipher in Python is not RFC 8439's")
+        run.expect(chacha20(key, *address).hex() == expected, "the cipher in Python is not RFC 8439's")
         for isa in instruction_sets():
-            block = trial.under_test("block", _native.blocks(isa, key, [address[0]] * LANES, address[1])[-1])
-            trial.expect(block.hex() == expected, f"{_native.ISA_NAMES[isa]}: an RFC 8439 vector does not come out")
-        trial.expect(_native.StreamKey(key).block(*address).hex() == expected, "dpf_block is not RFC 8439's")
+            block = run.under_test("block", _native.blocks(isa, key, [address[0]] * LANES, address[1])[-1])
+            run.expect(block.hex() == expected, f"{_native.ISA_NAMES[isa]}: an RFC 8439 vector does not come out")
+        run.expect(_native.StreamKey(key).block(*address).hex() == expected, "dpf_block is not RFC 8439's")
     secret, random_nonce = os.urandom(32), below(2**64)
     counters = [[edge + lane for lane in range(LANES)] for edge in EDGES]
     counters.append([below(2**64) for _ in range(LANES)])
     for batch in counters:
         truth = [chacha20(secret, counter, random_nonce) for counter in batch]
         for isa in instruction_sets():
-            found = trial.under_test("blocks of one call", _native.blocks(isa, secret, batch, random_nonce))
-            trial.expect(found == truth, f"{_native.ISA_NAMES[isa]}: blocks from counter {batch[0]} on differ")
-    return trial.outcome(f"{len(RFC_8439)} RFC 8439 blocks, {len(counters) * LANES} beside carries x {sets()}")
+            found = run.under_test("blocks of one call", _native.blocks(isa, secret, batch, random_nonce))
+            run.expect(found == truth, f"{_native.ISA_NAMES[isa]}: blocks from counter {batch[0]} on differ")
+    return run.outcome(f"{len(RFC_8439)} RFC 8439 blocks, {len(counters) * LANES} beside carries x {sets()}")
 
 
 # ------------------------------------------------------------------ golden outputs
@@ -120,19 +120,19 @@ def digest_of_release(subject: Subject) -> str:
     return blake2b(out.astype(kind).tobytes(), digest_size=12).hexdigest()
 
 
-def golden(trial: Trial) -> Outcome:
-    trial.expect(_native.STREAM_VERSION == STREAM_VERSION, "the stream has another version than these outputs")
+def golden(run: Run) -> Outcome:
+    run.expect(_native.STREAM_VERSION == STREAM_VERSION, "the stream has another version than these outputs")
     for at, subject in enumerate(subjects()):
-        trial.step(at / len(subjects()))
+        run.step(at / len(subjects()))
         draws, release = GOLDEN[subject.name]
         for isa in instruction_sets():
             for careful in (False, True):
-                found = trial.under_test("digest of draws", digest_of_draws(subject, isa, careful=careful))
-                trial.expect(found == draws, f"{subject.name}, {_native.ISA_NAMES[isa]}: the draws are not version 1's")
+                found = run.under_test("digest of draws", digest_of_draws(subject, isa, careful=careful))
+                run.expect(found == draws, f"{subject.name}, {_native.ISA_NAMES[isa]}: the draws are not version 1's")
         if subject.releases:
-            found = trial.under_test("digest of a release", digest_of_release(subject))
-            trial.expect(found == release, f"{subject.name}: a release under a fixed key is not version 1's")
-    return trial.outcome(f"{len(subjects())} laws x {GOLDEN_DRAWS:,} draws x 2 paths x {sets()}, and releases")
+            found = run.under_test("digest of a release", digest_of_release(subject))
+            run.expect(found == release, f"{subject.name}: a release under a fixed key is not version 1's")
+    return run.outcome(f"{len(subjects())} laws x {GOLDEN_DRAWS:,} draws x 2 paths x {sets()}, and releases")
 
 
 # BLAKE2b of draws, and of a release, under testing.fixed_key(1); `python -m dpfast.selftest.known_answers` prints them.

@@ -27,7 +27,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Break:
+class PlantedDefect:
     """A defect that is planted in one output of one check: of the values under test, never in the engine."""
 
     name: str
@@ -38,11 +38,11 @@ class Break:
 
 
 @dataclass
-class Trial:
-    """One run of one check: how much to draw, what is broken, whom to tell how far it is."""
+class Run:
+    """One run of one check: how much to draw, which defect is planted, and what hears how far it is."""
 
     factor: float = 1.0
-    defect: Break | None = None
+    defect: PlantedDefect | None = None
     step: Callable[[float], object] = lambda _: None
     outputs: set[str] = field(default_factory=set)  # that passed by
     wrong: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Check:
 
     name: str
     shows: str
-    run: Callable[[Trial], Outcome]
+    run: Callable[[Run], Outcome]
     level: float = 0.0
 
 
@@ -88,5 +88,5 @@ def sets() -> str:
 
 
 def below(n: int) -> int:
-    """A random whole number below n, by the system's entropy, which the checks that plant digits do not judge."""
+    """A random whole number below n, by the system's entropy, which the checks that plant digits do not test."""
     return int.from_bytes(os.urandom(n.bit_length() // 8 + 9), "little") % n

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from dpfast.audit.words import number
-from dpfast.errors import ParameterError
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.privacy.formatting import output
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -68,14 +68,22 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error!s:.200}".rstrip(": ")
 
 
-class Subject:
+class Audited:
     """The function, its outputs checked, and how long it takes."""
 
-    def __init__(self, function: Function, progress: Progress | None) -> None:
-        self.function = function
+    def __init__(self, function: Function, n: int, progress: Progress | None) -> None:
+        if not callable(function):
+            raise DTypeError(f"function must be callable as function(count, n), not {type(function).__name__}")
+        if isinstance(n, bool) or not isinstance(n, int) or n < LEAST_DRAWS:
+            raise ParameterError(f"n must be a whole number of at least {LEAST_DRAWS}, got {n!s:.40}")
+        self.function, self.n = function, n  # draws for each count
         self.say: Progress = progress or (lambda _: None)
         self.began = time.monotonic()
         self.drawing, self.drawn = 0.0, 0  # seconds, outputs
+
+    @property
+    def seconds(self) -> float:
+        return round(time.monotonic() - self.began, 3)
 
     def draw(self, count: float, n: int) -> Outputs:
         return cast("Outputs", np.concatenate(list(self.calls(count, n))))
@@ -98,7 +106,7 @@ class Subject:
             found = np.asarray(given if hasattr(given, "__len__") else list(given))
         except Exception as error:
             raise ParameterError(
-                f"the audited function failed for count {number(count)} and {n:,} outputs: {_said(error)}"
+                f"the audited function failed for count {output(count)} and {n:,} outputs: {_said(error)}"
             ) from error
         self.drawing += time.monotonic() - began
         self.drawn += n
@@ -122,8 +130,3 @@ def _plain(found: npt.NDArray[Any]) -> Outputs:
     if np.isnan(real).any():
         raise ParameterError("the audited function returned NaN: outputs must be numbers")
     return real
-
-
-def enough(n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, int) or n < LEAST_DRAWS:
-        raise ParameterError(f"n must be a whole number of at least {LEAST_DRAWS}, got {n!s:.40}")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.selftest.laws import Steps
-from dpfast.selftest.trial import Break
+from dpfast.selftest.check import PlantedDefect
+from dpfast.selftest.laws import POINTS, Steps
 
 Decisions = list[int | None]
 
@@ -85,35 +85,34 @@ SHAPES: dict[str, tuple[str, Callable[[Steps], Steps]]] = {
     "tail": ("draws beyond the quantiles of 0.0005 and 0.9995 are clipped", tail),
 }
 ON_A_FINE_GRID = "laplace", "gaussian"  # where 0 is one of millions of values
-LAWS = "discrete_laplace", "one_sided_geometric", "discrete_gaussian", "laplace", "snapping", "gaussian"
 
-BREAKS = {
+PLANTED_DEFECTS = {
     each.name: each
     for each in (
-        Break("cipher-word", "cipher", "block", "one bit of a word of an RFC 8439 block", a_word),
-        Break("cipher-carry", "cipher", "blocks of one call", "the second half of a call repeats the first", no_carry),
-        Break("golden-draws", "golden", "digest of draws", "a digit of a digest", lambda d: d[::-1]),
-        Break("golden-release", "golden", "digest of a release", "a digit of a digest", lambda d: d[::-1]),
-        Break("table-entry", "tables", "table", "one entry of a table off by one", one_more),
-        Break("threshold", "thresholds", "thresholds", "the last threshold one 2^-64 up", last_one_up),
-        Break("decision", "decisions", "decisions", "one decision of a tier off by one", one_more),
-        Break("tier", "tiers", "draws", "one draw of one path off by one", one_more),
-        Break("release", "releases", "outputs", "one output off by one", last_one_up),
-        Break("cut", "cuts", "a piece", "one draw of a piece off by one", one_more),
-        Break("threads", "cuts", "in threads", "one output off by one by another number of threads", one_cell),
-        Break("retry", "keyed", "a retried part", "one output of a retry off by one", one_cell),
-        Break("key-reuse", "keyed", "noise of a changed input", "a changed input gets the noise it had before", lambda both: both[:1] * 2),
-        Break("p-value", "p-values", "p-value", "p-values one in ten thousand too large", lambda p: p * 1.0001),
+        PlantedDefect("cipher-word", "cipher", "block", "one bit of a word of an RFC 8439 block", a_word),
+        PlantedDefect("cipher-carry", "cipher", "blocks of one call", "the second half of a call repeats the first", no_carry),
+        PlantedDefect("golden-draws", "golden", "digest of draws", "a digit of a digest", lambda d: d[::-1]),
+        PlantedDefect("golden-release", "golden", "digest of a release", "a digit of a digest", lambda d: d[::-1]),
+        PlantedDefect("table-entry", "tables", "table", "one entry of a table off by one", one_more),
+        PlantedDefect("threshold", "thresholds", "thresholds", "the last threshold one 2^-64 up", last_one_up),
+        PlantedDefect("decision", "decisions", "decisions", "one decision of a tier off by one", one_more),
+        PlantedDefect("tier", "tiers", "draws", "one draw of one path off by one", one_more),
+        PlantedDefect("release", "releases", "outputs", "one output off by one", last_one_up),
+        PlantedDefect("cut", "cuts", "a piece", "one draw of a piece off by one", one_more),
+        PlantedDefect("threads", "cuts", "in threads", "one output off by one by another number of threads", one_cell),
+        PlantedDefect("retry", "keyed", "a retried part", "one output of a retry off by one", one_cell),
+        PlantedDefect("key-reuse", "keyed", "noise of a changed input", "a changed input gets the noise it had before", lambda both: both[:1] * 2),
+        PlantedDefect("p-value", "p-values", "p-value", "p-values one in ten thousand too large", lambda p: p * 1.0001),
         *(
-            Break(f"{kind}-{law}", f"law {law}", "draws", what, alter)
-            for law in LAWS
+            PlantedDefect(f"{kind}-{law}", f"law {law}", "draws", what, alter)
+            for law in POINTS
             for kind, (what, alter) in SHAPES.items()
             if kind != "zero" or law not in ON_A_FINE_GRID
         ),
-        Break("noise-halved", "epsilon", "noise", "noise of half the scale", halved),
-        Break("fork-repeat", "fork", "noise of parent and child", "a child makes the noise of its parent", lambda both: both[:1] * 2),
-        Break("noise-twice", "fresh", "noises", "the last release has the noise of the first", last_repeats),
-        Break("key-twice", "entropy", "keys", "the system gives a key twice", last_repeats),
-        Break("no-key", "entropy", "outputs without a key", "a release without a key touched its output", touched),
+        PlantedDefect("noise-halved", "epsilon", "noise", "noise of half the scale", halved),
+        PlantedDefect("fork-repeat", "fork", "noise of parent and child", "a child makes the noise of its parent", lambda both: both[:1] * 2),
+        PlantedDefect("noise-twice", "fresh", "noises", "the last release has the noise of the first", last_repeats),
+        PlantedDefect("key-twice", "entropy", "keys", "the system gives a key twice", last_repeats),
+        PlantedDefect("no-key", "entropy", "outputs without a key", "a release without a key touched its output", touched),
     )
 }  # fmt: skip

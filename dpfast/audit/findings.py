@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dpfast.audit.subject import Outputs
+from dpfast.audit.audited import Outputs
 
-Verdict: TypeAlias = Literal["passed", "found", "skipped"]
+Verdict: TypeAlias = Literal["passed", "found"]
 ALPHA = 1e-6  # the false-alarm rate of one audit
+POWER = 0.9  # with which an audit finds what it says it could have found
+WIDTH = 100  # columns of a report
 FRESH = 0.1  # its share for "noise is fresh"
 
 
@@ -24,7 +25,7 @@ class Line:
     detail: str
 
 
-class Picture(NamedTuple):
+class Compared(NamedTuple):
     """What `draw` draws: outputs for two counts, and whether their values or their lowest bits tell the counts apart."""
 
     counts: tuple[float, float]
@@ -34,7 +35,7 @@ class Picture(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class Findings:
     """What an audit found.
 
     bound: of `privacy`, the largest epsilon that was certified as spent: the promise is broken if it exceeds epsilon.
@@ -42,7 +43,6 @@ class Report:
     """
 
     kind: Literal["privacy", "law"]
-    found: bool
     bound: float
     lines: list[Line]
     n: int
@@ -53,7 +53,11 @@ class Report:
     delta: float = 0.0
     false_alarm: float = ALPHA
     seconds: float = 0.0
-    picture: Picture | None = field(default=None, repr=False, compare=False)
+    compared: Compared | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def found(self) -> bool:
+        return any(line.verdict == "found" for line in self.lines)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON; an infinite bound is a string."""
@@ -63,15 +67,14 @@ class Report:
         return facts | {"lines": [vars(line) for line in self.lines]}
 
     def text(self) -> str:
-        """The same for people."""
+        """The same for people: as wide as the terminal, 100 columns at most. Needs dpfast[cli]."""
+        from dpfast import terminal
+
         title = {"privacy": "Privacy", "law": "Law"}[self.kind]
-        rows = [f"{title}: {self.promise}, {self.n:,} draws{' a count' if self.kind == 'privacy' else ''}\n"]
-        width = max(len(line.name) for line in self.lines) + 2
-        for line in self.lines:
-            verdict = line.verdict.upper() if line.verdict == "found" else line.verdict
-            head = f"  {line.name:{width}}{verdict:9}"
-            rows.append(textwrap.fill(line.detail, 100, initial_indent=head, subsequent_indent=" " * len(head)))
-        return "\n".join([*rows, "", textwrap.fill(f"{self._verdict()} {self.could}", 100)])
+        head = f"{title}: {self.promise}, {self.n:,} draws{' a count' if self.kind == 'privacy' else ''}"
+        rows = [(line.name, line.verdict.replace("found", "FOUND"), line.detail) for line in self.lines]
+        end = terminal.paragraph(f"{self._verdict()} {self.could}", WIDTH)
+        return f"{head}\n\n{terminal.table(rows, indent=2, most=WIDTH)}\n\n{end}"
 
     def _verdict(self) -> str:
         if not self.found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures: a law, and of a Gaussian delta; belief before and after a release; the privacy loss; what a ledger spent."""
+"""Pictures of a mechanism: its noise, and of a Gaussian delta; belief before and after a release; the privacy loss."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from dpfast.ledger.table import figure as rounded
-from dpfast.tables.atomic_write import published
+from dpfast.pictures.style import (
+    DASHED,
+    FAINT,
+    GRID,
+    INK,
+    INSIDE,
+    OUTSIDE,
+    SECOND,
+    empty,
+    furnish,
+    heading,
+    save,
+    short,
+    signed,
+)
+from dpfast.privacy.formatting import approximate, rounded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,51 +35,47 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axes import Axes
 
-    from dpfast import Ledger
     from dpfast.privacy.meaning import Loss
 
 GaussianLaw: TypeAlias = Gaussian | DiscreteGaussian
 Mechanism: TypeAlias = DiscreteLaplace | Laplace | GaussianLaw
 
-INSIDE, OUTSIDE, INK, FAINT, SECOND = "#1f6fb2", "#b9d3ea", "#22303c", "#6b7883", "#c2691d"
 BARS = 60  # half-width up to which every outcome gets its own bar
 POINTS = 400  # outcomes on each side of a wider law, drawn as a curve
 EPSILONS = 32  # points of the curve of delta
 NAMED = 9  # bars of the privacy loss up to which each says how high it is
-ROOM = 11  # per cent of a budget, for two lines of text
 LEAST_DELTA = 1e-12  # where that curve ends
 PROMISES = 0.1, 0.5, 1, 2, 5  # epsilons beside the one that is explained
-APART = 0.05  # of two labels on their curves
+APART = 0.05  # the distance of two labels on their curves
 
 
-def draw(
+def noise(
     mechanism: Mechanism, path: Path, title: str, law: str, promise: tuple[Fraction, Fraction] | None = None
 ) -> None:
-    """Draw the probabilities of the noise, those of the central 95 % darker, and write the picture, .png or .svg.
+    """Draw the probabilities of the noise, the central 95 % darker, as .png or .svg.
 
     promise: the epsilon and the delta to mark, if it is a Gaussian.
     """
     curve = promise is not None and isinstance(mechanism, (Gaussian, DiscreteGaussian))
-    figure = Figure(
-        figsize=(11.5 if curve else 8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15)
-    )
+    figure = empty(11.5 if curve else 8, 4.5)
     first, *others = figure.subplots(1, 1 + curve, squeeze=False, width_ratios=[8, 4][: 1 + curve])[0]
     _noise(first, mechanism)
-    spread = f"{mechanism.stddev:,.6g}"
-    _heading(first, title, law if law.endswith(f" {spread}") else f"{law}, standard deviation {spread}")
+    spread = approximate(mechanism.stddev)
+    heading(first, title, law if law.endswith(f" {spread}") else f"{law}, standard deviation {spread}")
     if others and promise and isinstance(mechanism, (Gaussian, DiscreteGaussian)):
         _deltas(others[0], mechanism, *promise)
-        _heading(others[0], "Privacy", f"(epsilon, delta), rho {_short(float(mechanism.rho()))}")
-    with published(path, force=True) as file:
-        figure.savefig(file, format=path.suffix[1:].lower())
+        heading(others[0], "Privacy", f"(epsilon, delta), rho {short(float(mechanism.rho()))}")
+    save(figure, path)
 
 
 def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: str) -> None:
-    """Draw the least and the largest belief after a release against belief before it, for this epsilon and for others.
+    """Draw the least and the largest belief after a release against the belief before it.
+
+    There is a curve for this epsilon, and curves for others.
 
     but_for: the share of releases in which the loss may be beyond epsilon.
     """
-    figure = Figure(figsize=(7, 7.2), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
+    figure = empty(7, 7.2)
     axes = figure.subplots()
     odds = np.logspace(-8, 8, 2 * POINTS)
     before = np.concatenate([[0], 100 * odds / (1 + odds), [100]])
@@ -79,31 +86,30 @@ def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: st
     def bend(loss: float) -> float:  # where the curve is farthest from the diagonal, and parallel to it
         return 100 / (1 + math.exp(loss / 2))
 
-    given, label = min(float(epsilon), 600), f"{'loss' if but_for else 'epsilon'} {_short(float(epsilon))}"
+    given, label = min(float(epsilon), 600), f"{'loss' if but_for else 'epsilon'} {short(float(epsilon))}"
     axes.fill_between(before, after(-given), after(given), color=OUTSIDE, alpha=0.45, linewidth=0)
     for other in PROMISES:
         if abs(bend(other) - bend(given)) > 100 * APART:
             for loss in (other, -other):
                 axes.plot(before, after(loss), color=FAINT, linewidth=0.9)
             _along(axes, bend(other), 100 - bend(other), 45, f"{other}", FAINT)
-    axes.plot([0, 100], [0, 100], color=INK, linewidth=1, linestyle=(0, (4, 3)))
+    axes.plot([0, 100], [0, 100], color=INK, linewidth=1, linestyle=DASHED)
     for loss, share, word in ((given, 0.65, "at most"), (-given, 0.35, "at least")):
         axes.plot(before, after(loss), color=INSIDE, linewidth=2.4)
         at = int(np.searchsorted(before + after(loss), 200 * share))
         slope = math.degrees(math.atan2(np.diff(after(loss))[at], np.diff(before)[at]))
         _along(axes, before[at], after(loss)[at], slope, f"{label}: {word}", INSIDE)
-    rest = f", but for {_short(float(but_for))} of releases" if but_for else ""
-    _heading(axes, "Belief before and after one release", law)
+    rest = f", but for {short(float(but_for))} of releases" if but_for else ""
+    heading(axes, "Belief before and after one release", law)
     furnish(axes)
-    axes.grid(axis="x", color="#e3e8ec", linewidth=0.8)
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
     axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MultipleLocator(10))
         axis.set_major_formatter(FuncFormatter(lambda p, _: f"{p:g} %"))
     axes.set_xlabel(f"belief {of}, before", color=INK)
     axes.set_ylabel(f"after{rest}", color=INK)
-    with published(path, force=True) as file:
-        figure.savefig(file, format=path.suffix[1:].lower())
+    save(figure, path)
 
 
 def _along(axes: Axes, x: float, y: float, slope: float, text: str, color: str) -> None:
@@ -115,11 +121,12 @@ def _along(axes: Axes, x: float, y: float, slope: float, text: str, color: str) 
 
 
 def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str) -> None:
-    """Draw the law of the privacy loss for the neighbours that are told apart best: its atoms, what lies between, its mean.
+    """Draw the distribution of the privacy loss: its atoms, its density between them, its mean.
 
-    epsilon: to mark where the loss is not bounded.
+    It is that of the neighbours that are easiest to tell apart.
+    epsilon: marked if the loss is not bounded.
     """
-    figure = Figure(figsize=(8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
+    figure = empty(8, 4.5)
     axes = figure.subplots()
     bounded = of.most is not None
     atoms, (where, density) = _losses(mechanism)
@@ -133,24 +140,24 @@ def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str
         axes.set_xlim(of.mean - width / 2, of.mean + width / 2)
     for x, p in atoms.items():
         if len(atoms) <= NAMED or (bounded and x in {min(atoms), max(atoms)}):
-            _share(axes, x, p, f"{_short(100 * p)} %")
+            _share(axes, x, p, f"{short(100 * p)} %")
     if atoms and where.size:
         inside = float((density[1:] + density[:-1]) @ np.diff(where)) / 2
-        _share(axes, 0, 0.2 * top, f"{_short(100 * inside)} % between", OUTSIDE)
+        _share(axes, 0, 0.2 * top, f"{short(100 * inside)} % between", OUTSIDE)
     axes.plot([of.mean, of.mean], [0, 1.16 * top], color=SECOND, linewidth=1.6)
     axes.annotate(
         f"on average {rounded(Fraction(of.mean), up=True)}", (of.mean, 1.16 * top), (0, 3), textcoords="offset points", ha="center",
         fontsize=10, color=SECOND,
     )  # fmt: skip
     if not bounded:
-        axes.axvline(float(epsilon), color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.axvline(float(epsilon), color=INK, linewidth=1.2, linestyle=DASHED)
         most = "" if isinstance(mechanism, Gaussian) else "at most "
         share = rounded(Fraction(of.above(epsilon)), up=True)
         axes.annotate(
-            f"above epsilon {_short(float(epsilon))}:\n{most}{share}", (float(epsilon), top), (-6, 0),
+            f"above epsilon {short(float(epsilon))}:\n{most}{share}", (float(epsilon), top), (-6, 0),
             textcoords="offset points", ha="right", va="top", fontsize=10, color=INK,
         )  # fmt: skip
-    _heading(axes, "Privacy loss of one release", law)
+    heading(axes, "Privacy loss of one release", law)
     furnish(axes)
     axes.grid(visible=False)
     axes.set_ylim(0, 1.3 * top)
@@ -159,10 +166,9 @@ def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str
         axes.set_xticks(np.linspace(min(atoms), max(atoms), 5 if len(atoms) > 1 else 1))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(9))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _signed(x)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: signed(x)))
     axes.set_xlabel("privacy loss: ln of how much likelier a release is than it would be for a neighbour", color=INK)
-    with published(path, force=True) as file:
-        figure.savefig(file, format=path.suffix[1:].lower())
+    save(figure, path)
 
 
 def _share(axes: Axes, x: float, y: float, text: str, behind: str = "white") -> None:
@@ -173,7 +179,10 @@ def _share(axes: Axes, x: float, y: float, text: str, behind: str = "white") -> 
 
 
 def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
-    """Losses and their probabilities, and the density of what is no atom, or of atoms too many to tell apart."""
+    """The atoms of the loss with their probabilities, and the density of the rest.
+
+    Atoms that are too many to tell apart are part of the density.
+    """
     none = np.empty(0)
     if isinstance(mechanism, (DiscreteLaplace, Laplace)):
         r = 0.0
@@ -204,42 +213,6 @@ def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray
     return {}, (where, np.exp(-((where - rho) ** 2) / (4 * rho)) / math.sqrt(4 * math.pi * rho))
 
 
-def spend(ledger: Ledger, path: Path) -> None:
-    """Draw what was spent against time, as a share of what may ever be, and write the picture, .png or .svg."""
-    figure = Figure(figsize=(8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
-    axes, promise, history = figure.subplots(), ledger.promise, ledger.history()
-    times = np.array([entry.time.removesuffix("Z") for entry in history] or ["now"], "datetime64[s]")
-    times = np.maximum.accumulate(times)  # a clock that went back moves nothing: the order is the ledger's
-    margin = max((times[-1] - times[0]) // 25, np.timedelta64(2, "s"))
-    times = np.concatenate([times[:1] - margin, times[: len(history)], times[-1:] + margin])
-    kept = {name: most for name in ("epsilon", "delta", "rho") if (most := getattr(promise, name))}
-    end: float | None = None
-    for (name, most), color in zip(kept.items(), (INSIDE, SECOND), strict=False):
-        totals = [Fraction(0), *(getattr(entry, f"{name}_total") for entry in history)]
-        shares = [100 * float(total / most) for total in totals]
-        axes.step(times, [*shares, shares[-1]], where="post", color=color, linewidth=2)
-        said = f"{name} {rounded(totals[-1], up=True)}\nof {rounded(most, up=True)}"
-        if end is None or abs(shares[-1] - end) >= ROOM:
-            end = shares[-1]
-        else:
-            end += ROOM if end < ROOM else -ROOM
-        axes.annotate(
-            said, (1, end), (7, 0), xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
-            fontsize=10, color=color,
-        )  # fmt: skip
-    axes.axhline(100, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-    _heading(axes, f"Spend of {ledger.dataset}", f"charges: {len(history):,}, per {promise.unit}, {promise.adjacency}")
-    furnish(axes)
-    axes.set_ylim(0, 108)
-    axes.margins(x=0)
-    axes.xaxis.set_major_locator(days := AutoDateLocator(maxticks=8))  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(days))  # type: ignore[no-untyped-call]
-    axes.set_ylabel("% of the budget", color=INK)
-    axes.set_xlabel("time (UTC)", color=INK)
-    with published(path, force=True) as file:
-        figure.savefig(file, format=path.suffix[1:].lower())
-
-
 def _noise(axes: Axes, mechanism: Mechanism) -> None:
     """The law in steps: whole numbers, or multiples of the granularity."""
     step = mechanism.granularity if isinstance(mechanism, (Laplace, Gaussian)) else 1
@@ -249,7 +222,7 @@ def _noise(axes: Axes, mechanism: Mechanism) -> None:
     bars = reach <= BARS
     height = 1 if bars or step == 1 else step  # a fine grid looks like its density
     (_bars if bars else _curve)(axes, mechanism, step, band, reach, height)
-    shown = f"{half:,}" if step == 1 else f"{half:,.6g}"
+    shown = f"{half:,}" if step == 1 else approximate(half)
     peak = mechanism.pmf(0) / height
     _bracket(axes, (band + bars / 2) * step, peak, f"95 % within \N{PLUS-MINUS SIGN}{shown}")
     furnish(axes)
@@ -260,7 +233,7 @@ def _noise(axes: Axes, mechanism: Mechanism) -> None:
     every = MultipleLocator(step * -(-reach // 3)) if on_bars else MaxNLocator(9, integer=step == 1, symmetric=True)
     axes.xaxis.set_major_locator(every)
     scientific = not 1e-2 <= reach * step < 1e6
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: _outcome(k, scientific=scientific)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda k, _: signed(k, 3 if scientific else 6)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda p, _: f"{p:g}" if p <= 1 or height != 1 else ""))
 
 
@@ -296,16 +269,16 @@ def _deltas(axes: Axes, mechanism: GaussianLaw, epsilon: Fraction, delta: Fracti
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_xlim(0, 1.02 * float(epsilons[kept][-1]))
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda e, _: _short(e)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda e, _: short(e)))
     axes.set_xlabel("epsilon", color=INK)
     axes.set_ylabel("delta", color=INK)
 
 
 def _mark(axes: Axes, epsilon: float, delta: float, *, right: bool) -> None:
-    """A dot and its figures, above the falling curve, or below it where that is near the right end."""
+    """A dot and its figures, above the falling curve, or below it near the right end."""
     axes.plot([epsilon], [delta], "o", color=INK, markersize=6)
     axes.annotate(
-        f"epsilon {_short(epsilon)}\ndelta {_short(delta)}",
+        f"epsilon {short(epsilon)}\ndelta {short(delta)}",
         (epsilon, delta),
         (-9, -9) if right else (9, 7),
         textcoords="offset points",
@@ -316,44 +289,9 @@ def _mark(axes: Axes, epsilon: float, delta: float, *, right: bool) -> None:
     )
 
 
-def _heading(axes: Axes, title: str, facts: str) -> None:
-    axes.set_title(title, loc="left", fontsize=13, color=INK, pad=26, fontweight="bold")
-    axes.annotate(
-        facts, (0, 1), (0, 10), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=FAINT
-    )
-
-
 def _bracket(axes: Axes, half: float, peak: float, label: str) -> None:
     """A bracket over the band, above the highest bar, and what it means."""
     height, tick = 1.09 * peak, 0.025 * peak
     axes.plot([-half, -half, half, half], [height - tick, height, height, height - tick], color=INK, linewidth=1.2)
     axes.text(0, height + tick, label, ha="center", va="bottom", fontsize=11, color=INK)
     axes.set_ylim(0, 1.22 * peak)
-
-
-def furnish(axes: Axes) -> None:
-    axes.tick_params(colors=FAINT, labelcolor=INK, labelsize=9)
-    axes.grid(axis="y", color="#e3e8ec", linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(FAINT)
-
-
-def _outcome(k: float, *, scientific: bool) -> str:
-    if not k:
-        return "0"
-    return (_short(k, "+") if scientific else f"{k:+,.6g}").replace("-", "\N{MINUS SIGN}")
-
-
-def _signed(value: float) -> str:
-    """Three digits, with a sign."""
-    sign = "\N{MINUS SIGN}" if value < 0 else "+" if value > 0 else ""
-    return sign + _short(abs(value))
-
-
-def _short(value: float, sign: str = "") -> str:
-    """Three digits; 1e-6, not 1e-06."""
-    mantissa, _, exponent = f"{value:{sign}.2e}".partition("e")
-    plain = f"{value:{sign}.3g}"
-    return f"{float(mantissa):{sign}.3g}e{int(exponent)}" if sign or "e" in plain else plain
