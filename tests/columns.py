@@ -180,14 +180,14 @@ each_library = pytest.mark.parametrize("library", [pytest.param(x, id=x.name, ma
 
 def custom() -> Any:
     class Custom(pa.ExtensionType):
-        def __init__(self):
+        def __init__(self) -> None:
             super().__init__(pa.int64(), "dpfast.test")
 
-        def __arrow_ext_serialize__(self):
+        def __arrow_ext_serialize__(self) -> bytes:
             return b""
 
         @classmethod
-        def __arrow_ext_deserialize__(cls, storage, data):
+        def __arrow_ext_deserialize__(cls, storage: Any, data: Any) -> "Custom":
             return cls()
 
     return pa.ExtensionArray.from_storage(Custom(), pa.array([91]))
@@ -203,7 +203,7 @@ REFUSED: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: pa.array([True]), "not bool$"),
         (lambda: pa.nulls(91), "not null$"),
         (lambda: pa.array(["91"]), "not string$"),
-        (lambda: pa.array([Decimal("91")]), r"not decimal128"),
+        (lambda: pa.array([Decimal(91)]), r"not decimal128"),
         (lambda: pa.array(np.ones(2, np.float16)), "not float16"),
         (lambda: pa.array([91]).dictionary_encode(), "not dictionary"),
         (lambda: pa.chunked_array([pa.array([91]).dictionary_encode()]), "not dictionary"),
@@ -253,7 +253,7 @@ REFUSED: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: pl.Series([None, None]), "not Null$"),
         (lambda: pl.Series(["91"]), "not String$"),
         (lambda: pl.Series([b"91"]), "not Binary$"),
-        (lambda: pl.Series([Decimal("91")]), "not Decimal"),
+        (lambda: pl.Series([Decimal(91)]), "not Decimal"),
         (lambda: pl.Series(["91"], dtype=pl.Categorical), "not Categorical"),
         (lambda: pl.Series(["91"], dtype=pl.Enum(["91"])), "not Enum"),
         (lambda: pl.Series([dt.date(1991, 1, 1)]), "not Date$"),

@@ -159,7 +159,7 @@ def surface(folder: Path) -> list[Call]:
     made = objects(folder)
     for name in dpfast.__all__:
         thing = getattr(dpfast, name)
-        if name in NOT_CALLED or isinstance(thing, type) and issubclass(thing, (Exception, Warning)):
+        if name in NOT_CALLED or (isinstance(thing, type) and issubclass(thing, (Exception, Warning))):
             continue
         if isinstance(thing, ModuleType):
             found |= {each: getattr(thing, each) for each in thing.__all__ if inspect.isfunction(getattr(thing, each))}

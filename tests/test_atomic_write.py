@@ -32,7 +32,7 @@ def publish(
 
 
 @pytest.fixture(params=["without a name", "with a name"])
-def kind(request, monkeypatch):
+def kind(request, monkeypatch) -> str:
     """Both kinds of private files: where the system has files without a name, and where it has none."""
     if request.param == "with a name":
         monkeypatch.delattr(os, "O_TMPFILE", raising=False)
@@ -42,7 +42,7 @@ def kind(request, monkeypatch):
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_nothing_has_a_name_before_it_is_whole(tmp_path, force):
+def test_nothing_has_a_name_before_it_is_whole(tmp_path, force) -> None:
     """Neither the output nor a temporary file; over an older output, this alone is seen until the end."""
     if not hasattr(os, "O_TMPFILE"):
         pytest.skip("files without a name are Linux's")
@@ -56,7 +56,7 @@ def test_nothing_has_a_name_before_it_is_whole(tmp_path, force):
 
 @pytest.mark.parametrize("mask", [0, 0o022, 0o027, 0o077])
 @pytest.mark.parametrize("force", [False, True])
-def test_the_output_is_private_until_it_is_whole(tmp_path, kind, mask, force):
+def test_the_output_is_private_until_it_is_whole(tmp_path, kind, mask, force) -> None:
     """Until the end nobody else may open it, and then those whom umask lets: read and write, never execute."""
     if force:
         publish(tmp_path / "out.csv")
@@ -73,7 +73,7 @@ def test_the_output_is_private_until_it_is_whole(tmp_path, kind, mask, force):
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, SystemExit, RuntimeError, EntropyError])
 @pytest.mark.parametrize("force", [False, True])
-def test_a_failure_leaves_what_was_there(tmp_path, kind, failure, force):
+def test_a_failure_leaves_what_was_there(tmp_path, kind, failure, force) -> None:
     """Whatever fails in the middle: no new file, the old one untouched."""
     if force:
         publish(tmp_path / "out.csv")
@@ -88,7 +88,7 @@ def test_a_failure_leaves_what_was_there(tmp_path, kind, failure, force):
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.json"])
-def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path, kind, name):
+def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path, kind, name) -> None:
     """Neither the output nor the record beside it; and the record does not stay alone."""
     with pytest.raises(FileError, match=f"{name} exists; --force would"):
         publish(tmp_path / "out.csv", meanwhile=lambda: (tmp_path / name).write_text("old"))
@@ -97,17 +97,17 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path, kind, name):
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.json"])
-def test_an_existing_file_is_refused_without_force(tmp_path, kind, name):
+def test_an_existing_file_is_refused_without_force(tmp_path, kind, name) -> None:
     """And with it both the output and its record are replaced."""
     (tmp_path / name).write_text("old")
     with pytest.raises(FileError, match=f"{name} exists"):
         publish(tmp_path / "out.csv")
     assert (tmp_path / name).read_text() == "old"
     publish(tmp_path / "out.csv", force=True)
-    assert ["{}", "new"] == [(tmp_path / file).read_text() for file in ("out.csv.json", "out.csv")]
+    assert [(tmp_path / file).read_text() for file in ("out.csv.json", "out.csv")] == ["{}", "new"]
 
 
-def test_a_record_alone_is_refused_and_said_to_be_one(tmp_path):
+def test_a_record_alone_is_refused_and_said_to_be_one(tmp_path) -> None:
     """It may describe a release that was moved away."""
     (tmp_path / "out.csv.json").write_text("old")
     with pytest.raises(FileError, match=r"out\.csv\.json exists without out\.csv: a release was moved"):
@@ -115,7 +115,7 @@ def test_a_record_alone_is_refused_and_said_to_be_one(tmp_path):
     assert names(tmp_path) == ["out.csv.json"]
 
 
-def test_force_replaces_files_only(tmp_path):
+def test_force_replaces_files_only(tmp_path) -> None:
     """Neither a folder nor a record that is one."""
     (tmp_path / "out.csv").mkdir()
     with pytest.raises(FileError, match="is not a file"):
@@ -127,7 +127,7 @@ def test_force_replaces_files_only(tmp_path):
     assert (tmp_path / "b.csv").read_text() == "old"
 
 
-def test_force_replaces_a_link_and_not_what_it_names(tmp_path):
+def test_force_replaces_a_link_and_not_what_it_names(tmp_path) -> None:
     """The file behind the link is as it was."""
     (tmp_path / "precious").write_text("old")
     (tmp_path / "out.csv").symlink_to("precious")
@@ -137,7 +137,7 @@ def test_force_replaces_a_link_and_not_what_it_names(tmp_path):
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_the_record_comes_first_and_both_after_they_are_on_disk(tmp_path, monkeypatch, kind, force):
+def test_the_record_comes_first_and_both_after_they_are_on_disk(tmp_path, monkeypatch, kind, force) -> None:
     """fsync of both, the record's name, the output's name, fsync of their folder."""
     calls = []
 
@@ -162,7 +162,7 @@ def test_the_record_comes_first_and_both_after_they_are_on_disk(tmp_path, monkey
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 @pytest.mark.parametrize("force", [False, True])
-def test_killed_between_record_and_output(tmp_path, force):
+def test_killed_between_record_and_output(tmp_path, force) -> None:
     """The record is alone, not beside an older output that it does not describe; --force then carries on."""
     if force:
         (tmp_path / "out.csv").write_text("old")
@@ -192,7 +192,7 @@ def test_killed_between_record_and_output(tmp_path, force):
     assert (tmp_path / "out.csv").read_text() == "new"
 
 
-def test_a_file_system_without_links(tmp_path, monkeypatch):
+def test_a_file_system_without_links(tmp_path, monkeypatch) -> None:
     """It has no files without a name either; what has one is renamed, over nothing that is there."""
 
     def refuse(*_: object, **__: object) -> None:
@@ -208,7 +208,7 @@ def test_a_file_system_without_links(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("name", "reason"), [("no/out.csv", "No such file"), ("x" * 300, "File name too long")])
 @pytest.mark.parametrize("force", [False, True])
-def test_where_nothing_can_be_written(tmp_path, name, reason, force):
+def test_where_nothing_can_be_written(tmp_path, name, reason, force) -> None:
     """One error with the system's reason."""
     with pytest.raises(FileError, match=f"cannot write .*{reason}"):
         publish(tmp_path / name, None, force=force)

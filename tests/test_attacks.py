@@ -12,15 +12,14 @@ import random
 
 import numpy as np
 import pytest
+import tiers
 from fresh import python
 from gof import ALPHA, normal_p
 from scipy import stats
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping, _native
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping
 from dpfast.errors import KeyReuseError
 from dpfast.mechanisms.discrete_laplace import signed_table
-from dpfast.release.arrays import prepare
-from dpfast.release.engine import Draws, run
 
 
 def certified(events: int, others: int, n: int, level: float = ALPHA) -> float:
@@ -198,29 +197,15 @@ def test_a_release_asks_the_system_once_and_keeps_nothing(monkeypatch: pytest.Mo
 
     That a key's stream does not tell what is left of it is ChaCha20's claim; that it is ChaCha20, test_stream.py's.
     """
-    n, asked, streams = 5_000, [], []
-    _native.best_isa()  # whose check has keys of its own
-    real, made = _native._entropy, _native.StreamKey.__init__
-
-    def entropy(at: object, size: int) -> int:
-        status = real(at, size)
-        asked.append(bytes(_native.ffi.buffer(_native.ffi.cast("uint8_t *", at), size)))
-        return status
-
-    def init(self: _native.StreamKey, secret: bytes | None = None) -> None:
-        made(self, secret)
-        streams.append(self)
-
-    monkeypatch.setattr(_native, "_entropy", entropy)
-    monkeypatch.setattr(_native.StreamKey, "__init__", init)
-    results = []
+    n, results, watch = 5_000, [], tiers.Asked(monkeypatch)
+    asked, streams = watch.bytes, watch.streams
     for mechanism in (DiscreteLaplace(1, 10**6), DiscreteGaussian(10**6), Laplace(1, 1), Gaussian(1)):
         integer = mechanism.LAW.startswith("discrete")
         for _ in range(3):
             found = mechanism.release(np.zeros(n, np.int64 if integer else np.float64))
-            key = _native.StreamKey(asked[-1])
+            key = tiers.StreamKey(asked[-1])
             assert streams.pop() is key
-            plan, offset = mechanism._bulk_plan, None if integer else [0.0] * (2 * n)
+            plan, offset = tiers.bulk_plan(mechanism), None if integer else [0.0] * (2 * n)
             drawn = plan.fill(key, 0, 2 * n, careful=False, offset=offset)
             grid = 1 if integer else mechanism.granularity
             equal = [float(f) == d * grid for f, d in zip(found, drawn, strict=False) if d is not None]
@@ -232,7 +217,7 @@ def test_a_release_asks_the_system_once_and_keeps_nothing(monkeypatch: pytest.Mo
     assert len(set(asked)) == 12
     assert len(streams) == 12
     wiped = {stream.block(0, 0) for stream in streams}
-    assert wiped == {_native.StreamKey(bytes(32)).block(0, 0)}
+    assert wiped == {tiers.StreamKey(bytes(32)).block(0, 0)}
 
 
 # ------------------------------------------------------------------ fork replay
@@ -338,11 +323,8 @@ def mass(mechanism: DiscreteLaplace, cells: list[int | None], k: int) -> float:
 def drawn(mechanism: DiscreteLaplace, cells: list[int | None], n: int) -> np.ndarray:
     """Noise of a bulk release whose plan has this table."""
     table = signed_table(cells)
-    plan = _native.Plan(mechanism.LAW, table=table, **mechanism._constants())
-    zeros, stream = np.zeros(n, np.int64), _native.StreamKey(_native.entropy(32))
-    decide = lambda i: mechanism._decide(plan.width, stream, i)  # noqa: E731
-    run(prepare(zeros, zeros), Draws(plan.address, True, True, stream, 0, False, decide), None)
-    return zeros
+    plan = tiers.Plan(mechanism.LAW, table=table, **tiers.constants(mechanism))
+    return tiers.drawn(mechanism, n, tiers.StreamKey(tiers.entropy(32)), plan=plan, careful=False, threads=None)
 
 
 @pytest.mark.parametrize("k", [55, 65])
@@ -352,7 +334,7 @@ def test_a_threshold_off_by_one_is_told_from_the_law(k: int) -> None:
     With the table as it is the ratio is e^epsilon to 1e-9 at every k, and nothing is measured.
     """
     mechanism = DiscreteLaplace(1, 10)
-    cells = mechanism._law.table(_native.TABLE_BITS)
+    cells = tiers.law(mechanism).table(tiers.TABLE_BITS)
     ratios = [mass(mechanism, cells, j) / mass(mechanism, cells, j + 1) for j in range(1, 70)]
     assert ratios == pytest.approx([math.exp(0.1)] * 69, rel=1e-9)
     moved = table_moved(cells, k)
@@ -370,7 +352,7 @@ def test_a_threshold_off_by_one_is_told_from_the_law(k: int) -> None:
 def test_an_output_that_one_neighbour_cannot_have() -> None:
     """Noise that ends where its table ends: an event of probability 0 for x, and not for x + 1. Ours goes on."""
     mechanism, n = DiscreteLaplace(1, 1), 2**22
-    cells = mechanism._law.table(_native.TABLE_BITS)
+    cells = tiers.law(mechanism).table(tiers.TABLE_BITS)
     most = max(cell for cell in cells if cell is not None)
     clipped = [most if cell is None and i < 40 else cell for i, cell in enumerate(cells)]
     for table, caught in ((cells, False), (clipped, True)):

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from chacha import chacha
-from conftest import ISAS
 from fresh import FORKED, HOME, python, workers
+from tiers import ISAS
 
 import dpfast
 from dpfast import ChaCha20, ParameterError, StateError, _native

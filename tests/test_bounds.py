@@ -6,42 +6,21 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import math
-import os
 import random
-import re
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
-from conftest import ISAS
 from flint import arb, ctx, fmpq
+from proofs import CSRC, MODES, between, constants, entered, fused, proves, said, tool
+from tiers import ISAS
 
 from dpfast import DiscreteLaplace, _native
 
-CSRC = Path(__file__).resolve().parent.parent / "csrc"
 DECIDE = (CSRC / "decide.h").read_text() + (CSRC / "wide.h").read_text()
-MODES = {"ne": 0, "dn": 1, "up": 2, "zr": 3}  # in the order of MXCSR
-
-
-def tool(name: str) -> str:
-    """A program of the proofs; without it its tests are skipped by name, or fail where the proofs are required."""
-    found = shutil.which(name)
-    if found is None:
-        message = f"{name} is not installed"
-        (pytest.fail if os.environ.get("DPFAST_REQUIRE_PROOF_TOOLS") == "1" else pytest.skip)(message)
-    return found
-
-
-def said(*command: str | Path, text: str | None = None) -> tuple[int, str]:
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=100, check=False)
-    return done.returncode, done.stdout + done.stderr
 
 
 # ---------------------------------------------------------------- proofs
@@ -58,20 +37,6 @@ def test_sollya_certifies_the_polynomials() -> None:
     assert status != 0
     assert "FAILS" in output
     assert "every bound" not in output
-
-
-def fused(script: str) -> str:
-    """The polynomials of a Gappa script as a build with fma evaluates them: one rounding a step."""
-    step = re.compile(r"^(\w+) rnd= (\S+) \* (z|w) ([+-]) (\S+);$", re.MULTILINE)
-    last = re.compile(r"^(b|sine) rnd= (\w+) \* \((\w+) \* (z|w) \+ (\S+)\);$", re.MULTILINE)
-    return last.sub(r"\1 = rnd(\2 * rnd(\3 * \4 + \5));", step.sub(r"\1 = rnd(\2 * \3 \4 \5);", script))
-
-
-def proves(script: str, mode: str) -> None:
-    """Gappa proves every goal of the script in this rounding mode."""
-    assert script.count("float<ieee_64, ne>") == 1
-    status, output = said(tool("gappa"), text=script.replace("ieee_64, ne", f"ieee_64, {mode}"))
-    assert (status, output) == (0, "")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -106,16 +71,6 @@ def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
     status, output = said(program, "-Eno-auto-dichotomy", text=script.replace(old, new))
     assert status != 0
     assert "some properties were not satisfied" in output
-
-
-def constants(text: str) -> list[float]:
-    """The doubles in a stretch of C, Gappa or Sollya, in order, with the sign before each."""
-    found = re.findall(r"(-?) ?(0x1(?:\.[0-9a-f]+)?p-\d+)", text)
-    return [float.fromhex(sign + digits) for sign, digits in found]
-
-
-def between(text: str, begin: str, end: str) -> str:
-    return text.split(begin, 1)[1].split(end, 1)[0]
 
 
 def test_the_proofs_speak_of_the_code() -> None:
@@ -299,36 +254,6 @@ def planted(law: Law, bits: int, error: Callable[[float], float], seed: str) -> 
                 off = error(k) * 2 ** rng.uniform(-3, 3) * rng.choice((-1, 1))
                 cells.add(cell + int((here * off / scale).mid().floor().unique_fmpz()))
     return {cell: law.magnitude(cell, bits) for cell in cells if 0 <= cell < 2**bits}
-
-
-@contextmanager
-def entered(host: ctypes.CDLL, mode: str, flush: bool) -> Iterator[None]:
-    """This thread's rounding mode, and whether subnormals are taken and left as zeros."""
-    host.set_mode(MODES[mode], int(flush))
-    try:
-        yield
-    finally:
-        host.set_mode(0, 0)
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """set_mode(rounding, flush), which no C library has whole."""
-    if not shutil.which("cc"):
-        tool("cc")
-    source = tmp_path_factory.mktemp("mode") / "mode.c"
-    source.write_text(
-        "void set_mode(int rounding, int flush) {\n"
-        "#if defined(__x86_64__)\n"
-        "    __builtin_ia32_ldmxcsr(0x1f80u | (unsigned)rounding << 13 | (flush ? 0x8040u : 0));\n"
-        "#elif defined(__aarch64__)\n"
-        "    const unsigned long modes[] = {0, 2, 1, 3};\n"
-        '    __asm__ volatile("msr fpcr, %0" ::"r"(modes[rounding] << 22 | (flush ? 1ul << 24 : 0)));\n'
-        "#else\n#error no rounding mode\n#endif\n}\n"
-    )
-    status, output = said("cc", "-O1", "-shared", "-fPIC", "-o", source.with_suffix(".so"), source)
-    assert status == 0, output
-    return ctypes.CDLL(str(source.with_suffix(".so")))
 
 
 SCALES = [

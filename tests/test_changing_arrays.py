@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 from fresh import python
 
 import dpfast
-from dpfast import ParameterError, _native, kernels, postprocess
+from dpfast import ParameterError, kernels, postprocess
 from dpfast.release.arrays import grid_of
 
 HOME = str(Path(dpfast.__file__).parent)
@@ -113,7 +114,7 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_array_changes_at_each_moment_of_the_call(name):
+def test_the_array_changes_at_each_moment_of_the_call(name) -> None:
     """From right to wrong, or back, before each line of Python that runs: a right answer comes out, or a ParameterError.
 
     Compiled code is one step here: for that are the tests with a second thread, and of the kernels, below.
@@ -138,7 +139,7 @@ def test_the_array_changes_at_each_moment_of_the_call(name):
         assert False in outcomes  # the last moments are too late to matter, or the first ones early enough
 
 
-def test_a_second_thread_writes_the_answers():
+def test_a_second_thread_writes_the_answers() -> None:
     """Answers of the coins pick an entry of a table: another thread writes 2^50 there and back, and no call reads beyond it."""
     output = python(
         """
@@ -176,30 +177,24 @@ def test_a_second_thread_writes_the_answers():
 
 
 @pytest.mark.parametrize("name", ["add_grid", "add_grid_wide"])
-def test_a_real_value_counts_as_it_was_first_read(name):
+def test_a_real_value_counts_as_it_was_first_read(name) -> None:
     """Values that lie where the kernel itself writes before it looks again: it keeps the first ones, or says that they changed.
 
     Every draw is left undecided, so that every value is kept for the exact tier.
     """
     law, n = dpfast.Laplace(1, 1), 100
-    blind = {
-        "margin": -1.0,
-        "twofold_margin": -1.0,
-        "wide_cell": 400,
-        "bulk": _native.INTEGER,
-        "careful": _native.INTEGER,
-    }
+    blind = {"margin": -1.0, "twofold_margin": -1.0, "wide_cell": 400, "bulk": tiers.INTEGER, "careful": tiers.INTEGER}
     plan, key, largest = (
-        _native.Plan(law.LAW, **law._constants() | blind),
-        _native.StreamKey(bytes(32)),
+        tiers.Plan(law.LAW, **tiers.constants(law) | blind),
+        tiers.StreamKey(bytes(32)),
         np.finfo(float).max,
     )
 
     def run(scratch: np.ndarray, values: np.ndarray) -> tuple[int, int]:
         out = np.full(n, 777.0)
         found = kernels.kernel(name)(
-            values, out, scratch, _native.best_isa(), plan.address, True, key.address, 0, 0, n, n,
-            *grid_of(law._exponent), 0.0, -largest, largest, -largest, largest, 0, 1,
+            values, out, scratch, tiers.best_isa(), plan.address, True, key.address, 0, 0, n, n,
+            *grid_of(tiers.exponent(law)), 0.0, -largest, largest, -largest, largest, 0, 1,
         )  # fmt: skip
         assert set(out.tolist()) <= {0.0, 777.0}  # each cell waits
         return found

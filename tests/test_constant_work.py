@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 
 import dpfast
 from dpfast import kernels
-from dpfast.release.engine import SMALL
+from dpfast.mechanisms.mechanism import Mechanism
 
 INTEGERS = {
     "table": dpfast.DiscreteLaplace(1, 1),
@@ -96,27 +97,32 @@ def released(mechanism: Any, way: Callable[[int, str], dict[str, Any]], kind: st
 
 
 @pytest.mark.parametrize(("mechanism", "way", "kind"), RELEASES)
-def test_every_release_below_4096_counts_does_the_same_work(careful, mechanism, way, kind):
+def test_every_release_below_4096_counts_does_the_same_work(careful, mechanism, way, kind) -> None:
     """Of every law, dtype and layout, with a key and without; at 4,096 only a call that asks for it does."""
-    assert SMALL == 4096
-    for n, option, same in [
-        (1, False, True), (2, False, True), (SMALL - 1, False, True), (SMALL, False, False),
-        (2, True, True), (SMALL - 1, True, True), (SMALL, True, True),
+    assert tiers.SMALL == 4096
+    for n, asked, same in [
+        (1, False, True), (2, False, True), (tiers.SMALL - 1, False, True), (tiers.SMALL, False, False),
+        (2, True, True), (tiers.SMALL - 1, True, True), (tiers.SMALL, True, True),
     ]:  # fmt: skip
-        if option and mechanism is REALS["wide Laplace"]:
-            option, same = False, n < SMALL  # it refuses constant_time
+        option = asked and mechanism is not REALS["wide Laplace"]  # which refuses constant_time
         careful.clear()
         released(mechanism, way, kind, n, constant_time=option)
-        assert careful == {same}, f"{n} counts, constant_time={option}"
+        assert careful == {same and (option or not asked or n < tiers.SMALL)}, f"{n} counts, constant_time={option}"
 
 
 @pytest.mark.parametrize(
     "mechanism", [*INTEGERS.values(), dpfast.OneSidedGeometric(1, 1)], ids=[*INTEGERS, "one-sided"]
 )
-def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism):
+def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism) -> None:
+    """As releases do; at 4,096 only a call that asks for it."""
     if mechanism.scale > 2**50:
         pytest.skip("sample refuses so wide a law")
-    for n, option, same in [(1, False, True), (SMALL - 1, False, True), (SMALL, False, False), (SMALL, True, True)]:
+    for n, option, same in [
+        (1, False, True),
+        (tiers.SMALL - 1, False, True),
+        (tiers.SMALL, False, False),
+        (tiers.SMALL, True, True),
+    ]:
         careful.clear()
         mechanism.sample(n, constant_time=option)
         assert careful == {same}
@@ -133,19 +139,19 @@ def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism):
     ],
     ids=["above threshold", "noisy max", "exponential", "permute and flip", "thresholded"],
 )
-def test_small_questions_do_the_same_work(careful, ask):
+def test_small_questions_do_the_same_work(careful, ask) -> None:
     """What draws noise on the way to an answer draws it as a small release does."""
     ask()
     assert careful == {True}
 
 
-def test_a_plan_that_forgets_small_calls_is_seen(careful, monkeypatch):
-    """Planted: constant-work only where the caller asks for it. The watch sees it, under a key and without."""
+def test_a_plan_that_forgets_small_calls_is_seen(careful, monkeypatch) -> None:
+    """Planted: careful only where the caller asks for it. The watch sees it, under a key and without."""
 
     def forgets(self: Any, size: int, constant_time: bool) -> Any:
         return constant_time, self._careful_plan if constant_time else self._bulk_plan
 
-    monkeypatch.setattr("dpfast.mechanisms.mechanism.Mechanism._plan", forgets)
+    tiers.plant(monkeypatch, Mechanism, "plan", forgets)
     for way in (under_a_key, strided):
         careful.clear()
         released(INTEGERS["table"], way, "i8", 2)

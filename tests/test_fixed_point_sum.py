@@ -10,11 +10,13 @@ import random
 import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from test_bounds import MODES, entered, host  # noqa: F401  a fixture
+import tiers
+from proofs import MODES, entered
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.records import fixed_point
@@ -23,6 +25,7 @@ from dpfast.records.fixed_point import fixed_point_sum
 INT64 = 2**63 - 1
 WIDTHS = [np.float64, np.float32]
 STEP = Fraction(1)
+added_up = partial(fixed_point_sum, adjacency="add-remove")
 
 
 def two(exponent: int) -> Fraction:
@@ -40,9 +43,7 @@ def reference(values: npt.ArrayLike, lower: Fraction, upper: Fraction, grid: Fra
 
 
 def ours(values: npt.ArrayLike, lower: Fraction, upper: Fraction, grid: Fraction, missing: Fraction) -> int:
-    return fixed_point_sum(values, lower=lower, upper=upper, granularity=grid, adjacency="add-remove", missing=missing)[
-        0
-    ]
+    return added_up(values, lower=lower, upper=upper, granularity=grid, missing=missing)[0]
 
 
 @pytest.fixture(params=["as it chooses", "by bits"])
@@ -90,8 +91,8 @@ def test_each_value_is_rounded_exactly(kind: type[np.floating]) -> None:
         grid, values = two(exponent), wild(kind, exponent)
         for low, high in BOUNDS[turn % 3 :: 3]:
             lower, upper, missing = low * grid, high * grid, Fraction(7, 4) * grid
-            steps = fixed_point._steps(lower, upper, grid, missing)
-            got = [fixed_point._sum(values[at : at + 1], steps)[0] for at in range(0, values.size, 7)]
+            steps = tiers.fixed_point_steps(lower, upper, grid, missing)
+            got = [tiers.fixed_point_kernel(values[at : at + 1], steps)[0] for at in range(0, values.size, 7)]
             want = [reference(values[at : at + 1], lower, upper, grid, missing) for at in range(0, values.size, 7)]
             assert got == want, (exponent, low, high)
             assert ours(values, lower, upper, grid, missing) == reference(values, lower, upper, grid, missing)
@@ -100,7 +101,7 @@ def test_each_value_is_rounded_exactly(kind: type[np.floating]) -> None:
 @pytest.mark.parametrize("flush", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, host: ctypes.CDLL) -> None:  # noqa: F811
+def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, host: ctypes.CDLL) -> None:
     """Rounding mode and flushed subnormals change no record, however the array lies."""
     for turn, exponent in enumerate(EXPONENTS):
         grid, values = two(exponent), wild(kind, exponent)[turn % 3 :: 3]
@@ -109,11 +110,11 @@ def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, ho
             arguments = low * grid, high * grid, grid, Fraction(-3, 2) * grid
             want = reference(values, *arguments)
             singles = [reference(values[at : at + 1], *arguments) for at in range(0, values.size, 41)]
-            steps = fixed_point._steps(*arguments)
+            steps = tiers.fixed_point_steps(*arguments)
             ours(values[:1], *arguments)  # compiled outside
             with entered(host, mode, flush):
                 got = [ours(values, *arguments), ours(swapped, *arguments)]
-                each = [fixed_point._sum(values[at : at + 1], steps)[0] for at in range(0, values.size, 41)]
+                each = [tiers.fixed_point_kernel(values[at : at + 1], steps)[0] for at in range(0, values.size, 41)]
             assert got == [want, want], (exponent, low, high)
             assert each == singles
 
@@ -126,10 +127,7 @@ def test_rounded_as_numpy_rounds() -> None:
         for grid in (0.25, 1.0, 2.0):
             if np.rint(np.array([lower, upper]) / grid).any():
                 want = int(np.rint(np.clip(values, lower, upper) / grid).sum())
-                assert (
-                    fixed_point_sum(values, lower=lower, upper=upper, granularity=grid, adjacency="add-remove")[0]
-                    == want
-                )
+                assert added_up(values, lower=lower, upper=upper, granularity=grid)[0] == want
 
 
 @pytest.mark.usefixtures("path")
@@ -149,8 +147,12 @@ def test_blocks_full_of_the_largest_steps() -> None:
         values[4000:] = -math.inf
         values[4999] = 1.0
         arguments = Fraction(-steps), Fraction(steps), STEP, STEP
-        assert fixed_point._sum(values, fixed_point._steps(*arguments))[0] == 4000 * steps - 999 * steps + 1
-        assert fixed_point._sum(np.full(2**14, math.inf), fixed_point._steps(*arguments))[0] == 2**14 * steps
+        assert (
+            tiers.fixed_point_kernel(values, tiers.fixed_point_steps(*arguments))[0] == 4000 * steps - 999 * steps + 1
+        )
+        assert (
+            tiers.fixed_point_kernel(np.full(2**14, math.inf), tiers.fixed_point_steps(*arguments))[0] == 2**14 * steps
+        )
 
 
 # ---------------------------------------------------------------- saturation
@@ -172,11 +174,8 @@ def test_saturates_once_at_the_end(slab: int, monkeypatch: pytest.MonkeyPatch) -
         ([math.inf] * 3000 + [-math.inf] * 2999 + [7.0], 2**62 + 7),
         ([math.inf] * 3000, INT64),
     ]:
-        assert fixed_point_sum(values, lower=-far, upper=far, granularity=1, adjacency="add-remove")[0] == want
-        assert (
-            fixed_point_sum(np.repeat(values, 2)[::2], lower=-far, upper=far, granularity=1, adjacency="add-remove")[0]
-            == want
-        )
+        assert added_up(values, lower=-far, upper=far, granularity=1)[0] == want
+        assert added_up(np.repeat(values, 2)[::2], lower=-far, upper=far, granularity=1)[0] == want
 
 
 # ---------------------------------------------------------------- sensitivity
@@ -264,10 +263,7 @@ def test_sensitivity_in_steps_of_the_rounded_bounds() -> None:
         ].linf
         == 2
     )
-    assert (
-        fixed_point_sum([], lower=-(2**62), upper=0, granularity=1, adjacency="add-remove", max_records=8)[1].linf
-        == 2**65
-    )
+    assert added_up([], lower=-(2**62), upper=0, granularity=1, max_records=8)[1].linf == 2**65
 
 
 def test_a_float_sum_breaks_the_bound_that_this_keeps() -> None:
@@ -279,8 +275,7 @@ def test_a_float_sum_breaks_the_bound_that_this_keeps() -> None:
 
     assert floats(record + crowd) - floats(crowd) == most + 500
     (before, sensitivity), (after, _) = (
-        fixed_point_sum(values, lower=0, upper=most, granularity=1, adjacency="add-remove")
-        for values in (crowd, record + crowd)
+        added_up(values, lower=0, upper=most, granularity=1) for values in (crowd, record + crowd)
     )
     assert after - before == most == sensitivity.linf
 
@@ -335,28 +330,25 @@ def test_memory_does_not_grow() -> None:
 
 
 def test_parameters_of_any_exact_kind() -> None:
+    """Python's, NumPy's and decimal numbers are taken exactly, with no context that rounds."""
     for lower, upper, grid in [(-1, 2, 0.5), (Decimal(-1), Decimal(2), Decimal("0.5")), (-1.0, Fraction(2), Fraction(1, 2)),
                                (np.float32(-1), np.int8(2), np.float64(0.5))]:  # fmt: skip
-        total, sensitivity = fixed_point_sum(
-            [0.5, NAN, 9.0], lower=lower, upper=upper, granularity=grid, adjacency="add-remove", missing=upper
-        )
+        total, sensitivity = added_up([0.5, NAN, 9.0], lower=lower, upper=upper, granularity=grid, missing=upper)
         assert (total, sensitivity.linf) == (1 + 4 + 4, 4)
-    assert fixed_point._steps(np.int8(-128), np.int64(-(2**62) + 2**62), 1, None)[1:3] == (-128, 0)
+    assert tiers.fixed_point_steps(np.int8(-128), np.int64(-(2**62) + 2**62), 1, None)[1:3] == (-128, 0)
     above = Decimal("0.5" + "0" * 40 + "1")  # a tie, were it rounded to the context's precision
-    assert fixed_point._steps(above.copy_negate(), above, 1, None)[1:3] == (-1, 1)
+    assert tiers.fixed_point_steps(above.copy_negate(), above, 1, None)[1:3] == (-1, 1)
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
 def test_nan_is_refused_unless_missing(kind: type[np.floating]) -> None:
+    """A NaN is what `missing` says, clamped like any value; without it an error tells no value and no place."""
     values = np.array([0.123456, NAN, 0.654321], kind)
     with pytest.raises(ParameterError, match="no NaN, unless missing=") as caught:
-        fixed_point_sum(values, lower=0, upper=1, granularity=0.5, adjacency="add-remove")
+        added_up(values, lower=0, upper=1, granularity=0.5)
     assert not any(word in str(caught.value) for word in ("0.1", "0.6", "index", "1 "))
     for missing, want in [(0, 1), (1, 3), (99, 3), (-99, 1)]:
-        assert (
-            fixed_point_sum(values, lower=0, upper=1, granularity=0.5, adjacency="add-remove", missing=missing)[0]
-            == want
-        )
+        assert added_up(values, lower=0, upper=1, granularity=0.5, missing=missing)[0] == want
 
 
 GOOD: dict[str, object] = {"values": [0.0], "lower": 0, "upper": 1, "granularity": 0.5, "adjacency": "add-remove"}
@@ -413,5 +405,6 @@ def test_bad_input(change: dict[str, object], error: type[Exception], match: str
 
 
 def test_adjacency_has_no_default() -> None:
+    """Who sums must say what a neighbour is."""
     with pytest.raises(TypeError, match="adjacency"):
         fixed_point_sum([0.0], lower=0, upper=1, granularity=0.5)

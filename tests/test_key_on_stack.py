@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ISAS
 from fresh import HOME, python
+from tiers import ISAS
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
 from dpfast.mechanisms.mechanism import Mechanism

@@ -69,15 +69,14 @@ WATCHED = """
     import numpy as np
     import dpfast
     from dpfast import kernels
-    from dpfast.release import engine
 
     tool, defect = ctypes.CDLL(sys.argv[1]), sys.argv[2]
+    sys.path.append(sys.argv[3])
+    import tiers
     BEFORE = 77  # in out, before
 
     def open_often(mechanism, room):  # C decides as little as its margins allow, and the exact tier the rest
-        for plan in (mechanism._careful_plan._plan, mechanism._bulk_plan._plan):
-            plan.margin = plan.flat = plan.twofold_margin = room
-            plan.wide_cell += 200
+        tiers.narrow_margins(mechanism, room)
         return mechanism
 
     table = open_often(dpfast.DiscreteLaplace(1, 10), 0.0)
@@ -167,7 +166,7 @@ WATCHED = """
         address = ctypes.addressof(ctypes.c_char.from_buffer(page))
         if defect == "raw":
             kernels.kernel = raw_first
-        engine.STREAM = 1 if layout == "streamed" else 2**21
+        tiers.past_the_caches(layout == "streamed")
         try:
             tool.watch(ctypes.c_void_p(address), ctypes.c_uint64(2**18), told, looked)
             mechanism.release(counts, out=out, threads=1, **options)
@@ -211,13 +210,13 @@ def stores(tool: Path, defect: str) -> dict[str, tuple[int, int, float]]:
     """Of each case: the stores looked at, how many bytes lay open, the share of cells whose noise is 0."""
     found = {}
     plain = "glibc.cpu.x86_rep_movsb_threshold=1000000"  # whole vectors: a string instruction would step byte by byte
-    for line in python(WATCHED, tool, defect, timeout=300, GLIBC_TUNABLES=plain).splitlines():
+    for line in python(WATCHED, tool, defect, Path(__file__).parent, timeout=300, GLIBC_TUNABLES=plain).splitlines():
         name, looks, wrong, unchanged = line.split("|")
         found[name] = int(looks), int(wrong), float(unchanged)
     return found
 
 
-def test_no_cell_lies_open(stepper):
+def test_no_cell_lies_open(stepper) -> None:
     """In each kernel and layout every byte that is ever stored is 0 or the released one's.
 
     No false alarm is possible: a cell is judged by what it holds in the end.
@@ -232,7 +231,7 @@ def test_no_cell_lies_open(stepper):
     assert {name: wrong for name, (_, wrong, _) in found.items() if wrong} == {}
 
 
-def test_a_count_that_lies_open_is_seen(stepper):
+def test_a_count_that_lies_open_is_seen(stepper) -> None:
     """Kernels that store two counts first, and the noise right after, are caught: each of them."""
     found = stores(stepper, "raw")
     assert len(found) == 6

@@ -8,8 +8,9 @@ from math import pi
 
 import pytest
 from flint import arb, ctx
-from test_bounds import CSRC, DECIDE, MODES, between, constants, fused, proves, said, tool
+from proofs import CSRC, MODES, between, constants, fused, proves, said, tool
 
+DECIDE = (CSRC / "decide.h").read_text() + (CSRC / "wide.h").read_text()
 NORMAL = (CSRC / "normal.h").read_text()
 SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
 GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()

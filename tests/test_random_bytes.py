@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 from chacha import chacha
-from conftest import ISAS
+from tiers import ISAS
 
 from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes, random_bytes
 from dpfast.random.random_bytes import FEW

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ISAS
+from tiers import ISAS
 
 import dpfast
 from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-import json
 import math
-import pickle
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import reference
-from test_laplace import SMALL, expected, keyed, leaks, noised, same, wild, world
+import tiers
+from laws import expected, keyed
+from layouts import same, wild
+from worlds import REALS, leaks, real_world
 
-from dpfast import DTypeError, InsecureKeyWarning, Laplace, ParameterError, Sensitivity, Snapping, _native
+from dpfast import DTypeError, InsecureKeyWarning, Laplace, ParameterError, Sensitivity, Snapping
 from dpfast.testing import fixed_key
 
 
@@ -36,7 +37,7 @@ def test_the_grid_is_the_least_power_of_two_that_is_at_least_the_scale(scale: fl
     for epsilon in (1, Fraction(1, 7), 2.5):
         mech = Snapping(epsilon, Fraction(scale) * Fraction(epsilon), bound=8 * Fraction(granularity))
         assert mech.granularity == granularity
-        assert Fraction(1, 2) < mech._ratio <= 1
+        assert Fraction(1, 2) < tiers.ratio(mech) <= 1
 
 
 def test_results_are_multiples_of_the_grid_within_the_bound() -> None:
@@ -59,9 +60,11 @@ def test_it_is_laplace_between_two_clamps(bound: float, secret) -> None:
         mech, plain, key = Snapping(1, scale, bound=bound), Laplace(1, scale, granularity=1), secret("snapping")
         values = np.concatenate([wild(0, 1), wild(-40, 2), wild(900, 3)])
         clamped = np.clip(values, -bound, bound)
-        right = np.clip(noised(plain, clamped, key), -bound, bound) + 0.0
-        assert same(noised(mech, values, key), right)
-        assert same(noised(mech, values, key), expected(mech, values, key, lower=-float(bound), upper=float(bound)))
+        right = np.clip(tiers.noised(plain, clamped, key), -bound, bound) + 0.0
+        assert same(tiers.noised(mech, values, key), right)
+        assert same(
+            tiers.noised(mech, values, key), expected(mech, values, key, lower=-float(bound), upper=float(bound))
+        )
 
 
 def test_the_value_is_clamped_before_the_noise() -> None:
@@ -77,13 +80,13 @@ def test_the_value_is_clamped_before_the_noise() -> None:
 @pytest.mark.parametrize("bound", [1, 7])
 def test_small_world_of_snapping(q: Fraction, bound: int, scale: Fraction) -> None:
     """The same between two clamps: for values far outside the bound too, e^epsilon and no more."""
-    laws = world(Snapping(1, scale, bound=bound), q, [*SMALL, -1e300, 1e9])
+    laws = real_world(Snapping(1, scale, bound=bound), q, [*REALS, -1e300, 1e9])
     assert all(abs(y) <= bound for law in laws.values() for y in law)
     near = {x: law for x, law in laws.items() if abs(x) < 100}
     assert leaks(near, q, 1.0) == 0
     # a value beyond the bound is the bound
-    assert laws[-1e300] == world(Snapping(1, scale, bound=bound), q, [-float(bound)])[-float(bound)]
-    assert laws[1e9] == world(Snapping(1, scale, bound=bound), q, [float(bound)])[float(bound)]
+    assert laws[-1e300] == real_world(Snapping(1, scale, bound=bound), q, [-float(bound)])[-float(bound)]
+    assert laws[1e9] == real_world(Snapping(1, scale, bound=bound), q, [float(bound)])[float(bound)]
 
 
 def test_single_precision_stays_within_the_bound() -> None:
@@ -118,7 +121,7 @@ def test_bounds_that_are_refused(bound: object, error: type[Exception], message:
 
 def test_bounds_of_every_kind() -> None:
     """Taken exactly, from any kind of number; large where the grid is."""
-    same_ = {Snapping(1, 1, bound=bound) for bound in (8, 8.0, Fraction(8), Decimal("8"))}
+    same_ = {Snapping(1, 1, bound=bound) for bound in (8, 8.0, Fraction(8), Decimal(8))}
     assert len(same_) == 1
     assert Snapping(1, 1, bound=2**1000).bound == 2**1000
     assert Snapping(1, 2.0**-300, bound=2.0**-300).bound == Fraction(1, 2**300)
@@ -147,49 +150,16 @@ def test_missing_values_are_clamped_too() -> None:
     assert 0.2 < (many > -8).mean() < 0.4
 
 
-def test_records() -> None:
-    """Pickles, equality, metadata, and stream keys that no other mechanism has."""
-    mech = Snapping(0.5, Fraction(1, 3), bound=8, adjacency="substitution", unit="device")
-    again = pickle.loads(pickle.dumps(mech))
-    assert again == mech
-    assert type(again) is Snapping
-    assert (again.granularity, again.bound, again._record) == (mech.granularity, mech.bound, mech._record)
-    facts = mech.metadata()
-    assert json.loads(json.dumps(facts)) == facts
-    assert (facts["mechanism"], facts["bound"], facts["granularity"]) == ("snapping", "8", 1.0)
-    assert "bound=8" in repr(mech)
-    assert "bound" in mech._repr_html_()
-    assert mech != Snapping(0.5, Fraction(1, 3), bound=9, adjacency="substitution", unit="device")
-    assert mech != Laplace(0.5, Fraction(1, 3), granularity=1, adjacency="substitution", unit="device")
-    with pytest.raises(DTypeError, match="^Snapping has no sample"):
-        mech.sample(3)
-    with pytest.raises(AttributeError):
-        mech.bound = Fraction(9)
-
-
 def test_the_stream_key_is_its_own() -> None:
     """One derived key, one input: Laplace on the same grid, and another bound, get independent noise."""
     values = np.zeros(4000)
     laws = [Snapping(1, 1, bound=2**40), Snapping(1, 1, bound=2**41), Laplace(1, 1, granularity=1)]
     results = [keyed(law, values) for law in laws]
-    assert len({law._record for law in laws}) == 3
+    assert len({tiers.record(law) for law in laws}) == 3
     for i in range(3):
         assert same(results[i], keyed(laws[i], values))
         for j in range(i):
             assert 0.05 < (results[i] == results[j]).mean() < 0.5
-
-
-def test_a_sensitivity_in_place_of_a_number() -> None:
-    """Its l1, adjacency and unit hold; a second value of them is refused, and an L2 norm is not enough."""
-    given = Sensitivity(2, 3, adjacency="substitution", unit="household")
-    mech = Snapping(1, given, bound=64)
-    assert (mech.sensitivity, mech.adjacency, mech.unit) == (12, "substitution", "household")
-    assert mech.granularity == 16
-    for extra in ({"adjacency": "substitution"}, {"unit": "household"}):
-        with pytest.raises(ParameterError, match="^adjacency and unit are those of the Sensitivity"):
-            Snapping(1, given, bound=64, **extra)
-    with pytest.raises(ParameterError, match="^sensitivity must be known in L1"):
-        Snapping(1, Sensitivity.from_l2(4), bound=64)
 
 
 def test_figures() -> None:
@@ -206,4 +176,14 @@ def test_metadata_of_a_fixed_key_is_not_secure() -> None:
     with pytest.warns(InsecureKeyWarning):
         Snapping(1, 1, bound=8).release(np.zeros(5), key=key, start=0)
     assert Snapping(1, 1, bound=8).metadata(key)["secure"] is False
-    assert Snapping(1, 1, bound=8).metadata()["stream_version"] == _native.STREAM_VERSION
+    assert Snapping(1, 1, bound=8).metadata()["stream_version"] == tiers.STREAM_VERSION
+
+
+def test_a_bound_makes_another_mechanism() -> None:
+    """Neither another bound nor no bound is equal; and it is frozen."""
+    mech = Snapping(0.5, Fraction(1, 3), bound=8)
+    assert mech != Snapping(0.5, Fraction(1, 3), bound=9)
+    assert mech != Laplace(0.5, Fraction(1, 3), granularity=1)
+    assert Snapping(1, Sensitivity(4, 3), bound=64).granularity == 16
+    with pytest.raises(AttributeError):
+        mech.bound = Fraction(9)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from conftest import ISAS
+from tiers import ISAS
 
 from dpfast import DiscreteLaplace, _native
 

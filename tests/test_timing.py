@@ -29,12 +29,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from conftest import ISAS
+import tiers
 from scipy import stats
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, _native
-from dpfast.release.arrays import prepare, prepare_real
-from dpfast.release.engine import Draws, run
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian
 
 DEEP = os.environ.get("DPFAST_DEEP") == "1"
 CALLS = 200_000 if DEEP else 30_000  # of one count
@@ -115,7 +113,7 @@ def auc(time: np.ndarray, tail: np.ndarray) -> tuple[float, float]:
 
 def first_block(keys: np.ndarray) -> np.ndarray:
     """The words of the block that level 0 of draw 0 lies in, for keys of eight words each (csrc/stream.md)."""
-    nonce = _native.nonce(0)
+    nonce = tiers.nonce(0)
     constants = np.frombuffer(b"expand 32-byte k", np.uint32)
     last = np.array([0, 0, nonce % 2**32, nonce >> 32], np.uint32)
     n = len(keys)
@@ -162,8 +160,8 @@ def pool(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def events(mechanism: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Keys in random order, and whether the first draw is among the largest 0.1 %: EVENTS of either kind."""
     keys, size = pool(seed)
-    width = mechanism._careful_plan.width
-    pair = type(mechanism) is Gaussian or (type(mechanism) is DiscreteGaussian and not mechanism._law.inversion)
+    width = tiers.careful_plan(mechanism).width
+    pair = type(mechanism) is Gaussian or (type(mechanism) is DiscreteGaussian and not tiers.law(mechanism).inversion)
     row = size[3 if pair else {16: 0, 32: 1, 64: 2}[width]]
     limit = np.quantile(row, TAIL)
     large = np.flatnonzero(row <= limit)[:EVENTS]
@@ -179,24 +177,19 @@ def timed_under_keys(
     """Time and size of the first draw of a release of n zeros under each key, from where the key has been drawn."""
     real = isinstance(mechanism, Gaussian)
     out = np.zeros(n, np.float64 if real else np.int64)
-    job = prepare_real(out.copy(), out, exponent=mechanism._exponent) if real else prepare(out.copy(), out)
-    plan = mechanism._careful_plan if careful else mechanism._bulk_plan
-    stream, ffi = _native.StreamKey(_native.entropy(32)), _native.ffi
-    secrets, memory = ffi.cast("uint8_t *", ffi.from_buffer(keys)), ffi.cast("uint8_t *", stream.address)
-    decide = lambda i, *value: mechanism._law.draw(mechanism._reader(stream, plan.width), i)  # noqa: E731
-    short = plan.has_table and not careful
-    draws = Draws(plan.address, short, mechanism._narrow, stream, 0, careful, decide)
+    stream = tiers.StreamKey(tiers.entropy(32))
+    again = tiers.release_of_zeros(mechanism, out, stream, careful=careful)
     time, size = np.empty(len(keys)), np.empty(len(keys))
     between, common = BETWEEN if n == 1 else 0, np.random.default_rng().integers(0, 256, (997, 32), np.uint8)
-    ordinary, turn = ffi.cast("uint8_t *", ffi.from_buffer(common)), itertools.cycle(range(0, 32 * 997, 32))
+    take, take_ordinary, turn = tiers.keys_in(keys, stream), tiers.keys_in(common, stream), itertools.cycle(range(997))
     with undisturbed():
         for i in range(-200, len(keys)):  # the first for warmth
             for _ in range(between):
-                ffi.memmove(memory, ordinary + next(turn), 32)
-                run(job, draws, 1)
-            ffi.memmove(memory, secrets + 32 * max(i, 0), 32)
+                take_ordinary(next(turn))
+                again()
+            take(max(i, 0))
             begin = perf_counter_ns()
-            run(job, draws, 1)
+            again()
             time[i] = perf_counter_ns() - begin
             size[i] = abs(out[0])
     return time, size
@@ -211,7 +204,7 @@ def tail_told(mechanism: Any, n: int, *, careful: bool = True) -> list[str]:
         assert size[tail].min() >= np.quantile(size[~tail], 0.99)
         value, error = auc(time, tail)
         found.append(f"AUC {value:.4f} ({(value - 0.5) / error:+.1f} standard errors)")
-        print(f"{mechanism!r:.60}, {n:,} counts, careful {careful}: {found[-1]}, {EVENTS} tail events")
+        print(f"{mechanism!r:.60}, {n:,} counts, careful {careful}: {found[-1]}, {EVENTS} tail events")  # noqa: T201  pytest -s shows it
         if abs(value - 0.5) <= 4 * error:
             return []
     return found
@@ -245,7 +238,7 @@ def judged(name: str, release: Callable[[], Any], out: np.ndarray, n: int) -> li
     found = []
     for kind, size in sizes.items():
         figures = leak(time, size)
-        print(f"{name}, {out.size:,} counts, {kind}: {figures}; median {np.median(time) / 1e3:.2f} us")
+        print(f"{name}, {out.size:,} counts, {kind}: {figures}; median {np.median(time) / 1e3:.2f} us")  # noqa: T201  pytest -s shows it
         found += figures.told
     return found
 
@@ -268,7 +261,7 @@ def test_a_large_call_in_constant_time(mechanism: Any) -> None:
         assert tail_told(mechanism, LARGE) == []
 
 
-@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: _native.ISA_NAMES[isa])
+@pytest.mark.parametrize("isa", tiers.ISAS, ids=lambda isa: tiers.ISA_NAMES[isa])
 @pytest.mark.parametrize("mechanism", ALONE, ids=lambda m: f"{type(m).__name__}-{m.scale:g}")
 def test_a_draw_alone(mechanism: Any, isa: int) -> None:
     """The C of one constant-work draw, without the call around it: a branch on the noise is a few nanoseconds there.
@@ -277,18 +270,17 @@ def test_a_draw_alone(mechanism: Any, isa: int) -> None:
     a search reads lines that only large draws ask for.
     """
     n = (10 if DEEP else 4) * CALLS
-    plan, key, ffi, lib = mechanism._careful_plan, _native.StreamKey(_native.entropy(32)), _native.ffi, _native.lib
-    lo, open_, at = ffi.new("int64_t[]", 1), ffi.new("int64_t[]", 1), ffi.cast("uint8_t *", key.address)
+    fresh_key, draw, drawn = tiers.draw_alone(tiers.careful_plan(mechanism), isa)
     time, size = np.empty(n), np.empty(n)
     with undisturbed():
         for i in range(-200, n):
-            lib.dpf_entropy(at, 32)
+            fresh_key()
             begin = perf_counter_ns()
-            lib.dpf_fill(isa, plan._plan, 1, at, 0, 1, lo, ffi.NULL, open_)
+            draw()
             time[i] = perf_counter_ns() - begin
-            size[i] = abs(lo[0])
+            size[i] = abs(drawn[0])
     figures = leak(time, size)
-    print(f"{mechanism!r:.60}, {_native.ISA_NAMES[isa]}, C alone: {figures}; median {np.median(time):.0f} ns")
+    print(f"{mechanism!r:.60}, {tiers.ISA_NAMES[isa]}, C alone: {figures}; median {np.median(time):.0f} ns")  # noqa: T201  pytest -s shows it
     # Loads among thresholds differ by a nanosecond with where they lie in memory (docs/threat_model.md): there the tail alone.
     told = [found for found in figures.told if mechanism.LAW == "discrete_laplace" or found.startswith("AUC")]
     assert told == []

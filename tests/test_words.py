@@ -66,7 +66,7 @@ class Term(NamedTuple):
         forms = (self.forms or f"{self.house}s?").replace(" ", r"\s+")
         if place == "names":
             return re.compile(rf"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:{forms})(?![a-z])")
-        return re.compile(rf"(?<![\w-])(?:{forms})(?!\w)", re.I)
+        return re.compile(rf"(?<![\w-])(?:{forms})(?!\w)", re.IGNORECASE)
 
 
 PROSE, NAMES = ("prose",), ("names",)
@@ -146,10 +146,13 @@ def _page(text: str) -> Text:
     def dropped(found: re.Match[str]) -> str:
         return _blank(found.group())
 
-    prose = re.sub(r"<!-- ([\w: ]+):start -->.*?<!-- \1:end -->", dropped, text, flags=re.S)
-    prose = re.sub(r"^```.*?^```$|<!--.*?-->", dropped, prose, flags=re.S | re.M)
+    prose = re.sub(r"<!-- ([\w: ]+):start -->.*?<!-- \1:end -->", dropped, text, flags=re.DOTALL)
+    prose = re.sub(r"^```.*?^```$|<!--.*?-->", dropped, prose, flags=re.DOTALL | re.MULTILINE)
     prose = re.sub(
-        r"^(?<!\S)    (?! ).*$", lambda m: m.group() if _in_list(text, m.start()) else dropped(m), prose, flags=re.M
+        r"^(?<!\S)    (?! ).*$",
+        lambda m: m.group() if _in_list(text, m.start()) else dropped(m),
+        prose,
+        flags=re.MULTILINE,
     )
     lines = [(n, line) for n, line in enumerate(prose.split("\n"), 1) if not line.startswith("|")]
     prose = re.sub(r"`[^`]*`", dropped, prose)
@@ -206,7 +209,7 @@ def _documented(split: list[str], doc: ast.Constant) -> Iterator[tuple[int, str]
 
 
 def _c(text: str) -> Text:
-    comments = [m.span() for m in re.finditer(r"//[^\n]*|/\*.*?\*/", text, re.S)]
+    comments = [m.span() for m in re.finditer(r"//[^\n]*|/\*.*?\*/", text, re.DOTALL)]
     prose = _masked(text, comments)
     names = "".join(" " if p.strip() else t for p, t in zip(prose, text, strict=True))
     whole = [
@@ -221,7 +224,7 @@ def _c(text: str) -> Text:
 
 def _script(text: str) -> Text:
     """A shell script, or TOML: whole lines of comment."""
-    comments = [m.span() for m in re.finditer(r"^[ \t]*#[^\n]*", text, re.M)]
+    comments = [m.span() for m in re.finditer(r"^[ \t]*#[^\n]*", text, re.MULTILINE)]
     prose = _masked(text, comments)
     return Text(prose.replace("#", " "), _blank(text), [(n, line) for n, line in enumerate(prose.split("\n"), 1)])
 
@@ -284,28 +287,32 @@ def files() -> Iterator[str]:
     for folder in ("", "docs", "csrc", "dpfast", "benchmarks", "examples", "tests", ".ci"):
         for path in sorted((ROOT / folder).glob("**/*" if folder else "*")):
             name = path.relative_to(ROOT).as_posix()
-            if path.suffix in {".md", ".py", ".pyi", ".c", ".h", ".toml", ".sh"} or (
-                folder == ".ci" and path.is_file()
+            if (
+                (
+                    path.suffix in {".md", ".py", ".pyi", ".c", ".h", ".toml", ".sh"}
+                    or (folder == ".ci" and path.is_file())
+                )
+                and path.name != "_dpf.c"
+                and "__pycache__" not in name
             ):
-                if path.name != "_dpf.c" and "__pycache__" not in name:
-                    yield name
+                yield name
 
 
 @pytest.mark.parametrize("path", [path for path in files() if not _within(path, NOT_YET)])
-def test_the_words_are_standard_and_prose_wraps(path):
+def test_the_words_are_standard_and_prose_wraps(path) -> None:
     """Each file outside the rooms of NOT_YET."""
     assert findings(path, (ROOT / path).read_text("utf-8")) == []
 
 
 @pytest.mark.parametrize("room", sorted(NOT_YET))
-def test_a_room_without_findings_leaves_the_set(room):
+def test_a_room_without_findings_leaves_the_set(room) -> None:
     there = [path for path in files() if _within(path, {room})]
     assert there, f"{room} is no file or folder"
     assert any(findings(path, (ROOT / path).read_text("utf-8")) for path in there), f"take {room} out of NOT_YET"
 
 
 @pytest.mark.parametrize(("place", "house"), list(EXCEPTIONS))
-def test_an_exception_is_needed(place, house):
+def test_an_exception_is_needed(place, house) -> None:
     assert any(
         word == house
         for path in files()
@@ -336,7 +343,7 @@ def _planted() -> Iterator[tuple[Term, str]]:
 
 
 @pytest.mark.parametrize(("term", "name"), list(_planted()), ids=lambda value: getattr(value, "house", value))
-def test_a_planted_house_word_is_found(term, name):
+def test_a_planted_house_word_is_found(term, name) -> None:
     room = next((room for room in term.rooms if not Path(room).suffix), term.rooms[0])
     path = f"{room or 'planted'}/{name}"
     said = {"should the": "it. Should the power fail, then", "and rightly": "it, and rightly so,"}.get(
@@ -346,7 +353,7 @@ def test_a_planted_house_word_is_found(term, name):
     assert term.house not in {house for house, _ in words(path, PLANTED[name].format("nothing"))}
 
 
-def test_a_house_word_is_found_over_the_end_of_a_line_and_between_capitals():
+def test_a_house_word_is_found_over_the_end_of_a_line_and_between_capitals() -> None:
     assert [said for _, said in words("docs/x.md", "A draw is left\nopen.\n")] == [
         "docs/x.md:2: 'left open' is a house word: undecided"
     ]
@@ -366,7 +373,7 @@ def test_a_house_word_is_found_over_the_end_of_a_line_and_between_capitals():
         ("dpfast/x.py", "race = 1\n"),
     ],
 )
-def test_what_is_no_prose_and_no_name_is_left_alone(path, text):
+def test_what_is_no_prose_and_no_name_is_left_alone(path, text) -> None:
     assert not list(words(path, text))
 
 
@@ -392,7 +399,7 @@ def test_what_is_no_prose_and_no_name_is_left_alone(path, text):
         ("csrc/known.h", "// " + "a " * 51 + "\n", 0),
     ],
 )
-def test_a_long_line_of_prose_is_found(path, text, n):
+def test_a_long_line_of_prose_is_found(path, text, n) -> None:
     assert len(list(long_lines(path, text))) == n
 
 
@@ -406,5 +413,5 @@ def test_a_long_line_of_prose_is_found(path, text, n):
         ("x.py", "x = 1  # a part of it\n", 0),
     ],
 )
-def test_a_phrase_without_a_subject_is_found(path, text, n):
+def test_a_phrase_without_a_subject_is_found(path, text, n) -> None:
     assert len(list(fragments(path, text))) == n
