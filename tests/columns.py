@@ -187,7 +187,7 @@ def custom() -> Any:
             return b""
 
         @classmethod
-        def __arrow_ext_deserialize__(cls, storage: Any, data: Any) -> "Custom":
+        def __arrow_ext_deserialize__(cls, storage: Any, data: Any) -> Custom:
             return cls()
 
     return pa.ExtensionArray.from_storage(Custom(), pa.array([91]))
