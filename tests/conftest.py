@@ -16,7 +16,7 @@ from dpfast.testing import fixed_key
 settings.register_profile("untimed", deadline=None)  # else an example that loads numba fails by the clock
 settings.load_profile("untimed")
 
-ISAS = range(_native.lib.dpf_best_isa() + 1)
+ISAS = _native.ISAS
 
 
 def named(value: object) -> str:

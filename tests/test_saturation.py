@@ -262,7 +262,7 @@ def planted(i: int) -> int:
 def test_a_plan_that_never_decides(way):
     """The planted plans of the tests below do leave every draw open, in each instruction set."""
     plan, _, _, careful = WAYS[way]()
-    for isa in range(_native.lib.dpf_best_isa() + 1):
+    for isa in _native.ISAS:
         assert plan.fill(_native.StreamKey(SECRET), 3, 700, careful=careful, isa=isa) == [None] * 700
 
 
