@@ -17,8 +17,6 @@ DPF_INLINE void look_up(const int16_t *restrict table, const uint32_t *restrict 
 #define DPF_LOOK(i) ((uint64_t)(uint16_t)table[half[i]])
 #define DPF_FOUR(i) (DPF_LOOK(i) | DPF_LOOK(i + 2) << 16 | DPF_LOOK(i + 4) << 32 | DPF_LOOK(i + 6) << 48)
     const uint64_t even[2] = {DPF_FOUR(0), DPF_FOUR(8)}, odd[2] = {DPF_FOUR(1), DPF_FOUR(9)};
-#undef DPF_FOUR
-#undef DPF_LOOK
     memcpy(to, even, sizeof even);
     memcpy(to + DPF_LANES, odd, sizeof odd);
 }
@@ -69,7 +67,6 @@ DPF_INLINE void blocks_meanwhile(const uint8_t *key, const uint64_t *counter, ui
             DPF_BOTH(2, 7, 8, 13);
             DPF_BOTH(3, 4, 9, 14);
         }
-#undef DPF_BOTH
         for (int set = 0; set < 2; set++) {
             const int at = base + set * L;
             uint32_t *group = out + at / DPF_LANES * (16 * DPF_LANES) + at % DPF_LANES;

@@ -30,24 +30,20 @@ DPF_INLINE double fused(double a, double b, double c) {
     return DPF_FMA ? __builtin_fma(a, b, c) : a * b + c;
 }
 
-/* E = -ln(x 2^-n) for x in [1/2, 2^64], or the double above, within 2^-52 (2.25 E + 2); digits = n + 1023 + 2^52.
- * With x = 2^e m, m in [m0, 2 m0), m0 a little below sqrt 1/2: ln m = s (2 + z R(z)), s = (m-1)/(m+1), z = s^2. */
-DPF_INLINE double minus_log(double x, double digits) {
-    const uint64_t bits = bits_of(x);
-    const uint64_t shifted = bits + (0x3ff0000000000000 - 0x3fe6a09e00000000); /* exponent of x / sqrt(1/2) */
-    const double count = digits - double_of(0x4330000000000000 | shifted >> 52);
-    const double m = double_of((shifted & 0x000fffffffffffff) + 0x3fe6a09e00000000);
-    const double f = m - 1.0;
+#include "approximations.h"
+
+/* count ln 2 - ln m, f = m - 1: ln m = s (2 + z R(z)), s = (m - 1)/(m + 1), z = s^2. */
+DPF_INLINE double minus_log_of(double count, double f) {
     const double s = f / (f + 2.0);
-    const double z = s * s;
-    double r = 0x1.2b63baf6b5ad3p-3;
-    r = fused(r, z, 0x1.39fd724a51eadp-3);
-    r = fused(r, z, 0x1.7462bbc992a96p-3);
-    r = fused(r, z, 0x1.c71c62cd506d9p-3);
-    r = fused(r, z, 0x1.2492492e0234ep-2);
-    r = fused(r, z, 0x1.9999999995287p-2);
-    r = fused(r, z, 0x1.5555555555558p-1);
-    return count * 0x1.62e42fefa39efp-1 - s * fused(r, z, 2.0);
+    return count * dpf_one_ln2 - s * log_polynomial(s * s);
+}
+
+/* E = -ln(x 2^-n) for x in [1/2, 2^64], or the double above, within 2^-52 (2.25 E + 2); digits = n + 1023 + 2^52.
+ * x = 2^e m, m in [m0, 2 m0), m0 a little below sqrt 1/2. */
+DPF_INLINE double minus_log(double x, double digits) {
+    const uint64_t shifted = bits_of(x) + (0x3ff0000000000000 - dpf_split); /* exponent of x / m0 */
+    const double count = digits - double_of(0x4330000000000000 | shifted >> 52);
+    return minus_log_of(count, double_of((shifted & 0x000fffffffffffff) + dpf_split) - 1.0);
 }
 
 /* 1.5 2^52: adding it leaves the integer nearest to a double below 2^51 in the low bits. */

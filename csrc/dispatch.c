@@ -3,7 +3,7 @@
 #include "dpf_impl.h"
 
 /* The instruction sets that this library has code for, each isa_<name>.c; a later one is preferred. */
-#if DPF_X86
+#ifdef __x86_64__
 #define DPF_ISAS(F) F(portable) F(avx2) F(avx512)
 #else
 #define DPF_ISAS(F) F(portable)
@@ -110,7 +110,7 @@ void dpf_store(int isa, void *to, const void *from, int64_t n, int non_temporal)
 }
 
 void dpf_fence(void) {
-#if DPF_X86
+#ifdef __x86_64__
     __builtin_ia32_sfence();
 #endif
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the C files share and no caller sees. */
-#ifndef DPF_IMPL_H
-#define DPF_IMPL_H
+#pragma once
 
 #include <float.h>
 #include <limits.h>
@@ -21,12 +20,6 @@ _Static_assert(sizeof 1.0 == sizeof(double), "constants must be doubles: compile
 _Static_assert(FLT_RADIX == 2 && DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024, "double must be IEEE binary64");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are read in halves and pairs");
 _Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8, "a 64-bit machine");
-
-#if defined(__x86_64__)
-#define DPF_X86 1
-#else
-#define DPF_X86 0
-#endif
 
 #define DPF_INLINE static inline __attribute__((always_inline))
 
@@ -104,7 +97,7 @@ void dpf_scrub_law(void);
 
 /* The double tier is right in any rounding mode and with subnormals flushed, but decides half as
  * often under a directed mode. A host's mode is kept aside while we run. */
-#if DPF_X86
+#ifdef __x86_64__
 typedef unsigned dpf_fpmode;
 DPF_INLINE dpf_fpmode dpf_fp_enter(void) {
     const unsigned mode = __builtin_ia32_stmxcsr();
@@ -133,6 +126,4 @@ DPF_INLINE dpf_fpmode dpf_fp_enter(void) {
 DPF_INLINE void dpf_fp_leave(dpf_fpmode mode) {
     (void)mode;
 }
-#endif
-
 #endif

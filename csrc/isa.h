@@ -8,7 +8,7 @@
 #include "wide_log.h"
 #include "wide_sine.h"
 
-#if DPF_X86
+#ifdef __x86_64__
 #define DPF_HAS(name) &&__builtin_cpu_supports(name)
 /* The needs come on top of what the command line allows (sse2 every one has): then the helpers of dpf_impl.h, compiled
  * for the command line's machine, may be inlined. With an arch= of its own GCC refuses. */

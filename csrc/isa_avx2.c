@@ -2,7 +2,7 @@
  * x86-64 from Haswell and Excavator on. No lzcnt: a CPU that lacks it executes bsr instead, without a fault. */
 #include "dpf_impl.h"
 
-#if DPF_X86
+#ifdef __x86_64__
 #include <immintrin.h>
 
 #define DPF_NEEDS(F)        F("avx2") F("fma") F("bmi") F("bmi2") F("popcnt")

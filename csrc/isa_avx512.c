@@ -2,7 +2,7 @@
  * x86-64 with vectors of 64 bytes: from Skylake-SP and Zen 4 on. No lzcnt, as in isa_avx2.c. */
 #include "dpf_impl.h"
 
-#if DPF_X86
+#ifdef __x86_64__
 #include <immintrin.h>
 
 #ifndef __clang__

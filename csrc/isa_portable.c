@@ -4,7 +4,7 @@
 
 #define DPF_NEEDS(F)
 #define DPF_VECTOR 16
-#if DPF_X86
+#ifdef __x86_64__
 #include <immintrin.h>
 #define DPF_STORE(to, from) _mm_stream_si128((__m128i *)(to), _mm_loadu_si128((const __m128i *)(from)))
 #else

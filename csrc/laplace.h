@@ -134,7 +134,8 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
         int sure = 1;
         if (tier == DPF_DOUBLE) {
             const double a = as_double(first);
-            low = (int64_t)laplace_by_double(plan, a, digit_count(bits), negative, d.offset, &sure);
+            const double k = laplace_by_double(plan, a, digit_count(bits), negative, d.offset, &sure);
+            low = sure ? (int64_t)k : 0;
             high = low >> 63;
 #if DPF_FMA
         } else if (tier == DPF_TWOFOLD) {

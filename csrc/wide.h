@@ -78,14 +78,7 @@ DPF_INLINE void minus_log_twofold(uint64_t hi, uint64_t lo, double c, double c_l
     two_sum(product - 1.0, rest, &r, &r_low);
     const double square = r * r;
     const double square_low = __builtin_fma(r, r, -square) + 2.0 * r * r_low;
-    double p = -0x1.999999999999ap-4; /* ln(1 + r) = r - r^2/2 + r^3 p: p = 1/3 - r/4 + ... - r^7/10 */
-    p = __builtin_fma(p, r, 0x1.c71c71c71c71cp-4);
-    p = __builtin_fma(p, r, -0x1p-3);
-    p = __builtin_fma(p, r, 0x1.2492492492492p-3);
-    p = __builtin_fma(p, r, -0x1.5555555555555p-3);
-    p = __builtin_fma(p, r, 0x1.999999999999ap-3);
-    p = __builtin_fma(p, r, -0x1p-2);
-    p = __builtin_fma(p, r, 0x1.5555555555555p-2);
+    const double p = log1p_polynomial(r);
     const double known =
         __builtin_fma(count, DPF_LN2_HIGH, row->log_high) + c; /* exact: multiples of 2^-45 below 2^7 */
     double sum, low1, low2;

@@ -3,35 +3,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import ISAS
+from test_bounds import generator
 
 import dpfast
 from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native
 from dpfast._dpf import ffi, lib
 from dpfast.random import random_bytes
 
-CSRC = Path(__file__).parents[1] / "csrc"
 
-
-@cache
 def make_known() -> Any:
-    spec = importlib.util.spec_from_file_location("make_known", CSRC / "proofs" / "make_known.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["make_known"] = module  # where its dataclasses look for their names
-    spec.loader.exec_module(module)
-    return module
+    return generator("make_known")
 
 
 def answers() -> Iterator[Any]:
