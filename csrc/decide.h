@@ -50,27 +50,28 @@ DPF_INLINE double minus_log(double x, double digits) {
 #define DPF_TO_INTEGER 0x1.8p52
 
 /* The integer nearest to offset + y, |offset + y| < 2^51, and in *decided whether it is so for all that the errors
- * allow: those that do not grow with y, those that do, `reach`, and half_cell / weight. */
-DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double reach, double weight, int *decided) {
+ * allow: those that do not grow with y, those that do, `angle_error`, and half_cell / weight. */
+DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double angle_error, double weight,
+                          int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
-    const double room = plan->margin - __builtin_fabs(g) - plan->slope * __builtin_fabs(y) - reach;
-    *decided = room * weight > plan->half_cell;
+    const double error_margin = plan->margin - __builtin_fabs(g) - plan->slope * __builtin_fabs(y) - angle_error;
+    *decided = error_margin * weight > plan->half_cell;
     return k;
 }
 
 /* The same where plan->flat allows for the error of the largest y there is: a 32-bit word's. */
-DPF_INLINE double nearest_flat(const dpf_plan *plan, double offset, double y, double reach, double weight,
-                               int *decided) {
+DPF_INLINE double nearest32(const dpf_plan *plan, double offset, double y, double angle_error, double weight,
+                            int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
-    *decided = (plan->flat - __builtin_fabs(g) - reach) * weight > plan->half_cell;
+    *decided = (plan->flat - __builtin_fabs(g) - angle_error) * weight > plan->half_cell;
     return k;
 }
 
-/* Which of n cells are open; the bits of the others' doubles become integers unless `real`. In our own rounding mode
- * no such double is -0.0, whose bits are DPF_OPEN. */
-DPF_INLINE void finish(int n, int real, int64_t *restrict cells, uint8_t *restrict open) {
+/* Which of n cells are undecided; the bits of the others' doubles become integers unless `real`. In our own rounding
+ * mode no such double is -0.0, whose bits are DPF_UNDECIDED_LIMB. */
+DPF_INLINE void finish(int n, int real, int64_t *restrict cells, uint8_t *restrict undecided) {
     for (int i = 0; i < n; i++)
-        open[i] = cells[i] == DPF_OPEN;
+        undecided[i] = cells[i] == DPF_UNDECIDED_LIMB;
     for (int i = 0; i < n && !real; i++) {
         const uint64_t shifted = bits_of(double_of((uint64_t)cells[i]) + DPF_TO_INTEGER);
         cells[i] = (int64_t)(shifted - bits_of(DPF_TO_INTEGER));

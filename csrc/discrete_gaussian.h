@@ -35,12 +35,12 @@ static void discrete_gaussian_decide(const dpf_plan *plan, int tier, const dpf_d
         const int64_t magnitude = discrete_gaussian_search(&p, word[i] << 49 | more[i] >> 15, &decided);
         const int64_t mask = -(int64_t)(word[i] >> 15);
         lo[i] = (magnitude ^ mask) - mask;
-        hi[i] = decided ? lo[i] >> 63 : DPF_OPEN;
+        hi[i] = decided ? lo[i] >> 63 : DPF_UNDECIDED_LIMB;
     }
 }
 
 /* Section 4. W = 2^64 - 1 - V's first 64 digits: 1 - V lies in (W, W + 1] 2^-64, and a proposal k is accepted if
- * 1 - V > P(k is rejected). 1: accepted, 0: rejected, -1: open. */
+ * 1 - V > P(k is rejected). 1: accepted, 0: rejected, -1: undecided. */
 DPF_INLINE int accepts(const dpf_plan *plan, int64_t k, uint64_t w) {
     const double size = (double)k, most = plan->normal.rejects * (size * size);
     const double least = most * (1.0 - 0x1p-17 - most);
@@ -61,16 +61,16 @@ DPF_INLINE void give_up(const dpf_target *to, int64_t at, int64_t *count) {
 /* Take back the proposals that their acceptance words do not accept at once and then not for sure. */
 static int64_t accept_bulk(const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int64_t count,
                            const dpf_target *to) {
-    enum { PER_PAIR = 2 * DPF_WORDS };
+    enum { PER_BATCH = 2 * DPF_WORDS };
     uint32_t words[DPF_WORDS];
-    uint64_t digits[PER_PAIR], draw[DPF_BATCH], more[DPF_BATCH];
-    int64_t waiting[PER_PAIR];
-    const int64_t proposed = count; /* these are open already */
-    for (uint64_t pair = start / PER_PAIR; pair * PER_PAIR < start + (uint64_t)n; pair++) {
-        const int64_t at = (int64_t)(pair * PER_PAIR - start);
-        const int from = at < 0 ? (int)-at : 0, end = at + PER_PAIR > n ? (int)(n - at) : PER_PAIR;
-        int open = 0, some = 0;
-        batch_words(key, accept_nonce(0, 0), pair, words);
+    uint64_t digits[PER_BATCH], draw[DPF_BATCH], more[DPF_BATCH];
+    int64_t waiting[PER_BATCH];
+    const int64_t proposed = count; /* these are undecided already */
+    for (uint64_t batch = start / PER_BATCH; batch * PER_BATCH < start + (uint64_t)n; batch++) {
+        const int64_t at = (int64_t)(batch * PER_BATCH - start);
+        const int from = at < 0 ? (int)-at : 0, end = at + PER_BATCH > n ? (int)(n - at) : PER_BATCH;
+        int n_waiting = 0, some = 0;
+        batch_words(key, accept_nonce(0, 0), batch, words);
         for (int i = 0; i < DPF_WORDS; i++)
             some |= ((words[i] & 0xffff) >= (uint32_t)plan->normal.surely) |
                     (words[i] >> 16 >= (uint32_t)plan->normal.surely);
@@ -79,12 +79,12 @@ static int64_t accept_bulk(const dpf_plan *plan, const uint8_t *key, uint64_t st
         expand(words, 16, digits);
         for (int i = from; i < end; i++)
             if (digits[i] >= (uint64_t)plan->normal.surely)
-                waiting[open++] = i;
-        for (int first = 0; first < open; first += DPF_BATCH) {
+                waiting[n_waiting++] = i;
+        for (int first = 0; first < n_waiting; first += DPF_BATCH) {
             for (int b = 0; b < DPF_BATCH; b++)
-                draw[b] = pair * PER_PAIR + (uint64_t)waiting[first + b < open ? first + b : first];
+                draw[b] = batch * PER_BATCH + (uint64_t)waiting[first + b < n_waiting ? first + b : first];
             scattered(key, accept_nonce(0, 1), draw, more);
-            for (int b = 0; b < DPF_BATCH && first + b < open; b++) {
+            for (int b = 0; b < DPF_BATCH && first + b < n_waiting; b++) {
                 const int64_t i = waiting[first + b];
                 const uint64_t v = digits[i] << 48 | more[b] >> 16;
                 int known = 0;
@@ -102,14 +102,14 @@ static int64_t accept_bulk(const dpf_plan *plan, const uint8_t *key, uint64_t st
     return count;
 }
 
-/* The acceptance words of both levels, all 64 digits that count, for the 1,024 draws of a pair of groups. */
-static void acceptance(const uint8_t *key, uint64_t pair, uint64_t candidate, uint64_t *digits) {
+/* The acceptance words of both levels, all 64 digits that count, for the 1,024 draws of a batch. */
+static void acceptance(const uint8_t *key, uint64_t batch, uint64_t candidate, uint64_t *digits) {
     uint32_t words[DPF_WORDS];
     uint64_t more[DPF_STEP];
-    batch_words(key, accept_nonce(candidate, 0), pair, words);
+    batch_words(key, accept_nonce(candidate, 0), batch, words);
     expand(words, 16, digits);
     for (uint64_t part = 0; part < 4; part++) {
-        batch_words(key, accept_nonce(candidate, 1), 4 * pair + part, words);
+        batch_words(key, accept_nonce(candidate, 1), 4 * batch + part, words);
         expand(words, 64, more);
         for (int i = 0; i < DPF_STEP; i++)
             digits[part * DPF_STEP + (uint64_t)i] = digits[part * DPF_STEP + (uint64_t)i] << 48 | more[i] >> 16;
@@ -122,21 +122,21 @@ static void acceptance(const uint8_t *key, uint64_t pair, uint64_t candidate, ui
 /* `candidates` proposals for every draw, and the first that is accepted. */
 static int64_t accept_careful(const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n,
                               const dpf_target *to) {
-    enum { PER_PAIR = 2 * DPF_WORDS };
-    uint64_t digits[PER_PAIR];
-    int64_t k[PER_PAIR], open[PER_PAIR], count = 0;
-    int8_t taken[PER_PAIR]; /* 0: none yet, 1: accepted, -1: open */
-    for (uint64_t pair = start / PER_PAIR; pair * PER_PAIR < start + (uint64_t)n; pair++) {
-        const int64_t at = (int64_t)(pair * PER_PAIR - start);
-        const int from = at < 0 ? (int)-at : 0, end = at + PER_PAIR > n ? (int)(n - at) : PER_PAIR, m = end - from;
+    enum { PER_BATCH = 2 * DPF_WORDS };
+    uint64_t digits[PER_BATCH];
+    int64_t k[PER_BATCH], undecided[PER_BATCH], count = 0;
+    int8_t taken[PER_BATCH]; /* 0: none yet, 1: accepted, -1: undecided */
+    for (uint64_t batch = start / PER_BATCH; batch * PER_BATCH < start + (uint64_t)n; batch++) {
+        const int64_t at = (int64_t)(batch * PER_BATCH - start);
+        const int from = at < 0 ? (int)-at : 0, end = at + PER_BATCH > n ? (int)(n - at) : PER_BATCH, m = end - from;
         memset(taken, 0, sizeof taken);
         for (uint64_t candidate = 0; candidate < (uint64_t)plan->normal.candidates; candidate++) {
-            const dpf_target proposal = {.lo = k, .undecided = open};
+            const dpf_target proposal = {.lo = k, .undecided = undecided};
             const uint64_t first = start + (uint64_t)(at + from);
-            const int64_t opened = gaussian_propose(plan, 1, key, first, candidate, m, &proposal);
-            acceptance(key, pair, candidate, digits);
-            for (int64_t i = 0; i < opened; i++)
-                taken[open[i]] = taken[open[i]] == 0 ? -1 : taken[open[i]];
+            const int64_t left = gaussian_propose(plan, 1, key, first, candidate, m, &proposal);
+            acceptance(key, batch, candidate, digits);
+            for (int64_t i = 0; i < left; i++)
+                taken[undecided[i]] = taken[undecided[i]] == 0 ? -1 : taken[undecided[i]];
             for (int i = 0; i < m; i++) {
                 const int verdict = accepts(plan, k[i], ~digits[from + i]);
                 if (taken[i] == 0 && verdict == 1)

@@ -16,13 +16,13 @@ enum {
     DPF_TWOFOLD = 3,
     DPF_INTEGER = 4
 }; /* tiers in C; the last one is dpfast/exact/ */
-enum {
+enum dpf_laws {
     DPF_DISCRETE_LAPLACE = 1,
     DPF_LAPLACE = 2,
     DPF_GAUSSIAN = 3,
     DPF_DISCRETE_GAUSSIAN = 4,
     DPF_LAWS = 5
-};                               /* laws; the last is none */
+};                               /* the last is none */
 enum { DPF_UNDECIDED = -32768 }; /* in a table */
 enum { DPF_INTERRUPTED = 1 };    /* by a signal, and nothing has happened */
 

@@ -46,7 +46,7 @@ typedef struct {
 } dpf_target;
 
 /* Out of reach of a decided draw's upper limb, so it can stand there for "undecided". */
-#define DPF_OPEN INT64_MIN
+#define DPF_UNDECIDED_LIMB INT64_MIN
 
 /* What one instruction set offers; isa_<name>.c makes it. The laws stand at their numbers. */
 typedef struct {

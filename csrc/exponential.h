@@ -18,9 +18,10 @@ DPF_INLINE uint64_t lower(int width, uint64_t more) {
 
 #if DPF_FMA
 /* product + rest = t (C - ln U). A build without fma goes on to integers. */
-DPF_INLINE void height_twofold(const dpf_plan *plan, uint64_t u, uint64_t more, double *product, double *rest) {
+DPF_INLINE void scaled_log_double_double(const dpf_plan *plan, uint64_t u, uint64_t more, double *product,
+                                         double *rest) {
     double high, low;
-    minus_log_twofold(u, more, plan->logarithm.c, plan->logarithm.c_low, &high, &low);
+    minus_log_double_double(u, more, plan->logarithm.c, plan->logarithm.c_low, &high, &low);
     *product = plan->t * high;
     *rest = __builtin_fma(plan->t, high, -*product) + __builtin_fma(plan->t, low, plan->t_low * high);
 }
@@ -28,7 +29,7 @@ DPF_INLINE void height_twofold(const dpf_plan *plan, uint64_t u, uint64_t more, 
 
 /* The upper half of t (C - ln U), a 128 x 128 bit product, in units of 2^-59, within 2^20 of them for the whole
  * cell but for what it reaches *down*: *cell, U in [prefix, prefix + 2^(128 - bits)) 2^-128. */
-DPF_INLINE dpf_wide height_integers(const dpf_plan *plan, dpf_wide prefix, int bits, uint64_t *cell) {
+DPF_INLINE dpf_wide scaled_log_integers(const dpf_plan *plan, dpf_wide prefix, int bits, uint64_t *cell) {
     int zeros;
     const dpf_wide total = minus_log_integers(prefix, wide_of(plan->logarithm.wide_c), &zeros);
     const uint64_t a1 = plan->logarithm.wide_t.hi, a0 = plan->logarithm.wide_t.lo, b1 = (uint64_t)(total >> 64),
@@ -40,4 +41,4 @@ DPF_INLINE dpf_wide height_integers(const dpf_plan *plan, dpf_wide prefix, int b
     return (dpf_wide)a1 * b1 + (uint64_t)(cross >> 64) + (uint64_t)(across >> 64);
 }
 
-enum { height_bits = 59, height_error = 1 << 20 };
+enum { scaled_log_bits = 59, scaled_log_error = 1 << 20 };

@@ -5,25 +5,25 @@
  * and theta. Section numbers are those of gaussian.md. */
 
 /* The nearest integers of both draws of a pair (section 5): radius digits a of n bits, R at their middle. */
-DPF_INLINE void gaussian_pair_by_double(const dpf_plan *plan, int flat, double a, double radius, double v,
+DPF_INLINE void gaussian_pair_by_double(const dpf_plan *plan, int short_words, double a, double radius, double v,
                                         uint64_t flags, const double *offset, int64_t *cells) {
     double sine, cosine;
     octant(v, &sine, &cosine);
-    const double tr = plan->t * radius, weight = a * radius, reach = plan->normal.half_angle * radius;
+    const double tr = plan->t * radius, weight = a * radius, angle_error = plan->normal.half_angle * radius;
     const int swap = (int)(flags & 1);
     const double first = tr * (swap ? sine : cosine), second = tr * (swap ? cosine : sine);
     int sure;
     const double y = turned(first, flags >> 2), w = turned(second, flags >> 1 & 1);
-    const double k = flat ? nearest_flat(plan, offset[0], y, reach, weight, &sure)
-                          : nearest(plan, offset[0], y, reach, weight, &sure);
-    cells[0] = sure ? (int64_t)bits_of(k) : DPF_OPEN;
-    const double l = flat ? nearest_flat(plan, offset[64], w, reach, weight, &sure)
-                          : nearest(plan, offset[64], w, reach, weight, &sure);
-    cells[64] = sure ? (int64_t)bits_of(l) : DPF_OPEN;
+    const double k = short_words ? nearest32(plan, offset[0], y, angle_error, weight, &sure)
+                                 : nearest(plan, offset[0], y, angle_error, weight, &sure);
+    cells[0] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
+    const double l = short_words ? nearest32(plan, offset[64], w, angle_error, weight, &sure)
+                                 : nearest(plan, offset[64], w, angle_error, weight, &sure);
+    cells[64] = sure ? (int64_t)bits_of(l) : DPF_UNDECIDED_LIMB;
 }
 
 static void gaussian_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
-                            const double *restrict offset, int64_t *restrict cells, uint8_t *restrict open) {
+                            const double *restrict offset, int64_t *restrict cells, uint8_t *restrict undecided) {
     const dpf_plan p = *plan;
     if (p.width == 32)
         for (int base = 0; base < DPF_WORDS; base += 128)
@@ -44,11 +44,11 @@ static void gaussian_level0(const dpf_plan *plan, int real, const uint32_t *rest
                     gaussian_pair_by_double(&p, 0, to_double(high, low), radius64(high, low), v, top >> 29, offset + i,
                                             cells + i);
                 }
-    finish(32 * DPF_WORDS / p.width, real, cells, open);
+    finish(32 * DPF_WORDS / p.width, real, cells, undecided);
 }
 
-/* A lot's digits laid out for loops: 128 of the radius, 125 and less of the angle behind its flags, and what the flags
- * mean for the draw. */
+/* The digits of draws laid out for loops: 128 of the radius, 125 and less of the angle behind its flags, and what the
+ * flags mean for the draw. */
 typedef struct {
     uint64_t u[DPF_STEP], more_u[DPF_STEP], v[DPF_STEP], more_v[DPF_STEP];
     uint64_t is_sine[DPF_STEP], negative[DPF_STEP];
@@ -91,13 +91,13 @@ static void gaussian_by_double_both(const dpf_plan *plan, const dpf_draws *draws
         int sure;
         const double k = nearest(&p, offset[i], y, tr * 0x1p-60, as_double(d.u[i]) * r, &sure);
         lo[i] = (int64_t)(bits_of(k + DPF_TO_INTEGER) - bits_of(DPF_TO_INTEGER));
-        hi[i] = sure ? lo[i] >> 63 : DPF_OPEN;
+        hi[i] = sure ? lo[i] >> 63 : DPF_UNDECIDED_LIMB;
     }
     gaussian_wipe_digits(&d, n);
 }
 
-/* Twofold (section 6), in three loops, for one would not find registers. */
-static void gaussian_by_twofold_both(const dpf_plan *plan, const dpf_draws *draws) {
+/* Double-double (section 6), in three loops, for one would not find registers. */
+static void gaussian_by_double_double_both(const dpf_plan *plan, const dpf_draws *draws) {
     const dpf_plan p = *plan;
     const double *restrict offset = draws->offset;
     int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
@@ -106,10 +106,10 @@ static void gaussian_by_twofold_both(const dpf_plan *plan, const dpf_draws *draw
     double radius[DPF_STEP], radius_low[DPF_STEP], side[DPF_STEP], side_low[DPF_STEP];
     gaussian_lay_out(p.width, draws, &d);
     for (int i = 0; i < n; i++)
-        radius_twofold(d.u[i], d.more_u[i], &radius[i], &radius_low[i]);
+        radius_double_double(d.u[i], d.more_u[i], &radius[i], &radius_low[i]);
     for (int i = 0; i < n; i++) {
         double sine, sine_low, cosine, cosine_low;
-        octant_twofold(d.v[i], d.more_v[i], &sine, &sine_low, &cosine, &cosine_low);
+        octant_double_double(d.v[i], d.more_v[i], &sine, &sine_low, &cosine, &cosine_low);
         side[i] = d.is_sine[i] ? sine : cosine;
         side_low[i] = d.is_sine[i] ? sine_low : cosine_low;
     }
@@ -121,11 +121,11 @@ static void gaussian_by_twofold_both(const dpf_plan *plan, const dpf_draws *draw
         double off;
         int64_t low, high;
         const uint64_t negative = d.negative[i];
-        nearest_twofold(turned(product, negative), turned(rest, negative) + offset[i], &low, &high, &off);
-        const double room = p.twofold_margin - __builtin_fabs(off);
-        const int decided = (room * r > p.normal.twofold_cell) & (r > 0x1p-20) & (d.u[i] >> 32 != 0);
+        nearest_double_double(turned(product, negative), turned(rest, negative) + offset[i], &low, &high, &off);
+        const double error_margin = p.twofold_margin - __builtin_fabs(off);
+        const int decided = (error_margin * r > p.normal.twofold_cell) & (r > 0x1p-20) & (d.u[i] >> 32 != 0);
         lo[i] = low;
-        hi[i] = decided ? high : DPF_OPEN;
+        hi[i] = decided ? high : DPF_UNDECIDED_LIMB;
     }
     gaussian_wipe_digits(&d, n);
     dpf_wipe(radius, n * (int64_t)sizeof *radius);
@@ -138,7 +138,7 @@ static void gaussian_decide(const dpf_plan *plan, int tier, const dpf_draws *dra
     if (tier == DPF_DOUBLE)
         gaussian_by_double_both(plan, draws);
     else
-        gaussian_by_twofold_both(plan, draws);
+        gaussian_by_double_double_both(plan, draws);
 }
 
 static const dpf_law gaussian_law = {
@@ -165,7 +165,7 @@ static void gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, c
         const dpf_draws draws = {1,    &draw, {&p.digits[0], &p.digits[2]}, {&p.digits[1], &p.digits[3]}, &p.offset,
                                  &low, &high};
         gaussian_decide(plan, tier, &draws);
-        decided[i] = high != DPF_OPEN;
+        decided[i] = high != DPF_UNDECIDED_LIMB;
         found[i].lo = decided[i] ? (uint64_t)low : 0;
         found[i].hi = decided[i] ? (uint64_t)high : 0;
     }

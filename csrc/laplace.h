@@ -14,18 +14,18 @@ DPF_INLINE double laplace_by_double(const dpf_plan *plan, double a, double digit
 DPF_INLINE double laplace_by_double32(const dpf_plan *plan, uint32_t word, double offset, int *decided) {
     const double a = (double)(int32_t)(word & 0x7fffffff);
     const double y = plan->t * minus_log(a + 0.5, digit_count(31));
-    return nearest_flat(plan, offset, turned(y, word >> 31), 0.0, a, decided);
+    return nearest32(plan, offset, turned(y, word >> 31), 0.0, a, decided);
 }
 
 static void laplace_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
-                           const double *restrict offset, int64_t *restrict cells, uint8_t *restrict open) {
+                           const double *restrict offset, int64_t *restrict cells, uint8_t *restrict undecided) {
     const dpf_plan p = *plan;
     const double digits = digit_count(p.width - 1);
     if (p.width == 32)
         for (int i = 0; i < DPF_WORDS; i++) {
             int sure;
             const double k = laplace_by_double32(&p, words[i], offset[i], &sure);
-            cells[i] = sure ? (int64_t)bits_of(k) : DPF_OPEN;
+            cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
         }
     else
         for (int s = 0; s < DPF_GROUPS * 8; s++)
@@ -35,9 +35,9 @@ static void laplace_level0(const dpf_plan *plan, int real, const uint32_t *restr
                 int sure;
                 const double a = to_double(high & 0x7fffffff, low);
                 const double k = laplace_by_double(&p, a, digits, high >> 31, offset[i], &sure);
-                cells[i] = sure ? (int64_t)bits_of(k) : DPF_OPEN;
+                cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
             }
-    finish(32 * DPF_WORDS / p.width, real, cells, open);
+    finish(32 * DPF_WORDS / p.width, real, cells, undecided);
 }
 
 static void laplace_by_double_both(const dpf_plan *plan, const dpf_draws *draws) {
@@ -50,30 +50,30 @@ static void laplace_by_double_both(const dpf_plan *plan, const dpf_draws *draws)
         const double a = as_double(upper(word[i], p.width, more[i]));
         const double k = laplace_by_double(&p, a, digits, word[i] >> (p.width - 1), offset[i], &sure);
         lo[i] = (int64_t)(bits_of(k + DPF_TO_INTEGER) - bits_of(DPF_TO_INTEGER));
-        hi[i] = sure ? lo[i] >> 63 : DPF_OPEN;
+        hi[i] = sure ? lo[i] >> 63 : DPF_UNDECIDED_LIMB;
     }
 }
 
 #if DPF_FMA
-/* Twofold (section 4): U from at least 95 digits. */
-DPF_INLINE void laplace_by_twofold(const dpf_plan *plan, uint64_t u, uint64_t more, uint64_t negative, double offset,
-                                   int64_t *lo, int64_t *hi) {
+/* Double-double (section 4): U from at least 95 digits. */
+DPF_INLINE void laplace_by_double_double(const dpf_plan *plan, uint64_t u, uint64_t more, uint64_t negative,
+                                         double offset, int64_t *lo, int64_t *hi) {
     double product, rest, off;
     int64_t high;
-    height_twofold(plan, u, more, &product, &rest);
-    nearest_twofold(turned(product, negative), turned(rest, negative) + offset, lo, &high, &off);
+    scaled_log_double_double(plan, u, more, &product, &rest);
+    nearest_double_double(turned(product, negative), turned(rest, negative) + offset, lo, &high, &off);
     const int decided = (__builtin_fabs(off) < plan->twofold_margin) & (u >> 32 != 0);
-    *hi = decided ? high : DPF_OPEN;
+    *hi = decided ? high : DPF_UNDECIDED_LIMB;
 }
 
-static void laplace_by_twofold_both(const dpf_plan *plan, const dpf_draws *draws) {
+static void laplace_by_double_double_both(const dpf_plan *plan, const dpf_draws *draws) {
     const dpf_plan p = *plan;
     const uint64_t *restrict word = draws->word[0], *restrict more = draws->more[0];
     const double *restrict offset = draws->offset;
     int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
     for (int i = 0; i < draws->n; i++) {
         const uint64_t u = upper(word[i], p.width, more[i]), then = lower(p.width, more[i]);
-        laplace_by_twofold(&p, u, then, word[i] >> (p.width - 1), offset[i], &lo[i], &hi[i]);
+        laplace_by_double_double(&p, u, then, word[i] >> (p.width - 1), offset[i], &lo[i], &hi[i]);
     }
 }
 #endif
@@ -82,14 +82,14 @@ static void laplace_by_twofold_both(const dpf_plan *plan, const dpf_draws *draws
 DPF_INLINE int laplace_by_integers(const dpf_plan *plan, dpf_wide prefix, int bits, uint64_t negative, double offset,
                                    dpf_wide *outcome) {
     uint64_t cell;
-    const dpf_wide y = height_integers(plan, prefix, bits, &cell), mask = -(dpf_wide)negative;
-    const uint64_t one = (uint64_t)1 << height_bits, error = height_error + 2;
+    const dpf_wide y = scaled_log_integers(plan, prefix, bits, &cell), mask = -(dpf_wide)negative;
+    const uint64_t one = (uint64_t)1 << scaled_log_bits, error = scaled_log_error + 2;
     const int64_t f = (int64_t)(offset * 0x1p59);
     const dpf_wide z = ((y ^ mask) - mask) + (uint64_t)(f + (int64_t)(one >> 1));
     const uint64_t fraction = (uint64_t)z & (one - 1);
     const uint64_t below = error + (negative ? 0 : cell), above = error + (negative ? cell : 0);
     const dpf_wide sign = -(z >> 127);
-    *outcome = z >> height_bits | sign << (128 - height_bits);
+    *outcome = z >> scaled_log_bits | sign << (128 - scaled_log_bits);
     return (prefix >> 64 != 0) & (fraction >= below) & (fraction + above < one);
 }
 
@@ -102,7 +102,7 @@ __attribute__((noinline)) static void laplace_by_integers_both(const dpf_plan *p
         const int decided =
             laplace_by_integers(&p, prefix, p.width + 63, word[i] >> (p.width - 1), draws->offset[i], &draw);
         draws->lo[i] = (int64_t)(uint64_t)draw;
-        draws->hi[i] = decided ? (int64_t)(uint64_t)(draw >> 64) : DPF_OPEN;
+        draws->hi[i] = decided ? (int64_t)(uint64_t)(draw >> 64) : DPF_UNDECIDED_LIMB;
     }
 }
 
@@ -111,7 +111,7 @@ static void laplace_decide(const dpf_plan *plan, int tier, const dpf_draws *draw
         laplace_by_double_both(plan, draws);
 #if DPF_FMA
     else if (tier == DPF_TWOFOLD)
-        laplace_by_twofold_both(plan, draws);
+        laplace_by_double_double_both(plan, draws);
 #endif
     else
         laplace_by_integers_both(plan, draws);
@@ -139,7 +139,7 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
             high = low >> 63;
 #if DPF_FMA
         } else if (tier == DPF_TWOFOLD) {
-            laplace_by_twofold(plan, first, d.digits[1], negative, d.offset, &low, &high);
+            laplace_by_double_double(plan, first, d.digits[1], negative, d.offset, &low, &high);
 #endif
         } else {
             const dpf_wide prefix = bits <= 64 ? (dpf_wide)first << (128 - bits) : (dpf_wide)first << 64 | d.digits[1];
@@ -148,7 +148,7 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
             low = (int64_t)(uint64_t)draw;
             high = (int64_t)(uint64_t)(draw >> 64);
         }
-        decided[i] = sure && high != DPF_OPEN;
+        decided[i] = sure && high != DPF_UNDECIDED_LIMB;
         found[i].lo = decided[i] ? (uint64_t)low : 0;
         found[i].hi = decided[i] ? (uint64_t)high : 0;
     }

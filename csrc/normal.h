@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Certified arithmetic for Box-Muller pairs: R = sqrt(-2 ln U), and the sine and cosine of an octant. gaussian.md,
- * sections 3 and 4, has the bounds; normal.sollya, normal.gappa and normal_twofold.gappa prove them in all four
+ * sections 3 and 4, has the bounds; normal.sollya, normal.gappa and normal_double_double.gappa prove them in all four
  * rounding modes. Comes after decide.h; dpf_sine is in wide_sine.h. */
 
 /* high 2^32 + low + 1/2, rounded once: that is the value + *rest, exactly. */
@@ -62,11 +62,11 @@ DPF_INLINE double residue(double a, double b, double product) {
 }
 
 /* *r + *r_low = R within 2^-72.6 / R + 2^-99 R for every U that begins with the digits (hi, lo), provided that
- * hi >= 2^32 and *r >= 2^-20: the caller must leave all else open. Next to U = 1 the logarithm's error may exceed it;
- * *r is then 2^-32, no NaN. */
-DPF_INLINE void radius_twofold(uint64_t hi, uint64_t lo, double *r, double *r_low) {
+ * hi >= 2^32 and *r >= 2^-20: the caller must leave all else undecided. Next to U = 1 the logarithm's error may exceed
+ * it; *r is then 2^-32, no NaN. */
+DPF_INLINE void radius_double_double(uint64_t hi, uint64_t lo, double *r, double *r_low) {
     double high, low, sum, rest;
-    minus_log_twofold(hi, lo, 0.0, 0.0, &high, &low);
+    minus_log_double_double(hi, lo, 0.0, 0.0, &high, &low);
     two_sum(high + high, low + low, &sum, &rest);
     const double twice = sum > 0x1p-64 ? sum : 0x1p-64;
     const double root = __builtin_sqrt(twice), square = root * root;
@@ -77,7 +77,7 @@ DPF_INLINE void radius_twofold(uint64_t hi, uint64_t lo, double *r, double *r_lo
 /* The sine and cosine of pi v/4, v = (hi, lo) 2^-128 cut to 86 digits, in two parts each: within 2^-76.
  * v = (j + 1/2)/128 + d, angle a + b with b = (pi/4) d; dpf_sine has sin a and cos a as multiples of 2^-32 and rests,
  * so that products of upper parts are exact. */
-DPF_INLINE void octant_twofold(uint64_t hi, uint64_t lo, double *s, double *s_low, double *c, double *c_low) {
+DPF_INLINE void octant_double_double(uint64_t hi, uint64_t lo, double *s, double *s_low, double *c, double *c_low) {
     const dpf_sine_row *row = &dpf_sine[hi >> 57];
     const double s1 = row->sine, s2 = row->sine_low, c1 = row->cosine, c2 = row->cosine_low;
     const double sa = s1 + s2, ca = c1 + c2;

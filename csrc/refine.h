@@ -8,7 +8,7 @@ typedef struct {
     int n;
     const uint64_t *draw, *word[2], *more[2];
     const double *offset; /* where on the grid the noise begins, in [-1/2, 1/2] */
-    int64_t *lo, *hi;     /* the outcomes; DPF_OPEN in hi */
+    int64_t *lo, *hi;     /* the outcomes; DPF_UNDECIDED_LIMB in hi */
 } dpf_draws;
 
 /* A law. Each is a constant of its own header. */
@@ -66,7 +66,7 @@ DPF_INLINE dpf_draws one_of(const dpf_draws *all, int i) {
 /* Store a draw; an undecided one, or one that its place cannot hold, is left to the exact tier, a zero in its place. */
 static void store_decided(dpf_job *job, int64_t at, int64_t lo, int64_t hi) {
     const dpf_target *to = job->to;
-    const int keep = hi != DPF_OPEN && (to->hi || fits(lo, hi, to->shorts ? 15 : to->real ? 53 : 62));
+    const int keep = hi != DPF_UNDECIDED_LIMB && (to->hi || fits(lo, hi, to->shorts ? 15 : to->real ? 53 : 62));
     if (to->shorts)
         to->shorts[at] = (int16_t)(keep ? lo : 0);
     else
@@ -97,7 +97,7 @@ DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
         n, draw, {job->word[0] + from, job->word[1] + from}, {more, more + DPF_BATCH - most}, offset, lo, hi};
     law->decide(job->plan, DPF_DOUBLE, &draws);
     for (int b = 0; b < n; b++) {
-        if (hi[b] == DPF_OPEN) {
+        if (hi[b] == DPF_UNDECIDED_LIMB) {
             const dpf_draws one = one_of(&draws, b);
             law->decide(job->plan, law->last_tier, &one);
         }
@@ -268,9 +268,9 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier, int64_t 
         law->decide(job->plan, tier, &draws);
         int undecided = 0; /* some draw is, or needs an upper limb where none is wanted */
         for (int i = 0; i < count; i++)
-            undecided |= (hi[i] == DPF_OPEN) | ((to->hi == NULL) & !fits(lo[i], hi[i], to->real ? 53 : 62));
+            undecided |= (hi[i] == DPF_UNDECIDED_LIMB) | ((to->hi == NULL) & !fits(lo[i], hi[i], to->real ? 53 : 62));
         for (int i = 0; i < count && undecided; i++) {
-            if (hi[i] == DPF_OPEN && tier != law->last_tier) {
+            if (hi[i] == DPF_UNDECIDED_LIMB && tier != law->last_tier) {
                 const dpf_draws one = one_of(&draws, i);
                 law->decide(job->plan, law->last_tier, &one);
             }

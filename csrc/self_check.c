@@ -62,7 +62,7 @@ static int knows_planted(int isa, const dpf_known *row) {
     return digest == row->digest;
 }
 
-/* table: of no law's, an entry in eight left open (make_known.py). */
+/* table: of no law's, an entry in eight undecided (make_known.py). */
 static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     uint8_t key[32];
     int16_t shorts[MOST];

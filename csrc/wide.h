@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Wider arithmetic, shared by the laws and compiled for each instruction set: 128-bit integers, and pairs of doubles
- * ("twofold"). Comes after decide.h and wide_log.h; proofs in twofold.gappa and discrete_laplace.md, sections 5 and 6.
+ * Wider arithmetic, shared by the laws and compiled for each instruction set: 128-bit integers, and double-double.
+ * Comes after decide.h and wide_log.h; proofs in double_double.gappa and discrete_laplace.md, sections 5 and 6.
  */
 
 /* The integer nearest to product + rest, |product| < 2^67 and |rest| < 2^36, in two limbs; *off is what the sum lies
  * off it. product = 2^14 upper + middle + a fraction, the first two integers: nothing is lost but 2^-39 in directed
  * rounding, where upper can be +-1 for the smallest product. */
-DPF_INLINE void nearest_twofold(double product, double rest, int64_t *lo, int64_t *hi, double *off) {
+DPF_INLINE void nearest_double_double(double product, double rest, int64_t *lo, int64_t *hi, double *off) {
     const double upper = product * 0x1p-14 + DPF_TO_INTEGER;
     const double lower = product - 0x1p14 * (upper - DPF_TO_INTEGER);
     const double middle = lower + DPF_TO_INTEGER;
@@ -40,7 +40,7 @@ DPF_INLINE dpf_wide wide_of(dpf_u128 x) {
  * *zeros. Where c - ln U is smaller than the error c must be lifted by more (discrete_laplace.md, section 6). */
 DPF_INLINE dpf_wide minus_log_integers(dpf_wide prefix, dpf_wide c, int *zeros) {
     const uint64_t first = (uint64_t)(prefix >> 64), rest = (uint64_t)prefix;
-    const uint64_t top = first + (first == 0); /* 64 zeros stay open, but must not leave the tables */
+    const uint64_t top = first + (first == 0); /* 64 zeros stay undecided, but must not leave the tables */
     *zeros = __builtin_clzll(top);
     const uint64_t high = top << *zeros | rest >> 1 >> (63 - *zeros);
     const dpf_wide m = ((dpf_wide)high << 64 | rest << *zeros) >> 4; /* in [1, 2) of 2^123 */
@@ -62,7 +62,7 @@ DPF_INLINE dpf_wide minus_log_integers(dpf_wide prefix, dpf_wide c, int *zeros) 
 #if DPF_FMA
 /* *high + *low = c - ln U within 2^-73.3, for U the first 106 digits of (hi, lo), hi >= 2^32; c in two parts, the
  * first a multiple of 2^-45. U = 2^e m; ln m = ln(1 + r) - ln c, r = m c - 1, |r| < 2^-8. */
-DPF_INLINE void minus_log_twofold(uint64_t hi, uint64_t lo, double c, double c_low, double *high, double *low) {
+DPF_INLINE void minus_log_double_double(uint64_t hi, uint64_t lo, double c, double c_low, double *high, double *low) {
     const double lead = to_double((uint32_t)(hi >> 32), (uint32_t)hi & 0xfffff800); /* 53 bits: exact */
     const double tail =
         to_double((uint32_t)(hi & 0x7ff) << 10 | (uint32_t)(lo >> 54), (uint32_t)(lo >> 22)); /* 2^-42 */
@@ -71,7 +71,7 @@ DPF_INLINE void minus_log_twofold(uint64_t hi, uint64_t lo, double c, double c_l
     const double m = double_of((bits & 0x000fffffffffffff) | 0x3ff0000000000000);
     /* 2^(-e - 42): the exponent field of tail's unit, from that of lead's */
     const double unit = double_of(((uint64_t)(2 * 1023 - 42) << 52) - (bits & 0x7ff0000000000000));
-    const dpf_twofold_row *row = &dpf_twofold[bits >> 45 & 127];
+    const dpf_reciprocal *row = &dpf_reciprocals[bits >> 45 & 127];
     const double product = m * row->c;
     const double rest = __builtin_fma(tail * unit, row->c, __builtin_fma(m, row->c, -product));
     double r, r_low;
@@ -80,16 +80,16 @@ DPF_INLINE void minus_log_twofold(uint64_t hi, uint64_t lo, double c, double c_l
     const double square_low = __builtin_fma(r, r, -square) + 2.0 * r * r_low;
     const double p = log1p_polynomial(r);
     const double known =
-        __builtin_fma(count, DPF_LN2_HIGH, row->log_high) + c; /* exact: multiples of 2^-45 below 2^7 */
+        __builtin_fma(count, dpf_ln2_high, row->log_high) + c; /* exact: multiples of 2^-45 below 2^7 */
     double sum, low1, low2;
     two_sum(known, -r, &sum, &low1);
     two_sum(sum, 0.5 * square, high, &low2);
-    const double small = (low1 + low2) + __builtin_fma(count, DPF_LN2_LOW, row->log_low + c_low);
+    const double small = (low1 + low2) + __builtin_fma(count, dpf_ln2_low, row->log_low + c_low);
     *low = __builtin_fma(-square * r, p, small + (0.5 * square_low - r_low));
 }
 #else
 /* The same through integers, lifted by 2^-100 so that nothing wraps. */
-DPF_INLINE void minus_log_twofold(uint64_t hi, uint64_t lo, double c, double c_low, double *high, double *low) {
+DPF_INLINE void minus_log_double_double(uint64_t hi, uint64_t lo, double c, double c_low, double *high, double *low) {
     int zeros;
     const dpf_wide lift = (dpf_wide)1 << 20, total = minus_log_integers((dpf_wide)hi << 64 | lo, lift, &zeros);
     const uint64_t top = (uint64_t)(total >> 73), rest = (uint64_t)(total >> 9);

@@ -24,10 +24,9 @@ TABLE, DOUBLE, TWOFOLD, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_TWOFOLD
 UNDECIDED: int = lib.DPF_UNDECIDED
 INTERRUPTED: int = lib.DPF_INTERRUPTED
 LAWS: dict[str, int] = {
-    "discrete_laplace": lib.DPF_DISCRETE_LAPLACE,
-    "laplace": lib.DPF_LAPLACE,
-    "gaussian": lib.DPF_GAUSSIAN,
-    "discrete_gaussian": lib.DPF_DISCRETE_GAUSSIAN,
+    name.removeprefix("DPF_").lower(): law
+    for name, law in ffi.typeof("enum dpf_laws").relements.items()
+    if law < lib.DPF_LAWS
 }
 
 PORTABLE: int = lib.DPF_PORTABLE

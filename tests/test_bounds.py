@@ -87,7 +87,7 @@ def proves(script: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["decide.gappa", "twofold.gappa"])
+@pytest.mark.parametrize("name", ["decide.gappa", "double_double.gappa"])
 def test_gappa_proves_the_roundings(name: str, mode: str) -> None:
     """Every goal is proved, in this rounding mode."""
     proves((CSRC / "proofs" / name).read_text(), mode)
@@ -107,8 +107,8 @@ def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
         ("decide.gappa", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
         ("decide.gappa", "slope = 0x5p-52", "slope = 0x4.8p-52"),
         ("decide.gappa", "22 *", "24 *"),  # the largest height of a 32-bit word
-        ("twofold.gappa", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
-        ("twofold.gappa", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
+        ("double_double.gappa", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
+        ("double_double.gappa", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
     ],
 )
 def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
@@ -155,7 +155,7 @@ def test_another_coefficient_is_written_to_code_and_proofs(monkeypatch: pytest.M
 def test_the_proofs_speak_of_the_code() -> None:
     """The polynomials, the split of x and the slope in the scripts are those of the C and of the plan."""
     sollya, gappa = (CSRC / "proofs" / "decide.sollya").read_text(), (CSRC / "proofs" / "decide.gappa").read_text()
-    twofold, made = (CSRC / "proofs" / "twofold.gappa").read_text(), generator("make_approximations")
+    twofold, made = (CSRC / "proofs" / "double_double.gappa").read_text(), generator("make_approximations")
     long = values(made.LOG1P)[::-1]
     assert constants(between(sollya, "p = ", ";"))[::-1] == long
     assert constants(between(twofold, "p7 = rnd(", "P7 = ")) == long

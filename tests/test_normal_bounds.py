@@ -12,7 +12,7 @@ from test_bounds import CSRC, MODES, between, constants, fused, generator, prove
 MADE = generator("make_approximations")
 SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
 GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()
-TWOFOLD = (CSRC / "proofs" / "normal_twofold.gappa").read_text()
+TWOFOLD = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
 
 
 def test_sollya_certifies_the_polynomials() -> None:
@@ -123,7 +123,7 @@ def test_the_split_of_u() -> None:
 
 
 def test_the_table_is_what_the_script_writes() -> None:
-    """wide_sine.h is make_wide_sine.py's output, proved by balls, and its rows keep what normal_twofold.gappa supposes."""
+    """wide_sine.h is make_wide_sine.py's output, proved by balls, and its rows keep what normal_double_double.gappa supposes."""
     script = generator("make_wide_sine")
     before = ctx.prec
     try:

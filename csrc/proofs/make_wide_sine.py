@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write wide_sine.h, the sines and cosines of the twofold octant: `python csrc/proofs/make_wide_sine.py`.
+"""Write wide_sine.h, the sines and cosines of the double-double octant: `python csrc/proofs/make_wide_sine.py`.
 
 At the middle of each of 128 cells of v in [0, 1): sin(pi v/4) and cos(pi v/4), each as the nearest
 multiple of 2^-32, whose product with 21 bits is exact, and a double within 2^-53 of the rest. All
