@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Written by make_known.py. */
+ * Written by proofs/make_known.py. */
 static const dpf_planted known_planted0[9] = {
     {{0x7d772696, 0x0, 0x0, 0x0}, 0x0.0p+0, 0, 0},
     {{0x7d772694, 0x0, 0x0, 0x0}, 0x0.0p+0, 0, 0},

@@ -341,7 +341,7 @@ def header() -> str:
     ctx.prec = 500
     text = [
         "/* SPDX-License-Identifier: Apache-2.0",
-        " * Written by make_known.py. */",
+        " * Written by proofs/make_known.py. */",
     ]
     made, shared = [], {}  # one array for rows that have it alike
     for at, row in enumerate(rows()):

@@ -63,7 +63,7 @@ def header() -> str:
     ctx.prec = 400
     text = [
         "/* SPDX-License-Identifier: Apache-2.0",
-        " * Written by make_wide_log.py; discrete_laplace.md, section 5, says what it is for. */",
+        " * Written by proofs/make_wide_log.py; discrete_laplace.md, section 5, says what it is for. */",
     ]
     for step, (cell, bits, count) in enumerate(STEPS, 1):
         factors = [reciprocal(cell, bits, index) for index in range(count)]

@@ -41,7 +41,7 @@ def header() -> str:
     body = ",\n    ".join(rows)
     return (
         "/* SPDX-License-Identifier: Apache-2.0\n"
-        " * Written by make_wide_sine.py; gaussian.md, section 4, says what it is for. */\n"
+        " * Written by proofs/make_wide_sine.py; gaussian.md, section 4, says what it is for. */\n"
         "typedef struct {\n    double sine, sine_low, cosine, cosine_low;\n} dpf_sine_row;\n"
         f"static const dpf_sine_row dpf_sine[{CELLS}] = {{\n    {body}}};\n"
     )
