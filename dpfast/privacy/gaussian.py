@@ -180,11 +180,6 @@ def discrete_delta_l2(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fr
     return delta_of_zcdp(rho(l2_squared, sigma_squared), epsilon)
 
 
-def discrete_delta_one_cell(epsilon: Fraction, linf: int | Fraction, sigma_squared: Fraction) -> float:
-    """The least delta for one integer cell: [CKS20] Theorem 7."""
-    return discrete_delta(epsilon, 1, linf, sigma_squared)
-
-
 def is_exact(l0: int, sigma_squared: Fraction) -> bool:
     """Whether discrete_delta gives the least delta, not a bound through zCDP.
 
@@ -194,7 +189,7 @@ def is_exact(l0: int, sigma_squared: Fraction) -> bool:
 
 
 def discrete_delta(epsilon: Fraction, l0: int, linf: int | Fraction, sigma_squared: Fraction) -> float:
-    """The least delta for integer cells of which neighbours move at most l0, each by at most linf.
+    """The least delta for integer cells of which neighbours move at most l0, each by at most linf; for one: [CKS20] Theorem 7.
 
     linf: integers move by integers, so its floor counts; below 1 nothing could move, and it is refused.
     """
