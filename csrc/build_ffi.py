@@ -6,17 +6,7 @@ from pathlib import Path
 from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
-LAWS = ("discrete_laplace", "laplace", "gaussian", "discrete_gaussian")
-SOURCES = (
-    "entropy.c",
-    "chacha.c",
-    "stream.c",
-    "store.c",
-    "bit_generator.c",
-    "laws.c",
-    "self_check.c",
-    *(f"{law}.c" for law in LAWS),
-)
+SOURCES = tuple(sorted(path.name for path in HERE.glob("[a-z]*.c")))
 
 # Strict IEEE arithmetic, whatever CFLAGS say: a compiler reads those first, and the last word holds. The linker gets the
 # flags, too: for fast arithmetic it would add code that flushes subnormals in the whole process.

@@ -6,52 +6,66 @@
 
 #define DPF_ABI            2  /* part of every symbol name that numba caches */
 #define DPF_STREAM_VERSION 1  /* the stream, its addresses and every law's map; see stream.md */
-#define DPF_BATCH          32 /* ChaCha blocks computed at once: two groups of sixteen lanes */
+#define DPF_BATCH          32 /* ChaCha blocks computed at once: a batch, two groups of sixteen lanes */
 #define DPF_TABLE_BITS     15 /* magnitude bits of a 16-bit word */
 
-enum { DPF_PORTABLE = 0, DPF_AVX2 = 1, DPF_AVX512 = 2 }; /* instruction sets */
+enum { DPF_PORTABLE = 0 }; /* the instruction set that each machine runs; dpf_isa_name has the others */
 enum {
     DPF_TABLE = 1,
     DPF_DOUBLE = 2,
     DPF_TWOFOLD = 3,
     DPF_INTEGER = 4
 }; /* tiers in C; the last one is dpfast/exact/ */
-enum { DPF_DISCRETE_LAPLACE = 1, DPF_LAPLACE = 2, DPF_GAUSSIAN = 3, DPF_DISCRETE_GAUSSIAN = 4 }; /* laws */
-enum { DPF_UNDECIDED = -32768 };                                                                 /* in a table */
-enum { DPF_INTERRUPTED = 1 }; /* by a signal, and nothing has happened */
+enum dpf_laws {
+    DPF_DISCRETE_LAPLACE = 1,
+    DPF_LAPLACE = 2,
+    DPF_GAUSSIAN = 3,
+    DPF_DISCRETE_GAUSSIAN = 4,
+    DPF_LAWS = 5
+};                               /* the last is none */
+enum { DPF_UNDECIDED = -32768 }; /* in a table */
+enum { DPF_INTERRUPTED = 1 };    /* by a signal, and nothing has happened */
 
 typedef struct {
     uint64_t lo, hi;
 } dpf_u128;
 
-/* What a draw of one law needs, made once by its mechanism; the meaning of each constant, and the proof
- * that it suffices, is in the law's .md. A law leaves at 0 what it does not use. */
+/* What a draw of one law needs, made once by its mechanism; the meaning of each constant, and the proof that it
+ * suffices, is in the law's .md. A law leaves at 0 what it does not use: it has one of the three blocks. No two fields
+ * have one name, whichever block they are in. */
 typedef struct {
     int32_t law;
-    int32_t width;              /* bits of a level-0 word: 16, 32 or 64 */
-    int32_t bulk;               /* first tier of a bulk call */
-    int32_t careful;            /* first tier of a small or constant-time call */
-    int32_t wide_cell;          /* e + 61, where 2^e <= t < 2^(e+1) */
-    int32_t steps;              /* of a search among the thresholds, from where the guide begins it */
-    int32_t candidates;         /* that a careful draw looks at */
-    int32_t surely;             /* a 16-bit acceptance word below it accepts any proposal */
-    const int16_t *table;       /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
-    const uint64_t *thresholds; /* floor(2^64 P(|X| >= k)), k = 1, 2, ..., then 2^steps zeros */
-    const uint16_t *guide; /* by a sixteenth of a binade of the first 64 digits of U: thresholds surely above them */
+    int32_t width;         /* bits of a level-0 word: 16, 32 or 64 */
+    int32_t bulk;          /* first tier of a bulk call */
+    int32_t careful;       /* first tier of a small or constant-work call */
+    const int16_t *table;  /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
     double t;              /* the scale, rounded: of the noise, in steps of the grid */
     double t_low;          /* what t lacks of the scale */
-    double offset;         /* t ln(2/(1+q)) - 1/2, rounded */
     double margin;         /* 1/2 less the error that does not grow with the noise */
     double slope;          /* the error for each unit of noise */
     double flat;           /* 1/2 less both, for the most noise of a 32-bit word */
     double half_cell;      /* t/2 (of the Gaussian t), and a little more: half a cell of U, scaled */
-    double half_angle;     /* half a cell of the angle, scaled */
-    double c, c_low;       /* ln(2/(1+q)), cut to 45 fractional bits, and the rest */
     double twofold_margin; /* 1/2 less the error of the twofold tier */
-    double twofold_cell;   /* and what of it grows as the radius shrinks */
-    double rejects;        /* P(a proposal k is rejected) <= rejects k^2 */
-    dpf_u128 wide_t;       /* the scale in units of 2^-67, cut */
-    dpf_u128 wide_c;       /* ln(2/(1+q)) in units of 2^-120 */
+    struct {               /* t (C - ln U), C = ln(2/(1+q)) or 0 */
+        double offset;     /* t C - 1/2, rounded */
+        double c, c_low;   /* C, cut to 45 fractional bits, and the rest */
+        dpf_u128 wide_t;   /* the scale in units of 2^-67, cut */
+        dpf_u128 wide_c;   /* C in units of 2^-120 */
+        int32_t wide_cell; /* e + 61, where 2^e <= t < 2^(e+1) */
+    } logarithm;
+    struct {                 /* Box-Muller */
+        double half_angle;   /* half a cell of the angle, scaled */
+        double twofold_cell; /* what of the twofold tier's error grows as the radius shrinks */
+        double rejects;      /* P(a proposal k is rejected) <= rejects k^2 */
+        int32_t candidates;  /* that a constant-work draw looks at */
+        int32_t surely;      /* a 16-bit acceptance word below it accepts any proposal */
+    } normal;
+    struct {
+        const uint64_t *thresholds; /* floor(2^64 P(|X| >= k)), k = 1, 2, ..., then 2^steps zeros */
+        const uint16_t
+            *guide;    /* by a sixteenth of a binade of the first 64 digits of U: thresholds surely above them */
+        int32_t steps; /* of a search among the thresholds, from where the guide begins it; 0: none */
+    } search;
 } dpf_plan;
 
 /* Digits for one tier alone, as dpf_tier says. */
@@ -88,7 +102,14 @@ void dpf_wipe(void *at, int64_t n);
 /* The same of a key's 32 bytes: what their owner's finalizer calls. */
 void dpf_wipe_key(uint8_t *key);
 
-/* The widest instruction set that this machine runs. */
+/* Instruction set number isa, from 0 on, of those that this library has code for: its name, or NULL after the last.
+ * Their numbers say nothing but that a later one is preferred. */
+const char *dpf_isa_name(int isa);
+
+/* Whether this machine runs it. */
+int dpf_isa_runs(int isa);
+
+/* The preferred one of those that it runs. */
 int dpf_best_isa(void);
 
 /* One ChaCha20 block, portable: the definition of the stream. */
@@ -107,10 +128,10 @@ int64_t dpf_fill(int isa, const dpf_plan *plan, int careful, const uint8_t *key,
                  int64_t *hi, int64_t *undecided);
 
 /* The same where plan->bulk is DPF_TABLE and no draw needs careful work: a draw beyond int16 is left
- * undecided, and a block of noise takes a quarter of the cache. soon: n 8-byte words that the caller
+ * undecided, and a block of noise takes a quarter of the cache. prefetch: n 8-byte words that the caller
  * reads next, fetched meanwhile. */
 int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
-                       int64_t *undecided, const void *soon);
+                       int64_t *undecided, const void *prefetch);
 
 /* Draws of a real law rounded to the grid: the integer nearest to offset[i], in [-1/2, 1/2], plus the noise.
  * Without hi as a double in cells[i], below 2^53 or else undecided; with it as an integer in two limbs. */
@@ -149,13 +170,13 @@ const char *dpf_self_check(int isa, const dpf_known *answers, int16_t *scratch);
 uint64_t dpf_enter(void);
 void dpf_leave(uint64_t mode);
 
-/* Copy n 8-byte words; if stream, past the caches where the machine can, for a place not read soon. Then
+/* Copy n 8-byte words; if non_temporal, past the caches where the machine can, for a place that is not read next. Then
  * dpf_fence must come before another thread, or a plain store, touches that place. */
-void dpf_store(int isa, void *to, const void *from, int64_t n, int stream);
+void dpf_store(int isa, void *to, const void *from, int64_t n, int non_temporal);
 void dpf_fence(void);
 
-/* Plain key stream: n bytes from byte 2048 pair on, of purpose 3 (stream.md). stream: as for dpf_store. */
-void dpf_key_stream(int isa, const uint8_t *key, uint64_t pair, int64_t n, uint8_t *out, int stream);
+/* Plain key stream: n bytes from byte 2048 batch on, of purpose 3 (stream.md). non_temporal: as for dpf_store. */
+void dpf_key_stream(int isa, const uint8_t *key, uint64_t batch, int64_t n, uint8_t *out, int non_temporal);
 
 /* A bit generator on a page of its own, all zeros; in a forked child all zeros again, where the system can (Linux since
  * 4.14). NULL: no memory. */

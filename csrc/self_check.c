@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Whether this build, on this machine, knows its answers: known.h has them, make_known.py writes it. */
-#ifndef DPF_ISA
 #include "dpf_impl.h"
 
 #include "known.h"
-
-#define DPF_SELF "self_check.c"
-#include "every_isa.h"
 
 const dpf_known *dpf_known_answers(void) {
     return known;
@@ -66,7 +62,7 @@ static int knows_planted(int isa, const dpf_known *row) {
     return digest == row->digest;
 }
 
-/* table: of no law's, an entry in eight left open (make_known.py). */
+/* table: of no law's, an entry in eight undecided (make_known.py). */
 static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     uint8_t key[32];
     int16_t shorts[MOST];
@@ -99,7 +95,7 @@ static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
 }
 
 const char *dpf_self_check(int isa, const dpf_known *row, int16_t *table) {
-    if (!DPF_DISPATCH(isa, counts_zeros, 1))
+    if (!dpf_isa_of(isa)->counts_zeros(1))
         return "counting leading zeros";
     if (!knows_cipher(isa))
         return "ChaCha20 of RFC 8439, section 2.3.2";
@@ -111,16 +107,3 @@ const char *dpf_self_check(int isa, const dpf_known *row, int16_t *table) {
     dpf_fp_leave(mode);
     return row->what;
 }
-
-#else /* for one instruction set */
-
-/* Where lzcnt is compiled, a CPU that lacks it executes bsr; the logarithms in integers would then read beyond their
- * tables, so this comes before them. one: 1, unknown to the compiler. */
-int FN(counts_zeros)(uint64_t one) {
-    for (int i = 0; i < 64; i++)
-        if (__builtin_clzll(one << i) != 63 - i)
-            return 0;
-    return 1;
-}
-
-#endif

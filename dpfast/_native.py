@@ -19,18 +19,22 @@ if TYPE_CHECKING:
 ABI: int = lib.DPF_ABI
 STREAM_VERSION: int = lib.DPF_STREAM_VERSION
 TABLE_BITS: int = lib.DPF_TABLE_BITS
-PAIR: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
+BATCH: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
 TABLE, DOUBLE, TWOFOLD, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_TWOFOLD, lib.DPF_INTEGER
 UNDECIDED: int = lib.DPF_UNDECIDED
 INTERRUPTED: int = lib.DPF_INTERRUPTED
 LAWS: dict[str, int] = {
-    "discrete_laplace": lib.DPF_DISCRETE_LAPLACE,
-    "laplace": lib.DPF_LAPLACE,
-    "gaussian": lib.DPF_GAUSSIAN,
-    "discrete_gaussian": lib.DPF_DISCRETE_GAUSSIAN,
+    name.removeprefix("DPF_").lower(): law
+    for name, law in ffi.typeof("enum dpf_laws").relements.items()
+    if law < lib.DPF_LAWS
 }
 
-ISA_NAMES: dict[int, str] = {lib.DPF_PORTABLE: "portable", lib.DPF_AVX2: "avx2", lib.DPF_AVX512: "avx512"}
+PORTABLE: int = lib.DPF_PORTABLE
+# The instruction sets that the library has code for, by number, and those of them that this machine runs.
+ISA_NAMES: dict[int, str] = {}
+while (_name := lib.dpf_isa_name(len(ISA_NAMES))) != ffi.NULL:
+    ISA_NAMES[len(ISA_NAMES)] = ffi.string(_name).decode()
+ISAS: tuple[int, ...] = tuple(filter(lib.dpf_isa_runs, ISA_NAMES))
 
 
 _cast, _entropy = ffi.cast, lib.dpf_entropy
@@ -117,7 +121,7 @@ def key_stream(key: StreamKey, out: object, *, isa: int | None = None) -> None:
         size = len(buffer)
         for begin in range(0, size, SLAB):
             n = min(SLAB, size - begin)
-            lib.dpf_key_stream(chosen, secret, begin // PAIR, n, buffer + begin, int(size >= STREAMED))
+            lib.dpf_key_stream(chosen, secret, begin // BATCH, n, buffer + begin, int(size >= STREAMED))
 
 
 def wipe(out: object) -> None:
@@ -190,6 +194,19 @@ class Bits:
 
 
 _ARRAYS = {"table": "int16_t[]", "thresholds": "uint64_t[]", "guide": "uint16_t[]"}
+# The block of a field of dpf_plan that is in one; no two fields have one name.
+_BLOCKS = {
+    field: block
+    for block, kind in ffi.typeof("dpf_plan").fields
+    if kind.type.kind == "struct"
+    for field, _ in kind.type.fields
+}
+
+
+def fields(plan: Any) -> dict[str, Any]:
+    """The fields of a dpf_plan by name, whichever block they are in."""
+    top = {name: getattr(plan, name) for name, _ in ffi.typeof("dpf_plan").fields if name not in _BLOCKS.values()}
+    return top | {name: getattr(getattr(plan, block), name) for name, block in _BLOCKS.items()}
 
 
 class Plan:
@@ -203,12 +220,13 @@ class Plan:
         self._plan.law = LAWS[law]
         self._kept = []
         for name, value in {**fields, "table": table}.items():
+            place, held = getattr(self._plan, _BLOCKS[name]) if name in _BLOCKS else self._plan, value
             if name in _ARRAYS:
-                self._kept.append(ffi.NULL if value is None else ffi.from_buffer(_ARRAYS[name], value))
-                setattr(self._plan, name, self._kept[-1])
-            else:
-                wide = name in ("wide_t", "wide_c")
-                setattr(self._plan, name, (int(value) % 2**64, int(value) >> 64) if wide else value)
+                held = ffi.NULL if value is None else ffi.from_buffer(_ARRAYS[name], value)
+                self._kept.append(held)
+            elif name in ("wide_t", "wide_c"):
+                held = int(value) % 2**64, int(value) >> 64
+            setattr(place, name, held)
         self.address = address(self._plan)
         self.has_table = table is not None
         self.width = int(self._plan.width)

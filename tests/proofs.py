@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -77,6 +81,22 @@ def constants(text: str) -> list[float]:
     """The doubles in a stretch of a script, in order, with the sign before each."""
     found = re.findall(r"(-?) ?(0x1(?:\.[0-9a-f]+)?p-\d+)", text)
     return [float.fromhex(sign + digits) for sign, digits in found]
+
+
+def values(coefficients: tuple[str, ...]) -> list[float]:
+    return [float.fromhex(c) for c in coefficients]
+
+
+@cache
+def generator(name: str) -> ModuleType:
+    """A script of csrc/proofs that writes C."""
+    spec = importlib.util.spec_from_file_location(name, CSRC / "proofs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where its dataclasses look for their names
+    spec.loader.exec_module(module)
+    return module
 
 
 def between(text: str, begin: str, end: str) -> str:

@@ -4,24 +4,19 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import math
 import random
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
-from types import ModuleType
 
 import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
-from proofs import CSRC, MODES, between, constants, entered, fused, proves, said, tool
+from proofs import CSRC, MODES, between, constants, entered, fused, generator, proves, said, tool, values
 from tiers import ISAS
 
 from dpfast import DiscreteLaplace, _native
-
-DECIDE = (CSRC / "decide.h").read_text() + (CSRC / "wide.h").read_text()
-
 
 # ---------------------------------------------------------------- proofs
 
@@ -40,7 +35,7 @@ def test_sollya_certifies_the_polynomials() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["decide.gappa", "twofold.gappa"])
+@pytest.mark.parametrize("name", ["decide.gappa", "double_double.gappa"])
 def test_gappa_proves_the_roundings(name: str, mode: str) -> None:
     """Every goal is proved, in this rounding mode."""
     proves((CSRC / "proofs" / name).read_text(), mode)
@@ -48,9 +43,9 @@ def test_gappa_proves_the_roundings(name: str, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
-    """The same where FN(fused) is one instruction."""
-    script = (CSRC / "proofs" / "decide.gappa").read_text()
-    assert script.count("rnd=") - fused(script).count("rnd=") == DECIDE.count("FN(fused)(r, z, ") == 7
+    """The same where `fused` is one instruction."""
+    script, steps = (CSRC / "proofs" / "decide.gappa").read_text(), len(generator("make_approximations").LOG) - 1
+    assert script.count("rnd=") - fused(script).count("rnd=") == steps == 7
     proves(fused(script), mode)
 
 
@@ -60,8 +55,8 @@ def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
         ("decide.gappa", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
         ("decide.gappa", "slope = 0x5p-52", "slope = 0x4.8p-52"),
         ("decide.gappa", "22 *", "24 *"),  # the largest height of a 32-bit word
-        ("twofold.gappa", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
-        ("twofold.gappa", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
+        ("double_double.gappa", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
+        ("double_double.gappa", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
     ],
 )
 def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
@@ -73,23 +68,36 @@ def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
     assert "some properties were not satisfied" in output
 
 
+def test_what_proofs_and_code_share_is_written_by_one_script() -> None:
+    """approximations.h, and the logarithm polynomial in four proofs, are what make_approximations.py writes."""
+    files = generator("make_approximations").files()
+    assert len(files) == 5
+    for path, text in files.items():
+        assert path.read_text() == text, path.name
+
+
+def test_another_coefficient_is_written_to_code_and_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One digit changed in the list changes the header and each proof, which Sollya then refuses (above)."""
+    made = generator("make_approximations")
+    before = made.files()
+    monkeypatch.setattr(made, "LOG", tuple(c.replace("95287", "95307") for c in made.LOG))
+    after = made.files()
+    assert before.keys() == after.keys()
+    assert all("0x1.9999999995307p-2" in after[path] != before[path] for path in before)
+
+
 def test_the_proofs_speak_of_the_code() -> None:
-    """The polynomials, the split of x and the slope in the scripts are those of decide.h and of the plan."""
+    """The polynomials, the split of x and the slope in the scripts are those of the C and of the plan."""
     sollya, gappa = (CSRC / "proofs" / "decide.sollya").read_text(), (CSRC / "proofs" / "decide.gappa").read_text()
-    twofold = (CSRC / "proofs" / "twofold.gappa").read_text()
-    short = constants(between(DECIDE, "double r = ", "return"))
-    long = constants(between(DECIDE, "double p = ", "/*") + between(DECIDE, "r^7/10 */", "const double known"))
-    assert (len(short), len(long)) == (7, 8)
-    assert constants(between(sollya, "R = ", ";"))[::-1] == short
+    twofold, made = (CSRC / "proofs" / "double_double.gappa").read_text(), generator("make_approximations")
+    long = values(made.LOG1P)[::-1]
     assert constants(between(sollya, "p = ", ";"))[::-1] == long
-    assert constants(between(gappa, "z rnd= s * s;", "b rnd=")) == short
-    assert constants(between(gappa, "Z = S * S;", "B = ")) == short
     assert constants(between(twofold, "p7 = rnd(", "P7 = ")) == long
     assert constants(between(twofold, "P7 = ", "# ")) == long
-    split = np.array([int(between(DECIDE, "0x3ff0000000000000 - ", ")"), 16)], np.uint64).view(np.float64)[0]
-    assert sollya.count("m0 = 0x1.6a09ep-1;") == 1
-    assert "m in [0x1.6a09ep-1, 0x1.6a09ep0]" in gappa
-    assert split == float.fromhex("0x1.6a09ep-1")
+    assert sollya.count(f"m0 = {made.SPLIT};") == 1
+    assert f"m in [{made.SPLIT}, {made.SPLIT[:-2]}0]" in gappa
+    assert f"p rnd= c * {made.LN2};" in gappa
+    assert np.array([made.bits_of(made.SPLIT)], np.uint64).view(np.float64)[0] == float.fromhex(made.SPLIT)
     assert "slope = 0x5p-52;" in gappa
     assert DiscreteLaplace(1, 1)._constants()["slope"] == 5 * 2.0**-52
     for scale in (1, 1000, 2**20):
@@ -126,28 +134,18 @@ def test_two_sum_in_any_rounding() -> None:
 # ---------------------------------------------------------------- the wide tables and section 6
 
 
-@cache
-def make_wide_log() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_wide_log", CSRC / "proofs" / "make_wide_log.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_wide_tables_are_what_the_script_writes() -> None:
     """wide_log.h is make_wide_log.py's output, whose every logarithm is proved by balls."""
     before = ctx.prec
     try:
-        assert make_wide_log().header() == (CSRC / "wide_log.h").read_text()
+        assert generator("make_wide_log").header() == (CSRC / "wide_log.h").read_text()
     finally:
         ctx.prec = before
 
 
 def test_integers_in_the_worst_case() -> None:
     """Over all rows of the tables: indices, widths and the sum of the errors of section 6, in rationals."""
-    wide = make_wide_log()
+    wide = generator("make_wide_log")
     unit = Fraction(1, 2**133)
     low, high = {}, {}  # bounds of r before each step, by index; then after the last
     cuts = Fraction(0)

@@ -24,7 +24,6 @@ from dpfast.privacy.gaussian import (
     discrete_delta,
     discrete_delta_l2,
     discrete_delta_of,
-    discrete_delta_one_cell,
     gaussian_delta,
     is_exact,
     rho,
@@ -133,7 +132,7 @@ def test_figures_of_the_design():
     ):
         vector = discrete_delta_of(Fraction(epsilon), Sensitivity(4, 1), sigma_squared)
         assert math.isclose(vector, true, rel_tol=2e-3)
-        assert math.isclose(discrete_delta_one_cell(Fraction(epsilon), 2, sigma_squared), wrong, rel_tol=4e-3)
+        assert math.isclose(discrete_delta(Fraction(epsilon), 1, 2, sigma_squared), wrong, rel_tol=4e-3)
         assert discrete_delta_of(Fraction(epsilon), Sensitivity.from_l2(4), sigma_squared) > vector
         assert math.isclose(by_arrays(epsilon, (1, 1, 1, 1), math.sqrt(sigma_squared)), vector, rel_tol=1e-9)
 
@@ -162,7 +161,7 @@ def test_theorem_7_for_large_sigma(sigma, linf):
             epsilon = standard * linf / sigma
             true = by_abel_plana(epsilon, linf, sigma**2)
             assert true > 0
-            assert above(discrete_delta_one_cell(epsilon, linf, sigma**2), true), standard
+            assert above(discrete_delta(epsilon, 1, linf, sigma**2), true), standard
 
 
 @pytest.mark.parametrize(("l0", "sigma"), [(2, 3), (7, 3), (50, 3), (300, 4)])
@@ -341,7 +340,7 @@ def test_any_size_gives_a_probability(epsilon):
 LAWS = {
     "gaussian": lambda e, v: gaussian_delta(e, Fraction(3), v),
     "zCDP": lambda e, v: discrete_delta_l2(e, Fraction(3), v),
-    "one cell": lambda e, v: discrete_delta_one_cell(e, 2, v),
+    "one cell": lambda e, v: discrete_delta(e, 1, 2, v),
     "100 cells": lambda e, v: discrete_delta(e, 100, 1, v),
 }
 

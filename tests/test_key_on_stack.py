@@ -218,6 +218,8 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
 }
 KEYLESS = {
     "dpf_best_isa",
+    "dpf_isa_name",
+    "dpf_isa_runs",
     "dpf_tier",
     "dpf_enter",
     "dpf_leave",
@@ -288,7 +290,18 @@ def test_the_scan_finds_a_key(probe, deep):
 
 MARGIN = 512  # bytes, for what the compiler does not count: alignment of frames, and a library's own
 MOST = 16 << 10
-CIPHER = re.compile(r"dpf_(one_block|blocks_\w+|by_table_\w+)")  # whose frames hold a key's words
+CIPHER = re.compile(r"(one_block|blocks|by_table)\b")  # whose frames hold a key's words
+# Who calls through the table of an instruction set, and which of its functions.
+THROUGH_TABLES = {
+    **dict.fromkeys(("draw", "dpf_fill", "dpf_fill_short", "dpf_fill_real"), r"\w+_fill"),
+    "dpf_tier": r"\w+_tier",
+    "dpf_blocks": "blocks",
+    "dpf_store": "store",
+    "dpf_key_stream": "batch_words|store",
+    **dict.fromkeys(("dpf_refill", "dpf_refilled_uint64", "dpf_refilled_double"), "batch_words"),
+    **dict.fromkeys(("dpf_isa_runs", "dpf_best_isa"), "runs"),
+    "dpf_self_check": "counts_zeros",
+}
 
 Graph = tuple[dict[str, int], dict[str, set[str]]]  # bytes of stack by function, and whom it calls
 
@@ -310,6 +323,12 @@ def graph(folder: Path) -> Graph:
                 assert "bytes (" not in label, f"{node} takes stack without a bound"
         for caller, callee in re.findall(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', text, re.MULTILINE):
             calls.setdefault(caller, set()).add(callee)
+    for caller, called in calls.items():
+        if "__indirect_call" in called:
+            wanted = THROUGH_TABLES[caller.split(":")[-1]]
+            found = {name for name in sizes if "isa_" in name and re.fullmatch(wanted, name.split(":")[-1])}
+            assert len(found) >= 3
+            called |= found
     return sizes, calls
 
 

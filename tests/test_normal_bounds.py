@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from math import pi
 
 import pytest
 from flint import arb, ctx
-from proofs import CSRC, MODES, between, constants, fused, proves, said, tool
+from proofs import CSRC, MODES, between, constants, fused, generator, proves, said, tool, values
 
-DECIDE = (CSRC / "decide.h").read_text() + (CSRC / "wide.h").read_text()
-NORMAL = (CSRC / "normal.h").read_text()
+MADE = generator("make_approximations")
 SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
 GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()
-TWOFOLD = (CSRC / "proofs" / "normal_twofold.gappa").read_text()
+TWOFOLD = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
 
 
 def test_sollya_certifies_the_polynomials() -> None:
@@ -47,7 +45,7 @@ def test_sollya_rejects_one_digit_changed(old: str, new: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("script", [GAPPA, fused(GAPPA), TWOFOLD], ids=["double", "double, fma", "twofold"])
 def test_gappa_proves_the_roundings(script: str, mode: str) -> None:
-    """Every goal is proved, in this rounding mode; with fma, where FN(fused) is one instruction."""
+    """Every goal is proved, in this rounding mode; with fma, where `fused` is one instruction."""
     proves(script, mode)
 
 
@@ -77,19 +75,9 @@ def test_gappa_rejects_what_is_false(script: str, old: str, new: str) -> None:
 
 
 def test_the_proofs_speak_of_the_code() -> None:
-    """Polynomials, constants and widths of the scripts are those of normal.h."""
-    radius = between(NORMAL, "FN(radius)(", "return")
-    octant = between(NORMAL, "FN(octant)(", "DPF_INLINE")
-    twofold = between(NORMAL, "FN(octant_twofold)(", "double sum,")
-    log = constants(between(radius, "double r = ", "const"))
-    assert log == constants(between(DECIDE, "double r = ", "return"))[:7]
-    assert log == constants(between(GAPPA, "z rnd= s * s;", "b rnd="))
-    assert log == constants(between(GAPPA, "Z = S * S;", "B = "))
-    assert constants(between(SOLLYA, "R = ", ";"))[::-1] == log
-    assert constants(between(radius, "const double e = ", "s *")) == constants(between(GAPPA, "p rnd= c *", ";"))
-
-    sine, cosine = constants(between(octant, "double p", "double q")), constants(between(octant, "double q", "}"))
-    assert (len(sine), len(cosine)) == (7, 6)
+    """Polynomials, constants and widths of the scripts are those of the C."""
+    sine, cosine = values(MADE.SINE)[::-1], values(MADE.COSINE)[:0:-1]
+    assert f"p rnd= c * {MADE.LN2};" in GAPPA
     assert sine == constants(between(GAPPA, "w rnd= v * v;", "q5 rnd="))
     assert sine == constants(between(GAPPA, "W = v * v;", "Q5 ="))
     assert cosine == constants(between(GAPPA, "q5 rnd=", "W ="))
@@ -97,43 +85,32 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert constants(between(SOLLYA, "p = ", ";"))[::-1] == sine
     assert constants(between(SOLLYA, "q = 1 + ", ";"))[::-1] == cosine
 
-    # P as it stands; Q = q0 - q1 w
-    p, q = constants(between(twofold, "double p = ", ";")), constants(between(twofold, "double q = ", ";"))
-    assert (len(p), len(q)) == (3, 2)
+    p, (q0, q1) = values(MADE.SMALL_SINE)[::-1], values(MADE.SMALL_COSINE)
     assert p == constants(between(TWOFOLD, "p1 rnd= ", "q1 rnd="))
     assert p == constants(between(TWOFOLD, "PX = ", ";"))
     assert p == constants(between(SOLLYA, "P = ", ";"))[::-1]
-    assert q == constants(between(TWOFOLD, "QX = ", ";"))
-    assert q == constants(between(SOLLYA, "Q = ", ";"))
-    assert [q[0], -q[1]] == constants(between(TWOFOLD, "q1 rnd= ", "bw rnd="))[::-1]
+    assert [q0, -q1] == constants(between(TWOFOLD, "QX = ", ";"))
+    assert [q0, -q1] == constants(between(SOLLYA, "Q = ", ";"))
+    assert [q1, q0] == constants(between(TWOFOLD, "q1 rnd= ", "bw rnd="))
 
-    # pi/4 in two parts, times the units of d1 and of d2
-    lead, tail = between(twofold, "double lead = ", ";"), between(twofold, "double tail = ", ";")
-    quarter = [*constants(lead), *constants(tail)]
-    assert quarter == [
-        x * y
-        for x, y in zip(constants(between(TWOFOLD, "lead rnd=", "tail rnd=")), (2**-34, 2**-34, 2**-86), strict=True)
-    ]
-    assert constants(between(SOLLYA, '"pi/4 in two parts", ', "- pi")) == [quarter[0] * 2**34, quarter[1] * 2**34]
-    assert quarter[2] * 2**86 == pi / 4
-    assert float.fromhex("0x1.0000004p52") == 2**52 + 2**26
+    # pi/4 in two parts, and in one; the units of d1 and of d2
+    high, low, whole = (float.fromhex(value) for value, _ in MADE.QUARTER)
+    assert [high, low, whole] == constants(between(TWOFOLD, "lead rnd=", "tail rnd="))
+    assert constants(between(SOLLYA, '"pi/4 in two parts", ', "- pi")) == [high, low]
+    assert whole == pi / 4
+    assert [unit for _, unit in MADE.QUARTER] == [-34, -34, -86]
+    assert "d1 = fixed<-34," in TWOFOLD
 
     # short_of keeps 20 bits and the hidden one, residue 25 and it
-    masks = {"short_of": ("@ short = float<21,", 21), "residue": ("fh = fixed<-25,", 26)}
-    for name, (claim, bits) in masks.items():
-        mask = int(between(between(NORMAL, f"FN({name})(", "\n}"), "& 0x", ")"), 16)
-        assert mask == 2**64 - 2 ** (53 - bits)
-        assert claim.replace("@ ", "@") in TWOFOLD
+    assert f"@short = float<{MADE.SHORT_BITS}," in TWOFOLD
+    assert f"fh = fixed<-{MADE.HALF_BITS - 1}," in TWOFOLD
     assert "c1 = fixed<-32," in TWOFOLD
 
 
 def test_the_split_of_u() -> None:
-    """radius32 and radius64 split x where minus_log does, and where normal.sollya says; ln M is as section 3 has it."""
-    split = "(0x3ff0000000000000 - 0x3fe6a09e00000000)"
-    assert NORMAL.count(split) == 2
-    assert split in DECIDE
-    assert "m0 = 0x1.6a09ep-1 *" in SOLLYA
-    m0, u = arb(float.fromhex("0x1.6a09ep-1")), arb(2) ** -52
+    """normal.sollya splits x where the code does; ln M is as section 3 has it."""
+    assert f"m0 = {MADE.SPLIT} *" in SOLLYA
+    m0, u = arb(float.fromhex(MADE.SPLIT)), arb(2) ** -52
     low, high, ln2 = (m0 * (1 - u)).log(), (2 * m0 * (1 + u)).log(), arb(2).log()
     for size in (abs(low), abs(high)):
         assert size <= arb("0.346575")
@@ -146,12 +123,8 @@ def test_the_split_of_u() -> None:
 
 
 def test_the_table_is_what_the_script_writes() -> None:
-    """wide_sine.h is make_wide_sine.py's output, proved by balls, and its rows keep what normal_twofold.gappa supposes."""
-    spec = importlib.util.spec_from_file_location("make_wide_sine", CSRC / "proofs" / "make_wide_sine.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    """wide_sine.h is make_wide_sine.py's output, proved by balls, and its rows keep what normal_double_double.gappa supposes."""
+    script = generator("make_wide_sine")
     before = ctx.prec
     try:
         assert script.header() == (CSRC / "wide_sine.h").read_text()

@@ -33,7 +33,7 @@ entropy, nonce, best_isa = _native.entropy, _native.nonce, _native.best_isa
 race_ends = race._ends  # between which the kernel takes a candidate's score to lie
 fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
 
-ISAS = range(_native.lib.dpf_best_isa() + 1)
+ISAS = _native.ISAS
 ISA_NAMES = _native.ISA_NAMES
 LAWS = set(_native.LAWS)  # that C has
 

@@ -20,7 +20,6 @@ from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSide
 from dpfast._dpf import ffi, lib
 from dpfast.exact import Digits, ball
 
-ISAS = range(lib.dpf_best_isa() + 1)
 SECRET = bytes(range(32))
 TABLE, DOUBLE, TWOFOLD, INTEGER = _native.TABLE, _native.DOUBLE, _native.TWOFOLD, _native.INTEGER
 TIERS = {TABLE: "table", DOUBLE: "double", TWOFOLD: "twofold", INTEGER: "integers"}
@@ -240,7 +239,7 @@ def near(row: Row, at: int, made: Callable[[int], Planted]) -> Iterator[Planted]
     yield made(at)
     for side in (-1, 1):
         distance = 1
-        while not all(decided(row, made(at + side * distance), isa) for isa in ISAS):
+        while not all(decided(row, made(at + side * distance), isa) for isa in _native.ISAS):
             distance *= 2
         # The portable set rounds each product, the others none; twice as far leaves room for a mixture.
         yield made(at + side * 2 * distance)
@@ -316,19 +315,19 @@ def rows() -> list[Row]:
     return found
 
 
-def initializer(plan: Any, row: int) -> str:
-    """A dpf_plan; the table is dpf_self_check's own."""
+def initializer(record: Any, arrays: dict[str, str]) -> str:
+    """A dpf_plan, or a block of one; the table is dpf_self_check's own."""
     parts = []
-    for name, kind in ffi.typeof("dpf_plan").fields:
-        value = getattr(plan, name)
+    for name, kind in ffi.typeof(record).fields:
+        value = getattr(record, name)
         if kind.type.kind == "pointer":
-            if name == "table" or value == ffi.NULL:
-                continue
-            parts.append(f".{name} = known_{name}{row}")
+            held = arrays.get(name, "")
         elif kind.type.kind == "struct":
-            parts.append(f".{name} = {{{value.lo:#x}, {value.hi:#x}}}")
-        elif value:
-            parts.append(f".{name} = {value.hex() if isinstance(value, float) else value}")
+            held = initializer(value, arrays)
+        else:
+            held = value.hex() if isinstance(value, float) else f"{value:#x}" if abs(value) > 2**32 else str(value)
+        if held not in ("", "0", "{}", "0x0.0p+0"):
+            parts.append(f".{name} = {held}")
     return f"{{{', '.join(parts)}}}"
 
 
@@ -342,9 +341,9 @@ def header() -> str:
     ctx.prec = 500
     text = [
         "/* SPDX-License-Identifier: Apache-2.0",
-        " * Written by make_known.py. */",
+        " * Written by proofs/make_known.py. */",
     ]
-    made = []
+    made, shared = [], {}  # one array for rows that have it alike
     for at, row in enumerate(rows()):
         if row.tier:
             row.planted = list(plant(row))
@@ -354,24 +353,22 @@ def header() -> str:
                 for p in row.planted
             ]
             text.append(array("dpf_planted", f"known_planted{at}", planted, 1))
-        kept = row.plan._kept  # thresholds and guide, if any
-        for buffer in kept:
+        arrays = {}
+        for buffer in row.plan._kept:  # thresholds and guide, if any
             if buffer == ffi.NULL:
                 continue
-            wide = ffi.typeof(buffer).item.cname == "uint64_t"
-            name, kind = ("thresholds", "uint64_t") if wide else ("guide", "uint16_t")
-            text.append(
-                array(
-                    kind,
-                    f"known_{name}{at}",
-                    [f"{value:#x}" if wide else str(value) for value in buffer],
-                    4 if wide else 24,
-                )
-            )
+            kind = ffi.typeof(buffer).item.cname
+            name = {"uint64_t": "thresholds", "uint16_t": "guide"}[kind]
+            wide, held = name == "thresholds", bytes(ffi.buffer(buffer))
+            if held not in shared:
+                shared[held] = f"known_{name}{at}"
+                values = [f"{value:#x}" if wide else str(value) for value in buffer]
+                text.append(array(kind, shared[held], values, 4 if wide else 24))
+            arrays[name] = shared[held]
         plan = ffi.new("dpf_plan *", row.plan._plan[0])
         plan.careful = row.careful or plan.careful
         parts = [
-            f'.what = "{row.what}"', f".plan = {initializer(plan, at)}", f".tier = {row.tier}", f".bits = {row.bits}",
+            f'.what = "{row.what}"', f".plan = {initializer(plan[0], arrays)}", f".tier = {row.tier}", f".bits = {row.bits}",
             f".careful = {int(row.careful > 0)}", f".form = {row.form}", f".n = {row.n}", f".start = {row.start}",
             f".digest = {digest(row):#x}",
         ]  # fmt: skip

@@ -5,7 +5,7 @@ Integers: three reciprocals c1(i), c2(j), c3(k) take m in [1, 2) to m c1 c2 c3 i
 seven bits a step. Each is a short binary fraction, rounded up so that no product falls below 1;
 the logarithms are rounded to nearest in units of 2^-120.
 
-Twofold: the double c nearest to the reciprocal of the middle of each of 128 cells, and ln c as a
+Double-double: the double c nearest to the reciprocal of the middle of each of 128 cells, and ln c as a
 multiple of 2^-45, which sums exactly, and the double nearest to the rest. All proved by
 python-flint's balls.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from flint import arb, ctx, fmpq
 
 UNITS = 120  # fractional bits of a logarithm
-CUT = 45  # fractional bits of a twofold logarithm's upper half: with up to 64 ln 2 it fits 53
+CUT = 45  # fractional bits of a double-double logarithm's upper half: with up to 64 ln 2 it fits 53
 STEPS = (  # fractional bits of the cell, of the reciprocal, and how many cells can occur
     (7, 10, 128),
     (13, 22, 128),
@@ -41,7 +41,7 @@ def minus_log(value: Fraction) -> int:
     return nearest(-arb(fmpq(value.numerator, value.denominator)).log() * arb(2) ** UNITS)
 
 
-def twofold(index: int) -> str:
+def reciprocal_and_log(index: int) -> str:
     c = 1 / (1 + (2 * index + 1) / 256)
     log = arb(c).log()
     high = nearest(log * 2**CUT)
@@ -63,7 +63,7 @@ def header() -> str:
     ctx.prec = 400
     text = [
         "/* SPDX-License-Identifier: Apache-2.0",
-        " * Written by make_wide_log.py; discrete_laplace.md, section 5, says what it is for. */",
+        " * Written by proofs/make_wide_log.py; discrete_laplace.md, section 5, says what it is for. */",
     ]
     for step, (cell, bits, count) in enumerate(STEPS, 1):
         factors = [reciprocal(cell, bits, index) for index in range(count)]
@@ -73,12 +73,11 @@ def header() -> str:
         text.append(table("dpf_u128", f"dpf_log{step}", [limbs(minus_log(c)) for c in factors], 2))
     multiples = [nearest(arb(2).log() * count * arb(2) ** UNITS) for count in range(65)]
     text.append(table("dpf_u128", "dpf_ln2", [limbs(value) for value in multiples], 2))
-    text.append("typedef struct {\n    double c, log_high, log_low; /* c, and ln c in two parts */\n} dpf_twofold_row;")
-    text.append(table("dpf_twofold_row", "dpf_twofold", [twofold(index) for index in range(128)], 1))
+    text.append("typedef struct {\n    double c, log_high, log_low; /* c, and ln c in two parts */\n} dpf_reciprocal;")
+    text.append(table("dpf_reciprocal", "dpf_reciprocals", [reciprocal_and_log(index) for index in range(128)], 1))
     high = nearest(arb(2).log() * 2**CUT)
     low = float(arb(2).log() - arb(high) / 2**CUT)
-    text.append(f"#define DPF_LN2_HIGH {(high / 2**CUT).hex()}")
-    text.append(f"#define DPF_LN2_LOW {low.hex()}")
+    text.append(f"static const double dpf_ln2_high = {(high / 2**CUT).hex()}, dpf_ln2_low = {low.hex()};")
     return "\n".join(text) + "\n"
 
 

@@ -275,28 +275,16 @@ class DiscreteGaussian:
 
     def variance(self) -> float:
         """E X^2, within one unit in the last place."""
-        return self._moment(2)
-
-    def fourth_moment(self) -> float:
-        """E X^4, within one unit in the last place."""
-        return self._moment(4)
-
-    def _moment(self, order: int) -> float:
-        precision = 256 if self.sigma_squared >= 1 else 1400  # below, a moment may be the least double
+        precision = 256 if self.sigma_squared >= 1 else 1400  # below, it may be the least double
 
         def moment() -> arb:
-            variance = ball(self.sigma_squared)
             if self.inversion:
                 last = self._last(precision)
-                total = sum((k**order * self._f(k) for k in range(1, last)), within(self._rest(last, order)))
+                total = sum((k**2 * self._f(k) for k in range(1, last)), within(self._rest(last, 2)))
                 return 2 * total / self.theta(precision)
-            # With a = 1/(2 sigma^2): theta = sqrt(pi/a) w(a), w = 1 + 2 sum exp(-pi^2 n^2 / a); E X^2 = -theta'/theta and E X^4 = theta''/theta,
-            # so E X^2 = 1/(2a) - w'/w, E X^4 = 3/(4 a^2) - w'/(a w) + w''/w. The sums in w', w'' are less than 3/2 of their first terms.
-            pi = self._pi()
-            if order == 2:
-                return variance + within(3 * pi**2 * (2 * variance) ** 2 * self._nome())
-            return 3 * variance**2 + within(
-                3 * (pi**4 * (2 * variance) ** 4 + 3 * pi**2 * (2 * variance) ** 3) * self._nome()
-            )
+            # With a = 1/(2 sigma^2): theta = sqrt(pi/a) w(a), w = 1 + 2 sum exp(-pi^2 n^2 / a), E X^2 = -theta'/theta = 1/(2a) - w'/w.
+            # The sum in w' is less than 3/2 of its first term.
+            variance = ball(self.sigma_squared)
+            return variance + within(3 * self._pi() ** 2 * (2 * variance) ** 2 * self._nome())
 
         return nearest_double(precision, moment)

@@ -158,11 +158,6 @@ def discrete_delta_l2(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fr
     return delta_of_zcdp(rho(l2_squared, sigma_squared), epsilon)
 
 
-def discrete_delta_one_cell(epsilon: Fraction, linf: int | Fraction, sigma_squared: Fraction) -> float:
-    """The least delta for one integer cell: [CKS20] Theorem 7."""
-    return discrete_delta(epsilon, 1, linf, sigma_squared)
-
-
 def is_exact(l0: int, sigma_squared: Fraction) -> bool:
     """Whether discrete_delta gives the least delta, not a bound through zCDP.
 
@@ -173,6 +168,8 @@ def is_exact(l0: int, sigma_squared: Fraction) -> bool:
 
 def discrete_delta(epsilon: Fraction, l0: int, linf: int | Fraction, sigma_squared: Fraction) -> float:
     """The least delta if neighbours move at most l0 integer cells, each by at most linf.
+
+    For one cell it is [CKS20] Theorem 7.
 
     linf: integers move by integers, so its floor counts. A floor of 0 is refused, because nothing
         could move.

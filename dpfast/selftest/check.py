@@ -77,9 +77,9 @@ class Check:
     level: float = 0.0
 
 
-def instruction_sets() -> range:
+def instruction_sets() -> tuple[int, ...]:
     """All that this machine runs."""
-    return range(_native.best_isa() + 1)
+    return _native.ISAS
 
 
 def sets() -> str:

@@ -143,14 +143,14 @@ MUTANTS = [
            "        return 0;", "test_failure.py -k getrandom"),
     Mutant("a forked child inherits the bits", "csrc/entropy.c", "(void)madvise(page, sizeof(dpf_bits), MADV_WIPEONFORK);",
            "(void)page;", "test_bit_generator.py -k never_repeats"),
-    Mutant("scattered draws share blocks", "csrc/stream.c", "draw[b] / 128 * DPF_LANES", "draw[b] / 256 * DPF_LANES",
+    Mutant("scattered draws share blocks", "csrc/stream.h", "draw[b] / 128 * DPF_LANES", "draw[b] / 256 * DPF_LANES",
            "test_stream.py test_exact.py"),
-    Mutant("the width of a cell is dropped", "csrc/decide.h", "*decided = room * weight > plan->half_cell;",
-           "*decided = room * weight > 0;", "test_bounds.py -k decided"),
-    Mutant("a margin is 1e-9 too small", "csrc/decide.h", "*decided = room * weight > plan->half_cell;",
-           "*decided = (room + 1e-9) * weight > plan->half_cell;", "test_bounds.py -k decided"),
-    Mutant("a margin of the flat side is 1e-9 too small", "csrc/decide.h", "(plan->flat - __builtin_fabs(g) - reach)",
-           "(plan->flat + 1e-9 - __builtin_fabs(g) - reach)", "test_laplace.py -k stream_maps"),
+    Mutant("the width of a cell is dropped", "csrc/decide.h", "*decided = error_margin * weight > plan->half_cell;",
+           "*decided = error_margin * weight > 0;", "test_bounds.py -k decided"),
+    Mutant("a margin is 1e-9 too small", "csrc/decide.h", "*decided = error_margin * weight > plan->half_cell;",
+           "*decided = (error_margin + 1e-9) * weight > plan->half_cell;", "test_bounds.py -k decided"),
+    Mutant("a margin of the flat side is 1e-9 too small", "csrc/decide.h", "(plan->flat - __builtin_fabs(g) - angle_error)",
+           "(plan->flat + 1e-9 - __builtin_fabs(g) - angle_error)", "test_laplace.py -k stream_maps"),
 ]  # fmt: skip
 
 # To show that the check can tell: a comment, which no test may notice.
