@@ -66,7 +66,7 @@ class Term(NamedTuple):
         forms = (self.forms or f"{self.house}s?").replace(" ", r"\s+")
         if place == "names":
             return re.compile(rf"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:{forms})(?![a-z])")
-        return re.compile(rf"(?<![\w-])(?:{forms})(?!\w)", re.I)
+        return re.compile(rf"(?<![\w-])(?:{forms})(?!\w)", re.IGNORECASE)
 
 
 PROSE, NAMES = ("prose",), ("names",)
@@ -146,10 +146,13 @@ def _page(text: str) -> Text:
     def dropped(found: re.Match[str]) -> str:
         return _blank(found.group())
 
-    prose = re.sub(r"<!-- ([\w: ]+):start -->.*?<!-- \1:end -->", dropped, text, flags=re.S)
-    prose = re.sub(r"^```.*?^```$|<!--.*?-->", dropped, prose, flags=re.S | re.M)
+    prose = re.sub(r"<!-- ([\w: ]+):start -->.*?<!-- \1:end -->", dropped, text, flags=re.DOTALL)
+    prose = re.sub(r"^```.*?^```$|<!--.*?-->", dropped, prose, flags=re.DOTALL | re.MULTILINE)
     prose = re.sub(
-        r"^(?<!\S)    (?! ).*$", lambda m: m.group() if _in_list(text, m.start()) else dropped(m), prose, flags=re.M
+        r"^(?<!\S)    (?! ).*$",
+        lambda m: m.group() if _in_list(text, m.start()) else dropped(m),
+        prose,
+        flags=re.MULTILINE,
     )
     lines = [(n, line) for n, line in enumerate(prose.split("\n"), 1) if not line.startswith("|")]
     prose = re.sub(r"`[^`]*`", dropped, prose)
@@ -206,7 +209,7 @@ def _documented(split: list[str], doc: ast.Constant) -> Iterator[tuple[int, str]
 
 
 def _c(text: str) -> Text:
-    comments = [m.span() for m in re.finditer(r"//[^\n]*|/\*.*?\*/", text, re.S)]
+    comments = [m.span() for m in re.finditer(r"//[^\n]*|/\*.*?\*/", text, re.DOTALL)]
     prose = _masked(text, comments)
     names = "".join(" " if p.strip() else t for p, t in zip(prose, text, strict=True))
     whole = [
@@ -221,7 +224,7 @@ def _c(text: str) -> Text:
 
 def _script(text: str) -> Text:
     """A shell script, or TOML: whole lines of comment."""
-    comments = [m.span() for m in re.finditer(r"^[ \t]*#[^\n]*", text, re.M)]
+    comments = [m.span() for m in re.finditer(r"^[ \t]*#[^\n]*", text, re.MULTILINE)]
     prose = _masked(text, comments)
     return Text(prose.replace("#", " "), _blank(text), [(n, line) for n, line in enumerate(prose.split("\n"), 1)])
 
