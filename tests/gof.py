@@ -42,7 +42,7 @@ def bins(quantile: Callable[[float], int], cdf: Callable[[int], float], n: int) 
     return edges, [*mass, 1 - last]
 
 
-def suspicions(
+def rejections(
     draws: Draws, cdf: Callable[[int], float], quantile: Callable[[float], int], variance: float, fourth_moment: float
 ) -> list[str]:
     """What is wrong with draws that should follow a law symmetric about 0; each test at ALPHA / 6."""

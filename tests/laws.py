@@ -163,7 +163,7 @@ def reference_of(law: str, scale: Fraction) -> Any:
 def judged(law: Law, scale: Fraction, draws: np.ndarray) -> list[str]:
     """What is wrong with draws of this law, at a false-alarm rate of 1e-6."""
     right = reference_of(law.name, scale)
-    return gof.suspicions(draws, right.cdf, right.quantile, right.variance(), right.fourth_moment())
+    return gof.rejections(draws, right.cdf, right.quantile, right.variance(), right.fourth_moment())
 
 
 def exact_draws(law: Law, mechanism: Any, key: tiers.StreamKey, start: int, offsets: list[float]) -> list[int]:

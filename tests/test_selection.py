@@ -79,7 +79,7 @@ def test_a_signed_unit_that_was_called_monotonic_cost_twice() -> None:
 
 
 def test_integer_noise_on_quarters_would_cost_twice() -> None:
-    """Planted: scores k/4 that move by 1/4, integer noise of q = e^(-epsilon/(2/4)) and a race of floors: 2 epsilon."""
+    """Planted: scores k/4 that move by 1/4, integer noise of q = e^(-epsilon/(2/4)) and a selection by floors: 2 epsilon."""
     epsilon = 2 * math.log(2)  # so that a quarter is worth a factor 2, and q = 2^-4
 
     def law(quarters: tuple[int, ...]) -> list[Fraction]:
@@ -109,7 +109,7 @@ SCORES = [(0, 1, 2, 0), (3, 3, 1), (-5, 0, 0, 0, 2)]
     ids=["exponential", "permute-and-flip", "noisy max"],
 )
 def test_winners_follow_the_law(mechanism, law, kind, scores) -> None:
-    """False alarm 1e-6 each. NoisyMax: the geometric race on integers, permute-and-flip on floats."""
+    """False alarm 1e-6 each. NoisyMax: geometric noise on integers, permute-and-flip on floats."""
     law = law or (geometric_law if kind is np.int64 else flip_law)
     n = 2000
     chosen = mechanism(2 * math.log(2), 1)
@@ -191,16 +191,16 @@ def test_the_first_is_the_first(words, scores, gumbel) -> None:
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
-def test_a_race_that_only_late_digits_decide(gumbel) -> None:
-    """Equal handicaps, words equal for 300 digits: the smaller U is ahead (E larger), for gumbel the larger U."""
+def test_a_selection_that_only_late_digits_decide(gumbel) -> None:
+    """Equal scores, words equal for 300 digits: the smaller U is ahead (E larger), for gumbel the larger U."""
     base = int(mpmath.mpf("0.3") * 2**300) << 399
     words = {4: base + 5, 9: base + (1 << 380)}
     assert exact.winner(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == (9 if gumbel else 4)
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
-def test_digits_not_read_yet_may_turn_a_race(gumbel) -> None:
-    """After 95 digits U is in neighbouring cells, and a handicap of half a cell loses to the digits; the next ones turn it."""
+def test_digits_not_read_yet_may_turn_a_selection(gumbel) -> None:
+    """After 95 digits U is in neighbouring cells, and a score that is behind by half a cell loses to the digits; the next ones turn it."""
     cell = 1 << 699 - 95
     words = {0: (1 << 698) + 9 * cell // 10, 1: (1 << 698) + cell}  # U = 1/2 and 0.9 cells, or 1 cell
     half = Fraction(1, 2**96) * (Fraction(2885, 1000) if gumbel else 2)  # half a cell, in E or in -ln E at U = 1/2
@@ -224,7 +224,7 @@ def test_digits_not_read_yet_may_turn_a_race(gumbel) -> None:
 @example(gap=1e9, noise=3, rate=0.1, part=Fraction(1, 2), gumbel=False)
 @example(gap=5e-324, noise=2**20, rate=2.0**901, part=Fraction(1, 2), gumbel=True)
 def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel) -> None:
-    """Wherever E lies in [G, G + 1)/2^20, the runner lies between the ends that the kernel gives it."""
+    """Wherever E lies in [G, G + 1)/2^20, the candidate lies between the ends that the kernel gives it."""
     low, high = tiers.race_ends(gap, noise, rate, int(gumbel))
     if gap * rate == math.inf:
         assert not low > -math.inf
@@ -254,7 +254,7 @@ def test_who_may_win_is_nominated() -> None:
 
 
 def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch) -> None:
-    """Planted words: the first runner is ahead by 2^-50, and the kernel's logarithms are off by 2^-46 against it.
+    """Planted words: the first candidate is ahead by 2^-50, and the kernel's logarithms are off by 2^-46 against it.
 
     They are off most beside the ends of [2^-1/2, 2^1/2), and towards 0: the first candidate's is too high there, the other's too
     low, so the first looks behind. It must be nominated all the same, and then the exact tier sees that it wins.
@@ -274,17 +274,17 @@ def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch) -> None:
 
     class Planted:
         @contextlib.contextmanager
-        def running(self, n: int) -> Iterator[tuple[np.ndarray, exact.Read]]:
+        def drawn(self, n: int) -> Iterator[tuple[np.ndarray, exact.Read]]:
             yield np.array(steps), read
 
-    tiers.plant_runners(monkeypatch, Planted)
+    tiers.plant_candidate_noise(monkeypatch, Planted)
     assert Exponential(2, 1).select([0.0, -gap]) == 0
     assert Exponential(2, 1).select([0.0, -(gap - 2.0**-48)]) == 1  # the other, once it is ahead in truth
 
 
 def test_nominees_beyond_the_room_are_all_heard(monkeypatch) -> None:
     """With room for one only, and noise too coarse to tell anybody apart, the law is the same; 1e-6."""
-    tiers.one_coarse_runner(monkeypatch)
+    tiers.coarse_candidate_noise(monkeypatch)
 
     def coarse(gaps, noise, rate, gumbel, found) -> int:  # everybody, as a kernel with no digits at all would say
         found[:] = np.arange(found.size)
@@ -405,7 +405,7 @@ def test_differences_of_integers_beyond_int64() -> None:
 
 
 def test_nothing_private_is_left_in_arrays(monkeypatch) -> None:
-    """The gaps and the noise of a race are zeros when it ends, by an error too."""
+    """The gaps and the noise of a selection are zeros when it ends, by an error too."""
     seen = []
     sample = dpfast.OneSidedGeometric.sample
     monkeypatch.setattr(

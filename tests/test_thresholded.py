@@ -194,7 +194,9 @@ def test_what_it_promises() -> None:
         ["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, adjacency="substitution", unit="household")
     )
     assert isinstance(found, dpfast.Thresholded)
-    assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, adjacency="substitution", unit="household", presence=True)
+    assert found.guarantee == dpfast.Guarantee(
+        0.5, 1e-6, adjacency="substitution", unit="household", also_add_remove=True
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 
 from dpfast import _native, exact
 from dpfast.errors import EntropyError
-from dpfast.kernels import race
+from dpfast.kernels import nominate
 from dpfast.mechanisms import selection
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.records import fixed_point
@@ -30,7 +30,7 @@ STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BI
 SMALL = engine.SMALL
 Plan, StreamKey = _native.Plan, _native.StreamKey
 entropy, nonce, best_isa = _native.entropy, _native.nonce, _native.best_isa
-race_ends = race._ends  # between which the kernel takes a candidate's score to lie
+race_ends = nominate._ends  # between which the kernel takes a candidate's score to lie
 fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
 
 ISAS = _native.ISAS
@@ -295,15 +295,15 @@ def broken_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine._Work, "run", lambda *_: 1 / 0)
 
 
-def plant_runners(monkeypatch: pytest.MonkeyPatch, runners: Callable[[], Any]) -> None:
-    """Who runs in a selection by exponential noise."""
-    monkeypatch.setattr(selection, "_runners", runners)
+def plant_candidate_noise(monkeypatch: pytest.MonkeyPatch, noise: Callable[[], Any]) -> None:
+    """Where the exponential noise of a selection comes from."""
+    monkeypatch.setattr(selection, "_candidate_noise", noise)
 
 
-def one_coarse_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+def coarse_candidate_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Room for one nominee only, and noise in steps so wide that it tells nobody apart."""
     monkeypatch.setattr(selection, "FEW", 1)
-    plant_runners(monkeypatch, lambda: selection._Runners(1, Fraction(1, 8)))
+    plant_candidate_noise(monkeypatch, lambda: selection._CandidateNoise(1, Fraction(1, 8)))
 
 
 def slabs_of(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
