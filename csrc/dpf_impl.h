@@ -57,7 +57,7 @@ typedef struct {
     void (*batch_words)(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words);
     void (*store)(char *to, const char *from, int64_t lines);
     struct {
-        int64_t (*fill)(const dpf_plan *, int careful, const uint8_t *key, uint64_t start, int64_t n,
+        int64_t (*fill)(const dpf_plan *, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                         const dpf_target *);
         void (*tier)(const dpf_plan *, int tier, int bits, int64_t n, const dpf_planted *, dpf_u128 *found,
                      uint8_t *decided);

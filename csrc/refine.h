@@ -295,17 +295,17 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier, int64_t 
 }
 
 /* Draws start .. start + n - 1 of a law, as dpf_fill has them; how many are undecided. */
-DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start,
-                            uint64_t candidate, int64_t n, const dpf_target *to) {
+DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_plan *plan, int constant_work, const uint8_t *key,
+                            uint64_t start, uint64_t candidate, int64_t n, const dpf_target *to) {
     dpf_job job;
     job.plan = plan, job.key = key, job.to = to;
     job.start = start, job.candidate = candidate;
     job.undecided_count = 0;
     job.waiting = 0;
-    if (!careful && plan->bulk <= DPF_DOUBLE)
+    if (!constant_work && plan->bulk <= DPF_DOUBLE)
         bulk(law, &job, n);
     else
-        both_levels(law, &job, careful ? plan->careful : plan->bulk, n);
+        both_levels(law, &job, constant_work ? plan->constant_work : plan->bulk, n);
     dpf_scrub_law();
     return job.undecided_count;
 }

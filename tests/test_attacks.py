@@ -219,7 +219,7 @@ def test_a_release_asks_the_system_once_and_keeps_nothing(monkeypatch: pytest.Mo
             key = _native.StreamKey(asked[-1])
             assert streams.pop() is key
             plan, offset = mechanism._bulk_plan, None if integer else [0.0] * (2 * n)
-            drawn = plan.fill(key, 0, 2 * n, careful=False, offset=offset)
+            drawn = plan.fill(key, 0, 2 * n, constant_work=False, offset=offset)
             grid = 1 if integer else mechanism.granularity
             equal = [float(f) == d * grid for f, d in zip(found, drawn, strict=False) if d is not None]
             assert all(equal)  # the key explains this release

@@ -184,10 +184,10 @@ def test_a_real_value_counts_as_it_was_first_read(name):
     law, n = dpfast.Laplace(1, 1), 100
     blind = {
         "margin": -1.0,
-        "twofold_margin": -1.0,
+        "double_double_margin": -1.0,
         "wide_cell": 400,
         "bulk": _native.INTEGER,
-        "careful": _native.INTEGER,
+        "constant_work": _native.INTEGER,
     }
     plan, key, largest = (
         _native.Plan(law.LAW, **law._constants() | blind),

@@ -30,12 +30,12 @@ REALS = {
     "snapping": dpfast.Snapping(1, 1, 8),
 }
 ADDING = {"add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "add_small"}
-CAREFUL = 5  # of the arguments: counts, out, scratch, isa, plan, careful
+CONSTANT_WORK = 5  # of the arguments: counts, out, scratch, isa, plan, constant_work
 
 
 @pytest.fixture
-def careful(monkeypatch) -> Iterator[set[bool]]:
-    """Whether the draws of the calls to come were careful: a set, which a mixture would fill with both."""
+def constant_work(monkeypatch) -> Iterator[set[bool]]:
+    """Whether the draws of the calls to come were constant-work: a set, which a mixture would fill with both."""
     seen: set[bool] = set()
     original = kernels.kernel
 
@@ -45,8 +45,8 @@ def careful(monkeypatch) -> Iterator[set[bool]]:
             return kernel
 
         def call(*arguments: Any) -> Any:
-            # add_small is careful always, and add_short, where the table serves, never
-            seen.add(name == "add_small" or (name != "add_short" and bool(arguments[CAREFUL])))
+            # add_small is constant-work always, and add_short, where the table serves, never
+            seen.add(name == "add_small" or (name != "add_short" and bool(arguments[CONSTANT_WORK])))
             return kernel(*arguments)
 
         return call
@@ -96,7 +96,7 @@ def released(mechanism: Any, way: Callable[[int, str], dict[str, Any]], kind: st
 
 
 @pytest.mark.parametrize(("mechanism", "way", "kind"), RELEASES)
-def test_every_release_below_4096_counts_does_the_same_work(careful, mechanism, way, kind):
+def test_every_release_below_4096_counts_does_the_same_work(constant_work, mechanism, way, kind):
     """Of every law, dtype and layout, with a key and without; at 4,096 only a call that asks for it does."""
     assert SMALL == 4096
     for n, option, same in [
@@ -105,21 +105,21 @@ def test_every_release_below_4096_counts_does_the_same_work(careful, mechanism, 
     ]:  # fmt: skip
         if option and mechanism is REALS["wide Laplace"]:
             option, same = False, n < SMALL  # it refuses constant_time
-        careful.clear()
+        constant_work.clear()
         released(mechanism, way, kind, n, constant_time=option)
-        assert careful == {same}, f"{n} counts, constant_time={option}"
+        assert constant_work == {same}, f"{n} counts, constant_time={option}"
 
 
 @pytest.mark.parametrize(
     "mechanism", [*INTEGERS.values(), dpfast.OneSidedGeometric(1, 1)], ids=[*INTEGERS, "one-sided"]
 )
-def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism):
+def test_every_sample_below_4096_draws_does_the_same_work(constant_work, mechanism):
     if mechanism.scale > 2**50:
         pytest.skip("sample refuses so wide a law")
     for n, option, same in [(1, False, True), (SMALL - 1, False, True), (SMALL, False, False), (SMALL, True, True)]:
-        careful.clear()
+        constant_work.clear()
         mechanism.sample(n, constant_time=option)
-        assert careful == {same}
+        assert constant_work == {same}
 
 
 @pytest.mark.parametrize(
@@ -133,20 +133,20 @@ def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism):
     ],
     ids=["above threshold", "noisy max", "exponential", "permute and flip", "thresholded"],
 )
-def test_small_questions_do_the_same_work(careful, ask):
+def test_small_questions_do_the_same_work(constant_work, ask):
     """What draws noise on the way to an answer draws it as a small release does."""
     ask()
-    assert careful == {True}
+    assert constant_work == {True}
 
 
-def test_a_plan_that_forgets_small_calls_is_seen(careful, monkeypatch):
-    """Planted: careful only where the caller asks for it. The watch sees it, under a key and without."""
+def test_a_plan_that_forgets_small_calls_is_seen(constant_work, monkeypatch):
+    """Planted: constant-work only where the caller asks for it. The watch sees it, under a key and without."""
 
     def forgets(self: Any, size: int, constant_time: bool) -> Any:
-        return constant_time, self._careful_plan if constant_time else self._bulk_plan
+        return constant_time, self._constant_work_plan if constant_time else self._bulk_plan
 
     monkeypatch.setattr("dpfast.mechanisms.mechanism.Mechanism._plan", forgets)
     for way in (under_a_key, strided):
-        careful.clear()
+        constant_work.clear()
         released(INTEGERS["table"], way, "i8", 2)
-        assert careful == {False}
+        assert constant_work == {False}

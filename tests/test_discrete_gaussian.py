@@ -94,7 +94,7 @@ def test_thresholds_and_search(sigma: Fraction) -> None:
     truth = [law.magnitude(cell, 64) for cell in cells]
     assert [cell for cell, k in zip(cells, truth, strict=True) if k is None] == sorted({0, *thresholds} & {*cells})
     for isa in ISAS:
-        assert mech._careful_plan.tier(_native.DOUBLE, 64, cells, isa=isa) == truth
+        assert mech._constant_work_plan.tier(_native.DOUBLE, 64, cells, isa=isa) == truth
     assert [mech._law.magnitude(cell, 64) for cell in cells] == truth
 
 
@@ -109,7 +109,9 @@ def test_a_defective_threshold_is_caught(defect: str) -> None:
         "a threshold one down": [wrong[7] - 1],
         "a threshold left out": [],
     }[defect]
-    plan = _native.Plan("discrete_gaussian", width=16, bulk=_native.DOUBLE, careful=_native.DOUBLE, **search(wrong))
+    plan = _native.Plan(
+        "discrete_gaussian", width=16, bulk=_native.DOUBLE, constant_work=_native.DOUBLE, **search(wrong)
+    )
     cells = [t + beside for t in thresholds for beside in (-1, 0, 1)]
     assert plan.tier(_native.DOUBLE, 64, cells) != [law.magnitude(cell, 64) for cell in cells]
 
@@ -124,13 +126,13 @@ STARTS = [0, 64, 1000, 2**40 + 37, 2**63 - 700]
 def test_the_stream_maps_to_the_exact_law(sigma: Fraction, secret: Callable[[str], bytes]) -> None:
     """Draws as C makes them, by either path, are those of the exact tier from the same digits, wherever a call begins and ends."""
     mech, key, rng = DiscreteGaussian(sigma), _native.StreamKey(secret("stream")), random.Random(str(sigma))
-    read = mech._reader(key, mech._careful_plan.width)
+    read = mech._reader(key, mech._constant_work_plan.width)
     for start in STARTS:
         n = rng.choice([1, 65, 200, 700])
         truth = [mech._law.draw(read, i) for i in range(start, start + n)]
         for isa in ISAS:
-            for careful, plan in ((False, mech._bulk_plan), (True, mech._careful_plan)):
-                found = plan.fill(key, start, n, careful=careful, isa=isa)
+            for constant_work, plan in ((False, mech._bulk_plan), (True, mech._constant_work_plan)):
+                found = plan.fill(key, start, n, constant_work=constant_work, isa=isa)
                 assert all(k is None or k == right for k, right in zip(found, truth, strict=True))
                 assert found.count(None) <= 1
 
@@ -140,7 +142,7 @@ def test_the_stream_maps_to_the_exact_law(sigma: Fraction, secret: Callable[[str
 
 @pytest.mark.parametrize("sigma", REJECTED, ids=str)
 def test_the_bounds_of_a_rejection(sigma: Fraction) -> None:
-    """k^2/(24 sigma^4) (1 - 2^-17 - itself) <= P(reject k) <= k^2/(24 sigma^4), and `surely` is below 1 - P for every proposal."""
+    """k^2/(24 sigma^4) (1 - 2^-17 - itself) <= P(reject k) <= k^2/(24 sigma^4), and `accept_below` is below 1 - P for every proposal."""
     law, mech = law_of(sigma), DiscreteGaussian(sigma)
     for k in sorted({1, 2, 3, 100, *(int(sigma * x) for x in (0.1, 0.5, 1, 2, 3, 5, 8, 9.5))}):
         most = Fraction(k**2) / (24 * sigma**4)
@@ -150,15 +152,15 @@ def test_the_bounds_of_a_rejection(sigma: Fraction) -> None:
             assert mech._law.accepts(k, 0, 1) is True
     plan = mech._bulk_plan._plan
     furthest = Fraction(942, 100) * sigma + 1  # R < 9.4194 for U >= 2^-64
-    assert plan.surely < 2**16
-    assert 1 - Fraction(plan.surely, 2**16) >= furthest**2 / (24 * sigma**4)
+    assert plan.accept_below < 2**16
+    assert 1 - Fraction(plan.accept_below, 2**16) >= furthest**2 / (24 * sigma**4)
     assert plan.rejects == pytest.approx(1 / (24 * float(sigma) ** 4), rel=1e-14)
     # candidates: what is left after them is below 2^-30
     assert (1 / (24 * sigma**2)) ** plan.candidates < Fraction(1, 2**30)
 
 
 def recorded(
-    mech: DiscreteGaussian, plan: _native.Plan, key: bytes, start: int, n: int, careful: bool
+    mech: DiscreteGaussian, plan: _native.Plan, key: bytes, start: int, n: int, constant_work: bool
 ) -> tuple[np.ndarray, list[int]]:
     """The draws that C decides, zeros elsewhere, and the numbers of the others."""
     zeros, left = np.zeros(n, np.int64), []
@@ -168,7 +170,7 @@ def recorded(
         return 0
 
     job = Job(zeros, zeros, *clamps(INT64, None, None))
-    run(job, Draws(plan.address, False, True, _native.StreamKey(key), start, careful, decide), 1)
+    run(job, Draws(plan.address, False, True, _native.StreamKey(key), start, constant_work, decide), 1)
     return zeros, left
 
 
@@ -177,18 +179,18 @@ def rejection_plan(sigma: Fraction, **changed: float) -> _native.Plan:
     squared = float(sigma) ** 2
     usual = {
         "rejects": 1 / (24 * squared**2),
-        "surely": max(0, math.floor(2**16 * (1 - 3.85 / squared))),
+        "accept_below": max(0, math.floor(2**16 * (1 - 3.85 / squared))),
         "candidates": 2,
     }
     return _native.Plan("discrete_gaussian", **normal_constants(sigma**2, short=sigma <= 2**20) | usual | changed)
 
 
 def test_rejected_proposals() -> None:
-    """At sigma = 129 one proposal in 400,000 is rejected: bulk leaves it to the exact tier, a careful call goes on to candidate 1, and both are right."""
+    """At sigma = 129 one proposal in 400,000 is rejected: bulk leaves it to the exact tier, a constant-work call goes on to candidate 1, and both are right."""
     mech, seen = DiscreteGaussian(129), 0
     read = mech._reader(_native.StreamKey(KEY), 32)
     for start in range(0, 2**22, 2**20):
-        draws, left = recorded(mech, mech._bulk_plan, KEY, start, 2**20, careful=False)
+        draws, left = recorded(mech, mech._bulk_plan, KEY, start, 2**20, constant_work=False)
         assert len(left) < 20
         for i in left:
             candidate = mech._law.proposal.draw(read, i, Fraction(0))
@@ -196,40 +198,40 @@ def test_rejected_proposals() -> None:
             rejected = mech._law._accepted(read, i, candidate, 0) is False
             seen += rejected
             for isa in ISAS:
-                found = mech._careful_plan.fill(_native.StreamKey(KEY), i, 1, careful=True, isa=isa)
+                found = mech._constant_work_plan.fill(_native.StreamKey(KEY), i, 1, constant_work=True, isa=isa)
                 assert found == [right]
             if rejected:
-                draws, _ = recorded(mech, mech._careful_plan, KEY, i - i % 1024, 1024, careful=True)
+                draws, _ = recorded(mech, mech._constant_work_plan, KEY, i - i % 1024, 1024, constant_work=True)
                 assert draws[i % 1024] == right
     assert seen >= 4  # 10.5 expected
 
 
 def test_words_that_do_not_accept_at_once() -> None:
-    """At sigma = 129 a 16-bit word from `surely` on looks further: found by search, their draws are the exact law's."""
+    """At sigma = 129 a 16-bit word from `accept_below` on looks further: found by search, their draws are the exact law's."""
     mech, key = DiscreteGaussian(129), _native.StreamKey(KEY)
-    read, surely = mech._reader(key, 32), mech._bulk_plan._plan.surely
-    found = [i for i in range(60_000) if read(i, 0, exact.ACCEPT).prefix >= surely][:12]
+    read, accept_below = mech._reader(key, 32), mech._bulk_plan._plan.accept_below
+    found = [i for i in range(60_000) if read(i, 0, exact.ACCEPT).prefix >= accept_below][:12]
     assert len(found) == 12
     for i in found:
         right = mech._law.draw(read, i)
         for isa in ISAS:
-            for careful in (False, True):
-                assert mech._bulk_plan.fill(key, i, 1, careful=careful, isa=isa) == [right]
+            for constant_work in (False, True):
+                assert mech._bulk_plan.fill(key, i, 1, constant_work=constant_work, isa=isa) == [right]
 
 
 @pytest.mark.parametrize("sigma", [Fraction(129), Fraction(10**6)], ids=str)
 def test_no_draw_accepted_at_once_is_the_same_draw(sigma: Fraction) -> None:
-    """`surely` = 0 sends every acceptance through its second word; rejects enlarged leaves many to Python. No draw changes."""
+    """`accept_below` = 0 sends every acceptance through its second word; rejects enlarged leaves many to Python. No draw changes."""
     mech, n = DiscreteGaussian(sigma), 3000
-    expected, left = recorded(mech, mech._bulk_plan, KEY, 500, n, careful=False)
+    expected, left = recorded(mech, mech._bulk_plan, KEY, 500, n, constant_work=False)
     assert left == []
-    plan = rejection_plan(sigma, surely=0)
+    plan = rejection_plan(sigma, accept_below=0)
     for isa in ISAS:
-        assert plan.fill(_native.StreamKey(KEY), 500, n, careful=False, isa=isa) == expected.tolist()
+        assert plan.fill(_native.StreamKey(KEY), 500, n, constant_work=False, isa=isa) == expected.tolist()
     usual = 1 / (24 * float(sigma) ** 4)
-    for careful in (False, True):
-        wide = rejection_plan(sigma, surely=0, rejects=usual * 2.0**10 * float(sigma) ** 2 / 129, candidates=1)
-        draws, left = recorded(mech, wide, KEY, 500, n, careful=careful)
+    for constant_work in (False, True):
+        wide = rejection_plan(sigma, accept_below=0, rejects=usual * 2.0**10 * float(sigma) ** 2 / 129, candidates=1)
+        draws, left = recorded(mech, wide, KEY, 500, n, constant_work=constant_work)
         assert len(left) > 20
         kept = np.setdiff1d(np.arange(n), np.array(left) - 500)
         assert np.array_equal(draws[kept], expected[kept])
@@ -256,11 +258,11 @@ def test_the_host_mode_changes_no_draw(sigma: Fraction, host: ctypes.CDLL) -> No
     thresholds = (
         [t + beside for t in mech._law.thresholds()[:50] for beside in (-1, 0, 1)] if mech._law.inversion else []
     )
-    for careful, plan in ((False, mech._bulk_plan), (True, mech._careful_plan)):
-        expected, found = plan.fill(key, 9, 700, careful=careful), plan.tier(_native.DOUBLE, 64, thresholds)
+    for constant_work, plan in ((False, mech._bulk_plan), (True, mech._constant_work_plan)):
+        expected, found = plan.fill(key, 9, 700, constant_work=constant_work), plan.tier(_native.DOUBLE, 64, thresholds)
         for mode in MODES:
             with entered(host, mode, flush=True):
-                assert plan.fill(key, 9, 700, careful=careful) == expected
+                assert plan.fill(key, 9, 700, constant_work=constant_work) == expected
                 assert plan.tier(_native.DOUBLE, 64, thresholds) == found
 
 
@@ -270,9 +272,9 @@ def test_acceptance_where_it_counts() -> None:
     assert 8 < first.count(False) < 50
     assert proposals != truth
     for isa in ISAS:
-        for careful in (False, True):
-            plan = rejection_plan(Fraction(4), candidates=1, surely=0)
-            found = plan.fill(_native.StreamKey(KEY), 0, len(truth), careful=careful, isa=isa)
+        for constant_work in (False, True):
+            plan = rejection_plan(Fraction(4), candidates=1, accept_below=0)
+            found = plan.fill(_native.StreamKey(KEY), 0, len(truth), constant_work=constant_work, isa=isa)
             assert all(k is None or k == right for k, right in zip(found, truth, strict=True))
             left = [i for i, k in enumerate(found) if k is None]
             assert {i for i, yes in enumerate(first) if not yes} <= set(left)
@@ -280,18 +282,20 @@ def test_acceptance_where_it_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("careful", "change"),
+    ("constant_work", "change"),
     [
-        (False, {"surely": 2**16}),  # every proposal accepted
-        (False, {"rejects": 0.25 / (24 * 4.0**4), "surely": 0}),  # a quarter of the rejections
-        (True, {"rejects": 4 / (24 * 4.0**4), "surely": 0}),  # four times as many, and candidate 1 in their place
+        (False, {"accept_below": 2**16}),  # every proposal accepted
+        (False, {"rejects": 0.25 / (24 * 4.0**4), "accept_below": 0}),  # a quarter of the rejections
+        (True, {"rejects": 4 / (24 * 4.0**4), "accept_below": 0}),  # four times as many, and candidate 1 in their place
     ],
     ids=["none rejected", "too few rejected", "too many rejected"],
 )
-def test_defective_acceptance_is_caught(careful: bool, change: dict[str, float]) -> None:
+def test_defective_acceptance_is_caught(constant_work: bool, change: dict[str, float]) -> None:
     """The same draws find a plan that accepts too much, or rejects too much."""
     truth = at_four()[0]
-    found = rejection_plan(Fraction(4), **change).fill(_native.StreamKey(KEY), 0, len(truth), careful=careful)
+    found = rejection_plan(Fraction(4), **change).fill(
+        _native.StreamKey(KEY), 0, len(truth), constant_work=constant_work
+    )
     assert any(k is not None and k != right for k, right in zip(found, truth, strict=True))
 
 
@@ -301,8 +305,8 @@ def test_defective_acceptance_is_caught(careful: bool, change: dict[str, float])
 def noise(mech: DiscreteGaussian, n: int, key: bytes) -> np.ndarray:
     """n draws of the stream under one key, by the fused kernel, as a release of zeros sees them."""
     zeros = np.zeros(n, np.int64)
-    careful, plan = mech._plan(n, constant_time=False)
-    mech._run(Job(zeros, zeros, *clamps(INT64, None, None)), careful, plan, _native.StreamKey(key), 0, 1)
+    constant_work, plan = mech._plan(n, constant_time=False)
+    mech._run(Job(zeros, zeros, *clamps(INT64, None, None)), constant_work, plan, _native.StreamKey(key), 0, 1)
     return zeros
 
 
@@ -497,8 +501,8 @@ def test_constant_time_and_bulk_agree() -> None:
     for sigma in (1, 129, 10**6):
         mech = DiscreteGaussian(sigma)
         key = _native.StreamKey(KEY)
-        assert mech._bulk_plan.fill(key, 3, 9000, careful=False)[:5000] == mech._careful_plan.fill(
-            key, 3, 5000, careful=True
+        assert mech._bulk_plan.fill(key, 3, 9000, constant_work=False)[:5000] == mech._constant_work_plan.fill(
+            key, 3, 5000, constant_work=True
         )
         assert mech.release(np.zeros(5000, np.int64), constant_time=True).shape == (5000,)
 
@@ -546,6 +550,6 @@ def test_golden_outputs(vector: dict[str, str]) -> None:
     assert _native.STREAM_VERSION == 1
     mech, key = DiscreteGaussian(Fraction(vector["sigma"])), _native.StreamKey(bytes.fromhex(vector["key"]))
     for isa in ISAS:
-        draws = mech._bulk_plan.fill(key, int(vector["start"]), 20_000, careful=False, isa=isa)
+        draws = mech._bulk_plan.fill(key, int(vector["start"]), 20_000, constant_work=False, isa=isa)
         assert draws[:32] == vector["draws"]
         assert hashlib.sha256(repr(draws).encode()).hexdigest() == vector["sha256"]

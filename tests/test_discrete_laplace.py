@@ -26,7 +26,12 @@ SCALES = [
     Fraction(1000), Fraction(2**17), Fraction(10**6), Fraction(2**20), Fraction(10**9), Fraction(10**12), Fraction(2**44),
     Fraction(10**15), Fraction(2**60),
 ]  # fmt: skip
-TIERS = {"table": _native.TABLE, "double": _native.DOUBLE, "twofold": _native.TWOFOLD, "integer": _native.INTEGER}
+TIERS = {
+    "table": _native.TABLE,
+    "double": _native.DOUBLE,
+    "double-double": _native.DOUBLE_DOUBLE,
+    "integer": _native.INTEGER,
+}
 
 
 def mechanism(scale: Fraction) -> DiscreteLaplace:
@@ -55,7 +60,7 @@ def test_tiers_agree_on_random_and_planted_digits(scale: Fraction, isa: int) -> 
     truth = [law.magnitude(cell, bits) for cell in cells]
     assert [mech._law.magnitude(cell, bits) for cell in cells] == truth
     decided = 0
-    for name in ("twofold", "integer") if bits >= 95 else ("integer",):
+    for name in ("double-double", "integer") if bits >= 95 else ("integer",):
         found = plan.tier(TIERS[name], bits, cells, isa=isa)
         assert all(k is None or k == right for k, right in zip(found, truth, strict=True))
         decided += sum(k is not None for k in found)
@@ -94,8 +99,8 @@ def test_the_stream_maps_to_the_exact_law(scale: Fraction, secret: Callable[[str
     start = 10**6 - 50
     exact = [mech._law.draw(mech._reader(key, mech._bulk_plan.width), i) for i in range(start, start + 100)]
     for isa in ISAS:
-        for careful in (False, True):
-            assert mech._bulk_plan.fill(key, start, 100, careful=careful, isa=isa) == exact
+        for constant_work in (False, True):
+            assert mech._bulk_plan.fill(key, start, 100, constant_work=constant_work, isa=isa) == exact
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(50), Fraction(10**15), Fraction(2**60)], ids=str)
@@ -239,6 +244,6 @@ def test_golden_outputs(vector: dict[str, str]) -> None:
     assert _native.STREAM_VERSION == 1
     mech, key = mechanism(Fraction(vector["scale"])), _native.StreamKey(bytes.fromhex(vector["key"]))
     for isa in ISAS:
-        draws = mech._bulk_plan.fill(key, int(vector["start"]), 20_000, careful=False, isa=isa)
+        draws = mech._bulk_plan.fill(key, int(vector["start"]), 20_000, constant_work=False, isa=isa)
         assert draws[:32] == vector["draws"]
         assert hashlib.sha256(repr(draws).encode()).hexdigest() == vector["sha256"]

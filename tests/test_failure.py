@@ -776,7 +776,7 @@ def test_plans_are_made_to_nearest(tmp_path):
                         call(values.size if call == mechanism.sample else values)
                 finally:
                     tool.set_mode(0, 0)
-                yield mechanism, numbers(mechanism._careful_plan), numbers(mechanism._bulk_plan)
+                yield mechanism, numbers(mechanism._constant_work_plan), numbers(mechanism._bulk_plan)
 
         expected = list(made(0))
         differing = set()

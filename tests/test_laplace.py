@@ -42,7 +42,7 @@ RATIOS = [
 # A tier, the digits it takes, and about what its z is wrong by at height z and ratio t.
 TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
     "double": (_native.DOUBLE, [31, 63, 64], lambda z, t: 2.0**-52 * (z + t + 1)),
-    "twofold": (_native.TWOFOLD, [95, 127], lambda z, t: 2.0**-75 * t + 2.0**-39),
+    "double-double": (_native.DOUBLE_DOUBLE, [95, 127], lambda z, t: 2.0**-75 * t + 2.0**-39),
     "integer": (_native.INTEGER, [31, 63, 64, 95, 127], lambda z, t: 2.0**-39),
 }
 
@@ -67,7 +67,7 @@ def test_gappa_proves_the_roundings(mode: str) -> None:
     ("old", "new"),
     [
         ("0x4.cdp-52", "0x4.4p-52"),  # z's bound
-        ("slope = 0x6p-52", "slope = 0x4.8p-52"),
+        ("relative_error = 0x6p-52", "relative_error = 0x4.8p-52"),
         ("beta in [-0x3.9ap-52, 0x3.9ap-52]", "beta in [-0x4.9ap-52, 0x4.9ap-52]"),  # a worse logarithm
         ("F in [-0.5, 0.5]", "F in [-8, 8]"),  # where the noise begins
     ],
@@ -85,7 +85,7 @@ def test_gappa_rejects_what_is_false(old: str, new: str) -> None:
 def test_the_proof_speaks_of_the_code() -> None:
     """Slope and margin of the plan are those of the script, and its hypothesis is what decide.gappa proves."""
     decide = (CSRC / "proofs" / "decide.gappa").read_text()
-    assert "slope = 0x6p-52;" in GAPPA
+    assert "relative_error = 0x6p-52;" in GAPPA
     for hypothesis in ("alpha in [-0x9p-54, 0x9p-54]", "beta in [-0x3.9ap-52, 0x3.9ap-52]", "EX in [0, 46]"):
         assert hypothesis in GAPPA
         assert hypothesis in decide
@@ -93,10 +93,10 @@ def test_the_proof_speaks_of_the_code() -> None:
     for ratio in RATIOS:
         constants = mechanism(ratio)._constants()
         t = float(ratio)
-        assert constants["slope"] == 6 * 2.0**-52
+        assert constants["relative_error"] == 6 * 2.0**-52
         assert constants["margin"] == 0.5 - 6 * 2.0**-52 * (t + 2)
         assert constants["half_cell"] >= t / 2 * (1 + 2.0**-21)
-        assert constants["flat"] == 0.5 - 6 * 2.0**-52 * (23 * t + 2)
+        assert constants["margin32"] == 0.5 - 6 * 2.0**-52 * (23 * t + 2)
         assert constants["wide_c"] == 2**20
 
 
@@ -112,9 +112,11 @@ def test_the_limits_leave_less_than_they_promise() -> None:
     plans = {ratio: mechanism(ratio)._constants() for ratio in RATIOS}
     for ratio, plan in plans.items():
         assert plan["width"] == (32 if ratio <= 2**21 else 64)
-        assert plan["bulk"] == (_native.DOUBLE if ratio <= 2**44 else _native.TWOFOLD)
-        careful = _native.DOUBLE if ratio <= 2**17 else _native.TWOFOLD if ratio <= 2**40 else _native.INTEGER
-        assert plan["careful"] == careful
+        assert plan["bulk"] == (_native.DOUBLE if ratio <= 2**44 else _native.DOUBLE_DOUBLE)
+        constant_work = (
+            _native.DOUBLE if ratio <= 2**17 else _native.DOUBLE_DOUBLE if ratio <= 2**40 else _native.INTEGER
+        )
+        assert plan["constant_work"] == constant_work
         assert mechanism(ratio)._narrow == (ratio <= 2**44)
 
 
@@ -201,7 +203,7 @@ def digits(ratio: Fraction, name: str) -> list[int]:
 @pytest.mark.parametrize("ratio", RATIOS, ids=str)
 def test_tiers_agree_on_random_and_planted_digits(ratio: Fraction, name: str, host: ctypes.CDLL) -> None:  # noqa: F811
     """In every rounding mode, subnormals flushed or not, on every instruction set: what is decided is the law's."""
-    plan = mechanism(ratio)._careful_plan
+    plan = mechanism(ratio)._constant_work_plan
     for bits in digits(ratio, name):
         cells = inputs(ratio, name, bits)
         for isa in ISAS:
@@ -213,7 +215,7 @@ def test_tiers_agree_on_random_and_planted_digits(ratio: Fraction, name: str, ho
                     assert errors == 0, f"{mode} {flush=} {bits=} {isa=}"
             if name == "integer":
                 assert len(set(decided.values())) == 1
-            if name == "integer" or (name == "twofold" and ratio >= 1) or (Fraction(1, 3) <= ratio <= 2**30):
+            if name == "integer" or (name == "double-double" and ratio >= 1) or (Fraction(1, 3) <= ratio <= 2**30):
                 assert min(decided.values()) > 30
 
 
@@ -221,7 +223,7 @@ def test_tiers_agree_on_random_and_planted_digits(ratio: Fraction, name: str, ho
 def test_the_exact_tier_is_the_reference(ratio: Fraction) -> None:
     """On the planted cells python-flint's balls and mpmath's numbers have one outcome, or see both two in the cell."""
     law = reference.Laplace(ratio)
-    for name in ("double", "twofold"):
+    for name in ("double", "double-double"):
         for bits in digits(ratio, name):
             cells = inputs(ratio, name, bits)
             for row, right in list(zip(cells.rows, cells.truth, strict=True))[::4]:
@@ -229,15 +231,15 @@ def test_the_exact_tier_is_the_reference(ratio: Fraction) -> None:
 
 
 DEFECTS: list[tuple[str, str, Fraction, int, dict[str, float]]] = [
-    ("no error of z", "double", Fraction(1), 64, {"margin": 0.5, "slope": 0.0}),
-    ("a tenth of it", "double", Fraction(10**9, 7), 64, {"margin": 0.5 - 0.6 * 2.0**-52 * 10**9 / 7, "slope": 0.6 * 2.0**-52}),
-    ("no slope", "double", Fraction(10**9, 7), 64, {"margin": 0.5, "slope": 0.0}),
+    ("no error of z", "double", Fraction(1), 64, {"margin": 0.5, "relative_error": 0.0}),
+    ("a tenth of it", "double", Fraction(10**9, 7), 64, {"margin": 0.5 - 0.6 * 2.0**-52 * 10**9 / 7, "relative_error": 0.6 * 2.0**-52}),
+    ("no slope", "double", Fraction(10**9, 7), 64, {"margin": 0.5, "relative_error": 0.0}),
     ("no width of the cell", "double", Fraction(37, 10), 31, {"half_cell": 0.0}),
     ("nine tenths of it", "double", Fraction(1000), 31, {"half_cell": 450.0}),
-    ("no error of the twofold tier", "twofold", Fraction(2**60), 127, {"twofold_margin": 0.5}),
-    ("t 2^-77 for it", "twofold", Fraction(2**60), 127, {"twofold_margin": 0.5 - 2.0**-17}),
-    ("2^-41 beside it, which is too little upwards", "twofold", Fraction(1), 95, {"twofold_margin": 0.5 - 2.0**-41}),
-    ("the lower half of t", "twofold", Fraction(10**15, 3), 127, {"t_low": 0.0}),
+    ("no error of the double-double tier", "double-double", Fraction(2**60), 127, {"double_double_margin": 0.5}),
+    ("t 2^-77 for it", "double-double", Fraction(2**60), 127, {"double_double_margin": 0.5 - 2.0**-17}),
+    ("2^-41 beside it, which is too little upwards", "double-double", Fraction(1), 95, {"double_double_margin": 0.5 - 2.0**-41}),
+    ("the lower half of t", "double-double", Fraction(10**15, 3), 127, {"t_low": 0.0}),
     ("-ln U off by 2^-97", "integer", Fraction(2**60), 127, {"wide_c": 2**23}),
     ("a lift that wraps", "integer", Fraction(2**60), 127, {"wide_c": 2**128 - 2**20}),
     ("half of the cell", "integer", Fraction(37, 10), 31, {"wide_cell": 61}),
@@ -250,8 +252,8 @@ def test_a_planted_defect_of_the_plan_is_caught(
     defect: str, name: str, ratio: Fraction, bits: int, change: dict[str, float], host: ctypes.CDLL  # noqa: F811
 ) -> None:  # fmt: skip
     """A plan that allows for less error decides some planted cells wrongly."""
-    if name == "twofold" and len(ISAS) == 1:
-        pytest.skip("this machine's builds have no twofold tier")
+    if name == "double-double" and len(ISAS) == 1:
+        pytest.skip("this machine's builds have no double-double tier")
     rows, exact = planted(ratio, name, bits, each=30), mechanism(ratio)._law
     cells = Cells(bits, rows, [exact.rounded(row.negative, row.prefix, bits, Fraction(row.offset)) for row in rows])
     right = mechanism(ratio)._constants()
@@ -283,12 +285,14 @@ def test_the_stream_maps_to_the_exact_law(ratio: Fraction, secret: Callable[[str
     exact = [mech._law.draw(read, start + i, Fraction(offset[i])) for i in range(n)]
     rng = random.Random(str(ratio))
     for isa in ISAS:
-        for careful in (False, True):
+        for constant_work in (False, True):
             cuts = sorted({0, n, *(rng.randrange(n) for _ in range(4))})
             found = [
                 k
                 for begin, end in pairwise(cuts)
-                for k in plan.fill(key, start + begin, end - begin, careful=careful, isa=isa, offset=offset[begin:end])
+                for k in plan.fill(
+                    key, start + begin, end - begin, constant_work=constant_work, isa=isa, offset=offset[begin:end]
+                )
             ]
             assert all(k in (None, right) for k, right in zip(found, exact, strict=True))
             # Midway between grid points a tiny ratio leaves the sign to decide, and C does not look at it alone.
@@ -296,14 +300,14 @@ def test_the_stream_maps_to_the_exact_law(ratio: Fraction, secret: Callable[[str
 
 
 @pytest.mark.parametrize("ratio", [Fraction(1, 3), Fraction(2**21), Fraction(10**9), Fraction(2**46)], ids=str)
-def test_bulk_and_careful_draws_are_equal(ratio: Fraction, secret: Callable[[str], bytes]) -> None:
+def test_bulk_and_constant_work_draws_are_equal(ratio: Fraction, secret: Callable[[str], bytes]) -> None:
     """Of 30,000 draws, so that draws open after level 0 come in whole batches."""
     mech, key, n = mechanism(ratio), _native.StreamKey(secret("equal")), 30_000
     offset = some_offsets(n, ratio)
-    draws = mech._bulk_plan.fill(key, 12_345, n, careful=True, isa=0, offset=offset)
+    draws = mech._bulk_plan.fill(key, 12_345, n, constant_work=True, isa=0, offset=offset)
     for isa in ISAS:
-        for careful in (False, True):
-            assert mech._bulk_plan.fill(key, 12_345, n, careful=careful, isa=isa, offset=offset) == draws
+        for constant_work in (False, True):
+            assert mech._bulk_plan.fill(key, 12_345, n, constant_work=constant_work, isa=isa, offset=offset) == draws
 
 
 @pytest.mark.parametrize("ratio", [Fraction(1, 3), Fraction(50), Fraction(10**15), Fraction(2**60)], ids=str)
@@ -329,7 +333,7 @@ def test_draws_left_open_at_every_level_are_decided_by_the_next(ratio: Fraction,
 
 def noised(mech: Laplace, values: np.ndarray, key: bytes, first: int = 0, **options: Any) -> np.ndarray:
     """A release whose stream key is given: the engine without the derivation."""
-    careful, threads = options.pop("careful", None), options.pop("threads", 1)
+    constant_work, threads = options.pop("constant_work", None), options.pop("threads", 1)
     arguments = [options.pop(name, None) for name in ("out", "dtype", "lower", "upper", "missing")]
     job = prepare_real(values, *arguments, exponent=mech._exponent, bound=mech._bound)
     chosen, plan = mech._plan(job.counts.size, constant_time=False)
@@ -340,7 +344,9 @@ def noised(mech: Laplace, values: np.ndarray, key: bytes, first: int = 0, **opti
 
     run(
         job,
-        Draws(plan.address, False, mech._narrow, stream, first, chosen if careful is None else careful, decide),
+        Draws(
+            plan.address, False, mech._narrow, stream, first, chosen if constant_work is None else constant_work, decide
+        ),
         threads,
     )
     assert not options
@@ -422,7 +428,7 @@ def test_a_scale_one_percent_off_is_rejected(ratio: Fraction, factor: Fraction, 
 def test_a_fresh_start_for_open_draws_is_rejected(secret: Callable[[str], bytes]) -> None:
     """A sampler that draws a fresh U where level 0 is open, in place of more digits, has another law."""
     ratio, n = Fraction(2**21), 2**19
-    plan, rng = mechanism(ratio)._careful_plan, np.random.default_rng(7)
+    plan, rng = mechanism(ratio)._constant_work_plan, np.random.default_rng(7)
     given = np.zeros(n, PLANTED)
     given["digits"][:, 0], given["negative"] = rng.integers(0, 2**31, n), rng.integers(0, 2, n)
     found, decided = np.zeros((n, 2), np.int64), np.zeros(n, np.uint8)
@@ -479,7 +485,7 @@ def expected(
 ) -> np.ndarray:  # fmt: skip
     """The exact sum, rounded to the grid and then once to a float, by rationals alone."""
     stream, grid = _native.StreamKey(key), Fraction(2) ** mech._exponent
-    read, bound, found = mech._reader(stream, mech._careful_plan.width), mech._bound, []
+    read, bound, found = mech._reader(stream, mech._constant_work_plan.width), mech._bound, []
     for i, value in enumerate(values.reshape(-1).tolist()):
         x = Fraction(value) if bound is None else min(max(Fraction(value), -Fraction(bound)), Fraction(bound))
         near = reference.nearest_float(mech._law.draw(read, first + i, x / grid) * grid, single)
@@ -504,11 +510,11 @@ def test_results_are_rounded_once(ratio: Fraction, exponent: int, secret: Callab
     """Of wild doubles: the nearest double, or float32, of the exact grid point, even on ties, saturated; zero is +0.0."""
     mech, values, key = mechanism(ratio, exponent), wild(exponent, ratio), secret(f"wild {ratio}")
     right = expected(mech, values, key)
-    for careful in (False, True):
-        found = noised(mech, values, key, careful=careful)
+    for constant_work in (False, True):
+        found = noised(mech, values, key, constant_work=constant_work)
         assert same(found, right)
         place = values.copy()
-        assert noised(mech, place, key, careful=careful, out=place) is place
+        assert noised(mech, place, key, constant_work=constant_work, out=place) is place
         assert same(place, right)
     assert np.isfinite(right).all()
     assert not np.signbit(right[right == 0]).any()
@@ -517,8 +523,8 @@ def test_results_are_rounded_once(ratio: Fraction, exponent: int, secret: Callab
     assert all((Fraction(y) / grid).denominator == 1 or abs(y) == largest for y in right.tolist())
     if exponent >= -149:
         once = expected(mech, values, key, single=True).astype(np.float32)
-        for careful in (False, True):
-            assert same(noised(mech, values, key, careful=careful, dtype=np.float32), once)
+        for constant_work in (False, True):
+            assert same(noised(mech, values, key, constant_work=constant_work, dtype=np.float32), once)
         assert np.isfinite(once).all()
         with np.errstate(all="ignore"):
             short = values.astype(np.float32)
@@ -552,7 +558,7 @@ def test_the_exact_tier_rounds_as_the_kernels_do(secret: Callable[[str], bytes])
             if exponent < -149 and dtype == np.float32:
                 continue
             job = prepare_real(values, dtype=dtype, exponent=exponent)
-            read = mech._reader(_native.StreamKey(key), mech._careful_plan.width)
+            read = mech._reader(_native.StreamKey(key), mech._constant_work_plan.width)
             found = [mech._result(mech._law_at(read, i, job, x), job) for i, x in enumerate(values.tolist())]
             assert same(np.array(found).astype(dtype), noised(mech, values, key, dtype=dtype))
 
@@ -562,7 +568,7 @@ def test_the_exact_tier_rounds_as_the_kernels_do(secret: Callable[[str], bytes])
 def test_sums_beside_ties_of_single_precision(ratio: Fraction, exponent: int, secret: Callable[[str], bytes]) -> None:
     """Values planted so that a sum lies beside the middle of two float32, nearer than a double can tell: rounded once."""
     mech, key, rng, grid = mechanism(ratio, exponent), secret("ties"), random.Random(1), Fraction(2) ** exponent
-    read = mech._reader(_native.StreamKey(key), mech._careful_plan.width)
+    read = mech._reader(_native.StreamKey(key), mech._constant_work_plan.width)
     planted_, right, twice = [], [], 0
     for i in range(200):
         power, noise = rng.choice([58, 60, 62]), mech._law.draw(read, i, Fraction(0))
@@ -574,8 +580,8 @@ def test_sums_beside_ties_of_single_precision(ratio: Fraction, exponent: int, se
         twice += np.float32(float((count + noise) * grid)) != np.float32(right[-1])
     assert twice > 50
     values, once = np.array(planted_), np.array(right).astype(np.float32)
-    for careful in (False, True):
-        assert same(noised(mech, values, key, careful=careful, dtype=np.float32), once)
+    for constant_work in (False, True):
+        assert same(noised(mech, values, key, constant_work=constant_work, dtype=np.float32), once)
     job = prepare_real(values, dtype=np.float32, exponent=exponent)
     found = [mech._result(mech._law_at(read, i, job, x), job) for i, x in enumerate(planted_)]
     assert found == right
@@ -589,13 +595,18 @@ def test_draws_that_c_leaves_open_are_decided(monkeypatch: pytest.MonkeyPatch, s
         right = {d: noised(mech, values, key, missing=2.5, dtype=d, lower=-40, upper=2.0**60) for d in ("f8", "f4")}
         blind = mechanism(ratio, -3)
         constants = blind._constants() | {
-            "margin": -1.0, "twofold_margin": -1.0, "wide_cell": 400, "bulk": _native.INTEGER, "careful": _native.INTEGER,
+            "margin": -1.0, "double_double_margin": -1.0, "wide_cell": 400, "bulk": _native.INTEGER, "constant_work": _native.INTEGER,
         }  # fmt: skip
         monkeypatch.setattr(Laplace, "_constants", lambda self, constants=constants: constants)
-        assert blind._careful_plan.fill(_native.StreamKey(key), 0, 50, careful=True, offset=[0.1] * 50) == [None] * 50
+        assert (
+            blind._constant_work_plan.fill(_native.StreamKey(key), 0, 50, constant_work=True, offset=[0.1] * 50)
+            == [None] * 50
+        )
         for dtype, result in right.items():
-            for careful in (False, True):
-                found = noised(blind, values, key, missing=2.5, dtype=dtype, lower=-40, upper=2.0**60, careful=careful)
+            for constant_work in (False, True):
+                found = noised(
+                    blind, values, key, missing=2.5, dtype=dtype, lower=-40, upper=2.0**60, constant_work=constant_work
+                )
                 assert same(found, result)
         monkeypatch.undo()
 
@@ -614,7 +625,7 @@ def test_the_way_changes_nothing(
     right = noised(mech, values, key)
     for threads in (2, 3):
         assert same(noised(mech, values, key, threads=threads), right)
-    assert same(noised(mech, values[:20_011], key, careful=True), right[:20_011])
+    assert same(noised(mech, values[:20_011], key, constant_work=True), right[:20_011])
     for out in (np.zeros(2 * n, kind)[::2], np.zeros(n, np.dtype(kind).newbyteorder())):
         noised(mech, values, key, out=out, threads=2)
         assert same(np.ascontiguousarray(out).astype(kind), right)
@@ -630,8 +641,8 @@ def test_the_way_changes_nothing(
     assert same(noised(mech, some, key), right[:70_001])
     for isa in ISAS:
         monkeypatch.setattr(_native, "best_isa", lambda isa=isa: isa)
-        for careful in (False, True):
-            assert same(noised(mech, some, key, careful=careful), right[:70_001]), (isa, careful)
+        for constant_work in (False, True):
+            assert same(noised(mech, some, key, constant_work=constant_work), right[:70_001]), (isa, constant_work)
 
 
 def keyed(mech: Laplace, values: object, label: str = "laplace", **options: Any) -> np.ndarray:
@@ -687,7 +698,7 @@ def test_golden_outputs(vector: dict[str, Any]) -> None:
     offset = [(i * 37 % 65 - 32) / 66 for i in range(20_000)]
     for isa in ISAS:
         draws = mech._bulk_plan.fill(
-            _native.StreamKey(secret), int(vector["start"]), 20_000, careful=False, isa=isa, offset=offset
+            _native.StreamKey(secret), int(vector["start"]), 20_000, constant_work=False, isa=isa, offset=offset
         )
         assert draws[:32] == vector["draws"]
         assert hashlib.sha256(repr(draws).encode()).hexdigest() == vector["sha256"]
@@ -818,7 +829,7 @@ def test_small_world_catches_what_is_not_private(monkeypatch: pytest.MonkeyPatch
 def test_small_world_of_the_digits(ratio: Fraction) -> None:
     """All 2^10 prefixes of U and both signs: each outcome's probability lies between its decided cells and these with
     the open ones beside them, and decided cells of neighbours never contradict epsilon."""
-    bits, law, plan = 10, reference.Laplace(ratio), mechanism(ratio)._careful_plan
+    bits, law, plan = 10, reference.Laplace(ratio), mechanism(ratio)._constant_work_plan
     offsets = [0.0, -0.5, 0.5, 2.0**-40, -0.3]
     lowest, highest = {}, {}
     for offset in offsets:

@@ -75,8 +75,8 @@ WATCHED = """
     BEFORE = 77  # in out, before
 
     def open_often(mechanism, room):  # C decides as little as its margins allow, and the exact tier the rest
-        for plan in (mechanism._careful_plan._plan, mechanism._bulk_plan._plan):
-            plan.margin = plan.flat = plan.twofold_margin = room
+        for plan in (mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan):
+            plan.margin = plan.flat = plan.double_double_margin = room
             plan.wide_cell += 200
         return mechanism
 
@@ -98,7 +98,7 @@ WATCHED = """
         "add_short, bounds": (table, 8892, i8, i8, "plain", {"lower": 0, "upper": 10**15}),
         "add_narrow": (narrow, 8892, i8, i8, "plain", {}),
         "add_narrow, past the caches": (narrow, 8892, i8, i8, "streamed", {}),
-        "add_narrow, careful": (narrow, 4500, i8, i8, "plain", {"constant_time": True}),
+        "add_narrow, constant-work": (narrow, 4500, i8, i8, "plain", {"constant_time": True}),
         "add_narrow, strided": (narrow, 4500, i8, i8, "strided", {}),
         "add_narrow, other byte order": (narrow, 4500, ">i4", ">i8", "plain", {}),
         "add_narrow, two axes": (narrow, 4500, i8, i8, "turned", {}),
@@ -167,7 +167,7 @@ WATCHED = """
         address = ctypes.addressof(ctypes.c_char.from_buffer(page))
         if defect == "raw":
             kernels.kernel = raw_first
-        engine.STREAM = 1 if layout == "streamed" else 2**21
+        engine.NON_TEMPORAL = 1 if layout == "streamed" else 2**21
         try:
             tool.watch(ctypes.c_void_p(address), ctypes.c_uint64(2**18), told, looked)
             mechanism.release(counts, out=out, threads=1, **options)

@@ -32,7 +32,12 @@ SCALES = [
     Fraction(1, 2**60), Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(37, 10), Fraction(128), Fraction(1000), Fraction(2**17),
     Fraction(2**20), Fraction(10**9), Fraction(2**44), Fraction(10**15), Fraction(2**60),
 ]  # fmt: skip
-TIERS = {"table": _native.TABLE, "double": _native.DOUBLE, "twofold": _native.TWOFOLD, "integer": _native.INTEGER}
+TIERS = {
+    "table": _native.TABLE,
+    "double": _native.DOUBLE,
+    "double-double": _native.DOUBLE_DOUBLE,
+    "integer": _native.INTEGER,
+}
 
 
 def law(scale: Fraction) -> OneSidedGeometric:
@@ -56,12 +61,12 @@ def planted(scale: Fraction, bits: int) -> dict[int, int | None]:
 def test_tiers_agree_on_random_and_planted_digits(scale: Fraction, host: ctypes.CDLL) -> None:
     """Whatever a tier decides is what the law says, in every rounding mode, next to U = 1 too; where a threshold lies in the cell none decides."""
     mech = law(scale)
-    plan = mech._careful_plan
+    plan = mech._constant_work_plan
     whole = plan.width + 63
     assert [mech._law.magnitude(cell, whole) for cell in planted(scale, whole)] == [*planted(scale, whole).values()]
     cases = [
         ("integer", whole),
-        *([("twofold", whole)] if whole >= 95 else []),
+        *([("double-double", whole)] if whole >= 95 else []),
         *([("double", 64)] if scale <= 2**44 else []),
     ]
     for name, bits in cases:
@@ -75,7 +80,9 @@ def test_tiers_agree_on_random_and_planted_digits(scale: Fraction, host: ctypes.
                     mode,
                 )
                 decided = sum(k is not None for k in found)
-                assert decided > (5 if name == "twofold" else len(cells) / 12) or (name == "twofold" and scale < 2**20)
+                assert decided > (5 if name == "double-double" else len(cells) / 12) or (
+                    name == "double-double" and scale < 2**20
+                )
 
 
 def test_integers_next_to_u_1_need_the_lift() -> None:
@@ -85,7 +92,7 @@ def test_integers_next_to_u_1_need_the_lift() -> None:
     known = reference.OneSidedGeometric(1 / scale)
     assert {known.magnitude(cell, bits) for cell in cells[::100]} == {0}
     for isa in ISAS:
-        assert {*law(scale)._careful_plan.tier(_native.INTEGER, bits, cells, isa=isa)} == {0}
+        assert {*law(scale)._constant_work_plan.tier(_native.INTEGER, bits, cells, isa=isa)} == {0}
     unlifted = _native.Plan("discrete_laplace", **constants(law(scale)._law))  # wide_c = 0
     assert math.floor(256 * scale) in unlifted.tier(_native.INTEGER, bits, cells)
 
@@ -106,10 +113,13 @@ def test_table_certificate(scale: Fraction) -> None:
     assert magnitudes == sorted(magnitudes, reverse=True)
 
 
-def drawn(mech: OneSidedGeometric, start: int, n: int, *, careful: bool, isa: int, key: bytes) -> list[int | None]:
-    plan = mech._careful_plan if careful else mech._bulk_plan
+def drawn(
+    mech: OneSidedGeometric, start: int, n: int, *, constant_work: bool, isa: int, key: bytes
+) -> list[int | None]:
+    plan = mech._constant_work_plan if constant_work else mech._bulk_plan
     return [
-        None if k is None else abs(k) for k in plan.fill(_native.StreamKey(key), start, n, careful=careful, isa=isa)
+        None if k is None else abs(k)
+        for k in plan.fill(_native.StreamKey(key), start, n, constant_work=constant_work, isa=isa)
     ]
 
 
@@ -117,12 +127,12 @@ def drawn(mech: OneSidedGeometric, start: int, n: int, *, careful: bool, isa: in
 def test_the_stream_maps_to_the_exact_law(scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """Draws as C makes them, the sign dropped, are those of the exact tier from the same digits."""
     mech, key = law(scale), secret("stream")
-    read = mech._reader(_native.StreamKey(key), mech._careful_plan.width)
+    read = mech._reader(_native.StreamKey(key), mech._constant_work_plan.width)
     for start in (0, 10**6 - 50, 2**63 - 100):
         truth = [mech._law.draw(read, i) for i in range(start, start + 100)]
         for isa in ISAS:
-            for careful in (False, True):
-                found = drawn(mech, start, 100, careful=careful, isa=isa, key=key)
+            for constant_work in (False, True):
+                found = drawn(mech, start, 100, constant_work=constant_work, isa=isa, key=key)
                 assert all(k is None or k == right for k, right in zip(found, truth, strict=True))
                 assert found.count(None) <= 1
 
@@ -144,8 +154,8 @@ N = 2**20
 def noise(mech: OneSidedGeometric, n: int, key: bytes) -> np.ndarray:
     """n draws of the stream under one key, by the fused kernel, with the sign that sample takes off."""
     zeros = np.zeros(n, np.int64)
-    careful, plan = mech._plan(n, constant_time=False)
-    mech._run(Job(zeros, zeros, *clamps(INT64, None, None)), careful, plan, _native.StreamKey(key), 0, 1)
+    constant_work, plan = mech._plan(n, constant_time=False)
+    mech._run(Job(zeros, zeros, *clamps(INT64, None, None)), constant_work, plan, _native.StreamKey(key), 0, 1)
     return zeros
 
 

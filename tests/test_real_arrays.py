@@ -672,7 +672,7 @@ def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: py
 
 def test_a_draw_that_no_tier_decides_zeroes_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact tier's own failure, too."""
-    constants = MECH._constants() | {"careful": _native.INTEGER, "bulk": _native.INTEGER, "wide_cell": 400}
+    constants = MECH._constants() | {"constant_work": _native.INTEGER, "bulk": _native.INTEGER, "wide_cell": 400}
     blind = Laplace(1, 3, 0.25)
     monkeypatch.setattr(Laplace, "_constants", lambda self: constants)
     drawn = []

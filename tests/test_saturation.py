@@ -53,12 +53,12 @@ def mechanism(scale: int) -> DiscreteLaplace:
 
 
 @cache
-def noise(scale: int, n: int, start: int, *, careful: bool) -> list[int]:
+def noise(scale: int, n: int, start: int, *, constant_work: bool) -> list[int]:
     """The draws themselves: from the C fill alone, and where it leaves one open from the exact tier."""
     mech = mechanism(scale)
-    plan = mech._careful_plan if careful else mech._bulk_plan
+    plan = mech._constant_work_plan if constant_work else mech._bulk_plan
     stream = _native.StreamKey(SECRET)
-    found = plan.fill(stream, start, n, careful=careful)
+    found = plan.fill(stream, start, n, constant_work=constant_work)
     return [exact_draw(mech, plan.width, stream, start + i) if x is None else x for i, x in enumerate(found)]
 
 
@@ -66,42 +66,42 @@ def exact_draw(mech: DiscreteLaplace, width: int, stream: _native.StreamKey, i: 
     return mech._law.draw(mech._reader(stream, width), i)
 
 
-def add(scale: int, job: Job, start: int, *, careful: bool, threads: int | None = None) -> None:
+def add(scale: int, job: Job, start: int, *, constant_work: bool, threads: int | None = None) -> None:
     """What release does under a given stream key."""
     mech = mechanism(scale)
-    plan = mech._careful_plan if careful else mech._bulk_plan
+    plan = mech._constant_work_plan if constant_work else mech._bulk_plan
     stream = _native.StreamKey(SECRET)
-    short = plan.has_table and not careful
+    short = plan.has_table and not constant_work
     draws = Draws(
-        plan_address=plan.address, short=short, narrow=mech._narrow, key=stream, start=start, careful=careful,
+        plan_address=plan.address, short=short, narrow=mech._narrow, key=stream, start=start, constant_work=constant_work,
         exact=lambda i: exact_draw(mech, plan.width, stream, i),
     )  # fmt: skip
     run(job, draws, threads)
 
 
-@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
-def test_the_exact_sum_saturates(scale, careful):
+def test_the_exact_sum_saturates(scale, constant_work):
     """All 64 pairs of dtypes, counts at both ends: each result is the clamp of count + noise as plain integers."""
-    n = 300 if careful else 4500
-    draws = noise(scale, n, 0, careful=careful)
+    n = 300 if constant_work else 4500
+    draws = noise(scale, n, 0, constant_work=constant_work)
     saturated = 0
     for given_, made in itertools.product(DTYPES, DTYPES):
         counts, out = at_the_ends(given_, n), np.full(n, 77, made)
         low, high = clamps(made, None, None)
-        add(scale, Job(counts, out, low, high), 0, careful=careful)
+        add(scale, Job(counts, out, low, high), 0, constant_work=constant_work)
         sums = [x + k for x, k in zip(counts.tolist(), draws, strict=True)]
         assert out.tolist() == [clamp(total, low, high) for total in sums], (given_, made)
         saturated += sum(not low <= total <= high for total in sums)
     assert saturated > 1000 * (n // 300)
 
 
-@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
-def test_public_bounds_clamp_the_exact_sum(scale, careful):
+def test_public_bounds_clamp_the_exact_sum(scale, constant_work):
     """lower and upper are applied to the exact sum before it is narrowed, wherever they lie in the type or beyond."""
-    n = 300 if careful else 4500
-    draws = noise(scale, n, 7, careful=careful)
+    n = 300 if constant_work else 4500
+    draws = noise(scale, n, 7, constant_work=constant_work)
     pairs = [("i8", "i8"), ("u8", "u8"), ("u8", "i8"), ("i8", "u8"), ("i4", "i2"), ("u1", "u8"), ("i8", "i1")]
     for given_, made in pairs:
         counts = at_the_ends(np.dtype(given_), n)
@@ -118,7 +118,7 @@ def test_public_bounds_clamp_the_exact_sum(scale, careful):
             out = counts.copy().view(made) if counts.itemsize == np.dtype(made).itemsize else np.zeros(n, made)
             # The counts are read through `out` itself where it has their size: in place.
             source = out.view(given_) if counts.itemsize == out.itemsize else counts
-            add(scale, Job(source, out, *bounds), 7, careful=careful)
+            add(scale, Job(source, out, *bounds), 7, constant_work=constant_work)
             wanted = [
                 clamp(clamp(x + k, low if lower is None else lower, high if upper is None else upper), low, high)
                 for x, k in zip(counts.tolist(), draws, strict=True)
@@ -132,13 +132,19 @@ def test_public_bounds_clamp_the_exact_sum(scale, careful):
 def test_saturation_in_threads_and_strides(scale, given_, made):
     """Past one share, one slab and one buffer: plain and strided arrays, one thread and three."""
     n = 2**19 + 2**18 + 1
-    draws = np.array(noise(scale, n, 5, careful=False), object)
+    draws = np.array(noise(scale, n, 5, constant_work=False), object)
     counts = at_the_ends(np.dtype(given_), n)
     low, high = clamps(np.dtype(made), None, None)
     expected = np.clip(counts.astype(object) + draws, low, high).astype(made)
     for threads, step in itertools.product((1, 3), (1, -2)):
         out = np.zeros(n * abs(step), made)[::step]
-        add(scale, Job(counts[:: np.sign(step)][:: np.sign(step)], out, low, high), 5, careful=False, threads=threads)
+        add(
+            scale,
+            Job(counts[:: np.sign(step)][:: np.sign(step)], out, low, high),
+            5,
+            constant_work=False,
+            threads=threads,
+        )
         assert np.array_equal(out, expected), (threads, step)
 
 
@@ -205,10 +211,10 @@ def test_a_small_world_whole():
     """Every int8 and uint8 count against every 16-bit noise: the short kernel over a table planted with all of them."""
     words = np.arange(2**16).astype(np.int16)
     words[words == _native.UNDECIDED] = 0
-    plan = _native.Plan("discrete_laplace", table=words, width=16, bulk=_native.TABLE, careful=_native.INTEGER)
+    plan = _native.Plan("discrete_laplace", table=words, width=16, bulk=_native.TABLE, constant_work=_native.INTEGER)
     stream = _native.StreamKey(SECRET)
     n = 2**19
-    draws = np.array(plan.fill(stream, 0, n, careful=False))
+    draws = np.array(plan.fill(stream, 0, n, constant_work=False))
     assert len(np.unique(draws)) > 0.99 * 2**16  # 2^16 (1 - e^-8)
     for given_, made in itertools.product("bB", "bBhH"):
         counts = np.arange(n).astype(given_)
@@ -231,21 +237,21 @@ def undecidable(table: np.ndarray | None = None, width: int = 16, tier: int = _n
     if table is None and tier == _native.TABLE:
         table = np.full(2**16, _native.UNDECIDED, np.int16)
     return _native.Plan(
-        "discrete_laplace", table=table, width=width, bulk=tier, careful=max(tier, _native.DOUBLE), t=1.0, offset=0.0, margin=-1.0, slope=0.0,
-        half_cell=np.inf, twofold_margin=-1.0, wide_cell=1000, wide_t=2**120, wide_c=2**123,
+        "discrete_laplace", table=table, width=width, bulk=tier, constant_work=max(tier, _native.DOUBLE), t=1.0, offset=0.0, margin=-1.0, relative_error=0.0,
+        half_cell=np.inf, double_double_margin=-1.0, wide_cell=1000, wide_t=2**120, wide_c=2**123,
     )  # fmt: skip
 
 
-# table, 32 and 64 bits of doubles, twofold, integers; with which kernel: (plan, short, narrow, careful)
+# table, 32 and 64 bits of doubles, double-double, integers; with which kernel: (plan, short, narrow, constant-work)
 WAYS = {
     "short": lambda: (undecidable(), True, True, False),
     "table as int64": lambda: (undecidable(), False, True, False),
-    "table, careful": lambda: (undecidable(), False, True, True),
+    "table, constant-work": lambda: (undecidable(), False, True, True),
     "double 32": lambda: (undecidable(None, 32, _native.DOUBLE), False, True, False),
     "double 64": lambda: (undecidable(None, 64, _native.DOUBLE), False, True, False),
-    "double 64, careful": lambda: (undecidable(None, 64, _native.DOUBLE), False, True, True),
-    "twofold": lambda: (undecidable(None, 64, _native.TWOFOLD), False, True, False),
-    "twofold, wide": lambda: (undecidable(None, 64, _native.TWOFOLD), False, False, False),
+    "double 64, constant-work": lambda: (undecidable(None, 64, _native.DOUBLE), False, True, True),
+    "double-double": lambda: (undecidable(None, 64, _native.DOUBLE_DOUBLE), False, True, False),
+    "double-double, wide": lambda: (undecidable(None, 64, _native.DOUBLE_DOUBLE), False, False, False),
     "integers, wide": lambda: (undecidable(None, 64, _native.INTEGER), False, False, True),
 }
 by_way = pytest.mark.parametrize("way", WAYS)
@@ -261,9 +267,9 @@ def planted(i: int) -> int:
 @by_way
 def test_a_plan_that_never_decides(way):
     """The planted plans of the tests below do leave every draw open, in each instruction set."""
-    plan, _, _, careful = WAYS[way]()
+    plan, _, _, constant_work = WAYS[way]()
     for isa in _native.ISAS:
-        assert plan.fill(_native.StreamKey(SECRET), 3, 700, careful=careful, isa=isa) == [None] * 700
+        assert plan.fill(_native.StreamKey(SECRET), 3, 700, constant_work=constant_work, isa=isa) == [None] * 700
 
 
 @by_way
@@ -274,7 +280,7 @@ def test_a_plan_that_never_decides(way):
 def test_open_draws_are_added_exactly(way, in_place, given_, made):
     """Every count gets count + exact(i), clamped as an integer of any size; in place the count is not lost before."""
     n, start = kernels.BLOCK + 77, 10**6
-    plan, short, narrow, careful = WAYS[way]()
+    plan, short, narrow, constant_work = WAYS[way]()
     counts = at_the_ends(np.dtype(given_), n)
     given_values = counts.tolist()
     out = counts.view(made) if in_place else np.full(n, 77, made)
@@ -290,7 +296,7 @@ def test_open_draws_are_added_exactly(way, in_place, given_, made):
         low, high = clamps(np.dtype(made), lower, upper)
         run(
             Job(counts, out, low, high),
-            Draws(plan.address, short, narrow, _native.StreamKey(SECRET), start, careful, exact),
+            Draws(plan.address, short, narrow, _native.StreamKey(SECRET), start, constant_work, exact),
             1,
         )
         assert out.tolist() == [clamp(x + planted(start + i), low, high) for i, x in enumerate(given_values)]
@@ -307,7 +313,7 @@ def test_some_open_draws_among_many(threads, step, short):
     table[2**15] = _native.UNDECIDED
     plan = undecidable(table)
     n, start = 2**20 + 9, 12345
-    decided = plan.fill(_native.StreamKey(SECRET), start, n, careful=False)
+    decided = plan.fill(_native.StreamKey(SECRET), start, n, constant_work=False)
     opened = [i for i, k in enumerate(decided) if k is None]
     assert 100 < len(opened) < 1000
     draws = np.array([planted(start + i) if k is None else k for i, k in enumerate(decided)], object)
@@ -339,10 +345,10 @@ def test_any_open_sum(given_, made, way, bounds, data):
         clamp(low if bounds[0] is None else bounds[0], low, high),
         clamp(high if bounds[1] is None else bounds[1], low, high),
     )
-    plan, short, narrow, careful = WAYS[way]()
+    plan, short, narrow, constant_work = WAYS[way]()
     out = np.zeros(len(counts), made)
     job = Job(np.array(counts, given_), out, lower, upper)
-    run(job, Draws(plan.address, short, narrow, _native.StreamKey(SECRET), 0, careful, draws.__getitem__), None)
+    run(job, Draws(plan.address, short, narrow, _native.StreamKey(SECRET), 0, constant_work, draws.__getitem__), None)
     assert out.tolist() == [clamp(x + k, lower, upper) for x, k in zip(counts, draws, strict=True)]
 
 
@@ -351,7 +357,7 @@ def test_any_open_sum(given_, made, way, bounds, data):
 def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place):
     """Nobody who looks at out meanwhile sees a count without its noise."""
     n = kernels.BLOCK + 500
-    plan, short, narrow, careful = WAYS[way]()
+    plan, short, narrow, constant_work = WAYS[way]()
     counts = np.full(n, 999, np.int64)
     out = counts if in_place else np.full(n, 777, np.int64)
     decided = np.zeros(n, bool)
@@ -364,7 +370,7 @@ def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place):
 
     run(
         Job(counts, out, -(2**63), 2**63 - 1),
-        Draws(plan.address, short, narrow, _native.StreamKey(SECRET), 0, careful, exact),
+        Draws(plan.address, short, narrow, _native.StreamKey(SECRET), 0, constant_work, exact),
         1,
     )
     assert decided.all()
@@ -374,11 +380,11 @@ def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place):
 # ------------------------------------------------------------------ small calls, whose kernel draws the key
 
 
-def test_a_small_call_is_the_careful_one_under_its_key():
+def test_a_small_call_is_the_constant_work_one_under_its_key():
     """Open draws or not: every cell is count + the draw that the key and its number give, clamped."""
     for scale in (1, 100, 10**6, 2**50):
         mech = mechanism(scale)
-        fields = {**mech._constants(), "careful": _native.INTEGER}
+        fields = {**mech._constants(), "constant_work": _native.INTEGER}
         bits = fields["width"] + 63
         leaky = _native.Plan("discrete_laplace", **{**fields, "wide_cell": bits + 56})  # cells an eighth wide and more
         keys = set()
@@ -390,7 +396,7 @@ def test_a_small_call_is_the_careful_one_under_its_key():
         for n, low, high in ((500, -(2**63), 2**63 - 1), (4095, -7, 2**62)):
             counts, out = at_the_ends(np.dtype("i8"), n), np.full(n, 77)
             engine.run_small(Job(counts, out, low, high), leaky.address, exact)
-            draws = mech._careful_plan.fill(_native.StreamKey(keys.pop()), 0, n, careful=True)
+            draws = mech._constant_work_plan.fill(_native.StreamKey(keys.pop()), 0, n, constant_work=True)
             assert not keys
             assert out.tolist() == [clamp(x + k, low, high) for x, k in zip(counts.tolist(), draws, strict=True)]
 
@@ -428,7 +434,7 @@ FAILURES = [RuntimeError, KeyboardInterrupt, SystemExit, MemoryError, Odd]
 def test_a_failure_zeroes_out(way, failure):
     """Whatever exact raises, at the first draw or late, comes through, and not one cell keeps a value."""
     n = kernels.BLOCK + 500
-    plan, short, narrow, careful = WAYS[way]()
+    plan, short, narrow, constant_work = WAYS[way]()
     for at, view in ((0, slice(None)), (kernels.BLOCK + 400, slice(None)), (3000, slice(None, None, 2))):
         counts = np.full(n, 999, np.int64)
         for out in (np.full(n, 777, np.int64), counts):
@@ -441,7 +447,7 @@ def test_a_failure_zeroes_out(way, failure):
                 return 5
 
             untouched = out[1::2].copy() if view.step else None
-            draws = Draws(plan.address, short, narrow, _native.StreamKey(SECRET), 0, careful, exact)
+            draws = Draws(plan.address, short, narrow, _native.StreamKey(SECRET), 0, constant_work, exact)
             with pytest.raises(failure):
                 run(Job(counts[view], out[view], -(2**63), 2**63 - 1), draws, 1)
             assert not out[view].any()
@@ -555,7 +561,7 @@ def test_the_noise_is_never_clipped():
 def test_a_small_call_decides_what_is_open_and_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one-call path: scratch wiped, open draws added exactly and clamped, zeros after a failure, no touch without a key."""
     real = kernels.kernel("add_small")
-    plan = DiscreteLaplace(1, 10)._careful_plan
+    plan = DiscreteLaplace(1, 10)._constant_work_plan
     counts = np.arange(7)
 
     def leaving_two_open(x: np.ndarray, y: np.ndarray, scratch: np.ndarray, *rest: object) -> int:

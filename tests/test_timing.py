@@ -162,7 +162,7 @@ def pool(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def events(mechanism: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Keys in random order, and whether the first draw is among the largest 0.1 %: EVENTS of either kind."""
     keys, size = pool(seed)
-    width = mechanism._careful_plan.width
+    width = mechanism._constant_work_plan.width
     pair = type(mechanism) is Gaussian or (type(mechanism) is DiscreteGaussian and not mechanism._law.inversion)
     row = size[3 if pair else {16: 0, 32: 1, 64: 2}[width]]
     limit = np.quantile(row, TAIL)
@@ -174,18 +174,18 @@ def events(mechanism: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def timed_under_keys(
-    mechanism: Any, keys: np.ndarray, n: int, *, careful: bool = True
+    mechanism: Any, keys: np.ndarray, n: int, *, constant_work: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """Time and size of the first draw of a release of n zeros under each key, from where the key has been drawn."""
     real = isinstance(mechanism, Gaussian)
     out = np.zeros(n, np.float64 if real else np.int64)
     job = prepare_real(out.copy(), out, exponent=mechanism._exponent) if real else prepare(out.copy(), out)
-    plan = mechanism._careful_plan if careful else mechanism._bulk_plan
+    plan = mechanism._constant_work_plan if constant_work else mechanism._bulk_plan
     stream, ffi = _native.StreamKey(_native.entropy(32)), _native.ffi
     secrets, memory = ffi.cast("uint8_t *", ffi.from_buffer(keys)), ffi.cast("uint8_t *", stream.address)
     decide = lambda i, *value: mechanism._law.draw(mechanism._reader(stream, plan.width), i)  # noqa: E731
-    short = plan.has_table and not careful
-    draws = Draws(plan.address, short, mechanism._narrow, stream, 0, careful, decide)
+    short = plan.has_table and not constant_work
+    draws = Draws(plan.address, short, mechanism._narrow, stream, 0, constant_work, decide)
     time, size = np.empty(len(keys)), np.empty(len(keys))
     between, common = BETWEEN if n == 1 else 0, np.random.default_rng().integers(0, 256, (997, 32), np.uint8)
     ordinary, turn = ffi.cast("uint8_t *", ffi.from_buffer(common)), itertools.cycle(range(0, 32 * 997, 32))
@@ -202,16 +202,16 @@ def timed_under_keys(
     return time, size
 
 
-def tail_told(mechanism: Any, n: int, *, careful: bool = True) -> list[str]:
+def tail_told(mechanism: Any, n: int, *, constant_work: bool = True) -> list[str]:
     """Whether time tells the largest 0.1 % from the rest, twice."""
     found = []
     for seed in (0, 1):
         keys, tail = events(mechanism, seed)
-        time, size = timed_under_keys(mechanism, keys, n, careful=careful)
+        time, size = timed_under_keys(mechanism, keys, n, constant_work=constant_work)
         assert size[tail].min() >= np.quantile(size[~tail], 0.99)
         value, error = auc(time, tail)
         found.append(f"AUC {value:.4f} ({(value - 0.5) / error:+.1f} standard errors)")
-        print(f"{mechanism!r:.60}, {n:,} counts, careful {careful}: {found[-1]}, {EVENTS} tail events")
+        print(f"{mechanism!r:.60}, {n:,} counts, constant-work {constant_work}: {found[-1]}, {EVENTS} tail events")
         if abs(value - 0.5) <= 4 * error:
             return []
     return found
@@ -271,13 +271,18 @@ def test_a_large_call_in_constant_time(mechanism: Any) -> None:
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: _native.ISA_NAMES[isa])
 @pytest.mark.parametrize("mechanism", ALONE, ids=lambda m: f"{type(m).__name__}-{m.scale:g}")
 def test_a_draw_alone(mechanism: Any, isa: int) -> None:
-    """The C of one careful draw, without the call around it: a branch on the noise is a few nanoseconds there.
+    """The C of one constant-work draw, without the call around it: a branch on the noise is a few nanoseconds there.
 
     At small scales |noise| is nearly all that a branch could depend on: whether it is 0, which neighbour is nearer. And
     a search reads lines that only large draws ask for.
     """
     n = (10 if DEEP else 4) * CALLS
-    plan, key, ffi, lib = mechanism._careful_plan, _native.StreamKey(_native.entropy(32)), _native.ffi, _native.lib
+    plan, key, ffi, lib = (
+        mechanism._constant_work_plan,
+        _native.StreamKey(_native.entropy(32)),
+        _native.ffi,
+        _native.lib,
+    )
     lo, open_, at = ffi.new("int64_t[]", 1), ffi.new("int64_t[]", 1), ffi.cast("uint8_t *", key.address)
     time, size = np.empty(n), np.empty(n)
     with undisturbed():
@@ -334,10 +339,10 @@ def test_a_looping_sampler_is_caught() -> None:
 
 @pytest.mark.parametrize("scale", [10, 100])
 def test_a_single_count_that_starts_at_the_table_is_caught(scale: int) -> None:
-    """The draws that a table leaves open are the large ones, and they take longer: hence careful small calls."""
-    assert len(tail_told(DiscreteLaplace(1, scale), 1, careful=False)) == 2
+    """The draws that a table leaves open are the large ones, and they take longer: hence constant-work small calls."""
+    assert len(tail_told(DiscreteLaplace(1, scale), 1, constant_work=False)) == 2
 
 
 def test_a_single_count_that_starts_at_level_0_is_caught() -> None:
     """The same where no table serves: 32-bit words at scale 1e6."""
-    assert len(tail_told(DiscreteLaplace(1, 10**6), 1, careful=False)) == 2
+    assert len(tail_told(DiscreteLaplace(1, 10**6), 1, constant_work=False)) == 2

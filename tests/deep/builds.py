@@ -3,7 +3,7 @@
 
 Each build is one by setup.py, as pip makes it, with CFLAGS or a compiler of its own. A compiler that puts flags behind
 ours is a script that does so. What a build draws is compared as one digest of all draws of 102 plans, of all laws and from
-the least to the largest scale, by each instruction set, fast and careful, narrow and wide. CPUs without one feature or
+the least to the largest scale, by each instruction set, fast and constant-work, narrow and wide. CPUs without one feature or
 another are QEMU's.
 """
 
@@ -299,9 +299,9 @@ def _drawn(library: Path, cases: Path, only: int | None = None) -> dict[str, Any
             for name in names.values():
                 setattr(plan, name, kept.get(name, ffi.NULL))
             offset = case["offset"] and ffi.new("double[]", case["offset"])
-            for careful in (0, 1):
+            for constant_work in (0, 1):
                 for upper in (ffi.NULL, hi):
-                    before = isa, plan, careful, key, case["start"], DRAWS
+                    before = isa, plan, constant_work, key, case["start"], DRAWS
                     if offset:
                         n = lib.dpf_fill_real(*before, offset, lo, upper, undecided)
                     else:

@@ -27,7 +27,7 @@ def row(scale: Fraction, start: int) -> dict[str, object]:
     mech, key = DiscreteLaplace(1, scale), _native.StreamKey(KEY)
     width = mech._bulk_plan.width
     exact = [mech._law.draw(lambda i, r: mech._digits(key, width, i, r), i) for i in range(start, start + 32)]
-    draws = mech._bulk_plan.fill(key, start, 20_000, careful=False, isa=0)
+    draws = mech._bulk_plan.fill(key, start, 20_000, constant_work=False, isa=0)
     assert draws[:32] == exact
     digest = hashlib.sha256(repr(draws).encode()).hexdigest()
     return {"scale": str(scale), "key": KEY.hex(), "start": str(start), "draws": exact, "sha256": digest}

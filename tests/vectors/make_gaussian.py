@@ -26,7 +26,7 @@ def row(ratio: Fraction, start: int) -> dict[str, object]:
     mech, key = Gaussian(ratio, granularity=1), _native.StreamKey(KEY)
     read = mech._reader(key, mech._bulk_plan.width)
     exact = [mech._law.draw(read, i, Fraction(0)) for i in range(start, start + 32)]
-    draws = mech._bulk_plan.fill(key, start, 20_000, careful=False, isa=0)
+    draws = mech._bulk_plan.fill(key, start, 20_000, constant_work=False, isa=0)
     assert draws[:32] == exact
     digest = hashlib.sha256(repr(draws).encode()).hexdigest()
     return {"ratio": str(ratio), "key": KEY.hex(), "start": str(start), "draws": exact, "sha256": digest}

@@ -29,7 +29,7 @@ def row(ratio: Fraction, start: int) -> dict[str, object]:
     offset = [(i * 37 % 65 - 32) / 66 for i in range(20_000)]
     read = mech._reader(key, mech._bulk_plan.width)
     exact = [mech._law.draw(read, start + i, Fraction(offset[i])) for i in range(32)]
-    draws = mech._bulk_plan.fill(key, start, 20_000, careful=False, isa=0, offset=offset)
+    draws = mech._bulk_plan.fill(key, start, 20_000, constant_work=False, isa=0, offset=offset)
     assert draws[:32] == exact
     digest = hashlib.sha256(repr(draws).encode()).hexdigest()
     return {"ratio": str(ratio), "key": KEY.hex(), "start": str(start), "draws": exact, "sha256": digest}
