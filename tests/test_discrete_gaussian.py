@@ -152,11 +152,11 @@ def test_the_bounds_of_a_rejection(sigma: Fraction) -> None:
             assert mech._law.accepts(k, 0, 1) is True
     plan = mech._bulk_plan._plan
     furthest = Fraction(942, 100) * sigma + 1  # R < 9.4194 for U >= 2^-64
-    assert plan.accept_below < 2**16
-    assert 1 - Fraction(plan.accept_below, 2**16) >= furthest**2 / (24 * sigma**4)
-    assert plan.rejects == pytest.approx(1 / (24 * float(sigma) ** 4), rel=1e-14)
+    assert plan.normal.accept_below < 2**16
+    assert 1 - Fraction(plan.normal.accept_below, 2**16) >= furthest**2 / (24 * sigma**4)
+    assert plan.normal.rejects == pytest.approx(1 / (24 * float(sigma) ** 4), rel=1e-14)
     # candidates: what is left after them is below 2^-30
-    assert (1 / (24 * sigma**2)) ** plan.candidates < Fraction(1, 2**30)
+    assert (1 / (24 * sigma**2)) ** plan.normal.candidates < Fraction(1, 2**30)
 
 
 def recorded(
@@ -209,7 +209,7 @@ def test_rejected_proposals() -> None:
 def test_words_that_do_not_accept_at_once() -> None:
     """At sigma = 129 a 16-bit word from `accept_below` on looks further: found by search, their draws are the exact law's."""
     mech, key = DiscreteGaussian(129), _native.StreamKey(KEY)
-    read, accept_below = mech._reader(key, 32), mech._bulk_plan._plan.accept_below
+    read, accept_below = mech._reader(key, 32), mech._bulk_plan._plan.normal.accept_below
     found = [i for i in range(60_000) if read(i, 0, exact.ACCEPT).prefix >= accept_below][:12]
     assert len(found) == 12
     for i in found:

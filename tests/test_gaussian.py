@@ -458,13 +458,13 @@ def test_gappa_rejects_what_is_false(old: str, new: str) -> None:
 
 
 def test_the_proof_speaks_of_the_plan() -> None:
-    """Slope, margin and flat of the script are the plan's; the bounds that it takes from section 3 are proved there."""
+    """Relative error and margins of the script are the plan's; the bounds that it takes from section 3 are proved there."""
     plan = normal_constants(Fraction(1), short=True)
     assert "relative_error = 0x14p-52;" in GAPPA
     assert plan["relative_error"] == 0x14 * 2.0**-52
     assert "margin = 0.5 - 0x4p-52;" in GAPPA
     assert plan["margin"] == 0.5 - 4 * 2.0**-52
-    assert "line = 0x8cp-52;\nflat rnd= margin - line * t;" in GAPPA
+    assert "line = 0x8cp-52;\nmargin32 rnd= margin - line * t;" in GAPPA
     assert plan["margin32"] == plan["margin"] - 0x8C * 2.0**-52
     normal = (test_bounds.CSRC / "proofs" / "normal.gappa").read_text()
     assert "r -/ R in [-0x4.ep-52, 0x4.ep-52]" in GAPPA

@@ -76,8 +76,8 @@ WATCHED = """
 
     def open_often(mechanism, room):  # C decides as little as its margins allow, and the exact tier the rest
         for plan in (mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan):
-            plan.margin = plan.flat = plan.double_double_margin = room
-            plan.wide_cell += 200
+            plan.margin = plan.margin32 = plan.double_double_margin = room
+            plan.logarithm.wide_cell += 200
         return mechanism
 
     table = open_often(dpfast.DiscreteLaplace(1, 10), 0.0)
