@@ -5,6 +5,8 @@
 /* The instruction sets that this library has code for, each isa_<name>.c; a later one is preferred. */
 #ifdef __x86_64__
 #define DPF_ISAS(F) F(portable) F(avx2) F(avx512)
+#elif defined(__aarch64__)
+#define DPF_ISAS(F) F(portable) F(neon)
 #else
 #define DPF_ISAS(F) F(portable)
 #endif

@@ -2,12 +2,14 @@
  *
  * The whole C surface of dpfast. This text is read twice: verbatim as the cffi
  * cdef, and by the C itself through dpf_impl.h. Hence no include guard and no
- * preprocessor but integer constants. */
+ * preprocessor. */
 
-#define DPF_ABI            2  /* part of every symbol name that numba caches */
-#define DPF_STREAM_VERSION 1  /* the stream, its addresses and every law's map; see stream.md */
-#define DPF_BATCH          32 /* ChaCha blocks computed at once: a batch, two groups of sixteen lanes */
-#define DPF_TABLE_BITS     15 /* magnitude bits of a 16-bit word */
+enum {
+    DPF_ABI = 2,            /* part of every symbol name that numba caches */
+    DPF_STREAM_VERSION = 1, /* the stream, its addresses and every law's map; see stream.md */
+    DPF_BATCH = 32,         /* ChaCha blocks computed at once: a batch, two groups of sixteen lanes */
+    DPF_TABLE_BITS = 15     /* magnitude bits of a 16-bit word */
+};
 
 enum { DPF_PORTABLE = 0 }; /* the instruction set that each machine runs; dpf_isa_name has the others */
 enum {

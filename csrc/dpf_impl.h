@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the C files share and no caller sees. */
-#pragma once
 
 #include <float.h>
 #include <limits.h>
@@ -71,9 +70,9 @@ const dpf_isa *dpf_isa_of(int isa);
 static const uint32_t dpf_sigma[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
 
 #define DPF_ROTATE(x, k) ((x) << (k) | (x) >> (32 - (k)))
-#define DPF_QUARTER(x, a, b, c, d)                                                                                     \
-    (x[a] += x[b], x[d] ^= x[a], x[d] = DPF_ROTATE(x[d], 16), x[c] += x[d], x[b] ^= x[c], x[b] = DPF_ROTATE(x[b], 12), \
-     x[a] += x[b], x[d] ^= x[a], x[d] = DPF_ROTATE(x[d], 8), x[c] += x[d], x[b] ^= x[c], x[b] = DPF_ROTATE(x[b], 7))
+#define DPF_QUARTER(ROTATE, x, a, b, c, d)                                                                             \
+    (x[a] += x[b], x[d] ^= x[a], x[d] = ROTATE(x[d], 16), x[c] += x[d], x[b] ^= x[c], x[b] = ROTATE(x[b], 12),         \
+     x[a] += x[b], x[d] ^= x[a], x[d] = ROTATE(x[d], 8), x[c] += x[d], x[b] ^= x[c], x[b] = ROTATE(x[b], 7))
 
 DPF_INLINE uint32_t dpf_load32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
