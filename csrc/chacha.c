@@ -35,6 +35,6 @@ __attribute__((noinline)) void dpf_scrub_cipher(void) {
 }
 
 __attribute__((noinline)) void dpf_scrub_law(void) {
-    uint8_t below[6656];
+    uint8_t below[5120];
     dpf_wipe(below, sizeof below);
 }

@@ -50,7 +50,7 @@ static void gaussian_level0(const dpf_plan *plan, int real, const uint32_t *rest
 /* The digits of draws laid out for loops: 128 of the radius, 125 and less of the angle behind its flags, and what the
  * flags mean for the draw. */
 typedef struct {
-    uint64_t u[DPF_STEP], more_u[DPF_STEP], v[DPF_STEP], more_v[DPF_STEP];
+    _Alignas(64) uint64_t u[DPF_STEP], more_u[DPF_STEP], v[DPF_STEP], more_v[DPF_STEP];
     uint64_t is_sine[DPF_STEP], negative[DPF_STEP];
 } gaussian_digits;
 
@@ -103,7 +103,7 @@ static void gaussian_by_double_double_both(const dpf_plan *plan, const dpf_draws
     int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
     const int n = draws->n;
     gaussian_digits d;
-    double radius[DPF_STEP], radius_low[DPF_STEP], side[DPF_STEP], side_low[DPF_STEP];
+    _Alignas(64) double radius[DPF_STEP], radius_low[DPF_STEP], side[DPF_STEP], side_low[DPF_STEP];
     gaussian_lay_out(p.width, draws, &d);
     for (int i = 0; i < n; i++)
         radius_double_double(d.u[i], d.more_u[i], &radius[i], &radius_low[i]);

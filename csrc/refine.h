@@ -234,10 +234,10 @@ DPF_INLINE void bulk(const dpf_law *law, dpf_job *job, int64_t n) {
 DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier, int64_t n) {
     const int width = job->plan->width, per_batch = 32 * DPF_WORDS / width;
     const dpf_target *to = job->to;
-    uint32_t words[DPF_WORDS];
-    uint64_t word[2 * DPF_WORDS], more[DPF_STEP], draw[DPF_STEP], batch = UINT64_MAX;
-    uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
-    int64_t lo[DPF_STEP], hi[DPF_STEP];
+    _Alignas(64) uint32_t words[DPF_WORDS]; /* in lines of the widest vector, wherever the frame begins */
+    _Alignas(64) uint64_t word[2 * DPF_WORDS], more[DPF_STEP], draw[DPF_STEP], batch = UINT64_MAX;
+    _Alignas(64) uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
+    _Alignas(64) int64_t lo[DPF_STEP], hi[DPF_STEP];
     for (uint64_t base = job->start / DPF_STEP * DPF_STEP; base < job->start + (uint64_t)n; base += DPF_STEP) {
         const int64_t at = (int64_t)(base - job->start);
         const int from = at < 0 ? (int)-at : 0, end = at + DPF_STEP > n ? (int)(n - at) : DPF_STEP, count = end - from;
