@@ -106,7 +106,7 @@ def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
     [
         ("decide.gappa", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
         ("decide.gappa", "relative_error = 0x5p-52", "relative_error = 0x4.8p-52"),
-        ("decide.gappa", "22 *", "24 *"),  # the largest height of a 32-bit word
+        ("decide.gappa", "22 *", "24 *"),  # the largest −ln U, scaled, of a 32-bit word
         ("double_double.gappa", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
         ("double_double.gappa", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
     ],
@@ -273,7 +273,7 @@ class Law:
         assert found is not None
         return int(found)
 
-    def height(self, prefix: int, bits: int) -> arb:
+    def scaled_log(self, prefix: int, bits: int) -> arb:
         return self.t * (self.c - (arb(prefix) / arb(2) ** bits).log())
 
     def threshold(self, k: int, bits: int) -> arb:
@@ -284,7 +284,7 @@ class Law:
         if prefix == 0:
             return None
         with ctx.workprec(400):
-            ends = {self.floor(self.height(prefix, bits)), self.floor(self.height(prefix + 1, bits))}
+            ends = {self.floor(self.scaled_log(prefix, bits)), self.floor(self.scaled_log(prefix + 1, bits))}
         return ends.pop() if len(ends) == 1 else None
 
 
@@ -306,7 +306,7 @@ def planted(law: Law, bits: int, error: Callable[[float], float], seed: str) -> 
             cells |= {int(top * 0.70710670948) + beside for beside in (-1, 0, 1)}
             cells |= {top // 2 + top * rng.randrange(128) // 256 + beside for beside in (-1, 0)}
             for _ in range(9 if binade == 31 else 1):  # where the double-double tier ends
-                k = law.floor(law.height(max(1, top // 2 + rng.randrange(max(1, top // 2))), bits))
+                k = law.floor(law.scaled_log(max(1, top // 2 + rng.randrange(max(1, top // 2))), bits))
                 thresholds |= {max(k, 1), k + 1, 1 + binade}
         ks = range(1, min(400, int(40 * scale) + 2))
         edges = sorted(ks, key=lambda k: abs(float((x := law.threshold(k, bits)) - x.floor()) - 0.5))

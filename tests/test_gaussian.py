@@ -98,13 +98,13 @@ def planted(ratio: Fraction, name: str) -> list[Point]:
                         *(int(t * side * x) for x in (rng.random() * 4, rng.uniform(4, 6.5), 2 ** rng.uniform(-18, 0))),
                     ]
                 )
-                height = abs(m + HALF - Fraction(offset) * (-1 if negative else 1))
-                at = law.cell(height, 128, v, 125, cosine) if height else 2**128 - 1
+                noise = abs(m + HALF - Fraction(offset) * (-1 if negative else 1))
+                at = law.cell(noise, 128, v, 125, cosine) if noise else 2**128 - 1
                 if at < 4:
                     continue
                 radius = math.sqrt(max(-2 * math.log(at / 2**128), 2.0**-120))
                 error = (
-                    2.0**-52 * (2 * float(height) + 1)
+                    2.0**-52 * (2 * float(noise) + 1)
                     if name == "double"
                     else t * 2.0**-76 * rng.choice((1.0, 1 / min(radius, 1.0))) + 2.0**-40
                 )
@@ -136,14 +136,14 @@ def planted(ratio: Fraction, name: str) -> list[Point]:
                 for sine in (False, True):
                     flags = rng.getrandbits(2) << 1 | sine  # both have the cosine of v
                     v = rng.getrandbits(125) >> rng.randrange(40)
-                    reach = (
+                    spread = (
                         t * math.sqrt(2 * j - 1) * 2.0 ** (-digits / 2) * float(law._side(2 * v + 1, 126, cosine=True))
                     )
-                    if reach > 0.9:
+                    if spread > 0.9:
                         continue
                     negative = flags >> (1 if sine else 2) & 1
                     for _ in range(2):
-                        edge = (0.5 - rng.random() * reach) * (-1 if negative else 1)
+                        edge = (0.5 - rng.random() * spread) * (-1 if negative else 1)
                         add(2**128 - (j << (128 - digits)) + end, flags, v, sine, edge)
     return points
 
@@ -443,7 +443,7 @@ def test_gappa_proves_the_roundings_of_the_decision(mode: str) -> None:
         ("relative_error = 0x14p-52", "relative_error = 0x13p-52"),
         ("margin = 0.5 - 0x4p-52", "margin = 0.5 - 0x2p-52"),
         ("[-0x8p-52, 0x8p-52]", "[-0x6p-52, 0x6p-52]"),  # the weight of a cell
-        ("[-0xap-52, 0xap-52]", "[-0x7p-52, 0x7p-52]"),  # the reach of the angle
+        ("[-0xap-52, 0xap-52]", "[-0x7p-52, 0x7p-52]"),  # the error of the angle
         ("line = 0x8cp-52", "line = 0x8ap-52"),  # the flat margin
     ],
 )

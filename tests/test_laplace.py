@@ -39,7 +39,7 @@ RATIOS = [
     Fraction(2**17), Fraction(2**20 * 13, 9), Fraction(2**21), Fraction(10**9, 7), Fraction(10**12), Fraction(2**40),
     Fraction(2**44), Fraction(10**15, 3), Fraction(2**60),
 ]  # fmt: skip
-# A tier, the digits it takes, and about what its z is wrong by at height z and ratio t.
+# A tier, the digits it takes, and about what its z is wrong by at z and ratio t.
 TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
     "double": (_native.DOUBLE, [31, 63, 64], lambda z, t: 2.0**-52 * (z + t + 1)),
     "double-double": (_native.DOUBLE_DOUBLE, [95, 127], lambda z, t: 2.0**-75 * t + 2.0**-39),
@@ -178,11 +178,11 @@ def planted(ratio: Fraction, name: str, bits: int, each: int = 6) -> list[Row]:
             cells |= {rng.getrandbits(bits) >> rng.randrange(bits), rng.getrandbits(bits)}
             first = (HALF - (-1 if negative else 1) * Fraction(offset)) % 1
             for _ in range(each):
-                height = first + int(ratio * Fraction(rng.choice([rng.random(), rng.uniform(0, min(40, bits * 0.69))])))
-                off = error(float(height), float(ratio)) * 2 ** rng.uniform(-3, 3) * rng.choice((-1, 1))
-                cell = law.cell(height, bits)
+                noise = first + int(ratio * Fraction(rng.choice([rng.random(), rng.uniform(0, min(40, bits * 0.69))])))
+                off = error(float(noise), float(ratio)) * 2 ** rng.uniform(-3, 3) * rng.choice((-1, 1))
+                cell = law.cell(noise, bits)
                 cells |= {cell + beside for beside in (-1, 0, 1)} | {
-                    law.cell(max(height + Fraction(off), Fraction(0)), bits)
+                    law.cell(max(noise + Fraction(off), Fraction(0)), bits)
                 }
             rows += [Row(cell, negative, offset) for cell in cells if 0 <= cell < 2**bits]
     return rows

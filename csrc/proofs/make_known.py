@@ -252,9 +252,9 @@ def decided(row: Row, planted: Planted, isa: int) -> bool:
     return bool(sure[0])
 
 
-def cell(height: arb, bits: int) -> int:
-    """The cell of 2^bits in which the probability e^-height lies."""
-    found = ((-height).exp() * arb(2) ** bits).floor().unique_fmpz()
+def cell(minus_log: arb, bits: int) -> int:
+    """The cell of 2^bits in which the probability e^-minus_log lies."""
+    found = ((-minus_log).exp() * arb(2) ** bits).floor().unique_fmpz()
     if found is None:
         raise ArithmeticError("precision too low")
     return int(found)
@@ -275,10 +275,10 @@ def plant(row: Row) -> Iterator[Planted]:
         sign = -1 if row.real and i % 2 else 1
         k = round(scale * tail) * sign
         # At the boundary t (C - ln U) = k, or begin + S t E + 1/2 = k.
-        height = (
+        minus_log = (
             ball((k - Fraction(begin) - Fraction(1, 2)) * sign / scale) if row.real else ball(k / scale) - law.offset()
         )
-        yield from near(row, cell(height, row.bits), partial(of_u, row, begin=begin, negative=sign < 0))
+        yield from near(row, cell(minus_log, row.bits), partial(of_u, row, begin=begin, negative=sign < 0))
 
 
 def of_u(row: Row, u: int, begin: float = 0.0, *, negative: bool = False) -> Planted:
