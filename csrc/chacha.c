@@ -8,14 +8,14 @@ __attribute__((noinline)) static void one_block(const uint8_t *key, uint64_t cou
     dpf_initial(key, counter, nonce, start);
     memcpy(x, start, sizeof x);
     for (int round = 0; round < 10; round++) {
-        DPF_QUARTER(x, 0, 4, 8, 12);
-        DPF_QUARTER(x, 1, 5, 9, 13);
-        DPF_QUARTER(x, 2, 6, 10, 14);
-        DPF_QUARTER(x, 3, 7, 11, 15);
-        DPF_QUARTER(x, 0, 5, 10, 15);
-        DPF_QUARTER(x, 1, 6, 11, 12);
-        DPF_QUARTER(x, 2, 7, 8, 13);
-        DPF_QUARTER(x, 3, 4, 9, 14);
+        DPF_QUARTER(DPF_ROTATE, x, 0, 4, 8, 12);
+        DPF_QUARTER(DPF_ROTATE, x, 1, 5, 9, 13);
+        DPF_QUARTER(DPF_ROTATE, x, 2, 6, 10, 14);
+        DPF_QUARTER(DPF_ROTATE, x, 3, 7, 11, 15);
+        DPF_QUARTER(DPF_ROTATE, x, 0, 5, 10, 15);
+        DPF_QUARTER(DPF_ROTATE, x, 1, 6, 11, 12);
+        DPF_QUARTER(DPF_ROTATE, x, 2, 7, 8, 13);
+        DPF_QUARTER(DPF_ROTATE, x, 3, 4, 9, 14);
     }
     for (int i = 0; i < 16; i++) {
         const uint32_t word = x[i] + start[i];
@@ -35,6 +35,6 @@ __attribute__((noinline)) void dpf_scrub_cipher(void) {
 }
 
 __attribute__((noinline)) void dpf_scrub_law(void) {
-    uint8_t below[6656];
+    uint8_t below[5120];
     dpf_wipe(below, sizeof below);
 }

@@ -8,15 +8,22 @@
 enum { lane_count = DPF_VECTOR / 4, in_flight = 2 * lane_count };
 typedef uint32_t vector __attribute__((vector_size(DPF_VECTOR)));
 
+/* Four lookups: every other half word's. */
+DPF_INLINE uint64_t look_up_four(const int16_t *table, const dpf_half *half) {
+    uint64_t four = 0;
+    for (int i = 0; i < 4; i++)
+        four |= (uint64_t)(uint16_t)table[half[2 * i]] << 16 * i;
+    return four;
+}
+
 /* Sixteen lookups: half of one word's lanes, low halves first (stream.md's order of 16-bit draws). Put
  * together in general registers, for the vector ones are taken. */
 DPF_INLINE void look_up(const int16_t *restrict table, const uint32_t *restrict words, int16_t *restrict out,
                         int step) {
     const dpf_half *half = (const dpf_half *)(words + 8 * step);
     int16_t *to = out + step / 2 * 32 + step % 2 * 8;
-#define DPF_LOOK(i) ((uint64_t)(uint16_t)table[half[i]])
-#define DPF_FOUR(i) (DPF_LOOK(i) | DPF_LOOK(i + 2) << 16 | DPF_LOOK(i + 4) << 32 | DPF_LOOK(i + 6) << 48)
-    const uint64_t even[2] = {DPF_FOUR(0), DPF_FOUR(8)}, odd[2] = {DPF_FOUR(1), DPF_FOUR(9)};
+    const uint64_t even[2] = {look_up_four(table, half), look_up_four(table, half + 8)};
+    const uint64_t odd[2] = {look_up_four(table, half + 1), look_up_four(table, half + 9)};
     memcpy(to, even, sizeof even);
     memcpy(to + DPF_LANES, odd, sizeof odd);
 }
@@ -47,7 +54,7 @@ DPF_INLINE void blocks_meanwhile(const uint8_t *key, const uint64_t *counter, ui
         }
 #define DPF_BOTH(a, b, c, d)                                                                                           \
     do {                                                                                                               \
-        DPF_QUARTER(x[0], a, b, c, d), DPF_QUARTER(x[1], a, b, c, d);                                                  \
+        DPF_QUARTER(DPF_VECTOR_ROTATE, x[0], a, b, c, d), DPF_QUARTER(DPF_VECTOR_ROTATE, x[1], a, b, c, d);            \
         if (table) {                                                                                                   \
             look_up(table, words, found, step);                                                                        \
             __builtin_prefetch((const void *)(prefetch + 128 * (uintptr_t)step), 0, 2);                                \

@@ -54,16 +54,17 @@ DPF_INLINE double minus_log(double x, double digits) {
 DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double angle_error, double weight,
                           int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
-    const double error_margin = plan->margin - __builtin_fabs(g) - plan->slope * __builtin_fabs(y) - angle_error;
+    const double error_margin =
+        plan->margin - __builtin_fabs(g) - plan->relative_error * __builtin_fabs(y) - angle_error;
     *decided = error_margin * weight > plan->half_cell;
     return k;
 }
 
-/* The same where plan->flat allows for the error of the largest y there is: a 32-bit word's. */
+/* The same where plan->margin32 allows for the error of the largest y there is: a 32-bit word's. */
 DPF_INLINE double nearest32(const dpf_plan *plan, double offset, double y, double angle_error, double weight,
                             int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
-    *decided = (plan->flat - __builtin_fabs(g) - angle_error) * weight > plan->half_cell;
+    *decided = (plan->margin32 - __builtin_fabs(g) - angle_error) * weight > plan->half_cell;
     return k;
 }
 

@@ -72,13 +72,13 @@ static int64_t accept_bulk(const dpf_plan *plan, const uint8_t *key, uint64_t st
         int n_waiting = 0, some = 0;
         batch_words(key, accept_nonce(0, 0), batch, words);
         for (int i = 0; i < DPF_WORDS; i++)
-            some |= ((words[i] & 0xffff) >= (uint32_t)plan->normal.surely) |
-                    (words[i] >> 16 >= (uint32_t)plan->normal.surely);
+            some |= ((words[i] & 0xffff) >= (uint32_t)plan->normal.accept_below) |
+                    (words[i] >> 16 >= (uint32_t)plan->normal.accept_below);
         if (!some)
             continue;
         expand(words, 16, digits);
         for (int i = from; i < end; i++)
-            if (digits[i] >= (uint64_t)plan->normal.surely)
+            if (digits[i] >= (uint64_t)plan->normal.accept_below)
                 waiting[n_waiting++] = i;
         for (int first = 0; first < n_waiting; first += DPF_BATCH) {
             for (int b = 0; b < DPF_BATCH; b++)
@@ -120,8 +120,8 @@ static void acceptance(const uint8_t *key, uint64_t batch, uint64_t candidate, u
 }
 
 /* `candidates` proposals for every draw, and the first that is accepted. */
-static int64_t accept_careful(const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n,
-                              const dpf_target *to) {
+static int64_t accept_constant_work(const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n,
+                                    const dpf_target *to) {
     enum { PER_BATCH = 2 * DPF_WORDS };
     uint64_t digits[PER_BATCH];
     int64_t k[PER_BATCH], undecided[PER_BATCH], count = 0;
@@ -155,16 +155,16 @@ static int64_t accept_careful(const dpf_plan *plan, const uint8_t *key, uint64_t
 
 static const dpf_law discrete_gaussian_law = {.decide = discrete_gaussian_decide, .table = 1, .last_tier = DPF_DOUBLE};
 
-static int64_t discrete_gaussian_fill(const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
-                                      const dpf_target *to) {
-    if (plan->search.steps && careful)
+static int64_t discrete_gaussian_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start,
+                                      int64_t n, const dpf_target *to) {
+    if (plan->search.steps && constant_work)
         discrete_gaussian_warm(plan);
     if (plan->search.steps)
-        return draw_all(&discrete_gaussian_law, plan, careful, key, start, 0, n, to);
+        return draw_all(&discrete_gaussian_law, plan, constant_work, key, start, 0, n, to);
     const dpf_target low = {.lo = to->lo, .undecided = to->undecided};
     const int64_t count =
-        careful ? accept_careful(plan, key, start, n, &low)
-                : accept_bulk(plan, key, start, n, gaussian_propose(plan, 0, key, start, 0, n, &low), &low);
+        constant_work ? accept_constant_work(plan, key, start, n, &low)
+                      : accept_bulk(plan, key, start, n, gaussian_propose(plan, 0, key, start, 0, n, &low), &low);
     for (int64_t i = 0; i < n && to->hi; i++)
         to->hi[i] = to->lo[i] >> 63;
     return count;

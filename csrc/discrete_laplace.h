@@ -75,7 +75,7 @@ DPF_INLINE void discrete_laplace_by_double_double(const dpf_plan *plan, uint64_t
     scaled_log_double_double(plan, u, more, &product, &rest);
     nearest_double_double(product, rest - 0.5, &low, &high, &off);
     const uint64_t mask = -negative, signed_low = ((uint64_t)low ^ mask) - mask;
-    const int decided = (__builtin_fabs(off) < plan->twofold_margin) & (u >> 32 != 0);
+    const int decided = (__builtin_fabs(off) < plan->double_double_margin) & (u >> 32 != 0);
     *lo = (int64_t)signed_low;
     *hi = decided ? (int64_t)(((uint64_t)high ^ mask) + (negative & (signed_low == 0))) : DPF_UNDECIDED_LIMB;
 }
@@ -120,7 +120,7 @@ static void discrete_laplace_decide(const dpf_plan *plan, int tier, const dpf_dr
     if (tier == DPF_DOUBLE)
         discrete_laplace_by_double_both(plan, draws->n, draws->word[0], draws->more[0], draws->lo, draws->hi);
 #if DPF_FMA
-    else if (tier == DPF_TWOFOLD)
+    else if (tier == DPF_DOUBLE_DOUBLE)
         discrete_laplace_by_double_double_both(plan, draws->n, draws->word[0], draws->more[0], draws->lo, draws->hi);
 #endif
     else
@@ -130,9 +130,9 @@ static void discrete_laplace_decide(const dpf_plan *plan, int tier, const dpf_dr
 static const dpf_law discrete_laplace_law = {
     .level0 = discrete_laplace_level0, .decide = discrete_laplace_decide, .table = 1, .last_tier = DPF_INTEGER};
 
-static int64_t discrete_laplace_fill(const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
-                                     const dpf_target *to) {
-    return draw_all(&discrete_laplace_law, plan, careful, key, start, 0, n, to);
+static int64_t discrete_laplace_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start,
+                                     int64_t n, const dpf_target *to) {
+    return draw_all(&discrete_laplace_law, plan, constant_work, key, start, 0, n, to);
 }
 
 static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
@@ -148,7 +148,7 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
             low = discrete_laplace_by_double(plan, as_double(first), digits, 0);
             high = low == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : low >> 63;
 #if DPF_FMA
-        } else if (tier == DPF_TWOFOLD) {
+        } else if (tier == DPF_DOUBLE_DOUBLE) {
             discrete_laplace_by_double_double(plan, first, then, 0, &low, &high);
 #endif
         } else {

@@ -5,6 +5,8 @@
 /* The instruction sets that this library has code for, each isa_<name>.c; a later one is preferred. */
 #ifdef __x86_64__
 #define DPF_ISAS(F) F(portable) F(avx2) F(avx512)
+#elif defined(__aarch64__)
+#define DPF_ISAS(F) F(portable) F(neon)
 #else
 #define DPF_ISAS(F) F(portable)
 #endif
@@ -42,18 +44,18 @@ void dpf_leave(uint64_t mode) {
 }
 
 /* Under our own floating-point mode. */
-static int64_t draw(int isa, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
+static int64_t draw(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                     const dpf_target *to) {
     const dpf_fpmode mode = dpf_fp_enter();
-    const int64_t count = dpf_isa_of(isa)->laws[plan->law].fill(plan, careful, key, start, n, to);
+    const int64_t count = dpf_isa_of(isa)->laws[plan->law].fill(plan, constant_work, key, start, n, to);
     dpf_fp_leave(mode);
     return count;
 }
 
-int64_t dpf_fill(int isa, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n, int64_t *lo,
-                 int64_t *hi, int64_t *undecided) {
+int64_t dpf_fill(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                 int64_t *lo, int64_t *hi, int64_t *undecided) {
     const dpf_target to = {.lo = lo, .hi = hi, .undecided = undecided, .prefetch = lo};
-    return draw(isa, plan, careful, key, start, n, &to);
+    return draw(isa, plan, constant_work, key, start, n, &to);
 }
 
 int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
@@ -62,10 +64,10 @@ int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64
     return draw(isa, plan, 0, key, start, n, &to);
 }
 
-int64_t dpf_fill_real(int isa, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
+int64_t dpf_fill_real(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                       const double *offset, int64_t *cells, int64_t *hi, int64_t *undecided) {
     const dpf_target to = {.lo = cells, .hi = hi, .undecided = undecided, .offset = offset, .real = hi == NULL};
-    return draw(isa, plan, careful, key, start, n, &to);
+    return draw(isa, plan, constant_work, key, start, n, &to);
 }
 
 /* Under the host's own rounding mode, on purpose: the tests set it. */

@@ -2,18 +2,20 @@
  *
  * The whole C surface of dpfast. This text is read twice: verbatim as the cffi
  * cdef, and by the C itself through dpf_impl.h. Hence no include guard and no
- * preprocessor but integer constants. */
+ * preprocessor. */
 
-#define DPF_ABI            2  /* part of every symbol name that numba caches */
-#define DPF_STREAM_VERSION 1  /* the stream, its addresses and every law's map; see stream.md */
-#define DPF_BATCH          32 /* ChaCha blocks computed at once: a batch, two groups of sixteen lanes */
-#define DPF_TABLE_BITS     15 /* magnitude bits of a 16-bit word */
+enum {
+    DPF_ABI = 2,            /* part of every symbol name that numba caches */
+    DPF_STREAM_VERSION = 1, /* the stream, its addresses and every law's map; see stream.md */
+    DPF_BATCH = 32,         /* ChaCha blocks computed at once: a batch, two groups of sixteen lanes */
+    DPF_TABLE_BITS = 15     /* magnitude bits of a 16-bit word */
+};
 
 enum { DPF_PORTABLE = 0 }; /* the instruction set that each machine runs; dpf_isa_name has the others */
 enum {
     DPF_TABLE = 1,
     DPF_DOUBLE = 2,
-    DPF_TWOFOLD = 3,
+    DPF_DOUBLE_DOUBLE = 3,
     DPF_INTEGER = 4
 }; /* tiers in C; the last one is dpfast/exact/ */
 enum dpf_laws {
@@ -35,30 +37,30 @@ typedef struct {
  * have one name, whichever block they are in. */
 typedef struct {
     int32_t law;
-    int32_t width;         /* bits of a level-0 word: 16, 32 or 64 */
-    int32_t bulk;          /* first tier of a bulk call */
-    int32_t careful;       /* first tier of a small or constant-work call */
-    const int16_t *table;  /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
-    double t;              /* the scale, rounded: of the noise, in steps of the grid */
-    double t_low;          /* what t lacks of the scale */
-    double margin;         /* 1/2 less the error that does not grow with the noise */
-    double slope;          /* the error for each unit of noise */
-    double flat;           /* 1/2 less both, for the most noise of a 32-bit word */
-    double half_cell;      /* t/2 (of the Gaussian t), and a little more: half a cell of U, scaled */
-    double twofold_margin; /* 1/2 less the error of the twofold tier */
-    struct {               /* t (C - ln U), C = ln(2/(1+q)) or 0 */
-        double offset;     /* t C - 1/2, rounded */
-        double c, c_low;   /* C, cut to 45 fractional bits, and the rest */
-        dpf_u128 wide_t;   /* the scale in units of 2^-67, cut */
-        dpf_u128 wide_c;   /* C in units of 2^-120 */
-        int32_t wide_cell; /* e + 61, where 2^e <= t < 2^(e+1) */
+    int32_t width;               /* bits of a level-0 word: 16, 32 or 64 */
+    int32_t bulk;                /* first tier of a bulk call */
+    int32_t constant_work;       /* first tier of a small or constant-work call */
+    const int16_t *table;        /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
+    double t;                    /* the scale, rounded: of the noise, in steps of the grid */
+    double t_low;                /* what t lacks of the scale */
+    double margin;               /* 1/2 less the error that does not grow with the noise */
+    double relative_error;       /* the error for each unit of noise */
+    double margin32;             /* 1/2 less both, for the most noise of a 32-bit word */
+    double half_cell;            /* t/2 (of the Gaussian t), and a little more: half a cell of U, scaled */
+    double double_double_margin; /* 1/2 less the error of the double-double tier */
+    struct {                     /* t (C - ln U), C = ln(2/(1+q)) or 0 */
+        double offset;           /* t C - 1/2, rounded */
+        double c, c_low;         /* C, cut to 45 fractional bits, and the rest */
+        dpf_u128 wide_t;         /* the scale in units of 2^-67, cut */
+        dpf_u128 wide_c;         /* C in units of 2^-120 */
+        int32_t wide_cell;       /* e + 61, where 2^e <= t < 2^(e+1) */
     } logarithm;
-    struct {                 /* Box-Muller */
-        double half_angle;   /* half a cell of the angle, scaled */
-        double twofold_cell; /* what of the twofold tier's error grows as the radius shrinks */
-        double rejects;      /* P(a proposal k is rejected) <= rejects k^2 */
-        int32_t candidates;  /* that a constant-work draw looks at */
-        int32_t surely;      /* a 16-bit acceptance word below it accepts any proposal */
+    struct {                       /* Box-Muller */
+        double half_angle;         /* half a cell of the angle, scaled */
+        double double_double_cell; /* what of the double-double tier's error grows as the radius shrinks */
+        double rejects;            /* P(a proposal k is rejected) <= rejects k^2 */
+        int32_t candidates;        /* that a constant-work draw looks at */
+        int32_t accept_below;      /* a 16-bit acceptance word below it accepts any proposal */
     } normal;
     struct {
         const uint64_t *thresholds; /* floor(2^64 P(|X| >= k)), k = 1, 2, ..., then 2^steps zeros */
@@ -124,10 +126,10 @@ void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t n
  *       tier in C decides, 0 stands there and i in undecided. Depends on (key, start + i) alone.
  *       Without hi a draw outside [-2^62, 2^62) is left undecided.
  * ret   how many are undecided */
-int64_t dpf_fill(int isa, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n, int64_t *lo,
-                 int64_t *hi, int64_t *undecided);
+int64_t dpf_fill(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                 int64_t *lo, int64_t *hi, int64_t *undecided);
 
-/* The same where plan->bulk is DPF_TABLE and no draw needs careful work: a draw beyond int16 is left
+/* The same where plan->bulk is DPF_TABLE and no draw needs constant work: a draw beyond int16 is left
  * undecided, and a block of noise takes a quarter of the cache. prefetch: n 8-byte words that the caller
  * reads next, fetched meanwhile. */
 int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
@@ -135,16 +137,16 @@ int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64
 
 /* Draws of a real law rounded to the grid: the integer nearest to offset[i], in [-1/2, 1/2], plus the noise.
  * Without hi as a double in cells[i], below 2^53 or else undecided; with it as an integer in two limbs. */
-int64_t dpf_fill_real(int isa, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
+int64_t dpf_fill_real(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                       const double *offset, int64_t *cells, int64_t *hi, int64_t *undecided);
 
 /* One tier alone on given digits, for the tests that plant them. The outcome (of the discrete Laplace law: its
  * magnitude), or in decided[i] a zero.
  *     Discrete Laplace, Laplace: bits <= 64: U lies in cell number digits[0] of 2^bits. bits > 64: in the cell of the
- *         first `bits` digits of the 128 in digits[0] and, below it, digits[1]; the twofold tier takes all 128 as U's.
- *     Gaussian, discrete Gaussian without thresholds: words as a draw reads them, and bits is not looked at. Level 0 in
- *         digits[0], of the radius, and digits[2], of the angle: plan->width bits each, aligned to the right. Level 1
- * in digits[1] and digits[3], 64 bits each. The first three bits of the angle are its flags (gaussian.md). Discrete
+ *         first `bits` digits of the 128 in digits[0] and, below it, digits[1]; the double-double tier takes all 128 as
+ * U's. Gaussian, discrete Gaussian without thresholds: words as a draw reads them, and bits is not looked at. Level 0
+ * in digits[0], of the radius, and digits[2], of the angle: plan->width bits each, aligned to the right. Level 1 in
+ * digits[1] and digits[3], 64 bits each. The first three bits of the angle are its flags (gaussian.md). Discrete
  * Gaussian with thresholds: the first 64 digits of U in digits[0], and bits is not looked at. DPF_TABLE: digits[0] is
  * the place in the table. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
@@ -154,8 +156,8 @@ void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, cons
 typedef struct {
     const char *what; /* NULL after the last */
     dpf_plan plan;
-    int32_t tier, bits;    /* of planted draws; tier 0: draws start .. start + n - 1 under the key 0, 1, ..., 31 */
-    int32_t careful, form; /* form 0: 64 bits a draw, 1: 16, 2: 128 */
+    int32_t tier, bits; /* of planted draws; tier 0: draws start .. start + n - 1 under the key 0, 1, ..., 31 */
+    int32_t constant_work, form; /* form 0: 64 bits a draw, 1: 16, 2: 128 */
     int32_t n;
     uint64_t start, digest;
     const dpf_planted *planted;

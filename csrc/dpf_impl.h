@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the C files share and no caller sees. */
-#pragma once
 
 #include <float.h>
 #include <limits.h>
@@ -57,7 +56,7 @@ typedef struct {
     void (*batch_words)(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words);
     void (*store)(char *to, const char *from, int64_t lines);
     struct {
-        int64_t (*fill)(const dpf_plan *, int careful, const uint8_t *key, uint64_t start, int64_t n,
+        int64_t (*fill)(const dpf_plan *, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                         const dpf_target *);
         void (*tier)(const dpf_plan *, int tier, int bits, int64_t n, const dpf_planted *, dpf_u128 *found,
                      uint8_t *decided);
@@ -71,9 +70,9 @@ const dpf_isa *dpf_isa_of(int isa);
 static const uint32_t dpf_sigma[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
 
 #define DPF_ROTATE(x, k) ((x) << (k) | (x) >> (32 - (k)))
-#define DPF_QUARTER(x, a, b, c, d)                                                                                     \
-    (x[a] += x[b], x[d] ^= x[a], x[d] = DPF_ROTATE(x[d], 16), x[c] += x[d], x[b] ^= x[c], x[b] = DPF_ROTATE(x[b], 12), \
-     x[a] += x[b], x[d] ^= x[a], x[d] = DPF_ROTATE(x[d], 8), x[c] += x[d], x[b] ^= x[c], x[b] = DPF_ROTATE(x[b], 7))
+#define DPF_QUARTER(ROTATE, x, a, b, c, d)                                                                             \
+    (x[a] += x[b], x[d] ^= x[a], x[d] = ROTATE(x[d], 16), x[c] += x[d], x[b] ^= x[c], x[b] = ROTATE(x[b], 12),         \
+     x[a] += x[b], x[d] ^= x[a], x[d] = ROTATE(x[d], 8), x[c] += x[d], x[b] ^= x[c], x[b] = ROTATE(x[b], 7))
 
 DPF_INLINE uint32_t dpf_load32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;

@@ -50,7 +50,7 @@ static void gaussian_level0(const dpf_plan *plan, int real, const uint32_t *rest
 /* The digits of draws laid out for loops: 128 of the radius, 125 and less of the angle behind its flags, and what the
  * flags mean for the draw. */
 typedef struct {
-    uint64_t u[DPF_STEP], more_u[DPF_STEP], v[DPF_STEP], more_v[DPF_STEP];
+    _Alignas(64) uint64_t u[DPF_STEP], more_u[DPF_STEP], v[DPF_STEP], more_v[DPF_STEP];
     uint64_t is_sine[DPF_STEP], negative[DPF_STEP];
 } gaussian_digits;
 
@@ -103,7 +103,7 @@ static void gaussian_by_double_double_both(const dpf_plan *plan, const dpf_draws
     int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
     const int n = draws->n;
     gaussian_digits d;
-    double radius[DPF_STEP], radius_low[DPF_STEP], side[DPF_STEP], side_low[DPF_STEP];
+    _Alignas(64) double radius[DPF_STEP], radius_low[DPF_STEP], side[DPF_STEP], side_low[DPF_STEP];
     gaussian_lay_out(p.width, draws, &d);
     for (int i = 0; i < n; i++)
         radius_double_double(d.u[i], d.more_u[i], &radius[i], &radius_low[i]);
@@ -122,8 +122,8 @@ static void gaussian_by_double_double_both(const dpf_plan *plan, const dpf_draws
         int64_t low, high;
         const uint64_t negative = d.negative[i];
         nearest_double_double(turned(product, negative), turned(rest, negative) + offset[i], &low, &high, &off);
-        const double error_margin = p.twofold_margin - __builtin_fabs(off);
-        const int decided = (error_margin * r > p.normal.twofold_cell) & (r > 0x1p-20) & (d.u[i] >> 32 != 0);
+        const double error_margin = p.double_double_margin - __builtin_fabs(off);
+        const int decided = (error_margin * r > p.normal.double_double_cell) & (r > 0x1p-20) & (d.u[i] >> 32 != 0);
         lo[i] = low;
         hi[i] = decided ? high : DPF_UNDECIDED_LIMB;
     }
@@ -142,17 +142,17 @@ static void gaussian_decide(const dpf_plan *plan, int tier, const dpf_draws *dra
 }
 
 static const dpf_law gaussian_law = {
-    .level0 = gaussian_level0, .decide = gaussian_decide, .box_muller = 1, .last_tier = DPF_TWOFOLD};
+    .level0 = gaussian_level0, .decide = gaussian_decide, .box_muller = 1, .last_tier = DPF_DOUBLE_DOUBLE};
 
 /* Candidate `candidate` of draws that something else accepts or rejects. */
-static int64_t gaussian_propose(const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start,
+static int64_t gaussian_propose(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start,
                                 uint64_t candidate, int64_t n, const dpf_target *to) {
-    return draw_all(&gaussian_law, plan, careful, key, start, candidate, n, to);
+    return draw_all(&gaussian_law, plan, constant_work, key, start, candidate, n, to);
 }
 
-static int64_t gaussian_fill(const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
+static int64_t gaussian_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                              const dpf_target *to) {
-    return gaussian_propose(plan, careful, key, start, 0, n, to);
+    return gaussian_propose(plan, constant_work, key, start, 0, n, to);
 }
 
 static void gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Everything that is compiled for one instruction set, as one translation unit: equal bytes from each. isa_<name>.c
- * says DPF_NEEDS(F)          F("feature") for each that the CPU must have: what is compiled with is what is asked for
- *     DPF_VECTOR            the width of a vector in bytes
- *     DPF_FMA               1 if a fused multiply-add is one instruction
- *     DPF_STORE(to, from)   one vector to a place that begins one, past the caches where there is a way
+ * says DPF_NEEDS(F)          of x86: F("feature") for each that the CPU must have: what is compiled is what is asked
+ * for DPF_VECTOR            the width of a vector in bytes DPF_FMA               1 if a fused multiply-add is one
+ * instruction DPF_STORE(to, from)   one vector to a place that begins one, past the caches where there is a way
+ *     DPF_VECTOR_ROTATE     turns the words of a vector to the left: DPF_ROTATE, where the compiler has an instruction
  * and ends with its table, of DPF_OFFERS. Only that table leaves the unit. */
 #include "wide_log.h"
 #include "wide_sine.h"
@@ -72,15 +72,13 @@ static void store(char *to, const char *from, int64_t lines) {
 
 DPF_END
 
-#define DPF_LAW(law)                                                                                                   \
-    { law##_fill, law##_tier }
 #define DPF_OFFERS(isa_name)                                                                                           \
     {                                                                                                                  \
         .name = isa_name, .runs = runs, .counts_zeros = counts_zeros, .blocks = blocks, .batch_words = batch_words,    \
         .store = store, .laws = {                                                                                      \
-            [DPF_DISCRETE_LAPLACE] = DPF_LAW(discrete_laplace),                                                        \
-            [DPF_LAPLACE] = DPF_LAW(laplace),                                                                          \
-            [DPF_GAUSSIAN] = DPF_LAW(gaussian),                                                                        \
-            [DPF_DISCRETE_GAUSSIAN] = DPF_LAW(discrete_gaussian)                                                       \
+            [DPF_DISCRETE_LAPLACE] = {discrete_laplace_fill, discrete_laplace_tier},                                   \
+            [DPF_LAPLACE] = {laplace_fill, laplace_tier},                                                              \
+            [DPF_GAUSSIAN] = {gaussian_fill, gaussian_tier},                                                           \
+            [DPF_DISCRETE_GAUSSIAN] = {discrete_gaussian_fill, discrete_gaussian_tier}                                 \
         }                                                                                                              \
     }

@@ -9,6 +9,7 @@
 #define DPF_VECTOR          32
 #define DPF_FMA             1
 #define DPF_STORE(to, from) _mm256_stream_si256((__m256i *)(to), _mm256_loadu_si256((const __m256i *)(from)))
+#define DPF_VECTOR_ROTATE   DPF_ROTATE
 #include "isa.h"
 
 const dpf_isa dpf_isa_avx2 = DPF_OFFERS("avx2");

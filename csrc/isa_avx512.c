@@ -14,6 +14,7 @@
 #define DPF_VECTOR          64
 #define DPF_FMA             1
 #define DPF_STORE(to, from) _mm512_stream_si512((void *)(to), _mm512_loadu_si512((const void *)(from)))
+#define DPF_VECTOR_ROTATE   DPF_ROTATE
 #include "isa.h"
 
 const dpf_isa dpf_isa_avx512 = DPF_OFFERS("avx512");

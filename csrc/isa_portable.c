@@ -3,17 +3,14 @@
 #include "dpf_impl.h"
 
 #define DPF_NEEDS(F)
-#define DPF_VECTOR 16
+#define DPF_VECTOR        16
+#define DPF_FMA           0
+#define DPF_VECTOR_ROTATE DPF_ROTATE
 #ifdef __x86_64__
 #include <immintrin.h>
 #define DPF_STORE(to, from) _mm_stream_si128((__m128i *)(to), _mm_loadu_si128((const __m128i *)(from)))
 #else
 #define DPF_STORE(to, from) memcpy(to, from, DPF_VECTOR)
-#endif
-#ifdef __aarch64__
-#define DPF_FMA 1
-#else
-#define DPF_FMA 0
 #endif
 #include "isa.h"
 

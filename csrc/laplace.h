@@ -62,7 +62,7 @@ DPF_INLINE void laplace_by_double_double(const dpf_plan *plan, uint64_t u, uint6
     int64_t high;
     scaled_log_double_double(plan, u, more, &product, &rest);
     nearest_double_double(turned(product, negative), turned(rest, negative) + offset, lo, &high, &off);
-    const int decided = (__builtin_fabs(off) < plan->twofold_margin) & (u >> 32 != 0);
+    const int decided = (__builtin_fabs(off) < plan->double_double_margin) & (u >> 32 != 0);
     *hi = decided ? high : DPF_UNDECIDED_LIMB;
 }
 
@@ -110,7 +110,7 @@ static void laplace_decide(const dpf_plan *plan, int tier, const dpf_draws *draw
     if (tier == DPF_DOUBLE)
         laplace_by_double_both(plan, draws);
 #if DPF_FMA
-    else if (tier == DPF_TWOFOLD)
+    else if (tier == DPF_DOUBLE_DOUBLE)
         laplace_by_double_double_both(plan, draws);
 #endif
     else
@@ -120,9 +120,9 @@ static void laplace_decide(const dpf_plan *plan, int tier, const dpf_draws *draw
 static const dpf_law laplace_law = {
     .level0 = laplace_level0, .decide = laplace_decide, .table = 0, .last_tier = DPF_INTEGER};
 
-static int64_t laplace_fill(const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
+static int64_t laplace_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                             const dpf_target *to) {
-    return draw_all(&laplace_law, plan, careful, key, start, 0, n, to);
+    return draw_all(&laplace_law, plan, constant_work, key, start, 0, n, to);
 }
 
 static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
@@ -138,7 +138,7 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
             low = sure ? (int64_t)k : 0;
             high = low >> 63;
 #if DPF_FMA
-        } else if (tier == DPF_TWOFOLD) {
+        } else if (tier == DPF_DOUBLE_DOUBLE) {
             laplace_by_double_double(plan, first, d.digits[1], negative, d.offset, &low, &high);
 #endif
         } else {

@@ -234,10 +234,10 @@ DPF_INLINE void bulk(const dpf_law *law, dpf_job *job, int64_t n) {
 DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier, int64_t n) {
     const int width = job->plan->width, per_batch = 32 * DPF_WORDS / width;
     const dpf_target *to = job->to;
-    uint32_t words[DPF_WORDS];
-    uint64_t word[2 * DPF_WORDS], more[DPF_STEP], draw[DPF_STEP], batch = UINT64_MAX;
-    uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
-    int64_t lo[DPF_STEP], hi[DPF_STEP];
+    _Alignas(64) uint32_t words[DPF_WORDS]; /* in lines of the widest vector, wherever the frame begins */
+    _Alignas(64) uint64_t word[2 * DPF_WORDS], more[DPF_STEP], draw[DPF_STEP], batch = UINT64_MAX;
+    _Alignas(64) uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
+    _Alignas(64) int64_t lo[DPF_STEP], hi[DPF_STEP];
     for (uint64_t base = job->start / DPF_STEP * DPF_STEP; base < job->start + (uint64_t)n; base += DPF_STEP) {
         const int64_t at = (int64_t)(base - job->start);
         const int from = at < 0 ? (int)-at : 0, end = at + DPF_STEP > n ? (int)(n - at) : DPF_STEP, count = end - from;
@@ -295,17 +295,17 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier, int64_t 
 }
 
 /* Draws start .. start + n - 1 of a law, as dpf_fill has them; how many are undecided. */
-DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start,
-                            uint64_t candidate, int64_t n, const dpf_target *to) {
+DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_plan *plan, int constant_work, const uint8_t *key,
+                            uint64_t start, uint64_t candidate, int64_t n, const dpf_target *to) {
     dpf_job job;
     job.plan = plan, job.key = key, job.to = to;
     job.start = start, job.candidate = candidate;
     job.undecided_count = 0;
     job.waiting = 0;
-    if (!careful && plan->bulk <= DPF_DOUBLE)
+    if (!constant_work && plan->bulk <= DPF_DOUBLE)
         bulk(law, &job, n);
     else
-        both_levels(law, &job, careful ? plan->careful : plan->bulk, n);
+        both_levels(law, &job, constant_work ? plan->constant_work : plan->bulk, n);
     dpf_scrub_law();
     return job.undecided_count;
 }

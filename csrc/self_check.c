@@ -81,9 +81,9 @@ static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     if (row->form == SHORTS)
         count = dpf_fill_short(isa, &plan, key, row->start, row->n, shorts, undecided, table);
     else if (plan.law == DPF_LAPLACE || plan.law == DPF_GAUSSIAN)
-        count = dpf_fill_real(isa, &plan, row->careful, key, row->start, row->n, offset, lo, upper, undecided);
+        count = dpf_fill_real(isa, &plan, row->constant_work, key, row->start, row->n, offset, lo, upper, undecided);
     else
-        count = dpf_fill(isa, &plan, row->careful, key, row->start, row->n, lo, upper, undecided);
+        count = dpf_fill(isa, &plan, row->constant_work, key, row->start, row->n, lo, upper, undecided);
     for (int i = 0; i < row->n; i++) {
         digest = digested(digest, row->form == SHORTS ? (uint64_t)(int64_t)shorts[i] : (uint64_t)lo[i]);
         if (upper)

@@ -20,7 +20,7 @@ ABI: int = lib.DPF_ABI
 STREAM_VERSION: int = lib.DPF_STREAM_VERSION
 TABLE_BITS: int = lib.DPF_TABLE_BITS
 BATCH: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
-TABLE, DOUBLE, TWOFOLD, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_TWOFOLD, lib.DPF_INTEGER
+TABLE, DOUBLE, DOUBLE_DOUBLE, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_DOUBLE_DOUBLE, lib.DPF_INTEGER
 UNDECIDED: int = lib.DPF_UNDECIDED
 INTERRUPTED: int = lib.DPF_INTERRUPTED
 LAWS: dict[str, int] = {
@@ -111,7 +111,7 @@ class StreamKey:
 
 
 SLAB = 1 << 26  # bytes of key stream between two looks for Ctrl-C
-STREAMED = 1 << 21  # from so many bytes on, past the caches
+NON_TEMPORAL = 1 << 21  # from so many bytes on, past the caches
 
 
 def key_stream(key: StreamKey, out: object, *, isa: int | None = None) -> None:
@@ -121,7 +121,7 @@ def key_stream(key: StreamKey, out: object, *, isa: int | None = None) -> None:
         size = len(buffer)
         for begin in range(0, size, SLAB):
             n = min(SLAB, size - begin)
-            lib.dpf_key_stream(chosen, secret, begin // BATCH, n, buffer + begin, int(size >= STREAMED))
+            lib.dpf_key_stream(chosen, secret, begin // BATCH, n, buffer + begin, int(size >= NON_TEMPORAL))
 
 
 def wipe(out: object) -> None:
@@ -237,7 +237,7 @@ class Plan:
         start: int,
         n: int,
         *,
-        careful: bool,
+        constant_work: bool,
         isa: int | None = None,
         offset: Sequence[float] | None = None,
     ) -> list[int | None]:
@@ -247,7 +247,7 @@ class Plan:
         """
         lo, hi, undecided = ffi.new("int64_t[]", n), ffi.new("int64_t[]", n), ffi.new("int64_t[]", n)
         chosen = best_isa() if isa is None else isa
-        before = chosen, self._plan, careful, ffi.cast("uint8_t *", key.address), start, n
+        before = chosen, self._plan, constant_work, ffi.cast("uint8_t *", key.address), start, n
         if offset is None:
             count = lib.dpf_fill(*before, lo, hi, undecided)
         else:

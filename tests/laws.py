@@ -173,11 +173,18 @@ def exact_draws(law: Law, mechanism: Any, key: tiers.StreamKey, start: int, offs
 
 
 def filled(
-    law: Law, plan: tiers.Plan, key: tiers.StreamKey, start: int, offsets: list[float], *, careful: bool, isa: int = 0
+    law: Law,
+    plan: tiers.Plan,
+    key: tiers.StreamKey,
+    start: int,
+    offsets: list[float],
+    *,
+    constant_work: bool,
+    isa: int = 0,
 ) -> list[int | None]:
     """C's draws of these, None where it leaves one open; the sign of a one-sided draw taken off."""
     places = {"offset": offsets} if law.real else {}
-    found = plan.fill(key, start, len(offsets), careful=careful, isa=isa, **places)
+    found = plan.fill(key, start, len(offsets), constant_work=constant_work, isa=isa, **places)
     return [k if k is None else abs(k) for k in found] if law.name == "one_sided_geometric" else found
 
 

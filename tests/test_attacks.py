@@ -206,7 +206,7 @@ def test_a_release_asks_the_system_once_and_keeps_nothing(monkeypatch: pytest.Mo
             key = tiers.StreamKey(asked[-1])
             assert streams.pop() is key
             plan, offset = tiers.bulk_plan(mechanism), None if integer else [0.0] * (2 * n)
-            drawn = plan.fill(key, 0, 2 * n, careful=False, offset=offset)
+            drawn = plan.fill(key, 0, 2 * n, constant_work=False, offset=offset)
             grid = 1 if integer else mechanism.granularity
             equal = [float(f) == d * grid for f, d in zip(found, drawn, strict=False) if d is not None]
             assert all(equal)  # the key explains this release
@@ -324,7 +324,7 @@ def drawn(mechanism: DiscreteLaplace, cells: list[int | None], n: int) -> np.nda
     """Noise of a bulk release whose plan has this table."""
     table = signed_table(cells)
     plan = tiers.Plan(mechanism.LAW, table=table, **tiers.constants(mechanism))
-    return tiers.drawn(mechanism, n, tiers.StreamKey(tiers.entropy(32)), plan=plan, careful=False, threads=None)
+    return tiers.drawn(mechanism, n, tiers.StreamKey(tiers.entropy(32)), plan=plan, constant_work=False, threads=None)
 
 
 @pytest.mark.parametrize("k", [55, 65])

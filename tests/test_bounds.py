@@ -53,8 +53,8 @@ def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
     ("name", "old", "new"),
     [
         ("decide.gappa", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
-        ("decide.gappa", "slope = 0x5p-52", "slope = 0x4.8p-52"),
-        ("decide.gappa", "22 *", "24 *"),  # the largest height of a 32-bit word
+        ("decide.gappa", "relative_error = 0x5p-52", "relative_error = 0x4.8p-52"),
+        ("decide.gappa", "22 *", "24 *"),  # the largest −ln U, scaled, of a 32-bit word
         ("double_double.gappa", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
         ("double_double.gappa", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
     ],
@@ -89,20 +89,20 @@ def test_another_coefficient_is_written_to_code_and_proofs(monkeypatch: pytest.M
 def test_the_proofs_speak_of_the_code() -> None:
     """The polynomials, the split of x and the slope in the scripts are those of the C and of the plan."""
     sollya, gappa = (CSRC / "proofs" / "decide.sollya").read_text(), (CSRC / "proofs" / "decide.gappa").read_text()
-    twofold, made = (CSRC / "proofs" / "double_double.gappa").read_text(), generator("make_approximations")
+    double_double, made = (CSRC / "proofs" / "double_double.gappa").read_text(), generator("make_approximations")
     long = values(made.LOG1P)[::-1]
     assert constants(between(sollya, "p = ", ";"))[::-1] == long
-    assert constants(between(twofold, "p7 = rnd(", "P7 = ")) == long
-    assert constants(between(twofold, "P7 = ", "# ")) == long
+    assert constants(between(double_double, "p7 = rnd(", "P7 = ")) == long
+    assert constants(between(double_double, "P7 = ", "# ")) == long
     assert sollya.count(f"m0 = {made.SPLIT};") == 1
     assert f"m in [{made.SPLIT}, {made.SPLIT[:-2]}0]" in gappa
     assert f"p rnd= c * {made.LN2};" in gappa
     assert np.array([made.bits_of(made.SPLIT)], np.uint64).view(np.float64)[0] == float.fromhex(made.SPLIT)
-    assert "slope = 0x5p-52;" in gappa
-    assert DiscreteLaplace(1, 1)._constants()["slope"] == 5 * 2.0**-52
+    assert "relative_error = 0x5p-52;" in gappa
+    assert DiscreteLaplace(1, 1)._constants()["relative_error"] == 5 * 2.0**-52
     for scale in (1, 1000, 2**20):
         t, plan = float(scale), DiscreteLaplace(1, scale)._constants()
-        assert plan["flat"] == 0.5 - 5 * 2.0**-52 * (23 * t + 2)
+        assert plan["margin32"] == 0.5 - 5 * 2.0**-52 * (23 * t + 2)
         assert plan["offset"] + 0.5 < 0.7 * t
     assert 31 * math.log(2) - math.log(1.5) < 21.1
 
@@ -207,7 +207,7 @@ class Law:
         assert found is not None
         return int(found)
 
-    def height(self, prefix: int, bits: int) -> arb:
+    def scaled_log(self, prefix: int, bits: int) -> arb:
         return self.t * (self.c - (arb(prefix) / arb(2) ** bits).log())
 
     def threshold(self, k: int, bits: int) -> arb:
@@ -218,7 +218,7 @@ class Law:
         if prefix == 0:
             return None
         with ctx.workprec(400):
-            ends = {self.floor(self.height(prefix, bits)), self.floor(self.height(prefix + 1, bits))}
+            ends = {self.floor(self.scaled_log(prefix, bits)), self.floor(self.scaled_log(prefix + 1, bits))}
         return ends.pop() if len(ends) == 1 else None
 
 
@@ -262,7 +262,7 @@ SCALES = [
 # A tier, the digits it takes, and about what its z is wrong by at magnitude k and scale t.
 TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
     "double": (_native.DOUBLE, [15, 31, 63, 64], lambda k, t: 2.0**-52 * (k + t + 0.1)),
-    "twofold": (_native.TWOFOLD, [79, 95, 127], lambda k, t: 2.0**-76 * t + 2.0**-51),
+    "double-double": (_native.DOUBLE_DOUBLE, [79, 95, 127], lambda k, t: 2.0**-76 * t + 2.0**-51),
     "integer": (_native.INTEGER, [15, 31, 63, 64, 79, 95, 127], lambda k, t: 2.0**-40),
 }
 
@@ -290,7 +290,7 @@ def wrong(plan: _native.Plan, name: str, bits: int, cells: dict[int, int | None]
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_what_is_decided_is_right(scale: Fraction, name: str, host: ctypes.CDLL) -> None:
     """Beside thresholds, in every rounding mode, subnormals flushed or not, every decided magnitude is the law's."""
-    plan = DiscreteLaplace(1, scale)._careful_plan
+    plan = DiscreteLaplace(1, scale)._constant_work_plan
     for bits in digits(scale, name):
         cells = inputs(scale, name, bits)
         for isa in ISAS:
@@ -302,18 +302,30 @@ def test_what_is_decided_is_right(scale: Fraction, name: str, host: ctypes.CDLL)
                     assert errors == 0, f"{mode} {flush=} {bits=} {isa=}"
             if name == "integer":
                 assert len(set(decided.values())) == 1
-            if name == "integer" or (scale > Fraction(1, 10) and (name == "twofold" or scale <= 2**44)):
+            if name == "integer" or (scale > Fraction(1, 10) and (name == "double-double" or scale <= 2**44)):
                 assert min(decided.values()) > 80
 
 
 DEFECTS: list[tuple[str, str, Fraction, int, dict[str, float]]] = [
-    ("no error of z", "double", Fraction(1), 64, {"margin": 0.5, "slope": 0.0}),
-    ("a fifth of it", "double", Fraction(10**9, 7), 64, {"margin": 0.5 - 2.0**-52 * 10**9 / 7, "slope": 2.0**-52}),
+    ("no error of z", "double", Fraction(1), 64, {"margin": 0.5, "relative_error": 0.0}),
+    (
+        "a fifth of it",
+        "double",
+        Fraction(10**9, 7),
+        64,
+        {"margin": 0.5 - 2.0**-52 * 10**9 / 7, "relative_error": 2.0**-52},
+    ),
     ("no width of the cell", "double", Fraction(37, 10), 31, {"half_cell": 0.0}),
     ("nine tenths of it", "double", Fraction(1000), 31, {"half_cell": 450.0}),
-    ("no error of the twofold tier", "twofold", Fraction(10**17, 7), 127, {"twofold_margin": 0.5}),
-    ("t 2^-77 for it", "twofold", Fraction(2**60), 127, {"twofold_margin": 0.5 - 2.0**-17}),
-    ("2^-40 beside it, which is too little upwards", "twofold", Fraction(1), 79, {"twofold_margin": 0.5 - 2.0**-40}),
+    ("no error of the double-double tier", "double-double", Fraction(10**17, 7), 127, {"double_double_margin": 0.5}),
+    ("t 2^-77 for it", "double-double", Fraction(2**60), 127, {"double_double_margin": 0.5 - 2.0**-17}),
+    (
+        "2^-40 beside it, which is too little upwards",
+        "double-double",
+        Fraction(1),
+        79,
+        {"double_double_margin": 0.5 - 2.0**-40},
+    ),
     ("C off by 2^-97", "integer", Fraction(2**60), 127, {"wide_c": 2**23}),
     ("half of the cell", "integer", Fraction(37, 10), 31, {"wide_cell": -1}),
 ]
@@ -324,8 +336,8 @@ def test_a_planted_defect_is_caught(
     defect: str, name: str, scale: Fraction, bits: int, change: dict[str, float], host: ctypes.CDLL
 ) -> None:
     """A plan that allows for less error decides some of the same cells wrongly."""
-    if name == "twofold" and not any(isa != 0 for isa in ISAS):
-        pytest.skip("this machine's builds have no twofold tier")
+    if name == "double-double" and not any(isa != 0 for isa in ISAS):
+        pytest.skip("this machine's builds have no double-double tier")
     right = DiscreteLaplace(1, scale)._constants()
     changed = {k: right[k] + v if k.startswith("wide") else v for k, v in change.items()}
     plan = _native.Plan("discrete_laplace", **right | changed)

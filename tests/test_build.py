@@ -51,11 +51,7 @@ def test_an_instruction_set_is_a_file_and_a_line_and_a_law_a_header_and_two_list
     (csrc / "planted.h").write_text(laplace.replace("laplace_", "planted_"))
     plant("dpf_abi.h", "    DPF_LAWS = 5", "    DPF_PLANTED = 5,\n    DPF_LAWS = 6")
     plant("isa.h", '#include "laplace.h"\n', '#include "laplace.h"\n#include "planted.h"\n')
-    plant(
-        "isa.h",
-        "[DPF_LAPLACE] = DPF_LAW(laplace),",
-        "[DPF_LAPLACE] = DPF_LAW(laplace), [DPF_PLANTED] = DPF_LAW(planted),",
-    )
+    plant("isa.h", "[DPF_LAPLACE] =", "[DPF_PLANTED] = {planted_fill, planted_tier}, [DPF_LAPLACE] =")
     command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
     built = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ | {"CFLAGS": "-O1"}
@@ -68,8 +64,8 @@ def test_an_instruction_set_is_a_file_and_a_line_and_a_law_a_header_and_two_list
         laplace, key, offset = Laplace(1, 1000, granularity=1), _native.StreamKey(bytes(32)), [0.25] * 700
         planted = _native.Plan("planted", **laplace._constants())
         found = {
-            tuple(plan.fill(key, 5, 700, careful=careful, isa=_native.checked(isa), offset=offset))
-            for isa in _native.ISAS for plan in (laplace._bulk_plan, planted) for careful in (False, True)
+            tuple(plan.fill(key, 5, 700, constant_work=constant_work, isa=_native.checked(isa), offset=offset))
+            for isa in _native.ISAS for plan in (laplace._bulk_plan, planted) for constant_work in (False, True)
         }
         print(names["planted"] in _native.ISAS, len(found), len(set(*found)))
         """,

@@ -183,7 +183,13 @@ def test_a_real_value_counts_as_it_was_first_read(name) -> None:
     Every draw is left undecided, so that every value is kept for the exact tier.
     """
     law, n = dpfast.Laplace(1, 1), 100
-    blind = {"margin": -1.0, "twofold_margin": -1.0, "wide_cell": 400, "bulk": tiers.INTEGER, "careful": tiers.INTEGER}
+    blind = {
+        "margin": -1.0,
+        "double_double_margin": -1.0,
+        "wide_cell": 400,
+        "bulk": tiers.INTEGER,
+        "constant_work": tiers.INTEGER,
+    }
     plan, key, largest = (
         tiers.Plan(law.LAW, **tiers.constants(law) | blind),
         tiers.StreamKey(bytes(32)),

@@ -31,11 +31,11 @@ REALS = {
     "snapping": dpfast.Snapping(1, 1, bound=8),
 }
 ADDING = {"add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "add_small"}
-CAREFUL = 5  # of the arguments: counts, out, scratch, isa, plan, careful
+CONSTANT_WORK = 5  # of the arguments: counts, out, scratch, isa, plan, constant_work
 
 
 @pytest.fixture
-def careful(monkeypatch) -> Iterator[set[bool]]:
+def constant_work(monkeypatch) -> Iterator[set[bool]]:
     """Whether the draws of the calls to come were constant-work: a set, which a mixture would fill with both."""
     seen: set[bool] = set()
     original = kernels.kernel
@@ -47,7 +47,7 @@ def careful(monkeypatch) -> Iterator[set[bool]]:
 
         def call(*arguments: Any) -> Any:
             # add_small is constant-work always, and add_short, where the table serves, never
-            seen.add(name == "add_small" or (name != "add_short" and bool(arguments[CAREFUL])))
+            seen.add(name == "add_small" or (name != "add_short" and bool(arguments[CONSTANT_WORK])))
             return kernel(*arguments)
 
         return call
@@ -97,7 +97,7 @@ def released(mechanism: Any, way: Callable[[int, str], dict[str, Any]], kind: st
 
 
 @pytest.mark.parametrize(("mechanism", "way", "kind"), RELEASES)
-def test_every_release_below_4096_counts_does_the_same_work(careful, mechanism, way, kind) -> None:
+def test_every_release_below_4096_counts_does_the_same_work(constant_work, mechanism, way, kind) -> None:
     """Of every law, dtype and layout, with a key and without; at 4,096 only a call that asks for it does."""
     assert tiers.SMALL == 4096
     for n, asked, same in [
@@ -105,15 +105,17 @@ def test_every_release_below_4096_counts_does_the_same_work(careful, mechanism, 
         (2, True, True), (tiers.SMALL - 1, True, True), (tiers.SMALL, True, True),
     ]:  # fmt: skip
         option = asked and mechanism is not REALS["wide Laplace"]  # which refuses constant_time
-        careful.clear()
+        constant_work.clear()
         released(mechanism, way, kind, n, constant_time=option)
-        assert careful == {same and (option or not asked or n < tiers.SMALL)}, f"{n} counts, constant_time={option}"
+        assert constant_work == {same and (option or not asked or n < tiers.SMALL)}, (
+            f"{n} counts, constant_time={option}"
+        )
 
 
 @pytest.mark.parametrize(
     "mechanism", [*INTEGERS.values(), dpfast.OneSidedGeometric(1, 1)], ids=[*INTEGERS, "one-sided"]
 )
-def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism) -> None:
+def test_every_sample_below_4096_draws_does_the_same_work(constant_work, mechanism) -> None:
     """As releases do; at 4,096 only a call that asks for it."""
     if mechanism.scale > 2**50:
         pytest.skip("sample refuses so wide a law")
@@ -123,9 +125,9 @@ def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism) ->
         (tiers.SMALL, False, False),
         (tiers.SMALL, True, True),
     ]:
-        careful.clear()
+        constant_work.clear()
         mechanism.sample(n, constant_time=option)
-        assert careful == {same}
+        assert constant_work == {same}
 
 
 @pytest.mark.parametrize(
@@ -139,20 +141,20 @@ def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism) ->
     ],
     ids=["above threshold", "noisy max", "exponential", "permute and flip", "thresholded"],
 )
-def test_small_questions_do_the_same_work(careful, ask) -> None:
+def test_small_questions_do_the_same_work(constant_work, ask) -> None:
     """What draws noise on the way to an answer draws it as a small release does."""
     ask()
-    assert careful == {True}
+    assert constant_work == {True}
 
 
-def test_a_plan_that_forgets_small_calls_is_seen(careful, monkeypatch) -> None:
-    """Planted: careful only where the caller asks for it. The watch sees it, under a key and without."""
+def test_a_plan_that_forgets_small_calls_is_seen(constant_work, monkeypatch) -> None:
+    """Planted: constant work only where the caller asks for it. The watch sees it, under a key and without."""
 
     def forgets(self: Any, size: int, constant_time: bool) -> Any:
-        return constant_time, self._careful_plan if constant_time else self._bulk_plan
+        return constant_time, self._constant_work_plan if constant_time else self._bulk_plan
 
     tiers.plant(monkeypatch, Mechanism, "plan", forgets)
     for way in (under_a_key, strided):
-        careful.clear()
+        constant_work.clear()
         released(INTEGERS["table"], way, "i8", 2)
-        assert careful == {False}
+        assert constant_work == {False}

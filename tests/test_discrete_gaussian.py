@@ -46,7 +46,7 @@ def test_thresholds_and_search(sigma: Fraction) -> None:
     truth = [law.magnitude(cell, 64) for cell in cells]
     assert [cell for cell, k in zip(cells, truth, strict=True) if k is None] == sorted({0, *thresholds} & {*cells})
     for isa in tiers.ISAS:
-        assert tiers.careful_plan(mech).tier(tiers.DOUBLE, 64, cells, isa=isa) == truth
+        assert tiers.constant_work_plan(mech).tier(tiers.DOUBLE, 64, cells, isa=isa) == truth
     assert [tiers.law(mech).magnitude(cell, 64) for cell in cells] == truth
 
 
@@ -61,7 +61,7 @@ def test_a_defective_threshold_is_caught(defect: str) -> None:
         "a threshold one down": [wrong[7] - 1],
         "a threshold left out": [],
     }[defect]
-    plan = tiers.Plan("discrete_gaussian", width=16, bulk=tiers.DOUBLE, careful=tiers.DOUBLE, **search(wrong))
+    plan = tiers.Plan("discrete_gaussian", width=16, bulk=tiers.DOUBLE, constant_work=tiers.DOUBLE, **search(wrong))
     cells = [t + beside for t in thresholds for beside in (-1, 0, 1)]
     assert plan.tier(tiers.DOUBLE, 64, cells) != [law.magnitude(cell, 64) for cell in cells]
 
@@ -71,7 +71,7 @@ def test_a_defective_threshold_is_caught(defect: str) -> None:
 
 @pytest.mark.parametrize("sigma", REJECTED, ids=str)
 def test_the_bounds_of_a_rejection(sigma: Fraction) -> None:
-    """k^2/(24 sigma^4) (1 - 2^-17 - itself) <= P(reject k) <= k^2/(24 sigma^4), and `surely` is below 1 - P for every proposal."""
+    """k^2/(24 sigma^4) (1 - 2^-17 - itself) <= P(reject k) <= k^2/(24 sigma^4), and `accept_below` is below 1 - P for every proposal."""
     law, mech = reference_of("discrete_gaussian", sigma), DiscreteGaussian(sigma)
     for k in sorted({1, 2, 3, 100, *(int(sigma * x) for x in (0.1, 0.5, 1, 2, 3, 5, 8, 9.5))}):
         most = Fraction(k**2) / (24 * sigma**4)
@@ -81,15 +81,15 @@ def test_the_bounds_of_a_rejection(sigma: Fraction) -> None:
             assert tiers.law(mech).accepts(k, 0, 1) is True
     plan = tiers.bulk_plan(mech)
     furthest = Fraction(942, 100) * sigma + 1  # R < 9.4194 for U >= 2^-64
-    assert tiers.surely(plan) < 2**16
-    assert 1 - Fraction(tiers.surely(plan), 2**16) >= furthest**2 / (24 * sigma**4)
+    assert tiers.accept_below(plan) < 2**16
+    assert 1 - Fraction(tiers.accept_below(plan), 2**16) >= furthest**2 / (24 * sigma**4)
     assert tiers.rejects(plan) == pytest.approx(1 / (24 * float(sigma) ** 4), rel=1e-14)
     # candidates: what is left after them is below 2^-30
     assert (1 / (24 * sigma**2)) ** tiers.candidates(plan) < Fraction(1, 2**30)
 
 
 def recorded(
-    mech: DiscreteGaussian, plan: tiers.Plan, key: bytes, start: int, n: int, careful: bool
+    mech: DiscreteGaussian, plan: tiers.Plan, key: bytes, start: int, n: int, constant_work: bool
 ) -> tuple[np.ndarray, list[int]]:
     """The draws that C decides, zeros elsewhere, and the numbers of the others."""
     zeros, left = np.zeros(n, np.int64), []
@@ -98,7 +98,9 @@ def recorded(
         left.append(i)
         return 0
 
-    tiers.added(zeros, zeros, plan=plan, key=tiers.StreamKey(key), start=start, careful=careful, decide=decide)
+    tiers.added(
+        zeros, zeros, plan=plan, key=tiers.StreamKey(key), start=start, constant_work=constant_work, decide=decide
+    )
     return zeros, left
 
 
@@ -107,7 +109,7 @@ def rejection_plan(sigma: Fraction, **changed: float) -> tiers.Plan:
     squared = float(sigma) ** 2
     usual = {
         "rejects": 1 / (24 * squared**2),
-        "surely": max(0, math.floor(2**16 * (1 - 3.85 / squared))),
+        "accept_below": max(0, math.floor(2**16 * (1 - 3.85 / squared))),
         "candidates": 2,
     }
     return tiers.Plan("discrete_gaussian", **normal_constants(sigma**2, short=sigma <= 2**20) | usual | changed)
@@ -118,7 +120,7 @@ def test_rejected_proposals() -> None:
     mech, seen = DiscreteGaussian(129), 0
     read = tiers.reader(mech, tiers.StreamKey(KEY))
     for start in range(0, 2**22, 2**20):
-        draws, left = recorded(mech, tiers.bulk_plan(mech), KEY, start, 2**20, careful=False)
+        draws, left = recorded(mech, tiers.bulk_plan(mech), KEY, start, 2**20, constant_work=False)
         assert len(left) < 20
         for i in left:
             candidate = tiers.law(mech).proposal.draw(read, i, Fraction(0))
@@ -126,40 +128,40 @@ def test_rejected_proposals() -> None:
             rejected = tiers.accepted(tiers.law(mech), read, i, candidate) is False
             seen += rejected
             for isa in tiers.ISAS:
-                found = tiers.careful_plan(mech).fill(tiers.StreamKey(KEY), i, 1, careful=True, isa=isa)
+                found = tiers.constant_work_plan(mech).fill(tiers.StreamKey(KEY), i, 1, constant_work=True, isa=isa)
                 assert found == [right]
             if rejected:
-                draws, _ = recorded(mech, tiers.careful_plan(mech), KEY, i - i % 1024, 1024, careful=True)
+                draws, _ = recorded(mech, tiers.constant_work_plan(mech), KEY, i - i % 1024, 1024, constant_work=True)
                 assert draws[i % 1024] == right
     assert seen >= 4  # 10.5 expected
 
 
 def test_words_that_do_not_accept_at_once() -> None:
-    """At sigma = 129 a 16-bit word from `surely` on looks further: found by search, their draws are the exact law's."""
+    """At sigma = 129 a 16-bit word from `accept_below` on looks further: found by search, their draws are the exact law's."""
     mech, key = DiscreteGaussian(129), tiers.StreamKey(KEY)
-    read, surely = tiers.reader(mech, key), tiers.surely(tiers.bulk_plan(mech))
-    found = [i for i in range(60_000) if read(i, 0, exact.ACCEPT).prefix >= surely][:12]
+    read, accept_below = tiers.reader(mech, key), tiers.accept_below(tiers.bulk_plan(mech))
+    found = [i for i in range(60_000) if read(i, 0, exact.ACCEPT).prefix >= accept_below][:12]
     assert len(found) == 12
     for i in found:
         right = tiers.law(mech).draw(read, i)
         for isa in tiers.ISAS:
-            for careful in (False, True):
-                assert tiers.bulk_plan(mech).fill(key, i, 1, careful=careful, isa=isa) == [right]
+            for constant_work in (False, True):
+                assert tiers.bulk_plan(mech).fill(key, i, 1, constant_work=constant_work, isa=isa) == [right]
 
 
 @pytest.mark.parametrize("sigma", [Fraction(129), Fraction(10**6)], ids=str)
 def test_no_draw_accepted_at_once_is_the_same_draw(sigma: Fraction) -> None:
-    """`surely` = 0 sends every acceptance through its second word; rejects enlarged leaves many to Python. No draw changes."""
+    """`accept_below` = 0 sends every acceptance through its second word; rejects enlarged leaves many to Python. No draw changes."""
     mech, n = DiscreteGaussian(sigma), 3000
-    expected, left = recorded(mech, tiers.bulk_plan(mech), KEY, 500, n, careful=False)
+    expected, left = recorded(mech, tiers.bulk_plan(mech), KEY, 500, n, constant_work=False)
     assert left == []
-    plan = rejection_plan(sigma, surely=0)
+    plan = rejection_plan(sigma, accept_below=0)
     for isa in tiers.ISAS:
-        assert plan.fill(tiers.StreamKey(KEY), 500, n, careful=False, isa=isa) == expected.tolist()
+        assert plan.fill(tiers.StreamKey(KEY), 500, n, constant_work=False, isa=isa) == expected.tolist()
     usual = 1 / (24 * float(sigma) ** 4)
-    for careful in (False, True):
-        wide = rejection_plan(sigma, surely=0, rejects=usual * 2.0**10 * float(sigma) ** 2 / 129, candidates=1)
-        draws, left = recorded(mech, wide, KEY, 500, n, careful=careful)
+    for constant_work in (False, True):
+        wide = rejection_plan(sigma, accept_below=0, rejects=usual * 2.0**10 * float(sigma) ** 2 / 129, candidates=1)
+        draws, left = recorded(mech, wide, KEY, 500, n, constant_work=constant_work)
         assert len(left) > 20
         kept = np.setdiff1d(np.arange(n), np.array(left) - 500)
         assert np.array_equal(draws[kept], expected[kept])
@@ -183,7 +185,7 @@ def test_thresholds_know_no_mode(host: ctypes.CDLL) -> None:
     """A search among integers finds the same whatever mode the host left on."""
     mech = DiscreteGaussian(10)
     cells = [t + beside for t in tiers.law(mech).thresholds()[:50] for beside in (-1, 0, 1)]
-    for plan in (tiers.bulk_plan(mech), tiers.careful_plan(mech)):
+    for plan in (tiers.bulk_plan(mech), tiers.constant_work_plan(mech)):
         found = plan.tier(tiers.DOUBLE, 64, cells)
         for mode in MODES:
             with entered(host, mode, flush=True):
@@ -196,9 +198,9 @@ def test_acceptance_where_it_counts() -> None:
     assert 8 < first.count(False) < 50
     assert proposals != truth
     for isa in tiers.ISAS:
-        for careful in (False, True):
-            plan = rejection_plan(Fraction(4), candidates=1, surely=0)
-            found = plan.fill(tiers.StreamKey(KEY), 0, len(truth), careful=careful, isa=isa)
+        for constant_work in (False, True):
+            plan = rejection_plan(Fraction(4), candidates=1, accept_below=0)
+            found = plan.fill(tiers.StreamKey(KEY), 0, len(truth), constant_work=constant_work, isa=isa)
             assert all(k is None or k == right for k, right in zip(found, truth, strict=True))
             left = [i for i, k in enumerate(found) if k is None]
             assert {i for i, yes in enumerate(first) if not yes} <= set(left)
@@ -206,18 +208,18 @@ def test_acceptance_where_it_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("careful", "change"),
+    ("constant_work", "change"),
     [
-        (False, {"surely": 2**16}),  # every proposal accepted
-        (False, {"rejects": 0.25 / (24 * 4.0**4), "surely": 0}),  # a quarter of the rejections
-        (True, {"rejects": 4 / (24 * 4.0**4), "surely": 0}),  # four times as many, and candidate 1 in their place
+        (False, {"accept_below": 2**16}),  # every proposal accepted
+        (False, {"rejects": 0.25 / (24 * 4.0**4), "accept_below": 0}),  # a quarter of the rejections
+        (True, {"rejects": 4 / (24 * 4.0**4), "accept_below": 0}),  # four times as many, and candidate 1 in their place
     ],
     ids=["none rejected", "too few rejected", "too many rejected"],
 )
-def test_defective_acceptance_is_caught(careful: bool, change: dict[str, float]) -> None:
+def test_defective_acceptance_is_caught(constant_work: bool, change: dict[str, float]) -> None:
     """The same draws find a plan that accepts too much, or rejects too much."""
     truth = at_four()[0]
-    found = rejection_plan(Fraction(4), **change).fill(tiers.StreamKey(KEY), 0, len(truth), careful=careful)
+    found = rejection_plan(Fraction(4), **change).fill(tiers.StreamKey(KEY), 0, len(truth), constant_work=constant_work)
     assert any(k is not None and k != right for k, right in zip(found, truth, strict=True))
 
 

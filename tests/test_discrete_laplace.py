@@ -21,7 +21,7 @@ from dpfast.exact import Digits
 from dpfast.kernels.saturate import clamped_sum
 
 REFERENCES = {"discrete_laplace": reference.DiscreteLaplace, "one_sided_geometric": reference.OneSidedGeometric}
-SHARE = {"integer": 1 / 3, "double": 1 / 6, "twofold": 1 / 12}  # of planted cells that a tier decides at least
+SHARE = {"integer": 1 / 3, "double": 1 / 6, "double-double": 1 / 12}  # of planted cells that a tier decides at least
 
 
 @cache
@@ -43,13 +43,13 @@ def planted(name: str, scale: Fraction, bits: int) -> dict[int, int | None]:
 def test_tiers_agree_on_random_and_planted_digits(law: Law, scale: Fraction, host: ctypes.CDLL) -> None:
     """Whatever a tier decides is what the law says, in every rounding mode, next to U = 1 too; where a threshold lies in the cell none decides."""
     mech: Any = law.make(scale)
-    plan = tiers.careful_plan(mech)
+    plan = tiers.constant_work_plan(mech)
     whole = plan.width + 63
     assert [tiers.law(mech).magnitude(cell, whole) for cell in planted(law.name, scale, whole)] == [
         *planted(law.name, scale, whole).values()
     ]
     cases = [("integer", tiers.INTEGER, whole)]
-    cases += [("twofold", tiers.TWOFOLD, whole)] if whole >= 95 else []
+    cases += [("double-double", tiers.DOUBLE_DOUBLE, whole)] if whole >= 95 else []
     cases += [("double", tiers.DOUBLE, 64)] if scale <= 2**44 else []
     for name, tier, bits in cases:
         cells = planted(law.name, scale, bits)

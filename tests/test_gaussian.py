@@ -30,7 +30,7 @@ GAPPA = (PROOFS / "gaussian.gappa").read_text()
 LAW = BY_NAME["gaussian"]
 RATIOS, mechanism = LAW.scales, LAW.make
 N = 2**20
-TIERS = {"double": tiers.DOUBLE, "twofold": tiers.TWOFOLD}
+TIERS = {"double": tiers.DOUBLE, "double-double": tiers.DOUBLE_DOUBLE}
 MOST_DOUBLE = 2**40  # the ratio up to which a plan may start there
 
 
@@ -88,7 +88,7 @@ def beside_boundaries(
             continue
         radius = math.sqrt(max(-2 * math.log(at / 2**128), 2.0**-120))
         error = 2.0**-52 * (2 * float(height) + 1)
-        if name == "twofold":
+        if name == "double-double":
             error = t * 2.0**-76 * rng.choice((1.0, 1 / min(radius, 1.0))) + 2.0**-40
         moved = (
             Fraction(radius) * Fraction(error / (t * side)) * Fraction(2 ** rng.uniform(-3, 3)) * rng.choice((-1, 1))
@@ -181,7 +181,7 @@ def test_the_reference_agrees_with_the_exact_tier() -> None:
     """Two enclosures written apart give the same outcome on every planted cell."""
     for ratio in (Fraction(1, 2**60), Fraction(1), Fraction(10**17, 7)):
         law = tiers.law(mechanism(ratio))
-        for point, truth in inputs(ratio, "twofold", short=False)[::3]:
+        for point, truth in inputs(ratio, "double-double", short=False)[::3]:
             radius, angle = Digits(point.u, 128), Digits(point.flags << 125 | point.v, 128)
             if point.u:
                 assert law.rounded(radius, angle, point.sine, Fraction(point.offset)) == truth
@@ -189,27 +189,33 @@ def test_the_reference_agrees_with_the_exact_tier() -> None:
 
 T = float(10**17 / 7)
 DEFECTS: list[tuple[str, str, Fraction, bool, dict[str, float]]] = [
-    ("no error of y", "double", Fraction(1000), False, {"margin": 0.5, "slope": 0.0}),
-    ("a fifteenth of it", "double", Fraction(2**40), False, {"slope": 1.3 * 2.0**-52}),
+    ("no error of y", "double", Fraction(1000), False, {"margin": 0.5, "relative_error": 0.0}),
+    ("a fifteenth of it", "double", Fraction(2**40), False, {"relative_error": 1.3 * 2.0**-52}),
     ("no width of the cell", "double", Fraction(37, 10), False, {"half_cell": 0.0}),
     ("the derivative alone at U = 1", "double", Fraction(2**20), False, {"half_cell": 2.0**19 * (1 + 2.0**-4)}),
     (
-        "no error of the twofold tier",
-        "twofold",
+        "no error of the double-double tier",
+        "double-double",
         Fraction(2**60),
         False,
-        {"twofold_margin": 0.5 - 2.0**-38, "twofold_cell": 0.0},
+        {"double_double_margin": 0.5 - 2.0**-38, "double_double_cell": 0.0},
     ),
     (
         "t 2^-78 for it",
-        "twofold",
+        "double-double",
         Fraction(10**17, 7),
         False,
-        {"twofold_margin": 0.5 - T * 2.0**-78, "twofold_cell": T * 2.0**-78},
+        {"double_double_margin": 0.5 - T * 2.0**-78, "double_double_cell": T * 2.0**-78},
     ),
-    ("no cell of 128 digits", "twofold", Fraction(2**60), False, {"twofold_cell": 0.0}),
-    ("no cell of 96 digits", "twofold", Fraction(2**21), True, {"twofold_cell": 0.0}),
-    ("2^-40 beside it, too little upwards", "twofold", Fraction(1), False, {"twofold_margin": 0.5 - 2.0**-41}),
+    ("no cell of 128 digits", "double-double", Fraction(2**60), False, {"double_double_cell": 0.0}),
+    ("no cell of 96 digits", "double-double", Fraction(2**21), True, {"double_double_cell": 0.0}),
+    (
+        "2^-40 beside it, too little upwards",
+        "double-double",
+        Fraction(1),
+        False,
+        {"double_double_margin": 0.5 - 2.0**-41},
+    ),
 ]
 
 
@@ -230,15 +236,15 @@ def test_a_planted_defect_is_caught(
 def test_a_tier_takes_words_as_a_draw_reads_them(granularity: float, isa: int, secret: Callable[[str], bytes]) -> None:
     """By words of 32 and of 64 bits: dpf_tier, fed as dpf_abi.h says, decides what a constant-work call draws."""
     mechanism = Gaussian(sigma=1, granularity=granularity)
-    plan, stream, n = tiers.careful_plan(mechanism), tiers.StreamKey(secret(f"words {granularity}")), 256
+    plan, stream, n = tiers.constant_work_plan(mechanism), tiers.StreamKey(secret(f"words {granularity}")), 256
     assert plan.width == (32 if granularity == 2.0**-20 else 64)
     read, planted = tiers.reader(mechanism, stream), np.zeros(n, tiers.PLANTED)
     for i in range(n):
         words = [read(at, 1).prefix for at in (i & ~64, i | 64)]
         planted[i] = ([part for word in words for part in (word >> 64, word % 2**64)], 0.0, 0, i >> 6 & 1)
-    drawn = plan.fill(stream, 0, n, careful=True, isa=isa, offset=[0.0] * n)
+    drawn = plan.fill(stream, 0, n, constant_work=True, isa=isa, offset=[0.0] * n)
     for bits in (0, 128):  # which is not looked at
-        found, decided = tiers.tier(plan, tiers.TWOFOLD, bits, planted, isa)
+        found, decided = tiers.tier(plan, tiers.DOUBLE_DOUBLE, bits, planted, isa)
         signed = [(hi << 64) + lo - (2**128 if hi >> 63 else 0) for lo, hi in found.tolist()]
         assert sum(decided) > 0.99 * n
         assert all(k == draw for k, draw, sure in zip(signed, drawn, decided, strict=True) if sure)
@@ -303,7 +309,7 @@ def at_extremes(mech: Gaussian, plan: tiers.Plan) -> tuple[int, int]:
     for found in (*ALL_ONES, ONE, *ANGLES):
         for i in (found & ~64, found | 64):
             for f in boundaries(mech, read, i, rng):
-                draw = plan.fill(key, i, 1, careful=False, offset=[f])[0]
+                draw = plan.fill(key, i, 1, constant_work=False, offset=[f])[0]
                 decided += draw is not None
                 errors += draw is not None and draw != tiers.law(mech).draw(read, i, Fraction(f))
     return decided, errors
@@ -315,7 +321,7 @@ def test_level_0_at_the_ends_of_u_and_of_the_octant() -> None:
     assert [read(i, 0).prefix for i in (*ALL_ONES, ONE)] == [2**32 - 1] * 3 + [1]
     assert {i: read(i, 0).prefix for i in ANGLES} == ANGLES
     for ratio in EXTREME:
-        decided, errors = at_extremes(mechanism(ratio), tiers.careful_plan(mechanism(ratio)))
+        decided, errors = at_extremes(mechanism(ratio), tiers.constant_work_plan(mechanism(ratio)))
         assert errors == 0
         assert decided > 100
 
@@ -333,14 +339,14 @@ def test_level_0_with_a_smaller_cell_is_caught(change: dict[str, float]) -> None
 @pytest.mark.parametrize("change", [{"half_cell": 0.0}, {"half_angle": 0.0}], ids=["radius", "angle"])
 def test_level_0_without_a_cell_is_caught(change: dict[str, float]) -> None:
     """At sigma of 2^21 steps a hundredth of all draws straddle a boundary; a plan that thinks its cells are points gets some wrong."""
-    plan, key, n = tiers.careful_plan(mechanism(Fraction(2**21))), tiers.StreamKey(KEY), 100_000
-    right = plan.fill(key, 0, n, careful=True)
-    assert plan.fill(key, 0, n, careful=False) == right
+    plan, key, n = tiers.constant_work_plan(mechanism(Fraction(2**21))), tiers.StreamKey(KEY), 100_000
+    right = plan.fill(key, 0, n, constant_work=True)
+    assert plan.fill(key, 0, n, constant_work=False) == right
     assert (
         sum(
             a != b
             for a, b in zip(
-                made(Fraction(2**21), short=True, **change).fill(key, 0, n, careful=False), right, strict=True
+                made(Fraction(2**21), short=True, **change).fill(key, 0, n, constant_work=False), right, strict=True
             )
         )
         > 2
@@ -349,11 +355,11 @@ def test_level_0_without_a_cell_is_caught(change: dict[str, float]) -> None:
 
 def test_more_left_open_changes_no_draw() -> None:
     """Bounds a million times too wide send every draw to a later tier: the same outcomes."""
-    for ratio, wide in ((Fraction(1000), {"half_cell": 2.0**40}), (Fraction(2**20), {"half_angle": 0.2}), (Fraction(3), {"flat": 0.1}), (Fraction(2**30), {"margin": 0.1}), (Fraction(2**40), {"slope": 2.0**-41})):  # fmt: skip
+    for ratio, wide in ((Fraction(1000), {"half_cell": 2.0**40}), (Fraction(2**20), {"half_angle": 0.2}), (Fraction(3), {"margin32": 0.1}), (Fraction(2**30), {"margin": 0.1}), (Fraction(2**40), {"relative_error": 2.0**-41})):  # fmt: skip
         key, n = tiers.StreamKey(KEY), 3000
-        expected = tiers.careful_plan(mechanism(ratio)).fill(key, 77, n, careful=False)
+        expected = tiers.constant_work_plan(mechanism(ratio)).fill(key, 77, n, constant_work=False)
         for isa in tiers.ISAS:
-            assert made(ratio, short=ratio <= 2**21, **wide).fill(key, 77, n, careful=False, isa=isa) == expected
+            assert made(ratio, short=ratio <= 2**21, **wide).fill(key, 77, n, constant_work=False, isa=isa) == expected
 
 
 # ------------------------------------------------------------------ the proof
@@ -369,10 +375,10 @@ def test_gappa_proves_the_roundings_of_the_decision(mode: str) -> None:
     ("old", "new"),
     [
         ("[-0xc.4p-52, 0xc.4p-52]", "[-0xb.cp-52, 0xb.cp-52]"),  # the error of y
-        ("slope = 0x14p-52", "slope = 0x13p-52"),
+        ("relative_error = 0x14p-52", "relative_error = 0x13p-52"),
         ("margin = 0.5 - 0x4p-52", "margin = 0.5 - 0x2p-52"),
         ("[-0x8p-52, 0x8p-52]", "[-0x6p-52, 0x6p-52]"),  # the weight of a cell
-        ("[-0xap-52, 0xap-52]", "[-0x7p-52, 0x7p-52]"),  # the reach of the angle
+        ("[-0xap-52, 0xap-52]", "[-0x7p-52, 0x7p-52]"),  # the error of the angle
         ("line = 0x8cp-52", "line = 0x8ap-52"),  # the flat margin
     ],
 )
@@ -382,14 +388,14 @@ def test_gappa_rejects_what_is_false(old: str, new: str) -> None:
 
 
 def test_the_proof_speaks_of_the_plan() -> None:
-    """Slope, margin and flat of the script are the plan's; the bounds that it takes from section 3 are proved there."""
+    """Relative error and margins of the script are the plan's; the bounds that it takes from section 3 are proved there."""
     plan = normal_constants(Fraction(1), short=True)
-    assert "slope = 0x14p-52;" in GAPPA
-    assert plan["slope"] == 0x14 * 2.0**-52
+    assert "relative_error = 0x14p-52;" in GAPPA
+    assert plan["relative_error"] == 0x14 * 2.0**-52
     assert "margin = 0.5 - 0x4p-52;" in GAPPA
     assert plan["margin"] == 0.5 - 4 * 2.0**-52
     assert "line = 0x8cp-52;\nflat rnd= margin - line * t;" in GAPPA
-    assert plan["flat"] == plan["margin"] - 0x8C * 2.0**-52
+    assert plan["margin32"] == plan["margin"] - 0x8C * 2.0**-52
     normal = (PROOFS / "normal.gappa").read_text()
     assert "r -/ R in [-0x4.ep-52, 0x4.ep-52]" in GAPPA
     assert "root -/ ROOT in [-0x4.ep-52, 0x4.ep-52]" in normal
@@ -410,25 +416,28 @@ def test_the_plan_is_what_section_5_derives(ratio: Fraction) -> None:
     assert abs(fraction["t"] - t) <= u * t
     assert abs(fraction["t"] + fraction["t_low"] - t) <= u**2 * t
     assert fraction["margin"] <= HALF - Fraction(13, 10) * u
-    assert fraction["slope"] >= Fraction(132, 10) * u
+    assert fraction["relative_error"] >= Fraction(132, 10) * u
     assert (
-        fraction["flat"] <= HALF - Fraction(13, 10) * u - Fraction(132, 10) * u * t * Fraction(677, 100) or width == 64
+        fraction["margin32"] <= HALF - Fraction(13, 10) * u - Fraction(132, 10) * u * t * Fraction(677, 100)
+        or width == 64
     )
     assert fraction["half_cell"] >= t * (1 + 30 * u)
     assert fraction["half_angle"] >= Fraction(355, 113) * t / 2**width * (1 + 30 * u)
     r = Fraction(667, 100)  # R for U >= 2^-32
-    assert fraction["twofold_margin"] <= HALF - t * r * (Fraction(1, 2**76) + Fraction(1, 2**97)) - Fraction(
+    assert fraction["double_double_margin"] <= HALF - t * r * (Fraction(1, 2**76) + Fraction(1, 2**97)) - Fraction(
         1, 2**39
     ) - Fraction(1, 2**50)
     known = Fraction(1, 2 ** (width + 64))
     cell = known * 2**32 if width == 32 else 0
-    assert fraction["twofold_cell"] >= t * (Fraction(2**14, 24834) / 2**72 + cell) * (1 + Fraction(1, 2**20))  # 2^-72.6
+    assert fraction["double_double_cell"] >= t * (Fraction(2**14, 24834) / 2**72 + cell) * (
+        1 + Fraction(1, 2**20)
+    )  # 2^-72.6
     # a constant-work call leaves less than 2^-30 undecided
     if Fraction(1, 2**19) <= t <= 2**40:
-        if plan["careful"] == tiers.DOUBLE:
-            left = 2 * (HALF - fraction["margin"]) + 2 * fraction["slope"] * t * Fraction(4, 5) + 3 * t / 2**60
+        if plan["constant_work"] == tiers.DOUBLE:
+            left = 2 * (HALF - fraction["margin"]) + 2 * fraction["relative_error"] * t * Fraction(4, 5) + 3 * t / 2**60
         else:
-            left = 2 * (HALF - fraction["twofold_margin"]) + 2 * fraction["twofold_cell"] * Fraction(1254, 1000) + Fraction(1, 2**32) + Fraction(1, 2**41)  # fmt: skip
+            left = 2 * (HALF - fraction["double_double_margin"]) + 2 * fraction["double_double_cell"] * Fraction(1254, 1000) + Fraction(1, 2**32) + Fraction(1, 2**41)  # fmt: skip
         assert left < Fraction(1, 2**30)
 
 
@@ -473,12 +482,17 @@ def test_a_fresh_start_for_open_draws_is_rejected(secret: Callable[[str], bytes]
     ratio, n = Fraction(2**20), 2**18
     key, other = tiers.StreamKey(secret("open")), tiers.StreamKey(secret("fresh"))
     wide = {"half_angle": 0.15}  # as if a cell of the angle were that wide: level 0 leaves the larger draws open
-    plan = made(ratio, short=True, **wide, slope=1.0, twofold_margin=-1.0)  # and nothing in C decides them
-    found, fresh = plan.fill(key, 0, n, careful=False), made(ratio, short=True).fill(other, 0, n, careful=False)
+    plan = made(
+        ratio, short=True, **wide, relative_error=1.0, double_double_margin=-1.0
+    )  # and nothing in C decides them
+    found, fresh = (
+        plan.fill(key, 0, n, constant_work=False),
+        made(ratio, short=True).fill(other, 0, n, constant_work=False),
+    )
     open_ = np.array([k is None for k in found])
     assert 0.2 < open_.mean() < 0.8
     defective = np.array([b if a is None else a for a, b in zip(found, fresh, strict=True)])
-    right = np.array(made(ratio, short=True, **wide).fill(key, 0, n, careful=False))
+    right = np.array(made(ratio, short=True, **wide).fill(key, 0, n, constant_work=False))
     assert judged(LAW, ratio, right) == []
     assert judged(LAW, ratio, defective) != []
 
@@ -671,9 +685,9 @@ def test_constant_time_has_a_limit() -> None:
     assert Gaussian(1, granularity=2.0**-41).release(values).any()
     mech = Gaussian(1, granularity=2.0**-40)
     key = tiers.StreamKey(KEY)
-    plan = tiers.careful_plan(mech)
+    plan = tiers.constant_work_plan(mech)
     assert mech.release(values, constant_time=True).any()
-    assert plan.fill(key, 5, 700, careful=True) == plan.fill(key, 5, 700, careful=False)
+    assert plan.fill(key, 5, 700, constant_work=True) == plan.fill(key, 5, 700, constant_work=False)
 
 
 def test_the_default_granularity() -> None:

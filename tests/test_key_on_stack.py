@@ -102,7 +102,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "table": DiscreteLaplace(1, 100),
     "double32": DiscreteLaplace(1, 10**6),
     "double64": DiscreteLaplace(1, 10**12),
-    "twofold": DiscreteLaplace(1, 2**54),
+    "double-double": DiscreteLaplace(1, 2**54),
     "integers": DiscreteLaplace(1, 2**60),
     "one-sided": OneSidedGeometric(1, 1000),
     "thresholds": DiscreteGaussian(sigma=3),
@@ -133,38 +133,41 @@ class Room:
 
 
 def plans(mechanism: Mechanism) -> Iterator[tuple[int, int, int, int]]:
-    """careful, plan, start and n: small and bulk, whole pairs of groups and odd ends."""
-    for careful, plan in ((1, mechanism._careful_plan), (0, mechanism._bulk_plan)):
+    """constant-work, plan, start and n: small and bulk, whole batches and odd ends."""
+    for constant_work, plan in ((1, mechanism._constant_work_plan), (0, mechanism._bulk_plan)):
         for start, n in ((0, 1), (3, 5000), (0, 8192)):
-            yield careful, plan.address, start, n
+            yield constant_work, plan.address, start, n
 
 
 def fill(isa: int, room: Room) -> Iterator[Call]:
     for mechanism in MECHANISMS.values():
-        for careful, plan, start, n in plans(mechanism):
+        for constant_work, plan, start, n in plans(mechanism):
             for hi in (0, room(8 * n)):
-                yield [isa, plan, careful, room(32, KEY), start, n, room(8 * n), hi, room(8 * n)], KEY
+                yield [isa, plan, constant_work, room(32, KEY), start, n, room(8 * n), hi, room(8 * n)], KEY
 
 
 def fill_short(isa: int, room: Room) -> Iterator[Call]:
     for name in ("table", "thresholds"):
-        for careful, plan, start, n in plans(MECHANISMS[name]):
-            if not careful:
-                soon = room(8 * n)
-                yield [isa, plan, room(32, KEY), start, n, room(2 * n), room(8 * n), soon], KEY
+        for constant_work, plan, start, n in plans(MECHANISMS[name]):
+            if not constant_work:
+                prefetch = room(8 * n)
+                yield [isa, plan, room(32, KEY), start, n, room(2 * n), room(8 * n), prefetch], KEY
 
 
 def fill_real(isa: int, room: Room) -> Iterator[Call]:
     for mechanism in REALS.values():
-        for careful, plan, start, n in plans(mechanism):
+        for constant_work, plan, start, n in plans(mechanism):
             for hi in (0, room(8 * n)):
-                yield [isa, plan, careful, room(32, KEY), start, n, room(8 * n), room(8 * n), hi, room(8 * n)], KEY
+                yield (
+                    [isa, plan, constant_work, room(32, KEY), start, n, room(8 * n), room(8 * n), hi, room(8 * n)],
+                    KEY,
+                )
 
 
 def key_stream(isa: int, room: Room) -> Iterator[Call]:
     for n in (0, 1, 2048, 10_000):
-        for stream in (0, 1):
-            yield [isa, room(32, KEY), 7, n, room(n), stream], KEY
+        for non_temporal in (0, 1):
+            yield [isa, room(32, KEY), 7, n, room(n), non_temporal], KEY
 
 
 def generator(isa: int, room: Room) -> Iterator[Call]:

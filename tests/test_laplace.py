@@ -33,7 +33,7 @@ RATIOS = LAW.scales
 # A tier, the digits it takes, and about what its z is wrong by at height z and ratio t.
 TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
     "double": (tiers.DOUBLE, [31, 63, 64], lambda z, t: 2.0**-52 * (z + t + 1)),
-    "twofold": (tiers.TWOFOLD, [95, 127], lambda z, t: 2.0**-75 * t + 2.0**-39),
+    "double-double": (tiers.DOUBLE_DOUBLE, [95, 127], lambda z, t: 2.0**-75 * t + 2.0**-39),
     "integer": (tiers.INTEGER, [31, 63, 64, 95, 127], lambda z, t: 2.0**-39),
 }
 
@@ -51,7 +51,7 @@ def test_gappa_proves_the_roundings(mode: str) -> None:
     ("old", "new"),
     [
         ("0x4.cdp-52", "0x4.4p-52"),  # z's bound
-        ("slope = 0x6p-52", "slope = 0x4.8p-52"),
+        ("relative_error = 0x6p-52", "relative_error = 0x4.8p-52"),
         ("beta in [-0x3.9ap-52, 0x3.9ap-52]", "beta in [-0x4.9ap-52, 0x4.9ap-52]"),  # a worse logarithm
         ("F in [-0.5, 0.5]", "F in [-8, 8]"),  # where the noise begins
     ],
@@ -72,10 +72,10 @@ def test_the_proof_speaks_of_the_code() -> None:
     for ratio in RATIOS:
         constants = tiers.constants(mechanism(ratio))
         t = float(ratio)
-        assert constants["slope"] == 6 * 2.0**-52
+        assert constants["relative_error"] == 6 * 2.0**-52
         assert constants["margin"] == 0.5 - 6 * 2.0**-52 * (t + 2)
         assert constants["half_cell"] >= t / 2 * (1 + 2.0**-21)
-        assert constants["flat"] == 0.5 - 6 * 2.0**-52 * (23 * t + 2)
+        assert constants["margin32"] == 0.5 - 6 * 2.0**-52 * (23 * t + 2)
         assert constants["wide_c"] == 2**20
 
 
@@ -91,9 +91,9 @@ def test_the_limits_leave_less_than_they_promise() -> None:
     plans = {ratio: tiers.constants(mechanism(ratio)) for ratio in RATIOS}
     for ratio, plan in plans.items():
         assert plan["width"] == (32 if ratio <= 2**21 else 64)
-        assert plan["bulk"] == (tiers.DOUBLE if ratio <= 2**44 else tiers.TWOFOLD)
-        careful = tiers.DOUBLE if ratio <= 2**17 else tiers.TWOFOLD if ratio <= 2**40 else tiers.INTEGER
-        assert plan["careful"] == careful
+        assert plan["bulk"] == (tiers.DOUBLE if ratio <= 2**44 else tiers.DOUBLE_DOUBLE)
+        constant_work = tiers.DOUBLE if ratio <= 2**17 else tiers.DOUBLE_DOUBLE if ratio <= 2**40 else tiers.INTEGER
+        assert plan["constant_work"] == constant_work
         assert tiers.narrow(mechanism(ratio)) == (ratio <= 2**44)
 
 
@@ -144,11 +144,11 @@ def planted(ratio: Fraction, name: str, bits: int, each: int = 6) -> list[Row]:
             cells |= {rng.getrandbits(bits) >> rng.randrange(bits), rng.getrandbits(bits)}
             first = (HALF - (-1 if negative else 1) * Fraction(offset)) % 1
             for _ in range(each):
-                height = first + int(ratio * Fraction(rng.choice([rng.random(), rng.uniform(0, min(40, bits * 0.69))])))
-                off = error(float(height), float(ratio)) * 2 ** rng.uniform(-3, 3) * rng.choice((-1, 1))
-                cell = law.cell(height, bits)
+                noise = first + int(ratio * Fraction(rng.choice([rng.random(), rng.uniform(0, min(40, bits * 0.69))])))
+                off = error(float(noise), float(ratio)) * 2 ** rng.uniform(-3, 3) * rng.choice((-1, 1))
+                cell = law.cell(noise, bits)
                 cells |= {cell + beside for beside in (-1, 0, 1)} | {
-                    law.cell(max(height + Fraction(off), Fraction(0)), bits)
+                    law.cell(max(noise + Fraction(off), Fraction(0)), bits)
                 }
             rows += [Row(cell, negative, offset) for cell in cells if 0 <= cell < 2**bits]
     return rows
@@ -169,7 +169,7 @@ def digits(ratio: Fraction, name: str) -> list[int]:
 @pytest.mark.parametrize("ratio", RATIOS, ids=str)
 def test_tiers_agree_on_random_and_planted_digits(ratio: Fraction, name: str, host: ctypes.CDLL) -> None:
     """In every rounding mode, subnormals flushed or not, on every instruction set: what is decided is the law's."""
-    plan = tiers.careful_plan(mechanism(ratio))
+    plan = tiers.constant_work_plan(mechanism(ratio))
     for bits in digits(ratio, name):
         cells = inputs(ratio, name, bits)
         for isa in tiers.ISAS:
@@ -181,7 +181,7 @@ def test_tiers_agree_on_random_and_planted_digits(ratio: Fraction, name: str, ho
                     assert errors == 0, f"{mode} {flush=} {bits=} {isa=}"
             if name == "integer":
                 assert len(set(decided.values())) == 1
-            if name == "integer" or (name == "twofold" and ratio >= 1) or (Fraction(1, 3) <= ratio <= 2**30):
+            if name == "integer" or (name == "double-double" and ratio >= 1) or (Fraction(1, 3) <= ratio <= 2**30):
                 assert min(decided.values()) > 30
 
 
@@ -189,7 +189,7 @@ def test_tiers_agree_on_random_and_planted_digits(ratio: Fraction, name: str, ho
 def test_the_exact_tier_is_the_reference(ratio: Fraction) -> None:
     """On the planted cells python-flint's balls and mpmath's numbers have one outcome, or see both two in the cell."""
     law = reference.Laplace(ratio)
-    for name in ("double", "twofold"):
+    for name in ("double", "double-double"):
         for bits in digits(ratio, name):
             cells = inputs(ratio, name, bits)
             for row, right in list(zip(cells.rows, cells.truth, strict=True))[::4]:
@@ -197,15 +197,15 @@ def test_the_exact_tier_is_the_reference(ratio: Fraction) -> None:
 
 
 DEFECTS: list[tuple[str, str, Fraction, int, dict[str, float]]] = [
-    ("no error of z", "double", Fraction(1), 64, {"margin": 0.5, "slope": 0.0}),
-    ("a tenth of it", "double", Fraction(10**9, 7), 64, {"margin": 0.5 - 0.6 * 2.0**-52 * 10**9 / 7, "slope": 0.6 * 2.0**-52}),
-    ("no slope", "double", Fraction(10**9, 7), 64, {"margin": 0.5, "slope": 0.0}),
+    ("no error of z", "double", Fraction(1), 64, {"margin": 0.5, "relative_error": 0.0}),
+    ("a tenth of it", "double", Fraction(10**9, 7), 64, {"margin": 0.5 - 0.6 * 2.0**-52 * 10**9 / 7, "relative_error": 0.6 * 2.0**-52}),
+    ("no slope", "double", Fraction(10**9, 7), 64, {"margin": 0.5, "relative_error": 0.0}),
     ("no width of the cell", "double", Fraction(37, 10), 31, {"half_cell": 0.0}),
     ("nine tenths of it", "double", Fraction(1000), 31, {"half_cell": 450.0}),
-    ("no error of the twofold tier", "twofold", Fraction(2**60), 127, {"twofold_margin": 0.5}),
-    ("t 2^-77 for it", "twofold", Fraction(2**60), 127, {"twofold_margin": 0.5 - 2.0**-17}),
-    ("2^-41 beside it, which is too little upwards", "twofold", Fraction(1), 95, {"twofold_margin": 0.5 - 2.0**-41}),
-    ("the lower half of t", "twofold", Fraction(10**15, 3), 127, {"t_low": 0.0}),
+    ("no error of the double-double tier", "double-double", Fraction(2**60), 127, {"double_double_margin": 0.5}),
+    ("t 2^-77 for it", "double-double", Fraction(2**60), 127, {"double_double_margin": 0.5 - 2.0**-17}),
+    ("2^-41 beside it, which is too little upwards", "double-double", Fraction(1), 95, {"double_double_margin": 0.5 - 2.0**-41}),
+    ("the lower half of t", "double-double", Fraction(10**15, 3), 127, {"t_low": 0.0}),
     ("-ln U off by 2^-97", "integer", Fraction(2**60), 127, {"wide_c": 2**23}),
     ("a lift that wraps", "integer", Fraction(2**60), 127, {"wide_c": 2**128 - 2**20}),
     ("half of the cell", "integer", Fraction(37, 10), 31, {"wide_cell": 61}),
@@ -218,8 +218,8 @@ def test_a_planted_defect_of_the_plan_is_caught(
     defect: str, name: str, ratio: Fraction, bits: int, change: dict[str, float], host: ctypes.CDLL
 ) -> None:  # fmt: skip
     """A plan that allows for less error decides some planted cells wrongly."""
-    if name == "twofold" and len(tiers.ISAS) == 1:
-        pytest.skip("this machine's builds have no twofold tier")
+    if name == "double-double" and len(tiers.ISAS) == 1:
+        pytest.skip("this machine's builds have no double-double tier")
     rows, exact = planted(ratio, name, bits, each=30), tiers.law(mechanism(ratio))
     cells = Cells(bits, rows, [exact.rounded(row.negative, row.prefix, bits, Fraction(row.offset)) for row in rows])
     right = tiers.constants(mechanism(ratio))
@@ -278,7 +278,7 @@ def test_exact_law_off_the_grid(ratio: Fraction, offset: Fraction, secret: Calla
 def test_a_fresh_start_for_open_draws_is_rejected(secret: Callable[[str], bytes]) -> None:
     """A sampler that draws a fresh U where level 0 is undecided, in place of more digits, has another law."""
     ratio, n = Fraction(2**21), 2**19
-    plan, rng = tiers.careful_plan(mechanism(ratio)), np.random.default_rng(7)
+    plan, rng = tiers.constant_work_plan(mechanism(ratio)), np.random.default_rng(7)
     given = np.zeros(n, tiers.PLANTED)
     given["digits"][:, 0], given["negative"] = rng.integers(0, 2**31, n), rng.integers(0, 2, n)
     found, decided = tiers.tier(plan, tiers.DOUBLE, 31, given, 0)
@@ -304,11 +304,11 @@ def test_results_are_rounded_once(ratio: Fraction, exponent: int, secret: Callab
     """Of wild doubles: the nearest double, or float32, of the exact grid point, even on ties, saturated; zero is +0.0."""
     mech, values, key = mechanism(ratio, exponent), wild(exponent, ratio), secret(f"wild {ratio}")
     right = expected(mech, values, key)
-    for careful in (False, True):
-        found = tiers.noised(mech, values, key, careful=careful)
+    for constant_work in (False, True):
+        found = tiers.noised(mech, values, key, constant_work=constant_work)
         assert same(found, right)
         place = values.copy()
-        assert tiers.noised(mech, place, key, careful=careful, out=place) is place
+        assert tiers.noised(mech, place, key, constant_work=constant_work, out=place) is place
         assert same(place, right)
     assert np.isfinite(right).all()
     assert not np.signbit(right[right == 0]).any()
@@ -317,8 +317,8 @@ def test_results_are_rounded_once(ratio: Fraction, exponent: int, secret: Callab
     assert all((Fraction(y) / grid).denominator == 1 or abs(y) == largest for y in right.tolist())
     if exponent >= -149:
         once = expected(mech, values, key, single=True).astype(np.float32)
-        for careful in (False, True):
-            assert same(tiers.noised(mech, values, key, careful=careful, dtype=np.float32), once)
+        for constant_work in (False, True):
+            assert same(tiers.noised(mech, values, key, constant_work=constant_work, dtype=np.float32), once)
         assert np.isfinite(once).all()
         short = singles(values)
         assert same(
@@ -370,8 +370,8 @@ def test_sums_beside_ties_of_single_precision(ratio: Fraction, exponent: int, se
         twice += np.float32(float((count + noise) * grid)) != np.float32(right[-1])
     assert twice > 50
     values, once = np.array(planted_), np.array(right).astype(np.float32)
-    for careful in (False, True):
-        assert same(tiers.noised(mech, values, key, careful=careful, dtype=np.float32), once)
+    for constant_work in (False, True):
+        assert same(tiers.noised(mech, values, key, constant_work=constant_work, dtype=np.float32), once)
     assert tiers.by_the_exact_tier(mech, values, key, np.float32).tolist() == right
 
 
@@ -385,16 +385,17 @@ def test_draws_that_c_leaves_open_are_decided(monkeypatch: pytest.MonkeyPatch, s
         }
         blind = mechanism(ratio, -3)
         constants = tiers.constants(blind) | {
-            "margin": -1.0, "twofold_margin": -1.0, "wide_cell": 400, "bulk": tiers.INTEGER, "careful": tiers.INTEGER,
+            "margin": -1.0, "double_double_margin": -1.0, "wide_cell": 400, "bulk": tiers.INTEGER, "constant_work": tiers.INTEGER,
         }  # fmt: skip
         tiers.plant(monkeypatch, Laplace, "constants", lambda self, constants=constants: constants)
         assert (
-            tiers.careful_plan(blind).fill(tiers.StreamKey(key), 0, 50, careful=True, offset=[0.1] * 50) == [None] * 50
+            tiers.constant_work_plan(blind).fill(tiers.StreamKey(key), 0, 50, constant_work=True, offset=[0.1] * 50)
+            == [None] * 50
         )
         for dtype, result in right.items():
-            for careful in (False, True):
+            for constant_work in (False, True):
                 found = tiers.noised(
-                    blind, values, key, missing=2.5, dtype=dtype, lower=-40, upper=2.0**60, careful=careful
+                    blind, values, key, missing=2.5, dtype=dtype, lower=-40, upper=2.0**60, constant_work=constant_work
                 )
                 assert same(found, result)
         monkeypatch.undo()
@@ -414,7 +415,7 @@ def test_the_way_changes_nothing(
     right = tiers.noised(mech, values, key)
     for threads in (2, 3):
         assert same(tiers.noised(mech, values, key, threads=threads), right)
-    assert same(tiers.noised(mech, values[:20_011], key, careful=True), right[:20_011])
+    assert same(tiers.noised(mech, values[:20_011], key, constant_work=True), right[:20_011])
     for out in (np.zeros(2 * n, kind)[::2], np.zeros(n, np.dtype(kind).newbyteorder())):
         tiers.noised(mech, values, key, out=out, threads=2)
         assert same(np.ascontiguousarray(out).astype(kind), right)
@@ -430,8 +431,11 @@ def test_the_way_changes_nothing(
     assert same(tiers.noised(mech, some, key), right[:70_001])
     for isa in tiers.ISAS:
         tiers.only_isa(monkeypatch, isa)
-        for careful in (False, True):
-            assert same(tiers.noised(mech, some, key, careful=careful), right[:70_001]), (isa, careful)
+        for constant_work in (False, True):
+            assert same(tiers.noised(mech, some, key, constant_work=constant_work), right[:70_001]), (
+                isa,
+                constant_work,
+            )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -549,7 +553,7 @@ def test_small_world_of_the_digits(ratio: Fraction) -> None:
 
     Decided cells of neighbours never contradict epsilon.
     """
-    bits, law, plan = 10, reference.Laplace(ratio), tiers.careful_plan(mechanism(ratio))
+    bits, law, plan = 10, reference.Laplace(ratio), tiers.constant_work_plan(mechanism(ratio))
     offsets = [0.0, -0.5, 0.5, 2.0**-40, -0.3]
     lowest, highest = {}, {}
     for offset in offsets:

@@ -56,7 +56,9 @@ def test_golden_outputs(law: Law, row: dict[str, Any]) -> None:
     mech, secret, start = law.make(Fraction(row[law.parameter])), bytes.fromhex(row["key"]), int(row["start"])
     offsets = law.offset(20_000)
     for isa in tiers.ISAS:
-        draws = filled(law, tiers.bulk_plan(mech), tiers.StreamKey(secret), start, offsets, careful=False, isa=isa)
+        draws = filled(
+            law, tiers.bulk_plan(mech), tiers.StreamKey(secret), start, offsets, constant_work=False, isa=isa
+        )
         assert draws[:32] == row["draws"]
         assert hashlib.sha256(repr(draws).encode()).hexdigest() == row["sha256"]
     if law.real:
@@ -94,18 +96,20 @@ def places(n: int, rng: random.Random) -> list[float]:
 def test_the_stream_maps_to_the_exact_law(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """Draws as C makes them, by either path, are the exact tier's from the same digits, wherever a call begins and ends."""
     mech, key, rng = law.make(scale), tiers.StreamKey(secret("stream")), random.Random(f"{law} {scale}")
-    bulk, careful_plan = tiers.bulk_plan(mech), tiers.careful_plan(mech)
+    bulk, constant_work_plan = tiers.bulk_plan(mech), tiers.constant_work_plan(mech)
     for start in STARTS:
         n = rng.choice([1, 2, 65, 130, 220, 300, 700])
         offsets = places(n, rng)
         exact = exact_draws(law, mech, key, start, offsets)
         for isa in tiers.ISAS:
-            for plan, careful in ((bulk, False), (bulk, True), (careful_plan, True)):
+            for plan, constant_work in ((bulk, False), (bulk, True), (constant_work_plan, True)):
                 cuts = sorted({0, n, *(rng.randrange(n) for _ in range(4))})
                 found = [
                     k
                     for begin, end in pairwise(cuts)
-                    for k in filled(law, plan, key, start + begin, offsets[begin:end], careful=careful, isa=isa)
+                    for k in filled(
+                        law, plan, key, start + begin, offsets[begin:end], constant_work=constant_work, isa=isa
+                    )
                 ]
                 assert all(k in (None, right) for k, right in zip(found, exact, strict=True))
                 # midway between grid points a tiny ratio leaves the sign to decide, and C does not look at it alone
@@ -123,18 +127,18 @@ some = pytest.mark.parametrize(("law", "scale"), [(law, scale) for law in LAWS f
 
 
 @some
-def test_bulk_and_careful_draws_are_equal(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
+def test_bulk_and_constant_work_draws_are_equal(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """Of 30,000 draws, so that draws open after level 0 come in whole batches: in bulk, with care, on every instruction set."""
     mech, key, offsets = law.make(scale), tiers.StreamKey(secret("equal")), places(30_000, random.Random(str(scale)))
-    draws = np.array(filled(law, tiers.careful_plan(mech), key, 12_345, offsets, careful=True), float)
+    draws = np.array(filled(law, tiers.constant_work_plan(mech), key, 12_345, offsets, constant_work=True), float)
     left = 0
     for isa in tiers.ISAS:
-        for plan, careful in (
+        for plan, constant_work in (
             (tiers.bulk_plan(mech), False),
             (tiers.bulk_plan(mech), True),
-            (tiers.careful_plan(mech), True),
+            (tiers.constant_work_plan(mech), True),
         ):
-            found = np.array(filled(law, plan, key, 12_345, offsets, careful=careful, isa=isa), float)
+            found = np.array(filled(law, plan, key, 12_345, offsets, constant_work=constant_work, isa=isa), float)
             both = ~np.isnan(found) & ~np.isnan(draws)
             assert np.array_equal(found[both], draws[both])
             left = max(left, int((~both).sum()))
@@ -145,12 +149,12 @@ def test_bulk_and_careful_draws_are_equal(law: Law, scale: Fraction, secret: Cal
 def test_a_hosts_mode_changes_no_draw(law: Law, scale: Fraction, host: ctypes.CDLL) -> None:
     """A rounding mode and a flush that the host left on are put aside: the same draws, none more left open."""
     mech, key, offsets = law.make(scale), tiers.StreamKey(bytes(range(32))), places(700, random.Random(3))
-    for plan, careful in ((tiers.bulk_plan(mech), False), (tiers.careful_plan(mech), True)):
+    for plan, constant_work in ((tiers.bulk_plan(mech), False), (tiers.constant_work_plan(mech), True)):
         for isa in tiers.ISAS:
-            expected = filled(law, plan, key, 9, offsets, careful=careful, isa=isa)
+            expected = filled(law, plan, key, 9, offsets, constant_work=constant_work, isa=isa)
             for mode in MODES:
                 with entered(host, mode, flush=True):
-                    assert filled(law, plan, key, 9, offsets, careful=careful, isa=isa) == expected
+                    assert filled(law, plan, key, 9, offsets, constant_work=constant_work, isa=isa) == expected
 
 
 # ------------------------------------------------------------------ tables

@@ -97,7 +97,7 @@ WATCHED = """
         "add_short, bounds": (table, 8892, i8, i8, "plain", {"lower": 0, "upper": 10**15}),
         "add_narrow": (narrow, 8892, i8, i8, "plain", {}),
         "add_narrow, past the caches": (narrow, 8892, i8, i8, "streamed", {}),
-        "add_narrow, careful": (narrow, 4500, i8, i8, "plain", {"constant_time": True}),
+        "add_narrow, constant-work": (narrow, 4500, i8, i8, "plain", {"constant_time": True}),
         "add_narrow, strided": (narrow, 4500, i8, i8, "strided", {}),
         "add_narrow, other byte order": (narrow, 4500, ">i4", ">i8", "plain", {}),
         "add_narrow, two axes": (narrow, 4500, i8, i8, "turned", {}),

@@ -12,7 +12,7 @@ from proofs import CSRC, MODES, between, constants, fused, generator, proves, sa
 MADE = generator("make_approximations")
 SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
 GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()
-TWOFOLD = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
+DOUBLE_DOUBLE = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
 
 
 def test_sollya_certifies_the_polynomials() -> None:
@@ -43,7 +43,7 @@ def test_sollya_rejects_one_digit_changed(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("script", [GAPPA, fused(GAPPA), TWOFOLD], ids=["double", "double, fma", "twofold"])
+@pytest.mark.parametrize("script", [GAPPA, fused(GAPPA), DOUBLE_DOUBLE], ids=["double", "double, fma", "double-double"])
 def test_gappa_proves_the_roundings(script: str, mode: str) -> None:
     """Every goal is proved, in this rounding mode; with fma, where `fused` is one instruction."""
     proves(script, mode)
@@ -57,11 +57,11 @@ def test_gappa_proves_the_roundings(script: str, mode: str) -> None:
         (GAPPA, "below = fixed<-1, dn>", "below = fixed<-42, dn>"),  # the rest of middle, then inexact
         (GAPPA, "0x2.2p-52", "0x1.ep-52"),  # the sine's bound
         (GAPPA, "cosine rnd= q1 * w + 1", "cosine rnd= rnd(q1 * w + 1) * (1 + 0x1p-52)"),
-        (TWOFOLD, "fl in [0, 0x0.0000007ffffffp0]", "fl in [0, 0x0.000000fffffffp0]"),  # a split one bit off
-        (TWOFOLD, "root_low rnd= over", "root_low rnd= left"),  # the lower half forgotten
-        (TWOFOLD, "short = float<21", "short = float<22"),  # products of 54 bits
-        (TWOFOLD, "0x1.cp-77", "0x1.7p-77"),  # the sine's bound
-        (TWOFOLD, "0x1.7p-77", "0x1.4p-77"),  # the cosine's
+        (DOUBLE_DOUBLE, "fl in [0, 0x0.0000007ffffffp0]", "fl in [0, 0x0.000000fffffffp0]"),  # a split one bit off
+        (DOUBLE_DOUBLE, "root_low rnd= over", "root_low rnd= left"),  # the lower half forgotten
+        (DOUBLE_DOUBLE, "short = float<21", "short = float<22"),  # products of 54 bits
+        (DOUBLE_DOUBLE, "0x1.cp-77", "0x1.7p-77"),  # the sine's bound
+        (DOUBLE_DOUBLE, "0x1.7p-77", "0x1.4p-77"),  # the cosine's
     ],
 )
 def test_gappa_rejects_what_is_false(script: str, old: str, new: str) -> None:
@@ -86,25 +86,25 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert constants(between(SOLLYA, "q = 1 + ", ";"))[::-1] == cosine
 
     p, (q0, q1) = values(MADE.SMALL_SINE)[::-1], values(MADE.SMALL_COSINE)
-    assert p == constants(between(TWOFOLD, "p1 rnd= ", "q1 rnd="))
-    assert p == constants(between(TWOFOLD, "PX = ", ";"))
+    assert p == constants(between(DOUBLE_DOUBLE, "p1 rnd= ", "q1 rnd="))
+    assert p == constants(between(DOUBLE_DOUBLE, "PX = ", ";"))
     assert p == constants(between(SOLLYA, "P = ", ";"))[::-1]
-    assert [q0, -q1] == constants(between(TWOFOLD, "QX = ", ";"))
+    assert [q0, -q1] == constants(between(DOUBLE_DOUBLE, "QX = ", ";"))
     assert [q0, -q1] == constants(between(SOLLYA, "Q = ", ";"))
-    assert [q1, q0] == constants(between(TWOFOLD, "q1 rnd= ", "bw rnd="))
+    assert [q1, q0] == constants(between(DOUBLE_DOUBLE, "q1 rnd= ", "bw rnd="))
 
     # pi/4 in two parts, and in one; the units of d1 and of d2
     high, low, whole = (float.fromhex(value) for value, _ in MADE.QUARTER)
-    assert [high, low, whole] == constants(between(TWOFOLD, "lead rnd=", "tail rnd="))
+    assert [high, low, whole] == constants(between(DOUBLE_DOUBLE, "lead rnd=", "tail rnd="))
     assert constants(between(SOLLYA, '"pi/4 in two parts", ', "- pi")) == [high, low]
     assert whole == pi / 4
     assert [unit for _, unit in MADE.QUARTER] == [-34, -34, -86]
-    assert "d1 = fixed<-34," in TWOFOLD
+    assert "d1 = fixed<-34," in DOUBLE_DOUBLE
 
     # short_of keeps 20 bits and the hidden one, residue 25 and it
-    assert f"@short = float<{MADE.SHORT_BITS}," in TWOFOLD
-    assert f"fh = fixed<-{MADE.HALF_BITS - 1}," in TWOFOLD
-    assert "c1 = fixed<-32," in TWOFOLD
+    assert f"@short = float<{MADE.SHORT_BITS}," in DOUBLE_DOUBLE
+    assert f"fh = fixed<-{MADE.HALF_BITS - 1}," in DOUBLE_DOUBLE
+    assert "c1 = fixed<-32," in DOUBLE_DOUBLE
 
 
 def test_the_split_of_u() -> None:
@@ -141,10 +141,10 @@ def test_the_table_is_what_the_script_writes() -> None:
     ):
         name, _, low, high = claim.replace("[", "").replace("]", "").replace(",", "").split()
         column = [row[("s1", "s2", "c1", "c2").index(name)] for row in rows]
-        assert claim in TWOFOLD
+        assert claim in DOUBLE_DOUBLE
         assert float.fromhex(low) <= min(column)
         assert max(column) <= float.fromhex(high)
     assert all((row[0] * 2**32).is_integer() and (row[2] * 2**32).is_integer() for row in rows)
     assert pi / 4 * 2.0**-8 < float.fromhex("0x1.922p-9") < float.fromhex("0x1.93p-9")
-    assert "|B| in [0, 0x1.922p-9]" in TWOFOLD
+    assert "|B| in [0, 0x1.922p-9]" in DOUBLE_DOUBLE
     assert "domain = [0; 0x1.93p-9^2];" in SOLLYA

@@ -28,7 +28,7 @@ def test_integers_next_to_u_1_need_the_lift() -> None:
     known = reference.OneSidedGeometric(1 / scale)
     assert {known.magnitude(cell, bits) for cell in cells[::100]} == {0}
     for isa in tiers.ISAS:
-        assert {*tiers.careful_plan(law(scale)).tier(tiers.INTEGER, bits, cells, isa=isa)} == {0}
+        assert {*tiers.constant_work_plan(law(scale)).tier(tiers.INTEGER, bits, cells, isa=isa)} == {0}
     unlifted = tiers.Plan("discrete_laplace", **constants(tiers.law(law(scale))))  # wide_c = 0
     assert math.floor(256 * scale) in unlifted.tier(tiers.INTEGER, bits, cells)
 

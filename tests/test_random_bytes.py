@@ -35,7 +35,7 @@ WHOLE = reference(max(SIZES))
 def test_the_bytes_are_the_documented_stream(isa, monkeypatch):
     """On every instruction set, at every size and alignment, stored past the caches or not, in slabs or at once."""
     for streamed, slab in ((2**21, 2**26), (0, 2**26), (2**21, 2048), (0, 4096)):
-        monkeypatch.setattr(_native, "STREAMED", streamed)
+        monkeypatch.setattr(_native, "NON_TEMPORAL", streamed)
         monkeypatch.setattr(_native, "SLAB", slab)
         for n in SIZES:
             for shift in (0, 1, 3, 4, 8, 40):

@@ -395,7 +395,7 @@ def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: py
 
 def test_a_draw_that_no_tier_decides_zeroes_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact tier's own failure, too."""
-    constants = tiers.constants(MECH) | {"careful": tiers.INTEGER, "bulk": tiers.INTEGER, "wide_cell": 400}
+    constants = tiers.constants(MECH) | {"constant_work": tiers.INTEGER, "bulk": tiers.INTEGER, "wide_cell": 400}
     blind = Laplace(1, 3, granularity=0.25)
     tiers.plant(monkeypatch, Laplace, "constants", lambda self: constants)
     drawn = []

@@ -53,50 +53,50 @@ def mechanism(scale: int) -> DiscreteLaplace:
 
 
 @cache
-def noise(scale: int, n: int, start: int, *, careful: bool) -> list[int]:
+def noise(scale: int, n: int, start: int, *, constant_work: bool) -> list[int]:
     """The draws themselves: from the C fill alone, and where it leaves one open from the exact tier."""
     mech = mechanism(scale)
-    plan = tiers.careful_plan(mech) if careful else tiers.bulk_plan(mech)
+    plan = tiers.constant_work_plan(mech) if constant_work else tiers.bulk_plan(mech)
     stream = tiers.StreamKey(SECRET)
-    found = plan.fill(stream, start, n, careful=careful)
+    found = plan.fill(stream, start, n, constant_work=constant_work)
     return [tiers.decided(mech, stream, start + i) if x is None else x for i, x in enumerate(found)]
 
 
 def add(
-    scale: int, counts: np.ndarray, out: np.ndarray, start: int, *, careful: bool, threads: int | None = None, **bounds: int | None
+    scale: int, counts: np.ndarray, out: np.ndarray, start: int, *, constant_work: bool, threads: int | None = None, **bounds: int | None
 ) -> None:  # fmt: skip
     """What release does under a given stream key."""
     mech, stream = mechanism(scale), tiers.StreamKey(SECRET)
-    plan = tiers.careful_plan(mech) if careful else tiers.bulk_plan(mech)
+    plan = tiers.constant_work_plan(mech) if constant_work else tiers.bulk_plan(mech)
     tiers.added(
-        counts, out, plan=plan, short=plan.has_table and not careful, narrow=tiers.narrow(mech), key=stream, start=start, careful=careful,
+        counts, out, plan=plan, short=plan.has_table and not constant_work, narrow=tiers.narrow(mech), key=stream, start=start, constant_work=constant_work,
         decide=lambda i: tiers.decided(mech, stream, i), threads=threads, **bounds,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
-def test_the_exact_sum_saturates(scale, careful) -> None:
+def test_the_exact_sum_saturates(scale, constant_work) -> None:
     """All 64 pairs of dtypes, counts at both ends: each result is the clamp of count + noise as plain integers."""
-    n = 300 if careful else 4500
-    draws = noise(scale, n, 0, careful=careful)
+    n = 300 if constant_work else 4500
+    draws = noise(scale, n, 0, constant_work=constant_work)
     saturated = 0
     for given_, made in itertools.product(DTYPES, DTYPES):
         counts, out = at_the_ends(given_, n), np.full(n, 77, made)
         low, high = clamps(made, None, None)
-        add(scale, counts, out, 0, careful=careful)
+        add(scale, counts, out, 0, constant_work=constant_work)
         sums = [x + k for x, k in zip(counts.tolist(), draws, strict=True)]
         assert out.tolist() == [clamp(total, low, high) for total in sums], (given_, made)
         saturated += sum(not low <= total <= high for total in sums)
     assert saturated > 1000 * (n // 300)
 
 
-@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
-def test_public_bounds_clamp_the_exact_sum(scale, careful) -> None:
+def test_public_bounds_clamp_the_exact_sum(scale, constant_work) -> None:
     """lower and upper are applied to the exact sum before it is narrowed, wherever they lie in the type or beyond."""
-    n = 300 if careful else 4500
-    draws = noise(scale, n, 7, careful=careful)
+    n = 300 if constant_work else 4500
+    draws = noise(scale, n, 7, constant_work=constant_work)
     pairs = [("i8", "i8"), ("u8", "u8"), ("u8", "i8"), ("i8", "u8"), ("i4", "i2"), ("u1", "u8"), ("i8", "i1")]
     for given_, made in pairs:
         counts = at_the_ends(np.dtype(given_), n)
@@ -112,7 +112,7 @@ def test_public_bounds_clamp_the_exact_sum(scale, careful) -> None:
             out = counts.copy().view(made) if counts.itemsize == np.dtype(made).itemsize else np.zeros(n, made)
             # The counts are read through `out` itself where it has their size: in place.
             source = out.view(given_) if counts.itemsize == out.itemsize else counts
-            add(scale, source, out, 7, careful=careful, lower=lower, upper=upper)
+            add(scale, source, out, 7, constant_work=constant_work, lower=lower, upper=upper)
             wanted = [
                 clamp(clamp(x + k, low if lower is None else lower, high if upper is None else upper), low, high)
                 for x, k in zip(counts.tolist(), draws, strict=True)
@@ -126,13 +126,13 @@ def test_public_bounds_clamp_the_exact_sum(scale, careful) -> None:
 def test_saturation_in_threads_and_strides(scale, given_, made) -> None:
     """Past one share, one slab and one buffer: plain and strided arrays, one thread and three."""
     n = 2**19 + 2**18 + 1
-    draws = np.array(noise(scale, n, 5, careful=False), object)
+    draws = np.array(noise(scale, n, 5, constant_work=False), object)
     counts = at_the_ends(np.dtype(given_), n)
     low, high = clamps(np.dtype(made), None, None)
     expected = np.clip(counts.astype(object) + draws, low, high).astype(made)
     for threads, step in itertools.product((1, 3), (1, -2)):
         out = np.zeros(n * abs(step), made)[::step]
-        add(scale, counts[:: np.sign(step)][:: np.sign(step)], out, 5, careful=False, threads=threads)
+        add(scale, counts[:: np.sign(step)][:: np.sign(step)], out, 5, constant_work=False, threads=threads)
         assert np.array_equal(out, expected), (threads, step)
 
 
@@ -199,10 +199,10 @@ def test_a_small_world_whole() -> None:
     """Every int8 and uint8 count against every 16-bit noise: the short kernel over a table planted with all of them."""
     words = np.arange(2**16).astype(np.int16)
     words[words == tiers.UNDECIDED] = 0
-    plan = tiers.Plan("discrete_laplace", table=words, width=16, bulk=tiers.TABLE, careful=tiers.INTEGER)
+    plan = tiers.Plan("discrete_laplace", table=words, width=16, bulk=tiers.TABLE, constant_work=tiers.INTEGER)
     stream = tiers.StreamKey(SECRET)
     n = 2**19
-    draws = np.array(plan.fill(stream, 0, n, careful=False))
+    draws = np.array(plan.fill(stream, 0, n, constant_work=False))
     assert len(np.unique(draws)) > 0.99 * 2**16  # 2^16 (1 - e^-8)
     for given_, made in itertools.product("bB", "bBhH"):
         counts = np.arange(n).astype(given_)
@@ -225,8 +225,8 @@ def undecidable(table: np.ndarray | None = None, width: int = 16, tier: int = ti
     if table is None and tier == tiers.TABLE:
         table = np.full(2**16, tiers.UNDECIDED, np.int16)
     return tiers.Plan(
-        "discrete_laplace", table=table, width=width, bulk=tier, careful=max(tier, tiers.DOUBLE), t=1.0, offset=0.0, margin=-1.0, slope=0.0,
-        half_cell=np.inf, twofold_margin=-1.0, wide_cell=1000, wide_t=2**120, wide_c=2**123,
+        "discrete_laplace", table=table, width=width, bulk=tier, constant_work=max(tier, tiers.DOUBLE), t=1.0, offset=0.0, margin=-1.0, relative_error=0.0,
+        half_cell=np.inf, double_double_margin=-1.0, wide_cell=1000, wide_t=2**120, wide_c=2**123,
     )  # fmt: skip
 
 
@@ -235,17 +235,17 @@ def by(plan: tiers.Plan, **options: bool) -> dict[str, Any]:
     return {"plan": plan, "key": tiers.StreamKey(SECRET), **options}
 
 
-# Table, 32 and 64 bits of doubles, twofold, integers; with which kernel.
+# Table, 32 and 64 bits of doubles, double-double, integers; with which kernel.
 WAYS = {
     "short": lambda: by(undecidable(), short=True),
     "table as int64": lambda: by(undecidable()),
-    "table, careful": lambda: by(undecidable(), careful=True),
+    "table, constant_work": lambda: by(undecidable(), constant_work=True),
     "double 32": lambda: by(undecidable(None, 32, tiers.DOUBLE)),
     "double 64": lambda: by(undecidable(None, 64, tiers.DOUBLE)),
-    "double 64, careful": lambda: by(undecidable(None, 64, tiers.DOUBLE), careful=True),
-    "twofold": lambda: by(undecidable(None, 64, tiers.TWOFOLD)),
-    "twofold, wide": lambda: by(undecidable(None, 64, tiers.TWOFOLD), narrow=False),
-    "integers, wide": lambda: by(undecidable(None, 64, tiers.INTEGER), narrow=False, careful=True),
+    "double 64, constant_work": lambda: by(undecidable(None, 64, tiers.DOUBLE), constant_work=True),
+    "double-double": lambda: by(undecidable(None, 64, tiers.DOUBLE_DOUBLE)),
+    "double-double, wide": lambda: by(undecidable(None, 64, tiers.DOUBLE_DOUBLE), narrow=False),
+    "integers, wide": lambda: by(undecidable(None, 64, tiers.INTEGER), narrow=False, constant_work=True),
 }
 by_way = pytest.mark.parametrize("way", WAYS)
 
@@ -262,7 +262,9 @@ def test_a_plan_that_never_decides(way) -> None:
     """The planted plans of the tests below do leave every draw open, in each instruction set."""
     how = WAYS[way]()
     for isa in tiers.ISAS:
-        assert how["plan"].fill(how["key"], 3, 700, careful=how.get("careful", False), isa=isa) == [None] * 700
+        assert (
+            how["plan"].fill(how["key"], 3, 700, constant_work=how.get("constant_work", False), isa=isa) == [None] * 700
+        )
 
 
 @by_way
@@ -302,7 +304,7 @@ def test_some_open_draws_among_many(threads, step, short) -> None:
     table[2**15] = tiers.UNDECIDED
     plan = undecidable(table)
     n, start = 2**20 + 9, 12345
-    decided = plan.fill(tiers.StreamKey(SECRET), start, n, careful=False)
+    decided = plan.fill(tiers.StreamKey(SECRET), start, n, constant_work=False)
     opened = [i for i, k in enumerate(decided) if k is None]
     assert 100 < len(opened) < 1000
     draws = np.array([planted(start + i) if k is None else k for i, k in enumerate(decided)], object)
@@ -370,11 +372,11 @@ def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place) -> None:
 # ------------------------------------------------------------------ small calls, whose kernel draws the key
 
 
-def test_a_small_call_is_the_careful_one_under_its_key() -> None:
+def test_a_small_call_is_the_constant_work_one_under_its_key() -> None:
     """Open draws or not: every cell is count + the draw that the key and its number give, clamped."""
     for scale in (1, 100, 10**6, 2**50):
         mech = mechanism(scale)
-        fields = {**tiers.constants(mech), "careful": tiers.INTEGER}
+        fields = {**tiers.constants(mech), "constant_work": tiers.INTEGER}
         bits = fields["width"] + 63
         leaky = tiers.Plan("discrete_laplace", **{**fields, "wide_cell": bits + 56})  # cells an eighth wide and more
         keys = set()
@@ -386,7 +388,7 @@ def test_a_small_call_is_the_careful_one_under_its_key() -> None:
         for n, low, high in ((500, -(2**63), 2**63 - 1), (4095, -7, 2**62)):
             counts, out = at_the_ends(np.dtype("i8"), n), np.full(n, 77)
             tiers.added_small(leaky, counts, out, exact, low, high)
-            draws = tiers.careful_plan(mech).fill(tiers.StreamKey(keys.pop()), 0, n, careful=True)
+            draws = tiers.constant_work_plan(mech).fill(tiers.StreamKey(keys.pop()), 0, n, constant_work=True)
             assert not keys
             assert out.tolist() == [clamp(x + k, low, high) for x, k in zip(counts.tolist(), draws, strict=True)]
 
@@ -556,7 +558,7 @@ def test_the_noise_is_never_clipped() -> None:
 def test_a_small_call_decides_what_is_open_and_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one-call path: scratch wiped, undecided draws added exactly and clamped, zeros after a failure, no touch without a key."""
     real = kernels.kernel("add_small")
-    plan = tiers.careful_plan(DiscreteLaplace(1, 10))
+    plan = tiers.constant_work_plan(DiscreteLaplace(1, 10))
     counts = np.arange(7)
 
     def leaving_two_open(x: np.ndarray, y: np.ndarray, scratch: np.ndarray, *rest: object) -> int:

@@ -51,18 +51,18 @@ def test_the_answers_are_those_of_the_exact_tier(at: int) -> None:
     """Each row has the plan of its mechanism, and the digest of the draws that proved intervals give."""
     answer, row = ROWS[at], read(at)
     assert ffi.string(answer.what).decode() == row.what
-    assert (answer.tier, answer.bits, answer.careful, answer.form) == (
+    assert (answer.tier, answer.bits, answer.constant_work, answer.form) == (
         row.tier,
         row.bits,
-        int(row.careful > 0),
+        int(row.constant_work > 0),
         row.form,
     )
     plan, compiled = _native.fields(row.plan._plan), _native.fields(answer.plan)
     assert plan.keys() == compiled.keys()
     for name, ours in compiled.items():
         theirs = plan[name]
-        if name == "careful" and row.careful:
-            assert ours == row.careful
+        if name == "constant_work" and row.constant_work:
+            assert ours == row.constant_work
         elif name in ("wide_t", "wide_c"):
             assert (ours.lo, ours.hi) == (theirs.lo, theirs.hi), name
         elif name not in ("table", "thresholds", "guide"):
@@ -96,16 +96,16 @@ def test_the_answers_cover_every_law_and_tier() -> None:
     """Planted: each law with each tier that draws it. Fills: the same, and every width, and both forms of a real draw."""
     laws = {number: name for name, number in _native.LAWS.items()}
     planted = {(laws[answer.plan.law], answer.tier) for answer in ROWS if answer.tier}
-    double, twofold, integer = _native.DOUBLE, _native.TWOFOLD, _native.INTEGER
-    expected = {(law, tier) for law in ("discrete_laplace", "laplace") for tier in (double, twofold, integer)}
-    expected |= {(law, tier) for law in ("gaussian", "discrete_gaussian") for tier in (double, twofold)}
+    double, double_double, integer = _native.DOUBLE, _native.DOUBLE_DOUBLE, _native.INTEGER
+    expected = {(law, tier) for law in ("discrete_laplace", "laplace") for tier in (double, double_double, integer)}
+    expected |= {(law, tier) for law in ("gaussian", "discrete_gaussian") for tier in (double, double_double)}
     assert planted == expected
     fills = [answer for answer in ROWS if not answer.tier]
-    tiers = {(laws[each.plan.law], each.plan.careful if each.careful else each.plan.bulk) for each in fills}
+    tiers = {(laws[each.plan.law], each.plan.constant_work if each.constant_work else each.plan.bulk) for each in fills}
     assert tiers >= {("discrete_laplace", _native.TABLE), ("discrete_gaussian", _native.TABLE)} | expected - {
-        ("discrete_gaussian", twofold)  # as its proposals, from no scale that it has
+        ("discrete_gaussian", double_double)  # as its proposals, from no scale that it has
     }
-    widths = {(laws[each.plan.law], each.plan.width) for each in fills if not each.careful}
+    widths = {(laws[each.plan.law], each.plan.width) for each in fills if not each.constant_work}
     assert widths >= {("discrete_laplace", 16), ("discrete_gaussian", 16)} | {
         (law, width) for law in laws.values() for width in (32, 64)
     }

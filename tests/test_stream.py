@@ -93,7 +93,7 @@ def test_words_of_different_draws_share_no_bits(scale: int, width: int) -> None:
         places.add((16 * group + within % 16, within // 16))
     assert len(places) == 3 * per_group
     assert {slot for _, slot in places} == set(range(512 // width))
-    assert DiscreteLaplace(1, scale)._careful_plan.width == width
+    assert DiscreteLaplace(1, scale)._constant_work_plan.width == width
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -103,9 +103,9 @@ def test_a_draw_depends_on_its_number_alone(isa: int, scale: int, start: int) ->
     """Whatever call, cut, path or instruction set it is drawn by."""
     mechanism = DiscreteLaplace(1, scale)
     plan, key = mechanism._bulk_plan, _native.StreamKey(KEY)
-    whole = plan.fill(key, start, 3000, careful=False, isa=0)
-    assert plan.fill(key, start, 3000, careful=False, isa=isa) == whole
-    assert plan.fill(key, start, 3000, careful=True, isa=isa) == whole
+    whole = plan.fill(key, start, 3000, constant_work=False, isa=0)
+    assert plan.fill(key, start, 3000, constant_work=False, isa=isa) == whole
+    assert plan.fill(key, start, 3000, constant_work=True, isa=isa) == whole
     for begin, end in [(0, 1), (1, 2), (17, 1500), (1023, 1025), (1500, 3000), (2999, 3000)]:
-        for careful in (False, True):
-            assert plan.fill(key, start + begin, end - begin, careful=careful, isa=isa) == whole[begin:end]
+        for constant_work in (False, True):
+            assert plan.fill(key, start + begin, end - begin, constant_work=constant_work, isa=isa) == whole[begin:end]

@@ -127,7 +127,7 @@ PLANTED: tuple[tuple[Callable[[Texts], Iterator[str]], str, str], ...] = (
     (no_test_module_is_a_library, "test_laplace", "from test_bounds import host"),
     (no_test_module_is_a_library, "test_laplace", "def f():\n    import test_bounds"),
     (no_test_module_is_a_library, "worlds", "from conftest import named  # noqa: F" + "401"),
-    (private_things_come_through_the_seam, "test_laplace", "x = mech._careful_plan"),
+    (private_things_come_through_the_seam, "test_laplace", "x = mech._constant_work_plan"),
     (private_things_come_through_the_seam, "test_laplace", "from dpfast import Laplace, _native"),
     (private_things_come_through_the_seam, "test_laplace", "from dpfast.release.engine import run"),
     (private_things_come_through_the_seam, "test_laplace", "monkeypatch.setattr(Laplace, '_constants', 1)"),

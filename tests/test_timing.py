@@ -160,7 +160,7 @@ def pool(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def events(mechanism: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Keys in random order, and whether the first draw is among the largest 0.1 %: EVENTS of either kind."""
     keys, size = pool(seed)
-    width = tiers.careful_plan(mechanism).width
+    width = tiers.constant_work_plan(mechanism).width
     pair = type(mechanism) is Gaussian or (type(mechanism) is DiscreteGaussian and not tiers.law(mechanism).inversion)
     row = size[3 if pair else {16: 0, 32: 1, 64: 2}[width]]
     limit = np.quantile(row, TAIL)
@@ -172,13 +172,13 @@ def events(mechanism: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def timed_under_keys(
-    mechanism: Any, keys: np.ndarray, n: int, *, careful: bool = True
+    mechanism: Any, keys: np.ndarray, n: int, *, constant_work: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """Time and size of the first draw of a release of n zeros under each key, from where the key has been drawn."""
     real = isinstance(mechanism, Gaussian)
     out = np.zeros(n, np.float64 if real else np.int64)
     stream = tiers.StreamKey(tiers.entropy(32))
-    again = tiers.release_of_zeros(mechanism, out, stream, careful=careful)
+    again = tiers.release_of_zeros(mechanism, out, stream, constant_work=constant_work)
     time, size = np.empty(len(keys)), np.empty(len(keys))
     between, common = BETWEEN if n == 1 else 0, np.random.default_rng().integers(0, 256, (997, 32), np.uint8)
     take, take_ordinary, turn = tiers.keys_in(keys, stream), tiers.keys_in(common, stream), itertools.cycle(range(997))
@@ -195,16 +195,16 @@ def timed_under_keys(
     return time, size
 
 
-def tail_told(mechanism: Any, n: int, *, careful: bool = True) -> list[str]:
+def tail_told(mechanism: Any, n: int, *, constant_work: bool = True) -> list[str]:
     """Whether time tells the largest 0.1 % from the rest, twice."""
     found = []
     for seed in (0, 1):
         keys, tail = events(mechanism, seed)
-        time, size = timed_under_keys(mechanism, keys, n, careful=careful)
+        time, size = timed_under_keys(mechanism, keys, n, constant_work=constant_work)
         assert size[tail].min() >= np.quantile(size[~tail], 0.99)
         value, error = auc(time, tail)
         found.append(f"AUC {value:.4f} ({(value - 0.5) / error:+.1f} standard errors)")
-        print(f"{mechanism!r:.60}, {n:,} counts, careful {careful}: {found[-1]}, {EVENTS} tail events")  # noqa: T201  pytest -s shows it
+        print(f"{mechanism!r:.60}, {n:,} counts, constant-work {constant_work}: {found[-1]}, {EVENTS} tail events")  # noqa: T201  pytest -s shows it
         if abs(value - 0.5) <= 4 * error:
             return []
     return found
@@ -270,7 +270,7 @@ def test_a_draw_alone(mechanism: Any, isa: int) -> None:
     a search reads lines that only large draws ask for.
     """
     n = (10 if DEEP else 4) * CALLS
-    fresh_key, draw, drawn = tiers.draw_alone(tiers.careful_plan(mechanism), isa)
+    fresh_key, draw, drawn = tiers.draw_alone(tiers.constant_work_plan(mechanism), isa)
     time, size = np.empty(n), np.empty(n)
     with undisturbed():
         for i in range(-200, n):
@@ -327,9 +327,9 @@ def test_a_looping_sampler_is_caught() -> None:
 @pytest.mark.parametrize("scale", [10, 100])
 def test_a_single_count_that_starts_at_the_table_is_caught(scale: int) -> None:
     """The draws that a table leaves undecided are the large ones, and they take longer: hence constant-work small calls."""
-    assert len(tail_told(DiscreteLaplace(1, scale), 1, careful=False)) == 2
+    assert len(tail_told(DiscreteLaplace(1, scale), 1, constant_work=False)) == 2
 
 
 def test_a_single_count_that_starts_at_level_0_is_caught() -> None:
     """The same where no table serves: 32-bit words at scale 1e6."""
-    assert len(tail_told(DiscreteLaplace(1, 10**6), 1, careful=False)) == 2
+    assert len(tail_told(DiscreteLaplace(1, 10**6), 1, constant_work=False)) == 2

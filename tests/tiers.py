@@ -25,7 +25,7 @@ from dpfast.records import fixed_point
 from dpfast.release import engine
 from dpfast.release.arrays import Job, clamps, prepare_real
 
-DOUBLE, INTEGER, TABLE, TWOFOLD = _native.DOUBLE, _native.INTEGER, _native.TABLE, _native.TWOFOLD
+DOUBLE, INTEGER, TABLE, DOUBLE_DOUBLE = _native.DOUBLE, _native.INTEGER, _native.TABLE, _native.DOUBLE_DOUBLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
 SMALL = engine.SMALL
 Plan, StreamKey = _native.Plan, _native.StreamKey
@@ -39,7 +39,7 @@ LAWS = set(_native.LAWS)  # that C has
 
 # ------------------------------------------------------------------ what a mechanism keeps: functions of it
 
-careful_plan, bulk_plan = attrgetter("_careful_plan"), attrgetter("_bulk_plan")
+constant_work_plan, bulk_plan = attrgetter("_constant_work_plan"), attrgetter("_bulk_plan")
 law = attrgetter("_law")  # in intervals
 constants = methodcaller("_constants")  # of the plan, by the names of its fields
 record = attrgetter("_record")  # what the derivation of a stream key reads of it
@@ -57,7 +57,7 @@ secret_of, parts_of = attrgetter("_secret"), attrgetter("_parts")  # of a key; w
 
 def reader(mechanism: Any, key: StreamKey) -> exact.Read:
     """The digits of any word of the stream."""
-    return mechanism._reader(key, mechanism._careful_plan.width)
+    return mechanism._reader(key, mechanism._constant_work_plan.width)
 
 
 def accepted(law: Any, read: exact.Read, i: int, proposed: int) -> bool:
@@ -96,18 +96,20 @@ def tier(plan: Plan, name: int, bits: int, planted: np.ndarray, isa: int) -> tup
     return found, decided.astype(bool)
 
 
-surely, rejects, candidates = (attrgetter(f"_plan.{name}") for name in ("surely", "rejects", "candidates"))  # of a plan
+accept_below, rejects, candidates = (
+    attrgetter(f"_plan.{name}") for name in ("accept_below", "rejects", "candidates")
+)  # of a plan
 
 
 def narrow_margins(mechanism: Any, room: float) -> None:
     """C decides as little as these margins allow, and the exact tier the rest."""
-    for plan in (mechanism._careful_plan._plan, mechanism._bulk_plan._plan):
-        plan.margin = plan.flat = plan.twofold_margin = room
+    for plan in (mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan):
+        plan.margin = plan.flat = plan.double_double_margin = room
         plan.wide_cell += 200
 
 
 def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], Any], Sequence[int]]:
-    """C without a call around it: what takes a fresh key, what makes one careful draw under it, and where its low word lies."""
+    """C without a call around it: what takes a fresh key, what makes one constant-work draw under it, and where its low word lies."""
     key, ffi, lib = StreamKey(entropy(32)), _native.ffi, _native.lib
     lo, open_, at = (
         ffi.new("int64_t[]", 1),
@@ -177,12 +179,12 @@ class Asked:
 
 def added(
     counts: np.ndarray, out: np.ndarray, *, plan: Plan, key: StreamKey, decide: Callable[[int], int], start: int = 0,
-    lower: int | None = None, upper: int | None = None, short: bool = False, narrow: bool = True, careful: bool = False,
+    lower: int | None = None, upper: int | None = None, short: bool = False, narrow: bool = True, constant_work: bool = False,
     threads: int | None = 1,
 ) -> None:  # fmt: skip
     """Draws of this plan added to counts, clamped to the ends of out's type and to the bounds; decide: the open ones."""
     job = Job(counts, out, *clamps(out.dtype, lower, upper))
-    engine.run(job, engine.Draws(plan.address, short, narrow, key, start, careful, decide), threads)
+    engine.run(job, engine.Draws(plan.address, short, narrow, key, start, constant_work, decide), threads)
 
 
 def added_small(
@@ -199,16 +201,16 @@ def decided(mechanism: Any, key: StreamKey, i: int) -> int:
 
 
 def drawn(
-    mechanism: Any, n: int, key: StreamKey, *, plan: Plan | None = None, careful: bool | None = None,
+    mechanism: Any, n: int, key: StreamKey, *, plan: Plan | None = None, constant_work: bool | None = None,
     start: int = 0, threads: int | None = 1,
 ) -> np.ndarray:  # fmt: skip
     """n draws of an integer law, through the fused kernel, as a release of zeros sees them."""
     zeros = np.zeros(n, np.int64)
     chosen, usual = mechanism._plan(n, constant_time=False)
-    careful, plan = chosen if careful is None else careful, usual if plan is None else plan
+    constant_work, plan = chosen if constant_work is None else constant_work, usual if plan is None else plan
     added(
-        zeros, zeros, plan=plan, short=plan.has_table and not careful, narrow=mechanism._narrow, key=key, start=start,
-        careful=careful, decide=lambda i: decided(mechanism, key, i), threads=threads,
+        zeros, zeros, plan=plan, short=plan.has_table and not constant_work, narrow=mechanism._narrow, key=key, start=start,
+        constant_work=constant_work, decide=lambda i: decided(mechanism, key, i), threads=threads,
     )  # fmt: skip
     return zeros
 
@@ -219,7 +221,7 @@ def exact_result(mechanism: RealMechanism, read: exact.Read, i: int, job: Any, v
 
 
 def noised(
-    mechanism: Any, values: np.ndarray, key: bytes, first: int = 0, *, careful: bool | None = None, threads: int = 1, **options: Any
+    mechanism: Any, values: np.ndarray, key: bytes, first: int = 0, *, constant_work: bool | None = None, threads: int = 1, **options: Any
 ) -> np.ndarray:  # fmt: skip
     """A release of real values under this stream key: the engine without the derivation. options: as prepare_real's."""
     job = prepare_real(values, exponent=mechanism._exponent, bound=mechanism._bound, **options)
@@ -230,22 +232,22 @@ def noised(
     def decide(i: int, value: float) -> float:
         return exact_result(mechanism, read, i, job, value)
 
-    careful = chosen if careful is None else careful
-    engine.run(job, engine.Draws(plan.address, False, mechanism._narrow, stream, first, careful, decide), threads)
+    constant_work = chosen if constant_work is None else constant_work
+    engine.run(job, engine.Draws(plan.address, False, mechanism._narrow, stream, first, constant_work, decide), threads)
     return job.out
 
 
-def release_of_zeros(mechanism: Any, out: np.ndarray, key: StreamKey, *, careful: bool) -> Callable[[], None]:
+def release_of_zeros(mechanism: Any, out: np.ndarray, key: StreamKey, *, constant_work: bool) -> Callable[[], None]:
     """What releases zeros into `out` from where the key has been drawn."""
-    zeros, plan = out.copy(), careful_plan(mechanism) if careful else bulk_plan(mechanism)
-    read, short = reader(mechanism, key), plan.has_table and not careful
+    zeros, plan = out.copy(), constant_work_plan(mechanism) if constant_work else bulk_plan(mechanism)
+    read, short = reader(mechanism, key), plan.has_table and not constant_work
     if isinstance(mechanism, RealMechanism):
         job: Any = prepare_real(zeros, out, exponent=mechanism._exponent)
         decide = lambda i, value: exact_result(mechanism, read, i, job, value)  # noqa: E731
     else:
         job = Job(zeros, out, *clamps(out.dtype, None, None))
         decide = lambda i: mechanism._law.draw(read, i)  # noqa: E731
-    draws = engine.Draws(plan.address, short, mechanism._narrow, key, 0, careful, decide)
+    draws = engine.Draws(plan.address, short, mechanism._narrow, key, 0, constant_work, decide)
     return lambda: engine.run(job, draws, 1)
 
 

@@ -21,8 +21,8 @@ from dpfast._dpf import ffi, lib
 from dpfast.exact import Digits, ball
 
 SECRET = bytes(range(32))
-TABLE, DOUBLE, TWOFOLD, INTEGER = _native.TABLE, _native.DOUBLE, _native.TWOFOLD, _native.INTEGER
-TIERS = {TABLE: "table", DOUBLE: "double", TWOFOLD: "twofold", INTEGER: "integers"}
+TABLE, DOUBLE, DOUBLE_DOUBLE, INTEGER = _native.TABLE, _native.DOUBLE, _native.DOUBLE_DOUBLE, _native.INTEGER
+TIERS = {TABLE: "table", DOUBLE: "double", DOUBLE_DOUBLE: "double-double", INTEGER: "integers"}
 CELLS, SHORTS = 0, 1  # what a fill writes: integers or doubles of 64 bits; 16-bit integers
 LIMBS = 2  # integers of 128 bits
 
@@ -44,7 +44,7 @@ class Row:
     mechanism: Any
     tier: int = 0
     bits: int = 0
-    careful: int = 0  # the first tier of a careful fill
+    constant_work: int = 0  # the first tier of a constant-work fill
     form: int = CELLS
     n: int = 0
     start: int = 0
@@ -53,13 +53,13 @@ class Row:
     @property
     def what(self) -> str:
         law = type(self.mechanism).__name__
-        how = "planted digits" if self.tier else "a careful fill" if self.careful else "a fill"
-        tier = self.tier or self.careful or self.plan._plan.bulk
+        how = "planted digits" if self.tier else "a constant-work fill" if self.constant_work else "a fill"
+        tier = self.tier or self.constant_work or self.plan._plan.bulk
         return f"{law} of scale {self.mechanism.scale:.3g}, {TIERS[tier]}, {how}"
 
     @property
     def plan(self) -> _native.Plan:
-        return self.mechanism._careful_plan
+        return self.mechanism._constant_work_plan
 
     @property
     def real(self) -> bool:
@@ -78,29 +78,29 @@ def scaled(law: Any, exponent: int) -> Any:
 
 # ------------------------------------------------------------------ fills
 
-# Each way through a fill, at the largest scale that goes it: there most draws lie near a boundary. Careful fills of a
+# Each way through a fill, at the largest scale that goes it: there most draws lie near a boundary. Constant-work fills of a
 # scale whose bulk starts in doubles start there, too, for the same reason.
-FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, careful, form, how many
+FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, constant_work, form, how many
     (DiscreteLaplace, 3, 0, SHORTS, 1300),
     (DiscreteLaplace, 3, 0, CELLS, 1300),
     (DiscreteLaplace, 17, DOUBLE, CELLS, 200),
     (DiscreteLaplace, 20, 0, CELLS, 700),
     (DiscreteLaplace, 44, 0, CELLS, 400),
     (DiscreteLaplace, 44, DOUBLE, CELLS, 200),
-    (DiscreteLaplace, 40, TWOFOLD, LIMBS, 200),
+    (DiscreteLaplace, 40, DOUBLE_DOUBLE, LIMBS, 200),
     (DiscreteLaplace, 54, 0, LIMBS, 200),
     (DiscreteLaplace, 60, INTEGER, LIMBS, 200),
     (OneSidedGeometric, 40, 0, CELLS, 400),
     (Laplace, 21, 0, CELLS, 700),
     (Laplace, 44, 0, CELLS, 400),
     (Laplace, 44, DOUBLE, CELLS, 200),
-    (Laplace, 40, TWOFOLD, LIMBS, 200),
+    (Laplace, 40, DOUBLE_DOUBLE, LIMBS, 200),
     (Laplace, 60, 0, LIMBS, 200),
     (Laplace, 60, INTEGER, LIMBS, 200),
     (Gaussian, 21, 0, CELLS, 700),
     (Gaussian, 40, 0, CELLS, 400),
     (Gaussian, 40, DOUBLE, CELLS, 200),
-    (Gaussian, 40, TWOFOLD, LIMBS, 200),
+    (Gaussian, 40, DOUBLE_DOUBLE, LIMBS, 200),
     (Gaussian, 48, 0, LIMBS, 200),
     (DiscreteGaussian, 2, 0, SHORTS, 1300),
     (DiscreteGaussian, 2, DOUBLE, CELLS, 200),
@@ -108,7 +108,7 @@ FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, c
     (DiscreteGaussian, 8, DOUBLE, CELLS, 200),
     (DiscreteGaussian, 29, 0, CELLS, 400),
 )
-START = 1000  # inside a pair of groups of any width
+START = 1000  # inside a batch of any width
 REJECTED = 730_528  # the first draw of the discrete Gaussian law of scale 2^8 whose first proposal is rejected
 
 
@@ -135,14 +135,14 @@ def draws(row: Row) -> Iterator[int | None]:
         candidates.clear()
         at = row.start + i
         word = read(at, 0).prefix
-        if not row.careful and row.plan._plan.bulk == TABLE and table(word) != _native.UNDECIDED:
+        if not row.constant_work and row.plan._plan.bulk == TABLE and table(word) != _native.UNDECIDED:
             yield table(word)
         elif isinstance(mechanism, OneSidedGeometric):
             draw = mechanism._law.draw(read, at)
             yield -draw if word >> (width - 1) else draw  # C draws a sign, too, and the mechanism takes it off
         else:
             draw = mechanism._law.draw(read, at, *([Fraction(offset(i))] if row.real else []))
-            yield draw if row.careful or max(candidates) == 0 else None  # a fast fill makes no second proposal
+            yield draw if row.constant_work or max(candidates) == 0 else None  # a fast fill makes no second proposal
 
 
 def words(row: Row) -> Iterator[int]:
@@ -182,26 +182,26 @@ PLANTS: Sequence[tuple[Any, int, int, int]] = (  # law, log2 of the scale, tier,
     (DiscreteLaplace, 20, DOUBLE, 31),
     (DiscreteLaplace, 20, DOUBLE, 64),
     (DiscreteLaplace, 44, DOUBLE, 64),
-    (DiscreteLaplace, 20, TWOFOLD, 95),
-    (DiscreteLaplace, 44, TWOFOLD, 127),
+    (DiscreteLaplace, 20, DOUBLE_DOUBLE, 95),
+    (DiscreteLaplace, 44, DOUBLE_DOUBLE, 127),
     (DiscreteLaplace, 20, INTEGER, 95),
     (DiscreteLaplace, 44, INTEGER, 127),
     (OneSidedGeometric, 40, DOUBLE, 64),
-    (OneSidedGeometric, 40, TWOFOLD, 127),
+    (OneSidedGeometric, 40, DOUBLE_DOUBLE, 127),
     (OneSidedGeometric, 40, INTEGER, 127),
     (Laplace, 21, DOUBLE, 31),
     (Laplace, 44, DOUBLE, 64),
-    (Laplace, 21, TWOFOLD, 95),
-    (Laplace, 44, TWOFOLD, 127),
+    (Laplace, 21, DOUBLE_DOUBLE, 95),
+    (Laplace, 44, DOUBLE_DOUBLE, 127),
     (Laplace, 21, INTEGER, 95),
     (Laplace, 44, INTEGER, 127),
     (Gaussian, 22, DOUBLE, 128),
     (Gaussian, 40, DOUBLE, 128),
-    (Gaussian, 22, TWOFOLD, 128),
-    (Gaussian, 40, TWOFOLD, 128),
+    (Gaussian, 22, DOUBLE_DOUBLE, 128),
+    (Gaussian, 40, DOUBLE_DOUBLE, 128),
     (DiscreteGaussian, 2, DOUBLE, 64),
     (DiscreteGaussian, 29, DOUBLE, 128),
-    (DiscreteGaussian, 29, TWOFOLD, 128),
+    (DiscreteGaussian, 29, DOUBLE_DOUBLE, 128),
 )
 TAILS = Fraction(1, 50), Fraction(1), Fraction(5)  # of the noise, in scales, where a boundary is looked for
 OFFSETS = 0.0, 0.5, -0.375
@@ -252,9 +252,9 @@ def decided(row: Row, planted: Planted, isa: int) -> bool:
     return bool(sure[0])
 
 
-def cell(height: arb, bits: int) -> int:
-    """The cell of 2^bits in which the probability e^-height lies."""
-    found = ((-height).exp() * arb(2) ** bits).floor().unique_fmpz()
+def cell(minus_log: arb, bits: int) -> int:
+    """The cell of 2^bits in which the probability e^-minus_log lies."""
+    found = ((-minus_log).exp() * arb(2) ** bits).floor().unique_fmpz()
     if found is None:
         raise ArithmeticError("precision too low")
     return int(found)
@@ -275,10 +275,10 @@ def plant(row: Row) -> Iterator[Planted]:
         sign = -1 if row.real and i % 2 else 1
         k = round(scale * tail) * sign
         # At the boundary t (C - ln U) = k, or begin + S t E + 1/2 = k.
-        height = (
+        minus_log = (
             ball((k - Fraction(begin) - Fraction(1, 2)) * sign / scale) if row.real else ball(k / scale) - law.offset()
         )
-        yield from near(row, cell(height, row.bits), partial(of_u, row, begin=begin, negative=sign < 0))
+        yield from near(row, cell(minus_log, row.bits), partial(of_u, row, begin=begin, negative=sign < 0))
 
 
 def of_u(row: Row, u: int, begin: float = 0.0, *, negative: bool = False) -> Planted:
@@ -309,9 +309,9 @@ def plant_pair(row: Row, scale: Fraction, tail: Fraction, begin: float, i: int) 
 def rows() -> list[Row]:
     """Every row of known.h; digits are planted, or taken from it by a test."""
     found = [Row(scaled(law, e), tier=tier, bits=bits) for law, e, tier, bits in PLANTS]
-    for law, e, careful, form, n in FILLS:
+    for law, e, constant_work, form, n in FILLS:
         start = REJECTED - 100 if (law, e) == (DiscreteGaussian, 8) else START
-        found.append(Row(scaled(law, e), careful=careful, form=form, n=n, start=start))
+        found.append(Row(scaled(law, e), constant_work=constant_work, form=form, n=n, start=start))
     return found
 
 
@@ -366,10 +366,10 @@ def header() -> str:
                 text.append(array(kind, shared[held], values, 4 if wide else 24))
             arrays[name] = shared[held]
         plan = ffi.new("dpf_plan *", row.plan._plan[0])
-        plan.careful = row.careful or plan.careful
+        plan.constant_work = row.constant_work or plan.constant_work
         parts = [
             f'.what = "{row.what}"', f".plan = {initializer(plan[0], arrays)}", f".tier = {row.tier}", f".bits = {row.bits}",
-            f".careful = {int(row.careful > 0)}", f".form = {row.form}", f".n = {row.n}", f".start = {row.start}",
+            f".constant_work = {int(row.constant_work > 0)}", f".form = {row.form}", f".n = {row.n}", f".start = {row.start}",
             f".digest = {digest(row):#x}",
         ]  # fmt: skip
         made.append(f"{{{', '.join([*parts, *([f'.planted = known_planted{at}'] if row.tier else [])])}}}")

@@ -33,7 +33,7 @@ from dpfast.kernels.jit import (
 
 @jit([types.UniTuple(size, 2)(*arguments) for arguments in (REAL_ARGUMENTS, SINGLE_ARGUMENTS)])
 def add_grid(
-    values, out, scratch, isa, plan, careful, key, start, stream, block, most,
+    values, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most,
     granularity, inverse, inverse_too, missing, least, greatest, lower, upper, single, refuse,
 ):  # fmt: skip
     """float64 or float32 values: how many are done and how many of those undecided; stops after a block with any.
@@ -65,7 +65,7 @@ def add_grid(
             done = -1
             break
         undecided = fill_real(
-            isa, plan, careful, key, start + np.uint64(done), m, scratch_at, noise_at, np.uint64(0),
+            isa, plan, constant_work, key, start + np.uint64(done), m, scratch_at, noise_at, np.uint64(0),
             scratch_at + np.uint64(16 * block),
         )  # fmt: skip
         changed = False
@@ -87,7 +87,7 @@ def add_grid(
             offset[at[i]] = 0.0
             at[i] += done
         if out.itemsize == 8:
-            store(isa, out_at + np.uint64(8 * done), scratch_at, m, stream)
+            store(isa, out_at + np.uint64(8 * done), scratch_at, m, non_temporal)
         else:
             y = out[done : done + m]
             for i in range(m):

@@ -22,7 +22,7 @@ LOW = np.int64((1 << 40) - 1)
 
 @jit(types.UniTuple(size, 2)(*REAL_ARGUMENTS))
 def add_grid_wide(
-    values, out, scratch, isa, plan, careful, key, start, stream, block, most,
+    values, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most,
     granularity, inverse, inverse_too, missing, least, greatest, lower, upper, single, refuse,
 ):  # fmt: skip
     """As add_grid. scratch: a fifth part for the upper limbs.
@@ -58,7 +58,7 @@ def add_grid_wide(
             done = -1
             break
         undecided = fill_real(
-            isa, plan, careful, key, start + np.uint64(done), m, scratch_at, noise_at,
+            isa, plan, constant_work, key, start + np.uint64(done), m, scratch_at, noise_at,
             scratch_at + np.uint64(32 * block), scratch_at + np.uint64(16 * block),
         )  # fmt: skip
         for i in range(m):
@@ -81,7 +81,7 @@ def add_grid_wide(
             at[i] += done
         for i in range(undecided):
             kept[i] = offset[i]
-        store(isa, out_at + here, noise_at, m, stream)
+        store(isa, out_at + here, noise_at, m, non_temporal)
         done += m
     leave(mode)
     fence()

@@ -17,7 +17,7 @@ _INTERRUPTED = _native.INTERRUPTED
 
 @jit(size(*BLOCK_ARGUMENTS[:3], flag, address, size, size))
 def add_small(counts, out, scratch, isa, plan, lower, upper):
-    """Careful noise under a fresh key: how many draws are undecided; or, with `out` untouched, INTERRUPTED, or -1: no key.
+    """Constant-work noise under a fresh key: how many draws are undecided; or, with `out` untouched, INTERRUPTED, or -1: no key.
 
     scratch: the key, and three parts as in add_narrow. Wiped, unless the exact tier still needs them.
     """
@@ -27,8 +27,8 @@ def add_small(counts, out, scratch, isa, plan, lower, upper):
     if status != 0:
         return INTERRUPTED if status == _INTERRUPTED else -1
     rest = scratch[KEY_WORDS:]
-    careful, start, stream = np.int32(1), np.uint64(0), np.int32(0)
-    undecided = add_narrow(counts, out, rest, isa, plan, careful, key, start, stream, n, n, lower, upper)[1]
+    constant_work, start, non_temporal = np.int32(1), np.uint64(0), np.int32(0)
+    undecided = add_narrow(counts, out, rest, isa, plan, constant_work, key, start, non_temporal, n, n, lower, upper)[1]
     if undecided == 0:
         wipe(key, 8 * (KEY_WORDS + 3 * n))
     return undecided

@@ -81,7 +81,7 @@ bits_of, double_of = _bitcast(types.float64, types.int64), _bitcast(types.int64,
 address, size, flag = types.uint64, types.int64, types.int32
 store = external("dpf_store", types.void(flag, address, address, size, flag))
 fence = external("dpf_fence", types.void())
-# counts, out, scratch; isa, plan, careful, key, start; stream, block, most draws at once. A writeable array passes as counts too.
+# counts, out, scratch; isa, plan, constant_work, key, start; non_temporal, block, most draws at once. A writeable array passes as counts too.
 BLOCK_ARGUMENTS = (
     types.Array(types.int64, 1, "C", readonly=True), types.int64[::1], types.int64[::1],
     flag, address, flag, address, address, flag, size, size,

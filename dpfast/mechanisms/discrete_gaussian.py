@@ -91,13 +91,13 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
         return True
 
     @lockfree_property
-    def _careful_plan(self) -> _native.Plan:
+    def _constant_work_plan(self) -> _native.Plan:
         return self._made(None)
 
     @lockfree_property
     def _bulk_plan(self) -> _native.Plan:
         if not self._law.inversion:
-            return self._careful_plan
+            return self._constant_work_plan
         return self._made(signed_table(self._law.table(_native.TABLE_BITS)))
 
     @_native.own_mode()
@@ -108,7 +108,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
                 self.LAW,
                 **normal_constants(self.sigma_squared, short=self.sigma_squared <= SHORT_SQUARED),
                 rejects=1 / (24 * squared**2),
-                surely=math.floor(2**16 * (1 - Fraction(385, 100) / self.sigma_squared)),
+                accept_below=math.floor(2**16 * (1 - Fraction(385, 100) / self.sigma_squared)),
                 candidates=1 if self.sigma_squared > ONE_CANDIDATE else 2,
             )
         return _native.Plan(
@@ -116,7 +116,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
             table=table,
             width=16,
             bulk=_native.TABLE,
-            careful=_native.DOUBLE,
+            constant_work=_native.DOUBLE,
             **search(self._law.thresholds()),
         )
 

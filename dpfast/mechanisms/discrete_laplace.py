@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 TABLE_SCALE = 2**7
 SHORT_SCALE = 2**20
 DOUBLE_SCALE = 2**44
-CAREFUL_DOUBLE_SCALE = 2**17
-CAREFUL_TWOFOLD_SCALE = 2**40
+CONSTANT_WORK_DOUBLE_SCALE = 2**17
+CONSTANT_WORK_DOUBLE_DOUBLE_SCALE = 2**40
 NARROW_SCALE = 2**54
 LEAST_SCALE = Fraction(1, 2**60)
 
@@ -76,14 +76,14 @@ class GeometricNoise(Pure, IntegerNoise):
 
     @lockfree_property
     @_native.own_mode()
-    def _careful_plan(self) -> _native.Plan:
+    def _constant_work_plan(self) -> _native.Plan:
         return _native.Plan(self.LAW, **self._constants())
 
     @lockfree_property
     @_native.own_mode()
     def _bulk_plan(self) -> _native.Plan:
         if self._scale > TABLE_SCALE:
-            return self._careful_plan
+            return self._constant_work_plan
         return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
 
     def _constants(self) -> dict[str, Any]:
@@ -171,21 +171,23 @@ def constants(law: exact.OneSidedGeometric) -> dict[str, Any]:
         return next((tier for limit, tier in upto if scale <= limit), _native.INTEGER)
 
     c45 = exact.unique_floor(law.lost + 128, lambda: law.offset() * 2**45)
-    slope = 5 * 2.0**-52
+    relative_error = 5 * 2.0**-52
     return {
         "width": 16 if scale <= TABLE_SCALE else 32 if scale <= SHORT_SCALE else 64,
-        "bulk": tier((TABLE_SCALE, _native.TABLE), (DOUBLE_SCALE, _native.DOUBLE), (MOST_SCALE, _native.TWOFOLD)),
-        "careful": tier((CAREFUL_DOUBLE_SCALE, _native.DOUBLE), (CAREFUL_TWOFOLD_SCALE, _native.TWOFOLD)),
+        "bulk": tier((TABLE_SCALE, _native.TABLE), (DOUBLE_SCALE, _native.DOUBLE), (MOST_SCALE, _native.DOUBLE_DOUBLE)),
+        "constant_work": tier(
+            (CONSTANT_WORK_DOUBLE_SCALE, _native.DOUBLE), (CONSTANT_WORK_DOUBLE_DOUBLE_SCALE, _native.DOUBLE_DOUBLE)
+        ),
         "t": t,
         "t_low": float(scale - Fraction(t)),
         "offset": exact.nearest_double(law.lost + 256, lambda: exact.ball(scale) * law.offset() - 0.5),
-        "margin": 0.5 - slope * (t + 2),
-        "slope": slope,
-        "flat": 0.5 - slope * (23 * t + 2),  # z < t (32 ln 2)
+        "margin": 0.5 - relative_error * (t + 2),
+        "relative_error": relative_error,
+        "margin32": 0.5 - relative_error * (23 * t + 2),  # z < t (32 ln 2)
         "half_cell": t / 2 * (1 + 2.0**-20),
         "c": c45 / 2**45,
         "c_low": exact.nearest_double(law.lost + 256, lambda: law.offset() - exact.ball(Fraction(c45, 2**45))),
-        "twofold_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
+        "double_double_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
         **wide_constants(scale),
         "wide_c": exact.unique_floor(law.lost + 256, lambda: law.offset() * 2**120),
     }

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 # Ratios of sigma and granularity at which a tier hands over to the next: csrc/gaussian.md, section 2, derives them.
 DOUBLE_RATIO = 2**40
-CAREFUL_DOUBLE_RATIO = 2**16
-CAREFUL_RATIO = 2**40  # above it the twofold tier leaves 2^-30 or more open
+CONSTANT_WORK_DOUBLE_RATIO = 2**16
+CONSTANT_WORK_RATIO = 2**40  # above it the double-double tier leaves 2^-30 or more open
 NARROW_RATIO = 2**48
 
 
@@ -108,17 +108,17 @@ class Gaussian(Sigma, RealMechanism):
         return self._ratio_squared <= NARROW_RATIO**2
 
     @lockfree_property
-    def _careful_plan(self) -> _native.Plan:
+    def _constant_work_plan(self) -> _native.Plan:
         return _native.Plan(
             self.LAW, **normal_constants(self._ratio_squared, short=self._ratio_squared <= SHORT_RATIO**2)
         )
 
     @property
     def _bulk_plan(self) -> _native.Plan:
-        return self._careful_plan
+        return self._constant_work_plan
 
     def _plan(self, size: int, constant_time: bool) -> tuple[bool, _native.Plan]:
-        if constant_time and self._ratio_squared > CAREFUL_RATIO**2:
+        if constant_time and self._ratio_squared > CONSTANT_WORK_RATIO**2:
             raise ParameterError(
                 f"constant_time needs a granularity of at least sigma * 2**-40, got 2**{self._exponent} for "
                 f"sigma={self.sigma:.6g}: on a finer grid too many draws take longer"
@@ -191,17 +191,17 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
     width = 32 if short else 64
     return {
         "width": width,
-        "bulk": _native.DOUBLE if ratio_squared <= DOUBLE_RATIO**2 else _native.TWOFOLD,
-        "careful": _native.DOUBLE if ratio_squared <= CAREFUL_DOUBLE_RATIO**2 else _native.TWOFOLD,
+        "bulk": _native.DOUBLE if ratio_squared <= DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
+        "constant_work": _native.DOUBLE if ratio_squared <= CONSTANT_WORK_DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
         "t": t,
         "t_low": exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt() - exact.ball(Fraction(t))),
         "margin": 0.5 - 2.0**-50,
-        "slope": 20 * 2.0**-52,
-        "flat": 0.5 - 2.0**-50 - 20 * 2.0**-52 * 7 * t,  # R < sqrt(66 ln 2)
+        "relative_error": 20 * 2.0**-52,
+        "margin32": 0.5 - 2.0**-50 - 20 * 2.0**-52 * 7 * t,  # R < sqrt(66 ln 2)
         "half_cell": t * (1 + 2.0**-20),  # beside U = 1 the root doubles half a cell
         "half_angle": t * 2.0 ** (2 - width) * (1 + 2.0**-20),  # (pi/4) 2^-(width - 2), and more
-        "twofold_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
-        "twofold_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
+        "double_double_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
+        "double_double_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
     }
 
 

@@ -61,11 +61,11 @@ class IntegerNoise(Mechanism):
                 f"size must be the shape of an array that can be, got {parameters.shown(size)}"
             ) from None
         job = Job(zeros, zeros, *clamps(INT64, None, None))
-        careful, plan = self._plan(job.counts.size, parameters.flag("constant_time", constant_time))
+        constant_work, plan = self._plan(job.counts.size, parameters.flag("constant_time", constant_time))
         stream = _native.StreamKey()
         try:
             stream.draw()
-            self._run(job, careful, plan, stream, 0, threads, must_fit=True)
+            self._run(job, constant_work, plan, stream, 0, threads, must_fit=True)
         finally:
             stream.wipe()
         return zeros
@@ -73,7 +73,7 @@ class IntegerNoise(Mechanism):
     def _run(
         self,
         job: Job,
-        careful: bool,
+        constant_work: bool,
         plan: _native.Plan,
         stream: _native.StreamKey,
         first: int,
@@ -86,8 +86,8 @@ class IntegerNoise(Mechanism):
                 raise DpfastError("a draw does not fit int64")
             return draw
 
-        table = plan.has_table and not careful
-        run(job, Draws(plan.address, table, self._narrow, stream, first, careful, decide), threads)
+        table = plan.has_table and not constant_work
+        run(job, Draws(plan.address, table, self._narrow, stream, first, constant_work, decide), threads)
 
     def _decide(self, width: int, stream: _native.StreamKey, i: int) -> int:
         return self._law.draw(self._reader(stream, width), i)
@@ -151,14 +151,14 @@ class IntegerMechanism(IntegerNoise):
             return other(self, counts, options)
         job = prepare(counts, out, dtype, lower, upper, public.clamp)
         if key is None and start is None and self._narrow and small(job):
-            plan = self._careful_plan
+            plan = self._constant_work_plan
             run_small(job, plan.address, partial(self._decide, plan.width))
             return job.out
-        careful, plan = self._plan(job.counts.size, constant_time)  # before the key: until then, out is untouched
+        constant_work, plan = self._plan(job.counts.size, constant_time)  # before the key: until then, out is untouched
         stream = _native.StreamKey()
         try:
             first = self._key_into(stream, key, start, job.counts, threads, *clamp_record(public.clamp))
-            self._run(job, careful, plan, stream, first, threads)
+            self._run(job, constant_work, plan, stream, first, threads)
         finally:
             stream.wipe()
         return job.out

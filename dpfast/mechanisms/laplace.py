@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # Ratios of scale and granularity at which a tier hands over to the next: csrc/laplace.md, section 2, derives them.
 DOUBLE_RATIO = 2**44
-CAREFUL_DOUBLE_RATIO = 2**17
-CAREFUL_TWOFOLD_RATIO = 2**40
+CONSTANT_WORK_DOUBLE_RATIO = 2**17
+CONSTANT_WORK_DOUBLE_DOUBLE_RATIO = 2**40
 NARROW_RATIO = 2**44
 
 
@@ -110,28 +110,31 @@ class Laplace(Pure, RealMechanism):
         return self._ratio <= NARROW_RATIO
 
     @lockfree_property
-    def _careful_plan(self) -> _native.Plan:
+    def _constant_work_plan(self) -> _native.Plan:
         return _native.Plan(self.LAW, **self._constants())
 
     @property
     def _bulk_plan(self) -> _native.Plan:
-        return self._careful_plan
+        return self._constant_work_plan
 
     def _constants(self) -> dict[str, Any]:
         ratio = self._ratio
-        t, slope = float(ratio), 6 * 2.0**-52
-        careful = {CAREFUL_DOUBLE_RATIO: _native.DOUBLE, CAREFUL_TWOFOLD_RATIO: _native.TWOFOLD}
+        t, relative_error = float(ratio), 6 * 2.0**-52
+        constant_work = {
+            CONSTANT_WORK_DOUBLE_RATIO: _native.DOUBLE,
+            CONSTANT_WORK_DOUBLE_DOUBLE_RATIO: _native.DOUBLE_DOUBLE,
+        }
         return {
             "width": 32 if ratio <= SHORT_RATIO else 64,
-            "bulk": _native.DOUBLE if ratio <= DOUBLE_RATIO else _native.TWOFOLD,
-            "careful": next((tier for limit, tier in careful.items() if ratio <= limit), _native.INTEGER),
+            "bulk": _native.DOUBLE if ratio <= DOUBLE_RATIO else _native.DOUBLE_DOUBLE,
+            "constant_work": next((tier for limit, tier in constant_work.items() if ratio <= limit), _native.INTEGER),
             "t": t,
             "t_low": float(ratio - Fraction(t)),
-            "margin": 0.5 - slope * (t + 2),
-            "slope": slope,
-            "flat": 0.5 - slope * (23 * t + 2),  # y < t (32 ln 2)
+            "margin": 0.5 - relative_error * (t + 2),
+            "relative_error": relative_error,
+            "margin32": 0.5 - relative_error * (23 * t + 2),  # y < t (32 ln 2)
             "half_cell": t / 2 * (1 + 2.0**-20),
-            "twofold_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
+            "double_double_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
             **wide_constants(ratio),
             "wide_c": 2**20,
         }

@@ -42,7 +42,7 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def _careful_plan(self) -> _native.Plan:
+    def _constant_work_plan(self) -> _native.Plan:
         """For calls that do the same work for every draw."""
 
     @property
@@ -78,8 +78,8 @@ class Mechanism(ABC):
     def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float: ...
 
     def _plan(self, size: int, constant_time: bool) -> tuple[bool, _native.Plan]:
-        careful = constant_time or size < SMALL
-        return careful, self._careful_plan if careful else self._bulk_plan
+        constant_work = constant_time or size < SMALL
+        return constant_work, self._constant_work_plan if constant_work else self._bulk_plan
 
     def _key_into(
         self,

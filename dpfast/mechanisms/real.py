@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LEAST_RATIO, MOST_RATIO = Fraction(1, 2**60), Fraction(2**60)  # scale / granularity
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # of the granularity: noise itself stays below 2^967
-CAREFUL_LEAST = Fraction(1, 2**18)  # below, noise on a tie is within the double tier's error more often than 2^-30
+CONSTANT_WORK_LEAST = Fraction(1, 2**18)  # below, the double tier leaves noise on a tie open more often than 2^-30
 DEFAULT_BITS = 20  # the scale is some 2^20 steps of the grid
 SHORT_RATIO = 2**21  # up to it 32-bit words (csrc/laplace.md and gaussian.md, section 2)
 
@@ -82,7 +82,7 @@ class RealMechanism(Mechanism):
         """Of the scale and the granularity."""
 
     def _plan(self, size: int, constant_time: bool) -> tuple[bool, _native.Plan]:
-        if constant_time and self._ratio_squared < CAREFUL_LEAST**2:
+        if constant_time and self._ratio_squared < CONSTANT_WORK_LEAST**2:
             raise ParameterError(
                 f"constant_time needs a granularity of at most 2**18 times the scale, got 2**{self._exponent} for "
                 f"{self.scale:.6g}: on a coarser grid values midway between two points take longer"
@@ -162,7 +162,7 @@ class RealMechanism(Mechanism):
         start: int | None,
         clamp: tuple[str, ...],
     ) -> RealArray:
-        careful, plan = self._plan(job.counts.size, constant_time)
+        constant_work, plan = self._plan(job.counts.size, constant_time)
         if job.missing is None and (key is not None or np.may_share_memory(job.counts, job.out)):
             check_finite(job.counts)  # before a value is lost, or the key used up
 
@@ -174,7 +174,7 @@ class RealMechanism(Mechanism):
 
         try:
             first = self._key_into(stream, key, start, job.counts, threads, "missing", filler, *clamp)
-            draws = Draws(plan.address, False, self._narrow, stream, first, careful, decide)
+            draws = Draws(plan.address, False, self._narrow, stream, first, constant_work, decide)
             if self._narrow and small(job):
                 run_small_real(job, draws)
             else:

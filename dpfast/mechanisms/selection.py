@@ -179,9 +179,9 @@ class _CandidateNoise(OneSidedGeometric):
         noise, stream = np.zeros(n, np.int64), _native.StreamKey()
         try:
             stream.draw()
-            careful, plan = self._plan(n, False)
+            constant_work, plan = self._plan(n, False)
             draws = Draws(
-                plan.address, plan.has_table and not careful, self._narrow, stream, 0, careful,
+                plan.address, plan.has_table and not constant_work, self._narrow, stream, 0, constant_work,
                 partial(self._decide, plan.width, stream),
             )  # fmt: skip
             run(Job(noise, noise, *clamps(INT64, None, None)), draws, None)

@@ -28,7 +28,7 @@ SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: abou
 BUFFER = 1 << 16  # counts that NumPy casts or gathers at a time, where the arrays are not plain
 SHARE = 1 << 18  # counts that make a thread worth starting
 KEY_WORDS = 4  # of 64 bits
-STREAM = 1 << 21  # counts from which a second array is stored past the caches: a reader would not find it there anyway
+NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
 
 
 NOT_FINITE = "values must be finite; missing=<public number>, with clamp=(a, b), stands for NaN and infinities"
@@ -46,7 +46,7 @@ class Draws(NamedTuple):
     narrow: bool  # every draw that C decides is below 2^62, of a real law below 2^53
     key: StreamKey
     start: int
-    careful: bool
+    constant_work: bool
     exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
 
@@ -61,7 +61,7 @@ def small(job: Job | RealJob) -> bool:
 
 
 def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int]) -> None:
-    """As run, careful, under a fresh key that the kernel draws and wipes: fewer calls, the same noise kernel."""
+    """As run, by constant work, under a fresh key that the kernel draws and wipes: fewer calls, the same noise kernel."""
     counts, out, lower, upper = job
     if counts.ndim != 1:
         counts, out = counts.reshape(-1), out.reshape(-1)
@@ -101,7 +101,7 @@ def run_small_real(job: RealJob, draws: Draws) -> None:
         add, scratch = kernels.kernel("add_grid"), np.empty(_RealWork.scratch * n, INT64)
         try:
             done, open_ = add(
-                values, out, scratch, _native.best_isa(), draws.plan_address, draws.careful, draws.key.address,
+                values, out, scratch, _native.best_isa(), draws.plan_address, draws.constant_work, draws.key.address,
                 draws.start, 0, n, n, *grid, 0.0 if missing is None else missing, least, greatest, lower, upper,
                 0, missing is None,
             )  # fmt: skip
@@ -249,7 +249,7 @@ class _Work:
             (counts.dtype, out.dtype) == self.kinds
             and given.c_contiguous and given.aligned and made.c_contiguous and made.aligned
         )  # fmt: skip
-        self.stream = int(self.plain and counts.size >= STREAM and not np.may_share_memory(counts, out))
+        self.non_temporal = int(self.plain and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out))
 
     def share(self, begin: int, end: int) -> None:
         block = min(end - begin, self.block)
@@ -294,8 +294,8 @@ class _Work:
         first = draws.start + position
         while left and not self.stopped:
             done, open_ = self.add(
-                x, y, scratch, self.isa, draws.plan_address, draws.careful, draws.key.address, first,
-                self.stream, block, SLAB, *self.last,
+                x, y, scratch, self.isa, draws.plan_address, draws.constant_work, draws.key.address, first,
+                self.non_temporal, block, SLAB, *self.last,
             )  # fmt: skip
             if done < 0:
                 raise ParameterError(REFUSED[done])

@@ -100,14 +100,14 @@ def thresholds(run: Run) -> Outcome:
         cells = sorted({cell for at in (*right, 2**64 - 1) for cell in (at - 1, at, at + 1) if 0 < cell < 2**64})
         truth = [None if cell in right else sum(at > cell for at in right) for cell in cells]
         for isa in instruction_sets():
-            chosen = mechanism._careful_plan.tier(_native.DOUBLE, 64, cells, isa=isa)
+            chosen = mechanism._constant_work_plan.tier(_native.DOUBLE, 64, cells, isa=isa)
             run.expect(chosen == truth, f"sigma {sigma}, {_native.ISA_NAMES[isa]}: a search beside one goes wrong")
     return run.outcome(f"{seen:,} 64-bit thresholds of {len(sigmas)} sigmas, and a search on each side, {sets()}")
 
 
 # ------------------------------------------------------------------ decisions
 
-TIERS = {"double": _native.DOUBLE, "twofold": _native.TWOFOLD, "integer": _native.INTEGER}
+TIERS = {"double": _native.DOUBLE, "double-double": _native.DOUBLE_DOUBLE, "integer": _native.INTEGER}
 
 
 class Tally:
@@ -148,7 +148,7 @@ def magnitudes(tally: Tally, n: int) -> None:
         if scale <= 2**44:
             tiers["double"] = 64
         if wide >= 95:
-            tiers["twofold"] = wide
+            tiers["double-double"] = wide
         for name, bits in tiers.items():
             with alone, flint_at(PRECISION):
                 tail = tail_of(mechanism)
@@ -167,8 +167,8 @@ def laplace_grid(tally: Tally, n: int) -> None:
     """The real Laplace law beside the boundaries between steps of the grid."""
     for exponent, tiers in (
         (0, ("double", "integer")),
-        (20, ("double", "twofold", "integer")),
-        (60, ("twofold", "integer")),
+        (20, ("double", "double-double", "integer")),
+        (60, ("double-double", "integer")),
     ):
         ratio = 2**exponent
         mechanism = Laplace(1, 1, granularity=Fraction(1, ratio))
@@ -186,7 +186,10 @@ def laplace_grid(tally: Tally, n: int) -> None:
 
 def gaussian_grid(tally: Tally, n: int) -> None:
     """The real Gaussian law: an angle, and radii at which that takes the draw across a boundary."""
-    for exponent, tiers in ((30, ("double", "twofold")), (60, ("twofold",))):  # words of 64 bits, so 128 digits
+    for exponent, tiers in (
+        (30, ("double", "double-double")),
+        (60, ("double-double",)),
+    ):  # words of 64 bits, so 128 digits
         ratio = 2**exponent
         mechanism = Gaussian(1, granularity=Fraction(1, ratio))
         for name, sine in itertools.product(tiers, (False, True)):

@@ -103,10 +103,10 @@ def insecure(label: str) -> ReleaseKey:
     return fixed_key(1).derive(f"selftest/{label}")
 
 
-def digest_of_draws(subject: Subject, isa: int, *, careful: bool) -> str:
+def digest_of_draws(subject: Subject, isa: int, *, constant_work: bool) -> str:
     """Of 4,096 draws as decimal numbers, whatever decides them."""
     stream = _native.StreamKey(insecure(subject.name)._secret)  # noqa: SLF001
-    draws = subject.draws(stream, GOLDEN_START, GOLDEN_DRAWS, careful=careful, isa=isa)
+    draws = subject.draws(stream, GOLDEN_START, GOLDEN_DRAWS, constant_work=constant_work, isa=isa)
     return blake2b(" ".join(map(str, draws)).encode(), digest_size=12).hexdigest()
 
 
@@ -126,8 +126,8 @@ def golden(run: Run) -> Outcome:
         run.step(at / len(subjects()))
         draws, release = GOLDEN[subject.name]
         for isa in instruction_sets():
-            for careful in (False, True):
-                found = run.under_test("digest of draws", digest_of_draws(subject, isa, careful=careful))
+            for constant_work in (False, True):
+                found = run.under_test("digest of draws", digest_of_draws(subject, isa, constant_work=constant_work))
                 run.expect(found == draws, f"{subject.name}, {_native.ISA_NAMES[isa]}: the draws are not version 1's")
         if subject.releases:
             found = run.under_test("digest of a release", digest_of_release(subject))
@@ -171,5 +171,5 @@ GOLDEN: dict[str, tuple[str, str]] = {
 
 if __name__ == "__main__":
     for one in subjects():
-        digests = digest_of_draws(one, 0, careful=False), digest_of_release(one) if one.releases else ""
+        digests = digest_of_draws(one, 0, constant_work=False), digest_of_release(one) if one.releases else ""
         sys.stdout.write(f'    "{one.name}": ("{digests[0]}", "{digests[1]}"),\n')

@@ -27,15 +27,15 @@ def tiers(run: Run) -> Outcome:
         last = subject.exact(stream)
         truth = [last(start + i) for i in range(n)]
         for isa in instruction_sets():
-            for careful in (False, True):
-                found = run.under_test("draws", subject.in_c(stream, start, n, careful=careful, isa=isa))
+            for constant_work in (False, True):
+                found = run.under_test("draws", subject.in_c(stream, start, n, constant_work=constant_work, isa=isa))
                 right = all(k is None or k == exact for k, exact in zip(found, truth, strict=True))
-                path = "careful" if careful else "bulk"
+                path = "constant work" if constant_work else "bulk"
                 run.expect(right, f"{subject.name}, {_native.ISA_NAMES[isa]}, {path}: a draw is not the exact one")
                 run.expect(found.count(None) <= 2 + n // 64, f"{subject.name}, {path}: too many draws left open")
                 open_ += found.count(None)
     return run.outcome(
-        f"{len(subjects())} laws x {n} fresh draws x bulk, careful, exact x {sets()}; {open_} left to the last tier"
+        f"{len(subjects())} laws x {n} fresh draws x bulk, constant-work, exact x {sets()}; {open_} left to the last tier"
     )
 
 
@@ -71,10 +71,10 @@ def cuts(run: Run) -> Outcome:
     for at, subject in enumerate(subjects()):
         run.step(at / len(subjects()) / 2)
         stream, start = _native.StreamKey(_native.entropy(32)), below(LAST - n)
-        for careful in (False, True):
-            whole = subject.in_c(stream, start, n, careful=careful)
+        for constant_work in (False, True):
+            whole = subject.in_c(stream, start, n, constant_work=constant_work)
             for begin, end in pieces:
-                part = subject.in_c(stream, start + begin, end - begin, careful=careful)
+                part = subject.in_c(stream, start + begin, end - begin, constant_work=constant_work)
                 part = run.under_test("a piece", part)
                 both = [(k, w) for k, w in zip(part, whole[begin:end], strict=True) if None not in (k, w)]
                 run.expect(all(k == w for k, w in both), f"{subject.name}: draws depend on where a call is cut")

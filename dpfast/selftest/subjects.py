@@ -34,32 +34,34 @@ class Subject:
     def granularity(self) -> float:
         return float(self.mechanism.granularity) if self.offset is not None else 1
 
-    def plan(self, *, careful: bool) -> _native.Plan:
-        chosen: _native.Plan = self.mechanism._careful_plan if careful else self.mechanism._bulk_plan
+    def plan(self, *, constant_work: bool) -> _native.Plan:
+        chosen: _native.Plan = self.mechanism._constant_work_plan if constant_work else self.mechanism._bulk_plan
         return chosen
 
     def exact(self, stream: _native.StreamKey) -> Callable[[int], int]:
         """A draw by its number, by the last tier alone."""
-        read = self.mechanism._reader(stream, self.plan(careful=True).width)
+        read = self.mechanism._reader(stream, self.plan(constant_work=True).width)
         at = () if self.offset is None else (Fraction(self.offset),)
         return lambda i: self.mechanism._law.draw(read, i, *at)
 
     def in_c(
-        self, stream: _native.StreamKey, start: int, n: int, *, careful: bool, isa: int | None = None
+        self, stream: _native.StreamKey, start: int, n: int, *, constant_work: bool, isa: int | None = None
     ) -> list[int | None]:
         """Draws as C makes them, None where it leaves one to the last tier."""
         offset = None if self.offset is None else [self.offset] * n
-        found = self.plan(careful=careful).fill(stream, start, n, careful=careful, isa=isa, offset=offset)
+        found = self.plan(constant_work=constant_work).fill(
+            stream, start, n, constant_work=constant_work, isa=isa, offset=offset
+        )
         if self.releases:
             return found
         return [None if k is None else abs(k) for k in found]  # a fair sign comes off again
 
     def draws(
-        self, stream: _native.StreamKey, start: int, n: int, *, careful: bool, isa: int | None = None
+        self, stream: _native.StreamKey, start: int, n: int, *, constant_work: bool, isa: int | None = None
     ) -> list[int]:
         """All of them, whoever decides."""
         last = self.exact(stream)
-        found = self.in_c(stream, start, n, careful=careful, isa=isa)
+        found = self.in_c(stream, start, n, constant_work=constant_work, isa=isa)
         return [last(start + i) if k is None else k for i, k in enumerate(found)]
 
 

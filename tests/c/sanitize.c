@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every function of dpf_abi.h under the sanitizers, on every instruction set of this machine, with buffers
- * of just the size that is promised, at odd starts and lengths; what must be equal is compared. No part of the library:
- *
- *     cc -std=c11 -O1 -g -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -pedantic -Wconversion \
- *        -Wshadow -Werror -fsanitize=address,undefined -fno-sanitize-recover=all -Icsrc csrc/[a-z]*.c \
- *        tests/c/sanitize.c -o sanitize && ./sanitize */
+ * Every function of dpf_abi.h under the sanitizers, on every instruction set of this machine, with buffers of just the
+ * size that is promised, at odd starts and lengths; what must be equal is compared. It is no part of the library;
+ * .ci/run has the commands. */
 #include "dpf_impl.h"
 
 #include <stdio.h>
@@ -70,7 +67,7 @@ static double from(dpf_wide c) {
 /* A plan as dpfast/mechanisms/discrete_laplace.py makes it, for these scales, which are doubles; or, of the same
  * scales, as laplace.py does. */
 static dpf_plan exponential(int law, int at, int16_t *table) {
-    const double t = scales[at].t, slope = law == DPF_LAPLACE ? 0x6p-52 : 0x5p-52;
+    const double t = scales[at].t, relative_error = law == DPF_LAPLACE ? 0x6p-52 : 0x5p-52;
     const dpf_wide lift = (dpf_wide)1 << 20, own = (dpf_wide)scales[at].c.hi << 64 | scales[at].c.lo;
     const dpf_wide c = law == DPF_LAPLACE ? 0 : own, upper = c >> 75 << 75;
     const dpf_wide wide_t = t < 16.0 ? (dpf_wide)(uint64_t)(t * 0x1p60) << 7 : (dpf_wide)(uint64_t)t << 67;
@@ -78,18 +75,18 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
     memset(&plan, 0, sizeof plan);
     plan.law = law;
     plan.width = law == DPF_LAPLACE ? t <= 0x1p21 ? 32 : 64 : t <= 0x1p7 ? 16 : t <= 0x1p20 ? 32 : 64;
-    plan.bulk = law != DPF_LAPLACE && t <= 0x1p7 ? DPF_TABLE : t <= 0x1p44 ? DPF_DOUBLE : DPF_TWOFOLD;
-    plan.careful = t <= 0x1p17 ? DPF_DOUBLE : t <= 0x1p40 ? DPF_TWOFOLD : DPF_INTEGER;
+    plan.bulk = law != DPF_LAPLACE && t <= 0x1p7 ? DPF_TABLE : t <= 0x1p44 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.constant_work = t <= 0x1p17 ? DPF_DOUBLE : t <= 0x1p40 ? DPF_DOUBLE_DOUBLE : DPF_INTEGER;
     plan.logarithm.wide_cell = t < 1.0 ? 60 : 124 - __builtin_clzll((uint64_t)t);
     plan.t = t;
     plan.logarithm.offset = t < 0x1p52 ? t * from(c) - 0.5 : -0.125 / t;
-    plan.margin = 0.5 - slope * (t + 2.0);
-    plan.slope = slope;
-    plan.flat = 0.5 - slope * (23.0 * t + 2.0);
+    plan.margin = 0.5 - relative_error * (t + 2.0);
+    plan.relative_error = relative_error;
+    plan.margin32 = 0.5 - relative_error * (23.0 * t + 2.0);
     plan.half_cell = t / 2.0 * (1.0 + 0x1p-20);
     plan.logarithm.c = from(upper);
     plan.logarithm.c_low = from(c - upper);
-    plan.twofold_margin = 0.5 - t * 0x1p-72 - 0x1p-38;
+    plan.double_double_margin = 0.5 - t * 0x1p-72 - 0x1p-38;
     plan.logarithm.wide_t.hi = (uint64_t)(wide_t >> 64);
     plan.logarithm.wide_t.lo = (uint64_t)wide_t;
     plan.logarithm.wide_c = scales[at].c;
@@ -116,18 +113,18 @@ static dpf_plan normal(int law, double t) {
     memset(&plan, 0, sizeof plan);
     plan.law = law;
     plan.width = short_words ? 32 : 64;
-    plan.bulk = t <= 0x1p40 ? DPF_DOUBLE : DPF_TWOFOLD;
-    plan.careful = t <= 0x1p16 ? DPF_DOUBLE : DPF_TWOFOLD;
+    plan.bulk = t <= 0x1p40 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.constant_work = t <= 0x1p16 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
     plan.t = t;
     plan.margin = 0.5 - 0x1p-50;
-    plan.slope = 0x14p-52;
-    plan.flat = plan.margin - 0x14p-52 * 7.0 * t;
+    plan.relative_error = 0x14p-52;
+    plan.margin32 = plan.margin - 0x14p-52 * 7.0 * t;
     plan.half_cell = t * (1.0 + 0x1p-20);
     plan.normal.half_angle = t * (short_words ? 0x1p-30 : 0x1p-62) * (1.0 + 0x1p-20);
-    plan.twofold_margin = 0.5 - t * 0x1p-73 - 0x1p-38;
-    plan.normal.twofold_cell = t * (short_words ? 0x1p-63 : 1.4143 * 0x1p-73);
+    plan.double_double_margin = 0.5 - t * 0x1p-73 - 0x1p-38;
+    plan.normal.double_double_cell = t * (short_words ? 0x1p-63 : 1.4143 * 0x1p-73);
     plan.normal.rejects = 1.0 / (24.0 * t * t * t * t);
-    plan.normal.surely = (int32_t)(65536.0 * (1.0 - 3.85 / (t * t)));
+    plan.normal.accept_below = t > 128.0 ? (int32_t)(65536.0 * (1.0 - 3.85 / (t * t))) : 0;
     plan.normal.candidates = t * t > 0x1p26 ? 1 : 2;
     return plan;
 }
@@ -147,7 +144,7 @@ static dpf_plan searched(uint64_t *thresholds, int count, uint16_t *guide, int16
     plan.law = DPF_DISCRETE_GAUSSIAN;
     plan.width = 16;
     plan.bulk = DPF_TABLE;
-    plan.careful = DPF_DOUBLE;
+    plan.constant_work = DPF_DOUBLE;
     plan.search.steps = 1;
     for (int i = 0; i < count; i++)
         thresholds[i] = i == 0 ? any() | (uint64_t)1 << 63 : thresholds[i - 1] - thresholds[i - 1] / 30 - 1;
@@ -209,14 +206,14 @@ static void store(int isa) {
     char *from = room(64 * 8 + 8), *to = room(64 * 8 + 8), *expected = room(64 * 8 + 8);
     for (size_t i = 0; i < 64 * 8 + 8; i++)
         from[i] = (char)any();
-    for (int stream = 0; stream < 2; stream++)
+    for (int non_temporal = 0; non_temporal < 2; non_temporal++)
         for (size_t shift = 0; shift < 9; shift++) /* eight places in a line, and one off the grid */
             for (size_t n = 0; n < 40; n++) {
                 const size_t at = shift < 8 ? 8 * shift : 4;
                 memset(to, 0x5a, 64 * 8 + 8);
                 memset(expected, 0x5a, 64 * 8 + 8);
                 memcpy(expected + at, from + 8, 8 * n);
-                dpf_store(isa, to + at, from + 8, (int64_t)n, stream);
+                dpf_store(isa, to + at, from + 8, (int64_t)n, non_temporal);
                 dpf_fence();
                 same(to, expected, 64 * 8 + 8, "stored words");
             }
@@ -230,12 +227,12 @@ static void key_stream(int isa) {
     enum { MOST = 3 * DPF_BATCH * 64 };
     uint8_t *known = room(2 * MOST);
     dpf_key_stream(DPF_PORTABLE, key, 0, 2 * MOST, known, 0);
-    for (int stream = 0; stream < 2; stream++)
+    for (int non_temporal = 0; non_temporal < 2; non_temporal++)
         for (int64_t n = 0; n <= MOST; n += n % 2048 > 2 && n % 2048 < 2040 ? 113 : 1)
             for (uint64_t pair = 0; pair < 3; pair += 2) {
                 const size_t shift = (size_t)n % 9;
                 uint8_t *out = room((size_t)n + shift);
-                dpf_key_stream(isa, key, pair, n, out + shift, stream);
+                dpf_key_stream(isa, key, pair, n, out + shift, non_temporal);
                 same(out + shift, known + 2048 * pair, (size_t)n, "key streams");
                 free(out);
             }
@@ -315,8 +312,9 @@ static void tiers(const dpf_plan *plan) {
         }
         memset(any_decided, 0, N);
         for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1))
-            for (int tier = DPF_DOUBLE; tier <= (is_normal(plan) ? DPF_TWOFOLD : DPF_INTEGER); tier++) {
-                if (!is_normal(plan) && ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_TWOFOLD && bits <= 64)))
+            for (int tier = DPF_DOUBLE; tier <= (is_normal(plan) ? DPF_DOUBLE_DOUBLE : DPF_INTEGER); tier++) {
+                if (!is_normal(plan) &&
+                    ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_DOUBLE_DOUBLE && bits <= 64)))
                     continue;
                 if (is_normal(plan) && tier == DPF_DOUBLE && plan->t > 0x1p40)
                     continue;
@@ -347,11 +345,11 @@ static void tiers(const dpf_plan *plan) {
 }
 
 /* The draws of one call in two limbs, whichever function of dpf_abi.h makes them; how many are undecided. */
-static int64_t filled(int isa, const dpf_plan *plan, int careful, uint64_t start, int64_t n, const double *offset,
+static int64_t filled(int isa, const dpf_plan *plan, int constant_work, uint64_t start, int64_t n, const double *offset,
                       int64_t *lo, int64_t *hi, int64_t *open, int wide) {
     int64_t *upper = wide ? hi : NULL;
-    const int64_t left = is_real(plan) ? dpf_fill_real(isa, plan, careful, key, start, n, offset, lo, upper, open)
-                                       : dpf_fill(isa, plan, careful, key, start, n, lo, upper, open);
+    const int64_t left = is_real(plan) ? dpf_fill_real(isa, plan, constant_work, key, start, n, offset, lo, upper, open)
+                                       : dpf_fill(isa, plan, constant_work, key, start, n, lo, upper, open);
     for (int64_t i = 0; i < n && !wide; i++) {
         double cell;
         memcpy(&cell, &lo[i], sizeof cell);
@@ -371,11 +369,11 @@ static void draws(const dpf_plan *plan, uint64_t start, int64_t n) {
         offset[i] = somewhere();
     memset(sure, 0, (size_t)n);
     for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1))
-        for (int careful = 0; careful < 2; careful++)
+        for (int constant_work = 0; constant_work < 2; constant_work++)
             for (int wide = 0; wide < 2; wide++) {
                 memset(lo, 0xa5, size);
                 memset(hi, 0xa5, size);
-                const int64_t left = filled(isa, plan, careful, start, n, offset, lo, hi, open, wide);
+                const int64_t left = filled(isa, plan, constant_work, start, n, offset, lo, hi, open, wide);
                 const int ties =
                     is_real(plan) && plan->t < 0x1p-20; /* an offset of 1/2 then decides, by the sign of the noise */
                 const double most = is_real(plan) ? 0x1p44 : 0x1p54; /* of the scale, where one limb holds all draws */

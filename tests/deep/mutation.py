@@ -57,8 +57,8 @@ MUTANTS = [
     Mutant("no key from the system is taken for a key", "dpfast/_native.py", "if _entropy(self._bytes, 32) != 0:",
            "if _entropy(self._bytes, 32) > 0:", "test_failure.py -k getrandom"),
     # ---------------------------------------------------------------- constant work, flags, numbers
-    Mutant("small calls take the fast path", "dpfast/mechanisms/mechanism.py", "careful = constant_time or size < SMALL",
-           "careful = constant_time", "test_constant_work.py -k 'table and i8'"),
+    Mutant("small calls take the fast path", "dpfast/mechanisms/mechanism.py", "constant_work = constant_time or size < SMALL",
+           "constant_work = constant_time", "test_constant_work.py -k 'table and i8'"),
     Mutant("4,095 counts are many", "dpfast/release/engine.py", "SMALL = 4096", "SMALL = 4095", "test_constant_work.py -k 'table and i8'"),
     Mutant("whatever is true to Python is a flag", "dpfast/privacy/parameters.py", "isinstance(value, (bool, np.bool_))",
            "isinstance(value, object)", "test_parameters.py -k flag"),
@@ -149,8 +149,8 @@ MUTANTS = [
            "*decided = error_margin * weight > 0;", "test_bounds.py -k decided"),
     Mutant("a margin is 1e-9 too small", "csrc/decide.h", "*decided = error_margin * weight > plan->half_cell;",
            "*decided = (error_margin + 1e-9) * weight > plan->half_cell;", "test_bounds.py -k decided"),
-    Mutant("a margin of the flat side is 1e-9 too small", "csrc/decide.h", "(plan->flat - __builtin_fabs(g) - angle_error)",
-           "(plan->flat + 1e-9 - __builtin_fabs(g) - angle_error)", "test_laplace.py -k stream_maps"),
+    Mutant("a margin of 32-bit words is 1e-9 too small", "csrc/decide.h", "(plan->margin32 - __builtin_fabs(g) - angle_error)",
+           "(plan->margin32 + 1e-9 - __builtin_fabs(g) - angle_error)", "test_laplace.py -k stream_maps"),
 ]  # fmt: skip
 
 # To show that the check can tell: a comment, which no test may notice.
