@@ -379,7 +379,7 @@ def test_gappa_proves_the_roundings_of_the_decision(mode: str) -> None:
         ("margin = 0.5 - 0x4p-52", "margin = 0.5 - 0x2p-52"),
         ("[-0x8p-52, 0x8p-52]", "[-0x6p-52, 0x6p-52]"),  # the weight of a cell
         ("[-0xap-52, 0xap-52]", "[-0x7p-52, 0x7p-52]"),  # the error of the angle
-        ("line = 0x8cp-52", "line = 0x8ap-52"),  # the flat margin
+        ("line = 0x8cp-52", "line = 0x8ap-52"),  # margin32
     ],
 )
 def test_gappa_rejects_what_is_false(old: str, new: str) -> None:
@@ -394,7 +394,7 @@ def test_the_proof_speaks_of_the_plan() -> None:
     assert plan["relative_error"] == 0x14 * 2.0**-52
     assert "margin = 0.5 - 0x4p-52;" in GAPPA
     assert plan["margin"] == 0.5 - 4 * 2.0**-52
-    assert "line = 0x8cp-52;\nflat rnd= margin - line * t;" in GAPPA
+    assert "line = 0x8cp-52;\nmargin32 rnd= margin - line * t;" in GAPPA
     assert plan["margin32"] == plan["margin"] - 0x8C * 2.0**-52
     normal = (PROOFS / "normal.gappa").read_text()
     assert "r -/ R in [-0x4.ep-52, 0x4.ep-52]" in GAPPA

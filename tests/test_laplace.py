@@ -64,7 +64,7 @@ def test_gappa_rejects_what_is_false(old: str, new: str) -> None:
 def test_the_proof_speaks_of_the_code() -> None:
     """Slope and margin of the plan are those of the script, and its hypothesis is what decide.gappa proves."""
     decide = (PROOFS / "decide.gappa").read_text()
-    assert "slope = 0x6p-52;" in GAPPA
+    assert "relative_error = 0x6p-52;" in GAPPA
     for hypothesis in ("alpha in [-0x9p-54, 0x9p-54]", "beta in [-0x3.9ap-52, 0x3.9ap-52]", "EX in [0, 46]"):
         assert hypothesis in GAPPA
         assert hypothesis in decide

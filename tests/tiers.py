@@ -97,15 +97,15 @@ def tier(plan: Plan, name: int, bits: int, planted: np.ndarray, isa: int) -> tup
 
 
 accept_below, rejects, candidates = (
-    attrgetter(f"_plan.{name}") for name in ("accept_below", "rejects", "candidates")
+    attrgetter(f"_plan.normal.{name}") for name in ("accept_below", "rejects", "candidates")
 )  # of a plan
 
 
 def narrow_margins(mechanism: Any, room: float) -> None:
     """C decides as little as these margins allow, and the exact tier the rest."""
     for plan in (mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan):
-        plan.margin = plan.flat = plan.double_double_margin = room
-        plan.wide_cell += 200
+        plan.margin = plan.margin32 = plan.double_double_margin = room
+        plan.logarithm.wide_cell += 200
 
 
 def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], Any], Sequence[int]]:
