@@ -309,7 +309,10 @@ GOOD: dict[str, Callable[[], Any]] = {
     "Ledger.copy.path": lambda: Path(tempfile.mkdtemp()) / "copy.db",
     "Ledger.upgrade.path": lambda: shutil.copy(FORMAT_1, tempfile.mkdtemp()),
     "Sensitivity.keys": lambda: "public",
-    "Ledger.release.values": lambda: np.array([SECRET, SECRET + 1]),
+    **{
+        f"{owner}.release.values": lambda: np.array([SECRET, SECRET + 1])
+        for owner in ("DiscreteGaussian", "DiscreteLaplace", "Ledger")
+    },
     "Ledger.release.mechanism": lambda: dpfast.DiscreteLaplace(Fraction(1, 1000), 1),
     "Ledger.spend.releases": lambda: dpfast.Guarantee(0.001, 1e-9),
     "DiscreteGaussian.from_zcdp.rho": lambda: 0.1,

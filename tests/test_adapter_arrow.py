@@ -231,7 +231,7 @@ def test_nothing_is_copied(kind):
     whole = pa.array([None, *range(99)], kind)
     for values in (whole[1:], whole[7:50], pa.chunked_array([whole[7:50]])):
         spy = Spy()
-        noisy = adapters.releaser(values, None)(spy, values, {"missing": None})
+        noisy = adapters.releaser(values, None)(spy.release, values, {"missing": None})
         source, made = (x.chunk(0) if isinstance(x, pa.ChunkedArray) else x for x in (values, noisy))
         assert spy.given.__array_interface__["data"][0] == address(source)
         assert spy.made.__array_interface__["data"][0] == address(made)

@@ -57,7 +57,7 @@ def test_an_array_of_an_unknown_library():
     """Gives the NumPy array that NumPy's own would give, and is read where it lies."""
     for array in (np.arange(100), np.arange(100, dtype=np.uint8)[::3], np.arange(100).reshape(4, 25).T):
         spy = Spy()
-        adapters.releaser(Foreign(array), None)(spy, Foreign(array), {})
+        adapters.releaser(Foreign(array), None)(spy.release, Foreign(array), {})
         assert spy.given.__array_interface__["data"][0] == array.__array_interface__["data"][0]
         noisy = keyed(Foreign(array))
         assert type(noisy) is np.ndarray
@@ -149,7 +149,7 @@ def test_tensors_are_not_copied(torch):
     """The engine reads the tensor's memory, and the result is what it wrote."""
     for values in (torch.arange(100), torch.arange(100)[10:90:2], torch.ones(5, 4).T):
         spy = Spy()
-        noisy = adapters.releaser(values, None)(spy, values, {})
+        noisy = adapters.releaser(values, None)(spy.release, values, {})
         assert spy.given.__array_interface__["data"][0] == values.data_ptr()
         assert spy.made.__array_interface__["data"][0] == noisy.data_ptr()
 

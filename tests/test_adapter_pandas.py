@@ -51,7 +51,7 @@ class Spy:
 
     def release(self, array, **options):
         if type(array) is not np.ndarray:
-            return adapters.releaser(array, None)(self, array, options)
+            return adapters.releaser(array, None)(self.release, array, options)
         self.given, self.made = array, (COUNTS if array.dtype.kind in "iu" else VALUES).release(array, **options)
         return self.made
 
@@ -301,7 +301,7 @@ def test_nothing_is_copied(dtype):
     whole = pd.Series(range(100)).astype(dtype)
     for values in (whole, whole[10:50]):
         spy = Spy()
-        noisy = adapters.releaser(values, None)(spy, values, {"missing": None})
+        noisy = adapters.releaser(values, None)(spy.release, values, {"missing": None})
         for kept, seen in ((values, spy.given), (noisy, spy.made)):
             plain = kept.to_numpy(dtype=seen.dtype, copy=False)
             assert seen.__array_interface__["data"][0] == plain.__array_interface__["data"][0]
@@ -311,7 +311,7 @@ def test_nothing_is_copied(dtype):
 def test_a_reversed_column_is_a_view():
     """Strides go to the engine as they are."""
     values, spy = pd.Series(range(100))[::-2], Spy()
-    adapters.releaser(values, None)(spy, values, {"missing": None})
+    adapters.releaser(values, None)(spy.release, values, {"missing": None})
     assert spy.given.strides == (-16,)
     assert keyed(values).tolist() == keyed(np.arange(100)[::-2]).tolist()
 

@@ -62,7 +62,7 @@ class Spy:
     def release(self, values, **options):
         if type(values) is not np.ndarray:
             return adapters.releaser(values, None)(
-                self, values, {"dtype": np.dtype(np.int64), "missing": None, **options}
+                self.release, values, {"dtype": np.dtype(np.int64), "missing": None, **options}
             )
         self.calls.append(values.size)
         self.given = values

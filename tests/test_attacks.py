@@ -18,7 +18,7 @@ from scipy import stats
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping, _native
 from dpfast.errors import KeyReuseError
-from dpfast.mechanisms.discrete_laplace import signed_table
+from dpfast.mechanisms.integer import signed_table
 from dpfast.release.arrays import prepare
 from dpfast.release.engine import Draws, run
 

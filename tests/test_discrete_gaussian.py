@@ -389,7 +389,7 @@ def test_vectors_are_no_scalars(sigma: Fraction, epsilon: int, true: float, scal
 def test_from_zcdp_and_calibrated() -> None:
     """rho is exact; a calibrated delta is reached and 0.1 % less sigma misses it."""
     mech = DiscreteGaussian.from_zcdp(Fraction(1, 8), Sensitivity.from_l2(Fraction(9, 2)))
-    assert (mech.sigma_squared, mech.rho(), mech.target.rho) == (18, Fraction(1, 8), Fraction(1, 8))
+    assert (mech.sigma_squared, mech.rho(), mech.calibrated_for.rho) == (18, Fraction(1, 8), Fraction(1, 8))
     for epsilon, delta, sensitivity in (
         (1, 1e-6, Sensitivity(3, 2)),
         (Fraction(1, 10), 1e-9, Sensitivity.from_l2(7)),
@@ -398,7 +398,11 @@ def test_from_zcdp_and_calibrated() -> None:
         found = DiscreteGaussian.calibrated(epsilon, sensitivity, delta=delta)
         assert found.delta(epsilon) <= delta
         assert DiscreteGaussian(found.sigma * 0.999).delta(epsilon, sensitivity) > delta
-        assert (found.target.epsilon, found.target.delta, found.sensitivity) == (epsilon, Fraction(delta), sensitivity)
+        assert (found.calibrated_for.epsilon, found.calibrated_for.delta, found.sensitivity) == (
+            epsilon,
+            Fraction(delta),
+            sensitivity,
+        )
         assert found.rho() == sensitivity.l2_squared / (2 * found.sigma_squared)
 
 
@@ -483,7 +487,7 @@ def test_records() -> None:
         again = pickle.loads(pickle.dumps(mech))
         assert again == mech
         assert hash(again) == hash(mech)
-        assert (again.target, again.sensitivity) == (mech.target, mech.sensitivity)
+        assert (again.calibrated_for, again.sensitivity) == (mech.calibrated_for, mech.sensitivity)
         record = json.loads(json.dumps(mech.metadata()))
         assert record == json.loads(json.dumps(again.metadata()))
         assert Fraction(record["sigma_squared"]) == mech.sigma_squared

@@ -653,12 +653,12 @@ def test_from_zcdp_and_calibrated() -> None:
     norm = Sensitivity.from_l2(Fraction(9, 2))
     mech = Gaussian.from_zcdp(Fraction(1, 8), norm, granularity=2**-10)
     assert (mech.sigma_squared, mech.rho(), mech.granularity) == (18, Fraction(1, 8), 2**-10)
-    assert mech.target.rho == Fraction(1, 8)
+    assert mech.calibrated_for.rho == Fraction(1, 8)
     for epsilon, delta in ((1, 1e-6), (Fraction(1, 10), 1e-9), (8, 1e-3)):
         found = Gaussian.calibrated(epsilon, Sensitivity(3, 2), delta=delta)
         assert found.delta(epsilon) <= delta
         assert Gaussian(found.sigma * 0.999).delta(epsilon, Sensitivity(3, 2)) > delta
-        assert (found.target.epsilon, found.target.delta) == (epsilon, Fraction(delta))
+        assert (found.calibrated_for.epsilon, found.calibrated_for.delta) == (epsilon, Fraction(delta))
         assert found.sensitivity == Sensitivity(3, 2)
         assert found.rho() == 12 / (2 * found.sigma_squared)
         # Phi(m/2 - epsilon/m) - exp(epsilon) Phi(-m/2 - epsilon/m)
@@ -743,7 +743,11 @@ def test_records() -> None:
         again = pickle.loads(pickle.dumps(mech))
         assert again == mech
         assert hash(again) == hash(mech)
-        assert (again.target, again.sensitivity, again.granularity) == (mech.target, mech.sensitivity, mech.granularity)
+        assert (again.calibrated_for, again.sensitivity, again.granularity) == (
+            mech.calibrated_for,
+            mech.sensitivity,
+            mech.granularity,
+        )
         record = json.loads(json.dumps(mech.metadata()))
         assert record == json.loads(json.dumps(again.metadata()))
         assert Fraction(record["sigma_squared"]) == mech.sigma_squared

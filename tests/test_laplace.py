@@ -27,6 +27,7 @@ from test_bounds import CSRC, MODES, entered, host, said, tool  # noqa: F401  ho
 
 from dpfast import DTypeError, Gaussian, InsecureKeyWarning, Laplace, ParameterError, Snapping, _native
 from dpfast.exact import Digits
+from dpfast.privacy.inputs import Inputs
 from dpfast.release import engine
 from dpfast.release.arrays import prepare_real
 from dpfast.release.engine import Draws, run
@@ -330,8 +331,9 @@ def test_draws_left_open_at_every_level_are_decided_by_the_next(ratio: Fraction,
 def noised(mech: Laplace, values: np.ndarray, key: bytes, first: int = 0, **options: Any) -> np.ndarray:
     """A release whose stream key is given: the engine without the derivation."""
     careful, threads = options.pop("careful", None), options.pop("threads", 1)
-    arguments = [options.pop(name, None) for name in ("out", "dtype", "lower", "upper", "missing")]
-    job = prepare_real(values, *arguments, exponent=mech._exponent, bound=mech._bound)
+    arguments = [options.pop(name, None) for name in ("out", "dtype", "lower", "upper")]
+    public = Inputs(None, options.pop("missing", None))
+    job = prepare_real(values, *arguments, public, exponent=mech._exponent, bound=mech._bound)
     chosen, plan = mech._plan(job.counts.size, constant_time=False)
     stream = _native.StreamKey(key)
 

@@ -429,15 +429,18 @@ def test_what_is_not_finite_is_refused_in_every_thread() -> None:
         assert len(np.unique(out)) == 1
 
 
-def _one_key(stream: _native.StreamKey, *_: Any) -> int:
+class OneKey(_native.StreamKey):
     """The same key for every call."""
-    stream.take(bytes(32))
-    return 0
+
+    __slots__ = ()
+
+    def draw(self) -> None:
+        self.take(bytes(32))
 
 
 @pytest.mark.parametrize("mech", LAWS, ids=NAMES)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> None:
+def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets the noise that a value there would get: no cell passes without."""
     for n in CALLS:
         values = some_values((n,), dtype)
@@ -447,8 +450,8 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
         assert len(np.unique(mech_noise[::7])) > 5
 
         # the same noise over the same values: only what stood there differs, so a second `missing` shifts nothing else
-        object.__setattr__(mech, "_key_into", _one_key)
-        try:
+        with monkeypatch.context() as patch:
+            patch.setattr(_native, "StreamKey", OneKey)
             filled = np.where(np.isfinite(values), values, 2.5).clip(0, 5).astype(dtype)
             assert same(mech.release(values, missing=2.5, clamp=(0, 5)), mech.release(filled))
             out = np.zeros(2 * n, dtype)[::2]
@@ -456,8 +459,6 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
             assert np.array_equal(out, mech.release(filled))
             place = values.copy()
             assert np.array_equal(mech.release(place, missing=2.5, clamp=(0, 5), out=place), mech.release(filled))
-        finally:
-            object.__delattr__(mech, "_key_into")
 
 
 def test_missing_is_a_public_number() -> None:
@@ -584,12 +585,12 @@ def test_a_refused_value_does_not_use_up_the_key() -> None:
             assert np.isfinite(MECH.release(values, key=key, start=0, missing=0, clamp=(-3, 3))).all()
 
 
-def test_negative_zero_gets_the_noise_of_zero() -> None:
+def test_negative_zero_gets_the_noise_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its sign shows in no bit of the result, whichever draw it meets."""
     job = np.zeros(30_000)
     coarse = Laplace(1, 1, granularity=4)  # most results are 0
+    monkeypatch.setattr(_native, "StreamKey", OneKey)
     for dtype in ("f8", "f4"):
-        object.__setattr__(coarse, "_key_into", _one_key)
         results = [
             coarse.release((sign * job).astype(dtype), constant_time=care) for sign in (1, -1) for care in (False, True)
         ]

@@ -421,7 +421,7 @@ def test_bad_scores(mechanism, scores, error, message):
     [
         ((0, 1), ParameterError, "epsilon must be positive"),
         ((1, -1), ParameterError, "sensitivity must be positive"),
-        ((1, 1, "yes"), DTypeError, "monotonic must be a bool"),
+        ((1, 1, "yes"), DTypeError, "monotonic must be True or False"),
         ((1, 1, True, "substitution"), ParameterError, "monotonic must be False under substitution"),
         ((1, Sensitivity.from_l2(2)), ParameterError, "in a single answer"),
         ((1, Sensitivity(1, 1), False, None, "visit"), ParameterError, "leave them out"),

@@ -138,7 +138,9 @@ def rounded_up(exact: Fraction) -> float:
 
 
 def releaser(values: Any, out: object) -> Callable[..., Any] | None:
-    """What releases values of a kind that is no NumPy array: f(mechanism, values, options); None for what NumPy reads.
+    """What releases values of a kind that is no NumPy array: f(released, values, options). None for what NumPy reads.
+
+    released: a mechanism's release, which f calls with arrays.
 
     A subclass, wherever it comes from, is of the kind of its base. Raises: ParameterError (out given).
     """

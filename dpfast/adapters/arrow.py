@@ -8,6 +8,7 @@ Read where it lies, made where NumPy wrote it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from dpfast.adapters import filler, library
 pa = library("pyarrow", "arrow", ">=20")
 
 
-def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
-    """What `mechanism.release(values, **options)` gives for pyarrow.
+def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
+    """What `released(values, **options)`, a mechanism's release, gives for pyarrow.
 
     Of the type that NumPy would have: integers become int64, or `dtype`; a real type stays. Not validated: bytes that
     are no valid Arrow array are the caller's to refuse (values.validate()). Copies the input only where it holds nulls
@@ -36,5 +37,5 @@ def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
     if pa.types.is_integer(kind) and values.null_count:
         values = values.fill_null(pa.scalar(filler(options["missing"], np.dtype(kind.to_pandas_dtype())), kind))
     if isinstance(values, pa.Array):
-        return pa.array(mechanism.release(values.to_numpy(zero_copy_only=False), **options))  # NaN for nulls
-    return pa.chunked_array([pa.array(mechanism.release(values.to_numpy(), **options))])
+        return pa.array(released(values.to_numpy(zero_copy_only=False), **options))  # NaN for nulls
+    return pa.chunked_array([pa.array(released(values.to_numpy(), **options))])

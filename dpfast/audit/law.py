@@ -16,14 +16,13 @@ from dpfast.audit.statistics import POWER, at_least, binomial_p, chi2_p, quantil
 from dpfast.audit.subject import DRAWS, Function, Progress, Subject, enough
 from dpfast.audit.words import number, percentage
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from dpfast.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, own_laws
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpfast.privacy.parameters import Real
 
-LAWS = ("discrete_laplace", "laplace", "discrete_gaussian", "gaussian")
 TESTS = 7  # of one count
 LEAST_EXPECTED = 50  # draws in a cell of the chi-squared test
 Exact: TypeAlias = DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian
@@ -42,8 +41,8 @@ def exact_law(
     Raises: ParameterError, DTypeError.
     """
     law = name.replace("-", "_")
-    if law not in LAWS:
-        raise ParameterError(f"law must be one of {', '.join(LAWS)}, got {name:.40}")
+    if law not in own_laws():
+        raise ParameterError(f"law must be one of {', '.join(own_laws())}, got {name:.40}")
     if granularity is not None and law.startswith("discrete"):
         raise ParameterError(f"granularity is for the real laws, not for {law}")
     if law.endswith("laplace"):

@@ -11,6 +11,7 @@ import click
 
 from dpfast.cli.options import Number, number
 from dpfast.errors import ParameterError
+from dpfast.mechanisms import own_laws
 
 EXAMPLES = """\b
 Examples:
@@ -28,7 +29,7 @@ Examples:
 @click.option(
     "--law",
     "name",
-    type=click.Choice(["discrete_laplace", "laplace", "discrete_gaussian", "gaussian"]),
+    type=click.Choice([*own_laws()]),
     help="Also compare the noise with this exact law.",
 )
 @click.option("--sigma", type=number, help="Gaussian laws: the parameter.")

@@ -217,8 +217,8 @@ def promise(mechanism: Mechanism) -> tuple[Fraction, Fraction] | None:
         return mechanism.epsilon, Fraction(0)
     if mechanism.sensitivity is None or mechanism.rho() > MOST_RHO:
         return None
-    asked = mechanism.target
-    if asked.epsilon is not None and asked.delta is not None:
+    asked = mechanism.calibrated_for
+    if asked is not None and asked.epsilon is not None and asked.delta is not None:
         return asked.epsilon, asked.delta
 
     def three_digits(value: float) -> Fraction:

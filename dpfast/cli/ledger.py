@@ -81,7 +81,7 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
         ]
         click.echo(json.dumps({**facts, "releases": releases}, indent=2))
     else:
-        sums = f"spent  {amounts(spent, found.promise, up=True)}\nleft   {amounts(left, found.promise)}"
+        sums = f"spent  {amounts(spent, found.budget, up=True)}\nleft   {amounts(left, found.budget)}"
         click.echo(f"{promise(found)}\n\n{history}\n\n{sums}")
     if plot:
         from dpfast.pictures import plots
@@ -106,7 +106,7 @@ def plan(
     if (epsilon is None and delta is None and rho is None) == (releases is None):
         raise click.UsageError("give either '--epsilon' (with '--delta') or '--rho', or else '--releases'")
     found = dpfast.Ledger(file)
-    left, all_ = found.remaining, found.promise
+    left, all_ = found.remaining, found.budget
     if releases:
         each = _guarantee({name: value / releases for name, value in _kept(left).items()})
         room: int | None = releases
@@ -160,7 +160,7 @@ def upgrade(file: Path) -> None:
 
 def promise(ledger: dpfast.Ledger) -> str:
     """Such as "visits: epsilon 3, delta 1e-6 in all per person, add-remove"."""
-    about = ledger.promise
+    about = ledger.budget
     return f"{ledger.dataset}: {amounts(about, up=True)} in all per {about.unit}, {about.adjacency}"
 
 

@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import click
 import numpy as np
 
 import dpfast
+from dpfast import mechanisms
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy.parameters import exact_positive, exact_real, shown
@@ -33,7 +36,7 @@ class Law(NamedTuple):
 
     change: Ways
     spent: Ways
-    also: tuple[str, ...] = ()
+    also: tuple[str, ...]
 
     @property
     def takes(self) -> dict[str, None]:
@@ -44,35 +47,35 @@ class Law(NamedTuple):
         return "missing" in self.also
 
 
-def of_l1(sensitivity: Number, **whom: str) -> dpfast.Sensitivity:
-    return dpfast.Sensitivity.changes(1, exact_positive("sensitivity", sensitivity), **whom)
+def of_l1(sensitivity: Number, **about: str) -> dpfast.Sensitivity:
+    return dpfast.Sensitivity.changes(1, exact_positive("sensitivity", sensitivity), **about)
 
 
-def of_l2(l2_squared: Number, **whom: str) -> dpfast.Sensitivity:
-    return dpfast.Sensitivity.from_l2(exact_positive("l2-squared", l2_squared), **whom)
-
-
-def gaussian_ways(kind: type[GaussianLaw]) -> Ways:
-    return {("epsilon", "delta"): kind.calibrated, ("rho",): kind.from_zcdp, ("sigma",): kind}
+def of_l2(l2_squared: Number, **about: str) -> dpfast.Sensitivity:
+    return dpfast.Sensitivity.from_l2(exact_positive("l2-squared", l2_squared), **about)
 
 
 CELLS: Ways = {("l0", "linf"): dpfast.Sensitivity}
 L1: Ways = {("sensitivity",): of_l1, **CELLS}
 L2: Ways = {**CELLS, ("l2_squared",): of_l2}
-LAWS = {
-    "discrete-laplace": Law(L1, {("epsilon",): dpfast.DiscreteLaplace}),
-    "discrete-gaussian": Law(L2, gaussian_ways(dpfast.DiscreteGaussian)),
-    "laplace": Law(L1, {("epsilon",): dpfast.Laplace}, ("granularity", "missing")),
-    "snapping": Law(L1, {("epsilon", "bound"): dpfast.Snapping}, ("missing",)),
-    "gaussian": Law(L2, gaussian_ways(dpfast.Gaussian), ("granularity", "missing")),
-}
+
+
+def law_of(kind: type[Any]) -> Law:
+    """The options that a mechanism takes, as its constructors say it."""
+    takes = signature(kind).parameters
+    also = *(name for name in ("granularity",) if name in takes), *(() if kind.INTEGERS else ("missing",))
+    if "sigma" in takes:
+        return Law(L2, {("epsilon", "delta"): kind.calibrated, ("rho",): kind.from_zcdp, ("sigma",): kind}, also)
+    wanted = tuple(name for name, each in takes.items() if each.default is each.empty and name != "sensitivity")
+    return Law(L1, {wanted: kind}, also)
+
+
+LAWS = {name.replace("_", "-"): law_of(kind) for name, kind in mechanisms.LAWS.items() if hasattr(kind, "INTEGERS")}
 
 CHOICES: dict[str, Callable[..., OneAnswer]] = {  # which explain knows, and which no column of a file is given to
-    "exponential": dpfast.Exponential,
-    "permute-and-flip": dpfast.PermuteAndFlip,
-    "noisy-max": dpfast.NoisyMax,
-    "above-threshold": lambda epsilon, sensitivity: dpfast.AboveThreshold(epsilon, sensitivity, threshold=0),
+    kind.NAME.replace("_", "-"): kind for kind in (dpfast.Exponential, dpfast.PermuteAndFlip, dpfast.NoisyMax)
 }
+CHOICES["above-threshold"] = partial(dpfast.AboveThreshold, threshold=0)
 
 
 class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of click take none
@@ -149,8 +152,8 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
             f"{name} takes no bare '--sensitivity', which may be a norm, its square or one cell's change: give "
             f"{' or '.join(dashed(*way) for way in law.change)}"
         )
-    whom = {key: given[key] for key in ("adjacency", "unit", "signed") if key in given}
-    for option in given.keys() - {"mechanism", *whom} - law.takes.keys():
+    about = {key: given[key] for key in ("adjacency", "unit", "signed") if key in given}
+    for option in given.keys() - {"mechanism", *about} - law.takes.keys():
         others = " and ".join(other for other in LAWS if option in LAWS[other].takes)
         known = dashed(*(key for key in law.takes if promises or key != "missing"), by=" ")
         raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would; it takes {known}")
@@ -158,12 +161,12 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
     values = {key: given[key] for key in (*spent, *law.also) if key in given and key != "missing"}
     if columns > 1:
         values |= {key: exact_positive(key, given[key]) / columns for key in spent if key in ADDS_UP}
-    needed = promises or "sigma" not in spent or whom or any(given.keys() & set(way) for way in law.change)
+    needed = promises or "sigma" not in spent or about or any(given.keys() & set(way) for way in law.change)
     if needed:
         way = one_way(law.change, given)
-        if "signed" in whom and way not in CELLS:
+        if "signed" in about and way not in CELLS:
             raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
-        values["sensitivity"] = law.change[way](**{key: given[key] for key in way}, **whom)
+        values["sensitivity"] = law.change[way](**{key: given[key] for key in way}, **about)
     else:
         values["sensitivity"] = None
     return law.spent[spent](**values)  # type: ignore[no-any-return]
@@ -181,13 +184,13 @@ def inner(clamp: tuple[Number, Number], dtype: np.dtype[Any]) -> tuple[Any, Any]
 
 def make_choice(given: Mapping[str, Any]) -> OneAnswer:
     """The choice among answers that the options name."""
-    whom = {key: given[key] for key in ("adjacency", "unit", "signed") if key in given}
-    for option in given.keys() - {"mechanism", "epsilon", *whom, *(name for way in L1 for name in way)}:
+    about = {key: given[key] for key in ("adjacency", "unit", "signed") if key in given}
+    for option in given.keys() - {"mechanism", "epsilon", *about, *(name for way in L1 for name in way)}:
         raise click.UsageError(f"{given['mechanism']} takes no {dashed(option)}")
     spent, way = one_way({("epsilon",): dict}, given), one_way(L1, given)
-    if "signed" in whom and way not in CELLS:
+    if "signed" in about and way not in CELLS:
         raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
-    sensitivity = L1[way](**{key: given[key] for key in way}, **whom)
+    sensitivity = L1[way](**{key: given[key] for key in way}, **about)
     return CHOICES[given["mechanism"]](given[spent[0]], sensitivity)
 
 

@@ -155,7 +155,7 @@ def privatize(
         said = [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
         choice = f" ({composition(given, epsilon_is)})" if epsilon_is else ""
         said.append(f"{total(about)} per {mechanism.unit}, {mechanism.adjacency}{choice}")
-        said += [f"{ledger_file}: {amounts(ledger.remaining, ledger.promise)} left"] if ledger else []
+        said += [f"{ledger_file}: {amounts(ledger.remaining, ledger.budget)} left"] if ledger else []
         said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
         click.echo("\n".join(map(_printable, said)), err=True)
 

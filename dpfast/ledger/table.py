@@ -13,7 +13,7 @@ NAMED = 2**50  # 0.3 is the name of 0.1 + 0.2 in doubles, and of their exact sum
 
 
 class Entry(NamedTuple):
-    """One charge. Figures are exact; those of a currency that the ledger does not keep are None."""
+    """One charge. Figures are exact; those that the ledger is not kept in are None."""
 
     number: int
     time: str  # by the clock of who released, UTC; order is told by the number

@@ -207,7 +207,7 @@ def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray
 def spend(ledger: Ledger, path: Path) -> None:
     """Draw what was spent against time, as a share of what may ever be, and write the picture, .png or .svg."""
     figure = Figure(figsize=(8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
-    axes, promise, history = figure.subplots(), ledger.promise, ledger.history()
+    axes, promise, history = figure.subplots(), ledger.budget, ledger.history()
     times = np.array([entry.time.removesuffix("Z") for entry in history] or ["now"], "datetime64[s]")
     times = np.maximum.accumulate(times)  # a clock that went back moves nothing: the order is the ledger's
     margin = max((times[-1] - times[0]) // 25, np.timedelta64(2, "s"))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,13 @@ from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.exact import ball
 from dpfast.privacy import gaussian, meaning, parameters
 from dpfast.privacy.parameters import shown
+from dpfast.privacy.record import Record
 
 if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class Guarantee:
+class Guarantee(Record):
     """(epsilon, delta)-differential privacy, or rho-zCDP, or both at once, for an adjacency and a unit of privacy.
 
     epsilon, delta, rho: int, float, Fraction or Decimal, taken exactly; what is not promised is None. epsilon and rho may
@@ -60,16 +59,14 @@ class Guarantee:
         exact_delta = None if epsilon is None else _not_negative("delta", 0 if delta is None else delta)
         if exact_delta is not None and exact_delta >= 1:
             raise ParameterError(f"delta must be below 1, got {shown(delta)}")
-        values = {
-            "epsilon": None if epsilon is None else _not_negative("epsilon", epsilon),
-            "delta": exact_delta,
-            "rho": None if rho is None else _not_negative("rho", rho),
-            "adjacency": adjacency,
-            "unit": parameters.unit(unit),
-            "presence": add_remove if holds is None else holds,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._keep(
+            epsilon=None if epsilon is None else _not_negative("epsilon", epsilon),
+            delta=exact_delta,
+            rho=None if rho is None else _not_negative("rho", rho),
+            adjacency=adjacency,
+            unit=parameters.unit(unit),
+            presence=add_remove if holds is None else holds,
+        )
 
     def group(self, size: int) -> Guarantee:
         """What holds for `size` units together, as for a household of at most so many persons.

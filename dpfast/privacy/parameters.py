@@ -31,6 +31,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
+def given(**values: object) -> str:
+    """Parameters as the end of a message quotes them: "got epsilon=2, sensitivity=1"."""
+    return "got " + ", ".join(f"{name}={shown(value)}" for name, value in values.items())
+
+
 def short(value: Fraction) -> str:
     """An exact value as it was probably given: a double by its shortest name, else the fraction."""
     if value.denominator == 1:

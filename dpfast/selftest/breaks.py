@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.mechanisms import LAWS
 from dpfast.selftest.laws import Steps
 from dpfast.selftest.trial import Break
 
@@ -85,7 +86,6 @@ SHAPES: dict[str, tuple[str, Callable[[Steps], Steps]]] = {
     "tail": ("draws beyond the quantiles of 0.0005 and 0.9995 are clipped", tail),
 }
 ON_A_FINE_GRID = "laplace", "gaussian"  # where 0 is one of millions of values
-LAWS = "discrete_laplace", "one_sided_geometric", "discrete_gaussian", "laplace", "snapping", "gaussian"
 
 BREAKS = {
     each.name: each

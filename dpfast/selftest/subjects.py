@@ -81,6 +81,3 @@ def subjects() -> tuple[Subject, ...]:
     ]
     found += [Subject(f"snapping ratio {r}", Snapping(1, r, bound=1024), 0.25) for r in (Fraction(1), Fraction(3, 4))]
     return tuple(found)
-
-
-LAWS = "discrete_laplace", "one_sided_geometric", "discrete_gaussian", "laplace", "snapping", "gaussian"
