@@ -107,5 +107,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, those that come late included; the modules that they come from are not among them."""
+    """The public names, late ones included, without the modules that they come from."""
     return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

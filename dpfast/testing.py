@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed keys, for tests: reproducible, and private to nobody."""
+"""Fixed keys, for tests: reproducible, and they protect nobody."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["FixedKey", "FixedReleaseKey", "fixed_key"]
 
 
 class FixedReleaseKey(ReleaseKey):
-    """A release key that everyone can compute: warns at every release, and metadata says so."""
+    """A release key that everyone can compute.
+
+    Every release under it warns, and its metadata say so.
+    """
 
     __slots__ = ()
     secure: ClassVar[bool] = False

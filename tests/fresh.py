@@ -16,7 +16,7 @@ HOME = Path(dpfast.__file__).parent.parent
 
 
 def python(script: str, *arguments: object, timeout: float = 600, home: Path = HOME, **environment: str | None) -> str:
-    """Run a script that finds the dpfast in `home`; what it prints. Its children end with it, should it hang.
+    """Run a script that finds the dpfast in `home`; what it prints. Its children end with it, if it hangs.
 
     timeout: tells a script that hangs from one on a busy machine, on which a cold start of numba alone can take a minute.
     """

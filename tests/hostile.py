@@ -268,7 +268,7 @@ GOOD: dict[str, Callable[[], Any]] = {
     "out": lambda: None,
     "outside": lambda: "drop",
     "p": lambda: 0.3,
-    "presence": lambda: None,
+    "also_add_remove": lambda: None,
     "prior": lambda: 0.1,
     "probability": lambda: 0.5,
     "records_per_unit": lambda: "up to",
@@ -444,7 +444,7 @@ def _objects(folder: Path) -> dict[str, Any]:
     }
 
 
-# Results and protocols, which nobody calls; errors; plugs, which need other libraries and have tests of their own.
+# Results and protocols, which nobody calls; errors; adapters, which need other libraries and have tests of their own.
 NOT_CALLED = {"BoundedHistogram", "Thresholded", "NoiseSource", "adapters", "Geometric"}
 # Of ReleaseKey what is made by mechanisms alone, of ChaCha20 what NumPy calls, and what takes any arguments and refuses.
 NOT_FUZZED = {

@@ -679,7 +679,7 @@ USES = {
 )  # theirs, of scikit-learn and NumPy
 @pytest.mark.parametrize("use", USES)
 def test_what_runs_on_whose_noise(use, monkeypatch):
-    """The classes that are asked for noise, seen from inside: the table of docs/plugging_in.md."""
+    """The classes that are asked for noise, seen from inside: the table of docs/adapters.md."""
     asked = set()
 
     def watched(cls):

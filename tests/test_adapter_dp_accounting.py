@@ -23,7 +23,7 @@ from flint import arb, arb_poly, ctx
 
 import dpfast
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, Sensitivity, Snapping
-from dpfast.adapters import dp_accounting as plug
+from dpfast.adapters import dp_accounting as adapter
 
 RELEASES = (1, 10, 1000)
 INTERVAL = 1e-4
@@ -469,7 +469,7 @@ def test_noise_that_is_no_mechanism_has_no_event():
         with pytest.raises(dpfast.DTypeError, match="OneSidedGeometric is not a mechanism"):
             ask()
     with pytest.raises(dpfast.DTypeError, match="int is not a mechanism"):
-        plug.dp_event(3)
+        adapter.dp_event(3)
 
 
 def test_a_norm_alone_has_no_distribution_of_losses():
@@ -512,7 +512,7 @@ def test_an_interval_without_sense_is_refused(interval):
 
 
 def test_another_neighbouring_relation_is_the_accountants_own_affair():
-    """As docs/plugging_in.md says: an event holds the sensitivity already, and one made for REPLACE_ONE does not fit it."""
+    """As docs/adapters.md says: an event holds the sensitivity already, and one made for REPLACE_ONE does not fit it."""
     replace = dp_accounting.NeighboringRelation.REPLACE_ONE
     for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1)):
         assert not PLDAccountant(replace).supports(mechanism.dp_event())

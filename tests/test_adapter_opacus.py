@@ -24,7 +24,7 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager  # noqa: E402
 from torch import nn  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast.adapters import opacus as plug  # noqa: E402
+from dpfast.adapters import opacus as adapter  # noqa: E402
 
 pytestmark = [
     pytest.mark.own_environment,
@@ -45,7 +45,7 @@ def parameters(*shapes, dtype=torch.float32):
     return found
 
 
-def made(cls=plug.DPOptimizer, params=None, *, multiplier=1.1, norm=0.7, **options):
+def made(cls=adapter.DPOptimizer, params=None, *, multiplier=1.1, norm=0.7, **options):
     params = parameters((SIZE,)) if params is None else params
     chosen = {"expected_batch_size": 1, **options}
     return cls(torch.optim.SGD(params, lr=1.0), noise_multiplier=multiplier, max_grad_norm=norm, **chosen)
@@ -69,7 +69,7 @@ def suspicious(noise):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("cls", [plug.DPOptimizer, plug.DPOptimizerFastGradientClipping])
+@pytest.mark.parametrize("cls", [adapter.DPOptimizer, adapter.DPOptimizerFastGradientClipping])
 def test_law_and_grid(cls, dtype):
     """200,000 gradients off the grid; sigma 3 % off is missed less than once in 1e9."""
     multiplier, norm = 1.1, 0.7
@@ -119,7 +119,7 @@ def test_schedules_of_noise_and_norm_are_followed():
     optimizer.noise_multiplier, optimizer.max_grad_norm = 2.0, torch.tensor(3.0)
     (grad,) = stepped(optimizer, [torch.zeros(SIZE)])
     assert not suspicious(grad.numpy().astype(float) / 6)
-    fast = made(plug.DPOptimizerFastGradientClipping, params=parameters((SIZE,)))
+    fast = made(adapter.DPOptimizerFastGradientClipping, params=parameters((SIZE,)))
     fast._adjusted_noise_multiplier = 5.0  # set by Opacus's adaptive ghost clipping
     (grad,) = stepped(fast, [torch.zeros(SIZE)])
     assert not suspicious(grad.numpy().astype(float) / (5 * 0.7))
@@ -155,9 +155,11 @@ def test_no_noise_is_refused(multiplier, norm):
         stepped(optimizer, [torch.zeros(2)])
 
 
-@pytest.mark.parametrize("cls", [plug.DPOptimizer, plug.DPOptimizerFastGradientClipping, plug.DPPerLayerOptimizer])
+@pytest.mark.parametrize(
+    "cls", [adapter.DPOptimizer, adapter.DPOptimizerFastGradientClipping, adapter.DPPerLayerOptimizer]
+)
 def test_a_seed_is_refused(cls):
-    norm = [1.0] if cls is plug.DPPerLayerOptimizer else 1.0
+    norm = [1.0] if cls is adapter.DPPerLayerOptimizer else 1.0
     with pytest.raises(dpfast.ParameterError, match="generator must be None"):
         made(cls, parameters((2,)), norm=norm, generator=torch.Generator())
 
@@ -166,12 +168,12 @@ def test_every_optimizer_is_ours_or_refused():
     """Whatever Opacus's own table can give: were it to grow, this fails."""
     names = {name for name in vars(optimizers) if isinstance(getattr(optimizers, name), type)}
     refused = {"AdaClipDPOptimizer", "FSDPOptimizerFastGradientClipping", "SimpleDistributedPerLayerOptimizer"}
-    assert {theirs.__name__ for theirs in plug.OURS} == names - refused
-    for theirs, ours in plug.OURS.items():
+    assert {theirs.__name__ for theirs in adapter.OURS} == names - refused
+    for theirs, ours in adapter.OURS.items():
         assert issubclass(ours, theirs)
         line = [cls for cls in ours.__mro__ if "add_noise" in vars(cls)]
         rank_first = [theirs] if "Distributed" in theirs.__name__ else []  # theirs, which asks the next one on rank 0
-        assert line[: len(rank_first) + 1] == [*rank_first, plug._Released]
+        assert line[: len(rank_first) + 1] == [*rank_first, adapter._Released]
 
 
 # ------------------------------------------------------------------ their engine
@@ -203,7 +205,7 @@ def epoch(model, optimizer, loader, criterion=None):
 def calls(monkeypatch):
     """The sigmas of our releases; a call of their noise raises."""
     found = []
-    original = plug._Released._noise
+    original = adapter._Released._noise
 
     def counted(self):
         found.append(original(self).scale)
@@ -212,7 +214,7 @@ def calls(monkeypatch):
     def theirs(*_, **__):
         raise AssertionError("Opacus's own noise was called")
 
-    monkeypatch.setattr(plug._Released, "_noise", counted)
+    monkeypatch.setattr(adapter._Released, "_noise", counted)
     for module in (optimizers.optimizer, optimizers.optimizer_fast_gradient_clipping):
         monkeypatch.setattr(module, "_generate_noise", theirs)
     return found
@@ -221,16 +223,16 @@ def calls(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, plug.DPOptimizer),
-        ({"grad_sample_mode": "ew"}, plug.DPOptimizer),
-        ({"loss_reduction": "sum"}, plug.DPOptimizer),
-        ({"clipping": "per_layer", "max_grad_norm": [1.0] * 4}, plug.DPPerLayerOptimizer),
-        ({"grad_sample_mode": "ghost"}, plug.DPOptimizerFastGradientClipping),
+        ({}, adapter.DPOptimizer),
+        ({"grad_sample_mode": "ew"}, adapter.DPOptimizer),
+        ({"loss_reduction": "sum"}, adapter.DPOptimizer),
+        ({"clipping": "per_layer", "max_grad_norm": [1.0] * 4}, adapter.DPPerLayerOptimizer),
+        ({"grad_sample_mode": "ghost"}, adapter.DPOptimizerFastGradientClipping),
     ],
     ids=["flat", "functional", "sum", "per layer", "ghost"],
 )
 def test_training_runs_on_our_noise(calls, options, expected):
-    engine, plain = plug.PrivacyEngine(), opacus.PrivacyEngine()
+    engine, plain = adapter.PrivacyEngine(), opacus.PrivacyEngine()
     private = training(engine, **options)
     model, optimizer, *criterion, loader = private
     assert type(optimizer) is expected
@@ -248,7 +250,7 @@ def test_training_runs_on_our_noise(calls, options, expected):
 
 
 def test_training_to_an_epsilon(calls):
-    engine = plug.PrivacyEngine()
+    engine = adapter.PrivacyEngine()
     torch.manual_seed(1)
     model = nn.Linear(4, 2)
     data = torch.utils.data.TensorDataset(torch.randn(64, 4), torch.zeros(64, dtype=torch.long))
@@ -257,7 +259,7 @@ def test_training_to_an_epsilon(calls):
         data_loader=torch.utils.data.DataLoader(data, batch_size=16), target_epsilon=3.0, target_delta=1e-3, epochs=2,
         max_grad_norm=1.0,
     )  # fmt: skip
-    assert type(optimizer) is plug.DPOptimizer
+    assert type(optimizer) is adapter.DPOptimizer
     for _ in range(2):
         epoch(model, optimizer, loader)
     assert 2 < engine.get_epsilon(1e-3) <= 3.0
@@ -265,7 +267,7 @@ def test_training_to_an_epsilon(calls):
 
 def test_large_batches_in_parts(calls):
     """BatchMemoryManager skips steps: the noise comes once for each whole batch."""
-    engine = plug.PrivacyEngine()
+    engine = adapter.PrivacyEngine()
     model, optimizer, loader = training(engine, poisson_sampling=False)
     del calls[:]
     with BatchMemoryManager(data_loader=loader, max_physical_batch_size=8, optimizer=optimizer) as parts:
@@ -294,26 +296,26 @@ def test_scaling_is_theirs():
 )  # fmt: skip
 def test_the_engine_refuses(options, message):
     with pytest.raises(dpfast.ParameterError, match=message):
-        training(plug.PrivacyEngine(), **options)
+        training(adapter.PrivacyEngine(), **options)
 
 
 @pytest.mark.parametrize(("clipping", "mode"), [("per_layer", "hooks"), ("flat", "ghost_fsdp")])
 def test_other_seams_of_many_workers_are_refused(clipping, mode):
     with pytest.raises(dpfast.ParameterError, match="has no release of its own"):
-        plug.PrivacyEngine()._prepare_optimizer(
+        adapter.PrivacyEngine()._prepare_optimizer(
             optimizer=None, distributed=True, clipping=clipping, grad_sample_mode=mode
         )
 
 
 def test_an_optimizer_made_private_twice_is_unwrapped():
-    engine = plug.PrivacyEngine()
+    engine = adapter.PrivacyEngine()
     plain = torch.optim.SGD(parameters((2,)), lr=1.0)
     options = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": 1}
     once = engine._prepare_optimizer(optimizer=plain, **options)
     assert engine._prepare_optimizer(optimizer=once, **options).original_optimizer is plain
 
 
-@pytest.mark.parametrize("cls", [plug.DistributedDPOptimizer, plug.DistributedDPOptimizerFastGradientClipping])
+@pytest.mark.parametrize("cls", [adapter.DistributedDPOptimizer, adapter.DistributedDPOptimizerFastGradientClipping])
 def test_many_workers_get_one_noise(tmp_path, cls):
     """On the first worker ours, on others none, by their own rule."""
     torch.distributed.init_process_group(
@@ -377,7 +379,7 @@ def engine_tests(monkeypatch):
     return failures
 
 
-class Faint(plug.PrivacyEngine):
+class Faint(adapter.PrivacyEngine):
     """With sigma 1e-9 where none is wanted."""
 
     def make_private(self, *, noise_multiplier, max_grad_norm, **options):
@@ -394,7 +396,7 @@ def test_their_own_tests_of_the_engine(engine_tests):
     Their noise_level, 15 % about a variance, is at the mercy of its draws in so small a model: it may pass or fail.
     """
     assert engine_tests(opacus.PrivacyEngine) == {}
-    found = engine_tests(plug.PrivacyEngine)
+    found = engine_tests(adapter.PrivacyEngine)
     assert SILENT | {"deterministic_run"} <= found.keys() <= SILENT | SEEDED
     assert all(NO_NOISE in found[name] for name in SILENT - {"compare_to_vanilla"})
     found = engine_tests(Faint)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenDP plug, against the real library: maps, laws, what is refused, and how it chains and composes."""
+"""The OpenDP adapter, against the real library: maps, laws, what is refused, and how it chains and composes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import opendp.prelude as dp
 from opendp.mod import OpenDPException
 
 import dpfast
-from dpfast.adapters import opendp as plug
+from dpfast.adapters import opendp as adapter
 from dpfast.adapters.opendp import (
     make_discrete_gaussian,
     make_discrete_laplace,
@@ -244,7 +244,7 @@ def test_a_space_that_opendp_refuses_is_refused():
             getattr(dp.m, f"make_{family}")(domain, metric, 1.0)
         for prefix in ("make_", "make_discrete_"):
             with pytest.raises(type(theirs.value)) as ours:
-                getattr(plug, prefix + family)(domain, metric, 1.0)
+                getattr(adapter, prefix + family)(domain, metric, 1.0)
             assert str(ours.value) == str(theirs.value)
 
 
@@ -319,7 +319,7 @@ class Failing:
 @pytest.mark.parametrize("law", LAWS)
 def test_a_failure_releases_nothing_and_quotes_nothing(law, monkeypatch):
     make, _, types, metric = LAWS[law]
-    monkeypatch.setattr(plug, "noise_source", lambda *_: Failing())
+    monkeypatch.setattr(adapter, "noise_source", lambda *_: Failing())
     T = types[-1]
     data = np.full((2, 2), 7654321, dtype_of(T))
     for domain, distance, values in (
@@ -496,8 +496,8 @@ def test_the_context_finds_its_scale(monkeypatch):
     """Registered under names of their own: the scale is searched so that the map just fits the budget."""
     theirs = dict(opendp.context.constructors)
     monkeypatch.setattr(opendp.context, "constructors", dict(theirs))
-    plug.register()
-    plug.register()  # again, as in a notebook: nothing changes
+    adapter.register()
+    adapter.register()  # again, as in a notebook: nothing changes
     ours = {name: found for name, found in opendp.context.constructors.items() if name not in theirs}
     assert set(ours) == {f"dpfast_{law}" for law in LAWS}
     assert opendp.context.constructors == theirs | ours  # their laplace is theirs
@@ -533,7 +533,7 @@ def test_the_context_finds_its_scale(monkeypatch):
 def test_every_constructor_has_its_then_form():
     for law, (make, _, types, metric) in LAWS.items():
         space = vector(types[-1]), metric(T="f64")
-        assert str(space >> getattr(plug, f"then_{law}")(2.0)) == str(make(*space, 2.0))
-        assert (space >> getattr(plug, f"then_{law}")(scale=2.0)).map(1.0) == make(*space, 2.0).map(1.0)
-    assert plug.__all__ == sorted(["register", *(f"{form}_{law}" for law in LAWS for form in ("make", "then"))])
+        assert str(space >> getattr(adapter, f"then_{law}")(2.0)) == str(make(*space, 2.0))
+        assert (space >> getattr(adapter, f"then_{law}")(scale=2.0)).map(1.0) == make(*space, 2.0).map(1.0)
+    assert adapter.__all__ == sorted(["register", *(f"{form}_{law}" for law in LAWS for form in ("make", "then"))])
     assert then_discrete_gaussian.__module__ == "dpfast.adapters.opendp"

@@ -276,7 +276,7 @@ def test_out_is_for_numpy():
 
 def test_a_version_out_of_range(monkeypatch):
     """Said clearly, at the import of the adapter."""
-    with pytest.raises(ImportError, match=r"dpfast plugs into pandas >=99\.0, .* and found"):
+    with pytest.raises(ImportError, match=r"dpfast's adapter takes pandas >=99\.0, .* and found"):
         adapters.library("pandas", "pandas", ">=99.0")
 
 

@@ -21,7 +21,7 @@ from pipeline_dp.aggregate_params import MechanismType  # noqa: E402
 from pipeline_dp.report_generator import ExplainComputationReport  # noqa: E402
 
 import dpfast  # noqa: E402
-from dpfast.adapters import pipeline_dp as plug  # noqa: E402
+from dpfast.adapters import pipeline_dp as adapter  # noqa: E402
 
 ALPHA = 1e-6  # false alarms of one call of suspicions
 N = 60_000  # a scale off by 3 % moves E|X| by 7.3 (Laplace) and 9.7 (Gaussian) standard deviations of its estimate: power 0.99
@@ -34,7 +34,7 @@ ROWS = [(person, place, person % 5) for person in range(60) for place in "abc"]
 @pytest.fixture(autouse=True)
 def put_back():
     yield
-    assert budget_accounting.MechanismSpec is plug._TheirSpec, "a test left the plug installed"
+    assert budget_accounting.MechanismSpec is adapter._TheirSpec, "a test left the adapter installed"
 
 
 def params(metrics, kind=LAPLACE, **options):
@@ -57,11 +57,11 @@ def requested(metrics, kind=LAPLACE, public=None, accountant=None, rows=ROWS, re
 
 
 def released(*args, **options):
-    with plug.installed():
+    with adapter.installed():
         return list(requested(*args, **options))
 
 
-def spec(kind=MechanismType.LAPLACE, eps=1.0, delta=0.0, std=None, of=plug.MechanismSpec):
+def spec(kind=MechanismType.LAPLACE, eps=1.0, delta=0.0, std=None, of=adapter.MechanismSpec):
     return of(kind, _eps=eps, _delta=delta, _noise_standard_deviation=std)
 
 
@@ -133,7 +133,7 @@ def test_the_law_is_the_one_before(kind):
     """Ours and PyDP's, two samples; and the same standard deviation in the reports."""
     pair = [
         made(spec(kind.convert_to_mechanism_type(), delta=1e-6, of=of), l0=2, linf=3)
-        for of in (plug.MechanismSpec, plug._TheirSpec)
+        for of in (adapter.MechanismSpec, adapter._TheirSpec)
     ]
     ours, theirs = (mechanism.add_noise(np.full(N, 41.3)) for mechanism in pair)
     assert stats.ks_2samp(ours, theirs).pvalue >= ALPHA
@@ -174,10 +174,10 @@ def test_values_keys_and_names_are_theirs(metrics, public):
                 **({"output_noise_stddev": True} if M.MEAN not in metrics else {}),
             )
         )
-        for with_plug in (False, True)
-        for _ in [with_plug and plug.install()]
+        for with_adapter in (False, True)
+        for _ in [with_adapter and adapter.install()]
     )
-    plug.uninstall()
+    adapter.uninstall()
     assert sorted(key for key, _ in after) == sorted(public or "abc")
     for key, values in after:
         theirs = dict(before)[key]
@@ -189,7 +189,7 @@ def test_values_keys_and_names_are_theirs(metrics, public):
 
 def test_a_block_is_one_release_of_each_metric(monkeypatch):
     sizes, release = [], dpfast.Laplace.release
-    monkeypatch.setattr(plug, "BLOCK", 100)
+    monkeypatch.setattr(adapter, "BLOCK", 100)
     monkeypatch.setattr(
         dpfast.Laplace,
         "release",
@@ -204,7 +204,7 @@ def test_no_key_no_metrics(monkeypatch):
         raise dpfast.EntropyError("none")
 
     monkeypatch.setattr(dpfast.Laplace, "release", refuse)
-    with plug.installed():
+    with adapter.installed():
         found = requested([M.COUNT], public=["a", "b"])
     seen = []
     with pytest.raises(dpfast.EntropyError):
@@ -242,7 +242,7 @@ def test_what_stays_theirs_runs_and_does_not_say_dpfast():
 @pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
 def test_add_dp_noise(kind):
     """A number and an array of them; one release a value."""
-    with plug.installed():
+    with adapter.installed():
         accountant = pdp.NaiveBudgetAccountant(1.0, 1e-6)
         engine = pdp.DPEngine(accountant, pdp.LocalBackend())
         noise = pdp.AddDPNoiseParams(noise_kind=kind, l0_sensitivity=1, linf_sensitivity=1, output_noise_stddev=True)
@@ -266,7 +266,7 @@ def ours(found):
 def test_a_budget_keeps_its_noise_whenever_it_is_spent():
     public = range(20)
     before = requested([M.COUNT], public=public)
-    with plug.installed():
+    with adapter.installed():
         within = requested([M.COUNT], public=public)
         assert not ours(before)
     assert ours(within)
@@ -274,15 +274,15 @@ def test_a_budget_keeps_its_noise_whenever_it_is_spent():
 
 
 def test_installs_nest():
-    with plug.installed(), plug.installed():
-        assert budget_accounting.MechanismSpec is plug.MechanismSpec
-        plug.install()
-        plug.uninstall()
-        assert budget_accounting.MechanismSpec is plug.MechanismSpec
-    with pytest.raises(RuntimeError), plug.installed():
+    with adapter.installed(), adapter.installed():
+        assert budget_accounting.MechanismSpec is adapter.MechanismSpec
+        adapter.install()
+        adapter.uninstall()
+        assert budget_accounting.MechanismSpec is adapter.MechanismSpec
+    with pytest.raises(RuntimeError), adapter.installed():
         raise RuntimeError
     with pytest.raises(dpfast.ParameterError, match="there is none"):
-        plug.uninstall()
+        adapter.uninstall()
 
 
 TRACES = """
@@ -306,9 +306,9 @@ def lazy():
 
 list(lazy())
 before = names()
-from dpfast.adapters import pipeline_dp as plug
+from dpfast.adapters import pipeline_dp as adapter
 print("imported", before == names())
-with plug.installed():
+with adapter.installed():
     print("installed", before == names())
     waiting = lazy()
 print("waiting", before == names())
@@ -319,7 +319,7 @@ print("uninstalled", before == names())
 
 
 def test_all_names_are_theirs_again():
-    """Importing the plug rebinds nothing; once it is uninstalled and no budget of ours is left, nothing is rebound."""
+    """Importing the adapter rebinds nothing; once it is uninstalled and no budget of ours is left, nothing is rebound."""
     run = subprocess.run([sys.executable, "-c", TRACES], capture_output=True, text=True, timeout=100, check=True)
     found = [line.rpartition(" ")[::2] for line in run.stdout.splitlines()]
     expected = {
@@ -348,7 +348,7 @@ def worker(combiner, before=""):
 def test_a_worker_uses_our_noise_or_fails():
     """A process that has heard of PipelineDP alone gets a pickled combiner, as Beam's and Spark's workers do."""
     accountant = pdp.NaiveBudgetAccountant(1.5, 1e-6)
-    with plug.installed():
+    with adapter.installed():
         [combiner] = combiners.create_compound_combiner(params([M.COUNT]), accountant)._combiners
     accountant.compute_budgets()
     found = worker(combiner, "import pipeline_dp")
@@ -388,13 +388,13 @@ def test_a_calibrated_sigma_is_proved(eps, delta):
     assert mechanism._ours.delta(eps, exact) <= delta
     assert (
         mechanism.noise_parameter
-        >= made(spec(MechanismType.GAUSSIAN, eps, delta, of=plug._TheirSpec), l0=3, linf=0.1).std
+        >= made(spec(MechanismType.GAUSSIAN, eps, delta, of=adapter._TheirSpec), l0=3, linf=0.1).std
     )
 
 
 def test_a_sigma_of_theirs_that_does_not_serve_is_not_used(monkeypatch):
     small = dp_computations.GaussianMechanism.create_from_std_deviation(4.0, 1.0)
-    monkeypatch.setattr(plug, "_their_mechanism", lambda *_: small)
+    monkeypatch.setattr(adapter, "_their_mechanism", lambda *_: small)
     found = made(spec(MechanismType.GAUSSIAN, 1.0, 1e-6), l2=1.0)
     assert found._ours == dpfast.Gaussian.calibrated(1.0, dpfast.Sensitivity.from_l2(1, unit="privacy id"), delta=1e-6)
     assert found.noise_parameter > 4.2
@@ -415,7 +415,7 @@ def test_their_checks_stay():
         with pytest.raises((ValueError, RuntimeError)):
             made(spec(eps=bad), l1=1)
     with pytest.raises(AssertionError, match="not calculated yet"):
-        made(plug.MechanismSpec(MechanismType.LAPLACE), l1=1)
+        made(adapter.MechanismSpec(MechanismType.LAPLACE), l1=1)
 
 
 def test_values_that_are_refused():

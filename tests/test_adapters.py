@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all plugs share: they come late, name the extra that is missing, and refuse versions that nobody tested."""
+"""What all adapters share: they come late, name the extra that is missing, and refuse versions that nobody tested."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def test_importing_dpfast_imports_no_plug():
-    """Nor any of the libraries that plugs are for."""
+def test_importing_dpfast_imports_no_adapter():
+    """Nor any of the libraries that adapters are for."""
     loaded = python("import sys, dpfast; print(*{name.partition('.')[0] for name in sys.modules})").split()
     assert not {"pandas", "polars", "pyarrow", "diffprivlib", "opendp", "dp_accounting", "torch", "sklearn"} & set(
         loaded
@@ -38,7 +38,7 @@ def test_importing_dpfast_imports_no_plug():
     )
 
 
-def test_a_plug_is_an_attribute_that_comes_at_its_first_use():
+def test_an_adapter_is_an_attribute_that_comes_at_its_first_use():
     found = python(
         "import sys, dpfast; before = set(sys.modules); dpfast.adapters.dlpack.release; print(*{*sys.modules} - before)"
     )
@@ -91,7 +91,7 @@ def test_an_untested_version_is_taken_after_an_opt_in_and_warned_of_each_time(mo
     for _ in range(2):
         for tested in ("0.6", ">=0.8"):
             with pytest.warns(
-                dpfast.UntestedVersionWarning, match=rf"into numpy {tested}.*, and this is 0\.7\.0"
+                dpfast.UntestedVersionWarning, match=rf"adapter takes numpy {tested}.*, and this is 0\.7\.0"
             ) as told:
                 assert adapters.library("numpy", "extra", tested).__name__ == "numpy"
             assert [warning.filename for warning in told] == [__file__]
@@ -120,7 +120,7 @@ print([str(warning.message).count("99.0") for warning in told if warning.categor
 
 
 @pytest.mark.parametrize("name", ["diffprivlib", "dp_accounting", "opendp", "pipeline_dp"])
-def test_a_plug_of_the_next_version_is_refused_and_then_allowed(name):
+def test_an_adapter_of_the_next_version_is_refused_and_then_allowed(name):
     """The next version, faked: as a process meets it that has imported nothing yet."""
     module, package, _ = LIBRARIES[name]
     pytest.importorskip(module)
@@ -128,7 +128,7 @@ def test_a_plug_of_the_next_version_is_refused_and_then_allowed(name):
     assert found.splitlines() == ["refused", "[1]"]
 
 
-# What each plug imports first, and the name and the extra by which to install it.
+# What each adapter imports first, and the name and the extra by which to install it.
 LIBRARIES = {
     "arrow": ("pyarrow", "pyarrow", "arrow"),
     "diffprivlib": ("diffprivlib", "diffprivlib", "diffprivlib"),
@@ -143,20 +143,20 @@ LIBRARIES = {
 }
 
 
-def test_every_plug_but_that_of_a_protocol_is_of_a_library():
+def test_every_adapter_but_that_of_a_protocol_is_of_a_library():
     assert set(ADAPTERS) == {*LIBRARIES, "dlpack"}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
 @pytest.mark.parametrize("there", [None, types.ModuleType("planted")], ids=["absent", "untested"])
-def test_a_plug_without_its_library_names_the_extra(name, there, monkeypatch):
+def test_an_adapter_without_its_library_names_the_extra(name, there, monkeypatch):
     """Absent or of a version that nobody tested; the extra is one of pyproject.toml, which asks for that library."""
     module, package, extra = LIBRARIES[name]
     for part in accumulate(module.split("."), "{}.{}".format):
         monkeypatch.setitem(sys.modules, part, there)
     monkeypatch.setattr(metadata, "version", lambda _: "0.0.1")
     monkeypatch.delitem(sys.modules, f"dpfast.adapters.{name}", raising=False)
-    says = f"{package} is not installed" if there is None else rf"dpfast plugs into {package} .* and found 0\.0\.1"
+    says = f"{package} is not installed" if there is None else rf"dpfast's adapter takes {package} .* and found 0\.0\.1"
     other = "" if there is None else "; dpfast.adapters.allow_untested() takes it all the same"
     with pytest.raises(ImportError, match=rf"^{says}: pip install 'dpfast\[{extra}\]'{re.escape(other)}$"):
         import_module(f"dpfast.adapters.{name}")
@@ -178,20 +178,20 @@ class Library:
 def test_what_is_installed_is_uninstalled_as_often():
     """Nested, out of order, and past exceptions."""
     library = Library()
-    plug = adapters.Installer(library.put)
-    with plug.installed(), plug.installed():
-        plug.install()
-        plug.uninstall()
+    adapter = adapters.Installer(library.put)
+    with adapter.installed(), adapter.installed():
+        adapter.install()
+        adapter.uninstall()
         assert library.noise == "ours"
     assert library.noise == "theirs"
-    with pytest.raises(KeyError, match="planted"), plug.installed():
+    with pytest.raises(KeyError, match="planted"), adapter.installed():
         raise KeyError("planted")
     assert library.noise == "theirs"
     library.noise = "broken"
     with pytest.raises(RuntimeError, match="planted"):
-        plug.install()
+        adapter.install()
     with pytest.raises(ParameterError, match="^uninstall undoes an install, and there is none$"):
-        plug.uninstall()
+        adapter.uninstall()
 
 
 def test_an_uninstall_in_the_midst_of_an_install_neither_waits_nor_undoes_it():
@@ -204,12 +204,12 @@ def test_an_uninstall_in_the_midst_of_an_install_neither_waits_nor_undoes_it():
         library.put(ours)
 
     waiting = []
-    plug = adapters.Installer(put)
-    plug.install()
-    waiting.append(plug)
-    plug.install()
+    adapter = adapters.Installer(put)
+    adapter.install()
+    waiting.append(adapter)
+    adapter.install()
     assert library.noise == "ours"
-    plug.uninstall()
+    adapter.uninstall()
     assert library.noise == "theirs"
 
 
@@ -222,11 +222,11 @@ def test_threads_share_what_is_installed():
             super().put(ours)
 
     library, wrong = Slow(), []
-    plug = adapters.Installer(library.put)
+    adapter = adapters.Installer(library.put)
 
     def visit(_):
         for _ in range(50):
-            with plug.installed():
+            with adapter.installed():
                 time.sleep(1e-4)
                 if library.noise != "ours":
                     wrong.append("theirs, while installed")
@@ -238,24 +238,25 @@ def test_threads_share_what_is_installed():
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_every_plug_has_its_page_its_tests_and_its_example(name):
-    page = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
+def test_every_adapter_has_its_page_its_tests_and_its_example(name):
+    page = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
     assert f"](../examples/with_{name}.py)" in page
     assert (ROOT / "tests" / f"test_adapter_{name}.py").is_file()
     assert (ROOT / "examples" / f"with_{name}.py").is_file()
 
 
 def test_every_link_and_mark_of_the_page_leads_somewhere():
-    """Headings as GitHub names them, files, and a place for every table of benchmarks/plugs."""
-    page = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
+    """Headings as GitHub names them, files, and a place for every table of times."""
+    page = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)]*)\)", page):
         file, _, mark = target.partition("#")
-        there = ROOT / "docs" / (file or "plugging_in.md")
+        there = ROOT / "docs" / (file or "adapters.md")
         assert there.exists(), target
         headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.M) if mark else []
         anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
         assert not mark or mark in anchors, target
-    for path in (ROOT / "benchmarks" / "plugs").glob("*_plug.py"):
-        name = path.stem.removesuffix("_plug")
-        start, end = (page.find(f"\n<!-- plug:{name}:{mark} -->\n") for mark in ("start", "end"))
+    names = {path.stem for path in (ROOT / "benchmarks" / "adapters").glob("[!_]*.py")}
+    assert names >= {"numpy", "pandas", "tumult"}
+    for name in names:
+        start, end = (page.find(f"\n<!-- bench:{name}:{mark} -->\n") for mark in ("start", "end"))
         assert 0 < start < end, name

@@ -325,7 +325,7 @@ def table_moved(cells: list[int | None], k: int) -> list[int | None]:
 
 
 def mass(mechanism: DiscreteLaplace, cells: list[int | None], k: int) -> float:
-    """P(|X| = k) in a world whose first 15 digits go through this table and whose open cells are decided exactly."""
+    """P(|X| = k) in a world whose first 15 digits go through this table and whose undecided cells are decided exactly."""
     t, n = mechanism.scale, len(cells)
     at_least = [2 * math.exp(-j / t) / (1 + math.exp(-1 / t)) if j else 1.0 for j in (k, k + 1)]
     share = sum(cell == k for cell in cells)

@@ -286,7 +286,7 @@ def planted(law: Law, bits: int, error: Callable[[float], float], seed: str) -> 
             cells |= {top + beside for beside in (-2, -1, 0, 1, 2)}
             cells |= {int(top * 0.70710670948) + beside for beside in (-1, 0, 1)}
             cells |= {top // 2 + top * rng.randrange(128) // 256 + beside for beside in (-1, 0)}
-            for _ in range(9 if binade == 31 else 1):  # where the twofold tier ends
+            for _ in range(9 if binade == 31 else 1):  # where the double-double tier ends
                 k = law.floor(law.height(max(1, top // 2 + rng.randrange(max(1, top // 2))), bits))
                 thresholds |= {max(k, 1), k + 1, 1 + binade}
         ks = range(1, min(400, int(40 * scale) + 2))

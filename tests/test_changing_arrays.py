@@ -179,7 +179,7 @@ def test_a_second_thread_writes_the_answers():
 def test_a_real_value_counts_as_it_was_first_read(name):
     """Values that lie where the kernel itself writes before it looks again: it keeps the first ones, or says that they changed.
 
-    Every draw is left open, so that every value is kept for the exact tier.
+    Every draw is left undecided, so that every value is kept for the exact tier.
     """
     law, n = dpfast.Laplace(1, 1), 100
     blind = {
@@ -210,7 +210,7 @@ def test_a_real_value_counts_as_it_was_first_read(name):
     assert (scratch[kept].view(np.float64) == values).all()
 
     scratch = np.zeros(5 * n, np.int64)
-    changing = scratch[2 * n : 3 * n].view(np.float64)  # where the numbers of the open draws go
+    changing = scratch[2 * n : 3 * n].view(np.float64)  # where the numbers of the undecided draws go
     changing[:] = values
     done = run(scratch, changing)[0]
     assert not np.array_equal(changing, values)

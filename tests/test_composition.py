@@ -162,11 +162,11 @@ def test_rhos_add_up_and_only_what_all_promise():
 
 
 @pytest.mark.parametrize("by", ["basic", "advanced"])
-def test_presence_is_promised_if_every_part_does(by):
-    known = Guarantee(1, adjacency="substitution", presence=True)
+def test_holding_under_add_remove_is_promised_if_every_part_does(by):
+    known = Guarantee(1, adjacency="substitution", also_add_remove=True)
     options = {} if by == "basic" else {"delta": 0.1}
-    assert compose(known, known, by=by, **options).presence
-    assert not compose(known, Guarantee(1, adjacency="substitution"), by=by, **options).presence
+    assert compose(known, known, by=by, **options).also_add_remove
+    assert not compose(known, Guarantee(1, adjacency="substitution"), by=by, **options).also_add_remove
 
 
 # ------------------------------------------------------------------ parallel
@@ -183,7 +183,7 @@ def test_parallel_in_every_small_world(adjacency):
     if adjacency == "add-remove":
         parts = [dpfast.DiscreteLaplace(e, 1) for e in rates]
     else:  # what a part's epsilon promises under substitution inside it: nothing changes a count, so state add or remove too
-        parts = [Guarantee(e, adjacency="substitution", presence=True) for e in rates]
+        parts = [Guarantee(e, adjacency="substitution", also_add_remove=True) for e in rates]
     found = compose(*parts, by="parallel").epsilon
     places = [(0,), (1,), ()] if adjacency == "add-remove" else [(0,), (1,)]
 
@@ -203,9 +203,13 @@ def test_parallel_in_every_small_world(adjacency):
 def test_parallel_takes_the_largest_or_the_two_largest():
     parts = [Guarantee(1, 1e-6, rho=0.3), Guarantee(2, 1e-7, rho=0.1), Guarantee(0.5, 0, rho=0.2)]
     assert compose(*parts, by="parallel") == Guarantee(2, 1e-6, rho=0.3)
-    replaced = [Guarantee(p.epsilon, p.delta, rho=p.rho, adjacency="substitution", presence=True) for p in parts]
+    replaced = [Guarantee(p.epsilon, p.delta, rho=p.rho, adjacency="substitution", also_add_remove=True) for p in parts]
     expected = Guarantee(
-        3, Fraction(1e-6) + Fraction(1e-7), rho=Fraction(0.3) + Fraction(0.2), adjacency="substitution", presence=True
+        3,
+        Fraction(1e-6) + Fraction(1e-7),
+        rho=Fraction(0.3) + Fraction(0.2),
+        adjacency="substitution",
+        also_add_remove=True,
     )
     assert compose(*replaced, by="parallel") == expected
     assert compose(replaced[0], by="parallel") == replaced[0]
@@ -214,7 +218,7 @@ def test_parallel_takes_the_largest_or_the_two_largest():
 def test_parallel_of_add_remove_for_substitution_doubles():
     parts = [dpfast.DiscreteLaplace(1, 1), dpfast.DiscreteLaplace(3, 1)]
     assert compose(*parts, by="parallel", adjacency="substitution") == Guarantee(
-        6, adjacency="substitution", presence=True
+        6, adjacency="substitution", also_add_remove=True
     )
     found = compose(Guarantee(1, 1e-6, rho=0.5), by="parallel", adjacency="substitution")
     assert found.rho == 2
@@ -335,7 +339,7 @@ def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
         ([Guarantee(1, 0.1), Guarantee(1, 0)], {"by": "advanced", "delta": 0.1}, ParameterError, "delta must be above"),
         ([Guarantee(1, 0.5), Guarantee(1, 0.5)], {}, ParameterError, "add up to 1"),
         ([Guarantee(1)], {"adjacency": "substitution"}, ParameterError, "unless by='parallel'"),
-        ([Guarantee(1, adjacency="substitution", presence=True)], {"by": "parallel", "adjacency": "add-remove"}, ParameterError, "must be 'substitution'"),
+        ([Guarantee(1, adjacency="substitution", also_add_remove=True)], {"by": "parallel", "adjacency": "add-remove"}, ParameterError, "must be 'substitution'"),
         ([Guarantee(1)] * 100_001, {"by": "optimal", "delta": 0.1}, ParameterError, "at most 100,000 parts"),
     ],
 )  # fmt: skip

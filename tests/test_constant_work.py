@@ -35,7 +35,7 @@ CAREFUL = 5  # of the arguments: counts, out, scratch, isa, plan, careful
 
 @pytest.fixture
 def careful(monkeypatch) -> Iterator[set[bool]]:
-    """Whether the draws of the calls to come were careful: a set, which a mixture would fill with both."""
+    """Whether the draws of the calls to come were constant-work: a set, which a mixture would fill with both."""
     seen: set[bool] = set()
     original = kernels.kernel
 
@@ -45,7 +45,7 @@ def careful(monkeypatch) -> Iterator[set[bool]]:
             return kernel
 
         def call(*arguments: Any) -> Any:
-            # add_small is careful always, and add_short, where the table serves, never
+            # add_small is constant-work always, and add_short, where the table serves, never
             seen.add(name == "add_small" or (name != "add_short" and bool(arguments[CAREFUL])))
             return kernel(*arguments)
 
@@ -140,7 +140,7 @@ def test_small_questions_do_the_same_work(careful, ask):
 
 
 def test_a_plan_that_forgets_small_calls_is_seen(careful, monkeypatch):
-    """Planted: careful only where the caller asks for it. The watch sees it, under a key and without."""
+    """Planted: constant-work only where the caller asks for it. The watch sees it, under a key and without."""
 
     def forgets(self: Any, size: int, constant_time: bool) -> Any:
         return constant_time, self._careful_plan if constant_time else self._bulk_plan

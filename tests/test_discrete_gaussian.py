@@ -63,7 +63,7 @@ def law_of(sigma: Fraction) -> reference.DiscreteGaussian:
 
 @pytest.mark.parametrize("sigma", INVERTED, ids=str)
 def test_table_certificate(sigma: Fraction) -> None:
-    """Every entry is the law's on its whole cell, every threshold is bracketed by an open cell, and the sign mirrors."""
+    """Every entry is the law's on its whole cell, every threshold is bracketed by an undecided cell, and the sign mirrors."""
     mech, law = DiscreteGaussian(sigma), law_of(sigma)
     table = mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)
     opened = {cell for cell in range(2**15) if table[cell] is None}
@@ -76,7 +76,9 @@ def test_table_certificate(sigma: Fraction) -> None:
     assert all(table[cell] == law.magnitude(cell, 15) for cell in [*rest, *sorted(opened)[:300], 2**15 - 1])
     assert all(table[2**15 + cell] == -table[cell] for cell in range(2**15) if cell not in opened)
     magnitudes = [table[cell] for cell in range(2**15) if cell not in opened]
-    assert magnitudes == sorted(magnitudes, reverse=True)  # monotone between open cells, so the sample stands for all
+    assert magnitudes == sorted(
+        magnitudes, reverse=True
+    )  # monotone between undecided cells, so the sample stands for all
 
 
 @pytest.mark.parametrize("sigma", INVERTED, ids=str)
@@ -184,7 +186,7 @@ def rejection_plan(sigma: Fraction, **changed: float) -> _native.Plan:
 
 
 def test_rejected_proposals() -> None:
-    """At sigma = 129 one proposal in 400,000 is rejected: bulk leaves it to the exact tier, a careful call goes on to candidate 1, and both are right."""
+    """At sigma = 129 one proposal in 400,000 is rejected: bulk leaves it to the exact tier, a constant-work call goes on to candidate 1, and both are right."""
     mech, seen = DiscreteGaussian(129), 0
     read = mech._reader(_native.StreamKey(KEY), 32)
     for start in range(0, 2**22, 2**20):
@@ -356,7 +358,7 @@ def test_a_sigma_one_percent_off_is_rejected(sigma: Fraction, factor: Fraction, 
 
 @pytest.mark.parametrize("sigma", [Fraction(10), Fraction(100)], ids=str)
 def test_a_fresh_start_for_open_draws_is_rejected(sigma: Fraction, secret: Callable[[str], bytes]) -> None:
-    """A sampler that leaves 0, or a fresh table entry, where the table is open has another law; 2^22 draws show it."""
+    """A sampler that leaves 0, or a fresh table entry, where the table is undecided has another law; 2^22 draws show it."""
     mech, n, rng = DiscreteGaussian(sigma), 2**22, np.random.default_rng(7)
     entries = mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)
     open_ = np.array([k is None for k in entries])

@@ -70,7 +70,7 @@ def test_tiers_agree_on_random_and_planted_digits(scale: Fraction, isa: int) -> 
 
 @pytest.mark.parametrize("scale", [scale for scale in SCALES if scale <= 128], ids=str)
 def test_table_certificate(scale: Fraction) -> None:
-    """Every entry is the law's on its whole cell, every threshold is bracketed by an open cell, and the sign mirrors."""
+    """Every entry is the law's on its whole cell, every threshold is bracketed by an undecided cell, and the sign mirrors."""
     mech, law = mechanism(scale), reference.DiscreteLaplace(1 / scale)
     table = mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)
     rest = random.Random(1).sample(range(2**15), 500)
@@ -82,7 +82,7 @@ def test_table_certificate(scale: Fraction) -> None:
         k += 1
     assert opened == {law.threshold(j, 15) for j in range(1, k + 1)}
     assert opened == {cell - 2**15 for cell in range(2**15, 2**16) if table[cell] is None}
-    # Monotone between open cells, so the sample stands for all.
+    # Monotone between undecided cells, so the sample stands for all.
     magnitudes = [table[cell] for cell in range(2**15) if cell not in opened]
     assert magnitudes == sorted(magnitudes, reverse=True)
 
@@ -173,7 +173,7 @@ def test_a_scale_one_percent_off_is_rejected(scale: Fraction, factor: Fraction, 
 
 @pytest.mark.parametrize("scale", [Fraction(1), Fraction(10), Fraction(100)], ids=str)
 def test_a_fresh_start_for_open_draws_is_rejected(scale: Fraction, secret: Callable[[str], bytes]) -> None:
-    """A sampler that draws a fresh U where the table is open, in place of more digits, has another law; 2^22 draws show it."""
+    """A sampler that draws a fresh U where the table is undecided, in place of more digits, has another law; 2^22 draws show it."""
     mech = mechanism(scale)
     n = 2**22
     rng = np.random.default_rng(7)

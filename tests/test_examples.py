@@ -33,13 +33,13 @@ def table(path: Path) -> list[list[str]]:
         return list(csv.reader(file, strict=True))
 
 
-# What the example of a plug needs, where that is not its own name.
+# What the example of an adapter needs, where that is not its own name.
 NEEDS = {"with_arrow": "pyarrow", "with_smartnoise": "snsql", "with_tumult": "tmlt"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_examples_run(example):
-    """Those of a plug where its library is installed."""
+    """Those of an adapter where its library is installed."""
     needs = NEEDS.get(example.stem, example.stem.removeprefix("with_")) if example.stem.startswith("with_") else "numpy"
     if importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed")
@@ -136,7 +136,7 @@ def test_the_gaussian_is_the_smaller_one_from_nine_cells_on():
         known = dpfast.Sensitivity(l0, 1)
         return dpfast.DiscreteLaplace(1, known).stddev, dpfast.DiscreteGaussian.calibrated(1, known, delta=1e-6).stddev
 
-    assert "the Gaussian is the smaller one from 9 cells on" in CHOOSING
+    assert "the Gaussian is the smaller one from 9 cells on" in " ".join(CHOOSING.split())
     (laplace_8, gaussian_8), (laplace_9, gaussian_9) = spreads(8), spreads(9)
     assert laplace_8 < gaussian_8
     assert laplace_9 > gaussian_9

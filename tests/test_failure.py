@@ -632,7 +632,7 @@ def test_a_small_release_zeroes_out_too(mech, kernel, values, monkeypatch):
 
 @pytest.mark.parametrize("fails", [False, True], ids=["whole", "fails"])
 def test_a_small_release_leaves_neither_its_key_nor_a_count_that_waited(fails, monkeypatch):
-    """Of a small release with a draw left open: its scratch is zeros afterwards, and so is `out` if the last tier fails."""
+    """Of a small release with a draw left undecided: its scratch is zeros afterwards, and so is `out` if the last tier fails."""
     whole, scratches = kernels.kernel, []
 
     def with_one_open(name: str) -> Any:

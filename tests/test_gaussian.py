@@ -249,7 +249,7 @@ def test_a_planted_defect_is_caught(
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("granularity", [2.0**-20, 2.0**-30])
 def test_a_tier_takes_words_as_a_draw_reads_them(granularity: float, isa: int, secret: Callable[[str], bytes]) -> None:
-    """By words of 32 and of 64 bits: dpf_tier, fed as dpf_abi.h says, decides what a careful call draws."""
+    """By words of 32 and of 64 bits: dpf_tier, fed as dpf_abi.h says, decides what a constant-work call draws."""
     mechanism = Gaussian(sigma=1, granularity=granularity)
     plan, stream, n = mechanism._careful_plan, _native.StreamKey(secret(f"words {granularity}")), 256
     assert plan.width == (32 if granularity == 2.0**-20 else 64)
@@ -404,7 +404,7 @@ def test_more_left_open_changes_no_draw() -> None:
 
 @pytest.mark.parametrize("ratio", [Fraction(1), Fraction(2**20), Fraction(2**40), Fraction(2**50)], ids=str)
 def test_the_host_mode_changes_no_draw(ratio: Fraction, host: ctypes.CDLL) -> None:
-    """A rounding mode and a flush that the host left on are put aside: the same draws, none more left open."""
+    """A rounding mode and a flush that the host left on are put aside: the same draws, none more left undecided."""
     plan, key = mechanism(ratio)._careful_plan, _native.StreamKey(KEY)
     for careful in (False, True):
         expected = plan.fill(key, 9, 700, careful=careful)
@@ -491,7 +491,7 @@ def test_the_plan_is_what_section_5_derives(ratio: Fraction) -> None:
     known = Fraction(1, 2 ** (width + 64))
     cell = known * 2**32 if width == 32 else 0
     assert fraction["twofold_cell"] >= t * (Fraction(2**14, 24834) / 2**72 + cell) * (1 + Fraction(1, 2**20))  # 2^-72.6
-    # a careful call leaves less than 2^-30 open
+    # a constant-work call leaves less than 2^-30 undecided
     if Fraction(1, 2**19) <= t <= 2**40:
         if plan["careful"] == _native.DOUBLE:
             left = 2 * (HALF - fraction["margin"]) + 2 * fraction["slope"] * t * Fraction(4, 5) + 3 * t / 2**60
@@ -611,7 +611,7 @@ def test_a_sigma_one_percent_off_is_rejected(ratio: Fraction, factor: Fraction, 
 
 
 def test_a_fresh_start_for_open_draws_is_rejected(secret: Callable[[str], bytes]) -> None:
-    """A sampler that draws afresh where level 0 is open has another law: the open are the larger ones. The judge sees it where a third are open."""
+    """A sampler that draws afresh where level 0 is undecided has another law: the undecided draws are the larger ones. The goodness-of-fit test finds it if a third are undecided."""
     ratio, n = Fraction(2**20), 2**18
     key, other = _native.StreamKey(secret("open")), _native.StreamKey(secret("fresh"))
     wide = {"half_angle": 0.15}  # as if a cell of the angle were that wide: level 0 leaves the larger draws open

@@ -20,10 +20,10 @@ CELLS = Sensitivity(2, 1, adjacency="substitution", unit="household")
     [
         (dpfast.DiscreteLaplace(0.1, 1), Guarantee(0.1)),
         (dpfast.Laplace(2, 1, adjacency="substitution"), Guarantee(2, adjacency="substitution")),
-        (dpfast.Laplace(2, CELLS), Guarantee(2, adjacency="substitution", unit="household", presence=True)),
+        (dpfast.Laplace(2, CELLS), Guarantee(2, adjacency="substitution", unit="household", also_add_remove=True)),
         (dpfast.Snapping(1, 1, bound=8), Guarantee(1)),
         (dpfast.Gaussian(2, sensitivity=Sensitivity(1, 1)), Guarantee(rho=Fraction(1, 8))),
-        (dpfast.DiscreteGaussian.from_zcdp(0.5, CELLS), Guarantee(rho=0.5, adjacency="substitution", unit="household", presence=True)),
+        (dpfast.DiscreteGaussian.from_zcdp(0.5, CELLS), Guarantee(rho=0.5, adjacency="substitution", unit="household", also_add_remove=True)),
         (dpfast.Gaussian.from_zcdp(1, Sensitivity.from_l2(2, adjacency="substitution")), Guarantee(rho=1, adjacency="substitution")),
     ],
     ids=str,
@@ -41,13 +41,13 @@ def test_a_calibrated_gaussian_promises_both():
     assert mechanism.delta(found.epsilon) <= found.delta
 
 
-def test_presence_is_known_or_not_claimed():
+def test_holding_under_add_remove_is_known_or_not_claimed():
     """A removed unit changes no more than what it contributes; of a norm, or a bare number, nothing is known."""
     for contributes, known in [(CELLS, True), (Sensitivity.changes(2, 1, adjacency="substitution"), False)]:
-        assert dpfast.Laplace(1, contributes).guarantee.presence is known
-        assert dpfast.Gaussian(1, sensitivity=contributes).guarantee.presence is known
-    assert not dpfast.Laplace(1, 5, adjacency="substitution").guarantee.presence
-    assert dpfast.Laplace(1, 5).guarantee.presence
+        assert dpfast.Laplace(1, contributes).guarantee.also_add_remove is known
+        assert dpfast.Gaussian(1, sensitivity=contributes).guarantee.also_add_remove is known
+    assert not dpfast.Laplace(1, 5, adjacency="substitution").guarantee.also_add_remove
+    assert dpfast.Laplace(1, 5).guarantee.also_add_remove
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,10 @@ def test_defaults():
         "person",
     )
     assert Guarantee(rho=1).delta is None
-    assert Guarantee(0, 0, rho=0).presence
-    assert repr(Guarantee(1, adjacency="substitution", presence=True)).endswith("unit='person', presence=True>")
+    assert Guarantee(0, 0, rho=0).also_add_remove
+    assert repr(Guarantee(1, adjacency="substitution", also_add_remove=True)).endswith(
+        "unit='person', also_add_remove=True>"
+    )
     assert repr(Guarantee(0.1, 1e-6)) == "<Guarantee epsilon=0.1, delta=1e-06, adjacency='add-remove', unit='person'>"
 
 
@@ -92,8 +94,12 @@ def test_defaults():
         ({"epsilon": "1"}, dpfast.DTypeError, "epsilon must be an int"),
         ({"epsilon": 1, "adjacency": "replace"}, dpfast.ParameterError, "adjacency must be one of"),
         ({"epsilon": 1, "unit": ""}, dpfast.ParameterError, "unit must name"),
-        ({"epsilon": 1, "presence": 1}, dpfast.DTypeError, "presence must be True or False"),
-        ({"epsilon": 1, "presence": False}, dpfast.ParameterError, "presence must be True under add-remove"),
+        ({"epsilon": 1, "also_add_remove": 1}, dpfast.DTypeError, "also_add_remove must be True or False"),
+        (
+            {"epsilon": 1, "also_add_remove": False},
+            dpfast.ParameterError,
+            "also_add_remove must be True under add-remove",
+        ),
     ],
     ids=str,
 )

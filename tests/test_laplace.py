@@ -102,7 +102,7 @@ def test_the_proof_speaks_of_the_code() -> None:
 
 
 def test_the_limits_leave_less_than_they_promise() -> None:
-    """Section 2: the share that each tier leaves open where the next takes over."""
+    """Section 2: the share that each tier leaves undecided where the next takes over."""
     u = 2.0**-52
     assert 2 * 6 * u * (2 * 2.0**44 + 2) < 0.1  # bulk double
     assert 2.0**44 * 65 * math.log(2) + 1 < 2.0**51  # as nearest needs it, and below 2^53 as the narrow kernel does
@@ -422,7 +422,7 @@ def test_a_scale_one_percent_off_is_rejected(ratio: Fraction, factor: Fraction, 
 
 
 def test_a_fresh_start_for_open_draws_is_rejected(secret: Callable[[str], bytes]) -> None:
-    """A sampler that draws a fresh U where level 0 is open, in place of more digits, has another law."""
+    """A sampler that draws a fresh U where level 0 is undecided, in place of more digits, has another law."""
     ratio, n = Fraction(2**21), 2**19
     plan, rng = mechanism(ratio)._careful_plan, np.random.default_rng(7)
     given = np.zeros(n, PLANTED)
@@ -839,7 +839,7 @@ def test_small_world_of_the_digits(ratio: Fraction) -> None:
                 assert decided > len(rows) - 100
         for k in range(-12, 13):
             low = Fraction(truth.count(k), 2 ** (bits + 1))
-            # an open cell reaches from the outcome of its one end to that of the other
+            # an undecided cell reaches from the outcome of its one end to that of the other
             ends = [(truth[at - 1] if at % 2**bits else 99, truth[at + 1] if (at + 1) % 2**bits else k) for at in range(len(rows)) if truth[at] is None]  # fmt: skip
             high = low + Fraction(
                 sum(e is None or f is None or min(abs(e), abs(f)) <= abs(k) for e, f in ends), 2 ** (bits + 1)

@@ -360,7 +360,7 @@ def test_anything_else_is_charged(ledger):
 
 
 def test_a_wider_sensitivity_has_a_price_of_its_own(path):
-    """The noise of one sigma does not know what it promises: the same part, sold cheap before, is charged in full."""
+    """The noise of one sigma does not know what it guarantees: the same part, sold cheap before, is charged in full."""
     ledger, seen = Ledger(path, rho=1, create=True), []
     for cells in (1, 4, 1, 4):
         mechanism = Gaussian(3, sensitivity=Sensitivity(cells, 1))
@@ -562,7 +562,7 @@ def foreign(path: Path) -> None:
 def rewritten(*statements: str, digests: bool = True):
     """What a person with an editor of SQLite files can do, who puts the triggers back, and the digests right.
 
-    The digests of promise, charges and checkpoint; the checkpoint's sums are put right as well.
+    The digests of budget, charges and checkpoint; the checkpoint's sums are put right as well.
     """
 
     def change(path: Path) -> None:
@@ -662,7 +662,7 @@ def test_a_damaged_or_foreign_file_is_refused(ledger, damage, message):
 
 
 def torn(path: Path) -> None:
-    """A page of the index of releases, of which no look at the last charge reads anything, is another's."""
+    """A page of the index of releases is another's. No look at the last charge reads this page."""
     connection = sqlite3.connect(path)
     (page,) = connection.execute(
         "SELECT rootpage FROM sqlite_master WHERE name LIKE 'sqlite_autoindex_releases%'"
@@ -1042,7 +1042,7 @@ def of_format_1(path: Path, name: str = "ledger_format_1.db") -> Path:
 
 
 def test_a_ledger_of_format_1_is_upgraded(path, capsys):
-    """Promise, charges and keyed parts stay, whichever the currency; until then it is refused, and told what to do."""
+    """Budget, charges and keyed parts stay, in each accounting unit. Until then the ledger is refused, with advice."""
     of_format_1(path)
     with pytest.raises(LedgerError, match="is a ledger of format 1: `dpfast ledger upgrade` makes it one of format 2"):
         Ledger(path, 1, delta=Decimal("1e-6"))
@@ -1138,7 +1138,7 @@ def test_an_upgrade_that_is_killed_is_undone(path):
         """,
         path,
     )
-    assert int(output) == 1 + 1 + 4 + 2  # the promise, the checkpoint, four charges, two parts
+    assert int(output) == 1 + 1 + 4 + 2  # the budget, the checkpoint, four charges, two parts
     assert [Ledger(path).history()] == before
 
 

@@ -141,7 +141,7 @@ def test_what_is_no_prior_or_no_epsilon_is_refused(prior, epsilon):
         posterior(prior, epsilon)
 
 
-# the share of releases of which a Gaussian says it
+# the share of releases for which a Gaussian says it
 
 
 SHARES = [Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 100)]

@@ -92,7 +92,7 @@ def test_integers_next_to_u_1_need_the_lift() -> None:
 
 @pytest.mark.parametrize("scale", [scale for scale in SCALES if scale <= 128], ids=str)
 def test_table_certificate(scale: Fraction) -> None:
-    """Every entry is the law's on its whole cell, and every threshold is bracketed by an open cell."""
+    """Every entry is the law's on its whole cell, and every threshold is bracketed by an undecided cell."""
     mech, known = law(scale), reference.OneSidedGeometric(1 / scale)
     table = mech._bulk_plan.tier(_native.TABLE, 16, range(2**16), isa=0)
     opened = {cell for cell in range(2**15) if table[cell] is None}

@@ -33,9 +33,9 @@ def test_one_least_python_everywhere() -> None:
         "ruff": re.findall(r'^target-version = "py3(\d+)"$', PYPROJECT, re.M),
         "mypy": re.findall(r'^python_version = "3\.(\d+)"$', PYPROJECT, re.M),
         "classifiers": re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', PYPROJECT)[:1],
-        "README": re.findall(r"any Python from 3\.(\d+)", (ROOT / "README.md").read_text(encoding="utf-8")),
+        "README": re.findall(r"any\s+Python\s+from\s+3\.(\d+)", (ROOT / "README.md").read_text(encoding="utf-8")),
         "known issues": re.findall(
-            r"Python 3\.(\d+) and later", (ROOT / "docs" / "known_issues.md").read_text(encoding="utf-8")
+            r"Python\s+3\.(\d+)\s+and\s+later", (ROOT / "docs" / "known_issues.md").read_text(encoding="utf-8")
         ),
         "limited API": re.findall(
             r"Py_LIMITED_API\", \"0x03([0-9A-F]{2})0000\"", (ROOT / "csrc" / "build_ffi.py").read_text(encoding="utf-8")

@@ -58,7 +58,7 @@ def offsets(*places: int, kind: str = "<i4") -> bytes:
 
 
 def beneath() -> dict[str, pa.Array]:
-    """By name: two cells, of which the second is null with SECRET beneath it."""
+    """By name: two cells. The second is null, with SECRET beneath it."""
     eight = b"\7" + bytes(7)
     text = pa.array(["a", SECRET.decode()])
     number = pa.array([1, NUMBER])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exact sum saturates, never the noise; and what C leaves open is added later by the same rule, or not at all."""
+"""The exact sum saturates, never the noise; and what C leaves undecided is added later by the same rule, or not at all."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def never_asked(i: int) -> int:
     raise AssertionError("C decided every draw")
 
 
-# ------------------------------------------------------------------ draws that C leaves open
+# ------------------------------------------------------------------ draws that C leaves undecided
 
 
 def undecidable(table: np.ndarray | None = None, width: int = 16, tier: int = _native.TABLE) -> _native.Plan:
@@ -375,7 +375,7 @@ def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place):
 
 
 def test_a_small_call_is_the_careful_one_under_its_key():
-    """Open draws or not: every cell is count + the draw that the key and its number give, clamped."""
+    """Undecided draws or not: every cell is count + the draw that the key and its number give, clamped."""
     for scale in (1, 100, 10**6, 2**50):
         mech = mechanism(scale)
         fields = {**mech._constants(), "careful": _native.INTEGER}
@@ -397,7 +397,7 @@ def test_a_small_call_is_the_careful_one_under_its_key():
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_small_call_holds_zeros_until_it_is_decided(in_place):
-    """And each open cell gets its own exact draw."""
+    """And each undecided cell gets its own exact draw."""
     counts = np.full((20, 30), 999)
     out = counts if in_place else np.full((20, 30), 777)
     left = set(range(600))
@@ -452,7 +452,7 @@ def test_a_failure_zeroes_out(way, failure):
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("at", [0, 17, 599])
 def test_a_failure_in_a_small_call_zeroes_out(failure, at):
-    """In place, at the first open draw or at the last."""
+    """In place, at the first undecided draw or at the last."""
     counts = np.full((20, 30), 999)
     seen = []
 
@@ -553,7 +553,7 @@ def test_the_noise_is_never_clipped():
 
 
 def test_a_small_call_decides_what_is_open_and_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one-call path: scratch wiped, open draws added exactly and clamped, zeros after a failure, no touch without a key."""
+    """The one-call path: scratch wiped, undecided draws added exactly and clamped, zeros after a failure, no touch without a key."""
     real = kernels.kernel("add_small")
     plan = DiscreteLaplace(1, 10)._careful_plan
     counts = np.arange(7)

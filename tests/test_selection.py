@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selection: the exact laws in small worlds, the programs against them, and races decided digit by digit."""
+"""Selection: the exact laws in small worlds, the programs against them, and selections decided digit by digit."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def flip_law(scores: tuple[Fraction, ...], base: Fraction = HALF) -> list[Fracti
 
 
 def geometric_law(scores: tuple[int, ...], q: Fraction = HALF, reach: int = 100) -> list[Fraction]:
-    """The race with P(X = k) = (1 - q) q^k, ties to the lower index; but for what lies beyond `reach`."""
+    """The selection with P(X = k) = (1 - q) q^k, ties to the lower index; but for what lies beyond `reach`."""
     found = [Fraction(0)] * len(scores)
 
     def below(k: int) -> Fraction:  # P(X < k)
@@ -124,7 +124,7 @@ def test_a_signed_unit_that_was_called_monotonic_cost_twice():
 
 
 def test_integer_noise_on_quarters_would_cost_twice():
-    """Planted: scores k/4 that move by 1/4, integer noise of q = e^(-epsilon/(2/4)) and a race of floors: 2 epsilon."""
+    """Planted: scores k/4 that move by 1/4, integer noise of q = e^(-epsilon/(2/4)) and a selection by floors: 2 epsilon."""
     epsilon = 2 * math.log(2)  # so that a quarter is worth a factor 2, and q = 2^-4
 
     def law(quarters: tuple[int, ...]) -> list[Fraction]:
@@ -137,7 +137,7 @@ def test_integer_noise_on_quarters_would_cost_twice():
 
     worst = worst_ratio(law, (-1, 0, 1), candidates=2)
     assert float(worst) > 1.9 * math.exp(epsilon)
-    # The mechanism itself races with exponential noise there.
+    # The mechanism itself selects with exponential noise there.
     assert NoisyMax(1, Fraction(1, 4)).select([0, 0]) in (0, 1)
 
 
@@ -154,7 +154,7 @@ SCORES = [(0, 1, 2, 0), (3, 3, 1), (-5, 0, 0, 0, 2)]
     ids=["exponential", "permute-and-flip", "noisy max"],
 )
 def test_winners_follow_the_law(mechanism, law, kind, scores):
-    """False alarm 1e-6 each. NoisyMax: the geometric race on integers, permute-and-flip on floats."""
+    """False alarm 1e-6 each. NoisyMax: geometric noise on integers, permute-and-flip on floats."""
     law = law or (geometric_law if kind is np.int64 else flip_law)
     n = 2000
     chosen = mechanism(2 * math.log(2), 1)
@@ -199,7 +199,7 @@ def test_bulk_and_small_calls_agree(mechanism):
     assert all(mechanism(1, 1).select(better) == 12_345 for _ in range(20))
 
 
-# ------------------------------------------------------------------ races, digit by digit
+# ------------------------------------------------------------------ selection, digit by digit
 
 
 def reader(words: dict[int, int], bits: int = 700):
@@ -215,15 +215,15 @@ def reader(words: dict[int, int], bits: int = 700):
 @settings(max_examples=60, deadline=None)
 @given(
     words=st.lists(st.integers(2**400, 2**699 - 1), min_size=2, max_size=5),
-    handicaps=st.lists(st.fractions(-8, 0, max_denominator=1000), min_size=5, max_size=5),
+    scores=st.lists(st.fractions(-8, 0, max_denominator=1000), min_size=5, max_size=5),
     gumbel=st.booleans(),
 )
-def test_the_first_is_the_first(words, handicaps, gumbel):
+def test_the_first_is_the_first(words, scores, gumbel):
     """Against 300 digits of mpmath, U = word / 2^699."""
-    runners = list(enumerate(handicaps[: len(words)]))
+    candidates = list(enumerate(scores[: len(words)]))
     with mpmath.workprec(1500):
         places = []
-        for (_, a), word in zip(runners, words, strict=True):
+        for (_, a), word in zip(candidates, words, strict=True):
             e = -mpmath.log(mpmath.mpf(word) / mpmath.mpf(2) ** 699)
             places.append(
                 mpmath.mpf(a.numerator) / a.denominator
@@ -232,26 +232,26 @@ def test_the_first_is_the_first(words, handicaps, gumbel):
         leaders = sorted(range(len(places)), key=lambda i: places[i])
     if places[leaders[-1]] - places[leaders[-2]] < mpmath.mpf(10) ** -150 or mpmath.inf in places:
         return
-    assert exact.first(reader(dict(enumerate(words))), runners, gumbel=gumbel) == leaders[-1]
+    assert exact.winner(reader(dict(enumerate(words))), candidates, gumbel=gumbel) == leaders[-1]
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
-def test_a_race_that_only_late_digits_decide(gumbel):
-    """Equal handicaps, words equal for 300 digits: the smaller U is ahead (E larger), for gumbel the larger U."""
+def test_a_selection_that_only_late_digits_decide(gumbel):
+    """Equal scores, words equal for 300 digits: the smaller U is ahead (E larger), for gumbel the larger U."""
     base = int(mpmath.mpf("0.3") * 2**300) << 399
     words = {4: base + 5, 9: base + (1 << 380)}
-    assert exact.first(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == (9 if gumbel else 4)
+    assert exact.winner(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == (9 if gumbel else 4)
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
-def test_digits_not_read_yet_may_turn_a_race(gumbel):
-    """After 95 digits U is in neighbouring cells, and a handicap of half a cell loses to the digits; the next ones turn it."""
+def test_digits_not_read_yet_may_turn_a_selection(gumbel):
+    """After 95 digits U is in neighbouring cells, and a score that is behind by half a cell loses to the digits; the next ones turn it."""
     cell = 1 << 699 - 95
     words = {0: (1 << 698) + 9 * cell // 10, 1: (1 << 698) + cell}  # U = 1/2 and 0.9 cells, or 1 cell
     half = Fraction(1, 2**96) * (Fraction(2885, 1000) if gumbel else 2)  # half a cell, in E or in -ln E at U = 1/2
     # E is larger for the lower U, -ln E for the upper one: by a tenth of a cell, and half a cell goes to the other.
-    runners = [(0, half if gumbel else Fraction(0)), (1, Fraction(0) if gumbel else half)]
-    assert exact.first(reader(words), runners, gumbel=gumbel) == (0 if gumbel else 1)
+    candidates = [(0, half if gumbel else Fraction(0)), (1, Fraction(0) if gumbel else half)]
+    assert exact.winner(reader(words), candidates, gumbel=gumbel) == (0 if gumbel else 1)
 
 
 @settings(max_examples=150, deadline=None)
@@ -269,8 +269,8 @@ def test_digits_not_read_yet_may_turn_a_race(gumbel):
 @example(gap=1e9, noise=3, rate=0.1, part=Fraction(1, 2), gumbel=False)
 @example(gap=5e-324, noise=2**20, rate=2.0**901, part=Fraction(1, 2), gumbel=True)
 def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel):
-    """Wherever E lies in [G, G + 1)/2^20, the runner lies between the ends that the kernel gives it."""
-    from dpfast.kernels.race import _ends
+    """Wherever E lies in [G, G + 1)/2^20, the candidate lies between the ends that the kernel gives it."""
+    from dpfast.kernels.nominate import _ends
 
     low, high = _ends(gap, noise, rate, int(gumbel))
     if gap * rate == math.inf:
@@ -288,7 +288,7 @@ def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel):
 
 def test_who_may_win_is_nominated():
     """The kernel leaves out nobody who is within reach of the leader, however few it has room for."""
-    nominate = kernels.kernel("race")
+    nominate = kernels.kernel("nominate")
     gaps, noise = np.zeros(50), np.full(50, 10**6)
     noise[7] = 10**6 + 5
     found = np.empty(3, np.int64)
@@ -301,9 +301,9 @@ def test_who_may_win_is_nominated():
 
 
 def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
-    """Planted words: the first runner is ahead by 2^-50, and the kernel's logarithms are off by 2^-46 against it.
+    """Planted words: the first candidate is ahead by 2^-50, and the kernel's logarithms are off by 2^-46 against it.
 
-    They are off most beside the ends of [2^-1/2, 2^1/2), and towards 0: the first runner's is too high there, the other's too
+    They are off most beside the ends of [2^-1/2, 2^1/2), and towards 0: the first candidate's is too high there, the other's too
     low, so the first looks behind. It must be nominated all the same, and then the exact tier sees that it wins.
     """
     from dpfast.mechanisms import selection
@@ -311,7 +311,7 @@ def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
     steps = int(0.70715 * 2**25), int(1.41415 * 2**24)  # of 2^-20, in which a nomination knows E
     least, most = (mpmath.mpf(g) / 2**20 for g in (steps[0] + 2.0**-40, steps[1] + 1 - 2.0**-40))
     with mpmath.workprec(300):
-        lead = mpmath.log(least / most)  # that the other has, without a handicap
+        lead = mpmath.log(least / most)  # that the other has, at equal scores
         gap = float(lead) + 2.0**-50
         words = [mpmath.exp(-e) for e in (least, most)]
         assert 0 < gap - lead < 2.0**-49
@@ -323,10 +323,10 @@ def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
 
     class Planted:
         @contextlib.contextmanager
-        def running(self, n):
+        def drawn(self, n):
             yield np.array(steps), read
 
-    monkeypatch.setattr(selection, "_runners", Planted)
+    monkeypatch.setattr(selection, "_candidate_noise", Planted)
     assert Exponential(2, 1).select([0.0, -gap]) == 0
     assert Exponential(2, 1).select([0.0, -(gap - 2.0**-48)]) == 1  # the other, once it is ahead in truth
 
@@ -336,13 +336,13 @@ def test_nominees_beyond_the_room_are_all_heard(monkeypatch):
     from dpfast.mechanisms import selection
 
     monkeypatch.setattr(selection, "FEW", 1)
-    monkeypatch.setattr(selection, "_runners", lambda: selection._Runners(1, Fraction(1, 8)))
+    monkeypatch.setattr(selection, "_candidate_noise", lambda: selection._CandidateNoise(1, Fraction(1, 8)))
 
     def coarse(gaps, noise, rate, gumbel, found):  # everybody, as a kernel with no digits at all would say
         found[:] = np.arange(found.size)
         return gaps.size
 
-    monkeypatch.setattr(kernels, "kernel", lambda name: coarse if name == "race" else original(name))
+    monkeypatch.setattr(kernels, "kernel", lambda name: coarse if name == "nominate" else original(name))
     n, scores = 1500, (0, 1, 2, 0)
     for mechanism, law in ((Exponential, exponential_law), (PermuteAndFlip, flip_law)):
         counts = np.bincount([mechanism(2 * math.log(2), 1).select(scores) for _ in range(n)], minlength=4)
@@ -450,7 +450,7 @@ def test_differences_of_integers_beyond_int64():
 
 
 def test_nothing_private_is_left_in_arrays(monkeypatch):
-    """The gaps and the noise of a race are zeros when it ends, by an error too."""
+    """The gaps and the noise of a selection are zeros when it ends, by an error too."""
     seen = []
     sample = dpfast.OneSidedGeometric.sample
     monkeypatch.setattr(
@@ -463,9 +463,9 @@ def test_nothing_private_is_left_in_arrays(monkeypatch):
         arguments[-1][:] = np.arange(arguments[-1].size)
         return arguments[0].size
 
-    monkeypatch.setattr(kernels, "kernel", lambda name: everybody if name == "race" else original(name))
+    monkeypatch.setattr(kernels, "kernel", lambda name: everybody if name == "nominate" else original(name))
     Exponential(1, 1).select([1.5, 2.5, 9.5])
-    monkeypatch.setattr(exact, "first", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(exact, "winner", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Exponential(1, 1).select([1.5, 2.5, 9.5])
     assert len(seen) == 5

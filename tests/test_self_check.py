@@ -18,7 +18,7 @@ from conftest import ISAS
 import dpfast
 from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native
 from dpfast._dpf import ffi, lib
-from dpfast.random import random_bytes
+from dpfast.random.random_bytes import random_bytes
 
 CSRC = Path(__file__).parents[1] / "csrc"
 
@@ -88,7 +88,7 @@ def test_the_answers_are_those_of_the_exact_tier(at: int) -> None:
 
 @pytest.mark.parametrize("at", [at for at, answer in enumerate(ROWS) if answer.tier])
 def test_planted_digits_lie_on_both_sides_of_boundaries(at: int) -> None:
-    """A boundary lies inside a cell, which must stay open, and beside it are two whose draws are neighbours."""
+    """A boundary lies inside a cell, which must stay undecided, and beside it are two whose draws are neighbours."""
     row = read(at)
     draws = [make_known().truth(row, planted) for planted in row.planted]
     if isinstance(row.mechanism, dpfast.DiscreteGaussian) and row.bits == 64:

@@ -222,7 +222,9 @@ def test_what_it_promises():
     found = thresholded(
         ["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, adjacency="substitution", unit="household")
     )
-    assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, adjacency="substitution", unit="household", presence=True)
+    assert found.guarantee == dpfast.Guarantee(
+        0.5, 1e-6, adjacency="substitution", unit="household", also_add_remove=True
+    )
 
 
 CELL = Sensitivity(1, 1)

@@ -271,7 +271,7 @@ def test_a_large_call_in_constant_time(mechanism: Any) -> None:
 @pytest.mark.parametrize("isa", ISAS, ids=lambda isa: _native.ISA_NAMES[isa])
 @pytest.mark.parametrize("mechanism", ALONE, ids=lambda m: f"{type(m).__name__}-{m.scale:g}")
 def test_a_draw_alone(mechanism: Any, isa: int) -> None:
-    """The C of one careful draw, without the call around it: a branch on the noise is a few nanoseconds there.
+    """The C of one constant-work draw, without the call around it: a branch on the noise is a few nanoseconds there.
 
     At small scales |noise| is nearly all that a branch could depend on: whether it is 0, which neighbour is nearer. And
     a search reads lines that only large draws ask for.
@@ -334,7 +334,7 @@ def test_a_looping_sampler_is_caught() -> None:
 
 @pytest.mark.parametrize("scale", [10, 100])
 def test_a_single_count_that_starts_at_the_table_is_caught(scale: int) -> None:
-    """The draws that a table leaves open are the large ones, and they take longer: hence careful small calls."""
+    """The draws that a table leaves undecided are the large ones, and they take longer: hence constant-work small calls."""
     assert len(tail_told(DiscreteLaplace(1, scale), 1, careful=False)) == 2
 
 

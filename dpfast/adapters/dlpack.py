@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of other libraries, by DLPack: read where they lie. A torch tensor gives a tensor, any other a NumPy array."""
+"""Arrays of other libraries, by DLPack, read where they lie.
+
+A torch tensor gives a tensor, any other array a NumPy array.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,12 @@ HOST = 1, 3  # DLPack's numbers of the devices whose memory the CPU reads: its o
 
 
 def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
-    """What `released(values, **options)`, a mechanism's release, gives for an array with `__dlpack__`: nothing is copied.
+    """The result of `released(values, **options)` for an array with `__dlpack__`.
 
-    Raises: DTypeError (on another device, part of a graph, sparse, of a type that NumPy has not); what release raises.
+    released: a mechanism's release. Nothing is copied.
+
+    Raises: DTypeError (on another device, part of a graph, sparse, of a type that NumPy lacks);
+        what release raises.
     """
     torch = sys.modules.get("torch")
     is_tensor = torch is not None and isinstance(values, torch.Tensor)

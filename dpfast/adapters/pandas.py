@@ -4,10 +4,11 @@
     visits_of_city = visits.groupby("city").size().reindex(cities, fill_value=0)
     DiscreteLaplace(epsilon=1, sensitivity=1).release(visits_of_city)
 
-cities is a public list: which labels there are, and their order, get no noise, and without `reindex` both come from the
-data. Columns of NumPy's, pandas's nullable and Arrow's numbers; the noisy one is of the same family. Not carried over,
-for nobody has noised what may be written there: attributes (`attrs`), subclasses, and labels that an index keeps though
-no row has them (levels of a MultiIndex, categories).
+cities is a public list: which labels there are, and their order, get no noise, and without
+`reindex` both come from the data. Columns of NumPy's, pandas's nullable and Arrow's numbers; the
+noisy one is of the same family. These may hold data without noise, so they
+are not carried over: attributes (`attrs`), subclasses, and labels that an index keeps although no
+row has them (levels of a MultiIndex, categories).
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ HINTS = {
 def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
     """What `released(values, **options)`, a mechanism's release, gives for pandas.
 
-    The dtype is that of NumPy (int64, or `dtype`; a real one its own) in the family of values: Int64, int64[pyarrow].
-    Copies the input only where it holds nulls, or lies in several Arrow chunks.
-    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what release raises.
+    The dtype is that of NumPy (int64, or `dtype`; a real one its own) in the family of values:
+    Int64, int64[pyarrow]. Copies the input only where it holds nulls, or lies in several Arrow
+    chunks.
+    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what
+        release raises.
     """
     if not isinstance(values, pd.Series):
         hint = next((HINTS[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINTS), "")

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polars: a release of a Series is a Series, of an expression an expression; and the namespace `dp` of both.
+"""Polars: releases of Series and of expressions, and the namespace `dp` of both.
+
+A release of a Series is a Series, a release of an expression an expression.
 
     import dpfast.adapters.polars
     counts.with_columns(pl.col("visits").dp.discrete_laplace(epsilon=1, sensitivity=1))
 
-An expression releases whenever it is evaluated: every `collect` of a lazy frame is a release and spends again, and so is
-every place of the frame where the expression stands. Collect once, and derive the rest from the result.
+An expression releases whenever it is evaluated: every `collect` of a lazy frame is a release and
+spends again, and so is every place of the frame where the expression stands. Collect once, and
+derive the rest from the result.
 """
 
 from __future__ import annotations
@@ -27,20 +30,22 @@ NUMPY = {
     pl.Float32: np.float32, pl.Float64: np.float64,
 }  # fmt: skip
 POLARS = {np.dtype(there): here for here, there in NUMPY.items()}
-# As the input. None would call the function on made-up data; before Polars had the word, it left the schema open.
+# As the input. None would call the function on made-up data; before Polars had the word, it left
+# the schema open.
 OWN = pl.self_dtype() if hasattr(pl, "self_dtype") else None
 
 
 def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
     """What `released(values, **options)`, a mechanism's release, gives for Polars.
 
-    Of the type that NumPy would have: integers become Int64, or `dtype`; a real type stays. Copies the input only where
-    it holds nulls or lies in several chunks.
-    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what release raises. For an
-        expression, when it is evaluated.
+    The type is the one that NumPy would have: integers become Int64, or `dtype`; a real type stays.
+    The input is copied only if it holds nulls or lies in several chunks.
+    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what
+        release raises. For an expression, when it is evaluated.
     """
     if isinstance(values, pl.Expr):
-        # Not elementwise, which would allow Polars to cut the column and to move filters across the noise.
+        # Not elementwise, which would allow Polars to cut the column and to move filters across the
+        # noise.
         made = OWN if options["dtype"] is None else POLARS[options["dtype"]]
         return values.map_batches(lambda cells: released(cells, **options), return_dtype=made)
     if not isinstance(values, pl.Series):

@@ -58,7 +58,7 @@ def create(
     made = dpfast.Ledger(
         file, epsilon, delta=delta, rho=rho, dataset=dataset, adjacency=adjacency, unit=unit, create=True
     )
-    click.echo(promise(made))
+    click.echo(budget(made))
 
 
 @ledger.command()
@@ -75,14 +75,14 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
     found = dpfast.Ledger(file)
     history, spent, left = found.history(), found.spent, found.remaining
     if as_json:
-        facts = {"promise": found.metadata(), "spent": exactly(spent), "left": exactly(left)}
+        facts = {"budget": found.metadata(), "spent": exactly(spent), "left": exactly(left)}
         releases = [
             {name: plain(value) for name, value in entry._asdict().items() if value is not None} for entry in history
         ]
         click.echo(json.dumps({**facts, "releases": releases}, indent=2))
     else:
         sums = f"spent  {amounts(spent, found.budget, up=True)}\nleft   {amounts(left, found.budget)}"
-        click.echo(f"{promise(found)}\n\n{history}\n\n{sums}")
+        click.echo(f"{budget(found)}\n\n{history}\n\n{sums}")
     if plot:
         from dpfast.pictures import plots
 
@@ -145,7 +145,7 @@ def copy(source: Path, target: Path) -> None:
     It is as the ledger was at one moment, even while processes charge it. A copy is for keeping and
     reading: what is charged to the one is unknown to the other.
     """
-    click.echo(promise(dpfast.Ledger(source).copy(target)))
+    click.echo(budget(dpfast.Ledger(source).copy(target)))
 
 
 @ledger.command()
@@ -155,10 +155,10 @@ def upgrade(file: Path) -> None:
 
     Its promise and its charges stay. Earlier versions refuse it then.
     """
-    click.echo(promise(dpfast.Ledger.upgrade(file)))
+    click.echo(budget(dpfast.Ledger.upgrade(file)))
 
 
-def promise(ledger: dpfast.Ledger) -> str:
+def budget(ledger: dpfast.Ledger) -> str:
     """Such as "visits: epsilon 3, delta 1e-6 in all per person, add-remove"."""
     about = ledger.budget
     return f"{ledger.dataset}: {amounts(about, up=True)} in all per {about.unit}, {about.adjacency}"

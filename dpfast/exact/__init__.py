@@ -18,8 +18,8 @@ from dpfast.exact.discrete_laplace import DiscreteLaplace
 from dpfast.exact.gaussian import Gaussian
 from dpfast.exact.laplace import Laplace
 from dpfast.exact.one_sided_geometric import OneSidedGeometric
-from dpfast.exact.race import first
 from dpfast.exact.response import Categories, Coin, Response
+from dpfast.exact.winner import winner
 
 __all__ = [
     "ACCEPT",
@@ -37,8 +37,8 @@ __all__ = [
     "Response",
     "alone",
     "ball",
-    "first",
     "flint_at",
     "nearest_double",
     "unique_floor",
+    "winner",
 ]

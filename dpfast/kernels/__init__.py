@@ -24,7 +24,7 @@ REAL_BLOCK = 4096  # so that a batch of open draws is nearly full
 
 KERNELS = (
     "add_small", "add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "all_finite", "fixed_point",
-    "fixed_point_bits", "race", "bounded_histogram", "siphash", "respond",
+    "fixed_point_bits", "nominate", "bounded_histogram", "siphash", "respond",
 )  # fmt: skip
 
 # Held by the thread that imports numba or compiles. A fork waits for it: the child would find the locks of both held for

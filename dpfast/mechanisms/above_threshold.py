@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy import parameters
 
@@ -60,7 +60,7 @@ class AboveThreshold(OneAnswer):
             )
         self._keep(threshold=parameters.whole("threshold", threshold))
 
-    @once
+    @lockfree_property
     def _noise(self) -> tuple[DiscreteLaplace, DiscreteLaplace]:
         """Of the threshold, of an answer."""
         of_threshold = DiscreteLaplace(self.epsilon / 2, self.sensitivity)

@@ -14,7 +14,7 @@ from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.gaussian import normal_constants
 from dpfast.mechanisms.integer import IntegerMechanism
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.sigma import Sigma
 from dpfast.privacy import gaussian, parameters
 
@@ -64,7 +64,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
 
     # ------------------------------------------------------------------ in intervals and in C
 
-    @once
+    @lockfree_property
     def _law(self) -> exact.DiscreteGaussian:
         return exact.DiscreteGaussian(self.sigma_squared)
 
@@ -89,7 +89,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
 
     # ------------------------------------------------------------------ the law
 
-    @once
+    @lockfree_property
     def variance(self) -> float:
         """Nearly sigma^2, and below it: by less than 1e-6 of it for sigma >= 1."""
         return self._law.variance()
@@ -103,7 +103,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
 
         return np.vectorize(upto, otypes=[np.float64])(np.clip(k, -(2.0**60), 2.0**60))[()]
 
-    @once
+    @lockfree_property
     def _theta(self) -> float:
         return exact.nearest_double(256, lambda: self._law.theta(256))
 

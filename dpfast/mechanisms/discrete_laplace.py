@@ -12,7 +12,7 @@ import numpy as np
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
 from dpfast.privacy import parameters
 
@@ -53,7 +53,7 @@ class GeometricNoise(Pure, IntegerNoise):
                 + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
             )
 
-    @once
+    @lockfree_property
     def _narrow(self) -> bool:
         return self._scale <= NARROW_SCALE
 
@@ -83,7 +83,7 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
     LAW: ClassVar[str] = "discrete_laplace"
     NAME: ClassVar[str] = "discrete_laplace"
 
-    @once
+    @lockfree_property
     def _law(self) -> exact.DiscreteLaplace:
         return exact.DiscreteLaplace(1 / self._scale)
 

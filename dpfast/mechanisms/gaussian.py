@@ -11,7 +11,7 @@ import numpy as np
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
 from dpfast.mechanisms.sigma import Sigma
 from dpfast.privacy import gaussian
@@ -73,11 +73,11 @@ class Gaussian(Sigma, RealMechanism):
     def _ratio_squared(self) -> Fraction:
         return self.sigma_squared / Fraction(4) ** self._exponent
 
-    @once
+    @lockfree_property
     def _law(self) -> exact.Gaussian:
         return exact.Gaussian(self._ratio_squared)
 
-    @once
+    @lockfree_property
     def _narrow(self) -> bool:
         return self._ratio_squared <= NARROW_RATIO**2
 
@@ -94,7 +94,7 @@ class Gaussian(Sigma, RealMechanism):
 
     # ------------------------------------------------------------------ the law
 
-    @once
+    @lockfree_property
     def _variance_in_steps(self) -> float:
         ratio = math.sqrt(self._ratio_squared)
         if ratio >= 2:  # but for a relative 4 exp(-2 pi^2 ratio^2) and less

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from dpfast import _native
 from dpfast.errors import DpfastError, DTypeError, ParameterError
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.mechanism import Mechanism, Releasing
-from dpfast.mechanisms.once import once
 from dpfast.privacy import parameters
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array, prepare
 from dpfast.release.engine import Draws, run
@@ -98,7 +98,7 @@ class IntegerNoise(Mechanism):
     def _tabled(self) -> bool:
         """Whether bulk releases begin at a table."""
 
-    @once
+    @lockfree_property
     @_native.own_mode()
     def _bulk_plan(self) -> _native.Plan:
         if not self._tabled:

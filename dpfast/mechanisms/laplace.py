@@ -11,7 +11,7 @@ import numpy as np
 
 from dpfast import _native, exact
 from dpfast.mechanisms.discrete_laplace import wide_constants
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import Pure
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
 
@@ -72,11 +72,11 @@ class Laplace(Pure, RealMechanism):
     def _ratio_squared(self) -> Fraction:
         return self._ratio**2
 
-    @once
+    @lockfree_property
     def _law(self) -> exact.Laplace:
         return exact.Laplace(self._ratio)
 
-    @once
+    @lockfree_property
     def _narrow(self) -> bool:
         return self._ratio <= NARROW_RATIO
 

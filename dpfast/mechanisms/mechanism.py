@@ -14,7 +14,7 @@ from dpfast import _native
 from dpfast.adapters import releaser
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.described import Described
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.inputs import NOTHING, inputs
 from dpfast.privacy.parameters import exact_positive, flag, given, probability, whole
 from dpfast.release.arrays import INT64, Job, RealJob, integer_dtype, real_dtype
@@ -57,7 +57,7 @@ class Mechanism(Described, ABC):
     def _constants(self) -> dict[str, Any]:
         """The fields of its plan."""
 
-    @once
+    @lockfree_property
     @_native.own_mode()
     def _careful_plan(self) -> _native.Plan:
         """For calls that do the same work for every draw."""
@@ -101,7 +101,7 @@ class Mechanism(Described, ABC):
 
     _reader = staticmethod(reader)
 
-    @once
+    @lockfree_property
     def _on_record(self) -> dict[str, object]:
         return {**super().metadata(), "scale": self.scale}
 
@@ -183,7 +183,7 @@ class Releasing(Mechanism):
         Args:
             values: one entry a cell, of any shape, strides and byte order. For a mechanism on counts integers of any dtype;
                 for one on real values float64 or float32, finite, or see `missing`. A Series of pandas or Polars, a Polars
-                expression, an Array of pyarrow or a tensor on the CPU gives one of its kind (docs/plugging_in.md).
+                expression, an Array of pyarrow or a tensor on the CPU gives one of its kind (docs/adapters.md).
             out: where to write; the shape of values; values itself for in place. After a failure it holds zeros, which in
                 place loses the values. It is untouched where no key could be had; and where a real value is refused in
                 place or under a key.

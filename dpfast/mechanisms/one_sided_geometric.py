@@ -11,7 +11,7 @@ import numpy as np
 from dpfast import exact
 from dpfast.errors import DTypeError, NoGuaranteeError
 from dpfast.mechanisms.discrete_laplace import GeometricNoise
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -55,7 +55,7 @@ class OneSidedGeometric(GeometricNoise):
 
     # ------------------------------------------------------------------ in intervals and in C
 
-    @once
+    @lockfree_property
     def _law(self) -> exact.OneSidedGeometric:
         return exact.OneSidedGeometric(1 / self._scale)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.record import Record, ratio, unwritten, written
@@ -42,16 +42,17 @@ class Pure(Record):
         change = sensitivity if isinstance(sensitivity, Sensitivity) else None
         self._keep(epsilon=exact_epsilon, sensitivity=l1, adjacency=adjacency, unit=unit, _change=change)
 
-    @once
+    @lockfree_property
     def _scale(self) -> Fraction:
         return self.sensitivity / self.epsilon
 
-    @once
+    @lockfree_property
     def guarantee(self) -> Guarantee:
         """What each release spends: epsilon, with delta = 0."""
-        known = self._change is not None and self._change.contributes is not None
-        presence = self.adjacency == "add-remove" or known  # what one unit adds, it changes at most by its presence
-        return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, presence=presence)
+        # A unit that is added or removed changes the counts by its contributions, which are known to be within the change.
+        contributions = self._change is not None and self._change.contributes is not None
+        also_add_remove = contributions or self.adjacency == "add-remove"
+        return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, also_add_remove=also_add_remove)
 
     @property
     def scale(self) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from dpfast import _native, exact, kernels
 from dpfast.errors import DpfastError, DTypeError, ParameterError
 from dpfast.mechanisms.described import Described
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import parameters, two_coins
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.record import written
@@ -161,7 +161,7 @@ class RandomizedResponse(Described):
             prefix, bits = prefix << 512 | int.from_bytes(more, "little"), bits + 512
         raise DpfastError("the stream has no more digits for an answer")
 
-    @once
+    @lockfree_property
     def _laws(self) -> tuple[exact.Response, ...]:
         """Of each answer for the coins, else one for all."""
         if self.coin is None:
@@ -169,7 +169,7 @@ class RandomizedResponse(Described):
         p = self.coin
         return exact.Coin(1 - p + p * p), exact.Coin(p * (2 - p))  # the truth is said: no, yes
 
-    @once
+    @lockfree_property
     def _lines(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """The line V = U slope - offset: slope and offset, rounded."""
         if self.coin is None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which candidate has nearly the best score: three mechanisms that publish an index and nothing else.
 
-All are races: candidate i gets noise of its own, and the one with the largest sum of score and noise wins. The noise of a
-race in reals is kept as the digits of a uniform U: doubles nominate all who may have won, and the digits of those few
-are read until one is ahead, in proved intervals. So the winner has exactly the stated law, for scores that are taken
-as the exact numbers they are.
+All select as the Gumbel-max trick does: each candidate gets its own noise, and the one with the largest sum of score and
+noise wins. Real noise is kept as the digits of a uniform U. Doubles nominate all candidates that may win. The digits of
+these few are read until one is ahead, in proved intervals. So the winner has exactly the stated distribution, for scores
+that are taken as the exact numbers that they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from dpfast import _native, exact, kernels
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.integer import SAMPLE_SCALE
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
 from dpfast.privacy import parameters
@@ -38,7 +38,7 @@ FEW = 1024  # nominees that are made room for
 
 
 class Selection(OneAnswer, ABC):
-    """epsilon, a sensitivity, and a race. The rate is epsilon/(2 sensitivity), or epsilon/sensitivity if monotonic."""
+    """epsilon, a sensitivity, and a selection. The rate is epsilon/(2 sensitivity), or epsilon/sensitivity if monotonic."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Exponential(Selection):
         (its `one_way`), else False. Refused for a signed one and under substitution.
     adjacency, unit: as for DiscreteLaplace.
 
-    It is the race with Gumbel noise, -ln E for E exponential.
+    It is the selection with Gumbel noise, -ln E for E exponential.
     Usefulness: with probability 1 - beta the winner is within 2 sensitivity/epsilon ln(candidates/beta) of the best score.
     Privacy: each selection is epsilon-differentially private (delta = 0).
     Raises: DTypeError, ParameterError.
@@ -107,11 +107,11 @@ class Exponential(Selection):
     NAME: ClassVar[str] = "exponential"
 
     def _winner(self, scores: Scores) -> int:
-        return _race(scores, self._rate, gumbel=True)
+        return _noisy_argmax(scores, self._rate, gumbel=True)
 
 
 class PermuteAndFlip(Selection):
-    """Permute-and-flip: the race with exponential noise of scale 2 sensitivity/epsilon, exactly.
+    """Permute-and-flip: the selection with exponential noise of scale 2 sensitivity/epsilon, exactly.
 
     The same law as: go through the candidates in random order, and take each with probability
     exp(epsilon (score_i - best)/(2 sensitivity)). Never less useful than Exponential, at the same epsilon. At the same rho
@@ -124,11 +124,11 @@ class PermuteAndFlip(Selection):
     NAME: ClassVar[str] = "permute_and_flip"
 
     def _winner(self, scores: Scores) -> int:
-        return _race(scores, self._rate, gumbel=False)
+        return _noisy_argmax(scores, self._rate, gumbel=False)
 
 
 class NoisyMax(Selection):
-    """Report-noisy-max: the race with one-sided noise of scale 2 sensitivity/epsilon, exactly; ties go to the lower index.
+    """Report-noisy-max: the selection with one-sided noise of scale 2 sensitivity/epsilon, exactly; ties go to the lower index.
 
     For integer scores and an integer sensitivity, one-sided geometric noise; for any other, exponential noise, and then it is
     PermuteAndFlip: integer noise on scores between integers would cost more than epsilon. The dtype decides, so it must be
@@ -142,7 +142,7 @@ class NoisyMax(Selection):
 
     def _winner(self, scores: Scores) -> int:
         if scores.dtype.kind == "f" or self.sensitivity.denominator != 1:
-            return _race(scores, self._rate, gumbel=False)
+            return _noisy_argmax(scores, self._rate, gumbel=False)
         noise = self._noise.sample(scores.size)
         try:
             # The best score is ahead of any that is 2^63 behind, whatever the noise: below 2^63.
@@ -151,7 +151,7 @@ class NoisyMax(Selection):
         finally:
             noise.fill(0)
 
-    @once
+    @lockfree_property
     def _noise(self) -> OneSidedGeometric:
         if not 1 <= SAMPLE_SCALE * self._rate <= 2**110:
             raise ParameterError(
@@ -167,30 +167,33 @@ def _behind(scores: Scores) -> npt.NDArray[np.uint64]:
     return found
 
 
-class _Runners(OneSidedGeometric):
+class _CandidateNoise(OneSidedGeometric):
     """Exponential noise in steps, and the digits that it comes from."""
 
     @contextmanager
-    def running(self, n: int) -> Iterator[tuple[npt.NDArray[np.int64], exact.Read]]:
-        """The noise of n runners in steps, rounded down, and the reader of their words; wiped when the block ends."""
+    def drawn(self, n: int) -> Iterator[tuple[npt.NDArray[np.int64], exact.Read]]:
+        """Yield the noise of n candidates in steps, rounded down, and the reader of their words.
+
+        Both are wiped when the block ends.
+        """
         noise, stream = np.zeros(n, np.int64), _native.StreamKey()
         try:
             stream.draw()
             careful, plan = self._plan(n, False)
             self._run(Job(noise, noise, *INT64_ENDS), careful, plan, stream, 0, None)
-            yield np.abs(noise, out=noise), self._reader(stream, plan.width)  # of a fair sign, which no runner has
+            yield np.abs(noise, out=noise), self._reader(stream, plan.width)  # without the fair sign
         finally:
             stream.wipe()
             noise.fill(0)
 
 
 @cache
-def _runners() -> _Runners:
-    """In steps of 2^-20, by 32 digits: as fine as nominations need. The race reads on."""
-    return _Runners(1, 2**20)
+def _candidate_noise() -> _CandidateNoise:
+    """Noise in steps of 2^-20, by 32 digits: as fine as nominations need. `exact.winner` reads on."""
+    return _CandidateNoise(1, 2**20)
 
 
-def _race(scores: Scores, rate: Fraction, *, gumbel: bool) -> int:
+def _noisy_argmax(scores: Scores, rate: Fraction, *, gumbel: bool) -> int:
     if scores.dtype.kind == "f":
         wide = scores.astype(np.float64, copy=False)
         gaps, per_gap = wide / -2, 2 * rate  # halves, for a difference may overflow
@@ -198,8 +201,8 @@ def _race(scores: Scores, rate: Fraction, *, gumbel: bool) -> int:
     else:
         gaps, per_gap = _behind(scores).astype(np.float64), rate
     found = np.empty(min(scores.size, FEW), np.int64)
-    nominate = kernels.kernel("race")
-    with _runners().running(scores.size) as (noise, read):
+    nominate = kernels.kernel("nominate")
+    with _candidate_noise().drawn(scores.size) as (noise, read):
         try:
             count = nominate(gaps, noise, float(per_gap), gumbel, found)
             if count > found.size:
@@ -208,5 +211,5 @@ def _race(scores: Scores, rate: Fraction, *, gumbel: bool) -> int:
         finally:
             gaps.fill(0)
         best = Fraction(scores.max().item())
-        runners = [(i, rate * (Fraction(scores[i].item()) - best)) for i in found[:count].tolist()]
-        return runners[0][0] if count == 1 else exact.first(read, runners, gumbel=gumbel)
+        nominated = [(i, rate * (Fraction(scores[i].item()) - best)) for i in found[:count].tolist()]
+        return nominated[0][0] if count == 1 else exact.winner(read, nominated, gumbel=gumbel)

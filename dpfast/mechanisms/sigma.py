@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import gaussian, parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.record import Record, ratio, written
@@ -110,7 +110,7 @@ class Sigma(Record):
         """The rho of zCDP that a release spends, exactly: l2_squared/(2 sigma^2)."""
         return gaussian.rho(self._known(sensitivity).l2_squared, self.sigma_squared)
 
-    @once
+    @lockfree_property
     def guarantee(self) -> Guarantee:
         """What each release spends: rho, and the epsilon and delta that sigma was found for, if it was."""
         known = self.sensitivity
@@ -122,7 +122,7 @@ class Sigma(Record):
             rho=self.rho(),
             adjacency=known.adjacency,
             unit=known.unit,
-            presence=known.adjacency == "add-remove" or known.contributes is not None,
+            also_add_remove=known.adjacency == "add-remove" or known.contributes is not None,
         )
 
     def _known(self, sensitivity: Sensitivity | None) -> Sensitivity:

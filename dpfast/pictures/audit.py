@@ -24,8 +24,9 @@ BARS = 60  # at most so many values, or intervals, side by side
 
 
 def draw(report: Report, path: Path) -> None:
-    """Draw the outputs for the two counts that differ most, and the log-ratio of both against epsilon: .png or .svg.
+    """Draw the outputs for the two counts that differ most, and the log-ratio against epsilon.
 
+    path: .png or .svg.
     Raises: ParameterError (another ending, or a report that has no two counts to show), FileError.
     """
     from matplotlib.figure import Figure
@@ -33,7 +34,7 @@ def draw(report: Report, path: Path) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     from dpfast.pictures.plots import furnish
-    from dpfast.tables.atomic_write import published
+    from dpfast.tables.atomic_write import atomic_write
 
     if path.suffix.lower() not in {".png", ".svg"}:
         raise ParameterError(f"plot must be a .png or .svg file, got {path}")
@@ -67,12 +68,15 @@ def draw(report: Report, path: Path) -> None:
     top.set_title(title, loc="left", fontsize=13, color=BAD if report.found else INK, pad=26, fontweight="bold")
     facts = f"promised: {report.promise}; certified: {report.bound:.4g}; {report.n:,} draws a count"
     top.annotate(facts, (0, 1), (0, 10), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=FAINT)
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 
 def _histograms(picture: Picture) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
-    """Edges, and the draws for both counts between them: every whole number or lowest bit, or intervals."""
+    """Edges, and the draws for both counts between them.
+
+    The edges are every whole number or lowest bit, or intervals.
+    """
     shown: list[npt.NDArray[Any]] = list(picture.outputs)
     if picture.lowest_bits:
         shown = [lowest_bit(y) - 1074 for y in shown]
@@ -100,7 +104,7 @@ def _ratios(
     hits: Sequence[npt.NDArray[np.int64]],
     band: float,
 ) -> None:
-    """The log-ratio with two standard errors; an arrow where one of the counts gave no such output."""
+    """The log-ratio with two standard errors; an arrow if one count gave no such output."""
     a, b = (each.astype(float) for each in hits)
     total = math.log(max(1.0, a.sum()) / max(1.0, b.sum()))
     axes.axhspan(-band, band, color="#e8eef4", zorder=0)

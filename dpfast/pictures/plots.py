@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures: a law, and of a Gaussian delta; belief before and after a release; the privacy loss; what a ledger spent."""
+"""Pictures: a distribution, and the delta of a Gaussian; belief; privacy loss; a ledger's spend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLo
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpfast.ledger.table import figure as rounded
-from dpfast.tables.atomic_write import published
+from dpfast.tables.atomic_write import atomic_write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,13 +38,13 @@ NAMED = 9  # bars of the privacy loss up to which each says how high it is
 ROOM = 11  # per cent of a budget, for two lines of text
 LEAST_DELTA = 1e-12  # where that curve ends
 PROMISES = 0.1, 0.5, 1, 2, 5  # epsilons beside the one that is explained
-APART = 0.05  # of two labels on their curves
+APART = 0.05  # the distance of two labels on their curves
 
 
 def draw(
     mechanism: Mechanism, path: Path, title: str, law: str, promise: tuple[Fraction, Fraction] | None = None
 ) -> None:
-    """Draw the probabilities of the noise, those of the central 95 % darker, and write the picture, .png or .svg.
+    """Draw the probabilities of the noise, the central 95 % darker, as .png or .svg.
 
     promise: the epsilon and the delta to mark, if it is a Gaussian.
     """
@@ -59,12 +59,14 @@ def draw(
     if others and promise and isinstance(mechanism, (Gaussian, DiscreteGaussian)):
         _deltas(others[0], mechanism, *promise)
         _heading(others[0], "Privacy", f"(epsilon, delta), rho {_short(float(mechanism.rho()))}")
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 
 def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: str) -> None:
-    """Draw the least and the largest belief after a release against belief before it, for this epsilon and for others.
+    """Draw the least and the largest belief after a release against the belief before it.
+
+    There is a curve for this epsilon, and curves for others.
 
     but_for: the share of releases in which the loss may be beyond epsilon.
     """
@@ -102,7 +104,7 @@ def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: st
         axis.set_major_formatter(FuncFormatter(lambda p, _: f"{p:g} %"))
     axes.set_xlabel(f"belief {of}, before", color=INK)
     axes.set_ylabel(f"after{rest}", color=INK)
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 
@@ -115,9 +117,10 @@ def _along(axes: Axes, x: float, y: float, slope: float, text: str, color: str) 
 
 
 def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str) -> None:
-    """Draw the law of the privacy loss for the neighbours that are told apart best: its atoms, what lies between, its mean.
+    """Draw the distribution of the privacy loss: its atoms, its density between them, its mean.
 
-    epsilon: to mark where the loss is not bounded.
+    It is that of the neighbours that are easiest to tell apart.
+    epsilon: marked if the loss is not bounded.
     """
     figure = Figure(figsize=(8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
     axes = figure.subplots()
@@ -161,7 +164,7 @@ def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str
         axes.xaxis.set_major_locator(MaxNLocator(9))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _signed(x)))
     axes.set_xlabel("privacy loss: ln of how much likelier a release is than it would be for a neighbour", color=INK)
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 
@@ -173,7 +176,10 @@ def _share(axes: Axes, x: float, y: float, text: str, behind: str = "white") -> 
 
 
 def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
-    """Losses and their probabilities, and the density of what is no atom, or of atoms too many to tell apart."""
+    """The atoms of the loss with their probabilities, and the density of the rest.
+
+    Atoms that are too many to tell apart are part of the density.
+    """
     none = np.empty(0)
     if isinstance(mechanism, (DiscreteLaplace, Laplace)):
         r = 0.0
@@ -205,14 +211,14 @@ def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray
 
 
 def spend(ledger: Ledger, path: Path) -> None:
-    """Draw what was spent against time, as a share of what may ever be, and write the picture, .png or .svg."""
+    """Draw what was spent against time, as a share of the budget, as .png or .svg."""
     figure = Figure(figsize=(8, 4.5), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
-    axes, promise, history = figure.subplots(), ledger.budget, ledger.history()
+    axes, budget, history = figure.subplots(), ledger.budget, ledger.history()
     times = np.array([entry.time.removesuffix("Z") for entry in history] or ["now"], "datetime64[s]")
     times = np.maximum.accumulate(times)  # a clock that went back moves nothing: the order is the ledger's
     margin = max((times[-1] - times[0]) // 25, np.timedelta64(2, "s"))
     times = np.concatenate([times[:1] - margin, times[: len(history)], times[-1:] + margin])
-    kept = {name: most for name in ("epsilon", "delta", "rho") if (most := getattr(promise, name))}
+    kept = {name: most for name in ("epsilon", "delta", "rho") if (most := getattr(budget, name))}
     end: float | None = None
     for (name, most), color in zip(kept.items(), (INSIDE, SECOND), strict=False):
         totals = [Fraction(0), *(getattr(entry, f"{name}_total") for entry in history)]
@@ -228,7 +234,7 @@ def spend(ledger: Ledger, path: Path) -> None:
             fontsize=10, color=color,
         )  # fmt: skip
     axes.axhline(100, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-    _heading(axes, f"Spend of {ledger.dataset}", f"charges: {len(history):,}, per {promise.unit}, {promise.adjacency}")
+    _heading(axes, f"Spend of {ledger.dataset}", f"charges: {len(history):,}, per {budget.unit}, {budget.adjacency}")
     furnish(axes)
     axes.set_ylim(0, 108)
     axes.margins(x=0)
@@ -236,7 +242,7 @@ def spend(ledger: Ledger, path: Path) -> None:
     axes.xaxis.set_major_formatter(ConciseDateFormatter(days))  # type: ignore[no-untyped-call]
     axes.set_ylabel("% of the budget", color=INK)
     axes.set_xlabel("time (UTC)", color=INK)
-    with published(path, force=True) as file:
+    with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 
 
@@ -302,7 +308,7 @@ def _deltas(axes: Axes, mechanism: GaussianLaw, epsilon: Fraction, delta: Fracti
 
 
 def _mark(axes: Axes, epsilon: float, delta: float, *, right: bool) -> None:
-    """A dot and its figures, above the falling curve, or below it where that is near the right end."""
+    """A dot and its figures, above the falling curve, or below it near the right end."""
     axes.plot([epsilon], [delta], "o", color=INK, markersize=6)
     axes.annotate(
         f"epsilon {_short(epsilon)}\ndelta {_short(delta)}",

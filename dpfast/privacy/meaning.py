@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a promise means: beliefs before and after a release, the privacy loss, and how far noise reaches.
+"""What a guarantee means: beliefs before and after a release, the privacy loss, the reach of noise.
 
-Beliefs. Let a statement about one unit be true or not, and let the two cases be neighbours, whatever else is known: under
-add-remove "this unit is in the data", under substitution anything about its data. An output y multiplies the odds of the
-statement by exp(L), L = ln P(y | true)/P(y | false), so a prior p becomes p/(p + (1 - p) exp(-L)), which grows with L.
-1. epsilon-DP is |L| <= epsilon, for every y. It holds for mixtures of neighbours as well: other units' data, or the unit's
-   own, may be uncertain, as long as the others' are independent of the statement.
-2. rho-zCDP [BS16] is E[exp((a - 1) L)] <= exp((a - 1) a rho), all a > 1, both ways, mixtures and post-processing included,
-   for Renyi divergences are quasi-convex and obey data processing. Markov's inequality at a = (e + rho)/(2 rho) has
-   P(L > e) <= exp(-(e - rho)^2/(4 rho)) for e > rho; and P(L < -e | true) <= exp(-e) P(-L > e | false) is no larger.
-   So |L| <= e but for a share 2 exp(-(e - rho)^2/(4 rho)) of releases: `likely`.
-A delta alone would not do: of (epsilon, delta) it does not say how large the loss is where it is above epsilon.
+Beliefs. Let a statement about one unit be true or not, and let the two cases be neighbours,
+whatever else is known. Under add-remove the statement is "this unit is in the data", under
+substitution anything about its data. An output y multiplies the odds of the statement by exp(L), L
+= ln P(y | true)/P(y | false). So a prior p becomes p/(p + (1 - p) exp(-L)), which grows with L.
+1. epsilon-DP is |L| <= epsilon, for every y. It also holds for mixtures of neighbours: the data of
+   other units, or of the unit itself, may be uncertain, as long as the others' data are independent
+   of the statement.
+2. rho-zCDP [BS16] is E[exp((a - 1) L)] <= exp((a - 1) a rho), for all a > 1 and in both directions.
+   It includes mixtures and post-processing, because Renyi divergences are quasi-convex and obey
+   data processing. Markov's inequality at a = (e + rho)/(2 rho) gives P(L > e) <= exp(-(e -
+   rho)^2/(4 rho)) for e > rho; and P(L < -e | true) <= exp(-e) P(-L > e | false) is no larger. So
+   |L| <= e, except for a share 2 exp(-(e - rho)^2/(4 rho)) of the releases: `likely`.
+A delta alone gives no such bound: (epsilon, delta) does not say how large the loss is when it is
+above epsilon.
 
-Losses: those of the neighbours that are told apart best. Of the Laplace laws these are one cell moved by the whole L1
-sensitivity. Going from 0 to (d_1, d_2, ...) cell by cell, a test of level u has power at most g_k(... g_1(u)), where g_i(u)
-is the best power for one cell moved by d_i. The weights are log-concave, so the best tests of one cell are thresholds, the
-same for every d > 0 [Neyman, Pearson], and symmetric: g_k(... g_1(u)) is the best power for one cell moved by the sum of
-the |d_i|. By Blackwell's theorem that pair has the largest divergence of every kind, the mean loss included. Real Gaussian
-noise looks the same from every side, so the L2 norm is all that counts; of discrete, E L = |d|^2/(2 sigma^2), for E X = 0.
+Losses. They are those of the two neighbours that are easiest to tell apart. For Laplace noise these
+neighbours differ in one cell by the whole L1 sensitivity. Proof: going from 0 to (d_1, d_2, ...)
+cell by cell, a test of level u has power at most g_k(... g_1(u)), where g_i(u) is the best power
+for one cell moved by d_i. The weights are log-concave, so the best tests of one cell are
+thresholds, equal for every d > 0 [Neyman, Pearson], and symmetric. So g_k(... g_1(u)) is the best
+power for one cell moved by the sum of the |d_i|. By Blackwell's theorem this pair has the largest
+divergence of every kind, the mean loss included. Real Gaussian noise is rotation invariant, so only
+the L2 norm counts. For discrete Gaussian noise E L = |d|^2/(2 sigma^2), because E X = 0.
 
-[DMNS06], [BS16] as in docs/design.md · [KS14] Kasiviswanathan, Smith 2014, On the semantics of differential
-privacy · [MM18] Meiser, Mohammadi 2018, and [SMM19] Sommer, Meiser, Mohammadi 2019, for privacy-loss distributions.
+[DMNS06], [BS16] as in docs/design.md · [KS14] Kasiviswanathan, Smith 2014, On the semantics of
+differential privacy · [MM18] Meiser, Mohammadi 2018, and [SMM19] Sommer, Meiser, Mohammadi 2019,
+for privacy-loss distributions.
 """
 
 from __future__ import annotations
@@ -46,10 +53,12 @@ if TYPE_CHECKING:
 
 
 def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
-    """The least and the largest belief in a statement about one unit after a release, of a prior belief in it.
+    """The least and the largest belief in a statement about one unit after a release.
 
-    p/(p + (1 - p) e^epsilon), rounded down, and p e^epsilon/(1 + p (e^epsilon - 1)), rounded up.
-    prior: strictly between 0 and 1. epsilon: not negative. Both are taken exactly.
+    They are p/(p + (1 - p) e^epsilon), rounded down, and p e^epsilon/(1 + p (e^epsilon - 1)),
+    rounded up.
+    prior: the belief p before, strictly between 0 and 1. epsilon: not negative. Both are taken
+        exactly.
     Raises: DTypeError, ParameterError.
     Source: [KS14], and point 1 above.
     """
@@ -76,9 +85,9 @@ def _reciprocal(value: float) -> float:
 
 
 def likely(rho: Fraction, share: Fraction) -> float:
-    """An epsilon that the privacy loss of rho-zCDP exceeds, either way, in at most this share of releases, rounded up.
+    """An epsilon that the loss of rho-zCDP exceeds in at most this share of releases, rounded up.
 
-    rho + 2 sqrt(rho ln(2/share)): point 2 above.
+    It bounds the loss in both directions: rho + 2 sqrt(rho ln(2/share)): point 2 above.
     """
     return rounded_up(lambda: ball(rho) + 2 * (ball(rho) * ball(2 / share).log()).sqrt())
 
@@ -87,9 +96,12 @@ def likely(rho: Fraction, share: Fraction) -> float:
 
 
 class Loss(ABC):
-    """The privacy loss ln P(y | x)/P(y | x') of a release y of x, for the neighbour x' that is told apart best."""
+    """The privacy loss ln P(y | x)/P(y | x') of a release y of x.
 
-    most: Fraction | None  # in magnitude, if it is bounded
+    x' is the neighbour that is easiest to tell apart.
+    """
+
+    most: Fraction | None  # the largest magnitude, if there is one
 
     @property
     @abstractmethod
@@ -103,9 +115,10 @@ class Loss(ABC):
 
 @dataclass(frozen=True)
 class LaplaceLoss(Loss):
-    """Of real Laplace noise, before it is rounded to a grid.
+    """The loss of real Laplace noise, before rounding to a grid.
 
-    epsilon with probability 1/2, -epsilon with e^-epsilon/2, and between them the density e^((loss - epsilon)/2)/4.
+    It is epsilon with probability 1/2, -epsilon with e^-epsilon/2, and between them the density
+    e^((loss - epsilon)/2)/4.
     """
 
     epsilon: Fraction
@@ -127,9 +140,10 @@ class LaplaceLoss(Loss):
 
 @dataclass(frozen=True)
 class DiscreteLaplaceLoss(Loss):
-    """Of discrete Laplace noise, q = e^-rate, on a count that changes by an integer.
+    """The loss of discrete Laplace noise, q = e^-rate, on a count that changes by an integer.
 
-    rate (change - 2k) with probability (1-q)/(1+q) q^k for 0 < k < change, 1/(1+q) for k = 0, q^change/(1+q) for k = change.
+    It is rate (change - 2k) with probability (1-q)/(1+q) q^k for 0 < k < change, 1/(1+q) for k = 0
+    and q^change/(1+q) for k = change.
     """
 
     rate: Fraction
@@ -153,7 +167,7 @@ class DiscreteLaplaceLoss(Loss):
 
 @dataclass(frozen=True)
 class ZCDPLoss(Loss):
-    """Of discrete Gaussian noise: its mean is rho, and what is above follows from zCDP."""
+    """The loss of discrete Gaussian noise: its mean is rho, and zCDP bounds its tail."""
 
     rho: Fraction
     most = None
@@ -170,7 +184,7 @@ class ZCDPLoss(Loss):
 
 @dataclass(frozen=True)
 class GaussianLoss(ZCDPLoss):
-    """Of real Gaussian noise, before it is rounded to a grid: normal, of mean rho and variance 2 rho."""
+    """The loss of real Gaussian noise, before rounding: normal, mean rho, variance 2 rho."""
 
     def above(self, loss: Fraction) -> float:
         return min(1.0, rounded_up(lambda: (ball(loss - self.rho) / (2 * ball(self.rho).sqrt())).erfc() / 2))
@@ -180,16 +194,19 @@ class GaussianLoss(ZCDPLoss):
 
 
 def textbook(scale: Fraction, beta: Fraction, cells: int) -> float:
-    """What real Laplace noise is within, in all cells, with probability 1 - beta or more: scale ln(cells/beta), rounded up.
+    """The bound scale ln(cells/beta), rounded up.
 
-    By the union bound [DMNS06]. Of discrete noise this does not hold: it may reach the next integer, `textbook_misses`.
+    Real Laplace noise is within it, in all cells, with probability 1 - beta or more, by the union
+    bound [DMNS06]. This does not hold for discrete noise, which may reach the next integer:
+    `textbook_misses`.
     """
     return rounded_up(lambda: ball(scale) * ball(cells / beta).log())
 
 
 def textbook_misses(scale: Fraction, beta: Fraction, cells: int) -> float:
-    """The probability that discrete Laplace noise is beyond that in some of so many independent cells, rounded up."""
-    # P(|X| >= k) = 2 q^k/(1+q), k the least integer above; ln of a rational is none [Lindemann 1882], so there is a floor
+    """P(discrete Laplace noise is beyond `textbook` in some independent cell), rounded up."""
+    # P(|X| >= k) = 2 q^k/(1+q), k the least integer above. There is a floor, because the logarithm
+    # of a rational is irrational [Lindemann 1882].
     k = 1 + unique_floor(128, lambda: ball(scale) * ball(cells / beta).log())
 
     def value() -> arb:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much one unit of privacy can change an array, told apart from how much it contributes."""
+"""How much one unit of privacy can change an array, and how much it contributes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _cells(l0: int, linf: Real) -> Cells:
 
 
 def root_above(square: Fraction) -> float:
-    """The least double not below the root; infinite beyond the largest."""
+    """The least double that is not below the root; infinity beyond the largest double."""
     digits = 64 + max(0, (square.denominator.bit_length() - square.numerator.bit_length()) // 2)
     near = Fraction(math.isqrt((square.numerator << 2 * digits) // square.denominator), 2**digits)
     try:
@@ -48,18 +48,20 @@ def root_above(square: Fraction) -> float:
 
 
 class Sensitivity(Record):
-    """Arguments: what one unit *contributes*. Attributes: what a *neighbour changes*.
+    """Arguments: what one unit of privacy *contributes*. Attributes: what a *neighbour changes*.
 
-    l0: the cells that one unit touches, at most. linf: int, float, Fraction or Decimal, taken exactly; how much
-        it adds to a cell, at most (with signed=True: adds or takes away).
-    adjacency: "add-remove" (neighbours differ by the presence of one unit) or "substitution" (one unit
-        contributes something else). unit: whose privacy, such as "person".
-    signed: whether contributions can be negative. It matters under substitution; and for a choice among answers, which are
-        `monotonic` under add-remove if no contribution is negative.
-    keys: "public", or "private" where the cells are those that occur, as of bounded_histogram without a domain: that a
-        cell is there is then a secret, too. `thresholded` alone takes it.
+    l0: the most cells that one unit touches. linf: the most that it adds to a cell (with
+        signed=True: adds or takes away): int, float, Fraction or Decimal, taken exactly.
+    adjacency: "add-remove" (neighbours differ by the presence of one unit) or "substitution" (one
+        unit contributes something else). unit: the unit of privacy, such as "person".
+    signed: whether contributions can be negative. This matters under substitution. It also matters
+        for a choice among answers, which are `monotonic` under add-remove if no contribution is
+        negative.
+    keys: "public"; or "private" if the cells are those that occur, as in bounded_histogram without
+        a domain. The presence of a cell is then a secret, too, and only `thresholded` takes such a
+        Sensitivity.
 
-    Of the vectors v and w that one unit contributes before and after, neighbours differ by v, or under
+    Let one unit contribute the vector v before and w after. Neighbours differ by v, or under
     substitution by v - w:
 
     | adjacency, contributions | l0 | linf | l1 | l2_squared | largest |
@@ -68,11 +70,12 @@ class Sensitivity(Record):
     | substitution, >= 0 | 2 l0 | linf | 2 l0 linf | 2 l0 linf^2 | (2 l0, linf) |
     | substitution, signed | 2 l0 | 2 linf | 2 l0 linf | 4 l0 linf^2 | (l0, 2 linf) |
 
-    Disjoint supports double l0, and |v - w| <= |v| + |w| doubles l1. Contributions >= 0 differ by at most linf
-    in a cell, and their inner product is >= 0, so |v - w|^2 <= |v|^2 + |w|^2. Signed ones of opposite signs in
-    one cell differ by 2 linf, and |v - w|^2 <= (|v| + |w|)^2 is four times the square. Each figure is reached.
-    A signed substitution does not reach l0 and linf together: `largest`, as many cells each by as much, is the one
-    change that reaches l1 and l2_squared.
+    Disjoint supports double l0, and |v - w| <= |v| + |w| doubles l1. Contributions >= 0 differ by
+    at most linf in a cell, and their inner product is >= 0, so |v - w|^2 <= |v|^2 + |w|^2. Signed
+    contributions with opposite signs in one cell differ by 2 linf, and |v - w|^2 <= (|v| + |w|)^2
+    is four times the square. Each figure is reached. A signed substitution does not reach l0 and
+    linf together. `largest` is the one change that reaches l1 and
+    l2_squared: this many cells, each by this much.
 
     `from_l2` makes one from the norm of a neighbour's change alone, `changes` from its cells: there `contributes` is None.
     Raises: DTypeError, ParameterError.
@@ -117,7 +120,10 @@ class Sensitivity(Record):
 
     @classmethod
     def changes(cls, l0: int, linf: Real, *, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
-        """From what a neighbour changes under the stated adjacency: at most l0 cells, each by at most linf. Nothing doubles."""
+        """From what a neighbour changes: at most l0 cells, each by at most linf. Nothing doubles.
+
+        adjacency: the one under which l0 and linf hold.
+        """
         cells, most = _cells(l0, linf)
         return cls._of(
             contributes=None,
@@ -163,15 +169,15 @@ class Sensitivity(Record):
 
     @property
     def one_way(self) -> bool:
-        """Whether one unit that is added moves all cells the same way: contributions >= 0, under add-remove."""
+        """Whether an added unit moves all cells up: contributions >= 0, under add-remove."""
         return self.contributes is not None and not self.signed and self.adjacency == "add-remove"
 
     def with_public_keys(self) -> Sensitivity:
-        """The same, of cells that may be known: what is left when `thresholded` has hidden those that may not."""
+        """An equal Sensitivity with public keys, after `thresholded` has hidden the secret ones."""
         return self._of(**{**vars(self), "keys": "public"})
 
     def refuse_private_keys(self) -> None:
-        """For what publishes every cell. Raises: ParameterError (keys="private")."""
+        """Called by what publishes every cell. Raises: ParameterError (keys="private")."""
         if self.keys == "private":
             raise ParameterError(
                 "sensitivity is that of counts of private keys: that a key is there is a secret, which noise on its count "
@@ -194,7 +200,7 @@ class Sensitivity(Record):
 
 def _keys(value: str) -> str:
     if not isinstance(value, str) or value not in KEYS:
-        # The value is not shown: it may be the keys themselves, by mistake.
+        # The message does not show the value: by mistake, it may be the keys themselves.
         raise ParameterError(f"keys must be one of {', '.join(KEYS)}")
     return value
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random words for other purposes than noise: a bit generator of NumPy's kind, and bytes."""
+"""Random words for other purposes than noise: a NumPy bit generator, and bytes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy's Generator on ChaCha20 that the operating system keys: csrc/bit_generator.md."""
+"""NumPy's Generator on ChaCha20 with a key from the operating system: csrc/bit_generator.md."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ _HIDDEN = "the state of a ChaCha20 is never shown, set or copied, for two with e
 class ChaCha20(BitGenerator):
     """A NumPy bit generator: `numpy.random.Generator(dpfast.ChaCha20())`.
 
-    Whatever the Generator draws comes of ChaCha20 under a key from the operating system: nobody can foretell a number, or
-    find an earlier one in memory, for the key is replaced every 2 KiB [Bernstein 2017]. A forked child draws anew from
-    its first number on. There is no seed.
+    Every number of the Generator comes from ChaCha20 under a key from the operating system. Nobody
+    can predict a number, or find an earlier one in memory, because the key is replaced every 2 KiB
+    [Bernstein 2017]. A forked child draws anew from its first number on. There is no seed.
 
-    **Safe bits do not make `Generator.laplace` safe noise.** Its laws are computed in floating point, and the low bits of
-    value + noise tell the value [Mir12]; so do those of `normal`. Noise is `dpfast.Laplace(...).release(values)`. What
-    this is for: samples, shuffles, assignments to groups, whose randomness must be secret.
+    **Safe bits do not make `Generator.laplace` safe noise.** Its samples, and those of `normal`,
+    are computed in floating point, and the low bits of value + noise reveal the value [Mir12]. For
+    noise use `dpfast.Laplace(...).release(values)`. This class is for samples, shuffles and
+    assignments to groups whose randomness must be secret.
 
-    As with every bit generator, one thread at a time: NumPy holds `lock`; other code must. `numpy.random.RandomState`
-    keeps half of each pair of normal draws itself, and a forked child repeats that: use Generator.
+    As with every bit generator, only one thread may draw at a time. NumPy holds `lock`; other code
+    must hold it, too. `numpy.random.RandomState` keeps half of each pair of normal draws itself,
+    and a forked child repeats this half: use Generator.
 
-    Raises: EntropyError; ParameterError (a seed). If a forked child gets no key from the system at its first draw, where
-    NumPy lets no error through, the process ends with a line on stderr.
+    Raises: EntropyError; ParameterError (a seed). If a forked child gets no key from the system at
+    its first draw, the process ends with a line on stderr, because NumPy passes no error on.
     """
 
     __slots__ = ("__weakref__", "_bits")
@@ -46,9 +48,9 @@ class ChaCha20(BitGenerator):
                 "ChaCha20 takes no seed: who knows it knows every number. For numbers that can be repeated take NumPy's PCG64"
             )
         super().__init__(SeedlessSeedSequence())  # type: ignore[arg-type]  # NumPy's stubs forget this one
-        if not hasattr(self, "_bits"):  # a second call leaves alone what Generators point to
+        if not hasattr(self, "_bits"):  # a second call keeps what Generators point to
             self._bits = _native.Bits()
-            _living.add(self)  # before there is a key, so that no fork finds one that the hook does not know
+            _living.add(self)  # before there is a key: the fork hook must know every key
             self._bits.key()
         self._bits.connect(self.capsule)
 
@@ -87,9 +89,9 @@ _living: weakref.WeakSet[ChaCha20] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """In the child: no number of the parent's, and no lock held by a thread that is not there."""
+    """The child keeps no number of the parent, and no lock of a thread that it does not have."""
     for bits in list(_living):
-        bits._bits.wipe()  # where the system has not  # noqa: SLF001
+        bits._bits.wipe()  # if the system has not  # noqa: SLF001
         if bits.lock.acquire(blocking=False):  # free, or held by this thread
             bits.lock.release()
         else:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random bytes for keys, salts and arrays: few straight from the operating system, many from ChaCha20 under its key."""
+"""Random bytes for keys, salts and arrays.
+
+Few bytes come from the operating system, many from ChaCha20 under a key from it.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,16 @@ if TYPE_CHECKING:
     import numpy as np
     from typing_extensions import Buffer
 
-FEW = 1 << 10  # up to here the system is as fast
-MOST = 2**62  # a bytes object of 2^63 - 1 would have no room for its head
+FEW = 1 << 10  # up to this size the system is as fast
+MOST = 2**62  # a bytes object of 2^63 - 1 bytes has no space for its header
 
 
 def random_bytes(n: int) -> bytes:
-    """As many bytes that nobody can foretell: up to 1 KiB os.urandom's own, beyond that key stream of ChaCha20.
+    """Return n bytes that nobody can predict.
 
-    Each call takes a fresh 256-bit key from the operating system and wipes it. Raises: DTypeError, ParameterError (also
-    for more than 2^62), EntropyError, MemoryError.
+    Up to 1 KiB they come from os.urandom. Beyond that they are the key stream of ChaCha20: each
+    call takes a fresh 256-bit key from the operating system and wipes it.
+    Raises: DTypeError, ParameterError (also for more than 2^62), EntropyError, MemoryError.
     """
     n = whole("n", n, least=0)
     if n > MOST:
@@ -38,11 +42,13 @@ def random_bytes(n: int) -> bytes:
 
 
 def fill_bytes(buffer: Buffer | np.ndarray[Any, Any]) -> None:
-    """Fill a writable C-contiguous buffer, such as a bytearray, an mmap or a NumPy array, with random bytes, as random_bytes.
+    """Fill a buffer with random bytes, as random_bytes makes them.
 
-    An array of any shape and of any dtype whose every bit pattern is a value: not of objects, strings of any length, or bool.
-    Raises: DTypeError; EntropyError and whatever stops it half-way, and then the buffer is all zeros or, where no byte was
-    written yet, untouched.
+    buffer: writable and C-contiguous, such as a bytearray, an mmap or a NumPy array. An array may
+        have any shape, and any dtype in which every bit pattern is a value: not objects, strings of
+        any length, or bool.
+    Raises: DTypeError; EntropyError, and whatever stops it half-way. Then the buffer is all zeros
+    or, if no byte was written yet, untouched.
     """
     view = _writable(buffer)
     if view.nbytes <= FEW:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From rows to counts and sums of bounded sensitivity; partition selection. No noise is drawn here."""
+"""From rows to counts and sums of bounded sensitivity; partition selection."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From raw rows, of which a person may have many, to counts that one person changes by no more than a stated amount."""
+"""From raw rows to counts that one person changes by no more than a stated amount.
+
+A person may have many rows.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,12 @@ CHANGED = "unit_ids must not be written while they are counted: give a copy of t
 
 
 class BoundedHistogram(NamedTuple):
-    """Not private yet. counts: int64, one for each key, before any noise; sensitivity: what the noise must hide.
+    """Counts that are not private yet.
 
-    keys: the domain in its order; or without one those that occur, sorted, which are as private as the counts.
+    keys: the domain in its order; or without a domain the keys that occur, sorted, which are as
+        private as the counts.
+    counts: int64, one for each key, before any noise. sensitivity: the change that the noise must
+        hide.
     """
 
     keys: npt.NDArray[Any]
@@ -37,7 +43,7 @@ class BoundedHistogram(NamedTuple):
     sensitivity: Sensitivity
 
     def __repr__(self) -> str:
-        """Without a key or a count, for neither is private yet; nor how many there are."""
+        """Shows no key, no count and no number of keys, because none of them is private yet."""
         return f"<BoundedHistogram: keys and counts, not private yet, of sensitivity={self.sensitivity!r}>"
 
 
@@ -53,64 +59,78 @@ def bounded_histogram(
     unit: str = "person",
     key: ReleaseKey | None = None,
 ) -> BoundedHistogram:
-    """Count rows by key; no unit touches more than max_partitions counts or adds more than max_per_partition to one.
+    """Count rows by key, with bounded contributions.
 
-    keys, unit_ids: of each row, what is counted and whose it is: two columns of equal length, of integers or strings:
-        lists, NumPy arrays, columns of pandas, Polars or Arrow, categorical or not. Equal values are equal whatever
-        holds them: 5 is 5 in every integer type, and never "5".
-    domain: the keys that there can be, public, each once; one that nobody has gets a 0. Without it, the keys that
-        occur: for `thresholded` alone, for which keys occur is private. The Sensitivity says so (keys="private"), and
-        whatever publishes a cell for each key refuses it.
-    max_partitions, max_per_partition: chosen without a look at the data; they may exceed what there is.
-    outside: rows whose key is not of the domain are dropped, or refused. A refusal tells that there is one.
-    adjacency, unit: of the sensitivity returned. key: a release key, for the same choice again; else a fresh one.
+    No unit of privacy touches more than max_partitions counts or adds more than max_per_partition
+    to one.
 
-    Of a unit's bins inside the domain, max_partitions are kept, those whose tag is least; then of its rows in each at
-    most max_per_partition. The tag is a pseudo-random function of (key, unit id, bin): SipHash-2-4 under a key derived
-    for this alone, of which no noise stream is made. So each choice of bins is equally likely.
+    keys, unit_ids: what each row counts, and the id of its unit. Two columns of equal length, of
+        integers or strings: lists, NumPy arrays, columns of pandas, Polars or Arrow, categorical or
+        not. Equal values are equal whatever holds them: 5 is 5 in every integer type, and never
+        "5".
+    domain: the possible keys, public, each once; a key that nobody has gets a 0. Without a domain
+        the function returns the keys that occur. Which keys occur is private, so only `thresholded`
+        may take them: the Sensitivity says so (keys="private"), and whatever publishes a cell for
+        each key refuses it.
+    max_partitions, max_per_partition: chosen without a look at the data; they may exceed what there
+        is.
+    outside: rows with a key outside the domain are dropped ("drop"), or refused ("refuse"). A
+        refusal reveals that there is such a row.
+    adjacency, unit: those of the sensitivity returned.
+    key: a release key, for an equal choice again; otherwise a fresh key.
 
-    The sensitivity is Sensitivity(l0=max_partitions, linf=max_per_partition), with the size of the domain for l0 if
-    that is less, for *every* key, a published one too. Proof: equal ids make one unit, and it is ids that are compared,
-    not hashes. What a unit keeps depends on the key, its id and its own rows: on no other unit, no row number, no order
-    of rows. So counts = the sum over units of v(key, id, rows), with at most l0 entries, each in 0 .. linf; adding or
-    removing a unit adds or removes one such v, substituting one adds w - v. (Of two equal tags, the order of the
-    unit's own bins decides.)
+    The keys of the domain are the partitions. Of a unit's partitions, max_partitions are kept,
+    those whose tag is least; then at most max_per_partition of its rows in each. The tag is a
+    pseudo-random function of (key, unit id, partition): SipHash-2-4 under a key that is derived for
+    this alone. No noise stream is made from this key. So each choice of partitions is equally
+    likely.
 
-    Memory: 9 bytes a row of integers, 17 where ids are spread over all 64 bits or keys have no domain; 25 of strings,
-    besides the strings that differ. Time and memory access depend on the data.
-    Raises: DTypeError, ParameterError; EntropyError. No message shows a key, an id or a count, but that an input is
-    refused can depend on them. Warns: InsecureKeyWarning (a fixed key).
+    The sensitivity is Sensitivity(l0=max_partitions, linf=max_per_partition); l0 is the size of the
+    domain if that is less. It holds for *every* key, a public one too. Proof: equal ids make one
+    unit, and ids are compared, not hashes. What a unit keeps depends on the key, its id and its own
+    rows: on no other unit, no row number, no order of rows. So counts = the sum over units of
+    v(key, id, rows), with at most l0 entries, each in 0 .. linf. Adding or removing a unit adds or
+    removes one such v; substituting a unit adds w - v. (If two tags are equal, the order of the
+    unit's own partitions decides.)
+
+    Memory: 9 bytes a row of integers, 17 if ids are spread over all 64 bits or keys have no domain;
+        25 of strings, besides the strings that differ. Time and memory access depend on the data.
+    Raises: DTypeError, ParameterError; EntropyError. No message shows a key, an id or a count, but
+        the fact that an input is refused can depend on them. Warns: InsecureKeyWarning (a fixed
+        key).
     """
-    partitions, cap = whole("max_partitions", max_partitions, 1), whole("max_per_partition", max_per_partition, 1)
+    most_partitions, cap = whole("max_partitions", max_partitions, 1), whole("max_per_partition", max_per_partition, 1)
     if not isinstance(outside, str) or outside not in OUTSIDE:
         raise ParameterError(f"outside must be 'drop' or 'refuse', got {shown(outside)}")
     if outside == "refuse" and domain is None:
         raise ParameterError("outside='refuse' needs a domain")
-    bins = None if domain is None else _domain(domain)
-    most = partitions if bins is None else min(partitions, bins.codes.size)
+    partitions = None if domain is None else _domain(domain)
+    most = most_partitions if partitions is None else min(most_partitions, partitions.codes.size)
     if most > MAX_CELLS:
         raise ParameterError(f"max_partitions must be below 2**63, got {shown(max_partitions)}")
-    sensitivity = Sensitivity(most, cap, adjacency=adjacency, unit=unit, keys="private" if bins is None else "public")
+    sensitivity = Sensitivity(
+        most, cap, adjacency=adjacency, unit=unit, keys="private" if partitions is None else "public"
+    )
     sip = _sip_keys(key)
 
     rows_keys, rows_ids = column("keys", keys), column("unit_ids", unit_ids)
     if rows_keys.codes.size != rows_ids.codes.size:
         raise ParameterError("keys and unit_ids must be of equal length: one of each in a row")
-    if bins is None:
-        bins = _occurring(rows_keys)
-    elif rows_keys.codes.size and (rows_keys.texts is None) != (bins.texts is None):
+    if partitions is None:
+        partitions = _occurring(rows_keys)
+    elif rows_keys.codes.size and (rows_keys.texts is None) != (partitions.texts is None):
         raise DTypeError("keys and domain must be both of integers or both of strings")
-    bits = max(bins.codes.size - 1, 0).bit_length()
+    bits = max(partitions.codes.size - 1, 0).bit_length()
     code, base, units = _units(rows_ids, bits, sip[:2])
-    rows = _sorted_rows(rows_keys, _finder(rows_keys, bins), rows_ids, code, bits, refuse=outside == "refuse")
+    rows = _sorted_rows(rows_keys, _finder(rows_keys, partitions), rows_ids, code, bits, refuse=outside == "refuse")
 
-    counts = np.zeros(bins.codes.size, np.int64)
-    held = min(partitions, counts.size, rows.size)
+    counts = np.zeros(partitions.codes.size, np.int64)
+    held = min(most_partitions, counts.size, rows.size)
     kernels.kernel("bounded_histogram")(
-        rows, np.uint64(bits), np.uint64(base), units, _words(bins, sip[:2]), np.uint64(sip[2]), np.uint64(sip[3]),
+        rows, np.uint64(bits), np.uint64(base), units, _words(partitions, sip[:2]), np.uint64(sip[2]), np.uint64(sip[3]),
         min(cap, max(rows.size, 1)), np.empty(held, np.uint64), np.empty(held, np.int64), counts,
     )  # fmt: skip
-    names = bins.codes if bins.texts is None else np.array(bins.texts, dtype=object)
+    names = partitions.codes if partitions.texts is None else np.array(partitions.texts, dtype=object)
     return BoundedHistogram(names, counts, sensitivity)
 
 
@@ -119,10 +139,10 @@ def _sip_keys(key: ReleaseKey | None) -> tuple[int, ...]:
     if key is None:
         secret = bytes(Key.generate())
     elif isinstance(key, ReleaseKey):
-        secret = key._secret  # noqa: SLF001  goes no further than the next hash
+        secret = key._secret  # noqa: SLF001  only the next hash uses it
         if not key.secure:
             warnings.warn(
-                "bins chosen under a fixed key: reproducible, for tests only", InsecureKeyWarning, stacklevel=3
+                "partitions chosen under a fixed key: reproducible, for tests only", InsecureKeyWarning, stacklevel=3
             )
     else:
         raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
@@ -130,9 +150,9 @@ def _sip_keys(key: ReleaseKey | None) -> tuple[int, ...]:
 
 
 def _words(names: Column, sip: tuple[int, ...]) -> Words:
-    """What the tag takes for a name: an integer itself, modulo 2^64, or a keyed hash of a text.
+    """The word of each name in the tag: an integer itself, modulo 2^64, or a keyed hash of a text.
 
-    Two names of one word share their tags, which moves no bound.
+    Two names with equal words share their tags, which changes no bound.
     """
     if names.texts is None:
         return names.codes.astype(np.uint64)
@@ -141,16 +161,16 @@ def _words(names: Column, sip: tuple[int, ...]) -> Words:
     return out
 
 
-# ------------------------------------------------------------------ the bins
+# ------------------------------------------------------------------ the partitions
 
 
 def _domain(domain: Any) -> Column:
-    bins = column("domain", domain)
-    if not bins.codes.size:
+    partitions = column("domain", domain)
+    if not partitions.codes.size:
         raise ParameterError("domain must hold at least one key")
-    if _distinct(bins.codes).size < bins.codes.size:
+    if _distinct(partitions.codes).size < partitions.codes.size:
         raise ParameterError("domain must hold each key once")
-    return bins if bins.texts is None else _in_order([bins.texts[code] for code in bins.codes])
+    return partitions if partitions.texts is None else _in_order([partitions.texts[code] for code in partitions.codes])
 
 
 def _occurring(keys: Column) -> Column:
@@ -166,7 +186,7 @@ def _in_order(texts: list[str]) -> Column:
 
 
 def _distinct(values: Integers) -> Integers:
-    """Sorted. np.unique hashes, which takes five times as long."""
+    """The distinct values, sorted. np.unique hashes, which takes five times as long."""
     ordered = np.sort(values)
     new = np.empty(ordered.size, bool)
     new[:1] = True
@@ -174,26 +194,29 @@ def _distinct(values: Integers) -> Integers:
     return ordered[new]
 
 
-def _finder(keys: Column, bins: Column) -> Find:
-    """For rows of keys, the places of their bins: -1 for none."""
-    if keys.texts is not None and bins.texts is not None:
-        place = {text: i for i, text in enumerate(bins.texts)}
+def _finder(keys: Column, partitions: Column) -> Find:
+    """A function that finds the partitions of rows of keys: their places, or -1."""
+    if keys.texts is not None and partitions.texts is not None:
+        place = {text: i for i, text in enumerate(partitions.texts)}
         table = np.array([place.get(text, -1) for text in keys.texts], np.int64)
         return lambda rows: table[rows]
-    order = np.argsort(bins.codes)
-    known = bins.codes[order]
-    if not known.size or bins.texts is not None:  # no rows
+    order = np.argsort(partitions.codes)
+    known = partitions.codes[order]
+    if not known.size or partitions.texts is not None:  # no rows
         return lambda rows: np.full(rows.size, -1)
     known = known.astype(np.uint64 if known.dtype == UINT64 else np.int64)
     find = _finder_of_integers(known, order)
     if (keys.codes.dtype == UINT64) == (known.dtype == UINT64):
         return find
-    # One of the two reaches 2^63 and the other goes below 0; what both hold is between.
+    # One of the two reaches 2^63 and the other goes below 0. Values that both hold are between.
     return lambda rows: np.where(rows.astype(np.int64) >= 0, find(rows), -1)
 
 
 def _finder_of_integers(known: Integers, order: npt.NDArray[np.int64]) -> Find:
-    """known: sorted. Off a table if they lie close together; all modulo 2^64."""
+    """A function that finds integers among the sorted `known`, modulo 2^64.
+
+    If they lie close together it uses a table.
+    """
     low, last = int(known[0]), int(known[-1]) - int(known[0])
     if last < 4 * known.size + CHUNK:
         base = np.uint64(low % 2**64)
@@ -214,9 +237,10 @@ def _finder_of_integers(known: Integers, order: npt.NDArray[np.int64]) -> Find:
 
 
 def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Integers], Words], int, Words]:
-    """What numbers units below 2^(64 - bits), each its own; and their words: of unit u, words[u], or base + u.
+    """A function that numbers units below 2^(64 - bits); a base; the words of the units.
 
-    An id that another thread has written since the ids were first read is refused: it would have no number.
+    The word of unit u is words[u], or base + u if there are no words. An id that another thread has
+    written since the ids were first read is refused: it would have no number.
     """
     if ids.texts is not None:
         return lambda rows: rows.astype(np.uint64), 0, _words(ids, sip)
@@ -246,7 +270,7 @@ def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Inte
 def _sorted_rows(
     keys: Column, find: Find, ids: Column, code: Callable[[Integers], Words], bits: int, *, refuse: bool
 ) -> Words:
-    """The rows inside the domain, each unit << bits | bin, sorted."""
+    """The rows inside the domain, each as unit << bits | partition, sorted."""
     rows, kept = np.empty(keys.codes.size, np.uint64), 0
     for begin in range(0, rows.size, CHUNK):
         part = slice(begin, begin + CHUNK)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of names, of whatever library: integers, or texts. What two libraries call equal is equal here."""
+"""Columns of names, from any library: integers, or texts.
+
+Names from two libraries are equal if their values are.
+"""
 
 from __future__ import annotations
 
@@ -16,31 +19,34 @@ from dpfast.release.arrays import INT64, UINT64, plain_array
 
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
-CHUNK = 1 << 16  # rows that are Python objects, or 64-bit temporaries, at a time
+CHUNK = 1 << 16  # rows at a time that are Python objects or 64-bit temporaries
 RULE = "integers or strings, all of one kind and none missing"
 
 
 class Column(NamedTuple):
-    """Integers as they are; or for each row the place of its text among `texts`, of which no two are equal."""
+    """Integers as they are; or for each row the place of its text among the distinct `texts`."""
 
     codes: Integers
     texts: list[str] | None
 
     def utf8(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """The texts in UTF-8, one behind the other, and where each ends."""
+        """The texts in UTF-8, joined, and where each ends."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in self.texts or ()]
         return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(text) for text in encoded], dtype=np.int64)
 
 
 def column(name: str, values: Any) -> Column:
-    """A column read once: a list, a NumPy array, a column of pandas, Polars or Arrow, categorical or not.
+    """Read a column once: a list, a NumPy array, a column of pandas, Polars or Arrow.
 
-    Raises: DTypeError (floats, dates, missing values, a mixture), ParameterError (more than one dimension).
+    A column may be categorical.
+
+    Raises: DTypeError (floats, dates, missing values, a mixture), ParameterError (more than one
+        dimension).
     """
     if isinstance(values, (list, tuple, range)):
         values = np.fromiter(values, object, len(values))  # asarray would make strings of [1, "1"]
     try:
-        values = getattr(values, "array", values)  # of pandas, where a slice of the Series itself can go by labels
+        values = getattr(values, "array", values)  # in pandas a slice of the Series itself can go by labels
         none = values[:0]
     except (TypeError, IndexError, KeyError, ValueError):  # the last: a MultiIndex has no one array
         raise DTypeError(f"{name} must be a column of {RULE}, not {type(values).__name__}") from None
@@ -49,7 +55,7 @@ def column(name: str, values: Any) -> Column:
         raise ParameterError(f"{name} must have one dimension, got {kind.ndim}")
     if kind.dtype.kind in "iu":
         array = np.asarray(values)
-        if array.dtype.kind not in "iu":  # the nulls among them made it another
+        if array.dtype.kind not in "iu":  # nulls have changed the dtype
             raise DTypeError(f"{name} must hold {RULE}")
         return Column(array.astype(array.dtype.newbyteorder("="), copy=False), None)
     if kind.dtype.kind not in "OUT":
@@ -58,7 +64,10 @@ def column(name: str, values: Any) -> Column:
 
 
 def _coded(name: str, values: Any) -> Column | None:
-    """What a library numbers itself, many times faster. Its distinct values may be too many, or twice there."""
+    """The codes that a library finds itself, many times faster; None if it finds none.
+
+    Its distinct values may be too many, or repeated.
+    """
     if hasattr(values, "factorize") and values.dtype != object:  # pandas
         codes, distinct = values.factorize()
         missing = (codes < 0).any()

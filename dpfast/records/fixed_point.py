@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of real values whose sensitivity is what the formula says: records on a grid, added as integers.
+"""Sums of real values whose sensitivity is what the formula says: integers on a grid.
 
-A float sum rounds after every addition, and each record then moves the rounding of all others: its sensitivity exceeds
-the real-number formula, without bound in the number of records (Casacuberta, Shoemate, Vadhan, Wagaman 2022, "Widespread
-Underestimation of Sensitivity in Differentially Private Libraries and How to Fix It"). Here a record is rounded on its
-own, so one record moves the sum by its own term and by nothing else.
+A float sum rounds after every addition, and each record then moves the rounding of all others. So
+its sensitivity exceeds the real-number formula, without bound in the number of records
+(Casacuberta, Shoemate, Vadhan, Wagaman 2022, "Widespread Underestimation of Sensitivity in
+Differentially Private Libraries and How to Fix It"). Here each record is rounded on its own to a
+grid, and integers are added. So one record moves the sum by its own term and by nothing else.
 """
 
 from __future__ import annotations
@@ -28,18 +29,21 @@ Bits: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
 RECORDS_PER_UNIT = ("up to", "exactly")
 SLAB = 1 << 22  # values between two looks at signals: some milliseconds
-BUFFER = 1 << 14  # values that NumPy gathers or swaps at a time, where the array is not plain
-NEAR, FAR = 1 << 51, 1 << 62  # steps from zero that the sums in doubles and by bits reach
+BUFFER = 1 << 14  # values that NumPy gathers or swaps at a time if the array is not plain
+NEAR, FAR = 1 << 51, 1 << 62  # steps from zero: the reach of sums in doubles, and of sums by bits
 
 
 class _Float(NamedTuple):
-    """A floating-point type: how many bits are the fraction, and the exponent's bias."""
+    """A floating-point type: the bits of its fraction, and the bias of its exponent."""
 
     fraction: int
     bias: int
 
     def in_doubles(self, exponent: int) -> bool:
-        """Whether doubles serve a granularity of 2^exponent: no subnormal comes near half a step, no scale is one."""
+        """Whether doubles are enough for a granularity of 2^exponent.
+
+        No subnormal may come near half a step, and no scale may be a subnormal.
+        """
         return 6 - self.bias <= exponent <= 1000
 
 
@@ -47,7 +51,7 @@ FLOATS = {4: _Float(23, 127), 8: _Float(52, 1023)}
 
 
 class _Steps(NamedTuple):
-    """The public numbers in steps of 2^exponent, all rounded as the values are; `missing` within the bounds."""
+    """The public numbers in steps of 2^exponent, rounded like the values; `missing` is clamped."""
 
     exponent: int
     lower: int
@@ -67,18 +71,23 @@ def fixed_point_sum(
     missing: Real | None = None,
     unit: str = "person",
 ) -> tuple[int, Sensitivity]:
-    """The exact sum of values clamped to [lower, upper] and rounded to multiples of `granularity`, and its sensitivity.
+    """The exact sum of clamped and rounded values, and its sensitivity.
 
-    Both are in steps: multiply a release of the sum by `granularity`, a power of two. Values are float64 or float32 and
-    infinities are clamped; NaN counts as `missing`, a public number, clamped too, and is refused without it. Each value
-    is rounded on its own, half to even as `np.rint` does. The sum saturates at the ends of int64, once.
+    Values are clamped to [lower, upper] and rounded to multiples of `granularity`, a power of two.
+    Both results are in
+    steps: multiply a release of the sum by `granularity`. Values are float64 or float32. Infinities
+    are clamped. NaN counts as `missing`, a public number that is clamped, too; without `missing`,
+    NaN is refused. Each value is rounded on its own, half to even as `np.rint` does. The sum
+    saturates at the ends of int64, once.
 
-    One unit of privacy has at most `max_records` records, m. With L and U the rounded bounds, neighbours' sums differ by
-    at most m·max(|L|, |U|) under "add-remove" and m·(max(U, 0) − min(L, 0)) under "substitution"; or m·(U − L) there if
-    every unit has exactly m of them, which `records_per_unit="exactly"` states. (With up to m it is false: L = U = 1,
-    m = 2 gives 0, but a unit of one record may become a unit of two.) The difference is attained.
+    One unit of privacy has at most `max_records` records, m. With L and U the rounded bounds,
+    neighbours' sums differ by at most m·max(|L|, |U|) under "add-remove" and m·(max(U, 0) − min(L,
+    0)) under "substitution"; or m·(U − L) there if every unit has exactly m of them, which
+    `records_per_unit="exactly"` states. (With up to m records this is false: L = U = 1, m = 2 gives
+    0, but a unit with one record may become a unit with two.) The difference is attained.
 
-    Raises: DTypeError (values not floats), ParameterError (also for a granularity with which nothing can differ).
+    Raises: DTypeError (values not floats), ParameterError (also for a granularity with which
+        nothing can differ).
     """
     adjacency, unit = parameters.adjacency(adjacency), parameters.unit(unit)
     if not isinstance(records_per_unit, str) or records_per_unit not in RECORDS_PER_UNIT:
@@ -133,7 +142,7 @@ def _float_array(values: npt.ArrayLike) -> npt.NDArray[np.floating[Any]]:
 
 
 def _sum(array: npt.NDArray[np.floating[Any]], steps: _Steps) -> tuple[int, int]:
-    """The sum in steps, of any length, and how many values are NaN."""
+    """The sum in steps, an integer of any length, and how many values are NaN."""
     kind = FLOATS[array.dtype.itemsize]
     bounds = steps.lower, steps.upper, steps.missing
     doubles = kind.in_doubles(steps.exponent) and max(abs(steps.lower), abs(steps.upper)) <= NEAR
@@ -156,7 +165,10 @@ def _sum(array: npt.NDArray[np.floating[Any]], steps: _Steps) -> tuple[int, int]
 
 
 def _plain_runs(array: npt.NDArray[np.floating[Any]]) -> Iterator[Bits]:
-    """The values' bits in plain runs, in any order. NumPy moves them as integers, lest a host's flush to zero see them."""
+    """The bits of the values in plain runs, in any order.
+
+    NumPy moves them as integers, because a host's flush to zero would change subnormal floats.
+    """
     bits = array.view(array.dtype.str.replace("f", "i"))
     plain = bits.dtype.isnative and bits.flags.aligned
     if plain and (bits.flags.c_contiguous or bits.flags.f_contiguous):

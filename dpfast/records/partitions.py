@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histograms whose keys are private, too: only those are shown whose noisy count reaches a threshold."""
+"""Partition selection by a stability-based histogram, for histograms with private keys.
+
+It shows only the keys whose noisy count reaches a threshold.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +28,18 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
     from dpfast.release.arrays import CountArray
 
-KINDS = "iufbUSmM"  # of dtypes whose keys have an order
+KINDS = "iufbUSmM"  # the kinds of dtypes whose keys have an order
 OBJECTS: dict[str, Any] = {  # kinds of Python objects; a bool is an int, and a datetime a date
     "bool": (bool, np.bool_), "int": (int, np.integer), "float": (float, np.floating), "str": str, "bytes": bytes,
     "datetime": datetime, "date": date, "time": time, "timedelta": timedelta, "datetime64": np.datetime64,
 }  # fmt: skip
 PLAIN = (np.bool_, np.integer, np.floating, np.str_, np.bytes_)
-UNITS = ("D", "s", "ms", "us", "ns", "ps", "fs", "as")  # of dates, where they hold all
-MONTHS = ("Y", "M")  # of differences, which no number of days is
+UNITS = ("D", "s", "ms", "us", "ns", "ps", "fs", "as")  # the first that holds all dates shown is taken
+MONTHS = ("Y", "M")  # the units of differences that are no fixed number of days
 
 
 class Thresholded(NamedTuple):
-    """What is shown: keys in sorted order, their noisy counts, the threshold that these reach, and what it cost."""
+    """The keys shown, sorted; their noisy counts; the threshold that these reach; the cost."""
 
     keys: npt.NDArray[Any]
     counts: CountArray
@@ -47,23 +50,29 @@ class Thresholded(NamedTuple):
 def thresholded(
     keys: npt.ArrayLike, counts: npt.ArrayLike, *, epsilon: Real, delta: Real, sensitivity: Sensitivity
 ) -> Thresholded:
-    """Show the keys whose noisy count is at least a threshold, with that count: for keys that nobody knew beforehand.
+    """Show the keys whose noisy count is at least a threshold, with their noisy counts.
 
-    keys: one dimension, no two equal: integers, floats, strings, bytes, bools, dates and times. A key that is missing (None,
-        NaN, NaT) is dropped before the noise, and so is one of another kind among Python objects: refused, it would tell
-        that it is there. Objects are sorted within each kind, and 1, 1.0 and True are three keys. What comes back has a
-        dtype that the keys *shown* decide, for a width, a unit or `object` would tell of a hidden key: int64, or
-        uint64 where they need it; float64; strings as wide as the widest; dates in days, or in the coarsest of seconds
-        and their thousandths that holds all; objects as np.array makes of them, or object.
-    counts: integers, one for each key, not negative. Keys with a count of 0 do not enter: they are as good as absent.
-    epsilon, delta: taken exactly; spent by every call.
-    sensitivity: a Sensitivity: in how many keys (l0) and by how much in each (linf) one unit changes the counts.
+    This is partition selection, for keys that nobody knew beforehand.
 
-    Each count gets discrete Laplace noise of scale l1/epsilon; the threshold is the least T above linf with
-    1 - (1 - P(noise >= T - linf))^l0 <= delta, found in intervals. Of a key that only one unit has, nothing is shown
-    but with probability delta. Keys that stay hidden are those with small counts: the histogram loses its tail.
+    keys: one dimension, no two equal: integers, floats, strings, bytes, bools, dates and times. A
+        key that is missing (None, NaN, NaT) is dropped before the noise. So is a key of another
+        kind among Python objects: a refusal would reveal it. Objects are sorted within each kind,
+        and 1, 1.0 and True are three keys. The keys *shown* decide the dtype of the result, because
+        a width, a unit or `object` would reveal a hidden key. It is int64, or uint64 if they need
+        it; float64; strings as wide as the widest; dates in days, or in the coarsest of seconds and
+        their thousandths that holds all; for objects the dtype that np.array finds, or object.
+    counts: integers, one for each key, not negative. A key with a count of 0 counts as absent.
+    epsilon, delta: taken exactly. Every call spends them.
+    sensitivity: a Sensitivity. It says in how many keys (l0) and by how much in each (linf) one
+        unit of privacy changes the counts.
 
-    Privacy: each call is (epsilon, delta)-differentially private, for the adjacency and the unit of the sensitivity.
+    Each count gets discrete Laplace noise of scale l1/epsilon; the threshold is the least T above
+    linf with 1 - (1 - P(noise >= T - linf))^l0 <= delta, found in intervals. A key that only one
+    unit has is shown with probability delta at most. Keys with small counts stay hidden: the
+    histogram loses its tail.
+
+    Privacy: each call is (epsilon, delta)-differentially private, for the adjacency and the unit of
+        the sensitivity.
     Raises: DTypeError, ParameterError; EntropyError. No message shows a key or a count.
     Source: dpfast/privacy/threshold.py has the proof; Korolova, Kenthapadi, Mishra, Ntoulas 2009.
     """
@@ -72,7 +81,8 @@ def thresholded(
     exact_delta = parameters.probability("delta", delta)
     threshold = least_threshold(noise.epsilon / noise.sensitivity, exact_delta, *change)
     typed = hasattr(keys, "dtype")
-    # Copies, and what is checked: another thread may write the caller's arrays meanwhile.
+    # The copies are checked and used, because another thread may write the caller's arrays
+    # meanwhile.
     names = plain_array("keys", keys, "keys that sort", None if typed else object).copy()
     values = integer_array("counts", counts).copy()
     if names.ndim != 1 or values.shape != names.shape:
@@ -90,7 +100,7 @@ def thresholded(
         exact_delta,
         adjacency=of_noise.adjacency,
         unit=of_noise.unit,
-        presence=of_noise.presence,
+        also_add_remove=of_noise.also_add_remove,
     )
     return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, guarantee)
 
@@ -106,7 +116,10 @@ def _cells(sensitivity: Sensitivity) -> tuple[int, int]:
 
 
 def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    """Where the keys are that are present and not missing, in sorted order; no two may be equal."""
+    """The places of keys that are present and not missing, in sorted order of the keys.
+
+    No two keys may be equal.
+    """
     if names.dtype == object:
         kinds = {i: kind for i in np.flatnonzero(present).tolist() if (kind := _kind(names[i])) is not None}
         found = sorted(kinds, key=lambda i: (kinds[i], names[i]))
@@ -125,25 +138,30 @@ def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDAr
 
 
 def _kind(key: object) -> str | None:
-    """The kind among whose keys it is sorted; None where it is missing, or has no such kind. Of the key alone."""
+    """The kind of a key, within which it is sorted; None if it is missing or has no such kind.
+
+    The kind depends on the key alone.
+    """
     for kind, types in OBJECTS.items():
         if isinstance(key, types):
             if key != key:  # noqa: PLR0124  NaN, NaT
                 return None
-            zoned = isinstance(key, (datetime, time)) and key.utcoffset() is not None  # no order beside those without
+            zoned = (
+                isinstance(key, (datetime, time)) and key.utcoffset() is not None
+            )  # it cannot be compared with those without a zone
             return f"{kind} with a zone" if zoned else kind
     return None
 
 
 def _of_their_own(shown: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The keys shown, copied, in a dtype that they decide alone."""
+    """A copy of the keys shown, in a dtype that depends on them alone."""
     kind = shown.dtype.kind
     if kind == "O":
         return _of_objects([key.item() if isinstance(key, PLAIN) else key for key in shown.tolist()])
     if kind in "US":
         return np.array(shown.tolist(), kind)
     if kind in "mM":
-        months = kind == "m" and np.datetime_data(shown.dtype)[0] in MONTHS  # which are so many days or others
+        months = kind == "m" and np.datetime_data(shown.dtype)[0] in MONTHS  # they are no fixed number of days
         kinds = [f"{kind}8[{unit}]" for unit in (MONTHS if months else UNITS)]
         return next((near for kind in kinds if ((near := shown.astype(kind)) == shown).all()), shown)
     wide = UINT64 if kind == "u" and shown.size and shown.max() > ENDS["i", 8][1] else INT64
@@ -153,7 +171,10 @@ def _of_their_own(shown: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _of_objects(keys: list[Any]) -> npt.NDArray[Any]:
-    """As np.array has them, unless it changes one: the end of a text in a null character, the type of 1 beside "a"."""
+    """The keys as np.array stores them; as objects if np.array changes one of them.
+
+    It cuts null characters at the end of a text, and it turns 1 beside "a" into a text.
+    """
     with suppress(ValueError, OverflowError):
         found = np.array(keys)
         if found.ndim == 1 and [(type(key), key) for key in found.tolist()] == [(type(key), key) for key in keys]:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output that appears whole or not at all, and over nothing that is there: a file without a name, fsync, a name."""
+"""Atomic writes: output appears whole or not at all, and never replaces a file by accident.
+
+The output is a file without a name first; then fsync, then a name.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,19 @@ from dpfast.errors import DpfastError, FileError
 
 
 @contextmanager
-def published(path: Path, record: str | None = None, *, force: bool) -> Iterator[IO[bytes]]:
-    """Yield a private file that becomes `path` if the block ends well; `record` becomes `path`.json just before.
+def atomic_write(path: Path, record: str | None = None, *, force: bool) -> Iterator[IO[bytes]]:
+    """Yield a private file that becomes `path` if the block ends without an exception.
 
-    Raises: FileError (what is there already and may not be replaced, or cannot be; a full disk).
+    record: this text becomes `path`.json just before.
+    Raises: FileError (a file that is there already and may not or cannot be replaced; a full disk).
     """
     beside = path.with_name(f"{path.name}.json")
     try:
         _refuse_existing(path, force=force)
         if record is not None:
-            # A record alone is refused too, though a run killed between the two renames leaves one: more often
-            # the user moved `path` away, and then this may be the only account of an epsilon that was spent.
+            # A record alone is refused too. A run that was killed between the two renames leaves
+            # one, but more often the user moved `path` away. Then this record may be the only
+            # account of an epsilon that was spent.
             why = f" without {path.name}: a release was moved away, or its run killed just before the end"
             _refuse_existing(beside, why, force=force)
         with _temporary(path.parent) as file:
@@ -44,7 +49,10 @@ def published(path: Path, record: str | None = None, *, force: bool) -> Iterator
 
 @contextmanager
 def _temporary(directory: Path) -> Iterator[IO[bytes]]:
-    """A file that only its owner may open; without a name where the system has such files, so no kill leaves it."""
+    """Yield a file that only its owner may open.
+
+    If the system has files without a name, it has none, so no kill leaves it behind.
+    """
     if (handle := _nameless(directory)) is not None:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -57,16 +65,16 @@ def _temporary(directory: Path) -> Iterator[IO[bytes]]:
 
 
 def _nameless(directory: Path) -> int | None:
-    with suppress(AttributeError, OSError):  # neither every system nor every file system has such files
+    with suppress(AttributeError, OSError):  # not every system and file system has such files
         handle = os.open(directory, os.O_TMPFILE | os.O_WRONLY, 0o600)
-        if os.path.exists(f"/proc/self/fd/{handle}"):  # noqa: PTH110  the way to give it a name
+        if os.path.exists(f"/proc/self/fd/{handle}"):  # noqa: PTH110  this path gives it a name later
             return handle
         os.close(handle)
     return None
 
 
 def _finish(file: IO[bytes]) -> None:
-    """Bring a file to the disk, with the permissions that a new file has."""
+    """Flush a file to the disk, with the permissions of a new file."""
     file.flush()
     mask = os.umask(0o077)
     os.umask(mask)
@@ -75,12 +83,12 @@ def _finish(file: IO[bytes]) -> None:
 
 
 def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, force: bool) -> None:
-    """Place the record, then the file: at no moment does a file lie there without its own record."""
+    """Place the record, then the file: the file is never there without its own record."""
     with _temporary(path.parent) as extra:
         extra.write(record)
         _finish(extra)
         if force:
-            path.unlink(missing_ok=True)  # or a kill right here would leave the old file beside the new record
+            path.unlink(missing_ok=True)  # otherwise a kill here would leave the old file beside the new record
         _place(extra, beside, force=force)
         try:
             _place(file, path, force=force)
@@ -92,10 +100,10 @@ def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, for
 def _place(file: IO[bytes], path: Path, *, force: bool) -> None:
     """Give a file the name `path`."""
     try:
-        _link(file, path)  # which, unlike a rename, never replaces what came in the meantime
+        _link(file, path)  # unlike a rename, a link never replaces a file that came meanwhile
     except FileExistsError:
         _refuse_existing(path, force=force)
-        if not force:  # it has gone again
+        if not force:  # the file has gone again
             raise
         _replace(file, path)
     except OSError:
@@ -106,14 +114,14 @@ def _place(file: IO[bytes], path: Path, *, force: bool) -> None:
 
 
 def _link(file: IO[bytes], path: Path) -> None:
-    if isinstance(file.name, int):  # it has no name; src_dir_fd has Python follow the link that stands for it
+    if isinstance(file.name, int):  # it has no name; with src_dir_fd Python follows the link in /proc
         os.link(f"/proc/self/fd/{file.name}", path, src_dir_fd=file.name)
     else:
         path.hardlink_to(file.name)
 
 
 def _replace(file: IO[bytes], path: Path) -> None:
-    """Replace `path` in one step, through a name that the file, whole by now, has for this moment."""
+    """Replace `path` in one step. The file is whole by now, and has another name for a moment."""
     named = Path(file.name) if isinstance(file.name, str) else path.with_name(f".dpfast-{secrets.token_hex(8)}.tmp")
     if isinstance(file.name, int):
         _link(file, named)

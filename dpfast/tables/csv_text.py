@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CSV as text (RFC 4180, strictly): fields are found as bytes, and only the chosen ones are replaced.
+"""CSV as text (strictly RFC 4180): fields are found as bytes, and only chosen ones are replaced.
 
-All others, their quotes and the line ends come out byte for byte: readers that parse forget which fields were
-quoted. Messages never say what a cell holds or where it stands.
+All other fields, their quotes and the line ends come out byte for byte. A parser would forget which
+fields were quoted. Messages never tell the content or the place of a cell.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from dpfast.tables.passed import in_order
 Places: TypeAlias = npt.NDArray[np.int64]
 
 BLOCK = 1 << 22  # bytes held at once
-LONGEST_RECORD = 1 << 24  # bytes; a longer record is taken for a quote that was never closed
+LONGEST_RECORD = 1 << 24  # bytes; a longer record is treated as a quote that was never closed
 COMMA, QUOTE, NEWLINE, RETURN = b',"\n\r'
 WHOLE = "^-?[0-9]+$"
 REAL = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
-ABSENT = "^(?i:nan|-?inf(inity)?)?$"  # or empty
+ABSENT = "^(?i:nan|-?inf(inity)?)?$"  # or an empty field
 
 
 class CsvText:
@@ -58,9 +58,10 @@ class CsvText:
                 yield Records(self.path, self.names, block, ends)
 
     def sort(self, places: Sequence[int]) -> None:
-        """From now on the records come in the order of their texts in these columns, byte by byte; held in memory.
+        """Sort the records by their texts in these columns, byte by byte, in memory.
 
-        Raises: ParameterError (two records alike, which would keep the order in which they came).
+        Raises: ParameterError (two records with equal texts, which would keep their order of
+            arrival).
         """
         end = b"\r\n" if self.header.endswith(b"\r\n") else b"\n"
         lines, texts = [], []
@@ -72,7 +73,7 @@ class CsvText:
             self._sorted = _joined(pa.concat_arrays(lines).take(pa.array(order)))
 
     def _blocks(self, file: IO[bytes]) -> Iterator[tuple[bytes, Places]]:
-        """Yield bytes that are whole records, and where their fields end."""
+        """Yield bytes that are whole records, and the ends of their fields."""
         rest = b""
         while chunk := file.read(BLOCK):
             rest += chunk
@@ -98,7 +99,7 @@ class CsvText:
             ends = ends[ends <= len(data)]
             lines = np.flatnonzero(text[ends] == NEWLINE)
             ends = ends[: lines[-1] + 1 if lines.size else 0]
-        # A stray quote would swallow separators, and with them counts that then stay without noise.
+        # A stray quote would hide separators, and with them counts, which would then get no noise.
         stop = ends[-1] + 1 if ends.size else 0
         at = np.flatnonzero(quotes[:stop])
         beside = text[np.where(quoted[at], at - 1, at + 1)]
@@ -109,7 +110,7 @@ class CsvText:
 
 
 class Records:
-    """Whole records of a CSV, and where each field's text lies between its quotes."""
+    """Whole records of a CSV, and the place of each field's text between its quotes."""
 
     def __init__(self, path: Path, names: Sequence[str], block: bytes, ends: Places) -> None:
         width, text = len(names), np.frombuffer(block + b"\n", np.uint8)
@@ -127,7 +128,7 @@ class Records:
         return self._cut(self.spans[:, place].ravel())[::2]
 
     def counts(self, place: int) -> CountArray:
-        """Return the fields of one column as int64, or as uint64 where they need it."""
+        """Return the fields of one column as int64, or as uint64 if they need it."""
         text, where = self.column(place), f"column {self.names[place]!r} of {self.path}"
         if not pc.all(pc.match_substring_regex(text, WHOLE)).as_py():
             raise FileError(
@@ -157,15 +158,16 @@ class Records:
             try:
                 text = self.column(place).cast(pa.string())
             except pa.ArrowInvalid:
-                # Its name is not quoted, for without a header it is a cell.
+                # The message does not quote its name, because without a header it is a cell.
                 raise FileError(f"column {place + 1} of {self.path} must be UTF-8 to become another format") from None
             columns.append(pc.replace_substring(text, '""', '"'))  # quotes inside are doubled, or were refused
         return columns
 
     def spliced(self, places: Sequence[int], noisy: Sequence[CountArray | RealArray]) -> bytes:
-        """Return the records with other numbers in the columns at `places`, which ascend: reals as `repr` writes them.
+        """Return the records with other numbers in the columns at `places`, which ascend.
 
-        Quotes round them go: whether a cell had some is a bit of it that gets no noise.
+        Reals are written as `repr` writes them. Their quotes go, because they would reveal a bit of
+        the true cell.
         """
         cells = self.spans[:, places] + self.quoted[:, places, None] * np.array([-1, 1])
         kept = self._cut(np.concatenate(([0], cells.ravel(), [len(self.block)])))[::2]
@@ -176,7 +178,7 @@ class Records:
         return records
 
     def lines(self, end: bytes) -> pa.Array:
-        """Return the records as they stand, with `end` for the line end that the last one may lack."""
+        """Return the records unchanged; if the last one has no line end, it gets `end`."""
         stops = np.append(self.spans[1:, 0, 0] - self.quoted[1:, 0], len(self.block))
         lines = self._cut(np.append(0, stops))
         if self.block.endswith(b"\n"):
@@ -189,7 +191,7 @@ class Records:
 
 
 def _joined(texts: pa.Array) -> bytes:
-    """One behind the other."""
+    """The bytes of all texts, joined."""
     _, ends, data = texts.buffers()
     end = int(np.frombuffer(ends, np.int32)[len(texts)]) if len(texts) else 0
     return bytes(data[:end]) if end else b""

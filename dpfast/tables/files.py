@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and arrays on disk, read and written in pieces.
 
-The extension says the format. A source yields pieces, each with the counts or real values of the chosen columns; a
-sink takes a piece back with its noisy ones. Messages name the file, the column, a type or a rule, never what a
-cell holds or where it stands: hence none of pyarrow's, which quote cells.
+The extension gives the format. A source yields pieces, each with the counts or real values of the
+chosen columns. A sink takes a piece back with its noisy values. Messages name the file, the column,
+a type or a rule, never the content or the place of a cell. So they never repeat pyarrow's messages,
+which quote cells.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ import pyarrow.parquet as pq
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.release.arrays import FLOAT64, INT64, CountArray, RealArray
 from dpfast.tables import passed
-from dpfast.tables.atomic_write import published
+from dpfast.tables.atomic_write import atomic_write
 from dpfast.tables.csv_text import CsvText, Records
 
 Column: TypeAlias = CountArray | RealArray
 Write: TypeAlias = "Callable[[Piece, Sequence[Column]], object]"
 
 FORMATS = {".csv": "CSV", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".npy": "npy"}
-ROWS = 1 << 20  # rows held at once (CSV: csv_text.BLOCK bytes), fewer if
-CELLS = 1 << 22  # there are so many columns that they are more cells than this
-OTHER_LAWS = {  # for whom the law in hand has no use
+ROWS = 1 << 20  # rows held at once (CSV: csv_text.BLOCK bytes)
+CELLS = 1 << 22  # cells held at once: with many columns there are fewer rows
+OTHER_LAWS = {  # the mechanisms for a kind of number that the chosen one refuses
     "integer": ": for counts there are discrete-laplace and discrete-gaussian",
     "floating": ": for real values there are laplace and gaussian",
 }
@@ -43,7 +44,10 @@ OTHER_LAWS = {  # for whom the law in hand has no use
 
 @dataclass(frozen=True)
 class Piece:
-    """Some rows of a table, or elements of an array: their share of the file in bytes, the chosen cells, all."""
+    """Some rows of a table, or elements of an array.
+
+    weight: their share of the file in bytes. counts: the chosen cells. rows: all cells.
+    """
 
     weight: float
     counts: list[Column]
@@ -51,9 +55,10 @@ class Piece:
 
 
 class Source(Protocol):
-    """An input file, opened and its columns checked; `chosen` names the columns in the file's order.
+    """An input file that is open, with checked columns.
 
-    dtypes: of their noisy cells: int64, or the real type that each has. passed: the names of the other columns.
+    chosen: the names of the chosen columns, in the file's order. dtypes: those of their noisy
+        cells: int64, or the real type of each column. passed: the names of the other columns.
     notes: the names of the metadata that no type needs.
     """
 
@@ -69,7 +74,7 @@ class Source(Protocol):
 
 
 def file_format(path: Path) -> str:
-    """Return the name of the format that the extension says."""
+    """Return the name of the format that the extension gives."""
     try:
         return FORMATS[path.suffix.lower()]
     except KeyError:
@@ -87,9 +92,10 @@ def open_source(
 ) -> Source:
     """Open an input file and check its columns; their cells are checked as they are read.
 
-    real: whether they must hold real values, rather than counts. missing: whether NaN, infinities, nulls and empty
-    cells may stand among these, all of which become NaN. sort_by: other columns, in whose order the rows come; the
-    table is then held in memory. keep_metadata: whether all metadata comes along, and not only what types need.
+    real: whether the columns must hold real values instead of counts. missing: whether NaN,
+    infinities, nulls and empty cells are allowed; all of them become NaN. sort_by: other columns,
+    which give the order of the rows; the table is then held in memory. keep_metadata: whether all
+    metadata passes, and not only what types need.
     """
     kinds: dict[str, Callable[..., Source]]
     arrow = partial(ArrowSource, keep_metadata=keep_metadata)
@@ -114,7 +120,10 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _places(names: Sequence[str], columns: Sequence[str], there: str, option: str = "--column") -> list[int]:
-    """Return where the chosen columns stand, in the file's order. there: what a message says of those there are."""
+    """Return the places of the chosen columns, in the file's order.
+
+    there: what a message says about the columns that there are.
+    """
     unknown = [column for column in columns if column not in names]
     if unknown or not columns:
         what = f"no column is named {unknown[0]!r}" if unknown else f"{option} must be given for a table"
@@ -131,7 +140,7 @@ def _divided(names: Sequence[str], places: Sequence[int]) -> tuple[list[str], Se
 
 
 def _sorting(names: Sequence[str], chosen: Sequence[str], sort_by: Sequence[str], there: str) -> list[int]:
-    """Return where the columns stand that say the order of rows."""
+    """Return the places of the columns that give the order of rows."""
     if len(set(sort_by)) < len(sort_by):
         raise ParameterError("--sort-by must name each column once")
     if set(sort_by) & set(chosen):
@@ -140,7 +149,7 @@ def _sorting(names: Sequence[str], chosen: Sequence[str], sort_by: Sequence[str]
 
 
 def _usable(what: str, is_integer: bool, is_real: bool, real: bool, held: object) -> None:
-    """Refuse a type that the law has no use for, and say which law has."""
+    """Refuse a type that the mechanism cannot use, and name the mechanisms that can."""
     if is_real if real else is_integer:
         return
     wanted = "float32 or float64" if real else "integers"
@@ -157,7 +166,10 @@ def _finite(what: str, values: RealArray, missing: bool) -> RealArray:
 
 
 class ArrowSource:
-    """A Parquet or Arrow IPC file, read in batches of about CELLS cells; `raw` is its own schema."""
+    """A Parquet or Arrow IPC file, read in batches of about CELLS cells.
+
+    raw: its own schema.
+    """
 
     notes: Sequence[str]
 
@@ -175,13 +187,15 @@ class ArrowSource:
             self.file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
             self.schema, self.batches = self.file.schema_arrow, self._parquet
             if self.file.num_row_groups and self.file.metadata.num_columns:
-                # Damaged metadata of a column end the process that asks for them; a read of the column refuses them.
+                # A query for damaged metadata of a column ends the process. A read of the column
+                # refuses them.
                 first = self.file.metadata.schema.column(0).path
                 next(self.file.iter_batches(1, row_groups=[0], columns=[first]), None)
                 codec = self.file.metadata.row_group(0).column(0).compression.lower()
                 self.codec = {"uncompressed": "none", "lz4_raw": "lz4", "lzo": "snappy"}.get(codec, codec)
         else:
-            # One batch may be as large as the file: mapped, only the rows in hand are in memory.
+            # One batch may be as large as the file. It is mapped, so only the current rows are in
+            # memory.
             self.file = pa.ipc.open_file(pa.memory_map(str(path)))
             self.schema, self.batches = self.file.schema, self._arrow
         there = f"there are {', '.join(map(repr, self.schema.names)) or 'none'}"
@@ -215,7 +229,7 @@ class ArrowSource:
                 yield Piece(size * share, cells, pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
     def _categories(self, rows: int) -> dict[int, passed.Categories]:
-        """The categories that rows have, of each column with such: it is read twice."""
+        """The categories that rows have, for each column with categories: it is read twice."""
         kinds = {i: f.type for i, f in enumerate(self.raw) if pa.types.is_dictionary(f.type)}
         found = {place: passed.Categories(kind) for place, kind in kinds.items()}
         if found:
@@ -251,18 +265,18 @@ class ArrowSource:
     def _arrow(
         self,
         rows: int,
-        columns: list[str] | None = None,  # noqa: ARG002  a mapped file costs what one looks at
+        columns: list[str] | None = None,  # noqa: ARG002  a mapped file costs only what is read
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
         for i in range(self.file.num_record_batches):
             batch = self.file.get_batch(i)
-            batch.validate(full=True)  # offsets and codes are followed from here on
+            batch.validate(full=True)  # later code follows its offsets and codes
             for at in range(0, batch.num_rows, rows):
                 part = batch.slice(at, rows)
                 yield part, part.num_rows / batch.num_rows / self.file.num_record_batches
 
 
 class NpySource:
-    """An array of any shape, in the order in which it lies in the file."""
+    """An array of any shape, in the order of the file."""
 
     passed: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -277,7 +291,7 @@ class NpySource:
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             try:
                 self.shape, self.fortran, self.dtype = read(file)
-            except Exception:  # NumPy reads it as Python, and so raises whatever Python's parser does
+            except Exception:  # NumPy parses it as Python, so any exception of the parser is possible
                 raise ValueError from None
             if min(self.shape, default=0) < 0:
                 raise ValueError
@@ -290,7 +304,8 @@ class NpySource:
             raise FileError(f"{path} is not a whole npy file: its size is not what its header says")
 
     def pieces(self) -> Iterator[Piece]:
-        # Read, not mapped: should the file shrink meanwhile, that is an error here and not a SIGBUS.
+        # The file is read, not mapped: if it shrinks meanwhile, this raises an error instead of a
+        # SIGBUS.
         with _reading(self.path), self.path.open("rb") as file:
             file.seek(self.start)
             for left in range(self.size, 0, -ROWS):
@@ -302,14 +317,14 @@ class NpySource:
 
 
 class CsvSource:
-    """A CSV file with a header line; to a table of another format its columns are strings."""
+    """A CSV file with a header line. In a table of another format its columns are strings."""
 
     notes: Sequence[str] = ()
 
     def __init__(self, path: Path, columns: Sequence[str], real: bool, missing: bool, sort_by: Sequence[str]) -> None:
         self.path, self.text, self.real, self.missing = path, CsvText(path), real, missing
         self.schema = pa.schema([(name, pa.string()) for name in self.text.names])
-        # The line is not quoted, for without a header it is a record.
+        # The message does not quote the line, because without a header it is a record.
         there = (
             f"a column's name stands in the first line of {path}, the header, which has {len(self.text.names)} fields"
         )
@@ -335,14 +350,17 @@ class CsvSource:
 
 @contextmanager
 def destination(path: Path, source: Source, about: dict[str, object], *, force: bool) -> Iterator[Write]:
-    """Yield the function that writes pieces to what becomes `path`, with `about` in its schema or beside it."""
+    """Yield the function that writes pieces to the file that becomes `path`.
+
+    about: goes into its schema, or into a file beside it.
+    """
     kind = file_format(path)
     if isinstance(source, NpySource) != (kind == "npy"):
         raise ParameterError(f"{path}: an npy file can only become an npy file, and a table a table")
-    with suppress(KeyError, TypeError, ValueError):  # it was no output of dpfast before
+    with suppress(KeyError, TypeError, ValueError):  # the input is no output of dpfast
         about = {**about, "earlier": json.loads(source.schema.metadata[b"dpfast"])}
     text = json.dumps(about, indent=2) + "\n"
-    with published(path, text if kind in {"CSV", "npy"} else None, force=force) as file:
+    with atomic_write(path, text if kind in {"CSV", "npy"} else None, force=force) as file:
         if isinstance(source, NpySource):
             form = {"descr": source.dtypes[0].str, "fortran_order": source.fortran, "shape": source.shape}
             np.lib.format.write_array_header_1_0(file, form)
@@ -357,7 +375,7 @@ def destination(path: Path, source: Source, about: dict[str, object], *, force: 
 
 @contextmanager
 def _table(file: IO[bytes], path: Path, source: Source, schema: pa.Schema) -> Iterator[Write]:
-    """Yield the function that writes pieces as a table of pyarrow's."""
+    """Yield the function that writes pieces as a pyarrow table."""
 
     def write(piece: Piece, noisy: Sequence[Column]) -> None:
         columns = list(cast("pa.RecordBatch", piece.rows).columns)
@@ -384,7 +402,9 @@ def _writer(file: IO[bytes], path: Path, source: Source, schema: pa.Schema) -> p
 
 def _noisy_schema(source: Source, about: str) -> pa.Schema:
     kept = {**(source.schema.metadata or {}), b"dpfast": about.encode()}
-    with suppress(KeyError, TypeError, ValueError, AttributeError):  # pandas would read a column back as it was
+    with suppress(
+        KeyError, TypeError, ValueError, AttributeError
+    ):  # otherwise pandas would read a column back with its old type
         pandas = json.loads(kept[b"pandas"])
         for column in pandas["columns"]:
             if column["field_name"] in source.chosen:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes through without noise: columns made anew, the metadata that types need, rows in a public order.
+"""What passes through without noise: rebuilt columns, the metadata of types, a public order.
 
-A reader of the output learns the cells of a passed column, and nothing that lay beside them in the input: no bytes under
-nulls or behind the end of a buffer, no category that no row has, no note in the schema.
+A reader of the output learns the cells of a passed column, and nothing that lay beside them in the
+input: no bytes under nulls or behind the end of a buffer, no category that no row has, no note in
+the schema.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ import pyarrow.compute as pc
 
 from dpfast.errors import FileError, ParameterError
 
-LARGEST_SORTED = 1 << 30  # bytes of a table: to be sorted it is held whole, in up to four copies
+LARGEST_SORTED = 1 << 30  # bytes of a table: a sort holds the whole table, in up to four copies
 FLAT = {pa.bool_(), pa.null(), pa.string(), pa.binary(), pa.large_string(), pa.large_binary()}
 FIXED = pa.types.is_primitive, pa.types.is_decimal, pa.types.is_fixed_size_binary
-VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}  # by name: older versions have none
+VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}  # by name: older versions lack them
 LISTS = (
     (pa.types.is_list, pa.list_),
     (pa.types.is_large_list, pa.large_list),
     (pa.types.is_fixed_size_list, pa.list_),
 )
-# What a reader needs to know a type, or a column, again.
+# The metadata from which a reader recognises a type or a column.
 OF_FIELDS = {b"ARROW:extension:name", b"ARROW:extension:metadata", b"PARQUET:field_id"}
 OF_PANDAS = {"name", "field_name", "pandas_type", "numpy_type"}
 OF_PANDAS_TYPES = {"timezone", "ordered", "encoding", "precision", "scale", "unit"}
@@ -38,9 +39,10 @@ OF_PANDAS_TYPES = {"timezone", "ordered", "encoding", "precision", "scale", "uni
 
 
 def plain(kind: pa.DataType, *, keep: bool = False) -> pa.DataType:
-    """The type that `rebuilt` makes of it: without dictionaries, and without metadata inside unless `keep`.
+    """The type that `rebuilt` makes of a type: without dictionaries.
 
-    Raises: NotImplementedError (a type whose values nobody here knows how to copy one by one).
+    keep: whether it keeps the metadata inside.
+    Raises: NotImplementedError (a type whose values this module cannot copy one by one).
     """
 
     def field(of: pa.Field) -> pa.Field:
@@ -63,15 +65,15 @@ def plain(kind: pa.DataType, *, keep: bool = False) -> pa.DataType:
 
 
 def _is_flat(kind: pa.DataType) -> bool:
-    if pa.types.is_interval(kind):  # pyarrow 15 takes nulls out of whole ones
+    if pa.types.is_interval(kind):  # pyarrow 15 turns whole intervals into nulls
         return False
     return kind in FLAT or str(kind) in VIEWS or any(is_it(kind) for is_it in FIXED)
 
 
 def rebuilt(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The same cells in memory of their own. kind: what `plain` says of the array's type.
+    """Equal cells in new memory. kind: what `plain` returns for the array's type.
 
-    At every level, each value that is not null is copied by itself.
+    At every level, each value that is not null is copied on its own.
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -93,13 +95,13 @@ def rebuilt(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.Array.from_buffers(
             kind, size, [bits, offsets], children=[rebuilt(array.values.take(elements), inner)]
         )
-    if str(kind) in VIEWS:  # several of which may lie in one buffer
+    if str(kind) in VIEWS:  # several columns may lie in one buffer
         return rebuilt(array.cast(VIEWS[str(kind)]), VIEWS[str(kind)]).cast(kind)
     return array.take(pa.array(np.arange(size), mask=~valid))
 
 
 def _elements(lists: pa.Array, valid: npt.NDArray[np.bool_]) -> tuple[pa.Buffer, pa.Array]:
-    """Of lists or maps: new offsets, and which elements are those of lists that are not null."""
+    """New offsets of lists or maps, and the places of the elements of lists that are not null."""
     width = np.int64 if pa.types.is_large_list(lists.type) else np.int32
     bounds = np.zeros(len(lists) + 1, width)
     if len(lists):
@@ -110,14 +112,17 @@ def _elements(lists: pa.Array, valid: npt.NDArray[np.bool_]) -> tuple[pa.Buffer,
 
 
 class Categories:
-    """The categories of a column that rows have, in their order and numbered alike in every piece of the file."""
+    """The categories of a column that rows have, in their order.
+
+    Every piece of the file numbers them alike.
+    """
 
     def __init__(self, kind: pa.DictionaryType) -> None:
         self.kind = kind
         self.known, self.used = pa.nulls(0, kind.value_type), np.zeros(0, bool)
 
     def look(self, column: pa.DictionaryArray) -> None:
-        """Take note of those that a piece has. All pieces are looked at before one is `coded`."""
+        """Note the categories of a piece. `look` sees all pieces before one is `coded`."""
         if not column.dictionary.equals(self.known):
             new = column.dictionary.filter(pa.array(_places(column.dictionary, self.known) < 0)).unique().drop_null()
             self.known = pa.concat_arrays([self.known, new])
@@ -126,7 +131,7 @@ class Categories:
         self.used[at[at >= 0]] = True
 
     def coded(self, column: pa.DictionaryArray) -> pa.DictionaryArray:
-        """A piece with these categories alone. Raises: ValueError (it holds others)."""
+        """A piece with these categories only. Raises: ValueError (it holds others)."""
         categories = rebuilt(self.known.filter(pa.array(self.used)), self.kind.value_type)
         codes = np.full(len(column), -1)
         codes[np.asarray(column.indices.is_valid())] = _places(column.dictionary, categories)[_codes(column)]
@@ -137,7 +142,10 @@ class Categories:
 
 
 def _codes(column: pa.DictionaryArray) -> npt.NDArray[np.int64]:
-    """The places in its dictionary of the cells that are not null. Raises: ValueError (there is no such place)."""
+    """The places in the dictionary of the cells that are not null.
+
+    Raises: ValueError (there is no such place).
+    """
     codes = np.asarray(column.indices.drop_null(), np.int64)
     if codes.size and not 0 <= codes.min() <= codes.max() < len(column.dictionary):
         raise ValueError
@@ -145,7 +153,7 @@ def _codes(column: pa.DictionaryArray) -> npt.NDArray[np.int64]:
 
 
 def _places(values: pa.Array, among: pa.Array) -> npt.NDArray[np.int64]:
-    """Where values stand among others; -1 for nulls, and for what does not."""
+    """The places of values among others; -1 for nulls and for values that are not there."""
     found = pc.index_in(values, value_set=among, skip_nulls=True)
     return np.asarray(pc.fill_null(found, -1), np.int64)
 
@@ -154,9 +162,10 @@ def _places(values: pa.Array, among: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def cleaned(schema: pa.Schema, noisy: Sequence[int], *, keep: bool) -> pa.Schema:
-    """The schema of what comes along: the types of `rebuilt` columns, and the metadata that types need, or all of it.
+    """The schema of the output: the types of `rebuilt` columns, and the metadata that types need.
 
-    noisy: the places of columns that are to be noised. Their types stay.
+    keep: keep all metadata instead. noisy: the places of the columns that get noise. Their types
+        stay.
     Raises: NotImplementedError (as `plain` does; its argument is the field).
     """
     fields = []
@@ -171,7 +180,7 @@ def cleaned(schema: pa.Schema, noisy: Sequence[int], *, keep: bool) -> pa.Schema
         fields.append(pa.field(field.name, kind, field.nullable, about))
     held = schema.metadata or {}
     kept = {name: value for name, value in held.items() if keep or name == b"dpfast"}
-    with suppress(KeyError, TypeError, ValueError, AttributeError):  # there is none, or it is not pandas's
+    with suppress(KeyError, TypeError, ValueError, AttributeError):  # there are none, or they are not pandas's
         kept |= {} if keep else {b"pandas": json.dumps(_types_of_pandas(json.loads(held[b"pandas"]))).encode()}
     return pa.schema(fields, kept)
 
@@ -220,9 +229,10 @@ def _fields(field: pa.Field) -> Iterator[pa.Field]:
 
 
 def in_order(columns: Sequence[pa.ChunkedArray]) -> npt.NDArray[np.int64]:
-    """The rows in the order of the columns' values, the first one first; nulls last.
+    """The order of rows by the values of the columns, the first column first; nulls come last.
 
-    Raises: ParameterError (two rows alike, which would keep the order in which they came; a type without an order).
+    Raises: ParameterError (two rows with equal values, which would keep their order of arrival; a
+        type without an order).
     """
     try:
         values = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in columns]

@@ -339,7 +339,7 @@ static void tiers(int best, const dpf_plan *plan) {
     free(any_decided);
 }
 
-/* The draws of one call in two limbs, whichever function of dpf_abi.h makes them; how many are open. */
+/* The draws of one call in two limbs, whichever function of dpf_abi.h makes them; how many are undecided. */
 static int64_t filled(int isa, const dpf_plan *plan, int careful, uint64_t start, int64_t n, const double *offset,
                       int64_t *lo, int64_t *hi, int64_t *open, int wide) {
     int64_t *upper = wide ? hi : NULL;
@@ -354,7 +354,7 @@ static int64_t filled(int isa, const dpf_plan *plan, int careful, uint64_t start
     return left;
 }
 
-/* Draws by every path; where two paths decide, they agree, and few stay open. */
+/* Draws by every path; where two paths decide, they agree, and few stay undecided. */
 static void draws(int best, const dpf_plan *plan, uint64_t start, int64_t n) {
     const size_t size = (size_t)n * sizeof(int64_t);
     int64_t *lo = room(size), *hi = room(size), *open = room(size), *sure_lo = room(size), *sure_hi = room(size);

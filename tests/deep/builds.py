@@ -3,7 +3,7 @@
 
 Each build is one by setup.py, as pip makes it, with CFLAGS or a compiler of its own. A compiler that puts flags behind
 ours is a script that does so. What a build draws is compared as one digest of all draws of 102 plans, of all laws and from
-the least to the largest scale, by each instruction set, fast and careful, narrow and wide. CPUs without one feature or
+the least to the largest scale, by each instruction set, fast and constant-work, narrow and wide. CPUs without one feature or
 another are QEMU's.
 """
 

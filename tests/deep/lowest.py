@@ -35,9 +35,9 @@ def floors(pyproject: dict[str, Any]) -> dict[str, str]:
     project = pyproject["project"]
     extras = project["optional-dependencies"]
     tools = [wanted for wanted in extras["test"] if not wanted.startswith("dpfast[")]
-    plugs = [wanted for extra in EXTRAS for wanted in extras[extra]]
+    adapters = [wanted for extra in EXTRAS for wanted in extras[extra]]
     found: dict[str, str] = {}
-    for wanted in (*pyproject["build-system"]["requires"], *project["dependencies"], *plugs, *tools):
+    for wanted in (*pyproject["build-system"]["requires"], *project["dependencies"], *adapters, *tools):
         parsed = re.fullmatch(r"([\w.-]+)>=([\d.]+)", wanted)
         if not parsed:
             raise AssertionError(

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from opacus import optimizers
-from row import Row
 
+from adapters import compared
 from dpfast.adapters import opacus as ours
 
 VERSIONS = ("opacus", "torch")
+SIZE = 1_000_000
 TIMES = 5
 
 
-def noise(cls: type, size: int, **options: bool) -> Callable[[], object]:
+def noise(cls, size, **options):
     """One add_noise for that many gradients, as a step calls it."""
     p = torch.nn.Parameter(torch.zeros(size))
     optimizer = cls(
@@ -23,7 +22,7 @@ def noise(cls: type, size: int, **options: bool) -> Callable[[], object]:
     )
     clipped = torch.rand(size)
 
-    def run() -> None:
+    def run():
         for _ in range(TIMES):
             p.summed_grad = clipped.view(size)  # without the mark of the last one
             optimizer.add_noise()
@@ -31,10 +30,8 @@ def noise(cls: type, size: int, **options: bool) -> Callable[[], object]:
     return run
 
 
-def rows() -> list[Row]:
-    return [
-        Row(f"`add_noise`, {size:,} gradients{note}", noise(optimizers.DPOptimizer, size, **options),
-            noise(ours.DPOptimizer, size), TIMES * size, TIMES * size)
-        for size in (10_000, 1_000_000)
-        for note, options in (("", {}), (", against `secure_mode`", {"secure_mode": True}))
-    ]  # fmt: skip
+def rows(size):
+    for n in (-(-size // 100), size):
+        for note, options in (("", {}), (", against `secure_mode`", {"secure_mode": True})):
+            before, after = noise(optimizers.DPOptimizer, n, **options), noise(ours.DPOptimizer, n)
+            yield compared(f"`add_noise`, {n:,} gradients{note}", before, after, TIMES * n)

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from functools import cached_property as once
+    from functools import cached_property as lockfree_property
 else:
 
-    class once:  # noqa: N801  it reads as a decorator
+    class lockfree_property:  # noqa: N801  it reads as a decorator
         """As functools.cached_property, which before Python 3.12 holds a lock of the class while it computes.
 
         A fork in another thread would leave that lock held for ever in the child. Here two threads may both
@@ -29,4 +29,4 @@ else:
             return instance.__dict__.setdefault(self.name, self.compute(instance))
 
 
-__all__ = ["once"]
+__all__ = ["lockfree_property"]
