@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records: parameters that are checked once and then stand. One table of fields says how each is kept and written down."""
+"""Records: parameters that are checked once and then stand.
+
+One table of fields says how each parameter is kept and written down.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,13 @@ def written(
     init: bool = True,
     compare: bool = True,
 ) -> Any:
-    """A field of a record, and what is made of its value wherever the record is written down.
+    """A field of a record, and how its value is written down. Each argument is a function of it.
 
-    stream: the numbers on which the stream of a release key depends (csrc/stream.md); by default none.
-    metadata: the entries of the metadata; by default the value, a Fraction as "3/10", under the field's name.
-    words: the entries of the repr; by default the value in few letters, under the field's name.
+    stream: the numbers on which the stream of a release key depends (csrc/stream.md); by default
+        none.
+    metadata: the entries in the metadata; by default the value under the field's name, a Fraction
+        as "3/10".
+    words: the entries in the repr; by default the value in few letters under the field's name.
     """
     return field(init=init, compare=compare, metadata={"stream": stream, "metadata": metadata, "words": words})
 
@@ -36,12 +41,15 @@ def ratio(value: Fraction) -> tuple[int, int]:
 
 
 def unwritten(_: object) -> dict[str, Any]:
-    """Of a field that only the record itself knows."""
+    """Writes nothing: only the record itself knows the field."""
     return {}
 
 
 class Record:
-    """A frozen dataclass whose constructor checks and keeps. It is equal, hashed and pickled by its fields alone."""
+    """A frozen dataclass, whose constructor checks its parameters and keeps them.
+
+    Its fields alone decide equality, hash and pickle.
+    """
 
     def __init_subclass__(cls) -> None:
         dataclass(init=False, repr=False, eq=False)(cls)

@@ -77,7 +77,8 @@ class Sensitivity(Record):
     linf together. `largest` is the one change that reaches l1 and
     l2_squared: this many cells, each by this much.
 
-    `from_l2` makes one from the norm of a neighbour's change alone, `changes` from its cells: there `contributes` is None.
+    `from_l2` makes one from the norm of a neighbour's change alone, `changes` from its cells: there
+    `contributes` is None.
     Raises: DTypeError, ParameterError.
     """
 
@@ -139,7 +140,9 @@ class Sensitivity(Record):
 
     @classmethod
     def from_l2(cls, squared: Real, *, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
-        """From the largest squared L2 distance between neighbours under the stated adjacency, exact. Nothing doubles.
+        """From the largest squared L2 distance between neighbours, exactly. Nothing doubles.
+
+        adjacency: the one under which the distance holds.
 
         l0, linf, l1, contributes and largest are None: a mechanism that needs one of them refuses.
         """
@@ -208,9 +211,10 @@ def _keys(value: str) -> str:
 def in_norm(
     norm: str, sensitivity: Real | Sensitivity, adjacency: str | None, unit: str | None, unknown: str
 ) -> tuple[Fraction, str, str]:
-    """The figure of a sensitivity that a mechanism needs, with the adjacency and the unit that it was found for.
+    """The figure that a mechanism needs, and the adjacency and the unit of privacy of it.
 
-    norm: "l1" or "linf". unknown: the error of a Sensitivity that does not know it. Raises: DTypeError, ParameterError.
+    norm: "l1" or "linf". unknown: the error if a Sensitivity does not know it.
+    Raises: DTypeError, ParameterError.
     """
     if isinstance(sensitivity, Sensitivity):
         if adjacency is not None or unit is not None:
