@@ -35,7 +35,7 @@ class Spy:
 
     def release(self, values: Any, **options: Any) -> Any:
         if type(values) is not np.ndarray:
-            return adapters.releaser(values, None)(self, values, {"dtype": None, "missing": None, **options})
+            return adapters.releaser(values, None)(self.release, values, {"dtype": None, "missing": None, **options})
         self.given, self.made = values, (COUNTS if values.dtype.kind in "iu" else VALUES).release(values, **options)
         return self.made
 

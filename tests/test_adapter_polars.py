@@ -45,8 +45,9 @@ class Counter:
 
     def release(self, values, **options):
         if type(values) is not np.ndarray:
-            options = {"dtype": np.dtype(np.int64), "missing": None, **options}
-            return adapters.releaser(values, None)(self, values, options)
+            return adapters.releaser(values, None)(
+                self.release, values, {"dtype": np.dtype(np.int64), "missing": None, **options}
+            )
         self.calls.append(values.size)
         return COUNTS.release(values, **options)
 

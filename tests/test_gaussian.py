@@ -548,7 +548,7 @@ both = pytest.mark.parametrize("kind", [Gaussian, DiscreteGaussian])
 def test_from_zcdp_and_calibrated(kind: Any) -> None:
     """rho is exact; a calibrated delta is reached and 0.1 % less sigma misses it."""
     mech = kind.from_zcdp(Fraction(1, 8), Sensitivity.from_l2(Fraction(9, 2)))
-    assert (mech.sigma_squared, mech.rho(), mech.target.rho) == (18, Fraction(1, 8), Fraction(1, 8))
+    assert (mech.sigma_squared, mech.rho(), mech.calibrated_for.rho) == (18, Fraction(1, 8), Fraction(1, 8))
     for epsilon, delta, sensitivity in (
         (1, 1e-6, Sensitivity(3, 2)), (Fraction(1, 10), 1e-9, Sensitivity.from_l2(7)), (Fraction(1, 10), 1e-9, Sensitivity(3, 2)),
         (8, 1e-3, Sensitivity(1, 1, adjacency="substitution")), (8, 1e-3, Sensitivity(3, 2)),
@@ -556,7 +556,11 @@ def test_from_zcdp_and_calibrated(kind: Any) -> None:
         found = kind.calibrated(epsilon, sensitivity, delta=delta)
         assert found.delta(epsilon) <= delta
         assert kind(found.sigma * 0.999).delta(epsilon, sensitivity) > delta
-        assert (found.target.epsilon, found.target.delta, found.sensitivity) == (epsilon, Fraction(delta), sensitivity)
+        assert (found.calibrated_for.epsilon, found.calibrated_for.delta, found.sensitivity) == (
+            epsilon,
+            Fraction(delta),
+            sensitivity,
+        )
         assert found.rho() == sensitivity.l2_squared / (2 * found.sigma_squared)
         if kind is Gaussian:  # Phi(m/2 - epsilon/m) - exp(epsilon) Phi(-m/2 - epsilon/m)
             m, cdf = sensitivity.l2 / found.sigma, stats.norm.cdf

@@ -31,7 +31,7 @@ from dpfast import (
     ParameterError,
     ReleaseKey,
 )
-from dpfast.release.key import PartDigest, encode
+from dpfast.release.key import encode
 from dpfast.testing import FixedKey, FixedReleaseKey, fixed_key
 
 SECRET = bytes(range(100, 132))
@@ -477,9 +477,10 @@ def test_every_release_under_a_fixed_key_warns():
         for i, n in enumerate((1, 3, 5000)):
             MECH.release(np.zeros(n, np.int64), key=key, start=10**5 * i)
             MECH.release(np.zeros(n, np.int64), key=key, start=10**5 * i)
+            dpfast.Laplace(1, 1).release(np.zeros(n), key=fixed_key(7).derive("y"), start=0)
             MECH.release(np.zeros(n, np.int64), key=master().derive("x"), start=0)
             MECH.release(np.zeros(n, np.int64))
-    assert [(w.category, w.filename) for w in caught] == [(InsecureKeyWarning, __file__)] * 6
+    assert [(w.category, w.filename) for w in caught] == [(InsecureKeyWarning, __file__)] * 9
     assert issubclass(InsecureKeyWarning, UserWarning)
 
 
@@ -586,17 +587,17 @@ def test_golden_stream_keys(case, monkeypatch):
     assert seen[0].hex() == GOLDEN[case]
 
 
-def test_the_digest_does_not_depend_on_threads_or_pieces():
+def test_the_digest_does_not_depend_on_threads_or_pieces(monkeypatch):
     """One hash of one stream of bytes, however it is fed."""
-    data = np.arange(3 * 2**18).tobytes()
+    data = np.arange(3 * 2**18)
 
     def digest(threads: int, *cuts: int) -> bytes:
-        part = PartDigest(SECRET, (3 * 2**18,), 3 * 2**18, 0, unsigned=False, threads=threads)
-        for begin, end in itertools.pairwise([0, *cuts, len(data)]):
-            part.update(memoryview(data)[begin:end])
-        return part.digest()
+        runs = [data[begin:end].data.cast("B") for begin, end in itertools.pairwise([0, *cuts, data.size])]
+        monkeypatch.setattr("dpfast.release.key.plain_runs", lambda _: iter(runs))
+        return master().derive("x").part(1, ["law"], data, 0, threads=threads).stream
 
-    assert len({digest(1), digest(2), digest(2, 1, 1000, 2**20 + 3), digest(1, 8, 8, 9)}) == 1
+    assert len({digest(1), digest(2), digest(2, 1, 1000, 2**17 + 3), digest(1, 8, 8, 9)}) == 1
+    assert digest(1, 8) != digest(1, 8, 8, 8, 7)  # a planted defect: some bytes twice
 
 
 def test_no_raw_key_reaches_the_cipher():

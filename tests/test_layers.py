@@ -60,8 +60,9 @@ BEYOND = {
     "bench/rows.py": {"dpfast.release.engine"},
     "cli/info.py": {"dpfast._native", "dpfast.release.engine", "dpfast.kernels"},
     "records/partitions.py": {"dpfast.mechanisms"},  # it draws noise: the rest of records/ never does
+    "release/digits.py": {"dpfast._native", "dpfast.exact"},
     "release/engine.py": {"dpfast._native", "dpfast.kernels", "dpfast.release.arrays"},
-    "release/key.py": {"blake3"},
+    "release/key.py": {"dpfast.release.arrays", "blake3"},
 }
 # Where a module's name is computed, and so is not read here: what a user or a table names.
 COMPUTED = {"__init__.py", "adapters/__init__.py", "adapters/tumult.py", "audit/audited.py", "kernels/__init__.py"}
@@ -69,8 +70,7 @@ COMPUTED = {"__init__.py", "adapters/__init__.py", "adapters/tumult.py", "audit/
 LOOPS = {
     ("above_threshold.py", "run"): "one answer after another is the mechanism",
     ("discrete_gaussian.py", "search"): "thresholds of a table",
-    ("discrete_laplace.py", "signed_table"): "cells of a table",
-    ("mechanism.py", "_key_into"): "runs of 65,536 values into a hash",
+    ("integer.py", "signed_table"): "cells of a table",
     ("randomized_response.py", "_respond"): "chunks of answers, and the answers that the kernel left open",
     ("randomized_response.py", "estimate"): "categories",
     ("selection.py", "_noisy_argmax"): "candidates that the kernel nominated",

@@ -46,6 +46,7 @@ from dpfast import (
 )
 from dpfast.cli import main
 from dpfast.ledger import lock, store, upgrade
+from dpfast.mechanisms import mechanism as steps
 from dpfast.privacy.formatting import amount
 from dpfast.release.key import PartName, keyed
 
@@ -106,6 +107,7 @@ def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch):
     with monkeypatch.context() as patch:
         for source in ("draw", "take"):
             patch.setattr(_native.StreamKey, source, lambda *_: pytest.fail("a key was drawn"))
+        patch.setattr(steps, "run_small", lambda *_: pytest.fail("a key was drawn"))
         with pytest.raises(
             BudgetExhausted, match=r"epsilon 0\.5 is asked for and 0\.3 is left of 1; nothing was released$"
         ):
@@ -169,7 +171,7 @@ def test_a_sum_of_several_is_charged_whole_or_not_at_all(ledger):
 def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch):
     """Another process would see it at that moment; and the commit was one that survives a power cut."""
     ledger, real, insert, seen = Ledger(path, 1, create=True), _native.StreamKey.draw, store.insert, []
-    taken = _native.StreamKey.take
+    taken, run_small = _native.StreamKey.take, steps.run_small
 
     def drawn(key):
         seen.append(len(Ledger(path).history()))
@@ -188,8 +190,13 @@ def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch):
         other.close()
         return insert(connection, *row)
 
+    def small(*job):  # whose kernel draws the key
+        seen.append(len(Ledger(path).history()))
+        return run_small(*job)
+
     monkeypatch.setattr(_native.StreamKey, "draw", drawn)
     monkeypatch.setattr(_native.StreamKey, "take", took)
+    monkeypatch.setattr(steps, "run_small", small)
     monkeypatch.setattr(store, "insert", inserted)
     ledger.release(TENTH, ZEROS)
     ledger.release(TENTH, np.zeros(5000, np.int32))
@@ -289,8 +296,11 @@ def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch):
 
         with monkeypatch.context() as patch, pytest.raises(type(failure)):
             patch.setattr(_native.StreamKey, "draw", fail)
+            ledger.release(TENTH, np.zeros(5000, np.int64))
+        with monkeypatch.context() as patch, pytest.raises(type(failure)):
+            patch.setattr(steps, "run_small", fail)  # whose kernel draws the key
             ledger.release(TENTH, ZEROS)
-    assert ledger.spent.epsilon == Fraction(3, 10)
+    assert ledger.spent.epsilon == Fraction(6, 10)
 
 
 # ------------------------------------------------------------------ releases under keys
@@ -599,13 +609,13 @@ def rewritten(*statements: str, digests: bool = True):
         (rewritten("PRAGMA user_version = 3"), "a ledger of format 3; this version of dpfast has 2"),
         (rewritten("PRAGMA user_version = 1"), "a ledger of format 1: `dpfast ledger upgrade`"),
         (rewritten("PRAGMA journal_mode = WAL"), "journal mode wal"),
-        (rewritten("DELETE FROM promise"), "it makes no promise"),
-        (rewritten("INSERT INTO promise SELECT * FROM promise"), "it makes no promise"),
-        (rewritten("UPDATE promise SET epsilon = NULL"), "it makes no promise"),
+        (rewritten("DELETE FROM promise"), "it states no budget"),
+        (rewritten("INSERT INTO promise SELECT * FROM promise"), "it states no budget"),
+        (rewritten("UPDATE promise SET epsilon = NULL"), "it states no budget"),
         (rewritten("UPDATE promise SET epsilon = '1e9'"), "an amount is no fraction"),
         (rewritten("UPDATE promise SET epsilon = '1/0'"), "an amount is no fraction"),
         (rewritten("UPDATE promise SET epsilon = '" + "9" * 5000 + "'"), "an amount is no fraction"),
-        (rewritten("UPDATE promise SET epsilon = '1/10'"), "more is spent than was promised"),
+        (rewritten("UPDATE promise SET epsilon = '1/10'"), "more is spent than its budget"),
         (rewritten("UPDATE releases SET epsilon = '1/20' WHERE number = 3"), "charge 3 does not add up"),
         (rewritten("UPDATE releases SET epsilon = '-1/10' WHERE number = 3"), "an amount is no fraction"),
         (rewritten("UPDATE releases SET epsilon_total = '1/10' WHERE number = 3"), "charge 3 does not add up"),
@@ -1071,7 +1081,7 @@ def test_a_ledger_of_format_1_is_upgraded(path, capsys):
         ("DELETE FROM releases WHERE number = 2", "a row is not as it was written"),
         ("UPDATE parts SET size = 40", "a row is not as it was written"),
         ("UPDATE promise SET epsilon = '9'", "a row is not as it was written"),
-        ("DELETE FROM promise", "it makes no promise"),
+        ("DELETE FROM promise", "it states no budget"),
         ("CREATE TABLE more (n)", "its tables are not those of a ledger"),
         ("PRAGMA journal_mode = WAL", "was put into journal mode wal"),
     ],

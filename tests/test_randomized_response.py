@@ -337,7 +337,7 @@ def test_records() -> None:
     assert mechanism.metadata()["coin"] == "1/2"
     assert pickle.loads(pickle.dumps(mechanism)) == mechanism
     assert pickle.loads(pickle.dumps(RandomizedResponse(1, 3))) == RandomizedResponse(1, 3)
-    assert repr(mechanism).endswith("two coins of 0.5, unit=respondent>")
+    assert repr(mechanism).endswith("coin=0.5, unit=respondent>")
     assert repr(RandomizedResponse(1, 3)) == "<RandomizedResponse epsilon=1, categories=3, unit=person>"
 
 

@@ -193,7 +193,7 @@ def test_what_is_not_finite_is_refused_in_every_thread() -> None:
 
 @pytest.mark.parametrize("mech", LAWS, ids=NAMES)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> None:
+def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets the noise that a value there would get: no cell passes without."""
     for n in CALLS:
         values = some_values((n,), dtype)
@@ -203,7 +203,7 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype) -> No
         assert len(np.unique(mech_noise[::7])) > 5
 
         # the same noise over the same values: only what stood there differs, so a second `missing` shifts nothing else
-        with tiers.one_key(mech):
+        with tiers.one_key():
             filled = np.where(np.isfinite(values), values, 2.5).clip(0, 5).astype(dtype)
             assert same(mech.release(values, missing=2.5, clamp=(0, 5)), mech.release(filled))
             out = np.zeros(2 * n, dtype)[::2]
@@ -312,12 +312,12 @@ def test_a_refused_value_does_not_use_up_the_key() -> None:
             assert np.isfinite(MECH.release(values, key=key, start=0, missing=0, clamp=(-3, 3))).all()
 
 
-def test_negative_zero_gets_the_noise_of_zero() -> None:
+def test_negative_zero_gets_the_noise_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its sign shows in no bit of the result, whichever draw it meets."""
     job = np.zeros(30_000)
     coarse = Laplace(1, 1, granularity=4)  # most results are 0
     for dtype in ("f8", "f4"):
-        with tiers.one_key(coarse):
+        with tiers.one_key():
             results = [
                 coarse.release((sign * job).astype(dtype), constant_time=care)
                 for sign in (1, -1)

@@ -371,7 +371,7 @@ def test_bad_scores(mechanism, scores, error, message) -> None:
     [
         ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
         ({"sensitivity": -1}, ParameterError, "sensitivity must be positive"),
-        ({"monotonic": "yes"}, DTypeError, "monotonic must be a bool"),
+        ({"monotonic": "yes"}, DTypeError, "monotonic must be True or False"),
         (
             {"monotonic": True, "adjacency": "substitution"},
             ParameterError,

@@ -14,6 +14,7 @@ from scipy import stats
 
 from dpfast import ParameterError, _native, exact, selftest, statistics
 from dpfast.errors import SelfCheckError
+from dpfast.mechanisms import LAWS
 from dpfast.selftest import CHECKS, FALSE_ALARM, PLANTED_DEFECTS, Check, Outcome, known_answers, laws, subjects
 from dpfast.selftest.check import Run
 
@@ -71,7 +72,7 @@ def test_a_defect_of_another_check_changes_nothing() -> None:
 def test_the_levels_add_up() -> None:
     """A union bound over all checks, and over the tests of all laws; half is kept for what is not exact in them."""
     assert sum(check.level for check in CHECKS) <= FALSE_ALARM
-    assert set(laws.HOW_MANY) == set(laws.POINTS)
+    assert set(laws.HOW_MANY) == set(laws.POINTS) == set(LAWS)
     assert {name: len(points()) for name, points in laws.POINTS.items()} == laws.HOW_MANY
     assert sum(laws.HOW_MANY.values()) * laws.TESTS * laws.LEVEL == pytest.approx(laws.SHARE / 2)
 
@@ -80,7 +81,7 @@ def test_the_golden_outputs_are_those_of_this_stream() -> None:
     """Every subject has its digests, by every law, and no digest stands for none."""
     assert _native.STREAM_VERSION == known_answers.STREAM_VERSION
     assert [subject.name for subject in subjects.subjects()] == list(known_answers.GOLDEN)
-    assert {subject.law for subject in subjects.subjects()} == set(laws.POINTS)
+    assert {subject.law for subject in subjects.subjects()} == set(LAWS)
     digests = [digest for pair in known_answers.GOLDEN.values() for digest in pair if digest]
     assert len(set(digests)) == len(digests) == 53
 

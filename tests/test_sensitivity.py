@@ -141,7 +141,7 @@ def test_changes_are_taken_as_they_are():
         ((1, "2"), {}, DTypeError, "^linf must be an int, float, Fraction or Decimal, not str$"),
         ((1, 1), {"adjacency": "bounded"}, ParameterError, "^adjacency must be one of add-remove, substitution, got 'bounded'$"),
         ((1, 1), {"unit": " "}, ParameterError, "^unit must name"),
-        ((1, 1), {"signed": 1}, DTypeError, "^signed must be a bool, not int$"),
+        ((1, 1), {"signed": 1}, DTypeError, "^signed must be True or False, not int$"),
     ],
 )  # fmt: skip
 def test_refusals_name_parameter_rule_and_value(arguments, options, error, message):

@@ -21,6 +21,7 @@ from dpfast.errors import EntropyError
 from dpfast.kernels import nominate
 from dpfast.mechanisms import selection
 from dpfast.mechanisms.real import RealMechanism
+from dpfast.privacy.inputs import Inputs
 from dpfast.records import fixed_point
 from dpfast.release import engine
 from dpfast.release.arrays import Job, clamps, prepare_real
@@ -138,18 +139,15 @@ def keys_in(keys: np.ndarray, key: StreamKey) -> Callable[[int], None]:
 
 
 @contextmanager
-def one_key(mechanism: Any) -> Iterator[None]:
-    """Every release of this mechanism draws from the same key."""
+def one_key() -> Iterator[None]:
+    """Every release draws from the same key."""
 
-    def key_into(stream: StreamKey, *_: Any) -> int:
+    def draw(stream: StreamKey) -> None:
         stream.take(bytes(32))
-        return 0
 
-    object.__setattr__(mechanism, "_key_into", key_into)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StreamKey, "draw", draw)
         yield
-    finally:
-        object.__delattr__(mechanism, "_key_into")
 
 
 class Asked:
@@ -224,7 +222,8 @@ def noised(
     mechanism: Any, values: np.ndarray, key: bytes, first: int = 0, *, constant_work: bool | None = None, threads: int = 1, **options: Any
 ) -> np.ndarray:  # fmt: skip
     """A release of real values under this stream key: the engine without the derivation. options: as prepare_real's."""
-    job = prepare_real(values, exponent=mechanism._exponent, bound=mechanism._bound, **options)
+    public = Inputs(None, options.pop("missing", None))
+    job = prepare_real(values, public=public, exponent=mechanism._exponent, bound=mechanism._bound, **options)
     chosen, plan = mechanism._plan(job.counts.size, constant_time=False)
     stream = StreamKey(key)
     read = mechanism._reader(stream, plan.width)

@@ -148,7 +148,8 @@ def rounded_up(exact: Fraction) -> float:
 def releaser(values: Any, out: object) -> Callable[..., Any] | None:
     """The release function of an adapter for values that are no NumPy array.
 
-    It is called as f(mechanism, values, options). It is None for what NumPy reads.
+    It is called as f(released, values, options), where `released` is a mechanism's release, which
+    it calls with arrays. It is None for what NumPy reads.
 
     A subclass, wherever it comes from, is of the kind of its base. Raises: ParameterError (out
     given).

@@ -8,6 +8,7 @@ The input is read where it lies. The result is the memory that NumPy wrote.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from dpfast.adapters import filler, library
 pa = library("pyarrow", "arrow", ">=20")
 
 
-def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
-    """What `mechanism.release(values, **options)` gives for pyarrow.
+def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
+    """What `released(values, **options)`, a mechanism's release, gives for pyarrow.
 
     The type is the one that NumPy would have: integers become int64, or `dtype`; a real type stays.
     The input is not validated: the caller must refuse bytes that are no valid Arrow array
@@ -38,5 +39,5 @@ def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
     if pa.types.is_integer(kind) and values.null_count:
         values = values.fill_null(pa.scalar(filler(options["missing"], np.dtype(kind.to_pandas_dtype())), kind))
     if isinstance(values, pa.Array):
-        return pa.array(mechanism.release(values.to_numpy(zero_copy_only=False), **options))  # NaN for nulls
-    return pa.chunked_array([pa.array(mechanism.release(values.to_numpy(), **options))])
+        return pa.array(released(values.to_numpy(zero_copy_only=False), **options))  # NaN for nulls
+    return pa.chunked_array([pa.array(released(values.to_numpy(), **options))])

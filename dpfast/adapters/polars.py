@@ -14,6 +14,7 @@ derive the rest from the result.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,8 @@ POLARS = {np.dtype(there): here for here, there in NUMPY.items()}
 OWN = pl.self_dtype() if hasattr(pl, "self_dtype") else None
 
 
-def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
-    """What `mechanism.release(values, **options)` gives for Polars.
+def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
+    """What `released(values, **options)`, a mechanism's release, gives for Polars.
 
     The type is the one that NumPy would have: integers become Int64, or `dtype`; a real type stays.
     The input is copied only if it holds nulls or lies in several chunks.
@@ -46,7 +47,7 @@ def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
         # Not elementwise, which would allow Polars to cut the column and to move filters across the
         # noise.
         made = OWN if options["dtype"] is None else POLARS[options["dtype"]]
-        return values.map_batches(lambda cells: mechanism.release(cells, **options), return_dtype=made)
+        return values.map_batches(lambda cells: released(cells, **options), return_dtype=made)
     if not isinstance(values, pl.Series):
         raise DTypeError(f"of Polars a release takes a Series or an expression, a column, not {type(values).__name__}")
     if values.dtype not in NUMPY:
@@ -56,7 +57,7 @@ def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
     if values.dtype.is_integer() and values.null_count():
         null = filler(options["missing"], np.dtype(NUMPY[values.dtype]))
         values = values.fill_null(pl.lit(null, dtype=values.dtype))
-    return pl.Series(values.name, mechanism.release(values.to_numpy(), **options))
+    return pl.Series(values.name, released(values.to_numpy(), **options))
 
 
 class Noise:

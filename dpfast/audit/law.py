@@ -14,13 +14,13 @@ from dpfast.audit import findings
 from dpfast.audit.audited import DRAWS, Audited, Function, Progress
 from dpfast.audit.findings import POWER, Findings, Line
 from dpfast.errors import DTypeError
-from dpfast.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from dpfast.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, own_laws
 from dpfast.privacy.formatting import output, share
 from dpfast.statistics import Distribution, GoodnessOfFit, chi_squared_p, normal_quantile
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-LAWS = DiscreteLaplace, Laplace, DiscreteGaussian, Gaussian
+
 TESTS = 7  # of one count
 LEAST_EXPECTED = 50  # draws in a cell of the chi-squared test
 Exact: TypeAlias = DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian
@@ -45,9 +45,10 @@ def law(
     Raises: ParameterError, DTypeError.
     """
     audited = Audited(function, n, progress)
-    if type(mechanism) not in LAWS:
+    laws = tuple(own_laws().values())
+    if type(mechanism) not in laws:
         raise DTypeError(
-            f"mechanism must be a {', '.join(law.__name__ for law in LAWS)}, not {type(mechanism).__name__}"
+            f"mechanism must be a {', '.join(law.__name__ for law in laws)}, not {type(mechanism).__name__}"
         )
     step, whole = _step(mechanism), on_grid or not isinstance(mechanism, (Laplace, Gaussian))
     expected = _in_steps(mechanism)

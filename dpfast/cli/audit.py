@@ -12,6 +12,7 @@ import click
 
 from dpfast import terminal
 from dpfast.cli.options import Number, chosen, make, number, picture_file
+from dpfast.mechanisms import own_laws
 
 EXAMPLES = """\b
 Examples:
@@ -29,7 +30,7 @@ Examples:
 @click.option(
     "--law",
     "name",
-    type=click.Choice(["discrete_laplace", "laplace", "discrete_gaussian", "gaussian"]),
+    type=click.Choice([*own_laws()]),
     help="Also compare the noise with this exact law.",
 )
 @click.option("--sigma", type=number, help="Gaussian laws: the parameter.")

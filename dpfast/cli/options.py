@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -16,6 +18,7 @@ import click
 import numpy as np
 
 import dpfast
+from dpfast import mechanisms
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy.formatting import approximate, plain, rounded
@@ -28,7 +31,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 Ways: TypeAlias = Mapping[tuple[str, ...], Callable[..., Any]]  # options that are given together, and what they make
 GAUSSIANS = dpfast.Gaussian, dpfast.DiscreteGaussian
 ADDS_UP = ("epsilon", "delta", "rho")  # over columns
-WHOM = ("adjacency", "unit", "signed")
+ABOUT = ("adjacency", "unit", "signed")
 
 
 class Law(NamedTuple):
@@ -36,7 +39,7 @@ class Law(NamedTuple):
 
     change: Ways
     spent: Ways
-    also: tuple[str, ...] = ()
+    also: tuple[str, ...]
 
     @property
     def takes(self) -> dict[str, None]:
@@ -47,35 +50,35 @@ class Law(NamedTuple):
         return "missing" in self.also
 
 
-def of_l1(sensitivity: Number, **whom: str) -> dpfast.Sensitivity:
-    return dpfast.Sensitivity.changes(1, exact_positive("sensitivity", sensitivity), **whom)
+def of_l1(sensitivity: Number, **about: str) -> dpfast.Sensitivity:
+    return dpfast.Sensitivity.changes(1, exact_positive("sensitivity", sensitivity), **about)
 
 
-def of_l2(l2_squared: Number, **whom: str) -> dpfast.Sensitivity:
-    return dpfast.Sensitivity.from_l2(exact_positive("l2-squared", l2_squared), **whom)
-
-
-def gaussian_ways(kind: type[GaussianLaw]) -> Ways:
-    return {("epsilon", "delta"): kind.calibrated, ("rho",): kind.from_zcdp, ("sigma",): kind}
+def of_l2(l2_squared: Number, **about: str) -> dpfast.Sensitivity:
+    return dpfast.Sensitivity.from_l2(exact_positive("l2-squared", l2_squared), **about)
 
 
 CELLS: Ways = {("l0", "linf"): dpfast.Sensitivity}
 L1: Ways = {("sensitivity",): of_l1, **CELLS}
 L2: Ways = {**CELLS, ("l2_squared",): of_l2}
-LAWS = {
-    "discrete-laplace": Law(L1, {("epsilon",): dpfast.DiscreteLaplace}),
-    "discrete-gaussian": Law(L2, gaussian_ways(dpfast.DiscreteGaussian)),
-    "laplace": Law(L1, {("epsilon",): dpfast.Laplace}, ("granularity", "missing")),
-    "snapping": Law(L1, {("epsilon", "bound"): dpfast.Snapping}, ("missing",)),
-    "gaussian": Law(L2, gaussian_ways(dpfast.Gaussian), ("granularity", "missing")),
-}
+
+
+def law_of(kind: type[Any]) -> Law:
+    """The options that a mechanism takes, as its constructors say it."""
+    takes = signature(kind).parameters
+    also = *(name for name in ("granularity",) if name in takes), *(() if kind.INTEGERS else ("missing",))
+    if "sigma" in takes:
+        return Law(L2, {("epsilon", "delta"): kind.calibrated, ("rho",): kind.from_zcdp, ("sigma",): kind}, also)
+    wanted = tuple(name for name, each in takes.items() if each.default is each.empty and name != "sensitivity")
+    return Law(L1, {wanted: kind}, also)
+
+
+LAWS = {name.replace("_", "-"): law_of(kind) for name, kind in mechanisms.LAWS.items() if hasattr(kind, "INTEGERS")}
 
 CHOICES: dict[str, Callable[..., OneAnswer]] = {  # which explain knows, and which no column of a file is given to
-    "exponential": dpfast.Exponential,
-    "permute-and-flip": dpfast.PermuteAndFlip,
-    "noisy-max": dpfast.NoisyMax,
-    "above-threshold": lambda epsilon, sensitivity: dpfast.AboveThreshold(epsilon, sensitivity, threshold=0),
+    kind.NAME.replace("_", "-"): kind for kind in (dpfast.Exponential, dpfast.PermuteAndFlip, dpfast.NoisyMax)
 }
+CHOICES["above-threshold"] = partial(dpfast.AboveThreshold, threshold=0)
 
 
 class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of click take none
@@ -156,7 +159,7 @@ def changed(given: Mapping[str, Any], ways: Ways) -> dpfast.Sensitivity:
     way = one_way(ways, given)
     if "signed" in given and way not in CELLS:
         raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
-    return ways[way](**{key: given[key] for key in (*way, *WHOM) if key in given})  # type: ignore[no-any-return]
+    return ways[way](**{key: given[key] for key in (*way, *ABOUT) if key in given})  # type: ignore[no-any-return]
 
 
 def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -> Mechanism:
@@ -167,8 +170,8 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
             f"{name} takes no bare '--sensitivity', which may be a norm, its square or one cell's change: give "
             f"{' or '.join(dashed(*way) for way in law.change)}"
         )
-    whom = given.keys() & WHOM
-    for option in given.keys() - {"mechanism", *whom} - law.takes.keys():
+    about = given.keys() & ABOUT
+    for option in given.keys() - {"mechanism", *about} - law.takes.keys():
         others = " and ".join(other for other in LAWS if option in LAWS[other].takes)
         known = dashed(*(key for key in law.takes if promises or key != "missing"), by=" ")
         raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would; it takes {known}")
@@ -176,7 +179,7 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
     values = {key: given[key] for key in (*spent, *law.also) if key in given and key != "missing"}
     if columns > 1:
         values |= {key: exact_positive(key, given[key]) / columns for key in spent if key in ADDS_UP}
-    needed = promises or "sigma" not in spent or whom or any(given.keys() & set(way) for way in law.change)
+    needed = promises or "sigma" not in spent or about or any(given.keys() & set(way) for way in law.change)
     values["sensitivity"] = changed(given, law.change) if needed else None
     return law.spent[spent](**values)  # type: ignore[no-any-return]
 
@@ -193,7 +196,7 @@ def inner(clamp: tuple[Number, Number], dtype: np.dtype[Any]) -> tuple[Any, Any]
 
 def make_choice(given: Mapping[str, Any]) -> OneAnswer:
     """The choice among answers that the options name."""
-    for option in given.keys() - {"mechanism", "epsilon", *WHOM, *(name for way in L1 for name in way)}:
+    for option in given.keys() - {"mechanism", "epsilon", *ABOUT, *(name for way in L1 for name in way)}:
         raise click.UsageError(f"{given['mechanism']} takes no {dashed(option)}")
     one_way({("epsilon",): dict}, given)
     return CHOICES[given["mechanism"]](given["epsilon"], changed(given, L1))

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from weakref import WeakSet
@@ -68,7 +69,7 @@ def _taken(ledger: Path) -> FileIO | None:
     """The locked file; None while others hold it, or where it was replaced meanwhile."""
     name, mine = f"{ledger}.lock", False
     try:
-        file = FileIO(name, opener=lambda *_: _opened(name, ledger))  # which is closed where Ctrl-C loses it
+        file = FileIO(name, opener=partial(_opened, ledger))  # which is closed where Ctrl-C loses it
         _files.add(file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -95,7 +96,7 @@ def _is_ledger(file: Path) -> bool:
     return begins.startswith(b"SQLite format 3\0") and begins[68:] == MARK
 
 
-def _opened(name: str, ledger: Path) -> int:
+def _opened(ledger: Path, name: str, _: int) -> int:
     """A descriptor of the file, which is made if it is not there: the owner's of the ledger alone."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link is followed, no pipe waited for
     try:

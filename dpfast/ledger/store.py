@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import compress
 from operator import add, gt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
 Amounts: TypeAlias = tuple[Fraction, ...]
 
 APPLICATION, FORMAT = int.from_bytes(MARK, "big"), 2  # in the file's header
-NAMES = "epsilon", "delta", "rho"  # of the amounts in a row; those of a currency that the ledger does not keep are null
-CURRENCIES = ("epsilon", "delta"), ("rho",)
+TOTALS = "epsilon_total", "delta_total", "rho_total"
+NAMES = "epsilon", "delta", "rho"  # of the amounts in a row; those that the ledger is not kept in are null
+# The accounting units, and the amounts of a row that are theirs.
+KEPT: dict[tuple[str, ...], slice] = {("epsilon", "delta"): slice(0, 2), ("rho",): slice(2, 3)}
 CHARGE = "charge"  # the one kind of row so far
 PATIENCE = 30.0  # seconds to wait while others write
 MOST_BITS = 1024  # of a sum's denominator, before charges are rounded
@@ -50,7 +53,7 @@ FINEST = 1074  # bits after the point of a rounded charge, as doubles have
 SLIGHT = Fraction(1, 10**9)  # what is short by less is short by the rounding of a float
 
 _AMOUNTS = ", ".join(f"{name} TEXT" for name in NAMES)
-_TOTALS = ", ".join(f"{name}_total TEXT" for name in NAMES)
+_TOTALS = ", ".join(f"{name} TEXT" for name in TOTALS)
 _TABLES = {
     "promise": f"dataset TEXT NOT NULL, adjacency TEXT NOT NULL, unit TEXT NOT NULL, {_AMOUNTS}, "
     "identity BLOB NOT NULL, digest BLOB NOT NULL",
@@ -61,19 +64,20 @@ _TABLES = {
     "checkpoint": f"charges INTEGER NOT NULL, parts INTEGER NOT NULL, {_TOTALS}, head BLOB NOT NULL, "
     "digest BLOB NOT NULL",
 }
-# The file repeats these statements to the letter. The checkpoint alone is ever changed.
+# The file repeats these statements to the letter, the name of the table with the terms included. The checkpoint alone is ever changed.
 SCHEMA = [f"CREATE TABLE {name} ({columns})" for name, columns in _TABLES.items()] + [
     f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
     for name in _TABLES
     for verb in ("UPDATE", "DELETE")
     if (name, verb) != ("checkpoint", "UPDATE")
 ]
+TABLES = {(statement,) for statement in SCHEMA}
 
 
 class Terms(NamedTuple):
-    """What a ledger promises: how much of which currency may be spent, on which data set, for whom."""
+    """How much may be spent, in which accounting unit, on which data set, for which adjacency and unit of privacy."""
 
-    currency: tuple[str, ...]
+    accounting: tuple[str, ...]
     budget: Amounts
     dataset: str
     adjacency: str
@@ -110,15 +114,15 @@ def create(path: Path, terms: Terms) -> None:
 
 
 def lay_out(connection: Connection, terms: Terms, identity: bytes) -> Terms:
-    """Write the header, the tables and the promise of a ledger to which nothing is charged; its terms."""
+    """Write the header, the tables and the terms of a ledger to which nothing is charged."""
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     for statement in SCHEMA:
         connection.execute(statement)
-    row = terms.dataset, terms.adjacency, terms.unit, *texts(terms.currency, terms.budget), identity
+    row = terms.dataset, terms.adjacency, terms.unit, *texts(terms.accounting, terms.budget), identity
     first = insert(connection, "promise", b"", *row)
     zero = (Fraction(0),) * len(terms.budget)
-    insert(connection, "checkpoint", first, 0, 0, *texts(terms.currency, zero), first)
+    insert(connection, "checkpoint", first, 0, 0, *texts(terms.accounting, zero), first)
     return terms._replace(digest=first)
 
 
@@ -180,8 +184,9 @@ class Store:
             paid = tuple(map(payable, charge.amounts, total))
             total = tuple(map(add, total, paid))
             number += 1
-            about = number, _now(), CHARGE, charge.label, json.dumps(charge.record)
-            figures = *texts(self.terms.currency, paid), *texts(self.terms.currency, total)
+            when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            about = number, when, CHARGE, charge.label, json.dumps(charge.record)
+            figures = *texts(self.terms.accounting, paid), *texts(self.terms.accounting, total)
             digest = insert(connection, "releases", digest, *about, *figures, release)
         if any(map(gt, total, self.terms.budget)):
             raise self._exhausted(before.spent, total)
@@ -221,10 +226,9 @@ def payable(amount: Fraction, total: Fraction) -> Fraction:
 def _connected(path: Path) -> Iterator[Connection]:
     """Yield a connection to a ledger, under its lock; its transaction is undone unless it was committed."""
     real = Path(os.path.realpath(path))  # whatever link leads to it, its lock and journal have one name
-    _found(path, real)
+    _found(path, real, locked=False)
     with held(real, PATIENCE):
-        _found(path, real)
-        _named_once(path, real)
+        _found(path, real, locked=True)
         with _opened(real, path) as connection:
             yield connection
 
@@ -248,16 +252,14 @@ def writing(path: Path) -> Iterator[Connection]:
         connection.execute("COMMIT")
 
 
-def _found(path: Path, real: Path) -> None:
-    """Raises: LedgerError: no file is there."""
+def _found(path: Path, real: Path, *, locked: bool) -> None:
+    """Raises: LedgerError: no file is there; or, locked, it has several names, each with a journal of its own."""
     if not os.path.isfile(real):  # noqa: PTH113  it never raises
         if os.path.lexists(path):
             raise LedgerError(f"{path} is not a file")
         raise LedgerError(f"{path} does not exist; create=True, or `dpfast ledger create`, makes a ledger")
-
-
-def _named_once(path: Path, real: Path) -> None:
-    """Raises: LedgerError: the file has several names, of which each would have a journal of its own."""
+    if not locked:
+        return
     try:
         names = real.stat().st_nlink
     except OSError as error:
@@ -328,7 +330,7 @@ def insert(connection: Connection, table: str, before: bytes, *row: Any) -> byte
 
 def move(connection: Connection, terms: Terms, state: State) -> None:
     """Move the checkpoint."""
-    row = state.charges, state.parts, *texts(terms.currency, state.spent), state.digest
+    row = state.charges, state.parts, *texts(terms.accounting, state.spent), state.digest
     columns = "charges, parts, epsilon_total, delta_total, rho_total, head, digest"
     places = ", ".join("?" * len(row))
     connection.execute(f"UPDATE checkpoint SET ({columns}) = ({places}, ?)", [*row, _digest(terms.digest, row)])  # noqa: S608
@@ -336,8 +338,10 @@ def move(connection: Connection, terms: Terms, state: State) -> None:
 
 def _digest(before: bytes, row: Iterable[Any]) -> bytes:
     """Of a row's fields and of their types, for one wrong bit in the file makes bytes of a text."""
-    typed = (part for field in row for part in (type(field).__name__, field))
-    return blake2b(encode(before, *typed), digest_size=16, person=b"ledger row").digest()
+    typed: list[Any] = [before]
+    for field in row:
+        typed += type(field).__name__, field
+    return blake2b(encode(*typed), digest_size=16, person=b"ledger row").digest()
 
 
 def checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
@@ -350,31 +354,30 @@ def checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
 
 
 def _terms(connection: Connection, path: Path) -> Terms:
-    """What the file promises, once it is known to be a ledger."""
-
-    def value(pragma: str) -> Any:
-        return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
-
-    if value("application_id") != APPLICATION:
+    """The terms in the file, once it is known to be a ledger."""
+    header: list[Any] = []
+    for pragma in ("application_id", "user_version", "journal_mode"):
+        header += connection.execute(f"PRAGMA {pragma}").fetchone()
+    application, version, journal = header
+    if application != APPLICATION:
         raise LedgerError(f"{path} is not a ledger of dpfast")
-    if value("user_version") == 1:
+    if version == 1:
         raise LedgerError(f"{path} is a ledger of format 1: `dpfast ledger upgrade` makes it one of format {FORMAT}")
-    if value("user_version") != FORMAT:
-        raise LedgerError(f"{path} is a ledger of format {value('user_version')}; this version of dpfast has {FORMAT}")
-    if value("journal_mode") != "delete":
-        raise LedgerError(f"{path} was put into journal mode {value('journal_mode')!s:.10}; a ledger's is delete")
-    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-    if found != set(SCHEMA):
+    if version != FORMAT:
+        raise LedgerError(f"{path} is a ledger of format {version}; this version of dpfast has {FORMAT}")
+    if journal != "delete":
+        raise LedgerError(f"{path} was put into journal mode {journal!s:.10}; a ledger's is delete")
+    if set(connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")) != TABLES:
         raise damaged(path, "its tables are not those of a ledger")
     rows = connection.execute("SELECT * FROM promise").fetchall()
     if len(rows) != 1:
-        raise damaged(path, "it makes no promise")
+        raise damaged(path, "it states no budget")
     dataset, adjacency, unit, *budget, _, digest = rows[0]
     checked(path, b"", rows[0])
-    currency = tuple(name for name, amount in zip(NAMES, budget, strict=True) if amount is not None)
-    if currency not in CURRENCIES:
-        raise damaged(path, "it makes no promise")
-    return Terms(currency, amounts(path, currency, budget), dataset, adjacency, unit, digest)
+    accounting = tuple(compress(NAMES, budget))
+    if accounting not in KEPT:
+        raise damaged(path, "it states no budget")
+    return Terms(accounting, exact(path, budget[KEPT[accounting]]), dataset, adjacency, unit, digest)
 
 
 def _state(connection: Connection, path: Path, terms: Terms) -> State:
@@ -384,9 +387,9 @@ def _state(connection: Connection, path: Path, terms: Terms) -> State:
         raise damaged(path, "it has no checkpoint")
     checked(path, terms.digest, rows[0])
     charges, parts, *totals, head, _ = rows[0]
-    state = State(charges, parts, amounts(path, terms.currency, totals), head)
+    state = State(charges, parts, exact(path, totals[KEPT[terms.accounting]]), head)
     if any(map(gt, state.spent, terms.budget)):
-        raise damaged(path, "more is spent than was promised")
+        raise damaged(path, "more is spent than its budget")
     rows = connection.execute("SELECT * FROM releases ORDER BY number DESC LIMIT 1").fetchall()
     last = _charged(connection, path, terms, rows[0])[0] if rows else _nothing(terms)
     if last != state._replace(parts=0):
@@ -403,7 +406,7 @@ def _charged(connection: Connection, path: Path, terms: Terms, row: Sequence[Any
     before = _nothing(terms)
     earlier = connection.execute("SELECT * FROM releases WHERE number = ?", [row[0] - 1]).fetchone()
     if earlier is not None:
-        totals = amounts(path, terms.currency, earlier[-2 - len(NAMES) : -2])
+        totals = exact(path, earlier[-2 - len(NAMES) : -2][KEPT[terms.accounting]])
         before = State(earlier[0], 0, totals, earlier[-1])
     return _next(path, terms, before, row)
 
@@ -414,8 +417,8 @@ def _next(path: Path, terms: Terms, before: State, row: Sequence[Any]) -> tuple[
     number, when, kind, label, record, *figures, _, _ = row
     if kind != CHARGE:
         raise LedgerError(f"{path}: charge {number} is of a kind that this version of dpfast does not know")
-    paid = amounts(path, terms.currency, figures[: len(NAMES)])
-    totals = amounts(path, terms.currency, figures[len(NAMES) :])
+    kept = KEPT[terms.accounting]
+    paid, totals = exact(path, figures[: len(NAMES)][kept]), exact(path, figures[len(NAMES) :][kept])
     if number != before.charges + 1 or totals != tuple(map(add, before.spent, paid)):
         raise damaged(path, f"charge {before.charges + 1} does not add up")
     try:
@@ -423,7 +426,7 @@ def _next(path: Path, terms: Terms, before: State, row: Sequence[Any]) -> tuple[
         name = str(about["mechanism"])
     except (ValueError, TypeError, LookupError):
         raise damaged(path, f"charge {number} does not say what for") from None
-    shown = dict(zip((*terms.currency, *(f"{name}_total" for name in terms.currency)), (*paid, *totals), strict=True))
+    shown = dict(zip((*NAMES[kept], *TOTALS[kept]), (*paid, *totals), strict=True))
     return State(number, 0, totals, digest), Entry(number, str(when), str(label), name, **shown, parameters=about)
 
 
@@ -487,15 +490,10 @@ def _there(connection: Connection, path: Path, number: int, part: PartName) -> b
     )
 
 
-def texts(currency: tuple[str, ...], figures: Amounts) -> list[str | None]:
+def texts(accounting: tuple[str, ...], figures: Amounts) -> list[str | None]:
     """Amounts as a row has them."""
-    kept = dict(zip(currency, map(str, figures), strict=True))
-    return [kept.get(name) for name in NAMES]
-
-
-def amounts(path: Path, currency: tuple[str, ...], row: Sequence[Any]) -> Amounts:
-    """The amounts of a row that are in the ledger's currency."""
-    return exact(path, [text for name, text in zip(NAMES, row, strict=True) if name in currency])
+    kept = dict(zip(accounting, map(str, figures), strict=True))
+    return [*map(kept.get, NAMES)]
 
 
 def exact(path: Path, written: Iterable[Any]) -> Amounts:
@@ -511,7 +509,3 @@ def exact(path: Path, written: Iterable[Any]) -> Amounts:
 
 def damaged(path: Path, why: str) -> LedgerError:
     return LedgerError(f"{path} is damaged: {why}; nothing was released")
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -12,7 +12,7 @@ NUMERIC = 4  # the column from which figures stand
 
 
 class Entry(NamedTuple):
-    """One charge. Figures are exact; those of a currency that the ledger does not keep are None."""
+    """One charge. Figures are exact; those that the ledger is not kept in are None."""
 
     number: int
     time: str  # by the clock of who released, UTC; the number gives the order

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy import parameters
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 DRAWS = 64  # of noise at a time
 
 
-@dataclass(frozen=True, repr=False, init=False)
 class AboveThreshold(OneAnswer):
     """Tells which answer is the first whose noisy value reaches a noisy threshold, and nothing of the others.
 
@@ -43,7 +41,6 @@ class AboveThreshold(OneAnswer):
 
     NAME: ClassVar[str] = "above_threshold"
     threshold: int
-    _noise: tuple[DiscreteLaplace, DiscreteLaplace]  # of the threshold, of an answer
 
     def __init__(
         self,
@@ -55,19 +52,19 @@ class AboveThreshold(OneAnswer):
         adjacency: str | None = None,
         unit: str | None = None,
     ) -> None:
-        self._set_parameters(epsilon, sensitivity, monotonic, adjacency, unit)
+        self._keep_answer(epsilon, sensitivity, monotonic, adjacency, unit)
         if not 2**-60 <= self.sensitivity / self.epsilon <= 2**48:  # so that all noise fits int64
             raise ParameterError(
-                f"sensitivity/epsilon must lie between 2**-60 and 2**48, got epsilon={parameters.shown(epsilon)}, sensitivity={parameters.shown(sensitivity)}"
+                "sensitivity/epsilon must lie between 2**-60 and 2**48, "
+                + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
             )
-        of_threshold = DiscreteLaplace(self.epsilon / 2, self.sensitivity)
-        of_answer = of_threshold if self.monotonic else DiscreteLaplace(self.epsilon / 4, self.sensitivity)
-        object.__setattr__(self, "threshold", parameters.whole("threshold", threshold))
-        object.__setattr__(self, "_noise", (of_threshold, of_answer))
+        self._keep(threshold=parameters.whole("threshold", threshold))
 
-    def __reduce__(self) -> tuple[object, ...]:
-        made, positional = super().__reduce__()
-        return partial(made, threshold=self.threshold), positional  # type: ignore[call-overload]
+    @lockfree_property
+    def _noise(self) -> tuple[DiscreteLaplace, DiscreteLaplace]:
+        """Of the threshold, of an answer."""
+        of_threshold = DiscreteLaplace(self.epsilon / 2, self.sensitivity)
+        return of_threshold, of_threshold if self.monotonic else DiscreteLaplace(self.epsilon / 4, self.sensitivity)
 
     def run(self, answers: Iterable[int]) -> int | None:
         """The index of the first answer above, counted from 0; None if there is none.
@@ -90,13 +87,6 @@ class AboveThreshold(OneAnswer):
             if parameters.whole("each of answers", answer) + next(noise) >= least:
                 return index
         return None
-
-    def metadata(self) -> dict[str, object]:
-        """What was asked and promised, to go with what came out: JSON-able, fractions as exact strings."""
-        return {**super().metadata(), "threshold": self.threshold}
-
-    def _facts(self) -> dict[str, str]:
-        return {"threshold": str(self.threshold), **super()._facts()}
 
 
 def _draws(noise: DiscreteLaplace) -> Iterator[int]:

@@ -4,21 +4,17 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpfast import _native, exact
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
 from dpfast.privacy import parameters
-from dpfast.release.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,9 +36,7 @@ LEAST_SCALE = Fraction(1, 2**60)
 class GeometricNoise(Pure, IntegerNoise):
     """What the two-sided and the one-sided geometric law share: a magnitude, and so all but its sign and weight."""
 
-    @property
-    @abstractmethod
-    def variance(self) -> float: ...
+    SCALES = "2**-60", "2**60"
 
     def __init__(
         self,
@@ -52,61 +46,25 @@ class GeometricNoise(Pure, IntegerNoise):
         adjacency: str | None = None,
         unit: str | None = None,
     ) -> None:
-        if not LEAST_SCALE <= self._set_parameters(epsilon, sensitivity, adjacency, unit) <= MOST_SCALE:
+        super().__init__(epsilon, sensitivity, adjacency=adjacency, unit=unit)
+        if not LEAST_SCALE <= self._scale <= MOST_SCALE:
             raise ParameterError(
-                f"the scale sensitivity/epsilon must lie between 2**-60 and 2**60, got epsilon={parameters.shown(epsilon)}, sensitivity={parameters.shown(sensitivity)}"
+                "the scale sensitivity/epsilon must lie between 2**-60 and 2**60, "
+                + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
             )
-
-    @property
-    def _record(self) -> tuple[str | int, ...]:
-        return self.NAME, *self._exact_parameters
-
-    def __reduce__(self) -> tuple[object, ...]:
-        sensitivity, adjacency, unit = self._whom
-        return partial(type(self), adjacency=adjacency, unit=unit), (self.epsilon, sensitivity)
-
-    @property
-    @abstractmethod
-    def _law(self) -> exact.OneSidedGeometric:
-        """The law in intervals."""
 
     @lockfree_property
     def _narrow(self) -> bool:
         return self._scale <= NARROW_SCALE
 
-    @lockfree_property
-    @_native.own_mode()
-    def _constant_work_plan(self) -> _native.Plan:
-        return _native.Plan(self.LAW, **self._constants())
-
-    @lockfree_property
-    @_native.own_mode()
-    def _bulk_plan(self) -> _native.Plan:
-        if self._scale > TABLE_SCALE:
-            return self._constant_work_plan
-        return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
+    @property
+    def _tabled(self) -> bool:
+        return self._scale <= TABLE_SCALE
 
     def _constants(self) -> dict[str, Any]:
         return constants(self._law)
 
-    @property
-    def stddev(self) -> float:
-        return math.sqrt(self.variance)
 
-    def quantile(self, p: Real) -> int:
-        """The least k with P(X <= k) >= p, exactly, for 0 < p < 1."""
-        return self._law.quantile(parameters.probability("p", p))
-
-    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> int:
-        """The least h with |X| <= h in all of `cells` independent cells with probability `confidence`, exactly.
-
-        Of the noise, before clamping. Source: usefulness bounds of the geometric mechanism, [GRS09].
-        """
-        exact_confidence = parameters.probability("confidence", confidence)
-        return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1))
-
-
-@dataclass(frozen=True, repr=False, init=False)
 class DiscreteLaplace(GeometricNoise, IntegerMechanism):
     """Adds noise with P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-epsilon/sensitivity), exactly.
 
@@ -124,19 +82,6 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
 
     LAW: ClassVar[str] = "discrete_laplace"
     NAME: ClassVar[str] = "discrete_laplace"
-    epsilon: Fraction
-    sensitivity: Fraction
-    adjacency: str
-    unit: str
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            **super()._facts(),
-            "standard deviation": f"{self.stddev:.6g}",
-            "95 % interval": f"±{self.interval()}",
-        }
-
-    # ------------------------------------------------------------------ in intervals and in C
 
     @lockfree_property
     def _law(self) -> exact.DiscreteLaplace:
@@ -150,16 +95,14 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
         rate = float(1 / self._scale)
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 
-    def pmf(self, k: npt.ArrayLike) -> Any:
-        """P(X = k), for an integer or an array of them, in doubles: about 13 digits."""
+    def _mass(self, k: npt.NDArray[np.float64]) -> Any:
         rate = float(1 / self._scale)
-        return np.tanh(rate / 2) * np.exp(-rate * np.abs(whole_floats(k)))
+        return np.tanh(rate / 2) * np.exp(-rate * np.abs(k))
 
-    def cdf(self, k: npt.ArrayLike) -> Any:
-        """P(X <= k), for an integer or an array of them, in doubles: about 13 digits."""
-        rate, at = float(1 / self._scale), whole_floats(k)
-        tail = np.exp(-rate * np.where(at < 0, -at, at + 1)) / (1 + math.exp(-rate))
-        return np.where(at < 0, tail, 1 - tail)[()]
+    def _upto(self, k: npt.NDArray[np.float64]) -> Any:
+        rate = float(1 / self._scale)
+        tail = np.exp(-rate * np.where(k < 0, -k, k + 1)) / (1 + math.exp(-rate))
+        return np.where(k < 0, tail, 1 - tail)[()]
 
 
 def constants(law: exact.OneSidedGeometric) -> dict[str, Any]:
@@ -196,18 +139,3 @@ def constants(law: exact.OneSidedGeometric) -> dict[str, Any]:
 def wide_constants(scale: Fraction) -> dict[str, float]:
     """What the integer tier wants of a scale."""
     return {"wide_t": math.floor(scale * 2**67), "wide_cell": math.floor(scale).bit_length() + 60}
-
-
-def signed_table(cells: list[int | None]) -> npt.NDArray[np.int16]:
-    """Magnitudes by cell of U, and behind them the same with the sign, the top bit of a word."""
-    found = np.array([_native.UNDECIDED if cell is None else cell for cell in cells], np.int16)
-    return np.concatenate([found, np.where(found == _native.UNDECIDED, found, -found)])
-
-
-def whole_floats(k: npt.ArrayLike | int) -> npt.NDArray[np.float64]:
-    if isinstance(k, int) and not isinstance(k, bool):
-        return np.array(float(max(min(k, 2**100), -(2**100))))  # no dtype's limit; at 2^100 no law has weight left
-    array = plain_array("k", k, "integers")
-    if array.dtype.kind not in "iu":
-        raise DTypeError(f"k must be an integer or an array of integers, not {array.dtype}")
-    return array.astype(np.float64)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,9 +12,9 @@ import numpy as np
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.lockfree_property import lockfree_property
-from dpfast.mechanisms.real import SHORT_RATIO, RealMechanism, grid_exponent, steps
-from dpfast.mechanisms.sigma import Sigma, Target, aimed
-from dpfast.privacy import gaussian, parameters
+from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
+from dpfast.mechanisms.sigma import Sigma
+from dpfast.privacy import gaussian
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,7 +29,6 @@ CONSTANT_WORK_RATIO = 2**40  # above it the double-double tier leaves 2^-30 or m
 NARROW_RATIO = 2**48
 
 
-@dataclass(frozen=True, repr=False)
 class Gaussian(Sigma, RealMechanism):
     """Adds real Gaussian noise of standard deviation sigma and rounds the sum to a grid, exactly.
 
@@ -50,10 +48,7 @@ class Gaussian(Sigma, RealMechanism):
 
     LAW: ClassVar[str] = "gaussian"
     NAME: ClassVar[str] = "gaussian"
-    sigma_squared: Fraction
-    _exponent: int
-    sensitivity: Sensitivity | None
-    target: Target
+    _exponent: int = GRID()
 
     def __init__(
         self,
@@ -63,35 +58,14 @@ class Gaussian(Sigma, RealMechanism):
         granularity: Real | None = None,
         sensitivity: Sensitivity | None = None,
     ) -> None:
-        squared = self._set_parameters(sigma, sigma_squared, sensitivity, Target())
-        object.__setattr__(self, "_exponent", grid_exponent(squared, granularity))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (type(self), self.sigma_squared, self.granularity, self.sensitivity, self.target)
+        super().__init__(sigma, sigma_squared=sigma_squared, sensitivity=sensitivity)
+        self._keep(_exponent=grid_exponent(self.sigma_squared, granularity))
 
     @staticmethod
     def _delta(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
         return gaussian.gaussian_delta(epsilon, sensitivity.l2_squared, sigma_squared)
 
-    @staticmethod
-    def _range() -> dict[str, float]:
-        return {"least": 2.0**-900, "most": 2.0**900}
-
-    @property
-    def _record(self) -> tuple[str | int, ...]:
-        return self.LAW, *self._exact_parameters, self._exponent
-
-    @property
-    def _parameters(self) -> dict[str, object]:
-        return {**super()._parameters, "granularity": self.granularity}
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            **super()._facts(),
-            "granularity": f"2**{self._exponent}",
-            "standard deviation": f"{self.stddev:.6g}",
-            "95 % interval": f"±{self.interval():.6g}",
-        }
+    _RANGE: ClassVar[dict[str, float]] = {"least": 2.0**-900, "most": 2.0**900}
 
     # ------------------------------------------------------------------ in intervals and in C
 
@@ -107,34 +81,18 @@ class Gaussian(Sigma, RealMechanism):
     def _narrow(self) -> bool:
         return self._ratio_squared <= NARROW_RATIO**2
 
-    @lockfree_property
-    def _constant_work_plan(self) -> _native.Plan:
-        return _native.Plan(
-            self.LAW, **normal_constants(self._ratio_squared, short=self._ratio_squared <= SHORT_RATIO**2)
-        )
+    def _constants(self) -> dict[str, Any]:
+        return normal_constants(self._ratio_squared, short=self._ratio_squared <= SHORT_RATIO**2)
 
-    @property
-    def _bulk_plan(self) -> _native.Plan:
-        return self._constant_work_plan
-
-    def _plan(self, size: int, constant_time: bool) -> tuple[bool, _native.Plan]:
-        if constant_time and self._ratio_squared > CONSTANT_WORK_RATIO**2:
+    def _check_constant_time(self) -> None:
+        super()._check_constant_time()
+        if self._ratio_squared > CONSTANT_WORK_RATIO**2:
             raise ParameterError(
                 f"constant_time needs a granularity of at least sigma * 2**-40, got 2**{self._exponent} for "
                 f"sigma={self.sigma:.6g}: on a finer grid too many draws take longer"
             )
-        return super()._plan(size, constant_time)
 
     # ------------------------------------------------------------------ the law
-
-    @property
-    def variance(self) -> float:
-        """Of result - x, for x on the grid. For any other x, E(result - x)^2 is at most (sigma + granularity/2)^2."""
-        return self._variance_in_steps * self.granularity * self.granularity
-
-    @property
-    def stddev(self) -> float:
-        return math.sqrt(self._variance_in_steps) * self.granularity
 
     @lockfree_property
     def _variance_in_steps(self) -> float:
@@ -145,23 +103,6 @@ class Gaussian(Sigma, RealMechanism):
         terms = ((2 * k - 1) * math.erfc((k - 0.5) / (math.sqrt(2) * ratio)) for k in range(1, 90))
         return math.fsum(terms)
 
-    def pmf(self, noise: npt.ArrayLike) -> Any:
-        """P(result - x = noise) for x on the grid and multiples of the granularity, in doubles: about 10 digits.
-
-        For any other x = nearest(x) + f, it is the integral of the density from noise - f - granularity/2 on, one
-        granularity wide.
-        """
-        k = np.abs(steps("noise", noise, self.granularity, exactly=True))
-        return self._mass(k)
-
-    def cdf(self, noise: npt.ArrayLike) -> Any:
-        """P(result - x <= noise) for x on the grid, in doubles: within 1e-15 and about 13 digits below 1/2.
-
-        For any other x it lies between the values at noise - granularity and at noise + granularity.
-        """
-        k = np.floor(steps("noise", noise, self.granularity)) + 0.5
-        return _erfc(-k / math.sqrt(2 * self._ratio_squared))[()] / 2
-
     def _mass(self, k: npt.NDArray[np.float64]) -> Any:
         # a difference of erfc cancels where a step is small beside sigma: there the density, by the midpoint rule and
         # its first correction, (h^2/24)(x^2 - 1), next below h^4
@@ -171,14 +112,8 @@ class Gaussian(Sigma, RealMechanism):
             return h / math.sqrt(2 * math.pi) * np.exp(-x * x / 2) * (1 + h * h / 24 * (x * x - 1))
         return ((_erfc((x - h / 2) / math.sqrt(2)) - _erfc((x + h / 2) / math.sqrt(2))) / 2)[()]
 
-    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float:
-        """The least half-width h that holds all of `cells` independent cells with probability `confidence`, exactly.
-
-        |result - x| <= h, a multiple of the granularity, for x on the grid; for any other x, h + granularity holds them.
-        Before clamping.
-        """
-        exact_confidence = parameters.probability("confidence", confidence)
-        return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1)) * self.granularity
+    def _upto(self, k: npt.NDArray[np.float64]) -> Any:
+        return _erfc(-(k + 0.5) / math.sqrt(2 * self._ratio_squared))[()] / 2
 
 
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
@@ -203,9 +138,3 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
         "double_double_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
         "double_double_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
     }
-
-
-def _rebuilt(
-    cls: type[Gaussian], squared: Fraction, granularity: float, sensitivity: Sensitivity | None, target: Target
-) -> object:
-    return aimed(cls(granularity=granularity, sigma_squared=squared, sensitivity=sensitivity), target)

@@ -13,7 +13,7 @@ else:
         """As functools.cached_property, which before Python 3.12 holds a lock of the class while it computes.
 
         A fork in another thread would leave that lock held for ever in the child. Here two threads may both
-        compute the value; it is the same.
+        compute the value; both find the same one.
         """
 
         def __init__(self, compute: Any) -> None:

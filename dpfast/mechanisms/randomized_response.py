@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from dpfast import _native, exact, kernels
 from dpfast.errors import DpfastError, DTypeError, ParameterError
+from dpfast.mechanisms.described import Described
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, parameters, two_coins
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.record import written
 from dpfast.release.arrays import plain_array
 from dpfast.statistics import lower_bound, upper_bound
 
@@ -38,8 +39,7 @@ class Estimate(NamedTuple):
     upper: npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, repr=False, init=False)
-class RandomizedResponse:
+class RandomizedResponse(Described):
     """k-ary randomized response: the truth with probability E/(E + k - 1), E = exp(epsilon), else any other answer alike.
 
     epsilon: int, float, Fraction or Decimal, taken exactly, from 2^-1000 to 600. categories: k, from 2 to 2^31.
@@ -53,9 +53,10 @@ class RandomizedResponse:
     Source: Warner 1965; k-ary and optimal: Kairouz, Oh, Viswanath 2014, section 4.
     """
 
+    NAME: ClassVar[str] = "randomized_response"
     epsilon: Fraction
     categories: int
-    coin: Fraction | None
+    coin: Fraction | None = written(init=False, words=lambda p: {} if p is None else {"coin": formatting.exact(p)})
     unit: str
 
     def __init__(self, epsilon: Real, categories: int = 2, *, unit: str = "person") -> None:
@@ -63,7 +64,7 @@ class RandomizedResponse:
         k = parameters.whole("categories", categories, 2)
         if k > MOST_CATEGORIES:
             raise ParameterError(f"categories must be at most 2**31, got {parameters.shown(categories)}")
-        _filled(self, exact_epsilon, k, None, parameters.unit(unit))
+        self._keep(epsilon=exact_epsilon, categories=k, coin=None, unit=parameters.unit(unit))
 
     @classmethod
     def two_coin(
@@ -92,10 +93,7 @@ class RandomizedResponse:
             raise ParameterError(
                 f"probability must leave an epsilon of at most {MOST_EPSILON}, got {parameters.shown(probability)}"
             )
-        return _filled(cls.__new__(cls), spent, 2, coin, parameters.unit(unit))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (type(self), self.epsilon, self.categories, self.coin, self.unit)
+        return cls._of(epsilon=spent, categories=2, coin=coin, unit=parameters.unit(unit))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -219,35 +217,8 @@ class RandomizedResponse:
         whole = 1 + (self.categories - 1) * math.exp(-e)  # both divided by E
         return np.full(self.categories, math.exp(-e) / whole), -math.expm1(-e) / whole
 
-    def metadata(self) -> dict[str, object]:
-        """What a reader of the answers needs to estimate from them: JSON-able, fractions as exact strings."""
-        from dpfast import __version__
-
-        return {
-            "mechanism": "randomized_response",
-            "epsilon": str(self.epsilon),
-            "categories": self.categories,
-            "coin": None if self.coin is None else str(self.coin),
-            "adjacency": "substitution",
-            "unit": self.unit,
-            "stream_version": _native.STREAM_VERSION,
-            "dpfast": __version__,
-        }
-
-    def __repr__(self) -> str:
-        coin = "" if self.coin is None else f", two coins of {formatting.exact(self.coin)}"
-        return (
-            f"<RandomizedResponse epsilon={formatting.exact(self.epsilon)}, categories={self.categories}{coin}, "
-            f"unit={self.unit}>"
-        )
-
-
-def _filled(
-    found: RandomizedResponse, epsilon: Fraction, categories: int, coin: Fraction | None, unit: str
-) -> RandomizedResponse:
-    for name, value in {"epsilon": epsilon, "categories": categories, "coin": coin, "unit": unit}.items():
-        object.__setattr__(found, name, value)
-    return found
+    def _entries(self) -> dict[str, object]:
+        return {**super()._entries(), "adjacency": "substitution"}
 
 
 def _epsilon(epsilon: Real) -> Fraction:
@@ -257,7 +228,3 @@ def _epsilon(epsilon: Real) -> Fraction:
             f"epsilon must be at least 2**-1000 and at most {MOST_EPSILON}, got {parameters.shown(epsilon)}"
         )
     return exact_epsilon
-
-
-def _rebuilt(cls: type[RandomizedResponse], *values: Any) -> RandomizedResponse:
-    return _filled(cls.__new__(cls), *values)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -26,8 +26,7 @@ from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
 from dpfast.privacy import parameters
-from dpfast.release.arrays import INT64, Job, clamps, plain_array
-from dpfast.release.engine import Draws, run
+from dpfast.release.arrays import INT64_ENDS, Job, plain_array
 
 if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
@@ -50,10 +49,11 @@ class Selection(OneAnswer, ABC):
         adjacency: str | None = None,
         unit: str | None = None,
     ) -> None:
-        self._set_parameters(epsilon, sensitivity, monotonic, adjacency, unit)
+        self._keep_answer(epsilon, sensitivity, monotonic, adjacency, unit)
         if not LEAST_RATE <= self._rate <= MOST_RATE:
             raise ParameterError(
-                f"epsilon/sensitivity must lie between 2**-899 and 2**900, got epsilon={parameters.shown(epsilon)}, sensitivity={parameters.shown(sensitivity)}"
+                "epsilon/sensitivity must lie between 2**-899 and 2**900, "
+                + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
             )
 
     @property
@@ -180,11 +180,7 @@ class _CandidateNoise(OneSidedGeometric):
         try:
             stream.draw()
             constant_work, plan = self._plan(n, False)
-            draws = Draws(
-                plan.address, plan.has_table and not constant_work, self._narrow, stream, 0, constant_work,
-                partial(self._decide, plan.width, stream),
-            )  # fmt: skip
-            run(Job(noise, noise, *clamps(INT64, None, None)), draws, None)
+            self._run(Job(noise, noise, *INT64_ENDS), constant_work, plan, stream, 0, None)
             yield np.abs(noise, out=noise), self._reader(stream, plan.width)  # without the fair sign
         finally:
             stream.wipe()

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.laplace import Laplace
+from dpfast.mechanisms.pure import Pure
 from dpfast.mechanisms.real import LEAST_EXPONENT, MOST_EXPONENT, grid_exponent
-from dpfast.privacy import formatting, parameters
+from dpfast.privacy import parameters
+from dpfast.privacy.record import ratio, written
 
 if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 MOST_BOUND = Fraction(2) ** 1000
 
 
-@dataclass(frozen=True, repr=False)
 class Snapping(Laplace):
     """Clamps to [-bound, bound], adds Laplace noise, rounds to the smallest power of two >= its scale, clamps again.
 
@@ -40,7 +39,7 @@ class Snapping(Laplace):
     """
 
     NAME: ClassVar[str] = "snapping"
-    bound: Fraction
+    bound: Fraction = written(stream=ratio)
 
     def __init__(
         self,
@@ -51,16 +50,18 @@ class Snapping(Laplace):
         adjacency: str | None = None,
         unit: str | None = None,
     ) -> None:
-        scale = self._set_parameters(epsilon, sensitivity, adjacency, unit)
+        Pure.__init__(self, epsilon, sensitivity, adjacency=adjacency, unit=unit)  # the grid is not Laplace's
+        scale = self._scale
         exponent = scale.numerator.bit_length() - scale.denominator.bit_length()
         exponent += Fraction(2) ** exponent < scale
         if not LEAST_EXPONENT <= exponent <= MOST_EXPONENT:
             raise ParameterError(
-                f"sensitivity/epsilon must lie between 2**{LEAST_EXPONENT} and 2**{MOST_EXPONENT}, got "
-                f"epsilon={parameters.shown(epsilon)}, sensitivity={parameters.shown(sensitivity)}"
+                f"sensitivity/epsilon must lie between 2**{LEAST_EXPONENT} and 2**{MOST_EXPONENT}, "
+                + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
             )
-        object.__setattr__(self, "_exponent", grid_exponent(scale**2, Fraction(2) ** exponent))
-        object.__setattr__(self, "bound", parameters.exact_positive("bound", bound))
+        self._keep(
+            _exponent=grid_exponent(scale**2, Fraction(2) ** exponent), bound=parameters.exact_positive("bound", bound)
+        )
         if (self.bound / Fraction(2) ** exponent).denominator != 1:
             raise ParameterError(
                 f"bound must be a multiple of the granularity 2**{exponent}, the smallest power of two that is at least "
@@ -70,21 +71,5 @@ class Snapping(Laplace):
             raise ParameterError(f"bound must be a float of at most 2**1000, got {parameters.shown(bound)}")
 
     @property
-    def _bound(self) -> float:
+    def _bound(self) -> float:  # type: ignore[override]
         return float(self.bound)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        sensitivity, adjacency, unit = self._whom
-        made = partial(type(self), bound=self.bound, adjacency=adjacency, unit=unit)
-        return made, (self.epsilon, sensitivity)
-
-    @property
-    def _record(self) -> tuple[str | int, ...]:
-        return *super()._record, self.bound.numerator, self.bound.denominator
-
-    @property
-    def _parameters(self) -> dict[str, object]:
-        return {**super()._parameters, "bound": str(self.bound)}
-
-    def _facts(self) -> dict[str, str]:
-        return {**super()._facts(), "bound": formatting.exact(self.bound)}

@@ -7,7 +7,6 @@ Composition adds these records up, and a ledger keeps them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -15,13 +14,13 @@ from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.exact import ball, rounded_up
 from dpfast.privacy import formatting, gaussian, meaning, parameters
 from dpfast.privacy.parameters import shown
+from dpfast.privacy.record import Record
 
 if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class Guarantee:
+class Guarantee(Record):
     """(epsilon, delta)-differential privacy, or rho-zCDP, or both, for an adjacency and a unit.
 
     epsilon, delta, rho: int, float, Fraction or Decimal, taken exactly. A figure that is not
@@ -66,16 +65,14 @@ class Guarantee:
         exact_delta = None if epsilon is None else _not_negative("delta", 0 if delta is None else delta)
         if exact_delta is not None and exact_delta >= 1:
             raise ParameterError(f"delta must be below 1, got {shown(delta)}")
-        values = {
-            "epsilon": None if epsilon is None else _not_negative("epsilon", epsilon),
-            "delta": exact_delta,
-            "rho": None if rho is None else _not_negative("rho", rho),
-            "adjacency": adjacency,
-            "unit": parameters.unit(unit),
-            "also_add_remove": add_remove if holds is None else holds,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._keep(
+            epsilon=None if epsilon is None else _not_negative("epsilon", epsilon),
+            delta=exact_delta,
+            rho=None if rho is None else _not_negative("rho", rho),
+            adjacency=adjacency,
+            unit=parameters.unit(unit),
+            also_add_remove=add_remove if holds is None else holds,
+        )
 
     def group(self, size: int) -> Guarantee:
         """The guarantee for `size` units together, such as a household of at most so many persons.

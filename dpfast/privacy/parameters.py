@@ -32,6 +32,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
+def given(**values: object) -> str:
+    """Parameters as the end of a message quotes them: "got epsilon=2, sensitivity=1"."""
+    return "got " + ", ".join(f"{name}={shown(value)}" for name, value in values.items())
+
+
 def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fraction:
     """The exact rational value of a parameter.
 

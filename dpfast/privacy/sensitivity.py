@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real
+from dpfast.privacy.record import Record
 
 MAX_CELLS = 2**63 - 1  # more than any array has
 KEYS = ("public", "private")
@@ -47,8 +47,7 @@ def root_above(square: Fraction) -> float:
     return root
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class Sensitivity:
+class Sensitivity(Record):
     """Arguments: what one unit of privacy *contributes*. Attributes: what a *neighbour changes*.
 
     l0: the most cells that one unit touches. linf: the most that it adds to a cell (with
@@ -104,13 +103,11 @@ class Sensitivity:
         keys: str = "public",
     ) -> None:
         cells, most = _cells(l0, linf)
-        if not isinstance(signed, bool):
-            raise DTypeError(f"signed must be a bool, not {type(signed).__name__}")
+        both_ways = parameters.flag("signed", signed)
         substitution = parameters.adjacency(adjacency) == "substitution"
         both = 2 if substitution else 1
-        twice = 2 if substitution and signed else 1
-        _filled(
-            self,
+        twice = 2 if substitution and both_ways else 1
+        self._keep(
             contributes=Cells(cells, most),
             l0=both * cells,
             linf=twice * most,
@@ -118,7 +115,7 @@ class Sensitivity:
             l2_squared=both * twice * cells * most**2,
             adjacency=adjacency,
             unit=parameters.unit(unit),
-            signed=signed,
+            signed=both_ways,
             keys=_keys(keys),
         )
 
@@ -129,8 +126,7 @@ class Sensitivity:
         adjacency: the one under which l0 and linf hold.
         """
         cells, most = _cells(l0, linf)
-        return _filled(
-            cls.__new__(cls),
+        return cls._of(
             contributes=None,
             l0=cells,
             linf=most,
@@ -150,8 +146,7 @@ class Sensitivity:
         Only the norm is known: l0, linf, l1, contributes and largest are None, and a mechanism that
         needs one of them refuses.
         """
-        return _filled(
-            cls.__new__(cls),
+        return cls._of(
             contributes=None,
             l0=None,
             linf=None,
@@ -182,7 +177,7 @@ class Sensitivity:
 
     def with_public_keys(self) -> Sensitivity:
         """An equal Sensitivity with public keys, after `thresholded` has hidden the secret ones."""
-        return _filled(type(self).__new__(type(self)), **{**vars(self), "keys": "public"})
+        return self._of(**{**vars(self), "keys": "public"})
 
     def refuse_private_keys(self) -> None:
         """Called by what publishes every cell. Raises: ParameterError (keys="private")."""
@@ -213,7 +208,24 @@ def _keys(value: str) -> str:
     return value
 
 
-def _filled(found: Sensitivity, **values: object) -> Sensitivity:
-    for name, value in values.items():
-        object.__setattr__(found, name, value)
-    return found
+def in_norm(
+    norm: str, sensitivity: Real | Sensitivity, adjacency: str | None, unit: str | None, unknown: str
+) -> tuple[Fraction, str, str]:
+    """The figure that a mechanism needs, and the adjacency and the unit of privacy of it.
+
+    norm: "l1" or "linf". unknown: the error if a Sensitivity does not know it.
+    Raises: DTypeError, ParameterError.
+    """
+    if isinstance(sensitivity, Sensitivity):
+        if adjacency is not None or unit is not None:
+            raise ParameterError("adjacency and unit are those of the Sensitivity that was given: leave them out")
+        figure = getattr(sensitivity, norm)
+        if figure is None:
+            raise ParameterError(unknown)
+        sensitivity.refuse_private_keys()
+        return figure, sensitivity.adjacency, sensitivity.unit
+    return (
+        parameters.exact_positive("sensitivity", sensitivity),
+        parameters.adjacency("add-remove" if adjacency is None else adjacency),
+        parameters.unit("person" if unit is None else unit),
+    )

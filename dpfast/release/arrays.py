@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.privacy.inputs import Ends
-from dpfast.privacy.parameters import Real, exact_real, shown, two_to, whole
+from dpfast.privacy.inputs import NOTHING, Ends, Inputs
+from dpfast.privacy.parameters import Real, exact_real, given, shown, two_to, whole
 
 CountArray: TypeAlias = npt.NDArray[np.integer[Any]]
 RealArray: TypeAlias = npt.NDArray[np.floating[Any]]
 
+INTEGERS, REALS = "an integer dtype", "float64 or float32"
+BUFFER = 1 << 16  # counts that NumPy casts or gathers at a time, where the arrays are not plain
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 ENDS = {
@@ -27,6 +29,7 @@ ENDS = {
     for kind in "iu"
     for size in (1, 2, 4, 8)
 }
+INT64_ENDS = ENDS["i", 8]
 
 # By whether the type is float32: the exponent of its smallest number, and its largest.
 REAL_ENDS = {False: (-1074, float(np.finfo(FLOAT64).max)), True: (-149, float(np.finfo(FLOAT32).max))}
@@ -68,8 +71,8 @@ def plain_array(name: str, value: npt.ArrayLike, rule: str, dtype: type | None =
 
 def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
     """An integer array of native or swapped byte order; anything else is refused, never converted."""
-    array = plain_array(name, value, "an integer dtype")
-    if array.dtype.kind not in "iu" or array.dtype.itemsize > 8:
+    array = value if type(value) is np.ndarray else plain_array(name, value, INTEGERS)
+    if array.dtype is not INT64 and (array.dtype.kind not in "iu" or array.dtype.itemsize > 8):
         hint = ": for real values there are Laplace and Gaussian" if array.dtype.kind == "f" else ""
         raise DTypeError(
             f"{name} must be of an integer dtype (int8 to int64, uint8 to uint64), not {array.dtype}{hint}"
@@ -79,7 +82,7 @@ def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
 
 def real_array(name: str, value: npt.ArrayLike) -> RealArray:
     """A float64 or float32 array of native or swapped byte order; anything else is refused, never converted."""
-    array = plain_array(name, value, "float64 or float32")
+    array = value if type(value) is np.ndarray else plain_array(name, value, REALS)
     if array.dtype.kind != "f" or array.dtype.itemsize not in (4, 8):
         hint = ": for counts there are DiscreteLaplace and DiscreteGaussian" if array.dtype.kind in "iu" else ""
         raise DTypeError(f"{name} must be of float64 or float32, not {array.dtype}{hint}")
@@ -87,23 +90,24 @@ def real_array(name: str, value: npt.ArrayLike) -> RealArray:
 
 
 def integer_dtype(value: npt.DTypeLike) -> np.dtype[Any]:
-    try:
-        dtype = np.dtype(value)
-    except Exception:  # of several kinds, for a text or a tuple that describes none
-        raise DTypeError(f"dtype must be an integer dtype, not {shown(value)}") from None
+    dtype = _dtype(value, INTEGERS)
     if dtype.kind not in "iu" or dtype.itemsize > 8:
-        raise DTypeError(f"dtype must be an integer dtype, not {dtype}")
+        raise DTypeError(f"dtype must be {INTEGERS}, not {dtype}")
     return dtype
 
 
 def real_dtype(value: npt.DTypeLike) -> np.dtype[Any]:
-    try:
-        dtype = np.dtype(value)
-    except Exception:  # of several kinds, for a text or a tuple that describes none
-        raise DTypeError(f"dtype must be float64 or float32, not {shown(value)}") from None
+    dtype = _dtype(value, REALS)
     if dtype.newbyteorder("=") not in (FLOAT32, FLOAT64):
-        raise DTypeError(f"dtype must be float64 or float32, not {dtype}")
+        raise DTypeError(f"dtype must be {REALS}, not {dtype}")
     return dtype
+
+
+def _dtype(value: npt.DTypeLike, rule: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(value)
+    except Exception:  # of several kinds, for a text or a tuple that describes none
+        raise DTypeError(f"dtype must be {rule}, not {shown(value)}") from None
 
 
 def prepare(
@@ -112,23 +116,22 @@ def prepare(
     dtype: npt.DTypeLike | None = None,
     lower: int | None = None,
     upper: int | None = None,
-    clamp: Ends | None = None,
+    public: Inputs = NOTHING,
 ) -> Job:
     """Check everything that can be wrong with the arrays of a release. With a clamp, the counts are a clamped copy."""
     array = integer_array("counts", counts)
-    if clamp is not None:
-        _check_ends("counts", array.dtype, clamp, ENDS[array.dtype.kind, array.dtype.itemsize])
+    if public.clamp is not None:
+        _check_ends("counts", array.dtype, public.clamp, ENDS[array.dtype.kind, array.dtype.itemsize])
     if out is None:
-        wanted = INT64 if dtype is None else integer_dtype(dtype)
-        low, high = clamps(wanted, lower, upper)
-        return Job(_clamped(array, clamp), np.empty(array.shape, wanted), low, high)
-    if not isinstance(out, np.ndarray) or integer_array("out", out) is not out:
-        raise DTypeError("out must be a plain NumPy array of an integer dtype")
-    if dtype is not None and integer_dtype(dtype) != out.dtype:
-        raise DTypeError(f"dtype is {np.dtype(dtype)} but out is of {out.dtype}; give one of them")
-    check_out("counts", array, out)
-    low, high = clamps(out.dtype, lower, upper)
-    return Job(_clamped(array, clamp), out, low, high)
+        out = np.empty(array.shape, INT64 if dtype is None else integer_dtype(dtype))
+    else:
+        check_out("counts", array, out, dtype)
+    low, high = INT64_ENDS if out.dtype is INT64 else ENDS[out.dtype.kind, out.dtype.itemsize]
+    if lower is not None or upper is not None:
+        low, high = clamps(out.dtype, lower, upper)
+    if public.clamp is not None:
+        array = np.asarray(array.clip(int(public.clamp[0]), int(public.clamp[1])))
+    return Job(array, out, low, high)
 
 
 def prepare_real(
@@ -137,22 +140,17 @@ def prepare_real(
     dtype: npt.DTypeLike | None = None,
     lower: Real | None = None,
     upper: Real | None = None,
-    missing: Real | None = None,
+    public: Inputs = NOTHING,
     *,
     exponent: int,
     bound: float | None = None,
-    clamp: Ends | None = None,
 ) -> RealJob:
     """The same for real values; the result is float32 if they are, unless `out` or `dtype` says otherwise."""
     array = real_array("values", values)
-    if out is not None:
-        if not isinstance(out, np.ndarray) or real_array("out", out) is not out:
-            raise DTypeError("out must be a plain NumPy array of float64 or float32")
-        if dtype is not None and real_dtype(dtype) != out.dtype:
-            raise DTypeError(f"dtype is {np.dtype(dtype)} but out is of {out.dtype}; give one of them")
-        check_out("values", array, out)
-    else:
+    if out is None:
         out = np.empty(array.shape, array.dtype.newbyteorder("=") if dtype is None else real_dtype(dtype))
+    else:
+        check_out("values", array, out, dtype)
     single = out.dtype.itemsize == FLOAT32.itemsize
     least, most = REAL_ENDS[single]
     if exponent < least:
@@ -166,28 +164,21 @@ def prepare_real(
     low = -most if lower is None else max(_real("lower", lower, single), -most)
     high = most if upper is None else min(_real("upper", upper, single), most)
     if low > high:
-        raise ParameterError(
-            f"lower must be at most upper, and leave something, got lower={shown(lower)} and upper={shown(upper)}"
-        )
-    filler = None if missing is None else _real("missing", missing, False)
+        raise ParameterError(f"lower must be at most upper, and leave something, {given(lower=lower, upper=upper)}")
+    filler = None if public.missing is None else _real("missing", public.missing, False)
     end = REAL_ENDS[False][1] if bound is None else bound
     before = -end, end
-    if clamp is not None:
+    if public.clamp is not None:
         largest = REAL_ENDS[array.dtype.itemsize == FLOAT32.itemsize][1]
-        _check_ends("values", array.dtype, clamp, (-largest, largest))
-        floor, ceiling = (_real(f"clamp[{i}]", given, False) for i, given in enumerate(clamp))
+        _check_ends("values", array.dtype, public.clamp, (-largest, largest))
+        floor, ceiling = (_real(f"clamp[{i}]", end_, False) for i, end_ in enumerate(public.clamp))
         before = min(max(floor, -end), end), min(max(ceiling, -end), end)  # both clamps, one after the other
     return RealJob(array, out, low, high, grid_of(exponent), *before, filler)
 
 
 def _check_ends(name: str, dtype: np.dtype[Any], clamp: Ends, ends: tuple[float, float]) -> None:
     if clamp[0] < ends[0] or clamp[1] > ends[1]:
-        given = ", ".join(map(shown, clamp))
-        raise ParameterError(f"clamp must lie within the type of {name}, {dtype}, got ({given})")
-
-
-def _clamped(counts: CountArray, clamp: Ends | None) -> CountArray:
-    return counts if clamp is None else np.asarray(counts.clip(int(clamp[0]), int(clamp[1])))
+        raise ParameterError(f"clamp must lie within the type of {name}, {dtype}, got ({', '.join(map(shown, clamp))})")
 
 
 @lru_cache(maxsize=64)
@@ -206,8 +197,15 @@ def _real(name: str, value: Real, single: bool) -> float:
     return found
 
 
-def check_out(name: str, array: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
-    """Refuse an output that cannot take the result of `array`, called `name`."""
+def check_out(name: str, array: npt.NDArray[Any], out: npt.NDArray[Any], dtype: npt.DTypeLike | None) -> None:
+    """Refuse an output that cannot take the result of `array`, called `name`, or is not of the dtype that was asked for."""
+    rule, as_array, as_dtype = (
+        (REALS, real_array, real_dtype) if array.dtype.kind == "f" else (INTEGERS, integer_array, integer_dtype)
+    )
+    if not isinstance(out, np.ndarray) or as_array("out", out) is not out:
+        raise DTypeError(f"out must be a plain NumPy array of {rule}")
+    if dtype is not None and as_dtype(dtype) != out.dtype:
+        raise DTypeError(f"dtype is {np.dtype(dtype)} but out is of {out.dtype}; give one of them")
     if out.shape != array.shape:
         raise ParameterError(f"out must have the shape of {name}, {array.shape}, not {out.shape}")
     if not out.flags.writeable:
@@ -221,16 +219,12 @@ def check_out(name: str, array: npt.NDArray[Any], out: npt.NDArray[Any]) -> None
 def clamps(dtype: np.dtype[Any], lower: int | None, upper: int | None) -> tuple[int, int]:
     """The ends of the output: those of its type, or the public bounds within them."""
     least, most = ENDS[dtype.kind, dtype.itemsize]
-    if lower is None and upper is None:
-        return least, most
     low = least if lower is None else whole("lower", lower)
     high = most if upper is None else whole("upper", upper)
     if lower is not None and upper is not None and low > high:
         raise ParameterError(f"lower must be at most upper, got {shown(low)} and {shown(high)}")
     if low > most or high < least:
-        raise ParameterError(
-            f"lower and upper must leave something of {dtype}, got lower={shown(lower)} and upper={shown(upper)}"
-        )
+        raise ParameterError(f"lower and upper must leave something of {dtype}, {given(lower=lower, upper=upper)}")
     return max(low, least), min(high, most)
 
 
@@ -264,7 +258,7 @@ def disjoint(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
         return False
 
 
-def plain_runs(array: npt.NDArray[Any], size: int) -> Iterator[memoryview]:
+def plain_runs(array: npt.NDArray[Any], size: int = BUFFER) -> Iterator[memoryview]:
     """The values in C order, eight little-endian bytes each, whatever the layout: two's complement, or doubles."""
     wanted = np.dtype(f"<{array.dtype.kind}8")
     if array.dtype == wanted and array.flags.c_contiguous:

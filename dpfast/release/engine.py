@@ -12,7 +12,7 @@ import numpy as np
 
 from dpfast import _native, kernels
 from dpfast.errors import EntropyError, ParameterError
-from dpfast.release.arrays import FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
+from dpfast.release.arrays import BUFFER, FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 # above, the few that a table leaves open are refined later and the rest are faster (docs/design.md).
 SMALL = 4096
 SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: about 2 ms
-BUFFER = 1 << 16  # counts that NumPy casts or gathers at a time, where the arrays are not plain
 SHARE = 1 << 18  # counts that make a thread worth starting
 KEY_WORDS = 4  # of 64 bits
 NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
@@ -50,19 +49,17 @@ class Draws(NamedTuple):
     exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
 
-def small(job: Job | RealJob) -> bool:
-    """Whether run_small, or run_small_real, serves: below SMALL, and plain int64 to plain int64, or float64 to float64."""
-    counts, out = job.counts, job.out
-    kind = INT64 if isinstance(job, Job) else FLOAT64
-    if not 0 < counts.size < SMALL or counts.dtype != kind or out.dtype != kind:
-        return False
-    given, made = counts.flags, out.flags
-    return bool(given.c_contiguous and given.aligned and made.c_contiguous and made.aligned)
+def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int]) -> bool:
+    """As run, by constant work, under a fresh key that the kernel draws and wipes: fewer calls, the same noise kernel.
 
-
-def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int]) -> None:
-    """As run, by constant work, under a fresh key that the kernel draws and wipes: fewer calls, the same noise kernel."""
+    False, and nothing is done, unless there are fewer than SMALL counts, plain int64 to plain int64.
+    """
     counts, out, lower, upper = job
+    given, made = counts.flags, out.flags
+    if not (0 < counts.size < SMALL and counts.dtype == out.dtype == INT64 and given.c_contiguous and given.aligned):
+        return False
+    if not (made.c_contiguous and made.aligned):
+        return False
     if counts.ndim != 1:
         counts, out = counts.reshape(-1), out.reshape(-1)
     n = counts.size
@@ -89,11 +86,17 @@ def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int
         raise
     if open_ < 0:
         raise EntropyError("the operating system gave no random key; nothing was released")
+    return True
 
 
-def run_small_real(job: RealJob, draws: Draws) -> None:
-    """As run, with fewer calls on the way."""
+def _run_small_real(job: RealJob, draws: Draws) -> bool:
+    """As run, with fewer calls on the way. False, and nothing is done, unless it is plain float64 to plain float64."""
     values, out, lower, upper, grid, least, greatest, missing = job
+    given, made = values.flags, out.flags
+    if not (values.dtype == out.dtype == FLOAT64 and given.c_contiguous and given.aligned):
+        return False
+    if not (made.c_contiguous and made.aligned):
+        return False
     if values.ndim != 1:
         values, out = values.reshape(-1), out.reshape(-1)
     n = values.size
@@ -116,6 +119,7 @@ def run_small_real(job: RealJob, draws: Draws) -> None:
     except BaseException:
         job.out.fill(0)
         raise
+    return True
 
 
 def usable_threads() -> int:
@@ -125,7 +129,7 @@ def usable_threads() -> int:
 def run(job: Job | RealJob, draws: Draws, threads: int | None) -> None:
     """Fill job.out with counts plus noise, clamped. On any exception job.out is zeroed first."""
     size = job.counts.size
-    if size == 0:
+    if size == 0 or (size < SMALL and draws.narrow and isinstance(job, RealJob) and _run_small_real(job, draws)):
         return
     try:
         work = _IntegerWork(job, draws) if isinstance(job, Job) else _RealWork(job, draws)
@@ -234,16 +238,14 @@ class _Work:
 
     add: Any  # the kernel
     last: tuple[Any, ...]  # its last arguments
-    kinds: tuple[np.dtype[Any], np.dtype[Any]]  # of the plain arrays that it sees
     scratch: int  # parts of a block
     block: int
 
-    def __init__(self, job: Job | RealJob, draws: Draws) -> None:
-        self.job, self.draws, self.stopped = job, draws, False
+    def __init__(self, job: Job | RealJob, draws: Draws, *kinds: np.dtype[Any]) -> None:
+        """kinds: of the plain arrays that the kernel sees."""
+        self.job, self.draws, self.kinds, self.stopped = job, draws, kinds, False
         self.isa = _native.best_isa()
-
-    def prepare(self) -> None:
-        counts, out = self.job.counts, self.job.out
+        counts, out = job.counts, job.out
         given, made = counts.flags, out.flags
         self.plain = (
             (counts.dtype, out.dtype) == self.kinds
@@ -324,10 +326,9 @@ class _IntegerWork(_Work):
     block = kernels.BLOCK
 
     def __init__(self, job: Job, draws: Draws) -> None:
-        super().__init__(job, draws)
         counts, out, lower, upper = job
         signed = counts.dtype is INT64 and out.dtype is INT64
-        self.kinds = (INT64, INT64) if signed else (_plain_kind(counts.dtype), _plain_kind(out.dtype))
+        super().__init__(job, draws, *((INT64, INT64) if signed else map(_plain_kind, (counts.dtype, out.dtype))))
         if draws.narrow and UINT64 not in self.kinds:
             self.add = kernels.kernel("add_short" if draws.short else "add_narrow")
             self.last = lower, upper
@@ -335,7 +336,6 @@ class _IntegerWork(_Work):
             self.add = kernels.kernel("add_wide")
             unsigned = int(self.kinds[0] is UINT64)
             self.last = lower >> 64, lower % 2**64, upper >> 64, upper % 2**64, unsigned
-        self.prepare()
 
     def left_open(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
         return scratch[block : block + n], scratch[2 * block : 2 * block + n].view(self.kinds[0])
@@ -350,16 +350,14 @@ class _RealWork(_Work):
     block = kernels.REAL_BLOCK
 
     def __init__(self, job: RealJob, draws: Draws) -> None:
-        super().__init__(job, draws)
-        self.add = kernels.kernel("add_grid" if draws.narrow else "add_grid_wide")
         singles = job.counts.dtype == job.out.dtype == FLOAT32 and draws.narrow
-        self.kinds = (FLOAT32, FLOAT32) if singles else (FLOAT64, FLOAT64)
+        super().__init__(job, draws, *((FLOAT32, FLOAT32) if singles else (FLOAT64, FLOAT64)))
+        self.add = kernels.kernel("add_grid" if draws.narrow else "add_grid_wide")
         single = int(job.out.dtype.itemsize == FLOAT32.itemsize)
         missing = 0.0 if job.missing is None else job.missing
         self.last = (
             *job.grid, missing, job.least, job.greatest, job.lower, job.upper, single, job.missing is None,
         )  # fmt: skip
-        self.prepare()
 
     def left_open(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
         return scratch[2 * block : 2 * block + n], scratch[3 * block : 3 * block + n].view(FLOAT64)
@@ -368,13 +366,19 @@ class _RealWork(_Work):
         return self.draws.exact(i, count)
 
 
-def check_finite(values: AnyArray) -> None:
-    """Raise ParameterError unless all values are finite: beforehand, where the release overwrites them."""
+def check_finite(job: RealJob, *, final: bool) -> None:
+    """Raise ParameterError unless all values are finite, where the kernels would find one too late.
+
+    final: a failure from here on costs a key's part or a charge. In place it costs the values.
+    """
+    values = job.counts
+    if job.missing is not None or not (final or np.may_share_memory(values, job.out)):
+        return
     check = kernels.kernel("all_finite")
     if values.dtype in (FLOAT32, FLOAT64) and values.flags.c_contiguous and values.flags.aligned:
         finite = check(values.reshape(-1))
     else:
-        finite = all(check(np.frombuffer(run, FLOAT64)) for run in plain_runs(values, BUFFER))
+        finite = all(check(np.frombuffer(run, FLOAT64)) for run in plain_runs(values))
     if not finite:
         raise ParameterError(NOT_FINITE)
 

@@ -12,17 +12,22 @@ import bisect
 import hmac
 import os
 import secrets
+import sys
 import threading
 import warnings
 from hashlib import blake2b
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from blake3 import blake3
 
 from dpfast.errors import DTypeError, EntropyError, InsecureKeyWarning, KeyReuseError, ParameterError
+from dpfast.release.arrays import plain_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import numpy as np
+    import numpy.typing as npt
 
 # One for all records, held for microseconds; a fork waits for it, or the child might find it held for ever.
 _recording = threading.RLock()
@@ -34,12 +39,23 @@ LAST_DRAW = 2**63
 
 def encode(*fields: bytes | str | int) -> bytes:
     """A canonical encoding: each field behind its length, so that no two lists of fields meet."""
-    parts = [field if isinstance(field, bytes) else str(field).encode() for field in fields]
-    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+    found = b""
+    for field in fields:
+        part = field if isinstance(field, bytes) else str(field).encode()
+        found += len(part).to_bytes(8, "little") + part
+    return found
 
 
 def keyed(secret: bytes, purpose: str, data: bytes = b"") -> bytes:
     return blake2b(data, key=secret, digest_size=LENGTH, person=purpose.encode()).digest()
+
+
+def _caller() -> int:
+    """The level, for a warning of who asks, of the nearest function outside dpfast."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001  public in all but its name
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("dpfast."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class _Secret:
@@ -117,6 +133,15 @@ class PartName(NamedTuple):
     end: int
 
 
+class Part(NamedTuple):
+    """A part of a release, checked: what its names and its stream key are hashed from, and where it lies."""
+
+    release: bytes
+    stream: bytes
+    begin: int
+    end: int
+
+
 class ReleaseKey(_Secret):
     """The key of one release of one input, in parts if need be. Pickles, without its record of parts."""
 
@@ -128,28 +153,41 @@ class ReleaseKey(_Secret):
         self.label = label
         self._parts: list[tuple[int, int, bytes]] = []  # disjoint, in order: first draw, end, stream key
 
-    def name(self, version: int, law: Iterable[str | int], part: PartDigest) -> PartName:
-        """The name of a part, which does not yet go on record. Raises: KeyReuseError, as stream_key would."""
-        release, begin, end = encode(version, self.label, *law), part.start, part.start + part.size
-        stream = release + encode(part.digest())
-        with _recording:
-            self._place(begin, end, keyed(self._secret, "stream key", stream))
-        names = keyed(self._secret, "release name", release), keyed(self._secret, "part name", stream)
-        return PartName(*names, begin, end)
+    def part(
+        self, version: int, law: Iterable[str | int], values: npt.NDArray[np.number[Any]], start: int, *, threads: int
+    ) -> Part:
+        """A part of this release: its values, in one pass over them; not yet on record.
 
-    def stream_key(self, version: int, law: Iterable[str | int], part: PartDigest) -> bytes | None:
-        """The 32 bytes that the cipher gets for one part, once the part is on record. None would stand for fresh ones.
-
-        Raises: KeyReuseError if the part overlaps an earlier one without being the same release of it.
+        version: of the stream. law: what else the noise depends on. start: the number of the first draw.
+        Raises: ParameterError; KeyReuseError if the part overlaps an earlier one without being the same release of it.
         """
-        stream_key = keyed(self._secret, "stream key", encode(version, self.label, *law, part.digest()))
+        if not 0 <= start <= LAST_DRAW - values.size:
+            raise ParameterError(f"start must lie between 0 and 2**63 less the size of counts, got {start}")
+        unsigned = values.dtype.kind == "u" and values.size > 0 and int(values.max()) >= 2**63
+        digest = blake3(key=keyed(self._secret, "part digest"), max_threads=threads)
+        digest.update(encode(int(unsigned), start, *values.shape))
+        for run in plain_runs(values):
+            digest.update(run)
+        release = encode(version, self.label, *law)
+        part = Part(release, release + encode(digest.digest(length=LENGTH)), start, start + values.size)
         with _recording:
-            self._record(part.start, part.start + part.size, stream_key)
+            self._place(part.begin, part.end, keyed(self._secret, "stream key", part.stream))
+        return part
+
+    def name(self, part: Part) -> PartName:
+        hashes = keyed(self._secret, "release name", part.release), keyed(self._secret, "part name", part.stream)
+        return PartName(*hashes, part.begin, part.end)
+
+    def stream_key(self, part: Part) -> bytes:
+        """The 32 bytes that the cipher gets for a part, which goes on record. Raises: KeyReuseError, as `part`."""
+        stream_key = keyed(self._secret, "stream key", part.stream)
+        with _recording:
+            self._record(part.begin, part.end, stream_key)
         if not self.secure:
             warnings.warn(
                 "a release under a fixed key: reproducible, for tests only, private to nobody",
                 InsecureKeyWarning,
-                stacklevel=4,
+                stacklevel=_caller(),
             )
         return stream_key
 
@@ -170,33 +208,8 @@ class ReleaseKey(_Secret):
             )
         return at
 
-    def part(self, shape: tuple[int, ...], size: int, start: int, *, unsigned: bool, threads: int) -> PartDigest:
-        return PartDigest(self._secret, shape, size, start, unsigned=unsigned, threads=threads)
-
     def __repr__(self) -> str:
         return f"<dpfast.ReleaseKey {self.label!r} {self.fingerprint}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._secret, self.label)
-
-
-class PartDigest:
-    """A keyed digest of one part: shape, start, and the values in C order, eight bytes each, little-endian.
-
-    unsigned: some value is 2^63 or more, so that the bytes do not mean a negative number.
-    """
-
-    def __init__(
-        self, secret: bytes, shape: tuple[int, ...], size: int, start: int, *, unsigned: bool, threads: int
-    ) -> None:
-        if not 0 <= start <= LAST_DRAW - size:
-            raise ParameterError(f"start must lie between 0 and 2**63 less the size of counts, got {start}")
-        self.size, self.start = size, start
-        self._hash = blake3(key=keyed(secret, "part digest"), max_threads=threads)
-        self._hash.update(encode(int(unsigned), start, *shape))
-
-    def update(self, values: memoryview) -> None:
-        self._hash.update(values)
-
-    def digest(self) -> bytes:
-        return self._hash.digest(length=LENGTH)

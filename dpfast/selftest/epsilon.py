@@ -43,7 +43,7 @@ def epsilon(run: Run) -> Outcome:
     chosen = chosen[: run.scaled(len(chosen))]
     for at, (mechanism, delta) in enumerate(chosen):
         run.step(at / len(chosen))
-        stated = float(mechanism.target.epsilon if delta else mechanism.epsilon)
+        stated = float(mechanism.calibrated_for.epsilon if delta else mechanism.epsilon)
         count = below(10**6)
         pairs = [(count, count + 1), (count, count + round(2 / stated))]
         attack = partial(audit.privacy, function_of(mechanism, run), stated, delta=delta, pairs=pairs, n=n)

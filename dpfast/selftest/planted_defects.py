@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dpfast.mechanisms import LAWS
 from dpfast.selftest.check import PlantedDefect
-from dpfast.selftest.laws import POINTS, Steps
+from dpfast.selftest.laws import Steps
 
 Decisions = list[int | None]
 
@@ -105,7 +106,7 @@ PLANTED_DEFECTS = {
         PlantedDefect("p-value", "p-values", "p-value", "p-values one in ten thousand too large", lambda p: p * 1.0001),
         *(
             PlantedDefect(f"{kind}-{law}", f"law {law}", "draws", what, alter)
-            for law in POINTS
+            for law in LAWS
             for kind, (what, alter) in SHAPES.items()
             if kind != "zero" or law not in ON_A_FINE_GRID
         ),

@@ -53,9 +53,9 @@ def releases(run: Run) -> Outcome:
             if constant_time:
                 continue  # refused on some grids
             raise
-        also = () if subject.offset is None else ("missing", "refused")
-        stream = _native.StreamKey()
-        subject.mechanism._key_into(stream, key, start, values, 1, *also)
+        law = *subject.mechanism._record, *(() if subject.offset is None else ("missing", "refused"))
+        part = key.part(_native.STREAM_VERSION, law, values, start, threads=1)
+        stream = _native.StreamKey(key.stream_key(part))
         last, places = subject.exact(stream), [below(n) for _ in range(seen)]
         found = run.under_test("outputs", [float(out[i]) for i in places])
         right = [(last(start + i) + 3) * subject.granularity for i in places]
