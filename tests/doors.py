@@ -61,7 +61,11 @@ GOOD: dict[str, Any] = {
     "Gaussian.granularity": None, "Guarantee.rho": 0.5, "Laplace.granularity": None,
     "Ledger.copy.path": lambda: Path(tempfile.mkdtemp()) / "copy.db", "Ledger.path": lambda: Path(tempfile.mkdtemp()) / "budget.db",
     "Ledger.release.mechanism": dpfast.DiscreteLaplace(Fraction(1, 1000), 1),
-    "Ledger.release.values": np.array([SECRET, SECRET + 1]), "Ledger.spend.releases": dpfast.Guarantee(0.001, 1e-9),
+    **{
+        f"{owner}.release.values": np.array([SECRET, SECRET + 1])
+        for owner in ("DiscreteGaussian", "DiscreteLaplace", "Ledger")
+    },
+    "Ledger.spend.releases": dpfast.Guarantee(0.001, 1e-9),
     "Ledger.upgrade.path": lambda: shutil.copy(FORMAT_1, tempfile.mkdtemp()), "RandomizedResponse.categories": 2,
     "RandomizedResponse.release.answers": [0, 1, 1], "RandomizedResponse.two_coin.epsilon": None,
     "RandomizedResponse.two_coin.probability": 0.5, "Sensitivity.keys": "public", "bounded_histogram.domain": None,

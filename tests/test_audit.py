@@ -255,7 +255,7 @@ def test_parameters_are_checked():
         audit.privacy(3, 1)
     for law in ("laplace", None, dpfast.Snapping(1, 1, bound=64), dpfast.NoisyMax(1, 1)):
         with pytest.raises(
-            DTypeError, match="mechanism must be a DiscreteLaplace, Laplace, DiscreteGaussian, Gaussian, not"
+            DTypeError, match="mechanism must be a DiscreteLaplace, DiscreteGaussian, Laplace, Gaussian, not"
         ):
             audit.law(fine, law)
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tables import csv_file
+from table_files import csv_file
 
 from dpfast.errors import FileError
 from dpfast.tables import csv_text

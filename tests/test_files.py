@@ -16,7 +16,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from fresh import python
-from tables import csv_file, read, store
+from table_files import csv_file, read, store
 
 from dpfast.errors import FileError, ParameterError
 from dpfast.tables import files

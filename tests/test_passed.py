@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tables import read
-from tables import store as write_table
+from table_files import read
+from table_files import store as write_table
 
 from dpfast.cli import main
 from dpfast.tables import csv_text, files, passed

@@ -26,7 +26,7 @@ import numpy as np, dpfast
 assert dpfast.RandomizedResponse.two_coin(0.5).release(np.ones(5000, np.int64)).max() <= 1
 assert dpfast.RandomizedResponse(1, 5).release(np.arange(5)).max() < 5
 assert dpfast.DiscreteLaplace(1, 10).release(np.zeros(5000, np.int64)).any()
-assert dpfast.fixed_point_sum(np.ones(5000), 0, 1, 0.25, adjacency="add-remove")[0] == 20_000
+assert dpfast.fixed_point_sum(np.ones(5000), lower=0, upper=1, granularity=0.25, adjacency="add-remove")[0] == 20_000
 """
 PLANTED = """
 import numpy as np, dpfast
