@@ -101,6 +101,7 @@ class Call(NamedTuple):
 
     def arguments(self, **hostile: Any) -> dict[str, Any]:
         """Good ones, but for those given."""
+        assert hostile.keys() <= self.good.keys(), f"{self.name} takes no such arguments"
         return {name: hostile[name] if name in hostile else make() for name, make in self.good.items()}
 
     def __call__(self, arguments: dict[str, Any]) -> Any:

@@ -28,8 +28,8 @@ DRAWS = """AboveThreshold.run DiscreteGaussian.sample DiscreteLaplace.sample Exp
 # Each door that draws a key from Python, and calls that draw one there for what they are given.
 CALLS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(DRAWS.split(), {}),
-    "DiscreteLaplace.release of many": {"counts": COUNTS},
-    "DiscreteLaplace.release under a key": {"counts": COUNTS, "key": Key.from_bytes(bytes(32)).derive("x"), "start": 0},
+    "DiscreteLaplace.release of many": {"values": COUNTS},
+    "DiscreteLaplace.release under a key": {"values": COUNTS, "key": Key.from_bytes(bytes(32)).derive("x"), "start": 0},
     "Laplace.release of many": {"values": COUNTS / 1},
     "fill_bytes of many": {"buffer": bytearray(5000)},
     "random_bytes of many": {"n": 5000},
