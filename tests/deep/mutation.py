@@ -53,7 +53,7 @@ MUTANTS = [
            "count + min(max(self.draws.exact(i), self.job.lower), self.job.upper)", "test_saturation.py -k open_draws"),
     Mutant("a stream key outlives its release", "dpfast/mechanisms/mechanism.py",
            "constant_work, exact), threads)\n        finally:\n            stream.wipe()",
-           "constant_work, exact), threads)\n        finally:\n            pass", "test_keys_are_wiped.py -k integers"),
+           "constant_work, exact), threads)\n        finally:\n            pass", "test_keys_are_wiped.py -k DiscreteLaplace"),
     Mutant("no key from the system is taken for a key", "dpfast/_native.py", "if _entropy(self._bytes, 32) != 0:",
            "if _entropy(self._bytes, 32) > 0:", "test_failure.py -k getrandom"),
     # ---------------------------------------------------------------- constant work, flags, numbers
@@ -151,7 +151,7 @@ MUTANTS = [
     Mutant("a margin is 1e-9 too small", "csrc/decide.h", "*decided = error_margin * weight > plan->half_cell;",
            "*decided = (error_margin + 1e-9) * weight > plan->half_cell;", "test_bounds.py -k decided"),
     Mutant("a margin of 32-bit words is 1e-9 too small", "csrc/decide.h", "(plan->margin32 - __builtin_fabs(g) - angle_error)",
-           "(plan->margin32 + 1e-9 - __builtin_fabs(g) - angle_error)", "test_laplace.py -k stream_maps"),
+           "(plan->margin32 + 1e-9 - __builtin_fabs(g) - angle_error)", "test_laws.py -k stream_maps"),
 ]  # fmt: skip
 
 # To show that the check can tell: a comment, which no test may notice.
