@@ -8,6 +8,7 @@ import hashlib
 import json
 import pickle
 import random
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -31,6 +32,7 @@ from dpfast import (
     Sensitivity,
     Snapping,
 )  # fmt: skip
+from dpfast.exact.balls import split
 
 N = 2**20  # 1 % of scale moves the variance by 2 %, which is 9 standard errors and more
 INTEGERS = [law for law in LAWS if not law.real]
@@ -346,3 +348,17 @@ def test_real_laws_have_no_sample(mech: Any) -> None:
     """Added to a value off the grid, noise on it would publish the value's low bits."""
     with pytest.raises(DTypeError, match=f"^{type(mech).__name__} has no sample"):
         mech.sample(5)
+
+
+def test_the_first_page_of_the_design_is_the_meaning_of_a_draw() -> None:
+    """docs/design.md begins with a function of eight lines. It makes the draws of C; without reading on, it makes none."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "design.md").read_text("utf-8")
+    code = re.search(r"```python\n(def draw.*?)```", page, re.DOTALL)[1]
+    mech, stream = DiscreteLaplace(1, 1000), tiers.StreamKey(bytes(32))
+    read, meaning = tiers.reader(mech, stream), {}
+    exec(code, meaning)
+    outcomes = tiers.law(mech).magnitude
+    draws = [meaning["draw"](lambda i, level: split(read(i, level))[1], i, outcomes) for i in range(300)]
+    assert draws == [abs(k) for k in tiers.constant_work_plan(mech).fill(stream, 0, 300, constant_work=True)]
+    exec(code.replace("range(1, 64)", "range(1, 1)"), meaning)
+    assert meaning["draw"](read, 0, outcomes) is None

@@ -26,7 +26,6 @@ WIDTH = 100
 NOT_YET = {
     "benchmarks",
     "csrc",
-    "docs/design.md",
     "dpfast/_native.py",
     "dpfast/audit",
     "dpfast/bench",
@@ -109,7 +108,9 @@ TERMS = (
 )  # fmt: skip
 
 # Where a house word stays, and why.
-EXCEPTIONS = {}
+EXCEPTIONS = {
+    ("docs/design.md", "law"): "the page of developers calls an implementing unit so, as csrc does",
+}
 UNWRAPPED = {"csrc/known.h", "csrc/wide_half.h", "csrc/wide_log.h", "csrc/wide_sine.h"}  # generated
 
 
