@@ -3,7 +3,7 @@
 
     python benchmarks [TABLE ...] [--size N] [--rounds R] [--json FILE] [--markdown FILE]
 
-The name adapters means all that are installed. In every round every row is timed right after its
+`adapters` means all that are installed. In every round every row is timed right after its
 reference, in one process: a change of the machine's speed falls on both. benchmarks/README.md says
 how to read the result.
 """

@@ -3,7 +3,7 @@
 
     python benchmarks/compare.py [--size N] [--rounds R] [--baseline FILE] [--update]
 
-Exit codes: 0 no ratio is, 1 a ratio is, 2 this instruction set lacks a baseline, or a ratio does.
+Exit codes: 0 no ratio is worse, 1 one is, 2 no baseline for this instruction set, or for a ratio.
 """
 
 from __future__ import annotations

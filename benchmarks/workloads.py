@@ -47,7 +47,7 @@ def beside(name: str, cells: int, release: Callable[[Noise], object], law: Any, 
 
 
 def day_of_views(cells: int) -> Row:
-    """Wikimedia: most cells are empty; publish noisy counts above a threshold, with their cells."""
+    """Nearly all Wikimedia cells are empty; publish those with noisy counts above a threshold."""
     views = np.zeros(min(cells, DAY_CHUNK), np.int64)  # one chunk, which stands for all
     views[::100] = np.random.default_rng(1).geometric(0.01, views[::100].size)
     out = np.ones_like(views)
@@ -81,7 +81,7 @@ def census_blocks(blocks: int) -> Row:
 
 
 def ads_report(keys: int) -> Row:
-    """A budget of 65,536 in L1 over all keys, epsilon 1: the scale of browsers' ad reports."""
+    """L1 budget 65,536 over all keys, epsilon 1: the scale of browsers' attribution reports."""
     values = np.random.default_rng(1).integers(0, 1 << 20, keys)
     out = np.ones_like(values)
     law = dpfast.DiscreteLaplace(1, ADS_SCALE)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CELLS = 129  # chi-squared cells, equally likely if a discrete distribution allows it
 FAR = 50  # expected draws beyond each end in the test of the tails
-WINDOW = 1e-8  # the relative distance of a bound's tail from alpha
+WINDOW = 1e-8  # largest relative distance of a bound's tail from alpha
 
 # ------------------------------------------------------------------ p-values
 
@@ -91,8 +91,8 @@ def near_bound(hits: Any, n: int, z: float) -> Any:
 def lower_bound(hits: int, n: int, alpha: float) -> float:
     """Clopper, Pearson: a p at which n draws have so many hits or more with probability alpha.
 
-    That probability may be less by WINDOW alpha. The method is Newton's. The density in ln p is
-    log-concave, p^hits (1 - p)^(n - hits), so the log-probability is concave in ln p: after one
+    The probability may be less, by at most WINDOW alpha. Newton's method: the density in ln p,
+    p^hits (1 - p)^(n - hits), is log-concave, so the log-probability is concave in ln p: after one
     step each p is below the bound, the safe side, but for rounding.
     """
     if not hits:
@@ -122,7 +122,7 @@ def upper_bound(hits: int, n: int, alpha: float) -> float:
 class Distribution:
     """A distribution on the whole numbers, and its moments about its mean.
 
-    cdf: P(X <= k), for an int64 array. skewness: that of (X - mean)^2, for the variance's test.
+    cdf: P(X <= k) of an int64 array. skewness: (X - mean)^2's; it corrects variances of few draws.
     """
 
     cdf: Callable[[Any], npt.NDArray[np.float64]]
@@ -146,8 +146,8 @@ class Distribution:
 class GoodnessOfFit:
     """Draws, chunk by chunk, against a distribution: six tests.
 
-    n: all draws. least: how many each chi-squared cell expects. whole: False if draws need not be
-    whole numbers, as floating-point noise; 0 may then be rarer than the distribution says.
+    n: all draws. least: how many each chi-squared cell expects. whole: False if draws, such as
+    floating-point noise, need not be whole; 0 may then be rarer than the distribution says.
     """
 
     def __init__(self, expected: Distribution, n: int, least: int, *, whole: bool = True) -> None:

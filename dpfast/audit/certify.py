@@ -119,7 +119,7 @@ def tested(
 
 
 def _shown(results: Sequence[_Result], epsilon: float) -> _Result | None:
-    """The event with the largest bound, or a simpler one that certifies nearly as much."""
+    """The event with the largest bound, or the simplest that certifies nearly as much."""
     most = max((r.bound for r in results), default=0.0)
     least = max(0.95 * most, math.nextafter(epsilon, math.inf)) if most > epsilon else 0.95 * most
     return min((r for r in results if r.bound >= least > 0), key=lambda r: (r.pieces(), -r.bound), default=None)

@@ -39,8 +39,8 @@ def privacy(
 
     pairs: counts to compare; each `sensitivity` between them allows one epsilon. By default three:
         0 and its neighbour; 0 and the count about 2/epsilon neighbours away, where a wrong scale
-        shows with fewest draws; and the worst, after a short look, of some forty neighbours (0 to
-        20, powers of two and of ten), for mechanisms that round, cap or depend on the count.
+        shows with fewest draws; and the worst, after a short look, of some forty neighbouring pairs
+        (0 to 20, powers of two and ten), for noise that is rounded, capped or changed by the count.
     n: draws for each count.
     Raises: ParameterError, DTypeError (a parameter, or a function that fails or does not return n
         numbers).

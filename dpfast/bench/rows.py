@@ -70,7 +70,7 @@ class Arrays(dict[str, Array]):
 
 
 class Unsafe:
-    """NumPy's noise, never private with any generator: real, then rounded for counts."""
+    """NumPy's noise: real, rounded for counts. It is never private, whatever the generator."""
 
     def __init__(self, generator: np.random.Generator | None = None) -> None:
         self.generator = generator or np.random.default_rng()
@@ -162,7 +162,7 @@ def key_stream(a: Arrays) -> Row:
 
 
 def floors(a: Arrays) -> Iterator[Row]:
-    """The least time of a release into another array, or in place."""
+    """Lower bounds on the time of a release into another array, or in place."""
     for name, run, called in (
         ("np.copyto", copied(a), "np.copyto(other, counts)"),
         ("in-place add", added(a), "np.add(counts, 1, out=counts)"),

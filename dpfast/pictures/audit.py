@@ -26,9 +26,9 @@ BARS = 60  # at most so many values, or intervals, side by side
 
 
 def draw(found: Findings, path: Path) -> None:
-    """Draw the outputs for the two counts that differ most, and their log-ratio, as .png or .svg.
+    """Draw the outputs for the two counts that differ most, and their log-ratio against epsilon.
 
-    Raises: ParameterError (another ending, or findings without two counts to show), FileError.
+    Raises: ParameterError (not .png or .svg, or findings without two counts to show), FileError.
     """
     if path.suffix.lower() not in {".png", ".svg"}:
         raise ParameterError(f"plot must be a .png or .svg file, got {path}")

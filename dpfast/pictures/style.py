@@ -23,7 +23,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def empty(width: float, height: float) -> Figure:
-    """An empty picture; inches have 160 points."""
+    """An empty picture, its sides in inches of 160 points."""
     return Figure(figsize=(width, height), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
 
 

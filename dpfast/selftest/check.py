@@ -69,7 +69,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the table. level: at most so likely does it fail on a sound build."""
+    """One line of the table. level: its largest probability of failure on a sound build."""
 
     name: str
     shows: str

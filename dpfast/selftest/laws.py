@@ -91,7 +91,7 @@ def discrete_gaussian(sigma: float) -> Distribution:
 
 
 def rounded(cdf: Callable[[float], float], offset: float, ratio: float, moments: tuple[float, float]) -> Distribution:
-    """The integer nearest to offset + ratio X. moments: X's, corrected by Sheppard."""
+    """Offset + ratio X, rounded. moments: X's; on a fine grid Sheppard's correction holds."""
     fine = ratio > 1000
 
     def upto(k: int) -> float:
@@ -171,7 +171,7 @@ HOW_MANY = {
 }
 TESTS = 6  # tests at each point
 SHARE = 9e-7  # false-alarm rate of all laws together
-# Shape, mean and variance follow their limit laws only nearly, so a margin of two remains.
+# Shape, mean and variance nearly follow their limit laws: half of SHARE is spent, half is margin.
 LEVEL = SHARE / 2 / (TESTS * sum(HOW_MANY.values()))
 CHUNK = 2**20  # draws at a time
 CHUNKS = 16
