@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure and print tables: ratios, workloads, bounded_histogram, a library of adapters/, or adapters: all that are installed.
+"""Measure and print tables: ratios, workloads, bounded_histogram, or libraries of adapters/.
 
     python benchmarks [TABLE ...] [--size N] [--rounds R] [--json FILE] [--markdown FILE]
 
-In every round every row is timed right after its reference, all in one process, so that a change of the machine's mood falls
-on both. benchmarks/README.md says how to read the result.
+`adapters` means all that are installed. In every round every row is timed right after its
+reference, in one process: a change of the machine's speed falls on both. benchmarks/README.md says
+how to read the result.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def main() -> None:
             print(f"{name}: left out, {missing}", file=sys.stderr)
             continue
         if options.markdown:
-            around_marks(options.markdown, name)  # before minutes are spent
+            around_marks(options.markdown, name)  # fail before minutes are spent
         found = report(name, options.size, options.rounds)
         print(f"\n{name}\n\n{found.table()}", end="")
         records[name] = found.record()

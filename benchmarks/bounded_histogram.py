@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raw rows to bounded counts: dpfast beside pandas doing what people write today; and the memory for it.
+"""Raw rows to bounded counts: dpfast beside pandas doing what people write today; and the memory.
 
-pandas shuffles the rows, so that those kept are a random sample, caps each pair by cumcount, and takes the first bins of each
-person. One thread each; times are of the processor, for others may use it too.
+pandas shuffles the rows, so that it keeps a random sample, caps each pair by cumcount, and takes
+the first bins of each person. Each has one thread; times are the process's own processor time.
 """
 
 from __future__ import annotations

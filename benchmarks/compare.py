@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when dpfast has become slower: a chosen ratio more than 15 % worse than the baseline in each of three runs.
+"""Fail if a chosen ratio is more than 15 % worse than the baseline in each of three runs.
 
     python benchmarks/compare.py [--size N] [--rounds R] [--baseline FILE] [--update]
 
-Exit codes: 0 none is, 1 some ratio is, 2 there is no baseline for this instruction set, or not for every ratio.
+Exit codes: 0 no ratio is worse, 1 one is, 2 no baseline for this instruction set, or for a ratio.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LAWS = (
 
 
 def chosen(size: int) -> list[Row]:
-    """One thread each: threads need cores that nobody else wants."""
+    """One thread each: more threads need cores that nobody else uses."""
     a = Arrays(size)
     rows = [row for row in ours(a, 1) if row.name in LAWS]
     noise = "NumPy's unsafe Laplace, as many calls", lambda counts: partial(a.unsafe.as_written, "laplace", counts)
@@ -51,7 +51,7 @@ def verdict(ratios: Sequence[float], before: float | None) -> str:
 
 
 def show(found: dict[str, list[float]], was: dict[str, float]) -> list[str]:
-    """Print a line for each ratio; their verdicts."""
+    """Print a line for each ratio; return their verdicts."""
     verdicts = [verdict(ratios, was.get(name)) for name, ratios in found.items()]
     lines = [["time over the time of NumPy", "baseline", *["run"] * RUNS, "verdict"]]
     for (name, ratios), said in zip(found.items(), verdicts, strict=True):

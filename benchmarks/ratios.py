@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Releases beside operations whose cost everybody knows, each with the bounds that the project set itself."""
+"""Releases beside familiar operations, with the bounds that the project set itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpfast.bench.measure import Bound, Reference, Row, Run, growth
 from dpfast.bench.rows import COUNTS, REALS, SINGLES, Arrays, added, copied, released, small_calls, unsafe
 
 SIZE, ROUNDS = 50_000_000, 7
-LAW_SIZE = 20_000_000  # of the rows of the other laws, at most
+LAW_SIZE = 20_000_000  # most values in a row of another law
 ABOUT = (
     f"int64 counts (rows that name a law: at most {LAW_SIZE:,} values, scale 1), times a count, scale 10 and one thread "
     "where nothing else is said"
@@ -28,7 +28,7 @@ ABOUT = (
 AS_WRITTEN, CHUNKED = "NumPy's unsafe noise, as written", "NumPy's unsafe noise, chunked"
 ISAS = [(isa, name) for isa, name in sorted(_native.ISA_NAMES.items(), reverse=True) if isa < _native.best_isa()]
 
-# Each prints one number. The clock starts with the interpreter running and, for a release, dpfast imported.
+# Each prints one number. The clock starts after the interpreter; for a release, after the import.
 IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 FIRST = """
 import time, numpy as np, dpfast
@@ -40,7 +40,7 @@ print(time.perf_counter() - t)
 
 
 def row(a: Arrays, name: str, run: Run, beside: str, reference: Run, *limits: Any, **options: Any) -> Row:
-    """A row beside its reference on as many values. limits: of its bound, by the kind first."""
+    """A row beside its reference on as many values. limits: its bound, by the kind first."""
     return Row(name, run, a.size, Reference(beside, reference, a.size), Bound(*limits), **options)
 
 
@@ -49,7 +49,7 @@ def laplace(scale: float) -> dpfast.DiscreteLaplace:
 
 
 def forced(isa: int, run: Run) -> Run:
-    """On a narrower instruction set than the machine has, which must reproduce its known answers first."""
+    """A run on a narrower instruction set, which must reproduce its known answers first."""
 
     def narrower() -> object:
         with mock.patch.object(_native, "best_isa", partial(_native.checked, isa)):
@@ -59,7 +59,7 @@ def forced(isa: int, run: Run) -> Run:
 
 
 def counts(a: Arrays) -> Iterator[Row]:
-    """Scale 10, one thread and int64, where a row's name says nothing else."""
+    """Scale 10, one thread and int64, if a row's name says nothing else."""
     ten, labels, master = laplace(10), itertools.count(), dpfast.Key.generate()
 
     def keyed() -> object:
@@ -109,7 +109,7 @@ def counts(a: Arrays) -> Iterator[Row]:
 def laws(a: Arrays) -> Iterator[Row]:
     """The other laws, beside the unsafe noise that they replace.
 
-    Into another array, one thread, scale or sigma 1 and the granularity that comes of itself, where a name says nothing else.
+    Unless a name says more: another array, one thread, scale or sigma 1, the default granularity.
     """
     table = [
         ("Laplace, float64", dpfast.Laplace(1, 1), "laplace", 1, REALS, (4.5, 8)),
@@ -150,14 +150,14 @@ def laws(a: Arrays) -> Iterator[Row]:
 
 
 def child(code: str) -> float:
-    """What a fresh process prints. It may keep bytecode, as any installed package has it."""
+    """The output of a fresh process, which may keep bytecode like any installed package."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 
 def processes() -> Iterator[Row]:
-    """Fresh processes, each with a clock of its own; numba's cache is warm from the round that is not timed."""
+    """Fresh processes with their own clocks; the untimed round has warmed numba's cache."""
 
     def printed(run: Run) -> tuple[float, object]:
         return run(), None
@@ -175,7 +175,7 @@ def processes() -> Iterator[Row]:
 
 
 def memory(a: Arrays, fewer: Arrays) -> Iterator[Row]:
-    """What a further call into an existing array adds to the peak of the process."""
+    """What another call into an existing array adds to the process's peak."""
     for name, on, mechanism, arrays in (
         ("", a, laplace(10), COUNTS),
         (", DiscreteGaussian(128) on int64", a, dpfast.DiscreteGaussian(128), COUNTS),
@@ -192,6 +192,6 @@ def memory(a: Arrays, fewer: Arrays) -> Iterator[Row]:
 
 
 def rows(size: int) -> Iterator[Row]:
-    """In the order of the table."""
+    """All rows in the order of the table."""
     a, fewer = Arrays(size), Arrays(min(size, LAW_SIZE))
     yield from (*counts(a), *processes(), *memory(a, fewer), *laws(fewer))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables: ratios, workloads, bounded_histogram, and one for each library of adapters/ (of adapters, those installed).
+"""The tables: ratios, workloads, bounded_histogram, and one for each installed adapter library.
 
 A table is a module with SIZE, ROUNDS, ABOUT and rows(size); those of adapters/ share theirs.
 """
@@ -52,12 +52,12 @@ FULL: Columns = (
 
 
 class Table(NamedTuple):
-    rows: Callable[[int], Iterator[Row]]  # given the size
-    size: int  # of the largest array
+    rows: Callable[[int], Iterator[Row]]  # takes the size
+    size: int  # values in the largest array
     rounds: int
-    about: str  # what there are `size` of
-    versions: Sequence[str]  # packages to name
-    short: Columns  # in a page
+    about: str  # the things that `size` counts
+    versions: Sequence[str]  # names of packages
+    short: Columns  # columns of the short table
 
 
 def table(name: str) -> Table:
@@ -69,7 +69,7 @@ def table(name: str) -> Table:
 
 
 def report(name: str, size: int | None = None, rounds: int | None = None) -> Report:
-    """Measure one table, in its own size and rounds where nothing else is said."""
+    """Measure one table, by default in its own size and rounds."""
     facts, given = machine(), table(name)
     size, rounds = size or given.size, rounds or given.rounds
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of the tables under pytest-benchmark: `pytest benchmarks`, never a part of `pytest`.
 
-Each row is a group with its reference. DPFAST_BENCH_SIZE (of the largest array) and DPFAST_BENCH_ROUNDS make it shorter;
-DPFAST_BENCH_TABLES names other tables.
+Each row is a group with its reference. DPFAST_BENCH_SIZE (values in the largest array) and
+DPFAST_BENCH_ROUNDS make it shorter; DPFAST_BENCH_TABLES names other tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def cases() -> Iterator[object]:
 
 @pytest.mark.parametrize(("row", "side", "rounds"), [*cases()])
 def test_row(benchmark: BenchmarkFixture, row: Row, side: str, rounds: int) -> None:
-    """A row, or its reference, after one untimed round; and no two calls of a row give equal noise."""
+    """A row, or its reference, after an untimed round; no two calls of a row give equal noise."""
     benchmark.group = row.name if row.against is None else f"{row.name} | {row.against.name}"
     run, counts = (row.run, row.counts) if side == "dpfast" else (row.against.run, row.against.counts)
     benchmark.extra_info["counts"] = counts

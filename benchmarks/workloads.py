@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Releases of the sizes that people make, each beside NumPy's unsafe noise doing the same; all usable threads.
+"""Releases of realistic sizes, each beside NumPy's unsafe noise doing the same; all usable threads.
 
-What is timed is all of a release, from counts that exist to results that do: in chunks where a whole would not fit, so that
-memory stays bounded.
+The time is a whole release's, from existing counts to existing results: in chunks if the whole
+would not fit, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dpfast.bench.rows import Array, Unsafe
 
 SIZE, ROUNDS = 125_000_000, 5  # cells of a day of page views: a page, a project and a country each
 ABOUT = "cells in the largest workload, the others in proportion, on all threads"
-Noise: TypeAlias = Callable[[Array, Array], Array]  # of counts, into an array
+Noise: TypeAlias = Callable[[Array, Array], Array]  # from counts to an array
 
 DAY_SCALE, KEPT_ABOVE = 30, 450
 DAY_CHUNK = 1 << 20
 BLOCKS, BLOCK_CELLS, BLOCKS_AT_ONCE = 100_000, 2_603, 1_000  # blocks of a large state, and cells of each
-RHO = Fraction(1, 50)  # of the whole block level
+RHO = Fraction(1, 50)  # for the whole block level
 KEYS, ADS_SCALE = 1_000_000, 65_536
 TUMULT = (100, 400, 10_000, 40_000, 160_000, 640_000)  # its benchmark/noise_mechanism.py: zeros, scale 1, sigma 1
 LONG = 10_000_000  # cells from which one call is a run
@@ -47,8 +47,8 @@ def beside(name: str, cells: int, release: Callable[[Noise], object], law: Any, 
 
 
 def day_of_views(cells: int) -> Row:
-    """Wikimedia: nearly all cells are empty; only noisy counts above a threshold are published, with the cells they stand for."""
-    views = np.zeros(min(cells, DAY_CHUNK), np.int64)  # of one chunk, which stands for all of them
+    """Nearly all Wikimedia cells are empty; publish those with noisy counts above a threshold."""
+    views = np.zeros(min(cells, DAY_CHUNK), np.int64)  # one chunk, which stands for all
     views[::100] = np.random.default_rng(1).geometric(0.01, views[::100].size)
     out = np.ones_like(views)
 
@@ -67,7 +67,7 @@ def day_of_views(cells: int) -> Row:
 
 
 def census_blocks(blocks: int) -> Row:
-    """A person is in one cell: moving one changes two. Chunk after chunk, through the same two arrays."""
+    """A person is in one cell: moving one changes two. All chunks go through two arrays."""
     rows = min(BLOCKS_AT_ONCE, blocks)
     blocks = blocks // rows * rows
     tabulation = np.random.default_rng(1).poisson(0.02, (rows, BLOCK_CELLS)).astype(np.int64)
@@ -81,7 +81,7 @@ def census_blocks(blocks: int) -> Row:
 
 
 def ads_report(keys: int) -> Row:
-    """A budget of 65,536 in L1 over all keys, epsilon 1: the scale of browsers' attribution reports."""
+    """L1 budget 65,536 over all keys, epsilon 1: the scale of browsers' attribution reports."""
     values = np.random.default_rng(1).integers(0, 1 << 20, keys)
     out = np.ones_like(values)
     law = dpfast.DiscreteLaplace(1, ADS_SCALE)

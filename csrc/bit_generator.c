@@ -17,13 +17,13 @@ int dpf_bits_key(dpf_bits *bits) {
     return 0;
 }
 
-/* `left` is right at every moment, also in the middle of this: threads that draw without NumPy's lock may get equal
- * words, but never read anything else. */
+/* `left` is right at every moment, also during a refill: threads that draw without NumPy's lock may
+ * get equal words, but read nothing else. */
 static void dpf_refill(dpf_bits *bits) {
     uint8_t key[8 * DPF_KEY_WORDS];
     int status = 0;
     while (!bits->keyed && (status = dpf_bits_key(bits)) == DPF_INTERRUPTED)
-        continue; /* from here no handler of Python's can run */
+        continue; /* no Python signal handler can run from here */
     if (status != 0) {
         fputs("dpfast: the operating system gave no random key to a ChaCha20 bit generator\n", stderr);
         abort();
@@ -35,7 +35,7 @@ static void dpf_refill(dpf_bits *bits) {
     bits->left = DPF_BITS;
 }
 
-/* A call costs a tenth more where it begins in the middle of a cache line, or keeps a frame for the refill. */
+/* A call costs a tenth more if it begins inside a cache line, or keeps a frame for the refill. */
 #define DPF_NEXT(type, name, made_of_word)                                                                             \
     __attribute__((noinline, cold)) static type dpf_refilled_##name(void *state) {                                     \
         dpf_refill(state);                                                                                             \

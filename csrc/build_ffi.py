@@ -8,8 +8,8 @@ from cffi import FFI
 HERE = Path(__file__).resolve().parent
 SOURCES = tuple(sorted(path.name for path in HERE.glob("[a-z]*.c")))
 
-# Strict IEEE arithmetic, whatever CFLAGS say: a compiler reads those first, and the last word holds. The linker gets the
-# flags, too: for fast arithmetic it would add code that flushes subnormals in the whole process.
+# Strict IEEE arithmetic, whatever CFLAGS say: the compiler obeys the last flag, and ours come last.
+# The linker needs them too: else it might add code that flushes subnormals in the whole process.
 STRICT = (
     "-fno-fast-math",
     "-fno-unsafe-math-optimizations",
@@ -19,7 +19,7 @@ STRICT = (
     "-fsigned-zeros",
     "-ffp-contract=off",
 )
-# errno and traps are never looked at.
+# No code reads errno or floating-point traps.
 FLAGS = ["-std=c11", "-O3", "-g0", "-fvisibility=hidden", *STRICT, "-fno-math-errno", "-fno-trapping-math"]
 
 ffi = FFI()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ChaCha20 block function (Bernstein 2008; RFC 8439 section 2.3): what every instruction set must give, and what is
- * left of its work on the stack. */
+ * The ChaCha20 block function (Bernstein 2008; RFC 8439 section 2.3), which defines what every
+ * instruction set must give; and the wiping of what the cipher leaves on the stack. */
 #include "dpf_impl.h"
 
 __attribute__((noinline)) static void one_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *out) {

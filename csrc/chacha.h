@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * DPF_BATCH blocks of ChaCha20 at unrelated counters, and meanwhile the lookups of the words before:
- * the cipher waits for its own latency in the vector units while the lookups keep the loads busy, so
- * that both together take little longer than either. Compiled for each instruction set. */
+ * DPF_BATCH blocks of ChaCha20 at unrelated counters, and meanwhile the lookups of the words
+ * before. The cipher waits for its own latency in the vector units while the lookups keep the loads
+ * busy, so both together take little longer than either. */
 
-/* Two independent sets of lanes in flight hide part of the latency of a quarter round; with 64-byte
- * vectors their 32 words are just the 32 registers. */
+/* Two independent sets of lanes hide part of the latency of a quarter round; with 64-byte vectors
+ * their 32 words are just the 32 registers. */
 enum { lane_count = DPF_VECTOR / 4, in_flight = 2 * lane_count };
 typedef uint32_t vector __attribute__((vector_size(DPF_VECTOR)));
 
-/* Four lookups: every other half word's. */
+/* Four lookups, one for every other half word. */
 DPF_INLINE uint64_t look_up_four(const int16_t *table, const dpf_half *half) {
     uint64_t four = 0;
     for (int i = 0; i < 4; i++)
@@ -16,8 +16,8 @@ DPF_INLINE uint64_t look_up_four(const int16_t *table, const dpf_half *half) {
     return four;
 }
 
-/* Sixteen lookups: half of one word's lanes, low halves first (stream.md's order of 16-bit draws). Put
- * together in general registers, for the vector ones are taken. */
+/* Sixteen lookups: half of one word's lanes, low halves first (stream.md's order of 16-bit draws).
+ * General registers join them, because the cipher needs all vector registers. */
 DPF_INLINE void look_up(const int16_t *restrict table, const uint32_t *restrict words, int16_t *restrict out,
                         int step) {
     const dpf_half *half = (const dpf_half *)(words + 8 * step);

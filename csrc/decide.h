@@ -14,8 +14,8 @@ DPF_INLINE uint64_t bits_of(double x) {
     return bits;
 }
 
-/* high 2^32 + low, rounded once: 2^84 + high 2^32 and 2^52 + low are read off their bit patterns, for
- * a conversion of 64-bit integers has no vector form below AVX-512. */
+/* high 2^32 + low, rounded once, from the bit patterns of 2^84 + high 2^32 and 2^52 + low: below
+ * AVX-512 no vector instruction converts 64-bit integers. */
 DPF_INLINE double to_double(uint32_t high, uint32_t low) {
     const double above = double_of(0x4530000000000000 | high) - 0x1.00000001p84;
     return above + double_of(0x4330000000000000 | low);
@@ -38,8 +38,8 @@ DPF_INLINE double minus_log_of(double count, double f) {
     return count * dpf_one_ln2 - s * log_polynomial(s * s);
 }
 
-/* E = -ln(x 2^-n) for x in [1/2, 2^64], or the double above, within 2^-52 (2.25 E + 2); digits = n + 1023 + 2^52.
- * x = 2^e m, m in [m0, 2 m0), m0 a little below sqrt 1/2. */
+/* E = -ln(x 2^-n) within 2^-52 (2.25 E + 2), for x in [1/2, 2^64] or the double above 2^64.
+ * digits = n + 1023 + 2^52; x = 2^e m, m in [m0, 2 m0), m0 a little below sqrt 1/2. */
 DPF_INLINE double minus_log(double x, double digits) {
     const uint64_t shifted = bits_of(x) + (0x3ff0000000000000 - dpf_split); /* exponent of x / m0 */
     const double count = digits - double_of(0x4330000000000000 | shifted >> 52);
@@ -49,8 +49,8 @@ DPF_INLINE double minus_log(double x, double digits) {
 /* 1.5 2^52: adding it leaves the integer nearest to a double below 2^51 in the low bits. */
 #define DPF_TO_INTEGER 0x1.8p52
 
-/* The integer nearest to offset + y, |offset + y| < 2^51, and in *decided whether it is so for all that the errors
- * allow: those that do not grow with y, those that do, `angle_error`, and half_cell / weight. */
+/* The integer nearest to offset + y, |offset + y| < 2^51. *decided: it stays nearest whatever the
+ * errors: the constant one, the one that grows with y, `angle_error`, and half_cell / weight. */
 DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double angle_error, double weight,
                           int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
@@ -60,7 +60,7 @@ DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double 
     return k;
 }
 
-/* The same where plan->margin32 allows for the error of the largest y there is: a 32-bit word's. */
+/* As nearest, for 32-bit words: plan->margin32 allows for the error of their largest y. */
 DPF_INLINE double nearest32(const dpf_plan *plan, double offset, double y, double angle_error, double weight,
                             int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
@@ -68,8 +68,8 @@ DPF_INLINE double nearest32(const dpf_plan *plan, double offset, double y, doubl
     return k;
 }
 
-/* Which of n cells are undecided; the bits of the others' doubles become integers unless `real`. In our own rounding
- * mode no such double is -0.0, whose bits are DPF_UNDECIDED_LIMB. */
+/* Mark which of n cells are undecided; unless `real`, turn the bits of doubles into integers. In
+ * our rounding mode no decided double is -0.0, whose bits are DPF_UNDECIDED_LIMB. */
 DPF_INLINE void finish(int n, int real, int64_t *restrict cells, uint8_t *restrict undecided) {
     for (int i = 0; i < n; i++)
         undecided[i] = cells[i] == DPF_UNDECIDED_LIMB;
@@ -79,7 +79,7 @@ DPF_INLINE void finish(int n, int real, int64_t *restrict cells, uint8_t *restri
     }
 }
 
-/* A double with the sign turned if negative is 1. */
+/* x, or -x if negative is 1. */
 DPF_INLINE double turned(double x, uint64_t negative) {
     return double_of(bits_of(x) ^ negative << 63);
 }

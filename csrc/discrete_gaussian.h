@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The discrete Gaussian law P(k) ~ exp(-k^2 / 2 sigma^2) [CKS20]: by inversion among thresholds where
- * they are few, else by a rounded Gaussian that is nearly always accepted [discrete_gaussian.md]. */
+ * The discrete Gaussian law P(k) ~ exp(-k^2 / 2 sigma^2) [CKS20]: by inversion if thresholds are
+ * few, else by a rounded Gaussian that is nearly always accepted [discrete_gaussian.md]. */
 
-/* Section 2: the magnitude for U in [u, u + 1) 2^-64 is the number of thresholds above u, unless one lies in the cell.
- */
+/* Section 2: U lies in [u, u + 1) 2^-64; count the thresholds above u, unless one lies there. */
 DPF_INLINE int64_t discrete_gaussian_search(const dpf_plan *plan, uint64_t u, int *decided) {
     const uint64_t bits = bits_of(as_double(u | (u == 0)));
     uint64_t at = plan->search.guide[(bits >> 48) - (1023 << 4)];
@@ -15,7 +14,7 @@ DPF_INLINE int64_t discrete_gaussian_search(const dpf_plan *plan, uint64_t u, in
     return (int64_t)at;
 }
 
-/* Read every line that a search may read: else a large draw, whose lines are rarely asked for, would take longer. */
+/* Read every cache line that a search may read: else a large draw would find its lines cold. */
 static void discrete_gaussian_warm(const dpf_plan *plan) {
     const volatile uint16_t *guide = plan->search.guide;
     const volatile uint64_t *thresholds = plan->search.thresholds;
@@ -39,8 +38,8 @@ static void discrete_gaussian_decide(const dpf_plan *plan, int tier, const dpf_d
     }
 }
 
-/* Section 4. W = 2^64 - 1 - V's first 64 digits: 1 - V lies in (W, W + 1] 2^-64, and a proposal k is accepted if
- * 1 - V > P(k is rejected). 1: accepted, 0: rejected, -1: undecided. */
+/* Section 4. W = 2^64 - 1 - V's first 64 digits: 1 - V lies in (W, W + 1] 2^-64, and a proposal k
+ * is accepted if 1 - V > P(k is rejected). 1: accepted, 0: rejected, -1: undecided. */
 DPF_INLINE int accepts(const dpf_plan *plan, int64_t k, uint64_t w) {
     const double size = (double)k, most = plan->normal.rejects * (size * size);
     const double least = most * (1.0 - 0x1p-17 - most);
@@ -58,7 +57,7 @@ DPF_INLINE void give_up(const dpf_target *to, int64_t at, int64_t *count) {
     to->undecided[(*count)++] = at;
 }
 
-/* Take back the proposals that their acceptance words do not accept at once and then not for sure. */
+/* Leave to the exact tier each proposal that its acceptance digits do not surely accept. */
 static int64_t accept_bulk(const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int64_t count,
                            const dpf_target *to) {
     enum { PER_BATCH = 2 * DPF_WORDS };
@@ -102,7 +101,7 @@ static int64_t accept_bulk(const dpf_plan *plan, const uint8_t *key, uint64_t st
     return count;
 }
 
-/* The acceptance words of both levels, all 64 digits that count, for the 1,024 draws of a batch. */
+/* The first 64 acceptance digits, from both levels, for the 1,024 draws of a batch. */
 static void acceptance(const uint8_t *key, uint64_t batch, uint64_t candidate, uint64_t *digits) {
     uint32_t words[DPF_WORDS];
     uint64_t more[DPF_STEP];
@@ -119,7 +118,7 @@ static void acceptance(const uint8_t *key, uint64_t batch, uint64_t candidate, u
     dpf_wipe(more, sizeof more);
 }
 
-/* `candidates` proposals for every draw, and the first that is accepted. */
+/* Make `candidates` proposals for every draw, and take the first that is accepted. */
 static int64_t accept_constant_work(const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n,
                                     const dpf_target *to) {
     enum { PER_BATCH = 2 * DPF_WORDS };

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The discrete Laplace law by inversion, refined until decided [Devroye 1986, II.2; GRS09]:
- *     X = S floor(t (C - ln U)),  C = ln(2 / (1 + q)),  q = exp(-1/t),
- * and, with C = 0 and S left out by the caller, the one-sided geometric law. The argument is in
- * discrete_laplace.md, whose section numbers stand below. */
+ *     X = S floor(t (C - ln U)),  C = ln(2 / (1 + q)),  q = exp(-1/t).
+ * With C = 0, and no S by the caller: the one-sided geometric law. Proof: discrete_laplace.md. */
 
 DPF_INLINE int64_t with_sign(int64_t magnitude, uint64_t negative) {
     const int64_t mask = -(int64_t)negative;
     return (magnitude ^ mask) - mask;
 }
 
-/* max(z, 0) without a branch: its time must not tell which. */
+/* max(z, 0) without a branch: the time must not depend on the sign. */
 DPF_INLINE double positive(double z) {
     const int64_t bits = (int64_t)bits_of(z);
     return double_of((uint64_t)(bits & ~(bits >> 63)));
 }
 
-/* Tier 2 (section 4): U lies in [a, a + 1) 2^-n, `digits` as minus_log takes it. The magnitude, or DPF_UNDECIDED_LIMB.
- */
+/* Double (section 4): U lies in [a, a + 1) 2^-n, `digits` as in minus_log. */
 DPF_INLINE int64_t discrete_laplace_by_double(const dpf_plan *plan, double a, double digits, uint64_t negative) {
     const double z = plan->t * minus_log(a + 0.5, digits) + plan->logarithm.offset;
     const double y = positive(z); /* there is no threshold at 0 */
@@ -67,7 +65,7 @@ static void discrete_laplace_by_double_both(const dpf_plan *plan, int n, const u
 }
 
 #if DPF_FMA
-/* Tier 3 (section 5): U from at least 95 digits. A draw in two limbs. */
+/* Double-double (section 5): U from at least 95 digits. A draw in two limbs. */
 DPF_INLINE void discrete_laplace_by_double_double(const dpf_plan *plan, uint64_t u, uint64_t more, uint64_t negative,
                                                   int64_t *lo, int64_t *hi) {
     double product, rest, off;
@@ -91,7 +89,7 @@ static void discrete_laplace_by_double_double_both(const dpf_plan *plan, int n, 
 }
 #endif
 
-/* Tier 4 (section 6), in integers: U lies in [prefix, prefix + 2^(128 - bits)) 2^-128. */
+/* Integers (section 6): U lies in [prefix, prefix + 2^(128 - bits)) 2^-128. */
 DPF_INLINE int discrete_laplace_by_integers(const dpf_plan *plan, dpf_wide prefix, int bits, dpf_wide *magnitude) {
     uint64_t cell;
     const dpf_wide y = scaled_log_integers(plan, prefix, bits, &cell);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From the number of an instruction set, and a plan, to the code for them. */
+ * Find the code for an instruction set's number and a plan. */
 #include "dpf_impl.h"
 
-/* The instruction sets that this library has code for, each isa_<name>.c; a later one is preferred. */
+/* The instruction sets of this library, each isa_<name>.c; a later one is preferred. */
 #ifdef __x86_64__
 #define DPF_ISAS(F) F(portable) F(avx2) F(avx512)
 #elif defined(__aarch64__)
@@ -43,7 +43,7 @@ void dpf_leave(uint64_t mode) {
     dpf_fp_leave((dpf_fpmode)mode);
 }
 
-/* Under our own floating-point mode. */
+/* Draw under our own floating-point mode. */
 static int64_t draw(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                     const dpf_target *to) {
     const dpf_fpmode mode = dpf_fp_enter();
@@ -70,7 +70,7 @@ int64_t dpf_fill_real(int isa, const dpf_plan *plan, int constant_work, const ui
     return draw(isa, plan, constant_work, key, start, n, &to);
 }
 
-/* Under the host's own rounding mode, on purpose: the tests set it. */
+/* This one keeps the host's rounding mode: the tests set it. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided) {
     dpf_isa_of(isa)->laws[plan->law].tier(plan, tier, bits, n, planted, found, decided);

@@ -28,7 +28,7 @@ typedef uint16_t __attribute__((may_alias)) dpf_half;
 /* A level-0 word holds the sign in its top bit and the first digits of U below it. */
 enum { DPF_LANES = 16, DPF_GROUPS = DPF_BATCH / DPF_LANES, DPF_WORDS = DPF_BATCH * 16 };
 
-/* The nonce of an address (stream.md): purpose, candidate and level; the counter names the block. */
+/* An address's nonce (stream.md): purpose, candidate and level. The counter names the block. */
 DPF_INLINE uint64_t dpf_nonce(uint64_t purpose, uint64_t candidate, uint64_t level) {
     return purpose << 56 | candidate << 24 | level;
 }
@@ -36,15 +36,15 @@ enum { DPF_PURPOSE_NOISE = 1, DPF_PURPOSE_ACCEPT = 2, DPF_PURPOSE_BYTES = 3 };
 
 /* Where the noise of one call goes. */
 typedef struct {
-    int16_t *shorts; /* there, or else to lo and, if wanted, hi */
+    int16_t *shorts; /* NULL: to lo and, if wanted, hi */
     int64_t *lo, *hi;
     int64_t *undecided;
-    const double *offset; /* of a real law */
+    const double *offset; /* for a real law */
     int real;             /* lo holds doubles */
     const void *prefetch; /* an address only: it may lie outside the array */
 } dpf_target;
 
-/* Out of reach of a decided draw's upper limb, so it can stand there for "undecided". */
+/* No decided draw's upper limb is so low, so it can mean "undecided" there. */
 #define DPF_UNDECIDED_LIMB INT64_MIN
 
 /* What one instruction set offers; isa_<name>.c makes it. The laws stand at their numbers. */
@@ -88,14 +88,14 @@ DPF_INLINE void dpf_initial(const uint8_t *key, uint64_t counter, uint64_t nonce
     state[15] = (uint32_t)(nonce >> 32);
 }
 
-/* Overwrite the stack below the caller's frame as far down as the cipher has left words of the key in spilled
- * registers: where it is at most two calls away, and under a law. A function that calls the cipher does this last, and
- * the cipher shares no frame with anybody. tests/test_key_on_stack.py computes both depths and looks for keys. */
+/* Overwrite the stack below the caller's frame as deep as the cipher may have spilled the key: at
+ * most two calls away, or under a law. Each caller of the cipher does this last, and the cipher
+ * shares no frame. tests/test_key_on_stack.py computes both depths and looks for keys. */
 void dpf_scrub_cipher(void);
 void dpf_scrub_law(void);
 
-/* The double tier is right in any rounding mode and with subnormals flushed, but decides half as
- * often under a directed mode. A host's mode is kept aside while we run. */
+/* The double tier is right in any rounding mode and with subnormals flushed, but a directed mode
+ * halves how often it decides. So a fill sets its own mode, and restores the host's. */
 #ifdef __x86_64__
 typedef unsigned dpf_fpmode;
 DPF_INLINE dpf_fpmode dpf_fp_enter(void) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * y = t (C - ln U) from the digits of U, in three arithmetics: what the geometric and the Laplace laws
- * round. The bounds are those of discrete_laplace.md, sections 4 to 6; here C is ln(2/(1+q)), or 0. */
+ * y = t (C - ln U), C = ln(2/(1+q)) or 0, from the digits of U in three arithmetics: the geometric
+ * and the Laplace laws round it. discrete_laplace.md, sections 4 to 6, has the bounds. */
 
-/* What of level 0 is U: all but the top bit, the sign. */
+/* `digits` of minus_log for n digits of U; level 0 has all but the top bit, the sign. */
 DPF_INLINE double digit_count(int n) {
     return 0x1p52 + 1023.0 + n;
 }
@@ -27,8 +27,8 @@ DPF_INLINE void scaled_log_double_double(const dpf_plan *plan, uint64_t u, uint6
 }
 #endif
 
-/* The upper half of t (C - ln U), a 128 x 128 bit product, in units of 2^-59, within 2^20 of them for the whole
- * cell but for what it reaches *down*: *cell, U in [prefix, prefix + 2^(128 - bits)) 2^-128. */
+/* The upper half of t (C - ln U), a 128 x 128 bit product, in units of 2^-59: within 2^20 units for
+ * all U in [prefix, prefix + 2^(128 - bits)) 2^-128, and *cell units more *down*. */
 DPF_INLINE dpf_wide scaled_log_integers(const dpf_plan *plan, dpf_wide prefix, int bits, uint64_t *cell) {
     int zeros;
     const dpf_wide total = minus_log_integers(prefix, wide_of(plan->logarithm.wide_c), &zeros);

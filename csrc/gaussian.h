@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The real Gaussian law, rounded to a grid after it was added, by Box and Muller [gaussian.md]:
+ * The real Gaussian law by Box and Muller, added and then rounded to a grid [gaussian.md]:
  *     K = floor(f + t N + 1/2),  N = R cos theta or R sin theta,  R = sqrt(-2 ln U),
- * t the scale in steps of the grid and f where on the grid the noise begins. Draws i and i ^ 64 share U
- * and theta. Section numbers are those of gaussian.md. */
+ * t the scale in grid steps, f the value's place on it. Draws i and i ^ 64 share U and theta. */
 
-/* The nearest integers of both draws of a pair (section 5): radius digits a of n bits, R at their middle. */
+/* The nearest integers of a pair's draws (section 5): the radius's digits a, R at their middle. */
 DPF_INLINE void gaussian_pair_by_double(const dpf_plan *plan, int short_words, double a, double radius, double v,
                                         uint64_t flags, const double *offset, int64_t *cells) {
     double sine, cosine;
@@ -47,8 +46,8 @@ static void gaussian_level0(const dpf_plan *plan, int real, const uint32_t *rest
     finish(32 * DPF_WORDS / p.width, real, cells, undecided);
 }
 
-/* The digits of draws laid out for loops: 128 of the radius, 125 and less of the angle behind its flags, and what the
- * flags mean for the draw. */
+/* The digits of draws laid out for loops: 128 of the radius, at most 125 of the angle behind its
+ * flags, and what the flags mean for the draw. */
 typedef struct {
     _Alignas(64) uint64_t u[DPF_STEP], more_u[DPF_STEP], v[DPF_STEP], more_v[DPF_STEP];
     uint64_t is_sine[DPF_STEP], negative[DPF_STEP];
@@ -69,7 +68,7 @@ static void gaussian_lay_out(int width, const dpf_draws *draws, gaussian_digits 
     }
 }
 
-/* Of what n draws used. */
+/* Wipe the digits that n draws used. */
 static void gaussian_wipe_digits(gaussian_digits *d, int n) {
     uint64_t *const parts[] = {d->u, d->more_u, d->v, d->more_v, d->is_sine, d->negative};
     for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
@@ -96,7 +95,7 @@ static void gaussian_by_double_both(const dpf_plan *plan, const dpf_draws *draws
     gaussian_wipe_digits(&d, n);
 }
 
-/* Double-double (section 6), in three loops, for one would not find registers. */
+/* Double-double (section 6), in three loops: one would need more registers than there are. */
 static void gaussian_by_double_double_both(const dpf_plan *plan, const dpf_draws *draws) {
     const dpf_plan p = *plan;
     const double *restrict offset = draws->offset;
@@ -144,7 +143,7 @@ static void gaussian_decide(const dpf_plan *plan, int tier, const dpf_draws *dra
 static const dpf_law gaussian_law = {
     .level0 = gaussian_level0, .decide = gaussian_decide, .box_muller = 1, .last_tier = DPF_DOUBLE_DOUBLE};
 
-/* Candidate `candidate` of draws that something else accepts or rejects. */
+/* Proposals number `candidate`, which the caller accepts or rejects. */
 static int64_t gaussian_propose(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start,
                                 uint64_t candidate, int64_t n, const dpf_target *to) {
     return draw_all(&gaussian_law, plan, constant_work, key, start, candidate, n, to);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Everything that is compiled for one instruction set, as one translation unit: equal bytes from each. isa_<name>.c
- * says DPF_NEEDS(F)          of x86: F("feature") for each that the CPU must have: what is compiled is what is asked
- * for DPF_VECTOR            the width of a vector in bytes DPF_FMA               1 if a fused multiply-add is one
- * instruction DPF_STORE(to, from)   one vector to a place that begins one, past the caches where there is a way
- *     DPF_VECTOR_ROTATE     turns the words of a vector to the left: DPF_ROTATE, where the compiler has an instruction
- * and ends with its table, of DPF_OFFERS. Only that table leaves the unit. */
+ * All that is compiled for one instruction set; each gives equal bytes. isa_<name>.c defines
+ *     DPF_NEEDS(F)         x86 alone: F("feature") for each feature that runs() asks the CPU for
+ *     DPF_VECTOR           the width of a vector in bytes
+ *     DPF_FMA              1 if one instruction multiplies and adds
+ *     DPF_STORE(to, from)  store a vector at an aligned place, past the caches if possible
+ *     DPF_VECTOR_ROTATE    rotate a vector's words left: DPF_ROTATE, if compilers do it well
+ * includes this file, and ends with its table of DPF_OFFERS. Only that table leaves the unit. */
 #include "wide_log.h"
 #include "wide_sine.h"
 
 #ifdef __x86_64__
 #define DPF_HAS(name) &&__builtin_cpu_supports(name)
-/* The needs come on top of what the command line allows (sse2 every one has): then the helpers of dpf_impl.h, compiled
- * for the command line's machine, may be inlined. With an arch= of its own GCC refuses. */
+/* The needs add to what the command line allows (all x86-64 have sse2). So GCC may inline the
+ * helpers of dpf_impl.h, which the command line compiles; after an arch= it would refuse. */
 #define DPF_PRAGMA_(...) _Pragma(#__VA_ARGS__)
 #define DPF_PRAGMA(...)  DPF_PRAGMA_(__VA_ARGS__)
 #ifdef __clang__
@@ -25,7 +26,7 @@
 #define DPF_END        DPF_PRAGMA(GCC pop_options)
 #endif
 
-/* Compiled for any machine. */
+/* This function is compiled for any machine. */
 static int runs(void) {
     __builtin_cpu_init();
     return 1 DPF_NEEDS(DPF_HAS);
@@ -40,8 +41,8 @@ static int runs(void) {
 
 DPF_BEGIN
 
-/* Where lzcnt is compiled, a CPU that lacks it executes bsr; the logarithms in integers would then read beyond their
- * tables, so the self-check asks this first. one: 1, unknown to the compiler. */
+/* A CPU without lzcnt executes bsr in its place, and the logarithms in integers would read beyond
+ * their tables: so the self-check asks this first. one: 1, unknown to the compiler. */
 static int counts_zeros(uint64_t one) {
     for (int i = 0; i < 64; i++)
         if (__builtin_clzll(one << i) != 63 - i)
@@ -49,7 +50,7 @@ static int counts_zeros(uint64_t one) {
     return 1;
 }
 
-/* Lines of 64 bytes to a place that begins one. */
+/* Store lines of 64 bytes at an aligned place. */
 static void store(char *to, const char *from, int64_t lines) {
     for (int64_t i = 0; i < 64 * lines; i += DPF_VECTOR)
         DPF_STORE(to + i, from + i);

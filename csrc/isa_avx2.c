@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * x86-64 from Haswell and Excavator on. No lzcnt: a CPU that lacks it executes bsr instead, without a fault. */
+ * x86-64 from Haswell and Excavator on. No lzcnt: a CPU without it executes bsr without a fault. */
 #include "dpf_impl.h"
 
 #ifdef __x86_64__

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * AArch64, every one of which has these instructions. Rotations are what the compiler does not find: with one or two
- * instructions in place of three a draw from a table takes a seventh fewer. */
+ * Every AArch64 has these instructions. The compiler does not find the rotations: with one or two
+ * instructions in place of three, a draw from a table takes a seventh fewer. */
 #include "dpf_impl.h"
 
 #ifdef __aarch64__

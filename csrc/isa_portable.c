@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What every machine of 64 bits runs: the meaning of the other instruction sets. */
+ * Every 64-bit machine runs this; it defines what the other instruction sets must give. */
 #include "dpf_impl.h"
 
 #define DPF_NEEDS(F)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The real Laplace law, rounded to a grid after it was added [laplace.md]:
+ * The real Laplace law, added and then rounded to a grid [laplace.md, its sections]:
  *     K = floor(f + S t E + 1/2),  E = -ln U,
- * t the scale in steps of the grid and f where on the grid the noise begins. Section numbers are those
- * of laplace.md. */
+ * t the scale in steps of the grid, f the value's place on it. */
 
-/* Double (section 3): U lies in [a, a + 1) 2^-n, `digits` as minus_log takes it. */
+/* Double (section 3): U lies in [a, a + 1) 2^-n, `digits` as in minus_log. */
 DPF_INLINE double laplace_by_double(const dpf_plan *plan, double a, double digits, uint64_t negative, double offset,
                                     int *decided) {
     const double y = plan->t * minus_log(a + 0.5, digits);

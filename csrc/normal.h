@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Certified arithmetic for Box-Muller pairs: R = sqrt(-2 ln U), and the sine and cosine of an octant. gaussian.md,
- * sections 3 and 4, has the bounds; normal.sollya, normal.gappa and normal_double_double.gappa prove them in all four
- * rounding modes. Comes after decide.h; dpf_sine is in wide_sine.h. */
+ * Certified arithmetic for Box-Muller pairs: R = sqrt(-2 ln U), and the sine and cosine of an
+ * octant. gaussian.md, sections 3 and 4, has the bounds; normal.sollya, normal.gappa and
+ * normal_double_double.gappa prove them in all four rounding modes. dpf_sine is in wide_sine.h. */
 
-/* high 2^32 + low + 1/2, rounded once: that is the value + *rest, exactly. */
+/* high 2^32 + low + 1/2, rounded once; the result + *rest is the exact sum. */
 DPF_INLINE double middle(uint32_t high, uint32_t low, double *rest) {
     const double above = double_of(0x4530000000000000 | high) - 0x1.000000008p84; /* high 2^32 - 2^51 */
     const double below = double_of(0x4320000000000000 | (uint64_t)low << 1 | 1);  /* 2^51 + low + 1/2 */
@@ -12,8 +12,8 @@ DPF_INLINE double middle(uint32_t high, uint32_t low, double *rest) {
     return x;
 }
 
-/* sqrt(-2 ln U), U = M 2^-count, f = M - 1 rounded at most once, M in [m0, 2 m0]: within 4.9 2^-52 of itself, also next
- * to U = 1, where count is 0 and minus_log_of's last subtraction with it. */
+/* sqrt(-2 ln U), U = M 2^-count, f = M - 1 rounded at most once, M in [m0, 2 m0]: relative error
+ * within 4.9 2^-52, also next to U = 1: there count is 0, and minus_log_of subtracts from 0. */
 DPF_INLINE double radius(double count, double f) {
     const double e = minus_log_of(count, f);
     return __builtin_sqrt(e + e);
@@ -36,8 +36,8 @@ DPF_INLINE double radius64(uint32_t high, uint32_t low) {
     return radius(count, (m - 1.0) + rest * double_of(0x7fe0000000000000 - exponent));
 }
 
-/* sin(pi v/4) within 2.2 2^-52 and cos(pi v/4) within 1.9 2^-52 of themselves, v in [2^-70, 1]; for v rounded once 3.2
- * and 2.7, twice 4.2 and 3.4. */
+/* sin(pi v/4) and cos(pi v/4), v in [2^-70, 1]: relative errors within 2.2 2^-52 and 1.9 2^-52; for
+ * v rounded once 3.2 and 2.7, twice 4.2 and 3.4. */
 DPF_INLINE void octant(double v, double *sine, double *cosine) {
     const double w = v * v;
     *sine = v * sine_polynomial(w);
@@ -49,7 +49,8 @@ DPF_INLINE double short_of(double x) {
     return double_of(bits_of(x) & dpf_short_mask);
 }
 
-/* a b - product, product = a b rounded in any mode: exact by fma, within 2^-102 |a b| without. Exponents in +-400. */
+/* a b - product, product = a b rounded in any mode, exponents in +-400: exact by fma, within 2^-102
+ * |a b| without. */
 DPF_INLINE double residue(double a, double b, double product) {
 #if DPF_FMA
     return __builtin_fma(a, b, -product);
@@ -61,9 +62,9 @@ DPF_INLINE double residue(double a, double b, double product) {
 #endif
 }
 
-/* *r + *r_low = R within 2^-72.6 / R + 2^-99 R for every U that begins with the digits (hi, lo), provided that
- * hi >= 2^32 and *r >= 2^-20: the caller must leave all else undecided. Next to U = 1 the logarithm's error may exceed
- * it; *r is then 2^-32, no NaN. */
+/* *r + *r_low = R within 2^-72.6 / R + 2^-99 R for every U that begins with the digits (hi, lo), if
+ * hi >= 2^32 and *r >= 2^-20: the caller must leave all else undecided. Next to U = 1 the
+ * logarithm's error may exceed it; *r is then 2^-32, no NaN. */
 DPF_INLINE void radius_double_double(uint64_t hi, uint64_t lo, double *r, double *r_low) {
     double high, low, sum, rest;
     minus_log_double_double(hi, lo, 0.0, 0.0, &high, &low);
@@ -74,9 +75,9 @@ DPF_INLINE void radius_double_double(uint64_t hi, uint64_t lo, double *r, double
     *r_low = (((twice - square) - residue(root, root, square)) + rest) / (root + root);
 }
 
-/* The sine and cosine of pi v/4, v = (hi, lo) 2^-128 cut to 86 digits, in two parts each: within 2^-76.
- * v = (j + 1/2)/128 + d, angle a + b with b = (pi/4) d; dpf_sine has sin a and cos a as multiples of 2^-32 and rests,
- * so that products of upper parts are exact. */
+/* The sine and cosine of pi v/4 in two parts each, within 2^-76; v = (hi, lo) 2^-128 cut to 86
+ * digits. v = (j + 1/2)/128 + d, angle a + b with b = (pi/4) d. dpf_sine has sin a and cos a as
+ * multiples of 2^-32 and rests, so that products of upper parts are exact. */
 DPF_INLINE void octant_double_double(uint64_t hi, uint64_t lo, double *s, double *s_low, double *c, double *c_low) {
     const dpf_sine_row *row = &dpf_sine[hi >> 57];
     const double s1 = row->sine, s2 = row->sine_low, c1 = row->cosine, c2 = row->cosine_low;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How every law is drawn: level 0 for all, level 1 for the undecided, the rest left to the caller [docs/design.md].
- * A cell is an int64, or the bits of a double that is an integer, as the caller wants it. A batch is what the cipher
- * makes at once. All is inlined into a law's own functions, where its constants are known. */
+ * How every law is drawn: level 0 for all draws, level 1 for the undecided; the caller decides the
+ * rest [docs/design.md]. A cell is an int64, or the bits of a double that is an integer. The cipher
+ * makes a batch at once. A law's own functions inline all of this and know its constants. */
 
-/* Draws with the words of both levels: of U, or of the radius and the angle. */
+/* Draws with the words of both levels: U's, or the radius's and the angle's. */
 typedef struct {
     int n;
     const uint64_t *draw, *word[2], *more[2];
-    const double *offset; /* where on the grid the noise begins, in [-1/2, 1/2] */
-    int64_t *lo, *hi;     /* the outcomes; DPF_UNDECIDED_LIMB in hi */
+    const double *offset; /* the value's place on the grid, in [-1/2, 1/2] */
+    int64_t *lo, *hi;     /* the outcomes; hi has DPF_UNDECIDED_LIMB if there is none */
 } dpf_draws;
 
-/* A law. Each is a constant of its own header. */
+/* A law: a constant in its own header. */
 typedef struct {
-    /* One batch, from level 0 alone; NULL if a bulk call begins at a table. */
+    /* Draw a batch from level 0 alone; NULL if a bulk call begins at a table. */
     void (*level0)(const dpf_plan *, int real, const uint32_t *words, const double *offset, int64_t *cells,
                    uint8_t *undecided);
-    /* Any draws, from levels 0 and 1. */
+    /* Decide any draws from levels 0 and 1. */
     void (*decide)(const dpf_plan *, int tier, const dpf_draws *);
     int table;      /* a bulk call may begin at a table of level-0 words */
     int box_muller; /* draws i and i ^ 64 share a radius and an angle (stream.md) */
@@ -40,8 +40,7 @@ DPF_INLINE uint64_t noise_nonce(const dpf_job *job, uint64_t level) {
     return dpf_nonce(DPF_PURPOSE_NOISE, job->candidate, level);
 }
 
-/* Of integer laws. */
-static const double no_offset[DPF_WORDS];
+static const double no_offset[DPF_WORDS]; /* integer laws have none */
 
 /* Whether -2^bits <= draw < 2^bits. */
 DPF_INLINE int fits(int64_t lo, int64_t hi, int bits) {
@@ -52,7 +51,7 @@ DPF_INLINE int64_t as_cell(int64_t draw, int real) {
     return real ? (int64_t)bits_of((double)draw) : draw;
 }
 
-/* Draw i of several, alone. */
+/* Draw i alone. */
 DPF_INLINE dpf_draws one_of(const dpf_draws *all, int i) {
     return (dpf_draws){1,
                        all->draw + i,
@@ -63,7 +62,7 @@ DPF_INLINE dpf_draws one_of(const dpf_draws *all, int i) {
                        all->hi + i};
 }
 
-/* Store a draw; an undecided one, or one that its place cannot hold, is left to the exact tier, a zero in its place. */
+/* Store a draw; if it is undecided or too large for its place, a zero, and leave it undecided. */
 static void store_decided(dpf_job *job, int64_t at, int64_t lo, int64_t hi) {
     const dpf_target *to = job->to;
     const int keep = hi != DPF_UNDECIDED_LIMB && (to->hi || fits(lo, hi, to->shorts ? 15 : to->real ? 53 : 62));
@@ -77,7 +76,7 @@ static void store_decided(dpf_job *job, int64_t at, int64_t lo, int64_t hi) {
         to->undecided[job->undecided_count++] = at;
 }
 
-/* Levels 0 and 1 together, for a batch of the waiting. */
+/* Decide a batch of the waiting draws by levels 0 and 1 together. */
 DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
     const int most = DPF_BATCH / (1 + law->box_muller);
     const int n = job->waiting < most ? job->waiting : most, from = job->waiting - n;
@@ -118,8 +117,8 @@ DPF_INLINE uint64_t word_at(const uint32_t *words, int width, int i) {
                          : words[slot / 2 * DPF_LANES + lane] >> slot % 2 * 16 & 0xffff;
 }
 
-/* Queue the undecided of draws from .. to of one batch; at: where its first draw lies in the call. Then refine full
- * batches of them, and behind the last batch of words what is left. */
+/* Queue the undecided among draws from .. to - 1 of one batch, whose first draw is number `at` of
+ * the call. Then refine full batches of them; after the last batch of words refine them all. */
 DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint8_t *undecided, int from,
                         int to, int64_t at, int last) {
     const int width = job->plan->width;
@@ -144,8 +143,8 @@ DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words,
         refine(law, job);
 }
 
-/* Table: 16-bit words, a lookup each, while the next batch is enciphered. An undecided draw is left at DPF_UNDECIDED.
- * prefetch: what the caller reads next, fetched a line at a time. */
+/* Table: look up 16-bit words while the cipher makes the next batch. An undecided draw stays
+ * DPF_UNDECIDED. prefetch: what the caller reads next, fetched a line at a time. */
 __attribute__((noinline)) static void by_table(const dpf_job *job, uint64_t next, uint32_t *restrict next_words,
                                                const uint32_t *restrict words, int16_t *restrict out,
                                                uint8_t *restrict undecided, uintptr_t prefetch) {
@@ -230,11 +229,11 @@ DPF_INLINE void bulk(const dpf_law *law, dpf_job *job, int64_t n) {
             job->to->hi[i] = job->to->lo[i] >> 63;
 }
 
-/* Both levels for every draw, the same work for each: small calls, constant work, and wide scales. */
+/* Read both levels for every draw: small calls, constant work, and wide scales. */
 DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier, int64_t n) {
     const int width = job->plan->width, per_batch = 32 * DPF_WORDS / width;
     const dpf_target *to = job->to;
-    _Alignas(64) uint32_t words[DPF_WORDS]; /* in lines of the widest vector, wherever the frame begins */
+    _Alignas(64) uint32_t words[DPF_WORDS]; /* 64: the widest vector, whatever the frame's alignment */
     _Alignas(64) uint64_t word[2 * DPF_WORDS], more[DPF_STEP], draw[DPF_STEP], batch = UINT64_MAX;
     _Alignas(64) uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
     _Alignas(64) int64_t lo[DPF_STEP], hi[DPF_STEP];
@@ -266,7 +265,7 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier, int64_t 
                                  lo,
                                  hi};
         law->decide(job->plan, tier, &draws);
-        int undecided = 0; /* some draw is, or needs an upper limb where none is wanted */
+        int undecided = 0; /* 1: a draw is undecided, or needs an upper limb and none is wanted */
         for (int i = 0; i < count; i++)
             undecided |= (hi[i] == DPF_UNDECIDED_LIMB) | ((to->hi == NULL) & !fits(lo[i], hi[i], to->real ? 53 : 62));
         for (int i = 0; i < count && undecided; i++) {
@@ -294,7 +293,7 @@ DPF_INLINE void both_levels(const dpf_law *law, dpf_job *job, int tier, int64_t 
     dpf_wipe(hi, sizeof hi);
 }
 
-/* Draws start .. start + n - 1 of a law, as dpf_fill has them; how many are undecided. */
+/* Draw as dpf_fill says; return how many draws are undecided. */
 DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_plan *plan, int constant_work, const uint8_t *key,
                             uint64_t start, uint64_t candidate, int64_t n, const dpf_target *to) {
     dpf_job job;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether this build, on this machine, knows its answers: known.h has them, make_known.py writes it. */
+ * Check that this build, on this machine, knows the answers of known.h (make_known.py). */
 #include "dpf_impl.h"
 
 #include "known.h"
@@ -15,8 +15,8 @@ static uint64_t digested(uint64_t digest, uint64_t word) {
     return digest ^ digest >> 32;
 }
 
-/* RFC 8439, section 2.3.2: its key, counter and nonce, and the block they give; and both other ways to blocks, at
- * counters of all sizes. */
+/* The block of RFC 8439, section 2.3.2, from its key, counter and nonce; and blocks made in the two
+ * other ways, at counters of all sizes. */
 static int knows_cipher(int isa) {
     static const uint8_t block[64] = {0x10, 0xf1, 0xe7, 0xe4, 0xd1, 0x3b, 0x59, 0x15, 0x50, 0x0f, 0xdd, 0x1f, 0xa3,
                                       0x20, 0x71, 0xc4, 0xc7, 0xd1, 0xf4, 0xc7, 0x33, 0xc0, 0x68, 0x03, 0x04, 0x22,
@@ -62,7 +62,7 @@ static int knows_planted(int isa, const dpf_known *row) {
     return digest == row->digest;
 }
 
-/* table: of no law's, an entry in eight undecided (make_known.py). */
+/* table: no law's own, and an entry in eight undecided (make_known.py). */
 static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     uint8_t key[32];
     int16_t shorts[MOST];

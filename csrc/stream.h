@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Addressed words: (key, purpose, candidate, level, draw) -> digits, packed as stream.md says. */
 
-/* The words of batch number `batch` at one level. */
+/* The words of a batch at one level. */
 static void batch_words(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words) {
     uint64_t counter[DPF_BATCH];
     for (int b = 0; b < DPF_BATCH; b++)

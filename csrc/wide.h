@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Wider arithmetic, shared by the laws and compiled for each instruction set: 128-bit integers, and double-double.
- * Comes after decide.h and wide_log.h; proofs in double_double.gappa and discrete_laplace.md, sections 5 and 6.
- */
+ * Wider arithmetic, shared by the laws: 128-bit integers, and double-double. Proofs are in
+ * double_double.gappa and in discrete_laplace.md, sections 5 and 6. */
 
-/* The integer nearest to product + rest, |product| < 2^67 and |rest| < 2^36, in two limbs; *off is what the sum lies
- * off it. product = 2^14 upper + middle + a fraction, the first two integers: nothing is lost but 2^-39 in directed
- * rounding, where upper can be +-1 for the smallest product. */
+/* The integer nearest to product + rest, |product| < 2^67 and |rest| < 2^36, in two limbs; *off is
+ * the sum less the integer. product = 2^14 upper + middle + a fraction, the first two integers.
+ * Only 2^-39 is lost, in directed rounding: there upper can be +-1 for the smallest product. */
 DPF_INLINE void nearest_double_double(double product, double rest, int64_t *lo, int64_t *hi, double *off) {
     const double upper = product * 0x1p-14 + DPF_TO_INTEGER;
     const double lower = product - 0x1p14 * (upper - DPF_TO_INTEGER);
@@ -21,7 +20,7 @@ DPF_INLINE void nearest_double_double(double product, double rest, int64_t *lo, 
     *hi = (int64_t)((uint64_t)(above >> 50) + (uint64_t)(below >> 63) + carry);
 }
 
-/* a + b = *sum + *rest: exactly to nearest [Knuth, TAOCP 4.2.2], within 2^-104 |a + b| in any mode [BGM17]. */
+/* a + b = *sum + *rest within 2^-104 |a + b| [BGM17]; to nearest exactly [Knuth, TAOCP 4.2.2]. */
 DPF_INLINE void two_sum(double a, double b, double *sum, double *rest) {
     const double s = a + b, from_b = s - a;
     *sum = s;
@@ -36,8 +35,8 @@ DPF_INLINE dpf_wide wide_of(dpf_u128 x) {
     return (dpf_wide)x.hi << 64 | x.lo;
 }
 
-/* c - ln U in units of 2^-120 within 2^-101, U = prefix 2^-128, for digits that are not 64 zeros: their number in
- * *zeros. Where c - ln U is smaller than the error c must be lifted by more (discrete_laplace.md, section 6). */
+/* c - ln U in units of 2^-120 within 2^-101, U = prefix 2^-128 with *zeros < 64 leading zeros. If
+ * c - ln U may be below the error, c must be lifted by more (discrete_laplace.md, section 6). */
 DPF_INLINE dpf_wide minus_log_integers(dpf_wide prefix, dpf_wide c, int *zeros) {
     const uint64_t first = (uint64_t)(prefix >> 64), rest = (uint64_t)prefix;
     const uint64_t top = first + (first == 0); /* 64 zeros stay undecided, but must not leave the tables */
@@ -60,8 +59,8 @@ DPF_INLINE dpf_wide minus_log_integers(dpf_wide prefix, dpf_wide c, int *zeros) 
 }
 
 #if DPF_FMA
-/* *high + *low = c - ln U within 2^-73.3, for U the first 106 digits of (hi, lo), hi >= 2^32; c in two parts, the
- * first a multiple of 2^-45. U = 2^e m; ln m = ln(1 + r) - ln c, r = m c - 1, |r| < 2^-8. */
+/* *high + *low = c - ln U within 2^-73.3, U the first 106 digits of (hi, lo), hi >= 2^32; c in two
+ * parts, the first in 2^-45 Z. U = 2^e m; ln m = ln(1 + r) - ln c, r = m c - 1, |r| < 2^-8. */
 DPF_INLINE void minus_log_double_double(uint64_t hi, uint64_t lo, double c, double c_low, double *high, double *low) {
     const double lead = to_double((uint32_t)(hi >> 32), (uint32_t)hi & 0xfffff800); /* 53 bits: exact */
     const double tail =
@@ -88,7 +87,7 @@ DPF_INLINE void minus_log_double_double(uint64_t hi, uint64_t lo, double c, doub
     *low = __builtin_fma(-square * r, p, small + (0.5 * square_low - r_low));
 }
 #else
-/* The same through integers, lifted by 2^-100 so that nothing wraps. */
+/* The same by integers, lifted by 2^-100 so that nothing wraps. */
 DPF_INLINE void minus_log_double_double(uint64_t hi, uint64_t lo, double c, double c_low, double *high, double *low) {
     int zeros;
     const dpf_wide lift = (dpf_wide)1 << 20, total = minus_log_integers((dpf_wide)hi << 64 | lo, lift, &zeros);

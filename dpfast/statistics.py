@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics, each once: p-values and confidence bounds, certified in intervals, and tests of draws against a distribution.
+"""Certified p-values and confidence bounds, and tests of draws against a distribution.
 
-`audit` and `selftest` test by these, and randomized response estimates by them. tests/gof.py is a second opinion by scipy.
-
-Source: Clopper, Pearson 1934.
+`audit` and `selftest` test by these, and randomized response estimates by them. tests/gof.py is a
+second opinion by scipy. Source: Clopper, Pearson 1934.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from flint import arb
 
-CELLS = 129  # of the chi-squared test, equally likely as far as a discrete distribution allows
-FAR = 50  # draws that are expected beyond each end of the test of the tails
-WINDOW = 1e-8  # relative, of a tail: how near to alpha a confidence bound takes it
+CELLS = 129  # chi-squared cells, equally likely if a discrete distribution allows it
+FAR = 50  # expected draws beyond each end in the test of the tails
+WINDOW = 1e-8  # largest relative distance of a bound's tail from alpha
 
 # ------------------------------------------------------------------ p-values
 
 
 def probability(value: Callable[[], arb]) -> float:
-    """A probability to nine digits, not below the truth; nan where no interval tells it."""
+    """A probability to nine digits, not below the truth; nan if no interval tells it."""
     found = rounded_up(value, precision=64, accuracy=32)
     return min(1.0, found) if math.isfinite(found) else math.nan
 
@@ -68,7 +67,7 @@ def at_most(hits: int, n: int, p: float) -> float:
 
 
 def binomial_p(hits: int, n: int, p: float) -> float:
-    """Two-sided: twice the smaller tail; nan where one is not known, which np.minimum passes on."""
+    """Two-sided: twice the smaller tail; nan if one is unknown, which np.minimum passes on."""
     return float(np.minimum(1.0, 2 * np.minimum(at_least(hits, n, p), at_most(hits, n, p))))
 
 
@@ -83,17 +82,18 @@ def normal_quantile(alpha: float) -> float:
 
 
 def near_bound(hits: Any, n: int, z: float) -> Any:
-    """Nearly the Clopper-Pearson bound of so many hits, by the arcsine: lower for z > 0, upper for z < 0. Or of an array."""
+    """Nearly the Clopper-Pearson bound by the arcsine: lower if z > 0, else upper. Takes arrays."""
     rate = np.clip(hits + (z < 0), 0, n) / n
     return np.sin(np.clip(np.arcsin(np.sqrt(rate)) - z / (2 * math.sqrt(n)), 0, math.pi / 2)) ** 2
 
 
 @lru_cache(maxsize=1024)
 def lower_bound(hits: int, n: int, alpha: float) -> float:
-    """Clopper, Pearson: a p at which so many hits of n or more have probability alpha, or less by at most WINDOW alpha.
+    """Clopper, Pearson: a p at which n draws have so many hits or more with probability alpha.
 
-    By Newton's method. The logarithm of that probability is concave in ln p, for the density in ln p is log-concave,
-    p^hits (1 - p)^(n - hits): so after one step each p is below the bound, the safe side, but for rounding.
+    The probability may be less, by at most WINDOW alpha. Newton's method: the density in ln p,
+    p^hits (1 - p)^(n - hits), is log-concave, so the log-probability is concave in ln p: after one
+    step each p is below the bound, the safe side, but for rounding.
     """
     if not hits:
         return 0.0
@@ -111,7 +111,7 @@ def lower_bound(hits: int, n: int, alpha: float) -> float:
 
 
 def upper_bound(hits: int, n: int, alpha: float) -> float:
-    """The same from above."""
+    """The Clopper-Pearson bound from above."""
     return min(1.0, math.nextafter(1 - lower_bound(n - hits, n, alpha), 2))
 
 
@@ -122,7 +122,7 @@ def upper_bound(hits: int, n: int, alpha: float) -> float:
 class Distribution:
     """A distribution on the whole numbers, and its moments about its mean.
 
-    cdf: P(X <= k), for an int64 array. skewness: of (X - mean)^2, which corrects the test of the variance for few draws.
+    cdf: P(X <= k) of an int64 array. skewness: (X - mean)^2's; it corrects variances of few draws.
     """
 
     cdf: Callable[[Any], npt.NDArray[np.float64]]
@@ -132,7 +132,7 @@ class Distribution:
     skewness: float = 0.0
 
     def quantiles(self, wanted: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The least k with P(X <= k) >= p, for each p: within 60 standard deviations, which is beyond any p in use."""
+        """The least k with P(X <= k) >= p for each p, at most 60 standard deviations away."""
         p = np.asarray(wanted, np.float64)
         reach = 60 * math.ceil(math.sqrt(self.variance) + 1)
         low, high = (np.full(p.shape, math.floor(self.mean) + end, np.int64) for end in (-reach, reach))
@@ -146,8 +146,8 @@ class Distribution:
 class GoodnessOfFit:
     """Draws, chunk by chunk, against a distribution: six tests.
 
-    n: draws in all. least: how many each cell of the chi-squared test expects. whole: False for draws that need not be
-    whole numbers, such as noise in floating point; 0 may then be rarer than the distribution says.
+    n: all draws. least: how many each chi-squared cell expects. whole: False if draws, such as
+    floating-point noise, need not be whole; 0 may then be rarer than the distribution says.
     """
 
     def __init__(self, expected: Distribution, n: int, least: int, *, whole: bool = True) -> None:
@@ -190,11 +190,11 @@ class GoodnessOfFit:
         return 1 - upto, upto - below, low + 1 - high
 
     def p_values(self) -> dict[str, float]:
-        """Of each test. Those of chi-squared, mean and variance hold for many draws, the others exactly."""
+        """The p-values: chi-squared, mean and variance need many draws; the others are exact."""
         n, (positive, zero, far) = self.n, self.chances
         kurtosis = self.expected.fourth / self.expected.variance**2
         z = (self.second - n) / math.sqrt(max(n * (kurtosis - 1), 1e-300))
-        # The normal tail alone would understate that of a mean of squares: the first term of its large deviations.
+        # The first term of large deviations: the normal tail understates a mean of squares.
         more = self.expected.skewness * min(abs(z), 1e50) ** 3 / (6 * math.sqrt(n))
         nonzero = n - self.zero
         return {

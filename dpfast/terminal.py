@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text for people: tables, paragraphs and progress, by rich.
 
-In a terminal they fit its width, and nothing is cut off. In a pipe a table is as wide as it needs, there is no progress,
-and no escape code in either.
+In a terminal they fit its width, with nothing cut off. In a pipe a table is as wide as it needs,
+and there is no progress. Neither has escape codes.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ UNBOUNDED = 10_000  # columns of a table in a pipe
 
 
 def columns(most: int) -> int:
-    """So many, or the width of the terminal where that is less."""
+    """So many, or the width of the terminal if it is less."""
     return min(most, shutil.get_terminal_size().columns) if sys.stdout.isatty() else most
 
 
 def printable(text: str) -> str:
-    """Names of files, columns and releases may hold anything, a terminal's commands too."""
+    """The text without control characters: a name may hold a terminal's commands."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def table(rows: Iterable[Sequence[str]], *, right: int | None = None, indent: int = 0, most: int = UNBOUNDED) -> str:
-    """Rows of cells as lines, two spaces between columns. right: the column from which cells stand to the right."""
+    """Rows as lines, two spaces between columns; those from column `right` are right-aligned."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -57,9 +57,9 @@ def paragraph(text: str, most: int = PROSE) -> str:
 
 
 class Bar:
-    """Progress on a terminal's standard error, of which nothing stays; elsewhere, or if quiet, nothing.
+    """Progress on a terminal's standard error, later erased; elsewhere, or if quiet, nothing.
 
-    No thread draws it: a fork, a signal and a timing meet none. `close` before other lines are written.
+    It needs no thread: a fork, a signal and a timing meet none. `close` it before other output.
     """
 
     def __init__(self, total: float | None = None, *, quiet: bool = False) -> None:
@@ -67,7 +67,7 @@ class Bar:
         self._bar: Progress | None = None
 
     def show(self, done: float | None = None, text: str = "") -> None:
-        """How far it is, of the total, and what is done just now."""
+        """Show how much of the total is done, and what happens now."""
         if not self.shows:
             return
         if self._bar is None:
@@ -81,7 +81,7 @@ class Bar:
             )  # fmt: skip
             self._bar.add_task("", total=self.total)
             self._bar.start()
-            self._bar.console.show_cursor()  # which start hides, and nobody would show again after a SIGKILL
+            self._bar.console.show_cursor()  # start hides the cursor, and nobody would show it after a SIGKILL
         self._bar.update(self._bar.task_ids[0], completed=done, description=printable(text), refresh=True)
 
     def close(self) -> None:

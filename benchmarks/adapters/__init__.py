@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Before and after: what a library takes for its own noise, and for ours through its adapter.
+"""Before and after: the time of a library's own noise, and of ours through its adapter.
 
-Each module is of one library, whose environment must be the one that runs it. It has VERSIONS, the packages to name; SIZE,
-of its largest array; and rows(size).
+A module runs in its library's environment. It has VERSIONS, the packages to name; SIZE, the largest
+array's; and rows(size).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COLUMNS: Columns = (
 
 
 def compared(name: str, before: Run, after: Run, items: int, unit: str = "value", *, few: int | None = None) -> Row:
-    """The library's own noise (for so few items, where it is slow), and ours through the adapter."""
+    """A library's own noise, on `few` items if it is slow, and ours through the adapter."""
     return Row(name, after, items, Reference("before", before, few or items), unit=unit, chart=True)
 
 

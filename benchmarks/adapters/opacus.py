@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opacus: its noise for the gradients of a step, and the release of them."""
+"""Opacus: its noise for the gradients of a step, and their release."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PipelineDP: a pipeline on its local backend, what computes its metrics, and the mechanism on an array."""
+"""PipelineDP: a pipeline on its local backend, its computation of metrics, and a mechanism."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pipeline(kind: theirs.NoiseKind) -> list[object]:
 
 
 def stage(kind: theirs.NoiseKind, wanted: list[object]) -> Run:
-    """From accumulators to metrics: the stage where noise is added."""
+    """The stage from accumulators to metrics, which adds the noise."""
     spent = accountant()
     compound = combiners.create_compound_combiner(params(kind, wanted), spent)
     spent.compute_budgets()
@@ -53,7 +53,7 @@ def stage(kind: theirs.NoiseKind, wanted: list[object]) -> Run:
 
 
 def add_noise(kind: theirs.NoiseKind, size: int) -> tuple[Run, Run]:
-    """On an array, and on one number after another."""
+    """The mechanism on an array, and on one number after another."""
     spec = budget_accounting.MechanismSpec(kind.convert_to_mechanism_type(), _eps=1.0, _delta=1e-6)
     noise = dp_computations.create_additive_mechanism(spec, dp_computations.Sensitivities(l0=1, linf=1)).add_noise
     return partial(noise, np.zeros(size)), lambda: [noise(7) for _ in range(NUMBERS)]

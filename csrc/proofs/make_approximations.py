@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write what the proofs and the C must have alike: `python csrc/proofs/make_approximations.py`.
 
-The C gets it as approximations.h. The logarithm's polynomial, which stands in four proofs, is written into them between
-their marks; of the other polynomials and constants, each in one or two proofs, the tests compare them with these lists.
+The C gets approximations.h. Four proofs get the logarithm's polynomial, between their marks. The
+tests compare the other polynomials and constants, each in one or two proofs, with these lists.
 Coefficients are in hexadecimal, the lowest first.
 """
 
@@ -20,7 +20,7 @@ LOG1P = (
     "0x1.5555555555555p-2", "-0x1p-2", "0x1.999999999999ap-3", "-0x1.5555555555555p-3",
     "0x1.2492492492492p-3", "-0x1p-3", "0x1.c71c71c71c71cp-4", "-0x1.999999999999ap-4",
 )  # fmt: skip
-# sin(pi v/4) = v p(v^2) and cos(pi v/4) = q(v^2), v in [0, 1]: by Remez, then rounded (normal.sollya).
+# sin(pi v/4) = v p(v^2), cos(pi v/4) = q(v^2), v in [0, 1]: by Remez, then rounded (normal.sollya).
 SINE = (
     "0x1.921fb54442d18p-1", "-0x1.4abbce625be09p-4", "0x1.466bc67754fffp-9", "-0x1.32d2ccdfe9424p-15",
     "0x1.50782d5f14825p-22", "-0x1.e2fe76fdffd2bp-30", "0x1.e357ef99eb0bap-38",
@@ -29,18 +29,18 @@ COSINE = (
     "1.0", "-0x1.3bd3cc9be459dp-2", "0x1.03c1f081b0e01p-6", "-0x1.55d3c7dc3b7f3p-12",
     "0x1.e1f4fb8227887p-19", "-0x1.a6c9c96ed0881p-26", "0x1.f3dca8531a138p-34",
 )  # fmt: skip
-# sin b = b - b^3 P(b^2) and cos b = 1 - b^2/2 + b^4 (Q0 - Q1 b^2), |b| < pi/4 2^-8: the series, rounded.
+# sin b = b - b^3 P(b^2), cos b = 1 - b^2/2 + b^4 (Q0 - Q1 b^2), |b| < pi/4 2^-8: series, rounded.
 SMALL_SINE = "0x1.5555555555555p-3", "-0x1.1111111111111p-7", "0x1.a01a01a01a01ap-13"
 SMALL_COSINE = "0x1.5555555555555p-5", "0x1.6c16c16c16c17p-10"
-# pi/4 in 24 bits, what they lack, and in one double; in the C times the units of what each is multiplied with.
+# pi/4: 24 bits, the rest, and one double. The C holds each times the unit of its other factor.
 QUARTER = ("0x1.921fb5p-1", -34), ("0x1.110b4611a6263p-27", -34), ("0x1.921fb54442d18p-1", -86)
 LN2 = "0x1.62e42fefa39efp-1"
 SPLIT = "0x1.6a09ep-1"  # m0: m lies in [m0, 2 m0), a little below the root of 1/2
-SHORT_BITS, HALF_BITS = 21, 26  # that short_of and residue leave of a double
+SHORT_BITS, HALF_BITS = 21, 26  # short_of and residue keep so many bits of a double
 
 
 def bits_of(x: str) -> int:
-    """Of the double's pattern."""
+    """The bit pattern of a double."""
     mantissa, exponent = float.fromhex(x).hex()[4:].split("p")
     return (int(exponent) + 1023) << 52 | int(mantissa, 16)
 
@@ -50,7 +50,7 @@ def mask(bits: int) -> int:
 
 
 def function(says: str, name: str, x: str, step: str, coefficients: tuple[str, ...]) -> str:
-    """Horner's rule in C; step: what takes the sum so far, x and the next coefficient."""
+    """Horner's rule in C; step combines the sum so far, x and the next coefficient."""
     *lower, highest = coefficients
     lines = [f"    double sum = {highest};", *(f"    sum = {step.format(x=x, c=c)};" for c in reversed(lower))]
     return f"/* {says} */\nDPF_INLINE double {name}(double {x}) {{\n" + "\n".join([*lines, "    return sum;"]) + "\n}\n"
@@ -61,7 +61,7 @@ def header() -> str:
     high, low, whole = (f"{(float.fromhex(value) * 2.0**unit).hex()}" for value, unit in QUARTER)
     return "\n".join([
         "/* SPDX-License-Identifier: Apache-2.0",
-        " * Written by proofs/make_approximations.py, which says what each is; comes after fused of decide.h. */",
+        " * Written by proofs/make_approximations.py, which says what each is. It needs decide.h's fused. */",
         f"static const double dpf_one_ln2 = {LN2};",
         f"static const uint64_t dpf_split = {bits_of(SPLIT):#x}; /* the pattern of m0 */",
         f"static const uint64_t dpf_short_mask = {mask(SHORT_BITS):#x}, dpf_half_mask = {mask(HALF_BITS):#x};",

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: SLF001  plans and exact laws are private to mechanisms
-"""Write known.h, the answers that a build must know before its first release: `python csrc/proofs/make_known.py`.
+"""Write known.h, the answers that a build must know: `python csrc/proofs/make_known.py`.
 
-Answers are those of the exact tier; a built dpfast has the plans. Planted digits are the cell in which a boundary lies,
-and which a tier must leave open, and a cell on each side, as near as every instruction set of this machine decides them.
-Where a field of dpf_plan has gone, build once with a known.h of `static const dpf_known known[1] = {{0}};`.
+The exact tier gives the answers; a built dpfast has the plans. Planted digits name a cell with a
+boundary, which a tier must leave undecided, and on each side the nearest cell that every
+instruction set of this machine decides. If dpf_plan has lost a field, build once with a known.h of
+`static const dpf_known known[1] = {{0}};`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -78,8 +79,8 @@ def scaled(law: Any, exponent: int) -> Any:
 
 # ------------------------------------------------------------------ fills
 
-# Each way through a fill, at the largest scale that goes it: there most draws lie near a boundary. Constant-work fills of a
-# scale whose bulk starts in doubles start there, too, for the same reason.
+# Each path through a fill, at its largest scale: most draws are near a boundary there. For the same
+# reason a constant-work fill starts in doubles if a bulk fill of its scale does.
 FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, constant_work, form, how many
     (DiscreteLaplace, 3, 0, SHORTS, 1300),
     (DiscreteLaplace, 3, 0, CELLS, 1300),
@@ -113,17 +114,17 @@ REJECTED = 730_528  # the first draw of the discrete Gaussian law of scale 2^8 w
 
 
 def offset(i: int) -> float:
-    """Where on the grid the noise of the ith draw of a fill begins: all of [-1/2, 1/2] in steps of 2^-6."""
+    """The ith draw's place on the grid: all of [-1/2, 1/2] in steps of 2^-6."""
     return (i * 27 % 65 - 32) / 64
 
 
 def table(word: int) -> int:
-    """A table of no law's, so that no library must carry 2^16 draws: an entry in eight is open."""
+    """A table of no law: no library must carry 2^16 draws. An entry in eight is undecided."""
     return _native.UNDECIDED if word % 8 == 5 else word * 40503 % 2**15 - 2**14
 
 
 def draws(row: Row) -> Iterator[int | None]:
-    """The draws of a fill by the exact tier, or by the table where it decides; None where C looks no further."""
+    """A fill's draws by the table, if it decides, else by the exact tier; None if C gives up."""
     mechanism, width, candidates = row.mechanism, row.plan.width, set()
     words = mechanism._reader(_native.StreamKey(SECRET), width)
 
@@ -146,29 +147,29 @@ def draws(row: Row) -> Iterator[int | None]:
 
 
 def words(row: Row) -> Iterator[int]:
-    """What C writes, in 64-bit words: for planted draws whether each is decided, and its two limbs."""
+    """What C writes, in 64-bit words; for a planted draw also whether it is decided."""
     if row.tier:
         for planted in row.planted:
             known = truth(row, planted)
             draw = known or 0
             yield from (int(known is not None), draw % 2**64, (draw >> 64) % 2**64)
         return
-    opened = []
+    undecided = []
     for i, found in enumerate(draws(row)):
         draw = found or 0
         if found is None:
-            opened.append(i)
+            undecided.append(i)
         if row.form == CELLS and row.real:
             yield int.from_bytes(ffi.buffer(ffi.new("double *", draw)), "little")
         else:
             yield draw % 2**64
         if row.form == LIMBS:
             yield (draw >> 64) % 2**64
-    yield from opened
+    yield from undecided
 
 
 def digest(row: Row) -> int:
-    """The digest of dpf_self_check: multiply, shift, word for word. Accidents alone must not collide."""
+    """The digest of dpf_self_check: multiply and shift, word for word, against accidents alone."""
     found = 0
     for word in words(row):
         found = (found ^ word) * 0x9E3779B97F4A7C15 % 2**64
@@ -203,13 +204,13 @@ PLANTS: Sequence[tuple[Any, int, int, int]] = (  # law, log2 of the scale, tier,
     (DiscreteGaussian, 29, DOUBLE, 128),
     (DiscreteGaussian, 29, DOUBLE_DOUBLE, 128),
 )
-TAILS = Fraction(1, 50), Fraction(1), Fraction(5)  # of the noise, in scales, where a boundary is looked for
+TAILS = Fraction(1, 50), Fraction(1), Fraction(5)  # sizes of the noise, in scales: boundaries near them are planted
 OFFSETS = 0.0, 0.5, -0.375
-ANGLE = 0x3F84D5B5B5470917C9E3779B97F4A7C1  # 125 digits of v, below the flags; so that both sides are far from 0
+ANGLE = 0x3F84D5B5B5470917C9E3779B97F4A7C1  # 125 digits of v, below the flags: sine and cosine are far from 0
 
 
 def truth(row: Row, planted: Planted) -> int | None:
-    """The draw on the whole cell of these digits, by the exact tier; None if a boundary lies inside."""
+    """The exact tier's draw on the whole cell of these digits; None if a boundary lies inside."""
     law, begin = row.mechanism._law, Fraction(planted.offset)
     radius, angle = (high << 64 | low for high, low in (planted.digits[:2], planted.digits[2:]))
     if is_pair(row):
@@ -233,7 +234,7 @@ def read_of_pair(row: Row) -> int:
 
 
 def near(row: Row, at: int, made: Callable[[int], Planted]) -> Iterator[Planted]:
-    """The cell of a boundary, and the nearest ones on each side that every instruction set decides."""
+    """A boundary's cell, and on each side the nearest that every instruction set decides."""
     if truth(row, made(at)) is not None:
         raise ArithmeticError("no boundary lies in this cell")
     yield made(at)
@@ -241,7 +242,7 @@ def near(row: Row, at: int, made: Callable[[int], Planted]) -> Iterator[Planted]
         distance = 1
         while not all(decided(row, made(at + side * distance), isa) for isa in _native.ISAS):
             distance *= 2
-        # The portable set rounds each product, the others none; twice as far leaves room for a mixture.
+        # The portable set rounds each product, the others none; twice as far leaves room for both.
         yield made(at + side * 2 * distance)
 
 
@@ -261,7 +262,7 @@ def cell(minus_log: arb, bits: int) -> int:
 
 
 def plant(row: Row) -> Iterator[Planted]:
-    """At boundaries of all sizes; for real laws with both signs, and for pairs with both of their draws."""
+    """Boundaries of all sizes: for real laws both signs, and for pairs both draws."""
     law, scale = row.mechanism._law, Fraction(row.mechanism.scale)
     if isinstance(row.mechanism, DiscreteGaussian) and not is_pair(row):
         for u in sorted({at + move for at in law.thresholds() for move in (-1, 0, 1)} - {0}):
@@ -287,7 +288,7 @@ def of_u(row: Row, u: int, begin: float = 0.0, *, negative: bool = False) -> Pla
 
 
 def plant_pair(row: Row, scale: Fraction, tail: Fraction, begin: float, i: int) -> Iterator[Planted]:
-    """Of a Gaussian pair: the radius varies, the angle stays."""
+    """Cells of a Gaussian pair: the radius varies, the angle stays."""
     flags, sine, read = 3 * i % 8, i % 2 == 1, read_of_pair(row)
     angle = flags << 125 | ANGLE >> 3
     sign = -1 if flags >> (1 if sine else 2) & 1 else 1

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write wide_log.h, the tables of the two wide logarithms: `python csrc/proofs/make_wide_log.py`.
 
-Integers: three reciprocals c1(i), c2(j), c3(k) take m in [1, 2) to m c1 c2 c3 in [1, 1 + 2^-20 + 2^-27),
-seven bits a step. Each is a short binary fraction, rounded up so that no product falls below 1;
-the logarithms are rounded to nearest in units of 2^-120.
+Integers: three reciprocals c1(i), c2(j), c3(k), seven bits a step, take m in [1, 2) to m c1 c2 c3
+in [1, 1 + 2^-20 + 2^-27). Each is a short binary fraction, rounded up: no product falls below 1.
+The logarithms are rounded to nearest in units of 2^-120.
 
-Double-double: the double c nearest to the reciprocal of the middle of each of 128 cells, and ln c as a
-multiple of 2^-45, which sums exactly, and the double nearest to the rest. All proved by
-python-flint's balls.
+Double-double: the double c nearest to the reciprocal of the middle of each of 128 cells; ln c as a
+multiple of 2^-45, which sums exactly, and the double nearest to the rest. python-flint's balls
+prove all of them.
 """
 
 from fractions import Fraction

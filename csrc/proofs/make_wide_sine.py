@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write wide_sine.h, the sines and cosines of the double-double octant: `python csrc/proofs/make_wide_sine.py`.
+"""Write wide_sine.h, the double-double tier's sines: `python csrc/proofs/make_wide_sine.py`.
 
 At the middle of each of 128 cells of v in [0, 1): sin(pi v/4) and cos(pi v/4), each as the nearest
-multiple of 2^-32, whose product with 21 bits is exact, and a double within 2^-53 of the rest. All
-proved by python-flint's balls.
+multiple of 2^-32, whose product with 21 bits is exact, and a double within 2^-53 of the rest.
+python-flint's balls prove all of them.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ def nearest(value: arb) -> int:
 
 
 def halves(value: arb) -> str:
-    """The multiple of 2^-CUT nearest to a real, and a double within 2^-53 of the rest, relatively."""
+    """The multiple of 2^-CUT nearest to a real; the rest as a double, with relative error 2^-53."""
     high = nearest(value * 2**CUT)
     rest = value - arb(high) / 2**CUT
     low = float(rest)

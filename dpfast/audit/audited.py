@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is audited: a function of a count and a number of outputs, found by name and checked at each call."""
+"""The audited function: found by name, and its outputs checked at each call."""
 
 from __future__ import annotations
 
@@ -22,17 +22,14 @@ if TYPE_CHECKING:
 Outputs: TypeAlias = "npt.NDArray[np.int64] | npt.NDArray[np.float64]"
 Function: TypeAlias = Callable[[Any, int], Any]
 Progress: TypeAlias = Callable[[str], None]
-DRAWS = 2_000_000  # by default, for each count
+DRAWS = 2_000_000  # for each count, by default
 LEAST_DRAWS = 200
 CALL = 2**18  # draws asked for in one call
 LONG = 20  # seconds
 
 
 def load(target: str) -> Function:
-    """The function that MODULE:FUNCTION names. MODULE is one that Python would import here, or a file.py.
-
-    Raises: ParameterError.
-    """
+    """Load MODULE:FUNCTION; MODULE is an importable name, or a file.py. Raises: ParameterError."""
     module, _, name = target.rpartition(":")
     if not module or not name:
         raise ParameterError(f"target must be MODULE:FUNCTION, such as my_noise:add or my_noise.py:add, got {target}")
@@ -59,7 +56,7 @@ def _module(name: str) -> object:
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))  # for what it imports
+        sys.path.insert(0, str(path.parent))  # its own imports
     spec.loader.exec_module(module)
     return module
 
@@ -89,12 +86,12 @@ class Audited:
         return cast("Outputs", np.concatenate(list(self.calls(count, n))))
 
     def calls(self, count: float, n: int) -> Iterator[Outputs]:
-        """N outputs, CALL at a time."""
+        """Yield n outputs, CALL at a time."""
         for start in range(0, n, CALL):
             yield self._call(count, min(CALL, n - start))
 
     def announce(self, n: int) -> None:
-        """Say how long so many more draws will take, if that is long."""
+        """Say how long so many more draws will take, if long."""
         ahead = self.drawing / max(1, self.drawn) * n
         if ahead > LONG:
             self.say(f"some {ahead:,.0f} seconds of drawing ahead; n a tenth as large would take a tenth")
@@ -118,7 +115,7 @@ class Audited:
 
 
 def _plain(found: npt.NDArray[Any]) -> Outputs:
-    """Outputs as int64 or float64. What that loses is post-processing: it can hide a defect and never makes one."""
+    """Outputs as int64 or float64: post-processing, which can hide a defect but makes none."""
     if found.dtype.kind in "bi" or (found.dtype.kind == "u" and (found.itemsize < 8 or found.max() < 2**63)):
         return found.astype(np.int64)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chosen events counted among fresh draws, and the epsilon that they certify."""
+"""Count the chosen events among fresh draws, and certify an epsilon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpfast.statistics import lower_bound, near_bound, normal_quantile, upper_bo
 
 
 class Promise(NamedTuple):
-    """What an audited function promises, in doubles that are not below it."""
+    """What an audited function promises, in doubles rounded up."""
 
     epsilon: float
     delta: float
@@ -119,14 +119,14 @@ def tested(
 
 
 def _shown(results: Sequence[_Result], epsilon: float) -> _Result | None:
-    """The event of the largest bound; or the simplest that certifies as good as that much."""
+    """The event with the largest bound, or the simplest that certifies nearly as much."""
     most = max((r.bound for r in results), default=0.0)
     least = max(0.95 * most, math.nextafter(epsilon, math.inf)) if most > epsilon else 0.95 * most
     return min((r for r in results if r.bound >= least > 0), key=lambda r: (r.pieces(), -r.bound), default=None)
 
 
 def _could(n: int, alpha: float, epsilon: float, delta: float, steps: int) -> str:
-    """The least that an audit of so many tested draws finds, nine times of ten."""
+    """The least that an audit of so many tested draws finds with probability POWER."""
     z, luck = normal_quantile(alpha), normal_quantile(1 - POWER)
 
     def hits(p: float, sign: int) -> float:
@@ -157,12 +157,12 @@ def _could(n: int, alpha: float, epsilon: float, delta: float, steps: int) -> st
 
 
 def grown(delta: float, steps: int, epsilon: float) -> float:
-    """What delta grows to over so many neighbours: delta (1 + e^epsilon + ...)."""
+    """The delta over so many neighbours: delta (1 + e^epsilon + ...)."""
     return delta * (math.expm1(min(700.0, steps * epsilon)) / math.expm1(min(700.0, epsilon)) if epsilon else steps)
 
 
 def least_epsilon(p: float, other: float, steps: int, delta: float) -> float:
-    """The least epsilon with p <= e^(steps epsilon) other + the delta of so many steps; rounded down."""
+    """The least epsilon with p <= e^(steps epsilon) other + grown delta; rounded down."""
 
     def allowed(epsilon: float) -> float:
         return math.exp(steps * epsilon) * other + grown(delta, steps, epsilon)

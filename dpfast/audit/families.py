@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partitions of the outputs, the cells of which make the events."""
+"""Partitions of the outputs; unions of their cells are the events."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dpfast.privacy.formatting import output
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-Cells: TypeAlias = "npt.NDArray[np.int64]"  # the cell of each output, or how many outputs each cell has
+Cells: TypeAlias = "npt.NDArray[np.int64]"  # each output's cell, or each cell's number of outputs
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 SIGNIFICAND = "the output's significand"
 # Families that a histogram of values would not show.
 BY_BITS = {"lowest bits", "forms", "significands modulo 2", "significands modulo 256"}
-LOWEST = 2100  # cells of the exponent of the lowest bit, from -1074; the last for zero
+LOWEST = 2100  # cells for the exponent of the lowest bit, from -1074; the last is zero
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A partition of the outputs. Its events are unions of cells, and where it is ordered, tails in particular."""
+    """A partition of the outputs. Events are unions of cells: also tails, if cells are ordered."""
 
     name: str
     size: int
@@ -92,7 +92,7 @@ def _thresholds(outputs: Outputs) -> Family:
 
 
 def _values(outputs: Outputs) -> Family:
-    """The values that repeat, each a cell, and one for all others. Of floats the bits count: -0.0 is not 0.0."""
+    """A cell for each value that repeats, and one for the rest; -0.0 and 0.0 are two floats."""
 
     def key(y: Outputs) -> Cells:
         return bits_of(y) if outputs.dtype.kind == "f" else as_kind(y, "i").astype(np.int64)
@@ -120,7 +120,7 @@ def _values(outputs: Outputs) -> Family:
 
 
 def _grid(outputs: Outputs) -> tuple[float, Callable[[Outputs], Cells]]:
-    """The step of the grid that all outputs are on, and the output in steps; a step of 0 if there is none."""
+    """The step of the grid that has all outputs, and outputs in steps; step 0: no grid."""
     if outputs.dtype.kind == "i":
         step = abs(int(np.gcd.reduce(outputs))) or 1
         return step, lambda y: as_kind(y, "i").astype(np.int64) // step
@@ -181,7 +181,7 @@ def _lowest_bits() -> Family:
 
 
 def _forms() -> Family:
-    """Sign, exponent and lowest bit together: which doubles are possible varies with the size [Mir12]."""
+    """Sign, exponent and lowest bit: which doubles are possible varies with their size [Mir12]."""
 
     def cells(y: Outputs) -> Cells:
         sign, exponent, zeros = _parts(y)
@@ -200,7 +200,7 @@ def _forms() -> Family:
 
 
 def _parity(outputs: Outputs, whole: Callable[[Outputs], Cells], what: str) -> Family:
-    """Intervals, each in two: a low bit may tell more in some places than in others."""
+    """Each interval in two parts: a low bit may tell more in some places than in others."""
     edges = _edges(outputs, 64)
 
     def words(mask: Mask) -> str:

@@ -11,9 +11,9 @@ from dpfast.audit.audited import Outputs
 
 Verdict: TypeAlias = Literal["passed", "found"]
 ALPHA = 1e-6  # the false-alarm rate of one audit
-POWER = 0.9  # with which an audit finds what it says it could have found
+POWER = 0.9  # probability that an audit finds what it says it could have found
 WIDTH = 100  # columns of a report
-FRESH = 0.1  # its share for "noise is fresh"
+FRESH = 0.1  # share of the rate for "noise is fresh"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Line:
 
 
 class Compared(NamedTuple):
-    """What `draw` draws: outputs for two counts, and whether their values or their lowest bits tell the counts apart."""
+    """Outputs for two counts, for `draw`; whether values or lowest bits tell the counts apart."""
 
     counts: tuple[float, float]
     outputs: tuple[Outputs, Outputs]
@@ -38,8 +38,8 @@ class Compared(NamedTuple):
 class Findings:
     """What an audit found.
 
-    bound: of `privacy`, the largest epsilon that was certified as spent: the promise is broken if it exceeds epsilon.
-    event: what told the counts apart, in words. could: what an audit of so many draws would have found.
+    bound: from `privacy`, the largest certified epsilon: above epsilon, the promise is broken.
+    event: what told the counts apart. could: what an audit of so many draws would have found.
     """
 
     kind: Literal["privacy", "law"]
@@ -60,14 +60,14 @@ class Findings:
         return any(line.verdict == "found" for line in self.lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON; an infinite bound is a string."""
+        """The findings for JSON; an infinite bound is a string."""
         names = ("kind", "found", "promise", "epsilon", "delta", "event", "could", "n", "false_alarm", "seconds")
         facts: dict[str, Any] = {name: getattr(self, name) for name in names}
         facts["bound"] = None if self.kind == "law" else self.bound if math.isfinite(self.bound) else "inf"
         return facts | {"lines": [vars(line) for line in self.lines]}
 
     def text(self) -> str:
-        """The same for people: as wide as the terminal, 100 columns at most. Needs dpfast[cli]."""
+        """The findings for people, at most 100 columns wide. Needs dpfast[cli]."""
         from dpfast import terminal
 
         title = {"privacy": "Privacy", "law": "Law"}[self.kind]

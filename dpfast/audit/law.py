@@ -21,7 +21,7 @@ from dpfast.statistics import Distribution, GoodnessOfFit, chi_squared_p, normal
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-TESTS = 7  # of one count
+TESTS = 7  # tests for each count
 LEAST_EXPECTED = 50  # draws in a cell of the chi-squared test
 Exact: TypeAlias = DiscreteLaplace | DiscreteGaussian | Laplace | Gaussian
 
@@ -35,13 +35,13 @@ def law(
     n: int = DRAWS,
     progress: Progress | None = None,
 ) -> Findings:
-    """Compare `function(count, n) - count` with the noise of a mechanism, for two counts, n draws together.
+    """Compare `function(count, n) - count` with a mechanism's noise: two counts, n draws in all.
 
-    The false-alarm rate counts on the normal and chi-squared tails of the mean, the variance and the shape: n of 20,000
-    or more. The other tests are exact.
+    The false-alarm rate relies on normal and chi-squared tails of the mean, the variance and the
+    shape: use an n of 20,000 or more. The other tests are exact.
 
-    mechanism: a DiscreteLaplace, Laplace, DiscreteGaussian or Gaussian. on_grid: whether outputs must be on the grid of a
-        real law; else they may be on any that is finer, such as that of doubles.
+    mechanism: a DiscreteLaplace, Laplace, DiscreteGaussian or Gaussian.
+    on_grid: outputs must lie on a real law's grid; else a finer grid, as that of doubles, will do.
     Raises: ParameterError, DTypeError.
     """
     audited = Audited(function, n, progress)
@@ -130,7 +130,7 @@ def _tested(
 
 
 def _sharpness(mechanism: Exact, fit: GoodnessOfFit, n: int, level: float) -> str:
-    """The least error of the scale that the chi-squared test finds, nine times of ten."""
+    """The least error of the scale that the chi-squared test finds with probability POWER."""
     degrees = fit.edges.size
     if not degrees:
         return "So few draws tell nothing of its shape."

@@ -21,7 +21,7 @@ from dpfast.privacy.parameters import Real, exact_positive, exact_real
 from dpfast.statistics import lower_bound, near_bound, normal_quantile, upper_bound
 
 MOST_CHOOSING = 2**20  # draws that choose events: more would choose no better ones
-EVENTS = 8  # tested for each pair of counts and direction
+EVENTS = 8  # tested for each pair of counts, in each direction
 ENDS = (32, 50, 64, 100, 128, 256, 500, 1000, 1024, 10**4, 2**15, 2**16, 10**5, 10**6, 2**31)
 
 
@@ -37,12 +37,13 @@ def privacy(
 ) -> Findings:
     """Look for what `function(count, n)` gives away beyond epsilon (and delta).
 
-    pairs: counts to compare; those further apart than `sensitivity` are held to so many steps' epsilon. By default 0 and
-        its neighbour; 0 and the count about 2/epsilon neighbours away, where noise of a wrong scale shows with fewest
-        draws; and the worst of some forty pairs of neighbours (0 to 20, powers of two and of ten) after a short look,
-        for mechanisms that round, cap or change their noise with the count.
+    pairs: counts to compare; each `sensitivity` between them allows one epsilon. By default three:
+        0 and its neighbour; 0 and the count about 2/epsilon neighbours away, where a wrong scale
+        shows with fewest draws; and the worst, after a short look, of some forty neighbouring pairs
+        (0 to 20, powers of two and ten), for noise that is rounded, capped or changed by the count.
     n: draws for each count.
-    Raises: ParameterError, DTypeError (a parameter, or a function that fails or returns what is no n numbers).
+    Raises: ParameterError, DTypeError (a parameter, or a function that fails or does not return n
+        numbers).
     """
     audited = Audited(function, n, progress)
     promise, change = _checked(epsilon, delta, sensitivity)
@@ -103,7 +104,7 @@ def _scout(audited: Audited, change: float, n: int, delta: float, z: float) -> P
         for count in set(pair.counts) - seen.keys():
             try:
                 seen[count] = audited.draw(count, few // 2), audited.draw(count, few // 2)
-            except ParameterError:  # it may refuse large counts; 0 and its neighbour it may not
+            except ParameterError:  # it may refuse large counts, but not 0 and its neighbour
                 seen[count] = None
         first, second = seen[pair.first], seen[pair.second]
         if first and second:
@@ -114,7 +115,7 @@ def _scout(audited: Audited, change: float, n: int, delta: float, z: float) -> P
 
 
 def _fresh(one: Outputs, two: Outputs, alpha: float) -> Line:
-    """Whether two calls, or two draws of one call, agree more often than independent draws do."""
+    """Whether two calls, or two draws of a call, agree more often than independent draws."""
     m = min(CALL, one.size) // 2 * 2
     one, two = one[:m], two[:m]
     even, odd = slice(0, m, 2), slice(1, m, 2)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one timer: what a release costs on this machine, beside what everybody knows and beside the peers."""
+"""The one timer: what a release costs on this machine, beside familiar operations and peers."""

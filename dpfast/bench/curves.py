@@ -14,13 +14,13 @@ from dpfast.bench.measure import Bar, Row, Run, measured
 from dpfast.bench.rows import COUNTS, REALS, Arrays, released
 from dpfast.release.engine import SHARE, usable_threads
 
-STRETCH = 100_000  # counts that small calls handle together between two looks at the clock
+STRETCH = 100_000  # counts that small calls handle together between two readings of the clock
 MOST_CALLS = 1_000
 STEPS = (1, 3)  # sizes in each power of ten
 
 
 class Curve(NamedTuple):
-    """Values of each line, seconds a call or counts a second: a line of fewer values begins at a later place."""
+    """Values of each line, seconds a call or counts a second; a shorter line begins later."""
 
     at: tuple[int, ...]
     lines: Mapping[str, tuple[float, ...]]
@@ -47,7 +47,7 @@ def threads() -> tuple[int, ...]:
 
 
 def latency(most: int, rounds: int, bar: Bar = iter) -> Curve:
-    """Seconds a call against counts a call. The line of more threads begins where a call is long enough to share."""
+    """Seconds a call against counts a call; more threads begin at calls that are worth sharing."""
     a, law, shared = Arrays(most), dpfast.DiscreteLaplace(1, 10), f"dpfast, {usable_threads()} threads"
     given, out = a["counts"], a["other"]
 
@@ -79,7 +79,7 @@ def scaling(size: int, rounds: int, bar: Bar = iter) -> Curve:
 
 
 def _curve(runs: Mapping[int, Mapping[str, Run]], rounds: int, bar: Bar, calls: Callable[[int], int]) -> Curve:
-    """Median seconds a call, after one that is not timed: its arrays are in the caches, as far as they hold them."""
+    """Median seconds a call, after an untimed call: arrays are cached if the caches hold them."""
     rows = [
         Row(name, partial(_repeated, run, calls(n)), calls(n), prepare=run)
         for n, lines in runs.items()

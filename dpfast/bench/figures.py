@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How figures are written: numbers, tables for a terminal and for a page, and the marks in a page between which they go."""
+"""How figures are written: numbers, tables for a terminal and a page, and the marks in a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PREFIXES = {
     "B": (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1)),
     "": (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1)),
 }
-ROUNDED = 0.9995  # of a unit: what three digits show as a whole one
+ROUNDED = 0.9995  # three digits show such a share of a unit as a whole one
 
 
 def figure(value: float) -> str:
@@ -48,7 +48,7 @@ def short(value: float) -> str:
 
 
 def _numbers(lines: Sequence[Sequence[str]]) -> list[bool]:
-    """Which columns are of numbers, below their heads: those with a figure, but for the first, of names."""
+    """Which columns hold numbers below their heads: those with a figure, except the first."""
     return [
         at > 0 and any(cell[:1].isdigit() for cell in below) for at, (_, *below) in enumerate(zip(*lines, strict=True))
     ]

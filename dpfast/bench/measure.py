@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How it is measured: rows take turns, each right after its reference; medians; and how much memory a call adds."""
+"""How to measure: rows take turns, each right after its reference; medians; growth of memory."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Figures: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 Turn: TypeAlias = tuple[int, "Result", set[bytes]]  # a round, and a row with the results it gave
 Bar: TypeAlias = Callable[[list[Turn]], Iterable[Turn]]  # shows how far it has come
 HEAD = 1_000  # results that are compared between two timed calls
-SURELY = 100  # from so many on, two equal results are no accident at any scale measured here
+SURELY = 100  # no accident makes so many results equal, at any scale measured here
 PROCESS = Path("/proc/self")
 LIMITS = {"ns": 1e-9, "µs": 1e-6, "s": 1.0, "MiB": 2.0**20}
 
 
 def timed(run: Run, clock: Callable[[], float] = time.perf_counter) -> tuple[float, object]:
-    """Seconds, without Python's garbage collector: its time depends on whatever else is alive."""
+    """Seconds, without Python's garbage collector, whose time depends on all living objects."""
     gc.disable()
     try:
         begin = clock()
@@ -47,7 +47,7 @@ def timed(run: Run, clock: Callable[[], float] = time.perf_counter) -> tuple[flo
 
 
 def growth(run: Run) -> tuple[float, object]:
-    """The bytes that a run adds to the peak of this process's memory; NaN where the system cannot say."""
+    """The bytes that a run adds to this process's peak memory; NaN if the system cannot say."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)  # what the allocator kept would hide what the run needs
     try:
@@ -69,7 +69,8 @@ def _peak() -> int:
 class Bound:
     """Two limits that the project set itself.
 
-    They are of the ratio ("x faster": the reference's time over the row's), or of the row's figure in the unit of `kind`.
+    They limit the ratio ("x faster": the reference's time over the row's), or the row's figure in
+    the unit of `kind`.
     """
 
     kind: Literal["x", "x faster", "ns", "µs", "s", "MiB"] = "x"
@@ -95,13 +96,13 @@ class Row:
 
     name: str
     run: Run
-    counts: int  # that one run handles
+    counts: int  # one run handles so many
     against: Reference | None = None
     bound: Bound = Bound()
     kind: Literal["safe", "unsafe", "floor"] = "safe"
     who: str = "dpfast"
-    called: str = ""  # what exactly was called, where the name does not say
-    unit: str = ""  # what one of `counts` is, where the table does not say
+    called: str = ""  # the exact call, if the name does not say it
+    unit: str = ""  # the unit of `counts`, if the table does not say it
     threads: int = 1
     chart: bool = False  # also a bar in the picture, or a line in a page
     prepare: Run = lambda: None  # right before each run, untimed
@@ -111,7 +112,7 @@ class Row:
 
 @dataclass
 class Result:
-    """What the clock told of a row and of its reference just before, in each round; what a run added to the peak of memory."""
+    """Time or memory of a row and its reference in each round, and what a run added to the peak."""
 
     row: Row
     runs: list[float] = field(default_factory=list)
@@ -125,7 +126,7 @@ class Result:
 
     @property
     def besides(self) -> Figures:
-        """The same of the reference; NaN without one."""
+        """The reference's figures; NaN without a reference."""
         return np.array(self.reference) / (self.row.against.counts if self.row.against else math.nan)
 
     @property
@@ -138,7 +139,7 @@ class Result:
 
     @property
     def quartiles(self) -> tuple[float, float, float]:
-        """Of the figure over the reference's, round by round: below 1 is faster."""
+        """The row's figure over the reference's, round by round: below 1 is faster."""
         low, middle, high = np.quantile(self.figures / self.besides, (0.25, 0.5, 0.75)).tolist()
         return low, middle, high
 
@@ -148,7 +149,7 @@ class Result:
 
     @property
     def least(self) -> float:
-        """The ratio of the least of either side: about what an undisturbed machine would show."""
+        """The ratio of both sides' least: about what an undisturbed machine would show."""
         return float(min(self.figures) / min(self.besides))
 
     @property
@@ -183,7 +184,7 @@ def _known(value: float) -> float | None:
 
 
 def measured(rows: Sequence[Row], rounds: int, bar: Bar = iter, *, memory: bool = False) -> list[Result]:
-    """An untimed round, one that looks at memory if it is asked for, then `rounds` timed ones over all rows in turn.
+    """An untimed round, one for memory if wanted, then `rounds` timed ones over all rows in turn.
 
     Raises: DpfastError if two runs of dpfast gave equal noise.
     """
@@ -191,7 +192,7 @@ def measured(rows: Sequence[Row], rounds: int, bar: Bar = iter, *, memory: bool 
     for at, result, seen in bar([(at, *one) for at in range(-1 - memory, rounds) for one in found]):
         row = result.row
         if result is found[0][0]:
-            gc.collect()  # now, and not in the middle of a row
+            gc.collect()  # now, and not during a row
         if memory and at == -1:
             result.grown, out = growth(row.run)
         else:
@@ -209,7 +210,7 @@ def measured(rows: Sequence[Row], rounds: int, bar: Bar = iter, *, memory: bool 
 def refuse_a_repeat(row: Row, out: object, seen: set[bytes]) -> None:
     """Raises: DpfastError if a run of dpfast returned what an earlier one did."""
     if isinstance(out, list) and out and isinstance(out[0], np.ndarray):
-        out = np.concatenate(out)  # of small calls
+        out = np.concatenate(out)  # from small calls
     if row.who != "dpfast" or not isinstance(out, np.ndarray) or out.size < SURELY:
         return
     head = out[:HEAD].tobytes()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peers, each by its own documented call; those that are not installed are named."""
+"""The peers, each by its own documented call; those not installed are named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from dpfast.bench.measure import Row, installed
 from dpfast.bench.rows import COUNTS, PIECE, REALS, Arrays, Unsafe, written
 
-LONGEST = 0.5  # seconds that a run of a peer takes, about
+LONGEST = 0.5  # seconds that a peer's run takes, about
 
 
 class Peer(NamedTuple):
@@ -22,7 +22,7 @@ class Peer(NamedTuple):
 
 
 def rows(a: Arrays) -> tuple[list[Row], dict[str, str], dict[str, str]]:
-    """The rows of the peers that are here, their versions, and why the others are not."""
+    """The rows of installed peers, their versions, and why others are missing."""
     found: list[Row] = []
     versions: dict[str, str] = {}
     absent: dict[str, str] = {}
@@ -33,7 +33,7 @@ def rows(a: Arrays) -> tuple[list[Row], dict[str, str], dict[str, str]]:
             continue
         try:
             found += peer.rows(a)
-        except Exception as error:  # theirs: whatever keeps it from running here
+        except Exception as error:  # a peer's own error: whatever keeps it from running here
             absent[name] = f"{peer.distribution} {here} does not run here ({type(error).__name__}: {error!s:.120})"
         else:
             versions[name] = here
@@ -41,7 +41,7 @@ def rows(a: Arrays) -> tuple[list[Row], dict[str, str], dict[str, str]]:
 
 
 def row(a: Arrays, name: str, run: Callable[[list[Any]], object], about_ns: int, called: str, *, real: bool) -> Row:
-    """Given as many counts as it takes, as the Python numbers of a list."""
+    """A peer's row: it takes its counts as Python numbers in a list."""
     arrays = REALS if real else COUNTS
     size = max(1, min(a.size, int(LONGEST / about_ns * 1e9)))
     given = a[arrays[0]][:size].tolist()

@@ -28,7 +28,7 @@ ABOUT = "counts (peers fewer), one thread where no other number is said"
 
 
 def rate(result: Result) -> str:
-    """Counts a second; of the key stream bytes, too."""
+    """Counts a second; for the key stream bytes a second too."""
     per = 1 / result.figure
     return quantity(per) + (f" ({figure(8 * per / 1e9)} GB/s)" if result.row.name.startswith("key stream") else "")
 
@@ -61,7 +61,7 @@ class Report:
     scaling: Curve | None = None
     columns: Columns = FULL
     short: Columns = SHORT
-    about: str = ABOUT  # what there are `size` of
+    about: str = ABOUT  # the things that `size` counts
     meaning: Sequence[str] = (RATIO, SAFETY, OURS)
 
     @property
@@ -80,7 +80,7 @@ class Report:
         return ", ".join(f"{name} {number}" for name, number in shown.items() if number)
 
     def record(self) -> dict[str, object]:
-        """All of it, as JSON has it."""
+        """The whole report, for JSON."""
         curves: dict[str, object] = {}
         if self.latency:
             curves["latency"] = self.latency.record("counts", "seconds")
@@ -98,7 +98,7 @@ class Report:
         }
 
     def table(self) -> str:
-        """For a terminal."""
+        """The table for a terminal."""
         lines = [f"{name:16}{value}" for name, value in {**self.facts, **self.versions}.items()]
         lines += [f"{name:16}absent: {why}" for name, why in self.absent.items()]
         shown = aligned(self._cells(self.columns, self.results))
@@ -112,7 +112,7 @@ class Report:
         return "\n".join([*lines, *(["", "What was called", *called] if called else [])]) + "\n"
 
     def markdown(self, results: Sequence[Result]) -> str:
-        """For a page: these rows, in this order."""
+        """These rows in this order, for a page."""
         facts = f"{self.machine}; {self.software()}; {self.facts['date']}."
         missing = f"Absent: {', '.join(self.absent)}." if self.absent else ""
         said = " ".join(filter(None, (self._medians, missing, *self.meaning[:1])))

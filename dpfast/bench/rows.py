@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured without any peer: every law, the key stream, NumPy's unsafe noise, and the floors of memory."""
+"""Rows that need no peer: every law, the key stream, NumPy's unsafe noise, the floors of memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dpfast.release.engine import usable_threads
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-PIECE = 16_384  # counts that NumPy's noise takes at a time where it is "chunked": 128 KiB, which a cache holds
-REFERENCE = 1 << 20  # counts of the reference at most: what it takes a count does not depend on that
-NUMPY_SCALE = 10  # nor on this
+PIECE = 16_384  # counts that chunked NumPy noise takes at a time: 128 KiB, which a cache holds
+REFERENCE = 1 << 20  # counts of the reference at most; its time a count does not depend on their number
+NUMPY_SCALE = 10  # its time a count does not depend on the scale either
 SCALES = (1, 10, 1_000, 1_000_000)
 DRAWN = {"DiscreteLaplace": (1, 10, 1_000_000), "DiscreteGaussian": (10,), "Laplace": (10,), "Gaussian": (10,)}
-ARRAYS_AS_WRITTEN = 3  # that exist at once in NumPy's expression
+ARRAYS_AS_WRITTEN = 3  # so many exist at once in NumPy's expression
 CALLS = 1_000  # calls that a row of small calls times together
-KEPT = 100  # of their results, to be compared
+KEPT = 100  # results kept for comparison
 
 COUNTS, REALS, SINGLES = ("counts", "other"), ("reals", "noisy"), ("singles", "noisy_singles")  # read, written
 MADE: dict[str, Callable[[Arrays], Array]] = {
@@ -41,7 +41,7 @@ MADE: dict[str, Callable[[Arrays], Array]] = {
 
 
 class Arrays(dict[str, Array]):
-    """What the rows read and write, each made when it is first asked for: in the round that is not timed."""
+    """The arrays of the rows. The first use, which is in the untimed round, makes an array."""
 
     def __init__(self, size: int) -> None:
         self.size: int = size
@@ -51,32 +51,32 @@ class Arrays(dict[str, Array]):
         return self.setdefault(name, MADE[name](self))
 
     def refresh(self) -> None:
-        """Where a row works in place: equal counts before every run, so that results can be compared."""
+        """Restore equal counts before each run in place, so that results can be compared."""
         self["own"][:HEAD] = self["counts"][:HEAD]
 
     def fresh(self, arrays: int) -> Run:
-        """Touch the pages of so many arrays and give them back, before a row that makes new ones.
+        """Touch the pages of so many arrays and free them, before a row that makes new arrays.
 
-        A page that the machine has not used for a while can cost far more than one that another program just gave back (a
-        virtual machine's host may have taken it away): that is no property of the row.
+        A page that was long unused, perhaps taken away by a virtual machine's host, can cost far
+        more than one just freed: that is no property of the row.
         """
         return partial(np.ones, arrays * self.size)
 
     def against(self, given: str, out: str) -> Reference:
-        """What `dpfast bench` divides by."""
+        """The reference of `dpfast bench`."""
         size, kind = min(self.size, REFERENCE), "int64" if given == "counts" else "float64"
         name = f"NumPy's unsafe Laplace, {kind}, chunked"
         return Reference(name, lambda: self.unsafe.chunked("laplace", self[given][:size], self[out][:size]), size)
 
 
 class Unsafe:
-    """NumPy's noise: real noise, rounded where counts are noised. With any generator, and never private."""
+    """NumPy's noise: real, rounded for counts. It is never private, whatever the generator."""
 
     def __init__(self, generator: np.random.Generator | None = None) -> None:
         self.generator = generator or np.random.default_rng()
 
     def chunked(self, law: str, given: Array, out: Array, scale: float = NUMPY_SCALE) -> Array:
-        """The fastest that NumPy does it: in pieces that stay in the cache, each stored into an array that exists."""
+        """NumPy's fastest: pieces that stay in the cache, each stored into an existing array."""
         for begin in range(0, given.size, PIECE):
             out[begin : begin + PIECE] = self.as_written(law, given[begin : begin + PIECE], scale)
         return out
@@ -90,7 +90,7 @@ class Unsafe:
 
 
 def written(law: str, given: str) -> str:
-    """The expression that Unsafe stands for."""
+    """The expression that Unsafe measures."""
     noise = f"rng.{law}(0, {NUMPY_SCALE}, n)"
     return f"counts + np.rint({noise}).astype(np.int64)" if given == "counts" else f"values + {noise}"
 
@@ -103,14 +103,14 @@ def unsafe(a: Arrays, law: str, given: str, out: str | None, scale: float = NUMP
 
 
 def released(a: Arrays, mechanism: Any, given: str = "counts", out: str = "other", **options: Any) -> Run:
-    """A release into an array that exists, on one thread unless told otherwise."""
+    """A release into an existing array, on one thread by default."""
     options = {"threads": 1, **options}
     return lambda: mechanism.release(a[given], out=a[out], **options)
 
 
 def copied(a: Arrays, given: str = "counts") -> Run:
     def run() -> object:
-        np.copyto(a["other"], a[given], casting="unsafe")  # as uint64 to int64 needs
+        np.copyto(a["other"], a[given], casting="unsafe")  # a cast from uint64 to int64 needs it
         return a["other"]
 
     return run
@@ -122,7 +122,7 @@ def added(a: Arrays) -> Run:
 
 def laws(scale: int) -> Iterator[tuple[str, Any]]:
     """Every mechanism at a scale, or sigma."""
-    bound = 1 << scale.bit_length() + 10  # a multiple of Snapping's granularity, as it must be
+    bound = 1 << scale.bit_length() + 10  # a multiple of Snapping's granularity, as required
     yield f"DiscreteLaplace(1, {scale})", dpfast.DiscreteLaplace(1, scale)
     yield f"DiscreteGaussian({scale})", dpfast.DiscreteGaussian(scale)
     yield f"Laplace(1, {scale})", dpfast.Laplace(1, scale)
@@ -132,7 +132,7 @@ def laws(scale: int) -> Iterator[tuple[str, Any]]:
 
 
 def ours(a: Arrays, threads: int, scales: tuple[int, ...] = SCALES) -> Iterator[Row]:
-    """Every law into an array that exists; the one-sided geometric law, which is no mechanism, into a new one."""
+    """Every law into an existing array; the one-sided geometric, no mechanism, into a new one."""
     on = f", {threads} threads" if threads > 1 else ""
     for law_at in zip(*map(laws, scales), strict=True):
         for scale, (made, law) in zip(scales, law_at, strict=True):
@@ -162,7 +162,7 @@ def key_stream(a: Arrays) -> Row:
 
 
 def floors(a: Arrays) -> Iterator[Row]:
-    """What no release into another array, or in place, can go below."""
+    """Lower bounds on the time of a release into another array, or in place."""
     for name, run, called in (
         ("np.copyto", copied(a), "np.copyto(other, counts)"),
         ("in-place add", added(a), "np.add(counts, 1, out=counts)"),
@@ -193,7 +193,7 @@ def of_this_machine(a: Arrays) -> Iterator[Row]:
 
 
 def many(bound: Callable[[], Run]) -> Run:
-    """Many calls of what is bound to its arrays once; the results of the last ones, so that they can be compared."""
+    """Many calls of a function bound to its arrays once; the last results, for comparison."""
 
     def run() -> object:
         call = bound()
@@ -205,7 +205,7 @@ def many(bound: Callable[[], Run]) -> Run:
 
 
 def small_calls(a: Arrays, size: int, beside: str, call: Callable[[Array], Run], **options: Any) -> Row:
-    """Many calls of few counts, beside as many of another."""
+    """Many calls of few counts, beside as many other calls."""
     law, name = dpfast.DiscreteLaplace(1, 10), "one count" if size == 1 else f"{size:,} counts"
     run = many(lambda: partial(law.release, a["counts"][:size]))
     reference = many(lambda: call(a["counts"][:size]))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures by matplotlib, of laws, ledgers, audits and benchmarks."""
+"""Figures of laws, ledgers, audits and benchmarks by matplotlib."""

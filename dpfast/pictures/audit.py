@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compared of an audit of privacy."""
+"""The picture of an audit of privacy."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ BARS = 60  # at most so many values, or intervals, side by side
 
 
 def draw(found: Findings, path: Path) -> None:
-    """Draw the outputs for the two counts that differ most, and the log-ratio of both against epsilon: .png or .svg.
+    """Draw the outputs for the two counts that differ most, and their log-ratio against epsilon.
 
-    Raises: ParameterError (another ending, or a found that has no two counts to show), FileError.
+    Raises: ParameterError (not .png or .svg, or findings without two counts to show), FileError.
     """
     if path.suffix.lower() not in {".png", ".svg"}:
         raise ParameterError(f"plot must be a .png or .svg file, got {path}")
@@ -65,11 +65,11 @@ def draw(found: Findings, path: Path) -> None:
 
 
 def _histograms(compared: Compared) -> tuple[npt.NDArray[Any], list[npt.NDArray[np.int64]]]:
-    """Edges, and the draws for both counts between them: every whole number or lowest bit, or intervals."""
+    """Edges, and how many draws of both counts lie between: a value each, or intervals."""
     shown: list[npt.NDArray[Any]] = list(compared.outputs)
     if compared.lowest_bits:
         shown = [lowest_bit(y) - 1074 for y in shown]
-        shown = [y[y < LOWEST - 1 - 1074] for y in shown]  # zero has none
+        shown = [y[y < LOWEST - 1 - 1074] for y in shown]  # a zero has no lowest bit
     pooled = np.concatenate(shown)
     pooled = pooled[np.isfinite(pooled)] if pooled.dtype.kind == "f" else pooled
     if not pooled.size:

@@ -77,7 +77,7 @@ def _kind(result: Result) -> str:
 
 
 def _style(bar: Patch, kind: str) -> Patch:
-    """Safe and unsafe differ in colour and in hatch, so that neither eyes nor printers matter."""
+    """Safe and unsafe differ in colour and hatch, so that eyes and printers can tell."""
     bar.set_facecolor(KINDS[kind][0])
     if kind == "unsafe":
         bar.set(hatch="////", edgecolor=EDGE, linewidth=0)

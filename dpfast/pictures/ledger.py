@@ -21,7 +21,7 @@ ROOM = 11  # per cent of a budget, for two lines of text
 
 
 def spend(ledger: Ledger, path: Path) -> None:
-    """Draw what was spent against time, as a share of what may ever be, and write the picture, .png or .svg."""
+    """Draw what was spent, as a share of the budget, against time: .png or .svg."""
     figure = empty(8, 4.5)
     axes, budget, history = figure.subplots(), ledger.budget, ledger.history()
     times = np.array([entry.time.removesuffix("Z") for entry in history] or ["now"], "datetime64[s]")

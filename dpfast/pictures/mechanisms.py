@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of a mechanism: its noise, and of a Gaussian delta; belief before and after a release; the privacy loss."""
+"""Pictures of a mechanism: its noise, a Gaussian's delta, belief after a release, privacy loss."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ BARS = 60  # half-width up to which every outcome gets its own bar
 POINTS = 400  # outcomes on each side of a wider law, drawn as a curve
 EPSILONS = 32  # points of the curve of delta
 NAMED = 9  # bars of the privacy loss up to which each says how high it is
-LEAST_DELTA = 1e-12  # where that curve ends
-PROMISES = 0.1, 0.5, 1, 2, 5  # epsilons beside the one that is explained
+LEAST_DELTA = 1e-12  # the delta curve ends here
+PROMISES = 0.1, 0.5, 1, 2, 5  # epsilons beside the explained one
 APART = 0.05  # the distance of two labels on their curves
 
 
@@ -69,11 +69,9 @@ def noise(
 
 
 def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: str) -> None:
-    """Draw the least and the largest belief after a release against the belief before it.
+    """Draw the least and largest belief after a release against the belief before it.
 
-    There is a curve for this epsilon, and curves for others.
-
-    but_for: the share of releases in which the loss may be beyond epsilon.
+    Other epsilons have curves too. but_for: the share of releases whose loss may exceed epsilon.
     """
     figure = empty(7, 7.2)
     axes = figure.subplots()
@@ -121,9 +119,8 @@ def _along(axes: Axes, x: float, y: float, slope: float, text: str, color: str) 
 
 
 def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str) -> None:
-    """Draw the distribution of the privacy loss: its atoms, its density between them, its mean.
+    """Draw the privacy loss between the neighbours easiest to tell apart: atoms, density, mean.
 
-    It is that of the neighbours that are easiest to tell apart.
     epsilon: marked if the loss is not bounded.
     """
     figure = empty(8, 4.5)
@@ -179,7 +176,7 @@ def _share(axes: Axes, x: float, y: float, text: str, behind: str = "white") -> 
 
 
 def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
-    """The atoms of the loss with their probabilities, and the density of the rest.
+    """The atoms of the loss with their probabilities, and the density of all other losses.
 
     Atoms that are too many to tell apart are part of the density.
     """

@@ -23,12 +23,12 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def empty(width: float, height: float) -> Figure:
-    """In inches, of 160 points."""
+    """An empty picture, its sides in inches of 160 points."""
     return Figure(figsize=(width, height), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Whole or not at all: .png or .svg. Raises: FileError."""
+    """Write the whole file or nothing: .png or .svg. Raises: FileError."""
     with atomic_write(path, force=True) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers for a reader, and tables for a notebook. What promises privacy is exact, or rounded to the side of more loss."""
+"""Numbers and tables for a reader. A guarantee is exact, or rounded to the side of more loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def exact(value: Fraction) -> str:
 
 
 def plain(value: Fraction) -> str:
-    """The value as people write it in a sentence: 0.1, but 1/3. One too long to read is rounded up."""
+    """The value as people write it: 0.1, but 1/3. One too long to read is rounded up."""
     near = _divided(value, 12)
     if Fraction(near) == value:
         return _written(near, ",")
@@ -30,24 +30,24 @@ def plain(value: Fraction) -> str:
 
 
 def rounded(value: Fraction, *, up: bool, digits: int = 6) -> str:
-    """So many digits, not below the value; or not above it."""
+    """The value in so many digits, not below it or not above it."""
     return _written(_divided(value, digits, ROUND_CEILING if up else ROUND_FLOOR), ",")
 
 
 def amount(value: Fraction, *, up: bool) -> str:
-    """Six digits of what is spent (up) or left: the name that the value has in doubles, or rounded to the safe side."""
+    """What is spent (up) or left, in six digits: its name in doubles, or rounded to be safe."""
     near = _divided(value, 6)
     same = abs(Fraction(near) - value) <= value / NAMED if up else Fraction(float(near)) == value
     return _written(near) if same else _written(_divided(value, 6, ROUND_CEILING if up else ROUND_FLOOR))
 
 
 def amounts(values: dict[str, Fraction], *, up: bool) -> str:
-    """Such as "epsilon 0.5, delta 1e-6"."""
+    """Names and amounts, such as "epsilon 0.5, delta 1e-6"."""
     return ", ".join(f"{name} {amount(value, up=up)}" for name, value in values.items())
 
 
 def percent(value: Fraction, *, up: bool) -> str:
-    """A probability in three digits, or above 99 % in three of what it lacks to 100 %; rounded up or down."""
+    """A probability in three digits; above 99 %, three digits of what it lacks to 100 %."""
     high = 100 * value > 99
     small = 100 * (1 - value if high else value)
     if up == high and small < Fraction(1, 10**6):
@@ -57,9 +57,9 @@ def percent(value: Fraction, *, up: bool) -> str:
 
 
 def times(epsilon: Fraction) -> str:
-    """The ratio e^epsilon, rounded up: three digits of it, or of what it is above 1."""
+    """The ratio e^epsilon, rounded up: three digits of it, or of its excess over 1."""
     wide, short = Context(prec=40, rounding=ROUND_CEILING), Context(prec=3, rounding=ROUND_CEILING)
-    if epsilon > 20:  # beyond, a figure would say nothing more
+    if epsilon > 20:  # above this a figure would say nothing more
         return "e^epsilon times"
     most = wide.next_plus(wide.exp(wide.divide(*map(Decimal, epsilon.as_integer_ratio()))))
     digits = short.plus(most) if most > 2 else wide.add(1, short.plus(wide.subtract(most, 1)))
@@ -67,7 +67,7 @@ def times(epsilon: Fraction) -> str:
 
 
 def approximate(value: float, digits: int = 6, sign: str = "") -> str:
-    """Nearly the value, in so many digits, a large one as a whole number: nothing is promised. 1e-6, not 1e-06."""
+    """About the value in so many digits, without a guarantee; large ones whole. 1e-6, not 1e-06."""
     if not value or not math.isfinite(value):
         return f"{value:{sign}g}"
     mantissa, _, exponent = f"{value:{sign}.{digits - 1}e}".partition("e")
@@ -78,7 +78,7 @@ def approximate(value: float, digits: int = 6, sign: str = "") -> str:
 
 
 def output(value: float) -> str:
-    """A count or a noisy value: whole numbers in full, large and small powers of two by their names."""
+    """A count or noisy value: whole numbers in full, large and small powers of two by name."""
     if float(value).is_integer() and abs(value) < 1e15:
         return "-0.0" if value == 0 and math.copysign(1, value) < 0 else f"{int(value):,}"
     if value > 0 and math.frexp(value)[0] == 0.5 and not 1e-3 < value < 1e3:

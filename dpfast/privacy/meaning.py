@@ -226,9 +226,9 @@ def textbook_misses(scale: Fraction, beta: Fraction, cells: int) -> float:
 
 
 def example(guarantee: Guarantee, delta_of: Callable[[Fraction], float]) -> tuple[Fraction, Fraction] | None:
-    """An (epsilon, delta) that holds: the one promised, or of a rho alone an epsilon of three digits for EXAMPLE_DELTA.
+    """An (epsilon, delta) that holds: the promised one, or for a rho alone one at EXAMPLE_DELTA.
 
-    delta_of: the delta at which a release is (epsilon, delta)-DP. None where rho promises next to nothing.
+    delta_of: gives the delta for an epsilon. None if rho promises next to nothing.
     """
     if guarantee.rho is not None and guarantee.rho > MOST_RHO:
         return None
@@ -248,9 +248,9 @@ def example(guarantee: Guarantee, delta_of: Callable[[Fraction], float]) -> tupl
 
 
 def largest_loss(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | None) -> tuple[Fraction, Fraction] | None:
-    """An epsilon that the loss does not exceed, and the share of releases in which it may: a Gaussian's delta, or 0.
+    """An epsilon, and the share of releases in which the loss may exceed it: delta, or 0.
 
-    holds: an (epsilon, delta) that holds. None where it says nothing.
+    holds: an (epsilon, delta) that holds. None if it says nothing.
     """
     if holds is None or holds[0] > MOST_EPSILON:
         return None
@@ -258,7 +258,7 @@ def largest_loss(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | None) 
 
 
 def delta_is(sensitivity: Sensitivity, sigma_squared: Fraction, *, real: bool) -> str:
-    """What the delta of Gaussian noise is: of the discrete distribution it can be a bound."""
+    """What the delta of Gaussian noise is: for the discrete distribution it can be a bound."""
     if real or (sensitivity.largest and gaussian.is_exact(sensitivity.largest.l0, sigma_squared)):
         return "exact"
     if sensitivity.largest:
@@ -301,7 +301,7 @@ def statement(guarantee: Guarantee) -> str:
 
 
 def belief_in_words(guarantee: Guarantee, epsilon: Fraction, but_for: Fraction) -> str:
-    """What bounds on beliefs say. epsilon: that the loss does not exceed. but_for: the share of releases where it may."""
+    """What bounds on beliefs say; but_for: the share of releases whose loss may exceed epsilon."""
     said = [f"how sure a reader can be {statement(guarantee)}, even one who knows all the rest."]
     if but_for:
         loss = rounded(epsilon, up=True)
@@ -315,7 +315,7 @@ def belief_in_words(guarantee: Guarantee, epsilon: Fraction, but_for: Fraction) 
 
 
 def loss_in_words(loss: Loss, epsilon: Fraction) -> str:
-    """Its mean, and its maximum or the share of releases in which it is above epsilon."""
+    """The loss's mean, and its maximum or the share of releases in which it is above epsilon."""
     mean = rounded(Fraction(loss.mean), up=True)
     if loss.most is not None:
         return f"on average {mean}, never above {plain(loss.most)}"

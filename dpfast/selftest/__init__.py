@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sceptic runs on an installed package: every claim that a machine can try, tried on this one.
+"""What a sceptic runs on an installed package: it tries every claim that a machine can try.
 
-Each check passes its outputs through one hook, where a planted defect (PLANTED_DEFECTS) shows that it can fail. The checks that draw
-at random fail on a sound build with a probability of at most FALSE_ALARM, all together (the sum of their levels).
+One hook sees the outputs of each check: a planted defect (PLANTED_DEFECTS) there shows that the
+check can fail. On a sound build the random checks fail with probability at most FALSE_ALARM
+together, the sum of their levels.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpfast.selftest.planted_defects import PLANTED_DEFECTS
 
 __all__ = ["CHECKS", "FALSE_ALARM", "PLANTED_DEFECTS", "Check", "Outcome", "Result", "command", "run"]
 
-FALSE_ALARM = 1e-6  # of a whole run, deep or not
+FALSE_ALARM = 1e-6  # for a whole run, deep or not
 DEEP = 64.0  # times as many draws
 
 
@@ -62,7 +63,7 @@ class Result:
     seconds: float
 
     def as_dict(self) -> dict[str, object]:
-        """The same for JSON."""
+        """The result for JSON."""
         return {
             "name": self.check.name,
             "shows": self.check.shows,
@@ -82,7 +83,7 @@ def run(
     step: Callable[[Check, float], object] = lambda *_: None,
     done: Callable[[Result], object] = lambda _: None,
 ) -> list[Result]:
-    """All checks, in turn; one that raises has failed. factor: of how much is drawn. step, done: called as it goes."""
+    """Run the checks in turn; an error is a failure. factor: scales how many draws there are."""
     found = []
     for check in checks:
         began = time.monotonic()
@@ -102,9 +103,9 @@ def run(
 
 
 def command(*, as_json: bool = False, deep: bool = False, defect: str | None = None, factor: float = 1.0) -> int:
-    """Run all checks and show a line for each; the exit code, 1 if one failed.
+    """Run all checks and show a line for each; return the exit code, 1 if one failed.
 
-    deep: an hour's worth. defect: a name in PLANTED_DEFECTS to plant, or "list". Raises: ParameterError.
+    deep: an hour's worth. defect: a name in PLANTED_DEFECTS, or "list". Raises: ParameterError.
     """
     if defect == "list":
         known = PLANTED_DEFECTS.values()

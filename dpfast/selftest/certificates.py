@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: SLF001  selftest alone may reach private tiers (docs/design.md, who may import whom)
-"""Tables and thresholds re-derived in proved intervals, written apart from dpfast.exact; bounds tried beside boundaries."""
+"""Tables and thresholds in proved intervals, apart from dpfast.exact; bounds beside boundaries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def geometric_tail(mechanism: DiscreteLaplace | OneSidedGeometric) -> Callable[[
 
 
 def gaussian_tail(mechanism: DiscreteGaussian) -> Callable[[int], arb]:
-    """The same: terms f(k) until one is below 2^-PRECISION; those left, whose ratio falls, are below a geometric series."""
+    """P(|X| >= k), k >= 1: terms down to 2^-PRECISION, and a geometric series above the rest."""
     from flint import arb
 
     squared = mechanism.sigma_squared
@@ -77,7 +77,7 @@ def tables(run: Run) -> Outcome:
         cells = np.arange(half)
         above = thresholds.size - np.searchsorted(thresholds, cells, side="right")
         inside = np.isin(cells, thresholds)
-        inside[0] = True  # infinitely many are
+        inside[0] = True  # it holds infinitely many
         right = [None if open_ else k for k, open_ in zip(above.tolist(), inside.tolist(), strict=True)]
         found = mechanism._bulk_plan.tier(_native.TABLE, 16, range(2 * half), isa=_native.best_isa())
         found = run.under_test("table", found)
@@ -111,7 +111,7 @@ TIERS = {"double": _native.DOUBLE, "double-double": _native.DOUBLE_DOUBLE, "inte
 
 
 class Tally:
-    """Digits given to one tier, on every instruction set, against exact arithmetic on the same cell."""
+    """Decisions of one tier on planted digits, by instruction sets and by exact arithmetic."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.decided, self.planted = run, 0, 0
@@ -185,7 +185,7 @@ def laplace_grid(tally: Tally, n: int) -> None:
 
 
 def gaussian_grid(tally: Tally, n: int) -> None:
-    """The real Gaussian law: an angle, and radii at which that takes the draw across a boundary."""
+    """The real Gaussian law: an angle, and radii at which a draw crosses a boundary."""
     for exponent, tiers in (
         (30, ("double", "double-double")),
         (60, ("double-double",)),

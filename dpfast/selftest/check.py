@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dpfast import _native
 
 Value = TypeVar("Value")
-MOST_SHOWN = 4  # of what a check found wrong
+MOST_SHOWN = 4  # findings of a check, at most
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class PlantedDefect:
-    """A defect that is planted in one output of one check: of the values under test, never in the engine."""
+    """A defect planted in one output of one check: in the values under test, not in the engine."""
 
     name: str
     check: str
@@ -39,12 +39,12 @@ class PlantedDefect:
 
 @dataclass
 class Run:
-    """One run of one check: how much to draw, which defect is planted, and what hears how far it is."""
+    """One run of one check: how much to draw, the planted defect, and a callback for progress."""
 
     factor: float = 1.0
     defect: PlantedDefect | None = None
     step: Callable[[float], object] = lambda _: None
-    outputs: set[str] = field(default_factory=set)  # that passed by
+    outputs: set[str] = field(default_factory=set)  # names of outputs seen
     wrong: list[str] = field(default_factory=list)
 
     def under_test(self, output: str, value: Value) -> Value:
@@ -69,7 +69,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the table. level: the probability that it fails on a sound build, at most."""
+    """One line of the table. level: its largest probability of failure on a sound build."""
 
     name: str
     shows: str
@@ -78,7 +78,7 @@ class Check:
 
 
 def instruction_sets() -> tuple[int, ...]:
-    """All that this machine runs."""
+    """All instruction sets that this machine runs."""
     return _native.ISAS
 
 
@@ -88,5 +88,5 @@ def sets() -> str:
 
 
 def below(n: int) -> int:
-    """A random whole number below n, by the system's entropy, which the checks that plant digits do not test."""
+    """A random whole number below n, from the system: checks that plant digits do not test it."""
     return int.from_bytes(os.urandom(n.bit_length() // 8 + 9), "little") % n

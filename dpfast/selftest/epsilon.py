@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An attack on our own mechanisms: the epsilon that neighbouring counts give away, certified from below."""
+"""An attack on our own mechanisms: a certified lower bound of epsilon for neighbouring counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def mechanisms() -> list[tuple[Any, float]]:
 
 
 def function_of(mechanism: Any, run: Run) -> Callable[[float, int], npt.NDArray[Any]]:
-    """Outputs for a count. The count is on the grid, so that the noise can be taken off and put back without a change."""
+    """Outputs for a count on the grid: so the noise can be taken off and put back unchanged."""
     whole = isinstance(mechanism, (DiscreteLaplace, DiscreteGaussian))
 
     def outputs(count: float, n: int) -> npt.NDArray[Any]:
@@ -38,7 +38,7 @@ def function_of(mechanism: Any, run: Run) -> Callable[[float, int], npt.NDArray[
 
 
 def epsilon(run: Run) -> Outcome:
-    """Each mechanism audited; what is found must be found again in fresh draws."""
+    """Audit each mechanism; a finding must repeat in fresh draws."""
     n, chosen, said = run.scaled(DRAWS, 50_000), mechanisms(), []
     chosen = chosen[: run.scaled(len(chosen))]
     for at, (mechanism, delta) in enumerate(chosen):

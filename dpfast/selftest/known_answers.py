@@ -54,8 +54,8 @@ RFC_8439 = (
     ),
 )  # fmt: skip
 ROUNDS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15), (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))  # fmt: skip
-LANES = 32  # counters of one call
-# Where such a call begins: carries into the upper word, and where a signed one would.
+LANES = 32  # counters in one call
+# Where such a call begins: the upper word gets a carry, or a signed counter would.
 EDGES = 0, 2**32 - 16, 2**31 - 3, 2**33 - 9, 2**62 - 5, 2**64 - LANES
 
 
@@ -94,7 +94,7 @@ def cipher(run: Run) -> Outcome:
 
 # ------------------------------------------------------------------ golden outputs
 
-STREAM_VERSION = 1  # that these pin
+STREAM_VERSION = 1  # the version of these answers
 GOLDEN_DRAWS = 4096
 GOLDEN_START = 1000
 
@@ -104,14 +104,14 @@ def insecure(label: str) -> ReleaseKey:
 
 
 def digest_of_draws(subject: Subject, isa: int, *, constant_work: bool) -> str:
-    """Of 4,096 draws as decimal numbers, whatever decides them."""
+    """The digest of 4,096 draws as decimal numbers, whichever tier decides them."""
     stream = _native.StreamKey(insecure(subject.name)._secret)  # noqa: SLF001
     draws = subject.draws(stream, GOLDEN_START, GOLDEN_DRAWS, constant_work=constant_work, isa=isa)
     return blake2b(" ".join(map(str, draws)).encode(), digest_size=12).hexdigest()
 
 
 def digest_of_release(subject: Subject) -> str:
-    """Of a release of 4,096 values under a fixed key: of the derivation of keys, too."""
+    """The digest of a release of 4,096 values under a fixed key: derived keys are in it too."""
     kind = "<i8" if subject.offset is None else "<f8"
     values = np.arange(GOLDEN_DRAWS).astype(kind)
     with warnings.catch_warnings():
@@ -135,7 +135,7 @@ def golden(run: Run) -> Outcome:
     return run.outcome(f"{len(subjects())} laws x {GOLDEN_DRAWS:,} draws x 2 paths x {sets()}, and releases")
 
 
-# BLAKE2b of draws, and of a release, under testing.fixed_key(1); `python -m dpfast.selftest.known_answers` prints them.
+# BLAKE2b of draws and of a release under testing.fixed_key(1): run this module to print them.
 # fmt: off
 GOLDEN: dict[str, tuple[str, str]] = {
     "discrete_laplace scale 1/3": ("e8e6dd9e92c067f1f2a95049", "c8c81b7492eac8426b23d180"),

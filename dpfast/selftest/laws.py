@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws under fresh keys from the system, against closed forms of each law, at a stated false-alarm rate."""
+"""Draws under fresh keys, against closed forms of each law, at a stated false-alarm rate."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSide
 from dpfast.selftest.check import Outcome, Run
 from dpfast.statistics import Distribution, GoodnessOfFit, binomial_p, chi_squared_p, normal_p, normal_quantile
 
-Steps = npt.NDArray[np.float64]  # draws: whole numbers, of a real law in steps of the grid
+Steps = npt.NDArray[np.float64]  # draws: whole numbers; for a real law in steps of the grid
 
 # ------------------------------------------------------------------ p-values
 
 
 def p_values(run: Run) -> Outcome:
-    """Against closed forms: sums of rationals, of Poisson terms, and printed quantiles."""
+    """P-values against closed forms: sums of rationals, Poisson terms, and printed quantiles."""
     n, wrong = 0, partial(run.expect, otherwise="a p-value is not what it should be")
 
     def compare(found: float, right: float) -> None:
@@ -39,7 +39,7 @@ def p_values(run: Run) -> Outcome:
     ):
         terms = [math.comb(of, k) * p**k * (1 - p) ** (of - k) for k in range(of + 1)]
         compare(binomial_p(hits, of, float(p)), min(1.0, float(2 * min(sum(terms[hits:]), sum(terms[: hits + 1])))))
-    for x, half in ((10.0, 3), (250.0, 64), (400.0, 64), (128.0, 64)):  # of 2 half degrees: a Poisson sum
+    for x, half in ((10.0, 3), (250.0, 64), (400.0, 64), (128.0, 64)):  # 2 half degrees: a Poisson sum
         tail = math.exp(-x / 2) * math.fsum((x / 2) ** i / math.factorial(i) for i in range(half))
         compare(chi_squared_p(x, 2 * half), tail)
     for z, tail in ((1.959963984540054, 0.05), (3.2905267314919255, 1e-3), (6.109410204869, 1e-9)):
@@ -74,7 +74,7 @@ def one_sided(t: float) -> Distribution:
 
 
 def discrete_gaussian(sigma: float) -> Distribution:
-    """By its sums, for a sigma of thousands at most."""
+    """Its sums, for a sigma of thousands at most."""
     reach = math.ceil(20 * sigma) + 20
     f = np.exp(-(np.arange(reach + 1.0) ** 2) / (2 * sigma * sigma))
     tails = np.cumsum(f[::-1])[::-1] / (2 * f[::-1].sum() - 1)  # P(X >= k), small terms first
@@ -91,7 +91,7 @@ def discrete_gaussian(sigma: float) -> Distribution:
 
 
 def rounded(cdf: Callable[[float], float], offset: float, ratio: float, moments: tuple[float, float]) -> Distribution:
-    """The nearest whole number to offset + ratio X, X of that law and those moments: on a fine grid Sheppard's hold."""
+    """Offset + ratio X, rounded. moments: X's; on a fine grid Sheppard's correction holds."""
     fine = ratio > 1000
 
     def upto(k: int) -> float:
@@ -119,12 +119,12 @@ def gaussian(offset: float, ratio: float) -> Distribution:
 
 @dataclass(frozen=True)
 class Point:
-    """A mechanism, the law that its noise must have, and how it is called."""
+    """A mechanism, the law that its noise must have, and its arguments."""
 
     mechanism: Any
     form: Distribution
-    value: float = 0.0  # that the noise is added to, of a real law in steps of the grid
-    small: bool = False  # in calls of 4,000, which take the path of equal work
+    value: float = 0.0  # the value before noise; for a real law in steps of the grid
+    small: bool = False  # calls of 4,000, which take the constant-work path
 
     def drawn(self, n: int) -> Steps:
         """The noise of releases, each under its own key from the system."""
@@ -169,9 +169,9 @@ HOW_MANY = {
     "snapping": 2,
     "gaussian": 3,
 }
-TESTS = 6  # of one point
-SHARE = 9e-7  # of a false alarm, all laws together
-# Shape, mean and variance follow their limit laws nearly: half the share is spent, which leaves a factor of two.
+TESTS = 6  # tests at each point
+SHARE = 9e-7  # false-alarm rate of all laws together
+# Shape, mean and variance nearly follow their limit laws: half of SHARE is spent, half is margin.
 LEVEL = SHARE / 2 / (TESTS * sum(HOW_MANY.values()))
 CHUNK = 2**20  # draws at a time
 CHUNKS = 16
@@ -179,15 +179,15 @@ LEAST = 1000  # draws expected in a cell: fewer would not follow chi-squared so 
 
 
 def least_found(n: int, kurtosis: float = 6, power: float = 0.99) -> float:
-    """The share by which a scale must be off for n draws to show it with this probability, by their variance alone.
+    """The relative error of a scale that the variance of n draws shows with probability `power`.
 
-    kurtosis: 6 of a Laplace law, 3 of a Gaussian one, for which it is less.
+    kurtosis: 6 for a Laplace law, the largest; 3 for a Gaussian law.
     """
     return (normal_quantile(1 - power) + normal_quantile(LEVEL / 2)) * math.sqrt((kurtosis - 1) / n) / 2
 
 
 def law(name: str, run: Run) -> Outcome:
-    """All points of one law."""
+    """Test all points of one law."""
     points, chunks = POINTS[name](), run.scaled(CHUNKS)
     for at, point in enumerate(points):
         fit = GoodnessOfFit(point.form, chunks * CHUNK, LEAST)

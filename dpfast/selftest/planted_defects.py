@@ -24,7 +24,7 @@ def no_carry(blocks: list[bytes]) -> list[bytes]:
 
 
 def one_more(found: Decisions) -> Decisions:
-    """The first that is decided, off by one."""
+    """The first decided outcome, off by one."""
     at = next((i for i, k in enumerate(found) if k is not None), None)
     return found if at is None else [*found[:at], (found[at] or 0) + 1, *found[at + 1 :]]
 
@@ -47,7 +47,7 @@ def one_cell(out: Any) -> Any:
     return out
 
 
-# ------------------------------------------------------------------ of draws of a law
+# ------------------------------------------------------------------ defects in draws of a law
 
 
 def often(draws: Steps, share: float) -> Any:
@@ -55,7 +55,7 @@ def often(draws: Steps, share: float) -> Any:
 
 
 def scale(draws: Steps) -> Steps:
-    """All 1 % further out; what is no whole number goes to one of its neighbours at random."""
+    """All draws 1 % further out; each is rounded to a neighbour at random."""
     wider = draws * 1.01
     low: Steps = np.floor(wider)
     return low + (np.random.default_rng().random(draws.size) < wider - low)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No noise twice: not by a forked child, a thread or a call; and none at all where the system gives no key."""
+"""No noise twice in a forked child, a thread or a call; no noise at all without a system key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def in_child(make: Callable[[], bytes]) -> bytes:
     """What a forked child makes."""
     read, write = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads: those of other people, here
+        warnings.simplefilter("ignore", DeprecationWarning)  # another package may fork beside threads
         child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -45,7 +45,7 @@ def in_child(make: Callable[[], bytes]) -> bytes:
 
 
 def noises() -> list[bytes]:
-    """Of a small release, of one in threads, of a law with a table, of a real law, and keys: 512 bytes each."""
+    """A small release, one in threads, one by a table, one of a real law, keys: 512 bytes each."""
     mechanism = DiscreteLaplace(1, WIDE)
     made = [
         mechanism.release(np.zeros(64, np.int64)), mechanism.release(np.zeros(2**19, np.int64), threads=2)[:64],
@@ -96,7 +96,7 @@ MARK = 777  # in an output before a release that must not touch it
 
 
 def no_entropy() -> bytes:
-    """For a forked child, which it leaves without a source of keys: the outputs, marked before, of releases that must fail."""
+    """Outputs that were marked, after releases that must fail, in a forked child without keys."""
 
     class NoKey(_native.StreamKey):
         __slots__ = ()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: SLF001  selftest alone may reach private tiers (docs/design.md, who may import whom)
-"""One stream, many paths to it: tiers, instruction sets, threads and cuts give equal draws; keys name one release."""
+"""One stream: tiers, instruction sets, threads and cuts give equal draws; keys name one release."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dpfast import DiscreteLaplace, Key, KeyReuseError, Laplace, ParameterError,
 from dpfast.selftest.check import Outcome, Run, below, instruction_sets, sets
 from dpfast.selftest.subjects import subjects
 
-LAST = 2**63  # draws of a stream
+LAST = 2**63  # draws in a stream
 
 
 def tiers(run: Run) -> Outcome:
-    """Under fresh keys: what C decides, by either path and any instruction set, is what the last tier alone decides."""
+    """Fresh keys: every path and instruction set decides in C what the last tier decides alone."""
     n, open_ = run.scaled(1024, 8), 0
     for at, subject in enumerate(subjects()):
         run.step(at / len(subjects()))
@@ -40,7 +40,7 @@ def tiers(run: Run) -> Outcome:
 
 
 def releases(run: Run) -> Outcome:
-    """From the key to the output: a release holds the values plus the exact draws of its own stream."""
+    """From key to output: a release holds the values plus the exact draws of its own stream."""
     n, seen, made = 5000, run.scaled(64, 4), 0
     chosen = [each for each in subjects() if each.releases and each.mechanism.scale / each.granularity < 2**45]
     for at, (subject, constant_time) in enumerate(itertools.product(chosen, (False, True))):
@@ -66,7 +66,7 @@ def releases(run: Run) -> Outcome:
 
 
 def cuts(run: Run) -> Outcome:
-    """A draw is a function of key and number: not of threads, or of where a call begins and ends."""
+    """Threads, and where a call begins and ends, do not change a draw: key and number do."""
     n, pieces = 3000, ((0, 1), (1, 2), (17, 1500), (1023, 1025), (1500, 3000), (2999, 3000))
     for at, subject in enumerate(subjects()):
         run.step(at / len(subjects()) / 2)
@@ -94,7 +94,7 @@ def cuts(run: Run) -> Outcome:
 
 
 def keyed(run: Run) -> Outcome:
-    """An equal part has equal noise, a retry by another worker included; anything else has independent noise."""
+    """An equal part, or a retry by another worker, has equal noise; all else is independent."""
     n = 64
     counts = np.arange(10**6, 10**6 + n)
     compared = 0

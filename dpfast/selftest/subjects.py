@@ -15,7 +15,7 @@ from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSide
 
 @dataclass(frozen=True)
 class Subject:
-    """A mechanism with a name for it; of a real law, where on the grid the value lies."""
+    """A mechanism with a name; for a real law also the value's place on the grid."""
 
     name: str
     mechanism: Any
@@ -39,7 +39,7 @@ class Subject:
         return chosen
 
     def exact(self, stream: _native.StreamKey) -> Callable[[int], int]:
-        """A draw by its number, by the last tier alone."""
+        """A draw by its number, from the last tier alone."""
         read = self.mechanism._reader(stream, self.plan(constant_work=True).width)
         at = () if self.offset is None else (Fraction(self.offset),)
         return lambda i: self.mechanism._law.draw(read, i, *at)
@@ -59,7 +59,7 @@ class Subject:
     def draws(
         self, stream: _native.StreamKey, start: int, n: int, *, constant_work: bool, isa: int | None = None
     ) -> list[int]:
-        """All of them, whoever decides."""
+        """All draws, whichever tier decides them."""
         last = self.exact(stream)
         found = self.in_c(stream, start, n, constant_work=constant_work, isa=isa)
         return [last(start + i) if k is None else k for i, k in enumerate(found)]
@@ -67,7 +67,7 @@ class Subject:
 
 @cache
 def subjects() -> tuple[Subject, ...]:
-    """Scales, sigmas and ratios on each side of every hand-over between tiers."""
+    """Scales, sigmas and ratios on each side of every boundary between tiers."""
     scales = Fraction(1, 3), Fraction(1), Fraction(10), Fraction(100), Fraction(1000), Fraction(10**6), Fraction(10**12)
     found = [Subject(f"discrete_laplace scale {t}", DiscreteLaplace(1, t)) for t in (*scales, Fraction(2**60))]
     found += [Subject(f"one_sided_geometric scale {t}", OneSidedGeometric(1, t)) for t in (1, 1000, 2**50)]
