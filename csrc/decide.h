@@ -25,11 +25,6 @@ DPF_INLINE double as_double(uint64_t x) {
     return to_double((uint32_t)(x >> 32), (uint32_t)x);
 }
 
-/* a b + c, rounded once or twice: the bounds hold for both, and a decided draw is the same. */
-DPF_INLINE double fused(double a, double b, double c) {
-    return DPF_FMA ? __builtin_fma(a, b, c) : a * b + c;
-}
-
 #include "approximations.h"
 
 /* count ln 2 - ln m, f = m - 1: ln m = s (2 + z R(z)), s = (m - 1)/(m + 1), z = s^2. */

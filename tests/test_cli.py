@@ -30,6 +30,7 @@ from dpfast.cli import main
 from dpfast.cli.options import LAWS
 from dpfast.pictures import mechanisms as pictures
 from dpfast.privacy import meaning
+from dpfast.privacy.belief import posterior
 from dpfast.tables import files
 
 SECRET = "918273645"  # a count that no message may quote
@@ -903,7 +904,7 @@ def test_explain_bounds_beliefs(capsys, options, least, most):
     assert f" 50 % {least} {most} " in text
     assert "Belief: how sure a reader can be that a certain person is in the data" in text
     after = facts["belief"]["after"]["0.5"]
-    assert meaning.posterior(0.5, Fraction(facts["belief"]["epsilon"])) == tuple(after.values())
+    assert posterior(0.5, Fraction(facts["belief"]["epsilon"])) == tuple(after.values())
     low, high = (float(word.removesuffix(" %")) / 100 for word in (least, most))
     assert low <= after["at_least"] * (1 + 1e-12) and after["at_most"] <= high * (1 + 1e-12)
     gaussian = "gaussian" in facts["mechanism"]

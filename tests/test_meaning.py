@@ -16,8 +16,9 @@ from reference import DiscreteLaplace as Law
 
 import dpfast
 from dpfast.privacy import meaning
+from dpfast.privacy.belief import posterior
 from dpfast.privacy.formatting import percent
-from dpfast.privacy.meaning import DiscreteLaplaceLoss, GaussianLoss, LaplaceLoss, ZCDPLoss, likely, posterior
+from dpfast.privacy.meaning import DiscreteLaplaceLoss, GaussianLoss, LaplaceLoss, ZCDPLoss, likely
 
 Q = Fraction(1, 2)  # of the small worlds: one step of the noise is worth a factor of 2
 HALF = Fraction(1, 2)

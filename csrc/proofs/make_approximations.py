@@ -61,7 +61,13 @@ def header() -> str:
     high, low, whole = (f"{(float.fromhex(value) * 2.0**unit).hex()}" for value, unit in QUARTER)
     return "\n".join([
         "/* SPDX-License-Identifier: Apache-2.0",
-        " * Written by proofs/make_approximations.py, which says what each is. It needs decide.h's fused. */",
+        " * Written by proofs/make_approximations.py, which says what each is. */",
+        "",
+        "/* a b + c, rounded once or twice: the bounds hold for both, and a decided draw is the same. */",
+        "DPF_INLINE double fused(double a, double b, double c) {",
+        "    return DPF_FMA ? __builtin_fma(a, b, c) : a * b + c;",
+        "}",
+        "",
         f"static const double dpf_one_ln2 = {LN2};",
         f"static const uint64_t dpf_split = {bits_of(SPLIT):#x}; /* the pattern of m0 */",
         f"static const uint64_t dpf_short_mask = {mask(SHORT_BITS):#x}, dpf_half_mask = {mask(HALF_BITS):#x};",

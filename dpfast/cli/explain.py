@@ -32,6 +32,7 @@ from dpfast.cli.options import (
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy import meaning
+from dpfast.privacy.belief import posterior
 from dpfast.privacy.formatting import approximate, percent, plain, rounded
 
 USUAL = Fraction(19, 20)
@@ -137,7 +138,7 @@ class Explained:
             facts["privacy_loss"] = {"mean": self.loss.mean, **above}
         if self.sure and self.promise:
             epsilon, but_for = self.sure
-            bounds = {p: dict(zip(["at_least", "at_most"], meaning.posterior(p, epsilon), strict=True)) for p in PRIORS}
+            bounds = {p: dict(zip(["at_least", "at_most"], posterior(p, epsilon), strict=True)) for p in PRIORS}
             facts["belief"] = {
                 "of": meaning.statement(self.promise),
                 "epsilon": float(epsilon) if but_for else str(epsilon),
@@ -160,7 +161,7 @@ class Explained:
             notes["Textbook"] = meaning.textbook_in_words(scale, 1 - USUAL, self.sizes[-1], real=self.real)
         parts.append(terminal.table([heads, *rows], indent=2))
         if self.sure:
-            ends = [(p, *map(Fraction, meaning.posterior(p, self.sure[0]))) for p in PRIORS]
+            ends = [(p, *map(Fraction, posterior(p, self.sure[0]))) for p in PRIORS]
             after = [[percent(p, up=True), percent(low, up=False), percent(high, up=True)] for p, low, high in ends]
             parts.append(terminal.table([["belief before", "after: at least", "at most"], *after], indent=2))
         return "\n\n".join([*parts, *(terminal.paragraph(f"{name}: {note}") for name, note in notes.items())])

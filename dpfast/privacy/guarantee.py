@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.exact import ball, rounded_up
-from dpfast.privacy import formatting, gaussian, meaning, parameters
+from dpfast.privacy import formatting, gaussian, parameters
+from dpfast.privacy.belief import posterior
 from dpfast.privacy.parameters import shown
 from dpfast.privacy.record import Record
 
@@ -145,7 +146,7 @@ class Guarantee(Record):
             raise ParameterError(
                 "a pure epsilon is needed: a delta says how often a loss is larger, and not by how much"
             )
-        return meaning.posterior(prior, self.epsilon)
+        return posterior(prior, self.epsilon)
 
     def __repr__(self) -> str:
         figures = {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}

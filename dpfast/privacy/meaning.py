@@ -40,54 +40,20 @@ from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpfast.errors import ParameterError
 from dpfast.exact import ball, rounded_up, unique_floor
-from dpfast.privacy import gaussian, parameters
+from dpfast.privacy import gaussian
 from dpfast.privacy.formatting import percent, plain, rounded, times
 
 if TYPE_CHECKING:
     from flint import arb
 
     from dpfast.privacy.guarantee import Guarantee
-    from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
 
 EXAMPLE_DELTA = Fraction(1, 10**6)
 MOST_RHO = MOST_EPSILON = 1000  # beyond, an epsilon would say nothing
 
 # ------------------------------------------------------------------ beliefs
-
-
-def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
-    """The least and the largest belief in a statement about one unit after a release.
-
-    They are p/(p + (1 - p) e^epsilon), rounded down, and p e^epsilon/(1 + p (e^epsilon - 1)),
-    rounded up.
-    prior: the belief p before, strictly between 0 and 1. epsilon: not negative. Both are taken
-        exactly.
-    Raises: DTypeError, ParameterError.
-    Source: [KS14], and point 1 above.
-    """
-    p = parameters.probability("prior", prior)
-    e = parameters.exact_real("epsilon", epsilon, "finite and not negative")
-    if e < 0:
-        raise ParameterError(f"epsilon must not be negative, got {parameters.shown(epsilon)}")
-    against = (1 - p) / p
-    return _reciprocal(rounded_up(lambda: 1 + _times(against, e))), min(
-        1.0, rounded_up(lambda: 1 / (1 + _times(against, -e)))
-    )
-
-
-def _times(odds: Fraction, loss: Fraction) -> arb:
-    return ball(odds) * ball(loss).exp()
-
-
-def _reciprocal(value: float) -> float:
-    """A double not above 1/value, value >= 1."""
-    if math.isinf(value):
-        return 0.0
-    exact = 1 / Fraction(value)
-    return near if (near := float(exact)) <= exact else math.nextafter(near, 0.0)
 
 
 def likely(rho: Fraction, share: Fraction) -> float:
