@@ -33,7 +33,6 @@ NOT_YET = {
     "dpfast/cli",
     "dpfast/exact",
     "dpfast/kernels",
-    "dpfast/ledger",
     "dpfast/mechanisms",
     "dpfast/release",
     "dpfast/selftest",
