@@ -34,7 +34,6 @@ NOT_YET = {
     "dpfast/exact",
     "dpfast/kernels",
     "dpfast/mechanisms",
-    "dpfast/release",
     "dpfast/selftest",
     "tests",
 }
