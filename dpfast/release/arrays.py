@@ -229,7 +229,7 @@ def clamps(dtype: np.dtype[Any], lower: int | None, upper: int | None) -> tuple[
 
 
 def overlaps_itself(array: npt.NDArray[Any]) -> bool:
-    """Whether elements may share memory: no, for a slice, transpose or reversal of a plain array."""
+    """Whether elements may share memory: not in a slice, transpose or reversal of a plain array."""
     if array.flags.c_contiguous:
         return False
     reach = array.itemsize

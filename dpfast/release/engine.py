@@ -143,7 +143,7 @@ def run(job: Job | RealJob, draws: Draws, threads: int | None) -> None:
 
 
 class _Part:
-    """A share of a release. Its first taker does it: a helper, or the caller if none has started."""
+    """A share of a release, done by its first taker: a helper, or the caller if none started."""
 
     __slots__ = ("begin", "done", "end", "ended", "failure", "taken")
 

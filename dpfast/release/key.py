@@ -59,7 +59,7 @@ def _caller() -> int:
 
 
 class _Secret:
-    """32 secret bytes that show only a fingerprint. Python cannot wipe them (threat_model.md)."""
+    """32 secret bytes, shown as a fingerprint. Python cannot wipe them: docs/threat_model.md."""
 
     __slots__ = ("_secret",)
 
@@ -179,7 +179,7 @@ class ReleaseKey(_Secret):
         return PartName(*hashes, part.begin, part.end)
 
     def stream_key(self, part: Part) -> bytes:
-        """The cipher's 32 bytes for a part, which goes on record. Raises: KeyReuseError, as `part`."""
+        """The cipher's 32 bytes for a part, which goes on record. Raises: as `part`."""
         stream_key = keyed(self._secret, "stream key", part.stream)
         with _recording:
             self._record(part.begin, part.end, stream_key)
