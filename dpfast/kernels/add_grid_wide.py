@@ -25,9 +25,10 @@ def add_grid_wide(
     values, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most,
     granularity, inverse, inverse_too, missing, least, greatest, lower, upper, single, refuse,
 ):  # fmt: skip
-    """As add_grid. scratch: a fifth part for the upper limbs.
+    """As add_grid, with upper limbs in a fifth part of scratch.
 
-    The sum of the grid point and the two parts of the noise is rounded once [Boldo, Melquiond 2008, 5].
+    The sum of the grid point and the two parts of the noise is rounded once [Boldo, Melquiond 2008,
+    5].
     """
     values_at, out_at, scratch_at = (
         np.uint64(values.ctypes.data),
