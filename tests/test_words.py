@@ -31,8 +31,6 @@ NOT_YET = {
     "dpfast/audit",
     "dpfast/bench",
     "dpfast/cli",
-    "dpfast/exact",
-    "dpfast/kernels",
     "dpfast/mechanisms",
     "dpfast/selftest",
     "tests",
