@@ -27,11 +27,8 @@ NOT_YET = {
     "benchmarks",
     "csrc",
     "docs/design.md",
-    "dpfast/_native.py",
     "dpfast/audit",
     "dpfast/bench",
-    "dpfast/cli",
-    "dpfast/mechanisms",
     "dpfast/selftest",
     "tests",
 }

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proved enclosures: working precision and its lock, numbers from balls, and a draw's digits.
 
-python-flint's balls contain the true value by construction [Johansson 2017]; a result is used only
-when the whole ball agrees, and precision grows until it does. The working precision is global to
-the library, hence the lock.
+python-flint's balls contain the true value by construction [Johansson 2017]. Precision grows until
+a whole ball agrees on the result. It is global to the library, hence the lock.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from flint import arb
 
 # Flint is used `with alone, flint_at(bits):`. Both are written in C: Python runs no signal handler
-# on the way into their __exit__. In a context manager of Python's, Ctrl-C could leave the lock held.
+# on the way into their __exit__. In a context manager in Python, Ctrl-C could leave the lock held.
 alone = threading.RLock()
-# A fork waits for a thread inside: the child would find this lock, or flint's import, held for ever.
+# A fork waits for a thread inside: the child would find this lock, or flint's import's, held.
 os.register_at_fork(before=alone.acquire, after_in_parent=alone.release, after_in_child=alone.release)
 MAX_LEVELS = 2**24  # levels of the stream's address; 2^33 bits of one word
 MAX_BITS = 4096  # the most digits or precision where an end of the loop is not proved
@@ -47,8 +46,7 @@ def split(raw: Digits) -> tuple[bool, Digits]:
     return bool(raw.prefix >> bits), Digits(raw.prefix & (1 << bits) - 1, bits)
 
 
-# read(index, level, purpose=NOISE, candidate=0): all raw digits of the word `index` at levels 0 to
-# `level`.
+# read(index, level, purpose=NOISE, candidate=0): raw digits of word `index`, levels 0 to `level`.
 Read = Callable[..., Digits]
 
 
@@ -176,7 +174,8 @@ def nearest_step(
 ) -> int | None:
     """floor(offset + X + 1/2) if it is the same for all M between low() and high(), else None.
 
-    X is M, or -M if negative. offset + 1/2 + X is no integer at an end. If low is None, M nears 0.
+    X is M, or -M if negative. offset + 1/2 + X is no integer at either end. If low is None, M > 0
+    comes as near to 0 as you like.
     """
     whole = math.floor(offset)
     rest = offset - whole + Fraction(1, 2)

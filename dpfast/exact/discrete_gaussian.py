@@ -65,8 +65,7 @@ class DiscreteGaussian:
         with alone, flint_at(precision):
             if self.inversion:
                 return 1 + 2 * self._tails(precision)[1]
-            # Poisson: sigma sqrt(2 pi) (1 + 2 sum q^(n^2)), q = exp(-2 pi^2 sigma^2), so below 1 +
-            # 3 q
+            # Poisson summation: sigma sqrt(2 pi) (1 + 2 sum q^(n^2)), the last factor below 1 + 3 q
             return (2 * self._pi() * ball(self.sigma_squared)).sqrt() * (1 + within(3 * self._nome()))
 
     @staticmethod
@@ -247,7 +246,7 @@ class DiscreteGaussian:
     def draw(self, read: Read, i: int) -> int:
         """Draw i; by inversion the first raw digit is the sign (1: negative).
 
-        Raises: DpfastError where 4,096 digits leave it open (probability below 2^-4000).
+        Raises: DpfastError if 4,096 digits do not decide it (probability below 2^-4000).
         """
         if not self.inversion:
             return self._rejection(read, i)

@@ -33,8 +33,5 @@ class DiscreteLaplace(OneSidedGeometric):
         # k < 0: q^-k / (1+q) >= p. k >= 0: q^(k+1) / (1+q) <= 1-p, so k + 1 >= t (-ln((1-p)(1+q))).
         lower = p < Fraction(1, 2)
         side = p if lower else 1 - p
-        found = unique_floor(
-            self.lost + 192,
-            lambda: -ball(self.scale) * (ball(side) * (1 + self._q())).log(),
-        )
+        found = unique_floor(self.lost + 192, lambda: -ball(self.scale) * (ball(side) * (1 + self._q())).log())
         return -found if lower else found

@@ -24,8 +24,8 @@ class Gaussian:
     are monotone, with extremes at the corners of a cell. At a corner (ratio N)^2 is ln u, u
     rational, times an algebraic number: 0 or transcendental [Lindemann 1882]. So no corner lies on
     a boundary, and its floor is found. The boundaries are monotone curves in (U, V). With B of them
-    in reach, n digits of each word decide all but a share below 2^-n (9 B + 1): a draw is decided
-    with probability 1, not always.
+    in reach, n digits of each word decide all but a share below 2^-n (9 B + 1). So every draw is
+    decided with probability 1, but not surely.
     """
 
     def __init__(self, ratio_squared: Fraction) -> None:
@@ -55,10 +55,7 @@ class Gaussian:
         return nearest_step(precision, offset, negative, low, lambda: magnitude(u, large))
 
     def draw(self, read: Read, i: int, offset: Fraction) -> int:
-        """Draw i, rounded to the grid together with the offset.
-
-        Raises: DpfastError if 4,096 digits do not decide it.
-        """
+        """Draw i, rounded to the grid with the offset. Raises: DpfastError after 4,096 digits."""
         for level in range(1, MAX_LEVELS):
             radius, angle = read(i & ~PAIR, level), read(i | PAIR, level)
             found = self.rounded(radius, angle, bool(i & PAIR), offset)

@@ -7,10 +7,7 @@ from numba import carray, types
 from dpfast.kernels.jit import BLOCK_ARGUMENTS, address, external, fence, flag, int64_at, jit, size, store
 from dpfast.kernels.saturate import clamped_sum
 
-fill = external(
-    "dpf_fill",
-    size(flag, address, flag, address, address, size, address, address, address),
-)
+fill = external("dpf_fill", size(flag, address, flag, address, address, size, address, address, address))
 
 
 @jit(types.UniTuple(size, 2)(*BLOCK_ARGUMENTS, size, size))

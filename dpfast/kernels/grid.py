@@ -34,7 +34,7 @@ def public(x, missing, least, most):
 
 @njit(inline="always")
 def in_steps(x, inverse, inverse_too):
-    """x / granularity, in two products for the ends of the exponent range.
+    """In steps of the grid, x / granularity: two products for the ends of the exponent range.
 
     A large one is infinite or an integer; an underflow errs by less than 2^-1022, deciding nothing.
     """
@@ -63,7 +63,7 @@ def two_sum(a, b):
 
 @njit(inline="always")
 def to_odd(s, rest):
-    """s + rest, |rest| at most half a unit of s, rounded to odd: it rounds again as if once."""
+    """The sum, |rest| at most half a unit of s, rounded to odd: it rounds again as if once."""
     bits = bits_of(s)
     towards = np.int64(1) if (rest > 0.0) == (s > 0.0) else np.int64(-1)
     inexact = (rest > 0.0) | (rest < 0.0)  # not where s is infinite

@@ -3,9 +3,9 @@
 
 V = U slope - offset (dpfast/exact/response.py), for U in [w, w + 1)/2^64, w a word. The middle of
 w's first 53 digits is within 2^-54 of U. slope and offset <= slope are within 2^-51 of their values
-together. Product, difference and the sum with the error margin are rounded by 2^-52 of themselves
-in any mode, and |V| <= slope: in all less than slope 6 2^-52. If V +- slope 2^-49 has one floor, V
-has it. V < k - 1 in any case.
+together. Product, difference and the sum with the margin round by 2^-52 of themselves in any mode,
+and |V| <= slope: in all less than slope 6 2^-52. If V +- slope 2^-49 has one floor, V has it.
+V < k - 1 in any case.
 """
 
 import numpy as np

@@ -15,9 +15,9 @@ Ullman, Vadhan 2016; for rho [FZ21] Feldman, Zrnic 2021; Whitehouse, Ramdas, Rog
 3. rho. Let L be the likelihood ratio of what M shows, and K(y) that of all after y. Then for each
    order t > 1: E'[L^t E'[K(y)^t]] <= exp(t (t - 1) r) exp(t (t - 1) (rho - r)), where M spends r
    and rho - r is left: [BS16] Lemma 1.7, for any choice.
-4. Parts of one release show the noise of one array piece by piece. The sensitivity is that of this
-   array. One charge covers the parts if the array is settled when its first part is released. An
-   equal part shows again what it showed.
+4. Parts of one release show the noise of one array piece by piece, for this array's sensitivity.
+   One charge covers them if the array is settled when its first part is released. An equal part
+   shows again what it showed.
 5. AboveThreshold is charged once and answers for a while. Its queries may be chosen from releases
    made meanwhile, and these from its answers; points 1 to 3 do not cover this. A theorem does: a
    filter that is valid if each mechanism answers once is valid for interactive mechanisms that run
@@ -26,7 +26,7 @@ Ullman, Vadhan 2016; for rho [FZ21] Feldman, Zrnic 2021; Whitehouse, Ramdas, Rog
    Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023, after Vadhan, Wang 2021; Lyu 2022; Vadhan, Zhang
    2023.
 A refusal for want of budget depends on the charges alone, which are public. A refusal for the
-values of an array, such as a NaN, depends on the data: no charge, no epsilon covers it
+values of an array, such as a NaN, depends on the data. It is not charged, and no epsilon covers it
 (docs/threat_model.md, Errors).
 """
 

@@ -199,8 +199,8 @@ class Ledger:
     def copy(self, path: str | os.PathLike[str]) -> Ledger:
         """Make a copy in another file: the ledger at one moment, wholly checked.
 
-        A copy has the same budget, for the same people. Keep it, or read it: what is then charged
-        to one of the two is unknown to the other.
+        A copy has the same budget, for the same people: keep it, or read it. What is then charged
+        to one is unknown to the other.
         Raises: LedgerError (path exists, a file cannot be made there, the ledger is damaged).
         """
         file = _file(path)

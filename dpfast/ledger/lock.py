@@ -89,8 +89,7 @@ def _taken(ledger: Path) -> FileIO | None:
 def _is_ledger(file: Path) -> bool:
     """By its first bytes: SQLite's mark, and at 68 the number of the application.
 
-    Closing the file drops SQLite's locks of this process: none are held, no other thread uses a
-    ledger.
+    Closing it drops SQLite's locks of this process: no other thread uses a ledger here.
     """
     with file.open("rb") as opened:
         begins = opened.read(72)

@@ -9,8 +9,7 @@ systems lack. Each call opens the file and closes it: there is nothing to share 
 
 The checkpoint holds the numbers of charges and parts, their sums, and the digest of the last
 charge, chained over all. Each charge moves it, in its own transaction, from a state that it has
-checked. So opening and charging read the checkpoint and the last charge alone, and cost the same
-with ten charges or with a million.
+checked. So opening and charging read it and the last charge alone, however many there are.
 """
 
 from __future__ import annotations
@@ -65,8 +64,7 @@ _TABLES = {
     "checkpoint": f"charges INTEGER NOT NULL, parts INTEGER NOT NULL, {_TOTALS}, head BLOB NOT NULL, "
     "digest BLOB NOT NULL",
 }
-# The file repeats these statements to the letter, and the name of the table with the terms too.
-# The checkpoint alone is ever changed.
+# The file repeats these statements to the letter, table names too; only the checkpoint changes.
 SCHEMA = [f"CREATE TABLE {name} ({columns})" for name, columns in _TABLES.items()] + [
     f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
     for name in _TABLES
@@ -105,10 +103,7 @@ class State(NamedTuple):
 
 
 def create(path: Path, terms: Terms) -> None:
-    """Make a ledger, over nothing that is there.
-
-    Raises: LedgerError.
-    """
+    """Make a ledger, over nothing that is there. Raises: LedgerError."""
     with _appearing(path) as made, _opened(made, path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         lay_out(connection, terms, secrets.token_bytes(16))
@@ -164,8 +159,7 @@ class Store:
     def charge(self, charges: Sequence[Charge], part: PartName | None = None) -> None:
         """Record all charges or none, on the disk. part: that of the one release charged.
 
-        Raises: BudgetExhausted, KeyReuseError, LedgerError; then nothing is charged, unless the
-            disk itself failed.
+        Raises: BudgetExhausted, KeyReuseError, LedgerError; uncharged unless the disk failed.
         """
         with writing(self.path) as connection:
             before = self._same(connection)
