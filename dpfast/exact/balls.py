@@ -2,7 +2,7 @@
 """Proved enclosures: working precision and its lock, numbers from balls, and a draw's digits.
 
 python-flint's balls contain the true value by construction [Johansson 2017]. Precision grows until
-a whole ball agrees on the result. It is global to the library, hence the lock.
+a whole ball agrees on a result. The working precision is global to the library, hence the lock.
 """
 
 from __future__ import annotations

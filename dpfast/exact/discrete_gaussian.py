@@ -40,11 +40,11 @@ INVERSION = 2**14  # the largest sigma^2 that is drawn by inversion, and summed 
 class DiscreteGaussian:
     """The law P(X = k) = exp(-k^2 / (2 sigma^2)) / theta, for an exact rational sigma^2.
 
-    Write f(x) = exp(-x^2 / (2 sigma^2)) and T_k = P(|X| >= k) = 2 (f(k) + f(k+1) + ...) / theta for
-    k >= 1. sigma^2 up to 2^14: |X| is the number of k >= 1 with U <= T_k. No T_k is proved to be
-    irrational, hence the bounded effort. Beyond: the real Gaussian, rounded to an integer k, is
-    accepted with probability A(0)/A(k). It is k with probability f(k) A(k) times a constant, A(k) =
-    integral over |s| <= 1/2 of exp(-s^2/(2 sigma^2)) cosh(k s/sigma^2) ds, least at k = 0.
+    f(x) = exp(-x^2 / (2 sigma^2)); T_k = P(|X| >= k) = 2 (f(k) + f(k+1) + ...)/theta for k >= 1.
+    sigma^2 up to 2^14: |X| is the number of k >= 1 with U <= T_k. No T_k is proved irrational,
+    hence the bounded effort. Beyond 2^14: the real Gaussian, rounded to an integer k, is accepted
+    with probability A(0)/A(k). It is k with probability f(k) A(k) times a constant, where A(k) is
+    the integral over |s| <= 1/2 of exp(-s^2/(2 sigma^2)) cosh(k s/sigma^2) ds, least at k = 0.
     Source: CKS20 for the law; Devroye 1986, II.3 (rejection), III.2 (inversion).
     """
 
@@ -82,7 +82,7 @@ class DiscreteGaussian:
         return math.isqrt(math.floor(2 * self.sigma_squared * precision * Fraction(7, 10))) + 1  # ln 2 < 7/10
 
     def _rest(self, last: int, order: int) -> arb:
-        """A bound of the sum of k^order f(k), k >= last: the terms' ratio falls from below 1."""
+        """A geometric bound of the sum of k^order f(k), k >= last: ratios of terms fall with k."""
         growth = Fraction((last + 1) ** order, last**order)
         ratio = ball(-(2 * last + 1) / (2 * self.sigma_squared)).exp() * ball(growth)
         return ball(Fraction(last**order)) * self._f(last) / (1 - ratio)
@@ -156,7 +156,7 @@ class DiscreteGaussian:
     # ------------------------------------------------------------------ inversion
 
     def _edges(self, bits: int) -> tuple[list[int], list[int]]:
-        """The first and last cells of U that may hold T_k, above cell 0; ascending, so k falls."""
+        """The first and last cells of U that may hold T_k, while above 0; ascending, so k falls."""
         if bits not in self._known:
             precision = bits + 64
             while True:
@@ -284,8 +284,8 @@ class DiscreteGaussian:
                 last = self._last(precision)
                 total = sum((k**2 * self._f(k) for k in range(1, last)), within(self._rest(last, 2)))
                 return 2 * total / self.theta(precision)
-            # With a = 1/(2 sigma^2): theta = sqrt(pi/a) w(a), w = 1 + 2 sum exp(-pi^2 n^2 / a), E
-            # X^2 = -theta'/theta = 1/(2a) - w'/w. The sum in w' is less than 3/2 of its first term.
+            # With a = 1/(2 sigma^2): theta = sqrt(pi/a) w(a), w = 1 + 2 sum exp(-pi^2 n^2 / a), and
+            # E X^2 = -theta'/theta = 1/(2a) - w'/w. The sum in w' is below 3/2 of its first term.
             variance = ball(self.sigma_squared)
             return variance + within(3 * self._pi() ** 2 * (2 * variance) ** 2 * self._nome())
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A privacy budget kept in a file, and charged before any noise is drawn.
 
-Why the sums suffice. Each release, with its parameters, may be chosen from the results of earlier
-ones; only the total is fixed beforehand. The sums are then a privacy filter: [RRUV16] Rogers, Roth,
-Ullman, Vadhan 2016; for rho [FZ21] Feldman, Zrnic 2021; Whitehouse, Ramdas, Rogers, Wu 2023.
+Why the sums suffice, if the total is fixed beforehand. Each release, with its parameters, may be
+chosen from earlier results. The sums are a privacy filter: [RRUV16] Rogers, Roth, Ullman, Vadhan
+2016; for rho [FZ21] Feldman, Zrnic 2021; Whitehouse, Ramdas, Rogers, Wu 2023.
 1. A charge is recorded before its noise is drawn, and charges have an order. Whoever chooses
    release k knows results whose charges were recorded before it. So each release is chosen from
    public things and lower numbers, however processes race.
 2. (epsilon, delta). Let e, d be left. Claim: all that n more releases show is (e, d)-DP. The next,
    M, spends (a, b) with a <= e and b <= d, shows y, and leaves (e - a, d - b). Let p(y), q(y) be
-   the probabilities of an event after y on neighbouring data. For n - 1 the claim says p(y) <= f(y)
-   + d - b, f = min(1, exp(e - a) q). M guarantees E f <= exp(a) E' f + b. So P = E p <= E f + d - b
-   <= exp(a) E' f + d <= exp(e) E' q + d = exp(e) P' + d.
+   the probabilities of an event after y on neighbouring data. For n - 1 the claim says
+   p(y) <= f(y) + d - b, f = min(1, exp(e - a) q). M guarantees E f <= exp(a) E' f + b. So
+   P = E p <= E f + d - b <= exp(a) E' f + d <= exp(e) E' q + d = exp(e) P' + d.
 3. rho. Let L be the likelihood ratio of what M shows, and K(y) that of all after y. Then for each
    order t > 1: E'[L^t E'[K(y)^t]] <= exp(t (t - 1) r) exp(t (t - 1) (rho - r)), where M spends r
    and rho - r is left: [BS16] Lemma 1.7, for any choice.

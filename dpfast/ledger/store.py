@@ -159,7 +159,7 @@ class Store:
     def charge(self, charges: Sequence[Charge], part: PartName | None = None) -> None:
         """Record all charges or none, on the disk. part: that of the one release charged.
 
-        Raises: BudgetExhausted, KeyReuseError, LedgerError; uncharged unless the disk failed.
+        Raises: BudgetExhausted, KeyReuseError, LedgerError; all uncharged unless the disk failed.
         """
         with writing(self.path) as connection:
             before = self._same(connection)

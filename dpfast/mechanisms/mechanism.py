@@ -206,7 +206,7 @@ class Releasing(Mechanism):
                 Calls below 4,096 values always do so.
             key, start: for parts of a release: its key (dpfast.Key), and the first draw's number.
         Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError.
-        Privacy: spends what the mechanism says; under a key once, parts and retries included.
+        Privacy: spends what the mechanism says; under a key once for all parts and retries.
 
         """
         return self._release(

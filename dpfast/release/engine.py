@@ -274,7 +274,7 @@ class _Work:
         """Any layout, byte order and width: NumPy brings it to plain 64-bit runs and back."""
         chunks = np.nditer(  # type: ignore[call-overload]  # its stubs misspell "contig"
             [np.atleast_1d(self.job.counts), np.atleast_1d(self.job.out)],
-            # Else setting the range flushes the first buffer, still blank, over out's first cells.
+            # Without the delay, setting the range flushes the first, still blank buffer over out.
             flags=["external_loop", "buffered", "ranged", "delay_bufalloc"],
             op_flags=[["readonly", *_PLAIN], ["writeonly", *_PLAIN]],
             op_dtypes=list(self.kinds),
