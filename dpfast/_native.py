@@ -290,7 +290,7 @@ class Plan:
 
 @contextmanager
 def own_mode() -> Iterator[None]:
-    """The proofs' floating-point mode, in this thread and those it starts; NumPy follows it."""
+    """The proofs' floating-point mode, here and in threads from here, NumPy's conversions too."""
     before = lib.dpf_enter()
     try:
         yield
@@ -317,7 +317,7 @@ def blocks(isa: int, secret: bytes, counters: Sequence[int], nonce: int) -> list
 
 @cache
 def checked(isa: int) -> int:
-    """`isa`, once it has reproduced known answers of every law and tier in this process."""
+    """`isa`, once it has reproduced a known block and known draws of all laws and tiers here."""
     failed = lib.dpf_self_check(isa, known_answers(), ffi.new("int16_t[65536]"))
     if failed != ffi.NULL:
         raise SelfCheckError(

@@ -193,7 +193,7 @@ def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_
 def _released(
     mechanism: Mechanism, options: dict[str, Any], cells: CountArray | RealArray, **part: Any
 ) -> CountArray | RealArray:
-    """A release of a piece. Clamped integers are int64, if a CSV has uint64 in some pieces, too."""
+    """A release of a piece. Clamped integers are int64 in all pieces; a CSV has uint64 in some."""
     if options["clamp"] and cells.dtype.kind in "iu":
         most = options["clamp"][1]
         cells = (np.minimum(cells, max(most, 0)) if cells.dtype == np.uint64 else cells).astype(np.int64, copy=False)

@@ -36,7 +36,7 @@ def add_grid(
     values, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most,
     granularity, inverse, inverse_too, missing, least, greatest, lower, upper, single, refuse,
 ):  # fmt: skip
-    """float64 or float32 values: how many are done, how many undecided; stops at a block with any.
+    """float64 or float32 values: how many done, how many undecided; stops after a block with any.
 
     scratch, five parts of `block` words: where on the grid the noise begins and then sums, noise,
     undecided positions, their values, the grid points nearest to the values. least, greatest:

@@ -34,7 +34,7 @@ def external(name: str, signature: Any) -> Any:
 
 
 def jit(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile for one signature, without the interpreter lock; kept on disk if one is writable."""
+    """Compile for one signature, without the interpreter lock; cached if a place is writable."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         function.__qualname__ += f"_abi{_native.ABI}_{DIGEST}"

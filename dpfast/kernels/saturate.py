@@ -19,7 +19,7 @@ def clamped_sum(x, noise, lower, upper):
 
 @njit(inline="always")
 def clamped_sum_wide(x, extends, low, high, lower_hi, lower_lo, upper_hi, upper_lo):
-    """The lower limb of that sum in two limbs; extends: -1 if x is signed, 0 if it is not."""
+    """The low limb of clamped_sum in two limbs; extends: -1 if x is signed, 0 if it is not."""
     total = np.uint64(x) + np.uint64(low)
     carry = np.int64(total < np.uint64(x))
     top = ((x >> 63) & extends) + high + carry
