@@ -54,9 +54,9 @@ class Ledger:
     `import dpfast.ledger; help(dpfast.ledger)` has the proof.
 
     Processes and threads may share the file, and a Ledger may be pickled or forked: two that want
-    the last of the budget do not both get it. Put it on a local disk. Nobody can tell what was
-    deleted, or lost by restoring a copy. A spend is never given back, whatever became of its
-    release. The file FILE.lock beside it is the ledger's lock: leave it there.
+    the last of the budget do not both get it. Put it on a local disk. Charges that are deleted, or
+    lost by restoring a copy, are forgotten: nobody can tell. A spend is never given back, whatever
+    became of its release. The file FILE.lock beside it is the ledger's lock: leave it there.
     Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made;
         damaged, locked, under two names, other terms).
     """

@@ -99,7 +99,8 @@ class Exponential(Selection):
     adjacency, unit: as for DiscreteLaplace.
 
     The exponential mechanism is the selection with Gumbel noise, -ln E for E exponential.
-    With probability 1 - beta the score is within 2 sensitivity/epsilon ln(candidates/beta) of best.
+    Usefulness: with probability 1 - beta the winner is within 2 sensitivity/epsilon
+    ln(candidates/beta) of the best score.
     Privacy: each selection is epsilon-differentially private (delta = 0).
     Raises: DTypeError, ParameterError.
     Source: McSherry, Talwar 2007, Theorem 6; usefulness: Dwork, Roth 2014, Corollary 3.12.
