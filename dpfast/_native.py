@@ -30,7 +30,7 @@ LAWS: dict[str, int] = {
 }
 
 PORTABLE: int = lib.DPF_PORTABLE
-# The instruction sets that the library has code for, by number, and those of them that this machine runs.
+# The instruction sets that the library has code for, by number, and those that this machine runs.
 ISA_NAMES: dict[int, str] = {}
 while (_name := lib.dpf_isa_name(len(ISA_NAMES))) != ffi.NULL:
     ISA_NAMES[len(ISA_NAMES)] = ffi.string(_name).decode()
@@ -70,7 +70,7 @@ def nonce(level: int, purpose: int = 1, candidate: int = 0) -> int:
 
 
 def _ask(memory: object, n: int, what: str) -> None:
-    """Fill from the operating system; a signal's handler runs between two questions, and may raise."""
+    """Fill from the operating system; a signal handler runs between two calls, and may raise."""
     while (status := _entropy(memory, n)) == INTERRUPTED:
         pass
     if status != 0:
@@ -78,10 +78,10 @@ def _ask(memory: object, n: int, what: str) -> None:
 
 
 class StreamKey:
-    """32 bytes of C memory for the key of one release: none until it is drawn or taken, and none once wiped.
+    """32 bytes of C memory for a release's key: none until it is drawn or taken, none once wiped.
 
-    Make it, then draw and use and wipe it within `try ... finally`: so there is no moment at which Ctrl-C finds a key that
-    nobody wipes. Wiping is one call into C, which Ctrl-C cannot come before; what is left is wiped with this object.
+    Make it, then draw, use and wipe it within `try ... finally`: Ctrl-C never leaves a key unwiped.
+    Wiping is one call into C, which Ctrl-C cannot come before; the object's end wipes what is left.
     """
 
     __slots__ = ("_bytes", "address", "wipe")
@@ -130,7 +130,7 @@ def wipe(out: object) -> None:
 
 
 def entropy_into(out: object) -> None:
-    """Fill a writable C-contiguous buffer from the operating system. Raises: EntropyError; the buffer is then zeroed."""
+    """Fill a writable C-contiguous buffer. Raises: EntropyError; the buffer is then zeroed."""
     with ffi.from_buffer("uint8_t[]", out) as buffer:
         _ask(buffer, len(buffer), "bytes")
 
@@ -141,8 +141,8 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 
 
-# Locks of C alone. No exception of a signal handler cuts short their waiting, which releases the interpreter lock. They have
-# no owner: any thread may open one.
+# Locks of C alone. Waiting for one releases the interpreter lock, and no exception of a signal
+# handler cuts it short. They have no owner: any thread may open one.
 _python = ctypes.CDLL("", handle=ctypes.pythonapi._handle)  # noqa: SLF001
 new_lock, shut, unlock, free_lock = (
     getattr(_python, f"PyThread_{name}") for name in ("allocate_lock", "acquire_lock", "release_lock", "free_lock")
@@ -171,7 +171,7 @@ class Bits:
             raise EntropyError("the operating system gave no random key")
 
     def connect(self, capsule: object) -> None:
-        """Put this state and our functions into a capsule that NumPy's BitGenerator made of its bitgen_t."""
+        """Put this state and our functions into a capsule of NumPy's BitGenerator: its bitgen_t."""
         target = ffi.cast("dpf_bitgen *", _pointer(capsule, b"BitGenerator"))
         target.next_uint64 = target.next_raw = ffi.addressof(lib, "dpf_next_uint64")
         target.next_uint32 = ffi.addressof(lib, "dpf_next_uint32")
@@ -215,7 +215,7 @@ class Plan:
     __slots__ = ("_kept", "_plan", "address", "has_table", "width")
 
     def __init__(self, law: str, *, table: np.ndarray | None = None, **fields: Any) -> None:
-        """Fields that are arrays (table int16, thresholds uint64, guide uint16) are kept, for the record holds addresses."""
+        """Arrays (table int16, thresholds uint64, guide uint16) are kept: the plan points there."""
         self._plan = ffi.new("dpf_plan *")
         self._plan.law = LAWS[law]
         self._kept = []
@@ -269,7 +269,7 @@ class Plan:
     ) -> list[int | None]:
         """One tier alone, on planted digits: the outcome, or None where it does not decide.
 
-        prefixes: of U, `bits` digits each; of the Gaussian law all 128 of the radius, with those of the angle.
+        prefixes: `bits` digits of U each; for the Gaussian all 128 of the radius, with the angles'.
         """
         n = len(prefixes)
         planted = ffi.new("dpf_planted[]", n)
@@ -290,7 +290,7 @@ class Plan:
 
 @contextmanager
 def own_mode() -> Iterator[None]:
-    """The floating-point mode of the proofs, in this thread and those it starts; NumPy's conversions follow it, too."""
+    """The proofs' floating-point mode, here and in threads from here, NumPy's conversions too."""
     before = lib.dpf_enter()
     try:
         yield
@@ -317,7 +317,7 @@ def blocks(isa: int, secret: bytes, counters: Sequence[int], nonce: int) -> list
 
 @cache
 def checked(isa: int) -> int:
-    """`isa`, once it has reproduced a known block, and known draws of every law and tier, in this process."""
+    """`isa`, once it has reproduced a known block and known draws of all laws and tiers here."""
     failed = lib.dpf_self_check(isa, known_answers(), ffi.new("int16_t[65536]"))
     if failed != ffi.NULL:
         raise SelfCheckError(

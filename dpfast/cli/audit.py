@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dpfast audit`: anybody's mechanism against its promise. Exit codes: 0 nothing found, 1 found, 2 wrong usage."""
+"""`dpfast audit`: a mechanism against its promise. Exit codes: 0 no finding, 1 some, 2 misuse."""
 
 from __future__ import annotations
 
@@ -27,12 +27,7 @@ Examples:
 @click.option("--epsilon", type=number, help="What it promises; of the Laplace laws, the parameter too.")
 @click.option("--delta", type=number, default="0", help="Its delta, by default 0.")
 @click.option("--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbours are.")
-@click.option(
-    "--law",
-    "name",
-    type=click.Choice([*own_laws()]),
-    help="Also compare the noise with this exact law.",
-)
+@click.option("--law", "name", type=click.Choice([*own_laws()]), help="Also compare the noise with this exact law.")
 @click.option("--sigma", type=number, help="Gaussian laws: the parameter.")
 @click.option("--granularity", type=number, help="Real laws: the grid of outputs, a power of two.")
 @click.option("--n", type=click.IntRange(200), default=2_000_000, show_default=True, help="Draws for each count.")
@@ -54,10 +49,11 @@ def audit(
 ) -> None:
     """Look for what FUNCTION gives away beyond its promise.
 
-    FUNCTION(count, n) returns n independent noisy counts. MODULE is one that Python can import from here, or a file.py.
+    FUNCTION(count, n) returns n independent noisy counts. MODULE is one that Python can import from
+    here, or a file.py.
 
-    Exit codes: 0 nothing found, 1 found, 2 wrong usage. A mechanism that keeps its promise is accused with probability
-    one in a million at most, by each of the two audits.
+    Exit codes: 0 nothing found, 1 found, 2 wrong usage. A mechanism that keeps its promise is
+    accused with probability one in a million at most, by each of the two audits.
     """
     from dpfast import audit as auditor
 

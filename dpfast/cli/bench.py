@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpfast.bench.report import Report
 
 FILE = click.Path(dir_okay=False, path_type=Path)
-MARK = "packages"  # of its table in a page
+MARK = "packages"  # its table in a page
 LATENCY = 10  # times as many counts at the end of the latency curve
 PLAIN = Path("-")
 
@@ -45,7 +45,7 @@ def bench(
     scaling: Path | None,
     quiet: bool,
 ) -> None:
-    """Time every law, on one thread and on all, beside NumPy's unsafe noise and the floors of memory.
+    """Time every law, on one thread and on all, beside NumPy's unsafe noise and memory's floors.
 
     Rows take turns, each right after its reference; medians. Peers: pip install 'dpfast[peers]'.
     """
@@ -74,9 +74,9 @@ def bench(
 
 
 def refuse(pictures: Mapping[str, Path | None], json_file: Path | None, markdown: Path | None) -> None:
-    """What cannot be written is refused before minutes are spent.
+    """Refuse what cannot be written before minutes are spent.
 
-    Raises: ParameterError (a picture that is neither .png nor .svg), FileError (no such folder, or no marks).
+    Raises: ParameterError (a picture neither .png nor .svg), FileError (no such folder, no marks).
     """
     from dpfast.bench.figures import around_marks
 

@@ -53,7 +53,8 @@ PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
 def explain(cells: int | None, plot: Path | None, picture: str | None, as_json: bool, **options: Any) -> None:
     """Say what parameters promise, what that means, and how much noise it takes.
 
-    The options are those of privatize. A Gaussian's --sigma alone will do: then there is noise, but no promise.
+    The options are those of privatize. A Gaussian's --sigma alone will do: then there is noise, but
+    no promise.
     """
     if picture and not plot:
         raise click.UsageError("'--picture' says what '--plot' draws, and goes with it alone")
@@ -90,7 +91,7 @@ def _choice(mechanism: OneAnswer, as_json: bool) -> None:
 
 
 class Explained:
-    """A mechanism, and what is known of it. sizes: 1, and of how many cells intervals are wanted beside."""
+    """A mechanism, and what is known of it. sizes: for how many cells intervals are; 1 first."""
 
     def __init__(self, mechanism: Mechanism, sizes: list[int]) -> None:
         self.mechanism, self.sizes = mechanism, sizes
@@ -115,7 +116,7 @@ class Explained:
         return meaning.promise_in_words(self.promise, self.holds, self.delta_is)
 
     def facts(self) -> dict[str, Any]:
-        """All that the text says. Exact figures are strings; the others are rounded to the safe side."""
+        """All that the text says. Exact figures are strings; others are rounded to be safe."""
         mechanism = self.mechanism
         sizes = dict(zip(("one_cell", "all_cells"), self.sizes, strict=False))
 

@@ -154,7 +154,7 @@ def copy(source: Path, target: Path) -> None:
 def upgrade(file: Path) -> None:
     """Make a ledger of format 1, by an earlier version, one of today's.
 
-    Its promise and its charges stay. Earlier versions refuse it then.
+    Its budget and its charges stay. Earlier versions refuse it then.
     """
     click.echo(budget(dpfast.Ledger.upgrade(file)))
 
@@ -166,7 +166,7 @@ def budget(ledger: dpfast.Ledger) -> str:
 
 
 def amounts(kept: dict[str, Fraction], of: dict[str, Fraction] | None = None, *, up: bool = False) -> str:
-    """Such as "epsilon 0.5, delta 1e-6", rounded down; or up, where it is spent. No delta, of none, is no word."""
+    """Such as "epsilon 0.5, delta 1e-6", rounded down; up, if spent. No delta if none was given."""
     named = {name: value for name, value in kept.items() if name != "delta" or value or (of and of.get("delta"))}
     return formatting.amounts(named, up=up)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the options of a command line to a mechanism, and from a mechanism to a line: which laws there are, and their options."""
+"""From a command line's options to a mechanism, and back to a line: the laws, and their options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ABOUT = ("adjacency", "unit", "signed")
 
 
 class Law(NamedTuple):
-    """A mechanism on the command line: one of the ways to say what a neighbour changes, one to say what is spent."""
+    """A mechanism on the command line: the ways to say what neighbours change and what is spent."""
 
     change: Ways
     spent: Ways
@@ -163,7 +163,7 @@ def changed(given: Mapping[str, Any], ways: Ways) -> dpfast.Sensitivity:
 
 
 def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -> Mechanism:
-    """The mechanism that the options name, for one of so many columns. promises: they must say whom it protects."""
+    """The mechanism of the options, for one of so many columns. promises: they must say to whom."""
     name, law = given["mechanism"], LAWS[given["mechanism"]]
     if "sensitivity" in given.keys() - law.takes.keys():
         raise click.UsageError(
@@ -185,7 +185,7 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
 
 
 def inner(clamp: tuple[Number, Number], dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The ends as cells of that type can be them: real ones rounded inwards, so that the clamp is no wider than was said."""
+    """The ends as cells of that type can be them; reals are rounded inwards: no wider clamp."""
     low, high = (near("clamp", end, dtype) for end in clamp)
     if isinstance(low, float) and low < clamp[0]:
         low = math.nextafter(low, math.inf)
@@ -203,7 +203,7 @@ def make_choice(given: Mapping[str, Any]) -> OneAnswer:
 
 
 def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float | None:
-    """A public number as cells of that type can be it: a real one its nearest, a whole one itself."""
+    """A public number as cells of that type can be it: the nearest real, or the integer itself."""
     if value is None:
         return None
     exact = exact_real(name, value)
@@ -231,7 +231,7 @@ def law(mechanism: Mechanism) -> str:
 
 
 def reach(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> float:
-    """The half-width that holds the noise of any value: one off the grid of a real law may need a step more."""
+    """The half-width that holds any value's noise: off a real law's grid it may be a step more."""
     step: float = getattr(mechanism, "granularity", 0)
     return mechanism.interval(confidence, cells=cells) + step
 

@@ -16,19 +16,7 @@ import numpy as np
 import dpfast
 from dpfast import terminal
 from dpfast.cli.ledger import amounts, figures
-from dpfast.cli.options import (
-    LAWS,
-    Mechanism,
-    Number,
-    chosen,
-    half_width,
-    inner,
-    law,
-    law_options,
-    make,
-    near,
-    number,
-)
+from dpfast.cli.options import LAWS, Mechanism, Number, chosen, half_width, inner, law, law_options, make, near, number
 from dpfast.errors import ParameterError
 from dpfast.privacy.formatting import plain
 from dpfast.privacy.parameters import exact_positive
@@ -107,15 +95,17 @@ def privatize(
 ) -> None:
     """Add noise to columns of IN and write OUT.
 
-    To counts by discrete-laplace or discrete-gaussian, to real values by laplace, snapping or gaussian.
+    To counts by discrete-laplace or discrete-gaussian, to real values by laplace, snapping or
+    gaussian.
 
-    Both are .csv, .parquet, .arrow, .feather or .npy files, as their extensions say. Other columns pass through
-    without noise (from CSV to CSV byte for byte, from CSV to another format as strings), and so does the order of rows,
-    unless --sort-by says a public one. Which rows there are is published. Of metadata only what types need is kept.
+    Both are .csv, .parquet, .arrow, .feather or .npy files, as their extensions say. Other columns
+    pass through without noise (from CSV to CSV byte for byte, from CSV to another format as
+    strings), and so does the order of rows, unless --sort-by says a public one. Which rows there
+    are is published. Of metadata only what types need is kept.
 
-    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV or npy file in OUT.json.
-    OUT appears only when it is complete. With --ledger a release that the budget does not cover is refused; what was
-    charged stays charged, whatever becomes of OUT.
+    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV or npy
+    file in OUT.json. OUT appears only when it is complete. With --ledger a release that the budget
+    does not cover is refused; what was charged stays charged, whatever becomes of OUT.
     """
     from dpfast.tables import files
 
@@ -179,7 +169,7 @@ def privatize(
 
 
 def _choice(given: Mapping[str, Any], epsilon_is: str) -> str:
-    """Of what the options of several columns speak, and what adds up."""
+    """What the options of several columns are about, and what adds up."""
     sums = {"epsilon": "epsilons", "delta": "deltas", "rho": "rhos", "sigma": "rhos"}
     said = {name: f"--{name} {plain(exact_positive(name, given[name]))}" for name in sums if name in given}
     choice = f"{' and '.join(said.values())} {'are' if len(said) > 1 else 'is'} {epsilon_is}"
@@ -203,7 +193,7 @@ def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_
 def _released(
     mechanism: Mechanism, options: dict[str, Any], cells: CountArray | RealArray, **part: Any
 ) -> CountArray | RealArray:
-    """A release of a piece. What is clamped is int64 in every piece, where a CSV has uint64 in some pieces alone."""
+    """A release of a piece. Clamped integers are int64 in all pieces; a CSV has uint64 in some."""
     if options["clamp"] and cells.dtype.kind in "iu":
         most = options["clamp"][1]
         cells = (np.minimum(cells, max(most, 0)) if cells.dtype == np.uint64 else cells).astype(np.int64, copy=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws in proved intervals: constants, tables, quantiles, and the last tier, which decides every draw."""
+"""The laws in proved intervals: constants, tables, quantiles; the last tier decides every draw."""
 
 from dpfast.exact.balls import (
     ACCEPT,

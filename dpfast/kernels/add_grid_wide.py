@@ -4,17 +4,7 @@
 import numpy as np
 from numba import carray, types
 
-from dpfast.kernels.grid import (
-    between,
-    beyond,
-    in_single,
-    in_steps,
-    not_finite,
-    on_grid,
-    public,
-    to_odd,
-    two_sum,
-)
+from dpfast.kernels.grid import between, beyond, in_single, in_steps, not_finite, on_grid, public, to_odd, two_sum
 from dpfast.kernels.jit import REAL_ARGUMENTS, enter, fence, fill_real, float64_at, int64_at, jit, leave, size, store
 
 LOW = np.int64((1 << 40) - 1)
@@ -25,9 +15,9 @@ def add_grid_wide(
     values, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most,
     granularity, inverse, inverse_too, missing, least, greatest, lower, upper, single, refuse,
 ):  # fmt: skip
-    """As add_grid. scratch: a fifth part for the upper limbs.
+    """As add_grid, with upper limbs in a fifth part of scratch.
 
-    The sum of the grid point and the two parts of the noise is rounded once [Boldo, Melquiond 2008, 5].
+    Grid point plus both parts of the noise is rounded once [Boldo, Melquiond 2008, section 5].
     """
     values_at, out_at, scratch_at = (
         np.uint64(values.ctypes.data),

@@ -7,15 +7,12 @@ from numba import carray, types
 from dpfast.kernels.jit import BLOCK_ARGUMENTS, address, external, fence, flag, int64_at, jit, size, store
 from dpfast.kernels.saturate import clamped_sum
 
-fill = external(
-    "dpf_fill",
-    size(flag, address, flag, address, address, size, address, address, address),
-)
+fill = external("dpf_fill", size(flag, address, flag, address, address, size, address, address, address))
 
 
 @jit(types.UniTuple(size, 2)(*BLOCK_ARGUMENTS, size, size))
 def add_narrow(counts, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most, lower, upper):
-    """int64 counts, bounds in int64: how many are done and how many of those undecided; stops after a block with any.
+    """int64 counts and bounds: how many are done, how many undecided; stops after a block with any.
 
     scratch, three parts of `block` words: noise and then sums, undecided positions, their counts.
     """

@@ -16,7 +16,8 @@ def add_wide(
 ):  # fmt: skip
     """int64 or uint64 counts, bounds from -2^63 to 2^64 - 1; otherwise as add_narrow.
 
-    scratch, four parts of `block` words: lower limbs and then sums, undecided positions, their counts, upper limbs.
+    scratch, four parts of `block` words: lower limbs and then sums, undecided positions, their
+    counts, upper limbs.
     """
     counts_at, out_at, scratch_at = (
         np.uint64(counts.ctypes.data),

@@ -4,8 +4,8 @@
 The exact tier decides among the nominated candidates.
 
 Candidate i is at y = a + h(E), a = -gap rate, h(E) = E or -ln E, where E lies in [G, G + 1)/2^20.
-The kernel takes G + 1/2. So E is off by 2^-21 at most, and -ln E by ln((G + 1)/(G + 1/2)) < 1/(2G);
-at G = 0 it has no upper end.
+The kernel takes G + 1/2. So E is off by 2^-21 at most, and -ln E by ln((G + 1)/(G + 1/2)) < 1/(2G).
+At G = 0 it has no upper end.
 
 Everything else is rounding. A gap is half the distance to the best score for doubles and the whole
 distance for integers. It is within 2^-52 of its value, or 2^-1074, and its rate, below 2^902,

@@ -41,24 +41,24 @@ LONGEST_TEXT = 200
 class Ledger:
     """A privacy budget in a file: every release is charged before its noise is drawn, or refused.
 
-    path: of the file. It is opened; nothing is made, so that a path that is misspelt is an error
-        and not a new budget.
-    create: make the ledger, where no file may be yet.
-    epsilon and delta, or rho: the total that may ever be spent: taken exactly.
+    path: the file. It is opened, not made: a misspelt path is an error and no new budget.
+    create: make the ledger, at a path where no file is yet.
+    epsilon and delta, or rho: the total that may ever be spent, taken exactly.
     dataset: its name; by default the file's. adjacency, unit: by default "add-remove" and "person".
-        These and the total are stored: opening holds what it is given to them, a release its
-        mechanism's adjacency and unit.
+        These and the total are stored. Opening refuses other terms; a release refuses a mechanism
+        of another adjacency or unit.
 
-    Kept in (epsilon, delta) or in rho, and never converted: epsilons and deltas are added up, or rhos, as exact rationals.
-    Parameters may be chosen from earlier results; `import dpfast.ledger; help(dpfast.ledger)` has the proof. (Where a sum's
-    denominator outgrows 1,024 bits, a charge is rounded up by less than 2^-1074.)
+    The budget is in (epsilon, delta) or in rho, and never converted. Spends are added up as exact
+    rationals; where a sum's denominator outgrows 1,024 bits, a charge is rounded up by less than
+    2^-1074. Parameters may be chosen from earlier results:
+    `import dpfast.ledger; help(dpfast.ledger)` has the proof.
 
     Processes and threads may share the file, and a Ledger may be pickled or forked: two that want
-    the last of the budget do not both get it. Put it on a local disk. What is deleted, or restored
-    from a copy, is forgotten: nobody can tell. A spend is never given back, whatever became of its
-    release. A file FILE.lock beside it is the ledger's lock: leave it there.
-    Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made; damaged, locked, under two
-        names, other terms).
+    the last of the budget do not both get it. Put it on a local disk. Charges that are deleted, or
+    lost by restoring a copy, are forgotten: nobody can tell. A spend is never given back, whatever
+    became of its release. The file FILE.lock beside it is the ledger's lock: leave it there.
+    Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made;
+        damaged, locked, under two names, other terms).
     """
 
     def __init__(
@@ -107,21 +107,23 @@ class Ledger:
         start: int | None = None,
         **options: Any,
     ) -> Any:
-        """`mechanism.release(values, **options)`, charged once all is checked, and before any noise is drawn.
+        """`mechanism.release(values, **options)`, checked, then charged, then drawn.
 
-        label: for the history; by default the key's, or none. options: those of the mechanism's release.
-        key, start: without a key every call is a new release. Under a key, parts with equal stream keys are one release
-            and are charged once, in whatever process and however often. So are the parts of one release: they have one
-            derived key, one law, equal parameters and disjoint draws. The sensitivity must be that of the whole array, and
-            the array must be settled when its first part is released, not chosen from later results. Anything else is
+        label: for the history; by default the key's, or none. options: for the mechanism's release.
+        key, start: without a key every call is a new release. Under a key, parts with equal stream
+            keys are one release, charged once, in whatever process and however often. Parts of one
+            release are charged once, too: they have one derived key, one law, equal parameters and
+            disjoint draws. The sensitivity must be that of the whole array, and the array must be
+            settled when its first part is released, not chosen from later results. Anything else is
             charged.
 
         A lazy expression of Polars is charged at every evaluation.
-        Raises: BudgetExhausted, LedgerError; KeyReuseError (a part overlaps another, and is not the same release of it);
-            DTypeError, ParameterError (also a mechanism of another adjacency or unit, or without a guarantee in the
-            ledger's accounting unit; a fixed key); what release raises. Then nothing is charged, but by a failure after the
-            charge: no key from the system, a full memory, Ctrl-C.
-        Privacy: spends what the mechanism's guarantee says, of the ledger's budget.
+        Raises: BudgetExhausted, LedgerError; KeyReuseError (a part overlaps another, and is not the
+            same release of it); DTypeError, ParameterError (also a mechanism of another adjacency
+            or unit, or without a guarantee in the ledger's accounting unit; a fixed key); what
+            release raises. Nothing is charged then, except if the failure comes after the charge:
+            no key from the system, a full memory, Ctrl-C.
+        Privacy: spends what the mechanism's guarantee says, from the ledger's budget.
         """
         if not isinstance(mechanism, Releasing):
             raise DTypeError(
@@ -143,7 +145,7 @@ class Ledger:
         return mechanism._release(values, charged, key=key, start=start, **options)  # noqa: SLF001  the ledger's own door
 
     def spend(self, *releases: Spender, label: str = "") -> None:
-        """Charge all these releases or none, for noise that is drawn elsewhere: afterwards, once this has returned.
+        """Charge all these releases or none; only after this returns, draw their noise elsewhere.
 
         releases: mechanisms, dpfast's or not, with a `guarantee`; or Guarantees.
         Raises: as release.
@@ -195,10 +197,10 @@ class Ledger:
         return self._store.verify()
 
     def copy(self, path: str | os.PathLike[str]) -> Ledger:
-        """Make a copy in another file, as the ledger is at one moment, after the whole of it was checked.
+        """Make a copy in another file: the ledger at one moment, wholly checked.
 
-        A copy has the same budget, for the same people: keep it, or read it. What is
-        then charged to one of the two is unknown to the other.
+        A copy has the same budget, for the same people: keep it, or read it. What is then charged
+        to one is unknown to the other.
         Raises: LedgerError (path exists, a file cannot be made there, the ledger is damaged).
         """
         file = _file(path)
@@ -207,7 +209,7 @@ class Ledger:
 
     @classmethod
     def upgrade(cls, path: str | os.PathLike[str]) -> Ledger:
-        """Make a ledger of format 1, which earlier versions of dpfast wrote, one of today's; then open it.
+        """Turn a ledger of format 1, by an earlier version of dpfast, into today's; then open it.
 
         Its budget, charges and parts stay. Earlier versions of dpfast refuse it then.
         Raises: LedgerError (no ledger of format 1, or damaged: then the file is as it was).

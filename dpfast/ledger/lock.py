@@ -27,8 +27,8 @@ MARK = b"dplg"  # the application's number in the header of a ledger
 PAUSE = 0.002  # seconds between two tries
 
 # SQLite's connections survive no fork: one thread at a time in a process, and a fork waits for it.
-# Only a fork by that very thread, as in a signal's handler, finds a lock held; the child's copy of it
-# would outlive its holder.
+# Only a fork by that very thread, as in a signal's handler, finds a lock held. The child's copy of
+# the lock would outlive its holder.
 _using = threading.RLock()
 _files: WeakSet[FileIO] = WeakSet()
 
@@ -89,7 +89,7 @@ def _taken(ledger: Path) -> FileIO | None:
 def _is_ledger(file: Path) -> bool:
     """By its first bytes: SQLite's mark, and at 68 the number of the application.
 
-    Closing it gives back SQLite's locks of this process: none are held here, where no thread else uses a ledger.
+    Closing it drops SQLite's locks of this process: no other thread uses a ledger here.
     """
     with file.open("rb") as opened:
         begins = opened.read(72)
@@ -97,7 +97,7 @@ def _is_ledger(file: Path) -> bool:
 
 
 def _opened(ledger: Path, name: str, _: int) -> int:
-    """A descriptor of the file, which is made if it is not there: the owner's of the ledger alone."""
+    """A descriptor of the file, which is made if it is not there, for the ledger's owner alone."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link is followed, no pipe waited for
     try:
         return os.open(name, flags)

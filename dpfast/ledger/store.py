@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file of a ledger, of format 2: SQLite, with tables that are only added to, and a checkpoint.
 
-A charge must outlive a power cut once its noise can leave. So a rollback journal, and synchronous = EXTRA: a commit
-returns when the file, and then the removal of its journal, are on the disk; under FULL the journal could come back and
-undo the charge. No write-ahead log: it lives in two more files, which a copy of the ledger would forget, and in shared
-memory, which network file systems have not. Each call opens the file and closes it: there is nothing to share or to fork.
+A charge must outlive a power cut once its noise can leave: hence a rollback journal, and
+synchronous = EXTRA. A commit returns when the file, and then the removal of its journal, are on the
+disk; under FULL the journal could come back and undo the charge. A write-ahead log would live in
+two more files, which a copy of the ledger would forget, and in shared memory, which network file
+systems lack. Each call opens the file and closes it: there is nothing to share or to fork.
 
-The checkpoint says how many charges and parts there are, their sums and the digest of the last
-charge, which is chained over all. Each charge moves it, in its own transaction, from a state that
-it has checked; so opening and charging look at the checkpoint and the last charge alone, and cost
-the same with ten charges or with a million.
+The checkpoint holds the numbers of charges and parts, their sums, and the digest of the last
+charge, chained over all. Each charge moves it, in its own transaction, from a state that it has
+checked. So opening and charging read it and the last charge alone, however many there are.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ Amounts: TypeAlias = tuple[Fraction, ...]
 
 APPLICATION, FORMAT = int.from_bytes(MARK, "big"), 2  # in the file's header
 TOTALS = "epsilon_total", "delta_total", "rho_total"
-NAMES = "epsilon", "delta", "rho"  # of the amounts in a row; those that the ledger is not kept in are null
+NAMES = "epsilon", "delta", "rho"  # the amounts in a row; null if the ledger is not kept in them
 # The accounting units, and the amounts of a row that are theirs.
 KEPT: dict[tuple[str, ...], slice] = {("epsilon", "delta"): slice(0, 2), ("rho",): slice(2, 3)}
 CHARGE = "charge"  # the one kind of row so far
 PATIENCE = 30.0  # seconds to wait while others write
-MOST_BITS = 1024  # of a sum's denominator, before charges are rounded
+MOST_BITS = 1024  # in the denominator of a sum, before charges are rounded
 FINEST = 1074  # bits after the point of a rounded charge, as doubles have
 SLIGHT = Fraction(1, 10**9)  # what is short by less is short by the rounding of a float
 
@@ -64,7 +64,7 @@ _TABLES = {
     "checkpoint": f"charges INTEGER NOT NULL, parts INTEGER NOT NULL, {_TOTALS}, head BLOB NOT NULL, "
     "digest BLOB NOT NULL",
 }
-# The file repeats these statements to the letter, the name of the table with the terms included. The checkpoint alone is ever changed.
+# The file repeats these statements to the letter, table names too; only the checkpoint changes.
 SCHEMA = [f"CREATE TABLE {name} ({columns})" for name, columns in _TABLES.items()] + [
     f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
     for name in _TABLES
@@ -75,26 +75,26 @@ TABLES = {(statement,) for statement in SCHEMA}
 
 
 class Terms(NamedTuple):
-    """How much may be spent, in which accounting unit, on which data set, for which adjacency and unit of privacy."""
+    """How much may be spent, in which accounting unit, for which data set, adjacency and unit."""
 
     accounting: tuple[str, ...]
     budget: Amounts
     dataset: str
     adjacency: str
     unit: str
-    digest: bytes = b""  # of its row, which no other ledger has
+    digest: bytes = b""  # the digest of its row, which no other ledger has
 
 
 class Charge(NamedTuple):
     """What one release spends."""
 
     label: str
-    record: dict[str, object]  # of the mechanism, JSON-able
+    record: dict[str, object]  # the mechanism's, JSON-able
     amounts: Amounts
 
 
 class State(NamedTuple):
-    """What a ledger has come to: the number of its charges and parts, their sums, the digest of the last charge."""
+    """A ledger's number of charges and parts, their sums, and the digest of the last charge."""
 
     charges: int
     parts: int
@@ -103,10 +103,7 @@ class State(NamedTuple):
 
 
 def create(path: Path, terms: Terms) -> None:
-    """Make a ledger, over nothing that is there.
-
-    Raises: LedgerError.
-    """
+    """Make a ledger, over nothing that is there. Raises: LedgerError."""
     with _appearing(path) as made, _opened(made, path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         lay_out(connection, terms, secrets.token_bytes(16))
@@ -127,7 +124,7 @@ def lay_out(connection: Connection, terms: Terms, identity: bytes) -> Terms:
 
 
 class Store:
-    """A ledger's file. All that reads it raises LedgerError: no ledger, damaged, locked, or another one by now."""
+    """A ledger's file. Reads raise LedgerError: no ledger, damaged, locked, another one by now."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -152,7 +149,7 @@ class Store:
             return whole(connection, self.path)
 
     def copy(self, target: Path) -> None:
-        """Make a copy that is as the ledger was at one moment, checked whole, over nothing that is there."""
+        """Copy the ledger at one moment, wholly checked; an existing file is never replaced."""
         with _appearing(target) as made, _opened(made, target) as copied:
             with _reading(self.path) as connection:
                 self._same(connection)
@@ -160,9 +157,9 @@ class Store:
             whole(copied, self.path)
 
     def charge(self, charges: Sequence[Charge], part: PartName | None = None) -> None:
-        """Record all charges or none; when this returns they are on the disk. part: of the one release that is charged.
+        """Record all charges or none, on the disk. part: that of the one release charged.
 
-        Raises: BudgetExhausted, KeyReuseError, LedgerError; then nothing is charged, unless the disk itself failed.
+        Raises: BudgetExhausted, KeyReuseError, LedgerError; all uncharged unless the disk failed.
         """
         with writing(self.path) as connection:
             before = self._same(connection)
@@ -213,7 +210,7 @@ class Store:
 
 
 def payable(amount: Fraction, total: Fraction) -> Fraction:
-    """The charge: the amount itself, unless the sum would grow too long; then rounded up, by less than 2^-FINEST."""
+    """The amount itself; if the sum would grow too long, rounded up, by less than 2^-FINEST."""
     if (total + amount).denominator.bit_length() <= MOST_BITS:
         return amount
     return Fraction(-(-amount.numerator * 2**FINEST // amount.denominator), 2**FINEST)
@@ -224,7 +221,7 @@ def payable(amount: Fraction, total: Fraction) -> Fraction:
 
 @contextmanager
 def _connected(path: Path) -> Iterator[Connection]:
-    """Yield a connection to a ledger, under its lock; its transaction is undone unless it was committed."""
+    """Yield a connection to a ledger, under its lock; what it does not commit is undone."""
     real = Path(os.path.realpath(path))  # whatever link leads to it, its lock and journal have one name
     _found(path, real, locked=False)
     with held(real, PATIENCE):
@@ -253,7 +250,7 @@ def writing(path: Path) -> Iterator[Connection]:
 
 
 def _found(path: Path, real: Path, *, locked: bool) -> None:
-    """Raises: LedgerError: no file is there; or, locked, it has several names, each with a journal of its own."""
+    """Raises: LedgerError: no file; or, if locked, several names, each with its own journal."""
     if not os.path.isfile(real):  # noqa: PTH113  it never raises
         if os.path.lexists(path):
             raise LedgerError(f"{path} is not a file")
@@ -285,13 +282,13 @@ def _opened(file: Path, called: Path) -> Iterator[Connection]:
             connection.close()
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise LedgerError(f"{called}: {error}; nothing was released") from None
-    except UnicodeDecodeError:  # of a message that quotes the file
+    except UnicodeDecodeError:  # in a message that quotes the file
         raise damaged(called, "its text is not UTF-8") from None
 
 
 @contextmanager
 def _appearing(path: Path) -> Iterator[Path]:
-    """Yield an empty file to fill, which then appears at path: whole, over nothing that is there, its owner's alone."""
+    """Yield an empty file to fill; it then appears at path, whole, its owner's, over nothing."""
     path = Path(os.path.realpath(path.parent), path.name)
     for name in (f"{path}-journal", path):  # a journal would undo in the new ledger what was not complete in the old
         if os.path.lexists(name):
@@ -321,7 +318,7 @@ def _flush(path: Path) -> None:
 
 
 def insert(connection: Connection, table: str, before: bytes, *row: Any) -> bytes:
-    """Add a row and its digest, which it returns. before: the digest of the row before, where rows are a chain."""
+    """Add a row and return its digest. before: the digest before it, where rows are a chain."""
     digest = _digest(before, row)
     places = ", ".join("?" * len(row))
     connection.execute(f"INSERT INTO {table} VALUES ({places}, ?)", [*row, digest])  # noqa: S608  our own names
@@ -337,7 +334,7 @@ def move(connection: Connection, terms: Terms, state: State) -> None:
 
 
 def _digest(before: bytes, row: Iterable[Any]) -> bytes:
-    """Of a row's fields and of their types, for one wrong bit in the file makes bytes of a text."""
+    """The digest of a row's fields and types: one wrong bit in the file makes bytes of a text."""
     typed: list[Any] = [before]
     for field in row:
         typed += type(field).__name__, field
@@ -345,7 +342,7 @@ def _digest(before: bytes, row: Iterable[Any]) -> bytes:
 
 
 def checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
-    """The digest of a row, if it is right: a guard against decay and slips, not against who can write here."""
+    """The digest of a row, if right: a guard against decay and slips, not against who can write."""
     *fields, digest = row
     found = _digest(before, fields)
     if digest != found:
@@ -471,7 +468,7 @@ def _known(connection: Connection, path: Path, terms: Terms, release: bytes) -> 
 
 
 def _there(connection: Connection, path: Path, number: int, part: PartName) -> bool:
-    """Whether a part needs no record: it is empty, or on record. Raises: KeyReuseError (it overlaps another)."""
+    """Whether a part is empty or on record already. Raises: KeyReuseError (it overlaps another)."""
     if part.begin == part.end:
         return True
     before = "SELECT * FROM parts WHERE number = ? AND begin < ? ORDER BY begin DESC LIMIT 1"

@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 
 
 class History(tuple[Entry, ...]):
-    """All charges of a ledger, in order. Prints as a table; `pandas.DataFrame(history)` makes one."""
+    """All charges of a ledger in order. Prints as a table; `pandas.DataFrame(history)` is one."""
 
     __slots__ = ()
 

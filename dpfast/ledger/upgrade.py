@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a ledger of format 1, which had no checkpoint, to one of today's: its terms, charges and parts stay."""
+"""Upgrades a ledger of format 1, which had no checkpoint: its terms, charges and parts stay."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def upgrade(path: Path) -> None:
-    """Write a ledger of format 1 anew in its place, in one transaction, after the whole of it was checked.
+    """Write a ledger of format 1 anew in its place, in one transaction, after checking all of it.
 
-    In its place, for a new file over it would lose the charge of a process that waits for the old one.
+    A new file over it would lose the charge of a process that waits for the old one.
     Raises: LedgerError; then the file is as it was.
     """
     with store.writing(path) as connection:
@@ -95,7 +95,7 @@ def _terms(connection: Connection, path: Path, accounting: tuple[str, ...]) -> t
 
 
 def _charges(connection: Connection, path: Path, terms: Terms) -> Iterator[tuple[Any, Amounts, Amounts, Any]]:
-    """Number, time, label and mechanism of each charge; its amounts, the sums with it, its release; all checked."""
+    """Each charge, checked: number, time, label, mechanism; its amounts, the sums, its release."""
     n, before, digest = len(terms.accounting), 0, terms.digest
     spent: Amounts = (Fraction(0),) * n
     for row in connection.execute("SELECT * FROM releases ORDER BY number"):

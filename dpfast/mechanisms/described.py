@@ -15,7 +15,7 @@ class Described(Record):
     NAME: ClassVar[str]  # in metadata, on the command line and in the names of streams
 
     def metadata(self) -> dict[str, object]:
-        """What was asked and what it spends, to go with what came out: JSON-able, fractions as exact strings."""
+        """What was asked and what it spends: JSON-able, fractions as exact strings."""
         from dpfast import __version__
 
         return {

@@ -34,15 +34,16 @@ SHORT_SQUARED = 2**40
 class DiscreteGaussian(Sigma, IntegerMechanism):
     """Adds integer noise with P(X = k) proportional to exp(-k^2/(2 sigma^2)), exactly.
 
-    sigma: int, float, Fraction or Decimal, taken exactly, from 1e-3 to 1e9; or sigma_squared, the same kinds.
-    sensitivity: a Sensitivity, for what the mechanism promises and for its records. `from_zcdp` and
-        `calibrated` find sigma from it.
+    sigma or sigma_squared: int, float, Fraction or Decimal, taken exactly; sigma from 1e-3 to 1e9.
+    sensitivity: a Sensitivity, for the guarantee and records. `from_zcdp` and `calibrated` find
+        sigma from it.
 
-    Privacy: each release is rho-zCDP with rho = l2_squared/(2 sigma^2), and (epsilon, delta(epsilon))-DP: exactly, from
-    (l0, linf); from an L2 norm alone through zCDP, for the law is not rotation invariant and the theorem for one
-    cell does not hold for norms.
+    Privacy: each release is rho-zCDP with rho = l2_squared/(2 sigma^2), and (epsilon,
+        delta(epsilon))-DP: exactly, from (l0, linf). From an L2 norm alone it is so through zCDP:
+        the law is not rotation invariant, and the theorem for one cell does not hold for norms.
     Raises: DTypeError, ParameterError.
-    Source: [CKS20] Canonne, Kamath, Steinke 2020, Definition 1, Theorems 4 and 7; csrc/discrete_gaussian.md.
+    Source: [CKS20] Canonne, Kamath, Steinke 2020, Definition 1, Theorems 4 and 7;
+        csrc/discrete_gaussian.md.
     """
 
     LAW: ClassVar[str] = "discrete_gaussian"
@@ -110,8 +111,8 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
 
 def search(thresholds: list[int]) -> dict[str, Any]:
     """The plan of a search among thresholds, from a guide: csrc/discrete_gaussian.md, section 2."""
-    # Sixteenths of a binade, from u = 1 to 2^64, by u rounded to a double: which may lift it over an edge, so the
-    # lower edges are taken a little lower. 0 belongs to the first.
+    # Sixteenths of a binade, from u = 1 to 2^64, by u rounded to a double. That may lift u over an
+    # edge, so the lower edges are taken a little lower. 0 belongs to the first.
     edges = [2 ** (i // 16) * Fraction(16 + i % 16, 16) for i in range(64 * 16 + 2)]
     least = [0, *(math.floor(edge * (1 - Fraction(1, 2**52))) for edge in edges[1:-1])]
     most = [math.ceil(edge) for edge in edges[1:]]

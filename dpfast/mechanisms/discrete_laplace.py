@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
 
-# Scales at which a tier, or a word, hands over to the next. Functions of the parameters alone, and the
-# widths a part of the stream: csrc/discrete_laplace.md, section 2, derives them.
+# Scales at which a tier, or a word, hands over to the next; functions of the parameters alone. The
+# widths belong to the stream: csrc/discrete_laplace.md, section 2, derives them.
 TABLE_SCALE = 2**7
 SHORT_SCALE = 2**20
 DOUBLE_SCALE = 2**44
@@ -34,17 +34,12 @@ LEAST_SCALE = Fraction(1, 2**60)
 
 
 class GeometricNoise(Pure, IntegerNoise):
-    """What the two-sided and the one-sided geometric law share: a magnitude, and so all but its sign and weight."""
+    """What the two geometric laws share: a magnitude, and so all but its sign and weight."""
 
     SCALES = "2**-60", "2**60"
 
     def __init__(
-        self,
-        epsilon: Real,
-        sensitivity: Real | Sensitivity,
-        *,
-        adjacency: str | None = None,
-        unit: str | None = None,
+        self, epsilon: Real, sensitivity: Real | Sensitivity, *, adjacency: str | None = None, unit: str | None = None
     ) -> None:
         super().__init__(epsilon, sensitivity, adjacency=adjacency, unit=unit)
         if not LEAST_SCALE <= self._scale <= MOST_SCALE:
@@ -69,9 +64,8 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
     """Adds noise with P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-epsilon/sensitivity), exactly.
 
     epsilon: int, float, Fraction or Decimal, taken exactly; spent once by every release.
-    sensitivity: the same kinds; L1, in counts, of the whole array jointly: how much one unit of
-        privacy can change all cells together, for the stated adjacency. Or a Sensitivity, which says
-        adjacency and unit as well.
+    sensitivity: of the same kinds; L1, in counts: how much one unit of privacy can change all cells
+        of the array together. Or a Sensitivity, which says adjacency and unit as well.
     adjacency: "add-remove" or "substitution". unit: whose privacy, such as "person". Both are
         recorded and shown; the sensitivity must have been found for them.
 
@@ -91,7 +85,7 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
 
     @property
     def variance(self) -> float:
-        """2q / (1-q)^2; in the words of the course notes 2a/(a-1)^2, a = exp(epsilon/sensitivity)."""
+        """2q / (1-q)^2, which is 2a/(a-1)^2 for a = exp(epsilon/sensitivity)."""
         rate = float(1 / self._scale)
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 
@@ -106,7 +100,7 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
 
 
 def constants(law: exact.OneSidedGeometric) -> dict[str, Any]:
-    """The plan of the law that rounds t (C - ln U) down: csrc/discrete_laplace.md has the derivations."""
+    """The plan of a law that rounds t (C - ln U) down, derived in csrc/discrete_laplace.md."""
     scale = law.scale
     t = float(scale)
 

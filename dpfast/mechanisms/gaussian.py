@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
 
-# Ratios of sigma and granularity at which a tier hands over to the next: csrc/gaussian.md, section 2, derives them.
+# Ratios sigma/granularity at which a tier hands over to the next, from csrc/gaussian.md, section 2.
 DOUBLE_RATIO = 2**40
 CONSTANT_WORK_DOUBLE_RATIO = 2**16
 CONSTANT_WORK_RATIO = 2**40  # above it the double-double tier leaves 2^-30 or more open
@@ -32,18 +32,19 @@ NARROW_RATIO = 2**48
 class Gaussian(Sigma, RealMechanism):
     """Adds real Gaussian noise of standard deviation sigma and rounds the sum to a grid, exactly.
 
-    A release of x is granularity * floor((x + noise)/granularity + 1/2), for ideal real noise: rounding comes
-    after the noise, so it is post-processing, and costs no privacy whatever the granularity.
+    A release of x is granularity * floor((x + noise)/granularity + 1/2), for ideal real noise.
+    Rounding comes after the noise: it is post-processing and costs no privacy at any granularity.
 
-    sigma: int, float, Fraction or Decimal, taken exactly; or sigma_squared, the same kinds.
+    sigma: int, float, Fraction or Decimal, taken exactly; or sigma_squared, of these kinds.
     granularity: a power of two; by default the largest that is at most sigma * 2^-20.
-    sensitivity: a Sensitivity (in L2), of the values *as doubles*: see Laplace. `from_zcdp` and `calibrated`
-        find sigma from it.
+    sensitivity: a Sensitivity (in L2) of the values *as doubles*: see Laplace. `from_zcdp` and
+        `calibrated` find sigma from it.
 
-    Privacy: each release is rho-zCDP with rho = l2_squared/(2 sigma^2), and (epsilon, delta(epsilon))-DP by the analytic
-    Gaussian mechanism.
+    Privacy: each release is rho-zCDP with rho = l2_squared/(2 sigma^2), and
+        (epsilon, delta(epsilon))-DP by the analytic Gaussian mechanism.
     Raises: DTypeError, ParameterError (also for sigma/granularity outside 2^-60 to 2^60).
-    Source: [BW18] Balle, Wang 2018, Theorem 8; [BS16] Bun, Steinke 2016, Proposition 1.6; csrc/gaussian.md.
+    Source: [BW18] Balle, Wang 2018, Theorem 8; [BS16] Bun, Steinke 2016, Proposition 1.6;
+        csrc/gaussian.md.
     """
 
     LAW: ClassVar[str] = "gaussian"
@@ -104,8 +105,8 @@ class Gaussian(Sigma, RealMechanism):
         return math.fsum(terms)
 
     def _mass(self, k: npt.NDArray[np.float64]) -> Any:
-        # a difference of erfc cancels where a step is small beside sigma: there the density, by the midpoint rule and
-        # its first correction, (h^2/24)(x^2 - 1), next below h^4
+        # A difference of erfc cancels where a step is small beside sigma. There it is the density,
+        # by the midpoint rule and its first correction, (h^2/24)(x^2 - 1); the next is below h^4.
         h = 1 / math.sqrt(self._ratio_squared)
         x = k * h
         if h < 2.0**-12:
@@ -120,7 +121,7 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
-    """The plan of a Gaussian of that variance, in steps of the grid: csrc/gaussian.md has the derivations."""
+    """The plan of a Gaussian of that variance, in grid steps, derived in csrc/gaussian.md."""
     precision = 256 + abs(ratio_squared.numerator.bit_length() - ratio_squared.denominator.bit_length())
     t = exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt())
     width = 32 if short else 64

@@ -58,9 +58,9 @@ class IntegerNoise(Mechanism):
         return found
 
     def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> int:
-        """The least h with |X| <= h in all of `cells` independent cells with probability `confidence`, exactly.
+        """The least h that holds |X| in `cells` independent cells with probability `confidence`.
 
-        X is the noise, before clamping. Source: usefulness bounds of the geometric mechanism, [GRS09].
+        Exact. X is the noise, before clamping. Source: bounds of the geometric mechanism, [GRS09].
         """
         found: int = self._half_width(confidence, cells)
         return found
@@ -68,9 +68,9 @@ class IntegerNoise(Mechanism):
     def sample(
         self, size: int | tuple[int, ...], *, threads: int | None = None, constant_time: bool = False
     ) -> npt.NDArray[np.int64]:
-        """The noise alone, int64 of shape `size`. Not a release: add it to nothing that it should protect.
+        """The noise alone, int64 of shape `size`. It is no release, and protects nothing.
 
-        Raises: ParameterError for scales above 2^50, where noise might not fit; it is never clipped.
+        Raises: ParameterError for scales above 2^50: noise might not fit, and is never clipped.
         """
         if self.scale > SAMPLE_SCALE:
             raise ParameterError(

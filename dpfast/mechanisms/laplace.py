@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
 
-# Ratios of scale and granularity at which a tier hands over to the next: csrc/laplace.md, section 2, derives them.
+# Ratios scale/granularity at which a tier hands over to the next, from csrc/laplace.md, section 2.
 DOUBLE_RATIO = 2**44
 CONSTANT_WORK_DOUBLE_RATIO = 2**17
 CONSTANT_WORK_DOUBLE_DOUBLE_RATIO = 2**40
@@ -29,15 +29,15 @@ NARROW_RATIO = 2**44
 
 
 class Laplace(Pure, RealMechanism):
-    """Adds real Laplace noise of scale b = sensitivity/epsilon and rounds the sum to a grid, exactly.
+    """Adds real Laplace noise of scale b = sensitivity/epsilon, rounds the sum to a grid, exactly.
 
-    A release of x is granularity * floor((x + noise)/granularity + 1/2), for ideal real noise: rounding comes
-    after the noise, so it is post-processing, and epsilon is spent exactly as stated whatever the granularity.
+    A release of x is granularity * floor((x + noise)/granularity + 1/2), for ideal real noise.
+    Rounding is post-processing: epsilon is spent exactly as stated, whatever the granularity.
 
     epsilon: int, float, Fraction or Decimal, taken exactly; spent once by every release.
-    sensitivity: the same kinds; L1, of the whole array jointly: how much one unit of privacy can change all
-        values together. Of the values *as doubles*: a sum in floats changes by more than its real-number formula
-        says [Cas22]; the sensitivity of dpfast.fixed_point_sum is what its formula says. Or a Sensitivity.
+    sensitivity: of the same kinds, or a Sensitivity; L1: how much one unit of privacy can change
+        all values of the array together, *as doubles*. A sum in floats changes by more than its
+        real-number formula says [Cas22]; dpfast.fixed_point_sum changes by what its formula says.
     granularity: a power of two; by default the largest that is at most b * 2^-20.
     adjacency, unit: as for DiscreteLaplace.
 

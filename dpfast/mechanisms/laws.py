@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registry of laws: audits, the self-test, the benchmarks and the command line read their lists from it."""
+"""The registry of laws, for audits, the self-test, the benchmarks and the command line."""
 
 from __future__ import annotations
 

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 else:
 
     class lockfree_property:  # noqa: N801  it reads as a decorator
-        """As functools.cached_property, which before Python 3.12 holds a lock of the class while it computes.
+        """As functools.cached_property, which before Python 3.12 computes under a class's lock.
 
-        A fork in another thread would leave that lock held for ever in the child. Here two threads may both
-        compute the value; both find the same one.
+        A fork in another thread would leave that lock held for ever in the child. Here two threads
+        may both compute the value; both find the same one.
         """
 
         def __init__(self, compute: Any) -> None:

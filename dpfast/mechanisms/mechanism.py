@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all mechanisms share, and the release of those that release values: prepare, charge, draw."""
+"""What mechanisms share, and the release of those that release values: prepare, charge, draw."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Mechanism(Described, ABC):
-    """A law with its parameters, frozen. A subclass says which law, and what it is in C and in intervals."""
+    """A law with its parameters, frozen. A subclass says which law, in C and in intervals."""
 
     LAW: ClassVar[str]  # its name in C and in its proof
     SCALES: ClassVar[tuple[str, str]]  # the least and the largest scale, as messages say them
@@ -76,7 +76,7 @@ class Mechanism(Described, ABC):
     @property
     @abstractmethod
     def _cell_squared(self) -> Fraction | None:
-        """The square of the change of one cell that the sensitivity states, None without one: see privacy/inputs.py."""
+        """The square of the stated change of one cell, or None (privacy/inputs.py)."""
 
     @abstractmethod
     def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float: ...
@@ -96,7 +96,7 @@ class Mechanism(Described, ABC):
         """Raises: ParameterError (some draws would take longer)."""
 
     def _half_width(self, confidence: Real, cells: int) -> Any:
-        """The least that holds all of `cells` independent cells with that probability, as the law counts."""
+        """The least half-width for `cells` independent cells, in the law's units."""
         return self._law.half_width(probability("confidence", confidence), whole("cells", cells, 1))
 
     _reader = staticmethod(reader)
@@ -106,9 +106,9 @@ class Mechanism(Described, ABC):
         return {**super().metadata(), "scale": self.scale}
 
     def metadata(self, key: ReleaseKey | None = None) -> dict[str, object]:
-        """What a reader of a release needs to draw error bars: JSON-able, fractions as exact strings.
+        """What error bars of a release need: JSON-able, fractions as exact strings.
 
-        key: the release key, if there was one: `secure` says whether it was secret. Raises: DTypeError (no release key).
+        key: the release key, if any: `secure` tells if it was secret. Raises: DTypeError (no key).
         """
         return {**self._on_record, "secure": key is None or release_key(key).secure}
 
@@ -117,9 +117,9 @@ class Mechanism(Described, ABC):
     def dp_event(self, sensitivity: Sensitivity | None = None, *, zcdp: bool = False) -> Any:
         """One release as a DpEvent of dp-accounting, for the mechanism's own adjacency.
 
-        sensitivity: of a Gaussian made from sigma alone, or for another.
-        zcdp: the release as rho-zCDP whatever its law, which the RDP accountant takes of all laws. The event of a
-            DiscreteGaussian is that one in any case.
+        sensitivity: for a Gaussian made from sigma alone, or to replace the mechanism's.
+        zcdp: the release as rho-zCDP, which the RDP accountant takes of all laws. A
+            DiscreteGaussian always gives this event.
 
         Rounded to the side of more privacy loss: epsilon and rho up, noise down.
         Raises: ImportError (dp-accounting is not there, or untested), DTypeError, ParameterError.
@@ -131,17 +131,18 @@ class Mechanism(Described, ABC):
     def privacy_loss_distribution(
         self, sensitivity: Sensitivity | None = None, *, value_discretization_interval: float = 1e-4
     ) -> Any:
-        """One release as a pessimistic PrivacyLossDistribution of dp-accounting: composes, and knows delta and epsilon.
+        """One release as a pessimistic PrivacyLossDistribution of dp-accounting, which composes.
 
-        sensitivity: as for dp_event; of a DiscreteGaussian it must be known as (l0, linf).
-        value_discretization_interval: the step between losses, which all distributions that are composed share.
+        sensitivity: as for dp_event; for a DiscreteGaussian it must be known as (l0, linf).
+        value_discretization_interval: the step between losses, equal in all that are composed.
 
-        Its arithmetic is theirs, in doubles: some 1e-15 of delta for each composition is beyond what it can tell.
-        Raises: ImportError, DTypeError, ParameterError (also for losses above 512, or more than 2^22 points or integers).
+        dp-accounting computes in doubles: it cannot tell some 1e-15 of delta for each composition.
+        Raises: ImportError, DTypeError, ParameterError (also for losses above 512, or more than
+            2^22 points or integers).
         """
         from dpfast.adapters import dp_accounting
 
-        # What is above 512 is refused there: any double above it will do for a number that no double holds.
+        # Above 512 is refused there: any double above will do for a number that no double holds.
         interval = exact_positive("value_discretization_interval", value_discretization_interval)
         return dp_accounting.privacy_loss_distribution(
             self, sensitivity, value_discretization_interval=float(min(interval, Fraction(2**1000)))
@@ -149,7 +150,7 @@ class Mechanism(Described, ABC):
 
 
 class Releasing(Mechanism):
-    """A mechanism that releases arrays. A subclass says of what numbers, and what of them is checked."""
+    """A mechanism that releases arrays. A subclass says of what numbers, and checks them."""
 
     INTEGERS: ClassVar[bool]
     _job: ClassVar[Callable[..., Job | RealJob]]  # the arrays of a release, once all is found right with them
@@ -160,7 +161,7 @@ class Releasing(Mechanism):
 
     @abstractmethod
     def _decide(self, width: int, stream: _native.StreamKey, *draw: Any) -> Any:
-        """A draw that C leaves open, by intervals."""
+        """A draw that C does not decide, by intervals."""
 
     def release(
         self,
@@ -178,31 +179,34 @@ class Releasing(Mechanism):
         key: ReleaseKey | None = None,
         start: int | None = None,
     ) -> Any:
-        """Return `values` plus fresh noise. Integers: the exact sum. Reals: the exact sum, rounded to the grid once.
+        """Return `values` plus fresh noise: the exact sum; for reals rounded to the grid once.
 
         Args:
-            values: one entry a cell, of any shape, strides and byte order. For a mechanism on counts integers of any dtype;
-                for one on real values float64 or float32, finite, or see `missing`. A Series of pandas or Polars, a Polars
-                expression, an Array of pyarrow or a tensor on the CPU gives one of its kind (docs/adapters.md).
-            out: where to write; the shape of values; values itself for in place. After a failure it holds zeros, which in
-                place loses the values. It is untouched where no key could be had; and where a real value is refused in
-                place or under a key.
-            dtype: of the result. By default int64; of real values their own: there a grid point that the type does not hold
-                becomes the nearest that it does, or its largest or smallest finite number, and zero is always +0.0.
-            lower, upper: public bounds of the result; clamping is post-processing and costs nothing.
-            clamp: (a, b), public numbers of the type of values (of real ones doubles within it): every value below a becomes
-                a, above b it becomes b, before the noise. The sensitivity stays that of the values.
-            missing: a public number that stands for every null, NaN and infinity, and gets noise like any value; without it
-                they are refused. It is put in first, then clamped like any value. The sensitivity is that of the values with
-                missing put in. For counts 0 is always allowed: an absent count is a 0. Any other number needs clamp, and a
-                stated change of one cell (linf; the L1 or L2 number where that alone is known) of at least
-                max(b - missing, missing - a), also where missing is outside the clamp. NumPy's integers have no nulls.
-            threads: at most so many; all usable cores by default, and one below some 500,000 values.
-            constant_time: the same work for every draw, so that the time does not show the noise. Calls below 4,096 values
-                always do so.
-            key, start: a release key and the first draw's number, for parts of one release (dpfast.Key).
+            values: one entry a cell, of any shape, strides and byte order: integers of any dtype,
+                or, for a mechanism on reals, float64 or float32, finite unless `missing` is given.
+                A Series of pandas or Polars, a Polars expression, an Array of pyarrow or a tensor
+                on the CPU gives one of its kind (docs/adapters.md).
+            out: where to write, of the shape of values, or values itself. After a failure it holds
+                zeros, so values in place are lost. It is untouched if no key could be had, or if a
+                real value is refused in place or under a key.
+            dtype: of the result: by default int64, or the values' own if real. A grid point that it
+                does not hold becomes the nearest that it does, or its largest or smallest finite
+                number; zero is always +0.0.
+            lower, upper: public bounds of the result; clamping is post-processing, costs nothing.
+            clamp: (a, b), public numbers of the values' type (doubles within it if real), to which
+                values are clamped before the noise. The sensitivity stays that of the values.
+            missing: a public number put in for every null, NaN and infinity, then clamped and
+                noised like any value; without it they are refused. The sensitivity is that of the
+                values with missing put in. Counts may always take 0: an absent count is a 0. Any
+                other number needs clamp, and a stated change of one cell (linf; the L1 or L2 number
+                if that alone is known) of at least max(b - missing, missing - a), also if missing
+                is outside the clamp. NumPy's integers have no nulls.
+            threads: at most so many; by default all usable cores, one below some 500,000 values.
+            constant_time: equal work for every draw, so that the time does not show the noise.
+                Calls below 4,096 values always do so.
+            key, start: for parts of a release: its key (dpfast.Key), and the first draw's number.
         Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError.
-        Privacy: spends what the mechanism says; under a key, once for all parts and retries of one release.
+        Privacy: spends what the mechanism says; under a key once for all parts and retries.
 
         """
         return self._release(
@@ -224,7 +228,7 @@ class Releasing(Mechanism):
         key: ReleaseKey | None = None,
         start: int | None = None,
     ) -> Any:
-        """A release in three steps. charge: what a ledger does between the first and the last, or raises."""
+        """A release in three steps. charge: what a ledger does as the second, or it raises."""
         # Prepare: what can be wrong is found here.
         public = NOTHING
         if missing is not None or clamp is not None:
@@ -284,7 +288,7 @@ class Releasing(Mechanism):
     def _part(
         self, key: ReleaseKey | None, start: int | None, job: Job | RealJob, threads: int | None, public: Inputs
     ) -> Part:
-        """What a release under a key is known by: its law, its parameters, its values and what stands before the noise."""
+        """The name of a release under a key: law, parameters, values, changes before the noise."""
         if key is None:
             raise ParameterError(
                 f"start is for parts of one release under a key; there is no key, {given(start=start)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a library needs of an engine, where it does the privacy arithmetic itself and comes with a scale."""
+"""What a library needs of an engine if it does the privacy arithmetic itself and brings a scale."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class NoiseSource(Protocol):
 
     def release(self, values: Any, /, *, dtype: Any = None) -> Any: ...  # values plus fresh noise, or it raises
     @property
-    def scale(self) -> float: ...  # of the law, in the units of the values
+    def scale(self) -> float: ...  # the law's, in the units of the values
     @property
-    def stddev(self) -> float: ...  # of a released value
+    def stddev(self) -> float: ...  # a released value's
     def interval(self, confidence: Real = ..., *, cells: int = 1) -> float: ...  # half-width that holds all cells
     def metadata(self) -> dict[str, object]: ...  # JSON-able: law, exact parameters, versions
 
 
 class OfScale(Pure):
-    """A Laplace law of which the scale alone is known, as a Gaussian can be of sigma alone: nothing says what it spends."""
+    """A Laplace law known by its scale alone, as a Gaussian by sigma alone: it states no spend."""
 
     _scale: Fraction = written(
         stream=lambda scale: (scale.denominator, scale.numerator, 1, 1),  # as of epsilon 1/scale for a sensitivity of 1
@@ -73,14 +73,13 @@ OF_SCALE: dict[str, Any] = {**own_laws(), "discrete_laplace": DiscreteLaplaceOfS
 
 
 def noise_source(law: str, scale: Real) -> NoiseSource:
-    """The mechanism that adds noise of this law and scale, for a library that keeps epsilon and sensitivity itself.
+    """The mechanism of this law and scale, for a library that keeps epsilon and sensitivity itself.
 
     law: "discrete_laplace" or "discrete_gaussian" on integers, "laplace" or "gaussian" on floats.
-    scale: int, float, Fraction or Decimal, taken exactly: of a Laplace law sensitivity/epsilon, of a Gaussian sigma.
+    scale: int, float, Fraction or Decimal, taken exactly: sensitivity/epsilon, or sigma.
 
-    It knows nothing of a sensitivity: metadata have the scale (or sigma_squared), and no epsilon; `guarantee` raises
-    NoGuaranteeError, and compositions and ledgers refuse it. Made once for each law and scale, so a library may ask again
-    for every value.
+    It knows no sensitivity: metadata have the scale (or sigma_squared), and no epsilon; `guarantee`
+    raises NoGuaranteeError; compositions and ledgers refuse it. Made once for each law and scale.
     Raises: DTypeError, ParameterError.
     """
     if not isinstance(law, str):

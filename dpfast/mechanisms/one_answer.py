@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mechanisms share that publish a choice among answers: how much one unit changes any single one."""
+"""What mechanisms share that choose among answers: how much one unit changes a single answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNKNOWN = "sensitivity must be known in a single answer: Sensitivity(l0, linf), 
 
 
 class OneAnswer(Described):
-    """epsilon, and a sensitivity that is the largest change of one answer, however many answers change."""
+    """epsilon, and the largest change of a single answer, however many answers change."""
 
     epsilon: Fraction
     sensitivity: Fraction

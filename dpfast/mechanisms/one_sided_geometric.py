@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class OneSidedGeometric(GeometricNoise):
-    """The law P(X = k) = (1-q) q^k, k >= 0, q = exp(-epsilon/sensitivity), exactly: noise for select-and-report.
+    """The law P(X = k) = (1-q) q^k, k >= 0, q = exp(-epsilon/sensitivity), exactly.
 
-    Not a mechanism, so there is no release: noise that is never negative lets y = x come out for x and never for x + 1,
-    which no epsilon allows. A selection that adds it to scores and publishes the winner alone can be private.
+    It is noise for select-and-report, and no mechanism, so there is no release. Noise that is never
+    negative lets y = x come out for x and never for x + 1, which no epsilon allows. A selection
+    that adds it to scores and publishes the winner alone can be private.
 
     epsilon, sensitivity, adjacency, unit: as for DiscreteLaplace.
     Raises: DTypeError, ParameterError (also for a scale sensitivity/epsilon outside 2^-60 to 2^60).
@@ -48,7 +49,7 @@ class OneSidedGeometric(GeometricNoise):
     ) -> npt.NDArray[np.int64]:
         """The noise, int64 of shape `size`.
 
-        Raises: ParameterError for scales above 2^50, where noise might not fit; it is never clipped.
+        Raises: ParameterError for scales above 2^50: noise might not fit, and is never clipped.
         """
         draws = super().sample(size, threads=threads, constant_time=constant_time)
         return np.abs(draws, out=draws)  # a fair sign, taken off again

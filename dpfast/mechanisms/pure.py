@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What epsilon-differentially private laws share: epsilon, an L1 sensitivity, adjacency and unit."""
+"""What epsilon-differentially private laws share: epsilon, L1 sensitivity, adjacency and unit."""
 
 from __future__ import annotations
 
@@ -30,12 +30,7 @@ class Pure(Record):
     _change: Sensitivity | None = written(metadata=unwritten, words=unwritten, init=False, compare=False)
 
     def __init__(
-        self,
-        epsilon: Real,
-        sensitivity: Real | Sensitivity,
-        *,
-        adjacency: str | None = None,
-        unit: str | None = None,
+        self, epsilon: Real, sensitivity: Real | Sensitivity, *, adjacency: str | None = None, unit: str | None = None
     ) -> None:
         exact_epsilon = parameters.exact_positive("epsilon", epsilon)
         l1, adjacency, unit = in_norm("l1", sensitivity, adjacency, unit, UNKNOWN)
@@ -49,7 +44,7 @@ class Pure(Record):
     @lockfree_property
     def guarantee(self) -> Guarantee:
         """What each release spends: epsilon, with delta = 0."""
-        # A unit that is added or removed changes the counts by its contributions, which are known to be within the change.
+        # A unit added or removed changes the counts by its contributions, within the known change.
         contributions = self._change is not None and self._change.contributes is not None
         also_add_remove = contributions or self.adjacency == "add-remove"
         return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, also_add_remove=also_add_remove)

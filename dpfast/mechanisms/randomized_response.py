@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
 
 MOST_EPSILON = 600  # exp of it is a double
-LEAST = Fraction(1, 2**1000)  # of epsilon and of a coin, which estimates divide by
+LEAST = Fraction(1, 2**1000)  # the least epsilon, and the least coin, which estimates divide by
 MOST_CATEGORIES = 2**31
 RESPONSE = 4  # purpose of the digits after the first 64 (csrc/stream.md)
 FEW = 4096  # undecided answers that are made room for
 
 
 class Estimate(NamedTuple):
-    """Of each category, the share of units whose true answer it is: unbiased, and the ends of an interval. float64."""
+    """Each category's share of the true answers, unbiased, and its interval's ends. float64."""
 
     share: npt.NDArray[np.float64]
     lower: npt.NDArray[np.float64]
@@ -40,15 +40,16 @@ class Estimate(NamedTuple):
 
 
 class RandomizedResponse(Described):
-    """k-ary randomized response: the truth with probability E/(E + k - 1), E = exp(epsilon), else any other answer alike.
+    """k-ary randomized response: the truth with probability E/(E + k - 1), E = exp(epsilon).
 
-    epsilon: int, float, Fraction or Decimal, taken exactly, from 2^-1000 to 600. categories: k, from 2 to 2^31.
-    unit: whose answer it is, such as "person".
+    Every other answer is equally likely.
+    epsilon: int, float, Fraction or Decimal, taken exactly, from 2^-1000 to 600. categories: k,
+        from 2 to 2^31. unit: whose answer it is, such as "person".
 
-    The local model: each answer is one unit's, and is protected from whoever collects it. Neighbours differ in one answer:
-    substitution. `two_coin` makes the survey of the course notes.
+    The local model: each answer is one unit's, and is protected from whoever collects it.
+    Neighbours differ in one answer: substitution. `two_coin` makes the survey of the course notes.
 
-    Privacy: each answer of a release is epsilon-differentially private (delta = 0); a unit that answers twice spends twice.
+    Privacy: each released answer is epsilon-DP (delta = 0); a unit that answers twice spends twice.
     Raises: DTypeError, ParameterError.
     Source: Warner 1965; k-ary and optimal: Kairouz, Oh, Viswanath 2014, section 4.
     """
@@ -70,14 +71,16 @@ class RandomizedResponse(Described):
     def two_coin(
         cls, probability: Real | None = None, *, epsilon: Real | None = None, unit: str = "person"
     ) -> RandomizedResponse:
-        """The survey: flip a coin; on heads answer truly, else flip it again and say yes on heads. Answers 0 (no) and 1 (yes).
+        """The survey: on heads answer truly, else flip the coin again and say yes on heads.
 
-        probability: of heads, p, between 0 and 1, taken exactly; 1/2 in the course notes. Or epsilon, above ln 2: then p is
-            the largest multiple of 2^-53 found that keeps it.
+        Answers are 0 (no) and 1 (yes).
+        probability: that of heads, p, between 0 and 1, taken exactly; 1/2 in the course notes. Or
+            epsilon, above ln 2: p is then the largest multiple of 2^-53 found that keeps it.
 
-        Yes is said with probability p + p(1 - p) for a true yes and p(1 - p) for a true no, so the loss is
-        epsilon = max(ln((2 - p)/(1 - p)), ln((1 - p + p^2)/(1 - p)^2)), of a yes and of a no. Course notes often state the first
-        alone, which is the larger only up to p = 1/2 (epsilon = ln 3). `epsilon` is a double, rounded up.
+        Yes is said with probability p + p(1 - p) for a true yes and p(1 - p) for a true no, so the
+        loss is epsilon = max(ln((2 - p)/(1 - p)), ln((1 - p + p^2)/(1 - p)^2)), for a yes and for a
+        no. Course notes often state the first alone, which is the larger only up to p = 1/2
+        (epsilon = ln 3). `epsilon` is a double, rounded up.
         Raises: DTypeError, ParameterError.
         """
         if (probability is None) == (epsilon is None):
@@ -105,9 +108,10 @@ class RandomizedResponse(Described):
     def release(self, answers: npt.ArrayLike, /) -> npt.NDArray[Any]:
         """Noisy answers, of the same shape and dtype.
 
-        answers: integers from 0 to categories - 1 of any shape, of a dtype that holds them all; or bools for two categories.
+        answers: integers from 0 to categories - 1 of any shape, of a dtype that holds them all; or
+            bools for two categories.
         Raises: DTypeError, ParameterError (an answer that is no category); EntropyError.
-        Privacy: spends epsilon for each answer, of the unit that gave it.
+        Privacy: spends epsilon for each answer, for the unit that gave it.
         """
         array = plain_array("answers", answers, "integers or bools")
         if array.dtype.kind not in ("iub" if self.categories == 2 else "iu") or array.dtype.itemsize > 8:
@@ -163,7 +167,7 @@ class RandomizedResponse(Described):
 
     @lockfree_property
     def _laws(self) -> tuple[exact.Response, ...]:
-        """Of each answer for the coins, else one for all."""
+        """The law of each answer for the coins, else one for all."""
         if self.coin is None:
             return (exact.Categories(self.epsilon, self.categories),)
         p = self.coin
@@ -186,11 +190,12 @@ class RandomizedResponse(Described):
     def estimate(self, reports: npt.ArrayLike, /, confidence: Real = Fraction(95, 100)) -> Estimate:
         """Shares of the true answers, from released ones. Post-processing: costs nothing.
 
-        reports: released answers. The share of category j is (reported share - a)/b, with a the probability that j is said
-        where it is not true, and a + b where it is: for the coins (reported share of yes - p(1 - p))/p. It is unbiased, so a
-        rare category may come out below 0. The interval is Clopper and Pearson's for the reported share, carried over: each
-        category's own holds with probability `confidence` for units drawn at random, or very nearly so for any given units
-        [Hoeffding 1956].
+        reports: released answers. The share of category j is (reported share - a)/b: j is said with
+            probability a if it is not true, and a + b if it is. For the coins it is (reported share
+            of yes - p(1 - p))/p. It is unbiased, so a rare category may come out below 0. The
+            interval is Clopper and Pearson's for the reported share, carried over. Each category's
+            own holds with probability `confidence` for units drawn at random, or very nearly so for
+            any given units [Hoeffding 1956].
         Raises: DTypeError, ParameterError: no reports, or some that are no category.
         """
         level = parameters.probability("confidence", confidence)
@@ -209,7 +214,7 @@ class RandomizedResponse(Described):
 
     @property
     def _said(self) -> tuple[npt.NDArray[np.float64], float]:
-        """P(j is said where it is not true), for each j, and how much likelier it is where it is."""
+        """P(j is said if it is not true), for each j, and how much likelier it is if it is true."""
         if self.coin is not None:
             p = float(self.coin)
             return np.array([(1 - p) ** 2, p * (1 - p)]), p

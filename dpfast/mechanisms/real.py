@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 LEAST_RATIO, MOST_RATIO = Fraction(1, 2**60), Fraction(2**60)  # scale / granularity
-LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # of the granularity: noise itself stays below 2^967
+LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # the granularity's: noise itself stays below 2^967
 CONSTANT_WORK_LEAST = Fraction(
     1, 2**18
 )  # below, noise on a tie is within the double tier's error more often than 2^-30
@@ -71,7 +71,7 @@ class RealMechanism(Releasing):
     INTEGERS = False
     SCALES = "2**-1054", "2**921"  # the grid, 20 bits below, has an exponent from -1074 to 900
 
-    _bound: ClassVar[float | None] = None  # of values, and of results, where the mechanism has one
+    _bound: ClassVar[float | None] = None  # the bound on values and results, if the mechanism has one
 
     if TYPE_CHECKING:
         _exponent: int
@@ -79,7 +79,7 @@ class RealMechanism(Releasing):
     @property
     @abstractmethod
     def _ratio_squared(self) -> Fraction:
-        """Of the scale and the granularity."""
+        """The square of scale/granularity."""
 
     def _check_constant_time(self) -> None:
         if self._ratio_squared < CONSTANT_WORK_LEAST**2:
@@ -93,7 +93,7 @@ class RealMechanism(Releasing):
         """The grid: results are its multiples."""
         return parameters.two_to(self._exponent)
 
-    # ------------------------------------------------------------------ the law, of results less values on the grid
+    # -------------------------------------------------- the law of results less values on the grid
 
     @property
     @abstractmethod
@@ -109,9 +109,10 @@ class RealMechanism(Releasing):
 
     @property
     def variance(self) -> float:
-        """Of result - x, for x on the grid. For any other x, E(result - x)^2 is at most (s + granularity/2)^2.
+        """The variance of result - x, for x on the grid.
 
-        s: the standard deviation of the law itself, sigma or sqrt(2) sensitivity/epsilon.
+        For any other x, E(result - x)^2 is at most (s + granularity/2)^2, s the standard deviation
+        of the law itself, sigma or sqrt(2) sensitivity/epsilon.
         """
         return self._variance_in_steps * self.granularity * self.granularity
 
@@ -121,25 +122,26 @@ class RealMechanism(Releasing):
         return math.sqrt(self._variance_in_steps) * self.granularity
 
     def pmf(self, noise: npt.ArrayLike) -> Any:
-        """P(result - x = noise) for x on the grid and multiples of the granularity, in doubles: 10 digits or more.
+        """P(result - x = noise) for x on the grid and noise a multiple of the granularity.
 
-        For any other x = nearest(x) + f, it is the integral of the density from noise - f - granularity/2 on, one
-        granularity wide; of a Laplace law within a factor exp(granularity/(2 scale)) of that on the grid.
+        In doubles, to 10 digits or more. For any other x = nearest(x) + f, it is the integral of
+        the density over one granularity, from noise - f - granularity/2; for a Laplace law within a
+        factor exp(granularity/(2 scale)) of that on the grid.
         """
         return self._mass(np.abs(steps("noise", noise, self.granularity, exactly=True)))
 
     def cdf(self, noise: npt.ArrayLike) -> Any:
-        """P(result - x <= noise) for x on the grid, in doubles: within 1e-15, and about 13 digits below 1/2.
+        """P(result - x <= noise) for x on the grid: within 1e-15; about 13 digits below 1/2.
 
-        For any other x it lies between the values at noise - granularity and at noise + granularity.
+        For any other x it lies between the values at noise - granularity and noise + granularity.
         """
         return self._upto(np.floor(steps("noise", noise, self.granularity)))
 
     def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float:
-        """The least half-width h that holds all of `cells` independent cells with probability `confidence`, exactly.
+        """The least half-width h that holds `cells` independent cells with that confidence.
 
-        |result - x| <= h, a multiple of the granularity, for x on the grid; for any other x, h + granularity holds them.
-        Before clamping. Source: usefulness bounds of the Laplace mechanism, [DMNS06].
+        Exact. |result - x| <= h, a multiple of the granularity, for x on the grid; h + granularity
+        for any other x. Before clamping. Source: bounds of the Laplace mechanism, [DMNS06].
         """
         found: float = self._half_width(confidence, cells) * self.granularity
         return found
@@ -157,7 +159,7 @@ class RealMechanism(Releasing):
         return self._result(self._law_at(self._reader(stream, width), i, job, value), job)
 
     def sample(self, *_: Any, **__: Any) -> None:
-        """Refused: added to a value off the grid, noise on it would publish the value's low bits."""
+        """Refused: added to a value off the grid, noise on it would publish its low bits."""
         raise DTypeError(f"{type(self).__name__} has no sample: noise on a grid is safe inside release alone")
 
     def _law_at(self, read: Read, i: int, job: RealJob, value: float) -> int:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which candidate has nearly the best score: three mechanisms that publish an index and nothing else.
+"""Which candidate has nearly the best score: three mechanisms that publish an index alone.
 
-All select as the Gumbel-max trick does: each candidate gets its own noise, and the one with the largest sum of score and
-noise wins. Real noise is kept as the digits of a uniform U. Doubles nominate all candidates that may win. The digits of
-these few are read until one is ahead, in proved intervals. So the winner has exactly the stated distribution, for scores
-that are taken as the exact numbers that they are.
+All select as the Gumbel-max trick does: each candidate gets its own noise, and the largest sum of
+score and noise wins. Real noise is kept as the digits of a uniform U. Doubles nominate all
+candidates that may win; the digits of these few are read until one is ahead, in proved intervals.
+So the winner has exactly the stated distribution, for scores taken as exact numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FEW = 1024  # nominees that are made room for
 
 
 class Selection(OneAnswer, ABC):
-    """epsilon, a sensitivity, and a selection. The rate is epsilon/(2 sensitivity), or epsilon/sensitivity if monotonic."""
+    """A selection at rate epsilon/(2 sensitivity), or epsilon/sensitivity if monotonic."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Selection(OneAnswer, ABC):
     def select(self, scores: npt.ArrayLike, /) -> int:
         """The index of the candidate selected.
 
-        scores: one dimension, not empty: integers or finite float64 or float32, taken as the exact numbers they are. One
+        scores: one dimension, not empty: integers or finite float64 or float32, taken exactly. One
             unit of privacy changes each by at most `sensitivity`, *as doubles*.
         Raises: DTypeError, ParameterError; EntropyError. Nothing of the scores is in a message.
         Privacy: spends epsilon at every call.
@@ -87,18 +87,20 @@ class Selection(OneAnswer, ABC):
 
 
 class Exponential(Selection):
-    """The exponential mechanism: selects i with probability proportional to exp(epsilon score_i / (2 sensitivity)), exactly.
+    """Exactly selects i with probability proportional to exp(epsilon score_i / (2 sensitivity)).
 
     epsilon: int, float, Fraction or Decimal, taken exactly; spent by every selection.
-    sensitivity: the same kinds: how much one unit of privacy changes a single score, at most, however many scores it changes.
-        Or a Sensitivity, whose linf it is.
-    monotonic: whether all scores move the same way when one unit is added, as counts do: then, under add-remove, the factor 2
-        goes. By default what a Sensitivity says: True for Sensitivity(l0, linf) of contributions >= 0 under add-remove
-        (its `one_way`), else False. Refused for a signed one and under substitution.
+    sensitivity: of the same kinds: how much one unit of privacy changes a single score, at most,
+        however many scores change. Or a Sensitivity, whose linf counts.
+    monotonic: whether all scores move the same way when one unit is added, as counts do. Under
+        add-remove the factor 2 then goes. By default what a Sensitivity says: True for
+        Sensitivity(l0, linf) of contributions >= 0 under add-remove (its `one_way`), else False.
+        Refused for a signed one and under substitution.
     adjacency, unit: as for DiscreteLaplace.
 
-    It is the selection with Gumbel noise, -ln E for E exponential.
-    Usefulness: with probability 1 - beta the winner is within 2 sensitivity/epsilon ln(candidates/beta) of the best score.
+    The exponential mechanism is the selection with Gumbel noise, -ln E for E exponential.
+    Usefulness: with probability 1 - beta the winner is within 2 sensitivity/epsilon
+    ln(candidates/beta) of the best score.
     Privacy: each selection is epsilon-differentially private (delta = 0).
     Raises: DTypeError, ParameterError.
     Source: McSherry, Talwar 2007, Theorem 6; usefulness: Dwork, Roth 2014, Corollary 3.12.
@@ -111,14 +113,16 @@ class Exponential(Selection):
 
 
 class PermuteAndFlip(Selection):
-    """Permute-and-flip: the selection with exponential noise of scale 2 sensitivity/epsilon, exactly.
+    """Permute-and-flip: the selection with exact exponential noise of scale 2 sensitivity/epsilon.
 
-    The same law as: go through the candidates in random order, and take each with probability
-    exp(epsilon (score_i - best)/(2 sensitivity)). Never less useful than Exponential, at the same epsilon. At the same rho
-    of zCDP Exponential may spend twice the epsilon, for its loss has a bounded range: epsilon^2/8, not epsilon^2/2.
+    Its law is that of going through the candidates in random order, and taking each with
+    probability exp(epsilon (score_i - best)/(2 sensitivity)). It is never less useful than
+    Exponential at the same epsilon. At the same rho of zCDP Exponential may spend twice the
+    epsilon, because its loss has a bounded range: epsilon^2/8, not epsilon^2/2.
 
     Parameters, privacy and errors as for Exponential.
-    Source: McKenna, Sheldon 2020; bounded range: Cesar, Rogers 2021; the two are one: Ding, Kifer, Sayed Nasir Ahmad, Steinke, Wang, Xiao, Zhang 2021.
+    Source: McKenna, Sheldon 2020; bounded range: Cesar, Rogers 2021; equality: Ding, Kifer, Sayed
+        Nasir Ahmad, Steinke, Wang, Xiao, Zhang 2021.
     """
 
     NAME: ClassVar[str] = "permute_and_flip"
@@ -128,13 +132,14 @@ class PermuteAndFlip(Selection):
 
 
 class NoisyMax(Selection):
-    """Report-noisy-max: the selection with one-sided noise of scale 2 sensitivity/epsilon, exactly; ties go to the lower index.
+    """Report-noisy-max: the selection with exact one-sided noise of scale 2 sensitivity/epsilon.
 
-    For integer scores and an integer sensitivity, one-sided geometric noise; for any other, exponential noise, and then it is
-    PermuteAndFlip: integer noise on scores between integers would cost more than epsilon. The dtype decides, so it must be
-    public: give an array, for a list gets the one that its values ask for.
+    Ties go to the lower index. Integer scores and an integer sensitivity get one-sided geometric
+    noise. Any others get exponential noise, as in PermuteAndFlip: integer noise on scores between
+    integers would cost more than epsilon. The dtype decides, so it must be public: give an array,
+    because a list gets the dtype that its values ask for.
 
-    Parameters, privacy and errors as for Exponential; integers also need a scale from 2^-60 to 2^50.
+    Parameters, privacy, errors as for Exponential; integers also need a scale from 2^-60 to 2^50.
     Source: Dwork, Roth 2014, section 3.3; one-sided noise: McKenna, Sheldon 2020.
     """
 
@@ -172,10 +177,7 @@ class _CandidateNoise(OneSidedGeometric):
 
     @contextmanager
     def drawn(self, n: int) -> Iterator[tuple[npt.NDArray[np.int64], exact.Read]]:
-        """Yield the noise of n candidates in steps, rounded down, and the reader of their words.
-
-        Both are wiped when the block ends.
-        """
+        """Yield n candidates' noise in whole steps, and a reader of their words; wipe both."""
         noise, stream = np.zeros(n, np.int64), _native.StreamKey()
         try:
             stream.draw()
@@ -189,7 +191,7 @@ class _CandidateNoise(OneSidedGeometric):
 
 @cache
 def _candidate_noise() -> _CandidateNoise:
-    """Noise in steps of 2^-20, by 32 digits: as fine as nominations need. `exact.winner` reads on."""
+    """Noise in steps of 2^-20, by 32 digits: enough to nominate. `exact.winner` reads on."""
     return _CandidateNoise(1, 2**20)
 
 

@@ -73,7 +73,10 @@ class Sigma(Record):
 
     @classmethod
     def from_zcdp(cls, rho: Real, sensitivity: Sensitivity, **options: Any) -> Self:
-        """The mechanism that is exactly rho-zCDP: sigma^2 = l2_squared/(2 rho). Source: [BS16] Proposition 1.6, [CKS20] Theorem 4."""
+        """The mechanism that is exactly rho-zCDP: sigma^2 = l2_squared/(2 rho).
+
+        Source: [BS16] Proposition 1.6, [CKS20] Theorem 4.
+        """
         exact_rho, norm = parameters.exact_positive("rho", rho), a_sensitivity(sensitivity)
         squared = norm.l2_squared / (2 * exact_rho)
         try:
@@ -85,7 +88,7 @@ class Sigma(Record):
 
     @classmethod
     def calibrated(cls, epsilon: Real, sensitivity: Sensitivity, *, delta: Real, **options: Any) -> Self:
-        """The mechanism whose sigma, a double, is the least found that is (epsilon, delta)-DP: proved in intervals."""
+        """The mechanism of the least sigma found, a double, that is (epsilon, delta)-DP: proved."""
         exact_epsilon, exact_delta = (
             parameters.exact_positive("epsilon", epsilon),
             parameters.probability("delta", delta),
@@ -103,7 +106,7 @@ class Sigma(Record):
         return made
 
     def delta(self, epsilon: Real, sensitivity: Sensitivity | None = None) -> float:
-        """The delta at which a release is (epsilon, delta)-DP, rounded up; of the mechanism's own sensitivity by default."""
+        """The delta, rounded up, of (epsilon, delta)-DP; by default for its own sensitivity."""
         return self._delta(parameters.exact_positive("epsilon", epsilon), self._known(sensitivity), self.sigma_squared)
 
     def rho(self, sensitivity: Sensitivity | None = None) -> Fraction:
@@ -112,7 +115,7 @@ class Sigma(Record):
 
     @lockfree_property
     def guarantee(self) -> Guarantee:
-        """What each release spends: rho, and the epsilon and delta that sigma was found for, if it was."""
+        """What a release spends: rho, and any epsilon and delta that sigma was found for."""
         known = self.sensitivity
         if known is None:
             raise NoGuaranteeError(NO_SENSITIVITY)

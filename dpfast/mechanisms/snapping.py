@@ -21,17 +21,17 @@ MOST_BOUND = Fraction(2) ** 1000
 
 
 class Snapping(Laplace):
-    """Clamps to [-bound, bound], adds Laplace noise, rounds to the smallest power of two >= its scale, clamps again.
+    """Clamps to [-bound, bound], adds Laplace noise, rounds to a power of two, clamps again.
 
-    epsilon, sensitivity, adjacency, unit: as for Laplace. The sensitivity is that of the values given; clamping does
-        not raise it.
+    The power of two is the smallest >= the scale.
+    epsilon, sensitivity, adjacency, unit: as for Laplace; clamping does not raise a sensitivity.
     bound: a positive multiple of the granularity.
 
-    It is `Laplace` on a coarse grid between two clamps. The original was built from a floating-point logarithm
-    and multiplication, whose rounding it had to pay for: epsilon' = epsilon (1 + 12 B eta) + 2 eta for B = bound/scale
-    and eta = 2^-53, after the values were scaled to sensitivity 1. Here the noise is the ideal real Laplace variable,
-    so both clamps and the rounding are applied to exact values, nothing is paid, and the bound serves only who wants
-    bounded results.
+    It is `Laplace` on a coarse grid between two clamps. The original pays for the rounding of a
+    floating-point logarithm and multiplication: epsilon' = epsilon (1 + 12 B eta) + 2 eta for B =
+    bound/scale and eta = 2^-53, after the values were scaled to sensitivity 1. Here the noise is
+    the ideal real Laplace variable, so both clamps and the rounding are applied to exact values,
+    nothing is paid, and the bound serves only who wants bounded results.
 
     Privacy: each release is epsilon-differentially private (delta = 0).
     Raises: DTypeError, ParameterError.

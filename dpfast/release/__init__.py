@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between a mechanism and the kernels: arrays that are checked, keys, and the engine that runs threads."""
+"""Between a mechanism and the kernels: checked arrays, keys, and the engine that runs threads."""

@@ -49,10 +49,10 @@ class RealJob(NamedTuple):
 
     counts: RealArray
     out: RealArray
-    lower: float  # of the result
+    lower: float  # bounds of the result
     upper: float
     grid: tuple[float, float, float]  # the granularity, and two factors that divide by it
-    least: float  # of the values, before the noise
+    least: float  # bounds of the values, before the noise
     greatest: float
     missing: float | None  # stands for what is not finite
 
@@ -70,7 +70,7 @@ def plain_array(name: str, value: npt.ArrayLike, rule: str, dtype: type | None =
 
 
 def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
-    """An integer array of native or swapped byte order; anything else is refused, never converted."""
+    """An integer array of native or swapped byte order; any other is refused, never converted."""
     array = value if type(value) is np.ndarray else plain_array(name, value, INTEGERS)
     if array.dtype is not INT64 and (array.dtype.kind not in "iu" or array.dtype.itemsize > 8):
         hint = ": for real values there are Laplace and Gaussian" if array.dtype.kind == "f" else ""
@@ -81,7 +81,7 @@ def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
 
 
 def real_array(name: str, value: npt.ArrayLike) -> RealArray:
-    """A float64 or float32 array of native or swapped byte order; anything else is refused, never converted."""
+    """A float64 or float32 array, native or swapped; any other is refused, never converted."""
     array = value if type(value) is np.ndarray else plain_array(name, value, REALS)
     if array.dtype.kind != "f" or array.dtype.itemsize not in (4, 8):
         hint = ": for counts there are DiscreteLaplace and DiscreteGaussian" if array.dtype.kind in "iu" else ""
@@ -106,7 +106,7 @@ def real_dtype(value: npt.DTypeLike) -> np.dtype[Any]:
 def _dtype(value: npt.DTypeLike, rule: str) -> np.dtype[Any]:
     try:
         return np.dtype(value)
-    except Exception:  # of several kinds, for a text or a tuple that describes none
+    except Exception:  # NumPy raises several kinds for a text or a tuple that describes none
         raise DTypeError(f"dtype must be {rule}, not {shown(value)}") from None
 
 
@@ -118,7 +118,7 @@ def prepare(
     upper: int | None = None,
     public: Inputs = NOTHING,
 ) -> Job:
-    """Check everything that can be wrong with the arrays of a release. With a clamp, the counts are a clamped copy."""
+    """Check all that can be wrong with a release's arrays. A clamp makes a clamped copy."""
     array = integer_array("counts", counts)
     if public.clamp is not None:
         _check_ends("counts", array.dtype, public.clamp, ENDS[array.dtype.kind, array.dtype.itemsize])
@@ -145,7 +145,7 @@ def prepare_real(
     exponent: int,
     bound: float | None = None,
 ) -> RealJob:
-    """The same for real values; the result is float32 if they are, unless `out` or `dtype` says otherwise."""
+    """As prepare, for reals; float32 gives float32 unless `out` or `dtype` says otherwise."""
     array = real_array("values", values)
     if out is None:
         out = np.empty(array.shape, array.dtype.newbyteorder("=") if dtype is None else real_dtype(dtype))
@@ -198,7 +198,7 @@ def _real(name: str, value: Real, single: bool) -> float:
 
 
 def check_out(name: str, array: npt.NDArray[Any], out: npt.NDArray[Any], dtype: npt.DTypeLike | None) -> None:
-    """Refuse an output that cannot take the result of `array`, called `name`, or is not of the dtype that was asked for."""
+    """Refuse an output that cannot take the result of `array`, called `name`, or is no `dtype`."""
     rule, as_array, as_dtype = (
         (REALS, real_array, real_dtype) if array.dtype.kind == "f" else (INTEGERS, integer_array, integer_dtype)
     )
@@ -229,7 +229,7 @@ def clamps(dtype: np.dtype[Any], lower: int | None, upper: int | None) -> tuple[
 
 
 def overlaps_itself(array: npt.NDArray[Any]) -> bool:
-    """Whether elements may share memory: false for any slice, transpose or reversal of a plain array."""
+    """Whether elements may share memory: not in a slice, transpose or reversal of a plain array."""
     if array.flags.c_contiguous:
         return False
     reach = array.itemsize
@@ -259,7 +259,7 @@ def disjoint(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
 
 
 def plain_runs(array: npt.NDArray[Any], size: int = BUFFER) -> Iterator[memoryview]:
-    """The values in C order, eight little-endian bytes each, whatever the layout: two's complement, or doubles."""
+    """The values in C order, eight little-endian bytes each: two's complement, or doubles."""
     wanted = np.dtype(f"<{array.dtype.kind}8")
     if array.dtype == wanted and array.flags.c_contiguous:
         yield array.reshape(-1).data.cast("B")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one release: cut it, run the kernels, decide what they left open, and fail closed."""
+"""Run one release: cut it, run the kernels, decide the draws that they do not, and fail closed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     AnyArray: TypeAlias = npt.NDArray[Any]
 
-# Below this many counts every draw does the same work, so that one call's time does not show its noise;
-# above, the few that a table leaves open are refined later and the rest are faster (docs/design.md).
+# Below this many counts every draw does equal work, so that the time of a call does not show its
+# noise. Above, undecided draws are few and refined later, and the rest are faster (docs/design.md).
 SMALL = 4096
 SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: about 2 ms
 SHARE = 1 << 18  # counts that make a thread worth starting
-KEY_WORDS = 4  # of 64 bits
+KEY_WORDS = 4  # each of 64 bits
 NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
 
 
@@ -38,7 +38,7 @@ _PLAIN = ("contig", "aligned", "nbo")
 
 
 class Draws(NamedTuple):
-    """The noise of one release: a plan, a key, and what decides the draws that C leaves open."""
+    """The noise of one release: a plan, a key, and a function that decides what C does not."""
 
     plan_address: int
     short: bool  # draws start at the table
@@ -50,9 +50,9 @@ class Draws(NamedTuple):
 
 
 def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int]) -> bool:
-    """As run, by constant work, under a fresh key that the kernel draws and wipes: fewer calls, the same noise kernel.
+    """As run, in fewer calls: by constant work, under a fresh key that the kernel draws and wipes.
 
-    False, and nothing is done, unless there are fewer than SMALL counts, plain int64 to plain int64.
+    False, with nothing done, unless they are fewer than SMALL, plain int64 to plain int64.
     """
     counts, out, lower, upper = job
     given, made = counts.flags, out.flags
@@ -90,7 +90,7 @@ def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int
 
 
 def _run_small_real(job: RealJob, draws: Draws) -> bool:
-    """As run, with fewer calls on the way. False, and nothing is done, unless it is plain float64 to plain float64."""
+    """As run, in fewer calls. False, with nothing done, if not plain float64 to plain float64."""
     values, out, lower, upper, grid, least, greatest, missing = job
     given, made = values.flags, out.flags
     if not (values.dtype == out.dtype == FLOAT64 and given.c_contiguous and given.aligned):
@@ -143,7 +143,7 @@ def run(job: Job | RealJob, draws: Draws, threads: int | None) -> None:
 
 
 class _Part:
-    """A share of a release: whoever takes it first does it, a helper or, where none has started, the caller."""
+    """A share of a release, done by its first taker: a helper, or the caller if none started."""
 
     __slots__ = ("begin", "done", "end", "ended", "failure", "taken")
 
@@ -178,7 +178,7 @@ class _Part:
 
 
 class _Gate:
-    """Helpers are in to write. Whoever shuts `lock` waits until all are out, and none gets in any more."""
+    """Helpers are in to write. Who shuts `lock` waits until all are out; none enters any more."""
 
     __slots__ = ("_in", "_turn", "lock")
 
@@ -203,9 +203,10 @@ class _Gate:
 
 
 def _share_out(work: _Work, size: int, workers: int) -> None:
-    # Threads of this call alone: no pool to rebuild after a fork, to lock or to leak. Not threading.Thread: its start() waits
-    # for ever where the new thread has no memory to begin, and its join(), once interrupted, takes a running thread for an
-    # ended one (CPython issue 45274). Here nobody waits for a helper that has not taken its part.
+    # Threads of this call alone: no pool to rebuild after a fork, to lock or to leak. Not
+    # threading.Thread: start() waits for ever if the new thread has no memory to begin, and join(),
+    # once interrupted, takes a running thread for an ended one (CPython issue 45274).
+    # Here nobody waits for a helper that has not taken its part.
     gate = _Gate()
     edges = [size * part // workers // BUFFER * BUFFER for part in range(workers)] + [size]
     parts = [_Part(edges[i], edges[i + 1]) for i in range(workers)]
@@ -225,8 +226,8 @@ def _share_out(work: _Work, size: int, workers: int) -> None:
         for part in helped:
             part.wait()
     except BaseException:
-        # A signal handler may raise again and again, but not in here: CPython runs handlers when a call has returned, and
-        # this one, into C, returns when no helper writes any more.
+        # A signal handler may raise again and again, but not in here: CPython runs handlers when a
+        # call has returned, and this call into C returns when no helper writes any more.
         work.stopped = True
         shut(lock, 1)
         raise  # the lock, some 32 bytes, stays for helpers that are late
@@ -273,12 +274,12 @@ class _Work:
         """Any layout, byte order and width: NumPy brings it to plain 64-bit runs and back."""
         chunks = np.nditer(  # type: ignore[call-overload]  # its stubs misspell "contig"
             [np.atleast_1d(self.job.counts), np.atleast_1d(self.job.out)],
-            # Without the delay, setting the range flushes the first buffer, still blank, over the first cells of out.
+            # Without the delay, setting the range flushes the first, still blank buffer over out.
             flags=["external_loop", "buffered", "ranged", "delay_bufalloc"],
             op_flags=[["readonly", *_PLAIN], ["writeonly", *_PLAIN]],
             op_dtypes=list(self.kinds),
             order="C",
-            casting="unsafe",  # widening on the way in; on the way out the kernel has made it fit
+            casting="unsafe",  # widening of inputs; the kernel has made the outputs fit
             buffersize=BUFFER,
         )
         with chunks:
@@ -289,7 +290,7 @@ class _Work:
                 position += x.size
 
     def run(self, x: AnyArray, y: AnyArray, position: int, scratch: AnyArray, block: int) -> None:
-        """Plain 64-bit x plus noise into y; the kernel stops after a block with draws that it leaves open, or a slab."""
+        """Plain 64-bit x plus noise into y; a kernel stops after an undecided block, or a slab."""
         draws, kinds, left = self.draws, self.kinds, x.size
         if UINT64 in kinds:
             x, y = x.view(INT64), y.view(INT64)
@@ -302,7 +303,7 @@ class _Work:
             if done < 0:
                 raise ParameterError(REFUSED[done])
             if open_:
-                at, kept = self.left_open(scratch, block, open_)
+                at, kept = self.undecided(scratch, block, open_)
                 target = y.view(kinds[1])
                 for i, count in zip(at.tolist(), kept.tolist(), strict=True):
                     target[i] = self.decided(first + i, count)
@@ -311,8 +312,8 @@ class _Work:
             if left:
                 x, y = x[done:], y[done:]
 
-    def left_open(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
-        """Where, and the counts that were there."""
+    def undecided(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
+        """The positions of undecided draws, and the counts that were there."""
         raise NotImplementedError
 
     def decided(self, i: int, count: Any) -> Any:
@@ -337,7 +338,7 @@ class _IntegerWork(_Work):
             unsigned = int(self.kinds[0] is UINT64)
             self.last = lower >> 64, lower % 2**64, upper >> 64, upper % 2**64, unsigned
 
-    def left_open(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
+    def undecided(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
         return scratch[block : block + n], scratch[2 * block : 2 * block + n].view(self.kinds[0])
 
     def decided(self, i: int, count: Any) -> Any:
@@ -359,7 +360,7 @@ class _RealWork(_Work):
             *job.grid, missing, job.least, job.greatest, job.lower, job.upper, single, job.missing is None,
         )  # fmt: skip
 
-    def left_open(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
+    def undecided(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
         return scratch[2 * block : 2 * block + n], scratch[3 * block : 3 * block + n].view(FLOAT64)
 
     def decided(self, i: int, count: Any) -> Any:

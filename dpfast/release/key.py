@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-# One for all records, held for microseconds; a fork waits for it, or the child might find it held for ever.
+# One lock for all records, held for microseconds; a fork waits, or the child could find it held.
 _recording = threading.RLock()
 os.register_at_fork(before=_recording.acquire, after_in_parent=_recording.release, after_in_child=_recording.release)
 
@@ -59,7 +59,7 @@ def _caller() -> int:
 
 
 class _Secret:
-    """32 secret bytes that show a fingerprint only. Python cannot wipe them; see docs/threat_model.md."""
+    """32 secret bytes, shown as a fingerprint. Python cannot wipe them: docs/threat_model.md."""
 
     __slots__ = ("_secret",)
 
@@ -125,16 +125,16 @@ class Key(_Secret):
 
 
 class PartName(NamedTuple):
-    """What may be known of a part: where it lies, and hashes that say what is the same and nothing of key or counts."""
+    """What may be known of a part: its place, and hashes that tell equality, not key or counts."""
 
-    release: bytes  # of the key, the law and its parameters
-    stream: bytes  # of all that the stream key depends on
+    release: bytes  # a hash of the key, the law and its parameters
+    stream: bytes  # a hash of all that the stream key depends on
     begin: int  # its first draw
     end: int
 
 
 class Part(NamedTuple):
-    """A part of a release, checked: what its names and its stream key are hashed from, and where it lies."""
+    """A checked part of a release: what its names and stream key are hashed from, and its place."""
 
     release: bytes
     stream: bytes
@@ -143,7 +143,7 @@ class Part(NamedTuple):
 
 
 class ReleaseKey(_Secret):
-    """The key of one release of one input, in parts if need be. Pickles, without its record of parts."""
+    """The key of one release of one input, or of its parts. Pickles without its record of parts."""
 
     __slots__ = ("_parts", "label")
     secure: ClassVar[bool] = True
@@ -156,10 +156,10 @@ class ReleaseKey(_Secret):
     def part(
         self, version: int, law: Iterable[str | int], values: npt.NDArray[np.number[Any]], start: int, *, threads: int
     ) -> Part:
-        """A part of this release: its values, in one pass over them; not yet on record.
+        """A part of this release, from one pass over its values; not yet on record.
 
-        version: of the stream. law: what else the noise depends on. start: the number of the first draw.
-        Raises: ParameterError; KeyReuseError if the part overlaps an earlier one without being the same release of it.
+        version: of the stream. law: what else the noise depends on. start: the first draw's number.
+        Raises: ParameterError; KeyReuseError (it overlaps an earlier part and does not repeat it).
         """
         if not 0 <= start <= LAST_DRAW - values.size:
             raise ParameterError(f"start must lie between 0 and 2**63 less the size of counts, got {start}")
@@ -179,7 +179,7 @@ class ReleaseKey(_Secret):
         return PartName(*hashes, part.begin, part.end)
 
     def stream_key(self, part: Part) -> bytes:
-        """The 32 bytes that the cipher gets for a part, which goes on record. Raises: KeyReuseError, as `part`."""
+        """The cipher's 32 bytes for a part, which goes on record. Raises: as `part`."""
         stream_key = keyed(self._secret, "stream key", part.stream)
         with _recording:
             self._record(part.begin, part.end, stream_key)
