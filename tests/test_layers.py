@@ -280,7 +280,7 @@ END, START = "end", "start"
 PLANTED: tuple[tuple[Callable[[Path], Iterator[str]], str, str, str], ...] = (
     (rooms_import_what_they_may, "dpfast/bench/report.py", END, "from dpfast import _native, kernels"),
     (rooms_import_what_they_may, "dpfast/bench/report.py", END, "def _x(): from dpfast.pictures import bench"),
-    (rooms_import_what_they_may, "dpfast/bench/curves.py", END, "from tqdm import tqdm"),
+    (rooms_import_what_they_may, "dpfast/bench/curves.py", END, "import rich"),
     (rooms_import_what_they_may, "dpfast/bench/measure.py", END, "import dpfast.cli.bench"),
     (rooms_import_what_they_may, "dpfast/pictures/bench.py", END, "from dpfast.bench.rows import Arrays"),
     (rooms_import_what_they_may, "dpfast/release/key.py", END, "def _x(): import dpfast.audit"),

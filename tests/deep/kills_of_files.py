@@ -15,12 +15,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from pathlib import Path
-
-from tqdm import tqdm
 
 COVERS = (
     "dpfast/tables/atomic_write.py",
@@ -97,9 +94,6 @@ def kills_of_privatize(times: int, seed: int, *, nameless: bool = True) -> dict[
     Half of the times an older output lies there and is to be replaced. nameless: whether files without a name may be
     used. Raises: AssertionError (a state that must not be).
     """
-    tqdm.set_lock(
-        threading.RLock()
-    )  # its own is shared with forks: one that is killed while it holds it never gives it back
     if not nameless:
         vars(os).pop("O_TMPFILE", None)
     r, states = random.Random(seed), Counter[str]()
