@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inner loop, `pytest -m quick -n 2`: at most 90 s on two quiet cores. Every law and every public name is in it (test_tests.py).
+"""The inner loop, `pytest -m quick -n 2`: at most 90 s, every law and public name (test_tests.py).
 
 A file's tests are in it whose names, after `test_`, match in whole. conftest.py marks them.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error bounds of csrc/discrete_laplace.md: proved by Sollya and Gappa, counted out, and attacked with planted digits."""
+"""The error bounds of csrc/discrete_laplace.md: proofs, counts, planted digits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpfast import DiscreteLaplace, _native
 
 
 def test_sollya_certifies_the_polynomials() -> None:
-    """decide.sollya: both polynomials lie within the stated bounds; one digit changed, and it fails."""
+    """decide.sollya: both polynomials lie within the bounds; one digit changed fails."""
     program, script = tool("sollya"), CSRC / "proofs" / "decide.sollya"
     status, output = said(program, script)
     assert status == 0, output
@@ -60,7 +60,7 @@ def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
     ],
 )
 def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
-    """A smaller bound or one more rounding is not proved, so the hypotheses do not contradict each other."""
+    """A smaller bound or one more rounding is not proved: the hypotheses do not contradict."""
     program, script = tool("gappa"), (CSRC / "proofs" / name).read_text().replace("ieee_64, ne", "ieee_64, zr")
     assert old in script
     status, output = said(program, "-Eno-auto-dichotomy", text=script.replace(old, new))
@@ -69,7 +69,7 @@ def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
 
 
 def test_what_proofs_and_code_share_is_written_by_one_script() -> None:
-    """approximations.h, and the logarithm polynomial in four proofs, are what make_approximations.py writes."""
+    """approximations.h and four proofs' logarithm polynomial are make_approximations.py's."""
     files = generator("make_approximations").files()
     assert len(files) == 5
     for path, text in files.items():
@@ -77,7 +77,7 @@ def test_what_proofs_and_code_share_is_written_by_one_script() -> None:
 
 
 def test_another_coefficient_is_written_to_code_and_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One digit changed in the list changes the header and each proof, which Sollya then refuses (above)."""
+    """A changed digit in the list changes the header and each proof, which Sollya then refuses."""
     made = generator("make_approximations")
     before = made.files()
     monkeypatch.setattr(made, "LOG", tuple(c.replace("95287", "95307") for c in made.LOG))
@@ -87,7 +87,7 @@ def test_another_coefficient_is_written_to_code_and_proofs(monkeypatch: pytest.M
 
 
 def test_the_proofs_speak_of_the_code() -> None:
-    """The polynomials, the split of x and the slope in the scripts are those of the C and of the plan."""
+    """The polynomials, the split of x and the slope in the scripts are those of C and the plan."""
     sollya, gappa = (CSRC / "proofs" / "decide.sollya").read_text(), (CSRC / "proofs" / "decide.gappa").read_text()
     double_double, made = (CSRC / "proofs" / "double_double.gappa").read_text(), generator("make_approximations")
     long = values(made.LOG1P)[::-1]
@@ -108,7 +108,7 @@ def test_the_proofs_speak_of_the_code() -> None:
 
 
 def test_two_sum_in_any_rounding() -> None:
-    """Of few bits, all pairs, each operation rounded either way: sum + rest is within 2^(2-2p) |a + b| of a + b."""
+    """All pairs of few bits, any rounding: sum + rest is within 2^(2-2p) |a + b| of a + b."""
     bits = 4
 
     def rounded(x: np.ndarray, up: int) -> np.ndarray:
@@ -144,7 +144,7 @@ def test_the_wide_tables_are_what_the_script_writes() -> None:
 
 
 def test_integers_in_the_worst_case() -> None:
-    """Over all rows of the tables: indices, widths and the sum of the errors of section 6, in rationals."""
+    """Over all rows of the tables: indices, widths, the sum of section 6's errors, in rationals."""
     wide = generator("make_wide_log")
     unit = Fraction(1, 2**133)
     low, high = {}, {}  # bounds of r before each step, by index; then after the last
@@ -172,7 +172,7 @@ def test_integers_in_the_worst_case() -> None:
         most = max(tops)
     assert most < Fraction(1, 2**20) + Fraction(1, 2**27)
     assert most * 2**83 < 2**64  # short_r
-    # ln(1 + r) by r - r^2/2 + r^3/3 - r^4/4 with r cut to 2^-83, and what each product and shift cuts.
+    # ln(1 + r) by r - r^2/2 + r^3/3 - r^4/4, r cut to 2^-83, and what each product and shift cuts.
     square = most * Fraction(1, 2**83) + Fraction(1, 2**103)
     cube = (most**2 * Fraction(1, 2**83) + most * Fraction(1, 2**102)) / 3 + Fraction(2, 2**120)
     fourth = most**3 * Fraction(1, 2**83) + most**2 * Fraction(1, 2**102) + Fraction(2, 2**120)
@@ -225,9 +225,10 @@ class Law:
 def planted(law: Law, bits: int, error: Callable[[float], float], seed: str) -> dict[int, int | None]:
     """Cells that a wrong bound would decide wrongly, and their magnitudes.
 
-    error(z): about what a tier's z is wrong by. For every binade of U: a threshold, its own cell, the cells beside it and
-    those where z is off by 1/8 to 8 such errors; the ends of the binade and of the tables' cells; the split of
-    x at sqrt 1/2. Where thresholds are many: those nearest to an edge of their cell, too. U near 1 and near 0.
+    error(z): about a tier's error in z. For every binade of U: a threshold, its cell and those
+    beside it, and those where z is off by 1/8 to 8 errors; the ends of the binade and of the
+    tables' cells; the split of x at sqrt 1/2. If thresholds are many, those nearest to an edge too.
+    U near 1 and near 0.
     """
     rng = random.Random(seed)
     cells = {1, 2, 3, *(2**bits - i for i in range(1, 5)), *(rng.getrandbits(bits) for _ in range(50))}
@@ -268,7 +269,7 @@ TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
 
 
 def digits(scale: Fraction, name: str) -> list[int]:
-    """How many digits the tier may be given at this scale: words are wide enough for it (section 2)."""
+    """How many digits the tier may get at this scale: words are wide enough for it (section 2)."""
     least = 15 if scale <= 2**7 else 31 if scale <= 2**20 else 63
     return [bits for bits in TIERS[name][1] if (bits if bits <= 64 else bits - 64) >= least]
 
@@ -289,7 +290,7 @@ def wrong(plan: _native.Plan, name: str, bits: int, cells: dict[int, int | None]
 @pytest.mark.parametrize("name", TIERS)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_what_is_decided_is_right(scale: Fraction, name: str, host: ctypes.CDLL) -> None:
-    """Beside thresholds, in every rounding mode, subnormals flushed or not, every decided magnitude is the law's."""
+    """Beside thresholds, any rounding mode or flush: decided magnitudes are the law's."""
     plan = DiscreteLaplace(1, scale)._constant_work_plan
     for bits in digits(scale, name):
         cells = inputs(scale, name, bits)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error bounds of csrc/normal.h (gaussian.md, sections 3 and 4), proved by Sollya and Gappa of this very text."""
+"""The error bounds of csrc/normal.h (gaussian.md, 3 and 4), by Sollya and Gappa from that text."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_gappa_proves_the_roundings(script: str, mode: str) -> None:
     ],
 )
 def test_gappa_rejects_what_is_false(script: str, old: str, new: str) -> None:
-    """A smaller bound or another rounding is not proved, so the hypotheses do not contradict each other."""
+    """A smaller bound or another rounding is not proved: the hypotheses do not contradict."""
     program = tool("gappa")
     assert old in script
     changed = script.replace("ieee_64, ne", "ieee_64, zr").replace(old, new)
@@ -123,7 +123,7 @@ def test_the_split_of_u() -> None:
 
 
 def test_the_table_is_what_the_script_writes() -> None:
-    """wide_sine.h is make_wide_sine.py's output, proved by balls, and its rows keep what normal_double_double.gappa supposes."""
+    """wide_sine.h is make_wide_sine.py's, proved by balls; rows keep the Gappa premises."""
     script = generator("make_wide_sine")
     before = ctx.prec
     try:

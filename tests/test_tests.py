@@ -19,12 +19,12 @@ import dpfast
 HERE = Path(__file__).resolve().parent
 Texts = dict[str, str]  # by file name
 
-# Names that begin with an underscore and are no business of dpfast: of the test itself, of Python and of NumPy.
+# Underscored names that are no business of dpfast: the test's own, Python's and NumPy's.
 OTHERS = re.compile(r"\bself\._|\bos\._exit|\b_thread\._count|\b_thread\._start_new_thread|\._fields\b|\._repr_html_")
 PRIVATE = re.compile(
     r"[\w)\]]\.(_[a-z]\w*)|[\"'](?:dpfast\.\w[\w.]*\.)?(_[a-z]\w*)[\"']|\bimport .*\b(_native)\b|(\brelease\.engine\b)"
 )
-# Files that still read private things of rooms that are not the laws': the adapters', the ledger's, the command line's.
+# Files that read private things of rooms other than the laws': adapters, ledger, command line.
 NOT_YET = {
     "test_adapter_diffprivlib", "test_adapter_opacus", "test_adapter_pipeline_dp", "test_adapter_smartnoise",
     "test_adapter_tumult", "test_adapters", "test_bench", "test_bit_generator", "test_bounds", "test_cli", "test_failure",
@@ -35,7 +35,7 @@ NOT_YET = {
 
 
 def no_test_module_is_a_library(texts: Texts) -> Iterator[str]:
-    """What two test files share lies in a module whose name says what it is; fixtures lie in conftest.py."""
+    """Test files share by modules named for what they are; fixtures lie in conftest.py."""
     for name, text in texts.items():
         for number, line in enumerate(text.splitlines(), 1):
             if re.match(r"\s*(from|import) test_", line):
@@ -59,7 +59,7 @@ def parsed(text: str) -> ast.Module:
 
 
 def said_by(node: ast.AST) -> set[str]:
-    """Every name and attribute in a piece of code, and every word of its strings, for scripts are strings."""
+    """Every name, attribute and word of a string in a piece of code, for scripts are strings."""
     found = set()
     for part in ast.walk(node):
         if isinstance(part, ast.Name | ast.Attribute):
@@ -70,7 +70,7 @@ def said_by(node: ast.AST) -> set[str]:
 
 
 def touched(texts: Texts) -> set[str]:
-    """What quick tests name: themselves, or through what their file and the modules of tests/ define."""
+    """What quick tests name: themselves, or through definitions of their file and tests/."""
     shared = {
         name: node for module in ("laws", "layouts", "worlds", "tiers") for name, node in defined(texts[module]).items()
     }
@@ -101,7 +101,7 @@ def defined(text: str) -> dict[str, ast.AST]:
 
 
 def the_inner_loop_touches_everything(texts: Texts) -> Iterator[str]:
-    """Each public name of dpfast, each law of C and each mechanism is named by some quick test; no pattern matches nothing."""
+    """Each public name, law of C and mechanism is named by a quick test; each pattern matches."""
     for file, pattern in QUICK.items():
         names = [name.removeprefix("test_") for name in defined(texts.get(file, "")) if name.startswith("test_")]
         if not any(re.fullmatch(pattern, name) for name in names):
