@@ -59,7 +59,7 @@ QUICK = {
     "test_cli": "privatize.*|two_runs.*|wrong_parameters.*|every_mechanism_noises.*",
     "test_csv_text": ALL,
     "test_files": "csv_stays.*|npy_of_any.*",
-    "test_publish": "a_failure.*|an_existing.*",
+    "test_atomic_write": "a_failure.*|an_existing.*",
     "test_audit": "events.*|clopper.*|parameters.*",
     "test_selftest": "every_check.*|closed_forms",
     "test_layers": "the_house.*",

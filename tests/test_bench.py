@@ -18,6 +18,7 @@ from typing import Never
 
 import numpy as np
 import pytest
+import tiers
 from click.testing import CliRunner
 
 import dpfast
@@ -28,7 +29,6 @@ from dpfast.bench.report import Report, rate
 from dpfast.bench.rows import SCALES, Arrays, of_this_machine, ours
 from dpfast.cli.bench import LATENCY, bench
 from dpfast.errors import DpfastError, FileError, ParameterError
-from dpfast.release.engine import usable_threads
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 LAWS = ["DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian", "Snapping", "OneSidedGeometric"]
@@ -77,8 +77,8 @@ def test_the_table_has_every_row(written) -> None:
         parameter = "sigma" if "Gaussian" in law else "scale"
         for scale in ("1", "10", "1e3", "1e6"):
             assert f"\n{law}, {parameter} {scale} " in table
-            if usable_threads() > 1:
-                assert f"\n{law}, {parameter} {scale}, {usable_threads()} threads " in table
+            if tiers.usable_threads() > 1:
+                assert f"\n{law}, {parameter} {scale}, {tiers.usable_threads()} threads " in table
     for name in ("np.copyto", "in-place add", "key stream (ChaCha20)", "NumPy laplace, int64, chunked"):
         assert f"\n{name}" in table
     head = table.split("Medians of")[0]
@@ -111,7 +111,7 @@ def test_json_has_everything(written) -> None:
         assert row["counts_per_second"] == pytest.approx(1e9 / row["ns_per_count"])
     assert found["latency"]["counts"][0] == 1
     assert found["latency"]["counts"][-1] == LATENCY * SIZE
-    assert found["scaling"]["threads"][-1] == usable_threads()
+    assert found["scaling"]["threads"][-1] == tiers.usable_threads()
     for curve, across in ((found["latency"]["seconds"], "latency"), (found["scaling"]["counts_per_second"], "scaling")):
         places = found[across]["counts" if across == "latency" else "threads"]
         assert all(len(line) == len(places) for line in curve.values())
@@ -182,7 +182,7 @@ def test_every_row_noises_what_it_says() -> None:
             assert isinstance(out, np.ndarray)
             assert out.size == row.counts == 500
             assert (out > -(10**9)).all()
-    assert {row.threads for row in rows} == {1, usable_threads()}
+    assert {row.threads for row in rows} == {1, tiers.usable_threads()}
     assert len(list(ours(a, 1))) == len(LAWS) * len(SCALES)
 
 
@@ -311,7 +311,7 @@ def test_figures_as_people_read_them() -> None:
     assert [short(x) for x in SCALES] == ["1", "10", "1e3", "1e6"]
     assert curves.sizes(1_000) == (1, 3, 10, 30, 100, 300, 1_000)
     assert curves.sizes(50) == (1, 3, 10, 30, 50)
-    assert curves.threads()[-1] == usable_threads()
+    assert curves.threads()[-1] == tiers.usable_threads()
 
 
 def test_columns_of_numbers_are_set_right() -> None:
@@ -510,5 +510,5 @@ def test_no_line_pays_for_the_one_before_it(monkeypatch) -> None:
 
     monkeypatch.setattr(curves, "Row", partial(Row, clock=partial(timed, clock=lambda: clock[0])))
     runs = {n: {name: partial(call, name) for name in "ab"} for n in (1, 1_000_000)}
-    curve = curves._curve(runs, 3, iter, lambda n: 1_000_000 // n)
+    curve = tiers.curve(curves)(runs, 3, iter, lambda n: 1_000_000 // n)
     assert curve.lines == {"a": (1.0, 1.0), "b": (1.0, 1.0)}

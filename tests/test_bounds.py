@@ -12,11 +12,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+import tiers
 from flint import arb, ctx, fmpq
 from proofs import CSRC, MODES, between, constants, entered, fused, generator, proves, said, tool, values
 from tiers import ISAS
 
-from dpfast import DiscreteLaplace, _native
+from dpfast import DiscreteLaplace
 
 # ---------------------------------------------------------------- proofs
 
@@ -99,9 +100,9 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert f"p rnd= c * {made.LN2};" in gappa
     assert np.array([made.bits_of(made.SPLIT)], np.uint64).view(np.float64)[0] == float.fromhex(made.SPLIT)
     assert "relative_error = 0x5p-52;" in gappa
-    assert DiscreteLaplace(1, 1)._constants()["relative_error"] == 5 * 2.0**-52
+    assert tiers.constants(DiscreteLaplace(1, 1))["relative_error"] == 5 * 2.0**-52
     for scale in (1, 1000, 2**20):
-        t, plan = float(scale), DiscreteLaplace(1, scale)._constants()
+        t, plan = float(scale), tiers.constants(DiscreteLaplace(1, scale))
         assert plan["margin32"] == 0.5 - 5 * 2.0**-52 * (23 * t + 2)
         assert plan["offset"] + 0.5 < 0.7 * t
     assert 31 * math.log(2) - math.log(1.5) < 21.1
@@ -262,9 +263,9 @@ SCALES = [
 ]  # fmt: skip
 # A tier, the digits it takes, and about what its z is wrong by at magnitude k and scale t.
 TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
-    "double": (_native.DOUBLE, [15, 31, 63, 64], lambda k, t: 2.0**-52 * (k + t + 0.1)),
-    "double-double": (_native.DOUBLE_DOUBLE, [79, 95, 127], lambda k, t: 2.0**-76 * t + 2.0**-51),
-    "integer": (_native.INTEGER, [15, 31, 63, 64, 79, 95, 127], lambda k, t: 2.0**-40),
+    "double": (tiers.DOUBLE, [15, 31, 63, 64], lambda k, t: 2.0**-52 * (k + t + 0.1)),
+    "double-double": (tiers.DOUBLE_DOUBLE, [79, 95, 127], lambda k, t: 2.0**-76 * t + 2.0**-51),
+    "integer": (tiers.INTEGER, [15, 31, 63, 64, 79, 95, 127], lambda k, t: 2.0**-40),
 }
 
 
@@ -280,7 +281,7 @@ def inputs(scale: Fraction, name: str, bits: int) -> dict[int, int | None]:
     return planted(Law(scale), bits, lambda k: error(k, float(scale)), f"{scale} {name} {bits}")
 
 
-def wrong(plan: _native.Plan, name: str, bits: int, cells: dict[int, int | None], isa: int) -> tuple[int, int]:
+def wrong(plan: tiers.Plan, name: str, bits: int, cells: dict[int, int | None], isa: int) -> tuple[int, int]:
     """How many cells are decided, and how many of these not as the law has it."""
     found = plan.tier(TIERS[name][0], bits, list(cells), isa=isa)
     decided = [(k, right) for k, right in zip(found, cells.values(), strict=True) if k is not None]
@@ -291,7 +292,7 @@ def wrong(plan: _native.Plan, name: str, bits: int, cells: dict[int, int | None]
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_what_is_decided_is_right(scale: Fraction, name: str, host: ctypes.CDLL) -> None:
     """Beside thresholds, any rounding mode or flush: decided magnitudes are the law's."""
-    plan = DiscreteLaplace(1, scale)._constant_work_plan
+    plan = tiers.constant_work_plan(DiscreteLaplace(1, scale))
     for bits in digits(scale, name):
         cells = inputs(scale, name, bits)
         for isa in ISAS:
@@ -339,9 +340,9 @@ def test_a_planted_defect_is_caught(
     """A plan that allows for less error decides some of the same cells wrongly."""
     if name == "double-double" and not any(isa != 0 for isa in ISAS):
         pytest.skip("this machine's builds have no double-double tier")
-    right = DiscreteLaplace(1, scale)._constants()
+    right = tiers.constants(DiscreteLaplace(1, scale))
     changed = {k: right[k] + v if k.startswith("wide") else v for k, v in change.items()}
-    plan = _native.Plan("discrete_laplace", **right | changed)
+    plan = tiers.Plan("discrete_laplace", **right | changed)
     errors = 0
     for mode in MODES:
         with entered(host, mode, flush=False):

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -840,7 +841,7 @@ def test_where_nothing_is_promised_no_belief_is_drawn(tmp_path, capsys, options,
 )
 def test_the_drawn_loss_is_the_loss(mechanism, known) -> None:
     """Bars and area together are a law, of the mean that is marked and of the tail that is said."""
-    bars, (where, density) = pictures._losses(mechanism)
+    bars, (where, density) = tiers.losses(pictures)(mechanism)
     middles, areas = (where[1:] + where[:-1]) / 2, (density[1:] + density[:-1]) * np.diff(where) / 2
     losses, shares = np.append(middles, list(bars)), np.append(areas, list(bars.values()))
     assert shares.sum() == pytest.approx(1, abs=3e-4)

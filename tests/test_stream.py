@@ -6,15 +6,16 @@ from __future__ import annotations
 import os
 
 import pytest
+import tiers
 from tiers import ISAS
 
-from dpfast import DiscreteLaplace, _native
+from dpfast import DiscreteLaplace
 
 KEY = bytes(range(32))
 
 
 def block(key: bytes, counter: int, nonce: int) -> bytes:
-    return _native.StreamKey(key).block(counter, nonce)
+    return tiers.StreamKey(key).block(counter, nonce)
 
 
 def rfc_block(key: bytes, counter: int, nonce: bytes) -> bytes:
@@ -70,15 +71,15 @@ def test_every_instruction_set_gives_the_portable_bytes(isa: int, base: int) -> 
     """Also where the counter carries into its upper word in the middle of a batch."""
     key, nonce = os.urandom(32), int.from_bytes(os.urandom(8), "little")
     counters = [base + i for i in range(32)]
-    assert _native.blocks(isa, key, counters, nonce) == [block(key, c, nonce) for c in counters]
+    assert tiers.blocks(isa, key, counters, nonce) == [block(key, c, nonce) for c in counters]
     scattered = [int.from_bytes(os.urandom(8), "little") for _ in range(32)]
-    assert _native.blocks(isa, key, scattered, nonce) == [block(key, c, nonce) for c in scattered]
+    assert tiers.blocks(isa, key, scattered, nonce) == [block(key, c, nonce) for c in scattered]
 
 
 def test_nonces_of_different_addresses_differ() -> None:
     """Purpose, candidate and level each have their own bits."""
     extremes = [(p, c, r) for p in (0, 1, 255) for c in (0, 1, 2**32 - 1) for r in (0, 1, 2**24 - 1)]
-    nonces = {_native.nonce(level, purpose, candidate) for purpose, candidate, level in extremes}
+    nonces = {tiers.nonce(level, purpose, candidate) for purpose, candidate, level in extremes}
     assert len(nonces) == len(extremes)
     assert max(nonces) < 2**64
 
@@ -93,7 +94,7 @@ def test_words_of_different_draws_share_no_bits(scale: int, width: int) -> None:
         places.add((16 * group + within % 16, within // 16))
     assert len(places) == 3 * per_group
     assert {slot for _, slot in places} == set(range(512 // width))
-    assert DiscreteLaplace(1, scale)._constant_work_plan.width == width
+    assert tiers.constant_work_plan(DiscreteLaplace(1, scale)).width == width
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -102,7 +103,7 @@ def test_words_of_different_draws_share_no_bits(scale: int, width: int) -> None:
 def test_a_draw_depends_on_its_number_alone(isa: int, scale: int, start: int) -> None:
     """Whatever call, cut, path or instruction set it is drawn by."""
     mechanism = DiscreteLaplace(1, scale)
-    plan, key = mechanism._bulk_plan, _native.StreamKey(KEY)
+    plan, key = tiers.bulk_plan(mechanism), tiers.StreamKey(KEY)
     whole = plan.fill(key, start, 3000, constant_work=False, isa=0)
     assert plan.fill(key, start, 3000, constant_work=False, isa=isa) == whole
     assert plan.fill(key, start, 3000, constant_work=True, isa=isa) == whole

@@ -30,7 +30,8 @@ DOUBLE, INTEGER, TABLE, DOUBLE_DOUBLE = _native.DOUBLE, _native.INTEGER, _native
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
 SMALL = engine.SMALL
 Plan, StreamKey = _native.Plan, _native.StreamKey
-entropy, nonce, best_isa = _native.entropy, _native.nonce, _native.best_isa
+entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
+usable_threads = engine.usable_threads
 score_ends = nominate._ends  # between which the kernel takes a candidate's score to lie
 fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
 
@@ -45,13 +46,10 @@ law = attrgetter("_law")  # in intervals
 constants = methodcaller("_constants")  # a plan's, by the names of its fields
 record = attrgetter("_record")  # what the derivation of a stream key reads of it
 narrow = attrgetter("_narrow")  # whether the narrow kernel serves
-exponent, bound, ratio = (
-    attrgetter("_exponent"),
-    attrgetter("_bound"),
-    attrgetter("_ratio"),
-)  # a real law's grid and values
+exponent, bound, ratio = map(attrgetter, ("_exponent", "_bound", "_ratio"))  # a real law's grid and values
 rate = attrgetter("_rate")  # a selection's noise
 noises = attrgetter("_noise")  # AboveThreshold's: the threshold's and an answer's
+curve, losses = attrgetter("_curve"), attrgetter("_losses")  # a module's: dpfast.bench.curves, dpfast.pictures
 response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
 secret_of, parts_of = attrgetter("_secret"), attrgetter("_parts")  # a key's; what a release key has recorded
 
