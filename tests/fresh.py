@@ -16,10 +16,7 @@ HOME = Path(dpfast.__file__).parent.parent
 
 
 def python(script: str, *arguments: object, timeout: float = 600, home: Path = HOME, **environment: str | None) -> str:
-    """Run a script that finds the dpfast in `home`; its output. Its children end with it.
-
-    timeout: tells a hang from a busy machine, where a cold start of numba can take a minute.
-    """
+    """Run a script that finds the dpfast in `home`; its output. timeout: against a hang."""
     changed = {"PYTHONPATH": os.pathsep.join([str(home), os.environ.get("PYTHONPATH", "")]), **environment}
     kept = {name: value for name, value in {**os.environ, **changed}.items() if value is not None}
     run = subprocess.Popen(

@@ -8,7 +8,7 @@ import math
 import pickle
 import sys
 from collections.abc import Iterator
-from fractions import Fraction
+from fractions import Fraction as F  # noqa: N817  most lines hold some
 
 import pytest
 
@@ -32,9 +32,9 @@ DOUBLES = 1e-14  # their arithmetic is in doubles: of delta, for each release co
 # ------------------------------------------------------------ one cell is the worst, by enumeration
 
 
-def hockey_stick(pairs, price) -> Fraction:
+def hockey_stick(pairs, price) -> F:
     """The delta at exp(epsilon) = price, exactly."""
-    return sum((max(Fraction(0), p - price * q) for p, q in pairs), Fraction(0))
+    return sum((max(F(0), p - price * q) for p, q in pairs), F(0))
 
 
 def moved(pmf, moves) -> list:
@@ -44,28 +44,28 @@ def moved(pmf, moves) -> list:
     cells = []
     for d in moves:
         ends = range(-reach + min(d, 0), reach + max(d, 0) + 1)
-        cells.append([(at.get(x, Fraction(0)), at.get(x - d, Fraction(0))) for x in ends])
+        cells.append([(at.get(x, F(0)), at.get(x - d, F(0))) for x in ends])
     return [
-        (math.prod((p for p, _ in cell), start=Fraction(1)), math.prod((q for _, q in cell), start=Fraction(1)))
+        (math.prod((p for p, _ in cell), start=F(1)), math.prod((q for _, q in cell), start=F(1)))
         for cell in itertools.product(*cells)
     ]
 
 
 def dominates(worse, better) -> bool:
     """Whether delta is larger at every price: linear between likelihood ratios."""
-    prices = {p / q for p, q in [*worse, *better] if q} | {Fraction(0)}
+    prices = {p / q for p, q in [*worse, *better] if q} | {F(0)}
     return all(hockey_stick(worse, price) >= hockey_stick(better, price) for price in prices)
 
 
 def normal(weights) -> list:
-    half = [Fraction(w) for w in weights]
+    half = [F(w) for w in weights]
     whole = [*half[:0:-1], *half]
     return [w / sum(whole) for w in whole]
 
 
 LOG_CONCAVE = {
-    "gaussian": normal([Fraction(1, 2) ** (k * k) for k in range(4)]),
-    "laplace": normal([Fraction(2, 3) ** k for k in range(5)]),
+    "gaussian": normal([F(1, 2) ** (k * k) for k in range(4)]),
+    "laplace": normal([F(2, 3) ** k for k in range(5)]),
     "binomial": normal([20, 15, 6, 1]),
     "uniform": normal([1, 1, 1]),
 }
@@ -84,7 +84,7 @@ def test_a_change_in_one_cell_is_worse_than_the_same_in_several(noise, moves, to
 
 def test_the_enumeration_tells_noise_that_is_not_log_concave() -> None:
     """Heavy tails: there two cells moved by 1 are not dominated by one moved by 2."""
-    heavy = normal([Fraction(1, (1 + k * k) ** 2) for k in range(5)])
+    heavy = normal([F(1, (1 + k * k) ** 2) for k in range(5)])
     assert not dominates(moved(heavy, (2,)), moved(heavy, (1, 1)))
 
 
@@ -94,11 +94,11 @@ def lattice_losses(q, change) -> dict:
     return losses | {change: 1 / (1 + q), -change: q**change / (1 + q)}
 
 
-@pytest.mark.parametrize("q", [Fraction(1, 10), Fraction(1, 2), Fraction(99, 100)])
+@pytest.mark.parametrize("q", [F(1, 10), F(1, 2), F(99, 100)])
 @pytest.mark.parametrize("split", [(1, 1), (2, 1), (1, 1, 1), (3, 2), (2, 2, 1)])
 def test_a_change_in_one_cell_is_worse_for_discrete_laplace_with_all_its_tails(q, split) -> None:
     """Its losses have a closed form, so that nothing is cut off."""
-    several = {0: Fraction(1)}
+    several = {0: F(1)}
     for change in split:
         several = _convolved(several, lattice_losses(q, change))
     one = lattice_losses(q, sum(split))
@@ -121,37 +121,27 @@ def _convolved(a, b) -> list:
 
 # ----------------------------------------------------------------- rounded to the side of more loss
 
-AWKWARD = [
-    Fraction(1),
-    Fraction(1, 3),
-    Fraction(2, 3),
-    Fraction(1, 10),
-    Fraction(7, 10),
-    Fraction(0.1),
-    Fraction(10, 7),
-    Fraction(355, 113),
-    Fraction(1, 2**40) + Fraction(1, 2**99),
-]
+AWKWARD = [F(1), F(1, 3), F(2, 3), F(1, 10), F(7, 10), F(0.1), F(10, 7), F(355, 113), F(1, 2**40) + F(1, 2**99)]
 
 
 def least_above(value, found) -> bool:
-    return Fraction(found) >= value > Fraction(math.nextafter(found, 0))
+    return F(found) >= value > F(math.nextafter(found, 0))
 
 
 def test_every_number_of_an_event_is_rounded_to_more_loss() -> None:
     """To the next double on that side; the nearest double would be wrong 50 times here."""
     wrong = 0  # what the nearest double would have got wrong
-    for epsilon, change in itertools.product(AWKWARD, (Fraction(1), Fraction(3), Fraction(7, 2))):
+    for epsilon, change in itertools.product(AWKWARD, (F(1), F(3), F(7, 2))):
         event = DiscreteLaplace(epsilon, change).dp_event()
         assert isinstance(event.sensitivity, int)
         assert event.sensitivity == change // 1
         assert least_above(epsilon / change, event.noise_parameter)
-        wrong += Fraction(float(epsilon / change)) < epsilon / change
+        wrong += F(float(epsilon / change)) < epsilon / change
 
         for mechanism in (Laplace(epsilon, change), Snapping(epsilon, change, bound=2**60)):
             multiplier = mechanism.dp_event().noise_multiplier
-            assert Fraction(multiplier) <= 1 / epsilon < Fraction(math.nextafter(multiplier, math.inf))
-        wrong += Fraction(float(1 / epsilon)) > 1 / epsilon
+            assert F(multiplier) <= 1 / epsilon < F(math.nextafter(multiplier, math.inf))
+        wrong += F(float(1 / epsilon)) > 1 / epsilon
 
         sensitivity = Sensitivity(3, change)
         for made in (Gaussian, DiscreteGaussian):
@@ -159,29 +149,25 @@ def test_every_number_of_an_event_is_rounded_to_more_loss() -> None:
             rho = mechanism.rho()
             assert least_above(rho, mechanism.dp_event(zcdp=True).rho)
             assert mechanism.dp_event(zcdp=True).xi == 0
-            wrong += Fraction(float(rho)) < rho
+            wrong += F(float(rho)) < rho
         square = (epsilon + 1) / sensitivity.l2_squared
         multiplier = Gaussian(sigma_squared=epsilon + 1, sensitivity=sensitivity).dp_event().noise_multiplier
-        assert Fraction(multiplier) ** 2 <= square < Fraction(multiplier * (1 + 2.0**-51)) ** 2
-        wrong += Fraction(math.sqrt(square)) ** 2 > square
+        assert F(multiplier) ** 2 <= square < F(multiplier * (1 + 2.0**-51)) ** 2
+        wrong += F(math.sqrt(square)) ** 2 > square
     assert wrong > 50
 
 
-@pytest.mark.parametrize("sigma", [Fraction(2) ** -900, Fraction(1, 3), Fraction(2) ** 900])
+@pytest.mark.parametrize("sigma", [F(2) ** -900, F(1, 3), F(2) ** 900])
 def test_extreme_multipliers_stay_below(sigma) -> None:
     """The multiplier of an event is at most sigma, and next to it."""
     multiplier = Gaussian(sigma, sensitivity=Sensitivity(1, 1)).dp_event().noise_multiplier
-    assert 0 < Fraction(multiplier) <= sigma
+    assert 0 < F(multiplier) <= sigma
     assert math.isclose(multiplier, float(sigma), rel_tol=1e-15)
 
 
 @pytest.mark.parametrize(
     "mechanism",
-    [
-        Laplace(Fraction(2) ** -900, 1),
-        DiscreteLaplace(Fraction(2) ** -60, 1),
-        Gaussian(2**900, sensitivity=Sensitivity(1, 1)),
-    ],
+    [Laplace(F(2) ** -900, 1), DiscreteLaplace(F(2) ** -60, 1), Gaussian(2**900, sensitivity=Sensitivity(1, 1))],
     ids=repr,
 )
 def test_next_to_no_loss_is_still_a_distribution(mechanism) -> None:
@@ -194,7 +180,7 @@ def test_next_to_no_loss_is_still_a_distribution(mechanism) -> None:
 # ---------------------------------------------------------------------- rho of the Laplace laws
 
 
-def mean_loss(epsilon, change) -> Fraction:
+def mean_loss(epsilon, change) -> F:
     """In 200 digits, by the sum itself, over (E L, the Renyi divergence of any order)."""
     rate = mpmath.mpf(epsilon.numerator) / epsilon.denominator / change
     losses = lattice_losses(mpmath.exp(-rate), change)
@@ -207,7 +193,7 @@ def mean_loss(epsilon, change) -> Fraction:
 
 
 @pytest.mark.parametrize("change", [1, 2, 3, 17])
-@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1, 3), Fraction(2), Fraction(2500)])
+@pytest.mark.parametrize("epsilon", [F(1, 1000), F(1, 3), F(2), F(2500)])
 def test_rho_of_discrete_laplace_is_the_least(epsilon, change) -> None:
     """Renyi divergences of orders 1.0001 to 1,000 are below order * rho, the limit at 1."""
     with mpmath.workdps(200):
@@ -220,7 +206,7 @@ def test_rho_of_discrete_laplace_is_the_least(epsilon, change) -> None:
         assert divergence(1 + mpmath.mpf(10) ** -20) >= mean * (1 - mpmath.mpf(10) ** -150)
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10**12), Fraction(1, 3), Fraction(2), Fraction(300)])
+@pytest.mark.parametrize("epsilon", [F(1, 10**12), F(1, 3), F(2), F(300)])
 def test_rho_of_laplace_is_its_limit(epsilon) -> None:
     """epsilon - 1 + exp(-epsilon), the limit of fine lattices."""
     with mpmath.workdps(200):
@@ -235,10 +221,10 @@ def test_rho_of_laplace_is_its_limit(epsilon) -> None:
 @pytest.mark.parametrize("scale_exponent", [-60, -20, 20, 60])
 def test_rho_holds_at_the_ends_of_the_scale(scale_exponent) -> None:
     """2^-60 to 2^60, against [BS16]."""
-    epsilon = Fraction(2) ** -scale_exponent
-    rho = Fraction(DiscreteLaplace(epsilon, 1).dp_event(zcdp=True).rho)
+    epsilon = F(2) ** -scale_exponent
+    rho = F(DiscreteLaplace(epsilon, 1).dp_event(zcdp=True).rho)
     most = min(epsilon, epsilon**2 / 2)  # [BS16] Proposition 1.4
-    assert most * Fraction(999, 1000) < rho <= most * (1 + Fraction(1, 2**51))
+    assert most * F(999, 1000) < rho <= most * (1 + F(1, 2**51))
 
 
 # ---------------------------------------------------------------------- 1, 10 and 1,000 releases
@@ -267,7 +253,7 @@ def bits() -> Iterator[None]:
 def total_epsilons(rho, releases) -> list:
     """Where delta is near 1/10, and near 1e-6."""
     rho = releases * rho
-    return [Fraction(rho + 0.5 * math.sqrt(rho)), Fraction(rho + 6 * math.sqrt(rho))]
+    return [F(rho + 0.5 * math.sqrt(rho)), F(rho + 6 * math.sqrt(rho))]
 
 
 def accountant(kind, event, releases) -> dp_accounting.PrivacyAccountant:
@@ -287,7 +273,7 @@ def upper(ball) -> float:
 
 
 @pytest.mark.parametrize("releases", RELEASES)
-@pytest.mark.parametrize(("epsilon", "change"), [(Fraction(1, 10), 1), (Fraction(1, 4), 3)])
+@pytest.mark.parametrize(("epsilon", "change"), [(F(1, 10), 1), (F(1, 4), 3)])
 def test_discrete_laplace(epsilon, change, releases, bits) -> None:
     """Its loss distribution to 1e-5, its event to their accountant's rounding, its rho above."""
     mechanism = DiscreteLaplace(epsilon, change)
@@ -306,7 +292,7 @@ def test_discrete_laplace(epsilon, change, releases, bits) -> None:
         assert theirs.get_delta(float(total) + releases * INTERVAL * 1.001) <= upper(exact) + slack
     for delta in (1e-3, 1e-6):
         spent = accountant(RdpAccountant, rho, releases).get_epsilon(delta)
-        assert lower(delta_of_lattice(losses, rate, releases, Fraction(spent))) <= delta
+        assert lower(delta_of_lattice(losses, rate, releases, F(spent))) <= delta
         zcdp = releases * rho.rho  # [BS16] Proposition 1.3
         assert spent <= zcdp + 2 * math.sqrt(zcdp * math.log(1 / delta))
         assert composed.get_epsilon_for_delta(delta) <= spent
@@ -331,7 +317,7 @@ def laplace_brackets(epsilon, pieces) -> tuple:
 @pytest.mark.parametrize("releases", RELEASES)
 def test_laplace(releases, bits) -> None:
     """Its distribution and its event lie between the brackets, at most 1.5 % apart; and its rho."""
-    epsilon = Fraction(1, 10)
+    epsilon = F(1, 10)
     mechanism = Laplace(epsilon, 3)
     unit, less, more = laplace_brackets(epsilon, 8)
     event = mechanism.dp_event()
@@ -352,7 +338,7 @@ def test_laplace(releases, bits) -> None:
     for delta in (1e-3, 1e-6):
         by_orders = accountant(RdpAccountant, event, releases).get_epsilon(delta)
         by_rho = accountant(RdpAccountant, mechanism.dp_event(zcdp=True), releases).get_epsilon(delta)
-        assert lower(delta_of_lattice(less, unit, releases, Fraction(by_orders))) <= delta
+        assert lower(delta_of_lattice(less, unit, releases, F(by_orders))) <= delta
         assert by_orders <= by_rho + 1e-12
         assert composed.get_epsilon_for_delta(delta) <= min(by_orders, releases * float(epsilon) + 1e-9)
 
@@ -360,15 +346,15 @@ def test_laplace(releases, bits) -> None:
 def test_discrete_laplace_moved_by_one_is_the_worst_release_of_its_epsilon() -> None:
     """So the optimal composition of [KOV15] is its own, exactly."""
     for releases in RELEASES:
-        composed = many(DiscreteLaplace(Fraction(1, 10), 1).privacy_loss_distribution(), releases)
-        parts = [dpfast.Guarantee(Fraction(1, 10))] * releases
+        composed = many(DiscreteLaplace(F(1, 10), 1).privacy_loss_distribution(), releases)
+        parts = [dpfast.Guarantee(F(1, 10))] * releases
         exact = float(dpfast.compose(*parts, by="optimal", delta=1e-6).epsilon)
         assert exact * (1 - 1e-9) <= composed.get_epsilon_for_delta(1e-6) <= exact * (1 + 1e-6)
 
 
 def test_snapping_is_accounted_as_laplace() -> None:
     """Snapping is Laplace noise, processed."""
-    laplace, snapping = Laplace(Fraction(1, 3), 2), Snapping(Fraction(1, 3), 2, bound=64)
+    laplace, snapping = Laplace(F(1, 3), 2), Snapping(F(1, 3), 2, bound=64)
     assert snapping.dp_event() == laplace.dp_event()
     assert snapping.dp_event(zcdp=True) == laplace.dp_event(zcdp=True)
     assert snapping.privacy_loss_distribution().get_delta_for_epsilon(0.1) == (
@@ -430,7 +416,7 @@ def test_discrete_gaussian(name, releases) -> None:
 
 def test_a_discrete_gaussian_narrower_than_the_change_is_still_accounted() -> None:
     """sigma = 3/20, a change of 3: the noise is 0 but for e^-22, where the loss is 200."""
-    mechanism = DiscreteGaussian(Fraction(3, 20), sensitivity=Sensitivity(1, 3))
+    mechanism = DiscreteGaussian(F(3, 20), sensitivity=Sensitivity(1, 3))
     found = mechanism.privacy_loss_distribution()
     for total in (199, 201):
         assert math.isclose(found.get_delta_for_epsilon(float(total)), mechanism.delta(total), rel_tol=1e-4)
@@ -439,8 +425,8 @@ def test_a_discrete_gaussian_narrower_than_the_change_is_still_accounted() -> No
 def test_laws_compose_with_each_other() -> None:
     """Distributions share an interval and spend at most each one's sum at its delta share."""
     mechanisms = [
-        DiscreteLaplace(Fraction(1, 2), 1),
-        Laplace(Fraction(1, 3), 1),
+        DiscreteLaplace(F(1, 2), 1),
+        Laplace(F(1, 3), 1),
         Gaussian(10, sensitivity=Sensitivity(1, 1)),
         DiscreteGaussian(10, sensitivity=Sensitivity(2, 1)),
     ]
@@ -501,23 +487,18 @@ def test_noise_that_is_no_mechanism_has_no_event() -> None:
 def test_a_norm_alone_has_no_distribution_of_losses() -> None:
     """But an event, rounded to more loss."""
     mechanism = DiscreteGaussian(3, sensitivity=Sensitivity.from_l2(2))
-    assert mechanism.dp_event() == dp_accounting.ZCDpEvent(
-        math.nextafter(1 / 9, 1) if Fraction(1 / 9) < Fraction(1, 9) else 1 / 9
-    )
+    assert mechanism.dp_event() == dp_accounting.ZCDpEvent(math.nextafter(1 / 9, 1) if F(1 / 9) < F(1, 9) else 1 / 9)
     with pytest.raises(dpfast.ParameterError, match="known as .l0, linf."):
         mechanism.privacy_loss_distribution()
 
 
 def test_changes_below_one_are_refused_on_integers() -> None:
     """No integer cell changes by less."""
-    for ask in (
-        DiscreteLaplace(1, Fraction(1, 2)).dp_event,
-        DiscreteLaplace(1, Fraction(1, 2)).privacy_loss_distribution,
-    ):
+    for ask in (DiscreteLaplace(1, F(1, 2)).dp_event, DiscreteLaplace(1, F(1, 2)).privacy_loss_distribution):
         with pytest.raises(dpfast.ParameterError, match="sensitivity must be at least 1 for integer cells, got 0.5"):
             ask()
     with pytest.raises(dpfast.ParameterError, match="linf must be at least 1"):
-        DiscreteGaussian(1, sensitivity=Sensitivity(1, Fraction(1, 2))).privacy_loss_distribution()
+        DiscreteGaussian(1, sensitivity=Sensitivity(1, F(1, 2))).privacy_loss_distribution()
 
 
 @pytest.mark.parametrize(
@@ -526,9 +507,9 @@ def test_changes_below_one_are_refused_on_integers() -> None:
         Laplace(513, 1),
         DiscreteLaplace(600, 1),
         DiscreteLaplace(1, 2**23),
-        Gaussian(Fraction(1, 100), sensitivity=Sensitivity(1, 1)),
+        Gaussian(F(1, 100), sensitivity=Sensitivity(1, 1)),
         DiscreteGaussian(10**6, sensitivity=Sensitivity(1, 1)),
-        DiscreteGaussian(Fraction(1, 1000), sensitivity=Sensitivity(1, 1)),
+        DiscreteGaussian(F(1, 1000), sensitivity=Sensitivity(1, 1)),
     ],
     ids=repr,
 )
@@ -559,7 +540,7 @@ def test_another_neighbouring_relation_is_the_accountants_own_affair() -> None:
 
 def test_events_survive_pickling_and_mechanisms_that_were_pickled_give_the_same() -> None:
     """Both ways round."""
-    for mechanism in (DiscreteLaplace(Fraction(1, 3), 2), Gaussian(3, sensitivity=Sensitivity(1, 1))):
+    for mechanism in (DiscreteLaplace(F(1, 3), 2), Gaussian(3, sensitivity=Sensitivity(1, 1))):
         again = pickle.loads(pickle.dumps(mechanism))
         assert pickle.loads(pickle.dumps(again.dp_event())) == mechanism.dp_event()
 

@@ -401,10 +401,7 @@ class Faint(adapter.PrivacyEngine):
 
 @pytest.mark.filterwarnings("ignore")
 def test_their_own_tests_of_the_engine(engine_tests) -> None:
-    """All pass before. With ours those fail that want no noise or a seed's.
-
-    Their noise_level, 15 % about a variance, passes or fails by chance in so small a model.
-    """
+    """All pass before. With ours those fail that want no noise or a seed's."""
     assert engine_tests(opacus.PrivacyEngine) == {}
     found = engine_tests(adapter.PrivacyEngine)
     assert SILENT | {"deterministic_run"} <= found.keys() <= SILENT | SEEDED

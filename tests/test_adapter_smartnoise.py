@@ -185,10 +185,7 @@ def test_their_map_chooses_among_ours() -> None:
 
 
 def test_small_groups_are_censored() -> None:
-    """Groups of one person pass with probability at most delta: of 3,000 at 1e-5, at most 4.
-
-    More would have probability 2e-8 or less.
-    """
+    """Groups of one person pass with probability 1e-5: at most 4 of 3,000 (else 2e-8)."""
     lonely = pd.DataFrame(
         {"person": range(4000), "town": [max(0, i - 999) for i in range(4000)], "age": 1, "income": 1.0}
     )

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks: each succeeds against an unsafe reference written out here, and fails on dpfast.
 
-Elsewhere: precision attacks on Laplace (test_laplace.py), time (test_timing.py), boundary deltas
-(test_gaussian_privacy.py). False alarms: ALPHA (1e-6) for each test that draws, unless it says
-none.
+False alarms: ALPHA (1e-6) for each test that draws, unless it says none.
 """
 
 from __future__ import annotations
@@ -194,10 +192,7 @@ def test_a_seed_is_found_by_trying() -> None:
 
 
 def test_a_release_asks_the_system_once_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One fresh 32-byte key a release, wiped afterwards; none continues another's stream.
-
-    ChaCha20 claims that a stream hides its rest; test_stream.py checks that it is ChaCha20.
-    """
+    """One fresh 32-byte key a release, wiped afterwards; none continues another's stream."""
     n, results, watch = 5_000, [], tiers.Asked(monkeypatch)
     asked, streams = watch.bytes, watch.streams
     for mechanism in (DiscreteLaplace(1, 10**6), DiscreteGaussian(10**6), Laplace(1, 1), Gaussian(1)):
@@ -248,10 +243,7 @@ WORKERS = """
 
 
 def test_forked_workers_replay_a_generator() -> None:
-    """Children of one parent: results differ as counts do; ours in all but two of 5,000.
-
-    P(two draws of scale 1e6 are equal) = 2.5e-7: three such cells have a chance of 3e-10.
-    """
+    """Children of one parent: as counts differ; ours equal in two of 5,000 (3 cells: 3e-10)."""
     unsafe, ours = map(int, python(WORKERS).split())
     assert unsafe == 5_000
     assert ours <= 2
@@ -267,10 +259,7 @@ def seeded_by_label(counts: np.ndarray, label: str) -> np.ndarray:
 
 
 def test_two_inputs_under_one_key() -> None:
-    """Today's table less yesterday's shows who came, if noise hangs on the label alone.
-
-    Within a process the second is refused; elsewhere, without a record, its noise is independent.
-    """
+    """Today's table less yesterday's shows who came, if noise hangs on the label alone."""
     yesterday = np.random.default_rng(6).integers(0, 1_000, 5_000)
     today = yesterday.copy()
     today[1_234] += 1
@@ -330,10 +319,7 @@ def drawn(mechanism: DiscreteLaplace, cells: list[int | None], n: int) -> np.nda
 
 @pytest.mark.parametrize("k", [55, 65])
 def test_a_threshold_off_by_one_is_told_from_the_law(k: int) -> None:
-    """One cell of 32,768 moved, at scale 10: epsilon is exceeded there, exactly and as measured.
-
-    With the table as it is the ratio is e^epsilon to 1e-9 at every k, and nothing is measured.
-    """
+    """One cell of 32,768 moved: epsilon is exceeded there; as it is, the ratio holds to 1e-9."""
     mechanism = DiscreteLaplace(1, 10)
     cells = tiers.law(mechanism).table(tiers.TABLE_BITS)
     ratios = [mass(mechanism, cells, j) / mass(mechanism, cells, j + 1) for j in range(1, 70)]

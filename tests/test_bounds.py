@@ -14,7 +14,20 @@ import numpy as np
 import pytest
 import tiers
 from flint import arb, ctx, fmpq
-from proofs import CSRC, MODES, between, constants, entered, fused, generator, proves, said, tool, values
+from proofs import (
+    CSRC,
+    MODES,
+    between,
+    certifies,
+    constants,
+    entered,
+    fused,
+    generator,
+    proves,
+    refutes,
+    rejects,
+    values,
+)
 from tiers import ISAS
 
 from dpfast import DiscreteLaplace
@@ -24,15 +37,9 @@ from dpfast import DiscreteLaplace
 
 def test_sollya_certifies_the_polynomials() -> None:
     """decide.sollya: both polynomials lie within the bounds; one digit changed fails."""
-    program, script = tool("sollya"), CSRC / "proofs" / "decide.sollya"
-    status, output = said(program, script)
-    assert status == 0, output
-    assert output.endswith("every bound holds\n")
-    broken = script.read_text().replace("0x1.9999999995287p-2", "0x1.9999999995307p-2")
-    status, output = said(program, text=broken)
-    assert status != 0
-    assert "FAILS" in output
-    assert "every bound" not in output
+    script = CSRC / "proofs" / "decide.sollya"
+    certifies(script)
+    refutes(script.read_text().replace("0x1.9999999995287p-2", "0x1.9999999995307p-2"))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -62,11 +69,7 @@ def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
 )
 def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
     """A smaller bound or one more rounding is not proved: the hypotheses do not contradict."""
-    program, script = tool("gappa"), (CSRC / "proofs" / name).read_text().replace("ieee_64, ne", "ieee_64, zr")
-    assert old in script
-    status, output = said(program, "-Eno-auto-dichotomy", text=script.replace(old, new))
-    assert status != 0
-    assert "some properties were not satisfied" in output
+    rejects((CSRC / "proofs" / name).read_text(), old, new)
 
 
 def test_what_proofs_and_code_share_is_written_by_one_script() -> None:

@@ -115,10 +115,7 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_array_changes_at_each_moment_of_the_call(name) -> None:
-    """From right to wrong, or back, before each line of Python: a right answer or a ParameterError.
-
-    Compiled code is one step here; a second thread, and the kernels' tests below, cover it.
-    """
+    """A change before each line of Python: a right answer or a ParameterError (C: below)."""
     call, right, wrong, holds = CALLS[name]
     for first, then in ((right, wrong), (wrong, right)):
         array = right.copy()
@@ -178,10 +175,7 @@ def test_a_second_thread_writes_the_answers() -> None:
 
 @pytest.mark.parametrize("name", ["add_grid", "add_grid_wide"])
 def test_a_real_value_counts_as_it_was_first_read(name) -> None:
-    """Values where the kernel writes before its second look: kept, or a change reported.
-
-    Every draw is left undecided, so that every value is kept for the exact tier.
-    """
+    """Undecided values are read twice: the first ones are kept, or a change reported."""
     law, n = dpfast.Laplace(1, 1), 100
     blind = {
         "margin": -1.0,

@@ -176,11 +176,7 @@ def test_holding_under_add_remove_is_promised_if_every_part_does(by) -> None:
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
 def test_parallel_in_every_small_world(adjacency) -> None:
-    """Two people, two public parts, noisy counts of each: the true loss of every neighbour pair.
-
-    A person is in part 0, in part 1, or (add-remove) in none. Part i has discrete Laplace noise of
-    rate e_i, whose largest loss at a change of d is e_i |d|: enumerated, for losses are bounded.
-    """
+    """Two people, two public parts, noisy counts of each: every neighbour pair's true loss."""
     rates = [Fraction(1, 2), Fraction(3, 4)]
     if adjacency == "add-remove":
         parts = [dpfast.DiscreteLaplace(e, 1) for e in rates]

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls do equal work for every draw: below 4,096 counts, or on request. Seen, not timed.
-
-The tests watch the one door to the kernels. tests/test_timing.py times them.
-"""
+"""Calls below 4,096 counts, or on request, do equal work for every draw: seen, not timed."""
 
 from __future__ import annotations
 

@@ -237,10 +237,7 @@ def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("where", "presses"), [("elsewhere", 1), ("in place", 30), ("strided", 1), ("strided", 30)])
 def test_ctrl_c_in_a_release(threads, where, presses) -> None:
-    """KeyboardInterrupt, once or repeated: comes through, every cell of out is zero then and later.
-
-    The first press comes in a kernel's second call, from whichever thread: no time decides it.
-    """
+    """KeyboardInterrupt in a kernel's second call, once or repeated: every cell stays zero."""
     output = python(
         """
         import _thread, os, signal, sys, time

@@ -353,10 +353,7 @@ def chain(found: Graph, function: str, above: tuple[str, ...] = ()) -> int | Non
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="GCC alone says how much stack a call takes")
 def test_the_depth_is_that_of_the_deepest_call(tmp_path) -> None:
-    """The wipe reaches MARGIN beyond the cipher's last frame (this compiler), and costs no more.
-
-    No exported function calls the cipher but through one that overwrites.
-    """
+    """The wipe reaches MARGIN beyond the cipher's last frame, for every exported function."""
     found = graph(tmp_path)
     sizes, calls = found
     assert sum(bool(CIPHER.match(name.split(":")[-1])) for name in sizes) >= 3
@@ -469,10 +466,7 @@ WORK = """
 @pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
 @pytest.mark.parametrize("isa", ISAS)
 def test_no_word_is_left_by_a_release(probe, isa, tmp_path) -> None:
-    """Nor by a whole call in Python: small and bulk, integers and reals, in threads and helpers.
-
-    What draws a key gets a known one in place of the system's. False alarms as above.
-    """
+    """Nor by a whole call in Python with a known key: all kinds, in threads and helpers."""
     library = compiled(tmp_path, "known", GETRANDOM)
     preload = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)]))
     output = python(WORK, probe._name, library, KEY.hex(), isa, LD_PRELOAD=preload, timeout=120)

@@ -549,10 +549,7 @@ def test_small_world_catches_what_is_not_private(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("ratio", [Fraction(1, 2), Fraction(1), Fraction(17, 10)], ids=str)
 def test_small_world_of_the_digits(ratio: Fraction) -> None:
-    """All 2^10 prefixes, both signs: a probability is decided cells, plus undecided at most.
-
-    Decided cells of neighbours never contradict epsilon.
-    """
+    """All 2^10 prefixes, both signs: decided cells of neighbours keep epsilon."""
     bits, law, plan = 10, reference.Laplace(ratio), tiers.constant_work_plan(mechanism(ratio))
     offsets = [0.0, -0.5, 0.5, 2.0**-40, -0.3]
     lowest, highest = {}, {}

@@ -561,10 +561,7 @@ def foreign(path: Path) -> None:
 
 
 def rewritten(*statements: str, digests: bool = True) -> Callable:
-    """An editor of SQLite files who puts the triggers back, and the digests right.
-
-    The digests of budget, charges and checkpoint; the checkpoint's sums are put right as well.
-    """
+    """An editor of SQLite files who puts the triggers back, and digests and sums right."""
 
     def change(path: Path) -> None:
         connection = sqlite3.connect(path, isolation_level=None)

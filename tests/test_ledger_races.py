@@ -149,9 +149,7 @@ def test_eight_workers_share_one_release(path) -> None:
 def test_two_hundred_kills(path, tmp_path, place, kills, budget, most) -> None:
     """Killed at any moment: releases are in the ledger, the ledger is sound, and works at once.
 
-    The moments are random, within the release after a random one. On a disk most of that is the
-    commit, whose journal the next process undoes: unseen in 50 kills with a chance far below 1e-6.
-    The budget runs out on the way.
+    An unsound ledger is unseen in 50 kills with a chance far below 1e-6. The budget runs out too.
     """
     output = python(
         CROWD
@@ -208,10 +206,7 @@ def test_two_hundred_kills(path, tmp_path, place, kills, budget, most) -> None:
 
 @pytest.mark.parametrize("locked", [True, False])
 def test_a_closed_descriptor_gives_no_lock_away(path, locked) -> None:
-    """The process closes the file amid a charge, which drops SQLite's locks: ours stays.
-
-    Without it (planted) another process charges in between.
-    """
+    """The process closes the file amid a charge: SQLite drops its locks, ours stays."""
     output = python(
         """
         import contextlib, subprocess, sys

@@ -53,10 +53,7 @@ def after(prior: Fraction, true: Case, false: Case) -> list[Fraction]:
 
 
 def worlds() -> list[tuple[int, Case, Case]]:
-    """Counts of two units, each 0, 1 or 2 in one or two cells: (steps to a neighbour, true, false).
-
-    The other unit is known or uncertain; so are the data of the unit whose presence is stated.
-    """
+    """Two units' counts, 0 to 2 in one or two cells: (steps to a neighbour, true, false)."""
     third = Fraction(1, 3)
     rest = [{0: Fraction(1)}, {2: Fraction(1)}, {0: third, 1: third, 2: third}]
     found = []

@@ -217,10 +217,7 @@ def stores(tool: Path, defect: str) -> dict[str, tuple[int, int, float]]:
 
 
 def test_no_cell_lies_open(stepper) -> None:
-    """In each kernel and layout every byte that is ever stored is 0 or the released one's.
-
-    No false alarm is possible: a cell is judged by what it holds in the end.
-    """
+    """Every byte ever stored is 0 or the released one's, so no false alarm is possible."""
     found = stores(stepper, "none")
     kernels = {"add_short", "add_narrow", "add_wide", "add_small", "add_grid", "add_grid_wide"}
     assert kernels <= {name.split(",")[0] for name in found}

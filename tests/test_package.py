@@ -55,10 +55,7 @@ ON_PURPOSE = {"test_timing.py": "time must not tell the noise; its figures are o
 
 
 def timed_assertions(text: str) -> list[int]:
-    """A module's lines that assert something about a clock reading, or about its results.
-
-    Followed: assignments within a function, and functions of the module that return such a thing.
-    """
+    """Lines that assert something about a clock reading, by assignment and function too."""
     tree = ast.parse(text)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     timers = set(CLOCKS)

@@ -12,20 +12,7 @@ from fresh import FORKED, python, workers
 
 from dpfast import DiscreteLaplace, Key
 
-HEAVY = [
-    "numba",
-    "llvmlite",
-    "scipy",
-    "flint",
-    "pyarrow",
-    "pandas",
-    "matplotlib",
-    "click",
-    "tqdm",
-    "rich",
-    "mpmath",
-    "numpy.ma",
-]
+HEAVY = ["numba", "llvmlite", "scipy", "flint", "pyarrow", "pandas", "matplotlib", "click", "tqdm", "rich", "mpmath", "numpy.ma"]  # fmt: skip
 
 FORKS = (
     FORKED

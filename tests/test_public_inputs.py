@@ -91,11 +91,9 @@ def test_integer_laws_take_zero_freely_and_others_as_real_laws_do(mechanism: Any
 
 
 def test_every_small_clamp_keeps_the_change_of_a_cell() -> None:
-    """All ends, stand-ins and sensitivities up to 5: what the program takes is covered.
+    """All ends, stand-ins and sensitivities up to 5: what is taken is covered.
 
-    A cell that one unit turns from a value into nothing or an infinity changes by at most the
-    sensitivity. A refused call with `missing` inside the clamp would change by more; outside, the
-    rule is on the safe side.
+    What is refused with `missing` inside the clamp would change by more than the sensitivity.
     """
     cells = np.array([-3.0, -2, -1, 0, 1, 2, 3, math.nan, math.inf, -math.inf])
     taken = refused = 0

@@ -286,10 +286,7 @@ def test_no_entropy_no_answers(monkeypatch) -> None:
 
 @pytest.mark.parametrize("mechanism", [RandomizedResponse(1, 4), RandomizedResponse.two_coin(Fraction(1, 3))], ids=str)
 def test_estimates_are_unbiased_and_their_intervals_hold(mechanism) -> None:
-    """60 surveys of 300: the mean within 6 standard errors, 95 % intervals hold in 45.
-
-    By chance fewer than 45 of 60 hold less than once in 10^6, for each category.
-    """
+    """60 surveys of 300: the mean in 6 standard errors, 95 % intervals hold in 45 (1e-6)."""
     k = mechanism.categories
     shares = np.arange(1, k + 1) / (k * (k + 1) / 2)
     true = np.repeat(np.arange(k), np.round(shares * 300).astype(int))

@@ -265,11 +265,7 @@ def test_a_large_call_in_constant_time(mechanism: Any) -> None:
 @pytest.mark.parametrize("isa", tiers.ISAS, ids=lambda isa: tiers.ISA_NAMES[isa])
 @pytest.mark.parametrize("mechanism", ALONE, ids=lambda m: f"{type(m).__name__}-{m.scale:g}")
 def test_a_draw_alone(mechanism: Any, isa: int) -> None:
-    """The C of one constant-work draw without its call: a branch on the noise is a few ns there.
-
-    At small scales a branch could depend on whether |noise| is 0, or which neighbour is nearer. And
-    a search reads lines that only large draws ask for.
-    """
+    """The C of one constant-work draw without its call: a branch on the noise is a few ns there."""
     n = (10 if DEEP else 4) * CALLS
     fresh_key, draw, drawn = tiers.draw_alone(tiers.constant_work_plan(mechanism), isa)
     time, size = np.empty(n), np.empty(n)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one door to what dpfast keeps to itself: plans, tiers, intervals, streams, the engine.
-
-What is renamed inside the package is renamed here, and in no other test file (test_tests.py).
-"""
+"""The one door to what dpfast keeps to itself: what is renamed there is renamed here alone."""
 
 from __future__ import annotations
 

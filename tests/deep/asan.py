@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No access outside an array: kernels under numba's bounds checks, the C under ASan and UBSan.
-
-Each must also catch a planted defect: unchecked answers that index a table of two.
-"""
+"""No access outside an array: numba's bounds checks, ASan and UBSan; each catches a defect."""
 
 from __future__ import annotations
 

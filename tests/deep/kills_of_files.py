@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL at random moments of `privatize`: OUT is there whole with its record, or nothing is.
-
-Forks of a process with everything loaded are killed, so moments fall into the work.
-"""
+"""SIGKILL at random moments of `privatize`: OUT is there whole with its record, or nothing is."""
 
 from __future__ import annotations
 
@@ -94,8 +91,7 @@ def state(end: str, old: bytes | None) -> str:
 def kills_of_privatize(times: int, seed: int, *, nameless: bool = True) -> dict[str, int]:
     """Start a release and kill it, so many times; how often which state was left.
 
-    Half of the times there is an older output to replace. nameless: whether unnamed files may be
-    used. Raises: AssertionError (a forbidden state).
+    nameless: whether unnamed files may be used. Raises: AssertionError (a forbidden state).
     """
     tqdm.set_lock(
         threading.RLock()
