@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Every function of dpf_abi.h under the sanitizers, on every instruction set of this machine, with buffers of just the
- * size that is promised, at odd starts and lengths; what must be equal is compared. It is no part of the library;
- * .ci/run has the commands. */
+ * Every function of dpf_abi.h under the sanitizers, on every instruction set of this machine, with
+ * buffers of just the stated size, at odd starts and lengths; what must be equal is compared. It is
+ * no part of the library; .ci/run has the commands. */
 #include "dpf_impl.h"
 
 #include <stdio.h>
@@ -64,8 +64,8 @@ static double from(dpf_wide c) {
     return ((double)(uint64_t)(c >> 64) * 0x1p64 + (double)(uint64_t)c) * 0x1p-120;
 }
 
-/* A plan as dpfast/mechanisms/discrete_laplace.py makes it, for these scales, which are doubles; or, of the same
- * scales, as laplace.py does. */
+/* A plan as dpfast/mechanisms/discrete_laplace.py, or laplace.py, makes it for these scales, which
+ * are doubles. */
 static dpf_plan exponential(int law, int at, int16_t *table) {
     const double t = scales[at].t, relative_error = law == DPF_LAPLACE ? 0x6p-52 : 0x5p-52;
     const dpf_wide lift = (dpf_wide)1 << 20, own = (dpf_wide)scales[at].c.hi << 64 | scales[at].c.lo;
@@ -344,7 +344,7 @@ static void tiers(const dpf_plan *plan) {
     free(any_decided);
 }
 
-/* The draws of one call in two limbs, whichever function of dpf_abi.h makes them; how many are undecided. */
+/* One call's draws in two limbs, by whichever function makes them; how many are undecided. */
 static int64_t filled(int isa, const dpf_plan *plan, int constant_work, uint64_t start, int64_t n, const double *offset,
                       int64_t *lo, int64_t *hi, int64_t *open, int wide) {
     int64_t *upper = wide ? hi : NULL;
@@ -376,7 +376,7 @@ static void draws(const dpf_plan *plan, uint64_t start, int64_t n) {
                 const int64_t left = filled(isa, plan, constant_work, start, n, offset, lo, hi, open, wide);
                 const int ties =
                     is_real(plan) && plan->t < 0x1p-20; /* an offset of 1/2 then decides, by the sign of the noise */
-                const double most = is_real(plan) ? 0x1p44 : 0x1p54; /* of the scale, where one limb holds all draws */
+                const double most = is_real(plan) ? 0x1p44 : 0x1p54; /* scales up to which one limb holds all draws */
                 const int64_t few = plan->search.steps ? 4 + n / 32 : is_normal(plan) ? 4 + n / 64 : 1;
                 holds(left >= 0 && left <= ((wide || plan->t <= most) && !ties ? few : n), "few are open");
                 for (int64_t i = 0, o = 0; i < n; i++) {
