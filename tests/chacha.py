@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ChaCha20's block function in Python, which judges csrc/chacha.h; test_bit_generator.py judges it."""
+"""ChaCha20's block function in Python. It judges csrc/chacha.h, and test_bit_generator.py it."""
 
 from __future__ import annotations
 

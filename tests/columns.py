@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of other libraries, a record each: how one is made, cut and read, and what a release of it must be."""
+"""A record a column library: how one is made, cut and read, and what a release must be."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Library:
     kinds: dict[str, str]  # NumPy's dtypes, and what the family calls them
     column: Callable[
         [Sequence[Any], str, Sequence[int]], Any
-    ]  # of cells (None: a null) of a kind, in chunks that begin there
+    ]  # cells (None: a null) of a kind, in chunks that begin there
     kind: Callable[[Any], str]
     cells: Callable[[Any], list[Any]] = lambda column: column.tolist()
     cut: Callable[[Any, slice], Any] = lambda column, where: column[where]
@@ -120,7 +120,7 @@ def pandas_memory(column: Any) -> int:
 
 
 def pandas_kept(noisy: Any, column: Any) -> bool:
-    """Index and name are the column's; its attributes, which nobody has noised, are gone."""
+    """Index and name are the column's; its attributes, which have no noise, are gone."""
     return type(noisy) is pd.Series and noisy.index.is_(column.index) and noisy.name == column.name and not noisy.attrs
 
 
@@ -156,7 +156,7 @@ LIBRARIES = [
 
 
 def each(*, dtypes: Sequence[str] = (*INTEGERS, *REALS), nullable: bool = False) -> Any:
-    """A mark: a case for each library and dtype; those of libraries that are not here are skipped."""
+    """A mark: a case for each library and dtype; those of absent libraries are skipped."""
     return pytest.mark.parametrize(
         ("library", "dtype"),
         [

@@ -21,7 +21,7 @@ settings.load_profile("untimed")
 
 
 def named(value: object) -> str:
-    """What a test is called after one of its arguments: without addresses, so that two processes collect the same names."""
+    """The name of a test, without addresses: two processes collect the same names."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doors: every public callable, with good arguments. Whatever holds people's data holds secrets, which no text may show."""
+"""Every public callable, with good arguments. What holds data holds secrets, never shown."""
 
 from __future__ import annotations
 
@@ -116,9 +116,10 @@ class Call(NamedTuple):
         return self.function(*positional, **named)
 
 
-# Results, which nobody calls, and a second name; errors; adapters, which need other libraries and have tests of their own.
+# Results, which nobody calls, and a second name; errors; adapters, tested elsewhere.
 NOT_CALLED = {"BoundedHistogram", "Thresholded", "adapters", "Geometric"}
-# Of ReleaseKey what is made by mechanisms alone, of ChaCha20 what NumPy calls, and what takes any arguments and refuses.
+# Excused: methods that mechanisms (ReleaseKey) or NumPy (ChaCha20) call, and what refuses
+# everything.
 NOT_FUZZED = {
     "ReleaseKey.part", "ReleaseKey.name", "ReleaseKey.stream_key", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
     "Key.from_bytes.secret",
@@ -132,7 +133,7 @@ def bounded(**options: Any) -> Any:
 
 
 def objects(folder: Path) -> dict[str, Any]:
-    """One object of each public class but the errors, made from private values where the class holds any."""
+    """An object of each public class but the errors, from private values if it holds any."""
     return {
         "AboveThreshold": dpfast.AboveThreshold(1, CELL, threshold=10**10),
         "BoundedHistogram": bounded(),
@@ -159,7 +160,7 @@ def objects(folder: Path) -> dict[str, Any]:
 
 
 def surface(folder: Path) -> list[Call]:
-    """Everything public that can be called. A parameter without a good argument is an error: give it one in GOOD."""
+    """Every public callable. A parameter needs a good argument in GOOD."""
     found: dict[str, Callable[..., Any]] = {}
     made = objects(folder)
     for name in dpfast.__all__:

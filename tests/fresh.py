@@ -16,10 +16,7 @@ HOME = Path(dpfast.__file__).parent.parent
 
 
 def python(script: str, *arguments: object, timeout: float = 600, home: Path = HOME, **environment: str | None) -> str:
-    """Run a script that finds the dpfast in `home`; what it prints. Its children end with it, if it hangs.
-
-    timeout: tells a script that hangs from one on a busy machine, on which a cold start of numba alone can take a minute.
-    """
+    """Run a script that finds the dpfast in `home`; its output. timeout: against a hang."""
     changed = {"PYTHONPATH": os.pathsep.join([str(home), os.environ.get("PYTHONPATH", "")]), **environment}
     kept = {name: value for name, value in {**os.environ, **changed}.items() if value is not None}
     run = subprocess.Popen(
@@ -69,7 +66,7 @@ FORKED = """
 
 
 def workers(folder: Path, script: str, method: str) -> list[str]:
-    """Run a script of processes that multiprocessing starts by `method`, from a file, for they import it; its words."""
+    """Run a script of processes by `method`, from a file, which they import; its words."""
     path = folder / "workers.py"
     path.write_text(script)
     run_it = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"

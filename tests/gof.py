@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-ALPHA = 1e-6  # of one call of `rejections`, all its tests together (a union bound)
+ALPHA = 1e-6  # all tests of one call of `rejections` together (a union bound)
 
 Draws = npt.NDArray[np.int64]
 
@@ -30,7 +30,7 @@ def binomial_p(hits: int, n: int, p: float) -> float:
 
 
 def bins(quantile: Callable[[float], int], cdf: Callable[[int], float], n: int) -> tuple[list[int], list[float]]:
-    """Edges k_1 < k_2 < ...: cells (-inf, k_1], (k_1, k_2], ..., (k_m, inf), each expecting 10 draws or more."""
+    """Edges k_1 < k_2 < ...: cells (-inf, k_1], ..., (k_m, inf), each expecting >= 10 draws."""
     wanted = sorted({quantile((i + 0.5) / 129) for i in range(129)} | {quantile(20 / n), quantile(1 - 20 / n)})
     edges, mass, last = [], [], 0.0
     for k in wanted:
@@ -45,7 +45,7 @@ def bins(quantile: Callable[[float], int], cdf: Callable[[int], float], n: int) 
 def rejections(
     draws: Draws, cdf: Callable[[int], float], quantile: Callable[[float], int], variance: float, fourth_moment: float
 ) -> list[str]:
-    """What is wrong with draws that should follow a law symmetric about 0; each test at ALPHA / 6."""
+    """What is wrong with draws of a law symmetric about 0; each test at ALPHA / 6."""
     n = draws.size
     level = ALPHA / 6
     found = []

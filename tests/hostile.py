@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile arguments, to put in the places of good ones (doors.py), and what a call may do with them."""
+"""Hostile arguments in the places of good ones (doors.py), and what a call may do with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import dpfast
 PUBLIC = 3
 
 
-class Evil(Exception):
+class Evil(Exception):  # noqa: N818  no error of its own: what a hostile argument does
     """What a hostile argument raises from its own methods. A call may pass it on."""
 
 
@@ -118,7 +118,7 @@ def _generator(n: int) -> Iterator[int]:
     yield n
 
 
-# Each a function of the number that it holds: public or private. Fresh every time, for a call may change it.
+# Each is a function of the number that it holds, public or private: a call may change the argument.
 SCALARS: dict[str, Callable[[int], Any]] = {
     **{
         repr(value)[:24]: (lambda _n, value=value: value)
@@ -171,7 +171,7 @@ ARRAYS: dict[str, Callable[[int], Any]] = {
     "subclass": lambda n: np.full(5, n).view(Subclass),
     "masked": lambda n: np.ma.array([n, n], mask=[0, 1]),
     "matrix": lambda n: np.full((1, 1), n).view(np.matrix),
-    "0-d": lambda n: np.array(n),
+    "0-d": np.array,
     "scalar": np.float64,
     "broadcast": lambda n: np.broadcast_to(np.int64(n), (4, 5)),
     "strided": lambda n: np.full((6, 4), n).T[::-1, ::2],
@@ -214,7 +214,7 @@ def hostile(parameter: str, kind: str) -> Any:
 
 
 class Outcome(NamedTuple):
-    """How a call took its arguments: what is wrong with that, and the refusal, if it was one of dpfast's."""
+    """How a call took its arguments: what is wrong, and the refusal if it was dpfast's."""
 
     wrong: str | None = None
     refusal: dpfast.DpfastError | None = None
@@ -223,15 +223,15 @@ class Outcome(NamedTuple):
 def outcome(call: Call, arguments: dict[str, Any]) -> Outcome:
     """Make the call and look at what it left.
 
-    Wrong are an exception that is neither dpfast's nor the argument's own, a private value in a message, an `out` that
-    a failed call has changed, and a refused call that was charged.
+    Wrong: an exception neither dpfast's nor the argument's own, a private value in a message, an
+    `out` changed by a failed call, and a refused call that was charged.
     """
     out, ledger = arguments.get("out"), getattr(call.function, "__self__", None)
     before = out.copy() if type(out) is np.ndarray else None
     spent = ledger.spent if isinstance(ledger, dpfast.Ledger) else None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of overflows in a law's figures far out, which are 0 or 1 all the same
+            warnings.simplefilter("ignore")  # overflows in a law's figures far out, which are 0 or 1 all the same
             call(arguments)
     except (MemoryError, ImportError, Evil):
         return Outcome(_changed(out, before))
@@ -247,7 +247,7 @@ def outcome(call: Call, arguments: dict[str, Any]) -> Outcome:
 
 
 def _changed(out: Any, before: Any) -> str | None:
-    """A call that fails may leave zeros; one that is refused leaves what there was. Anything else is a half-done release."""
+    """A failed call may leave zeros, a refused one what there was; all else is half done."""
     if before is None or np.array_equal(out, before, equal_nan=out.dtype.kind == "f") or not out.any():
         return None
     return "changed out and failed"

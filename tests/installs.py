@@ -12,7 +12,7 @@ from dpfast import ParameterError
 
 
 def are_undone_exactly(adapter: Any, names: Callable[[], Any]) -> Any:
-    """Nested, repeated, in any order and past exceptions; what `names` finds while the adapter is installed."""
+    """Nested, repeated, in any order, past exceptions; what `names` finds while it is installed."""
     before = names()
     for _ in range(2):
         with adapter.installed():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record a law: how it is made, what judges it, where its tiers change, what its golden file pins (tests/test_laws.py)."""
+"""A record a law: how it is made and tested, where its tiers change, its golden file."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Law(NamedTuple):
 
 
 def laplace(ratio: Fraction, exponent: int = 0) -> Laplace:
-    """Of this ratio of scale and granularity, the latter 2^exponent."""
+    """This ratio of scale and granularity, with granularity 2^exponent."""
     return Laplace(1, ratio * Fraction(2) ** exponent, granularity=Fraction(2) ** exponent)
 
 
 class Signed:
-    """The one-sided law's magnitude, with the fair sign that C draws and that `sample` takes off."""
+    """The one-sided magnitude with the fair sign that C draws and `sample` takes off."""
 
     def __init__(self, scale: Fraction) -> None:
         self.scale, self.one_sided = scale, reference.OneSidedGeometric(1 / scale)
@@ -146,7 +146,7 @@ def over(*fields: str, laws: list[Law] = LAWS) -> pytest.MarkDecorator:
 
 
 def noise(law: Law, mechanism: Any, n: int, key: bytes) -> np.ndarray:
-    """n draws of the stream under one key, by the fused kernel, as a release of zeros sees them, in steps of the grid."""
+    """n draws under one key by the fused kernel, as a release of zeros has them, in grid steps."""
     if law.real:
         return (tiers.noised(mechanism, np.zeros(n), key) / mechanism.granularity).astype(np.int64)
     return tiers.drawn(mechanism, n, tiers.StreamKey(key))
@@ -167,7 +167,7 @@ def judged(law: Law, scale: Fraction, draws: np.ndarray) -> list[str]:
 
 
 def exact_draws(law: Law, mechanism: Any, key: tiers.StreamKey, start: int, offsets: list[float]) -> list[int]:
-    """The exact tier's draws from `start` on: for a real law about these places on the grid, else as many."""
+    """The exact tier's draws from `start` on; for a real law about these grid places."""
     exact, read = tiers.law(mechanism), tiers.reader(mechanism, key)
     return [exact.draw(read, start + i, *([Fraction(f)] if law.real else [])) for i, f in enumerate(offsets)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays in every layout: strides, byte orders, alignments, overlaps, dtypes; and equality bit by bit."""
+"""Arrays in every layout: strides, byte orders, alignments, overlaps, dtypes; equal bits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHAPES = [(), (0,), (0, 3), (3, 0, 2), (1,), (1, 1, 1), (7,), (5001,), (3, 5, 7)
 
 
 def same(found: np.ndarray, right: np.ndarray) -> bool:
-    """Of two arrays of floats, bit by bit, the sign of zero included."""
+    """Whether two arrays of floats are equal bit by bit, the sign of zero included."""
     kind = np.uint32 if found.dtype == np.float32 else np.uint64
     return np.array_equal(found.view(kind), right.astype(found.dtype).view(kind))
 
@@ -59,7 +59,7 @@ NO_OUTPUT = {"read-only", "subclass"}
 
 @st.composite
 def views(draw: st.DrawFn, dtypes: list[np.dtype], many: int) -> list[np.ndarray]:
-    """So many zeros of one dtype and one shape, each with slices, steps and transposes of its own."""
+    """Zeros of one dtype and shape, each with its own slices, steps and transposes."""
     dtype = draw(st.sampled_from(dtypes))
     shape = tuple(draw(st.lists(st.integers(1, 12), min_size=1, max_size=4)))
     found = []

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The tests of the adapters whose libraries want an environment each, every one in its own: what it pins, this package, its file.
+# The tests of adapters whose libraries want an environment each, every one in its own.
 #
 #     tests/own_environments.sh FOLDER [smartnoise] [tumult] [opacus]
 #
-# FOLDER keeps the environments for the next time. PYTHON (python3) makes them; tumult wants Java 8, 11 or 17.
-# They cannot share one: Tumult Core holds NumPy below 2 and pandas below 2 up to Python 3.11, and SymPy below 1.13, which
-# PyTorch wants above; SmartNoise holds OpenDP at 0.14, beside our 0.16, and pandas below 3.
+# FOLDER keeps the environments. PYTHON (python3) makes them; tumult wants Java 8, 11 or 17.
+# They cannot share one: Tumult Core holds NumPy and, up to Python 3.11, pandas below 2, and SymPy
+# below 1.13, which PyTorch wants above; SmartNoise holds OpenDP at 0.14 and pandas below 3.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -39,6 +39,6 @@ for adapter in ${*:-smartnoise tumult opacus}; do
     "$bin/pip" install --quiet --force-reinstall --no-deps "$folder"/wheel/*.whl
     "$bin/pip" install --quiet "$folder"/wheel/*.whl
     echo "$adapter: $("$bin/python" --version), $wanted"
-    # not `python -m pytest`, which would import the package of the folder it runs in; without the options of pytest-xdist
+    # `python -m pytest` would import the folder's package; pytest-xdist's options do not apply
     "$bin/pytest" --quiet -p no:cacheprovider -o addopts= "$root/tests/test_adapter_$adapter.py"
 done

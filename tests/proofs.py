@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proofs' programs, Sollya and Gappa; and the rounding modes in which a host may call. The fixture `host` is in conftest.py."""
+"""The proofs' programs, Sollya and Gappa; a host's rounding modes (`host`: conftest.py)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES = {"ne": 0, "dn": 1, "up": 2, "zr": 3}  # in the order of MXCSR
 
 
 def tool(name: str) -> str:
-    """A program of the proofs; without it its tests are skipped by name, or fail where the proofs are required."""
+    """A program of the proofs; without it tests are skipped, or fail if proofs are required."""
     found = shutil.which(name)
     if found is None:
         message = f"{name} is not installed"
@@ -61,7 +61,7 @@ def proves(script: str, mode: str) -> None:
 
 
 def rejects(script: str, old: str, new: str) -> None:
-    """Gappa does not prove the script with this change, so that its hypotheses do not contradict each other."""
+    """Gappa cannot prove the changed script: the hypotheses do not contradict each other."""
     program = tool("gappa")
     assert old in script
     changed = script.replace("ieee_64, ne", "ieee_64, zr").replace(old, new)

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-ALPHA = 1e-6  # of false alarms
+ALPHA = 1e-6  # false alarms
 
 
 def rejected(noise: npt.NDArray[np.float64], law: Any) -> bool:
-    """Whether noise is not of `stats.laplace` or `stats.norm`: by shape, and by scale from its sufficient statistic."""
+    """Whether noise is not `stats.laplace` or `stats.norm`: by shape, and by scale."""
     n = noise.size
     if law is stats.laplace:
         size = stats.gamma(n).cdf(np.abs(noise).sum())

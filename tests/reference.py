@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of the laws: closed forms at high precision. Never imports dpfast, or it would be no reference."""
+"""The reference of the laws: closed forms at high precision, without any import of dpfast."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DiscreteLaplace:
             return float(2 * q / (1 - q) ** 2)
 
     def fourth_moment(self) -> float:
-        """E X^4 = 2q (1 + 10q + q^2) / (1-q)^4, from the polylogarithm of order -4 by (1-q)/(1+q)."""
+        """E X^4 = 2q (1 + 10q + q^2) / (1-q)^4, from the polylogarithm of order -4."""
         with mpmath.workprec(256 + 256):
             q = mpmath.exp(-self._rate())
             return float(2 * q * (1 + 10 * q + q**2) / (1 - q) ** 4)
@@ -46,7 +46,7 @@ class DiscreteLaplace:
         return 2 / (1 + mpmath.exp(-self._rate()))
 
     def threshold(self, k: int, bits: int) -> int:
-        """The cell of `bits` binary digits that holds P(|X| >= k): 2 q^k / (1+q), and here for k = 0 too."""
+        """The cell of `bits` digits that holds P(|X| >= k): 2 q^k / (1+q), for k = 0 too."""
         with mpmath.workprec(bits + 200 + GUARD):
             return int(mpmath.floor(mpmath.ldexp(self._top() * mpmath.exp(-k * self._rate()), bits)))
 
@@ -63,7 +63,7 @@ class DiscreteLaplace:
 
 
 class Laplace:
-    """K = floor(f + S t E + 1/2), E exponential, S a fair sign: a real Laplace draw of scale t about f, rounded."""
+    """K = floor(f + S t E + 1/2), E exponential, S a fair sign: Laplace of scale t about f."""
 
     def __init__(self, ratio: Fraction) -> None:
         self.ratio = ratio
@@ -112,7 +112,7 @@ class Laplace:
             return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-rest * self._rate()), bits)))
 
     def rounded(self, negative: bool, prefix: int, bits: int, offset: Fraction) -> int | None:
-        """K on the whole cell [prefix, prefix + 1) / 2^bits of U < 1, or None where it is not one integer."""
+        """K on the cell [prefix, prefix + 1) / 2^bits of U < 1, or None if it varies."""
         if prefix == 0:
             return None
         lift = offset + Fraction(1, 2)
@@ -129,7 +129,7 @@ class Laplace:
 
 
 def nearest_float(value: Fraction, single: bool) -> float:
-    """The float64 or float32 nearest to a rational, ties to even, at most the largest finite one; zero is positive."""
+    """The nearest float64 or float32, ties to even, at most the largest; zero is positive."""
     digits, least, most = (24, -149, 2**128 - 2**104) if single else (53, -1074, 2**1024 - 2**971)
     size = abs(value)
     exponent = least
@@ -146,7 +146,7 @@ def nearest_float(value: Fraction, single: bool) -> float:
 
 
 class Gaussian:
-    """K = floor(f + t N + 1/2), N standard normal: a real Gaussian draw of standard deviation t about f, rounded."""
+    """K = floor(f + t N + 1/2), N standard normal: a Gaussian of deviation t about f, rounded."""
 
     def __init__(self, ratio_squared: Fraction) -> None:
         self.ratio_squared = ratio_squared
@@ -189,14 +189,14 @@ class Gaussian:
         return mpmath.cos(angle) if cosine else mpmath.sin(angle)
 
     def cell(self, height: Fraction, bits: int, v: int, v_bits: int, cosine: bool) -> int:
-        """The cell of `bits` binary digits of U in which t R and this side of the angle (the middle of v's cell) make a height."""
+        """The cell of `bits` digits of U where t R at this angle reaches a height."""
         with mpmath.workprec(bits + 300 + GUARD):
             side = self.side(2 * v + 1, v_bits + 1, cosine)
             reached = mpmath.mpf(height.numerator) / height.denominator / self.ratio() / side
             return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-(reached**2) / 2), bits)))
 
     def rounded(self, u: int, u_bits: int, flags: int, v: int, v_bits: int, sine: bool, offset: Fraction) -> int | None:
-        """K on whole cells of U and of v, theta = pi v/4; flags: the cosine draw's sign, the sine draw's, and the swap. None where it varies."""
+        """K on cells of U and v, theta = pi v/4, or None. flags: cosine, sine, swap."""
         if u == 0:
             return None
         cosine, negative = sine == bool(flags & 1), bool(flags >> (1 if sine else 2) & 1)
@@ -225,7 +225,7 @@ class DiscreteGaussian:
             with mpmath.workprec(400):
                 last = math.isqrt(int(2 * sigma_squared * 280)) + 2
                 terms = [self._f(k) for k in range(last)]
-                self.tails = [mpmath.mpf(0)]  # of all k from there on
+                self.tails = [mpmath.mpf(0)]  # all k from there on
                 for term in reversed(terms):
                     self.tails.append(self.tails[-1] + term)
                 self.tails.reverse()
@@ -241,7 +241,7 @@ class DiscreteGaussian:
         return mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * self._variance()))
 
     def tail(self, k: int) -> mpmath.mpf:
-        """P(X >= k), k >= 1; summed, within 2^-300; else by the midpoint rule and its first correction, within sigma^-4 of itself."""
+        """P(X >= k), k >= 1: summed, within 2^-300; or the midpoint rule, relative sigma^-4."""
         if self.summed:
             return self.tails[min(k, len(self.tails) - 1)] / self.theta
         a, v = k - mpmath.mpf(1) / 2, self._variance()
@@ -282,7 +282,7 @@ class DiscreteGaussian:
             return int(mpmath.floor(mpmath.ldexp(2 * self.tail(k), bits)))
 
     def magnitude(self, prefix: int, bits: int) -> int | None:
-        """|X| on [prefix, prefix + 1) / 2^bits, or None where a threshold lies inside. At most 250 bits."""
+        """|X| on [prefix, prefix + 1) / 2^bits, bits <= 250; None if a threshold is inside."""
         low, high = 0, len(self.tails)  # threshold(low) >= prefix > threshold(high)
         while high - low > 1:
             k = (low + high) // 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AboveThreshold: every small world by exact sums, the program against them, and what it must not read."""
+"""AboveThreshold: small worlds by exact sums, the program against them, what it must not read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SLACK = 1 + Fraction(1, 10**15)  # for what lies beyond worlds.ABOVE_REACH
 
 
 def test_every_small_world_keeps_epsilon() -> None:
-    """e^epsilon = 16: the threshold's noise has q = e^(-epsilon/2) = 1/4, an answer's e^(-epsilon/4) = 1/2."""
+    """e^epsilon = 16: threshold q = e^(-epsilon/2) = 1/4, answer q = e^(-epsilon/4) = 1/2."""
     worst = of_triples(Fraction(1, 4), Fraction(1, 2), (-1, 0, 1))
     assert 4 < worst <= 16 * SLACK
 
@@ -40,13 +40,13 @@ def test_every_small_world_of_monotonic_answers_keeps_epsilon() -> None:
 
 
 def test_halving_both_noises_is_caught() -> None:
-    """Answers that move both ways, under the noise of monotonic ones: more than epsilon, up to 1.5 of it."""
+    """Answers that move both ways under monotonic noise: up to 1.5 epsilon."""
     worst = of_triples(Fraction(1, 4), Fraction(1, 4), (-1, 0, 1))
     assert 16 * SLACK < worst <= 64 * SLACK
 
 
 def test_halving_both_noises_of_monotonic_answers_is_caught() -> None:
-    """1.5 epsilon, reached by nine high answers before a low one, which all move by 1; as it is, epsilon is kept."""
+    """1.5 epsilon: nine high answers before a low one move by 1. Our noise keeps epsilon."""
     before, after = (first_above((high,) * 9 + (-12,), Fraction(1, 16), Fraction(1, 4))[9] for high in (5, 6))
     assert 63 < before / after <= 64 * SLACK
     before, after = (first_above((high,) * 9 + (-12,), Fraction(1, 4), Fraction(1, 4))[9] for high in (5, 6))
@@ -56,7 +56,7 @@ def test_halving_both_noises_of_monotonic_answers_is_caught() -> None:
 @pytest.mark.parametrize(("monotonic", "factor"), [(False, 4), (True, 2)])
 @pytest.mark.parametrize("sensitivity", [1, 3, Fraction(1, 2)])
 def test_scales(monotonic, factor, sensitivity) -> None:
-    """Of the noise that a run draws: 2 sensitivity/epsilon for the threshold always."""
+    """The noise that a run draws: 2 sensitivity/epsilon for the threshold always."""
     mechanism = AboveThreshold(Fraction(1, 7), sensitivity, threshold=10, monotonic=monotonic)
     of_threshold, of_answer = (noise.sensitivity / noise.epsilon for noise in tiers.noises(mechanism))
     assert (of_threshold, of_answer) == (14 * sensitivity, 7 * factor * sensitivity)
@@ -112,7 +112,7 @@ def test_what_it_promises() -> None:
     """epsilon once for the run, for the change of one answer; metadata that JSON holds."""
     change = Sensitivity(3, 2, adjacency="substitution", unit="household")
     mechanism = AboveThreshold(Fraction(1, 2), change, threshold=0)
-    assert mechanism.sensitivity == 2  # of one answer, however many a household touches
+    assert mechanism.sensitivity == 2  # one answer, however many a household touches
     assert mechanism.guarantee == dpfast.Guarantee(Fraction(1, 2), adjacency="substitution", unit="household")
     assert "threshold=0" in repr(mechanism)
     found = mechanism.metadata()

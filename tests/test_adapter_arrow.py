@@ -13,8 +13,8 @@ pa = pytest.importorskip("pyarrow")
 from columns import COUNTS  # noqa: E402
 
 
-def test_memory_of_a_large_column():
-    """Beside the result, nothing of the column's size; of two chunks one copy. By pyarrow's own count of bytes and NumPy's."""
+def test_memory_of_a_large_column() -> None:
+    """No copy of the column but the result, of two chunks one: pyarrow's and NumPy's counts."""
     column = pa.array(np.arange(2**20))
     COUNTS.release(column)
     for values, copies in ((column, 0), (pa.chunked_array([column[: 2**19], column[2**19 :]]), 1)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of pyarrow, pandas, Polars and torch: a column in, a column out, of what NumPy would have made of it; the rest refused."""
+"""Columns of pyarrow, pandas, Polars and torch: a column in, a column out, NumPy's values."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ from dpfast import (
 
 
 @each(dtypes=INTEGERS)
-def test_integers(library, dtype):
-    """int64 of the family, whatever came in, or dtype; what belongs to the column is kept, and the column is as it was."""
+def test_integers(library, dtype) -> None:
+    """int64 of the family, or dtype; attributes are kept, the input is unchanged."""
     counts = library.column(range(100), library.kinds[dtype], [30, 30])
     noisy = keyed(counts)
     assert library.kept(noisy, counts)
@@ -59,7 +59,7 @@ def test_integers(library, dtype):
 
 @each(dtypes=REALS)
 @pytest.mark.parametrize("mech", [VALUES, Gaussian(2), Snapping(1, 3, bound=64)], ids=lambda m: m.NAME)
-def test_reals(library, dtype, mech):
+def test_reals(library, dtype, mech) -> None:
     """A real type stays."""
     numbers = np.linspace(-5, 5, 100).astype(dtype)
     values = library.column(numbers.tolist(), library.kinds[dtype], [7])
@@ -71,7 +71,7 @@ def test_reals(library, dtype, mech):
 
 
 @each(dtypes=["int64", "float32", "float64"])
-def test_no_cells(library, dtype):
+def test_no_cells(library, dtype) -> None:
     """An empty column gives an empty column of its kind."""
     for mech in (COUNTS, DiscreteGaussian(1)) if dtype == "int64" else (VALUES, Gaussian(1)):
         empty = library.column([], library.kinds[dtype], [])
@@ -86,8 +86,8 @@ def test_no_cells(library, dtype):
 @each_library
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)
-def test_nulls_slices_and_chunks(library, data):
-    """A null is the public number, with noise like any cell; nothing comes back null, however the column is cut."""
+def test_nulls_slices_and_chunks(library, data) -> None:
+    """A null is the public number, with noise like any cell; no null comes back, however cut."""
     dtype = data.draw(st.sampled_from([*library.kinds]))
     null = st.none() if dtype in library.nullable else st.nothing()
     cells = data.draw(st.lists(null | st.integers(0, 100), max_size=40))
@@ -106,8 +106,8 @@ def test_nulls_slices_and_chunks(library, data):
 
 
 @each(dtypes=REALS, nullable=True)
-def test_nulls_and_nan(library, dtype):
-    """Nulls, NaN and infinities are the public number to a real law, which refuses them without one."""
+def test_nulls_and_nan(library, dtype) -> None:
+    """A real law takes a public number for nulls, NaN and infinities, or refuses them."""
     values = library.column([1.0, None, float("nan"), float("inf")], library.kinds[dtype], [])
     public = {"missing": 2, "clamp": (0, 5)}
     plain = np.array([1, np.nan, np.nan, np.inf], dtype)
@@ -118,8 +118,8 @@ def test_nulls_and_nan(library, dtype):
 
 
 @each(dtypes=INTEGERS, nullable=True)
-def test_what_missing_may_be(library, dtype):
-    """A public integer that the column holds, up to the ends of its type, which gets noise like any cell."""
+def test_what_missing_may_be(library, dtype) -> None:
+    """A public integer that the column holds, up to its type's ends, gets noise like any cell."""
     counts, ends = library.column([1, None], library.kinds[dtype], []), np.iinfo(dtype)
     noisy = COUNTS.release(counts, missing=ends.max, clamp=(ends.max - 2, ends.max), dtype=dtype)
     assert library.cells(noisy)[1] > ends.max // 2  # 60 is 20 scales away: a chance below 1e-8
@@ -137,7 +137,7 @@ def test_what_missing_may_be(library, dtype):
     assert len(set(library.cells(many))) > 100
 
 
-def test_missing_is_checked_for_numpy_too():
+def test_missing_is_checked_for_numpy_too() -> None:
     """Where no count is missing, it changes nothing."""
     with pytest.raises(DTypeError, match="^missing must be an int, "):
         COUNTS.release(np.arange(3), missing=0.5)
@@ -158,7 +158,7 @@ def test_missing_is_checked_for_numpy_too():
     ],
 )
 @pytest.mark.parametrize("mech", [COUNTS, VALUES], ids=lambda m: m.NAME)
-def test_refused(make, message, mech):
+def test_refused(make, message, mech) -> None:
     """What is no column of numbers, by a message that names the type and never a count."""
     if "Int128" in message and not hasattr(pl, "Int128"):
         pytest.skip("a Polars without 128 bits")
@@ -168,7 +168,7 @@ def test_refused(make, message, mech):
 
 
 @each()
-def test_the_law_and_the_column_must_agree(library, dtype):
+def test_the_law_and_the_column_must_agree(library, dtype) -> None:
     """Counts to an integer law, floats to a real one, as for NumPy."""
     column = library.column([1], library.kinds[dtype], [])
     mech, rule = (VALUES, "values must be of float64 or float32,") if dtype in INTEGERS else (COUNTS, "counts must be of an integer dtype .*")  # fmt: skip
@@ -177,7 +177,7 @@ def test_the_law_and_the_column_must_agree(library, dtype):
 
 
 @each_library
-def test_out_is_for_numpy(library):
+def test_out_is_for_numpy(library) -> None:
     """No writing into a column, and none from a column into an array."""
     counts = library.column([1, 2, 3], library.kinds["int64"], [])
     kind = type(counts).__name__
@@ -193,8 +193,8 @@ def test_out_is_for_numpy(library):
 
 
 @each_library
-def test_parts_under_a_key(library):
-    """start counts on as for arrays; a column is one part, in however many chunks, and other data under its key are refused."""
+def test_parts_under_a_key(library) -> None:
+    """start counts on as for arrays. Chunks are one part; other data under its key are refused."""
     whole = library.column(range(100), library.kinds["int64"], [60])
     for parts, wrong in (
         ([(0, 100)], (60, library.cut(whole, slice(60, None)))),
@@ -209,8 +209,8 @@ def test_parts_under_a_key(library):
 
 
 @each()
-def test_nothing_is_copied(library, dtype):
-    """The engine reads the column's memory, of a slice and beside nulls too, and the result is what the engine wrote."""
+def test_nothing_is_copied(library, dtype) -> None:
+    """The engine reads the column's memory, slices and nulls too; the result is its output."""
     null = None if dtype in library.nullable else 0
     whole = library.column([null, *range(99)], library.kinds[dtype], [])
     for cut in (slice(1, None), slice(7, 50)):
@@ -222,7 +222,7 @@ def test_nothing_is_copied(library, dtype):
 
 
 @each_library
-def test_a_failure_gives_nothing(library, monkeypatch):
+def test_a_failure_gives_nothing(library, monkeypatch) -> None:
     """A kernel that has written counts when it fails: no column, and what was written is zero."""
     written = failing_kernels(monkeypatch)
     for dtype, mech in (("int64", COUNTS), ("float64", VALUES)):
@@ -230,4 +230,5 @@ def test_a_failure_gives_nothing(library, monkeypatch):
         with pytest.raises(RuntimeError, match="^planted$"):
             mech.release(counts)
         assert library.cells(counts) == [91] * 5000
-    assert len(written) == 2 and not any(y.any() for y in written)
+    assert len(written) == 2
+    assert not any(y.any() for y in written)

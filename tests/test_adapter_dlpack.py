@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 from columns import COUNTS, VALUES, WIDE, Spy, address, failing_kernels, keyed
@@ -11,22 +13,22 @@ from dpfast import DTypeError, Gaussian, ParameterError, Sensitivity, adapters
 
 
 class Foreign:
-    """An array of a library that speaks DLPack and nothing else; device: where it says that it lies."""
+    """An array that speaks DLPack and nothing else; device: where it says that it lies."""
 
-    def __init__(self, array, device=(1, 0)):
+    def __init__(self, array, device=(1, 0)) -> None:
         self.array, self.place = array, device
 
-    def __dlpack__(self, **options):
+    def __dlpack__(self, **options) -> object:
         return self.array.__dlpack__()
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple:
         return self.place
 
 
 # ------------------------------------------------------------------ any library
 
 
-def test_an_array_of_an_unknown_library():
+def test_an_array_of_an_unknown_library() -> None:
     """Gives the NumPy array that NumPy's own would give, and is read where it lies."""
     for array in (np.arange(100), np.arange(100, dtype=np.uint8)[::3], np.arange(100).reshape(4, 25).T):
         spy = Spy()
@@ -40,11 +42,11 @@ def test_an_array_of_an_unknown_library():
     assert (WIDE.release(Foreign(np.arange(100))) != np.arange(100)).all()
 
 
-def test_an_array_of_an_unknown_library_refused():
-    """On another device, of no number, or that fails to hand over; without a word of its own message."""
+def test_an_array_of_an_unknown_library_refused() -> None:
+    """Another device, no number, a failing hand-over: refused, without its message."""
 
     class Broken(Foreign):
-        def __dlpack__(self, **options):
+        def __dlpack__(self, **options) -> object:
             raise BufferError("91 is in cell 7")
 
     cells = np.full(3, 91)
@@ -54,21 +56,23 @@ def test_an_array_of_an_unknown_library_refused():
         COUNTS.release(Foreign(cells > 0))
     with pytest.raises(DTypeError, match=r"^Broken .* cannot be read where it lies") as caught:
         COUNTS.release(Broken(cells))
-    assert "91" not in str(caught.value) and caught.value.__suppress_context__
+    assert "91" not in str(caught.value)
+    assert caught.value.__suppress_context__
     with pytest.raises(ParameterError, match="^out is for NumPy arrays: a release of Foreign"):
         COUNTS.release(Foreign(cells), out=cells)
 
 
-def test_a_failure_gives_nothing(monkeypatch):
+def test_a_failure_gives_nothing(monkeypatch) -> None:
     """A kernel that has written counts when it fails: no array, and what was written is zero."""
     written, counts = failing_kernels(monkeypatch), np.full(5000, 91)
     with pytest.raises(RuntimeError, match="^planted$"):
         COUNTS.release(Foreign(counts))
-    assert len(written) == 1 and not written[0].any()
+    assert len(written) == 1
+    assert not written[0].any()
     assert (counts == 91).all()
 
 
-def test_numpy_itself_goes_straight():
+def test_numpy_itself_goes_straight() -> None:
     """Arrays, their subclasses, lists and scalars are nobody's business here."""
     for values in (
         np.arange(3),
@@ -84,7 +88,7 @@ def test_numpy_itself_goes_straight():
     assert type(COUNTS.release(np.arange(3).view(np.memmap))) is np.ndarray
 
 
-def test_an_array_of_the_standard():
+def test_an_array_of_the_standard() -> None:
     """The array API's reference implementation."""
     xp = pytest.importorskip("array_api_strict")
     array = xp.arange(100, dtype=xp.int32)
@@ -95,17 +99,19 @@ def test_an_array_of_the_standard():
 
 
 @pytest.fixture
-def torch():
+def torch() -> ModuleType:
     return pytest.importorskip("torch")
 
 
-def test_tensors_of_any_shape(torch):
-    """And any strides, one cell too; NaN is the public number or refused. What holds for columns is in test_adapter_columns.py."""
+def test_tensors_of_any_shape(torch) -> None:
+    """Any strides, and one cell; NaN is the public number or refused."""
     counts = torch.arange(60).reshape(3, 20)
     for cut in (counts, counts.T, counts[:, ::3], counts[1], counts[0, 0], torch.ones(5, 4, dtype=torch.int64).T):
         spy = Spy()
         noisy = keyed(cut)
-        assert isinstance(noisy, torch.Tensor) and noisy.dtype == torch.int64 and noisy.shape == cut.shape
+        assert isinstance(noisy, torch.Tensor)
+        assert noisy.dtype == torch.int64
+        assert noisy.shape == cut.shape
         assert noisy.tolist() == keyed(cut.numpy()).tolist()
         made = spy.release(cut)
         assert (address(spy.given), address(spy.made)) == (cut.data_ptr(), made.data_ptr())
@@ -121,7 +127,7 @@ def test_tensors_of_any_shape(torch):
             assert keyed(values, mech, missing=1, clamp=(0, 4)).isfinite().all()
 
 
-def test_tensors_refused(torch):
+def test_tensors_refused(torch) -> None:
     """Part of a graph, elsewhere, sparse, or of a type that no law takes."""
     with pytest.raises(DTypeError, match=r"^Tensor requires grad, .* release values\.detach\(\)$"):
         VALUES.release(torch.ones(3, requires_grad=True))
@@ -140,7 +146,7 @@ def test_tensors_refused(torch):
         VALUES.release(torch.arange(3))
 
 
-def test_a_tensor_on_a_gpu(torch):
+def test_a_tensor_on_a_gpu(torch) -> None:
     """Refused by the device's name."""
     if not torch.cuda.is_available():
         pytest.skip("no GPU")

@@ -16,7 +16,7 @@ from columns import COUNTS, Spy, keyed  # noqa: E402
 from dpfast import DiscreteGaussian  # noqa: E402
 
 
-def test_every_mechanism_and_every_index():
+def test_every_mechanism_and_every_index() -> None:
     """A histogram as people make it: labelled by city and day, an empty one too."""
     index = pd.MultiIndex.from_product([["Ulm", "Bonn"], pd.date_range("2024-01-01", periods=3)], names=["city", "day"])
     for mech in (COUNTS, DiscreteGaussian(2)):
@@ -29,7 +29,7 @@ def test_every_mechanism_and_every_index():
     assert (ones.index.tolist(), ones.name) == (["a", "a", "b"], 3)
 
 
-def everything(index):
+def everything(index) -> list:
     """What an index holds, shown or not."""
     levels = index.levels if isinstance(index, pd.MultiIndex) else [index]
     return [*(label for level in levels for label in getattr(level, "categories", level))]
@@ -45,8 +45,8 @@ def everything(index):
     ],
 )
 @pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]"])
-def test_labels_that_no_row_has_do_not_come_along(index, dtype):
-    """A filtered Series still holds what was filtered out; its release holds the labels of its rows alone."""
+def test_labels_that_no_row_has_do_not_come_along(index, dtype) -> None:
+    """A filtered Series still holds all; its release holds the labels of its rows alone."""
     values = pd.Series([50, 3, 20], index, dtype=dtype)[np.array([True, False, True])]
     assert "SECRET" in everything(values.index)
     noisy = COUNTS.release(values)
@@ -60,12 +60,12 @@ def test_labels_that_no_row_has_do_not_come_along(index, dtype):
         assert (noisy.index.ordered, noisy.index.categories.tolist()) == (index.ordered, kept)
 
 
-def test_a_subclass_is_a_series():
-    """Of whatever module, and what comes back is pandas's own."""
+def test_a_subclass_is_a_series() -> None:
+    """Whatever the module, the result is pandas's own."""
 
     class Visits(pd.Series):
         @property
-        def _constructor(self):
+        def _constructor(self) -> type:
             return Visits
 
     noisy = keyed(Visits([1, 2, 3], index=list("abc")))
@@ -74,7 +74,7 @@ def test_a_subclass_is_a_series():
     assert noisy.index.tolist() == ["a", "b", "c"]
 
 
-def test_a_reversed_column_is_a_view():
+def test_a_reversed_column_is_a_view() -> None:
     """Strides go to the engine as they are."""
     values, spy = pd.Series(range(100))[::-2], Spy()
     spy.release(values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polars: an expression is one release when it is evaluated; what holds for columns is in test_adapter_columns.py."""
+"""Polars: an expression is one release when evaluated (columns: test_adapter_columns.py)."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ n = pl.col("n")
 class Counter:
     """A mechanism that remembers the size of each of its releases."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.calls = []
 
-    def release(self, values, **options):
+    def release(self, values, **options) -> object:
         if type(values) is not np.ndarray:
             return adapters.releaser(values, None)(
                 self.release, values, {"dtype": np.dtype(np.int64), "missing": None, **options}
@@ -53,15 +53,15 @@ class Counter:
 
 
 @pytest.fixture
-def frame():
+def frame() -> pl.DataFrame:
     return pl.DataFrame({"g": [1, 1, 2, 2, 2, 3], "n": [10, 20, 30, 40, 50, 60]})
 
 
 # ------------------------------------------------------------------ expressions
 
 
-def test_an_expression_is_the_release_of_its_column(frame):
-    """Eager, lazy and streaming, in any place: the NumPy release under the same key, so one call for the whole column."""
+def test_an_expression_is_the_release_of_its_column(frame) -> None:
+    """Eager, lazy, streaming, anywhere: NumPy's release under that key, one call a column."""
     big = pl.DataFrame({"n": np.arange(300_000), "g": np.arange(300_000) % 7})
     key = fixed_key(7).derive("columns")
     expected = keyed(big["n"]).to_list()
@@ -75,12 +75,13 @@ def test_an_expression_is_the_release_of_its_column(frame):
         assert big.select(noisy.filter(pl.col("g") == 3))["noisy"].to_list() == expected[3::7]
 
 
-def test_the_schema_is_known_before(frame):
+def test_the_schema_is_known_before(frame) -> None:
     """And nothing is released for it: Int64 or dtype for counts, a real type as it was."""
     spy = Counter()
     lazy = frame.lazy().select(a=spy.release(n), b=spy.release(n, dtype=np.dtype(np.uint8)))
     assert dict(lazy.collect_schema()) == {"a": pl.Int64, "b": pl.UInt8}
-    assert lazy.explain() and spy.calls == []
+    assert lazy.explain()
+    assert spy.calls == []
     assert lazy.collect().schema == {"a": pl.Int64, "b": pl.UInt8}
     for kind in (pl.Float32, pl.Float64):
         reals = pl.LazyFrame({"n": pl.Series([1, 2], dtype=kind)}).select(
@@ -91,8 +92,8 @@ def test_the_schema_is_known_before(frame):
             assert dict(reals.collect_schema()) == {"a": kind, "b": pl.Float32}
 
 
-def test_an_evaluation_is_one_call(frame):
-    """However the frame goes on: filters, slices and joins neither cut the column nor draw again."""
+def test_an_evaluation_is_one_call(frame) -> None:
+    """Whatever follows: filters, slices and joins neither cut the column nor draw again."""
     lazy = frame.lazy()
     ways = [
         lambda noisy: lazy.with_columns(noisy).filter(n > 20),
@@ -116,18 +117,19 @@ def test_an_evaluation_is_one_call(frame):
     assert lazy.filter(n > 99).select(spy.release(n)).collect().schema == {"n": pl.Int64}
 
 
-def test_every_evaluation_is_a_release(frame):
-    """Two collects, and two places, are two draws: nothing is merged, least of all two mechanisms."""
+def test_every_evaluation_is_a_release(frame) -> None:
+    """Two collects, and two places, are two draws: not even two mechanisms are merged."""
     many = pl.LazyFrame({"n": np.zeros(50, np.int64)})
     lazy = many.select(a=WIDE.release(n))
     assert (lazy.collect()["a"] != lazy.collect()["a"]).all()
     noisy = WIDE.release(n)
     two = many.select(a=noisy, b=noisy, c=WIDE.release(n), d=DiscreteLaplace(20, 1).release(n)).collect()
-    assert (two["a"] != two["b"]).all() and (two["a"] != two["c"]).all()
+    assert (two["a"] != two["b"]).all()
+    assert (two["a"] != two["c"]).all()
     assert two["d"].abs().max() < 20 < two["a"].abs().min()  # each fails with probability 1e-9 at most
 
 
-def test_a_release_key_is_one_release(frame):
+def test_a_release_key_is_one_release(frame) -> None:
     """Collected again, equal data get equal noise and other data are refused."""
     lazy, key = frame.lazy(), Key.generate().derive("visits")
     noisy = COUNTS.release(n, key=key, start=0)
@@ -138,19 +140,21 @@ def test_a_release_key_is_one_release(frame):
         lazy.select(COUNTS.release(n, key=Key.generate().derive("visits"), start=0).over("g")).collect()
 
 
-def test_groups(frame):
-    """After an aggregation the groups are one column; within groups each cell has noise of its own all the same."""
+def test_groups(frame) -> None:
+    """After an aggregation the groups are one column; within groups each cell has its own noise."""
     sizes = frame.group_by("g", maintain_order=True).len()
     spy = Counter()
     assert sizes.with_columns(spy.release(pl.col("len")))["len"].dtype == pl.Int64
     assert spy.calls == [3]
     within = frame.select("g", "n", noisy=WIDE.release(n).over("g"))
-    assert (within["noisy"] != within["n"]).all() and within["noisy"].n_unique() == 6
+    assert (within["noisy"] != within["n"]).all()
+    assert within["noisy"].n_unique() == 6
     total = frame.select(WIDE.release(n.sum()))
-    assert total.shape == (1, 1) and total.item() != 210
+    assert total.shape == (1, 1)
+    assert total.item() != 210
 
 
-def test_what_an_expression_raises(frame):
+def test_what_an_expression_raises(frame) -> None:
     """The refusals of its column, when it is evaluated, and no frame."""
     cases = [
         (COUNTS.release(n / 2), "counts must be of an integer dtype"),
@@ -170,7 +174,7 @@ def test_what_an_expression_raises(frame):
         COUNTS.release(n, dtype="no such type")
 
 
-def test_a_failure_gives_nothing(monkeypatch):
+def test_a_failure_gives_nothing(monkeypatch) -> None:
     """A kernel that has written counts when it fails: no frame, and what was written is zero."""
     written = failing_kernels(monkeypatch)
     counts = pl.Series("n", np.full(5000, 91))
@@ -180,11 +184,12 @@ def test_a_failure_gives_nothing(monkeypatch):
     ):
         with pytest.raises(FAILED, match="planted"):
             how()
-    assert len(written) == 2 and not any(y.any() for y in written)
+    assert len(written) == 2
+    assert not any(y.any() for y in written)
     assert (counts == 91).all()
 
 
-def test_out_is_for_numpy():
+def test_out_is_for_numpy() -> None:
     """Nothing is written to."""
     with pytest.raises(ParameterError, match="^out is for NumPy arrays"):
         COUNTS.release(n, out=np.zeros(1, np.int64))
@@ -193,8 +198,8 @@ def test_out_is_for_numpy():
 # ------------------------------------------------------------------ the namespace
 
 
-def test_the_namespace(frame):
-    """Each law by its name, with the options of release; the same for a Series and for an expression."""
+def test_the_namespace(frame) -> None:
+    """Each law by name, with the options of release, for a Series and for an expression."""
     laws = [
         ("discrete_laplace", (1, 3), DiscreteLaplace(1, 3), pl.Int64),
         ("discrete_gaussian", (2,), DiscreteGaussian(2), pl.Int64),
@@ -212,7 +217,7 @@ def test_the_namespace(frame):
             assert frame.select(noisy)["n"].equals(expected)
 
 
-def test_the_namespace_is_registered():
+def test_the_namespace_is_registered() -> None:
     """By the import of the adapter, under the convention's name."""
     output = python(
         """
@@ -228,7 +233,7 @@ def test_the_namespace_is_registered():
     assert output.startswith("dpfast.adapters.polars")
 
 
-def test_a_namespace_of_others_stays_theirs():
+def test_a_namespace_of_others_stays_theirs() -> None:
     """Said once, and the release of an expression goes on without it."""
     output = python(
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays, of counts and of real values: every dtype and layout in and out, one meaning; the rest refused without showing a cell."""
+"""Arrays of counts and reals: every dtype and layout, one meaning; refusals that show no cell."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNTS, VALUES = DiscreteLaplace(1, 3), Laplace(1, 3, granularity=0.25)
 class Kind(NamedTuple):
     """What is released: integers by one law, reals by another."""
 
-    name: str  # of the argument
+    name: str  # the argument's
     rule: str  # what its dtype must be
     mech: Any
     some: Callable[..., np.ndarray]
@@ -51,7 +51,7 @@ each = pytest.mark.parametrize("kind", [INTEGER, REAL], ids=str)
 
 
 def of(integers: str, reals: str) -> pytest.MarkDecorator:
-    """Of each kind these dtypes."""
+    """The dtypes of each kind."""
     cases = [(kind, dtype) for kind, names in ((INTEGER, integers), (REAL, reals)) for dtype in names.split()]
     return pytest.mark.parametrize(("kind", "dtype"), cases, ids=str)
 
@@ -205,7 +205,7 @@ def test_every_shape(shape: tuple[int, ...], kind: Kind, dtype: str) -> None:
 @of("i8 u8 i4 u1", "f8 f4")
 @pytest.mark.parametrize("shape", [(5, 6, 7), (17, 300), (9000,)], ids=str)
 def test_any_layout(shape: tuple[int, ...], kind: Kind, dtype: str, layout: str) -> None:
-    """Whatever the strides, order, alignment and byte order, in, out and in place: the same cells get the same noise, in C order."""
+    """Any strides, order, alignment, byte order, in, out, in place: equal noise in C order."""
     cells = kind.some(shape, dtype)
     view = layouts(cells)[layout]
     before = view.tobytes()
@@ -311,7 +311,7 @@ def test_in_place_under_another_dtype(kind: Kind, dtype: str, made: str, swap: b
 
 @each
 def test_in_place_large_enough_for_threads(kind: Kind) -> None:
-    """A million cells in place, through several threads and as another dtype, are those into a fresh array."""
+    """A million cells in place, threaded, and as another dtype, are those into a fresh array."""
     cells = kind.some((2**20 + 13,))
     expected = kind.keyed(cells)
     for threads in (1, 2, 3, 64):
@@ -327,7 +327,7 @@ def test_in_place_large_enough_for_threads(kind: Kind) -> None:
 @of("i8 u8 i2 >i4", "f8 f4 >f4")
 @pytest.mark.parametrize("step", [1, 2, -1])
 def test_threads_do_not_meet(kind: Kind, dtype: str, step: int) -> None:
-    """Several threads, plain or through NumPy's buffers, in place and elsewhere, write each its own cells and no other."""
+    """Threads, plain or through NumPy's buffers, each write their own cells and no other."""
     n = 2**19 + 2**18 + 77
     cells = kind.some((n,), dtype)
     expected = kind.keyed(cells, dtype=dtype)
@@ -342,7 +342,7 @@ def test_threads_do_not_meet(kind: Kind, dtype: str, step: int) -> None:
 
 @each
 def test_partial_overlap_is_refused(kind: Kind) -> None:
-    """out that shares some memory with the cells, but is not the same cell for cell, is refused and untouched."""
+    """out that shares memory with the cells, but not cell for cell, is refused and untouched."""
     base = np.full(200, SECRET, kind.wide)
     half, square = base.view(kind.half), base[:100].reshape(10, 10)
     pairs = [
@@ -407,7 +407,7 @@ def test_out_whose_own_elements_overlap_is_refused(kind: Kind) -> None:
 )
 @settings(max_examples=300, deadline=None)
 def test_overlap_within_an_array_is_always_seen(strides: list[int], lengths: list[int], dtype: str) -> None:
-    """No array with two elements on one byte passes; a slice of a plain array, reversed or transposed, always does."""
+    """Two elements on a byte fail; a reversed or transposed slice of a plain array passes."""
     shape = tuple(lengths[: len(strides)])
     buffer = np.zeros(2 * 12 * 4 * 3 + 8, np.uint8)
     middle = buffer[12 * 4 * 3 :].view(np.uint8)
@@ -525,7 +525,7 @@ def test_bounds_clamp_the_result(dtype: np.dtype, lower: int | None, upper: int 
 
 
 def test_bounds_need_not_be_of_the_type() -> None:
-    """Each bound is a plain integer, compared exactly: 2^64 - 1 is above int64 and below nothing."""
+    """Bounds are plain integers, compared exactly: 2^64 - 1 is above int64, below nothing."""
     counts = np.full(200, 2**64 - 1, np.uint64)
     assert set(COUNTS.release(counts, lower=-(2**70), upper=2**70, dtype=np.uint8).tolist()) == {255}
     assert COUNTS.release(counts, dtype=np.uint64, lower=2**64 - 2).min() >= 2**64 - 2
@@ -552,7 +552,7 @@ def test_the_noise_depends_on_key_and_counts_alone(scale: int) -> None:
 
 @pytest.mark.parametrize("scale", [10, 1000, 2**30])
 def test_a_small_call_draws_what_a_large_one_draws(scale: int) -> None:
-    """The tiers of small and of constant-time calls give the same draws, counts and sizes around 4,096 included."""
+    """Small and constant-time calls give equal draws; counts and sizes around 4,096 included."""
     mech = DiscreteLaplace(1, scale)
     for n in (1, 4095, 4096, 4097, 8191, 8192, 8193, 16385):
         counts = some_counts((n,))
@@ -560,7 +560,7 @@ def test_a_small_call_draws_what_a_large_one_draws(scale: int) -> None:
 
 
 def test_values_reach_the_digest_in_one_form() -> None:
-    """plain_runs gives eight little-endian bytes a count, in C order, however the array is laid out."""
+    """plain_runs gives eight little-endian bytes a count, in C order, for any layout."""
     for shape in ((), (0,), (3, 0), (5, 6, 7), (300, 300)):
         counts = some_counts(shape)
         plain = counts.astype("<i8").tobytes()
@@ -573,7 +573,7 @@ def test_values_reach_the_digest_in_one_form() -> None:
 
 @each
 def test_a_second_release_takes_no_memory_of_the_arrays_size(kind: Kind) -> None:
-    """Into an existing array, buffers stay small: in any layout, any dtype, with or without a key, missing or not."""
+    """Into an existing array buffers stay small: any layout and dtype, keyed, missing or not."""
     n = 2**22
     cells, out, key = kind.some((n,)), np.zeros(n, kind.wide), dpfast.Key.generate().derive("memory")
     ways: list[tuple[Any, np.ndarray, dict[str, Any]]] = [
@@ -601,7 +601,7 @@ def test_a_second_release_takes_no_memory_of_the_arrays_size(kind: Kind) -> None
 
 @each
 def test_no_message_holds_a_cell(kind: Kind) -> None:
-    """Of private data a message tells dtype, shape and rule; every refusal here was given cells of 91 or 91.25."""
+    """A message tells dtype, shape and rule of private data; each refusal here held 91 or 91.25."""
     cells = np.full((3, 4), SECRET if kind is INTEGER else SECRET + 0.25, kind.wide)
     odd = cells.astype(float)
     odd[2, 3] = math.inf

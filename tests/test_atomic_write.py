@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishing: what appears is whole and on the disk, beside its own record, and over nothing that was there."""
+"""Atomic writes: an output is whole, on the disk, beside its own record, over nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def publish(
 
 @pytest.fixture(params=["without a name", "with a name"])
 def kind(request, monkeypatch) -> str:
-    """Both kinds of private files: where the system has files without a name, and where it has none."""
+    """Both kinds of private files: without a name, and with one if the system needs it."""
     if request.param == "with a name":
         monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     elif not hasattr(os, "O_TMPFILE"):
@@ -43,7 +43,7 @@ def kind(request, monkeypatch) -> str:
 
 @pytest.mark.parametrize("force", [False, True])
 def test_nothing_has_a_name_before_it_is_whole(tmp_path, force) -> None:
-    """Neither the output nor a temporary file; over an older output, this alone is seen until the end."""
+    """Neither the output nor a temporary file; over an older output, only this until the end."""
     if not hasattr(os, "O_TMPFILE"):
         pytest.skip("files without a name are Linux's")
     if force:
@@ -57,7 +57,7 @@ def test_nothing_has_a_name_before_it_is_whole(tmp_path, force) -> None:
 @pytest.mark.parametrize("mask", [0, 0o022, 0o027, 0o077])
 @pytest.mark.parametrize("force", [False, True])
 def test_the_output_is_private_until_it_is_whole(tmp_path, kind, mask, force) -> None:
-    """Until the end nobody else may open it, and then those whom umask lets: read and write, never execute."""
+    """Nobody else may open it until the end; then umask's readers and writers, never to execute."""
     if force:
         publish(tmp_path / "out.csv")
     before = os.umask(mask)
@@ -163,7 +163,7 @@ def test_the_record_comes_first_and_both_after_they_are_on_disk(tmp_path, monkey
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 @pytest.mark.parametrize("force", [False, True])
 def test_killed_between_record_and_output(tmp_path, force) -> None:
-    """The record is alone, not beside an older output that it does not describe; --force then carries on."""
+    """The record is alone, not beside an older output of other content; --force carries on."""
     if force:
         (tmp_path / "out.csv").write_text("old")
         (tmp_path / "out.csv.json").write_text("old record")
@@ -193,7 +193,7 @@ def test_killed_between_record_and_output(tmp_path, force) -> None:
 
 
 def test_a_file_system_without_links(tmp_path, monkeypatch) -> None:
-    """It has no files without a name either; what has one is renamed, over nothing that is there."""
+    """It has no unnamed files either; a named one is renamed, over nothing that is there."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, "no links here")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dpfast bench` and benchmarks/: what they show and write, in tiny sizes. Nothing here is about how fast anything is."""
+"""`dpfast bench` and benchmarks/: what they show and write, in tiny sizes; never how fast."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import json
 import math
 import runpy
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Never
 
 import numpy as np
 import pytest
+import tiers
 from click.testing import CliRunner
 
 import dpfast
@@ -26,7 +29,6 @@ from dpfast.bench.report import Report, rate
 from dpfast.bench.rows import SCALES, Arrays, of_this_machine, ours
 from dpfast.cli.bench import LATENCY, bench
 from dpfast.errors import DpfastError, FileError, ParameterError
-from dpfast.release.engine import usable_threads
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 LAWS = ["DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian", "Snapping", "OneSidedGeometric"]
@@ -59,7 +61,7 @@ def written(tmp_path_factory) -> tuple[str, Path]:
 
 
 @pytest.fixture
-def benchmarks(monkeypatch):
+def benchmarks(monkeypatch) -> Iterator:
     """Import a script of benchmarks/ as its users run it: from its folder."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     yield importlib.import_module
@@ -69,14 +71,14 @@ def benchmarks(monkeypatch):
 
 
 def test_the_table_has_every_row(written) -> None:
-    """Every law on one thread and on all at every scale, the floors, the key stream, NumPy; machine and versions above."""
+    """Every law on one thread and on all, every scale, floors, key stream, NumPy; machine above."""
     table, _ = written
     for law in LAWS:
         parameter = "sigma" if "Gaussian" in law else "scale"
         for scale in ("1", "10", "1e3", "1e6"):
             assert f"\n{law}, {parameter} {scale} " in table
-            if usable_threads() > 1:
-                assert f"\n{law}, {parameter} {scale}, {usable_threads()} threads " in table
+            if tiers.usable_threads() > 1:
+                assert f"\n{law}, {parameter} {scale}, {tiers.usable_threads()} threads " in table
     for name in ("np.copyto", "in-place add", "key stream (ChaCha20)", "NumPy laplace, int64, chunked"):
         assert f"\n{name}" in table
     head = table.split("Medians of")[0]
@@ -109,7 +111,7 @@ def test_json_has_everything(written) -> None:
         assert row["counts_per_second"] == pytest.approx(1e9 / row["ns_per_count"])
     assert found["latency"]["counts"][0] == 1
     assert found["latency"]["counts"][-1] == LATENCY * SIZE
-    assert found["scaling"]["threads"][-1] == usable_threads()
+    assert found["scaling"]["threads"][-1] == tiers.usable_threads()
     for curve, across in ((found["latency"]["seconds"], "latency"), (found["scaling"]["counts_per_second"], "scaling")):
         places = found[across]["counts" if across == "latency" else "threads"]
         assert all(len(line) == len(places) for line in curve.values())
@@ -180,7 +182,7 @@ def test_every_row_noises_what_it_says() -> None:
             assert isinstance(out, np.ndarray)
             assert out.size == row.counts == 500
             assert (out > -(10**9)).all()
-    assert {row.threads for row in rows} == {1, usable_threads()}
+    assert {row.threads for row in rows} == {1, tiers.usable_threads()}
     assert len(list(ours(a, 1))) == len(LAWS) * len(SCALES)
 
 
@@ -199,7 +201,7 @@ def test_a_repeat_stops_the_benchmark() -> None:
 
 
 def test_rows_take_turns_after_their_reference() -> None:
-    """Two untimed rounds, then the timed ones; in each the reference just before its row, and what prepares it between."""
+    """Two untimed rounds, then timed ones, each with the reference before its row."""
     calls = []
     say = {name: partial(calls.append, name) for name in "abrp"}
     rows = [Row(name, say[name], 1, Reference("r", say["r"], 1), prepare=say["p"]) for name in "ab"]
@@ -255,7 +257,7 @@ def test_a_row_may_have_a_clock_of_its_own() -> None:
     ids=str,
 )
 def test_a_verdict_says_which_limit_is_kept(bound, verdict) -> None:
-    """Of 3 ns a count, half as much again as the reference."""
+    """For 3 ns a count, half as much again as the reference."""
     row = replace(planted(lambda: None), bound=bound)
     assert Result(row, [3e-6], [2e-9]).verdict == verdict
     assert not Result(row, [math.nan], [math.nan]).verdict
@@ -309,11 +311,11 @@ def test_figures_as_people_read_them() -> None:
     assert [short(x) for x in SCALES] == ["1", "10", "1e3", "1e6"]
     assert curves.sizes(1_000) == (1, 3, 10, 30, 100, 300, 1_000)
     assert curves.sizes(50) == (1, 3, 10, 30, 50)
-    assert curves.threads()[-1] == usable_threads()
+    assert curves.threads()[-1] == tiers.usable_threads()
 
 
 def test_columns_of_numbers_are_set_right() -> None:
-    """On a terminal and in a page; the first column is of names, and a column without a figure is of words."""
+    """On a terminal and a page; the first column is names, one without a figure is words."""
     lines = [["", "kind", "ns"], ["1 count", "safe", "1.00"], ["copy", "", ""], ["x", "unsafe", "10.0"]]
     assert aligned(lines) == ["         kind      ns", "1 count  safe    1.00", "copy", "x        unsafe  10.0"]
     assert markdown(lines).split("\n")[:3] == ["| | kind | ns |", "| --- | --- | --: |", "| 1 count | safe | 1.00 |"]
@@ -323,10 +325,10 @@ def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
     """A broken peer is named with its reason, and the others are measured."""
     monkeypatch.setattr(peers, "installed", lambda _: "1.0")
 
-    def broken(_):
+    def broken(_) -> Never:
         raise ImportError("planted")
 
-    def works(a):
+    def works(a) -> Iterator:
         yield peers.row(a, "Works law", lambda given: None, 1_000, "works()", real=False)
 
     monkeypatch.setattr(peers, "PEERS", {"Broken": peers.Peer("b", broken), "Works": peers.Peer("w", works)})
@@ -359,7 +361,7 @@ def test_the_picture_bears_any_machine(tmp_path) -> None:
 
 
 def test_every_row_of_the_ratios_runs(benchmarks) -> None:
-    """With its reference, on as many counts; what a fresh process prints is a number; a bound is of what is measured."""
+    """With its reference, on as many counts; a fresh process prints a number; measured."""
     ratios = benchmarks("ratios")
     rows = list(ratios.rows(300))
     assert (
@@ -410,7 +412,7 @@ def test_a_library_that_is_not_installed_is_left_out(benchmarks, capsys, monkeyp
 
 
 def test_compare_passes_and_fails(benchmarks, tmp_path, capsys, monkeypatch) -> None:
-    """Against its own baseline made a thousand times better it fails, a thousand times worse it passes."""
+    """A baseline made a thousand times better fails it, one a thousand times worse passes."""
     compare = benchmarks("compare")
     baseline, tiny = tmp_path / "baseline.json", ["--size", "500", "--rounds", "1"]
     monkeypatch.setattr("dpfast.bench.rows.CALLS", 10)
@@ -452,7 +454,7 @@ def test_the_committed_baseline_is_complete(benchmarks) -> None:
 
 
 def test_workloads_do_what_they_say(benchmarks, monkeypatch) -> None:
-    """Every workload and its reference run; a day keeps only what is above the threshold, each cell once."""
+    """Every workload and its reference run; a day keeps cells above the threshold, once each."""
     workloads = benchmarks("workloads")
     monkeypatch.setattr(workloads, "DAY_CHUNK", 5_000)
     monkeypatch.setattr(workloads, "LONG", 30_000)
@@ -479,7 +481,7 @@ def test_compare_runs_as_a_script(monkeypatch, tmp_path) -> None:
 
 
 def test_the_line_of_more_threads_begins_where_more_threads_work(monkeypatch) -> None:
-    """Below, threads= changes nothing, and two lines of the same work would differ by chance alone."""
+    """Below, threads= changes nothing: two lines of equal work would differ by chance alone."""
     started, per_call = [], {}
     start = _thread.start_new_thread
     monkeypatch.setattr(_thread, "start_new_thread", lambda *of: started.append(of) or start(*of))
@@ -499,14 +501,14 @@ def test_the_line_of_more_threads_begins_where_more_threads_work(monkeypatch) ->
 
 
 def test_no_line_pays_for_the_one_before_it(monkeypatch) -> None:
-    """A call after another line's is slower, for its arrays have left the caches: it is not timed, on a clock of our own."""
+    """A call after another line's finds cold caches: it is not timed, on a clock of our own."""
     clock, last = [0.0], [None]
 
-    def call(name):
+    def call(name) -> None:
         clock[0] += 1 if last[0] == name else 101
         last[0] = name
 
     monkeypatch.setattr(curves, "Row", partial(Row, clock=partial(timed, clock=lambda: clock[0])))
     runs = {n: {name: partial(call, name) for name in "ab"} for n in (1, 1_000_000)}
-    curve = curves._curve(runs, 3, iter, lambda n: 1_000_000 // n)
+    curve = tiers.curve(curves)(runs, 3, iter, lambda n: 1_000_000 // n)
     assert curve.lines == {"a": (1.0, 1.0), "b": (1.0, 1.0)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bounded_histogram: the bound in every small world and for every key tried, the choice, the columns."""
+"""bounded_histogram: the bound in small worlds for every key tried, the choice, the columns."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def siphash(key0: int, key1: int, texts: list[bytes]) -> list[int]:
 
 
 KEY = 0x0706050403020100, 0x0F0E0D0C0B0A0908
-# Of the bytes 0, 1, ..., n - 1 for n = 0, 1, ..., 16, and 63: the authors' test vectors. That of n = 15 is in the paper.
+# Bytes 0, ..., n - 1 for n = 0, ..., 16, and 63: the authors' vectors; n = 15 is in the paper.
 VECTORS = {
     **dict(enumerate([
         0x726FDB47DD0E0E31, 0x74F839C593DC67FD, 0x0D6C8009D9A94F5A, 0x85676696D7FB7E2D, 0xCF2794E0277187B7, 0x18765564CD99A68D,
@@ -99,7 +99,7 @@ VECTORS = {
 
 
 def test_siphash_known_answers() -> None:
-    """The authors' vectors come out of the kernel, of the function for pairs and of the reference here."""
+    """The kernel, the function for pairs and the reference give the authors' vectors."""
     texts = [bytes(range(n)) for n in VECTORS]
     assert siphash(*KEY, texts) == list(VECTORS.values()) == [sip(*KEY, text) for text in texts]
     assert int(of_pair(*map(np.uint64, KEY), *map(np.uint64, struct.unpack("<2Q", bytes(range(16)))))) == VECTORS[16]
@@ -108,7 +108,7 @@ def test_siphash_known_answers() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.binary(min_size=16, max_size=16), st.lists(st.binary(max_size=40), max_size=6))
 def test_siphash_by_the_book(secret, texts) -> None:
-    """Of any key and texts the kernel gives what the definition gives."""
+    """For any key and texts the kernel gives what the definition gives."""
     key = struct.unpack("<2Q", secret)
     assert siphash(*key, texts) == [sip(*key, text) for text in texts]
 
@@ -121,7 +121,7 @@ def word(name: int | str, key: tuple[int, int]) -> int:
 
 
 def reference(rows, partitions, cap, key, tag=None, group=lambda name: name) -> Counter:
-    """The same in Python. tag: of (number of the row, name's rank among all, name, bin). group: what makes a unit."""
+    """The same in Python. tag: of (row, name's rank, name, bin). group: what makes a unit."""
     four = struct.unpack("<4Q", keyed(tiers.secret_of(key), "choice of bins"))
 
     def proper(row, rank, name, bin_) -> int:
@@ -173,7 +173,7 @@ def test_equal_to_the_reference(rows, partitions, cap, secret) -> None:
 @settings(max_examples=100, deadline=None)
 @given(TABLES, *BOUNDS, st.integers(0, 2**256 - 1), st.randoms(use_true_random=False))
 def test_a_unit_is_on_its_own(rows, partitions, cap, secret, random) -> None:
-    """Whatever the key: counts are the sum of what each unit has alone, in any order, and that is bounded."""
+    """For any key, counts are the sum of what each unit has alone, in any order, and bounded."""
     key = release_key(secret)
     whole = ours(rows, partitions, cap, key)
     alone = [as_counter(ours([r for r in rows if r[0] == u], partitions, cap, key)) for u in {u for u, _ in rows}]
@@ -220,7 +220,7 @@ def worlds(names) -> Iterator[tuple[tuple[object, object], ...]]:
 @pytest.mark.parametrize("names", PEOPLE)
 @pytest.mark.parametrize(("partitions", "cap"), [(1, 1), (1, 2), (2, 1), (2, 2), (9, 1)])
 def test_every_small_world_keeps_its_distance(names, partitions, cap) -> None:
-    """All neighbours of all worlds, for every key tried: within the sensitivity, and not within anything less."""
+    """All neighbours of all worlds, each key: within the sensitivity, and nothing less."""
     removed, substituted = (
         Sensitivity(min(partitions, 3), cap),
         Sensitivity(min(partitions, 3), cap, adjacency="substitution"),
@@ -274,7 +274,7 @@ def distance(count, extra) -> int:
 
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_planted_defects_break_the_bound(defect) -> None:
-    """With one bin and one row a person, neighbours differ by 1 at most: here and in the reference, not in these."""
+    """With one bin and one row a person, neighbours differ by at most 1: here, not in these."""
     caught_at, wrong = DEFECTS[defect]
     extra = [(-1, 0), (-1, 0), (-1, 1)]
     worst = 0
@@ -298,7 +298,7 @@ def subsets(chosen: np.ndarray) -> np.ndarray:
 
 
 def test_the_choice_is_uniform() -> None:
-    """Which two of five bins 40,000 units keep, under a fresh key: ten pairs, chi-squared, false alarm 1e-6."""
+    """Which two of five bins 40,000 units keep, fresh key: ten pairs, chi-squared, 1e-6."""
     n = 40_000
     found = bounded_histogram(
         np.arange(5 * n), np.repeat(np.arange(n), 5), domain=np.arange(5 * n), max_partitions=2, max_per_partition=1
@@ -314,7 +314,7 @@ def test_the_choice_is_uniform() -> None:
 
 
 def test_fresh_keys_choose_freely_and_apart() -> None:
-    """Which of four bins two units keep, over 6,000 fresh keys: sixteen pairs, chi-squared, false alarm 1e-6."""
+    """Which of four bins two units keep, 6,000 fresh keys: sixteen pairs, chi-squared, 1e-6."""
     keys, ids = np.tile(np.arange(4), 2).repeat([1, 1, 1, 1, 2, 2, 2, 2]), np.repeat([1, 2], [4, 8])
     table = np.zeros((4, 4))
     for _ in range(6000):
@@ -329,7 +329,7 @@ ROWS = [(u, b) for u in range(64) for b in range(4)]
 
 
 def test_keys_of_the_choice() -> None:
-    """Fresh each time by default; a release key repeats it, records nothing, and another label is another choice."""
+    """Fresh by default; a release key repeats it, records nothing; other label, other choice."""
     key = Key.generate().derive("visits")
     one, same = ours(ROWS, 1, 1, key), ours(ROWS, 1, 1, key)
     assert isinstance(one, dpfast.BoundedHistogram)
@@ -375,7 +375,7 @@ def test_no_entropy_no_choice(monkeypatch) -> None:
 
 
 def test_unseen_keys_and_those_outside() -> None:
-    """A key of the domain without rows counts 0; one outside it is dropped or refused, and not told."""
+    """A domain key without rows counts 0; one outside is dropped or refused, and not told."""
     found = bounded_histogram([4, 9, 4, 2], [1, 1, 2, 2], domain=[2, 3, 4], max_partitions=3, max_per_partition=1)
     assert (found.keys.tolist(), found.counts.tolist()) == ([2, 3, 4], [1, 0, 2])
     with pytest.raises(ParameterError, match="keys must all be of the domain") as caught:
@@ -394,7 +394,7 @@ def test_the_sensitivity() -> None:
 
 
 def test_no_rows() -> None:
-    """Of nothing all counts are 0, or there are none."""
+    """Without rows all counts are 0, or there are none."""
     for keys, ids in (([], []), (np.array([], int), np.array([], "U3")), (np.array([], "U1"), [])):
         found = one_each(keys, ids, domain=[1, 2])
         assert found.counts.tolist() == [0, 0]
@@ -478,7 +478,7 @@ def test_every_column_gives_the_same(case, kind) -> None:
 
 
 def test_dictionaries_that_are_not_in_order() -> None:
-    """Arrow allows a dictionary with values that no row has, or that are there twice: they are values all the same."""
+    """Arrow allows unused or repeated values in a dictionary: they are values all the same."""
     arrow = pytest.importorskip("pyarrow")
     column = arrow.DictionaryArray.from_arrays(
         arrow.array([2, 0, 3, 1], arrow.uint8()), arrow.array(["b", "c", "a", "b", "z"])
@@ -511,7 +511,7 @@ def test_integers_and_their_digits_are_different_names() -> None:
 
 @pytest.mark.parametrize("far", [10, 2**40, 2**63])
 def test_columns_longer_than_a_chunk(far, monkeypatch) -> None:
-    """Of ids and keys near and far, against the reference; and the same cut otherwise."""
+    """Ids and keys near and far, against the reference; and the same cut otherwise."""
     rng = np.random.default_rng(far)
     ids, keys = (rng.integers(-far, far, n, dtype=np.int64, endpoint=far < 2**63) for n in (7, 9))
     rows = list(zip(rng.choice(ids, 700).tolist(), rng.choice(keys, 700).tolist(), strict=True))
@@ -651,7 +651,7 @@ ADDITIVE = [
 
 @pytest.mark.parametrize("made", ADDITIVE)
 def test_counts_without_a_domain_go_into_thresholded_alone(made) -> None:
-    """That a key is there is the secret: the Sensitivity says so, and whoever would publish all keys refuses it."""
+    """A key's presence is secret: the Sensitivity says so, publishing all keys is refused."""
     rows, people = ["flu"] * 60 + ["rare, Jane Doe"], range(61)
     bounds = {"max_partitions": 1, "max_per_partition": 1}
     found = dpfast.bounded_histogram(rows, people, **bounds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error bounds of csrc/discrete_laplace.md: proved by Sollya and Gappa, counted out, and attacked with planted digits."""
+"""The error bounds of csrc/discrete_laplace.md: proofs, counts, planted digits."""
 
 from __future__ import annotations
 
@@ -12,26 +12,34 @@ from functools import cache
 
 import numpy as np
 import pytest
+import tiers
 from flint import arb, ctx, fmpq
-from proofs import CSRC, MODES, between, constants, entered, fused, generator, proves, said, tool, values
+from proofs import (
+    CSRC,
+    MODES,
+    between,
+    certifies,
+    constants,
+    entered,
+    fused,
+    generator,
+    proves,
+    refutes,
+    rejects,
+    values,
+)
 from tiers import ISAS
 
-from dpfast import DiscreteLaplace, _native
+from dpfast import DiscreteLaplace
 
 # ---------------------------------------------------------------- proofs
 
 
 def test_sollya_certifies_the_polynomials() -> None:
-    """decide.sollya: both polynomials lie within the stated bounds; one digit changed, and it fails."""
-    program, script = tool("sollya"), CSRC / "proofs" / "decide.sollya"
-    status, output = said(program, script)
-    assert status == 0, output
-    assert output.endswith("every bound holds\n")
-    broken = script.read_text().replace("0x1.9999999995287p-2", "0x1.9999999995307p-2")
-    status, output = said(program, text=broken)
-    assert status != 0
-    assert "FAILS" in output
-    assert "every bound" not in output
+    """decide.sollya: both polynomials lie within the bounds; one digit changed fails."""
+    script = CSRC / "proofs" / "decide.sollya"
+    certifies(script)
+    refutes(script.read_text().replace("0x1.9999999995287p-2", "0x1.9999999995307p-2"))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -60,16 +68,12 @@ def test_gappa_proves_the_roundings_with_fma(mode: str) -> None:
     ],
 )
 def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
-    """A smaller bound or one more rounding is not proved, so the hypotheses do not contradict each other."""
-    program, script = tool("gappa"), (CSRC / "proofs" / name).read_text().replace("ieee_64, ne", "ieee_64, zr")
-    assert old in script
-    status, output = said(program, "-Eno-auto-dichotomy", text=script.replace(old, new))
-    assert status != 0
-    assert "some properties were not satisfied" in output
+    """A smaller bound or one more rounding is not proved: the hypotheses do not contradict."""
+    rejects((CSRC / "proofs" / name).read_text(), old, new)
 
 
 def test_what_proofs_and_code_share_is_written_by_one_script() -> None:
-    """approximations.h, and the logarithm polynomial in four proofs, are what make_approximations.py writes."""
+    """approximations.h and four proofs' logarithm polynomial are make_approximations.py's."""
     files = generator("make_approximations").files()
     assert len(files) == 5
     for path, text in files.items():
@@ -77,7 +81,7 @@ def test_what_proofs_and_code_share_is_written_by_one_script() -> None:
 
 
 def test_another_coefficient_is_written_to_code_and_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One digit changed in the list changes the header and each proof, which Sollya then refuses (above)."""
+    """A changed digit in the list changes the header and each proof, which Sollya then refuses."""
     made = generator("make_approximations")
     before = made.files()
     monkeypatch.setattr(made, "LOG", tuple(c.replace("95287", "95307") for c in made.LOG))
@@ -87,7 +91,7 @@ def test_another_coefficient_is_written_to_code_and_proofs(monkeypatch: pytest.M
 
 
 def test_the_proofs_speak_of_the_code() -> None:
-    """The polynomials, the split of x and the slope in the scripts are those of the C and of the plan."""
+    """The polynomials, the split of x and the slope in the scripts are those of C and the plan."""
     sollya, gappa = (CSRC / "proofs" / "decide.sollya").read_text(), (CSRC / "proofs" / "decide.gappa").read_text()
     double_double, made = (CSRC / "proofs" / "double_double.gappa").read_text(), generator("make_approximations")
     long = values(made.LOG1P)[::-1]
@@ -99,16 +103,16 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert f"p rnd= c * {made.LN2};" in gappa
     assert np.array([made.bits_of(made.SPLIT)], np.uint64).view(np.float64)[0] == float.fromhex(made.SPLIT)
     assert "relative_error = 0x5p-52;" in gappa
-    assert DiscreteLaplace(1, 1)._constants()["relative_error"] == 5 * 2.0**-52
+    assert tiers.constants(DiscreteLaplace(1, 1))["relative_error"] == 5 * 2.0**-52
     for scale in (1, 1000, 2**20):
-        t, plan = float(scale), DiscreteLaplace(1, scale)._constants()
+        t, plan = float(scale), tiers.constants(DiscreteLaplace(1, scale))
         assert plan["margin32"] == 0.5 - 5 * 2.0**-52 * (23 * t + 2)
         assert plan["offset"] + 0.5 < 0.7 * t
     assert 31 * math.log(2) - math.log(1.5) < 21.1
 
 
 def test_two_sum_in_any_rounding() -> None:
-    """Of few bits, all pairs, each operation rounded either way: sum + rest is within 2^(2-2p) |a + b| of a + b."""
+    """All pairs of few bits, any rounding: sum + rest is within 2^(2-2p) |a + b| of a + b."""
     bits = 4
 
     def rounded(x: np.ndarray, up: int) -> np.ndarray:
@@ -144,7 +148,7 @@ def test_the_wide_tables_are_what_the_script_writes() -> None:
 
 
 def test_integers_in_the_worst_case() -> None:
-    """Over all rows of the tables: indices, widths and the sum of the errors of section 6, in rationals."""
+    """Over all rows of the tables: indices, widths, the sum of section 6's errors, in rationals."""
     wide = generator("make_wide_log")
     unit = Fraction(1, 2**133)
     low, high = {}, {}  # bounds of r before each step, by index; then after the last
@@ -172,7 +176,7 @@ def test_integers_in_the_worst_case() -> None:
         most = max(tops)
     assert most < Fraction(1, 2**20) + Fraction(1, 2**27)
     assert most * 2**83 < 2**64  # short_r
-    # ln(1 + r) by r - r^2/2 + r^3/3 - r^4/4 with r cut to 2^-83, and what each product and shift cuts.
+    # ln(1 + r) by r - r^2/2 + r^3/3 - r^4/4, r cut to 2^-83, and what each product and shift cuts.
     square = most * Fraction(1, 2**83) + Fraction(1, 2**103)
     cube = (most**2 * Fraction(1, 2**83) + most * Fraction(1, 2**102)) / 3 + Fraction(2, 2**120)
     fourth = most**3 * Fraction(1, 2**83) + most**2 * Fraction(1, 2**102) + Fraction(2, 2**120)
@@ -225,9 +229,10 @@ class Law:
 def planted(law: Law, bits: int, error: Callable[[float], float], seed: str) -> dict[int, int | None]:
     """Cells that a wrong bound would decide wrongly, and their magnitudes.
 
-    error(z): about what a tier's z is wrong by. For every binade of U: a threshold, its own cell, the cells beside it and
-    those where z is off by 1/8 to 8 such errors; the ends of the binade and of the tables' cells; the split of
-    x at sqrt 1/2. Where thresholds are many: those nearest to an edge of their cell, too. U near 1 and near 0.
+    error(z): about a tier's error in z. For every binade of U: a threshold, its cell and those
+    beside it, and those where z is off by 1/8 to 8 errors; the ends of the binade and of the
+    tables' cells; the split of x at sqrt 1/2. If thresholds are many, those nearest to an edge too.
+    U near 1 and near 0.
     """
     rng = random.Random(seed)
     cells = {1, 2, 3, *(2**bits - i for i in range(1, 5)), *(rng.getrandbits(bits) for _ in range(50))}
@@ -261,14 +266,14 @@ SCALES = [
 ]  # fmt: skip
 # A tier, the digits it takes, and about what its z is wrong by at magnitude k and scale t.
 TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
-    "double": (_native.DOUBLE, [15, 31, 63, 64], lambda k, t: 2.0**-52 * (k + t + 0.1)),
-    "double-double": (_native.DOUBLE_DOUBLE, [79, 95, 127], lambda k, t: 2.0**-76 * t + 2.0**-51),
-    "integer": (_native.INTEGER, [15, 31, 63, 64, 79, 95, 127], lambda k, t: 2.0**-40),
+    "double": (tiers.DOUBLE, [15, 31, 63, 64], lambda k, t: 2.0**-52 * (k + t + 0.1)),
+    "double-double": (tiers.DOUBLE_DOUBLE, [79, 95, 127], lambda k, t: 2.0**-76 * t + 2.0**-51),
+    "integer": (tiers.INTEGER, [15, 31, 63, 64, 79, 95, 127], lambda k, t: 2.0**-40),
 }
 
 
 def digits(scale: Fraction, name: str) -> list[int]:
-    """How many digits the tier may be given at this scale: words are wide enough for it (section 2)."""
+    """How many digits the tier may get at this scale: words are wide enough for it (section 2)."""
     least = 15 if scale <= 2**7 else 31 if scale <= 2**20 else 63
     return [bits for bits in TIERS[name][1] if (bits if bits <= 64 else bits - 64) >= least]
 
@@ -279,7 +284,7 @@ def inputs(scale: Fraction, name: str, bits: int) -> dict[int, int | None]:
     return planted(Law(scale), bits, lambda k: error(k, float(scale)), f"{scale} {name} {bits}")
 
 
-def wrong(plan: _native.Plan, name: str, bits: int, cells: dict[int, int | None], isa: int) -> tuple[int, int]:
+def wrong(plan: tiers.Plan, name: str, bits: int, cells: dict[int, int | None], isa: int) -> tuple[int, int]:
     """How many cells are decided, and how many of these not as the law has it."""
     found = plan.tier(TIERS[name][0], bits, list(cells), isa=isa)
     decided = [(k, right) for k, right in zip(found, cells.values(), strict=True) if k is not None]
@@ -289,8 +294,8 @@ def wrong(plan: _native.Plan, name: str, bits: int, cells: dict[int, int | None]
 @pytest.mark.parametrize("name", TIERS)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_what_is_decided_is_right(scale: Fraction, name: str, host: ctypes.CDLL) -> None:
-    """Beside thresholds, in every rounding mode, subnormals flushed or not, every decided magnitude is the law's."""
-    plan = DiscreteLaplace(1, scale)._constant_work_plan
+    """Beside thresholds, any rounding mode or flush: decided magnitudes are the law's."""
+    plan = tiers.constant_work_plan(DiscreteLaplace(1, scale))
     for bits in digits(scale, name):
         cells = inputs(scale, name, bits)
         for isa in ISAS:
@@ -338,9 +343,9 @@ def test_a_planted_defect_is_caught(
     """A plan that allows for less error decides some of the same cells wrongly."""
     if name == "double-double" and not any(isa != 0 for isa in ISAS):
         pytest.skip("this machine's builds have no double-double tier")
-    right = DiscreteLaplace(1, scale)._constants()
+    right = tiers.constants(DiscreteLaplace(1, scale))
     changed = {k: right[k] + v if k.startswith("wide") else v for k, v in change.items()}
-    plan = _native.Plan("discrete_laplace", **right | changed)
+    plan = tiers.Plan("discrete_laplace", **right | changed)
     errors = 0
     for mode in MODES:
         with entered(host, mode, flush=False):

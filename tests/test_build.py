@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the extension is built, as far as it shows here; tests/deep/builds.py makes builds of all kinds."""
+"""How the extension is built, as far as it shows here; tests/deep/builds.py makes all builds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_test_extra_can_build_in_place() -> None:
-    """`setup.py build_ext --inplace` runs in the environment at hand, so `test`, and `dev` with it, have what a build requires."""
+    """`setup.py build_ext --inplace` runs: `test`, and so `dev`, have what it requires."""
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -31,7 +31,7 @@ def test_no_debug_information_is_installed() -> None:
 
 
 def test_an_instruction_set_is_a_file_and_a_line_and_a_law_a_header_and_two_lists(tmp_path: Path) -> None:
-    """Planted in a copy of the tree: a set in the list before the others, and a law. Both draw what those draw that they copy."""
+    """Planted in a copy: an instruction set, listed first, and a law; each draws as before."""
     csrc = tmp_path / "csrc"
     for name in ("csrc", "dpfast"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.so", "*.o", "__pycache__"))

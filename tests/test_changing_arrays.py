@@ -21,7 +21,7 @@ HOME = str(Path(dpfast.__file__).parent)
 
 
 def changed_at(step: int, call: Callable[[], Any], change: Callable[[], None]) -> tuple[Any, int]:
-    """What the call returns, or the ParameterError, if `change` runs before that line of dpfast's Python; and how many ran."""
+    """The result or ParameterError if `change` runs before that line of dpfast; the line count."""
     steps = 0
 
     def trace(frame: Any, event: str, _argument: object) -> Any:
@@ -115,10 +115,7 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_array_changes_at_each_moment_of_the_call(name) -> None:
-    """From right to wrong, or back, before each line of Python that runs: a right answer comes out, or a ParameterError.
-
-    Compiled code is one step here: for that are the tests with a second thread, and of the kernels, below.
-    """
+    """A change before each line of Python: a right answer or a ParameterError (C: below)."""
     call, right, wrong, holds = CALLS[name]
     for first, then in ((right, wrong), (wrong, right)):
         array = right.copy()
@@ -140,7 +137,7 @@ def test_the_array_changes_at_each_moment_of_the_call(name) -> None:
 
 
 def test_a_second_thread_writes_the_answers() -> None:
-    """Answers of the coins pick an entry of a table: another thread writes 2^50 there and back, and no call reads beyond it."""
+    """Coin answers index a table: a thread writes 2^50 there and back, no call reads beyond."""
     output = python(
         """
         import _thread, sys, time
@@ -178,10 +175,7 @@ def test_a_second_thread_writes_the_answers() -> None:
 
 @pytest.mark.parametrize("name", ["add_grid", "add_grid_wide"])
 def test_a_real_value_counts_as_it_was_first_read(name) -> None:
-    """Values that lie where the kernel itself writes before it looks again: it keeps the first ones, or says that they changed.
-
-    Every draw is left undecided, so that every value is kept for the exact tier.
-    """
+    """Undecided values are read twice: the first ones are kept, or a change reported."""
     law, n = dpfast.Laplace(1, 1), 100
     blind = {
         "margin": -1.0,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: exact parameters, one clear line per failure, nothing private in it, no partial file."""
+"""The command line: exact parameters, one line a failure, nothing private, no partial file."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -39,7 +40,7 @@ ENDS = [".csv", ".parquet", ".arrow", ".feather", ".npy"]
 
 
 def make(path: Path, cells: np.ndarray) -> list[str]:
-    """Write a column of counts or values beside one of names, and return the options that choose the column."""
+    """Write a column of counts or values beside names; the options that choose it."""
     column = "value" if cells.dtype.kind == "f" else "count"
     table = pa.table({"name": [f"{i:03}" for i in range(len(cells))], column: cells})
     if path.suffix == ".npy":
@@ -83,7 +84,7 @@ def explain(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[str, dic
 
 
 def run(*arguments: object, code: str = "", **options: object) -> subprocess.CompletedProcess[str]:
-    """Run in a process of its own, after `code`. The timeout tells a process that hangs, not a slow machine."""
+    """Run in a new process, after `code`. The timeout meets a hang, not a slow machine."""
     program = f"import sys\n{textwrap.dedent(code)}\nfrom dpfast.cli import main\nsys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **options)
@@ -122,7 +123,7 @@ def one_error(stderr: str, match: str) -> None:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_privatize_adds_noise_and_its_record(tmp_path, capsys, end):
+def test_privatize_adds_noise_and_its_record(tmp_path, capsys, end) -> None:
     """The noise has about the stated spread, and the output says of itself what it is."""
     counts = np.arange(5000) * 1000
     make(tmp_path / f"in{end}", counts)
@@ -132,7 +133,8 @@ def test_privatize_adds_noise_and_its_record(tmp_path, capsys, end):
     noisy, about = load(tmp_path / f"out{end}")
     (release,) = about["releases"]
     mechanism = dpfast.DiscreteLaplace(2, 40, adjacency="substitution", unit="household")  # the same scale
-    # Standard deviation of the sample variance of Laplace noise: sqrt(5/n) of it; 7 of these is a chance below 1e-6.
+    # Standard deviation of Laplace noise's sample variance: sqrt(5/n) of it; 7 of these: below
+    # 1e-6.
     assert abs(np.var(noisy - counts) / mechanism.variance - 1) < 7 * np.sqrt(5 / len(counts))
     assert noisy.dtype == np.int64
     assert noisy.min() >= -5
@@ -159,8 +161,8 @@ def test_privatize_adds_noise_and_its_record(tmp_path, capsys, end):
     assert not {"%", "\x1b", "\r"} & set(stderr.replace("95 % within", "")), "a progress bar in a pipe"
 
 
-def test_two_runs_differ(tmp_path):
-    """Of the same counts."""
+def test_two_runs_differ(tmp_path) -> None:
+    """Two runs on the same counts."""
     made = []
     for _ in range(2):
         assert privatize(tmp_path, *LAW, "--quiet", "--force", cells=np.zeros(1000, np.int64), end=".npy") == 0
@@ -168,7 +170,7 @@ def test_two_runs_differ(tmp_path):
     assert not np.array_equal(*made)
 
 
-def test_pieces_and_columns_have_noise_of_their_own(tmp_path, monkeypatch):
+def test_pieces_and_columns_have_noise_of_their_own(tmp_path, monkeypatch) -> None:
     """Equal counts in every piece and in both columns, and no two stretches of noise alike."""
     monkeypatch.setattr(files, "ROWS", 1024)
     monkeypatch.setattr(files, "CELLS", 0)
@@ -181,7 +183,7 @@ def test_pieces_and_columns_have_noise_of_their_own(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("choice", "each", "total"), [("total", "1/6", "1/3"), ("per-column", "1/3", "2/3")])
-def test_epsilon_over_columns_is_split_or_repeated_exactly(tmp_path, capsys, choice, each, total):
+def test_epsilon_over_columns_is_split_or_repeated_exactly(tmp_path, capsys, choice, each, total) -> None:
     """As a fraction, in the record and in the summary."""
     pq.write_table(pa.table({"a": [1], "b": [2], "c": [3]}), tmp_path / "in.parquet")
     options = ["--column", "c", "--column", "a", "--epsilon-is", choice, "--epsilon", "1/3", "--sensitivity", "1"]
@@ -192,21 +194,21 @@ def test_epsilon_over_columns_is_split_or_repeated_exactly(tmp_path, capsys, cho
     assert f"total epsilon {total} per person, add-remove (--epsilon 1/3 is {choice})" in capsys.readouterr().err
 
 
-def test_quiet_is_quiet(tmp_path, capsys):
+def test_quiet_is_quiet(tmp_path, capsys) -> None:
     """On both streams."""
     assert privatize(tmp_path, *LAW, "--quiet") == 0
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_no_rows_are_no_failure(tmp_path, end):
+def test_no_rows_are_no_failure(tmp_path, end) -> None:
     """An empty table gives an empty table."""
     assert privatize(tmp_path, *LAW, cells=np.zeros(0, np.int64), end=end) == 0
     assert load(tmp_path / f"out{end}")[0].size == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX")
-def test_an_input_that_is_no_regular_file_is_refused(tmp_path):
+def test_an_input_that_is_no_regular_file_is_refused(tmp_path) -> None:
     """A pipe that nobody writes to would otherwise be waited for, in silence, for ever."""
     commands = []
     for end in ENDS:
@@ -242,21 +244,21 @@ WRONG = [  # beside LAW; the message names a flag as the caller wrote it, never 
 ]  # fmt: skip
 
 
-def test_a_ledger_of_another_unit_names_the_flag(tmp_path, capsys):
+def test_a_ledger_of_another_unit_names_the_flag(tmp_path, capsys) -> None:
     """--unit, as the caller would have to change it."""
     dpfast.Ledger(tmp_path / "ledger.db", epsilon=1, unit="visit", create=True)
     assert privatize(tmp_path, *LAW, "--ledger", str(tmp_path / "ledger.db"), cells=[int(SECRET)]) == 2
     one_error(capsys.readouterr().err, "Error: .*--unit.*'visit'")
 
 
-def test_a_table_without_a_column_names_the_flag(tmp_path, capsys):
+def test_a_table_without_a_column_names_the_flag(tmp_path, capsys) -> None:
     """--column, as files.py says it."""
     make(tmp_path / "in.csv", np.array([int(SECRET)]))
     assert privatize(tmp_path, *LAW, cells=None) == 2
     one_error(capsys.readouterr().err, "Error: --column must be given for a table")
 
 
-def test_a_command_that_releases_nothing_says_nothing_of_releases(tmp_path, capsys):
+def test_a_command_that_releases_nothing_says_nothing_of_releases(tmp_path, capsys) -> None:
     """`ledger show` of a file that is no ledger."""
     (tmp_path / "two.csv").write_text("city,count\n" * 100)
     assert main(["ledger", "show", str(tmp_path / "two.csv")]) == 1
@@ -266,7 +268,7 @@ def test_a_command_that_releases_nothing_says_nothing_of_releases(tmp_path, caps
 
 
 @pytest.mark.parametrize("link", [None, os.link, os.symlink])
-def test_the_input_is_never_the_output(tmp_path, capsys, link):
+def test_the_input_is_never_the_output(tmp_path, capsys, link) -> None:
     """Under no name."""
     source = tmp_path / "in.csv"
     chosen = make(source, np.arange(9))
@@ -279,7 +281,7 @@ def test_the_input_is_never_the_output(tmp_path, capsys, link):
     assert source.read_bytes() == before
 
 
-def test_an_existing_output_needs_force(tmp_path, capsys):
+def test_an_existing_output_needs_force(tmp_path, capsys) -> None:
     """So does a record that was left alone."""
     (tmp_path / "out.csv").write_text("old")
     assert privatize(tmp_path, *LAW) == 1
@@ -293,14 +295,14 @@ def test_an_existing_output_needs_force(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("name", "reason"), [("no/out.csv", "No such file"), ("x" * 300 + ".csv", "name too long")])
-def test_an_output_that_can_nowhere_be_written_is_one_line(tmp_path, capsys, name, reason):
+def test_an_output_that_can_nowhere_be_written_is_one_line(tmp_path, capsys, name, reason) -> None:
     """With the system's reason."""
     chosen = make(tmp_path / "in.csv", np.arange(9))
     assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / name), *chosen, *LAW]) == 1
     one_error(capsys.readouterr().err, f"cannot write .*{reason}")
 
 
-def test_a_failing_entropy_source_is_one_line(tmp_path, capsys, monkeypatch):
+def test_a_failing_entropy_source_is_one_line(tmp_path, capsys, monkeypatch) -> None:
     """And no file."""
 
     def fail(_size: int) -> bytes:
@@ -312,7 +314,7 @@ def test_a_failing_entropy_source_is_one_line(tmp_path, capsys, monkeypatch):
     assert names(tmp_path) == ["in.csv"]
 
 
-def test_a_defect_does_not_tell_what_it_saw(tmp_path, capsys, monkeypatch):
+def test_a_defect_does_not_tell_what_it_saw(tmp_path, capsys, monkeypatch) -> None:
     """But where it happened."""
 
     def fail(*_: object, **__: object) -> None:
@@ -325,7 +327,7 @@ def test_a_defect_does_not_tell_what_it_saw(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="file size limits are POSIX")
-def test_a_full_disk_is_one_line(tmp_path):
+def test_a_full_disk_is_one_line(tmp_path) -> None:
     """And no file: nothing of a name is left."""
     commands = []
     for end in ENDS:
@@ -343,8 +345,8 @@ def test_a_full_disk_is_one_line(tmp_path):
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
 )
 @pytest.mark.parametrize("nameless", [True, False])
-def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, nameless):
-    """Where files need a name, SIGKILL may leave the private temporary one, and in it noisy counts alone."""
+def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, nameless) -> None:
+    """If files need a name, SIGKILL may leave a private temporary one of noisy counts alone."""
     if nameless and not hasattr(os, "O_TMPFILE"):
         pytest.skip("files without a name are Linux's")
     counts = np.arange(100_000) + int(SECRET)
@@ -386,14 +388,14 @@ def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, n
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
     noisy = np.frombuffer((tmp_path / name).read_bytes()[128:], np.int64)
     assert noisy.size >= 40_000
-    # P(X = 0) = 0.4621 at scale 1, so of 40,000 cells so many are unchanged within 0.025 but for a chance of 2e-23.
+    # P(X = 0) = 0.4621 at scale 1: of 40,000 cells this share is unchanged, within 0.025 (2e-23).
     assert abs(np.mean(noisy == counts[: noisy.size]) - 0.4621) < 0.025
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's figures of one process's memory")
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow", ".npy"])
-def test_memory_stays_flat_while_the_file_grows(tmp_path, end):
-    """12 MB more in one row group or batch cost next to nothing, not counting pages of a mapped file."""
+def test_memory_stays_flat_while_the_file_grows(tmp_path, end) -> None:
+    """12 MB more in a row group or batch cost next to nothing, but a mapped file's pages."""
     look = """
         import re
         import pyarrow as pa
@@ -417,7 +419,7 @@ def test_memory_stays_flat_while_the_file_grows(tmp_path, end):
             print(max(seen), pa.default_memory_pool().max_memory() >> 20)
         sys.exit()
     """
-    # What was freed is given back at once, but for 1 MiB: jemalloc and mimalloc do so after some time, glibc keeps an arena for each thread.
+    # Freed memory goes back at once, but for 1 MiB: jemalloc and mimalloc wait, glibc has arenas.
     steady = os.environ | {
         "ARROW_DEFAULT_MEMORY_POOL": "system",
         "MALLOC_ARENA_MAX": "1",
@@ -439,17 +441,15 @@ def test_memory_stays_flat_while_the_file_grows(tmp_path, end):
     command = ["privatize", tmp_path / f"NAME{end}", tmp_path / f"outNAME{end}", *chosen, *LAW, "--quiet"]
     out = run("200000 1700000", *command, code=look, env=steady)
     assert out.returncode == 0, out.stderr
-    high = [
-        [int(figure) for figure in line.split()] for line in out.stdout.splitlines()
-    ]  # of the process, of Arrow alone
+    high = [[int(figure) for figure in line.split()] for line in out.stdout.splitlines()]  # the process, Arrow alone
     assert all(big - small < 6 for small, big in zip(*high, strict=True)), high
 
 
 # the other laws
 
 ONE_CELL = ["--l0", "1", "--linf", "1"]
-WHOM = {"adjacency": "add-remove", "unit": "person"}
-NAMED = {  # of each law: options, and the mechanism that they name
+PEOPLE = {"adjacency": "add-remove", "unit": "person"}
+NAMED = {  # a law's options, and the mechanism that they name
     "discrete-laplace": (LAW, lambda: dpfast.DiscreteLaplace(1, 1)),
     "discrete-gaussian": (
         ["--epsilon", "1", "--delta", "1e-6", *ONE_CELL],
@@ -469,16 +469,16 @@ NAMED = {  # of each law: options, and the mechanism that they name
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".npy"])
 @pytest.mark.parametrize("name", NAMED)
-def test_every_mechanism_noises_a_file(tmp_path, capsys, name, end):
-    """The spread is the law's, real results are on the grid, and the record is the mechanism's own."""
+def test_every_mechanism_noises_a_file(tmp_path, capsys, name, end) -> None:
+    """The spread is the law's, real results are on the grid, the record is the mechanism's."""
     options, mechanism = NAMED[name][0], NAMED[name][1]()
     real = LAWS[name].real
     cells = np.arange(5000) * (8.25 if real else 8)
     assert privatize(tmp_path, "--mechanism", name, *options, cells=cells, end=end) == 0
     noisy, about = load(tmp_path / f"out{end}", "value" if real else "count")
     assert end == ".csv" or noisy.dtype == (np.float64 if real else np.int64)
-    # Standard deviation of the sample variance: at most sqrt(5/n) of it for these laws; 7 of these is a chance below
-    # 1e-6. A value off the grid is up to half a step from its nearest multiple.
+    # Sample variance: deviation at most sqrt(5/n) of it; 7 of these: below 1e-6. A value off the
+    # grid is up to half a step from its nearest multiple.
     step = getattr(mechanism, "granularity", 0)
     assert (
         abs(np.var(noisy - cells) / mechanism.variance - 1)
@@ -496,7 +496,7 @@ def test_every_mechanism_noises_a_file(tmp_path, capsys, name, end):
     assert "total " in stderr
 
 
-def test_single_precision_stays_single(tmp_path):
+def test_single_precision_stays_single(tmp_path) -> None:
     """And a bound is the nearest single that lies within."""
     options = ["--mechanism", "laplace", *LAW, "--lower", "0.1", "--quiet"]
     assert privatize(tmp_path, *options, cells=np.arange(100, dtype=np.float32), end=".parquet") == 0
@@ -506,7 +506,7 @@ def test_single_precision_stays_single(tmp_path):
     assert about["releases"][0]["lower"] == float(np.float32(0.1))
 
 
-def test_a_public_number_stands_for_what_is_missing_and_is_noised(tmp_path, capsys):
+def test_a_public_number_stands_for_what_is_missing_and_is_noised(tmp_path, capsys) -> None:
     """A null, NaN and infinities; without the number, or without a clamp, they are refused."""
     (tmp_path / "in.csv").write_text("value\n" + '""\nnan\n-inf\n1e999\n' * 500)
     options = ["--column", "value", "--mechanism", "laplace", *LAW]
@@ -523,8 +523,8 @@ def test_a_public_number_stands_for_what_is_missing_and_is_noised(tmp_path, caps
     assert json.loads((tmp_path / "out.csv.json").read_text())["releases"][0]["missing"] == 70.1
 
 
-def test_a_clamp_is_public_and_before_the_noise(tmp_path, capsys):
-    """Cells are brought between A and B, real ends rounded inwards; a CSV of counts beyond int64 is no exception."""
+def test_a_clamp_is_public_and_before_the_noise(tmp_path, capsys) -> None:
+    """Cells are brought between A and B, real ends rounded inwards; so are counts beyond int64."""
     options = ["--epsilon", "100", *ONE_CELL, "--quiet", "--force"]
     (tmp_path / "in.csv").write_text("n,v\n5,-1e9\n18446744073709551615,0.5\n7,1e300\n")
     assert privatize(tmp_path, *options, "--column", "n", "--clamp", "0", "6", cells=None) == 0
@@ -549,7 +549,7 @@ def test_a_clamp_is_public_and_before_the_noise(tmp_path, capsys):
         one_error(capsys.readouterr().err, message)
 
 
-def test_public_bounds_of_real_values_are_decimals(tmp_path):
+def test_public_bounds_of_real_values_are_decimals(tmp_path) -> None:
     """As the caller wrote them, or as a fraction is written."""
     options = ["--mechanism", "gaussian", "--sigma", "1", *ONE_CELL, "--lower", "-0.1", "--upper", "1/4", "--quiet"]
     assert privatize(tmp_path, *options, cells=np.linspace(-5, 5, 500)) == 0
@@ -559,8 +559,8 @@ def test_public_bounds_of_real_values_are_decimals(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["exponential", "permute-and-flip", "noisy-max", "above-threshold"])
-def test_explain_says_whether_a_choice_is_monotonic(capsys, name):
-    """What follows from the contributions is shown, with its reason; a signed unit, or a bare number, implies nothing."""
+def test_explain_says_whether_a_choice_is_monotonic(capsys, name) -> None:
+    """Contributions' consequences are shown, with reasons; signed or bare numbers have none."""
     options = ["--mechanism", name, "--epsilon", "1"]
     cells = ["--l0", "3", "--linf", "2"]
     for change, expected in (
@@ -588,7 +588,7 @@ COMPOSED = [
 
 
 @pytest.mark.parametrize(("spent", "choice", "totals", "each"), COMPOSED)
-def test_gaussian_columns_compose(tmp_path, capsys, spent, choice, totals, each):
+def test_gaussian_columns_compose(tmp_path, capsys, spent, choice, totals, each) -> None:
     """Basic composition: epsilons, deltas and rhos add up, exactly; and the summary says so."""
     pq.write_table(pa.table({"a": [1], "b": [2], "c": [3]}), tmp_path / "in.parquet")
     columns = [*("--column", "a", "--column", "b", "--column", "c"), "--epsilon-is", choice]
@@ -644,7 +644,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("options", "message"), [*(([*LAW, *options], said) for options, said in WRONG), *REFUSED])
-def test_what_is_wrong_is_refused_by_name(tmp_path, capsys, options, message):
+def test_what_is_wrong_is_refused_by_name(tmp_path, capsys, options, message) -> None:
     """Never ignored; nothing is written, and no value is cut off without a sign of it."""
     assert privatize(tmp_path, *options, cells=[int(SECRET)]) == 2
     one_error(capsys.readouterr().err, message)
@@ -664,14 +664,14 @@ REALS, COUNTS = [float(SECRET), 0.5], [int(SECRET)]
         (".npy", COUNTS, LAPLACE, 2, "holds int64: for counts there are discrete-laplace and discrete-gaussian"),
     ],
 )  # fmt: skip
-def test_the_law_and_the_column_must_agree(tmp_path, capsys, end, cells, law, code, message):
+def test_the_law_and_the_column_must_agree(tmp_path, capsys, end, cells, law, code, message) -> None:
     """The refusal names the laws that would serve."""
     assert privatize(tmp_path, *law, *LAW, cells=cells, end=end) == code
     one_error(capsys.readouterr().err, message)
     assert names(tmp_path) == [f"in{end}"]
 
 
-def test_sigma_has_nothing_to_split(tmp_path, capsys):
+def test_sigma_has_nothing_to_split(tmp_path, capsys) -> None:
     """Over columns, a sigma is each column's."""
     pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "in.parquet")
     options = ["--column", "a", "--column", "b", "--epsilon-is", "total", *DG, "--sigma", "2", *ONE_CELL]
@@ -679,7 +679,7 @@ def test_sigma_has_nothing_to_split(tmp_path, capsys):
     one_error(capsys.readouterr().err, "epsilon-is must be per-column with a sigma")
 
 
-def test_bounds_are_checked_though_there_are_no_rows(tmp_path, capsys):
+def test_bounds_are_checked_though_there_are_no_rows(tmp_path, capsys) -> None:
     """The file then is no reason to take them."""
     assert privatize(tmp_path, *LAPLACE, *LAW, "--lower", "2", "--upper", "1", cells=np.zeros(0)) == 2
     one_error(capsys.readouterr().err, "--lower must be at most --upper")
@@ -687,7 +687,7 @@ def test_bounds_are_checked_though_there_are_no_rows(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".npy"])
-def test_pieces_of_real_columns_have_noise_of_their_own(tmp_path, monkeypatch, end):
+def test_pieces_of_real_columns_have_noise_of_their_own(tmp_path, monkeypatch, end) -> None:
     """Equal values in every piece, and no two stretches of noise alike."""
     monkeypatch.setattr(files, "ROWS", 1024)
     monkeypatch.setattr(files, "CELLS", 0)
@@ -699,8 +699,8 @@ def test_pieces_of_real_columns_have_noise_of_their_own(tmp_path, monkeypatch, e
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_explain_says_what_every_mechanism_says(capsys, name):
-    """JSON has the metadata and half-widths that hold any value: on the grid of a real law and off it."""
+def test_explain_says_what_every_mechanism_says(capsys, name) -> None:
+    """JSON has the metadata and half-widths for any value, on and off a real law's grid."""
     options, mechanism = NAMED[name][0], NAMED[name][1]()
     text, facts = explain(capsys, "--mechanism", name, *options, "--cells", "1000")
     assert mechanism.metadata().items() <= facts.items()
@@ -724,8 +724,8 @@ def test_explain_says_what_every_mechanism_says(capsys, name):
         ([*G, "--epsilon", "1", "--delta", "1e-9", *ONE_CELL], "with epsilon = 1 and delta = 1e-9", "exact"),
     ],
 )
-def test_explain_of_a_gaussian_gives_an_epsilon_and_a_delta_that_hold(capsys, options, words, delta_is):
-    """Of a rho, an epsilon for delta = 1e-6: proved by the mechanism itself, and less than 1 % too large."""
+def test_explain_of_a_gaussian_gives_an_epsilon_and_a_delta_that_hold(capsys, options, words, delta_is) -> None:
+    """A rho's epsilon for delta = 1e-6: proved by the mechanism, less than 1 % too large."""
     _, facts = explain(capsys, *options)
     assert words in facts["meaning"]
     assert facts["promise"]["delta_is"].startswith(delta_is)
@@ -744,7 +744,7 @@ def test_explain_of_a_gaussian_gives_an_epsilon_and_a_delta_that_hold(capsys, op
 
 
 @pytest.mark.parametrize("options", [[*G, "--sigma", "2"], [*DG, "--sigma", "2"]])
-def test_sigma_alone_is_explained_and_promises_nothing(capsys, options):
+def test_sigma_alone_is_explained_and_promises_nothing(capsys, options) -> None:
     """Nor may a unit be named to which nothing is promised."""
     text, _ = explain(capsys, *options)
     assert "sigma promises nothing before it is said what one unit can change" in text
@@ -753,14 +753,14 @@ def test_sigma_alone_is_explained_and_promises_nothing(capsys, options):
     one_error(capsys.readouterr().err, "Missing option '--l0' with '--linf', or '--l2-squared'")
 
 
-def test_a_rho_beyond_use_is_called_so(capsys):
+def test_a_rho_beyond_use_is_called_so(capsys) -> None:
     """In words."""
     assert "so large a rho promises next to nothing" in explain(capsys, *DG, "--sigma", "0.001", *ONE_CELL)[0]
 
 
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(("picture", "most"), [("law", 0.5), ("posterior", 0.6), ("loss", 0.6)])
-def test_every_law_is_drawn(tmp_path, name, picture, most):
+def test_every_law_is_drawn(tmp_path, name, picture, most) -> None:
     """And what its promise means: of a size, with some ink and none at the border."""
     path = tmp_path / "picture.png"
     assert main(["explain", "--mechanism", name, *NAMED[name][0], "--plot", str(path), "--picture", picture]) == 0
@@ -805,12 +805,13 @@ ANY_SIZE = [
         *((options, picture, f"{picture}.svg") for options in ANY_SIZE for picture in ("posterior", "loss")),
     ],
 )
-def test_laws_and_promises_of_any_size_are_drawn(tmp_path, options, picture, name):
+def test_laws_and_promises_of_any_size_are_drawn(tmp_path, options, picture, name) -> None:
     """A whole file of the kind that its name says, and no other."""
     assert main(["explain", *options, "--plot", str(tmp_path / name), "--picture", picture]) == 0
     content = (tmp_path / name).read_bytes()
     start, end = (b"\x89PNG", b"IEND\xaeB`\x82") if name.endswith("png") else (b"<?xml", b"</svg>\n")
-    assert content.startswith(start) and content.endswith(end)
+    assert content.startswith(start)
+    assert content.endswith(end)
     assert names(tmp_path) == [name]
 
 
@@ -818,7 +819,7 @@ def test_laws_and_promises_of_any_size_are_drawn(tmp_path, options, picture, nam
 @pytest.mark.parametrize(
     "options", [[*G, "--sigma", "2"], [*DG, "--sigma", "0.001", *ONE_CELL], ["--epsilon", "1001", "--sensitivity", "1"]]
 )
-def test_where_nothing_is_promised_no_belief_is_drawn(tmp_path, capsys, options, picture):
+def test_where_nothing_is_promised_no_belief_is_drawn(tmp_path, capsys, options, picture) -> None:
     """Nor told."""
     assert "belief" not in explain(capsys, *options)[0]
     assert main(["explain", *options, "--plot", str(tmp_path / "picture.png"), "--picture", picture]) == 2
@@ -839,9 +840,9 @@ def test_where_nothing_is_promised_no_belief_is_drawn(tmp_path, capsys, options,
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_the_drawn_loss_is_the_loss(mechanism, known):
+def test_the_drawn_loss_is_the_loss(mechanism, known) -> None:
     """Bars and area together are a law, of the mean that is marked and of the tail that is said."""
-    bars, (where, density) = pictures._losses(mechanism)
+    bars, (where, density) = tiers.losses(pictures)(mechanism)
     middles, areas = (where[1:] + where[:-1]) / 2, (density[1:] + density[:-1]) * np.diff(where) / 2
     losses, shares = np.append(middles, list(bars)), np.append(areas, list(bars.values()))
     assert shares.sum() == pytest.approx(1, abs=3e-4)
@@ -854,7 +855,7 @@ def test_the_drawn_loss_is_the_loss(mechanism, known):
             assert above == pytest.approx(known.above(Fraction(at)), abs=6e-3)
 
 
-def test_a_picture_needs_a_file(capsys):
+def test_a_picture_needs_a_file(capsys) -> None:
     """Else there would be nothing to see."""
     assert main(["explain", *LAW, "--picture", "loss"]) == 2
     one_error(capsys.readouterr().err, "'--picture' says what '--plot' draws")
@@ -863,7 +864,7 @@ def test_a_picture_needs_a_file(capsys):
 # explain and info
 
 
-def test_explain_says_what_the_mechanism_says(capsys):
+def test_explain_says_what_the_mechanism_says(capsys) -> None:
     """In words, for one cell and for all; NAMED has the figures of every law."""
     assert main(["explain", *LAW, "--cells", "1000"]) == 0
     text = capsys.readouterr().out
@@ -882,7 +883,7 @@ def test_explain_says_what_the_mechanism_says(capsys):
         ("50", None),
     ],
 )
-def test_explain_rounds_its_promise_up(capsys, epsilon, ratio):
+def test_explain_rounds_its_promise_up(capsys, epsilon, ratio) -> None:
     """To what is read at a glance."""
     words, _ = explain(capsys, "--epsilon", epsilon, "--sensitivity", "1")
     assert (f"at most {ratio} times (e^epsilon)" if ratio else "at most e^epsilon times as") in words
@@ -898,7 +899,7 @@ def test_explain_rounds_its_promise_up(capsys, epsilon, ratio):
         ([*G, "--rho", "0.5", *ONE_CELL], "0.276 %", "99.724 %"),
     ],
 )
-def test_explain_bounds_beliefs(capsys, options, least, most):
+def test_explain_bounds_beliefs(capsys, options, least, most) -> None:
     """A prior of 50 % in words and in JSON, rounded outwards; a Gaussian's but for its delta."""
     text, facts = explain(capsys, *options)
     assert f" 50 % {least} {most} " in text
@@ -906,14 +907,15 @@ def test_explain_bounds_beliefs(capsys, options, least, most):
     after = facts["belief"]["after"]["0.5"]
     assert posterior(0.5, Fraction(facts["belief"]["epsilon"])) == tuple(after.values())
     low, high = (float(word.removesuffix(" %")) / 100 for word in (least, most))
-    assert low <= after["at_least"] * (1 + 1e-12) and after["at_most"] <= high * (1 + 1e-12)
+    assert low <= after["at_least"] * (1 + 1e-12)
+    assert after["at_most"] <= high * (1 + 1e-12)
     gaussian = "gaussian" in facts["mechanism"]
     assert facts["belief"]["but_for"] == ("1/1000000" if gaussian else "0")
     assert ("It holds in all but 1e-6 of releases" in text) == gaussian
     assert ("take four times the rho" in text, "take twice the epsilon" in text) == (gaussian, not gaussian)
 
 
-def test_what_substitution_promises_is_about_the_data_of_a_unit(capsys):
+def test_what_substitution_promises_is_about_the_data_of_a_unit(capsys) -> None:
     """And a belief about them, which a factor of two would not widen."""
     text, _ = explain(capsys, *LAW, "--adjacency", "substitution", "--unit", "household")
     assert "if the data of any one household had been" in text
@@ -921,7 +923,7 @@ def test_what_substitution_promises_is_about_the_data_of_a_unit(capsys):
     assert "twice the epsilon" not in text
 
 
-def test_explain_says_the_privacy_loss(capsys):
+def test_explain_says_the_privacy_loss(capsys) -> None:
     """Its mean, its largest value or its tail: as the closed forms have them."""
     said = {
         tuple(LAW): "on average 0.462118, never above 1 ",
@@ -944,7 +946,7 @@ def test_explain_says_the_privacy_loss(capsys):
         assert share <= float(found[3]) / 100 <= 1.01 * share
 
 
-def test_explain_says_where_the_textbook_fails(capsys):
+def test_explain_says_where_the_textbook_fails(capsys) -> None:
     """scale 1: 3 or more with probability 0.0728, where the textbook has 0.05."""
     text, facts = explain(capsys, *LAW, "--cells", "20")
     assert "95 %, textbook ±2.99574 ±5.99147" in text
@@ -958,7 +960,7 @@ def test_explain_says_where_the_textbook_fails(capsys):
     assert "extbook" not in explain(capsys, *G, "--rho", "1", *ONE_CELL)[0]
 
 
-def test_a_picture_appears_whole_or_not_at_all(tmp_path, capsys, monkeypatch):
+def test_a_picture_appears_whole_or_not_at_all(tmp_path, capsys, monkeypatch) -> None:
     """An older one stays if the disk is full."""
 
     def fail(_figure: Figure, file: IO[bytes], **_: object) -> None:
@@ -973,7 +975,7 @@ def test_a_picture_appears_whole_or_not_at_all(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "law.png").read_text() == "old"
 
 
-def test_explain_refuses_to_draw_over_data(tmp_path, capsys):
+def test_explain_refuses_to_draw_over_data(tmp_path, capsys) -> None:
     """Or where it cannot write."""
     (tmp_path / "data.csv").write_text("a\n")
     assert main(["explain", *LAW, "--plot", str(tmp_path / "data.csv")]) == 2
@@ -982,7 +984,7 @@ def test_explain_refuses_to_draw_over_data(tmp_path, capsys):
     one_error(capsys.readouterr().err, "cannot write .*law.png: No such file")
 
 
-def test_info_names_version_and_instruction_set(capsys):
+def test_info_names_version_and_instruction_set(capsys) -> None:
     """For a reader and for a program."""
     assert main(["info", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -1005,7 +1007,7 @@ def test_info_names_version_and_instruction_set(capsys):
         ("matplotlib", "plot", ["explain", *LAW, "--plot", "law.png"]),
     ],
 )
-def test_a_missing_extra_is_named(tmp_path, package, extra, command):
+def test_a_missing_extra_is_named(tmp_path, package, extra, command) -> None:
     """By the command that would install it; nothing is written."""
     make(tmp_path / "in.csv", np.arange(3))
     path = os.pathsep.join([str(Path(dpfast.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
@@ -1016,14 +1018,14 @@ def test_a_missing_extra_is_named(tmp_path, package, extra, command):
     assert names(tmp_path) == ["in.csv"]
 
 
-def test_python_m_dpfast_is_the_program():
+def test_python_m_dpfast_is_the_program() -> None:
     """As `dpfast` is."""
     command = [sys.executable, "-m", "dpfast", "--version"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout.strip().endswith(dpfast.__version__)
 
 
-def test_usage_errors_are_2(tmp_path, capsys):
+def test_usage_errors_are_2(tmp_path, capsys) -> None:
     """A file that is not there, an option that is missing."""
     assert main(["privatize", str(tmp_path / "none.csv"), "out.csv", "--column", "a", *LAW]) == 2
     one_error(capsys.readouterr().err, "none.csv' does not exist")
@@ -1032,7 +1034,7 @@ def test_usage_errors_are_2(tmp_path, capsys):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
-def test_a_terminal_gets_a_progress_bar(tmp_path):
+def test_a_terminal_gets_a_progress_bar(tmp_path) -> None:
     """And no pipe does."""
     import fcntl
     import pty

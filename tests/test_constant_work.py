@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls do the same work for every draw: those below 4,096 counts, and those that ask for it. Seen, not timed.
-
-The tests watch what the kernels are told, through the one door by which they are reached. tests/test_timing.py times them.
-"""
+"""Calls below 4,096 counts, or on request, do equal work for every draw: seen, not timed."""
 
 from __future__ import annotations
 
@@ -31,12 +28,12 @@ REALS = {
     "snapping": dpfast.Snapping(1, 1, bound=8),
 }
 ADDING = {"add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "add_small"}
-CONSTANT_WORK = 5  # of the arguments: counts, out, scratch, isa, plan, constant_work
+CONSTANT_WORK = 5  # the arguments: counts, out, scratch, isa, plan, constant_work
 
 
 @pytest.fixture
 def constant_work(monkeypatch) -> Iterator[set[bool]]:
-    """Whether the draws of the calls to come were constant-work: a set, which a mixture would fill with both."""
+    """Whether the next calls' draws are constant-work: a set, which a mixture fills with both."""
     seen: set[bool] = set()
     original = kernels.kernel
 
@@ -98,7 +95,7 @@ def released(mechanism: Any, way: Callable[[int, str], dict[str, Any]], kind: st
 
 @pytest.mark.parametrize(("mechanism", "way", "kind"), RELEASES)
 def test_every_release_below_4096_counts_does_the_same_work(constant_work, mechanism, way, kind) -> None:
-    """Of every law, dtype and layout, with a key and without; at 4,096 only a call that asks for it does."""
+    """Every law, dtype and layout, keyed or not; at 4,096 only a call that asks for it."""
     assert tiers.SMALL == 4096
     for n, asked, same in [
         (1, False, True), (2, False, True), (tiers.SMALL - 1, False, True), (tiers.SMALL, False, False),
@@ -148,7 +145,7 @@ def test_small_questions_do_the_same_work(constant_work, ask) -> None:
 
 
 def test_a_plan_that_forgets_small_calls_is_seen(constant_work, monkeypatch) -> None:
-    """Planted: constant work only where the caller asks for it. The watch sees it, under a key and without."""
+    """Planted: constant work only on request. The watch sees it, under a key and without."""
 
     def forgets(self: Any, size: int, constant_time: bool) -> Any:
         return constant_time, self._constant_work_plan if constant_time else self._bulk_plan

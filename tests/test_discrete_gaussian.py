@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The discrete Gaussian, beside test_laws.py and test_gaussian.py: a search among thresholds, acceptance of rounded proposals."""
+"""The discrete Gaussian, beside test_laws.py: search among thresholds, accepted proposals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INVERTED, REJECTED = [s for s in SIGMAS if s <= 128], [s for s in SIGMAS if s > 
 
 @pytest.mark.parametrize("sigma", INVERTED, ids=str)
 def test_thresholds_and_search(sigma: Fraction) -> None:
-    """Thresholds are those of another enclosure; on digits at and beside each, the search gives the law's magnitude or leaves it open."""
+    """Thresholds equal another enclosure's; there the search is the law's or undecided."""
     mech, law = DiscreteGaussian(sigma), reference_of("discrete_gaussian", sigma)
     thresholds = tiers.law(mech).thresholds()
     assert thresholds == [law.threshold(k, 64) for k in range(1, len(thresholds) + 1)]
@@ -71,7 +71,7 @@ def test_a_defective_threshold_is_caught(defect: str) -> None:
 
 @pytest.mark.parametrize("sigma", REJECTED, ids=str)
 def test_the_bounds_of_a_rejection(sigma: Fraction) -> None:
-    """k^2/(24 sigma^4) (1 - 2^-17 - itself) <= P(reject k) <= k^2/(24 sigma^4), and `accept_below` is below 1 - P for every proposal."""
+    """p (1 - 2^-17 - p) <= P(reject k) <= p = k^2/(24 sigma^4); `accept_below` < 1 - P."""
     law, mech = reference_of("discrete_gaussian", sigma), DiscreteGaussian(sigma)
     for k in sorted({1, 2, 3, 100, *(int(sigma * x) for x in (0.1, 0.5, 1, 2, 3, 5, 8, 9.5))}):
         most = Fraction(k**2) / (24 * sigma**4)
@@ -116,7 +116,7 @@ def rejection_plan(sigma: Fraction, **changed: float) -> tiers.Plan:
 
 
 def test_rejected_proposals() -> None:
-    """At sigma = 129 one proposal in 400,000 is rejected: bulk leaves it to the exact tier, a constant-work call goes on to candidate 1, and both are right."""
+    """At sigma = 129, 1 in 400,000 is rejected: bulk to the exact tier, else candidate 1."""
     mech, seen = DiscreteGaussian(129), 0
     read = tiers.reader(mech, tiers.StreamKey(KEY))
     for start in range(0, 2**22, 2**20):
@@ -137,7 +137,7 @@ def test_rejected_proposals() -> None:
 
 
 def test_words_that_do_not_accept_at_once() -> None:
-    """At sigma = 129 a 16-bit word from `accept_below` on looks further: found by search, their draws are the exact law's."""
+    """At sigma = 129 a 16-bit word from `accept_below` on looks further: those draws are exact."""
     mech, key = DiscreteGaussian(129), tiers.StreamKey(KEY)
     read, accept_below = tiers.reader(mech, key), tiers.accept_below(tiers.bulk_plan(mech))
     found = [i for i in range(60_000) if read(i, 0, exact.ACCEPT).prefix >= accept_below][:12]
@@ -151,7 +151,7 @@ def test_words_that_do_not_accept_at_once() -> None:
 
 @pytest.mark.parametrize("sigma", [Fraction(129), Fraction(10**6)], ids=str)
 def test_no_draw_accepted_at_once_is_the_same_draw(sigma: Fraction) -> None:
-    """`accept_below` = 0 sends every acceptance through its second word; rejects enlarged leaves many to Python. No draw changes."""
+    """`accept_below` = 0 uses each second word; more rejects go to Python. No draw changes."""
     mech, n = DiscreteGaussian(sigma), 3000
     expected, left = recorded(mech, tiers.bulk_plan(mech), KEY, 500, n, constant_work=False)
     assert left == []
@@ -169,7 +169,7 @@ def test_no_draw_accepted_at_once_is_the_same_draw(sigma: Fraction) -> None:
 
 @cache
 def at_four() -> tuple[list[int], list[int], list[bool | None]]:
-    """By rejection at sigma = 4: 8,192 draws of the exact tier, their first proposals, and whether these are accepted."""
+    """At sigma = 4: 8,192 draws of the exact tier, their first proposals, which are accepted."""
     law, read = exact.DiscreteGaussian(Fraction(16)), tiers.reader(Gaussian(4, granularity=1), tiers.StreamKey(KEY))
     law.inversion = False
     proposals = [law.proposal.draw(read, i, Fraction(0)) for i in range(2**13)]
@@ -193,7 +193,7 @@ def test_thresholds_know_no_mode(host: ctypes.CDLL) -> None:
 
 
 def test_acceptance_where_it_counts() -> None:
-    """Where one proposal in 400 is rejected: what C accepts is what the exact tier accepts, and nearly all that it does."""
+    """If one proposal in 400 is rejected, C accepts as the exact tier, nearly always."""
     truth, proposals, first = at_four()
     assert 8 < first.count(False) < 50
     assert proposals != truth
@@ -231,7 +231,7 @@ def test_defective_acceptance_is_caught(constant_work: bool, change: dict[str, f
     [(1, 8, 3.42e-4, 1.17e-4), (1, 4, 0.0753, 0.0512), (Fraction(1, 2), 8, 0.262, 0.107)],
 )
 def test_vectors_are_no_scalars(sigma: Fraction, epsilon: int, true: float, scalar: float) -> None:
-    """The figures of docs/design.md: four cells by one cost more than one cell by two, of the same norm; a norm alone goes through zCDP."""
+    """docs/design.md's figures: four cells by one cost more than one by two (equal norm)."""
     mech = DiscreteGaussian(sigma)
     assert mech.delta(epsilon, Sensitivity(4, 1)) == pytest.approx(true, rel=5e-3)
     assert mech.delta(epsilon, Sensitivity(1, 2)) == pytest.approx(scalar, rel=5e-3)

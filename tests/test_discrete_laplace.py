@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The geometric laws, on both sides and on one: tiers on planted digits in any rounding mode; small worlds of the clamped sum."""
+"""The geometric laws, two- and one-sided: planted digits in any rounding mode; small worlds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ from dpfast.exact import Digits
 from dpfast.kernels.saturate import clamped_sum
 
 REFERENCES = {"discrete_laplace": reference.DiscreteLaplace, "one_sided_geometric": reference.OneSidedGeometric}
-SHARE = {"integer": 1 / 3, "double": 1 / 6, "double-double": 1 / 12}  # of planted cells that a tier decides at least
+SHARE = {
+    "integer": 1 / 3,
+    "double": 1 / 6,
+    "double-double": 1 / 12,
+}  # the least share of planted cells that a tier decides
 
 
 @cache
 def planted(name: str, scale: Fraction, bits: int) -> dict[int, int | None]:
-    """Cells of U at, and beside, thresholds of all sizes; next to 1, where -ln U is as small as an error; small U; random ones."""
+    """Cells of U at and beside all thresholds; next to 1, -ln U tiny; small U; random."""
     right, rng = REFERENCES[name](1 / scale), random.Random(f"{scale} {bits}")
     thresholds = {1, 2, 3, 10, *(max(1, int(scale * x)) for x in (2.0**-30, 2.0**-10, 0.01, 0.5, 1, 2, 5, 10, 20, 35))}
     thresholds |= {rng.randrange(1, max(2, int(40 * scale))) for _ in range(20)}
@@ -41,7 +45,7 @@ def planted(name: str, scale: Fraction, bits: int) -> dict[int, int | None]:
 
 @over("scales", laws=[BY_NAME[name] for name in REFERENCES])
 def test_tiers_agree_on_random_and_planted_digits(law: Law, scale: Fraction, host: ctypes.CDLL) -> None:
-    """Whatever a tier decides is what the law says, in every rounding mode, next to U = 1 too; where a threshold lies in the cell none decides."""
+    """Decided draws are the law's, in any rounding mode, near U = 1 too; never on a threshold."""
     mech: Any = law.make(scale)
     plan = tiers.constant_work_plan(mech)
     whole = plan.width + 63
@@ -63,8 +67,8 @@ def test_tiers_agree_on_random_and_planted_digits(law: Law, scale: Fraction, hos
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(50), Fraction(10**15), Fraction(2**60)], ids=str)
-def test_draws_left_open_at_every_level_are_decided_by_the_next(scale: Fraction) -> None:
-    """The exact tier, given digits planted on a threshold for three levels, goes on until they leave it."""
+def test_draws_undecided_at_every_level_are_decided_by_the_next(scale: Fraction) -> None:
+    """The exact tier, given digits on a threshold for three levels, goes on until they leave it."""
     law, mech = reference.DiscreteLaplace(1 / scale), DiscreteLaplace(1, scale)
     k = max(1, int(scale))
     bits = [64, 128, 192, 704, 1216]
@@ -76,13 +80,13 @@ def test_draws_left_open_at_every_level_are_decided_by_the_next(scale: Fraction)
         assert tiers.law(mech).draw(lambda i, r, digits=digits: digits[r], 0) == -magnitude
 
 
-# Draws a scale: 1 % of scale moves the variance by 2 %, which is 9 standard errors of 2^20 draws and more.
+# Draws a scale: 1 % of scale moves the variance by 2 %, 9 standard errors of 2^20 draws.
 
 
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize(("lower", "upper"), [(-8, 7), (0, 7), (-3, 3), (2, 2)])
 def test_small_world_of_the_clamped_sum(q: Fraction, lower: int, upper: int) -> None:
-    """Over all neighbours of a narrow type, every output's ratio is at most e^epsilon = 1/q, in rationals, by the kernel's own sum."""
+    """All neighbours of a narrow type by the kernel's sum: ratios <= e^epsilon = 1/q."""
     far = 40  # noise beyond it clamps for every count; its mass is added in closed form
 
     def output(x: int) -> dict[int, Fraction]:
@@ -104,7 +108,7 @@ def test_small_world_of_the_clamped_sum(q: Fraction, lower: int, upper: int) -> 
 
 
 def test_small_world_catches_clipped_noise() -> None:
-    """The same enumeration with the noise clipped before the sum finds outputs that a neighbour cannot give."""
+    """Noise clipped before the sum gives outputs impossible for a neighbour."""
     clip = 5
     reach = {x: {min(max(x + max(-clip, min(clip, k)), -8), 7) for k in range(-40, 41)} for x in range(-8, 8)}
     assert any(reach[x] != reach[x + 1] for x in range(-8, 7))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws in intervals against mpmath at points: cells and their ends, draws digit by digit, sums, figures."""
+"""The laws in intervals against mpmath: cells and ends, draws digit by digit, sums, figures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def floor(x: mpmath.mpf) -> int:
 
 
 class Words:
-    """A reader of random words that shows their digits level by level; some words are planted, whole or their beginnings."""
+    """A reader of random words that shows digits by level; some are planted, whole or part."""
 
     def __init__(self, seed: object, planted: dict[tuple[int, int, int], Digits] | None = None) -> None:
         self.seed, self.planted, self.deepest = seed, planted or {}, 0
@@ -98,7 +98,7 @@ OFFSETS = [ZERO, HALF, -HALF, Fraction(3, 8), Fraction(-7, 2**70), Fraction(2**1
 
 
 def steps(offset: Fraction, low: mpmath.mpf, high: mpmath.mpf, negative: bool) -> int | None:
-    """floor(offset + X + 1/2) for X = ±M, low < M < high, from values at the two ends; no use where one is an integer but for M = 0."""
+    """floor(offset + X + 1/2), X = ±M, low < M < high; no integer there but for M = 0."""
     whole = math.floor(offset + HALF)
     rest = offset + HALF - whole
     if negative:
@@ -126,7 +126,7 @@ def test_laplace_on_cells(ratio: Fraction) -> None:
 
 
 def test_laplace_beside_u_1() -> None:
-    """Where x + 1/2 is an integer the sign alone decides at E near 0, and digits that are all ones do not loop."""
+    """If x + 1/2 is an integer the sign alone decides at E near 0; digits of ones do not loop."""
     for bits in (15, 79, 1000):
         law, ones = exact.Laplace(Fraction(1)), 2**bits - 1
         for whole in (0, -5, 2**1100):
@@ -140,7 +140,7 @@ def test_laplace_beside_u_1() -> None:
 
 @pytest.mark.parametrize("ratio", [Fraction(1, 9), Fraction(5), Fraction(2**40)], ids=str)
 def test_laplace_draws(ratio: Fraction) -> None:
-    """Digits shown one level after another give what the deepest give; a boundary planted over two levels asks for more."""
+    """Digits by level give what the deepest give; a boundary over two levels asks for more."""
     law = exact.Laplace(ratio)
     with mpmath.workprec(4096):
         for offset in OFFSETS[:5]:
@@ -183,7 +183,7 @@ def normal(u: tuple[int, int], v: tuple[int, int], cosine: bool) -> mpmath.mpf:
 
 @pytest.mark.parametrize("squared", [Fraction(1, 10**6), Fraction(2), Fraction(10**9, 7), Fraction(2**110)], ids=str)
 def test_gaussian_on_cells(squared: Fraction) -> None:
-    """The rounded draw on boxes of U and V, random, beside a boundary, and at the corners of the square."""
+    """The rounded draw on boxes of U and V: random, beside a boundary, at the square's corners."""
     law, source = exact.Gaussian(squared), random.Random(str(squared))
     for offset in OFFSETS:
         with mpmath.workprec(1600):
@@ -207,7 +207,7 @@ def test_gaussian_on_cells(squared: Fraction) -> None:
 
 @pytest.mark.parametrize("squared", [Fraction(1, 9), Fraction(25), Fraction(2**100)], ids=str)
 def test_gaussian_draws(squared: Fraction) -> None:
-    """Both draws of a pair from the same two words, digits shown level by level, at the point that all digits name."""
+    """Both draws of a pair from the same two words, digits by level, at the point of all digits."""
     law = exact.Gaussian(squared)
     with mpmath.workprec(6000):
         ratio = mpmath.sqrt(mp(squared))
@@ -234,7 +234,7 @@ def test_gaussian_draws(squared: Fraction) -> None:
 
 
 def test_gaussian_law() -> None:
-    """2,048 pairs at sigma = 2 in cells of the normal law: chi-square below its 1e-6 point; both draws, and uncorrelated squares."""
+    """2,048 pairs, sigma = 2, normal cells: chi-square at 1e-6; squares uncorrelated."""
     law, read = exact.Gaussian(Fraction(4)), Words("law")
     pairs = [(law.draw(read, i, ZERO), law.draw(read, i | 64, ZERO)) for i in range(4096) if not i & 64]
     for draws in zip(*pairs, strict=True):
@@ -280,7 +280,7 @@ class Sums:
 
 @pytest.mark.parametrize("variance", SMALL, ids=str)
 def test_thresholds_and_table(variance: Fraction) -> None:
-    """Every threshold as mpmath adds it up, the table from them, and magnitudes on cells beside them."""
+    """Every threshold as mpmath adds it up, its table, and magnitudes on cells beside them."""
     law = exact.DiscreteGaussian(variance)
     assert law.inversion
     with mpmath.workprec(464):
@@ -319,7 +319,7 @@ def magnitude(sums: Sums, u: int, bits: int) -> int:
 
 @pytest.mark.parametrize("variance", SMALL[1:], ids=str)
 def test_discrete_gaussian_draws_by_inversion(variance: Fraction) -> None:
-    """Level by level what the first 400 digits give; a planted threshold asks for more; the sign is the first digit."""
+    """By level as by the first 400 digits; a planted threshold asks on; the sign is first."""
     law = exact.DiscreteGaussian(variance)
     with mpmath.workprec(464):
         sums = Sums(variance)
@@ -370,7 +370,7 @@ def test_acceptance(variance: Fraction) -> None:
 
 @pytest.mark.parametrize("variance", LARGE[:3], ids=str)
 def test_discrete_gaussian_draws_by_rejection(variance: Fraction) -> None:
-    """The first proposal is taken, or, where its acceptance word is all ones, the next, from other digits; 0 always is."""
+    """The first proposal, or the next if its acceptance word is all ones; 0 always is."""
     law = exact.DiscreteGaussian(variance)
     for i in (3, 64, 200):
         read = Words(variance)
@@ -429,7 +429,7 @@ def test_figures_of_the_discrete_gaussian(variance: Fraction) -> None:
 
 @pytest.mark.parametrize("variance", LARGE[1:], ids=str)
 def test_figures_at_large_scales(variance: Fraction) -> None:
-    """Where nothing can be added up: by the midpoint rule, whose error is at most the integral of |f''| / 24."""
+    """Where no sum is possible: the midpoint rule, error at most the integral of |f''| / 24."""
     law = exact.DiscreteGaussian(variance)
     with mpmath.workprec(300):
         sigma = mpmath.sqrt(mp(variance))
@@ -451,7 +451,7 @@ def test_figures_at_large_scales(variance: Fraction) -> None:
 
 
 def test_a_scale_of_a_thousandth() -> None:
-    """T_1 = 2 exp(-500000) and less: nothing but zeros, quickly; and the digits that would say 1 are found."""
+    """T_1 = 2 exp(-500000) and less: only zeros, quickly; the digits that would say 1 are found."""
     law = exact.DiscreteGaussian(Fraction(1, 10**6))
     assert law.thresholds() == []
     assert law.table(4) == [None] + [0] * 15
@@ -464,7 +464,7 @@ def test_a_scale_of_a_thousandth() -> None:
 
 
 def test_flint_is_used_under_managers_of_c_alone() -> None:
-    """A handler of signals runs between lines of Python: an ``__exit__`` of such lines could leave the lock held."""
+    """Signal handlers run between lines: an ``__exit__`` in Python could leave the lock held."""
     for manager in (exact.alone, exact.flint_at(64)):
         for name in ("__enter__", "__exit__"):
             assert not isinstance(getattr(type(manager), name), FunctionType)

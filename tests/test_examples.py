@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md, docs/ and examples/ show works, on the real table, and is what README.md quotes."""
+"""What README.md, docs/ and examples/ show works on the real table, as README.md quotes it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def output(example: Path) -> str:
 
 def blocks(page: Path) -> list[str]:
     """The Python of a page; of pandas where that is installed."""
-    found = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    found = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     return [block for block in found if "pandas" not in block or importlib.util.find_spec("pandas")]
 
 
@@ -46,7 +46,7 @@ NEEDS = {"with_arrow": "pyarrow", "with_smartnoise": "snsql", "with_tumult": "tm
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_examples_run(example):
+def test_examples_run(example) -> None:
     """Those of an adapter where its library is installed."""
     needs = NEEDS.get(example.stem, example.stem.removeprefix("with_")) if example.stem.startswith("with_") else "numpy"
     if importlib.util.find_spec(needs) is None:
@@ -54,8 +54,8 @@ def test_examples_run(example):
     assert "95 %" in output(example)
 
 
-def test_the_cities_are_real_counts():
-    """Enough of them, in the order of their public ids, none twice, and small enough to be committed."""
+def test_the_cities_are_real_counts() -> None:
+    """Enough of them, in the order of their public ids, none twice, small enough to commit."""
     header, *rows = table(CITIES)
     ids, populations = [int(row[0]) for row in rows], [int(row[3]) for row in rows]
     assert header == COLUMNS
@@ -65,17 +65,17 @@ def test_the_cities_are_real_counts():
     assert CITIES.stat().st_size < 500_000
 
 
-def test_the_example_prints_noisy_counts():
-    """Of the cities that it names, close to the true ones and not all the same; all others stay unsaid."""
+def test_the_example_prints_noisy_counts() -> None:
+    """The named cities are close to the true ones and not all equal; all others stay unsaid."""
     true = {row[1]: int(row[3]) for row in table(CITIES) if row[2] == "NZ"}
-    lines = re.findall(r"^(\S.*?) +NZ +([\d,]+) +±30$", output(ROOT / "examples" / "city_populations.py"), re.M)
+    lines = re.findall(r"^(\S.*?) +NZ +([\d,]+) +±30$", output(ROOT / "examples" / "city_populations.py"), re.MULTILINE)
     noise = [int(count.replace(",", "")) - true[name] for name, count in lines]
     assert len(noise) == len(true) > 10
     assert any(noise)
     assert max(map(abs, noise)) <= dpfast.DiscreteLaplace(0.1, 1).interval(1 - 1e-9, cells=len(noise))
 
 
-def test_the_command_line_on_the_cities(tmp_path):
+def test_the_command_line_on_the_cities(tmp_path) -> None:
     """Rows, their order and all other columns stay; the counts get noise of the stated spread."""
     out = tmp_path / "noisy.csv"
     options = ["--column", "population", "--epsilon", "0.1", "--sensitivity", "1", "--lower", "0"]
@@ -87,16 +87,17 @@ def test_the_command_line_on_the_cities(tmp_path):
     assert others == [re.sub(rb"\d+$", b"", line) for line in out.read_bytes().split(b"\n")]
     noise = np.array([int(b[3]) - int(a[3]) for a, b in zip(before[1:], after[1:], strict=True)])
     mechanism = dpfast.DiscreteLaplace(0.1, 1)
-    # Standard deviation of the sample variance of Laplace noise: sqrt(5/n) of it; 7 of these is a chance below 1e-6.
+    # Standard deviation of Laplace noise's sample variance: sqrt(5/n) of it; 7 of these: below
+    # 1e-6.
     assert abs(np.var(noise) / mechanism.variance - 1) < 7 * np.sqrt(5 / noise.size)
     about = json.loads((tmp_path / "noisy.csv.json").read_text())
     assert about["epsilon_total"] == "1/10"
-    assert [("population", "1/10", 10.0, 0)] == [
-        (r["column"], r["epsilon"], r["scale"], r["lower"]) for r in about["releases"]
+    assert [(r["column"], r["epsilon"], r["scale"], r["lower"]) for r in about["releases"]] == [
+        ("population", "1/10", 10.0, 0)
     ]
 
 
-def test_readme_quotes_the_ten_lines():
+def test_readme_quotes_the_ten_lines() -> None:
     """README.md begins with the example that these tests run."""
     licence, _, code = (ROOT / "examples" / "ten_lines.py").read_text("utf-8").partition("\n")
     assert licence.startswith("# SPDX-")
@@ -108,8 +109,8 @@ CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(("page", "first"), [("README.md", 1), ("docs/choosing.md", 0)])
-def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch):
-    """Each block with names of its own, in one process; that of README.md before `first` runs as an example."""
+def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
+    """Each block with its own names, in one process; README.md's first ones as an example."""
     monkeypatch.chdir(tmp_path)
     code = blocks(ROOT / page)[first:]
     assert code
@@ -117,7 +118,7 @@ def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_the_table_of_sensitivities_is_what_they_are():
+def test_the_table_of_sensitivities_is_what_they_are() -> None:
     """docs/choosing.md has the figures of (3, 2)."""
     rows = {
         '`adjacency="add-remove"`': dpfast.Sensitivity(3, 2),
@@ -128,7 +129,7 @@ def test_the_table_of_sensitivities_is_what_they_are():
         assert f"| {first} | {s.l0} | {s.linf} | {s.l1} | {s.l2_squared} |\n" in CHOOSING
 
 
-def test_the_gaussian_is_the_smaller_one_from_nine_cells_on():
+def test_the_gaussian_is_the_smaller_one_from_nine_cells_on() -> None:
     """By its standard deviation, as docs/choosing.md says."""
 
     def spreads(l0: int) -> tuple[float, float]:
@@ -141,8 +142,8 @@ def test_the_gaussian_is_the_smaller_one_from_nine_cells_on():
     assert laplace_9 > gaussian_9
 
 
-def test_the_docs_are_linked_and_name_what_there_is():
-    """README.md links the page, every link there and in docs/ leads somewhere, and every mechanism is in the tables."""
+def test_the_docs_are_linked_and_name_what_there_is() -> None:
+    """README.md links the page, every link leads somewhere, every mechanism is in the tables."""
     readme = (ROOT / "README.md").read_text("utf-8")
     assert "](docs/choosing.md)" in readme
     pages = [((ROOT / "docs" / path.name).read_text("utf-8"), ROOT / "docs") for path in (ROOT / "docs").glob("*.md")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fixed_point_sum: exact against fractions in every host's mode, and of a sensitivity that neighbours reach, not exceed."""
+"""fixed_point_sum: exact fractions in every host's mode; neighbours reach its sensitivity."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def wild(kind: type[np.floating], exponent: int) -> npt.NDArray[np.floating]:
-    """Ties and their neighbours on this grid, the ends of the type, and every kind of bit pattern."""
+    """Ties and their neighbours on this grid, the type's ends, every kind of bit pattern."""
     rng = np.random.default_rng([exponent + 2000, kind().itemsize])
     info = np.finfo(kind)
     values = [0.0, -0.0, math.nan, math.inf, -math.inf, info.max, -info.max, info.tiny, -info.tiny,
@@ -121,7 +121,7 @@ def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, ho
 
 @pytest.mark.usefixtures("path")
 def test_rounded_as_numpy_rounds() -> None:
-    """Half to even: on a grid where doubles are exact, np.rint of the clipped values says the same."""
+    """Half to even: where the grid's doubles are exact, np.rint of clipped values agrees."""
     values = np.arange(-4001, 4001) / 16
     for lower, upper in [(-100.5, 99.5), (-0.5, 0.5), (-1.5, 2.5), (3.25, 3.75)]:
         for grid in (0.25, 1.0, 2.0):
@@ -160,7 +160,7 @@ def test_blocks_full_of_the_largest_steps() -> None:
 
 @pytest.mark.parametrize("slab", [1, 3, 1 << 22])
 def test_saturates_once_at_the_end(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partial sums pass int64 in every order; a total within it is exact, one beyond it is the end."""
+    """Partial sums pass int64 in every order; a total within it is exact, one beyond is the end."""
     monkeypatch.setattr(fixed_point, "SLAB", slab)
     far = 2.0**62
     for values, want in [
@@ -194,7 +194,7 @@ def contributions(records: int, exactly: bool) -> list[tuple[float, ...]]:
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
 @pytest.mark.parametrize("bounds", [(-1, 2), (1, 1), (-2, -1), (0, 3), (0.4, 0.6), (-0.7, 0.2), (0.75, 2.25)])
 def test_neighbours(bounds: tuple[float, float], adjacency: str, records: int, exactly: bool) -> None:
-    """Every pair of neighbours: what one unit can do in the company of others is at most linf, and reaches it."""
+    """Every pair of neighbours: a unit in others' company moves at most linf, and reaches it."""
     rng = random.Random(f"{bounds}{adjacency}{records}{exactly}")
 
     def total(values: tuple[float, ...]) -> int:
@@ -221,7 +221,7 @@ def test_neighbours(bounds: tuple[float, float], adjacency: str, records: int, e
 
 
 def test_up_to_is_not_exactly() -> None:
-    """L = U = 1, m = 2: m(U - L) would be 0, and a unit of one record may become one of two, or of none."""
+    """L = U = 1, m = 2: m(U - L) would be 0, but one record may become two or none."""
 
     def linf(**more: object) -> Fraction:
         return fixed_point_sum([1.0], lower=1, upper=1, granularity=1, adjacency="substitution", max_records=2, **more)[
@@ -239,7 +239,7 @@ def test_up_to_is_not_exactly() -> None:
 
 
 def test_sensitivity_in_steps_of_the_rounded_bounds() -> None:
-    """Bounds between grid points are rounded as records are: 2.3 / 0.5 to 5 steps, 1.25 / 0.5 to 2."""
+    """Bounds between grid points round as records do: 2.3 / 0.5 to 5 steps, 1.25 / 0.5 to 2."""
     for arguments, want in [
         (("add-remove", 1, "up to"), 5), (("add-remove", 3, "up to"), 15), (("add-remove", 3, "exactly"), 15),
         (("substitution", 1, "up to"), 7), (("substitution", 3, "up to"), 21), (("substitution", 3, "exactly"), 21),
@@ -267,7 +267,7 @@ def test_sensitivity_in_steps_of_the_rounded_bounds() -> None:
 
 
 def test_a_float_sum_breaks_the_bound_that_this_keeps() -> None:
-    """Casacuberta et al. 2022: one record in [0, 2^53] moves a float sum of 1,001 by 2^53 + 500, for it moves the roundings."""
+    """Casacuberta et al. 2022: one record of 1,001 moves a float sum by 2^53 + 500."""
     crowd, record, most = [1.5] * 1000, [2.0**53], 2**53
 
     def floats(values: list[float]) -> int:
@@ -342,7 +342,7 @@ def test_parameters_of_any_exact_kind() -> None:
 
 @pytest.mark.parametrize("kind", WIDTHS)
 def test_nan_is_refused_unless_missing(kind: type[np.floating]) -> None:
-    """A NaN is what `missing` says, clamped like any value; without it an error tells no value and no place."""
+    """A NaN is `missing`, clamped like any value; or an error without value and place."""
     values = np.array([0.123456, NAN, 0.654321], kind)
     with pytest.raises(ParameterError, match="no NaN, unless missing=") as caught:
         added_up(values, lower=0, upper=1, granularity=0.5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rounded real Gaussian: tiers that agree in any rounding mode, planted defects, pairs; and what both Gaussians promise."""
+"""The rounded real Gaussian: tiers in any rounding mode, planted defects, pairs, guarantees."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Point:
         self.u, self.flags, self.v, self.sine, self.offset = u, flags, v, sine, offset  # 128 and 125 digits
 
     def words(self, short: bool) -> tuple[int, int]:
-        """Of 32 and 64 bits behind each other in 128, or the 128 as they are."""
+        """Words of 32 and 64 bits concatenated in 128, or the 128 as they are."""
         whole = self.u, self.flags << 125 | self.v
         return tuple((x >> 96) << 64 | (x >> 32) % 2**64 for x in whole) if short else whole
 
@@ -74,7 +74,7 @@ def any_angle(rng: random.Random) -> int:
 def beside_boundaries(
     rng: random.Random, law: reference.Gaussian, name: str, sine: bool, offset: float
 ) -> Iterator[Point]:
-    """Values of U for which a draw lies at a boundary, or off it by 1/8 to 8 times what the tier is wrong by."""
+    """Values of U at a draw's boundary, or off it by 1/8 to 8 times the tier's error."""
     t = float(law.ratio())
     for _ in range(9):
         flags, v = rng.getrandbits(3), any_angle(rng)
@@ -98,7 +98,7 @@ def beside_boundaries(
 
 
 def beside_one(rng: random.Random, law: reference.Gaussian) -> Iterator[Point]:
-    """Next to U = 1, where the root magnifies half a cell: offsets such that the boundary lies inside it."""
+    """Next to U = 1, where the root magnifies half a cell: offsets with the boundary inside."""
     for digits, j in itertools.product((32, 64, 96, 128), (1, 2, 3, 4)):
         for end, sine in itertools.product((0, 2 ** (128 - digits) - 1), (False, True)):
             flags = rng.getrandbits(2) << 1 | sine  # both have the cosine of v
@@ -117,7 +117,7 @@ def beside_one(rng: random.Random, law: reference.Gaussian) -> Iterator[Point]:
 
 
 def planted(ratio: Fraction, name: str) -> list[Point]:
-    """Points that a wrong bound would decide wrongly: beside boundaries, next to U = 1, and at all edges."""
+    """Points that a wrong bound decides wrongly: beside boundaries, next to U = 1, at edges."""
     rng, law, points = random.Random(f"{ratio} {name}"), reference.Gaussian(ratio**2), []
     for offset in (0.0, 0.5, -0.5, rng.random() - 0.5, 2.0**-1074, -(2.0**-40), math.nextafter(0.5, 0), 0.375):
         for sine in (False, True):
@@ -161,7 +161,7 @@ def made(ratio: Fraction, short: bool, **changed: float) -> tiers.Plan:
 @pytest.mark.parametrize("name", TIERS)
 @pytest.mark.parametrize("ratio", RATIOS, ids=str)
 def test_what_is_decided_is_right(ratio: Fraction, name: str, host: ctypes.CDLL) -> None:
-    """On random and planted digits, in every rounding mode, subnormals flushed or not, by every instruction set."""
+    """Random and planted digits, any rounding mode or flush, every instruction set."""
     if name == "double" and ratio > MOST_DOUBLE:
         return
     for short in (False, True):
@@ -234,7 +234,7 @@ def test_a_planted_defect_is_caught(
 @pytest.mark.parametrize("isa", tiers.ISAS)
 @pytest.mark.parametrize("granularity", [2.0**-20, 2.0**-30])
 def test_a_tier_takes_words_as_a_draw_reads_them(granularity: float, isa: int, secret: Callable[[str], bytes]) -> None:
-    """By words of 32 and of 64 bits: dpf_tier, fed as dpf_abi.h says, decides what a constant-work call draws."""
+    """By words of 32 and 64 bits: dpf_tier, fed as dpf_abi.h says, decides a constant-work draw."""
     mechanism = Gaussian(sigma=1, granularity=granularity)
     plan, stream, n = tiers.constant_work_plan(mechanism), tiers.StreamKey(secret(f"words {granularity}")), 256
     assert plan.width == (32 if granularity == 2.0**-20 else 64)
@@ -252,7 +252,7 @@ def test_a_tier_takes_words_as_a_draw_reads_them(granularity: float, isa: int, s
 
 @pytest.mark.parametrize("exchange", [{0b000: 0b100, 0b100: 0b000}, {0b010: 0b100, 0b100: 0b010}, {0b000: 0b001, 0b001: 0b000}], ids=["sign", "signs swapped", "octant"])  # fmt: skip
 def test_flags_read_otherwise_are_caught(exchange: dict[int, int]) -> None:
-    """Points whose flags are exchanged have other outcomes: each flag is where csrc/stream.md says."""
+    """Points with exchanged flags have other outcomes: each flag is where csrc/stream.md says."""
     plan = made(Fraction(1000), short=False)
     seen = 0
     for point, truth in inputs(Fraction(1000), "double", short=False):
@@ -270,7 +270,7 @@ def test_flags_read_otherwise_are_caught(exchange: dict[int, int]) -> None:
 
 # Words of the key 00 01 .. 1f, purpose 1, level 0, 32 bits: by search, the first 8 10^9 of them.
 KEY = bytes(range(32))
-ALL_ONES = [4148672529, 6999947041, 7368349335]  # of a radius
+ALL_ONES = [4148672529, 6999947041, 7368349335]  # the radius of such words
 ONE = 8397550013
 ANGLES = {
     111530434: 0x5FFFFFFF, 538610371: 0xC0000000, 828457211: 0, 2345886964: 0, 2712855505: 0x40000000, 3335771081: 0x3FFFFFFF,
@@ -303,7 +303,7 @@ def boundaries(mech: Gaussian, read: Callable[..., Digits], i: int, rng: random.
 
 
 def at_extremes(mech: Gaussian, plan: tiers.Plan) -> tuple[int, int]:
-    """Draws whose level-0 words are planted by search: how many C decides, and how many of these wrongly."""
+    """Draws with planted level-0 words: how many C decides, and how many of these wrongly."""
     key, rng = tiers.StreamKey(KEY), random.Random(3)
     read, decided, errors = tiers.reader(mech, key), 0, 0
     for found in (*ALL_ONES, ONE, *ANGLES):
@@ -316,7 +316,7 @@ def at_extremes(mech: Gaussian, plan: tiers.Plan) -> tuple[int, int]:
 
 
 def test_level_0_at_the_ends_of_u_and_of_the_octant() -> None:
-    """The words are what was searched for, and every draw from them is the exact law's, with boundaries inside their cells."""
+    """The words are as searched, their draws the exact law's, boundaries inside the cells."""
     read = tiers.reader(mechanism(Fraction(3)), tiers.StreamKey(KEY))
     assert [read(i, 0).prefix for i in (*ALL_ONES, ONE)] == [2**32 - 1] * 3 + [1]
     assert {i: read(i, 0).prefix for i in ANGLES} == ANGLES
@@ -338,7 +338,7 @@ def test_level_0_with_a_smaller_cell_is_caught(change: dict[str, float]) -> None
 
 @pytest.mark.parametrize("change", [{"half_cell": 0.0}, {"half_angle": 0.0}], ids=["radius", "angle"])
 def test_level_0_without_a_cell_is_caught(change: dict[str, float]) -> None:
-    """At sigma of 2^21 steps a hundredth of all draws straddle a boundary; a plan that thinks its cells are points gets some wrong."""
+    """At sigma 2^21 steps 1 % of draws straddle a boundary; a plan of points gets some wrong."""
     plan, key, n = tiers.constant_work_plan(mechanism(Fraction(2**21))), tiers.StreamKey(KEY), 100_000
     right = plan.fill(key, 0, n, constant_work=True)
     assert plan.fill(key, 0, n, constant_work=False) == right
@@ -353,7 +353,7 @@ def test_level_0_without_a_cell_is_caught(change: dict[str, float]) -> None:
     )
 
 
-def test_more_left_open_changes_no_draw() -> None:
+def test_more_undecided_changes_no_draw() -> None:
     """Bounds a million times too wide send every draw to a later tier: the same outcomes."""
     for ratio, wide in ((Fraction(1000), {"half_cell": 2.0**40}), (Fraction(2**20), {"half_angle": 0.2}), (Fraction(3), {"margin32": 0.1}), (Fraction(2**30), {"margin": 0.1}), (Fraction(2**40), {"relative_error": 2.0**-41})):  # fmt: skip
         key, n = tiers.StreamKey(KEY), 3000
@@ -388,7 +388,7 @@ def test_gappa_rejects_what_is_false(old: str, new: str) -> None:
 
 
 def test_the_proof_speaks_of_the_plan() -> None:
-    """Relative error and margins of the script are the plan's; the bounds that it takes from section 3 are proved there."""
+    """The script's relative error and margins are the plan's; section 3 proves its bounds."""
     plan = normal_constants(Fraction(1), short=True)
     assert "relative_error = 0x14p-52;" in GAPPA
     assert plan["relative_error"] == 0x14 * 2.0**-52
@@ -456,7 +456,7 @@ def pairs(draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dependence(ratio: Fraction, a: np.ndarray, b: np.ndarray) -> list[str]:
-    """What is wrong with pairs that should be independent: a table of 8 by 8 parts, and correlations; each test at ALPHA / 4."""
+    """What is wrong with independent pairs: an 8 by 8 table, correlations; each at ALPHA / 4."""
     law, n, found = reference_of("gaussian", ratio), a.size, []
     edges = sorted({law.quantile(i / 8) for i in range(1, 8)})
     upto = np.array([0.0, *(law.cdf(k) for k in edges), 1.0])
@@ -478,7 +478,7 @@ def dependence(ratio: Fraction, a: np.ndarray, b: np.ndarray) -> list[str]:
 
 
 def test_a_fresh_start_for_open_draws_is_rejected(secret: Callable[[str], bytes]) -> None:
-    """A sampler that draws afresh where level 0 is undecided has another law: the undecided draws are the larger ones. The goodness-of-fit test finds it if a third are undecided."""
+    """Undecided draws are larger, fresh ones are not: found if a third are undecided."""
     ratio, n = Fraction(2**20), 2**18
     key, other = tiers.StreamKey(secret("open")), tiers.StreamKey(secret("fresh"))
     wide = {"half_angle": 0.15}  # as if a cell of the angle were that wide: level 0 leaves the larger draws open
@@ -511,7 +511,7 @@ def test_exact_law_off_the_grid(offset: Fraction) -> None:
 
 @pytest.mark.parametrize("sigma", [1, 2])
 def test_a_discrete_law_is_no_rounded_one(sigma: int, secret: Callable[[str], bytes]) -> None:
-    """The rounded law has 1/12 more variance than the discrete one: the judge tells them apart up to sigma = 2."""
+    """The rounded law has 1/12 more variance than the discrete one: told apart up to sigma = 2."""
     draws = noise(LAW, mechanism(Fraction(sigma)), N, secret("rounded"))
     assert judged(BY_NAME["discrete_gaussian"], Fraction(sigma), draws) != []
     assert DiscreteGaussian(sigma).variance == pytest.approx(
@@ -626,7 +626,7 @@ def test_refusals_of_both(kind: Any, call: Callable[[Any], object], error: type[
     ids=str,
 )  # fmt: skip
 def test_figures(name: str, ratio: Fraction) -> None:
-    """variance, pmf, cdf, quantile and interval against closed forms and sums; the real law on a grid of 1/4."""
+    """variance, pmf, cdf, quantile, interval: closed forms, sums; the real law on a 1/4 grid."""
     right, grid = reference_of(name, ratio), 0.25 if name == "gaussian" else 1
     mech: Any = Gaussian(ratio / 4, granularity=0.25) if name == "gaussian" else DiscreteGaussian(ratio)
     assert mech.variance == pytest.approx(right.variance() * grid**2, rel=1e-12)
@@ -682,7 +682,7 @@ def test_two_grids_are_two_mechanisms() -> None:
 
 
 def test_constant_time_has_a_limit() -> None:
-    """Beyond sigma / granularity = 2^40 too many draws take longer: refused. At it, the bulk's results."""
+    """Beyond sigma / granularity = 2^40 too many draws are slow: refused. At it, as bulk."""
     values = np.zeros(5000)
     with pytest.raises(ParameterError, match=r"constant_time needs a granularity of at least sigma \* 2\*\*-40"):
         Gaussian(1, granularity=2.0**-41).release(values, constant_time=True)
@@ -702,7 +702,7 @@ def test_the_default_granularity() -> None:
 
 
 def test_a_grid_and_no_negative_zero() -> None:
-    """Every result is a multiple of the grid and +0.0 the only zero; a sum at its ends saturates."""
+    """Every result is a multiple of the grid, +0.0 the only zero; a sum at its ends saturates."""
     mech = Gaussian(0.3, granularity=0.25)
     found = mech.release(np.random.default_rng(1).normal(0, 1, 20_000))
     assert np.all(found * 4 == np.rint(found * 4))

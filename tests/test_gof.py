@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The goodness-of-fit tests are tested: their p-values against known ones, their bins, their rate of false alarms."""
+"""The goodness-of-fit tests are tested: known p-values, bins, the rate of false alarms."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import gof
 import numpy as np
@@ -30,7 +31,7 @@ def test_bins_cover_the_line_and_expect_ten() -> None:
 
 
 def test_a_right_sampler_passes_and_p_values_are_level() -> None:
-    """Of 300 samples of the right law by NumPy, none is suspected (false-alarm rate 3e-4 in all)."""
+    """None of NumPy's 300 samples of the right law is rejected (false-alarm rate 3e-4 in all)."""
     rng = np.random.default_rng(1)
     rate = 0.3
     law = reference.DiscreteLaplace(reference.Fraction(3, 10))
@@ -40,7 +41,7 @@ def test_a_right_sampler_passes_and_p_values_are_level() -> None:
         assert gof.rejections(draws, law.cdf, _quantile(rate), law.variance(), law.fourth_moment()) == []
 
 
-def _quantile(rate: float):
+def _quantile(rate: float) -> Callable[[float], int]:
     def quantile(p: float) -> int:
         q = math.exp(-rate)
         side = min(p, 1 - p)

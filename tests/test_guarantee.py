@@ -28,13 +28,13 @@ CELLS = Sensitivity(2, 1, adjacency="substitution", unit="household")
     ],
     ids=str,
 )  # fmt: skip
-def test_mechanisms_say_what_they_promise(mechanism, expected):
+def test_mechanisms_say_what_they_promise(mechanism, expected) -> None:
     """Before and after pickling; and nothing else than that."""
     assert mechanism.guarantee == expected
     assert pickle.loads(pickle.dumps(mechanism)).guarantee == expected
 
 
-def test_a_calibrated_gaussian_promises_both():
+def test_a_calibrated_gaussian_promises_both() -> None:
     """Its epsilon and delta as asked for, and the rho that it spends."""
     mechanism = dpfast.DiscreteGaussian.calibrated(1, CELLS, delta=1e-6)
     found = mechanism.guarantee
@@ -42,8 +42,8 @@ def test_a_calibrated_gaussian_promises_both():
     assert mechanism.delta(found.epsilon) <= found.delta
 
 
-def test_holding_under_add_remove_is_known_or_not_claimed():
-    """A removed unit changes no more than what it contributes; of a norm, or a bare number, nothing is known."""
+def test_holding_under_add_remove_is_known_or_not_claimed() -> None:
+    """A removed unit changes at most what it contributes; norms and bare numbers tell nothing."""
     for contributes, known in [(CELLS, True), (Sensitivity.changes(2, 1, adjacency="substitution"), False)]:
         assert dpfast.Laplace(1, contributes).guarantee.also_add_remove is known
         assert dpfast.Gaussian(1, sensitivity=contributes).guarantee.also_add_remove is known
@@ -59,15 +59,15 @@ def test_holding_under_add_remove_is_known_or_not_claimed():
         (dpfast.DiscreteGaussian(1), "sigma alone"),
     ],
 )
-def test_what_promises_nothing_says_so(promising, reason):
-    """The guarantee is refused with its reason, by compose and a ledger too; hasattr, which debuggers ask, says no."""
+def test_what_promises_nothing_says_so(promising, reason) -> None:
+    """Refused with its reason, by compose and a ledger too; hasattr, for debuggers, says no."""
     for ask in (lambda: promising.guarantee, lambda: dpfast.compose(promising)):
         with pytest.raises(dpfast.NoGuaranteeError, match=reason):
             ask()
     assert not hasattr(promising, "guarantee")
 
 
-def test_defaults():
+def test_defaults() -> None:
     """Add-remove for a person, presence with it; and what repr shows."""
     assert (Guarantee(1).delta, Guarantee(1).rho, Guarantee(1).adjacency, Guarantee(1).unit) == (
         0,
@@ -105,13 +105,13 @@ def test_defaults():
     ],
     ids=str,
 )
-def test_bad_parameters(arguments, error, message):
+def test_bad_parameters(arguments, error, message) -> None:
     """By name, rule and value."""
     with pytest.raises(error, match=message):
         Guarantee(**arguments)
 
 
-def test_beliefs_need_a_pure_epsilon():
+def test_beliefs_need_a_pure_epsilon() -> None:
     """A delta or a rho bounds no posterior."""
     assert Guarantee(1).posterior(0.5) == pytest.approx((1 / (1 + math.e), math.e / (1 + math.e)))
     for promise in (Guarantee(1, 1e-6), Guarantee(rho=1)):

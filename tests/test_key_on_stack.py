@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function of the C surface leaves of a key on the stack: nothing, on any instruction set, in any thread."""
+"""What C leaves of a key on the stack: nothing, on any instruction set, in any thread."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from dpfast.mechanisms.mechanism import Mechanism
 
 ffi, lib = _native.ffi, _native.lib
 
-# A stranger's eyes below his own frame. `left` counts the words, at any byte, in the dead stack of whoever calls it; `after`
-# paints the stack, calls a function of up to twelve integers and addresses, and counts.
+# Read below the caller's own frame. `left` counts the words, at any byte, in the caller's dead
+# stack; `after` paints the stack, calls a function of up to twelve integers and addresses, and
+# counts.
 PROBE = r"""
     #include <stdint.h>
     #include <string.h>
@@ -95,7 +96,7 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return found
 
 
-# ------------------------------------------------------------------ the functions, with keys that they are given or draw
+# --------------------------------------------- the functions, with keys that they are given or draw
 
 KEY = bytes((73 * i * i + 41 * i + 156) % 251 for i in range(32))
 MECHANISMS: dict[str, Mechanism] = {
@@ -246,7 +247,7 @@ def leaks(probe: ctypes.CDLL, name: str, isa: int) -> list[int]:
     return [on_stack(probe, function, call) for call in SCANNED[name](isa, room)]
 
 
-def test_every_function_is_looked_at():
+def test_every_function_is_looked_at() -> None:
     """A function in dpf_abi.h is scanned here, or is said to see no key."""
     functions = {name for name in dir(lib) if name.startswith("dpf_") and callable(getattr(lib, name))}
     assert functions == set(SCANNED) | KEYLESS
@@ -255,11 +256,11 @@ def test_every_function_is_looked_at():
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", SCANNED)
-def test_no_word_of_a_key_is_left(probe, name, isa):
+def test_no_word_of_a_key_is_left(probe, name, isa) -> None:
     """Below the caller's frame, 256 KiB deep: none of the key's eight words, whatever the plan.
 
-    Each word that lies there is taken for the key's by accident with probability 2^-32: below 1e-3 for all scans, were
-    the stack's contents random; under fixed keys they are the same in every run, but for addresses.
+    A word is there by accident with probability 2^-32: below 1e-3 for all scans of a random stack;
+    under fixed keys every run is equal, but for addresses.
     """
     found = leaks(probe, name, isa)
     assert found
@@ -267,7 +268,7 @@ def test_no_word_of_a_key_is_left(probe, name, isa):
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_no_word_is_left_in_a_worker_thread(probe, isa):
+def test_no_word_is_left_in_a_worker_thread(probe, isa) -> None:
     """The same on the stack of a thread that is not the first."""
     found: list[int] = []
 
@@ -283,7 +284,7 @@ def test_no_word_is_left_in_a_worker_thread(probe, isa):
 
 
 @pytest.mark.parametrize("deep", [0, 1000, 50_000])
-def test_the_scan_finds_a_key(probe, deep):
+def test_the_scan_finds_a_key(probe, deep) -> None:
     """A function that leaves its key in dead stack is caught, near and far below the caller."""
     room = Room()
     assert on_stack(probe, ctypes.cast(probe.spills, ctypes.c_void_p).value or 0, ([room(32, KEY), deep], KEY)) == 8
@@ -310,7 +311,7 @@ Graph = tuple[dict[str, int], dict[str, set[str]]]  # bytes of stack by function
 
 
 def graph(folder: Path) -> Graph:
-    """Of the library as this machine's GCC builds it."""
+    """The library as this machine's GCC builds it."""
     built = runpy.run_path(str(HOME / "csrc" / "build_ffi.py"))
     sizes: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
@@ -331,12 +332,12 @@ def graph(folder: Path) -> Graph:
             wanted = THROUGH_TABLES[caller.split(":")[-1]]
             found = {name for name in sizes if "isa_" in name and re.fullmatch(wanted, name.split(":")[-1])}
             assert len(found) >= 3
-            called |= found
+            called.update(found)
     return sizes, calls
 
 
 def chain(found: Graph, function: str, above: tuple[str, ...] = ()) -> int | None:
-    """The most stack between a function's frame and the end of a cipher's, past nobody who overwrites it himself."""
+    """The most stack between a function's frame and a cipher's end, unless overwritten."""
     sizes, calls = found
     deepest = None
     for callee in calls.get(function, set()):
@@ -351,11 +352,8 @@ def chain(found: Graph, function: str, above: tuple[str, ...] = ()) -> int | Non
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="GCC alone says how much stack a call takes")
-def test_the_depth_is_that_of_the_deepest_call(tmp_path):
-    """What is overwritten reaches MARGIN beyond the cipher's last frame, for this compiler, and costs no more than it must.
-
-    No exported function calls the cipher but through one that overwrites.
-    """
+def test_the_depth_is_that_of_the_deepest_call(tmp_path) -> None:
+    """The wipe reaches MARGIN beyond the cipher's last frame, for every exported function."""
     found = graph(tmp_path)
     sizes, calls = found
     assert sum(bool(CIPHER.match(name.split(":")[-1])) for name in sizes) >= 3
@@ -467,11 +465,8 @@ WORK = """
 
 @pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
 @pytest.mark.parametrize("isa", ISAS)
-def test_no_word_is_left_by_a_release(probe, isa, tmp_path):
-    """Nor by a whole call in Python: small and bulk, integers and reals, in a thread, and in the helpers of one call.
-
-    What draws a key gets a known one in place of the system's. False alarms as above.
-    """
+def test_no_word_is_left_by_a_release(probe, isa, tmp_path) -> None:
+    """Nor by a whole call in Python with a known key: all kinds, in threads and helpers."""
     library = compiled(tmp_path, "known", GETRANDOM)
     preload = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)]))
     output = python(WORK, probe._name, library, KEY.hex(), isa, LD_PRELOAD=preload, timeout=120)

@@ -58,7 +58,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 class Interrupted:
-    """Ctrl-C before the line that is `after` lines of dpfast further on; None: nowhere, and the lines are counted."""
+    """Ctrl-C before line `after` of dpfast; None: never, and the lines are counted."""
 
     def __init__(self, after: int | None) -> None:
         self.after, self.lines = after, 0
@@ -101,11 +101,11 @@ def test_every_door_that_draws_a_key_is_here(doors: dict[str, Call], keys: list[
 
 @pytest.mark.parametrize("name", CALLS)
 def test_ctrl_c_at_any_line_leaves_no_key(name: str, doors: dict[str, Call], keys: list[Any]) -> None:
-    """Interrupted before each of its lines in turn, a call leaves zeros where its key was, traceback held or not.
+    """Interrupted before each line in turn, a call leaves zeros for its key, traceback held or not.
 
-    One line is apart: the wiping itself. It is a call into C, before which Python runs no signal's handler, but the
-    tracer of this test comes between; then the key goes with the last reference to it. So it is with the end of a `with`
-    of a lock, which stays held where the tracer comes between: it is given back here.
+    One line is apart: the wiping itself, a call into C. Python runs no signal handler before it,
+    but this test's tracer comes between; then the key goes with its last reference. So it is with
+    the end of a lock's `with`: the lock stays held, and is given back here.
     """
     door = doors[name.partition(" ")[0]]
     arguments = door.arguments(**CALLS[name])

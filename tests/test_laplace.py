@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real Laplace law on a grid: proved bounds, tiers that agree, doubles rounded once, small worlds; beside test_laws.py."""
+"""The real Laplace law on a grid: proved bounds, tiers, doubles rounded once, small worlds."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_gappa_rejects_what_is_false(old: str, new: str) -> None:
 
 
 def test_the_proof_speaks_of_the_code() -> None:
-    """Slope and margin of the plan are those of the script, and its hypothesis is what decide.gappa proves."""
+    """The plan's slope and margin are the script's; its hypothesis is what decide.gappa proves."""
     decide = (PROOFS / "decide.gappa").read_text()
     assert "relative_error = 0x6p-52;" in GAPPA
     for hypothesis in ("alpha in [-0x9p-54, 0x9p-54]", "beta in [-0x3.9ap-52, 0x3.9ap-52]", "EX in [0, 46]"):
@@ -134,7 +134,7 @@ def begins(rng: random.Random, ratio: Fraction) -> list[float]:
 
 
 def planted(ratio: Fraction, name: str, bits: int, each: int = 6) -> list[Row]:
-    """Cells at and beside half integers of f + S t E, some off them by as much as the tier may err; random ones; the ends."""
+    """Cells at and beside half integers of f + S t E, or off by a tier's error; random; ends."""
     rng = random.Random(f"{ratio} {name} {bits}")
     law, error = reference.Laplace(ratio), TIERS[name][2]
     rows = []
@@ -161,14 +161,14 @@ def inputs(ratio: Fraction, name: str, bits: int) -> Cells:
 
 
 def digits(ratio: Fraction, name: str) -> list[int]:
-    """How many digits the tier may be given at this ratio: words are wide enough for it (section 2)."""
+    """How many digits the tier may get at this ratio: words are wide enough for it (section 2)."""
     return [bits for bits in TIERS[name][1] if ratio <= 2**21 or bits not in {31, 95}]
 
 
 @pytest.mark.parametrize("name", TIERS)
 @pytest.mark.parametrize("ratio", RATIOS, ids=str)
 def test_tiers_agree_on_random_and_planted_digits(ratio: Fraction, name: str, host: ctypes.CDLL) -> None:
-    """In every rounding mode, subnormals flushed or not, on every instruction set: what is decided is the law's."""
+    """Any rounding mode or flush, any instruction set: decided draws are the law's."""
     plan = tiers.constant_work_plan(mechanism(ratio))
     for bits in digits(ratio, name):
         cells = inputs(ratio, name, bits)
@@ -187,7 +187,7 @@ def test_tiers_agree_on_random_and_planted_digits(ratio: Fraction, name: str, ho
 
 @pytest.mark.parametrize("ratio", RATIOS, ids=str)
 def test_the_exact_tier_is_the_reference(ratio: Fraction) -> None:
-    """On the planted cells python-flint's balls and mpmath's numbers have one outcome, or see both two in the cell."""
+    """On planted cells python-flint's balls and mpmath have one outcome, or both see two."""
     law = reference.Laplace(ratio)
     for name in ("double", "double-double"):
         for bits in digits(ratio, name):
@@ -235,8 +235,8 @@ def test_a_planted_defect_of_the_plan_is_caught(
 
 @pytest.mark.parametrize("ratio", [Fraction(1, 3), Fraction(50), Fraction(10**15), Fraction(2**60)], ids=str)
 @pytest.mark.parametrize("negative", [False, True])
-def test_draws_left_open_at_every_level_are_decided_by_the_next(ratio: Fraction, negative: bool) -> None:
-    """The exact tier, given digits planted on a threshold for three levels, goes on until they leave it."""
+def test_draws_undecided_at_every_level_are_decided_by_the_next(ratio: Fraction, negative: bool) -> None:
+    """The exact tier, given digits on a threshold for three levels, goes on until they leave it."""
     law, mech, offset = reference.Laplace(ratio), mechanism(ratio), Fraction(1, 8)
     k = max(1, int(ratio))
     bits = [64, 128, 192, 704, 1216]
@@ -276,7 +276,7 @@ def test_exact_law_off_the_grid(ratio: Fraction, offset: Fraction, secret: Calla
 
 
 def test_a_fresh_start_for_open_draws_is_rejected(secret: Callable[[str], bytes]) -> None:
-    """A sampler that draws a fresh U where level 0 is undecided, in place of more digits, has another law."""
+    """A sampler that draws a fresh U if level 0 is undecided, not more digits, has another law."""
     ratio, n = Fraction(2**21), 2**19
     plan, rng = tiers.constant_work_plan(mechanism(ratio)), np.random.default_rng(7)
     given = np.zeros(n, tiers.PLANTED)
@@ -301,7 +301,7 @@ RELEASED = [
 @pytest.mark.parametrize("exponent", EXPONENTS)
 @pytest.mark.parametrize("ratio", RELEASED, ids=str)
 def test_results_are_rounded_once(ratio: Fraction, exponent: int, secret: Callable[[str], bytes]) -> None:
-    """Of wild doubles: the nearest double, or float32, of the exact grid point, even on ties, saturated; zero is +0.0."""
+    """Wild doubles: the grid point's nearest double or float32, saturated; zero is +0.0."""
     mech, values, key = mechanism(ratio, exponent), wild(exponent, ratio), secret(f"wild {ratio}")
     right = expected(mech, values, key)
     for constant_work in (False, True):
@@ -328,7 +328,7 @@ def test_results_are_rounded_once(ratio: Fraction, exponent: int, secret: Callab
 
 
 def test_constant_time_is_refused_where_it_is_not() -> None:
-    """Far below a step, a value midway between two points is left to slower tiers whatever is drawn."""
+    """Far below a step, a value midway between two points is left to slower tiers."""
     for coarse in (Laplace(1, 1, granularity=2**19), Gaussian(1, granularity=2**19)):
         with pytest.raises(
             ParameterError, match=r"^constant_time needs a granularity of at most 2\*\*18 times the scale"
@@ -356,7 +356,7 @@ def test_the_exact_tier_rounds_as_the_kernels_do(secret: Callable[[str], bytes])
 @pytest.mark.parametrize("ratio", [Fraction(2**30), Fraction(2**44), Fraction(2**46), Fraction(2**50)], ids=str)
 @pytest.mark.parametrize("exponent", [-140, 0, 60])
 def test_sums_beside_ties_of_single_precision(ratio: Fraction, exponent: int, secret: Callable[[str], bytes]) -> None:
-    """Values planted so that a sum lies beside the middle of two float32, nearer than a double can tell: rounded once."""
+    """Sums beside the middle of two float32, nearer than a double can tell: rounded once."""
     mech, key, rng, grid = mechanism(ratio, exponent), secret("ties"), random.Random(1), Fraction(2) ** exponent
     read = tiers.reader(mech, tiers.StreamKey(key))
     planted_, right, twice = [], [], 0
@@ -376,7 +376,7 @@ def test_sums_beside_ties_of_single_precision(ratio: Fraction, exponent: int, se
 
 
 def test_draws_that_c_leaves_open_are_decided(monkeypatch: pytest.MonkeyPatch, secret: Callable[[str], bytes]) -> None:
-    """With no tier in C deciding anything, each value waits, is decided exactly, and comes out the same; missing ones too."""
+    """If no tier in C decides, each value waits for the exact tier and is the same; missing too."""
     for ratio in (Fraction(5), Fraction(2**50)):
         mech, key = mechanism(ratio, -3), secret("open")
         values = np.array([0.0, 1.3, math.nan, -7.25, math.inf, 1e300, -0.0] * 50)
@@ -441,7 +441,7 @@ def test_the_way_changes_nothing(
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("flush", [False, True])
 def test_a_hosts_rounding_mode_changes_nothing(mode: str, flush: bool, host: ctypes.CDLL) -> None:
-    """A mechanism made and used in any mode, subnormals flushed or not, releases what it releases to nearest."""
+    """A mechanism made and used in any mode, subnormals flushed or not, releases as to nearest."""
     cases = [(ratio, e) for ratio in (Fraction(1, 3), Fraction(2**20 * 11, 8), Fraction(2**50)) for e in EXPONENTS]
 
     def work(ratio: Fraction, exponent: int, values: np.ndarray, shorts: list[np.ndarray]) -> list[np.ndarray]:
@@ -472,7 +472,7 @@ def test_a_hosts_rounding_mode_changes_nothing(mode: str, flush: bool, host: cty
 
 
 def distinguished(zero: np.ndarray, one: np.ndarray, grids: list[float]) -> list[float]:
-    """The grids off which the two lie unequally often, at a false-alarm rate of ALPHA for all together."""
+    """Grids off which the two lie unequally often, at a false-alarm rate of ALPHA for all."""
     found = []
     for grid in grids:
         off = [int((x / grid != np.rint(x / grid)).sum()) for x in (zero, one)]
@@ -517,7 +517,7 @@ def test_precision_attack_finds_naive_noise() -> None:
     "bounds", [{"lower": -8, "upper": 8}, {"lower": 0, "upper": 6.5}, {"lower": -1.0, "upper": 1.0}]
 )
 def test_small_world(q: Fraction, bounds: dict[str, float]) -> None:
-    """Values on and off the grid: no result tells two of them apart by more than e^(epsilon |x - x'| / sensitivity)."""
+    """On and off the grid: ratios of at most e^(epsilon |x - x'| / sensitivity)."""
     laws = real_world(mechanism(Fraction(1)), q, REALS, **bounds)
     assert leaks(laws, q, 1.0) == 0
     # and not by less: adjacent grid points reach the bound
@@ -528,7 +528,7 @@ def test_small_world(q: Fraction, bounds: dict[str, float]) -> None:
 
 
 def test_small_world_catches_what_is_not_private(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise clipped before the sum, values rounded before the noise, and noise that was rounded alone all leak there."""
+    """Noise clipped before the sum, values rounded before it, noise rounded alone: all leak."""
     q, bounds = Fraction(8, 10), {"lower": -8, "upper": 8}
     mech = mechanism(Fraction(1))
     assert leaks(real_world(mech, q, REALS, lambda z: max(min(z, Fraction(4)), Fraction(-4)), **bounds), q, 1.0) > 0
@@ -549,10 +549,7 @@ def test_small_world_catches_what_is_not_private(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("ratio", [Fraction(1, 2), Fraction(1), Fraction(17, 10)], ids=str)
 def test_small_world_of_the_digits(ratio: Fraction) -> None:
-    """All 2^10 prefixes and both signs: a probability lies between its decided cells and these with the open ones beside them.
-
-    Decided cells of neighbours never contradict epsilon.
-    """
+    """All 2^10 prefixes, both signs: decided cells of neighbours keep epsilon."""
     bits, law, plan = 10, reference.Laplace(ratio), tiers.constant_work_plan(mechanism(ratio))
     offsets = [0.0, -0.5, 0.5, 2.0**-40, -0.3]
     lowest, highest = {}, {}
@@ -717,7 +714,7 @@ def test_a_grid_finer_than_float32_is_refused_for_it() -> None:
 
 
 def test_each_parameter_makes_another_record() -> None:
-    """Equal numbers, however written, make equal mechanisms; a stream key is derived from each of them."""
+    """Equal numbers, however written, make equal mechanisms, and a stream key from each."""
     assert Laplace(0.5, 1, granularity=2.0**-10) == Laplace(Fraction(1, 2), 1, granularity=Fraction(1, 1024))
     laws = [Laplace(1, 1), Laplace(1, 2), Laplace(1, 1, granularity=1), Laplace(2, 2)]
     assert len({tiers.record(law) for law in laws}) == 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for every law: golden outputs, draws that are the exact tier's, tables, statistics that reject planted defects; records."""
+"""Every law: golden outputs, the exact tier's draws, tables, statistics, planted defects."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def golden() -> list[Any]:
 
 @pytest.mark.parametrize(("law", "row"), golden())
 def test_golden_outputs(law: Law, row: dict[str, Any]) -> None:
-    """Stream version 1, pinned: the first draws by the exact tier, a digest of 20,000; and a release of the same draws."""
+    """Stream version 1, pinned: the exact tier's first draws, a digest of 20,000, and a release."""
     assert tiers.STREAM_VERSION == 1
     mech, secret, start = law.make(Fraction(row[law.parameter])), bytes.fromhex(row["key"]), int(row["start"])
     offsets = law.offset(20_000)
@@ -96,7 +96,7 @@ def places(n: int, rng: random.Random) -> list[float]:
 
 @over("scales")
 def test_the_stream_maps_to_the_exact_law(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
-    """Draws as C makes them, by either path, are the exact tier's from the same digits, wherever a call begins and ends."""
+    """C's draws, by either path, are the exact tier's from equal digits, wherever a call begins."""
     mech, key, rng = law.make(scale), tiers.StreamKey(secret("stream")), random.Random(f"{law} {scale}")
     bulk, constant_work_plan = tiers.bulk_plan(mech), tiers.constant_work_plan(mech)
     for start in STARTS:
@@ -114,7 +114,8 @@ def test_the_stream_maps_to_the_exact_law(law: Law, scale: Fraction, secret: Cal
                     )
                 ]
                 assert all(k in (None, right) for k, right in zip(found, exact, strict=True))
-                # midway between grid points a tiny ratio leaves the sign to decide, and C does not look at it alone
+                # midway between grid points a tiny ratio leaves the sign to decide, which C never
+                # does alone
                 assert found.count(None) <= (n if law.real and scale < Fraction(1, 2**15) else law.left)
 
 
@@ -130,7 +131,7 @@ some = pytest.mark.parametrize(("law", "scale"), [(law, scale) for law in LAWS f
 
 @some
 def test_bulk_and_constant_work_draws_are_equal(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
-    """Of 30,000 draws, so that draws open after level 0 come in whole batches: in bulk, with care, on every instruction set."""
+    """30,000 draws, undecided in whole batches: bulk, constant work, all instruction sets."""
     mech, key, offsets = law.make(scale), tiers.StreamKey(secret("equal")), places(30_000, random.Random(str(scale)))
     draws = np.array(filled(law, tiers.constant_work_plan(mech), key, 12_345, offsets, constant_work=True), float)
     left = 0
@@ -149,7 +150,7 @@ def test_bulk_and_constant_work_draws_are_equal(law: Law, scale: Fraction, secre
 
 @some
 def test_a_hosts_mode_changes_no_draw(law: Law, scale: Fraction, host: ctypes.CDLL) -> None:
-    """A rounding mode and a flush that the host left on are put aside: the same draws, none more left open."""
+    """A host's rounding mode and flush are put aside: equal draws, no more of them undecided."""
     mech, key, offsets = law.make(scale), tiers.StreamKey(bytes(range(32))), places(700, random.Random(3))
     for plan, constant_work in ((tiers.bulk_plan(mech), False), (tiers.constant_work_plan(mech), True)):
         for isa in tiers.ISAS:
@@ -174,7 +175,7 @@ tables = pytest.mark.parametrize(
 
 @tables
 def test_table_certificate(law: Law, scale: Fraction) -> None:
-    """Every entry is the law's on its whole cell, every threshold is bracketed by an open cell, and the sign mirrors."""
+    """Entries are the law's on their cells, undecided at each threshold; the sign mirrors."""
     right = of_digits(law, scale)
     table = tiers.bulk_plan(law.make(scale)).tier(tiers.TABLE, 16, range(2**16), isa=0)
     opened = {cell for cell in range(2**15) if table[cell] is None}
@@ -188,12 +189,14 @@ def test_table_certificate(law: Law, scale: Fraction) -> None:
         table[2**15 + cell] is None if cell in opened else table[2**15 + cell] == -table[cell] for cell in range(2**15)
     )
     magnitudes = [table[cell] for cell in range(2**15) if cell not in opened]
-    assert magnitudes == sorted(magnitudes, reverse=True)  # monotone between open cells, so the sample stands for all
+    assert magnitudes == sorted(
+        magnitudes, reverse=True
+    )  # monotone between undecided cells, so the sample stands for all
 
 
 @tables
 def test_small_world_of_the_digits(law: Law, scale: Fraction) -> None:
-    """All 2^15 prefixes of U: each magnitude's probability lies between its decided cells and these with its open ones."""
+    """All 2^15 prefixes of U: a probability is decided cells, plus undecided ones at most."""
     right = of_digits(law, scale)
     table = tiers.bulk_plan(law.make(scale)).tier(tiers.TABLE, 16, range(2**15), isa=0)
     counts = np.bincount([k for k in table if k is not None])
@@ -209,7 +212,7 @@ def test_small_world_of_the_digits(law: Law, scale: Fraction) -> None:
 def test_a_fresh_start_for_open_draws_is_rejected(
     law: Law, scale: Fraction, defect: str, secret: Callable[[str], bytes]
 ) -> None:
-    """A sampler that draws afresh where the table is open, in place of more digits, has another law; 2^22 draws show it."""
+    """Fresh draws for undecided cells, not more digits, have another law; 2^22 draws show it."""
     mech, n, rng = law.make(scale), 2**22, np.random.default_rng(7)
     entries = tiers.bulk_plan(mech).tier(tiers.TABLE, 16, range(2**16), isa=0)
     open_ = np.array([k is None for k in entries])
@@ -239,7 +242,7 @@ def test_exact_law(law: Law, scale: Fraction, secret: Callable[[str], bytes]) ->
 
 @over("small")
 def test_exact_law_of_small_calls(law: Law, scale: Fraction) -> None:
-    """The same of 300 calls of 3,500 cells, each under the system's own key; and of samples, small and large."""
+    """The same for 300 calls of 3,500 cells, each under a system key; samples of all sizes."""
     mech, signs = law.make(scale), np.random.default_rng(5).integers(0, 2, (300, 3500)) * 2 - 1
     one_sided = law.name == "one_sided_geometric"
     calls = []
@@ -288,25 +291,25 @@ def test_planted_defects_are_rejected(
 def test_a_scale_one_percent_off_is_rejected(
     law: Law, scale: Fraction, sign: int, secret: Callable[[str], bytes]
 ) -> None:
-    """The judge holds the draws of another scale to be of another law; below 1/2, where most are 0, of one 3 % off."""
+    """Another scale is rejected as another law; below 1/2, where most are 0, at 3 % off."""
     off = 1 + sign * Fraction(1 if scale >= Fraction(1, 2) else 3, 100)
     assert judged(law, scale, noise(law, law.make(scale * off), N, secret("scale"))) != []
 
 
 # ------------------------------------------------------------------ records
 
-WHOM: dict[str, Any] = {"adjacency": "substitution", "unit": "household"}
-CHANGE = Sensitivity(2, 3, **WHOM)
+PEOPLE: dict[str, Any] = {"adjacency": "substitution", "unit": "household"}
+CHANGE = Sensitivity(2, 3, **PEOPLE)
 L2: dict[str, Any] = {"l0": 4, "linf": "3", "unit": "household"}
 # A mechanism, what its metadata say beside the rest, and what its repr shows.
 RECORDS: list[tuple[Any, dict[str, Any], str]] = [
-    (Laplace(0.5, Fraction(1, 3), granularity=2.0**-10, **WHOM),
-     {"mechanism": "laplace", "epsilon": "1/2", "sensitivity": "1/3", "granularity": 2.0**-10, **WHOM}, "2**-10"),
-    (Snapping(0.5, Fraction(1, 3), bound=8, **WHOM), {"mechanism": "snapping", "bound": "8", "granularity": 1.0, **WHOM}, "bound=8"),
-    (DiscreteLaplace(0.5, CHANGE), {"mechanism": "discrete_laplace", "epsilon": "1/2", "sensitivity": "12", **WHOM}, "epsilon=0.5"),
+    (Laplace(0.5, Fraction(1, 3), granularity=2.0**-10, **PEOPLE),
+     {"mechanism": "laplace", "epsilon": "1/2", "sensitivity": "1/3", "granularity": 2.0**-10, **PEOPLE}, "2**-10"),
+    (Snapping(0.5, Fraction(1, 3), bound=8, **PEOPLE), {"mechanism": "snapping", "bound": "8", "granularity": 1.0, **PEOPLE}, "bound=8"),
+    (DiscreteLaplace(0.5, CHANGE), {"mechanism": "discrete_laplace", "epsilon": "1/2", "sensitivity": "12", **PEOPLE}, "epsilon=0.5"),
     (OneSidedGeometric(1, Fraction(1, 2**60)), {"mechanism": "one_sided_geometric", "epsilon": "1"}, "epsilon"),
     (OneSidedGeometric(1, 2**60), {"mechanism": "one_sided_geometric"}, "epsilon"),
-    (OneSidedGeometric(Fraction(1, 3), CHANGE), {"epsilon": "1/3", "sensitivity": "12", **WHOM}, "epsilon"),
+    (OneSidedGeometric(Fraction(1, 3), CHANGE), {"epsilon": "1/3", "sensitivity": "12", **PEOPLE}, "epsilon"),
     (Gaussian.calibrated(Fraction(1, 2), CHANGE, delta=1e-6, granularity=0.25), {"mechanism": "gaussian", "granularity": 0.25, **L2}, "sigma"),
     (Gaussian.from_zcdp(1, CHANGE), L2, "rho=1"), (Gaussian.from_zcdp(Fraction(1, 3), CHANGE), {"rho_spent": "1/3"}, "rho=1/3"),
     (Gaussian(Fraction(1, 3)), {"sigma_squared": "1/9"}, "sigma"), (Gaussian(2.0**900), {}, "sigma"),
@@ -320,7 +323,7 @@ RECORDS: list[tuple[Any, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("mech", "facts", "shown"), RECORDS, ids=str)
 def test_records(mech: Any, facts: dict[str, Any], shown: str) -> None:
-    """A frozen value that pickles with all that it was made from; metadata that JSON holds; a repr that says what it is."""
+    """A frozen value that pickles whole; metadata that JSON holds; a repr that says what it is."""
     real = isinstance(mech, Laplace | Snapping | Gaussian)
     if not isinstance(mech, OneSidedGeometric):
         mech.release(np.zeros(5000, np.float64 if real else np.int64))  # which keeps plans beside the parameters

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the house (docs/design.md): who imports whom, who touches what. Each rule finds a planted violation."""
+"""The rules of docs/design.md: who imports whom, who touches what; with planted violations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = {"dpfast", "dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.privacy", "dpfast.testing"}
 
-# Room: what it may import beside the standard library, inside functions included. "dpfast" is a public name of it.
+# Room: what it may import beside the standard library, in functions too. "dpfast": a public name.
 ROOMS: dict[str, set[str]] = {
     "errors.py": set(),
     "privacy": {"dpfast.errors", "dpfast.exact", "dpfast.privacy", "flint", "numpy"},
@@ -124,7 +124,7 @@ def inside(name: str, allowed: set[str]) -> bool:
     return name in allowed or any(name.startswith(f"{one}.") for one in allowed - {"dpfast"})
 
 
-# ---------------------------------------------------------------------------- rules: each yields what breaks it
+# ---------------------------------------------------------------- rules: each yields what breaks it
 
 
 def rooms_import_what_they_may(root: Path) -> Iterator[str]:
@@ -168,7 +168,7 @@ def mechanisms_leave_loops_over_data_to_kernels(root: Path) -> Iterator[str]:
 
 
 def _over_data(node: ast.AST, function: ast.FunctionDef) -> bool:
-    """A loop whose course an array gives: its size, its items, or a loop over what the function was given."""
+    """A loop over an array's size or items, or over what the function was given."""
     if isinstance(node, ast.While):
         course = node.test
     elif isinstance(node, ast.For | ast.comprehension):
@@ -219,7 +219,7 @@ def c_files_ask_what_they_may(root: Path) -> Iterator[str]:
 
 
 def laws_link_against_nothing(root: Path) -> Iterator[str]:
-    """The objects of all laws, for one instruction set, and of dispatch want our own functions and the compiler's."""
+    """An instruction set's objects of laws and dispatch want our and the compiler's functions."""
     flags = ["-std=c11", "-O1", "-ffreestanding", "-fkeep-static-functions", "-fno-math-errno", "-w"]
     ours = r"dpf_\w+|mem(cpy|set|move|cmp)|__cpu_(model|indicator_init)|_GLOBAL_OFFSET_TABLE_"
     for name in ("isa_portable.c", "dispatch.c"):
@@ -379,7 +379,7 @@ def test_a_law_is_one_name_in_four_places(law: str) -> None:
 
 
 def test_no_law_is_left_out() -> None:
-    """Every mechanism with a law of its own name in C is among LAWS, and every law of the C, too."""
+    """Each mechanism with a law of its name in C is in LAWS, and so is each law of the C."""
     from dpfast import _native
 
     own = {

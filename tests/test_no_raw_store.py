@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No count is stored before it has its noise, not for a microsecond: another process looks after each store."""
+"""No count is ever stored before it has its noise: another process looks after each store."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from fresh import python
 
-# The output lies on pages that may not be written. A store faults; it is let through alone, by the processor's single step,
-# and before the next instruction the other process says that it has looked.
+# The output's pages are read-only. A store faults and is let through by one processor step; before
+# the next instruction the other process says that it has looked.
 STEPPER = r"""
     #define _GNU_SOURCE
     #include <signal.h>
@@ -207,7 +207,7 @@ def stepper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stores(tool: Path, defect: str) -> dict[str, tuple[int, int, float]]:
-    """Of each case: the stores looked at, how many bytes lay open, the share of cells whose noise is 0."""
+    """For each case: stores looked at, bytes without noise, the share of cells of noise 0."""
     found = {}
     plain = "glibc.cpu.x86_rep_movsb_threshold=1000000"  # whole vectors: a string instruction would step byte by byte
     for line in python(WATCHED, tool, defect, Path(__file__).parent, timeout=300, GLIBC_TUNABLES=plain).splitlines():
@@ -217,10 +217,7 @@ def stores(tool: Path, defect: str) -> dict[str, tuple[int, int, float]]:
 
 
 def test_no_cell_lies_open(stepper) -> None:
-    """In each kernel and layout every byte that is ever stored is 0 or the released one's.
-
-    No false alarm is possible: a cell is judged by what it holds in the end.
-    """
+    """Every byte ever stored is 0 or the released one's, so no false alarm is possible."""
     found = stores(stepper, "none")
     kernels = {"add_short", "add_narrow", "add_wide", "add_small", "add_grid", "add_grid_wide"}
     assert kernels <= {name.split(",")[0] for name in found}

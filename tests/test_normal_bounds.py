@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error bounds of csrc/normal.h (gaussian.md, sections 3 and 4), proved by Sollya and Gappa of this very text."""
+"""The error bounds of csrc/normal.h (gaussian.md, 3 and 4), by Sollya and Gappa from that text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import pi
 
 import pytest
 from flint import arb, ctx
-from proofs import CSRC, MODES, between, constants, fused, generator, proves, said, tool, values
+from proofs import CSRC, MODES, between, certifies, constants, fused, generator, proves, refutes, rejects, values
 
 MADE = generator("make_approximations")
 SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
@@ -17,9 +17,7 @@ DOUBLE_DOUBLE = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
 
 def test_sollya_certifies_the_polynomials() -> None:
     """normal.sollya: every polynomial and constant lies within its stated bound."""
-    status, output = said(tool("sollya"), CSRC / "proofs" / "normal.sollya")
-    assert status == 0, output
-    assert output.endswith("every bound holds\n")
+    certifies(CSRC / "proofs" / "normal.sollya")
 
 
 @pytest.mark.parametrize(
@@ -34,12 +32,8 @@ def test_sollya_certifies_the_polynomials() -> None:
     ],
 )
 def test_sollya_rejects_one_digit_changed(old: str, new: str) -> None:
-    program = tool("sollya")
     assert SOLLYA.count(old) == 1
-    status, output = said(program, text=SOLLYA.replace(old, new))
-    assert status != 0
-    assert "FAILS" in output
-    assert "every bound" not in output
+    refutes(SOLLYA.replace(old, new))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -65,13 +59,8 @@ def test_gappa_proves_the_roundings(script: str, mode: str) -> None:
     ],
 )
 def test_gappa_rejects_what_is_false(script: str, old: str, new: str) -> None:
-    """A smaller bound or another rounding is not proved, so the hypotheses do not contradict each other."""
-    program = tool("gappa")
-    assert old in script
-    changed = script.replace("ieee_64, ne", "ieee_64, zr").replace(old, new)
-    status, output = said(program, "-Eno-auto-dichotomy", text=changed)
-    assert status != 0
-    assert "some properties were not satisfied" in output
+    """A smaller bound or another rounding is not proved: the hypotheses do not contradict."""
+    rejects(script, old, new)
 
 
 def test_the_proofs_speak_of_the_code() -> None:
@@ -123,7 +112,7 @@ def test_the_split_of_u() -> None:
 
 
 def test_the_table_is_what_the_script_writes() -> None:
-    """wide_sine.h is make_wide_sine.py's output, proved by balls, and its rows keep what normal_double_double.gappa supposes."""
+    """wide_sine.h is make_wide_sine.py's, proved by balls; rows keep the Gappa premises."""
     script = generator("make_wide_sine")
     before = ctx.prec
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No repr, HTML, exception or error of pickle shows a private value: every public class, and every function that takes data."""
+"""No repr, HTML, exception or pickle error shows a private value: every class, every function."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def texts_of(made: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_an_object_shows_nothing_private(made: dict[str, Any], name: str) -> None:
-    """Neither itself nor, where it refuses to be pickled or copied, its error. A new class has to be added to doors.py."""
+    """Neither itself nor its error, if it refuses pickling. doors.py lists the classes."""
     for text in texts_of(used(made[name])):
         assert not SEEN.search(text), name
 
 
 def spoilt(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Calls that private values spoil, each in its way: every door that takes data, and what is special to one."""
+    """Calls that private values spoil, each in its way: every door that takes data."""
     wrongs: list[Any] = [
         [SECRET, None], [SECRET, "x"], [[SECRET], [SECRET, 1]], NAME, [NAME], np.array([NAME, 1], object), {NAME: SECRET}, SECRET + 0.5,
         np.array([VALUE, np.nan]), np.array([VALUE], np.longdouble), np.ma.array([SECRET, 1], mask=[0, 1]), [VALUE, float("inf")],
@@ -98,7 +98,7 @@ def spoilt(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def test_an_error_shows_nothing_private(tmp_path: Path) -> None:
-    """Its message, and those of the errors it was raised from: all that a log gets but the lines of the program."""
+    """Its message and those of the errors behind it: all that a log gets but program lines."""
     said = []
     for name, call in spoilt(tmp_path):
         try:
@@ -115,7 +115,7 @@ def test_an_error_shows_nothing_private(tmp_path: Path) -> None:
 
 
 def test_the_search_sees_what_is_shown() -> None:
-    """Planted: a tuple of the true counts, and errors that quote one, or a number, a name or a key."""
+    """Planted: a tuple of the true counts, and errors that quote one, a number, a name or a key."""
     found = bounded()
     shown = tuple(dpfast.BoundedHistogram(found.keys, np.array([SECRET]), found.sensitivity))
     for text in (

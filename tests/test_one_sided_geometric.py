@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one-sided geometric law, beside what test_laws.py and test_discrete_laplace.py check: the lift at U = 1, and that it is no mechanism."""
+"""The one-sided geometric law, beside test_laws.py: the lift at U = 1, and no mechanism."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ law = BY_NAME["one_sided_geometric"].make
 
 
 def test_integers_next_to_u_1_need_the_lift() -> None:
-    """Where -ln U is below the error of 2^-101 nothing wraps: the lift keeps C - ln U above 0. Without it a draw is 256 t."""
+    """Where -ln U is below 2^-101 the lift keeps C - ln U above 0. Without it a draw is 256 t."""
     scale, bits = Fraction(10**17, 7), 127
     cells = [2**bits - j for j in range(1, 2**12)]
     known = reference.OneSidedGeometric(1 / scale)

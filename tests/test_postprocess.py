@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Post-processing: each projection against its definition, and the bias that its docstring states."""
+"""Post-processing: each projection against its definition, and the bias that it states."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REALS = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=1, ma
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint16, np.float64, np.float32])
-def test_clip_keeps_the_dtype(dtype):
+def test_clip_keeps_the_dtype(dtype) -> None:
     """A bound beyond the type changes nothing."""
     found = postprocess.clip(np.array([0, 5, 100], dtype), lower=1, upper=50)
     assert found.dtype == dtype
@@ -27,7 +27,7 @@ def test_clip_keeps_the_dtype(dtype):
     assert postprocess.clip(np.array([0, 5, 100], dtype), upper=10**9).tolist() == [0, 5, 100]
 
 
-def test_clip_bounds_beyond_the_type():
+def test_clip_bounds_beyond_the_type() -> None:
     """Harmless on the far side, the type's own end on the near one: no infinity comes out."""
     values = np.array([-1.5, 2.0], np.float32)
     assert postprocess.clip(values, lower=-1e300, upper=Fraction(10) ** 400).tolist() == values.tolist()
@@ -35,8 +35,8 @@ def test_clip_bounds_beyond_the_type():
     assert postprocess.clip(np.array([5, 7], np.int8), lower=2**70).tolist() == [127, 127]
 
 
-def test_the_bias_of_clipping_is_what_its_docstring_says():
-    """E max(X, 0) = q/(1 - q^2): 0.43 at scale 1. Within 5 standard errors of 2e5 draws (false alarm 6e-7)."""
+def test_the_bias_of_clipping_is_what_its_docstring_says() -> None:
+    """E max(X, 0) = q/(1 - q^2): 0.43 at scale 1. Within 5 standard errors of 2e5 draws (6e-7)."""
     q = math.exp(-1)
     stated = q / (1 - q * q)
     assert round(stated, 2) == 0.43
@@ -48,15 +48,15 @@ def test_the_bias_of_clipping_is_what_its_docstring_says():
 
 
 @given(values=st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=5), step=st.integers(1, 1000))
-def test_rounding_integers_is_exact(values, step):
+def test_rounding_integers_is_exact(values, step) -> None:
     """As Python's rounding of fractions, halves to even."""
     found = postprocess.rounded(np.array(values), step)
     assert found.dtype == np.int64
     assert found.tolist() == [round(Fraction(v, step)) * step for v in values]
 
 
-def test_rounding():
-    """Halves to the even multiple, below 0 too; reals as doubles; a multiple beyond int64 is refused."""
+def test_rounding() -> None:
+    """Halves to the even multiple, below 0 too; reals as doubles; beyond int64 refused."""
     assert postprocess.rounded([1, 3, 5, -1, -3], 2).tolist() == [0, 4, 4, 0, -4]
     assert postprocess.rounded([1, 2, 4, 5], 3).tolist() == [0, 3, 3, 6]
     assert postprocess.rounded([0.5, 1.5, 2.5, -7.4]).tolist() == [0, 2, 2, -7]
@@ -67,8 +67,8 @@ def test_rounding():
 
 @settings(max_examples=60, deadline=None)
 @given(values=REALS, total=st.floats(0, 300).map(lambda x: round(x, 3)))
-def test_non_negative_with_a_total_is_the_nearest(values, total):
-    """The conditions of the optimum: it adds up, and all positive cells moved by one amount that no zero cell exceeds."""
+def test_non_negative_with_a_total_is_the_nearest(values, total) -> None:
+    """The optimum adds up; positive cells moved by one amount that no zero cell exceeds."""
     given_ = np.array(values)
     found = postprocess.non_negative(values, total)
     assert (found >= 0).all()
@@ -81,14 +81,14 @@ def test_non_negative_with_a_total_is_the_nearest(values, total):
         assert (given_[~positive] <= shift + 1e-7).all()
 
 
-def test_non_negative_without_a_total_clips():
+def test_non_negative_without_a_total_clips() -> None:
     """With one the cells add up to it."""
     assert postprocess.non_negative([[-1, 2], [3, -4]]).tolist() == [[0, 2], [3, 0]]
     assert postprocess.non_negative([[-1.0, 2], [3, -4]], 0).sum() == 0
     assert postprocess.non_negative([[1, 3], [0, 0]], 4).tolist() == [[1, 3], [0, 0]]
 
 
-def test_a_total_keeps_the_sum_of_noisy_zeros():
+def test_a_total_keeps_the_sum_of_noisy_zeros() -> None:
     """Where clipping would invent a count for every empty cell."""
     released = dpfast.DiscreteLaplace(1, 1).release(np.zeros(10_000, np.int64))
     assert postprocess.clip(released, lower=0).sum() > 3000
@@ -97,7 +97,7 @@ def test_a_total_keeps_the_sum_of_noisy_zeros():
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), rows=st.integers(1, 3), columns=st.integers(1, 4))
-def test_consistent_is_least_squares(data, rows, columns):
+def test_consistent_is_least_squares(data, rows, columns) -> None:
     """Against the weighted least-squares solution of the whole system."""
     numbers = st.floats(-50, 50).map(lambda x: round(x, 3))
     cells = np.array(data.draw(st.lists(numbers, min_size=rows * columns, max_size=rows * columns))).reshape(
@@ -113,7 +113,7 @@ def test_consistent_is_least_squares(data, rows, columns):
     np.testing.assert_allclose(found.sum(axis=1), sums)
 
 
-def test_public_totals_are_met():
+def test_public_totals_are_met() -> None:
     """A total of variance 0 is exact."""
     found, sums = postprocess.consistent([[1, 2], [3, 4]], [10, 0], total_variance=0)
     np.testing.assert_allclose(sums, [10, 0])
@@ -122,13 +122,13 @@ def test_public_totals_are_met():
 
 @settings(max_examples=60, deadline=None)
 @given(values=REALS, falling=st.booleans())
-def test_ordered_is_isotonic_regression(values, falling):
+def test_ordered_is_isotonic_regression(values, falling) -> None:
     """SciPy's, rising or falling."""
     expected = optimize.isotonic_regression(values, increasing=not falling).x
     np.testing.assert_allclose(postprocess.ordered(values, falling=falling), expected, atol=1e-9)
 
 
-def test_ordered_along_the_last_axis():
+def test_ordered_along_the_last_axis() -> None:
     """Each row by itself; empty ones are fine."""
     found = postprocess.ordered([[3, 1], [1, 2]])
     assert found.tolist() == [[2, 2], [1, 2]]
@@ -136,7 +136,7 @@ def test_ordered_along_the_last_axis():
     assert postprocess.ordered([]).shape == (0,)
 
 
-def test_nothing_is_changed_in_place():
+def test_nothing_is_changed_in_place() -> None:
     """The values are the caller's."""
     for step in (
         lambda x: postprocess.clip(x, lower=0),
@@ -149,7 +149,7 @@ def test_nothing_is_changed_in_place():
         assert values.tolist() == [3.5, -1.5, 2.0]
 
 
-def test_every_step_says_what_it_costs():
+def test_every_step_says_what_it_costs() -> None:
     """In bias, in its docstring."""
     for name in postprocess.__all__:
         assert "bias" in getattr(postprocess, name).__doc__.lower()
@@ -174,7 +174,7 @@ def test_every_step_says_what_it_costs():
         (lambda: postprocess.ordered([1], falling=1), DTypeError, "falling must be True or False"),
     ],
 )
-def test_bad_input(call, error, message):
+def test_bad_input(call, error, message) -> None:
     """By an error that names the parameter."""
     with pytest.raises(error, match=message):
         call()

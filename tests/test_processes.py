@@ -12,7 +12,7 @@ from fresh import FORKED, python, workers
 
 from dpfast import DiscreteLaplace, Key
 
-HEAVY = "numba llvmlite scipy flint pyarrow pandas matplotlib click tqdm rich mpmath numpy.ma".split()
+HEAVY = ["numba", "llvmlite", "scipy", "flint", "pyarrow", "pandas", "matplotlib", "click", "tqdm", "rich", "mpmath", "numpy.ma"]  # fmt: skip
 
 FORKS = (
     FORKED
@@ -34,8 +34,8 @@ FORKS = (
 )
 
 
-def test_forks_before_and_after_a_release_never_repeat_noise():
-    """Children forked before the first release, after small, threaded and keyed ones, and by children: all differ."""
+def test_forks_before_and_after_a_release_never_repeat_noise() -> None:
+    """Children forked before a release, after small, threaded, keyed ones, by children: new."""
     output = python(
         FORKS
         + """
@@ -53,8 +53,8 @@ def test_forks_before_and_after_a_release_never_repeat_noise():
     assert output.split() == ["38", "38"]
 
 
-def test_forks_in_the_middle_of_other_threads_releases():
-    """While threads release without pause, keyed and in helper threads too, each forked child works and is new."""
+def test_forks_in_the_middle_of_other_threads_releases() -> None:
+    """While threads release, keyed and in helpers, each forked child works and is new."""
     output = python(
         FORKS
         + """
@@ -84,7 +84,7 @@ def test_forks_in_the_middle_of_other_threads_releases():
     assert output.split() == ["48", "48"]
 
 
-def test_a_fork_while_another_thread_records_a_part():
+def test_a_fork_while_another_thread_records_a_part() -> None:
     """The lock of the record is never left held in the child."""
     output = python(
         FORKS
@@ -110,8 +110,8 @@ def test_a_fork_while_another_thread_records_a_part():
 
 
 @pytest.mark.parametrize("delay", [0, 0.005, 0.02, 0.06, 0.12, 0.25])
-def test_forks_in_the_middle_of_a_first_release(delay):
-    """While another thread builds a table, imports flint and numba and compiles, a forked child still does not hang."""
+def test_forks_in_the_middle_of_a_first_release(delay) -> None:
+    """While another thread builds a table, imports and compiles, a forked child does not hang."""
     output = python(
         FORKS
         + """
@@ -129,8 +129,8 @@ def test_forks_in_the_middle_of_a_first_release(delay):
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
-def test_multiprocessing(tmp_path, method):
-    """Mechanisms and release keys travel to workers of every kind: fresh noise differs, an equal part is equal."""
+def test_multiprocessing(tmp_path, method) -> None:
+    """Mechanisms and release keys reach all workers: fresh noise differs, parts are equal."""
     found = workers(
         tmp_path,
         """
@@ -157,8 +157,8 @@ if __name__ == "__main__":
     assert found == ["10", "1"]
 
 
-def test_eight_threads_at_once():
-    """Eight Python threads over sizes, scales and kernels: no crash, no noise twice, and equal keyed parts."""
+def test_eight_threads_at_once() -> None:
+    """Eight threads over sizes, scales, kernels: no crash, no repeated noise, equal keyed parts."""
     mechs = [DiscreteLaplace(1, scale) for scale in (10**6, 50, 2**60, 10**12)]
     key = Key.generate().derive("threads")
     part = np.arange(7000)
@@ -182,7 +182,7 @@ def test_eight_threads_at_once():
     assert len({noise for _, made in found for noise in made}) == 1
 
 
-def test_eight_threads_in_a_first_release():
+def test_eight_threads_in_a_first_release() -> None:
     """In a new process eight threads import, compile and build tables at once."""
     output = python(
         """
@@ -206,8 +206,8 @@ def test_eight_threads_in_a_first_release():
 
 
 @pytest.mark.parametrize("threads", [3, 64, 1000, 10**9, 10**30])
-def test_threads_far_beyond_the_cores(threads):
-    """Any number of threads is taken as "at most", for a small call and a large one, with a key and without."""
+def test_threads_far_beyond_the_cores(threads) -> None:
+    """Any number of threads means "at most", for small and large calls, keyed or not."""
     mech = DiscreteLaplace(1, 100)
     before = threading.active_count()
     for n in (3, 5000, 2**21):
@@ -220,15 +220,15 @@ def test_threads_far_beyond_the_cores(threads):
     assert threading.active_count() == before
 
 
-def test_no_thread_stays_behind():
+def test_no_thread_stays_behind() -> None:
     """A release's threads end with it: there is no pool to leak or to fork."""
     before = threading.active_count()
     DiscreteLaplace(1, 100).release(np.zeros(2**21, np.int64), threads=8)
     assert threading.active_count() == before
 
 
-def test_import_is_light():
-    """`import dpfast`, keys and mechanisms load nothing heavy; a small release loads no more than it needs."""
+def test_import_is_light() -> None:
+    """`import dpfast`, keys and mechanisms load nothing heavy; a small release only its needs."""
     output = python(
         """
         import sys

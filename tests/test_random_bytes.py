@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""random_bytes and fill_bytes: every byte of the key stream, at every cut; kinds of buffers; what fails leaves zeros."""
+"""random_bytes and fill_bytes: the whole key stream at every cut; buffers; failures leave zeros."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ WHOLE = reference(max(SIZES))
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_the_bytes_are_the_documented_stream(isa, monkeypatch):
-    """On every instruction set, at every size and alignment, stored past the caches or not, in slabs or at once."""
+def test_the_bytes_are_the_documented_stream(isa, monkeypatch) -> None:
+    """Every instruction set, size, alignment, stored past caches or not, in slabs or at once."""
     for streamed, slab in ((2**21, 2**26), (0, 2**26), (2**21, 2048), (0, 4096)):
         monkeypatch.setattr(_native, "NON_TEMPORAL", streamed)
         monkeypatch.setattr(_native, "SLAB", slab)
@@ -47,8 +47,8 @@ def test_the_bytes_are_the_documented_stream(isa, monkeypatch):
 
 
 @pytest.mark.parametrize("n", [*SIZES, FEW, FEW + 1, 2**20 + 3, 3 * 2**21 + 5])
-def test_random_bytes(n):
-    """n bytes, never the same, each byte of them drawn (a byte left out would be the same in both: fails by chance 2^-64)."""
+def test_random_bytes(n) -> None:
+    """n bytes, never the same, each byte drawn (one left out is equal in both: by chance 2^-64)."""
     one, two = random_bytes(n), random_bytes(n)
     assert type(one) is bytes
     assert len(one) == len(two) == n
@@ -72,7 +72,7 @@ def test_random_bytes(n):
         (2**62, (MemoryError, OverflowError), None),
     ],
 )
-def test_sizes_that_are_refused(n, error, message):
+def test_sizes_that_are_refused(n, error, message) -> None:
     """Negative, no int, beyond any memory; NumPy's integers are sizes."""
     with pytest.raises(error, match=message):
         random_bytes(n)
@@ -80,8 +80,8 @@ def test_sizes_that_are_refused(n, error, message):
 
 
 @pytest.mark.parametrize("size", [5, 3000])
-def test_kinds_of_buffers(size):
-    """bytearray, memoryview, mmap, NumPy arrays of many dtypes and shapes: filled whole and never alike."""
+def test_kinds_of_buffers(size) -> None:
+    """bytearray, memoryview, mmap, arrays of dtypes and shapes: filled whole, never alike."""
     base = np.zeros((size, 6))
     for made in (
         bytearray(8 * size), memoryview(bytearray(8 * size)), mmap.mmap(-1, 8 * size), np.zeros(size), np.zeros((size, 2, 2), ">i8"),
@@ -100,7 +100,7 @@ def test_kinds_of_buffers(size):
 
 
 @pytest.mark.parametrize("empty", [bytearray(), np.zeros(0), np.zeros((3, 0, 2))])
-def test_empty_buffers(empty):
+def test_empty_buffers(empty) -> None:
     """Nothing to fill."""
     assert fill_bytes(empty) is None
 
@@ -120,15 +120,15 @@ READ_ONLY.flags.writeable = False
         *([(np.array(["a", "bc"], np.dtypes.StringDType()), None)] if hasattr(getattr(np, "dtypes", None), "StringDType") else []),
     ],
 )  # fmt: skip
-def test_buffers_that_are_refused(made, why):
-    """Read-only, with gaps, or of values that not all bits are; strings of any length lie elsewhere."""
+def test_buffers_that_are_refused(made, why) -> None:
+    """Read-only, with gaps, or of types that not all bits fit; strings lie elsewhere."""
     with pytest.raises(DTypeError, match=why):
         fill_bytes(made)
     assert not READ_ONLY.any()
 
 
 @pytest.mark.parametrize("size", [100, 10**6])
-def test_no_entropy(size, monkeypatch):
+def test_no_entropy(size, monkeypatch) -> None:
     """EntropyError; what was there is untouched or zero, and no half-random buffer comes back."""
 
     def none(*_: object) -> int:
@@ -146,16 +146,16 @@ def test_no_entropy(size, monkeypatch):
     assert set(made) <= {0, 0x5A}
 
 
-def test_ctrl_c_half_way_leaves_zeros(monkeypatch):
+def test_ctrl_c_half_way_leaves_zeros(monkeypatch) -> None:
     """And the key is wiped."""
     keys, calls = [], []
     stream, key = _native.lib.dpf_key_stream, _native.StreamKey
 
     class Library:
-        def __getattr__(self, name):
+        def __getattr__(self, name) -> object:
             return getattr(_native_lib, name)
 
-        def dpf_key_stream(self, *arguments):
+        def dpf_key_stream(self, *arguments) -> None:
             calls.append(1)
             if len(calls) == 3:
                 raise KeyboardInterrupt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Randomized response: exact probabilities digit by digit, the loss of both coins, and estimates that hold."""
+"""Randomized response: exact probabilities by digit, both coins' loss, and estimates that hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scipy import stats
 import dpfast
 from dpfast import DTypeError, ParameterError, RandomizedResponse, exact, kernels
 
-LEVEL = 1e-6  # of a false alarm, each
+LEVEL = 1e-6  # each false alarm
 
 
 def k_ary(epsilon: float, k: int) -> np.ndarray:
@@ -45,7 +45,7 @@ def counts_of(mechanism: RandomizedResponse, true: int, n: int, dtype: type = np
 
 @pytest.mark.parametrize(("epsilon", "k"), [(1, 2), (0.1, 3), (2, 5), (Fraction(1, 3), 17), (5, 100)])
 def test_answers_follow_the_law(epsilon, k) -> None:
-    """400,000 answers for each of two truths; one of epsilon 5 % larger is rejected for the smaller k."""
+    """400,000 answers for each of two truths; epsilon 5 % larger is rejected for the smaller k."""
     mechanism, law, n = RandomizedResponse(epsilon, k), k_ary(float(epsilon), k), 400_000
     for true in (0, k - 1):
         assert stats.chisquare(counts_of(mechanism, true, n), n * law[true]).pvalue > LEVEL
@@ -56,7 +56,7 @@ def test_answers_follow_the_law(epsilon, k) -> None:
 
 @pytest.mark.parametrize("p", [Fraction(1, 2), Fraction(1, 3), Fraction(3, 4), Fraction(1, 1000), Fraction(0.9)])
 def test_coins_follow_the_law(p) -> None:
-    """300,000 answers of either kind follow the law of two coins, and not that of another second coin."""
+    """300,000 answers of either kind follow the law of two coins, and not another second coin's."""
     mechanism, law, n = RandomizedResponse.two_coin(p), coins(p), 300_000
     for true in (0, 1):
         said = int(counts_of(mechanism, true, n)[1])
@@ -69,7 +69,7 @@ def test_coins_follow_the_law(p) -> None:
 
 @pytest.mark.parametrize("p", [Fraction(i, 64) for i in range(1, 64)])
 def test_the_loss_of_the_coins_is_the_larger_ratio(p) -> None:
-    """Over both answers and both truths, in rationals; rounded up by at most a few units in the last place."""
+    """Over both answers and truths, in rationals; rounded up by a few units in the last place."""
     law = coins(p)
     worst = max(law[a][said] / law[b][said] for a in (0, 1) for b in (0, 1) for said in (0, 1))
     mechanism = RandomizedResponse.two_coin(p)
@@ -88,7 +88,7 @@ def test_the_loss_of_the_coins_is_the_larger_ratio(p) -> None:
 @settings(max_examples=80, deadline=None)
 @given(epsilon=st.floats(0.694, 30))
 def test_coins_for_an_epsilon(epsilon) -> None:
-    """Kept, and an eighth of a millionth more of p would not be; by both formulas of the inverse."""
+    """Kept, but not with an eighth of a millionth more of p; by both formulas of the inverse."""
     mechanism = RandomizedResponse.two_coin(epsilon=epsilon)
     assert mechanism.epsilon <= epsilon
     e = mpmath.exp(mpmath.mpf(epsilon))
@@ -131,7 +131,7 @@ def test_steps_of_categories(epsilon, k, prefix) -> None:
 
 @pytest.mark.parametrize("k", [2, 3, 50])
 def test_planted_words_beside_every_threshold(k) -> None:
-    """The kernel decides as the exact law does, or leaves it to that: at thresholds, next to them, and at both ends."""
+    """The kernel decides as the exact law or not at all: thresholds, beside them, both ends."""
     epsilon = Fraction(3, 2)
     mechanism, law = RandomizedResponse(epsilon, k), exact.Categories(epsilon, k)
     with mpmath.workprec(200):
@@ -190,7 +190,7 @@ def test_coins_meet_their_thresholds_exactly() -> None:
 
 
 def test_the_kernel_decides_nearly_all() -> None:
-    """Of a million words it leaves at most one open, where 4e-10 of them hold a threshold."""
+    """In a million words at most one is undecided: 4e-10 of them hold a threshold."""
     mechanism, n = RandomizedResponse(1, 4), 10**6
     words = np.random.default_rng(1).integers(0, 2**64, n, np.uint64)
     assert (
@@ -214,7 +214,7 @@ def test_shapes_and_dtypes(dtype, shape) -> None:
 
 
 def test_the_ends_of_the_parameters() -> None:
-    """The least and the most epsilon, coin and categories: no overflow on the way, and the law where it is plain."""
+    """The least and most epsilon, coin and categories: no overflow, and the plain law."""
     zeros = np.zeros(2000, np.int64)
     assert not RandomizedResponse(600, 2**31).release(zeros).any()
     assert RandomizedResponse(Fraction(1, 2**1000), 2**31).release(zeros).max() > 2**30  # missed with 2^-2000
@@ -230,7 +230,7 @@ def test_the_ends_of_the_parameters() -> None:
 
 @pytest.mark.parametrize(("epsilon", "k"), [(1, 2), (1, 7), (600, 2**31), (30, 2**31), (1e-9, 2**31), (0.01, 3)])
 def test_the_kernel_has_room_for_its_errors(epsilon, k) -> None:
-    """Words next to thresholds: whatever the kernel decides is what the law decides, on the whole cell of the word."""
+    """Words next to thresholds: the kernel decides as the law on the word's whole cell."""
     mechanism, law = RandomizedResponse(epsilon, k), exact.Categories(Fraction(epsilon), k)
     with mpmath.workprec(2000):
         e = mpmath.exp(mpmath.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator)
@@ -257,7 +257,7 @@ def test_calls_are_independent_and_leave_the_input() -> None:
 
 
 def test_nothing_private_is_left_in_arrays(monkeypatch) -> None:
-    """The answers and the digits that a release works on are zeros when it ends, by an error too."""
+    """The answers and digits that a release works on are zeros when it ends, by an error too."""
     seen = []
     original = kernels.kernel
 
@@ -286,10 +286,7 @@ def test_no_entropy_no_answers(monkeypatch) -> None:
 
 @pytest.mark.parametrize("mechanism", [RandomizedResponse(1, 4), RandomizedResponse.two_coin(Fraction(1, 3))], ids=str)
 def test_estimates_are_unbiased_and_their_intervals_hold(mechanism) -> None:
-    """Over 60 surveys of 300: the mean within 6 standard errors, and 95 % intervals that hold in 45 or more.
-
-    By chance fewer than 45 of 60 hold less than once in 10^6, for each category.
-    """
+    """60 surveys of 300: the mean in 6 standard errors, 95 % intervals hold in 45 (1e-6)."""
     k = mechanism.categories
     shares = np.arange(1, k + 1) / (k * (k + 1) / 2)
     true = np.repeat(np.arange(k), np.round(shares * 300).astype(int))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real values, beside what test_arrays.py checks: one meaning of both floats, what is not finite, bounds, and failures that fail closed."""
+"""Real values, beside test_arrays.py: both floats, what is not finite, bounds, failing closed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CALLS = [4000, 5000]  # a small call, and one in bulk
 @pytest.mark.parametrize("mech", LAWS, ids=NAMES)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_both_floats_come_in_and_out(dtype: np.dtype, mech: Any) -> None:
-    """The result has the type of the values, in native order; equal values of any dtype get equal noise."""
+    """The result has the values' type, native; equal values of any dtype get equal noise."""
     for n in CALLS:
         values = some_values((n,))
         wide, short = keyed(mech, values), keyed(mech, values, dtype="f4")
@@ -75,7 +75,7 @@ def test_both_floats_come_in_and_out(dtype: np.dtype, mech: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "u8", ">i8"])
 def test_integers_are_told_the_right_law(dtype: str) -> None:
-    """Counts are refused by a real law, and reals by a law for counts, each with the names of those that take them."""
+    """A real law refuses counts, one for counts refuses reals; each names those that take them."""
     with pytest.raises(
         DTypeError, match="^values must be of .*: for counts there are DiscreteLaplace and DiscreteGaussian$"
     ):
@@ -95,7 +95,7 @@ def test_integers_are_told_the_right_law(dtype: str) -> None:
 )
 @settings(max_examples=100, deadline=None)
 def test_any_double_comes_out_on_the_grid(values: list[float], exponent: int, power: int) -> None:
-    """Whatever the values, the grid and the scale: a multiple of the grid, or the largest double; never -0.0."""
+    """Any values, grid and scale: a multiple of the grid, or the largest double; never -0.0."""
     mech = Laplace(1, Fraction(5, 4) * Fraction(2) ** (exponent + power), granularity=Fraction(2) ** exponent)
     for y in mech.release(values).tolist():
         assert (Fraction(y) / Fraction(2) ** exponent).denominator == 1 or abs(y) == np.finfo(float).max
@@ -111,7 +111,7 @@ def test_any_double_comes_out_on_the_grid(values: list[float], exponent: int, po
     ("lower", "upper"), [(0, None), (None, 40.5), (-2.25, 60), (0.1, 0.1), (Decimal("-0.5"), Fraction(7, 8))]
 )
 def test_bounds_clamp_the_result(dtype: str, mech: Any, lower: Any, upper: Any) -> None:
-    """lower and upper, on the grid or off it, clamp what the unbounded release gives; strided and in place too."""
+    """lower and upper, on grid or off, clamp the unbounded release; strided, in place too."""
     if dtype == "f4" and 0.1 in (lower, upper):
         lower = upper = float(np.float32(0.1))
     for n in CALLS:
@@ -155,7 +155,7 @@ ODD = [math.nan, -math.nan, math.inf, -math.inf]
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("mech", LAWS, ids=NAMES)
 def test_what_is_not_finite_is_refused(odd: float, dtype: np.dtype, mech: Any) -> None:
-    """Anywhere in the array: an error without value or index. In place nothing is touched; elsewhere nothing is released."""
+    """Anywhere: an error without value or index; in place nothing is touched or released."""
     for n, at in ((3, 1), (5000, 4999), (20_000, 2048)):
         values = np.full(n, SECRET, dtype)
         values[at] = odd
@@ -202,7 +202,8 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype, monke
         assert np.isfinite(mech_noise).all()
         assert len(np.unique(mech_noise[::7])) > 5
 
-        # the same noise over the same values: only what stood there differs, so a second `missing` shifts nothing else
+        # equal noise over equal values: only what stood there differs, a second `missing` shifts
+        # nothing
         with tiers.one_key():
             filled = np.where(np.isfinite(values), values, 2.5).clip(0, 5).astype(dtype)
             assert same(mech.release(values, missing=2.5, clamp=(0, 5)), mech.release(filled))
@@ -241,7 +242,7 @@ def test_missing_is_a_public_number() -> None:
 
 @pytest.mark.parametrize("kind", [Laplace, partial(Snapping, bound=64)], ids=["Laplace", "Snapping"])
 def test_a_sensitivity_in_place_of_a_number(kind: Callable[..., Any]) -> None:
-    """Its l1, adjacency and unit hold; a second value of them is refused, and an L2 norm alone is not enough."""
+    """Its l1, adjacency and unit hold; second values of them are refused, as is a lone L2 norm."""
     given_ = Sensitivity(3, 0.5, adjacency="substitution", unit="household", signed=True)
     mech = kind(2, given_)
     assert (mech.sensitivity, mech.adjacency, mech.unit) == (3, "substitution", "household")
@@ -276,7 +277,7 @@ def test_parameters_that_are_refused(name: str, bad: object, error: type[Excepti
 
 
 def test_a_key_names_one_release_of_one_input() -> None:
-    """A retry is the same; other values, another `missing` or overlapping parts are refused; parts follow each other."""
+    """Retries are equal; other values, other `missing` or overlaps are refused; parts follow on."""
     values = some_values((6000,))
     key = Key.generate().derive("reuse")
     first = MECH.release(values, key=key, start=0)
@@ -295,13 +296,13 @@ def test_a_key_names_one_release_of_one_input() -> None:
         assert not re.search(r"\d\.\d", str(caught.value))
         assert (out == 77).all()
     assert not same(MECH.release(values, key=key, start=6000), first)
-    # parts that a file is cut into are as good as any; -0.0 is not 0.0 to the digest, and its result is never -0.0
+    # parts cut from a file are as good as any; -0.0 is not 0.0 to the digest, and never a result
     zeros = keyed(MECH, np.array([0.0, -0.0] * 3000))
     assert not np.signbit(zeros[zeros == 0]).any()
 
 
 def test_a_refused_value_does_not_use_up_the_key() -> None:
-    """Nothing was released, so the same part may be released once the values are right, or have something to stand for NaN."""
+    """Nothing was released: the part may be released with right values or a stand-in."""
     for n in CALLS:
         values = np.full(n, SECRET)
         values[3] = math.nan
@@ -365,7 +366,7 @@ def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("dtype", ["f8", "f4", ">f8"])
 @pytest.mark.parametrize("ratio", [5, 2**50])
 def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception after the first block: no cell of out keeps a value or a result, in place and elsewhere, in any thread."""
+    """An exception after the first block: out keeps no value and no result, in any thread."""
     n = 2**20
     for failure in (KeyboardInterrupt, MemoryError, RuntimeError):
         mech = Laplace(1, ratio, granularity=1)

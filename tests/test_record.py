@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records: one table of fields, from which equality, pickles, metadata, repr and the names of streams are read."""
+"""Records: one table of fields gives equality, pickles, metadata, repr and stream names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_field_is_written_as_the_table_says() -> None:
 
 
 def test_records_are_equal_hashed_and_copied_by_their_fields() -> None:
-    """What is computed from them is not carried along; a field that is not compared is, and makes no difference."""
+    """Computed values are not carried; a field that is not compared is, and changes nothing."""
     one = pair()
     one._keep(computed=[])
     for again in (pickle.loads(pickle.dumps(one)), copy.copy(one), copy.deepcopy(one), pair(hidden=2)):
@@ -56,7 +56,7 @@ def test_nothing_is_set_or_deleted() -> None:
 
 
 def test_the_registry_lists_every_law_by_its_name() -> None:
-    """All public mechanisms that add noise of a law; and those are in C by their own name that audits compare with."""
+    """All public mechanisms that add a law's noise; and those in C, by the name that audits use."""
     public = {getattr(dpfast, name) for name in dpfast.__all__}
     laws = {each for each in public if isinstance(each, type) and issubclass(each, Mechanism)}
     assert set(LAWS.values()) == laws

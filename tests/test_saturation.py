@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exact sum saturates, never the noise; and what C leaves undecided is added later by the same rule, or not at all."""
+"""The exact sum saturates, never the noise; undecided draws are added later by one rule."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def mechanism(scale: int) -> DiscreteLaplace:
 
 @cache
 def noise(scale: int, n: int, start: int, *, constant_work: bool) -> list[int]:
-    """The draws themselves: from the C fill alone, and where it leaves one open from the exact tier."""
+    """The draws themselves: from the C fill alone, and from the exact tier if it is undecided."""
     mech = mechanism(scale)
     plan = tiers.constant_work_plan(mech) if constant_work else tiers.bulk_plan(mech)
     stream = tiers.StreamKey(SECRET)
@@ -77,7 +77,7 @@ def add(
 @pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_exact_sum_saturates(scale, constant_work) -> None:
-    """All 64 pairs of dtypes, counts at both ends: each result is the clamp of count + noise as plain integers."""
+    """All 64 pairs of dtypes, counts at both ends: count + noise clamped in integers."""
     n = 300 if constant_work else 4500
     draws = noise(scale, n, 0, constant_work=constant_work)
     saturated = 0
@@ -94,7 +94,7 @@ def test_the_exact_sum_saturates(scale, constant_work) -> None:
 @pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
 def test_public_bounds_clamp_the_exact_sum(scale, constant_work) -> None:
-    """lower and upper are applied to the exact sum before it is narrowed, wherever they lie in the type or beyond."""
+    """lower and upper, in the type or beyond, apply to the exact sum before it is narrowed."""
     n = 300 if constant_work else 4500
     draws = noise(scale, n, 7, constant_work=constant_work)
     pairs = [("i8", "i8"), ("u8", "u8"), ("u8", "i8"), ("i8", "u8"), ("i4", "i2"), ("u1", "u8"), ("i8", "i1")]
@@ -152,7 +152,7 @@ def test_the_narrow_sum_at_every_edge() -> None:
 
 
 def test_the_wide_sum_at_every_edge() -> None:
-    """The same in two limbs: signed and unsigned counts, noise up to 2^67, bounds of both 64-bit types."""
+    """The same in two limbs: signed and unsigned, noise up to 2^67, bounds of both 64-bit types."""
     sizes = [
         0,
         1,
@@ -196,7 +196,7 @@ def test_the_wide_sum_at_every_edge() -> None:
 
 
 def test_a_small_world_whole() -> None:
-    """Every int8 and uint8 count against every 16-bit noise: the short kernel over a table planted with all of them."""
+    """Every int8 and uint8 count with every 16-bit noise: the short kernel over a table."""
     words = np.arange(2**16).astype(np.int16)
     words[words == tiers.UNDECIDED] = 0
     plan = tiers.Plan("discrete_laplace", table=words, width=16, bulk=tiers.TABLE, constant_work=tiers.INTEGER)
@@ -221,7 +221,7 @@ def never_asked(i: int) -> int:
 
 
 def undecidable(table: np.ndarray | None = None, width: int = 16, tier: int = tiers.TABLE) -> tiers.Plan:
-    """A plan whose every tier declines: margins below nothing, and in integers a cell wider than a unit."""
+    """A plan whose every tier declines: margins below nothing, integer cells wider than a unit."""
     if table is None and tier == tiers.TABLE:
         table = np.full(2**16, tiers.UNDECIDED, np.int16)
     return tiers.Plan(
@@ -273,7 +273,7 @@ def test_a_plan_that_never_decides(way) -> None:
     ("given_", "made"), [("i8", "i8"), ("i8", "u8"), ("u8", "i8"), ("u8", "u8"), ("i4", "u4"), (">u2", "u2")]
 )
 def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
-    """Every count gets count + exact(i), clamped as an integer of any size; in place the count is not lost before."""
+    """Every count gets count + exact(i), clamped as any integer; in place counts are kept."""
     n, start = kernels.BLOCK + 77, 10**6
     counts = at_the_ends(np.dtype(given_), n)
     given_values = counts.tolist()
@@ -298,7 +298,7 @@ def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("short", [True, False])
 def test_some_open_draws_among_many(threads, step, short) -> None:
-    """A table with one word in 4,096 open: those get their exact draw, the rest their table's, in any threads."""
+    """A table with one word in 4,096 undecided: those get exact draws; any threads."""
     table = np.arange(2**16).astype(np.int16)
     table[:: 2**12] = tiers.UNDECIDED
     table[2**15] = tiers.UNDECIDED
@@ -333,7 +333,7 @@ def test_some_open_draws_among_many(threads, step, short) -> None:
 )
 @settings(max_examples=200, deadline=None)
 def test_any_open_sum(given_, made, way, bounds, data) -> None:
-    """Random counts, noise, bounds and dtypes: a clamp of plain integers, whichever kernel left them open."""
+    """Random counts, noise, bounds, dtypes: a plain clamp, whichever kernel was undecided."""
     ends = np.iinfo(given_)
     counts = data.draw(st.lists(st.integers(int(ends.min), int(ends.max)), min_size=1, max_size=20))
     draws = data.draw(st.lists(st.integers(-(2**70), 2**70), min_size=len(counts), max_size=len(counts)))
@@ -369,11 +369,11 @@ def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place) -> None:
     assert (out == 10**6 + 999).all()
 
 
-# ------------------------------------------------------------------ small calls, whose kernel draws the key
+# ---------------------------------------------------------- small calls, whose kernel draws the key
 
 
 def test_a_small_call_is_the_constant_work_one_under_its_key() -> None:
-    """Open draws or not: every cell is count + the draw that the key and its number give, clamped."""
+    """Undecided or not: every cell is count + the draw of key and number, clamped."""
     for scale in (1, 100, 10**6, 2**50):
         mech = mechanism(scale)
         fields = {**tiers.constants(mech), "constant_work": tiers.INTEGER}
@@ -395,7 +395,7 @@ def test_a_small_call_is_the_constant_work_one_under_its_key() -> None:
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_small_call_holds_zeros_until_it_is_decided(in_place) -> None:
-    """And each open cell gets its own exact draw."""
+    """And each undecided cell gets its own exact draw."""
     counts = np.full((20, 30), 999)
     out = counts if in_place else np.full((20, 30), 777)
     left = set(range(600))
@@ -424,7 +424,7 @@ FAILURES = [RuntimeError, KeyboardInterrupt, SystemExit, MemoryError, Odd]
 @by_way
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_failure_zeroes_out(way, failure) -> None:
-    """Whatever exact raises, at the first draw or late, comes through, and not one cell keeps a value."""
+    """Whatever exact raises, at the first draw or late, comes through; no cell keeps a value."""
     n = kernels.BLOCK + 500
     for at, view in ((0, slice(None)), (kernels.BLOCK + 400, slice(None)), (3000, slice(None, None, 2))):
         counts = np.full(n, 999, np.int64)
@@ -448,7 +448,7 @@ def test_a_failure_zeroes_out(way, failure) -> None:
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("at", [0, 17, 599])
 def test_a_failure_in_a_small_call_zeroes_out(failure, at) -> None:
-    """In place, at the first open draw or at the last."""
+    """In place, at the first undecided draw or at the last."""
     counts = np.full((20, 30), 999)
     seen = []
 
@@ -468,7 +468,7 @@ def test_a_failure_in_a_small_call_zeroes_out(failure, at) -> None:
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("where", ["main", "other", "any"])
 def test_a_failure_in_one_thread_stops_all_and_zeroes_out(failure, step, where) -> None:
-    """In the calling thread or in a helper: every cell is zero, the failure comes through, no thread stays behind."""
+    """In the calling thread or a helper: zeros, the failure comes through, no thread stays."""
     table = np.zeros(2**16, np.int16)
     table[:: 2**12] = tiers.UNDECIDED
     plan = undecidable(table)
@@ -513,7 +513,7 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("presses", [1, 3])
 def test_ctrl_c_while_a_helper_still_works(presses) -> None:
-    """Interrupted when its own share is done, the caller waits for the helper, which would write after the zeroing."""
+    """Interrupted after its own share, the caller waits for the helper, which would write later."""
     table = np.zeros(2**16, np.int16)
     table[:: 2**12] = tiers.UNDECIDED
     plan = undecidable(table)
@@ -539,7 +539,7 @@ def test_ctrl_c_while_a_helper_still_works(presses) -> None:
 
 
 def test_the_noise_is_never_clipped() -> None:
-    """At the largest scale a uint64 count of 0 saturates at 0 for about half of the draws, and never wraps above."""
+    """At the largest scale a uint64 0 saturates at 0 for half of the draws, never wraps."""
     mech = DiscreteLaplace(1, 2**60)
     out = mech.release(np.zeros(20000, np.uint64), dtype=np.uint64)
     share = (out == 0).mean()
@@ -556,7 +556,7 @@ def test_the_noise_is_never_clipped() -> None:
 
 
 def test_a_small_call_decides_what_is_open_and_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one-call path: scratch wiped, undecided draws added exactly and clamped, zeros after a failure, no touch without a key."""
+    """One call: scratch wiped, undecided draws exact, zeros after a failure, no key no touch."""
     real = kernels.kernel("add_small")
     plan = tiers.constant_work_plan(DiscreteLaplace(1, 10))
     counts = np.arange(7)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selection: the exact laws in small worlds, the programs against them, and selections decided digit by digit."""
+"""Selection: exact laws in small worlds, programs against them, decisions digit by digit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dpfast import DTypeError, Exponential, NoisyMax, ParameterError, PermuteAnd
 HALF = Fraction(1, 2)
 MECHANISMS = [Exponential, PermuteAndFlip, NoisyMax]
 
-# ------------------------------------------------------------------ small worlds, for one step of the score worth a factor 2
+# ----------------------------------------- small worlds, for one step of the score worth a factor 2
 
 
 SLACK = 1 + Fraction(1, 10**20)  # for what lies beyond `reach`
@@ -36,7 +36,7 @@ SLACK = 1 + Fraction(1, 10**20)  # for what lies beyond `reach`
 
 @pytest.mark.parametrize("law", [exponential_law, flip_law, geometric_law])
 def test_every_small_world_keeps_epsilon(law) -> None:
-    """e^(epsilon/2) = 2 a step: e^epsilon = 4 where scores move by 1 both ways, and 2 where all move one way."""
+    """e^(epsilon/2) = 2 a step: e^epsilon = 4 if scores move both ways, 2 if all one way."""
     assert 2 < worst_ratio(law, (-1, 0, 1)) <= 4 * SLACK
     assert worst_ratio(law, (0, 1)) <= 2 * SLACK
 
@@ -49,7 +49,7 @@ def test_the_factor_two_goes_only_with_monotonic_scores() -> None:
 
 @pytest.mark.parametrize("made", [*MECHANISMS, partial(dpfast.AboveThreshold, threshold=3)])
 def test_monotonic_follows_from_what_a_unit_contributes(made) -> None:
-    """Contributions >= 0 under add-remove move all one way: the noise is halved unasked. False is kept, and shown."""
+    """Contributions >= 0, add-remove, move one way: noise halved unasked. False is kept."""
     one_way, either = Sensitivity(2, 1), Sensitivity(2, 1, signed=True)
     assert made(1, one_way).monotonic is True
     assert made(1, one_way, monotonic=False).monotonic is False
@@ -68,7 +68,7 @@ def test_monotonic_follows_from_what_a_unit_contributes(made) -> None:
 
 
 def test_a_signed_unit_that_was_called_monotonic_cost_twice() -> None:
-    """Planted: scores (0, 0) against (1, -1), which a signed unit makes of them, under the noise of monotonic ones."""
+    """Planted: scores (0, 0) against a signed unit's (1, -1), under the noise of monotonic ones."""
     laws = [geometric_law(scores) for scores in ((0, 0), (1, -1))]
     assert max(max(a / b, b / a) for a, b in zip(*laws, strict=True)) > 4 * Fraction(
         99, 100
@@ -79,7 +79,7 @@ def test_a_signed_unit_that_was_called_monotonic_cost_twice() -> None:
 
 
 def test_integer_noise_on_quarters_would_cost_twice() -> None:
-    """Planted: scores k/4 that move by 1/4, integer noise of q = e^(-epsilon/(2/4)) and a selection by floors: 2 epsilon."""
+    """Planted: scores k/4, moves of 1/4, q = e^(-epsilon/(2/4)), floors: 2 epsilon."""
     epsilon = 2 * math.log(2)  # so that a quarter is worth a factor 2, and q = 2^-4
 
     def law(quarters: tuple[int, ...]) -> list[Fraction]:
@@ -120,7 +120,7 @@ def test_winners_follow_the_law(mechanism, law, kind, scores) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_other_laws_are_rejected(mechanism) -> None:
-    """The same test, on what would come out without the factor 2, at power: 1e-6 is passed by far."""
+    """The same test at power, on what the missing factor 2 would give: 1e-6 is passed by far."""
     n, scores = 2500, (0, 1, 2, 0)
     law = {Exponential: exponential_law, PermuteAndFlip: flip_law, NoisyMax: geometric_law}[mechanism]
     expected = n * np.array([float(p) for p in law(scores)])
@@ -133,7 +133,7 @@ def test_other_laws_are_rejected(mechanism) -> None:
 
 
 def test_ties_of_integers_go_to_the_lower_index() -> None:
-    """Of two equal scores with q = 1/2 the first wins with 2/3; an upper index would get 1/3."""
+    """If two scores are equal and q = 1/2 the first wins with 2/3; an upper index would get 1/3."""
     n = 3000
     wins = [NoisyMax(2 * math.log(2), 1).select([7, 7]) for _ in range(n)].count(0)
     assert stats.binomtest(wins, n, 2 / 3).pvalue > 1e-6
@@ -144,7 +144,7 @@ def test_ties_of_integers_go_to_the_lower_index() -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_bulk_and_small_calls_agree(mechanism) -> None:
-    """50,000 equal candidates in bulk: the winner is uniform (for NoisyMax: of floats), by its leading digit; 1e-6."""
+    """50,000 equal candidates in bulk: a uniform winner, by its leading digit; 1e-6."""
     n, rounds = 50_000, 400
     winners = [mechanism(1, 1).select(np.zeros(n)) for _ in range(rounds)]
     counts = np.bincount(np.array(winners) * 10 // n, minlength=10)
@@ -192,7 +192,7 @@ def test_the_first_is_the_first(words, scores, gumbel) -> None:
 
 @pytest.mark.parametrize("gumbel", [False, True])
 def test_a_selection_that_only_late_digits_decide(gumbel) -> None:
-    """Equal scores, words equal for 300 digits: the smaller U is ahead (E larger), for gumbel the larger U."""
+    """Equal scores, words equal for 300 digits: the smaller U leads; gumbel: the larger."""
     base = int(mpmath.mpf("0.3") * 2**300) << 399
     words = {4: base + 5, 9: base + (1 << 380)}
     assert exact.winner(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == (9 if gumbel else 4)
@@ -200,11 +200,11 @@ def test_a_selection_that_only_late_digits_decide(gumbel) -> None:
 
 @pytest.mark.parametrize("gumbel", [False, True])
 def test_digits_not_read_yet_may_turn_a_selection(gumbel) -> None:
-    """After 95 digits U is in neighbouring cells, and a score that is behind by half a cell loses to the digits; the next ones turn it."""
+    """After 95 digits U's cells are neighbours: half a cell behind loses, until the next digits."""
     cell = 1 << 699 - 95
     words = {0: (1 << 698) + 9 * cell // 10, 1: (1 << 698) + cell}  # U = 1/2 and 0.9 cells, or 1 cell
     half = Fraction(1, 2**96) * (Fraction(2885, 1000) if gumbel else 2)  # half a cell, in E or in -ln E at U = 1/2
-    # E is larger for the lower U, -ln E for the upper one: by a tenth of a cell, and half a cell goes to the other.
+    # E is larger for the lower U, -ln E for the upper one: by a tenth of a cell, less half a cell.
     candidates = [(0, half if gumbel else Fraction(0)), (1, Fraction(0) if gumbel else half)]
     assert exact.winner(reader(words), candidates, gumbel=gumbel) == (0 if gumbel else 1)
 
@@ -224,8 +224,8 @@ def test_digits_not_read_yet_may_turn_a_selection(gumbel) -> None:
 @example(gap=1e9, noise=3, rate=0.1, part=Fraction(1, 2), gumbel=False)
 @example(gap=5e-324, noise=2**20, rate=2.0**901, part=Fraction(1, 2), gumbel=True)
 def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel) -> None:
-    """Wherever E lies in [G, G + 1)/2^20, the candidate lies between the ends that the kernel gives it."""
-    low, high = tiers.race_ends(gap, noise, rate, int(gumbel))
+    """For E in [G, G + 1)/2^20, the candidate lies between the kernel's ends."""
+    low, high = tiers.score_ends(gap, noise, rate, int(gumbel))
     if gap * rate == math.inf:
         assert not low > -math.inf
         assert not high >= -math.inf  # NaN: no comparison lets it win
@@ -240,7 +240,7 @@ def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel) -
 
 
 def test_who_may_win_is_nominated() -> None:
-    """The kernel leaves out nobody who is within reach of the leader, however few it has room for."""
+    """The kernel leaves out nobody within the leader's reach, whatever room it has."""
     nominate = kernels.kernel("nominate")
     gaps, noise = np.zeros(50), np.full(50, 10**6)
     noise[7] = 10**6 + 5
@@ -254,12 +254,13 @@ def test_who_may_win_is_nominated() -> None:
 
 
 def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch) -> None:
-    """Planted words: the first candidate is ahead by 2^-50, and the kernel's logarithms are off by 2^-46 against it.
+    """Planted: the first candidate leads by 2^-50; the kernel's logarithms err by 2^-46.
 
-    They are off most beside the ends of [2^-1/2, 2^1/2), and towards 0: the first candidate's is too high there, the other's too
-    low, so the first looks behind. It must be nominated all the same, and then the exact tier sees that it wins.
+    They err most beside the ends of [2^-1/2, 2^1/2), and towards 0: too high for the first
+    candidate, too low for the other, so the first looks behind. It must be nominated all the same;
+    the exact tier sees that it wins.
     """
-    steps = int(0.70715 * 2**25), int(1.41415 * 2**24)  # of 2^-20, in which a nomination knows E
+    steps = int(0.70715 * 2**25), int(1.41415 * 2**24)  # steps of 2^-20, in which a nomination knows E
     least, most = (mpmath.mpf(g) / 2**20 for g in (steps[0] + 2.0**-40, steps[1] + 1 - 2.0**-40))
     with mpmath.workprec(300):
         lead = mpmath.log(least / most)  # that the other has, at equal scores
@@ -283,7 +284,7 @@ def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch) -> None:
 
 
 def test_nominees_beyond_the_room_are_all_heard(monkeypatch) -> None:
-    """With room for one only, and noise too coarse to tell anybody apart, the law is the same; 1e-6."""
+    """Room for one only, noise too coarse to tell candidates apart: an equal law; 1e-6."""
     tiers.coarse_candidate_noise(monkeypatch)
 
     def coarse(gaps, noise, rate, gumbel, found) -> int:  # everybody, as a kernel with no digits at all would say
@@ -313,13 +314,13 @@ original = kernels.kernel
     ids=str,
 )  # fmt: skip
 def test_scores_of_every_kind(mechanism, scores) -> None:
-    """The first is the best, beyond what noise of scale 2e-3 could hide; subnormals are told apart by the exact tier."""
+    """The first is best beyond noise of scale 2e-3; the exact tier tells subnormals apart."""
     found = mechanism(1e3, 1).select(scores)
     assert found == 0 or scores[0] < 1e-300
 
 
 def test_noise_that_outruns_distance() -> None:
-    """At epsilon 1e-12 scores a million apart are as good as equal: both win; no overflow on the way."""
+    """At epsilon 1e-12 scores a million apart are as good as equal: both win; no overflow."""
     for mechanism in MECHANISMS:
         for kind in (np.int64, np.float64):
             assert {mechanism(1e-12, 1).select(np.array([0, 10**6], kind)) for _ in range(60)} == {0, 1}
@@ -398,7 +399,7 @@ def test_the_range_of_noise_on_integers(epsilon) -> None:
 
 
 def test_differences_of_integers_beyond_int64() -> None:
-    """Of the largest possible gap, exactly: what is behind by 2^63 or more never wins, whatever its noise."""
+    """The largest gap, exactly: 2^63 or more behind never wins, whatever the noise."""
     worst = np.array([-(2**63), 2**63 - 1])
     assert all(NoisyMax(Fraction(1, 2**47), 1).select(worst) == 1 for _ in range(50))
     assert all(PermuteAndFlip(Fraction(1, 2**47), 1).select(worst) == 1 for _ in range(50))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build must know before it draws: the answers are right, they cover every way to a draw, and none may differ."""
+"""What a build must know before it draws: right answers, every way to a draw, no difference."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(at: int) -> Any:
 
 @pytest.mark.parametrize("at", range(len(ROWS)), ids=IDS)
 def test_the_answers_are_those_of_the_exact_tier(at: int) -> None:
-    """Each row has the plan of its mechanism, and the digest of the draws that proved intervals give."""
+    """Each row has its mechanism's plan, and the digest of draws by proved intervals."""
     answer, row = ROWS[at], read(at)
     assert ffi.string(answer.what).decode() == row.what
     assert (answer.tier, answer.bits, answer.constant_work, answer.form) == (
@@ -78,7 +78,7 @@ def test_the_answers_are_those_of_the_exact_tier(at: int) -> None:
 
 @pytest.mark.parametrize("at", [at for at, answer in enumerate(ROWS) if answer.tier])
 def test_planted_digits_lie_on_both_sides_of_boundaries(at: int) -> None:
-    """A boundary lies inside a cell, which must stay undecided, and beside it are two whose draws are neighbours."""
+    """A boundary inside a cell: undecided, beside two whose draws are neighbours."""
     row = read(at)
     draws = [make_known().truth(row, planted) for planted in row.planted]
     if isinstance(row.mechanism, dpfast.DiscreteGaussian) and row.bits == 64:
@@ -93,7 +93,7 @@ def test_planted_digits_lie_on_both_sides_of_boundaries(at: int) -> None:
 
 
 def test_the_answers_cover_every_law_and_tier() -> None:
-    """Planted: each law with each tier that draws it. Fills: the same, and every width, and both forms of a real draw."""
+    """Planted: each law with each of its tiers. Fills: also every width, and both real forms."""
     laws = {number: name for name, number in _native.LAWS.items()}
     planted = {(laws[answer.plan.law], answer.tier) for answer in ROWS if answer.tier}
     double, double_double, integer = _native.DOUBLE, _native.DOUBLE_DOUBLE, _native.INTEGER
@@ -116,7 +116,7 @@ def test_the_answers_cover_every_law_and_tier() -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_a_changed_answer_is_found(isa: int) -> None:
-    """Another digest of any row, or other digits or another scale behind it, and the check names that row."""
+    """Another digest, digits or scale in any row, and the check names that row."""
     scratch = ffi.new("int16_t[65536]")
     for at, answer in enumerate(ROWS):
         changed = ffi.new("dpf_known[2]")
@@ -151,7 +151,7 @@ def _unchecked() -> Iterator[None]:
 @pytest.mark.usefixtures("_unchecked")
 @pytest.mark.parametrize("at", [0, len(ROWS) - 1])
 def test_a_build_that_does_not_know_draws_nothing(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    """The first use in a process checks all answers: one that differs, and every release is refused, and every stream of bytes."""
+    """The first use checks all answers: if one differs, releases and streams are refused."""
     changed = ffi.new("dpf_known[]", len(ROWS) + 1)
     for i, answer in enumerate(ROWS):
         changed[i] = answer

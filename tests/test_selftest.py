@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dpfast selftest`: a sound build passes, and every check fails when the outputs it looks at are tampered with."""
+"""`dpfast selftest`: a sound build passes, and tampered outputs fail every check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpfast.mechanisms import LAWS
 from dpfast.selftest import CHECKS, FALSE_ALARM, PLANTED_DEFECTS, Check, Outcome, known_answers, laws, subjects
 from dpfast.selftest.check import Run
 
-QUICK = 0.05  # of the draws: 2^20 at each point of a law
+QUICK = 0.05  # share of the draws: 2^20 at each point of a law
 CHECK = {check.name: check for check in CHECKS}
 
 
@@ -46,7 +46,7 @@ def test_a_sound_build_passes(passed) -> None:
 
 
 def test_every_check_has_a_planted_defect_and_every_defect_its_output(passed) -> None:
-    """A defect is applied by the check's own run alone, to an output that it passes by: no other check can see it."""
+    """A check's own run applies a defect to what it passes by: no other check can see it."""
     _, seen = passed
     assert {each.check for each in PLANTED_DEFECTS.values()} == set(CHECK)
     for each in PLANTED_DEFECTS.values():
@@ -70,7 +70,7 @@ def test_a_defect_of_another_check_changes_nothing() -> None:
 
 
 def test_the_levels_add_up() -> None:
-    """A union bound over all checks, and over the tests of all laws; half is kept for what is not exact in them."""
+    """A union bound over all checks and laws' tests; half is kept for what is not exact."""
     assert sum(check.level for check in CHECKS) <= FALSE_ALARM
     assert set(laws.HOW_MANY) == set(laws.POINTS) == set(LAWS)
     assert {name: len(points()) for name, points in laws.POINTS.items()} == laws.HOW_MANY
@@ -105,7 +105,7 @@ FORMS = [
 
 @pytest.mark.parametrize(("form", "law", "more"), FORMS)
 def test_closed_forms(form: statistics.Distribution, law, more) -> None:
-    """Against the reference at 256 bits and more: the distribution function, and the moments where it knows them."""
+    """Against the reference at 256 bits and more: the distribution function and known moments."""
     for p in (1e-6, 0.01, 0.3, 0.5, 0.9, 1 - 1e-6):
         k = int(form.quantiles(p))
         assert form.cdf(k) >= p > form.cdf(k - 1)
@@ -131,14 +131,14 @@ def test_what_the_draws_would_find() -> None:
     """The power of the variance test, by its two normal laws."""
     n = 2**20
     off = laws.least_found(n)
-    error = math.sqrt(5 / n)  # of the variance of a Laplace law, relative
+    error = math.sqrt(5 / n)  # relative, a Laplace law's variance
     critical = stats.norm.isf(laws.LEVEL / 2) * error
     assert stats.norm.sf(critical, loc=2 * off, scale=error) == pytest.approx(0.99)
 
 
 @pytest.mark.parametrize(("field", "value"), [("half_cell", 0.0), ("margin", 0.6), ("offset", 0.0)])
 def test_a_plan_that_is_wrong_is_found(monkeypatch, field: str, value: float) -> None:
-    """Not by an output altered: the double tier of the discrete Laplace law with a constant that its proof does not allow."""
+    """No altered output: discrete Laplace's double tier with a constant that its proof forbids."""
     discrete_laplace = importlib.import_module("dpfast.mechanisms.discrete_laplace")  # not the function of that name
     right = discrete_laplace.constants
     monkeypatch.setattr(discrete_laplace, "constants", lambda law: right(law) | {field: value})
@@ -150,7 +150,7 @@ def test_a_plan_that_is_wrong_is_found(monkeypatch, field: str, value: float) ->
 def test_a_table_that_is_wrong_is_found(monkeypatch) -> None:
     """As built by the mechanism, one cell too low."""
     right = exact.DiscreteLaplace.table
-    monkeypatch.setattr(exact.DiscreteLaplace, "table", lambda self, bits: right(self, bits)[1:] + [0])
+    monkeypatch.setattr(exact.DiscreteLaplace, "table", lambda self, bits: [*right(self, bits)[1:], 0])
     assert not selftest.run([CHECK["tables"]], factor=QUICK)[0].outcome.passed
 
 

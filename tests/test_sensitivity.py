@@ -32,7 +32,7 @@ def figures(s: Sensitivity) -> tuple:
         ("substitution", True, (6, 4, 12, 48), (3, 4)),
     ],
 )
-def test_arguments_are_contributed_and_attributes_changed(adjacency, signed, changed, largest):
+def test_arguments_are_contributed_and_attributes_changed(adjacency, signed, changed, largest) -> None:
     """The table of the docstring, exact; the contributed figures stay readable."""
     s = Sensitivity(3, 2, adjacency=adjacency, signed=signed)
     assert figures(s) == changed
@@ -46,8 +46,8 @@ def test_arguments_are_contributed_and_attributes_changed(adjacency, signed, cha
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
 @pytest.mark.parametrize("l0", [1, 2])
-def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed):
-    """All contributions to four cells, at most 2 to a cell; with two supports of two, all changes fit."""
+def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed) -> None:
+    """All contributions to four cells, at most 2 each; two supports of two: all changes fit."""
     values = range(-2 if signed else 0, 3)
     units = [v for v in itertools.product(values, repeat=4) if sum(x != 0 for x in v) <= l0]
     others = units if adjacency == "substitution" else [(0,) * 4]
@@ -63,7 +63,7 @@ def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed):
 
 @given(st.integers(1, 10**6), st.fractions(min_value=Fraction(1, 10**6), max_value=10**6), st.booleans(), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_largest_reaches_l1_and_l2(l0, linf, substitution, signed):
+def test_largest_reaches_l1_and_l2(l0, linf, substitution, signed) -> None:
     """So many cells, each by so much."""
     if not linf:
         return
@@ -78,7 +78,7 @@ SQUARES = [Fraction(1), Fraction(2), Fraction(4), Fraction(1, 3), Fraction(10**4
 
 
 @pytest.mark.parametrize("square", SQUARES, ids=lambda v: f"{v!s:.20}")
-def test_l2_is_the_least_double_not_below_the_root(square):
+def test_l2_is_the_least_double_not_below_the_root(square) -> None:
     """Compared exactly, by squaring."""
     root = Sensitivity.from_l2(square).l2
     assert Fraction(root) ** 2 >= square
@@ -87,14 +87,14 @@ def test_l2_is_the_least_double_not_below_the_root(square):
 
 @given(st.fractions(min_value=0))
 @settings(max_examples=200, deadline=None)
-def test_l2_is_rounded_up(square):
+def test_l2_is_rounded_up(square) -> None:
     """The same for any fraction."""
     if square:
         root = Sensitivity.from_l2(square).l2
         assert Fraction(math.nextafter(root, 0)) ** 2 < square <= Fraction(root) ** 2
 
 
-def test_l2_beyond_all_doubles_is_rounded_up_too():
+def test_l2_beyond_all_doubles_is_rounded_up_too() -> None:
     """Infinite above, the least subnormal below."""
     assert Sensitivity(1, 2**4000).l2 == math.inf
     assert Sensitivity.from_l2(Fraction(2**2048)).l2 == math.inf
@@ -102,7 +102,7 @@ def test_l2_beyond_all_doubles_is_rounded_up_too():
     assert Sensitivity(4, 3).l2 == 6.0
 
 
-def test_a_norm_alone():
+def test_a_norm_alone() -> None:
     """Nothing is doubled, and what is not known is None."""
     for adjacency in ("add-remove", "substitution"):
         s = Sensitivity.from_l2(Decimal("2.5"), adjacency=adjacency, unit="household")
@@ -113,7 +113,7 @@ def test_a_norm_alone():
     assert "the norm is known" in Sensitivity.from_l2.__doc__
 
 
-def test_changes_are_taken_as_they_are():
+def test_changes_are_taken_as_they_are() -> None:
     """What a neighbour changes, under either adjacency, doubles nothing."""
     for adjacency in ("add-remove", "substitution"):
         s = Sensitivity.changes(3, 2, adjacency=adjacency, unit="household")
@@ -144,7 +144,7 @@ def test_changes_are_taken_as_they_are():
         ((1, 1), {"signed": 1}, DTypeError, "^signed must be True or False, not int$"),
     ],
 )  # fmt: skip
-def test_refusals_name_parameter_rule_and_value(arguments, options, error, message):
+def test_refusals_name_parameter_rule_and_value(arguments, options, error, message) -> None:
     """As every parameter of the package."""
     with pytest.raises(error, match=message):
         Sensitivity(*arguments, **options)
@@ -158,7 +158,7 @@ def test_refusals_name_parameter_rule_and_value(arguments, options, error, messa
         (True, DTypeError, "^squared must be"),
     ],
 )
-def test_refusals_of_a_norm(bad, error, message):
+def test_refusals_of_a_norm(bad, error, message) -> None:
     """squared is a positive number; adjacency and unit follow their rules."""
     with pytest.raises(error, match=message):
         Sensitivity.from_l2(bad)
@@ -176,7 +176,7 @@ EACH = [
 
 
 @pytest.mark.parametrize("s", EACH, ids=["contributes", "norm", "changes"])
-def test_a_frozen_value(s):
+def test_a_frozen_value(s) -> None:
     """Nothing can be set or deleted; copies and pickles are equal, and hash alike."""
     for name in ("l0", "linf", "l1", "l2", "l2_squared", "adjacency", "signed", "contributes", "other"):
         with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):
@@ -192,7 +192,7 @@ def test_a_frozen_value(s):
         dataclasses.replace(s, unit="household")
 
 
-def test_equal_figures_however_written():
+def test_equal_figures_however_written() -> None:
     """0.5, 1/2 and Decimal are one value; another adjacency, unit or sign is another."""
     same = {Sensitivity(2, 0.5), Sensitivity(2, Fraction(1, 2)), Sensitivity(2, Decimal("0.5"))}
     assert len(same) == 1
@@ -209,7 +209,7 @@ def test_equal_figures_however_written():
     assert len(different) == 8
 
 
-def test_repr_shows_both():
+def test_repr_shows_both() -> None:
     """Contributed and changed figures."""
     assert repr(Sensitivity(3, Fraction(1, 2), adjacency="substitution", signed=True)) == (
         "Sensitivity(l0=3, linf=1/2, adjacency='substitution', unit='person', signed=True; a neighbour changes "
@@ -222,8 +222,8 @@ def test_repr_shows_both():
     assert f"linf={2**4095 + 1}/{2**4095}," in repr(Sensitivity(2**62, Fraction(2**4095 + 1, 2**4095)))
 
 
-def test_keys_are_public_or_private():
-    """Private ones are said, differ from public ones, and stay so in a copy; `thresholded` makes them public again."""
+def test_keys_are_public_or_private() -> None:
+    """Private ones say so, differ from public ones, stay so in copies but `thresholded`."""
     private, public = Sensitivity(2, 1, keys="private"), Sensitivity(2, 1)
     assert private != public == private.with_public_keys()
     assert copy.copy(private) == pickle.loads(pickle.dumps(private)) == private
@@ -237,14 +237,12 @@ def test_keys_are_public_or_private():
 @pytest.mark.parametrize(("adjacency", "signed", "expected"), [
     ("add-remove", False, True), ("add-remove", True, False), ("substitution", False, False), ("substitution", True, False),
 ])  # fmt: skip
-def test_one_way_is_what_a_small_world_says(adjacency, signed, expected):
-    """All changes of two cells, of contributions of at most 1 to each: whether each change, or its reverse, is >= 0."""
+def test_one_way_is_what_a_small_world_says(adjacency, signed, expected) -> None:
+    """All changes of two cells by contributions <= 1: whether each, or its reverse, is >= 0."""
     units = list(itertools.product(range(-1 if signed else 0, 2), repeat=2))
     others = units if adjacency == "substitution" else [(0, 0)]
     changes = [tuple(map(int.__sub__, v, w)) for v in units for w in others]
     assert all(min(c) >= 0 or max(c) <= 0 for c in changes) == expected
     assert Sensitivity(2, 1, adjacency=adjacency, signed=signed).one_way == expected
-    assert (
-        not Sensitivity.changes(2, 1, adjacency=adjacency).one_way
-        and not Sensitivity.from_l2(1, adjacency=adjacency).one_way
-    )
+    assert not Sensitivity.changes(2, 1, adjacency=adjacency).one_way
+    assert not Sensitivity.from_l2(1, adjacency=adjacency).one_way

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From rows to what is published, in every small world: all databases of up to 4 rows over 3 keys and 2 people.
+"""From rows to the result in every small world: databases of up to 4 rows, 3 keys, 2 people.
 
-Rows become counts by bounded_histogram under a fixed key; what a mechanism then publishes has a law in rationals, for noise
-of q = exp(-rate) = 1/2 a step. Of all neighbours under both adjacencies the worst is compared with what the mechanism, made from the
-Sensitivity that came with the counts, says that it spends.
+Rows become counts by bounded_histogram under a fixed key; a mechanism's result has a law in
+rationals, for noise of q = exp(-rate) = 1/2 a step. The worst neighbours under both adjacencies are
+compared with what the mechanism, made from the counts' Sensitivity, says that it spends.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def counts(database: Rows, bounds: tuple[int, int]) -> Counts:
 
 @cache
 def neighbours(bounds: tuple[int, int], adjacency: str) -> list[tuple[Counts, Counts]]:
-    """The pairs of counts that neighbours give, each once, and as they are: not what a Sensitivity would allow."""
+    """The pairs of counts that neighbours give, each once: not what a Sensitivity would allow."""
 
     def pairs() -> Iterator[tuple[Rows, Rows]]:
         all_of = databases()
@@ -95,7 +95,7 @@ def test_there_are_as_many_worlds_as_there_should_be() -> None:
 
 @each
 def test_noisy_counts(bounds, adjacency) -> None:
-    """sup P_x(y)/P_x'(y) = q^-|x - x'|_1 over integer vectors y: reached, and never above e^epsilon."""
+    """sup P_x(y)/P_x'(y) = q^-|x - x'|_1 over integer vectors y: reached, never above e^epsilon."""
     mechanism = dpfast.DiscreteLaplace(LN_2 * sensitivity(bounds, adjacency).l1, sensitivity(bounds, adjacency))
     assert mechanism.scale == float(1 / LN_2)
     promised = 2 ** (mechanism.guarantee.epsilon / LN_2)
@@ -107,7 +107,7 @@ def test_noisy_counts(bounds, adjacency) -> None:
 
 @each
 def test_noisy_counts_of_a_narrow_type(bounds, adjacency) -> None:
-    """Clamped to [0, 2] after the noise: the law of each cell in rationals, the product over cells."""
+    """Clamped to [0, 2] after the noise: each cell's law in rationals, the product over cells."""
     promised = Fraction(2) ** int(sensitivity(bounds, adjacency).l1)
 
     @cache
@@ -143,7 +143,7 @@ def test_keys_that_are_withheld(bounds, adjacency) -> None:
     ids=["exponential", "permute-and-flip", "noisy max"],
 )
 def test_the_key_with_most_rows(mechanism, law, bounds, adjacency) -> None:
-    """Ties and all. Counts are monotonic under add-remove: then the factor 2 is spared, and under substitution it is not."""
+    """With ties. Monotonic counts (add-remove) need no factor 2; under substitution they do."""
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
     made = mechanism(LN_2 * change.linf * (1 if monotonic else 2), change)  # which knows whether they are monotonic
     assert made.monotonic == monotonic
@@ -158,7 +158,7 @@ def test_the_key_with_most_rows(mechanism, law, bounds, adjacency) -> None:
 
 @each
 def test_the_first_key_above_a_threshold(bounds, adjacency) -> None:
-    """Noise of the threshold q = e^(-epsilon/(2 linf)), of a count the same, or its root where counts move both ways."""
+    """Noise q = e^(-epsilon/(2 linf)); a count's is its root if counts move both ways."""
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
     q_answer = HALF
     q_threshold = HALF if monotonic else HALF**2

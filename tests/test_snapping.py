@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapping: its grid, its two clamps, neighbours in a small world, its records. The law itself is in test_laplace.py."""
+"""Snapping: grid, two clamps, small-world neighbours, records (the law: test_laplace.py)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_grid_is_the_least_power_of_two_that_is_at_least_the_scale(scale: fl
 
 
 def test_results_are_multiples_of_the_grid_within_the_bound() -> None:
-    """However far the values lie; both ends are reached, and the ends are no further than the bound."""
+    """However far the values lie; both ends are reached, and are no further than the bound."""
     for scale, bound in ((1, 3), (Fraction(3, 4), 1), (Fraction(1, 5), 2.25), (100, 128 * 7)):
         mech = Snapping(1, scale, bound=bound)
         values = np.array([-1e308, -5.0, -0.3, -0.0, 0.0, 5e-324, 0.49, 2.0, 7.1, 1e300] * 1000)
@@ -68,7 +68,7 @@ def test_it_is_laplace_between_two_clamps(bound: float, secret) -> None:
 
 
 def test_the_value_is_clamped_before_the_noise() -> None:
-    """Clamped only afterwards, a value far outside would always give the bound; here it is as noisy as the bound."""
+    """Clamped only afterwards, a far value would always give the bound; here it is as noisy."""
     mech = Snapping(1, 1, bound=8)
     law = reference.Laplace(Fraction(1))
     results = mech.release(np.full(2**16, 1e300))
@@ -90,7 +90,7 @@ def test_small_world_of_snapping(q: Fraction, bound: int, scale: Fraction) -> No
 
 
 def test_single_precision_stays_within_the_bound() -> None:
-    """A bound that float32 does not hold is not rounded away, nor to infinity: results are finite, and within it."""
+    """A bound that float32 lacks is not rounded: results are finite, within it."""
     for bound in (2**200, 2**24 + 3, 2.0**130):
         results = Snapping(1, 1, bound=bound).release(np.array([1e50, -1e50, 3.0] * 2000), dtype=np.float32)
         assert np.isfinite(results).all()
@@ -142,7 +142,7 @@ def test_public_bounds_beside_the_mechanisms_own() -> None:
 
 
 def test_missing_values_are_clamped_too() -> None:
-    """What stands for NaN is a value like any other: both clamps, that of the release and that of the law, are for it, too."""
+    """NaN's stand-in is a value like any other, under the release's clamp and the law's."""
     mech = Snapping(1, 1, bound=8)
     with_missing = keyed(mech, np.array([math.nan, 100.0, -math.inf]), missing=100, clamp=(99, 101))
     assert (np.abs(with_missing) <= 8).all()
@@ -151,7 +151,7 @@ def test_missing_values_are_clamped_too() -> None:
 
 
 def test_the_stream_key_is_its_own() -> None:
-    """One derived key, one input: Laplace on the same grid, and another bound, get independent noise."""
+    """One key, one input: Laplace on that grid, and another bound, get independent noise."""
     values = np.zeros(4000)
     laws = [Snapping(1, 1, bound=2**40), Snapping(1, 1, bound=2**41), Laplace(1, 1, granularity=1)]
     results = [keyed(law, values) for law in laws]

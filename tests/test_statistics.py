@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""P-values and confidence bounds against scipy and exact rationals; the goodness-of-fit tests reject planted defects."""
+"""P-values and confidence bounds against scipy and rationals; fit tests reject planted defects."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_clopper_and_pearsons_bounds_against_scipy(hits: int, n: int, alpha: flo
 
 
 def safe(lower: Callable[[int, int, float], float]) -> bool:
-    """Whether so many hits or more are no likelier than alpha at the bound, in exact rationals, for all hits up to 30."""
+    """Whether so many hits or more are no likelier than alpha at the bound, exactly, up to 30."""
     for n in (1, 2, 7, 30):
         for hits in range(1, n + 1):
             for alpha in (0.4, 0.025, 1e-7):
@@ -131,7 +131,7 @@ def fitted(draws: np.ndarray) -> dict[str, float]:
 
 @pytest.mark.parametrize("test", DEFECTS)
 def test_each_test_rejects_the_defect_that_it_is_for(test: str) -> None:
-    """Draws by NumPy under a fixed seed: sound ones pass all six at 1e-7, of each defect its own test tells."""
+    """Draws by NumPy, fixed seed: sound ones pass all six at 1e-7, a defect fails its own."""
     rng = np.random.default_rng(20261122)
     draws = rng.geometric(-math.expm1(-0.1), N) - rng.geometric(-math.expm1(-0.1), N)
     assert min(fitted(draws).values()) > LEVEL

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text for people: as wide as it needs in a pipe, as wide as the terminal in one, and no command to it."""
+"""Text for people: as wide as needed in a pipe, as wide as a terminal in one, no command to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
 
 
 def test_a_table_in_a_pipe_is_as_wide_as_it_needs(monkeypatch) -> None:
-    """Whatever COLUMNS says: what reads a pipe finds each row in a line; nothing in a cell is a command or a markup."""
+    """Whatever COLUMNS says: each row is a line of a pipe; no cell is a command or markup."""
     monkeypatch.setenv("COLUMNS", "20")
     lines = terminal.table(ROWS, right=2, indent=2).splitlines()
     assert lines == [

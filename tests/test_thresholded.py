@@ -82,7 +82,7 @@ def test_a_threshold_that_forgets_a_cell_is_caught() -> None:
 
 
 def test_what_is_shown_follows_the_law() -> None:
-    """Of 40,000 keys of one count: how many are shown, and the law of what they show; false alarm 1e-6 each."""
+    """40,000 keys of one count: how many are shown, and their law; false alarm 1e-6 each."""
     n, count, change = 40_000, 12, Sensitivity(1, 1)
     found = thresholded(np.arange(n), np.full(n, count), epsilon=1, delta=1e-6, sensitivity=change)
     with mpmath.workprec(200):
@@ -144,7 +144,7 @@ def halves(numbers: list[float]) -> np.ndarray:
     ids=named,
 )  # fmt: skip
 def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden) -> None:
-    """Neither by its length, its unit, its kind nor by an error: with it and without it, the same comes out."""
+    """By length, unit, kind or error: with it and without it, the same comes out."""
     many = [10**6] * len(shown)
     found = thresholded(made([*shown, hidden]), [*many, 1], **USUAL | {"delta": 1e-9})
     without = thresholded(made(shown), many, **USUAL | {"delta": 1e-9})
@@ -154,7 +154,7 @@ def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden) -> None:
 
 
 def test_keys_of_several_kinds_are_sorted_within_each() -> None:
-    """What is missing, or of a kind that has no order here, is dropped before the noise, as if nobody had it."""
+    """The missing, or of an unordered kind, is dropped before the noise, as if never there."""
     keys = ["b", 2, None, "a", 1, float("nan"), (1, 2), b"x", 0.5, True, "end\0", "end"]
     found = thresholded(keys, [10**6] * len(keys), **USUAL | {"delta": 1e-9})
     assert found.keys.tolist() == [True, b"x", 0.5, 1, 2, "a", "b", "end", "end\0"]
@@ -175,7 +175,7 @@ def test_counts_stay_with_their_keys() -> None:
 
 
 def test_keys_without_a_count_never_show() -> None:
-    """Nor do they cost anything: at scale 100 a zero that entered would often reach the threshold."""
+    """Nor do they cost: at scale 100 a zero that entered would often reach the threshold."""
     change = Sensitivity(1, 1)
     assert all(
         thresholded(np.arange(10_000), np.zeros(10_000, int), epsilon=0.01, delta=0.5, sensitivity=change).keys.size

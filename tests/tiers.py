@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one door through which tests reach what dpfast keeps to itself: plans, tiers, intervals, streams, the engine.
-
-Whatever is renamed inside the package is renamed here, and in no other test file (tests/test_test_files.py).
-"""
+"""The one door to what dpfast keeps to itself: what is renamed there is renamed here alone."""
 
 from __future__ import annotations
 
@@ -30,30 +27,28 @@ DOUBLE, INTEGER, TABLE, DOUBLE_DOUBLE = _native.DOUBLE, _native.INTEGER, _native
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
 SMALL = engine.SMALL
 Plan, StreamKey = _native.Plan, _native.StreamKey
-entropy, nonce, best_isa = _native.entropy, _native.nonce, _native.best_isa
-race_ends = nominate._ends  # between which the kernel takes a candidate's score to lie
+entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
+usable_threads = engine.usable_threads
+score_ends = nominate._ends  # between which the kernel takes a candidate's score to lie
 fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
 
 ISAS = _native.ISAS
 ISA_NAMES = _native.ISA_NAMES
 LAWS = set(_native.LAWS)  # that C has
 
-# ------------------------------------------------------------------ what a mechanism keeps: functions of it
+# ---------------------------------------------------------- what a mechanism keeps: functions of it
 
 constant_work_plan, bulk_plan = attrgetter("_constant_work_plan"), attrgetter("_bulk_plan")
 law = attrgetter("_law")  # in intervals
-constants = methodcaller("_constants")  # of the plan, by the names of its fields
+constants = methodcaller("_constants")  # a plan's, by the names of its fields
 record = attrgetter("_record")  # what the derivation of a stream key reads of it
 narrow = attrgetter("_narrow")  # whether the narrow kernel serves
-exponent, bound, ratio = (
-    attrgetter("_exponent"),
-    attrgetter("_bound"),
-    attrgetter("_ratio"),
-)  # of a real law's grid and values
-rate = attrgetter("_rate")  # of a selection's noise
-noises = attrgetter("_noise")  # of AboveThreshold: of the threshold and of an answer
+exponent, bound, ratio = map(attrgetter, ("_exponent", "_bound", "_ratio"))  # a real law's grid and values
+rate = attrgetter("_rate")  # a selection's noise
+noises = attrgetter("_noise")  # AboveThreshold's: the threshold's and an answer's
+curve, losses = attrgetter("_curve"), attrgetter("_losses")  # a module's: dpfast.bench.curves, dpfast.pictures
 response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
-secret_of, parts_of = attrgetter("_secret"), attrgetter("_parts")  # of a key; what a release key has recorded
+secret_of, parts_of = attrgetter("_secret"), attrgetter("_parts")  # a key's; what a release key has recorded
 
 
 def reader(mechanism: Any, key: StreamKey) -> exact.Read:
@@ -88,7 +83,7 @@ assert PLANTED.itemsize == _native.ffi.sizeof("dpf_planted")
 
 
 def tier(plan: Plan, name: int, bits: int, planted: np.ndarray, isa: int) -> tuple[np.ndarray, np.ndarray]:
-    """A tier alone on many rows of PLANTED: the outcomes in two words each, the lower first, and which were decided."""
+    """A tier alone on rows of PLANTED: outcomes in two words, lower first; which decided."""
     n, ffi = len(planted), _native.ffi
     found, decided = np.zeros((n, 2), np.uint64), np.zeros(n, np.uint8)
     rows = ffi.from_buffer("dpf_planted[]", planted)
@@ -99,7 +94,7 @@ def tier(plan: Plan, name: int, bits: int, planted: np.ndarray, isa: int) -> tup
 
 accept_below, rejects, candidates = (
     attrgetter(f"_plan.normal.{name}") for name in ("accept_below", "rejects", "candidates")
-)  # of a plan
+)  # a plan's
 
 
 def narrow_margins(mechanism: Any, room: float) -> None:
@@ -110,7 +105,7 @@ def narrow_margins(mechanism: Any, room: float) -> None:
 
 
 def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], Any], Sequence[int]]:
-    """C without a call around it: what takes a fresh key, what makes one constant-work draw under it, and where its low word lies."""
+    """The C that takes a fresh key, a constant-work draw under it, and its low word's place."""
     key, ffi, lib = StreamKey(entropy(32)), _native.ffi, _native.lib
     lo, open_, at = (
         ffi.new("int64_t[]", 1),
@@ -132,7 +127,7 @@ def bytes_of(key: StreamKey) -> bytes:
 
 
 def keys_in(keys: np.ndarray, key: StreamKey) -> Callable[[int], None]:
-    """What copies the i-th of these keys of 32 bytes into a stream key: as little work as can be."""
+    """What copies the i-th of these keys of 32 bytes into a stream key, with the least work."""
     ffi = _native.ffi
     secrets, memory = ffi.cast("uint8_t *", ffi.from_buffer(keys)), ffi.cast("uint8_t *", key.address)
     return lambda i: ffi.memmove(memory, secrets + 32 * i, 32)
@@ -172,7 +167,7 @@ class Asked:
         monkeypatch.setattr(StreamKey, "__init__", init)
 
 
-# ------------------------------------------------------------------ releases of which the key is given
+# --------------------------------------------------------------- releases whose key is given
 
 
 def added(
@@ -180,7 +175,7 @@ def added(
     lower: int | None = None, upper: int | None = None, short: bool = False, narrow: bool = True, constant_work: bool = False,
     threads: int | None = 1,
 ) -> None:  # fmt: skip
-    """Draws of this plan added to counts, clamped to the ends of out's type and to the bounds; decide: the open ones."""
+    """This plan's draws added to counts, clamped to type and bounds; decide: the undecided."""
     job = Job(counts, out, *clamps(out.dtype, lower, upper))
     engine.run(job, engine.Draws(plan.address, short, narrow, key, start, constant_work, decide), threads)
 
@@ -221,7 +216,7 @@ def exact_result(mechanism: RealMechanism, read: exact.Read, i: int, job: Any, v
 def noised(
     mechanism: Any, values: np.ndarray, key: bytes, first: int = 0, *, constant_work: bool | None = None, threads: int = 1, **options: Any
 ) -> np.ndarray:  # fmt: skip
-    """A release of real values under this stream key: the engine without the derivation. options: as prepare_real's."""
+    """A release of reals under this stream key: no derivation. options: as prepare_real's."""
     public = Inputs(None, options.pop("missing", None))
     job = prepare_real(values, public=public, exponent=mechanism._exponent, bound=mechanism._bound, **options)
     chosen, plan = mechanism._plan(job.counts.size, constant_time=False)
@@ -266,7 +261,7 @@ def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float]
     return lambda value: exact_result(mechanism, None, 0, job, value)
 
 
-# ------------------------------------------------------------------ what tests put in the place of something
+# --------------------------------------------------------- what tests put in the place of something
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:

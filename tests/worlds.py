@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small worlds: laws in rationals, all neighbours, and the worst of what tells two of them apart, as exact sums."""
+"""Small worlds: laws in rationals, all neighbours, the worst ratio, as exact sums."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Law = Callable[[World], Sequence[Fraction]]
 
 
 def worst_ratio(law: Law, moves: Sequence[int], numbers: Sequence[int] = range(-1, 2), length: int = 3) -> Fraction:
-    """Over all tuples of these numbers and all neighbours, each of whose entries moves by one of `moves`."""
+    """Over all tuples of these numbers and all neighbours, whose entries move by one of `moves`."""
     known: dict[World, Sequence[Fraction]] = {}
 
     def of(world: World) -> Sequence[Fraction]:
@@ -33,7 +33,7 @@ def worst_ratio(law: Law, moves: Sequence[int], numbers: Sequence[int] = range(-
     )
 
 
-# ------------------------------------------------------------------ noise on counts: P(X = k) = (1-q)/(1+q) q^|k|
+# ---------------------------------------------------- noise on counts: P(X = k) = (1-q)/(1+q) q^|k|
 
 
 def below(q: Fraction, k: int) -> Fraction:
@@ -46,7 +46,7 @@ def shown_with(c: int, q: Fraction, threshold: int) -> Fraction:
     return 1 - below(q, threshold - 1 - c)
 
 
-# ------------------------------------------------------------------ selection, for one step of the score worth a factor 2
+# -------------------------------------------- selection, for one step of the score worth a factor 2
 
 
 def exponential_law(scores: World) -> list[Fraction]:
@@ -69,7 +69,7 @@ def flip_law(scores: World, base: Fraction = HALF) -> list[Fraction]:
 
 
 def geometric_law(scores: World, q: Fraction = HALF, reach: int = 100) -> list[Fraction]:
-    """The largest score with noise P(X = k) = (1 - q) q^k, ties to the lower index; but for what lies beyond `reach`."""
+    """The largest score with noise P(X = k) = (1 - q) q^k, ties to the lower index."""
     found = [Fraction(0)] * len(scores)
 
     def under(k: int) -> Fraction:  # P(X < k)
@@ -85,13 +85,13 @@ def geometric_law(scores: World, q: Fraction = HALF, reach: int = 100) -> list[F
     return found
 
 
-# ------------------------------------------------------------------ the first answer above a threshold
+# --------------------------------------------------------------- the first answer above a threshold
 
-ABOVE_REACH = 40  # of the threshold's noise; beyond it lies less than 4^-40
+ABOVE_REACH = 40  # the threshold's noise; beyond it lies less than 4^-40
 
 
 def first_above(answers: World, q_threshold: Fraction, q_answer: Fraction) -> list[Fraction]:
-    """P(the first above is i), and of none at the end, for threshold 0: but for what lies beyond ABOVE_REACH."""
+    """P(the first above is i), and P(none) last, for threshold 0: within ABOVE_REACH."""
     found = [Fraction(0)] * (len(answers) + 1)
     for x in range(-ABOVE_REACH, ABOVE_REACH + 1):
         weight = (1 - q_threshold) / (1 + q_threshold) * q_threshold ** abs(x)
@@ -103,7 +103,7 @@ def first_above(answers: World, q_threshold: Fraction, q_answer: Fraction) -> li
     return found
 
 
-# ------------------------------------------------------------------ keys that are shown from a threshold on
+# ---------------------------------------------------------- keys that are shown from a threshold on
 
 SHOWN_REACH = 3  # from here on, above every count, the ratio of two laws is constant: one outcome is the tail, exactly
 
@@ -141,7 +141,7 @@ def neighbours(l0: int, linf: int, l1: int, keys: int = 2) -> Iterator[tuple[Wor
                 yield x, y
 
 
-# ------------------------------------------------------------------ noise on reals: a Laplace law on the sixteenths of a step
+# ---------------------------------------- noise on reals: a Laplace law on the sixteenths of a step
 
 # On the grid and off it, beside ties, and beyond the bounds of the tests.
 REALS = [-3.0, -1.5, -1.25, -1.0, -15 / 16, -0.5, -1 / 16, -0.0, 1 / 16, 0.25, 0.5, 9 / 16, 1.0, 2.75, 3.0, 9.0]
@@ -168,7 +168,7 @@ def real_world(
     tamper: Callable[[Fraction], Fraction] = lambda z: z,
     **bounds: float,
 ) -> dict[float, dict[float, Fraction]]:
-    """The whole law of the results of each value, all sixteenths of a step of noise enumerated, the rest clamped like the last."""
+    """Each value's whole law, by sixteenths of a step, the rest clamped like the last."""
     law, far = OneNoise(), 20 * 16
     result = tiers.with_law(mechanism, law, **bounds)
     mass = {s: _up_to(q, s + 1) - _up_to(q, s) for s in range(-far, far)}
@@ -186,7 +186,7 @@ def real_world(
 
 
 def leaks(laws: dict[float, dict[float, Fraction]], q: Fraction, granularity: float) -> int:
-    """Pairs of values, and results, whose probabilities differ by more than e^(epsilon |x - x'| / sensitivity)."""
+    """Pairs of values, and results, apart by more than e^(epsilon |x - x'| / sensitivity)."""
     count = 0
     for x, of_x in laws.items():
         assert sum(of_x.values()) == 1

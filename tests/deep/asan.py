@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No read and no write outside an array: the kernels under numba's bounds checks, the C under ASan and UBSan, from Python.
-
-Each of the two must also catch a planted defect: answers that reach their kernel unchecked and index a table of two.
-"""
+"""No access outside an array: numba's bounds checks, ASan and UBSan; each catches a defect."""
 
 from __future__ import annotations
 
@@ -62,7 +59,7 @@ def _tests(home: Path, **environment: str) -> int:
 
 
 def _caught(home: Path, says: str, **environment: str) -> bool:
-    """The planted defect ends the script, and the guard says so; without the defect nothing does."""
+    """The planted defect ends the script with the guard's message; without it nothing does."""
     whole = _python(home, "-c", A_FEW, **environment)
     assert whole.returncode == 0, whole.stderr[-4000:]
     place = home / "dpfast" / "mechanisms" / "randomized_response.py"
@@ -89,7 +86,7 @@ def _sanitized(home: Path) -> dict[str, str]:
 
 
 def check(*, cheap: bool) -> dict[str, object]:
-    """Run tests of kernels, or a few releases, under both guards, and let both catch the planted defect."""
+    """Run tests of kernels, or a few releases, under both guards; both catch the planted defect."""
     figures: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as folder:
         home = _copy(Path(folder))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Would the tests notice? Lines on which privacy hangs are spoilt one by one, in a scratch copy, and the tests are asked.
+"""Would the tests notice? Lines on which privacy depends are spoilt one by one in a copy.
 
-A mutant is killed where a test fails or hangs. One whose old text is not there once is an error, so that the list stays
-true to the code. The tests of each mutant are first seen to pass on the code as it is.
+A mutant is killed if a test fails or hangs. Its old text must be there exactly once, so that the
+list stays true to the code. Its tests must first pass on the code as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST = 300  # seconds of one build or run of tests; on a machine at rest none
 
 
 class Mutant(NamedTuple):
-    """What is spoilt, in words; the file; its text, and what takes its place; the tests that should know."""
+    """What is spoilt, in words; file; text and replacement; the tests that must fail."""
 
     name: str
     file: str
@@ -35,7 +35,7 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = [
-    # ---------------------------------------------------------------- a release that fails leaves no count
+    # --------------------------------------------------------- a release that fails leaves no count
     Mutant("a failed release keeps its counts", "dpfast/release/engine.py", "job.out.fill(0)  # one call", "pass  # one call",
            "test_real_arrays.py -k 'not_finite or finite or zero'"),
     Mutant("a failed small release keeps its counts", "dpfast/release/engine.py",
@@ -176,7 +176,7 @@ def check(*, cheap: bool) -> dict[str, object]:
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """A copy of the files that git knows, with the extension built in place, and the kernels as numba keeps them."""
+    """A copy of git's files, with the extension built in place and numba's cached kernels."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         built = [*ROOT.glob("dpfast/*.so"), *ROOT.glob("dpfast/kernels/__pycache__/*.nb*")]
@@ -203,7 +203,7 @@ def _survives(copy: Path, mutant: Mutant) -> bool:
 
 
 def _passes(copy: Path, tests: str) -> bool:
-    """Whether the tests pass; a hang is a failure. Anything but tests that pass or fail is an error of this list."""
+    """Whether the tests pass; a hang is a failure, and any other end is an error of this list."""
     files = [f"tests/{word}" if word.endswith(".py") else word for word in shlex.split(tests)]
     try:
         ended = _run(copy, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the golden file of each law named, or of all: `python tests/vectors/make.py laplace`.
 
-The first 32 draws of each row come from the portable block function and the exact tier alone, the digest of 20,000 from the
-portable build. Scales (tests/laws.py): the ends of the range, one for each word width, tier, kernel and way of drawing; starts:
-0, one inside a group or a pair, one that carries into the counter's upper word.
+Each row's first 32 draws come from the portable block function and the exact tier, the digest of
+20,000 from the portable build. Scales (tests/laws.py): the range's ends, one for each word width,
+tier, kernel and way of drawing; starts: 0, one inside a group or pair, one that carries.
 """
 
 from __future__ import annotations
