@@ -27,7 +27,7 @@ DRAWS = """AboveThreshold.run DiscreteGaussian.sample DiscreteLaplace.sample Exp
     Snapping.release"""
 # Each door that draws a key from Python, and calls that draw one there for what they are given.
 CALLS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(DRAWS.split(), {}),
+    **{name: {} for name in DRAWS.split()},
     "DiscreteLaplace.release of many": {"values": COUNTS},
     "DiscreteLaplace.release under a key": {"values": COUNTS, "key": Key.from_bytes(bytes(32)).derive("x"), "start": 0},
     "Laplace.release of many": {"values": COUNTS / 1},

@@ -354,7 +354,7 @@ def test_real_laws_have_no_sample(mech: Any) -> None:
 
 
 def test_the_first_page_of_the_design_is_the_meaning_of_a_draw() -> None:
-    """docs/design.md begins with a function of eight lines. It makes the draws of C; without reading on, it makes none."""
+    """The page begins with a function of eight lines, which makes the draws of C."""
     page = (Path(__file__).resolve().parents[1] / "docs" / "design.md").read_text("utf-8")
     code = re.search(r"```python\n(def draw.*?)```", page, re.DOTALL)[1]
     mech, stream = DiscreteLaplace(1, 1000), tiers.StreamKey(bytes(32))
