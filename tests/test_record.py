@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 import dpfast
-from dpfast.mechanisms import LAWS, own_laws
+from dpfast.mechanisms.laws import LAWS, own_laws
 from dpfast.mechanisms.mechanism import Mechanism, Releasing
 from dpfast.privacy.record import Record, ratio, unwritten, written
 

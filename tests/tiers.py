@@ -66,7 +66,7 @@ def accepted(law: Any, read: exact.Read, i: int, proposed: int) -> bool:
     return law._accepted(read, i, proposed, 0)
 
 
-def tail(law: exact.DiscreteGaussian, k: int, precision: int) -> Any:
+def tail(law: exact.discrete_gaussian.DiscreteGaussian, k: int, precision: int) -> Any:
     """A ball around f(k) + f(k + 1) + ..."""
     return law._tail(k, precision)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.mechanisms import LAWS
+from dpfast.mechanisms.laws import LAWS
 from dpfast.selftest.check import PlantedDefect
 from dpfast.selftest.laws import Steps
 
