@@ -10,7 +10,17 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, Snapping, _native
+from dpfast import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    OneSidedGeometric,
+    Snapping,
+    _native,
+    noise_source,
+)
+from dpfast.mechanisms.laws import LAWS
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,13 @@ class Subject:
         last = self.exact(stream)
         found = self.in_c(stream, start, n, constant_work=constant_work, isa=isa)
         return [last(start + i) if k is None else k for i, k in enumerate(found)]
+
+
+def of_scales(law: str) -> tuple[Subject, ...]:
+    """A law that is known by its name alone."""
+    made = {scale: noise_source(law, scale) for scale in (1, 10, 1000)}
+    offset = None if LAWS[law].INTEGERS else 0.375
+    return tuple(Subject(f"{law} scale {scale}", mechanism, offset) for scale, mechanism in made.items())
 
 
 @cache
