@@ -30,7 +30,7 @@ DOUBLE, INTEGER, TABLE, DOUBLE_DOUBLE = _native.DOUBLE, _native.INTEGER, _native
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
 SMALL = engine.SMALL
 Plan, StreamKey = _native.Plan, _native.StreamKey
-entropy, nonce, best_isa = _native.entropy, _native.nonce, _native.best_isa
+entropy, nonce, best_isa, checked = _native.entropy, _native.nonce, _native.best_isa, _native.checked
 race_ends = nominate._ends  # between which the kernel takes a candidate's score to lie
 fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
 
