@@ -19,7 +19,8 @@ from fresh import python
 ROOT = Path(__file__).parents[1]
 PLANTED = Path(__file__).with_name("planted")
 TREE = "csrc", "dpfast", "setup.py", "pyproject.toml", "README.md", "LICENSE"
-BUILT = shutil.ignore_patterns("*.so", "*.o", "__pycache__", "_dpf.c", "_*.c")
+BUILT = shutil.ignore_patterns("*.so", "*.o", "__pycache__", "_*.c")
+pytestmark = pytest.mark.xdist_group("grown")  # one build
 
 
 class Grown(NamedTuple):
