@@ -98,7 +98,8 @@ void dpf_wipe_key(uint8_t *key);
 /* The name of instruction set isa, from 0 on; NULL after the last. A later one is preferred. */
 const char *dpf_isa_name(int isa);
 
-/* The name of law number law, from 1 on; NULL for the number after the last. A larger one is not allowed. */
+/* The name of law number law, from 1 on; NULL for the number after the last, and no larger number
+ * is allowed. */
 const char *dpf_law_name(int law);
 
 /* Whether this machine runs the instruction set. */

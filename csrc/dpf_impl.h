@@ -47,7 +47,7 @@ typedef struct {
 /* No decided draw's upper limb is so low, so it can mean "undecided" there. */
 #define DPF_UNDECIDED_LIMB INT64_MIN
 
-/* The code of a law, of which each header makes one. */
+/* The code of a law; each law's header ends with one. */
 typedef struct {
     const char *name;
     int real; /* it is drawn by dpf_fill_real */

@@ -42,7 +42,7 @@ def tiers(run: Run, chosen: Sequence[Subject] = ()) -> Outcome:
 
 
 def by_intervals(law: str, run: Run) -> Outcome:
-    """A law of which laws.py has no closed form: its draws are compared with its intervals alone."""
+    """Compare the draws of a law for which laws.py has no closed form with its intervals."""
     outcome = tiers(run, of_scales(law))
     return replace(outcome, compared=f"no closed form is known here, so intervals judge: {outcome.compared}")
 

@@ -10,17 +10,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from dpfast import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    OneSidedGeometric,
-    Snapping,
-    _native,
-    noise_source,
-)
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, Snapping, _native
 from dpfast.mechanisms.laws import LAWS
+from dpfast.mechanisms.noise_source import noise_source
 
 
 @dataclass(frozen=True)
@@ -76,10 +68,9 @@ class Subject:
 
 
 def of_scales(law: str) -> tuple[Subject, ...]:
-    """A law that is known by its name alone."""
-    made = {scale: noise_source(law, scale) for scale in (1, 10, 1000)}
+    """A law that is known by its name alone, at three scales."""
     offset = None if LAWS[law].INTEGERS else 0.375
-    return tuple(Subject(f"{law} scale {scale}", mechanism, offset) for scale, mechanism in made.items())
+    return tuple(Subject(f"{law} scale {scale}", noise_source(law, scale), offset) for scale in (1, 10, 1000))
 
 
 @cache
