@@ -29,7 +29,7 @@ NOT_YET = {
     "test_adapter_diffprivlib", "test_adapter_opacus", "test_adapter_pipeline_dp", "test_adapter_smartnoise",
     "test_adapter_tumult", "test_adapters", "test_bench", "test_bit_generator", "test_bounds", "test_cli", "test_failure",
     "test_key", "test_key_on_stack", "test_keys_are_wiped", "test_layers", "test_ledger", "test_ledger_races",
-    "test_nothing_private_is_shown", "test_package", "test_processes", "test_publish",
+    "test_nothing_private_is_shown", "test_package", "test_processes", "test_atomic_write", "test_record",
     "test_random_bytes", "test_self_check", "test_selftest", "test_stream",
 }  # fmt: skip
 
