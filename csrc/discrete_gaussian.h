@@ -189,3 +189,5 @@ static void discrete_gaussian_tier(const dpf_plan *plan, int tier, int bits, int
         found[i].hi = sure ? (uint64_t)(draw >> 63) : 0;
     }
 }
+
+static const dpf_code discrete_gaussian = {"discrete_gaussian", 0, discrete_gaussian_fill, discrete_gaussian_tier};

@@ -161,3 +161,5 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
         found[i].hi = decided[i] ? (uint64_t)high : 0;
     }
 }
+
+static const dpf_code discrete_laplace = {"discrete_laplace", 0, discrete_laplace_fill, discrete_laplace_tier};

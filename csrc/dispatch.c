@@ -24,6 +24,11 @@ const char *dpf_isa_name(int isa) {
     return isa >= 0 && isa < ISAS ? isas[isa]->name : NULL;
 }
 
+const char *dpf_law_name(int law) {
+    const dpf_code *const code = isas[DPF_PORTABLE]->laws[law];
+    return code ? code->name : NULL;
+}
+
 int dpf_isa_runs(int isa) {
     return isa >= 0 && isa < ISAS && isas[isa]->runs();
 }
@@ -47,7 +52,7 @@ void dpf_leave(uint64_t mode) {
 static int64_t draw(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                     const dpf_target *to) {
     const dpf_fpmode mode = dpf_fp_enter();
-    const int64_t count = dpf_isa_of(isa)->laws[plan->law].fill(plan, constant_work, key, start, n, to);
+    const int64_t count = dpf_isa_of(isa)->laws[plan->law]->fill(plan, constant_work, key, start, n, to);
     dpf_fp_leave(mode);
     return count;
 }
@@ -73,7 +78,7 @@ int64_t dpf_fill_real(int isa, const dpf_plan *plan, int constant_work, const ui
 /* This one keeps the host's rounding mode: the tests set it. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided) {
-    dpf_isa_of(isa)->laws[plan->law].tier(plan, tier, bits, n, planted, found, decided);
+    dpf_isa_of(isa)->laws[plan->law]->tier(plan, tier, bits, n, planted, found, decided);
 }
 
 void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out) {

@@ -16,14 +16,7 @@ enum {
     DPF_DOUBLE = 2,
     DPF_DOUBLE_DOUBLE = 3,
     DPF_INTEGER = 4
-}; /* tiers in C; the last one is dpfast/exact/ */
-enum dpf_laws {
-    DPF_DISCRETE_LAPLACE = 1,
-    DPF_LAPLACE = 2,
-    DPF_GAUSSIAN = 3,
-    DPF_DISCRETE_GAUSSIAN = 4,
-    DPF_LAWS = 5
-};                               /* the last is none */
+};                               /* tiers in C; the last one is dpfast/exact/ */
 enum { DPF_UNDECIDED = -32768 }; /* in a table */
 enum { DPF_INTERRUPTED = 1 };    /* by a signal, and nothing has happened */
 
@@ -104,6 +97,10 @@ void dpf_wipe_key(uint8_t *key);
 
 /* The name of instruction set isa, from 0 on; NULL after the last. A later one is preferred. */
 const char *dpf_isa_name(int isa);
+
+/* The name of law number law, from 1 on; NULL for the number after the last, and no larger number
+ * is allowed. */
+const char *dpf_law_name(int law);
 
 /* Whether this machine runs the instruction set. */
 int dpf_isa_runs(int isa);

@@ -47,7 +47,17 @@ typedef struct {
 /* No decided draw's upper limb is so low, so it can mean "undecided" there. */
 #define DPF_UNDECIDED_LIMB INT64_MIN
 
-/* What one instruction set offers; isa_<name>.c makes it. The laws stand at their numbers. */
+/* The code of a law; each law's header ends with one. */
+typedef struct {
+    const char *name;
+    int real; /* it is drawn by dpf_fill_real */
+    int64_t (*fill)(const dpf_plan *, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                    const dpf_target *);
+    void (*tier)(const dpf_plan *, int tier, int bits, int64_t n, const dpf_planted *, dpf_u128 *found,
+                 uint8_t *decided);
+} dpf_code;
+
+/* What one instruction set offers; isa_<name>.c makes it. */
 typedef struct {
     const char *name;
     int (*runs)(void); /* on this machine */
@@ -55,12 +65,7 @@ typedef struct {
     void (*blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);
     void (*batch_words)(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words);
     void (*store)(char *to, const char *from, int64_t lines);
-    struct {
-        int64_t (*fill)(const dpf_plan *, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
-                        const dpf_target *);
-        void (*tier)(const dpf_plan *, int tier, int bits, int64_t n, const dpf_planted *, dpf_u128 *found,
-                     uint8_t *decided);
-    } laws[DPF_LAWS];
+    const dpf_code *const *laws; /* at their numbers */
 } dpf_isa;
 
 /* A number that no instruction set has gets the portable one: equal bytes, only slower. */

@@ -169,3 +169,5 @@ static void gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, c
         found[i].hi = decided[i] ? (uint64_t)high : 0;
     }
 }
+
+static const dpf_code gaussian = {"gaussian", 1, gaussian_fill, gaussian_tier};

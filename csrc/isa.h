@@ -71,15 +71,13 @@ static void store(char *to, const char *from, int64_t lines) {
 #include "gaussian.h"
 #include "discrete_gaussian.h"
 
+/* The laws. A law's number is its place; the first one is 1. */
+static const dpf_code *const laws[] = {NULL, &discrete_laplace, &laplace, &gaussian, &discrete_gaussian, NULL};
+
 DPF_END
 
 #define DPF_OFFERS(isa_name)                                                                                           \
     {                                                                                                                  \
         .name = isa_name, .runs = runs, .counts_zeros = counts_zeros, .blocks = blocks, .batch_words = batch_words,    \
-        .store = store, .laws = {                                                                                      \
-            [DPF_DISCRETE_LAPLACE] = {discrete_laplace_fill, discrete_laplace_tier},                                   \
-            [DPF_LAPLACE] = {laplace_fill, laplace_tier},                                                              \
-            [DPF_GAUSSIAN] = {gaussian_fill, gaussian_tier},                                                           \
-            [DPF_DISCRETE_GAUSSIAN] = {discrete_gaussian_fill, discrete_gaussian_tier}                                 \
-        }                                                                                                              \
+        .store = store, .laws = laws                                                                                   \
     }

@@ -152,3 +152,5 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
         found[i].hi = decided[i] ? (uint64_t)high : 0;
     }
 }
+
+static const dpf_code laplace = {"laplace", 1, laplace_fill, laplace_tier};

@@ -80,7 +80,7 @@ static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     int64_t *const upper = row->form == LIMBS ? hi : NULL;
     if (row->form == SHORTS)
         count = dpf_fill_short(isa, &plan, key, row->start, row->n, shorts, undecided, table);
-    else if (plan.law == DPF_LAPLACE || plan.law == DPF_GAUSSIAN)
+    else if (dpf_isa_of(isa)->laws[plan.law]->real)
         count = dpf_fill_real(isa, &plan, row->constant_work, key, row->start, row->n, offset, lo, upper, undecided);
     else
         count = dpf_fill(isa, &plan, row->constant_work, key, row->start, row->n, lo, upper, undecided);

@@ -18,21 +18,16 @@ from dpfast.errors import (
     StateError,
     UntestedVersionWarning,
 )
-from dpfast.mechanisms import (
-    AboveThreshold,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-    NoiseSource,
-    NoisyMax,
-    OneSidedGeometric,
-    PermuteAndFlip,
-    RandomizedResponse,
-    Snapping,
-    noise_source,
-)
+from dpfast.mechanisms.above_threshold import AboveThreshold
+from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.mechanisms.gaussian import Gaussian
+from dpfast.mechanisms.laplace import Laplace
+from dpfast.mechanisms.noise_source import NoiseSource, noise_source
+from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
+from dpfast.mechanisms.randomized_response import RandomizedResponse
+from dpfast.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
+from dpfast.mechanisms.snapping import Snapping
 from dpfast.privacy.composition import compose
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -23,17 +24,18 @@ BATCH: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
 TABLE, DOUBLE, DOUBLE_DOUBLE, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_DOUBLE_DOUBLE, lib.DPF_INTEGER
 UNDECIDED: int = lib.DPF_UNDECIDED
 INTERRUPTED: int = lib.DPF_INTERRUPTED
-LAWS: dict[str, int] = {
-    name.removeprefix("DPF_").lower(): law
-    for name, law in ffi.typeof("enum dpf_laws").relements.items()
-    if law < lib.DPF_LAWS
-}
 
+
+def _listed(name_of: Callable[[int], Any], first: int) -> dict[int, str]:
+    """The names of a list in C, by number."""
+    names = itertools.takewhile(lambda name: name != ffi.NULL, map(name_of, itertools.count(first)))
+    return {number: ffi.string(name).decode() for number, name in enumerate(names, first)}
+
+
+LAWS: dict[str, int] = {name: number for number, name in _listed(lib.dpf_law_name, 1).items()}
 PORTABLE: int = lib.DPF_PORTABLE
 # The instruction sets that the library has code for, by number, and those that this machine runs.
-ISA_NAMES: dict[int, str] = {}
-while (_name := lib.dpf_isa_name(len(ISA_NAMES))) != ffi.NULL:
-    ISA_NAMES[len(ISA_NAMES)] = ffi.string(_name).decode()
+ISA_NAMES: dict[int, str] = _listed(lib.dpf_isa_name, 0)
 ISAS: tuple[int, ...] = tuple(filter(lib.dpf_isa_runs, ISA_NAMES))
 
 

@@ -16,6 +16,7 @@ from quick import QUICK
 
 from dpfast.testing import fixed_key
 
+collect_ignore = ["planted"]  # what test_extension.py puts into a copy of the tree
 settings.register_profile("untimed", deadline=None)  # else an example that loads numba fails by the clock
 settings.load_profile("untimed")
 

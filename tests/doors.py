@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dpfast
+from dpfast.mechanisms.laws import LAWS
 
 # Private values that stand nowhere else, so that a search for their digits or letters finds them.
 SECRET, VALUE, NAME, BYTES = 918_273_645, 9182736.375, "Quillfeather", b"Quillfeather, and more than it!!"
@@ -135,26 +136,24 @@ def bounded(**options: Any) -> Any:
 def objects(folder: Path) -> dict[str, Any]:
     """An object of each public class but the errors, from private values if it holds any."""
     return {
+        **{
+            law.__name__: law(**{name: good() for name, good in _good(law.__name__, law).items()})
+            for law in LAWS.values()
+        },
         "AboveThreshold": dpfast.AboveThreshold(1, CELL, threshold=10**10),
         "BoundedHistogram": bounded(),
         "ChaCha20": dpfast.ChaCha20(),
-        "DiscreteGaussian": dpfast.DiscreteGaussian(100, sensitivity=CELL),
-        "DiscreteLaplace": dpfast.DiscreteLaplace(1, 1),
         "Exponential": dpfast.Exponential(1, 1),
-        "Gaussian": dpfast.Gaussian(100, sensitivity=CELL),
         "Geometric": dpfast.Geometric(1, 1),
         "Guarantee": dpfast.Guarantee(1, rho=0.5),
         "Key": dpfast.Key(BYTES),
-        "Laplace": dpfast.Laplace(1, 1),
         "Ledger": dpfast.Ledger(folder / "fuzzed.db", 10**9, delta=Fraction(1, 2), create=True),
         "NoiseSource": dpfast.noise_source("laplace", 3),
         "NoisyMax": dpfast.NoisyMax(1, 1),
-        "OneSidedGeometric": dpfast.OneSidedGeometric(1, 1),
         "PermuteAndFlip": dpfast.PermuteAndFlip(1, 1),
         "RandomizedResponse": dpfast.RandomizedResponse(1, 2),
         "ReleaseKey": dpfast.Key(BYTES).derive("visits"),
         "Sensitivity": bounded().sensitivity.with_public_keys(),
-        "Snapping": dpfast.Snapping(1, 1, bound=8),
         "Thresholded": dpfast.thresholded([NAME, "flu"], [1, 10**6], epsilon=1, delta=1e-9, sensitivity=CELL),
     }
 

@@ -170,7 +170,10 @@ def test_no_draw_accepted_at_once_is_the_same_draw(sigma: Fraction) -> None:
 @cache
 def at_four() -> tuple[list[int], list[int], list[bool | None]]:
     """At sigma = 4: 8,192 draws of the exact tier, their first proposals, which are accepted."""
-    law, read = exact.DiscreteGaussian(Fraction(16)), tiers.reader(Gaussian(4, granularity=1), tiers.StreamKey(KEY))
+    law, read = (
+        exact.discrete_gaussian.DiscreteGaussian(Fraction(16)),
+        tiers.reader(Gaussian(4, granularity=1), tiers.StreamKey(KEY)),
+    )
     law.inversion = False
     proposals = [law.proposal.draw(read, i, Fraction(0)) for i in range(2**13)]
     first = [tiers.accepted(law, read, i, k) for i, k in enumerate(proposals)]

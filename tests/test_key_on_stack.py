@@ -223,6 +223,7 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
 KEYLESS = {
     "dpf_best_isa",
     "dpf_isa_name",
+    "dpf_law_name",
     "dpf_isa_runs",
     "dpf_tier",
     "dpf_enter",

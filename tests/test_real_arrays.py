@@ -407,7 +407,7 @@ def test_a_draw_that_no_tier_decides_zeroes_out(monkeypatch: pytest.MonkeyPatch)
             raise dpfast.DpfastError("the stream has no more digits for a draw")
         return 0
 
-    monkeypatch.setattr(exact.Laplace, "draw", fails)
+    monkeypatch.setattr(exact.laplace.Laplace, "draw", fails)
     values = np.full(6000, SECRET)
     with pytest.raises(dpfast.DpfastError, match="no more digits"):
         blind.release(values, out=values)

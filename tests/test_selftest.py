@@ -14,7 +14,7 @@ from scipy import stats
 
 from dpfast import ParameterError, _native, exact, selftest, statistics
 from dpfast.errors import SelfCheckError
-from dpfast.mechanisms import LAWS
+from dpfast.mechanisms.laws import LAWS
 from dpfast.selftest import CHECKS, FALSE_ALARM, PLANTED_DEFECTS, Check, Outcome, known_answers, laws, subjects
 from dpfast.selftest.check import Run
 
@@ -149,8 +149,8 @@ def test_a_plan_that_is_wrong_is_found(monkeypatch, field: str, value: float) ->
 
 def test_a_table_that_is_wrong_is_found(monkeypatch) -> None:
     """As built by the mechanism, one cell too low."""
-    right = exact.DiscreteLaplace.table
-    monkeypatch.setattr(exact.DiscreteLaplace, "table", lambda self, bits: [*right(self, bits)[1:], 0])
+    right = exact.discrete_laplace.DiscreteLaplace.table
+    monkeypatch.setattr(exact.discrete_laplace.DiscreteLaplace, "table", lambda self, bits: [*right(self, bits)[1:], 0])
     assert not selftest.run([CHECK["tables"]], factor=QUICK)[0].outcome.passed
 
 

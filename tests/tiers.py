@@ -28,7 +28,7 @@ STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BI
 SMALL = engine.SMALL
 Plan, StreamKey = _native.Plan, _native.StreamKey
 entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
-usable_threads = engine.usable_threads
+usable_threads, checked = engine.usable_threads, _native.checked
 score_ends = nominate._ends  # between which the kernel takes a candidate's score to lie
 fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
 
@@ -61,7 +61,7 @@ def accepted(law: Any, read: exact.Read, i: int, proposed: int) -> bool:
     return law._accepted(read, i, proposed, 0)
 
 
-def tail(law: exact.DiscreteGaussian, k: int, precision: int) -> Any:
+def tail(law: exact.discrete_gaussian.DiscreteGaussian, k: int, precision: int) -> Any:
     """A ball around f(k) + f(k + 1) + ..."""
     return law._tail(k, precision)
 

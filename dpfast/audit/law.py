@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpfast.audit import findings
 from dpfast.audit.audited import DRAWS, Audited, Function, Progress
 from dpfast.audit.findings import POWER, Findings, Line
 from dpfast.errors import DTypeError
-from dpfast.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, own_laws
+from dpfast.mechanisms.laws import own_laws
+from dpfast.mechanisms.pure import Pure
 from dpfast.privacy.formatting import output, share
 from dpfast.statistics import Distribution, GoodnessOfFit, chi_squared_p, normal_quantile
 
@@ -50,7 +52,7 @@ def law(
         raise DTypeError(
             f"mechanism must be a {', '.join(law.__name__ for law in laws)}, not {type(mechanism).__name__}"
         )
-    step, whole = _step(mechanism), on_grid or not isinstance(mechanism, (Laplace, Gaussian))
+    step, whole = _step(mechanism), on_grid or mechanism.INTEGERS
     expected = _in_steps(mechanism)
     level = findings.ALPHA / (TESTS * len(counts))
     worst: dict[str, tuple[float, str]] = {}
@@ -79,7 +81,7 @@ def law(
 
 
 def _step(mechanism: Exact) -> float:
-    return mechanism.granularity if isinstance(mechanism, (Laplace, Gaussian)) else 1
+    return getattr(mechanism, "granularity", 1)
 
 
 def _cdf(mechanism: Exact, k: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -138,11 +140,11 @@ def _sharpness(mechanism: Exact, fit: GoodnessOfFit, n: int, level: float) -> st
     while high - low > 0.5:
         middle = (low + high) / 2
         low, high = (middle, high) if chi_squared_p(middle, degrees) > level else (low, middle)
-    grid = {"granularity": mechanism.granularity} if isinstance(mechanism, (Laplace, Gaussian)) else {}
+    grid = {} if mechanism.INTEGERS else {"granularity": _step(mechanism)}
     law: Any = type(mechanism)
     for percent in (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100):
         scale = mechanism.scale * (1 + percent / 100)
-        other = law(scale, **grid) if "gaussian" in mechanism.NAME else law(1 / scale, 1, **grid)
+        other = law(1 / scale, 1, **grid) if isinstance(mechanism, Pure) else law(scale, **grid)
         mass = np.diff(np.concatenate([[0.0], _cdf(other, fit.edges.astype(np.int64)), [1.0]]))
         shift = n * float(((mass - fit.mass) ** 2 / fit.mass).sum())
         if degrees + shift - normal_quantile(1 - POWER) * math.sqrt(2 * (degrees + 2 * shift)) > high:

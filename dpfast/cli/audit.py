@@ -12,7 +12,7 @@ import click
 
 from dpfast import terminal
 from dpfast.cli.options import Number, chosen, make, number, picture_file
-from dpfast.mechanisms import own_laws
+from dpfast.mechanisms.laws import own_laws
 
 EXAMPLES = """\b
 Examples:

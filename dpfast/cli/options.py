@@ -18,8 +18,8 @@ import click
 import numpy as np
 
 import dpfast
-from dpfast import mechanisms
 from dpfast.errors import ParameterError
+from dpfast.mechanisms import laws
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy.formatting import approximate, plain, rounded
 from dpfast.privacy.parameters import exact_positive, exact_real, shown
@@ -73,7 +73,7 @@ def law_of(kind: type[Any]) -> Law:
     return Law(L1, {wanted: kind}, also)
 
 
-LAWS = {name.replace("_", "-"): law_of(kind) for name, kind in mechanisms.LAWS.items() if hasattr(kind, "INTEGERS")}
+LAWS = {name.replace("_", "-"): law_of(kind) for name, kind in laws.LAWS.items() if hasattr(kind, "INTEGERS")}
 
 CHOICES: dict[str, Callable[..., OneAnswer]] = {  # which explain knows, and which no column of a file is given to
     kind.NAME.replace("_", "-"): kind for kind in (dpfast.Exponential, dpfast.PermuteAndFlip, dpfast.NoisyMax)

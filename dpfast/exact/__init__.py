@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws in proved intervals: constants, tables, quantiles; the last tier decides every draw."""
+"""The laws in proved intervals, one file each: tables, quantiles, and the tier that decides every draw."""
 
 from dpfast.exact.balls import (
     ACCEPT,
@@ -15,11 +15,6 @@ from dpfast.exact.balls import (
     rounded_up,
     unique_floor,
 )
-from dpfast.exact.discrete_gaussian import DiscreteGaussian
-from dpfast.exact.discrete_laplace import DiscreteLaplace
-from dpfast.exact.gaussian import Gaussian
-from dpfast.exact.laplace import Laplace
-from dpfast.exact.one_sided_geometric import OneSidedGeometric
 from dpfast.exact.response import Categories, Coin, Response
 from dpfast.exact.winner import winner
 
@@ -30,11 +25,6 @@ __all__ = [
     "Categories",
     "Coin",
     "Digits",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Gaussian",
-    "Laplace",
-    "OneSidedGeometric",
     "Read",
     "Response",
     "alone",

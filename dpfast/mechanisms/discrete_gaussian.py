@@ -12,6 +12,7 @@ import numpy as np
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
+from dpfast.exact.discrete_gaussian import DiscreteGaussian as ExactDiscreteGaussian
 from dpfast.mechanisms.gaussian import normal_constants
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.lockfree_property import lockfree_property
@@ -66,8 +67,8 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
     # ------------------------------------------------------------------ in intervals and in C
 
     @lockfree_property
-    def _law(self) -> exact.DiscreteGaussian:
-        return exact.DiscreteGaussian(self.sigma_squared)
+    def _law(self) -> ExactDiscreteGaussian:
+        return ExactDiscreteGaussian(self.sigma_squared)
 
     @property
     def _narrow(self) -> bool:

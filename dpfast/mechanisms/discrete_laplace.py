@@ -11,6 +11,7 @@ import numpy as np
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
+from dpfast.exact.discrete_laplace import DiscreteLaplace as ExactDiscreteLaplace
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
@@ -19,6 +20,7 @@ from dpfast.privacy import parameters
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
 
@@ -78,8 +80,8 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
     NAME: ClassVar[str] = "discrete_laplace"
 
     @lockfree_property
-    def _law(self) -> exact.DiscreteLaplace:
-        return exact.DiscreteLaplace(1 / self._scale)
+    def _law(self) -> ExactDiscreteLaplace:
+        return ExactDiscreteLaplace(1 / self._scale)
 
     # ------------------------------------------------------------------ the law
 
@@ -99,7 +101,7 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
         return np.where(k < 0, tail, 1 - tail)[()]
 
 
-def constants(law: exact.OneSidedGeometric) -> dict[str, Any]:
+def constants(law: ExactOneSidedGeometric) -> dict[str, Any]:
     """The plan of a law that rounds t (C - ln U) down, derived in csrc/discrete_laplace.md."""
     scale = law.scale
     t = float(scale)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
+from dpfast.exact.gaussian import Gaussian as ExactGaussian
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
 from dpfast.mechanisms.sigma import Sigma
@@ -75,8 +76,8 @@ class Gaussian(Sigma, RealMechanism):
         return self.sigma_squared / Fraction(4) ** self._exponent
 
     @lockfree_property
-    def _law(self) -> exact.Gaussian:
-        return exact.Gaussian(self._ratio_squared)
+    def _law(self) -> ExactGaussian:
+        return ExactGaussian(self._ratio_squared)
 
     @lockfree_property
     def _narrow(self) -> bool:

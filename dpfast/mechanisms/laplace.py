@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpfast import _native, exact
+from dpfast import _native
+from dpfast.exact.laplace import Laplace as ExactLaplace
 from dpfast.mechanisms.discrete_laplace import wide_constants
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import Pure
@@ -73,8 +74,8 @@ class Laplace(Pure, RealMechanism):
         return self._ratio**2
 
     @lockfree_property
-    def _law(self) -> exact.Laplace:
-        return exact.Laplace(self._ratio)
+    def _law(self) -> ExactLaplace:
+        return ExactLaplace(self._ratio)
 
     @lockfree_property
     def _narrow(self) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from dpfast import exact
 from dpfast.errors import DTypeError, NoGuaranteeError
+from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
 from dpfast.mechanisms.discrete_laplace import GeometricNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
 
@@ -57,8 +57,8 @@ class OneSidedGeometric(GeometricNoise):
     # ------------------------------------------------------------------ in intervals and in C
 
     @lockfree_property
-    def _law(self) -> exact.OneSidedGeometric:
-        return exact.OneSidedGeometric(1 / self._scale)
+    def _law(self) -> ExactOneSidedGeometric:
+        return ExactOneSidedGeometric(1 / self._scale)
 
     def _constants(self) -> dict[str, Any]:
         return {**super()._constants(), "wide_c": 2**20}

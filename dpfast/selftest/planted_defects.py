@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.mechanisms import LAWS
+from dpfast.mechanisms.laws import LAWS
 from dpfast.selftest.check import PlantedDefect
-from dpfast.selftest.laws import Steps
+from dpfast.selftest.laws import POINTS, Steps
 
 Decisions = list[int | None]
 
@@ -106,9 +106,13 @@ PLANTED_DEFECTS = {
         PlantedDefect("p-value", "p-values", "p-value", "p-values one in ten thousand too large", lambda p: p * 1.0001),
         *(
             PlantedDefect(f"{kind}-{law}", f"law {law}", "draws", what, alter)
-            for law in LAWS
+            for law in POINTS
             for kind, (what, alter) in SHAPES.items()
             if kind != "zero" or law not in ON_A_FINE_GRID
+        ),
+        *(
+            PlantedDefect(f"draw-{law}", f"law {law}", "draws", "one draw of one path off by one", one_more)
+            for law in LAWS.keys() - POINTS.keys()
         ),
         PlantedDefect("noise-halved", "epsilon", "noise", "noise of half the scale", halved),
         PlantedDefect("fork-repeat", "fork", "noise of parent and child", "a child makes the noise of its parent", lambda both: both[:1] * 2),

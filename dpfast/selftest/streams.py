@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +15,16 @@ import numpy.typing as npt
 
 from dpfast import DiscreteLaplace, Key, KeyReuseError, Laplace, ParameterError, _native
 from dpfast.selftest.check import Outcome, Run, below, instruction_sets, sets
-from dpfast.selftest.subjects import subjects
+from dpfast.selftest.subjects import Subject, of_scales, subjects
 
 LAST = 2**63  # draws in a stream
 
 
-def tiers(run: Run) -> Outcome:
+def tiers(run: Run, chosen: Sequence[Subject] = ()) -> Outcome:
     """Fresh keys: every path and instruction set decides in C what the last tier decides alone."""
-    n, open_ = run.scaled(1024, 8), 0
-    for at, subject in enumerate(subjects()):
-        run.step(at / len(subjects()))
+    n, open_, chosen = run.scaled(1024, 8), 0, chosen or subjects()
+    for at, subject in enumerate(chosen):
+        run.step(at / len(chosen))
         stream, start = _native.StreamKey(_native.entropy(32)), below(LAST - n)
         last = subject.exact(stream)
         truth = [last(start + i) for i in range(n)]
@@ -35,8 +37,14 @@ def tiers(run: Run) -> Outcome:
                 run.expect(found.count(None) <= 2 + n // 64, f"{subject.name}, {path}: too many draws left open")
                 open_ += found.count(None)
     return run.outcome(
-        f"{len(subjects())} laws x {n} fresh draws x bulk, constant-work, exact x {sets()}; {open_} left to the last tier"
+        f"{len(chosen)} laws x {n} fresh draws x bulk, constant-work, exact x {sets()}; {open_} left to the last tier"
     )
+
+
+def by_intervals(law: str, run: Run) -> Outcome:
+    """Compare the draws of a law for which laws.py has no closed form with its intervals."""
+    outcome = tiers(run, of_scales(law))
+    return replace(outcome, compared=f"no closed form is known here, so intervals judge: {outcome.compared}")
 
 
 def releases(run: Run) -> Outcome:

@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, Snapping, _native
+from dpfast.mechanisms.laws import LAWS
+from dpfast.mechanisms.noise_source import noise_source
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,12 @@ class Subject:
         last = self.exact(stream)
         found = self.in_c(stream, start, n, constant_work=constant_work, isa=isa)
         return [last(start + i) if k is None else k for i, k in enumerate(found)]
+
+
+def of_scales(law: str) -> tuple[Subject, ...]:
+    """A law that is known by its name alone, at three scales."""
+    offset = None if LAWS[law].INTEGERS else 0.375
+    return tuple(Subject(f"{law} scale {scale}", noise_source(law, scale), offset) for scale in (1, 10, 1000))
 
 
 @cache

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { DISCRETE_LAPLACE = 1, LAPLACE, GAUSSIAN, DISCRETE_GAUSSIAN }; /* the order of isa.h */
+
 static long compared;
 
 static void same(const void *a, const void *b, size_t size, const char *what) {
@@ -66,15 +68,15 @@ static double from(dpf_wide c) {
 
 /* A plan as mechanisms/discrete_laplace.py or laplace.py makes it; the scale is a double. */
 static dpf_plan exponential(int law, int at, int16_t *table) {
-    const double t = scales[at].t, relative_error = law == DPF_LAPLACE ? 0x6p-52 : 0x5p-52;
+    const double t = scales[at].t, relative_error = law == LAPLACE ? 0x6p-52 : 0x5p-52;
     const dpf_wide lift = (dpf_wide)1 << 20, own = (dpf_wide)scales[at].c.hi << 64 | scales[at].c.lo;
-    const dpf_wide c = law == DPF_LAPLACE ? 0 : own, upper = c >> 75 << 75;
+    const dpf_wide c = law == LAPLACE ? 0 : own, upper = c >> 75 << 75;
     const dpf_wide wide_t = t < 16.0 ? (dpf_wide)(uint64_t)(t * 0x1p60) << 7 : (dpf_wide)(uint64_t)t << 67;
     dpf_plan plan;
     memset(&plan, 0, sizeof plan);
     plan.law = law;
-    plan.width = law == DPF_LAPLACE ? t <= 0x1p21 ? 32 : 64 : t <= 0x1p7 ? 16 : t <= 0x1p20 ? 32 : 64;
-    plan.bulk = law != DPF_LAPLACE && t <= 0x1p7 ? DPF_TABLE : t <= 0x1p44 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.width = law == LAPLACE ? t <= 0x1p21 ? 32 : 64 : t <= 0x1p7 ? 16 : t <= 0x1p20 ? 32 : 64;
+    plan.bulk = law != LAPLACE && t <= 0x1p7 ? DPF_TABLE : t <= 0x1p44 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
     plan.constant_work = t <= 0x1p17 ? DPF_DOUBLE : t <= 0x1p40 ? DPF_DOUBLE_DOUBLE : DPF_INTEGER;
     plan.logarithm.wide_cell = t < 1.0 ? 60 : 124 - __builtin_clzll((uint64_t)t);
     plan.t = t;
@@ -89,7 +91,7 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
     plan.logarithm.wide_t.hi = (uint64_t)(wide_t >> 64);
     plan.logarithm.wide_t.lo = (uint64_t)wide_t;
     plan.logarithm.wide_c = scales[at].c;
-    if (law == DPF_LAPLACE)
+    if (law == LAPLACE)
         plan.logarithm.wide_c.hi = 0, plan.logarithm.wide_c.lo = (uint64_t)lift;
     if (plan.bulk == DPF_TABLE) { /* the cells of 15 digits, by the integers */
         for (uint64_t cell = 0; cell < 1 << DPF_TABLE_BITS; cell++) {
@@ -140,7 +142,7 @@ static double sixteenth(int i) {
 static dpf_plan searched(uint64_t *thresholds, int count, uint16_t *guide, int16_t *table) {
     dpf_plan plan;
     memset(&plan, 0, sizeof plan);
-    plan.law = DPF_DISCRETE_GAUSSIAN;
+    plan.law = DISCRETE_GAUSSIAN;
     plan.width = 16;
     plan.bulk = DPF_TABLE;
     plan.constant_work = DPF_DOUBLE;
@@ -271,11 +273,11 @@ static void bit_generator(int isa) {
 }
 
 static int is_real(const dpf_plan *plan) {
-    return plan->law == DPF_LAPLACE || plan->law == DPF_GAUSSIAN;
+    return dpf_isa_of(DPF_PORTABLE)->laws[plan->law]->real;
 }
 
 static int is_normal(const dpf_plan *plan) {
-    return plan->law == DPF_GAUSSIAN || (plan->law == DPF_DISCRETE_GAUSSIAN && plan->search.steps == 0);
+    return plan->law == GAUSSIAN || (plan->law == DISCRETE_GAUSSIAN && plan->search.steps == 0);
 }
 
 /* In [-1/2, 1/2], the ends and tiny ones among them. */
@@ -455,6 +457,8 @@ int main(void) {
     int16_t *table = room(sizeof *table << (DPF_TABLE_BITS + 1));
     holds(dpf_entropy(key, sizeof key) == 0, "entropy");
     state ^= (uint64_t)key[0] << 8 | key[1];
+    holds(strcmp(dpf_law_name(DISCRETE_LAPLACE), "discrete_laplace") == 0, "law 1");
+    holds(strcmp(dpf_law_name(DISCRETE_GAUSSIAN), "discrete_gaussian") == 0 && !dpf_law_name(5), "law 4, the last");
     entropy();
     mode();
     for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1)) {
@@ -466,15 +470,15 @@ int main(void) {
         sets++;
     }
     for (int at = 0; at < SCALES; at++)
-        for (int which = DPF_DISCRETE_LAPLACE; which <= DPF_LAPLACE; which++) {
+        for (int which = DISCRETE_LAPLACE; which <= LAPLACE; which++) {
             const dpf_plan plan = exponential(which, at, table);
             law(&plan);
         }
     for (size_t at = 0; at < sizeof normals / sizeof *normals; at++)
-        for (int which = DPF_GAUSSIAN; which <= DPF_DISCRETE_GAUSSIAN; which++) {
+        for (int which = GAUSSIAN; which <= DISCRETE_GAUSSIAN; which++) {
             const double t = normals[at];
             const dpf_plan plan = normal(which, t);
-            if (which == DPF_GAUSSIAN || (t > 128.0 && t <= 1e9))
+            if (which == GAUSSIAN || (t > 128.0 && t <= 1e9))
                 law(&plan);
         }
     for (int count = 1; count <= 500; count *= 7) {
