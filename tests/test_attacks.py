@@ -243,7 +243,7 @@ WORKERS = """
 
 
 def test_forked_workers_replay_a_generator() -> None:
-    """Children of one parent: as counts differ; ours equal in two of 5,000 (3 cells: 3e-10)."""
+    """Children replay a generator: results differ as counts do; ours in at most 2 of 5,000 cells."""
     unsafe, ours = map(int, python(WORKERS).split())
     assert unsafe == 5_000
     assert ours <= 2

@@ -149,7 +149,7 @@ def test_eight_workers_share_one_release(path) -> None:
 def test_two_hundred_kills(path, tmp_path, place, kills, budget, most) -> None:
     """Killed at any moment: releases are in the ledger, the ledger is sound, and works at once.
 
-    An unsound ledger is unseen in 50 kills with a chance far below 1e-6. The budget runs out too.
+    A journal that is left behind would stay unseen in 50 kills with a chance far below 1e-6.
     """
     output = python(
         CROWD
