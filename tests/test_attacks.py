@@ -243,7 +243,7 @@ WORKERS = """
 
 
 def test_forked_workers_replay_a_generator() -> None:
-    """Children replay a generator: results differ as counts do; ours in at most 2 of 5,000 cells."""
+    """Children replay a generator: results differ as counts do; ours in 2 of 5,000 at most."""
     unsafe, ours = map(int, python(WORKERS).split())
     assert unsafe == 5_000
     assert ours <= 2

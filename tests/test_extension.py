@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it takes to add a law with C, an instruction set or an adapter: each is planted in a copy of the tree, which is built and draws."""
+"""A law with C, an instruction set and an adapter are planted in a copy of the tree, which draws."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Grown]:
 
 
 def test_a_law_is_five_files_and_three_lists(grown: Grown) -> None:
-    """Its header and proof, its intervals, its mechanism, its test; what C draws, the registry, the public names."""
+    """Header, proof, intervals, mechanism, test; the lists of C, of the laws, of public names."""
     own = {"csrc/four_points.h", "csrc/four_points.md", "tests/test_four_points.py"}
     own |= {"dpfast/exact/four_points.py", "dpfast/mechanisms/four_points.py"}
     lists = {"csrc/isa.h", "dpfast/mechanisms/laws.py", "dpfast/__init__.py"}
@@ -110,7 +110,7 @@ def test_an_adapter_is_a_file_and_a_table(grown: Grown) -> None:
 
 
 def test_the_planted_law_passes_its_own_test(grown: Grown) -> None:
-    """In bulk and in constant time, a release under a fixed key is its values plus the draws of the exact tier."""
+    """Bulk or constant time: a release under a fixed key adds the draws of the exact tier."""
     told = python(
         "import pytest; print('left with', int(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/test_four_points.py'])))",
         home=grown.home,
@@ -120,7 +120,7 @@ def test_the_planted_law_passes_its_own_test(grown: Grown) -> None:
 
 
 def test_every_list_of_laws_has_the_planted_law(grown: Grown) -> None:
-    """The command line, the sources of noise, audits of its law; the self-test judges it, and finds a planted defect."""
+    """Command line, noise sources, audits know it; the self-test tests it, and finds a planted defect."""
     script = """
         import json
         import numpy as np

@@ -374,7 +374,7 @@ def test_a_planted_violation_is_found(
 
 @pytest.mark.parametrize("law", own_laws())
 def test_a_law_is_one_name_in_five_places(law: str) -> None:
-    """Its code csrc/<law>.h and proof csrc/<law>.md, dpfast/exact/<law>.py, dpfast/mechanisms/<law>.py, tests/test_<law>.py."""
+    """csrc/<law>.h, its proof csrc/<law>.md; its intervals, its mechanism and its test."""
     places = f"csrc/{law}.h", f"csrc/{law}.md", f"dpfast/exact/{law}.py", f"dpfast/mechanisms/{law}.py"
     for place in (*places, f"tests/test_{law}.py"):
         assert (ROOT / place).is_file(), f"{law} has no {place}"
@@ -382,7 +382,7 @@ def test_a_law_is_one_name_in_five_places(law: str) -> None:
 
 
 def test_no_law_is_left_out() -> None:
-    """The registry has every law of the C by its own name, and every mechanism that says such a law."""
+    """The registry has each law of the C by its name, and each mechanism that says such a law."""
     own = {
         p.stem for p in (ROOT / "dpfast/mechanisms").glob("*.py") if f'LAW: ClassVar[str] = "{p.stem}"' in p.read_text()
     }

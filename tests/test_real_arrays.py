@@ -155,7 +155,7 @@ ODD = [math.nan, -math.nan, math.inf, -math.inf]
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("mech", LAWS, ids=NAMES)
 def test_what_is_not_finite_is_refused(odd: float, dtype: np.dtype, mech: Any) -> None:
-    """Anywhere: an error shows no value. In place nothing is touched, elsewhere nothing released."""
+    """An error shows no value. In place nothing is touched, elsewhere nothing is released."""
     for n, at in ((3, 1), (5000, 4999), (20_000, 2048)):
         values = np.full(n, SECRET, dtype)
         values[at] = odd

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FourPoints(IntegerMechanism):
-    """Adds t or 2t of either sign, where t is the scale rounded up. Privacy: none, so `guarantee` is refused."""
+    """Adds t or 2t of either sign; t is the scale rounded up. No privacy: it has no guarantee."""
 
     LAW: ClassVar[str] = "four_points"
     NAME: ClassVar[str] = "four_points"
