@@ -120,7 +120,7 @@ def test_the_planted_law_passes_its_own_test(grown: Grown) -> None:
 
 
 def test_every_list_of_laws_has_the_planted_law(grown: Grown) -> None:
-    """Command line, noise sources, audits know it; the self-test tests it, and finds a planted defect."""
+    """Command line, noise sources and audits know it; the self-test finds a defect planted in it."""
     script = """
         import json
         import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws in proved intervals, one file each: tables, quantiles, the tier that decides all draws."""
+"""The laws in proved intervals, one file each: tables, quantiles, the tier that decides last."""
 
 from dpfast.exact.balls import (
     ACCEPT,
