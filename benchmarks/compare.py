@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when dpfast has become slower: a chosen ratio more than 15 % worse than the baseline in each of three runs.
+"""Fail if a chosen ratio is more than 15 % worse than the baseline in each of three runs.
 
     python benchmarks/compare.py [--size N] [--rounds R] [--baseline FILE] [--update]
 
-Exit codes: 0 none is, 1 some ratio is, 2 there is no baseline for this instruction set, or not for every ratio.
+Exit codes: 0 no ratio is worse, 1 one is, 2 no baseline for this instruction set, or for a ratio.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import argparse
 import json
 import statistics
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+from dpfast.bench.figures import aligned
 from dpfast.bench.measure import Row, machine, measured
 from dpfast.bench.rows import Arrays, key_stream, ours, small_calls
 
@@ -33,17 +34,11 @@ LAWS = (
 
 
 def chosen(size: int) -> list[Row]:
-    """One thread each: threads need cores that nobody else wants."""
+    """One thread each: more threads need cores that nobody else uses."""
     a = Arrays(size)
     rows = [row for row in ours(a, 1) if row.name in LAWS]
-    return [*rows, key_stream(a), small_calls(a, 1), small_calls(a, 1_000)]
-
-
-def measure(size: int, rounds: int) -> dict[str, list[float]]:
-    """Each ratio, to what NumPy takes for its unsafe noise, in each run; within a run all rows take turns."""
-    rows = chosen(size)
-    runs = [measured(rows, rounds, memory=False) for _ in range(RUNS)]
-    return {row.name: [run[i].ratio for run in runs] for i, row in enumerate(rows)}
+    noise = "NumPy's unsafe Laplace, as many calls", lambda counts: partial(a.unsafe.as_written, "laplace", counts)
+    return [*rows, key_stream(a), small_calls(a, 1, *noise), small_calls(a, 1_000, *noise)]
 
 
 def verdict(ratios: Sequence[float], before: float | None) -> str:
@@ -55,23 +50,14 @@ def verdict(ratios: Sequence[float], before: float | None) -> str:
     return "better" if max(ratios) < before / WORSE else "same"
 
 
-def show(found: dict[str, list[float]], before: dict[str, float]) -> list[str]:
-    verdicts = []
-    print(f"{'time over the time of NumPy':34}{'baseline':>10}{'three runs':>30}")
-    for name, ratios in found.items():
-        verdicts.append(verdict(ratios, before.get(name)))
-        was = f"{before[name]:.4f}" if name in before else ""
-        print(f"{name:34}{was:>10}" + "".join(f"{ratio:10.4f}" for ratio in ratios) + f"  {verdicts[-1]}")
+def show(found: dict[str, list[float]], was: dict[str, float]) -> list[str]:
+    """Print a line for each ratio; return their verdicts."""
+    verdicts = [verdict(ratios, was.get(name)) for name, ratios in found.items()]
+    lines = [["time over the time of NumPy", "baseline", *["run"] * RUNS, "verdict"]]
+    for (name, ratios), said in zip(found.items(), verdicts, strict=True):
+        lines.append([name, *(f"{ratio:.4f}" if ratio else "" for ratio in (was.get(name), *ratios)), said])
+    print("\n".join(aligned(lines)))
     return verdicts
-
-
-def described(facts: dict[str, str]) -> str:
-    names = ("dpfast", "Python", "NumPy", "numba", "load", "date")
-    return ", ".join([facts["processor"], facts["instruction set"], *(f"{name} {facts[name]}" for name in names)])
-
-
-def load(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,20 +67,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--baseline", type=Path, default=BASELINE)
     parser.add_argument("--update", action="store_true", help="write what is measured as the baseline of this machine")
     options = parser.parse_args(arguments)
-    facts, baselines = machine(), load(options.baseline)
-    isa = facts["instruction set"]
+    now = {"machine": machine(), "size": options.size, "rounds": options.rounds}
+    isa = now["machine"]["instruction set"]
+    baselines = json.loads(options.baseline.read_text()) if options.baseline.exists() else {}
     before = baselines.get(isa, {})
     if not before and not options.update:
         print(f"{options.baseline} has no ratios for {isa}: make them on a quiet machine with --update")
         return 2
-    found = measure(options.size, options.rounds)
-    print(f"now       {described(facts)}; {options.size:,} counts")
-    if before:
-        print(f"baseline  {described(before['machine'])}; {before['size']:,} counts")
+    rows = chosen(options.size)
+    runs = [measured(rows, options.rounds) for _ in range(RUNS)]  # within a run all rows take turns
+    found = {row.name: [run[i].ratio for run in runs] for i, row in enumerate(rows)}
+    for when, of in (("now", now), ("baseline", before)):
+        if of:
+            print(
+                f"{when:10}{', '.join(f'{name} {fact}' for name, fact in of['machine'].items())}; {of['size']:,} counts"
+            )
     verdicts = show(found, before.get("ratios", {}))
     if options.update:
-        ratios = {name: round(statistics.median(runs), 5) for name, runs in found.items()}
-        baselines[isa] = {"machine": facts, "size": options.size, "rounds": options.rounds, "ratios": ratios}
+        baselines[isa] = {
+            **now,
+            "ratios": {name: round(statistics.median(ratios), 5) for name, ratios in found.items()},
+        }
         options.baseline.write_text(json.dumps(baselines, indent=1) + "\n")
         return 0
     return 1 if "WORSE" in verdicts else 2 if "no baseline" in verdicts else 0

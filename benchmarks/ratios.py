@@ -1,215 +1,197 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dpfast costs beside what everyone knows: the table of ratios.
-
-    python benchmarks/ratios.py [--size N] [--rounds R] [--json FILE] [--markdown FILE]
-
-In every round every row is timed right after its reference, all in one process, so that a change of the
-machine's mood falls on both. benchmarks/README.md says how to read the result.
-"""
+"""Releases beside familiar operations, with the bounds that the project set itself."""
 
 from __future__ import annotations
 
-import argparse
-import json
+import itertools
 import os
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+from unittest import mock
 
-from rows import CALLS, HEAD, Array, Arrays, Bound, Row, Run, laws, rows
+import numpy as np
 
-from dpfast.bench.measure import machine
+import dpfast
+from dpfast import _native
+from dpfast.bench.measure import Bound, Reference, Row, Run, growth
+from dpfast.bench.rows import COUNTS, REALS, SINGLES, Arrays, added, copied, released, small_calls, unsafe
 
 SIZE, ROUNDS = 50_000_000, 7
-LAW_SIZE = 20_000_000  # of the rows of the other laws, at most
-CHILDREN = 7  # fresh processes for each fact about a process
-START, END = "<!-- bench:start -->", "<!-- bench:end -->"
+LAW_SIZE = 20_000_000  # most values in a row of another law
+ABOUT = (
+    f"int64 counts (rows that name a law: at most {LAW_SIZE:,} values, scale 1), times a count, scale 10 and one thread "
+    "where nothing else is said"
+)
+AS_WRITTEN, CHUNKED = "NumPy's unsafe noise, as written", "NumPy's unsafe noise, chunked"
+ISAS = [(isa, name) for isa, name in sorted(_native.ISA_NAMES.items(), reverse=True) if isa < _native.best_isa()]
 
-
-@dataclass(frozen=True)
-class Result:
-    """A line of the table: a figure in the bound's unit or ns a count, and the ratio's quartiles."""
-
-    name: str
-    figure: str
-    ratio: tuple[float, float, float] | None
-    reference: str
-    bound: Bound
-    verdict: str
-    readme: bool
-    least: float | None = None  # the ratio of the least times: what an undisturbed machine would show
-    seconds: tuple[tuple[float, float], ...] = ()  # of the reference and ours, in each round
-
-
-def quartiles(values: list[float]) -> tuple[float, float, float]:
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
-    return low, middle, high
-
-
-def timed(run: Run, arrays: Arrays) -> tuple[float, Array]:
-    begin = time.perf_counter()
-    out = run(arrays)
-    return time.perf_counter() - begin, out
-
-
-def compare(table: list[Row], arrays: Arrays, rounds: int) -> list[Result]:
-    """One untimed round, then `rounds` timed ones over all rows. No two calls of a row may give equal results."""
-    times: list[list[tuple[float, float]]] = [[] for _ in table]
-    heads: list[set[bytes]] = [set() for _ in table]
-    for at in range(rounds + 1):
-        for row, pairs, seen in zip(table, times, heads, strict=True):
-            arrays.refresh()
-            reference, _ = timed(row.against, arrays)
-            arrays.refresh()
-            ours, out = timed(row.run, arrays)
-            seen.add(out[:HEAD].tobytes())
-            pairs[:] = [*pairs, (reference, ours)] if at else []
-        print(f"round {at} of {rounds}", file=sys.stderr)
-    for row, seen in zip(table, heads, strict=True):
-        if not row.repeats and len(seen) < (
-            2 if row.call == 1 else rounds + 1
-        ):  # one cell at scale 10 repeats by chance
-            raise SystemExit(f"{row.name}: two timed calls gave equal noise")
-    return [result(row, pairs, arrays.size) for row, pairs in zip(table, times, strict=True)]
-
-
-def result(row: Row, pairs: list[tuple[float, float]], size: int) -> Result:
-    once = statistics.median(ours for _, ours in pairs)
-    figure = once / CALLS * 1e6 if row.call else once / size * 1e9
-    shown = f"{figure:.2f} {'us a call' if row.call else 'ns'}"
-
-    def times(reference: float, ours: float) -> float:
-        return reference / ours if row.bound.kind == "x faster" else ours / reference
-
-    ratio = quartiles([times(*pair) for pair in pairs])
-    least = times(*(min(side) for side in zip(*pairs, strict=True)))
-    verdict = row.bound.verdict(ratio[1] if row.bound.kind.startswith("x") else figure)
-    return Result(row.name, shown, ratio, row.reference, row.bound, verdict, row.readme, least, tuple(pairs))
-
-
-# Each prints one number. The clock starts with the interpreter running and, for a release, dpfast imported.
+# Each prints one number. The clock starts after the interpreter; for a release, after the import.
 IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 FIRST = """
 import time, numpy as np, dpfast
 counts = np.arange({})
 t = time.perf_counter()
-dpfast.discrete_laplace(counts, epsilon=1, sensitivity=10)
+dpfast.DiscreteLaplace(epsilon=1, sensitivity=10).release(counts)
 print(time.perf_counter() - t)
 """
-GROWTH = """
-import resource, numpy as np, dpfast
-counts, other = np.arange({0}).astype("{2}"), np.ones({0}, "{2}")
-mech = dpfast.{1}
-mech.release(counts, out=other)
-try:
-    open("/proc/self/clear_refs", "w").write("5")  # Linux: the peak so far is forgotten, so that it hides nothing
-except OSError:
-    pass
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-mech.release(counts, out=other)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
-"""
 
 
-GROWN = {
-    "DiscreteLaplace(epsilon=1, sensitivity=10)": "int64",
-    "DiscreteGaussian(128)": "int64",
-    "DiscreteGaussian(1e6)": "int64",
-    "Laplace(epsilon=1, sensitivity=10)": "float64",
-    "Laplace(epsilon=1, sensitivity=1)": "float32",
-    "Gaussian(10)": "float64",
-}
+def row(a: Arrays, name: str, run: Run, beside: str, reference: Run, *limits: Any, **options: Any) -> Row:
+    """A row beside its reference on as many values. limits: its bound, by the kind first."""
+    return Row(name, run, a.size, Reference(beside, reference, a.size), Bound(*limits), **options)
+
+
+def laplace(scale: float) -> dpfast.DiscreteLaplace:
+    return dpfast.DiscreteLaplace(1, int(scale))
+
+
+def forced(isa: int, run: Run) -> Run:
+    """A run on a narrower instruction set, which must reproduce its known answers first."""
+
+    def narrower() -> object:
+        with mock.patch.object(_native, "best_isa", partial(_native.checked, isa)):
+            return run()
+
+    return narrower
+
+
+def counts(a: Arrays) -> Iterator[Row]:
+    """Scale 10, one thread and int64, if a row's name says nothing else."""
+    ten, labels, master = laplace(10), itertools.count(), dpfast.Key.generate()
+
+    def keyed() -> object:
+        key = master.derive(f"benchmark {next(labels)}")
+        return ten.release(a["counts"], out=a["other"], threads=1, key=key, start=0)
+
+    into, copy, chunked = released(a, ten), ("np.copyto", copied(a)), (CHUNKED, unsafe(a, "laplace", *COUNTS))
+    written, add = (AS_WRITTEN, unsafe(a, "laplace", "counts", None)), ("np.add(counts, 1, out=counts)", added(a))
+    in_place, two = released(a, ten, "own", "own"), released(a, ten, threads=2)
+    yield row(a, "into another array", into, *copy, "x", 3.0, 2.0, chart=True)
+    yield row(a, "in place", in_place, *add, "x", 3.5, 2.2, chart=True, prepare=a.refresh)
+    yield row(a, "into another array", into, *chunked, "x faster", 9, 14, chart=True)
+    yield row(a, "into another array", into, *written, "x faster")
+    yield row(a, "two threads", two, "np.copyto, one thread", copied(a), "x", 2.0, 1.2, chart=True)
+    for name, scale, kind, must, aim in (
+        ("1", 1, "x", 3, 1.9),
+        ("100", 100, "x", 5, 2.8),
+        ("1e3", 1e3, "x", 6.5, 4),
+        ("1e6", 1e6, "x", 6.5, 4),
+        ("1e9", 1e9, "ns", 8, 4),
+        ("1e12", 1e12, "ns", 12, 5),
+        ("1e15", 1e15, "ns", 15, 7),
+        ("2^60", 2**60, "ns", 20, 8),
+    ):
+        chart = name in {"1", "100", "1e6", "1e12", "2^60"}
+        yield row(a, f"scale {name}", released(a, laplace(scale)), *copy, kind, must, aim, chart=chart)
+    yield row(a, "under a release key", keyed, *copy, "ns", 15, 4, chart=True)
+    for n, must, aim in ((1, 6, 2.5), (1_000, 15, 5)):
+        bound = Bound("µs", must, aim)
+        yield small_calls(
+            a, n, "np.copyto", lambda c: partial(np.copyto, a["other"][: c.size], c), bound=bound, chart=True
+        )
+
+    for isa, name in ISAS:
+        must = 3 if name == "avx2" else None
+        yield row(a, f"{name} forced", forced(isa, into), *chunked, "x faster", must, chart=True)
+        for at, scale in (("1e3", 1e3), ("1e6", 1e6), ("1e12", 1e12), ("2^60", 2**60)):
+            yield row(a, f"{name} forced, scale {at}", forced(isa, released(a, laplace(scale))), *copy)
+    for name in ("1", "1e3", "1e6", "1e12"):
+        mechanism = laplace(float(name))
+        constant, bulk = released(a, mechanism, constant_time=True), released(a, mechanism)
+        yield row(a, f"constant time, scale {name}", constant, "the bulk call", bulk)
+    for kind in ("int32", "uint64", "strided"):
+        yield row(a, f"{kind} counts", released(a, ten, kind), "np.copyto from them", copied(a, kind))
+
+
+def laws(a: Arrays) -> Iterator[Row]:
+    """The other laws, beside the unsafe noise that they replace.
+
+    Unless a name says more: another array, one thread, scale or sigma 1, the default granularity.
+    """
+    table = [
+        ("Laplace, float64", dpfast.Laplace(1, 1), "laplace", 1, REALS, (4.5, 8)),
+        ("Laplace, float32", dpfast.Laplace(1, 1), "laplace", 1, SINGLES, (4, 6)),
+        ("Gaussian", dpfast.Gaussian(1), "normal", 1, REALS, (2.5, 4.5)),
+    ]
+    for sigma, *bound in ((0.5, 5, 8), (10, 5, 8), (1e3, 2.5, 4.5), (1e6, 2.5, 4.5)):
+        table.append(
+            (f"DiscreteGaussian, sigma {sigma:g}", dpfast.DiscreteGaussian(sigma), "normal", sigma, COUNTS, bound)
+        )
+    for name, mech, law, scale, (given, out), bound in table:
+        run, chunked = released(a, mech, given, out), unsafe(a, law, given, out, scale)
+        yield row(a, name, run, CHUNKED, chunked, "x faster", *bound, chart=True)
+        yield row(a, name, run, AS_WRITTEN, unsafe(a, law, given, None, scale), "x faster")
+    for name, mech, _, _, arrays, _ in table:
+        if name != "Laplace, float32":
+            constant, bulk = released(a, mech, *arrays, constant_time=True), released(a, mech, *arrays)
+            yield row(a, f"{name}, constant time", constant, "the bulk call", bulk)
+    for exponent in (-30, -45):
+        for mech, law in (
+            (dpfast.Laplace(1, 1, granularity=2.0**exponent), "laplace"),
+            (dpfast.Gaussian(1, granularity=2.0**exponent), "normal"),
+        ):
+            name = f"{type(mech).__name__}, granularity 2^{exponent}"
+            yield row(a, name, released(a, mech, *REALS), CHUNKED, unsafe(a, law, *REALS, 1), "x faster")
+    for isa, short in ISAS:
+        for name, mech, law, scale, arrays, _ in table:
+            run = forced(isa, released(a, mech, *arrays))
+            yield row(a, f"{short} forced, {name}", run, CHUNKED, unsafe(a, law, *arrays, scale), "x faster")
+
+    def fixed_point() -> object:
+        return dpfast.fixed_point_sum(a["reals"], lower=0, upper=500, granularity=2**-20, adjacency="add-remove")
+
+    def clipped() -> object:
+        return np.clip(a["reals"], 0, 500).sum()
+
+    yield row(a, "fixed_point_sum", fixed_point, "np.clip(values, 0, 500).sum()", clipped, "x faster", 0.5, chart=True)
 
 
 def child(code: str) -> float:
-    """What a fresh process prints. It may keep bytecode, as any installed package has it."""
+    """The output of a fresh process, which may keep bytecode like any installed package."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 
-def processes(size: int) -> list[Result]:
-    """Facts about fresh processes. Before any array is made: a child's peak begins at its parent's."""
-    child(FIRST.format(size))  # fills numba's cache, and the system's
-    pairs = [(child(IMPORT.format("numpy")), child(IMPORT.format("dpfast"))) for _ in range(CHILDREN)]
-    ratio, once = quartiles([ours / numpy for numpy, ours in pairs]), statistics.median(ours for _, ours in pairs)
-    bound = Bound("x", 2, 1.3)
-    found = [
-        Result("import dpfast", f"{once:.3f} s", ratio, "import numpy", bound, bound.verdict(ratio[1]), readme=True)
-    ]
-    for counts in (1_000, 1_000_000):
-        bound, once = Bound("s", 0.5, 0.2), statistics.median(child(FIRST.format(counts)) for _ in range(CHILDREN))
-        name = f"first release of a process, {counts:,} counts"
-        found.append(Result(name, f"{once:.3f} s", None, "", bound, bound.verdict(once), readme=counts > 1_000))
-    for at, (mech, dtype) in enumerate(GROWN.items()):
-        bound, once = Bound("MiB", 8, 2), statistics.median(child(GROWTH.format(size, mech, dtype)) for _ in range(3))
-        name = "growth of peak memory in a second call" + (f", {mech} on {dtype}" if at else "")
-        found.append(Result(name, f"{once:.2f} MiB", None, "", bound, bound.verdict(once), readme=not at))
-    return found
+def processes() -> Iterator[Row]:
+    """Fresh processes with their own clocks; the untimed round has warmed numba's cache."""
+
+    def printed(run: Run) -> tuple[float, object]:
+        return run(), None
+
+    numpy = Reference("import numpy", partial(child, IMPORT.format("numpy")), 1)
+    run, bound = partial(child, IMPORT.format("dpfast")), Bound("x", 2, 1.3)
+    yield Row("import dpfast", run, 1, numpy, bound, chart=True, clock=printed)
+    for n in (1_000, 1_000_000):
+        name, run, bound = (
+            f"first release of a process, {n:,} counts",
+            partial(child, FIRST.format(n)),
+            Bound("s", 0.5, 0.2),
+        )
+        yield Row(name, run, 1, bound=bound, chart=n > 1_000, clock=printed)
 
 
-# -------------------------------------------------------------------- showing
+def memory(a: Arrays, fewer: Arrays) -> Iterator[Row]:
+    """What another call into an existing array adds to the process's peak."""
+    for name, on, mechanism, arrays in (
+        ("", a, laplace(10), COUNTS),
+        (", DiscreteGaussian(128) on int64", a, dpfast.DiscreteGaussian(128), COUNTS),
+        (", DiscreteGaussian(1e6) on int64", a, dpfast.DiscreteGaussian(1e6), COUNTS),
+        (", Laplace(epsilon=1, sensitivity=10) on float64", fewer, dpfast.Laplace(1, 10), REALS),
+        (", Laplace(epsilon=1, sensitivity=1) on float32", fewer, dpfast.Laplace(1, 1), SINGLES),
+        (", Gaussian(10) on float64", fewer, dpfast.Gaussian(10), REALS),
+    ):
+        run, options = (
+            released(on, mechanism, *arrays, threads=None),
+            {"clock": growth, "measures": "B", "chart": not name},
+        )
+        yield Row(f"growth of peak memory in a second call{name}", run, 1, bound=Bound("MiB", 8, 2), **options)
 
 
-def aligned(lines: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-
-
-def full_table(results: list[Result]) -> str:
-    lines = [("row", "time", "ratio", "quartiles", "least", "against", "must", "aim", "verdict")]
-    for r in results:
-        ratio = ("", "") if r.ratio is None else (f"{r.ratio[1]:.2f}", f"{r.ratio[0]:.2f} to {r.ratio[2]:.2f}")
-        least = "" if r.least is None else f"{r.least:.2f}"
-        limits = r.bound.show(r.bound.must), r.bound.show(r.bound.aim)
-        lines.append((r.name, r.figure, *ratio, least, r.reference, *limits, r.verdict))
-    return aligned(lines)
-
-
-def short_table(results: list[Result], facts: dict[str, str], size: int, rounds: int) -> str:
-    lines = ["| | time | ratio | against |", "| --- | --- | --- | --- |"]
-    for r in results:
-        if r.readme:
-            times = "" if r.ratio is None else f"{r.ratio[1]:.1f} ×{' faster' * (r.bound.kind == 'x faster')}"
-            lines.append(f"| {r.name} | {r.figure.replace('us', 'µs')} | {times} | {r.reference} |")
-    seen = [f"{facts['processor']}, {facts['cores']} cores, {facts['instruction set']}"]
-    seen += [f"{name} {facts[name]}" for name in ("dpfast", "Python", "NumPy", "numba")]
-    origin = f"{size:,} int64 counts (rows that name a law: {min(size, LAW_SIZE):,} values, scale 1), times a count, scale 10"
-    origin += f" and one thread where nothing else is said; medians of {rounds} rounds."
-    return "\n".join([*lines, "", origin, f"{'; '.join(seen)}; {facts['date']}."])
-
-
-def write_between_marks(path: Path, text: str) -> None:
-    before, start, rest = path.read_text().partition(START)
-    _, end, after = rest.partition(END)
-    if not start or not end:
-        raise SystemExit(f"{path} has no lines {START} and {END} to write between")
-    path.write_text(f"{before}{START}\n{text}\n{END}{after}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", type=int, default=SIZE)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--json", type=Path, help="write everything measured to this file")
-    parser.add_argument("--markdown", type=Path, help="write a short table between the marks in this file")
-    options = parser.parse_args()
-    facts = machine()
-    own = processes(options.size)
-    results = [*compare(list(rows()), Arrays(options.size), options.rounds), *own]
-    results += compare(list(laws()), Arrays(min(options.size, LAW_SIZE)), options.rounds)
-    print("\n".join(f"{name}: {value}" for name, value in facts.items()))
-    print(f"{options.size:,} int64 counts, medians of {options.rounds} rounds\n\n{full_table(results)}")
-    if options.json:
-        record = {**facts, "size": options.size, "rounds": options.rounds, "rows": [asdict(r) for r in results]}
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
-    if options.markdown:
-        write_between_marks(options.markdown, short_table(results, facts, options.size, options.rounds))
-
-
-if __name__ == "__main__":
-    main()
+def rows(size: int) -> Iterator[Row]:
+    """All rows in the order of the table."""
+    a, fewer = Arrays(size), Arrays(min(size, LAW_SIZE))
+    yield from (*counts(a), *processes(), *memory(a, fewer), *laws(fewer))

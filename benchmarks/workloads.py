@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Releases of the sizes that people make, each beside NumPy's unsafe noise doing the same.
+"""Releases of realistic sizes, each beside NumPy's unsafe noise doing the same; all usable threads.
 
-What is timed is all of a release, from counts that exist to results that do: in chunks where a whole would not fit, so that
-memory stays bounded. DPFAST_BENCH_SHARE, a number such as 0.01, makes all of them smaller.
+The time is a whole release's, from existing counts to existing results: in chunks if the whole
+would not fit, so that memory stays bounded.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeAlias
@@ -17,53 +15,40 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import dpfast
+from dpfast.bench.measure import Reference, Row
+from dpfast.bench.rows import Array, Unsafe
 
-Array: TypeAlias = np.ndarray[Any, Any]
-Noise: TypeAlias = Callable[[Array, Array], Array]  # of counts, into an array
-_rng = np.random.default_rng()
+SIZE, ROUNDS = 125_000_000, 5  # cells of a day of page views: a page, a project and a country each
+ABOUT = "cells in the largest workload, the others in proportion, on all threads"
+Noise: TypeAlias = Callable[[Array, Array], Array]  # from counts to an array
 
-
-@dataclass(frozen=True)
-class Workload:
-    name: str
-    cells: int
-    run: Callable[[], object]
-    reference: Callable[[], object]
-
-
-def share(size: int, unit: int = 1) -> int:
-    """So much of a size, in whole units."""
-    return max(1, round(float(os.environ.get("DPFAST_BENCH_SHARE", "1")) * size / unit)) * unit
-
-
-def dpfast_noise(law: Any) -> Noise:
-    return lambda counts, out: law.release(counts, out=out)
-
-
-def unsafe_noise(law: str, scale: float, piece: int = 16_384) -> Noise:
-    """The fastest that NumPy does it, as in rows.py."""
-    draw = getattr(_rng, law)
-
-    def noise(counts: Array, out: Array) -> Array:
-        for begin in range(0, counts.size, piece):
-            part = counts[begin : begin + piece]
-            out[begin : begin + piece] = part + np.rint(draw(0, scale, part.size)).astype(np.int64)
-        return out
-
-    return noise
-
-
-# -------------------------------------------------------------------- Wikimedia: a day of page views
-
-DAY = 125_000_000  # cells: a page, a project and a country each
 DAY_SCALE, KEPT_ABOVE = 30, 450
 DAY_CHUNK = 1 << 20
+BLOCKS, BLOCK_CELLS, BLOCKS_AT_ONCE = 100_000, 2_603, 1_000  # blocks of a large state, and cells of each
+RHO = Fraction(1, 50)  # for the whole block level
+KEYS, ADS_SCALE = 1_000_000, 65_536
+TUMULT = (100, 400, 10_000, 40_000, 160_000, 640_000)  # its benchmark/noise_mechanism.py: zeros, scale 1, sigma 1
+LONG = 10_000_000  # cells from which one call is a run
 
 
-def day_of_views() -> Workload:
-    """Nearly all cells are empty; only noisy counts above a threshold are published, with the cells they stand for."""
-    cells = share(DAY)
-    views = np.zeros(min(cells, DAY_CHUNK), np.int64)  # of one chunk, which stands for all of them
+def beside(name: str, cells: int, release: Callable[[Noise], object], law: Any, unsafe: str, scale: float) -> Row:
+    """A workload with the noise of a law, and with NumPy's."""
+    numpy, calls = Unsafe(), max(1, min(1_000, LONG // cells))
+
+    def repeated(noise: Noise) -> object:
+        for _ in range(calls - 1):
+            release(noise)
+        return release(noise)
+
+    ours = partial(repeated, lambda counts, out: law.release(counts, out=out))
+    theirs = partial(repeated, lambda counts, out: numpy.chunked(unsafe, counts, out, scale))
+    reference = Reference("NumPy's unsafe noise, chunked", theirs, calls * cells)
+    return Row(f"{name}: {cells:,} cells", ours, calls * cells, reference, chart=True)
+
+
+def day_of_views(cells: int) -> Row:
+    """Nearly all Wikimedia cells are empty; publish those with noisy counts above a threshold."""
+    views = np.zeros(min(cells, DAY_CHUNK), np.int64)  # one chunk, which stands for all
     views[::100] = np.random.default_rng(1).geometric(0.01, views[::100].size)
     out = np.ones_like(views)
 
@@ -77,70 +62,46 @@ def day_of_views() -> Workload:
         where, what = zip(*kept, strict=True)
         return np.concatenate(where), np.concatenate(what)
 
-    ours, unsafe = dpfast_noise(dpfast.DiscreteLaplace(1, DAY_SCALE)), unsafe_noise("laplace", DAY_SCALE)
-    return Workload("Wikimedia, a day of page views", cells, lambda: publish(ours), lambda: publish(unsafe))
+    law = dpfast.DiscreteLaplace(1, DAY_SCALE)
+    return beside("Wikimedia, a day of page views", cells, publish, law, "laplace", DAY_SCALE)
 
 
-# -------------------------------------------------------------------- a census: every cell of every block
-
-BLOCKS, BLOCK_CELLS, BLOCKS_AT_ONCE = 100_000, 2_603, 1_000  # blocks of a large state
-RHO = Fraction(1, 50)  # of the whole block level
-
-
-def census_blocks() -> Workload:
-    """A person is in one cell: moving one changes two. Chunk after chunk, through the same two arrays."""
-    blocks = share(BLOCKS, min(BLOCKS_AT_ONCE, share(BLOCKS)))
+def census_blocks(blocks: int) -> Row:
+    """A person is in one cell: moving one changes two. All chunks go through two arrays."""
     rows = min(BLOCKS_AT_ONCE, blocks)
+    blocks = blocks // rows * rows
     tabulation = np.random.default_rng(1).poisson(0.02, (rows, BLOCK_CELLS)).astype(np.int64)
     out = np.ones_like(tabulation)
     law = dpfast.DiscreteGaussian.from_zcdp(RHO, dpfast.Sensitivity(1, 1, adjacency="substitution", unit="person"))
 
     def tabulate(noise: Noise) -> int:
-        total = 0
-        for _ in range(0, blocks, rows):
-            total += int(noise(tabulation.reshape(-1), out.reshape(-1))[0])
-        return total
+        return sum(int(noise(tabulation.reshape(-1), out.reshape(-1))[0]) for _ in range(0, blocks, rows))
 
-    ours, unsafe = dpfast_noise(law), unsafe_noise("normal", law.stddev)
-    return Workload("census, blocks", blocks * BLOCK_CELLS, lambda: tabulate(ours), lambda: tabulate(unsafe))
+    return beside("census, blocks", blocks * BLOCK_CELLS, tabulate, law, "normal", law.stddev)
 
 
-# -------------------------------------------------------------------- an ads report
-
-KEYS, ADS_SCALE = 1_000_000, 65_536
-
-
-def ads_report() -> Workload:
-    """A budget of 65,536 in L1 over all keys, epsilon 1: the scale of browsers' attribution reports."""
-    values = np.random.default_rng(1).integers(0, 1 << 20, share(KEYS))
+def ads_report(keys: int) -> Row:
+    """L1 budget 65,536 over all keys, epsilon 1: the scale of browsers' attribution reports."""
+    values = np.random.default_rng(1).integers(0, 1 << 20, keys)
     out = np.ones_like(values)
-    ours, unsafe = dpfast_noise(dpfast.DiscreteLaplace(1, ADS_SCALE)), unsafe_noise("laplace", ADS_SCALE)
-    return Workload("ads report", values.size, lambda: ours(values, out), lambda: unsafe(values, out))
+    law = dpfast.DiscreteLaplace(1, ADS_SCALE)
+    return beside("ads report", keys, lambda noise: noise(values, out), law, "laplace", ADS_SCALE)
 
 
-# -------------------------------------------------------------------- the sizes of Tumult Core's benchmark
-
-TUMULT = (100, 400, 10_000, 40_000, 160_000, 640_000)  # its benchmark/noise_mechanism.py: zeros, scale 1, sigma 1
-
-
-def tumult_sizes() -> Iterator[Workload]:
-    for size in dict.fromkeys(share(size) for size in TUMULT):
-        counts = np.zeros(size, np.int64)
-        laws: tuple[tuple[str, Any, Noise], ...] = (
-            ("DiscreteLaplace", dpfast.DiscreteLaplace(1, 1), unsafe_noise("laplace", 1)),
-            ("DiscreteGaussian", dpfast.DiscreteGaussian(1), unsafe_noise("normal", 1)),
-        )
-        for law_name, law, unsafe in laws:
-            name = f"Tumult's size {size:,}, {law_name}"
-            yield Workload(name, size, partial(law.release, counts), partial(into_a_new_array, unsafe, counts))
+def tumult(size: int) -> Iterator[Row]:
+    """The sizes of Tumult Core's own benchmark, into new arrays."""
+    counts = np.zeros(size, np.int64)
+    for law, unsafe in ((dpfast.DiscreteLaplace(1, 1), "laplace"), (dpfast.DiscreteGaussian(1), "normal")):
+        name = f"Tumult's size, {type(law).__name__}"
+        yield beside(name, size, lambda noise: noise(counts, np.empty_like(counts)), law, unsafe, 1)
 
 
-def into_a_new_array(noise: Noise, counts: Array) -> Array:
-    return noise(counts, np.empty_like(counts))
+def rows(size: int) -> Iterator[Row]:
+    def share(cells: int) -> int:
+        return max(1, round(cells * size / SIZE))
 
-
-def workloads() -> Iterator[Workload]:
-    yield day_of_views()
-    yield census_blocks()
-    yield ads_report()
-    yield from tumult_sizes()
+    yield day_of_views(size)
+    yield census_blocks(share(BLOCKS))
+    yield ads_report(share(KEYS))
+    for cells in dict.fromkeys(map(share, TUMULT)):
+        yield from tumult(cells)

@@ -17,25 +17,25 @@ int dpf_bits_key(dpf_bits *bits) {
     return 0;
 }
 
-/* `left` is right at every moment, also in the middle of this: threads that draw without NumPy's lock may get equal
- * words, but never read anything else. */
+/* `left` is right at every moment, also during a refill: threads that draw without NumPy's lock may
+ * get equal words, but read nothing else. */
 static void dpf_refill(dpf_bits *bits) {
     uint8_t key[8 * DPF_KEY_WORDS];
     int status = 0;
     while (!bits->keyed && (status = dpf_bits_key(bits)) == DPF_INTERRUPTED)
-        continue; /* from here no handler of Python's can run */
+        continue; /* no Python signal handler can run from here */
     if (status != 0) {
         fputs("dpfast: the operating system gave no random key to a ChaCha20 bit generator\n", stderr);
         abort();
     }
     memcpy(key, bits->words, sizeof key);
-    DPF_DISPATCH(bits->isa, pair, key, dpf_nonce(DPF_PURPOSE_BYTES, 0, 0), 0, (uint32_t *)bits->words);
+    dpf_isa_of(bits->isa)->batch_words(key, dpf_nonce(DPF_PURPOSE_BYTES, 0, 0), 0, (uint32_t *)bits->words);
     dpf_scrub_cipher();
     dpf_wipe(key, sizeof key);
     bits->left = DPF_BITS;
 }
 
-/* A call costs a tenth more where it begins in the middle of a cache line, or keeps a frame for the refill. */
+/* A call costs a tenth more if it begins inside a cache line, or keeps a frame for the refill. */
 #define DPF_NEXT(type, name, made_of_word)                                                                             \
     __attribute__((noinline, cold)) static type dpf_refilled_##name(void *state) {                                     \
         dpf_refill(state);                                                                                             \

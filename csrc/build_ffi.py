@@ -6,20 +6,10 @@ from pathlib import Path
 from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
-LAWS = ("discrete_laplace", "laplace", "gaussian", "discrete_gaussian")
-SOURCES = (
-    "entropy.c",
-    "chacha.c",
-    "stream.c",
-    "store.c",
-    "bit_generator.c",
-    "laws.c",
-    "self_check.c",
-    *(f"{law}.c" for law in LAWS),
-)
+SOURCES = tuple(sorted(path.name for path in HERE.glob("[a-z]*.c")))
 
-# Strict IEEE arithmetic, whatever CFLAGS say: a compiler reads those first, and the last word holds. The linker gets the
-# flags, too: for fast arithmetic it would add code that flushes subnormals in the whole process.
+# Strict IEEE arithmetic, whatever CFLAGS say: the compiler obeys the last flag, and ours come last.
+# The linker needs them too: else it might add code that flushes subnormals in the whole process.
 STRICT = (
     "-fno-fast-math",
     "-fno-unsafe-math-optimizations",
@@ -29,7 +19,7 @@ STRICT = (
     "-fsigned-zeros",
     "-ffp-contract=off",
 )
-# errno and traps are never looked at.
+# No code reads errno or floating-point traps.
 FLAGS = ["-std=c11", "-O3", "-g0", "-fvisibility=hidden", *STRICT, "-fno-math-errno", "-fno-trapping-math"]
 
 ffi = FFI()

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ChaCha20 block function (Bernstein 2008; RFC 8439 section 2.3), and the one place that knows
- * CPUs. dpf_block is the meaning; the wide form gives equal bytes, many counters at once. */
-#ifndef DPF_ISA
+ * The ChaCha20 block function (Bernstein 2008; RFC 8439 section 2.3), which defines what every
+ * instruction set must give; and the wiping of what the cipher leaves on the stack. */
 #include "dpf_impl.h"
 
-__attribute__((noinline)) static void dpf_one_block(const uint8_t *key, uint64_t counter, uint64_t nonce,
-                                                    uint8_t *out) {
+__attribute__((noinline)) static void one_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *out) {
     uint32_t start[16], x[16];
     dpf_initial(key, counter, nonce, start);
     memcpy(x, start, sizeof x);
     for (int round = 0; round < 10; round++) {
-        DPF_QUARTER(x, 0, 4, 8, 12);
-        DPF_QUARTER(x, 1, 5, 9, 13);
-        DPF_QUARTER(x, 2, 6, 10, 14);
-        DPF_QUARTER(x, 3, 7, 11, 15);
-        DPF_QUARTER(x, 0, 5, 10, 15);
-        DPF_QUARTER(x, 1, 6, 11, 12);
-        DPF_QUARTER(x, 2, 7, 8, 13);
-        DPF_QUARTER(x, 3, 4, 9, 14);
+        DPF_QUARTER(DPF_ROTATE, x, 0, 4, 8, 12);
+        DPF_QUARTER(DPF_ROTATE, x, 1, 5, 9, 13);
+        DPF_QUARTER(DPF_ROTATE, x, 2, 6, 10, 14);
+        DPF_QUARTER(DPF_ROTATE, x, 3, 7, 11, 15);
+        DPF_QUARTER(DPF_ROTATE, x, 0, 5, 10, 15);
+        DPF_QUARTER(DPF_ROTATE, x, 1, 6, 11, 12);
+        DPF_QUARTER(DPF_ROTATE, x, 2, 7, 8, 13);
+        DPF_QUARTER(DPF_ROTATE, x, 3, 4, 9, 14);
     }
     for (int i = 0; i < 16; i++) {
         const uint32_t word = x[i] + start[i];
@@ -27,7 +25,7 @@ __attribute__((noinline)) static void dpf_one_block(const uint8_t *key, uint64_t
 }
 
 void dpf_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *out) {
-    dpf_one_block(key, counter, nonce, out);
+    one_block(key, counter, nonce, out);
     dpf_scrub_cipher();
 }
 
@@ -37,36 +35,6 @@ __attribute__((noinline)) void dpf_scrub_cipher(void) {
 }
 
 __attribute__((noinline)) void dpf_scrub_law(void) {
-    uint8_t below[6656];
+    uint8_t below[5120];
     dpf_wipe(below, sizeof below);
 }
-
-#define DPF_SELF "chacha.c"
-#include "every_isa.h"
-
-void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out) {
-    DPF_DISPATCH(isa, blocks, key, counter, nonce, out);
-    dpf_scrub_cipher();
-}
-
-int dpf_best_isa(void) {
-#if DPF_X86
-    __builtin_cpu_init();
-#define DPF_HAS(name) &&__builtin_cpu_supports(name)
-    if (1 DPF_AVX512_NEEDS(DPF_HAS))
-        return DPF_AVX512;
-    if (1 DPF_AVX2_NEEDS(DPF_HAS))
-        return DPF_AVX2;
-#endif
-    return DPF_PORTABLE;
-}
-
-#else /* for one instruction set */
-
-#include "chacha.h"
-
-__attribute__((noinline)) void FN(blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out) {
-    FN(blocks_meanwhile)(key, counter, nonce, out, NULL, NULL, NULL, 0);
-}
-
-#endif

@@ -1,40 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0
- * DPF_BATCH blocks of ChaCha20 at unrelated counters, and meanwhile the lookups of the words before:
- * the cipher waits for its own latency in the vector units while the lookups keep the loads busy, so
- * that both together take little longer than either. Compiled for each instruction set. */
+ * DPF_BATCH blocks of ChaCha20 at unrelated counters, and meanwhile the lookups of the words
+ * before. The cipher waits for its own latency in the vector units while the lookups keep the loads
+ * busy, so both together take little longer than either. */
 
-/* Two independent sets of lanes in flight hide part of the latency of a quarter round; with 64-byte
- * vectors their 32 words are just the 32 registers. */
-enum { FN(lane_count) = DPF_VECTOR / 4, FN(in_flight) = 2 * FN(lane_count) };
-typedef uint32_t FN(vector) __attribute__((vector_size(DPF_VECTOR)));
+/* Two independent sets of lanes hide part of the latency of a quarter round; with 64-byte vectors
+ * their 32 words are just the 32 registers. */
+enum { lane_count = DPF_VECTOR / 4, in_flight = 2 * lane_count };
+typedef uint32_t vector __attribute__((vector_size(DPF_VECTOR)));
 
-/* Sixteen lookups: half of one word's lanes, low halves first (stream.md's order of 16-bit draws). Put
- * together in general registers, for the vector ones are taken. */
-DPF_INLINE void FN(look_up)(const int16_t *restrict table, const uint32_t *restrict words, int16_t *restrict out,
-                            int step) {
+/* Four lookups, one for every other half word. */
+DPF_INLINE uint64_t look_up_four(const int16_t *table, const dpf_half *half) {
+    uint64_t four = 0;
+    for (int i = 0; i < 4; i++)
+        four |= (uint64_t)(uint16_t)table[half[2 * i]] << 16 * i;
+    return four;
+}
+
+/* Sixteen lookups: half of one word's lanes, low halves first (stream.md's order of 16-bit draws).
+ * General registers join them, because the cipher needs all vector registers. */
+DPF_INLINE void look_up(const int16_t *restrict table, const uint32_t *restrict words, int16_t *restrict out,
+                        int step) {
     const dpf_half *half = (const dpf_half *)(words + 8 * step);
     int16_t *to = out + step / 2 * 32 + step % 2 * 8;
-#define DPF_LOOK(i) ((uint64_t)(uint16_t)table[half[i]])
-#define DPF_FOUR(i) (DPF_LOOK(i) | DPF_LOOK(i + 2) << 16 | DPF_LOOK(i + 4) << 32 | DPF_LOOK(i + 6) << 48)
-    const uint64_t even[2] = {DPF_FOUR(0), DPF_FOUR(8)}, odd[2] = {DPF_FOUR(1), DPF_FOUR(9)};
-#undef DPF_FOUR
-#undef DPF_LOOK
+    const uint64_t even[2] = {look_up_four(table, half), look_up_four(table, half + 8)};
+    const uint64_t odd[2] = {look_up_four(table, half + 1), look_up_four(table, half + 9)};
     memcpy(to, even, sizeof even);
     memcpy(to + DPF_LANES, odd, sizeof odd);
 }
-enum { FN(look_ups) = DPF_WORDS / 8 };
+enum { look_ups = DPF_WORDS / 8 };
 
-DPF_INLINE void FN(blocks_meanwhile)(const uint8_t *key, const uint64_t *counter, uint64_t nonce,
-                                     uint32_t *restrict out, const int16_t *restrict table,
-                                     const uint32_t *restrict words, int16_t *restrict found, uintptr_t soon) {
-    enum { L = FN(lane_count) };
+DPF_INLINE void blocks_meanwhile(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *restrict out,
+                                 const int16_t *restrict table, const uint32_t *restrict words, int16_t *restrict found,
+                                 uintptr_t prefetch) {
+    enum { L = lane_count };
     uint32_t state[16];
     int step = 0;
     dpf_initial(key, 0, nonce, state);
-    for (int base = 0; base < DPF_BATCH; base += FN(in_flight)) {
-        FN(vector) start[16], x[2][16], count[2][2];
+    for (int base = 0; base < DPF_BATCH; base += in_flight) {
+        vector start[16], x[2][16], count[2][2];
         for (int i = 0; i < 16; i++)
-            start[i] = state[i] - (FN(vector)){0};
+            start[i] = state[i] - (vector){0};
         for (int set = 0; set < 2; set++) {
             uint32_t low[L], high[L];
             for (int lane = 0; lane < L; lane++) {
@@ -49,16 +54,16 @@ DPF_INLINE void FN(blocks_meanwhile)(const uint8_t *key, const uint64_t *counter
         }
 #define DPF_BOTH(a, b, c, d)                                                                                           \
     do {                                                                                                               \
-        DPF_QUARTER(x[0], a, b, c, d), DPF_QUARTER(x[1], a, b, c, d);                                                  \
+        DPF_QUARTER(DPF_VECTOR_ROTATE, x[0], a, b, c, d), DPF_QUARTER(DPF_VECTOR_ROTATE, x[1], a, b, c, d);            \
         if (table) {                                                                                                   \
-            FN(look_up)(table, words, found, step);                                                                    \
-            __builtin_prefetch((const void *)(soon + 128 * (uintptr_t)step), 0, 2);                                    \
-            __builtin_prefetch((const void *)(soon + 128 * (uintptr_t)step + 64), 0, 2);                               \
+            look_up(table, words, found, step);                                                                        \
+            __builtin_prefetch((const void *)(prefetch + 128 * (uintptr_t)step), 0, 2);                                \
+            __builtin_prefetch((const void *)(prefetch + 128 * (uintptr_t)step + 64), 0, 2);                           \
             step++;                                                                                                    \
         }                                                                                                              \
     } while (0)
         for (int round = 0; round < 10; round++) {
-            if (step == FN(look_ups))
+            if (step == look_ups)
                 table = NULL;
             DPF_BOTH(0, 4, 8, 12);
             DPF_BOTH(1, 5, 9, 13);
@@ -69,14 +74,18 @@ DPF_INLINE void FN(blocks_meanwhile)(const uint8_t *key, const uint64_t *counter
             DPF_BOTH(2, 7, 8, 13);
             DPF_BOTH(3, 4, 9, 14);
         }
-#undef DPF_BOTH
         for (int set = 0; set < 2; set++) {
             const int at = base + set * L;
             uint32_t *group = out + at / DPF_LANES * (16 * DPF_LANES) + at % DPF_LANES;
             for (int i = 0; i < 16; i++) {
-                const FN(vector) word = x[set][i] + (i == 12 || i == 13 ? count[set][i - 12] : start[i]);
+                const vector word = x[set][i] + (i == 12 || i == 13 ? count[set][i - 12] : start[i]);
                 memcpy(group + i * DPF_LANES, &word, sizeof word);
             }
         }
     }
+}
+
+__attribute__((noinline)) static void blocks(const uint8_t *key, const uint64_t *counter, uint64_t nonce,
+                                             uint32_t *out) {
+    blocks_meanwhile(key, counter, nonce, out, NULL, NULL, NULL, 0);
 }

@@ -2,87 +2,79 @@
  * Certified arithmetic in doubles, shared by the laws and compiled for each instruction set. Every
  * bound is proved in decide.sollya and decide.gappa, in all four rounding modes. */
 
-DPF_INLINE double FN(double_of)(uint64_t bits) {
+DPF_INLINE double double_of(uint64_t bits) {
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-DPF_INLINE uint64_t FN(bits_of)(double x) {
+DPF_INLINE uint64_t bits_of(double x) {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
 
-/* high 2^32 + low, rounded once: 2^84 + high 2^32 and 2^52 + low are read off their bit patterns, for
- * a conversion of 64-bit integers has no vector form below AVX-512. */
-DPF_INLINE double FN(to_double)(uint32_t high, uint32_t low) {
-    const double above = FN(double_of)(0x4530000000000000 | high) - 0x1.00000001p84;
-    return above + FN(double_of)(0x4330000000000000 | low);
+/* high 2^32 + low, rounded once, from the bit patterns of 2^84 + high 2^32 and 2^52 + low: below
+ * AVX-512 no vector instruction converts 64-bit integers. */
+DPF_INLINE double to_double(uint32_t high, uint32_t low) {
+    const double above = double_of(0x4530000000000000 | high) - 0x1.00000001p84;
+    return above + double_of(0x4330000000000000 | low);
 }
 
-DPF_INLINE double FN(as_double)(uint64_t x) {
-    return FN(to_double)((uint32_t)(x >> 32), (uint32_t)x);
+DPF_INLINE double as_double(uint64_t x) {
+    return to_double((uint32_t)(x >> 32), (uint32_t)x);
 }
 
-/* a b + c, rounded once or twice: the bounds hold for both, and a decided draw is the same. */
-DPF_INLINE double FN(fused)(double a, double b, double c) {
-    return DPF_FMA ? __builtin_fma(a, b, c) : a * b + c;
-}
+#include "approximations.h"
 
-/* E = -ln(x 2^-n) for x in [1/2, 2^64], or the double above, within 2^-52 (2.25 E + 2); digits = n + 1023 + 2^52.
- * With x = 2^e m, m in [m0, 2 m0), m0 a little below sqrt 1/2: ln m = s (2 + z R(z)), s = (m-1)/(m+1), z = s^2. */
-DPF_INLINE double FN(minus_log)(double x, double digits) {
-    const uint64_t bits = FN(bits_of)(x);
-    const uint64_t shifted = bits + (0x3ff0000000000000 - 0x3fe6a09e00000000); /* exponent of x / sqrt(1/2) */
-    const double count = digits - FN(double_of)(0x4330000000000000 | shifted >> 52);
-    const double m = FN(double_of)((shifted & 0x000fffffffffffff) + 0x3fe6a09e00000000);
-    const double f = m - 1.0;
+/* count ln 2 - ln m, f = m - 1: ln m = s (2 + z R(z)), s = (m - 1)/(m + 1), z = s^2. */
+DPF_INLINE double minus_log_of(double count, double f) {
     const double s = f / (f + 2.0);
-    const double z = s * s;
-    double r = 0x1.2b63baf6b5ad3p-3;
-    r = FN(fused)(r, z, 0x1.39fd724a51eadp-3);
-    r = FN(fused)(r, z, 0x1.7462bbc992a96p-3);
-    r = FN(fused)(r, z, 0x1.c71c62cd506d9p-3);
-    r = FN(fused)(r, z, 0x1.2492492e0234ep-2);
-    r = FN(fused)(r, z, 0x1.9999999995287p-2);
-    r = FN(fused)(r, z, 0x1.5555555555558p-1);
-    return count * 0x1.62e42fefa39efp-1 - s * FN(fused)(r, z, 2.0);
+    return count * dpf_one_ln2 - s * log_polynomial(s * s);
+}
+
+/* E = -ln(x 2^-n) within 2^-52 (2.25 E + 2), for x in [1/2, 2^64] or the double above 2^64.
+ * digits = n + 1023 + 2^52; x = 2^e m, m in [m0, 2 m0), m0 a little below sqrt 1/2. */
+DPF_INLINE double minus_log(double x, double digits) {
+    const uint64_t shifted = bits_of(x) + (0x3ff0000000000000 - dpf_split); /* exponent of x / m0 */
+    const double count = digits - double_of(0x4330000000000000 | shifted >> 52);
+    return minus_log_of(count, double_of((shifted & 0x000fffffffffffff) + dpf_split) - 1.0);
 }
 
 /* 1.5 2^52: adding it leaves the integer nearest to a double below 2^51 in the low bits. */
 #define DPF_TO_INTEGER 0x1.8p52
 
-/* The integer nearest to offset + y, |offset + y| < 2^51, and in *decided whether it is so for all that the errors
- * allow: those that do not grow with y, those that do, `reach`, and half_cell / weight. */
-DPF_INLINE double FN(nearest)(const dpf_plan *plan, double offset, double y, double reach, double weight,
-                              int *decided) {
+/* The integer nearest to offset + y, |offset + y| < 2^51. *decided: it stays nearest whatever the
+ * errors: the constant one, the one that grows with y, `angle_error`, and half_cell / weight. */
+DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double angle_error, double weight,
+                          int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
-    const double room = plan->margin - __builtin_fabs(g) - plan->slope * __builtin_fabs(y) - reach;
-    *decided = room * weight > plan->half_cell;
+    const double error_margin =
+        plan->margin - __builtin_fabs(g) - plan->relative_error * __builtin_fabs(y) - angle_error;
+    *decided = error_margin * weight > plan->half_cell;
     return k;
 }
 
-/* The same where plan->flat allows for the error of the largest y there is: a 32-bit word's. */
-DPF_INLINE double FN(nearest_flat)(const dpf_plan *plan, double offset, double y, double reach, double weight,
-                                   int *decided) {
+/* As nearest, for 32-bit words: plan->margin32 allows for the error of their largest y. */
+DPF_INLINE double nearest32(const dpf_plan *plan, double offset, double y, double angle_error, double weight,
+                            int *decided) {
     const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
-    *decided = (plan->flat - __builtin_fabs(g) - reach) * weight > plan->half_cell;
+    *decided = (plan->margin32 - __builtin_fabs(g) - angle_error) * weight > plan->half_cell;
     return k;
 }
 
-/* Which of n cells are open; the bits of the others' doubles become integers unless `real`. In our own rounding mode
- * no such double is -0.0, whose bits are DPF_OPEN. */
-DPF_INLINE void FN(finish)(int n, int real, int64_t *restrict cells, uint8_t *restrict open) {
+/* Mark which of n cells are undecided; unless `real`, turn the bits of doubles into integers. In
+ * our rounding mode no decided double is -0.0, whose bits are DPF_UNDECIDED_LIMB. */
+DPF_INLINE void finish(int n, int real, int64_t *restrict cells, uint8_t *restrict undecided) {
     for (int i = 0; i < n; i++)
-        open[i] = cells[i] == DPF_OPEN;
+        undecided[i] = cells[i] == DPF_UNDECIDED_LIMB;
     for (int i = 0; i < n && !real; i++) {
-        const uint64_t shifted = FN(bits_of)(FN(double_of)((uint64_t)cells[i]) + DPF_TO_INTEGER);
-        cells[i] = (int64_t)(shifted - FN(bits_of)(DPF_TO_INTEGER));
+        const uint64_t shifted = bits_of(double_of((uint64_t)cells[i]) + DPF_TO_INTEGER);
+        cells[i] = (int64_t)(shifted - bits_of(DPF_TO_INTEGER));
     }
 }
 
-/* A double with the sign turned if negative is 1. */
-DPF_INLINE double FN(turned)(double x, uint64_t negative) {
-    return FN(double_of)(FN(bits_of)(x) ^ negative << 63);
+/* x, or -x if negative is 1. */
+DPF_INLINE double turned(double x, uint64_t negative) {
+    return double_of(bits_of(x) ^ negative << 63);
 }

@@ -1,57 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The whole C surface of dpfast. This text is read twice: verbatim as the cffi
- * cdef, and by the C itself through dpf_impl.h. Hence no include guard and no
- * preprocessor but integer constants. */
+ * The whole C surface of dpfast. cffi reads this text verbatim as its cdef, and the C reads it
+ * through dpf_impl.h: hence no include guard and no preprocessor. */
 
-#define DPF_ABI            2  /* part of every symbol name that numba caches */
-#define DPF_STREAM_VERSION 1  /* the stream, its addresses and every law's map; see stream.md */
-#define DPF_BATCH          32 /* ChaCha blocks computed at once: two groups of sixteen lanes */
-#define DPF_TABLE_BITS     15 /* magnitude bits of a 16-bit word */
+enum {
+    DPF_ABI = 2,            /* part of every symbol name that numba caches */
+    DPF_STREAM_VERSION = 1, /* the stream, its addresses and every law's map; see stream.md */
+    DPF_BATCH = 32,         /* ChaCha blocks computed at once: a batch, two groups of sixteen lanes */
+    DPF_TABLE_BITS = 15     /* magnitude bits of a 16-bit word */
+};
 
-enum { DPF_PORTABLE = 0, DPF_AVX2 = 1, DPF_AVX512 = 2 }; /* instruction sets */
+enum { DPF_PORTABLE = 0 }; /* the instruction set that each machine runs; dpf_isa_name has the others */
 enum {
     DPF_TABLE = 1,
     DPF_DOUBLE = 2,
-    DPF_TWOFOLD = 3,
+    DPF_DOUBLE_DOUBLE = 3,
     DPF_INTEGER = 4
-}; /* tiers in C; the last one is dpfast/exact/ */
-enum { DPF_DISCRETE_LAPLACE = 1, DPF_LAPLACE = 2, DPF_GAUSSIAN = 3, DPF_DISCRETE_GAUSSIAN = 4 }; /* laws */
-enum { DPF_UNDECIDED = -32768 };                                                                 /* in a table */
-enum { DPF_INTERRUPTED = 1 }; /* by a signal, and nothing has happened */
+};                               /* tiers in C; the last one is dpfast/exact/ */
+enum { DPF_UNDECIDED = -32768 }; /* in a table */
+enum { DPF_INTERRUPTED = 1 };    /* by a signal, and nothing has happened */
 
 typedef struct {
     uint64_t lo, hi;
 } dpf_u128;
 
-/* What a draw of one law needs, made once by its mechanism; the meaning of each constant, and the proof
- * that it suffices, is in the law's .md. A law leaves at 0 what it does not use. */
+/* What a draw of one law needs; its mechanism makes it once. The law's .md says what each constant
+ * means and proves that it suffices. A law uses one of the three blocks and leaves the others at 0.
+ * No two fields have one name, in whichever blocks they are. */
 typedef struct {
     int32_t law;
-    int32_t width;              /* bits of a level-0 word: 16, 32 or 64 */
-    int32_t bulk;               /* first tier of a bulk call */
-    int32_t careful;            /* first tier of a small or constant-time call */
-    int32_t wide_cell;          /* e + 61, where 2^e <= t < 2^(e+1) */
-    int32_t steps;              /* of a search among the thresholds, from where the guide begins it */
-    int32_t candidates;         /* that a careful draw looks at */
-    int32_t surely;             /* a 16-bit acceptance word below it accepts any proposal */
-    const int16_t *table;       /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
-    const uint64_t *thresholds; /* floor(2^64 P(|X| >= k)), k = 1, 2, ..., then 2^steps zeros */
-    const uint16_t *guide; /* by a sixteenth of a binade of the first 64 digits of U: thresholds surely above them */
-    double t;              /* the scale, rounded: of the noise, in steps of the grid */
-    double t_low;          /* what t lacks of the scale */
-    double offset;         /* t ln(2/(1+q)) - 1/2, rounded */
-    double margin;         /* 1/2 less the error that does not grow with the noise */
-    double slope;          /* the error for each unit of noise */
-    double flat;           /* 1/2 less both, for the most noise of a 32-bit word */
-    double half_cell;      /* t/2 (of the Gaussian t), and a little more: half a cell of U, scaled */
-    double half_angle;     /* half a cell of the angle, scaled */
-    double c, c_low;       /* ln(2/(1+q)), cut to 45 fractional bits, and the rest */
-    double twofold_margin; /* 1/2 less the error of the twofold tier */
-    double twofold_cell;   /* and what of it grows as the radius shrinks */
-    double rejects;        /* P(a proposal k is rejected) <= rejects k^2 */
-    dpf_u128 wide_t;       /* the scale in units of 2^-67, cut */
-    dpf_u128 wide_c;       /* ln(2/(1+q)) in units of 2^-120 */
+    int32_t width;               /* bits of a level-0 word: 16, 32 or 64 */
+    int32_t bulk;                /* first tier of a bulk call */
+    int32_t constant_work;       /* first tier of a small or constant-work call */
+    const int16_t *table;        /* 2^16 draws or DPF_UNDECIDED, by word; only read by a bulk call that starts there */
+    double t;                    /* the noise's scale in steps of the grid, rounded */
+    double t_low;                /* the scale less t */
+    double margin;               /* 1/2 less the error that does not grow with the noise */
+    double relative_error;       /* the error for each unit of noise */
+    double margin32;             /* 1/2 less both, for the most noise of a 32-bit word */
+    double half_cell;            /* t/2 (Gaussian: t), and a little more: half a cell of U, scaled */
+    double double_double_margin; /* 1/2 less the error of the double-double tier */
+    struct {                     /* t (C - ln U), C = ln(2/(1+q)) or 0 */
+        double offset;           /* t C - 1/2, rounded */
+        double c, c_low;         /* C, cut to 45 fractional bits, and the rest */
+        dpf_u128 wide_t;         /* the scale in units of 2^-67, cut */
+        dpf_u128 wide_c;         /* C in units of 2^-120 */
+        int32_t wide_cell;       /* e + 61, where 2^e <= t < 2^(e+1) */
+    } logarithm;
+    struct {                       /* Box-Muller */
+        double half_angle;         /* half a cell of the angle, scaled */
+        double double_double_cell; /* the double-double tier's error that grows as the radius shrinks */
+        double rejects;            /* P(a proposal k is rejected) <= rejects k^2 */
+        int32_t candidates;        /* proposals that a constant-work draw makes */
+        int32_t accept_below;      /* a 16-bit acceptance word below it accepts any proposal */
+    } normal;
+    struct {
+        const uint64_t *thresholds; /* floor(2^64 P(|X| >= k)), k = 1, 2, ..., then 2^steps zeros */
+        const uint16_t *guide;      /* for a sixteenth of a binade of U's first 64 digits: thresholds surely above */
+        int32_t steps;              /* a search takes so many from where the guide begins; 0: no thresholds */
+    } search;
 } dpf_plan;
 
 /* Digits for one tier alone, as dpf_tier says. */
@@ -61,10 +68,10 @@ typedef struct {
     int32_t negative, sine; /* the sign of a Laplace draw; the second draw of a pair */
 } dpf_planted;
 
-/* A bit generator (bit_generator.md). All zeros: it has no key, and the next draw takes one from the system. */
+/* A bit generator (bit_generator.md). All zeros: no key; the next draw asks the system for one. */
 typedef struct {
     uint64_t words[256];   /* the next key, 4 words; then words to hand out, the last first */
-    uint64_t left;         /* of them */
+    uint64_t left;         /* how many of these remain */
     uint32_t halved, half; /* 1: the lower half of a word was a 32-bit draw, and the upper waits for the next */
     int32_t keyed, isa;
 } dpf_bits;
@@ -78,17 +85,27 @@ typedef struct {
     uint64_t (*next_raw)(void *state);
 } dpf_bitgen;
 
-/* Fill out[0..n) from the operating system. 0; or -1 with nothing to rely on in out; or, with nothing either,
- * DPF_INTERRUPTED: a signal came while the system had no first byte yet. Let its handler run, and ask again. */
+/* Fill out[0..n) from the operating system, and return 0. Else out means nothing: -1 is a failure,
+ * DPF_INTERRUPTED a signal before the first byte: let its handler run, and ask again. */
 int dpf_entropy(uint8_t *out, int64_t n);
 
-/* Overwrite n bytes so that no compiler may leave the store out. */
+/* Overwrite n bytes; no compiler may leave this store out. */
 void dpf_wipe(void *at, int64_t n);
 
-/* The same of a key's 32 bytes: what their owner's finalizer calls. */
+/* Overwrite a key's 32 bytes: their owner's finalizer calls it. */
 void dpf_wipe_key(uint8_t *key);
 
-/* The widest instruction set that this machine runs. */
+/* The name of instruction set isa, from 0 on; NULL after the last. A later one is preferred. */
+const char *dpf_isa_name(int isa);
+
+/* The name of law number law, from 1 on; NULL for the number after the last, and no larger number
+ * is allowed. */
+const char *dpf_law_name(int law);
+
+/* Whether this machine runs the instruction set. */
+int dpf_isa_runs(int isa);
+
+/* The preferred instruction set of those that this machine runs. */
 int dpf_best_isa(void);
 
 /* One ChaCha20 block, portable: the definition of the stream. */
@@ -103,70 +120,71 @@ void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t n
  *       tier in C decides, 0 stands there and i in undecided. Depends on (key, start + i) alone.
  *       Without hi a draw outside [-2^62, 2^62) is left undecided.
  * ret   how many are undecided */
-int64_t dpf_fill(int isa, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n, int64_t *lo,
-                 int64_t *hi, int64_t *undecided);
+int64_t dpf_fill(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                 int64_t *lo, int64_t *hi, int64_t *undecided);
 
-/* The same where plan->bulk is DPF_TABLE and no draw needs careful work: a draw beyond int16 is left
- * undecided, and a block of noise takes a quarter of the cache. soon: n 8-byte words that the caller
- * reads next, fetched meanwhile. */
+/* As dpf_fill, if plan->bulk is DPF_TABLE and no draw needs constant work: a draw beyond int16 is
+ * undecided, and a block of noise takes a quarter of the cache. prefetch: n 8-byte words that the
+ * caller reads next, fetched meanwhile. */
 int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
-                       int64_t *undecided, const void *soon);
+                       int64_t *undecided, const void *prefetch);
 
-/* Draws of a real law rounded to the grid: the integer nearest to offset[i], in [-1/2, 1/2], plus the noise.
- * Without hi as a double in cells[i], below 2^53 or else undecided; with it as an integer in two limbs. */
-int64_t dpf_fill_real(int isa, const dpf_plan *plan, int careful, const uint8_t *key, uint64_t start, int64_t n,
+/* Draws of a real law rounded to the grid: the integer nearest to offset[i] + noise, offset[i] in
+ * [-1/2, 1/2]. Without hi: a double in cells[i], below 2^53, else undecided. With hi: two limbs. */
+int64_t dpf_fill_real(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                       const double *offset, int64_t *cells, int64_t *hi, int64_t *undecided);
 
-/* One tier alone on given digits, for the tests that plant them. The outcome (of the discrete Laplace law: its
- * magnitude), or in decided[i] a zero.
- *     Discrete Laplace, Laplace: bits <= 64: U lies in cell number digits[0] of 2^bits. bits > 64: in the cell of the
- *         first `bits` digits of the 128 in digits[0] and, below it, digits[1]; the twofold tier takes all 128 as U's.
- *     Gaussian, discrete Gaussian without thresholds: words as a draw reads them, and bits is not looked at. Level 0 in
- *         digits[0], of the radius, and digits[2], of the angle: plan->width bits each, aligned to the right. Level 1
- * in digits[1] and digits[3], 64 bits each. The first three bits of the angle are its flags (gaussian.md). Discrete
- * Gaussian with thresholds: the first 64 digits of U in digits[0], and bits is not looked at. DPF_TABLE: digits[0] is
- * the place in the table. */
+/* One tier alone on planted digits, for tests: the outcome (discrete Laplace: its magnitude), or 0
+ * in decided[i]. Only the first two laws use bits.
+ *     Discrete Laplace, Laplace: if bits <= 64, U lies in cell digits[0] of 2^bits; else in the
+ *         cell of the first `bits` digits of the 128 in digits[0] and, below it, digits[1]. The
+ *         double-double tier takes all 128 as U's.
+ *     Gaussian, discrete Gaussian without thresholds: words as a draw reads them, digits[0..1] the
+ *         radius, digits[2..3] the angle, its first three bits the flags (gaussian.md). Level 0 has
+ *         plan->width bits, aligned to the right; level 1, which comes second, 64.
+ *     Discrete Gaussian with thresholds: digits[0] has the first 64 digits of U.
+ *     DPF_TABLE: digits[0] is the place in the table. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided);
 
-/* What a build must know: draws of one plan, by the exact tier (known.h). */
+/* An answer that a build must know: draws of one plan, by the exact tier (known.h). */
 typedef struct {
     const char *what; /* NULL after the last */
     dpf_plan plan;
-    int32_t tier, bits;    /* of planted draws; tier 0: draws start .. start + n - 1 under the key 0, 1, ..., 31 */
-    int32_t careful, form; /* form 0: 64 bits a draw, 1: 16, 2: 128 */
+    int32_t tier, bits; /* for planted draws; tier 0: draws start .. start + n - 1 under the key 0, 1, ..., 31 */
+    int32_t constant_work, form; /* form 0: 64 bits a draw, 1: 16, 2: 128 */
     int32_t n;
     uint64_t start, digest;
     const dpf_planted *planted;
 } dpf_known;
 const dpf_known *dpf_known_answers(void);
 
-/* Whether an instruction set knows the cipher, and those answers: NULL, or what it does not know. scratch: room for
- * 2^16 of them. */
+/* NULL if an instruction set knows the cipher and these answers, else what it does not know.
+ * scratch has room for 2^16 numbers. */
 const char *dpf_self_check(int isa, const dpf_known *answers, int16_t *scratch);
 
-/* The floating-point mode of the proofs: to nearest, nothing flushed. Returns what it was, for dpf_leave. */
+/* Set the proofs' floating-point mode: to nearest, no flushing. Return the old, for dpf_leave. */
 uint64_t dpf_enter(void);
 void dpf_leave(uint64_t mode);
 
-/* Copy n 8-byte words; if stream, past the caches where the machine can, for a place not read soon. Then
- * dpf_fence must come before another thread, or a plain store, touches that place. */
-void dpf_store(int isa, void *to, const void *from, int64_t n, int stream);
+/* Copy n 8-byte words; non_temporal: past the caches if the machine can, for a place not read next.
+ * Then call dpf_fence before another thread, or a plain store, touches that place. */
+void dpf_store(int isa, void *to, const void *from, int64_t n, int non_temporal);
 void dpf_fence(void);
 
-/* Plain key stream: n bytes from byte 2048 pair on, of purpose 3 (stream.md). stream: as for dpf_store. */
-void dpf_key_stream(int isa, const uint8_t *key, uint64_t pair, int64_t n, uint8_t *out, int stream);
+/* Key stream of purpose 3 (stream.md): n bytes from byte 2048 batch. non_temporal: as dpf_store. */
+void dpf_key_stream(int isa, const uint8_t *key, uint64_t batch, int64_t n, uint8_t *out, int non_temporal);
 
-/* A bit generator on a page of its own, all zeros; in a forked child all zeros again, where the system can (Linux since
- * 4.14). NULL: no memory. */
+/* A bit generator, all zeros, on a page of its own; NULL: no memory. In a forked child it is all
+ * zeros again if the system can do so (Linux since 4.14). */
 dpf_bits *dpf_bits_new(void);
 void dpf_bits_free(dpf_bits *bits);
 
-/* Forget all and take a key from the operating system. As dpf_entropy; but for 0 with the state all zeros. */
+/* Forget all and ask the system for a key. As dpf_entropy; a failure leaves the state all zeros. */
 int dpf_bits_key(dpf_bits *bits);
 
-/* What NumPy calls, with a dpf_bits, by one thread at a time. Where there is no key, and the system gives none, the
- * process ends with a line on stderr: nothing else can be said from there. */
+/* NumPy calls these with a dpf_bits, one thread at a time. If there is no key and the system gives
+ * none, the process ends with a line on stderr: NumPy takes no error from here. */
 uint64_t dpf_next_uint64(void *state);
 uint32_t dpf_next_uint32(void *state);
 double dpf_next_double(void *state); /* a multiple of 2^-53 in [0, 1) */

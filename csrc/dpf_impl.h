@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What the C files share and no caller sees. */
-#ifndef DPF_IMPL_H
-#define DPF_IMPL_H
 
 #include <float.h>
 #include <limits.h>
@@ -22,35 +20,7 @@ _Static_assert(FLT_RADIX == 2 && DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024, "dou
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are read in halves and pairs");
 _Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8, "a 64-bit machine");
 
-#if defined(__x86_64__)
-#define DPF_X86 1
-#else
-#define DPF_X86 0
-#endif
-
 #define DPF_INLINE static inline __attribute__((always_inline))
-
-/* What each instruction set consists of: every_isa.h compiles with it, dpf_best_isa asks the CPU for it. No lzcnt: a
- * CPU that lacks it executes bsr instead, without a fault. */
-#define DPF_AVX2_NEEDS(F)   F("avx2") F("fma") F("bmi") F("bmi2") F("popcnt")
-#define DPF_AVX512_NEEDS(F) DPF_AVX2_NEEDS(F) F("avx512f") F("avx512bw") F("avx512cd") F("avx512dq") F("avx512vl")
-
-/* FN(name) is the copy of a function for the instruction set being compiled; see every_isa.h. */
-#define DPF_PASTE_(name, isa) dpf_##name##_##isa
-#define DPF_PASTE(name, isa)  DPF_PASTE_(name, isa)
-#define FN(name)              DPF_PASTE(name, DPF_ISA)
-
-/* Call the copy for `isa`. An unknown number gets the portable one: equal bytes, only slower. */
-#if DPF_X86
-#define DPF_DISPATCH(isa, name, ...)                                                                                   \
-    ((isa) == DPF_AVX512 ? dpf_##name##_avx512(__VA_ARGS__)                                                            \
-     : (isa) == DPF_AVX2 ? dpf_##name##_avx2(__VA_ARGS__)                                                              \
-                         : dpf_##name##_portable(__VA_ARGS__))
-#define DPF_FOR_EACH_ISA(DECLARE) DECLARE(portable) DECLARE(avx2) DECLARE(avx512)
-#else
-#define DPF_DISPATCH(isa, name, ...) ((void)(isa), dpf_##name##_portable(__VA_ARGS__))
-#define DPF_FOR_EACH_ISA(DECLARE)    DECLARE(portable)
-#endif
 
 __extension__ typedef unsigned __int128 dpf_wide;
 typedef uint16_t __attribute__((may_alias)) dpf_half;
@@ -58,7 +28,7 @@ typedef uint16_t __attribute__((may_alias)) dpf_half;
 /* A level-0 word holds the sign in its top bit and the first digits of U below it. */
 enum { DPF_LANES = 16, DPF_GROUPS = DPF_BATCH / DPF_LANES, DPF_WORDS = DPF_BATCH * 16 };
 
-/* The nonce of an address (stream.md): purpose, candidate and level; the counter names the block. */
+/* An address's nonce (stream.md): purpose, candidate and level. The counter names the block. */
 DPF_INLINE uint64_t dpf_nonce(uint64_t purpose, uint64_t candidate, uint64_t level) {
     return purpose << 56 | candidate << 24 | level;
 }
@@ -66,63 +36,48 @@ enum { DPF_PURPOSE_NOISE = 1, DPF_PURPOSE_ACCEPT = 2, DPF_PURPOSE_BYTES = 3 };
 
 /* Where the noise of one call goes. */
 typedef struct {
-    int16_t *shorts; /* there, or else to lo and, if wanted, hi */
+    int16_t *shorts; /* NULL: to lo and, if wanted, hi */
     int64_t *lo, *hi;
     int64_t *undecided;
-    const double *offset; /* of a real law */
+    const double *offset; /* for a real law */
     int real;             /* lo holds doubles */
-    const void *soon;     /* an address only: a prefetch may lie outside the array */
+    const void *prefetch; /* an address only: it may lie outside the array */
 } dpf_target;
 
-/* Out of reach of a decided draw's upper limb, so it can stand there for "undecided". */
-#define DPF_OPEN INT64_MIN
+/* No decided draw's upper limb is so low, so it can mean "undecided" there. */
+#define DPF_UNDECIDED_LIMB INT64_MIN
 
-/* Draws with the words of both levels: of U, or of the radius and the angle. */
+/* The code of a law; each law's header ends with one. */
 typedef struct {
-    int n;
-    const uint64_t *draw, *word[2], *more[2];
-    const double *offset; /* where on the grid the noise begins, in [-1/2, 1/2] */
-    int64_t *lo, *hi;     /* the outcomes; DPF_OPEN in hi */
-} dpf_lot;
+    const char *name;
+    int real; /* it is drawn by dpf_fill_real */
+    int64_t (*fill)(const dpf_plan *, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                    const dpf_target *);
+    void (*tier)(const dpf_plan *, int tier, int bits, int64_t n, const dpf_planted *, dpf_u128 *found,
+                 uint8_t *decided);
+} dpf_code;
 
+/* What one instruction set offers; isa_<name>.c makes it. */
 typedef struct {
-    const dpf_plan *plan;
-    const uint8_t *key;
-    const dpf_target *to;
-    uint64_t start, candidate;
-    int64_t undecided_count;
-    int open; /* draws that level 0 left open, waiting for a full batch */
-    int64_t at[DPF_BATCH + 2 * DPF_WORDS];
-    uint64_t word[2][DPF_BATCH + 2 * DPF_WORDS];
-} dpf_job;
+    const char *name;
+    int (*runs)(void); /* on this machine */
+    int (*counts_zeros)(uint64_t one);
+    void (*blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);
+    void (*batch_words)(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words);
+    void (*store)(char *to, const char *from, int64_t lines);
+    const dpf_code *const *laws; /* at their numbers */
+} dpf_isa;
 
-enum { DPF_STEP = 8 * DPF_BATCH }; /* draws of a pair of groups of 64-bit words */
-
-#define DPF_DECLARE_LAW(law, isa)                                                                                      \
-    int64_t dpf_##law##_fill_##isa(const dpf_plan *, int, const uint8_t *, uint64_t, int64_t, const dpf_target *);     \
-    void dpf_##law##_tier_##isa(const dpf_plan *, int, int, int64_t, const dpf_planted *, dpf_u128 *, uint8_t *);
-#define DPF_DECLARE(isa)                                                                                               \
-    void dpf_blocks_##isa(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);                 \
-    int dpf_counts_zeros_##isa(uint64_t one);                                                                          \
-    void dpf_store_##isa(char *to, const char *from, int64_t lines);                                                   \
-    void dpf_pair_##isa(const uint8_t *key, uint64_t nonce, uint64_t pair, uint32_t *words);                           \
-    void dpf_expand_##isa(const uint32_t *words, int width, uint64_t *digits);                                         \
-    void dpf_scattered_##isa(const uint8_t *key, uint64_t nonce, const uint64_t *draw, uint64_t *digits);              \
-    DPF_DECLARE_LAW(discrete_laplace, isa)                                                                             \
-    DPF_DECLARE_LAW(laplace, isa)                                                                                      \
-    DPF_DECLARE_LAW(gaussian, isa)                                                                                     \
-    DPF_DECLARE_LAW(discrete_gaussian, isa)                                                                            \
-    int64_t dpf_gaussian_propose_##isa(const dpf_plan *, int, const uint8_t *, uint64_t, uint64_t, int64_t,            \
-                                       const dpf_target *);
-DPF_FOR_EACH_ISA(DPF_DECLARE)
+/* A number that no instruction set has gets the portable one: equal bytes, only slower. */
+const dpf_isa *dpf_isa_of(int isa);
 
 /* "expand 32-byte k" */
 static const uint32_t dpf_sigma[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
 
 #define DPF_ROTATE(x, k) ((x) << (k) | (x) >> (32 - (k)))
-#define DPF_QUARTER(x, a, b, c, d)                                                                                     \
-    (x[a] += x[b], x[d] ^= x[a], x[d] = DPF_ROTATE(x[d], 16), x[c] += x[d], x[b] ^= x[c], x[b] = DPF_ROTATE(x[b], 12), \
-     x[a] += x[b], x[d] ^= x[a], x[d] = DPF_ROTATE(x[d], 8), x[c] += x[d], x[b] ^= x[c], x[b] = DPF_ROTATE(x[b], 7))
+#define DPF_QUARTER(ROTATE, x, a, b, c, d)                                                                             \
+    (x[a] += x[b], x[d] ^= x[a], x[d] = ROTATE(x[d], 16), x[c] += x[d], x[b] ^= x[c], x[b] = ROTATE(x[b], 12),         \
+     x[a] += x[b], x[d] ^= x[a], x[d] = ROTATE(x[d], 8), x[c] += x[d], x[b] ^= x[c], x[b] = ROTATE(x[b], 7))
 
 DPF_INLINE uint32_t dpf_load32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -138,15 +93,15 @@ DPF_INLINE void dpf_initial(const uint8_t *key, uint64_t counter, uint64_t nonce
     state[15] = (uint32_t)(nonce >> 32);
 }
 
-/* Overwrite the stack below the caller's frame as far down as the cipher has left words of the key in spilled
- * registers: where it is at most two calls away, and under a law. A function that calls the cipher does this last, and
- * the cipher shares no frame with anybody. tests/test_key_on_stack.py computes both depths and looks for keys. */
+/* Overwrite the stack below the caller's frame as deep as the cipher may have spilled the key: at
+ * most two calls away, or under a law. Each caller of the cipher does this last, and the cipher
+ * shares no frame. tests/test_key_on_stack.py computes both depths and looks for keys. */
 void dpf_scrub_cipher(void);
 void dpf_scrub_law(void);
 
-/* The double tier is right in any rounding mode and with subnormals flushed, but decides half as
- * often under a directed mode. A host's mode is kept aside while we run. */
-#if DPF_X86
+/* The double tier is right in any rounding mode and with subnormals flushed, but a directed mode
+ * halves how often it decides. So a fill sets its own mode, and restores the host's. */
+#ifdef __x86_64__
 typedef unsigned dpf_fpmode;
 DPF_INLINE dpf_fpmode dpf_fp_enter(void) {
     const unsigned mode = __builtin_ia32_stmxcsr();
@@ -175,6 +130,4 @@ DPF_INLINE dpf_fpmode dpf_fp_enter(void) {
 DPF_INLINE void dpf_fp_leave(dpf_fpmode mode) {
     (void)mode;
 }
-#endif
-
 #endif

@@ -1,45 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
- * y = t (C - ln U) from the digits of U, in three arithmetics: what the geometric and the Laplace laws
- * round. The bounds are those of discrete_laplace.md, sections 4 to 6; here C is ln(2/(1+q)), or 0. */
+ * y = t (C - ln U), C = ln(2/(1+q)) or 0, from the digits of U in three arithmetics: the geometric
+ * and the Laplace laws round it. discrete_laplace.md, sections 4 to 6, has the bounds. */
 
-/* What of level 0 is U: all but the top bit, the sign. */
-DPF_INLINE double FN(digit_count)(int n) {
+/* `digits` of minus_log for n digits of U; level 0 has all but the top bit, the sign. */
+DPF_INLINE double digit_count(int n) {
     return 0x1p52 + 1023.0 + n;
 }
 
 /* The first 64 digits of U from both levels: the later word continues the prefix. */
-DPF_INLINE uint64_t FN(upper)(uint64_t word, int width, uint64_t more) {
+DPF_INLINE uint64_t upper(uint64_t word, int width, uint64_t more) {
     return word << (65 - width) | more >> (width - 1);
 }
 
-DPF_INLINE uint64_t FN(lower)(int width, uint64_t more) {
+DPF_INLINE uint64_t lower(int width, uint64_t more) {
     return more << (65 - width);
 }
 
-/* product + rest = t (C - ln U). */
-DPF_INLINE void FN(height_twofold)(const dpf_plan *plan, uint64_t u, uint64_t more, double *product, double *rest) {
-    double high, low;
-    FN(minus_log_twofold)(u, more, plan->c, plan->c_low, &high, &low);
-    *product = plan->t * high;
 #if DPF_FMA
+/* product + rest = t (C - ln U). A build without fma goes on to integers. */
+DPF_INLINE void scaled_log_double_double(const dpf_plan *plan, uint64_t u, uint64_t more, double *product,
+                                         double *rest) {
+    double high, low;
+    minus_log_double_double(u, more, plan->logarithm.c, plan->logarithm.c_low, &high, &low);
+    *product = plan->t * high;
     *rest = __builtin_fma(plan->t, high, -*product) + __builtin_fma(plan->t, low, plan->t_low * high);
-#else
-    *rest = 0.0; /* such a build goes on to integers */
-    (void)low;
-#endif
 }
+#endif
 
-/* The upper half of t (C - ln U), a 128 x 128 bit product, in units of 2^-59, within 2^20 of them for the whole
- * cell but for what it reaches *down*: *cell, U in [prefix, prefix + 2^(128 - bits)) 2^-128. */
-DPF_INLINE dpf_wide FN(height_integers)(const dpf_plan *plan, dpf_wide prefix, int bits, uint64_t *cell) {
+/* The upper half of t (C - ln U), a 128 x 128 bit product, in units of 2^-59: within 2^20 units for
+ * all U in [prefix, prefix + 2^(128 - bits)) 2^-128, and *cell units more *down*. */
+DPF_INLINE dpf_wide scaled_log_integers(const dpf_plan *plan, dpf_wide prefix, int bits, uint64_t *cell) {
     int zeros;
-    const dpf_wide total = FN(minus_log_integers)(prefix, FN(wide_of)(plan->wide_c), &zeros);
-    const uint64_t a1 = plan->wide_t.hi, a0 = plan->wide_t.lo, b1 = (uint64_t)(total >> 64), b0 = (uint64_t)total;
-    const dpf_wide cross = (dpf_wide)a1 * b0 + FN(high_product)(a0, b0);
+    const dpf_wide total = minus_log_integers(prefix, wide_of(plan->logarithm.wide_c), &zeros);
+    const uint64_t a1 = plan->logarithm.wide_t.hi, a0 = plan->logarithm.wide_t.lo, b1 = (uint64_t)(total >> 64),
+                   b0 = (uint64_t)total;
+    const dpf_wide cross = (dpf_wide)a1 * b0 + high_product(a0, b0);
     const dpf_wide across = (dpf_wide)a0 * b1 + (uint64_t)cross;
-    const int width = plan->wide_cell + zeros - bits;
+    const int width = plan->logarithm.wide_cell + zeros - bits;
     *cell = (uint64_t)1 << (width < 0 ? 0 : width > 62 ? 62 : width);
     return (dpf_wide)a1 * b1 + (uint64_t)(cross >> 64) + (uint64_t)(across >> 64);
 }
 
-enum { FN(height_bits) = 59, FN(height_error) = 1 << 20 };
+enum { scaled_log_bits = 59, scaled_log_error = 1 << 20 };

@@ -1,129 +1,105 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Certified arithmetic for Box-Muller pairs: R = sqrt(-2 ln U), and the sine and cosine of an octant. gaussian.md,
- * sections 3 and 4, has the bounds; normal.sollya, normal.gappa and normal_twofold.gappa prove them in all four
- * rounding modes. Comes after decide.h; dpf_sine is in wide_sine.h. */
+ * Certified arithmetic for Box-Muller pairs: R = sqrt(-2 ln U), and the sine and cosine of an
+ * octant. gaussian.md, sections 3 and 4, has the bounds; normal.sollya, normal.gappa and
+ * normal_double_double.gappa prove them in all four rounding modes. dpf_sine is in wide_sine.h. */
 
-/* high 2^32 + low + 1/2, rounded once: that is the value + *rest, exactly. */
-DPF_INLINE double FN(middle)(uint32_t high, uint32_t low, double *rest) {
-    const double above = FN(double_of)(0x4530000000000000 | high) - 0x1.000000008p84; /* high 2^32 - 2^51 */
-    const double below = FN(double_of)(0x4320000000000000 | (uint64_t)low << 1 | 1);  /* 2^51 + low + 1/2 */
+/* high 2^32 + low + 1/2, rounded once; the result + *rest is the exact sum. */
+DPF_INLINE double middle(uint32_t high, uint32_t low, double *rest) {
+    const double above = double_of(0x4530000000000000 | high) - 0x1.000000008p84; /* high 2^32 - 2^51 */
+    const double below = double_of(0x4320000000000000 | (uint64_t)low << 1 | 1);  /* 2^51 + low + 1/2 */
     const double x = above + below;
     *rest = below - (x - above);
     return x;
 }
 
-/* sqrt(-2 ln U), U = M 2^-count, f = M - 1 rounded at most once, M in [m0, 2 m0]: within 4.9 2^-52 of itself, also next
- * to U = 1, where count is 0 and minus_log's last subtraction with it. */
-DPF_INLINE double FN(radius)(double count, double f) {
-    const double s = f / (f + 2.0);
-    const double z = s * s;
-    double r = 0x1.2b63baf6b5ad3p-3;
-    r = FN(fused)(r, z, 0x1.39fd724a51eadp-3);
-    r = FN(fused)(r, z, 0x1.7462bbc992a96p-3);
-    r = FN(fused)(r, z, 0x1.c71c62cd506d9p-3);
-    r = FN(fused)(r, z, 0x1.2492492e0234ep-2);
-    r = FN(fused)(r, z, 0x1.9999999995287p-2);
-    r = FN(fused)(r, z, 0x1.5555555555558p-1);
-    const double e = count * 0x1.62e42fefa39efp-1 - s * FN(fused)(r, z, 2.0);
+/* sqrt(-2 ln U), U = M 2^-count, f = M - 1 rounded at most once, M in [m0, 2 m0]: relative error
+ * within 4.9 2^-52, also next to U = 1: there count is 0, and minus_log_of subtracts from 0. */
+DPF_INLINE double radius(double count, double f) {
+    const double e = minus_log_of(count, f);
     return __builtin_sqrt(e + e);
 }
 
 /* R at U = (a + 1/2) 2^-32. */
-DPF_INLINE double FN(radius32)(uint32_t a) {
-    const double x = FN(double_of)(0x4320000000000000 | (uint64_t)a << 1 | 1) - 0x1p51;
-    const uint64_t bits = FN(bits_of)(x);
-    const uint64_t shifted = bits + (0x3ff0000000000000 - 0x3fe6a09e00000000); /* exponent of x / sqrt(1/2) */
-    const double count = (0x1p52 + 1023.0 + 32.0) - FN(double_of)(0x4330000000000000 | shifted >> 52);
-    const double m = FN(double_of)((shifted & 0x000fffffffffffff) + 0x3fe6a09e00000000);
-    return FN(radius)(count, m - 1.0);
+DPF_INLINE double radius32(uint32_t a) {
+    const double e = minus_log(double_of(0x4320000000000000 | (uint64_t)a << 1 | 1) - 0x1p51, 0x1p52 + 1023.0 + 32.0);
+    return __builtin_sqrt(e + e);
 }
 
 /* R at U = (a + 1/2) 2^-64, a = high 2^32 + low: f is m - 1 and the rest, rounded once. */
-DPF_INLINE double FN(radius64)(uint32_t high, uint32_t low) {
+DPF_INLINE double radius64(uint32_t high, uint32_t low) {
     double rest;
-    const uint64_t bits = FN(bits_of)(FN(middle)(high, low, &rest));
-    const uint64_t shifted = bits + (0x3ff0000000000000 - 0x3fe6a09e00000000);
+    const uint64_t bits = bits_of(middle(high, low, &rest));
+    const uint64_t shifted = bits + (0x3ff0000000000000 - dpf_split);
     const uint64_t exponent = shifted & 0xfff0000000000000;
-    const double count = (0x1p52 + 1023.0 + 64.0) - FN(double_of)(0x4330000000000000 | shifted >> 52);
-    const double m = FN(double_of)(bits - exponent + 0x3ff0000000000000);
-    return FN(radius)(count, (m - 1.0) + rest * FN(double_of)(0x7fe0000000000000 - exponent));
+    const double count = (0x1p52 + 1023.0 + 64.0) - double_of(0x4330000000000000 | shifted >> 52);
+    const double m = double_of(bits - exponent + 0x3ff0000000000000);
+    return radius(count, (m - 1.0) + rest * double_of(0x7fe0000000000000 - exponent));
 }
 
-/* sin(pi v/4) within 2.2 2^-52 and cos(pi v/4) within 1.9 2^-52 of themselves, v in [2^-70, 1]; for v rounded once 3.2
- * and 2.7, twice 4.2 and 3.4. */
-DPF_INLINE void FN(octant)(double v, double *sine, double *cosine) {
+/* sin(pi v/4) and cos(pi v/4), v in [2^-70, 1]: relative errors within 2.2 2^-52 and 1.9 2^-52; for
+ * v rounded once 3.2 and 2.7, twice 4.2 and 3.4. */
+DPF_INLINE void octant(double v, double *sine, double *cosine) {
     const double w = v * v;
-    double p = 0x1.e357ef99eb0bap-38;
-    p = FN(fused)(p, w, -0x1.e2fe76fdffd2bp-30);
-    p = FN(fused)(p, w, 0x1.50782d5f14825p-22);
-    p = FN(fused)(p, w, -0x1.32d2ccdfe9424p-15);
-    p = FN(fused)(p, w, 0x1.466bc67754fffp-9);
-    p = FN(fused)(p, w, -0x1.4abbce625be09p-4);
-    *sine = v * FN(fused)(p, w, 0x1.921fb54442d18p-1);
-    double q = 0x1.f3dca8531a138p-34;
-    q = FN(fused)(q, w, -0x1.a6c9c96ed0881p-26);
-    q = FN(fused)(q, w, 0x1.e1f4fb8227887p-19);
-    q = FN(fused)(q, w, -0x1.55d3c7dc3b7f3p-12);
-    q = FN(fused)(q, w, 0x1.03c1f081b0e01p-6);
-    q = FN(fused)(q, w, -0x1.3bd3cc9be459dp-2);
-    *cosine = FN(fused)(q, w, 1.0);
+    *sine = v * sine_polynomial(w);
+    *cosine = cosine_polynomial(w);
 }
 
 /* x to its first 21 bits, towards 0. */
-DPF_INLINE double FN(short_of)(double x) {
-    return FN(double_of)(FN(bits_of)(x) & 0xffffffff00000000);
+DPF_INLINE double short_of(double x) {
+    return double_of(bits_of(x) & dpf_short_mask);
 }
 
-/* a b - product, product = a b rounded in any mode: exact by fma, within 2^-102 |a b| without. Exponents in +-400. */
-DPF_INLINE double FN(residue)(double a, double b, double product) {
+/* a b - product, product = a b rounded in any mode, exponents in +-400: exact by fma, within 2^-102
+ * |a b| without. */
+DPF_INLINE double residue(double a, double b, double product) {
 #if DPF_FMA
     return __builtin_fma(a, b, -product);
 #else
     /* upper parts of 26 bits: all is exact but the last product and sum */
-    const double a_high = FN(double_of)(FN(bits_of)(a) & 0xfffffffff8000000), a_low = a - a_high;
-    const double b_high = FN(double_of)(FN(bits_of)(b) & 0xfffffffff8000000), b_low = b - b_high;
+    const double a_high = double_of(bits_of(a) & dpf_half_mask), a_low = a - a_high;
+    const double b_high = double_of(bits_of(b) & dpf_half_mask), b_low = b - b_high;
     return (((a_high * b_high - product) + a_high * b_low) + a_low * b_high) + a_low * b_low;
 #endif
 }
 
-/* *r + *r_low = R within 2^-72.6 / R + 2^-99 R for every U that begins with the digits (hi, lo), provided that
- * hi >= 2^32 and *r >= 2^-20: the caller must leave all else open. Next to U = 1 the logarithm's error may exceed it;
- * *r is then 2^-32, no NaN. */
-DPF_INLINE void FN(radius_twofold)(uint64_t hi, uint64_t lo, double *r, double *r_low) {
+/* *r + *r_low = R within 2^-72.6 / R + 2^-99 R for every U that begins with the digits (hi, lo), if
+ * hi >= 2^32 and *r >= 2^-20: the caller must leave all else undecided. Next to U = 1 the
+ * logarithm's error may exceed it; *r is then 2^-32, no NaN. */
+DPF_INLINE void radius_double_double(uint64_t hi, uint64_t lo, double *r, double *r_low) {
     double high, low, sum, rest;
-    FN(minus_log_twofold)(hi, lo, 0.0, 0.0, &high, &low);
-    FN(two_sum)(high + high, low + low, &sum, &rest);
+    minus_log_double_double(hi, lo, 0.0, 0.0, &high, &low);
+    two_sum(high + high, low + low, &sum, &rest);
     const double twice = sum > 0x1p-64 ? sum : 0x1p-64;
     const double root = __builtin_sqrt(twice), square = root * root;
     *r = root;
-    *r_low = (((twice - square) - FN(residue)(root, root, square)) + rest) / (root + root);
+    *r_low = (((twice - square) - residue(root, root, square)) + rest) / (root + root);
 }
 
-/* The sine and cosine of pi v/4, v = (hi, lo) 2^-128 cut to 86 digits, in two parts each: within 2^-76.
- * v = (j + 1/2)/128 + d, angle a + b with b = (pi/4) d; dpf_sine has sin a and cos a as multiples of 2^-32 and rests,
- * so that products of upper parts are exact. */
-DPF_INLINE void FN(octant_twofold)(uint64_t hi, uint64_t lo, double *s, double *s_low, double *c, double *c_low) {
+/* The sine and cosine of pi v/4 in two parts each, within 2^-76; v = (hi, lo) 2^-128 cut to 86
+ * digits. v = (j + 1/2)/128 + d, angle a + b with b = (pi/4) d. dpf_sine has sin a and cos a as
+ * multiples of 2^-32 and rests, so that products of upper parts are exact. */
+DPF_INLINE void octant_double_double(uint64_t hi, uint64_t lo, double *s, double *s_low, double *c, double *c_low) {
     const dpf_sine_row *row = &dpf_sine[hi >> 57];
     const double s1 = row->sine, s2 = row->sine_low, c1 = row->cosine, c2 = row->cosine_low;
     const double sa = s1 + s2, ca = c1 + c2;
     /* d = d1 + d2: 27 digits about the middle of the cell, and 52 */
-    const double d1 = FN(double_of)(0x4330000000000000 | (hi >> 30 & 0x7ffffff)) - 0x1.0000004p52;
-    const double d2 = FN(double_of)(0x4330000000000000 | (hi & 0x3fffffff) << 22 | lo >> 42) - 0x1p52;
-    const double lead = d1 * 0x1.921fb5p-35; /* exact: 26 bits of pi/4 */
-    const double tail = d1 * 0x1.110b4611a6263p-61 + d2 * 0x1.921fb54442d18p-87;
-    const double b1 = FN(short_of)(lead), b2 = (lead - b1) + tail;
+    const double d1 = double_of(0x4330000000000000 | (hi >> 30 & 0x7ffffff)) - 0x1.0000004p52;
+    const double d2 = double_of(0x4330000000000000 | (hi & 0x3fffffff) << 22 | lo >> 42) - 0x1p52;
+    const double lead = d1 * dpf_quarter_high; /* exact: 26 bits of pi/4 */
+    const double tail = d1 * dpf_quarter_low + d2 * dpf_quarter;
+    const double b1 = short_of(lead), b2 = (lead - b1) + tail;
     const double b = b1 + b2, w = b * b;
     /* sin b = b1 + sigma, 1 - cos b = g1 + g2 */
-    const double p = (0x1.a01a01a01a01ap-13 * w - 0x1.1111111111111p-7) * w + 0x1.5555555555555p-3;
-    const double q = 0x1.5555555555555p-5 - 0x1.6c16c16c16c17p-10 * w;
+    const double p = small_sine_polynomial(w);
+    const double q = dpf_small_cosine[0] - dpf_small_cosine[1] * w;
     const double sigma = b2 - (b * w) * p;
-    const double half = 0.5 * (b1 * b1), g1 = FN(short_of)(half);
+    const double half = 0.5 * (b1 * b1), g1 = short_of(half);
     const double g2 = (half - g1) + (b2 * (b1 + 0.5 * b2) - (w * w) * q);
     double sum, sum_low, high, high_low;
-    FN(two_sum)(c1 * b1, -(s1 * g1), &sum, &sum_low);
-    FN(two_sum)(s1, sum, &high, &high_low);
-    FN(two_sum)(high, (sum_low + high_low) + (s2 + (ca * sigma + (c2 * b1 - (sa * g2 + s2 * g1)))), s, s_low);
-    FN(two_sum)(-(s1 * b1), -(c1 * g1), &sum, &sum_low);
-    FN(two_sum)(c1, sum, &high, &high_low);
-    FN(two_sum)(high, (sum_low + high_low) + (c2 - (sa * sigma + (s2 * b1 + (ca * g2 + c2 * g1)))), c, c_low);
+    two_sum(c1 * b1, -(s1 * g1), &sum, &sum_low);
+    two_sum(s1, sum, &high, &high_low);
+    two_sum(high, (sum_low + high_low) + (s2 + (ca * sigma + (c2 * b1 - (sa * g2 + s2 * g1)))), s, s_low);
+    two_sum(-(s1 * b1), -(c1 * g1), &sum, &sum_low);
+    two_sum(c1, sum, &high, &high_low);
+    two_sum(high, (sum_low + high_low) + (c2 - (sa * sigma + (s2 * b1 + (ca * g2 + c2 * g1)))), c, c_low);
 }

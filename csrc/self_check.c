@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether this build, on this machine, knows its answers: known.h has them, make_known.py writes it. */
-#ifndef DPF_ISA
+ * Check that this build, on this machine, knows the answers of known.h (make_known.py). */
 #include "dpf_impl.h"
 
 #include "known.h"
-
-#define DPF_SELF "self_check.c"
-#include "every_isa.h"
 
 const dpf_known *dpf_known_answers(void) {
     return known;
@@ -19,8 +15,8 @@ static uint64_t digested(uint64_t digest, uint64_t word) {
     return digest ^ digest >> 32;
 }
 
-/* RFC 8439, section 2.3.2: its key, counter and nonce, and the block they give; and both other ways to blocks, at
- * counters of all sizes. */
+/* The block of RFC 8439, section 2.3.2, from its key, counter and nonce; and blocks made in the two
+ * other ways, at counters of all sizes. */
 static int knows_cipher(int isa) {
     static const uint8_t block[64] = {0x10, 0xf1, 0xe7, 0xe4, 0xd1, 0x3b, 0x59, 0x15, 0x50, 0x0f, 0xdd, 0x1f, 0xa3,
                                       0x20, 0x71, 0xc4, 0xc7, 0xd1, 0xf4, 0xc7, 0x33, 0xc0, 0x68, 0x03, 0x04, 0x22,
@@ -66,7 +62,7 @@ static int knows_planted(int isa, const dpf_known *row) {
     return digest == row->digest;
 }
 
-/* table: of no law's, an entry in eight left open (make_known.py). */
+/* table: no law's own, and an entry in eight undecided (make_known.py). */
 static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     uint8_t key[32];
     int16_t shorts[MOST];
@@ -84,10 +80,10 @@ static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     int64_t *const upper = row->form == LIMBS ? hi : NULL;
     if (row->form == SHORTS)
         count = dpf_fill_short(isa, &plan, key, row->start, row->n, shorts, undecided, table);
-    else if (plan.law == DPF_LAPLACE || plan.law == DPF_GAUSSIAN)
-        count = dpf_fill_real(isa, &plan, row->careful, key, row->start, row->n, offset, lo, upper, undecided);
+    else if (dpf_isa_of(isa)->laws[plan.law]->real)
+        count = dpf_fill_real(isa, &plan, row->constant_work, key, row->start, row->n, offset, lo, upper, undecided);
     else
-        count = dpf_fill(isa, &plan, row->careful, key, row->start, row->n, lo, upper, undecided);
+        count = dpf_fill(isa, &plan, row->constant_work, key, row->start, row->n, lo, upper, undecided);
     for (int i = 0; i < row->n; i++) {
         digest = digested(digest, row->form == SHORTS ? (uint64_t)(int64_t)shorts[i] : (uint64_t)lo[i]);
         if (upper)
@@ -99,7 +95,7 @@ static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
 }
 
 const char *dpf_self_check(int isa, const dpf_known *row, int16_t *table) {
-    if (!DPF_DISPATCH(isa, counts_zeros, 1))
+    if (!dpf_isa_of(isa)->counts_zeros(1))
         return "counting leading zeros";
     if (!knows_cipher(isa))
         return "ChaCha20 of RFC 8439, section 2.3.2";
@@ -111,16 +107,3 @@ const char *dpf_self_check(int isa, const dpf_known *row, int16_t *table) {
     dpf_fp_leave(mode);
     return row->what;
 }
-
-#else /* for one instruction set */
-
-/* Where lzcnt is compiled, a CPU that lacks it executes bsr; the logarithms in integers would then read beyond their
- * tables, so this comes before them. one: 1, unknown to the compiler. */
-int FN(counts_zeros)(uint64_t one) {
-    for (int i = 0; i < 64; i++)
-        if (__builtin_clzll(one << i) != 63 - i)
-            return 0;
-    return 1;
-}
-
-#endif

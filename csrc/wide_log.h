@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Written by make_wide_log.py; discrete_laplace.md, section 5, says what it is for. */
+ * Written by proofs/make_wide_log.py; discrete_laplace.md, section 5, says what it is for. */
 static const uint64_t dpf_step1[128] = {
     1024, 1017, 1009, 1001, 993, 986, 979, 971, 964, 957, 950, 943,
     937, 930, 924, 917, 911, 904, 898, 892, 886, 880, 874, 869,
@@ -268,8 +268,8 @@ static const dpf_u128 dpf_ln2[65] = {
     {0xf278ece600fcbdac, 0x2c5c85fdf473de6a}};
 typedef struct {
     double c, log_high, log_low; /* c, and ln c in two parts */
-} dpf_twofold_row;
-static const dpf_twofold_row dpf_twofold[128] = {
+} dpf_reciprocal;
+static const dpf_reciprocal dpf_reciprocals[128] = {
     {0x1.fe01fe01fe020p-1, -0x1.ff00aa2b10000p-9, -0x1.7409410d6ad37p-50},
     {0x1.fa11caa01fa12p-1, -0x1.7dc475f810000p-7, -0x1.4d2ba4a25e0b1p-48},
     {0x1.f6310aca0dbb5p-1, -0x1.3cea44346a000p-6, -0x1.60f3cd295bf53p-48},
@@ -398,5 +398,4 @@ static const dpf_twofold_row dpf_twofold[128] = {
     {0x1.02864fc7729e9p-1, -0x1.5ddde57149900p-1, -0x1.1821f46faebdep-48},
     {0x1.0182436517a37p-1, -0x1.5fe1edad18900p-1, -0x1.9325d27bc79c9p-49},
     {0x1.0080402010080p-1, -0x1.61e3efda46400p-1, -0x1.9c5e48d812105p-47}};
-#define DPF_LN2_HIGH 0x1.62e42fefa3a00p-1
-#define DPF_LN2_LOW -0x1.0ca86c3898d00p-49
+static const double dpf_ln2_high = 0x1.62e42fefa3a00p-1, dpf_ln2_low = -0x1.0ca86c3898d00p-49;

@@ -4,7 +4,6 @@
 from typing import TYPE_CHECKING, Any
 
 from dpfast import adapters, postprocess, testing
-from dpfast.bounded_histogram import BoundedHistogram, bounded_histogram
 from dpfast.errors import (
     BudgetExhausted,
     DpfastError,
@@ -19,33 +18,28 @@ from dpfast.errors import (
     StateError,
     UntestedVersionWarning,
 )
-from dpfast.fixed_point import fixed_point_sum
-from dpfast.key import Key, ReleaseKey
-from dpfast.mechanisms import (
-    AboveThreshold,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Exponential,
-    Gaussian,
-    Laplace,
-    NoiseSource,
-    NoisyMax,
-    OneSidedGeometric,
-    PermuteAndFlip,
-    RandomizedResponse,
-    Snapping,
-    discrete_laplace,
-    noise_source,
-)
+from dpfast.mechanisms.above_threshold import AboveThreshold
+from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.mechanisms.gaussian import Gaussian
+from dpfast.mechanisms.laplace import Laplace
+from dpfast.mechanisms.noise_source import NoiseSource, noise_source
+from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
+from dpfast.mechanisms.randomized_response import RandomizedResponse
+from dpfast.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
+from dpfast.mechanisms.snapping import Snapping
 from dpfast.privacy.composition import compose
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity
-from dpfast.random_bytes import fill_bytes, random_bytes
-from dpfast.thresholded import Thresholded, thresholded
+from dpfast.random.random_bytes import fill_bytes, random_bytes
+from dpfast.records.bounded_histogram import BoundedHistogram, bounded_histogram
+from dpfast.records.fixed_point import fixed_point_sum
+from dpfast.records.partitions import Thresholded, thresholded
+from dpfast.release.key import Key, ReleaseKey
 
 if TYPE_CHECKING:
-    from dpfast.bit_generator import ChaCha20
     from dpfast.ledger import Ledger
+    from dpfast.random.bit_generator import ChaCha20
 
 Geometric = DiscreteLaplace
 
@@ -87,7 +81,6 @@ __all__ = [
     "adapters",
     "bounded_histogram",
     "compose",
-    "discrete_laplace",
     "fill_bytes",
     "fixed_point_sum",
     "noise_source",
@@ -97,7 +90,7 @@ __all__ = [
     "thresholded",
 ]
 
-_LATE = {"ChaCha20": "dpfast.bit_generator", "Ledger": "dpfast.ledger"}  # these import numpy.random, sqlite3
+_LATE = {"ChaCha20": "dpfast.random.bit_generator", "Ledger": "dpfast.ledger"}  # these import numpy.random, sqlite3
 
 
 def __getattr__(name: str) -> Any:
@@ -109,5 +102,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, those that come late included; the modules that they come from are not among them."""
+    """The public names, late ones included, without the modules that they come from."""
     return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

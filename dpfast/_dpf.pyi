@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The extension built from csrc/; csrc/dpf_abi.h is its list of names. The only Any that a reader must trust.
+# The extension built from csrc/; csrc/dpf_abi.h is its list of names. A reader must trust only
+# this Any.
 from typing import Any
 
 ffi: Any

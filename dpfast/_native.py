@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -19,18 +20,23 @@ if TYPE_CHECKING:
 ABI: int = lib.DPF_ABI
 STREAM_VERSION: int = lib.DPF_STREAM_VERSION
 TABLE_BITS: int = lib.DPF_TABLE_BITS
-PAIR: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
-TABLE, DOUBLE, TWOFOLD, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_TWOFOLD, lib.DPF_INTEGER
+BATCH: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
+TABLE, DOUBLE, DOUBLE_DOUBLE, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_DOUBLE_DOUBLE, lib.DPF_INTEGER
 UNDECIDED: int = lib.DPF_UNDECIDED
 INTERRUPTED: int = lib.DPF_INTERRUPTED
-LAWS: dict[str, int] = {
-    "discrete_laplace": lib.DPF_DISCRETE_LAPLACE,
-    "laplace": lib.DPF_LAPLACE,
-    "gaussian": lib.DPF_GAUSSIAN,
-    "discrete_gaussian": lib.DPF_DISCRETE_GAUSSIAN,
-}
 
-ISA_NAMES: dict[int, str] = {lib.DPF_PORTABLE: "portable", lib.DPF_AVX2: "avx2", lib.DPF_AVX512: "avx512"}
+
+def _listed(name_of: Callable[[int], Any], first: int) -> dict[int, str]:
+    """The names of a list in C, by number."""
+    names = itertools.takewhile(lambda name: name != ffi.NULL, map(name_of, itertools.count(first)))
+    return {number: ffi.string(name).decode() for number, name in enumerate(names, first)}
+
+
+LAWS: dict[str, int] = {name: number for number, name in _listed(lib.dpf_law_name, 1).items()}
+PORTABLE: int = lib.DPF_PORTABLE
+# The instruction sets that the library has code for, by number, and those that this machine runs.
+ISA_NAMES: dict[int, str] = _listed(lib.dpf_isa_name, 0)
+ISAS: tuple[int, ...] = tuple(filter(lib.dpf_isa_runs, ISA_NAMES))
 
 
 _cast, _entropy = ffi.cast, lib.dpf_entropy
@@ -66,7 +72,7 @@ def nonce(level: int, purpose: int = 1, candidate: int = 0) -> int:
 
 
 def _ask(memory: object, n: int, what: str) -> None:
-    """Fill from the operating system; a signal's handler runs between two questions, and may raise."""
+    """Fill from the operating system; a signal handler runs between two calls, and may raise."""
     while (status := _entropy(memory, n)) == INTERRUPTED:
         pass
     if status != 0:
@@ -74,10 +80,10 @@ def _ask(memory: object, n: int, what: str) -> None:
 
 
 class StreamKey:
-    """32 bytes of C memory for the key of one release: none until it is drawn or taken, and none once wiped.
+    """32 bytes of C memory for a release's key: none until it is drawn or taken, none once wiped.
 
-    Make it, then draw and use and wipe it within `try ... finally`: so there is no moment at which Ctrl-C finds a key that
-    nobody wipes. Wiping is one call into C, which Ctrl-C cannot come before; what is left is wiped with this object.
+    Make it, then draw, use and wipe it within `try ... finally`: Ctrl-C never leaves a key unwiped.
+    Wiping is one call into C, which Ctrl-C cannot come before; the object's end wipes what is left.
     """
 
     __slots__ = ("_bytes", "address", "wipe")
@@ -107,7 +113,7 @@ class StreamKey:
 
 
 SLAB = 1 << 26  # bytes of key stream between two looks for Ctrl-C
-STREAMED = 1 << 21  # from so many bytes on, past the caches
+NON_TEMPORAL = 1 << 21  # from so many bytes on, past the caches
 
 
 def key_stream(key: StreamKey, out: object, *, isa: int | None = None) -> None:
@@ -117,7 +123,7 @@ def key_stream(key: StreamKey, out: object, *, isa: int | None = None) -> None:
         size = len(buffer)
         for begin in range(0, size, SLAB):
             n = min(SLAB, size - begin)
-            lib.dpf_key_stream(chosen, secret, begin // PAIR, n, buffer + begin, int(size >= STREAMED))
+            lib.dpf_key_stream(chosen, secret, begin // BATCH, n, buffer + begin, int(size >= NON_TEMPORAL))
 
 
 def wipe(out: object) -> None:
@@ -126,7 +132,7 @@ def wipe(out: object) -> None:
 
 
 def entropy_into(out: object) -> None:
-    """Fill a writable C-contiguous buffer from the operating system. Raises: EntropyError; the buffer is then zeroed."""
+    """Fill a writable C-contiguous buffer. Raises: EntropyError; the buffer is then zeroed."""
     with ffi.from_buffer("uint8_t[]", out) as buffer:
         _ask(buffer, len(buffer), "bytes")
 
@@ -137,8 +143,8 @@ _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 
 
-# Locks of C alone. No exception of a signal handler cuts short their waiting, which releases the interpreter lock. They have
-# no owner: any thread may open one.
+# Locks of C alone. Waiting for one releases the interpreter lock, and no exception of a signal
+# handler cuts it short. They have no owner: any thread may open one.
 _python = ctypes.CDLL("", handle=ctypes.pythonapi._handle)  # noqa: SLF001
 new_lock, shut, unlock, free_lock = (
     getattr(_python, f"PyThread_{name}") for name in ("allocate_lock", "acquire_lock", "release_lock", "free_lock")
@@ -167,7 +173,7 @@ class Bits:
             raise EntropyError("the operating system gave no random key")
 
     def connect(self, capsule: object) -> None:
-        """Put this state and our functions into a capsule that NumPy's BitGenerator made of its bitgen_t."""
+        """Put this state and our functions into a capsule of NumPy's BitGenerator: its bitgen_t."""
         target = ffi.cast("dpf_bitgen *", _pointer(capsule, b"BitGenerator"))
         target.next_uint64 = target.next_raw = ffi.addressof(lib, "dpf_next_uint64")
         target.next_uint32 = ffi.addressof(lib, "dpf_next_uint32")
@@ -190,6 +196,19 @@ class Bits:
 
 
 _ARRAYS = {"table": "int16_t[]", "thresholds": "uint64_t[]", "guide": "uint16_t[]"}
+# The block of a field of dpf_plan that is in one; no two fields have one name.
+_BLOCKS = {
+    field: block
+    for block, kind in ffi.typeof("dpf_plan").fields
+    if kind.type.kind == "struct"
+    for field, _ in kind.type.fields
+}
+
+
+def fields(plan: Any) -> dict[str, Any]:
+    """The fields of a dpf_plan by name, whichever block they are in."""
+    top = {name: getattr(plan, name) for name, _ in ffi.typeof("dpf_plan").fields if name not in _BLOCKS.values()}
+    return top | {name: getattr(getattr(plan, block), name) for name, block in _BLOCKS.items()}
 
 
 class Plan:
@@ -198,17 +217,18 @@ class Plan:
     __slots__ = ("_kept", "_plan", "address", "has_table", "width")
 
     def __init__(self, law: str, *, table: np.ndarray | None = None, **fields: Any) -> None:
-        """Fields that are arrays (table int16, thresholds uint64, guide uint16) are kept, for the record holds addresses."""
+        """Arrays (table int16, thresholds uint64, guide uint16) are kept: the plan points there."""
         self._plan = ffi.new("dpf_plan *")
         self._plan.law = LAWS[law]
         self._kept = []
         for name, value in {**fields, "table": table}.items():
+            place, held = getattr(self._plan, _BLOCKS[name]) if name in _BLOCKS else self._plan, value
             if name in _ARRAYS:
-                self._kept.append(ffi.NULL if value is None else ffi.from_buffer(_ARRAYS[name], value))
-                setattr(self._plan, name, self._kept[-1])
-            else:
-                wide = name in ("wide_t", "wide_c")
-                setattr(self._plan, name, (int(value) % 2**64, int(value) >> 64) if wide else value)
+                held = ffi.NULL if value is None else ffi.from_buffer(_ARRAYS[name], value)
+                self._kept.append(held)
+            elif name in ("wide_t", "wide_c"):
+                held = int(value) % 2**64, int(value) >> 64
+            setattr(place, name, held)
         self.address = address(self._plan)
         self.has_table = table is not None
         self.width = int(self._plan.width)
@@ -219,7 +239,7 @@ class Plan:
         start: int,
         n: int,
         *,
-        careful: bool,
+        constant_work: bool,
         isa: int | None = None,
         offset: Sequence[float] | None = None,
     ) -> list[int | None]:
@@ -229,7 +249,7 @@ class Plan:
         """
         lo, hi, undecided = ffi.new("int64_t[]", n), ffi.new("int64_t[]", n), ffi.new("int64_t[]", n)
         chosen = best_isa() if isa is None else isa
-        before = chosen, self._plan, careful, ffi.cast("uint8_t *", key.address), start, n
+        before = chosen, self._plan, constant_work, ffi.cast("uint8_t *", key.address), start, n
         if offset is None:
             count = lib.dpf_fill(*before, lo, hi, undecided)
         else:
@@ -251,7 +271,7 @@ class Plan:
     ) -> list[int | None]:
         """One tier alone, on planted digits: the outcome, or None where it does not decide.
 
-        prefixes: of U, `bits` digits each; of the Gaussian law all 128 of the radius, with those of the angle.
+        prefixes: `bits` digits of U each; for the Gaussian all 128 of the radius, with the angles'.
         """
         n = len(prefixes)
         planted = ffi.new("dpf_planted[]", n)
@@ -272,7 +292,7 @@ class Plan:
 
 @contextmanager
 def own_mode() -> Iterator[None]:
-    """The floating-point mode of the proofs, in this thread and those it starts; NumPy's conversions follow it, too."""
+    """The proofs' floating-point mode, here and in threads from here, NumPy's conversions too."""
     before = lib.dpf_enter()
     try:
         yield
@@ -299,7 +319,7 @@ def blocks(isa: int, secret: bytes, counters: Sequence[int], nonce: int) -> list
 
 @cache
 def checked(isa: int) -> int:
-    """`isa`, once it has reproduced a known block, and known draws of every law and tier, in this process."""
+    """`isa`, once it has reproduced a known block and known draws of all laws and tiers here."""
     failed = lib.dpf_self_check(isa, known_answers(), ffi.new("int16_t[65536]"))
     if failed != ffi.NULL:
         raise SelfCheckError(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every exception and warning of dpfast.
 
-A message names the parameter, the rule and the parameter's value; of private data
-only dtype, shape and rule, never a count, a key or an index.
+A message names the parameter, the rule and the parameter's value. For private data it names only
+dtype, shape and rule, never a count, a key or an index.
 """
 
 
@@ -15,11 +15,14 @@ class ParameterError(DpfastError, ValueError):
 
 
 class DTypeError(DpfastError, TypeError):
-    """An array, or a parameter, is of a kind that the mechanism does not take."""
+    """An array or a parameter has a kind that the mechanism does not take."""
 
 
 class NoGuaranteeError(ParameterError, AttributeError):
-    """What promises nothing has no `guarantee`: a law that is no mechanism, a Gaussian of sigma alone, a noise_source."""
+    """This object has no `guarantee`.
+
+    It is a distribution that is no mechanism, a Gaussian made from sigma alone, or a noise_source.
+    """
 
 
 class EntropyError(DpfastError, OSError):
@@ -31,7 +34,10 @@ class KeyReuseError(DpfastError):
 
 
 class LedgerError(DpfastError):
-    """A ledger cannot be read or written, is damaged, or is not the one that was meant. Nothing was released."""
+    """A ledger cannot be read or written, is damaged, or is not the one that was meant.
+
+    Nothing was released.
+    """
 
 
 class BudgetExhausted(LedgerError):  # noqa: N818  it is what happened
@@ -39,7 +45,10 @@ class BudgetExhausted(LedgerError):  # noqa: N818  it is what happened
 
 
 class StateError(DpfastError, TypeError, AttributeError):
-    """The state of a bit generator was asked for, or given: it is never shown, set or copied, and hasattr says False."""
+    """A caller read or set the state of a bit generator.
+
+    The state is never shown, set or copied, and hasattr returns False.
+    """
 
 
 class FileError(DpfastError):
@@ -51,8 +60,8 @@ class SelfCheckError(DpfastError, RuntimeError):
 
 
 class InsecureKeyWarning(UserWarning):
-    """A release was made under a fixed key: reproducible, and private to nobody."""
+    """A release was made under a fixed key: it is reproducible, and it protects nobody."""
 
 
 class UntestedVersionWarning(UserWarning):
-    """A plug was made for a version of its library that dpfast was not tested with."""
+    """An adapter was made for a version of its library that dpfast was not tested with."""

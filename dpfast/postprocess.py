@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Post-processing: what may be done to a release for nothing, and the bias that each step brings.
+"""Post-processing: steps that spend no privacy, and the bias that each step brings.
 
-Whatever is computed from released values and public facts alone spends no privacy [DMNS06; Dwork, Roth 2014, Proposition
-2.1]. None of these functions may see the private counts. Noise of mean 0 makes a release unbiased; each step below, but
-consistent(), gives that up for values that look right. They return new arrays: float64, but for clip and rounded, whose
-integers stay integers.
+Whatever is computed from released values and public facts alone spends no privacy [DMNS06; Dwork,
+Roth 2014, Proposition 2.1]. None of these functions may see the private counts. Noise with mean 0
+makes a release unbiased. Each step below except consistent() gives this up for values that look
+right. The functions return new arrays of float64; clip and rounded return integers for integers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpfast.arrays import plain_array
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy import parameters
+from dpfast.release.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,10 +30,11 @@ __all__ = ["clip", "consistent", "non_negative", "ordered", "rounded"]
 
 
 def clip(noisy: npt.ArrayLike, lower: Real | None = None, upper: Real | None = None) -> Numbers:
-    """Values into public bounds. Bias: towards the inside; a true 0 clipped at 0 comes out 0.43 too high at scale 1.
+    """Clamp values to public bounds.
 
-    For counts beside the scale of the noise it is large, and it adds up: a sum of clipped zeros grows with their number.
-    Clip last, or use non_negative with a total.
+    Bias: towards the inside. A true 0 clipped at 0 comes out 0.43 too high at scale 1.
+    The bias is large for counts near the scale of the noise, and it adds up: a sum of clipped zeros
+    grows with their number. Clip last, or use non_negative with a total.
     """
     values = _numbers("noisy", noisy)
     if lower is None and upper is None:
@@ -48,9 +49,10 @@ def clip(noisy: npt.ArrayLike, lower: Real | None = None, upper: Real | None = N
 
 
 def rounded(noisy: npt.ArrayLike, step: int = 1) -> Numbers:
-    """To the nearest multiple of `step`, halves to the even one. Bias: below step/2 for each value, near 0 where noise is wider.
+    """Round to the nearest multiple of `step`, halves to the even one.
 
-    int64 for integers, float64 holding whole numbers for reals.
+    Bias: below step/2 for each value, near 0 if the noise is wider.
+    Returns int64 for integers, and float64 that holds whole numbers for reals.
     """
     values, size = _numbers("noisy", noisy), parameters.whole("step", step, 1)
     _double("step", step)
@@ -68,10 +70,11 @@ def rounded(noisy: npt.ArrayLike, step: int = 1) -> Numbers:
 
 
 def non_negative(noisy: npt.ArrayLike, total: Real | None = None) -> npt.NDArray[np.float64]:
-    """The nearest array (in Euclid's distance) without negative values; if total is given, that adds up to it.
+    """The nearest array (in Euclid's distance) without negative values.
 
-    total: public, or a release of its own. Bias: without it that of clip at 0; with it, small cells come out too high and
-    large ones too low by one and the same amount, and the sum is right.
+    total: if given, the result adds up to it. It is public, or its own release. Bias: without a
+        total, that of clip at 0. With a total, small cells come out too high, large cells too low
+        by one common amount, and the sum is right.
     Source: projection onto the simplex, Held, Wolfe, Crowder 1974.
     """
     values = _reals("noisy", noisy)
@@ -91,11 +94,15 @@ def non_negative(noisy: npt.ArrayLike, total: Real | None = None) -> npt.NDArray
 def consistent(
     cells: npt.ArrayLike, totals: npt.ArrayLike, *, cell_variance: Real = 1, total_variance: Real = 1
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Cells and the totals of their rows, released apart, made to agree: the least-squares estimate of both.
+    """Make cells and the totals of their rows agree: the least-squares estimate of both.
 
-    cells: (rows, columns); totals: (rows,), each of that row's cells. The variances are those of the noise of one cell and of
-    one total, 0 for a total that is public and exact. The result adds up to rounding in doubles. No bias: it is linear
-    in the releases; its variance is below that of either.
+    cells: (rows, columns), one release. totals: (rows,), another release, each the total of the
+        cells in its row.
+    cell_variance, total_variance: those of the noise of one cell and of one total; 0 for a total
+        that is public and exact.
+
+    The result adds up, except for rounding in doubles. It has no bias, because it is linear in the
+    releases; its variance is below that of either.
     Source: Hay, Rastogi, Miklau, Suciu 2010, section 4, for a tree of two levels.
     """
     values, sums = _reals("cells", cells), _reals("totals", totals)
@@ -106,17 +113,18 @@ def consistent(
         raise ParameterError(f"cell_variance must be positive, got {parameters.shown(cell_variance)}")
     columns = values.shape[1]
     gap = sums - values.sum(axis=1)
-    share = of_cell / (columns * of_cell + of_total)  # of the gap, to each cell
+    share = of_cell / (columns * of_cell + of_total)  # the part of the gap that each cell gets
     found = values + share * gap[:, None]
     return found, found.sum(axis=1)
 
 
 def ordered(noisy: npt.ArrayLike, *, falling: bool = False) -> npt.NDArray[np.float64]:
-    """The nearest array, in Euclid's distance, that never falls (or never rises) along the last axis: isotonic regression.
+    """The nearest array, in Euclid's distance, that never falls along the last axis.
 
-    For values that are known to be in order, such as a cumulative histogram. It never sorts: sorted noise belongs to no
-    cell, and the largest of many noisy zeros looks like a count. Bias: towards the mean of neighbours, where true
-    values are close beside the noise.
+    This is isotonic regression, for values that are known to be in order, such as a cumulative
+    histogram. falling: the array never rises instead. The function never sorts: sorted noise
+    belongs to no cell, and the largest of many noisy zeros looks like a count. Bias: towards the
+    mean of neighbours, if true values are close compared with the noise.
     Source: Hay, Rastogi, Miklau, Suciu 2010, section 3; Barlow, Bartholomew, Bremner, Brunk 1972.
     """
     values, falls = _reals("noisy", noisy), parameters.flag("falling", falling)

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed keys, for tests: reproducible, and private to nobody."""
+"""Fixed keys, for tests: reproducible, and they protect nobody."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from dpfast.key import LENGTH, Key, ReleaseKey, keyed
 from dpfast.privacy.parameters import whole
+from dpfast.release.key import LENGTH, Key, ReleaseKey, keyed
 
 __all__ = ["FixedKey", "FixedReleaseKey", "fixed_key"]
 
 
 class FixedReleaseKey(ReleaseKey):
-    """A release key that everyone can compute: warns at every release, and metadata says so."""
+    """A release key that everyone can compute.
+
+    Every release under it warns, and its metadata say so.
+    """
 
     __slots__ = ()
     secure: ClassVar[bool] = False

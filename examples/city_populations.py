@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Release the populations of 12,325 cities, so that the result hardly depends on any one resident.
 
-A resident counts in one city, so one resident changes all counts together by 1: sensitivity 1 (data/README.md).
-What is printed is noisy or public; no true count is.
+A resident counts in one city, so one resident changes all counts together by 1: sensitivity 1
+(data/README.md). The script prints noisy or public figures, and no true count.
 """
 
 import json

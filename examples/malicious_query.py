@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A counting query about one named row, asked 1,000 times: together the answers give it away. With a ledger the sixth is refused.
+# A counting query about one named row, asked 1,000 times: together the answers reveal it. A ledger
+# refuses the sixth.
 import math
 import tempfile
 from fractions import Fraction
@@ -17,7 +18,7 @@ mechanism = dpfast.DiscreteLaplace(Fraction(1, 5), sensitivity=1, adjacency="sub
 
 
 def learned(answers: np.ndarray, spent: dpfast.Guarantee) -> None:
-    """Belief in "yes" of somebody who gave it a chance of one half, by Bayes' rule, and what epsilon bounds it by."""
+    """The belief in "yes" by Bayes' rule, from a prior of one half, and its bound by epsilon."""
     loss = np.sum(np.log(mechanism.pmf(answers - 1)) - np.log(mechanism.pmf(answers)))
     half = 1.96 * mechanism.stddev / math.sqrt(len(answers))
     least, most = spent.posterior(0.5)

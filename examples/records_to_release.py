@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raw rows, of which a person may have many, to private counts: of clinics that are known, and of words that nobody listed."""
+"""From raw rows to private counts: of known clinics, and of words that nobody listed.
+
+A person may have many rows.
+"""
 
 import numpy as np
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, bounded_histogram, thresholded
 
-# Private: a year of visits. Most people come twice or so and to one clinic; a few come every week, to all of them.
+# Private: a year of visits. Most people come about twice, to one clinic; a few come every week, to
+# all clinics.
 rng = np.random.default_rng(2026)
 clinics = ["North", "South", "Harbour", "Old Town", "Hill", "Airport", "Campus", "Riverside"]  # all there are: public
 visits = np.minimum(rng.zipf(1.7, 30_000), 300)
@@ -14,7 +18,8 @@ usual = np.repeat(rng.integers(0, 8, visits.size), visits)
 clinic = np.array(clinics)[np.where(rng.random(person.size) < 0.3, rng.integers(0, 8, person.size), usual)]
 reason = np.array([f"code {n}" for n in np.minimum(rng.zipf(1.5, person.size), 10**6)])
 
-# One person changes at most two clinics, each by at most three visits. Chosen beforehand, not by looking at the rows.
+# One person changes at most two clinics, each by at most three visits. These bounds are chosen
+# beforehand, without a look at the rows.
 bounded = bounded_histogram(clinic, person, domain=clinics, max_partitions=2, max_per_partition=3)
 laplace = DiscreteLaplace(epsilon=1, sensitivity=bounded.sensitivity)
 noisy = laplace.release(bounded.counts, lower=0)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A column of an Arrow table made private, read where it lies; the hours without trains are nulls, and stand for 0."""
+"""Make a column of an Arrow table private, without a copy.
+
+Hours without trains are nulls, which count as 0.
+"""
 
 import numpy as np
 import pyarrow as pa

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A survey with diffprivlib as ever, on dpfast's noise: a histogram, a mean, a count and a regression, under one budget."""
+"""A survey with diffprivlib, on dpfast's noise, under one budget.
+
+It asks for a histogram, a mean, a count and a regression.
+"""
 
 import numpy as np
 from diffprivlib import BudgetAccountant, models, tools

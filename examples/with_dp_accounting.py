@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A city's rides, counted by hour every day and every week, and what dp-accounting says that many releases spend together."""
+"""A city's rides, counted by hour every day and every week.
+
+dp-accounting says what many releases spend together.
+"""
 
 import dp_accounting
 import numpy as np
@@ -21,7 +24,7 @@ for days in (1, 10, 1000):
     pld = PLDAccountant().compose(dp_accounting.SelfComposedDpEvent(daily.dp_event(), days))
     print(f"{days:6,} {float(days * daily.epsilon):6.2f} {rdp.get_epsilon(DELTA):6.2f} {pld.get_epsilon(DELTA):6.2f}")
 
-change = dpfast.Sensitivity(l0=14, linf=1)  # of a week's table, 168 cells
+change = dpfast.Sensitivity(l0=14, linf=1)  # for a week's table, 168 cells
 weekly = dpfast.DiscreteGaussian.from_zcdp(0.005, change)
 print(f"\n weeks    RDP    PLD  its delta, exactly (each cell within ±{weekly.interval(0.95)})")
 for weeks in (1, 10, 1000):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trial's assignment drawn by NumPy on bits that nobody can foretell, then a private release of its outcome."""
+"""NumPy draws a trial's assignment on bits that nobody can predict.
+
+Then the outcome is released privately.
+"""
 
 import numpy as np
 
@@ -13,7 +16,7 @@ called_first = rng.permutation(people)[:5]
 chance = np.where(treated, 0.55, 0.40)
 recovered = np.random.default_rng(1).random(people) < chance  # synthetic outcomes: the private data
 counts = np.bincount(2 * treated + recovered, minlength=4)  # a person is in one cell: sensitivity 1
-mechanism = dpfast.DiscreteLaplace(epsilon=0.5, sensitivity=1)  # not rng.laplace: the plug changes bits, not laws
+mechanism = dpfast.DiscreteLaplace(epsilon=0.5, sensitivity=1)  # not rng.laplace: the adapter changes bits, not laws
 noisy = mechanism.release(counts, lower=0).reshape(2, 2)  # spends epsilon 0.5
 
 for name, (ill, well) in zip(("control", "treated"), noisy, strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opacus with exact noise: DP-SGD as ever, of which only the import of PrivacyEngine is new."""
+"""Opacus with exact noise: DP-SGD where only the import of PrivacyEngine is new."""
 
 import warnings
 

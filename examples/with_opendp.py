@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenDP: two questions to one data set under adaptive composition, both answered with exact noise by dpfast."""
+"""OpenDP: two questions to one data set under adaptive composition.
+
+dpfast answers both with exact noise.
+"""
 
 import numpy as np
 import opendp.prelude as dp

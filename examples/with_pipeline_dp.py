@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PipelineDP with its noise drawn by dpfast: visits, visitors and money spent in each of 40 shops."""
+"""PipelineDP with noise from dpfast: visits, visitors and money spent in each of 40 shops."""
 
 import random
 
 import pipeline_dp
 
 import dpfast
-from dpfast.adapters import pipeline_dp as plug
+from dpfast.adapters import pipeline_dp as adapter
 
-plug.install()  # the only line that is new; what follows is PipelineDP as ever
+adapter.install()  # the only line that is new; what follows is PipelineDP as ever
 
 shops = [f"shop {number:02}" for number in range(40)]
 draw = random.SystemRandom()

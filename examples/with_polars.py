@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts by city in a lazy Polars query, the noise an expression; cities that nobody named are nulls, and stand for 0."""
+"""Counts by city in a lazy Polars query, with noise as an expression.
+
+Cities that nobody named are nulls, which count as 0.
+"""
 
 import numpy as np
 import polars as pl

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SmartNoise SQL with exact noise: private COUNT and AVG by town, of which only `mechanisms=` is new."""
+"""SmartNoise SQL with exact noise: private COUNT and AVG by town. Only `mechanisms=` is new."""
 
 import numpy as np
 import pandas as pd

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tumult Core with exact noise: a column of counts in Spark, noised batch by batch, under its own privacy function."""
+"""Tumult Core with exact noise, under its own privacy function.
+
+A column of counts in Spark gets noise batch by batch.
+"""
 
 import os
 import sys
@@ -18,7 +21,7 @@ from tmlt.core.measurements.spark_measurements import AddNoiseToColumn
 import dpfast
 from dpfast.adapters.tumult import AddNoiseToSeries
 
-warnings.filterwarnings("ignore", module="pyspark|setuptools")  # of old spellings
+warnings.filterwarnings("ignore", module="pyspark|setuptools")  # old spellings
 os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers want dpfast too
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 builder = builder.config("spark.ui.showConsoleProgress", "false")

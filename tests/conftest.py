@@ -3,24 +3,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+import tiers
 from hypothesis import settings
+from proofs import set_mode_in
+from quick import QUICK
 
-from dpfast import _native
 from dpfast.testing import fixed_key
 
+collect_ignore = ["planted"]  # what test_extension.py puts into a copy of the tree
 settings.register_profile("untimed", deadline=None)  # else an example that loads numba fails by the clock
 settings.load_profile("untimed")
 
-ISAS = range(_native.lib.dpf_best_isa() + 1)
-
 
 def named(value: object) -> str:
-    """What a test is called after one of its arguments: without addresses, so that two processes collect the same names."""
+    """The name of a test, without addresses: two processes collect the same names."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
 
 
@@ -31,6 +33,29 @@ def secret() -> Callable[[str], bytes]:
     def make(label: str) -> bytes:
         if os.environ.get("DPFAST_FRESH_KEYS"):
             return os.urandom(32)
-        return fixed_key(1).derive(label)._secret
+        return tiers.secret_of(fixed_key(1).derive(label))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """set_mode(rounding, flush) of this thread, as a host may have left it."""
+    return set_mode_in(tmp_path_factory.mktemp("mode"))
+
+
+@pytest.fixture(autouse=True)
+def _nearest() -> Iterator[None]:
+    """No test leaves a rounding mode behind."""
+    yield
+    assert 1 + 2.0**-53 == 1
+    assert -1 - 2.0**-53 == -1
+    assert 2.0**-1073 / 2 > 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the inner loop."""
+    for item in items:
+        names = QUICK.get(item.path.stem)
+        if names and re.fullmatch(names, getattr(item, "originalname", item.name).removeprefix("test_")):
+            item.add_marker("quick")

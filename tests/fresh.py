@@ -16,10 +16,7 @@ HOME = Path(dpfast.__file__).parent.parent
 
 
 def python(script: str, *arguments: object, timeout: float = 600, home: Path = HOME, **environment: str | None) -> str:
-    """Run a script that finds the dpfast in `home`; what it prints. Its children end with it, should it hang.
-
-    timeout: tells a script that hangs from one on a busy machine, on which a cold start of numba alone can take a minute.
-    """
+    """Run a script that finds the dpfast in `home`; its output. timeout: against a hang."""
     changed = {"PYTHONPATH": os.pathsep.join([str(home), os.environ.get("PYTHONPATH", "")]), **environment}
     kept = {name: value for name, value in {**os.environ, **changed}.items() if value is not None}
     run = subprocess.Popen(
@@ -34,3 +31,43 @@ def python(script: str, *arguments: object, timeout: float = 600, home: Path = H
         raise AssertionError(f"the script hung\n{output}\n{errors}") from None
     assert run.returncode == 0, f"exit {run.returncode}\n{output}\n{errors}"
     return output
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    """Run Python with every warning an error; what the process said, and how it ended."""
+    python = [sys.executable, "-X", "utf8", "-W", "error", *map(str, command)]
+    return subprocess.run(python, capture_output=True, encoding="utf-8", timeout=600, check=False)
+
+
+# For scripts that fork: what a child makes and prints, which neither fails nor hangs.
+FORKED = """
+    import os, signal, sys, threading
+    import numpy as np
+    import dpfast
+
+    def forked(make, fork=os.fork):
+        read, write = os.pipe()
+        child = fork()
+        if child == 0:
+            signal.alarm(300)  # should it hang
+            try:
+                os.close(read)
+                with os.fdopen(write, "w") as out:
+                    out.write(make())
+                os._exit(0)
+            finally:
+                os._exit(1)
+        os.close(write)
+        with os.fdopen(read) as text:
+            found = text.read()
+        assert os.waitpid(child, 0)[1] == 0, "the child failed or hung"
+        return found
+"""
+
+
+def workers(folder: Path, script: str, method: str) -> list[str]:
+    """Run a script of processes by `method`, from a file, which they import; its words."""
+    path = folder / "workers.py"
+    path.write_text(script)
+    run_it = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    return python(run_it, path, method).split()

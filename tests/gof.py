@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-ALPHA = 1e-6  # of one call of `suspicions`, all its tests together (a union bound)
+ALPHA = 1e-6  # all tests of one call of `rejections` together (a union bound)
 
 Draws = npt.NDArray[np.int64]
 
@@ -30,7 +30,7 @@ def binomial_p(hits: int, n: int, p: float) -> float:
 
 
 def bins(quantile: Callable[[float], int], cdf: Callable[[int], float], n: int) -> tuple[list[int], list[float]]:
-    """Edges k_1 < k_2 < ...: cells (-inf, k_1], (k_1, k_2], ..., (k_m, inf), each expecting 10 draws or more."""
+    """Edges k_1 < k_2 < ...: cells (-inf, k_1], ..., (k_m, inf), each expecting >= 10 draws."""
     wanted = sorted({quantile((i + 0.5) / 129) for i in range(129)} | {quantile(20 / n), quantile(1 - 20 / n)})
     edges, mass, last = [], [], 0.0
     for k in wanted:
@@ -42,19 +42,15 @@ def bins(quantile: Callable[[float], int], cdf: Callable[[int], float], n: int) 
     return edges, [*mass, 1 - last]
 
 
-def suspicions(
-    draws: Draws,
-    cdf: Callable[[int], float],
-    quantile: Callable[[float], int],
-    variance: float,
-    fourth_moment: float,
+def rejections(
+    draws: Draws, cdf: Callable[[int], float], quantile: Callable[[float], int], variance: float, fourth_moment: float
 ) -> list[str]:
-    """What is wrong with draws that should follow a law symmetric about 0; each test at ALPHA / 6."""
+    """What is wrong with draws of a law symmetric about 0; each test at ALPHA / 6."""
     n = draws.size
     level = ALPHA / 6
     found = []
 
-    def judge(name: str, p: float) -> None:
+    def test(name: str, p: float) -> None:
         if not p >= level:
             found.append(f"{name}: p = {p:.3g}")
 
@@ -62,13 +58,13 @@ def suspicions(
     seen = np.bincount(np.searchsorted(np.array(edges), draws, side="left"), minlength=len(mass))
     if edges:
         expected = np.array(mass) * n
-        judge("chi-squared", chi2_p(float(((seen - expected) ** 2 / expected).sum()), len(mass) - 1))
+        test("chi-squared", chi2_p(float(((seen - expected) ** 2 / expected).sum()), len(mass) - 1))
     real = draws.astype(np.float64)
-    judge("mean", normal_p(real.mean() / math.sqrt(variance / n)))
-    judge("variance", normal_p((np.mean(real**2) - variance) / math.sqrt((fourth_moment - variance**2) / n)))
+    test("mean", normal_p(real.mean() / math.sqrt(variance / n)))
+    test("variance", normal_p((np.mean(real**2) - variance) / math.sqrt((fourth_moment - variance**2) / n)))
     positive, other = int((draws > 0).sum()), int((draws != 0).sum())
-    judge("sign", binomial_p(positive, other, 0.5) if other else 1.0)
-    judge("zero", binomial_p(n - other, n, cdf(0) - cdf(-1)))
+    test("sign", binomial_p(positive, other, 0.5) if other else 1.0)
+    test("zero", binomial_p(n - other, n, cdf(0) - cdf(-1)))
     far = quantile(1 - 100 / n)
-    judge("tail", binomial_p(int((np.abs(real) > far).sum()), n, 2 * (1 - cdf(far))))
+    test("tail", binomial_p(int((np.abs(real) > far).sum()), n, 2 * (1 - cdf(far))))
     return found

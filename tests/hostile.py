@@ -1,30 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole public surface of dpfast with good arguments, and hostile ones to put in their places."""
+"""Hostile arguments in the places of good ones (doors.py), and what a call may do with them."""
 
 from __future__ import annotations
 
 import array
-import inspect
-import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+from doors import PRIVATE, SECRET, SEEN, Call
 
 import dpfast
 
-SECRET = 7731907  # in every private argument; its first digits may be in no message
-TELLS = "77319"
 PUBLIC = 3
 
 
-class Evil(Exception):
+class Evil(Exception):  # noqa: N818  no error of its own: what a hostile argument does
     """What a hostile argument raises from its own methods. A call may pass it on."""
 
 
@@ -122,7 +118,7 @@ def _generator(n: int) -> Iterator[int]:
     yield n
 
 
-# Each a function of the number that it holds: public or private. Fresh every time, for a call may change it.
+# Each is a function of the number that it holds, public or private: a call may change the argument.
 SCALARS: dict[str, Callable[[int], Any]] = {
     **{
         repr(value)[:24]: (lambda _n, value=value: value)
@@ -175,7 +171,7 @@ ARRAYS: dict[str, Callable[[int], Any]] = {
     "subclass": lambda n: np.full(5, n).view(Subclass),
     "masked": lambda n: np.ma.array([n, n], mask=[0, 1]),
     "matrix": lambda n: np.full((1, 1), n).view(np.matrix),
-    "0-d": lambda n: np.array(n),
+    "0-d": np.array,
     "scalar": np.float64,
     "broadcast": lambda n: np.broadcast_to(np.int64(n), (4, 5)),
     "strided": lambda n: np.full((6, 4), n).T[::-1, ::2],
@@ -200,176 +196,15 @@ SENSITIVITIES: dict[str, Callable[[int], Any]] = {
     f"sensitivity {i}": (lambda _n, made=made: made)
     for i, made in enumerate(
         (
-            dpfast.Sensitivity(2**62, 1e300), dpfast.Sensitivity(1, 5e-324), dpfast.Sensitivity(3, Fraction(1, 3), "substitution"),
-            dpfast.Sensitivity.l2(Fraction(1, 10**700)), dpfast.Sensitivity.l2(10**1200),
+            dpfast.Sensitivity(2**62, 1e300), dpfast.Sensitivity(1, 5e-324), dpfast.Sensitivity(3, Fraction(1, 3), adjacency="substitution"),
+            dpfast.Sensitivity.from_l2(Fraction(1, 10**700)), dpfast.Sensitivity.from_l2(10**1200),
             dpfast.Sensitivity.changes(2**62, Fraction(10**600, 3)),
         )
     )
 }  # fmt: skip
 HOSTILE = {**SCALARS, **ARRAYS, **SENSITIVITIES}
 
-# ------------------------------------------------------------------ good arguments
-
-PRIVATE = {"counts", "values", "scores", "answers", "keys", "unit_ids"}  # whatever holds the people's data
-FORMAT_1 = Path(__file__).with_name("vectors") / "ledger_format_1.db"
-OPTIONS = {
-    "out",
-    "dtype",
-    "lower",
-    "upper",
-    "clamp",
-    "missing",
-    "threads",
-    "constant_time",
-}  # that Ledger.release hands on
-OPEN_ENDED = {"ChaCha20.spawn.n_children"}  # a list of 2^62 things may be asked for, and takes its time
-REFUSED = {  # by what has such a method for its name alone
-    "ChaCha20.jumped", "OneSidedGeometric.dp_event", "OneSidedGeometric.privacy_loss_distribution",
-}  # fmt: skip
-
-GOOD: dict[str, Callable[[], Any]] = {
-    "adjacency": lambda: "add-remove",
-    "answer": lambda: 1,
-    "bound": lambda: 8,
-    "by": lambda: "basic",
-    "cell_variance": lambda: 1,
-    "cells": lambda: 2,
-    "clamp": lambda: None,
-    "confidence": lambda: 0.9,
-    "create": lambda: True,
-    "constant_time": lambda: False,
-    "counts": lambda: np.array([SECRET, SECRET + 1, SECRET + 2]),
-    "dataset": lambda: "d",
-    "delta": lambda: 1e-6,
-    "dtype": lambda: None,
-    "epsilon": lambda: 1,
-    "falling": lambda: False,
-    "granularity": lambda: 2.0**-10,
-    "jumps": lambda: 1,
-    "k": lambda: [1, 2],
-    "key": lambda: None,
-    "keys": lambda: ["a", str(SECRET), "c"],
-    "domain": lambda: ["a", "b"],
-    "label": lambda: "q",
-    "law": lambda: "laplace",
-    "linf": lambda: 2,
-    "l0": lambda: 2,
-    "lower": lambda: None,
-    "max_partitions": lambda: 2,
-    "max_per_partition": lambda: 2,
-    "max_records": lambda: 2,
-    "missing": lambda: None,
-    "monotonic": lambda: False,
-    "n": lambda: 10,
-    "n_children": lambda: 2,
-    "noise": lambda: [0.0, 1.0],
-    "noisy": lambda: [1.0, 2.0],
-    "number": lambda: 7,
-    "out": lambda: None,
-    "outside": lambda: "drop",
-    "p": lambda: 0.3,
-    "presence": lambda: None,
-    "prior": lambda: 0.1,
-    "probability": lambda: 0.5,
-    "records_per_unit": lambda: "up to",
-    "release": lambda: dpfast.Guarantee(0.001, 1e-9),
-    "reports": lambda: [0, 1, 1],
-    "rho": lambda: None,
-    "scale": lambda: 2,
-    "scores": lambda: [SECRET, SECRET + 1],
-    "secret": lambda: b"x" * 32,
-    "seed": lambda: None,
-    "sensitivity": lambda: 1,
-    "sigma": lambda: 100,
-    "sigma_squared": lambda: None,
-    "signed": lambda: False,
-    "size": lambda: 3,
-    "squared": lambda: 2,
-    "start": lambda: None,
-    "step": lambda: 1,
-    "threads": lambda: None,
-    "threshold": lambda: 5,
-    "total": lambda: 4.0,
-    "total_variance": lambda: 1,
-    "totals": lambda: [3.0, 7.0],
-    "unit": lambda: "person",
-    "unit_ids": lambda: ["u", str(SECRET), "u"],
-    "upper": lambda: None,
-    "values": lambda: np.array([SECRET + 0.5, SECRET + 1.5]),
-    "zcdp": lambda: False,
-    "buffer": lambda: bytearray(8),
-    "value_discretization_interval": lambda: 1e-3,
-    "AboveThreshold.run.answers": lambda: [SECRET, SECRET],
-    "RandomizedResponse.release.answers": lambda: [0, 1, 1],
-    "RandomizedResponse.two_coin.epsilon": lambda: None,
-    "RandomizedResponse.categories": lambda: 2,
-    "Gaussian.granularity": lambda: None,
-    "Laplace.granularity": lambda: None,
-    "Ledger.path": lambda: Path(tempfile.mkdtemp()) / "budget.db",
-    "Ledger.copy.path": lambda: Path(tempfile.mkdtemp()) / "copy.db",
-    "Ledger.upgrade.path": lambda: shutil.copy(FORMAT_1, tempfile.mkdtemp()),
-    "Sensitivity.keys": lambda: "public",
-    "Ledger.release.values": lambda: np.array([SECRET, SECRET + 1]),
-    "Ledger.release.mechanism": lambda: dpfast.DiscreteLaplace(Fraction(1, 1000), 1),
-    "Ledger.spend.releases": lambda: dpfast.Guarantee(0.001, 1e-9),
-    "DiscreteGaussian.from_zcdp.rho": lambda: 0.1,
-    "Gaussian.from_zcdp.rho": lambda: 0.1,
-    "consistent.cells": lambda: [[1.0, 2.0], [3.0, 4.0]],
-    "bounded_histogram.domain": lambda: None,
-    "compose.parts": lambda: dpfast.DiscreteLaplace(1, 1),
-    "compose.delta": lambda: None,
-    "compose.adjacency": lambda: None,
-    "Guarantee.rho": lambda: 0.5,
-    "thresholded.sensitivity": lambda: dpfast.Sensitivity(1, 1),
-    **{
-        f"{law}{way}.sensitivity": lambda: dpfast.Sensitivity(1, 1)
-        for law in ("DiscreteGaussian", "Gaussian")
-        for way in ("", ".calibrated", ".from_zcdp", ".delta", ".rho", ".dp_event", ".privacy_loss_distribution")
-    },
-    "dp_event.sensitivity": lambda: None,
-    "privacy_loss_distribution.sensitivity": lambda: None,
-    "fixed_point_sum.lower": lambda: -5,
-    "fixed_point_sum.upper": lambda: 5,
-    "fixed_point_sum.values": lambda: np.array([SECRET + 0.5, 1.5]),
-    "clip.lower": lambda: 0,
-    "RandomizedResponse.two_coin.probability": lambda: 0.5,
-    "thresholded.counts": lambda: [SECRET, SECRET, SECRET],
-    "thresholded.epsilon": lambda: 5,
-}
-
-# ------------------------------------------------------------------ the surface
-
-
-class Call(NamedTuple):
-    """A public callable, with good arguments by the names of its parameters."""
-
-    name: str
-    function: Callable[..., Any]
-    good: dict[str, Callable[[], Any]]
-
-    @property
-    def fuzzed(self) -> list[str]:
-        return [name for name in self.good if f"{self.name}.{name}" not in OPEN_ENDED]
-
-    @property
-    def data(self) -> str | None:
-        """What a release of it would overwrite in place."""
-        return next((name for name in ("counts", "values") if name in self.good), None) if "out" in self.good else None
-
-    def arguments(self, **hostile: Any) -> dict[str, Any]:
-        """Good ones, but for those given."""
-        return {name: hostile[name] if name in hostile else make() for name, make in self.good.items()}
-
-    def __call__(self, arguments: dict[str, Any]) -> Any:
-        kinds = inspect.signature(self.function).parameters
-        positional, named = [], {}
-        for name, value in arguments.items():
-            parameter = kinds.get(name)
-            if parameter and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-                positional.append(value)
-            else:
-                named[name] = value
-        return self.function(*positional, **named)
+# ------------------------------------------------------------------ how a call takes them
 
 
 def hostile(parameter: str, kind: str) -> Any:
@@ -379,7 +214,7 @@ def hostile(parameter: str, kind: str) -> Any:
 
 
 class Outcome(NamedTuple):
-    """How a call took its arguments: what is wrong with that, and the refusal, if it was one of dpfast's."""
+    """How a call took its arguments: what is wrong, and the refusal if it was dpfast's."""
 
     wrong: str | None = None
     refusal: dpfast.DpfastError | None = None
@@ -388,20 +223,20 @@ class Outcome(NamedTuple):
 def outcome(call: Call, arguments: dict[str, Any]) -> Outcome:
     """Make the call and look at what it left.
 
-    Wrong are an exception that is neither dpfast's nor the argument's own, a private value in a message, an `out` that
-    a failed call has changed, and a refused call that was charged.
+    Wrong: an exception neither dpfast's nor the argument's own, a private value in a message, an
+    `out` changed by a failed call, and a refused call that was charged.
     """
     out, ledger = arguments.get("out"), getattr(call.function, "__self__", None)
     before = out.copy() if type(out) is np.ndarray else None
     spent = ledger.spent if isinstance(ledger, dpfast.Ledger) else None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of overflows in a law's figures far out, which are 0 or 1 all the same
+            warnings.simplefilter("ignore")  # overflows in a law's figures far out, which are 0 or 1 all the same
             call(arguments)
     except (MemoryError, ImportError, Evil):
         return Outcome(_changed(out, before))
     except dpfast.DpfastError as refusal:
-        if TELLS in str(refusal):
+        if SEEN.search(str(refusal)):
             return Outcome(f"tells a private value: {refusal}", refusal)
         if spent is not None and ledger.spent != spent:
             return Outcome(f"was charged and refused: {refusal}", refusal)
@@ -412,84 +247,7 @@ def outcome(call: Call, arguments: dict[str, Any]) -> Outcome:
 
 
 def _changed(out: Any, before: Any) -> str | None:
-    """A call that fails may leave zeros; one that is refused leaves what there was. Anything else is a half-done release."""
+    """A failed call may leave zeros, a refused one what there was; all else is half done."""
     if before is None or np.array_equal(out, before, equal_nan=out.dtype.kind == "f") or not out.any():
         return None
     return "changed out and failed"
-
-
-def _objects(folder: Path) -> dict[str, Any]:
-    """One object of each public class that has methods."""
-    return {
-        "AboveThreshold": dpfast.AboveThreshold(1, 10 * SECRET, 1),
-        "ChaCha20": dpfast.ChaCha20(),
-        "DiscreteGaussian": dpfast.DiscreteGaussian(100, sensitivity=dpfast.Sensitivity(1, 1)),
-        "DiscreteLaplace": dpfast.DiscreteLaplace(1, 1),
-        "Exponential": dpfast.Exponential(1, 1),
-        "Gaussian": dpfast.Gaussian(100, sensitivity=dpfast.Sensitivity(1, 1)),
-        "Guarantee": dpfast.Guarantee(1, rho=0.5),
-        "Key": dpfast.Key.generate(),
-        "Laplace": dpfast.Laplace(1, 1),
-        "Ledger": dpfast.Ledger(folder / "fuzzed.db", 10**9, Fraction(1, 2), create=True),
-        "NoisyMax": dpfast.NoisyMax(1, 1),
-        "OneSidedGeometric": dpfast.OneSidedGeometric(1, 1),
-        "PermuteAndFlip": dpfast.PermuteAndFlip(1, 1),
-        "RandomizedResponse": dpfast.RandomizedResponse(1, 2),
-        "ReleaseKey": dpfast.Key.generate().derive("fuzzed"),
-        "Sensitivity": dpfast.Sensitivity(1, 1),
-        "Snapping": dpfast.Snapping(1, 1, 8),
-    }
-
-
-# Results and protocols, which nobody calls; errors; plugs, which need other libraries and have tests of their own.
-NOT_CALLED = {"BoundedHistogram", "Thresholded", "NoiseSource", "adapters", "Geometric"}
-# Of ReleaseKey what is made by mechanisms alone, of ChaCha20 what NumPy calls, and what takes any arguments and refuses.
-NOT_FUZZED = {
-    "ReleaseKey.part", "ReleaseKey.name", "ReleaseKey.stream_key", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
-    "Key.from_bytes.secret",
-}  # fmt: skip
-
-
-def surface(folder: Path) -> list[Call]:
-    """Everything public that can be called. A parameter without a good argument is an error: give it one in GOOD."""
-    found: dict[str, Callable[..., Any]] = {}
-    objects = _objects(folder)
-    for name in dpfast.__all__:
-        thing = getattr(dpfast, name)
-        if name in NOT_CALLED or isinstance(thing, type) and issubclass(thing, (Exception, Warning)):
-            continue
-        if isinstance(thing, ModuleType):
-            found |= {each: getattr(thing, each) for each in thing.__all__ if inspect.isfunction(getattr(thing, each))}
-            continue
-        found[name] = thing
-        if isinstance(thing, type):
-            of = objects[name]
-            for method in dir(thing):
-                kind = inspect.getattr_static(thing, method)
-                if not method.startswith("_") and (callable(kind) or isinstance(kind, (classmethod, staticmethod))):
-                    found[f"{name}.{method}"] = getattr(of, method)
-    return [
-        Call(name, function, _good(name, function))
-        for name, function in found.items()
-        if name not in NOT_FUZZED and _parameters(function)
-    ]
-
-
-def _parameters(function: Callable[..., Any]) -> list[str]:
-    found = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            found += sorted(OPTIONS) if function.__qualname__ == "Ledger.release" else []
-        elif not name.startswith("_"):
-            found.append(name)
-    return found
-
-
-def _good(name: str, function: Callable[..., Any]) -> dict[str, Callable[[], Any]]:
-    found = {}
-    for parameter in _parameters(function):
-        keys = [f"{name}.{parameter}", f"{name.rpartition('.')[2]}.{parameter}", parameter]
-        key = next((key for key in keys if key in GOOD), None)
-        assert key is not None, f"{name} has a parameter {parameter} for which no good argument is known"
-        found[parameter] = GOOD[key]
-    return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of the laws: closed forms at high precision. Never imports dpfast, or it would be no reference."""
+"""The reference of the laws: closed forms at high precision, without any import of dpfast."""
 
 from __future__ import annotations
 
@@ -37,32 +37,33 @@ class DiscreteLaplace:
             return float(2 * q / (1 - q) ** 2)
 
     def fourth_moment(self) -> float:
-        """E X^4 = 2q (1 + 10q + q^2) / (1-q)^4, from the polylogarithm of order -4 by (1-q)/(1+q)."""
+        """E X^4 = 2q (1 + 10q + q^2) / (1-q)^4, from the polylogarithm of order -4."""
         with mpmath.workprec(256 + 256):
             q = mpmath.exp(-self._rate())
             return float(2 * q * (1 + 10 * q + q**2) / (1 - q) ** 4)
 
+    def _top(self) -> mpmath.mpf:
+        return 2 / (1 + mpmath.exp(-self._rate()))
+
     def threshold(self, k: int, bits: int) -> int:
-        """The cell of `bits` binary digits that holds T_k = 2 q^k / (1+q)."""
+        """The cell of `bits` digits that holds P(|X| >= k): 2 q^k / (1+q), for k = 0 too."""
         with mpmath.workprec(bits + 200 + GUARD):
-            q = mpmath.exp(-self._rate())
-            return int(mpmath.floor(mpmath.ldexp(2 * mpmath.exp(-k * self._rate()) / (1 + q), bits)))
+            return int(mpmath.floor(mpmath.ldexp(self._top() * mpmath.exp(-k * self._rate()), bits)))
 
     def magnitude(self, prefix: int, bits: int) -> int | None:
         """|X| on [prefix, prefix + 1) / 2^bits, or None where a threshold lies inside."""
         if prefix == 0:
             return None
         with mpmath.workprec(bits + 200 + GUARD):
-            top = mpmath.log(2 / (1 + mpmath.exp(-self._rate())))
-            ends = [
-                int(mpmath.floor((top - mpmath.log(mpmath.ldexp(mpmath.mpf(u), -bits))) / self._rate()))
-                for u in (prefix, prefix + 1)
-            ]
-        return ends[0] if ends[0] == ends[1] else None
+            heights = (
+                mpmath.log(self._top()) - mpmath.log(mpmath.ldexp(mpmath.mpf(u), -bits)) for u in (prefix, prefix + 1)
+            )
+            low, high = (int(mpmath.floor(height / self._rate())) for height in heights)
+        return low if low == high else None
 
 
 class Laplace:
-    """K = floor(f + S t E + 1/2), E exponential, S a fair sign: a real Laplace draw of scale t about f, rounded."""
+    """K = floor(f + S t E + 1/2), E exponential, S a fair sign: Laplace of scale t about f."""
 
     def __init__(self, ratio: Fraction) -> None:
         self.ratio = ratio
@@ -70,7 +71,7 @@ class Laplace:
     def _rate(self) -> mpmath.mpf:
         return mpmath.mpf(self.ratio.denominator) / self.ratio.numerator
 
-    def _below(self, z: Fraction) -> mpmath.mpf:
+    def below(self, z: Fraction) -> mpmath.mpf:
         """P(S t E <= z)."""
         tail = mpmath.exp(-abs(mpmath.mpf(z.numerator) / z.denominator) * self._rate()) / 2
         return tail if z < 0 else 1 - tail
@@ -80,11 +81,11 @@ class Laplace:
             low, high = (k + side - offset for side in (Fraction(-1, 2), Fraction(1, 2)))
             if low > 0:  # the upper tail is the lower one, which does not cancel
                 low, high = -high, -low
-            return float(self._below(high) - self._below(low))
+            return float(self.below(high) - self.below(low))
 
     def cdf(self, k: int, offset: Fraction = Fraction(0)) -> float:
         with mpmath.workprec(512):
-            return float(self._below(k + Fraction(1, 2) - offset))
+            return float(self.below(k + Fraction(1, 2) - offset))
 
     def quantile(self, p: float) -> int:
         """The least k with P(K <= k) >= p, for f = 0 and p of few digits."""
@@ -111,7 +112,7 @@ class Laplace:
             return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-rest * self._rate()), bits)))
 
     def rounded(self, negative: bool, prefix: int, bits: int, offset: Fraction) -> int | None:
-        """K on the whole cell [prefix, prefix + 1) / 2^bits of U < 1, or None where it is not one integer."""
+        """K on the cell [prefix, prefix + 1) / 2^bits of U < 1, or None if it varies."""
         if prefix == 0:
             return None
         lift = offset + Fraction(1, 2)
@@ -128,7 +129,7 @@ class Laplace:
 
 
 def nearest_float(value: Fraction, single: bool) -> float:
-    """The float64 or float32 nearest to a rational, ties to even, at most the largest finite one; zero is positive."""
+    """The nearest float64 or float32, ties to even, at most the largest; zero is positive."""
     digits, least, most = (24, -149, 2**128 - 2**104) if single else (53, -1074, 2**1024 - 2**971)
     size = abs(value)
     exponent = least
@@ -145,26 +146,26 @@ def nearest_float(value: Fraction, single: bool) -> float:
 
 
 class Gaussian:
-    """K = floor(f + t N + 1/2), N standard normal: a real Gaussian draw of standard deviation t about f, rounded."""
+    """K = floor(f + t N + 1/2), N standard normal: a Gaussian of deviation t about f, rounded."""
 
     def __init__(self, ratio_squared: Fraction) -> None:
         self.ratio_squared = ratio_squared
 
-    def _ratio(self) -> mpmath.mpf:
+    def ratio(self) -> mpmath.mpf:
         return mpmath.sqrt(mpmath.mpf(self.ratio_squared.numerator) / self.ratio_squared.denominator)
 
-    def _below(self, z: Fraction) -> mpmath.mpf:
+    def below(self, z: Fraction) -> mpmath.mpf:
         """P(t N <= z)."""
-        return mpmath.erfc(-mpmath.mpf(z.numerator) / z.denominator / self._ratio() / mpmath.sqrt(2)) / 2
+        return mpmath.erfc(-mpmath.mpf(z.numerator) / z.denominator / self.ratio() / mpmath.sqrt(2)) / 2
 
     def pmf(self, k: int, offset: Fraction = Fraction(0)) -> float:
         with mpmath.workprec(1024):
             half, at = Fraction(1, 2), -abs(k - offset)
-            return float(self._below(at + half) - self._below(at - half))
+            return float(self.below(at + half) - self.below(at - half))
 
     def cdf(self, k: int, offset: Fraction = Fraction(0)) -> float:
         with mpmath.workprec(256):
-            return float(self._below(k + Fraction(1, 2) - offset))
+            return float(self.below(k + Fraction(1, 2) - offset))
 
     def quantile(self, p: float) -> int:
         """Near the least k with P(K <= k) >= p, for f = 0."""
@@ -183,19 +184,19 @@ class Gaussian:
         return sum(2 * k**4 * self.pmf(k) for k in range(1, 40))
 
     @staticmethod
-    def _side(v: int, bits: int, cosine: bool) -> mpmath.mpf:
+    def side(v: int, bits: int, cosine: bool) -> mpmath.mpf:
         angle = mpmath.ldexp(mpmath.mpf(v), -bits - 2) * mpmath.pi
         return mpmath.cos(angle) if cosine else mpmath.sin(angle)
 
     def cell(self, height: Fraction, bits: int, v: int, v_bits: int, cosine: bool) -> int:
-        """The cell of `bits` binary digits of U in which t R and this side of the angle (the middle of v's cell) make a height."""
+        """The cell of `bits` digits of U where t R at this angle reaches a height."""
         with mpmath.workprec(bits + 300 + GUARD):
-            side = self._side(2 * v + 1, v_bits + 1, cosine)
-            reached = mpmath.mpf(height.numerator) / height.denominator / self._ratio() / side
+            side = self.side(2 * v + 1, v_bits + 1, cosine)
+            reached = mpmath.mpf(height.numerator) / height.denominator / self.ratio() / side
             return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-(reached**2) / 2), bits)))
 
     def rounded(self, u: int, u_bits: int, flags: int, v: int, v_bits: int, sine: bool, offset: Fraction) -> int | None:
-        """K on whole cells of U and of v, theta = pi v/4; flags: the cosine draw's sign, the sine draw's, and the swap. None where it varies."""
+        """K on cells of U and v, theta = pi v/4, or None. flags: cosine, sine, swap."""
         if u == 0:
             return None
         cosine, negative = sine == bool(flags & 1), bool(flags >> (1 if sine else 2) & 1)
@@ -204,9 +205,9 @@ class Gaussian:
             begin = mpmath.mpf(lift.numerator) / lift.denominator
             ends = set()
             for far in (False, True):
-                side = self._side(v + (far != cosine), v_bits, cosine)
+                side = self.side(v + (far != cosine), v_bits, cosine)
                 radius = mpmath.sqrt(-2 * mpmath.log(mpmath.ldexp(mpmath.mpf(u + (not far)), -u_bits)))
-                noise = self._ratio() * radius * side
+                noise = self.ratio() * radius * side
                 if noise == 0:  # U = 1 and theta = 0 are not reached
                     ends.add(math.ceil(lift) - 1 if negative else math.floor(lift))
                 else:
@@ -224,7 +225,7 @@ class DiscreteGaussian:
             with mpmath.workprec(400):
                 last = math.isqrt(int(2 * sigma_squared * 280)) + 2
                 terms = [self._f(k) for k in range(last)]
-                self.tails = [mpmath.mpf(0)]  # of all k from there on
+                self.tails = [mpmath.mpf(0)]  # all k from there on
                 for term in reversed(terms):
                     self.tails.append(self.tails[-1] + term)
                 self.tails.reverse()
@@ -240,7 +241,7 @@ class DiscreteGaussian:
         return mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * self._variance()))
 
     def tail(self, k: int) -> mpmath.mpf:
-        """P(X >= k), k >= 1; summed, within 2^-300; else by the midpoint rule and its first correction, within sigma^-4 of itself."""
+        """P(X >= k), k >= 1: summed, within 2^-300; or the midpoint rule, relative sigma^-4."""
         if self.summed:
             return self.tails[min(k, len(self.tails) - 1)] / self.theta
         a, v = k - mpmath.mpf(1) / 2, self._variance()
@@ -281,12 +282,12 @@ class DiscreteGaussian:
             return int(mpmath.floor(mpmath.ldexp(2 * self.tail(k), bits)))
 
     def magnitude(self, prefix: int, bits: int) -> int | None:
-        """|X| on [prefix, prefix + 1) / 2^bits, or None where a threshold lies inside. At most 250 bits."""
+        """|X| on [prefix, prefix + 1) / 2^bits, bits <= 250; None if a threshold is inside."""
         low, high = 0, len(self.tails)  # threshold(low) >= prefix > threshold(high)
         while high - low > 1:
             k = (low + high) // 2
             low, high = (k, high) if self.threshold(k, bits) >= prefix else (low, k)
-        return None if low > 0 and self.threshold(low, bits) == prefix or prefix == 0 else low
+        return None if (low > 0 and self.threshold(low, bits) == prefix) or prefix == 0 else low
 
     def rejects(self, k: int) -> mpmath.mpf:
         """1 - (p/q)(k) / (p/q)(0), q the weight of a rounded real Gaussian."""
@@ -298,14 +299,11 @@ class DiscreteGaussian:
             return 1 - self._f(k) * 2 * mpmath.erf(half / root) / proposed
 
 
-class OneSidedGeometric:
+class OneSidedGeometric(DiscreteLaplace):
     """P(X = k) = (1-q) q^k, k >= 0, q = exp(-rate)."""
 
-    def __init__(self, rate: Fraction) -> None:
-        self.rate = rate
-
-    def _rate(self) -> mpmath.mpf:
-        return mpmath.mpf(self.rate.numerator) / self.rate.denominator
+    def _top(self) -> mpmath.mpf:
+        return mpmath.mpf(1)
 
     def pmf(self, k: int) -> float:
         with mpmath.workprec(256):
@@ -341,19 +339,3 @@ class OneSidedGeometric:
         with mpmath.workprec(512):
             q = mpmath.exp(-self._rate())
             return float(q * (1 + 11 * q + 11 * q**2 + q**3) / (1 - q) ** 4)
-
-    def threshold(self, k: int, bits: int) -> int:
-        """The cell of `bits` binary digits that holds q^k."""
-        with mpmath.workprec(bits + 200 + GUARD):
-            return int(mpmath.floor(mpmath.ldexp(mpmath.exp(-k * self._rate()), bits)))
-
-    def magnitude(self, prefix: int, bits: int) -> int | None:
-        """X on [prefix, prefix + 1) / 2^bits, or None where a threshold lies inside."""
-        if prefix == 0:
-            return None
-        with mpmath.workprec(bits + 200 + GUARD):
-            ends = [
-                int(mpmath.floor(-mpmath.log(mpmath.ldexp(mpmath.mpf(u), -bits)) / self._rate()))
-                for u in (prefix, prefix + 1)
-            ]
-        return ends[0] if ends[0] == ends[1] else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""diffprivlib on our noise: their checks, parameters and own tests, our laws, and nothing of theirs left where it is ours."""
+"""diffprivlib on our noise: its checks, parameters, tests; our laws; all undone afterwards."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from fresh import python
 from gof import chi2_p
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from installs import are_undone_exactly
 from mpmath import mp, mpf
 
 import dpfast
@@ -38,7 +39,7 @@ THEIR_TOOLS = {
 
 from dpfast.adapters import diffprivlib as ours  # noqa: E402
 
-ALPHA = 1e-6  # of each statistical test
+ALPHA = 1e-6  # each statistical test
 RUNS_HERE = {
     *("Geometric", "GeometricTruncated", "GeometricFolded", "Laplace", "LaplaceTruncated", "LaplaceFolded"),
     *("Snapping", "Gaussian", "GaussianAnalytic", "GaussianDiscrete"),
@@ -62,15 +63,15 @@ MECHANISMS = {
 each_mechanism = pytest.mark.parametrize("name", MECHANISMS)
 
 
-def made(name, **changed):
+def made(name, **changed) -> ours.DPMechanism:
     return getattr(ours, name)(**{**MECHANISMS[name][0], **changed})
 
 
-def draws(mechanism, value, n):
+def draws(mechanism, value, n) -> np.ndarray:
     return np.array([mechanism.randomise(value) for _ in range(n)])
 
 
-def fit_p(seen, mass):
+def fit_p(seen, mass) -> float:
     """Chi-squared over cells of given probabilities, those that expect few draws put together."""
     mass = np.asarray(mass, float)
     n = seen.sum()
@@ -80,15 +81,15 @@ def fit_p(seen, mass):
     return chi2_p(float(((np.array(seen) - expected) ** 2 / expected).sum()), len(expected) - 1)
 
 
-def integer_p(noise, law, reach):
-    """Of noise on integers: cells <= -reach, -reach + 1, ..., >= reach."""
+def integer_p(noise, law, reach) -> float:
+    """Noise on integers, in cells <= -reach, -reach + 1, ..., >= reach."""
     ks = np.arange(-reach, reach)
     mass = np.diff([0.0, *law.cdf(ks), 1.0])
     return fit_p(np.bincount(np.clip(noise, -reach, reach) + reach, minlength=2 * reach + 1), mass)
 
 
-def real_p(noise, law, cells=64):
-    """Of noise on reals, by the cells of its cdf."""
+def real_p(noise, law, cells=64) -> float:
+    """Noise on reals, by the cells of its cdf."""
     u = np.clip(law.cdf(noise), 0, 1 - 1e-12)
     return fit_p(np.bincount((u * cells).astype(int), minlength=cells), np.full(cells, 1 / cells))
 
@@ -96,15 +97,16 @@ def real_p(noise, law, cells=64):
 # ---------------------------------------------------------------- which classes, and what they take
 
 
-def test_every_mechanism_of_theirs_is_accounted_for():
+def test_every_mechanism_of_theirs_is_accounted_for() -> None:
+    """Each concrete class of theirs runs on our noise, or is named as one that stays theirs."""
     concrete = {name for name, cls in THEIRS.items() if not inspect.isabstract(cls)} - {"TruncationAndFoldingMixin"}
     assert concrete == RUNS_HERE | STAYS
     assert {name for name in ours.__all__ if inspect.isclass(getattr(ours, name))} == RUNS_HERE == set(MECHANISMS)
 
 
 @each_mechanism
-def test_a_mechanism_is_one_of_theirs(name):
-    """Same constructor, a subclass of theirs and of what theirs inherits from, so that it is taken where theirs is."""
+def test_a_mechanism_is_one_of_theirs(name) -> None:
+    """The same constructor; a subclass of theirs and of its parent, taken where theirs is."""
     cls = getattr(ours, name)
     assert issubclass(cls, THEIRS[name])
     assert inspect.signature(cls) == inspect.signature(THEIRS[name])
@@ -117,7 +119,8 @@ def test_a_mechanism_is_one_of_theirs(name):
 
 
 @each_mechanism
-def test_bias_and_variance_are_theirs(name):
+def test_bias_and_variance_are_theirs(name) -> None:
+    """To 1e-6, or refused where theirs are."""
     parameters, value = MECHANISMS[name]
     for figure in ("bias", "variance", "mse"):
         try:
@@ -130,7 +133,7 @@ def test_bias_and_variance_are_theirs(name):
 
 
 @each_mechanism
-def test_the_noise_is_not_theirs(name, monkeypatch):
+def test_the_noise_is_not_theirs(name, monkeypatch) -> None:
     """Their generator is never asked; theirs, without it, fails."""
     parameters, value = MECHANISMS[name]
     mechanism, old = made(name), THEIRS[name](**parameters)
@@ -141,7 +144,7 @@ def test_the_noise_is_not_theirs(name, monkeypatch):
 
 
 class Seeded(secrets.SystemRandom):
-    def random(self):
+    def random(self) -> float:
         return 0.25
 
 
@@ -151,7 +154,8 @@ class Seeded(secrets.SystemRandom):
     [0, 42, np.random.RandomState(0), np.random.default_rng(0), np.random, Seeded()],
     ids=lambda s: type(s).__name__,
 )
-def test_a_seed_is_refused(name, seed):
+def test_a_seed_is_refused(name, seed) -> None:
+    """In the constructor and as an attribute."""
     with pytest.raises(ParameterError, match="random_state must be None"):
         made(name, random_state=seed)
     mechanism = made(name)
@@ -163,21 +167,23 @@ def test_a_seed_is_refused(name, seed):
 @pytest.mark.parametrize(
     "default", [None, secrets.SystemRandom(), np.random.mtrand._rand], ids=lambda s: type(s).__name__
 )
-def test_what_their_tools_make_of_no_seed_is_taken(name, default):
+def test_what_their_tools_make_of_no_seed_is_taken(name, default) -> None:
+    """Their tools hand on a generator of the system's, or of NumPy's, where nobody gave a seed."""
     assert made(name, random_state=default).random_state is default
 
 
-def test_the_global_seed_repeats_nothing():
+def test_the_global_seed_repeats_nothing() -> None:
     """Noise of scale 10^12 is never twice the same; their own class keeps its behaviour."""
     found = []
     for _ in range(2):
-        np.random.seed(0)
+        np.random.seed(0)  # noqa: NPY002  the seed that their users set
         found.append(ours.Laplace(epsilon=1e-12, sensitivity=1, random_state=np.random.mtrand._rand).randomise(0))
     assert found[0] != found[1]
 
 
 @each_mechanism
-def test_their_checks_come_first(name):
+def test_their_checks_come_first(name) -> None:
+    """Types and ranges, in the constructor and after an attribute was changed."""
     value = MECHANISMS[name][1]
     for wrong in ("Hello", 1 + 2j, None):
         with pytest.raises(TypeError):
@@ -199,8 +205,9 @@ def test_their_checks_come_first(name):
 
 
 @each_mechanism
-def test_numpy_scalars_are_numbers(name):
-    parameters, value = MECHANISMS[name]
+def test_numpy_scalars_are_numbers(name) -> None:
+    """As values and as parameters."""
+    _parameters, value = MECHANISMS[name]
     kinds = (np.int64, np.int8, np.uint64) if isinstance(value, int) else (np.float64, np.float32, np.int32, Fraction)
     for kind in kinds:
         assert math.isfinite(made(name).randomise(kind(value)))
@@ -211,7 +218,7 @@ def test_numpy_scalars_are_numbers(name):
 # ---------------------------------------------------------------- their parameters, exactly
 
 
-def test_the_laws_of_plain_parameters():
+def test_the_laws_of_plain_parameters() -> None:
     """By value, and after a change of an attribute."""
     mechanism = ours.GeometricTruncated(epsilon=0.1, sensitivity=3, lower=0, upper=9)
     assert mechanism.law == dpfast.DiscreteLaplace(0.1, 3)
@@ -221,7 +228,7 @@ def test_the_laws_of_plain_parameters():
     assert ours.LaplaceFolded(epsilon=0.1, sensitivity=0.3, lower=0, upper=1).law == dpfast.Laplace(0.1, 0.3)
 
 
-def test_a_rounded_parameter_is_not_past_the_one_given():
+def test_a_rounded_parameter_is_not_past_the_one_given() -> None:
     """Their constructor makes floats of fractions and of long integers, to nearest."""
     for part in (Fraction(1, 10), Fraction(1, 3), Fraction(2, 3), Fraction(1, 7)):
         mechanism = ours.Laplace(epsilon=part, delta=part / 2, sensitivity=part)
@@ -238,8 +245,8 @@ def test_a_rounded_parameter_is_not_past_the_one_given():
     delta=st.one_of(st.floats(1e-200, 1e-3), st.floats(1e-3, 1 - 2**-53)),
     sensitivity=st.floats(1e-6, 1e6),
 )
-def test_the_scale_of_laplace_with_delta(epsilon, delta, sensitivity):
-    """Sensitivity/(epsilon - ln(1 - delta)), never below, and above by less than two roundings of a double."""
+def test_the_scale_of_laplace_with_delta(epsilon, delta, sensitivity) -> None:
+    """Sensitivity/(epsilon - ln(1 - delta)), never below, above by less than two roundings."""
     law = ours.Laplace(epsilon=epsilon, delta=delta, sensitivity=sensitivity).law
     with mp.workprec(2500):
         ideal = mpf(sensitivity) / (mpf(epsilon) - mp.log1p(-mpf(delta)))
@@ -254,7 +261,7 @@ def test_the_scale_of_laplace_with_delta(epsilon, delta, sensitivity):
     delta=st.one_of(st.floats(1e-300, 1e-3), st.floats(1e-3, 1)),
     sensitivity=st.floats(1e-6, 1e6),
 )
-def test_the_sigma_of_the_gaussian(epsilon, delta, sensitivity):
+def test_the_sigma_of_the_gaussian(epsilon, delta, sensitivity) -> None:
     """Theirs, never below; and the exact delta of the law is not above the one asked for."""
     mechanism = ours.Gaussian(epsilon=epsilon, delta=delta, sensitivity=sensitivity)
     law = mechanism.law
@@ -266,7 +273,7 @@ def test_the_sigma_of_the_gaussian(epsilon, delta, sensitivity):
     assert mechanism.variance(0) == pytest.approx(law.sigma**2, rel=1e-12)
 
 
-def test_a_sigma_that_does_not_serve_is_refused(monkeypatch):
+def test_a_sigma_that_does_not_serve_is_refused(monkeypatch) -> None:
     """Planted: a delta that comes out above."""
     ours._gaussian.cache_clear()
     monkeypatch.setattr(dpfast.Gaussian, "delta", lambda self, epsilon: 0.011)
@@ -275,7 +282,7 @@ def test_a_sigma_that_does_not_serve_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "sensitivity"), [(0.5, 1e-6, 1), (3, 1e-9, 4), (1, 0.3, 2)])
-def test_calibrated_sigmas(epsilon, delta, sensitivity):
+def test_calibrated_sigmas(epsilon, delta, sensitivity) -> None:
     """Proved to serve, and next to theirs, which were found in floats."""
     for name in ("GaussianAnalytic", "GaussianDiscrete"):
         mechanism = getattr(ours, name)(epsilon=epsilon, delta=delta, sensitivity=sensitivity)
@@ -287,7 +294,7 @@ def test_calibrated_sigmas(epsilon, delta, sensitivity):
 
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(1.0, 1.0), (0.3, 2.0), (2.0, 0.5), (7.7, 1e-3)])
-def test_the_grid_of_snapping(epsilon, sensitivity):
+def test_the_grid_of_snapping(epsilon, sensitivity) -> None:
     """The smallest power of two that is at least the scale sensitivity/effective_epsilon."""
     mechanism = ours.Snapping(epsilon=epsilon, sensitivity=sensitivity, lower=-8, upper=8)
     law, grid = mechanism.law, Fraction(mechanism.law.granularity)
@@ -298,22 +305,24 @@ def test_the_grid_of_snapping(epsilon, sensitivity):
 
 
 @each_mechanism
-def test_no_noise_where_their_scale_is_zero(name):
+def test_no_noise_where_their_scale_is_zero(name) -> None:
+    """Sensitivity 0, or an infinite epsilon, gives the value itself, as theirs does."""
     value = MECHANISMS[name][1]
     assert made(name, sensitivity=0).randomise(value) == value
     if name != "Gaussian":
         assert made(name, epsilon=math.inf).randomise(value) == value
 
 
-def test_delta_one_in_laplace():
+def test_delta_one_in_laplace() -> None:
+    """Delta 1 asks for no noise; a Gaussian has no such delta."""
     assert ours.Laplace(epsilon=1, delta=1, sensitivity=1).randomise(5) == 5
     with pytest.raises(ParameterError, match="delta must lie strictly between 0 and 1"):
         ours.GaussianDiscrete(epsilon=1, delta=1)
 
 
 @pytest.mark.parametrize("name", ["Laplace", "LaplaceTruncated", "Snapping", "Gaussian", "GaussianAnalytic"])
-def test_values_that_are_not_finite(name):
-    """They would come out without noise, so they are refused. In Snapping an infinity meets the bound, before the noise."""
+def test_values_that_are_not_finite(name) -> None:
+    """They would pass without noise: refused. In Snapping an infinity meets the bound first."""
     mechanism = made(name)
     for value in (math.nan, math.inf, -math.inf):
         if name == "Snapping" and value == math.inf:
@@ -325,13 +334,14 @@ def test_values_that_are_not_finite(name):
 
 
 @pytest.mark.parametrize("name", ["Geometric", "GeometricTruncated", "GeometricFolded", "GaussianDiscrete"])
-def test_integers_beyond_int64_are_refused_and_not_told(name):
+def test_integers_beyond_int64_are_refused_and_not_told(name) -> None:
+    """The message has the rule alone."""
     for value in (2**63, -(2**63) - 1, 10**30):
         with pytest.raises(ParameterError, match="^value must fit int64$"):
             made(name).randomise(value)
 
 
-def test_the_ends_of_int64():
+def test_the_ends_of_int64() -> None:
     """The sum is clamped, not the noise: half of the results lie at the end."""
     found = [ours.Geometric(epsilon=1e-6).randomise(2**63 - 1) for _ in range(200)]
     assert 40 < sum(k == 2**63 - 1 for k in found) < 160  # a chance of 1e-18
@@ -351,7 +361,8 @@ def test_the_ends_of_int64():
         ("GaussianDiscrete", {"epsilon": math.nan}, "epsilon must be a number"),
     ],
 )
-def test_parameters_out_of_range_give_no_value(name, changed, rule):
+def test_parameters_out_of_range_give_no_value(name, changed, rule) -> None:
+    """By an error that names the parameter."""
     with pytest.raises(ParameterError, match=rule):
         made(name, **changed).randomise(MECHANISMS[name][1])
 
@@ -360,7 +371,7 @@ def test_parameters_out_of_range_give_no_value(name, changed, rule):
 
 
 @pytest.mark.parametrize("name", ["Geometric", "GaussianDiscrete"])
-def test_integer_noise_follows_its_law(name):
+def test_integer_noise_follows_its_law(name) -> None:
     """40,000 draws; scale or sigma + 10 %, and clipped noise, are caught."""
     mechanism = made(name, epsilon=0.8)
     law = mechanism.law
@@ -373,8 +384,8 @@ def test_integer_noise_follows_its_law(name):
 
 
 @pytest.mark.parametrize("name", ["Laplace", "LaplaceTruncated", "Gaussian", "GaussianAnalytic"])
-def test_real_noise_follows_its_law_and_lies_on_the_grid(name):
-    """30,000 draws at 0.1, off the grid by far less than a cell of the test is wide; scale + 10 % is caught (missed: 1e-8)."""
+def test_real_noise_follows_its_law_and_lies_on_the_grid(name) -> None:
+    """30,000 draws at 0.1, the grid unseen; scale + 10 % is caught (missed: 1e-8)."""
     mechanism = made(name)
     law, results = mechanism.law, draws(mechanism, 0.1, 30_000)
     steps = results / law.granularity
@@ -385,11 +396,11 @@ def test_real_noise_follows_its_law_and_lies_on_the_grid(name):
     assert (theirs != np.rint(theirs)).any()
 
 
-def test_truncation_is_of_the_sum():
-    """All four outcomes, with their exact weight; noise clipped to [-1, 1] would make one impossible."""
+def test_truncation_is_of_the_sum() -> None:
+    """All four outcomes by exact weight; noise clipped to [-1, 1] would make one impossible."""
     mechanism = ours.GeometricTruncated(epsilon=0.4, lower=0, upper=3)
     law = mechanism.law
-    mass = np.diff([0.0, *law.cdf(np.array([-1, 0, 1])), 1.0])  # of value 1
+    mass = np.diff([0.0, *law.cdf(np.array([-1, 0, 1])), 1.0])  # for value 1
     found = np.bincount(draws(mechanism, 1, 20_000), minlength=4)
     assert fit_p(found, mass) > ALPHA
     clipped = np.clip(1 + np.clip(law.sample(20_000), -1, 1), 0, 3)
@@ -397,14 +408,14 @@ def test_truncation_is_of_the_sum():
 
 
 @pytest.mark.parametrize("value", [0.3, -2.5, 4.0, 100.0])
-def test_snapping_has_its_exact_weights(value):
-    """Grid points between the bounds, and the bounds; a rounding about the middle of them is caught."""
+def test_snapping_has_its_exact_weights(value) -> None:
+    """Grid points between the bounds, and the bounds; rounding about their middle is caught."""
     mechanism = ours.Snapping(epsilon=0.7, sensitivity=1, lower=-2.5, upper=4)
     b, grid = mechanism.law.scale, mechanism.law.granularity
     assert grid == 2.0
     inside = min(max(value, -2.5), 4.0)
 
-    def cdf(x):
+    def cdf(x) -> float:
         x = (x - inside) / b
         return math.exp(x) / 2 if x < 0 else 1 - math.exp(-x) / 2
 
@@ -417,8 +428,8 @@ def test_snapping_has_its_exact_weights(value):
     assert fit_p(np.rint(shifted * 8000), mass) < ALPHA
 
 
-def test_folding_is_their_folding():
-    """Of 8,000 noisy values at 0 between -1.5 and 1.5: the weights of k, 3 - k, -3 - k, ... together."""
+def test_folding_is_their_folding() -> None:
+    """8,000 noisy values at 0 within ±1.5: the weights of k, 3 - k, -3 - k, ... together."""
     mechanism = ours.GeometricFolded(epsilon=0.5, lower=-1.5, upper=1.5)
     mass = {-1: 0.0, 0: 0.0, 1: 0.0}
     for k in range(-200, 201):
@@ -430,7 +441,7 @@ def test_folding_is_their_folding():
 # ---------------------------------------------------------------- histograms
 
 
-def test_the_histogram_follows_its_law():
+def test_the_histogram_follows_its_law() -> None:
     """A million bins of 100 counts: scale + 2 % is caught."""
     bins = 10**6
     found, _ = ours.histogram(np.arange(bins), epsilon=0.5, bins=bins, range=(0, bins), weights=np.full(bins, 100))
@@ -440,7 +451,8 @@ def test_the_histogram_follows_its_law():
     assert integer_p(dpfast.DiscreteLaplace(Fraction(50, 102), 1).sample(bins), law, 30) < ALPHA
 
 
-def test_empty_bins_are_clamped_at_zero():
+def test_empty_bins_are_clamped_at_zero() -> None:
+    """Their counts follow the law, with all of its negative half at 0."""
     found, _ = ours.histogram([], epsilon=0.5, bins=100_000, range=(0, 1))
     law = dpfast.DiscreteLaplace(0.5, 1)
     seen = np.bincount(np.clip(found, 0, 25), minlength=26)
@@ -466,8 +478,8 @@ CASES = [
 
 @pytest.mark.parametrize(("tool", "sample", "options"), CASES)
 @pytest.mark.parametrize("epsilon", [math.inf, 50.0])
-def test_histograms_are_theirs_but_for_the_noise(tool, sample, options, epsilon):
-    """Without noise equal to the bit; at epsilon 50 they differ with a chance below 1e-19 of a bin. Dtypes and spending too."""
+def test_histograms_are_theirs_but_for_the_noise(tool, sample, options, epsilon) -> None:
+    """Equal bits without noise; at epsilon 50 a bin differs: < 1e-19. Dtypes, spending."""
     spent = []
     with ours.installed():
         for function in (THEIR_TOOLS[tool], getattr(tools, tool)):
@@ -482,11 +494,11 @@ def test_histograms_are_theirs_but_for_the_noise(tool, sample, options, epsilon)
         assert a.dtype == b.dtype
 
 
-def _arrays(result):
+def _arrays(result) -> list:
     return [array for part in result for array in (part if isinstance(part, list) else [part])]
 
 
-def test_a_range_from_the_data_is_warned_of():
+def test_a_range_from_the_data_is_warned_of() -> None:
     """As by theirs; edges, or a whole range, are not."""
     leaking = [
         ("histogram", (SAMPLE,), {}),
@@ -509,7 +521,7 @@ def test_a_range_from_the_data_is_warned_of():
 
 
 class Untouched:
-    def __array__(self, *_, **__):
+    def __array__(self, *_, **__) -> np.ndarray:
         raise AssertionError("the sample was read")
 
     __iter__ = __len__ = __array__
@@ -528,7 +540,8 @@ class Untouched:
     ],
     ids=named,
 )
-def test_nothing_is_spent_nor_read_where_a_histogram_is_refused(tool, options, error):
+def test_nothing_is_spent_nor_read_where_a_histogram_is_refused(tool, options, error) -> None:
+    """The accountant is as it was, and the sample was not looked at."""
     accountant = diffprivlib.BudgetAccountant(1.5 if error is BudgetError else math.inf)
     with pytest.raises(error):
         getattr(ours, tool)(Untouched(), range=[(0, 1)], accountant=accountant, **options)
@@ -536,7 +549,8 @@ def test_nothing_is_spent_nor_read_where_a_histogram_is_refused(tool, options, e
 
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf, -math.inf, 1e300])
-def test_weights_that_are_no_counts_are_refused(weight):
+def test_weights_that_are_no_counts_are_refused(weight) -> None:
+    """Before anything is spent."""
     accountant = diffprivlib.BudgetAccountant()
     with pytest.raises(ParameterError, match="weights must be finite"):
         ours.histogram([0.5, 0.6], bins=2, range=(0, 1), weights=[1.0, weight], accountant=accountant)
@@ -545,7 +559,8 @@ def test_weights_that_are_no_counts_are_refused(weight):
         ours.histogram([0.5], bins=2, range=(0, 1), weights=[1j])
 
 
-def test_a_narrow_dtype_is_clamped_and_never_wraps():
+def test_a_narrow_dtype_is_clamped_and_never_wraps() -> None:
+    """If 1,000 bins have noise of scale 1,000, more than 100 end at 255."""
     found, _ = ours.histogram([0.1], epsilon=1e-3, bins=1000, range=(0, 1), weights=np.array([200], np.uint8))
     assert found.dtype == np.uint8
     assert (found == 255).sum() > 100
@@ -554,7 +569,7 @@ def test_a_narrow_dtype_is_clamped_and_never_wraps():
 # ---------------------------------------------------------------- in place of theirs
 
 
-def names():
+def names() -> set:
     """Everything that any module of diffprivlib holds, by place."""
     return {
         (module, key): id(value)
@@ -564,39 +579,22 @@ def names():
     }
 
 
-def test_installed_is_everywhere_and_leaves_no_trace():
+def test_installed_is_everywhere_and_leaves_no_trace() -> None:
+    """Each place that holds what we replace holds ours, and no other place changes."""
     before = names()
     replaced = {id(THEIRS[name]): id(getattr(ours, name)) for name in RUNS_HERE}
     replaced |= {id(THEIR_TOOLS[name]): id(getattr(ours, name)) for name in ("histogram", "histogramdd")}
-    with ours.installed():
-        during = names()
-        with ours.installed():
-            assert names() == during
-        assert names() == during
+    during = are_undone_exactly(ours, names)
     assert during == {place: replaced.get(value, value) for place, value in before.items()} != before
     for place in ("mechanisms", "mechanisms.laplace", "models.linear_regression"):
         assert during[f"diffprivlib.{place}", "Laplace"] == id(ours.Laplace)
-    with pytest.raises(KeyError, match="planted"), ours.installed():
-        raise KeyError("planted")
-    assert names() == before
 
 
-def test_installs_are_counted():
-    before = names()
-    ours.install()
-    ours.install()
-    ours.uninstall()
-    assert mechanisms.Laplace is ours.Laplace
-    ours.uninstall()
-    assert names() == before
-    with pytest.raises(ParameterError, match="there is none"):
-        ours.uninstall()
-
-
-def test_threads_that_come_and_go_leave_theirs_in_place():
+def test_threads_that_come_and_go_leave_theirs_in_place() -> None:
+    """Ours is there for each thread that installed it."""
     before, wrong = names(), []
 
-    def visit():
+    def visit() -> None:
         for _ in range(30):
             with ours.installed():
                 if mechanisms.Geometric is not ours.Geometric:
@@ -611,7 +609,7 @@ def test_threads_that_come_and_go_leave_theirs_in_place():
     assert names() == before
 
 
-def test_a_later_import_takes_ours_and_gives_it_back():
+def test_a_later_import_takes_ours_and_gives_it_back() -> None:
     """A module of theirs that was not loaded yet."""
     with ours.installed():
         from diffprivlib.mechanisms import Geometric
@@ -678,14 +676,14 @@ USES = {
     "default::FutureWarning", "default::DeprecationWarning"
 )  # theirs, of scikit-learn and NumPy
 @pytest.mark.parametrize("use", USES)
-def test_what_runs_on_whose_noise(use, monkeypatch):
-    """The classes that are asked for noise, seen from inside: the table of docs/plugging_in.md."""
+def test_what_runs_on_whose_noise(use, monkeypatch) -> None:
+    """The classes that are asked for noise, seen from inside: the table of docs/adapters.md."""
     asked = set()
 
-    def watched(cls):
+    def watched(cls) -> None:
         randomise = cls.__dict__["randomise"]
 
-        def spy(self, *value):
+        def spy(self, *value) -> float:
             asked.add(f"{type(self).__module__.partition('.')[0]}.{type(self).__name__}")
             return randomise(self, *value)
 
@@ -701,7 +699,8 @@ def test_what_runs_on_whose_noise(use, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", [0, np.random.RandomState(0)], ids=["int", "RandomState"])
-def test_their_tools_refuse_a_seed_once_ours_are_installed(seed):
+def test_their_tools_refuse_a_seed_once_ours_are_installed(seed) -> None:
+    """Before they spend; without ours they take it."""
     accountant = diffprivlib.BudgetAccountant()
     options = {"random_state": seed, "accountant": accountant}
     calls = [
@@ -719,7 +718,8 @@ def test_their_tools_refuse_a_seed_once_ours_are_installed(seed):
     tools.mean(X, bounds=(0, 1), **options)
 
 
-def test_their_accountant_counts_the_same():
+def test_their_accountant_counts_the_same() -> None:
+    """With our noise as with theirs."""
     spent = []
     for _ in range(2):
         with diffprivlib.BudgetAccountant() as accountant:
@@ -734,7 +734,7 @@ def test_their_accountant_counts_the_same():
     assert spent[0] != []
 
 
-def test_a_forked_child_repeats_nothing():
+def test_a_forked_child_repeats_nothing() -> None:
     """Installed before the fork, used before and after: parent and child differ."""
     found = python(
         """
@@ -758,7 +758,7 @@ def test_a_forked_child_repeats_nothing():
 
 # ---------------------------------------------------------------- their own tests
 
-# Every test of diffprivlib 0.6.6 that gives a seed, or NaN, to what runs on our noise, which refuses it. All others must pass.
+# Tests of diffprivlib 0.6.6 that give a seed or NaN, which our noise refuses. All others must pass.
 SEEDED = """
 mechanisms.test_Gaussian: test_neighbors_prob test_random_state test_zero_median_prob
 mechanisms.test_GaussianAnalytic: test_neighbors_prob test_random_state test_zero_median_prob
@@ -784,7 +784,7 @@ SEEDED_TESTS = {
     for name in names_.split()
 }
 NAN_TESTS = {"tests.tools.test_mean.test_nan", "tests.tools.test_sum.test_nan"}
-THEIR_TESTS = 817  # of 0.6.6, in 84 files
+THEIR_TESTS = 817  # in 84 files of 0.6.6
 
 RUN = """
 import os, sys, pytest
@@ -801,8 +801,8 @@ assert os.path.dirname(sys.modules["diffprivlib.tools.utils"].__file__) == os.pa
 
 
 @pytest.fixture(scope="module")
-def their_tests():
-    """The folder of an unpacked source distribution: pip download --no-deps --no-binary diffprivlib diffprivlib==0.6.6."""
+def their_tests() -> Path:
+    """An unpacked sdist: pip download --no-deps --no-binary diffprivlib diffprivlib==0.6.6."""
     folder = os.environ.get("DPFAST_DIFFPRIVLIB_TESTS")
     if folder is None:
         pytest.skip("DPFAST_DIFFPRIVLIB_TESTS names no folder with the tests of diffprivlib 0.6.6")
@@ -810,7 +810,7 @@ def their_tests():
     return folder
 
 
-def outcomes(folder, report, *paths, defect=""):
+def outcomes(folder, report, *paths, defect="") -> dict:
     """Their tests by name, and what each failure says."""
     python(RUN.format(defect=defect), folder, report, *paths, timeout=400, PYTHONDONTWRITEBYTECODE="1")
     found = {}
@@ -821,8 +821,8 @@ def outcomes(folder, report, *paths, defect=""):
     return found
 
 
-def test_their_own_tests_pass_on_our_noise(their_tests, tmp_path):
-    """Without seeds some fail by chance, tools.test_histogram: test_different_result once in 80,000 runs: so only twice counts."""
+def test_their_own_tests_pass_on_our_noise(their_tests, tmp_path) -> None:
+    """Without seeds some fail by chance, one once in 80,000 runs: only two failures count."""
     found = outcomes(their_tests, tmp_path / "report.xml", "tests")
     files = {
         name.rpartition(".")[0].replace(".", "/") + ".py"
@@ -838,7 +838,7 @@ def test_their_own_tests_pass_on_our_noise(their_tests, tmp_path):
     assert len(found) == THEIR_TESTS
 
 
-def test_their_own_tests_notice_a_defect(their_tests, tmp_path):
+def test_their_own_tests_notice_a_defect(their_tests, tmp_path) -> None:
     """Planted: one too many."""
     defect = (
         "before = ours._OnIntegers.randomise; ours._OnIntegers.randomise = lambda self, value: before(self, value) + 1"

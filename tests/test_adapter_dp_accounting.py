@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events and distributions of losses say no less than is spent, and hardly more: against closed forms, for 1, 10 and
-1,000 releases, in exact rationals or in intervals.
-"""
+"""Events and loss distributions bound what is spent, closely, against exact closed forms."""
 
 from __future__ import annotations
 
@@ -9,7 +7,8 @@ import itertools
 import math
 import pickle
 import sys
-from fractions import Fraction as F
+from collections.abc import Iterator
+from fractions import Fraction as F  # noqa: N817  most lines hold some
 
 import pytest
 
@@ -23,22 +22,22 @@ from flint import arb, arb_poly, ctx
 
 import dpfast
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, Sensitivity, Snapping
-from dpfast.adapters import dp_accounting as plug
+from dpfast.adapters import dp_accounting as adapter
 
 RELEASES = (1, 10, 1000)
 INTERVAL = 1e-4
 DOUBLES = 1e-14  # their arithmetic is in doubles: of delta, for each release composed
 
 
-# ---------------------------------------------------------------------- one cell is the worst, by enumeration
+# ------------------------------------------------------------ one cell is the worst, by enumeration
 
 
-def hockey_stick(pairs, price):
+def hockey_stick(pairs, price) -> F:
     """The delta at exp(epsilon) = price, exactly."""
     return sum((max(F(0), p - price * q) for p, q in pairs), F(0))
 
 
-def moved(pmf, moves):
+def moved(pmf, moves) -> list:
     """All (P, Q) of independent cells with noise pmf, on -N..N, against the same cells moved."""
     reach = len(pmf) // 2
     at = dict(zip(range(-reach, reach + 1), pmf, strict=True))
@@ -52,13 +51,13 @@ def moved(pmf, moves):
     ]
 
 
-def dominates(worse, better):
-    """Whether delta is larger at every price. Both are linear in it between likelihood ratios: those suffice."""
+def dominates(worse, better) -> bool:
+    """Whether delta is larger at every price: linear between likelihood ratios."""
     prices = {p / q for p, q in [*worse, *better] if q} | {F(0)}
     return all(hockey_stick(worse, price) >= hockey_stick(better, price) for price in prices)
 
 
-def normal(weights):
+def normal(weights) -> list:
     half = [F(w) for w in weights]
     whole = [*half[:0:-1], *half]
     return [w / sum(whole) for w in whole]
@@ -75,36 +74,37 @@ SPLITS = [((1, 1), 2), ((1, -1), 2), ((2, 1), 3), ((-2, -1), 3), ((1, 1, -1), 3)
 
 @pytest.mark.parametrize("noise", LOG_CONCAVE)
 @pytest.mark.parametrize(("moves", "together"), SPLITS)
-def test_a_change_in_one_cell_is_worse_than_the_same_in_several(noise, moves, together):
-    """Exactly, at every epsilon and in both directions, for log-concave noise; and more is worse than less."""
+def test_a_change_in_one_cell_is_worse_than_the_same_in_several(noise, moves, together) -> None:
+    """Exact at every epsilon, both directions, log-concave noise; more is worse than less."""
     one, several = moved(LOG_CONCAVE[noise], (together,)), moved(LOG_CONCAVE[noise], moves)
     assert dominates(one, several)
     assert dominates([(q, p) for p, q in one], [(q, p) for p, q in several])
     assert dominates(one, moved(LOG_CONCAVE[noise], (together - 1,)))
 
 
-def test_the_enumeration_tells_noise_that_is_not_log_concave():
+def test_the_enumeration_tells_noise_that_is_not_log_concave() -> None:
     """Heavy tails: there two cells moved by 1 are not dominated by one moved by 2."""
     heavy = normal([F(1, (1 + k * k) ** 2) for k in range(5)])
     assert not dominates(moved(heavy, (2,)), moved(heavy, (1, 1)))
 
 
-def lattice_losses(q, change):
-    """The loss of discrete Laplace noise, in units of its rate: {loss: probability}, with its tails, in q's kind of number."""
+def lattice_losses(q, change) -> dict:
+    """Discrete Laplace noise's loss in units of its rate: {loss: probability}, with tails."""
     losses = {change - 2 * x: (1 - q) / (1 + q) * q**x for x in range(1, change)}
     return losses | {change: 1 / (1 + q), -change: q**change / (1 + q)}
 
 
 @pytest.mark.parametrize("q", [F(1, 10), F(1, 2), F(99, 100)])
 @pytest.mark.parametrize("split", [(1, 1), (2, 1), (1, 1, 1), (3, 2), (2, 2, 1)])
-def test_a_change_in_one_cell_is_worse_for_discrete_laplace_with_all_its_tails(q, split):
+def test_a_change_in_one_cell_is_worse_for_discrete_laplace_with_all_its_tails(q, split) -> None:
+    """Its losses have a closed form, so that nothing is cut off."""
     several = {0: F(1)}
     for change in split:
         several = _convolved(several, lattice_losses(q, change))
     one = lattice_losses(q, sum(split))
     assert sum(one.values()) == sum(several.values()) == 1
 
-    def pairs(losses):
+    def pairs(losses) -> list:
         return [(p, p * q**loss) for loss, p in losses.items()]
 
     assert dominates(pairs(one), pairs(several))
@@ -112,31 +112,33 @@ def test_a_change_in_one_cell_is_worse_for_discrete_laplace_with_all_its_tails(q
     assert dominates([(p, p * (q / 2) ** loss) for loss, p in lattice_losses(q / 2, sum(split)).items()], pairs(one))
 
 
-def _convolved(a, b):
+def _convolved(a, b) -> list:
     found = {}
     for (x, p), (y, r) in itertools.product(a.items(), b.items()):
         found[x + y] = found.get(x + y, 0) + p * r
     return found
 
 
-# ---------------------------------------------------------------------- rounded to the side of more loss
+# ----------------------------------------------------------------- rounded to the side of more loss
 
 AWKWARD = [F(1), F(1, 3), F(2, 3), F(1, 10), F(7, 10), F(0.1), F(10, 7), F(355, 113), F(1, 2**40) + F(1, 2**99)]
 
 
-def least_above(value, found):
+def least_above(value, found) -> bool:
     return F(found) >= value > F(math.nextafter(found, 0))
 
 
-def test_every_number_of_an_event_is_rounded_to_more_loss():
+def test_every_number_of_an_event_is_rounded_to_more_loss() -> None:
+    """To the next double on that side; the nearest double would be wrong 50 times here."""
     wrong = 0  # what the nearest double would have got wrong
     for epsilon, change in itertools.product(AWKWARD, (F(1), F(3), F(7, 2))):
         event = DiscreteLaplace(epsilon, change).dp_event()
-        assert isinstance(event.sensitivity, int) and event.sensitivity == change // 1
+        assert isinstance(event.sensitivity, int)
+        assert event.sensitivity == change // 1
         assert least_above(epsilon / change, event.noise_parameter)
         wrong += F(float(epsilon / change)) < epsilon / change
 
-        for mechanism in (Laplace(epsilon, change), Snapping(epsilon, change, 2**60)):
+        for mechanism in (Laplace(epsilon, change), Snapping(epsilon, change, bound=2**60)):
             multiplier = mechanism.dp_event().noise_multiplier
             assert F(multiplier) <= 1 / epsilon < F(math.nextafter(multiplier, math.inf))
         wrong += F(float(1 / epsilon)) > 1 / epsilon
@@ -156,7 +158,8 @@ def test_every_number_of_an_event_is_rounded_to_more_loss():
 
 
 @pytest.mark.parametrize("sigma", [F(2) ** -900, F(1, 3), F(2) ** 900])
-def test_extreme_multipliers_stay_below(sigma):
+def test_extreme_multipliers_stay_below(sigma) -> None:
+    """The multiplier of an event is at most sigma, and next to it."""
     multiplier = Gaussian(sigma, sensitivity=Sensitivity(1, 1)).dp_event().noise_multiplier
     assert 0 < F(multiplier) <= sigma
     assert math.isclose(multiplier, float(sigma), rel_tol=1e-15)
@@ -167,7 +170,8 @@ def test_extreme_multipliers_stay_below(sigma):
     [Laplace(F(2) ** -900, 1), DiscreteLaplace(F(2) ** -60, 1), Gaussian(2**900, sensitivity=Sensitivity(1, 1))],
     ids=repr,
 )
-def test_next_to_no_loss_is_still_a_distribution(mechanism):
+def test_next_to_no_loss_is_still_a_distribution(mechanism) -> None:
+    """1,000 releases, too."""
     losses = mechanism.privacy_loss_distribution().self_compose(1000)
     assert 0 <= losses.get_delta_for_epsilon(0.0) < 1e-10
     assert losses.get_epsilon_for_delta(1e-6) < 1e-9
@@ -176,13 +180,13 @@ def test_next_to_no_loss_is_still_a_distribution(mechanism):
 # ---------------------------------------------------------------------- rho of the Laplace laws
 
 
-def mean_loss(epsilon, change):
+def mean_loss(epsilon, change) -> F:
     """In 200 digits, by the sum itself, over (E L, the Renyi divergence of any order)."""
     rate = mpmath.mpf(epsilon.numerator) / epsilon.denominator / change
     losses = lattice_losses(mpmath.exp(-rate), change)
     mean = sum(p * loss * rate for loss, p in losses.items())
 
-    def divergence(order):
+    def divergence(order) -> mpmath.mpf:
         return mpmath.log(sum(p * mpmath.exp((order - 1) * loss * rate) for loss, p in losses.items())) / (order - 1)
 
     return mean, divergence
@@ -190,8 +194,8 @@ def mean_loss(epsilon, change):
 
 @pytest.mark.parametrize("change", [1, 2, 3, 17])
 @pytest.mark.parametrize("epsilon", [F(1, 1000), F(1, 3), F(2), F(2500)])
-def test_rho_of_discrete_laplace_is_the_least(epsilon, change):
-    """Renyi divergences of orders 1.0001 to 1,000 lie below order * rho, and reach it as the order goes to 1."""
+def test_rho_of_discrete_laplace_is_the_least(epsilon, change) -> None:
+    """Renyi divergences of orders 1.0001 to 1,000 are below order * rho, the limit at 1."""
     with mpmath.workdps(200):
         mean, divergence = mean_loss(epsilon, change)
         found = DiscreteLaplace(epsilon, change).dp_event(zcdp=True)
@@ -203,7 +207,8 @@ def test_rho_of_discrete_laplace_is_the_least(epsilon, change):
 
 
 @pytest.mark.parametrize("epsilon", [F(1, 10**12), F(1, 3), F(2), F(300)])
-def test_rho_of_laplace_is_its_limit(epsilon):
+def test_rho_of_laplace_is_its_limit(epsilon) -> None:
+    """epsilon - 1 + exp(-epsilon), the limit of fine lattices."""
     with mpmath.workdps(200):
         e = mpmath.mpf(epsilon.numerator) / epsilon.denominator
         exact = e - 1 + mpmath.exp(-e)
@@ -214,7 +219,8 @@ def test_rho_of_laplace_is_its_limit(epsilon):
 
 
 @pytest.mark.parametrize("scale_exponent", [-60, -20, 20, 60])
-def test_rho_holds_at_the_ends_of_the_scale(scale_exponent):
+def test_rho_holds_at_the_ends_of_the_scale(scale_exponent) -> None:
+    """2^-60 to 2^60, against [BS16]."""
     epsilon = F(2) ** -scale_exponent
     rho = F(DiscreteLaplace(epsilon, 1).dp_event(zcdp=True).rho)
     most = min(epsilon, epsilon**2 / 2)  # [BS16] Proposition 1.4
@@ -224,8 +230,8 @@ def test_rho_holds_at_the_ends_of_the_scale(scale_exponent):
 # ---------------------------------------------------------------------- 1, 10 and 1,000 releases
 
 
-def delta_of_lattice(losses, unit, releases, epsilon):
-    """The delta of independent losses on {loss: probability} * unit, in intervals, tails and all."""
+def delta_of_lattice(losses, unit, releases, epsilon) -> arb:
+    """The delta of independent losses on {loss: probability} * unit, in intervals with tails."""
     least = min(losses)
     power = arb_poly([losses.get(k, arb(0)) for k in range(least, max(losses) + 1)]) ** releases
     first = math.floor(float(epsilon) / float(unit)) - 1
@@ -238,38 +244,38 @@ def delta_of_lattice(losses, unit, releases, epsilon):
 
 
 @pytest.fixture
-def bits():
+def bits() -> Iterator[None]:
     before, ctx.prec = ctx.prec, 256
     yield
     ctx.prec = before
 
 
-def total_epsilons(rho, releases):
+def total_epsilons(rho, releases) -> list:
     """Where delta is near 1/10, and near 1e-6."""
     rho = releases * rho
     return [F(rho + 0.5 * math.sqrt(rho)), F(rho + 6 * math.sqrt(rho))]
 
 
-def accountant(kind, event, releases):
+def accountant(kind, event, releases) -> dp_accounting.PrivacyAccountant:
     return kind().compose(dp_accounting.SelfComposedDpEvent(event, releases))
 
 
-def many(distribution, releases):
+def many(distribution, releases) -> object:
     return distribution if releases == 1 else distribution.self_compose(releases)
 
 
-def lower(ball):
+def lower(ball) -> float:
     return float(ball.lower()) * (1 - 1e-15)
 
 
-def upper(ball):
+def upper(ball) -> float:
     return float(ball.upper()) * (1 + 1e-15)
 
 
 @pytest.mark.parametrize("releases", RELEASES)
 @pytest.mark.parametrize(("epsilon", "change"), [(F(1, 10), 1), (F(1, 4), 3)])
-def test_discrete_laplace(epsilon, change, releases, bits):
-    """Its distribution of losses to 1e-5, its event to their accountant's rounding, its rho above."""
+def test_discrete_laplace(epsilon, change, releases, bits) -> None:
+    """Its loss distribution to 1e-5, its event to their accountant's rounding, its rho above."""
     mechanism = DiscreteLaplace(epsilon, change)
     rate = arb(epsilon.numerator) / epsilon.denominator / change
     losses = lattice_losses((-rate).exp(), change)
@@ -293,12 +299,13 @@ def test_discrete_laplace(epsilon, change, releases, bits):
         assert composed.get_epsilon_for_delta(delta) <= releases * float(epsilon) + 1e-9  # basic composition
 
 
-def laplace_brackets(epsilon, pieces):
-    """The losses of Laplace noise moved by epsilon scales, from both sides, on a lattice of epsilon/pieces.
+def laplace_brackets(epsilon, pieces) -> tuple:
+    """Losses of Laplace noise moved by epsilon scales: two bounds, on a lattice of epsilon/pieces.
 
-    Less: rounded down to multiples of a piece, which is post-processing. A cell j pieces above 0 and below the move
-    has loss (pieces - 1 - 2j) units. More: discrete Laplace noise on the lattice; with independent noise added, of
-    the difference of two exponentials cut off at one piece, it is Laplace noise.
+    Less: rounded down to multiples of a piece, which is post-processing. A cell j pieces above 0
+    and below the move has loss (pieces - 1 - 2j) units. More: discrete Laplace noise on the
+    lattice, which is Laplace noise after an independent addition (the difference of two
+    exponentials cut off at one piece).
     """
     unit = arb(epsilon.numerator) / epsilon.denominator / pieces
     less = {pieces: arb(1) / 2, -pieces: (-unit * pieces).exp() / 2}
@@ -308,8 +315,8 @@ def laplace_brackets(epsilon, pieces):
 
 
 @pytest.mark.parametrize("releases", RELEASES)
-def test_laplace(releases, bits):
-    """Between the two brackets, which are at most 1.5 % apart, its distribution and its event; and its rho above."""
+def test_laplace(releases, bits) -> None:
+    """Its distribution and its event lie between the brackets, at most 1.5 % apart; and its rho."""
     epsilon = F(1, 10)
     mechanism = Laplace(epsilon, 3)
     unit, less, more = laplace_brackets(epsilon, 8)
@@ -336,7 +343,7 @@ def test_laplace(releases, bits):
         assert composed.get_epsilon_for_delta(delta) <= min(by_orders, releases * float(epsilon) + 1e-9)
 
 
-def test_discrete_laplace_moved_by_one_is_the_worst_release_of_its_epsilon():
+def test_discrete_laplace_moved_by_one_is_the_worst_release_of_its_epsilon() -> None:
     """So the optimal composition of [KOV15] is its own, exactly."""
     for releases in RELEASES:
         composed = many(DiscreteLaplace(F(1, 10), 1).privacy_loss_distribution(), releases)
@@ -345,8 +352,9 @@ def test_discrete_laplace_moved_by_one_is_the_worst_release_of_its_epsilon():
         assert exact * (1 - 1e-9) <= composed.get_epsilon_for_delta(1e-6) <= exact * (1 + 1e-6)
 
 
-def test_snapping_is_accounted_as_laplace():
-    laplace, snapping = Laplace(F(1, 3), 2), Snapping(F(1, 3), 2, 64)
+def test_snapping_is_accounted_as_laplace() -> None:
+    """Snapping is Laplace noise, processed."""
+    laplace, snapping = Laplace(F(1, 3), 2), Snapping(F(1, 3), 2, bound=64)
     assert snapping.dp_event() == laplace.dp_event()
     assert snapping.dp_event(zcdp=True) == laplace.dp_event(zcdp=True)
     assert snapping.privacy_loss_distribution().get_delta_for_epsilon(0.1) == (
@@ -355,10 +363,10 @@ def test_snapping_is_accounted_as_laplace():
 
 
 @pytest.mark.parametrize("releases", RELEASES)
-def test_gaussian(releases):
-    """n releases are one with n times the squared norm, whose delta is known in intervals: [BW18] Theorem 8."""
+def test_gaussian(releases) -> None:
+    """n releases are one of n times the squared norm, in intervals: [BW18] Theorem 8."""
     mechanism = Gaussian(60, sensitivity=Sensitivity(2, 3))
-    together = Sensitivity.l2(mechanism.sensitivity.l2_squared * releases)
+    together = Sensitivity.from_l2(mechanism.sensitivity.l2_squared * releases)
     event = mechanism.dp_event()
     composed = many(mechanism.privacy_loss_distribution(), releases)
     theirs = accountant(PLDAccountant, event, releases)
@@ -380,14 +388,14 @@ DISCRETE = {
     "one cell": Sensitivity(1, 1),
     "cells": Sensitivity(3, 2),
     "moved by a fraction": Sensitivity.changes(2, 2.9),
-    "a signed substitution": Sensitivity(2, 1, "substitution", signed=True),
+    "a signed substitution": Sensitivity(2, 1, adjacency="substitution", signed=True),
 }
 
 
 @pytest.mark.parametrize("releases", RELEASES)
 @pytest.mark.parametrize("name", DISCRETE)
-def test_discrete_gaussian(name, releases):
-    """n releases of l0 cells are one of n l0 cells, whose delta is known in intervals; through zCDP the RDP accountant."""
+def test_discrete_gaussian(name, releases) -> None:
+    """n releases of l0 cells are one of n l0 cells, in intervals; RDP goes through zCDP."""
     mechanism = DiscreteGaussian(30, sensitivity=DISCRETE[name])
     cells, change = mechanism.sensitivity.largest
     together = Sensitivity.changes(releases * cells, change)
@@ -406,16 +414,16 @@ def test_discrete_gaussian(name, releases):
         assert composed.get_epsilon_for_delta(delta) <= spent
 
 
-def test_a_discrete_gaussian_narrower_than_the_change_is_still_accounted():
-    """sigma = 3/20 against a change of 3: the noise is 0, but for e^-22, and there the loss is 200."""
+def test_a_discrete_gaussian_narrower_than_the_change_is_still_accounted() -> None:
+    """sigma = 3/20, a change of 3: the noise is 0 but for e^-22, where the loss is 200."""
     mechanism = DiscreteGaussian(F(3, 20), sensitivity=Sensitivity(1, 3))
     found = mechanism.privacy_loss_distribution()
     for total in (199, 201):
         assert math.isclose(found.get_delta_for_epsilon(float(total)), mechanism.delta(total), rel_tol=1e-4)
 
 
-def test_laws_compose_with_each_other():
-    """Distributions share an interval, and together spend no more than the sum of what each does at its share of delta."""
+def test_laws_compose_with_each_other() -> None:
+    """Distributions share an interval and spend at most each one's sum at its delta share."""
     mechanisms = [
         DiscreteLaplace(F(1, 2), 1),
         Laplace(F(1, 3), 1),
@@ -431,7 +439,8 @@ def test_laws_compose_with_each_other():
     assert together.get_epsilon_for_delta(1e-6) < RdpAccountant().compose(events).get_epsilon(1e-6)
 
 
-def test_a_coarser_interval_is_above_a_finer_one():
+def test_a_coarser_interval_is_above_a_finer_one() -> None:
+    """Losses are rounded up to multiples of the interval."""
     mechanism = Gaussian(3, sensitivity=Sensitivity(1, 1))
     fine = mechanism.privacy_loss_distribution()
     coarse = mechanism.privacy_loss_distribution(value_discretization_interval=0.05)
@@ -440,10 +449,11 @@ def test_a_coarser_interval_is_above_a_finer_one():
     )
 
 
-# ---------------------------------------------------------------------- whose sensitivity, and what is refused
+# ----------------------------------------------------------- whose sensitivity, and what is refused
 
 
-def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity():
+def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity() -> None:
+    """With it the event is that of a mechanism that knows it."""
     for bare in (Gaussian(7), DiscreteGaussian(7)):
         for ask in (bare.dp_event, bare.privacy_loss_distribution):
             with pytest.raises(dpfast.ParameterError, match="sensitivity must be given"):
@@ -457,29 +467,33 @@ def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity():
         )
 
 
-def test_a_laplace_law_has_its_own_sensitivity():
-    for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1), Snapping(1, 1, 8)):
+def test_a_laplace_law_has_its_own_sensitivity() -> None:
+    """Another one is refused."""
+    for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1), Snapping(1, 1, bound=8)):
         for ask in (mechanism.dp_event, mechanism.privacy_loss_distribution):
             with pytest.raises(dpfast.ParameterError, match="has its own"):
                 ask(Sensitivity(1, 1))
 
 
-def test_noise_that_is_no_mechanism_has_no_event():
+def test_noise_that_is_no_mechanism_has_no_event() -> None:
+    """Nor has a number."""
     for ask in (OneSidedGeometric(1, 1).dp_event, OneSidedGeometric(1, 1).privacy_loss_distribution):
         with pytest.raises(dpfast.DTypeError, match="OneSidedGeometric is not a mechanism"):
             ask()
     with pytest.raises(dpfast.DTypeError, match="int is not a mechanism"):
-        plug.dp_event(3)
+        adapter.dp_event(3)
 
 
-def test_a_norm_alone_has_no_distribution_of_losses():
-    mechanism = DiscreteGaussian(3, sensitivity=Sensitivity.l2(2))
+def test_a_norm_alone_has_no_distribution_of_losses() -> None:
+    """But an event, rounded to more loss."""
+    mechanism = DiscreteGaussian(3, sensitivity=Sensitivity.from_l2(2))
     assert mechanism.dp_event() == dp_accounting.ZCDpEvent(math.nextafter(1 / 9, 1) if F(1 / 9) < F(1, 9) else 1 / 9)
     with pytest.raises(dpfast.ParameterError, match="known as .l0, linf."):
         mechanism.privacy_loss_distribution()
 
 
-def test_changes_below_one_are_refused_on_integers():
+def test_changes_below_one_are_refused_on_integers() -> None:
+    """No integer cell changes by less."""
     for ask in (DiscreteLaplace(1, F(1, 2)).dp_event, DiscreteLaplace(1, F(1, 2)).privacy_loss_distribution):
         with pytest.raises(dpfast.ParameterError, match="sensitivity must be at least 1 for integer cells, got 0.5"):
             ask()
@@ -499,20 +513,22 @@ def test_changes_below_one_are_refused_on_integers():
     ],
     ids=repr,
 )
-def test_what_would_fill_the_memory_is_refused_and_has_its_event(mechanism):
+def test_what_would_fill_the_memory_is_refused_and_has_its_event(mechanism) -> None:
+    """The error points to dp_event()."""
     with pytest.raises(dpfast.ParameterError, match=r"dp_event\(\) has no such limit"):
         mechanism.privacy_loss_distribution()
     assert mechanism.dp_event() is not None
 
 
 @pytest.mark.parametrize("interval", [0, -1e-4, math.nan, math.inf, 1e-9])
-def test_an_interval_without_sense_is_refused(interval):
+def test_an_interval_without_sense_is_refused(interval) -> None:
+    """By the parameter's name."""
     with pytest.raises(dpfast.ParameterError, match="value_discretization_interval"):
         Laplace(1, 1).privacy_loss_distribution(value_discretization_interval=interval)
 
 
-def test_another_neighbouring_relation_is_the_accountants_own_affair():
-    """As docs/plugging_in.md says: an event holds the sensitivity already, and one made for REPLACE_ONE does not fit it."""
+def test_another_neighbouring_relation_is_the_accountants_own_affair() -> None:
+    """docs/adapters.md: an event holds the sensitivity; one for REPLACE_ONE does not fit."""
     replace = dp_accounting.NeighboringRelation.REPLACE_ONE
     for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1)):
         assert not PLDAccountant(replace).supports(mechanism.dp_event())
@@ -522,13 +538,15 @@ def test_another_neighbouring_relation_is_the_accountants_own_affair():
     )
 
 
-def test_events_survive_pickling_and_mechanisms_that_were_pickled_give_the_same():
+def test_events_survive_pickling_and_mechanisms_that_were_pickled_give_the_same() -> None:
+    """Both ways round."""
     for mechanism in (DiscreteLaplace(F(1, 3), 2), Gaussian(3, sensitivity=Sensitivity(1, 1))):
         again = pickle.loads(pickle.dumps(mechanism))
         assert pickle.loads(pickle.dumps(again.dp_event())) == mechanism.dp_event()
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch):
+def test_without_the_library_the_extra_is_named(monkeypatch) -> None:
+    """Where a mechanism is asked for its event."""
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     monkeypatch.delitem(sys.modules, "dpfast.adapters.dp_accounting")
     monkeypatch.delattr(dpfast.adapters, "dp_accounting", raising=False)

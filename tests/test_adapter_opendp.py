@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenDP plug, against the real library: maps, laws, what is refused, and how it chains and composes."""
+"""The OpenDP adapter, with the real library: maps, laws, refusals, chaining and composition."""
 
 from __future__ import annotations
 
 import math
 import random
 import traceback
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from typing import Never
 
 import gof
 import numpy as np
@@ -24,7 +26,7 @@ import opendp.prelude as dp
 from opendp.mod import OpenDPException
 
 import dpfast
-from dpfast.adapters import opendp as plug
+from dpfast.adapters import opendp as adapter
 from dpfast.adapters.opendp import (
     make_discrete_gaussian,
     make_discrete_laplace,
@@ -43,33 +45,33 @@ LAWS = {
     "discrete_gaussian": (make_discrete_gaussian, dp.m.make_gaussian, INTEGERS, dp.l2_distance),
     "gaussian": (make_gaussian, dp.m.make_gaussian, REALS, dp.l2_distance),
 }
-CASES = [(law, T) for law in LAWS for T in LAWS[law][2]]
+CASES = [(law, scalar) for law in LAWS for scalar in LAWS[law][2]]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def features():
+def features() -> Iterator[None]:
     dp.enable_features("contrib", "honest-but-curious")
     yield
     dp.disable_features("contrib", "honest-but-curious")
 
 
-def atom(T):
-    return dp.atom_domain(T=T, nan=False if T in REALS else None)
+def atom(scalar) -> dp.Domain:
+    return dp.atom_domain(T=scalar, nan=False if scalar in REALS else None)
 
 
-def vector(T):
-    return dp.vector_domain(atom(T))
+def vector(scalar) -> dp.Domain:
+    return dp.vector_domain(atom(scalar))
 
 
-def array(T, shape):
+def array(scalar, shape) -> dp.Domain:
     """A NumPy domain of such a shape: only the two-dimensional one can be free of NaN."""
-    if T in REALS:
-        return dp.numpy.array2_domain(T=T, nan=False, size=shape[0], num_columns=shape[1])
-    return dp.numpy.arrayd_domain(T=T, shape=shape)
+    if scalar in REALS:
+        return dp.numpy.array2_domain(T=scalar, nan=False, size=shape[0], num_columns=shape[1])
+    return dp.numpy.arrayd_domain(T=scalar, shape=shape)
 
 
-def dtype_of(T):
-    return np.dtype({"f": "float", "i": "int", "u": "uint"}[T[0]] + (T[1:] if T != "usize" else "64"))
+def dtype_of(scalar) -> np.dtype:
+    return np.dtype({"f": "float", "i": "int", "u": "uint"}[scalar[0]] + (scalar[1:] if scalar != "usize" else "64"))
 
 
 # ------------------------------------------------------------------ privacy maps
@@ -104,8 +106,8 @@ def distances(law: str) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_the_map_is_the_exact_loss_rounded_up_once(law):
-    """The least double not below it; division in doubles, and one ulp less, fail on the same pairs."""
+def test_the_map_is_the_exact_loss_rounded_up_once(law) -> None:
+    """The least double not below it; division in doubles, and one ulp less, fail there."""
     make, _, types, metric = LAWS[law]
     divided = lower = 0
     for d_in, scale in distances(law):
@@ -120,8 +122,8 @@ def test_the_map_is_the_exact_loss_rounded_up_once(law):
 
 
 @pytest.mark.parametrize("law", ["discrete_laplace", "discrete_gaussian"])
-def test_integer_distances_are_exact_and_never_below_opendps(law):
-    """Beyond 2^53 a distance has no double. Theirs is never below ours, and at most 1e-15 of it above."""
+def test_integer_distances_are_exact_and_never_below_opendps(law) -> None:
+    """Beyond 2^53 no double is exact: theirs is never below ours, at most 1e-15 above."""
     make, theirs, _, metric = LAWS[law]
     for d_in in (0, 1, 2, 3, 7, 2**53 + 1, 2**62 + 1, 2**63 - 1):
         for scale in (0.3, 1.0, 3.0, 49.0, 1e6):
@@ -131,7 +133,7 @@ def test_integer_distances_are_exact_and_never_below_opendps(law):
             assert found <= other <= found * (1 + 1e-15)
 
 
-def test_our_real_laws_cost_no_more_than_opendps():
+def test_our_real_laws_cost_no_more_than_opendps() -> None:
     """Their grid is laid before the noise and paid for by the map; ours is laid after it."""
     for law in ("laplace", "gaussian"):
         make, theirs, _, metric = LAWS[law]
@@ -139,7 +141,8 @@ def test_our_real_laws_cost_no_more_than_opendps():
         assert make(*space, 3.0).map(0.1) <= theirs(*space, 3.0).map(0.1)
 
 
-def test_a_scale_is_taken_exactly():
+def test_a_scale_is_taken_exactly() -> None:
+    """As a fraction, a decimal, a double or a NumPy integer."""
     space = vector("i64"), dp.l1_distance(T="i64")
     assert make_discrete_laplace(*space, Fraction(1, 3)).map(1) == 3.0
     assert make_discrete_laplace(*space, 1 / 3).map(1) == math.nextafter(3.0, 4)  # the double is below a third
@@ -150,7 +153,8 @@ def test_a_scale_is_taken_exactly():
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_a_distance_without_sense_has_no_loss(law):
+def test_a_distance_without_sense_has_no_loss(law) -> None:
+    """Negative, NaN or infinite ones are refused; 0 loses nothing."""
     make, _, types, metric = LAWS[law]
     measurement = make(vector(types[-1]), metric(T="f64"), 1.0)
     for d_in in (-1.0, -5e-324, math.nan, math.inf):
@@ -164,14 +168,14 @@ def test_a_distance_without_sense_has_no_loss(law):
 # ------------------------------------------------------------------ types
 
 
-@pytest.mark.parametrize(("law", "T"), CASES)
-def test_what_comes_out_is_of_the_kind_that_went_in(law, T):
+@pytest.mark.parametrize(("law", "scalar"), CASES)
+def test_what_comes_out_is_of_the_kind_that_went_in(law, scalar) -> None:
     """An atom, a list or an array, as from their own; the measure and the spaces as theirs."""
     make, theirs, _, metric = LAWS[law]
-    kind = float if T in REALS else int
+    kind = float if scalar in REALS else int
     for domain, distance, data in (
-        (atom(T), dp.absolute_distance(T="f64"), kind(3)),
-        (vector(T), metric(T="f64"), [kind(3)] * 4),
+        (atom(scalar), dp.absolute_distance(T="f64"), kind(3)),
+        (vector(scalar), metric(T="f64"), [kind(3)] * 4),
     ):
         ours, other = make(domain, distance, 2.0), theirs(domain, distance, 2.0)
         assert str(ours) == str(other)
@@ -181,21 +185,21 @@ def test_what_comes_out_is_of_the_kind_that_went_in(law, T):
             assert len(found) == 4
             assert {type(value) for value in found} == {kind}
             assert ours([]) == other([]) == []
-            assert type(ours(np.array(data, dtype_of(T)))) is list
-    data = np.full((3, 2), 3, dtype_of(T))
+            assert type(ours(np.array(data, dtype_of(scalar)))) is list
+    data = np.full((3, 2), 3, dtype_of(scalar))
     data.flags.writeable = False
-    released = make(array(T, (3, 2)), metric(T="f64"), 2.0)(data)
+    released = make(array(scalar, (3, 2)), metric(T="f64"), 2.0)(data)
     assert type(released) is np.ndarray
     assert (released.dtype, released.shape) == (data.dtype, data.shape)
     assert (data == 3).all()
 
 
-@pytest.mark.parametrize(("law", "T"), [case for case in CASES if case[1] not in REALS])
-def test_integers_saturate_at_the_ends_of_their_type(law, T):
-    """Half of the noisy ends stay there, and none wraps around: 4,000 draws of scale 10^6, false alarm 1e-6."""
+@pytest.mark.parametrize(("law", "scalar"), [case for case in CASES if case[1] not in REALS])
+def test_integers_saturate_at_the_ends_of_their_type(law, scalar) -> None:
+    """Half of the noisy ends stay, none wraps: 4,000 draws of scale 10^6, false alarm 1e-6."""
     make, _, _, metric = LAWS[law]
-    ends = np.iinfo(dtype_of(T))
-    measurement = make(vector(T), metric(T="f64"), 1e6)
+    ends = np.iinfo(dtype_of(scalar))
+    measurement = make(vector(scalar), metric(T="f64"), 1e6)
     for end in (ends.min, ends.max):
         found = measurement([end] * 4000)
         stayed = found.count(end)
@@ -204,17 +208,17 @@ def test_integers_saturate_at_the_ends_of_their_type(law, T):
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
-@pytest.mark.parametrize("T", REALS)
-def test_no_value_raises(law, T):
-    """Infinity is the largest finite value and NaN is 0, as in theirs; chance of noise beyond 60 scales below 1e-20."""
+@pytest.mark.parametrize("scalar", REALS)
+def test_no_value_raises(law, scalar) -> None:
+    """As theirs: infinity is the largest finite value, NaN 0; noise past 60 scales: 1e-20."""
     make, theirs, _, metric = LAWS[law]
-    most = float(np.finfo(dtype_of(T)).max)
+    most = float(np.finfo(dtype_of(scalar)).max)
     values = [math.inf, -math.inf, math.nan, most, 0.0]
-    for measurement in (make(vector(T), metric(T="f64"), 1.0), theirs(vector(T), metric(T="f64"), 1.0)):
+    for measurement in (make(vector(scalar), metric(T="f64"), 1.0), theirs(vector(scalar), metric(T="f64"), 1.0)):
         high, low, nothing, top, zero = measurement(values)
         assert (high, low, top) == (most, -most, most)
         assert max(abs(nothing), abs(zero)) < 60
-    released = make(array(T, (1, 5)), metric(T="f64"), 1.0)(np.array([values], dtype_of(T)))
+    released = make(array(scalar, (1, 5)), metric(T="f64"), 1.0)(np.array([values], dtype_of(scalar)))
     assert released[0, :2].tolist() == [most, -most]
     assert abs(released[0, 2]) < 60
 
@@ -238,24 +242,27 @@ def refused() -> list:
     ]
 
 
-def test_a_space_that_opendp_refuses_is_refused():
+def test_a_space_that_opendp_refuses_is_refused() -> None:
+    """By the same error, word for word."""
     for domain, metric, family in refused():
         with pytest.raises(Exception) as theirs:  # noqa: PT011
             getattr(dp.m, f"make_{family}")(domain, metric, 1.0)
         for prefix in ("make_", "make_discrete_"):
             with pytest.raises(type(theirs.value)) as ours:
-                getattr(plug, prefix + family)(domain, metric, 1.0)
+                getattr(adapter, prefix + family)(domain, metric, 1.0)
             assert str(ours.value) == str(theirs.value)
 
 
-@pytest.mark.parametrize("T", REALS)
-def test_an_array_domain_that_may_hold_nan_is_refused(T):
-    for domain in (dp.numpy.arrayd_domain(shape=(3,), T=T), dp.numpy.array2_domain(T=T)):
+@pytest.mark.parametrize("scalar", REALS)
+def test_an_array_domain_that_may_hold_nan_is_refused(scalar) -> None:
+    """As their vectors are."""
+    for domain in (dp.numpy.arrayd_domain(shape=(3,), T=scalar), dp.numpy.array2_domain(T=scalar)):
         with pytest.raises(OpenDPException, match="may not contain NaN"):
-            make_laplace(domain, dp.l1_distance(T=T), 1.0)
+            make_laplace(domain, dp.l1_distance(T=scalar), 1.0)
 
 
-def test_each_law_has_its_kind_of_number():
+def test_each_law_has_its_kind_of_number() -> None:
+    """The error names the types that would serve."""
     with pytest.raises(dpfast.DTypeError, match=r"discrete_laplace noise is for i32, .* AtomDomain\(T=f64\)"):
         make_discrete_laplace(atom("f64"), dp.absolute_distance(T="f64"), 1.0)
     with pytest.raises(dpfast.DTypeError, match=r"^gaussian noise is for f32, f64"):
@@ -263,13 +270,14 @@ def test_each_law_has_its_kind_of_number():
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, True, "1"])
-def test_a_scale_without_sense_is_refused(scale):
+def test_a_scale_without_sense_is_refused(scale) -> None:
+    """By its name."""
     for make, _, types, metric in LAWS.values():
         with pytest.raises((dpfast.ParameterError, dpfast.DTypeError), match="scale must be"):
             make(vector(types[-1]), metric(T="f64"), scale)
 
 
-def test_data_of_another_kind_than_the_array_domain_is_refused():
+def test_data_of_another_kind_than_the_array_domain_is_refused() -> None:
     """An unchecked cast to integers would change distances. No value is quoted."""
     measurement = make_discrete_laplace(array("i64", (2, 2)), dp.l1_distance(T="i64"), 1.0)
     good = np.full((2, 2), 7654321)
@@ -292,8 +300,8 @@ def test_data_of_another_kind_than_the_array_domain_is_refused():
         rows(np.full((5, 3), 7))
 
 
-def test_opendps_features_are_left_to_their_user():
-    """In a fresh process: what its user did not enable, neither import nor call does, and OpenDP says so."""
+def test_opendps_features_are_left_to_their_user() -> None:
+    """In a fresh process neither import nor call enables what its user did not; OpenDP says so."""
     found = python("""
         import opendp.prelude as dp
         from dpfast.adapters.opendp import make_discrete_laplace
@@ -312,20 +320,21 @@ def test_opendps_features_are_left_to_their_user():
 class Failing:
     """A noise source whose machine has no entropy."""
 
-    def release(self, values, **_):
+    def release(self, values, **_) -> Never:
         raise dpfast.EntropyError("the system gave no key")
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_a_failure_releases_nothing_and_quotes_nothing(law, monkeypatch):
+def test_a_failure_releases_nothing_and_quotes_nothing(law, monkeypatch) -> None:
+    """Neither its message nor its traceback."""
     make, _, types, metric = LAWS[law]
-    monkeypatch.setattr(plug, "noise_source", lambda *_: Failing())
-    T = types[-1]
-    data = np.full((2, 2), 7654321, dtype_of(T))
+    monkeypatch.setattr(adapter, "noise_source", lambda *_: Failing())
+    scalar = types[-1]
+    data = np.full((2, 2), 7654321, dtype_of(scalar))
     for domain, distance, values in (
-        (atom(T), dp.absolute_distance(T="f64"), data[0, 0].item()),
-        (vector(T), metric(T="f64"), data[0].tolist()),
-        (array(T, (2, 2)), metric(T="f64"), data),
+        (atom(scalar), dp.absolute_distance(T="f64"), data[0, 0].item()),
+        (vector(scalar), metric(T="f64"), data[0].tolist()),
+        (array(scalar, (2, 2)), metric(T="f64"), data),
     ):
         with pytest.raises(OpenDPException, match="the system gave no key") as error:
             make(domain, distance, 1.0)(values)
@@ -335,8 +344,8 @@ def test_a_failure_releases_nothing_and_quotes_nothing(law, monkeypatch):
 # ------------------------------------------------------------------ the law, with the system's keys
 
 
-def draws(measurement, n):
-    """Of noise on large counts, so that one left as it was would show as a zero too many."""
+def draws(measurement, n) -> np.ndarray:
+    """Noise on large counts: one without noise would show as a zero too many."""
     return np.array(measurement(np.full(n, 10**6))) - 10**6
 
 
@@ -344,48 +353,48 @@ N = 400_000  # tells a scale 2 % off from the law: its variance is 4 % off, 11 (
 
 
 @pytest.mark.parametrize("array_domain", [False, True])
-def test_the_discrete_laplace_law(array_domain):
-    """False alarm 1e-6; the same judge rejects a scale 2 % off and a real Laplace that was rounded."""
+def test_the_discrete_laplace_law(array_domain) -> None:
+    """False alarm 1e-6; the same test rejects a scale 2 % off and a rounded real Laplace."""
     scale = Fraction(3)
     law = reference.DiscreteLaplace(1 / scale)
     cdf = cache(law.cdf)
 
-    def quantile(p):
+    def quantile(p) -> int:
         return next(k for k in range(-200, 200) if cdf(k) >= p)
 
-    def suspicions(found):
-        return gof.suspicions(found, cdf, quantile, law.variance(), law.fourth_moment())
+    def rejections(found) -> list:
+        return gof.rejections(found, cdf, quantile, law.variance(), law.fourth_moment())
 
     space = array("i64", (N,)) if array_domain else vector("i64"), dp.l1_distance(T="i64")
-    assert suspicions(draws(make_discrete_laplace(*space, scale), N)) == []
-    assert suspicions(draws(make_discrete_laplace(*space, scale * Fraction(102, 100)), N))
+    assert rejections(draws(make_discrete_laplace(*space, scale), N)) == []
+    assert rejections(draws(make_discrete_laplace(*space, scale * Fraction(102, 100)), N))
     rounded = np.rint(make_laplace(array("f64", (1, N)), dp.l1_distance(T="f64"), scale)(np.zeros((1, N))))
-    assert suspicions(rounded.astype(np.int64).ravel())
+    assert rejections(rounded.astype(np.int64).ravel())
 
 
 @pytest.mark.parametrize("array_domain", [False, True])
-def test_the_discrete_gaussian_law(array_domain):
-    """False alarm 1e-6; the same judge rejects a sigma 2 % off. A rounded Gaussian of sigma 1 differs too: by 1/12 in variance."""
+def test_the_discrete_gaussian_law(array_domain) -> None:
+    """False alarm 1e-6; rejects a sigma 2 % off and, at sigma 1, a rounded Gaussian."""
     law = reference.DiscreteGaussian(Fraction(1))
 
-    def suspicions(found):
-        return gof.suspicions(found, law.cdf, law.quantile, law.variance(), law.fourth_moment())
+    def rejections(found) -> list:
+        return gof.rejections(found, law.cdf, law.quantile, law.variance(), law.fourth_moment())
 
     space = array("i64", (N,)) if array_domain else vector("i64"), dp.l2_distance(T="f64")
-    assert suspicions(draws(make_discrete_gaussian(*space, 1), N)) == []
-    assert suspicions(draws(make_discrete_gaussian(*space, 1.02), N))
+    assert rejections(draws(make_discrete_gaussian(*space, 1), N)) == []
+    assert rejections(draws(make_discrete_gaussian(*space, 1.02), N))
     rounded = np.rint(make_gaussian(array("f64", (1, N)), dp.l2_distance(T="f64"), 1)(np.zeros((1, N))))
-    assert suspicions(rounded.astype(np.int64).ravel())
+    assert rejections(rounded.astype(np.int64).ravel())
 
 
 @pytest.mark.parametrize(("make", "metric", "cdf"), [
     (make_laplace, dp.l1_distance, stats.laplace.cdf), (make_gaussian, dp.l2_distance, stats.norm.cdf),
 ])  # fmt: skip
-def test_the_real_laws(make, metric, cdf):
-    """Kolmogorov-Smirnov at 1e-6; rejects a scale 2 % off. And results lie on the grid, whatever the value's low bits."""
+def test_the_real_laws(make, metric, cdf) -> None:
+    """Kolmogorov-Smirnov at 1e-6; rejects a scale 2 % off. Results lie on the grid."""
     n, scale, value = 2_500_000, 3.0, 1 / 7
 
-    def p_value(used):
+    def p_value(used) -> float:
         noisy = make(array("f64", (1, n)), metric(T="f64"), used)(np.full((1, n), value))
         return stats.kstest((noisy.ravel() - value) / scale, cdf, method="asymp").pvalue
 
@@ -396,7 +405,7 @@ def test_the_real_laws(make, metric, cdf):
     assert np.unique(steps).size > 900
 
 
-def test_atoms_have_the_law_too():
+def test_atoms_have_the_law_too() -> None:
     """Every draw fresh: 3,000 calls, against the exact probability of 0, false alarm 1e-6."""
     measurement = make_discrete_laplace(atom("i32"), dp.absolute_distance(T="i32"), 2)
     zeros = sum(measurement(5) == 5 for _ in range(3000))
@@ -409,16 +418,17 @@ DATA = list("abacab") * 100
 WORDS = dp.vector_domain(dp.atom_domain(T=str)), dp.symmetric_distance()
 
 
-def counts(metric="L1Distance<i64>"):
+def counts(metric="L1Distance<i64>") -> dp.Transformation:
     return WORDS >> dp.t.then_count_by_categories(list("abc"), null_category=False, MO=metric, TOA="i64")
 
 
-def near(found, expected=(300, 200, 100)):
+def near(found, expected=(300, 200, 100)) -> bool:
     """Within 60 scales of 2: a chance below 1e-20."""
     return len(found) == len(expected) and all(abs(f - e) < 120 for f, e in zip(found, expected, strict=True))
 
 
-def test_it_chains_after_transformations_and_before_postprocessing():
+def test_it_chains_after_transformations_and_before_postprocessing() -> None:
+    """Counts, sums and trees of OpenDP's, and its consistency after ours."""
     measurement = counts() >> then_discrete_laplace(2.0)
     assert near(measurement(DATA))
     assert measurement.map(1) == 0.5
@@ -436,7 +446,7 @@ def test_it_chains_after_transformations_and_before_postprocessing():
     assert len(tree([100, 50, 25, 10])) == 4
 
 
-def test_a_histogram_stays_in_numpy():
+def test_a_histogram_stays_in_numpy() -> None:
     """Records, counts and release are arrays; a record adds 1 to one count."""
     records = dp.numpy.array2_domain(T="i64", num_columns=1), dp.symmetric_distance()
     histogram = dp.t.make_user_transformation(
@@ -449,7 +459,8 @@ def test_a_histogram_stays_in_numpy():
     assert histogram.map(1) == 0.5
 
 
-def test_it_composes():
+def test_it_composes() -> None:
+    """With theirs, at once and in turn, until the queries are used up."""
     measurement = counts() >> then_discrete_laplace(2.0)
     both = dp.c.make_composition([measurement, counts() >> dp.m.then_laplace(4.0)])
     assert both.map(1) == 0.75
@@ -461,14 +472,15 @@ def test_it_composes():
         queries(measurement)
 
 
-def test_a_budget_that_is_less_than_the_map_is_refused():
+def test_a_budget_that_is_less_than_the_map_is_refused() -> None:
     """1/3 as a double is below the loss at scale 3."""
     queries = dp.c.make_adaptive_composition(*WORDS, dp.max_divergence(), d_in=1, d_mids=[1 / 3])(DATA)
     with pytest.raises(OpenDPException, match="insufficient budget"):
         queries(counts() >> then_discrete_laplace(3.0))
 
 
-def test_odometers_and_filters_count_it():
+def test_odometers_and_filters_count_it() -> None:
+    """Each release at its map."""
     measurement = counts() >> then_discrete_laplace(2.0)
     odometer = dp.c.make_fully_adaptive_composition(*WORDS, dp.max_divergence())
     queries = odometer(DATA)
@@ -480,9 +492,10 @@ def test_odometers_and_filters_count_it():
         filtered(measurement)
 
 
-@pytest.mark.parametrize(("make", "T"), [(make_discrete_gaussian, "i64"), (make_gaussian, "f64")])
-def test_a_gaussian_is_zcdp_and_turns_into_epsilon_and_delta(make, T):
-    space = vector(T), dp.l2_distance(T="f64")
+@pytest.mark.parametrize(("make", "scalar"), [(make_discrete_gaussian, "i64"), (make_gaussian, "f64")])
+def test_a_gaussian_is_zcdp_and_turns_into_epsilon_and_delta(make, scalar) -> None:
+    """By OpenDP's own conversions, as theirs does."""
+    space = vector(scalar), dp.l2_distance(T="f64")
     ours, theirs = make(*space, 10.0), dp.m.make_gaussian(*space, 10.0)
     assert ours.output_measure == dp.zero_concentrated_divergence()
     found, other = (dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(m), 1e-6).map(2.0) for m in (ours, theirs))
@@ -492,17 +505,17 @@ def test_a_gaussian_is_zcdp_and_turns_into_epsilon_and_delta(make, T):
     assert pure.map(1) == 0.125
 
 
-def test_the_context_finds_its_scale(monkeypatch):
-    """Registered under names of their own: the scale is searched so that the map just fits the budget."""
+def test_the_context_finds_its_scale(monkeypatch) -> None:
+    """Registered under their own names: a search finds the scale that just fits the budget."""
     theirs = dict(opendp.context.constructors)
     monkeypatch.setattr(opendp.context, "constructors", dict(theirs))
-    plug.register()
-    plug.register()  # again, as in a notebook: nothing changes
+    adapter.register()
+    adapter.register()  # again, as in a notebook: nothing changes
     ours = {name: found for name, found in opendp.context.constructors.items() if name not in theirs}
     assert set(ours) == {f"dpfast_{law}" for law in LAWS}
     assert opendp.context.constructors == theirs | ours  # their laplace is theirs
 
-    def context(loss):
+    def context(loss) -> dp.Context:
         unit = dp.unit_of(contributions=2)
         return dp.Context.compositor(DATA, unit, loss, split_evenly_over=2, domain=WORDS[0])
 
@@ -530,10 +543,11 @@ def test_the_context_finds_its_scale(monkeypatch):
     assert near(chosen(counts() >> then_discrete_laplace(4.5)))
 
 
-def test_every_constructor_has_its_then_form():
+def test_every_constructor_has_its_then_form() -> None:
+    """Which makes the same measurement."""
     for law, (make, _, types, metric) in LAWS.items():
         space = vector(types[-1]), metric(T="f64")
-        assert str(space >> getattr(plug, f"then_{law}")(2.0)) == str(make(*space, 2.0))
-        assert (space >> getattr(plug, f"then_{law}")(scale=2.0)).map(1.0) == make(*space, 2.0).map(1.0)
-    assert plug.__all__ == sorted(["register", *(f"{form}_{law}" for law in LAWS for form in ("make", "then"))])
+        assert str(space >> getattr(adapter, f"then_{law}")(2.0)) == str(make(*space, 2.0))
+        assert (space >> getattr(adapter, f"then_{law}")(scale=2.0)).map(1.0) == make(*space, 2.0).map(1.0)
+    assert adapter.__all__ == sorted(["register", *(f"{form}_{law}" for law in LAWS for form in ("make", "then"))])
     assert then_discrete_gaussian.__module__ == "dpfast.adapters.opendp"

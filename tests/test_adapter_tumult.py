@@ -1,37 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tumult Core on our noise: its privacy function, exact parameters, the laws, Series as it gives them, and Spark."""
+"""Tumult Core on our noise: its privacy function, exact parameters, laws, Series, and Spark."""
 
 from __future__ import annotations
 
 import os
 import pickle
-import subprocess
 import sys
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import gof
 import numpy as np
 import pytest
+from fresh import run
+from installs import are_undone_exactly
+from real_noise import ALPHA, rejected
 from scipy import stats
 
 pytest.importorskip("tmlt.core")
 
-import pandas as pd  # noqa: E402
-import sympy as sp  # noqa: E402
-from pyspark.sql import SparkSession  # noqa: E402
-from tmlt.core.domains import spark_domains as sd  # noqa: E402
-from tmlt.core.domains.numpy_domains import NumpyFloatDomain  # noqa: E402
-from tmlt.core.measurements import aggregations, spark_measurements  # noqa: E402
-from tmlt.core.measurements import noise_mechanisms as noise  # noqa: E402
-from tmlt.core.measurements.pandas_measurements import series  # noqa: E402
-from tmlt.core.measures import PureDP, RhoZCDP  # noqa: E402
-from tmlt.core.metrics import SymmetricDifference  # noqa: E402
-from tmlt.core.transformations.spark_transformations import groupby  # noqa: E402
+import pandas as pd
+import sympy as sp
+from pyspark.sql import SparkSession
+from tmlt.core.domains import spark_domains as sd
+from tmlt.core.domains.numpy_domains import NumpyFloatDomain
+from tmlt.core.measurements import aggregations, spark_measurements
+from tmlt.core.measurements import noise_mechanisms as noise
+from tmlt.core.measurements.pandas_measurements import series
+from tmlt.core.measures import PureDP, RhoZCDP
+from tmlt.core.metrics import SymmetricDifference
+from tmlt.core.transformations.spark_transformations import groupby
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError  # noqa: E402
-from dpfast.adapters import tumult  # noqa: E402
-from dpfast.adapters.tumult import AddNoiseToSeries, installed  # noqa: E402
+from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError
+from dpfast.adapters import tumult
+from dpfast.adapters.tumult import AddNoiseToSeries, installed
 
 pytestmark = [
     pytest.mark.own_environment,
@@ -40,18 +43,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:In Python 3.6:UserWarning"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
-ALPHA = 1e-6  # false alarms of a statistical test
 PI = sp.pi / 3  # no rational
 MEASUREMENTS = {
-    "geometric": lambda x: noise.AddGeometricNoise(x),
+    "geometric": lambda x: noise.AddGeometricNoise(x),  # noqa: PLW0108  the adapter replaces the name
     "laplace": lambda x: noise.AddLaplaceNoise(NumpyFloatDomain(), x),
-    "discrete gaussian": lambda x: noise.AddDiscreteGaussianNoise(x),
+    "discrete gaussian": lambda x: noise.AddDiscreteGaussianNoise(x),  # noqa: PLW0108
     "gaussian": lambda x: noise.AddGaussianNoise(NumpyFloatDomain(), x),
 }
 WHOLE = ("geometric", "discrete gaussian")
 
 
-def parameter(mechanism):
+def parameter(mechanism) -> Fraction:
     """What the mechanism runs on, exactly."""
     if isinstance(mechanism, (DiscreteLaplace, Laplace)):
         return Fraction(str(mechanism.metadata()["exact_scale"]))
@@ -61,7 +63,8 @@ def parameter(mechanism):
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 @pytest.mark.parametrize("value", ["7/3", "0.1", 10**20 + 1, sp.Rational(1, 10**15), PI, sp.sqrt(2) * 10**9])
-def test_parameters_are_exact_or_rounded_up(kind, value):
+def test_parameters_are_exact_or_rounded_up(kind, value) -> None:
+    """Rationals exactly; other numbers to the side of more noise, by less than 1e-14."""
     theirs = MEASUREMENTS[kind](value)
     try:
         used = parameter(AddNoiseToSeries(theirs)._mechanism)
@@ -77,7 +80,8 @@ def test_parameters_are_exact_or_rounded_up(kind, value):
 
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
-def test_privacy_is_theirs_and_is_what_the_mechanism_spends(kind):
+def test_privacy_is_theirs_and_is_what_the_mechanism_spends(kind) -> None:
+    """Their privacy function, and the loss of our law, agree as rationals."""
     theirs = MEASUREMENTS[kind]("7/3")
     ours, original = AddNoiseToSeries(theirs), series.AddNoiseToSeries(theirs)
     assert isinstance(ours, series.AddNoiseToSeries)
@@ -94,7 +98,8 @@ def test_privacy_is_theirs_and_is_what_the_mechanism_spends(kind):
 
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
-def test_series_are_as_theirs(kind):
+def test_series_are_as_theirs(kind) -> None:
+    """Type, dtype, index and name; the input is as it was."""
     theirs = MEASUREMENTS[kind](2)
     ours, original = AddNoiseToSeries(theirs), series.AddNoiseToSeries(theirs)
     wanted = np.int64 if kind in WHOLE else np.float64
@@ -114,7 +119,8 @@ def test_series_are_as_theirs(kind):
 
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
-def test_other_numbers_are_refused(kind):
+def test_other_numbers_are_refused(kind) -> None:
+    """Reals for integer noise, booleans, text, NaN and infinities."""
     measurement = AddNoiseToSeries(MEASUREMENTS[kind](2))
     other = [1.5, 2.0] if kind in WHOLE else [1, 2]
     for values in (other, [True, False], ["1"]):
@@ -126,7 +132,8 @@ def test_other_numbers_are_refused(kind):
 
 
 @pytest.mark.parametrize("kind", WHOLE)
-def test_whole_numbers_saturate(kind):
+def test_whole_numbers_saturate(kind) -> None:
+    """At the ends of int64."""
     ends = np.iinfo(np.int64)
     noisy = AddNoiseToSeries(MEASUREMENTS[kind](100))(pd.Series([ends.min, ends.max] * 500))
     assert noisy.dtype == np.int64
@@ -136,7 +143,8 @@ def test_whole_numbers_saturate(kind):
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 @pytest.mark.parametrize("value", [0, float("inf")])
-def test_no_noise_is_refused(kind, value):
+def test_no_noise_is_refused(kind, value) -> None:
+    """A parameter of 0 or infinity, where theirs would take it."""
     try:
         theirs = MEASUREMENTS[kind](value)
     except ValueError:
@@ -145,36 +153,34 @@ def test_no_noise_is_refused(kind, value):
         AddNoiseToSeries(theirs)
 
 
-def test_subclasses_are_refused():
+def test_subclasses_are_refused() -> None:
+    """Their noise may be another."""
+
     class Louder(noise.AddGeometricNoise):
-        def __call__(self, value):
+        def __call__(self, value) -> object:
             return super().__call__(super().__call__(value))
 
     with pytest.raises(DTypeError, match="Louder"):
         AddNoiseToSeries(Louder(1))
 
 
-def real_suspicious(found, kind):
-    """Of noise in units of its scale: shape, and scale by its sufficient statistic."""
-    law, n = (stats.laplace, found.size) if kind == "laplace" else (stats.norm, found.size)
-    size = stats.gamma(n).cdf(np.abs(found).sum()) if kind == "laplace" else stats.chi2(n).cdf(np.square(found).sum())
-    return stats.kstest(found, law.cdf).pvalue < ALPHA / 2 or 2 * min(size, 1 - size) < ALPHA / 2
+LAWS = {"laplace": stats.laplace, "gaussian": stats.norm}
 
 
-@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-def test_real_laws(kind):
+@pytest.mark.parametrize("kind", LAWS)
+def test_real_laws(kind) -> None:
     """200,000 values off the grid; a scale 3 % off is missed less than once in 1e9."""
     values = np.random.default_rng(1).normal(size=200_000) * 100
     noisy = AddNoiseToSeries(MEASUREMENTS[kind]("9/4"))(pd.Series(values))
     found = (noisy.to_numpy() - values) / (2.25 if kind == "laplace" else 1.5)
     assert np.all(noisy % 2.0**-20 == 0)
-    assert not real_suspicious(found, kind)
-    assert real_suspicious(found * 1.03, kind)
-    assert real_suspicious(found / 1.03, kind)
+    assert not rejected(found, LAWS[kind])
+    assert rejected(found * 1.03, LAWS[kind])
+    assert rejected(found / 1.03, LAWS[kind])
 
 
-def whole_suspicious(found, alpha):
-    """Against their own law of the geometric noise, by chi-squared over |k| <= 5 alpha and the rest."""
+def whole_rejected(found, alpha) -> bool:
+    """Against their own geometric law, by chi-squared over |k| <= 5 alpha and the rest."""
     reach = np.arange(-int(5 * alpha), int(5 * alpha) + 1)
     q = np.exp(-1 / alpha)
     mass = (1 - q) / (1 + q) * q ** np.abs(reach)
@@ -183,16 +189,17 @@ def whole_suspicious(found, alpha):
     return gof.chi2_p(float(((seen - expected) ** 2 / expected).sum()), reach.size) < ALPHA
 
 
-def test_geometric_law():
+def test_geometric_law() -> None:
+    """A scale 1.5 % off and a fiftieth of the zeros moved are caught."""
     counts = np.arange(1_000_000)
     found = AddNoiseToSeries(noise.AddGeometricNoise(2))(pd.Series(counts)).to_numpy() - counts
-    assert not whole_suspicious(found, 2)
-    assert whole_suspicious(found, 2.03)
-    assert whole_suspicious(found + (found == 0) * (np.arange(found.size) % 50 == 0), 2)
+    assert not whole_rejected(found, 2)
+    assert whole_rejected(found, 2.03)
+    assert whole_rejected(found + (found == 0) * (np.arange(found.size) % 50 == 0), 2)
 
 
-def test_discrete_gaussian_law():
-    """A million draws at sigma^2 = 4: variance within 5 standard errors, 6e-7 of false alarms; 1 % off is 7 of them."""
+def test_discrete_gaussian_law() -> None:
+    """A million draws at sigma^2 = 4: variance within 5 standard errors (6e-7); 1 % off is 7."""
     counts = np.arange(1_000_000)
     found = AddNoiseToSeries(noise.AddDiscreteGaussianNoise(4))(pd.Series(counts)).to_numpy() - counts
     error = 5 * 4 * np.sqrt(2 / found.size)
@@ -201,37 +208,19 @@ def test_discrete_gaussian_law():
     assert stats.binomtest(int(np.sum(found == 0)), found.size, exact).pvalue > ALPHA
 
 
-def test_installed_is_undone_exactly():
+def test_installed_is_undone_exactly() -> None:
+    """In both modules that hold the name."""
     places = (aggregations, spark_measurements)
-
-    def names():
-        return [module.AddNoiseToSeries for module in places]
-
-    theirs, ours = [series.AddNoiseToSeries] * 2, [AddNoiseToSeries] * 2
-    for _ in range(2):
-        with installed():
-            assert names() == ours
-            with installed():
-                assert names() == ours
-            assert names() == ours
-        assert names() == theirs
-    with pytest.raises(KeyError), installed():
-        raise KeyError
-    assert names() == theirs
-    with pytest.raises(ParameterError, match="there is none"):
-        tumult.uninstall()
-    tumult.install()
-    with installed():
-        tumult.uninstall()  # in whatever order
-        assert names() == ours
-    assert names() == theirs
+    during = are_undone_exactly(tumult, lambda: [module.AddNoiseToSeries for module in places])
+    assert during == [AddNoiseToSeries] * 2
+    assert [module.AddNoiseToSeries for module in places] == [series.AddNoiseToSeries] * 2
 
 
 # ------------------------------------------------------------------ Spark
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory):
+def spark(tmp_path_factory) -> Iterator[SparkSession]:
     here = Path(tumult.__file__).parents[2]
     before = os.environ.copy()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(here), before.get("PYTHONPATH"))))  # for its workers
@@ -253,15 +242,15 @@ def spark(tmp_path_factory):
 DOMAIN = sd.SparkDataFrameDomain({"town": sd.SparkStringColumnDescriptor(), "count": sd.SparkIntegerColumnDescriptor()})
 
 
-def test_spark_column(spark):
-    """AddNoiseToColumn hands over whole batches, in workers to which the measurement was pickled."""
+def test_spark_column(spark) -> None:
+    """AddNoiseToColumn hands over whole batches, in workers that unpickled the measurement."""
     measurement = spark_measurements.AddNoiseToColumn(DOMAIN, AddNoiseToSeries(noise.AddGeometricNoise(2)), "count")
     assert measurement.privacy_function(1) == sp.Rational(1, 2)
     frame = spark.createDataFrame([(f"t{i}", i) for i in range(20_000)], "town string, count bigint")
     noisy = measurement(frame).toPandas()
     assert list(noisy.dtypes) == [object, np.int64]
     found = noisy["count"] - noisy["town"].str[1:].astype(int)
-    assert not whole_suspicious(found.to_numpy(), 2)
+    assert not whole_rejected(found.to_numpy(), 2)
 
 
 TOWNS = sd.SparkDataFrameDomain({"town": sd.SparkStringColumnDescriptor()})
@@ -271,8 +260,10 @@ TOWNS = sd.SparkDataFrameDomain({"town": sd.SparkStringColumnDescriptor()})
     ("measure", "mechanism"),
     [(PureDP(), aggregations.NoiseMechanism.GEOMETRIC), (RhoZCDP(), aggregations.NoiseMechanism.DISCRETE_GAUSSIAN)],
 )
-def test_their_count_on_ours(spark, measure, mechanism):
-    def count():
+def test_their_count_on_ours(spark, measure, mechanism) -> None:
+    """Made while installed, it stays on our noise; made later, it is theirs."""
+
+    def count() -> object:
         return aggregations.create_count_measurement(
             TOWNS, SymmetricDifference(), measure, 2, mechanism,
             groupby_transformation=groupby.create_groupby_from_list_of_keys(
@@ -292,7 +283,8 @@ def test_their_count_on_ours(spark, measure, mechanism):
     assert abs(noisy["c"]) < 40
 
 
-def test_their_partition_selection_on_ours(spark, monkeypatch):
+def test_their_partition_selection_on_ours(spark, monkeypatch) -> None:
+    """Its noisy counts are ours, and a small group is not shown."""
     made = []
     original = AddNoiseToSeries.__init__
     monkeypatch.setattr(
@@ -307,16 +299,15 @@ def test_their_partition_selection_on_ours(spark, monkeypatch):
     assert abs(found["count"][0] - 300) < 40
 
 
-def test_pickled_measurements_release():
+def test_pickled_measurements_release() -> None:
+    """With the same exact parameter."""
     again = pickle.loads(pickle.dumps(AddNoiseToSeries(noise.AddLaplaceNoise(NumpyFloatDomain(), "1/3"))))
     assert parameter(again._mechanism) == Fraction(1, 3)
     assert np.any(again(pd.Series([0.0] * 100)) != 0)
 
 
-def test_the_example_runs(spark):  # with its environment
-    example = Path(__file__).parents[1] / "examples" / "with_tumult.py"
-    found = subprocess.run(
-        [sys.executable, "-W", "error", example], capture_output=True, encoding="utf-8", timeout=300, check=False
-    )
+def test_the_example_runs(spark) -> None:  # with its environment
+    """And prints what it promises."""
+    found = run(Path(__file__).parents[1] / "examples" / "with_tumult.py")
     assert found.returncode == 0, found.stderr  # where Spark keeps its log
     assert "95 %" in found.stdout

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all plugs share: they come late, name the extra that is missing, and refuse versions that nobody tested."""
+"""What adapters share: they load late, name the missing extra, and refuse untested versions."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
 import types
@@ -12,50 +11,47 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module, metadata
 from itertools import accumulate
 from pathlib import Path
+from typing import Never
 
 import pytest
+from fresh import python
 
 import dpfast
 from dpfast import ParameterError, adapters
 
 ADAPTERS = sorted(p.stem for p in Path(adapters.__file__).parent.glob("[a-z]*.py"))
 ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
 
 
-def python(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+def test_importing_dpfast_imports_no_adapter() -> None:
+    """Nor any of the libraries that adapters are for."""
+    loaded = set(python("import sys, dpfast; print(*sys.modules)").split())
+    assert not {"pandas", "polars", "pyarrow", "diffprivlib", "opendp", "dp_accounting", "torch", "sklearn"} & loaded
+    assert not any(name.startswith("dpfast.adapters.") for name in loaded)
 
 
-def test_importing_dpfast_imports_no_plug():
-    """Nor any of the libraries that plugs are for."""
-    loaded = python("import sys, dpfast; print(*{name.partition('.')[0] for name in sys.modules})").split()
-    assert not {"pandas", "polars", "pyarrow", "diffprivlib", "opendp", "dp_accounting", "torch", "sklearn"} & set(
-        loaded
-    )
-    assert (
-        python("import sys, dpfast; print([m for m in sys.modules if m.startswith('dpfast.adapters.')])").strip()
-        == "[]"
-    )
-
-
-def test_a_plug_is_an_attribute_that_comes_at_its_first_use():
+def test_an_adapter_is_an_attribute_that_comes_at_its_first_use() -> None:
+    """And another attribute is refused as Python does."""
     found = python(
         "import sys, dpfast; before = set(sys.modules); dpfast.adapters.dlpack.release; print(*{*sys.modules} - before)"
     )
     assert "dpfast.adapters.dlpack" in found.split()
     with pytest.raises(AttributeError, match="module 'dpfast.adapters' has no attribute 'nothing'"):
-        dpfast.adapters.nothing
+        _ = dpfast.adapters.nothing
     assert not hasattr(dpfast.adapters, "__wrapped__")
 
 
-def test_an_absent_library_names_its_extra():
+def test_an_absent_library_names_its_extra() -> None:
+    """By the name of the library or of its package."""
     with pytest.raises(ImportError, match=r"nowhere is not installed: pip install 'dpfast\[somewhere\]'"):
         adapters.library("nowhere", "somewhere", "1.0")
     with pytest.raises(ImportError, match="the-nowhere is not installed"):
         adapters.library("nowhere.inside", "somewhere", "1.0", package="the-nowhere")
 
 
-def test_a_library_that_lacks_something_itself_says_so(tmp_path, monkeypatch):
+def test_a_library_that_lacks_something_itself_says_so(tmp_path, monkeypatch) -> None:
+    """It is not called absent."""
     (tmp_path / "broken_library.py").write_text("import what_it_lacks\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="what_it_lacks"):
@@ -70,7 +66,7 @@ def test_a_library_that_lacks_something_itself_says_so(tmp_path, monkeypatch):
         ("1.99", ">=2.2", False), ("2", ">=2.0", False),
     ],
 )  # fmt: skip
-def test_versions_outside_the_tested_range_are_refused(version, tested, fits, monkeypatch):
+def test_versions_outside_the_tested_range_are_refused(version, tested, fits, monkeypatch) -> None:
     """A shorter version than the range counts as below it."""
     monkeypatch.setattr(metadata, "version", lambda _: version)
     if fits:
@@ -80,8 +76,8 @@ def test_versions_outside_the_tested_range_are_refused(version, tested, fits, mo
             adapters.library("numpy", "extra", tested)
 
 
-def test_an_untested_version_is_taken_after_an_opt_in_and_warned_of_each_time(monkeypatch):
-    """Too new and too old; a tested version is taken in silence, and an absent library stays an error."""
+def test_an_untested_version_is_taken_after_an_opt_in_and_warned_of_each_time(monkeypatch) -> None:
+    """Too new and too old; a tested version passes silently, an absent library stays an error."""
     monkeypatch.setattr(adapters, "_untested", False)
     version = "0.7.0"
     monkeypatch.setattr(metadata, "version", lambda _: version)
@@ -91,7 +87,7 @@ def test_an_untested_version_is_taken_after_an_opt_in_and_warned_of_each_time(mo
     for _ in range(2):
         for tested in ("0.6", ">=0.8"):
             with pytest.warns(
-                dpfast.UntestedVersionWarning, match=rf"into numpy {tested}.*, and this is 0\.7\.0"
+                dpfast.UntestedVersionWarning, match=rf"adapter takes numpy {tested}.*, and this is 0\.7\.0"
             ) as told:
                 assert adapters.library("numpy", "extra", tested).__name__ == "numpy"
             assert [warning.filename for warning in told] == [__file__]
@@ -120,7 +116,7 @@ print([str(warning.message).count("99.0") for warning in told if warning.categor
 
 
 @pytest.mark.parametrize("name", ["diffprivlib", "dp_accounting", "opendp", "pipeline_dp"])
-def test_a_plug_of_the_next_version_is_refused_and_then_allowed(name):
+def test_an_adapter_of_the_next_version_is_refused_and_then_allowed(name) -> None:
     """The next version, faked: as a process meets it that has imported nothing yet."""
     module, package, _ = LIBRARIES[name]
     pytest.importorskip(module)
@@ -128,7 +124,7 @@ def test_a_plug_of_the_next_version_is_refused_and_then_allowed(name):
     assert found.splitlines() == ["refused", "[1]"]
 
 
-# What each plug imports first, and the name and the extra by which to install it.
+# What each adapter imports first, and the name and the extra by which to install it.
 LIBRARIES = {
     "arrow": ("pyarrow", "pyarrow", "arrow"),
     "diffprivlib": ("diffprivlib", "diffprivlib", "diffprivlib"),
@@ -143,25 +139,26 @@ LIBRARIES = {
 }
 
 
-def test_every_plug_but_that_of_a_protocol_is_of_a_library():
+def test_every_adapter_but_that_of_a_protocol_is_of_a_library() -> None:
+    """DLPack is the protocol."""
     assert set(ADAPTERS) == {*LIBRARIES, "dlpack"}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
 @pytest.mark.parametrize("there", [None, types.ModuleType("planted")], ids=["absent", "untested"])
-def test_a_plug_without_its_library_names_the_extra(name, there, monkeypatch):
-    """Absent or of a version that nobody tested; the extra is one of pyproject.toml, which asks for that library."""
+def test_an_adapter_without_its_library_names_the_extra(name, there, monkeypatch) -> None:
+    """Absent or untested; the extra is one of pyproject.toml that asks for that library."""
     module, package, extra = LIBRARIES[name]
     for part in accumulate(module.split("."), "{}.{}".format):
         monkeypatch.setitem(sys.modules, part, there)
     monkeypatch.setattr(metadata, "version", lambda _: "0.0.1")
     monkeypatch.delitem(sys.modules, f"dpfast.adapters.{name}", raising=False)
-    says = f"{package} is not installed" if there is None else rf"dpfast plugs into {package} .* and found 0\.0\.1"
+    says = f"{package} is not installed" if there is None else rf"dpfast's adapter takes {package} .* and found 0\.0\.1"
     other = "" if there is None else "; dpfast.adapters.allow_untested() takes it all the same"
     with pytest.raises(ImportError, match=rf"^{says}: pip install 'dpfast\[{extra}\]'{re.escape(other)}$"):
         import_module(f"dpfast.adapters.{name}")
     extras = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert re.search(rf'^{extra} = \["{package}[=>]', extras, re.M)
+    assert re.search(rf'^{extra} = \["{package}[=>]', extras, re.MULTILINE)
 
 
 class Library:
@@ -169,64 +166,64 @@ class Library:
 
     noise = "theirs"
 
-    def put(self, ours):
+    def put(self, ours) -> None:
         if self.noise == "broken":
             raise RuntimeError("planted")
         self.noise = "ours" if ours else "theirs"
 
 
-def test_what_is_installed_is_uninstalled_as_often():
+def test_what_is_installed_is_uninstalled_as_often() -> Never:
     """Nested, out of order, and past exceptions."""
     library = Library()
-    plug = adapters.Installer(library.put)
-    with plug.installed(), plug.installed():
-        plug.install()
-        plug.uninstall()
+    installer = adapters.Installer(library.put)
+    with installer.installed(), installer.installed():
+        installer.install()
+        installer.uninstall()
         assert library.noise == "ours"
     assert library.noise == "theirs"
-    with pytest.raises(KeyError, match="planted"), plug.installed():
+    with pytest.raises(KeyError, match="planted"), installer.installed():
         raise KeyError("planted")
     assert library.noise == "theirs"
     library.noise = "broken"
     with pytest.raises(RuntimeError, match="planted"):
-        plug.install()
+        installer.install()
     with pytest.raises(ParameterError, match="^uninstall undoes an install, and there is none$"):
-        plug.uninstall()
+        installer.uninstall()
 
 
-def test_an_uninstall_in_the_midst_of_an_install_neither_waits_nor_undoes_it():
-    """As when the collector of garbage runs a finalizer there: with a lock that its thread cannot take twice, it hangs."""
+def test_an_uninstall_in_the_midst_of_an_install_neither_waits_nor_undoes_it() -> None:
+    """As if a finalizer ran there: a lock that its thread cannot take twice hangs."""
     library = Library()
 
-    def put(ours):
+    def put(ours) -> None:
         if ours and waiting:
             waiting.pop().uninstall()
         library.put(ours)
 
     waiting = []
-    plug = adapters.Installer(put)
-    plug.install()
-    waiting.append(plug)
-    plug.install()
+    installer = adapters.Installer(put)
+    installer.install()
+    waiting.append(installer)
+    installer.install()
     assert library.noise == "ours"
-    plug.uninstall()
+    installer.uninstall()
     assert library.noise == "theirs"
 
 
-def test_threads_share_what_is_installed():
-    """Those that come and go take it from nobody else, and leave theirs in place; without the lock or the count, they do not."""
+def test_threads_share_what_is_installed() -> None:
+    """Threads come and go and leave others' adapters; without the lock or the count they do not."""
 
     class Slow(Library):
-        def put(self, ours):
+        def put(self, ours) -> None:
             time.sleep(1e-4)
             super().put(ours)
 
     library, wrong = Slow(), []
-    plug = adapters.Installer(library.put)
+    installer = adapters.Installer(library.put)
 
-    def visit(_):
+    def visit(_) -> None:
         for _ in range(50):
-            with plug.installed():
+            with installer.installed():
                 time.sleep(1e-4)
                 if library.noise != "ours":
                     wrong.append("theirs, while installed")
@@ -238,24 +235,24 @@ def test_threads_share_what_is_installed():
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_every_plug_has_its_page_its_tests_and_its_example(name):
-    page = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
-    assert f"](../examples/with_{name}.py)" in page
+def test_every_adapter_has_its_page_its_tests_and_its_example(name) -> None:
+    """By the adapter's name."""
+    assert f"](../examples/with_{name}.py)" in PAGE
     assert (ROOT / "tests" / f"test_adapter_{name}.py").is_file()
     assert (ROOT / "examples" / f"with_{name}.py").is_file()
 
 
-def test_every_link_and_mark_of_the_page_leads_somewhere():
-    """Headings as GitHub names them, files, and a place for every table of benchmarks/plugs."""
-    page = (ROOT / "docs" / "plugging_in.md").read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!https?:)([^)]*)\)", page):
+def test_every_link_and_mark_of_the_page_leads_somewhere() -> None:
+    """Headings as GitHub names them, files, and a place for every table of times."""
+    for target in re.findall(r"\]\((?!https?:)([^)]*)\)", PAGE):
         file, _, mark = target.partition("#")
-        there = ROOT / "docs" / (file or "plugging_in.md")
+        there = ROOT / "docs" / (file or "adapters.md")
         assert there.exists(), target
-        headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.M) if mark else []
+        headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE) if mark else []
         anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
         assert not mark or mark in anchors, target
-    for path in (ROOT / "benchmarks" / "plugs").glob("*_plug.py"):
-        name = path.stem.removesuffix("_plug")
-        start, end = (page.find(f"\n<!-- plug:{name}:{mark} -->\n") for mark in ("start", "end"))
+    names = {path.stem for path in (ROOT / "benchmarks" / "adapters").glob("[!_]*.py")}
+    assert names >= {"numpy", "pandas", "tumult"}
+    for name in names:
+        start, end = (PAGE.find(f"\n<!-- bench:{name}:{mark} -->\n") for mark in ("start", "end"))
         assert 0 < start < end, name

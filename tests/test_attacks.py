@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks: each one succeeds against an unsafe reference that is written out here, and finds nothing in dpfast.
+"""Attacks: each succeeds against an unsafe reference written out here, and fails on dpfast.
 
-The precision attack on Laplace noise is in test_laplace.py, that on time in test_timing.py, boundary deltas in
-test_gaussian_privacy.py. False alarms: ALPHA (1e-6) for each test that draws, unless it says that none is possible.
+False alarms: ALPHA (1e-6) for each test that draws, unless it says none.
 """
 
 from __future__ import annotations
@@ -12,19 +11,18 @@ import random
 
 import numpy as np
 import pytest
+import tiers
 from fresh import python
 from gof import ALPHA, normal_p
 from scipy import stats
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping, _native
-from dpfast.arrays import prepare
-from dpfast.engine import Draws, run
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Key, Laplace, Snapping
 from dpfast.errors import KeyReuseError
-from dpfast.mechanisms.discrete_laplace import signed_table
+from dpfast.mechanisms.integer import signed_table
 
 
 def certified(events: int, others: int, n: int, level: float = ALPHA) -> float:
-    """An epsilon that is spent, but for a chance of `level`: ln of the ratio of Clopper-Pearson bounds."""
+    """An epsilon spent, but for a chance of `level`: ln of Clopper-Pearson bounds' ratio."""
     low = stats.beta.ppf(level / 2, events, n - events + 1) if events else 0.0
     high = stats.beta.ppf(1 - level / 2, others + 1, n - others) if others < n else 1.0
     return math.log(low / high) if low else -math.inf
@@ -40,7 +38,7 @@ def textbook(x: float, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def possible(y: np.ndarray, x: float) -> np.ndarray:
-    """Whether the textbook's generator can make y of x at all: some of the 2^52 logarithms, rounded, must lead there."""
+    """Whether the textbook's generator can make y of x: a rounded one of 2^52 logarithms must."""
     found = np.zeros(y.size, bool)
     near = np.rint(np.exp(-np.abs(y - x)) * 2.0**52)
     for step in range(-4, 5):
@@ -50,7 +48,7 @@ def possible(y: np.ndarray, x: float) -> np.ndarray:
 
 
 def test_low_bits_tell_textbook_noise_apart() -> None:
-    """Of the results of 1, a third cannot come of 0: no epsilon holds. No false alarm: what was drawn is possible."""
+    """A third of the results of 1 cannot come of 0: no epsilon holds, no false alarm."""
     rng, n = np.random.default_rng(1), 20_000
     zero, one = textbook(0.0, n, rng), textbook(1.0, n, rng)
     assert possible(zero, 0.0).all()
@@ -61,10 +59,12 @@ def test_low_bits_tell_textbook_noise_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "mechanism", [Laplace(1, 1), Laplace(1, 1, 2.0**-44), Laplace(1, 1, 1), Snapping(1, 1, 64)], ids=str
+    "mechanism",
+    [Laplace(1, 1), Laplace(1, 1, granularity=2.0**-44), Laplace(1, 1, granularity=1), Snapping(1, 1, bound=64)],
+    ids=str,
 )
 def test_low_bits_tell_nothing_here(mechanism: Laplace) -> None:
-    """The same attack, and one on the last bits of the grid point: no event that spends more than epsilon = 1."""
+    """The same attack, and one on the grid point's last bits: at most epsilon = 1."""
     n = 200_000
     zero, one = mechanism.release(np.zeros(n)), mechanism.release(np.ones(n))
 
@@ -94,17 +94,17 @@ def told_apart(zero: list[int], one: list[int], n: int) -> bool:
 
 
 def test_precision_tells_numpys_normal_noise_apart() -> None:
-    """The floats beside 0 are finer than those beside 1, and so are the sums: the grid of 2^-53 tells which it was."""
+    """Floats beside 0 are finer than beside 1, as are sums: the grid of 2^-53 tells them."""
     n, rng = 200_000, np.random.default_rng(2)
     grids = [2.0**-j for j in range(1, 70)]
     assert told_apart(off_grids(0.0 + rng.normal(0, 1, n), grids), off_grids(1.0 + rng.normal(0, 1, n), grids), n)
 
 
 @pytest.mark.parametrize(
-    "mechanism", [Gaussian(8), Gaussian(8, 2.0**-40), Gaussian(8, 1), DiscreteGaussian(8), DiscreteLaplace(1, 8)], ids=str
+    "mechanism", [Gaussian(8), Gaussian(8, granularity=2.0**-40), Gaussian(8, granularity=1), DiscreteGaussian(8), DiscreteLaplace(1, 8)], ids=str
 )  # fmt: skip
 def test_precision_tells_nothing_here(mechanism: Gaussian | DiscreteGaussian | DiscreteLaplace) -> None:
-    """Off any grid up to a half, results of 0 and of 1 lie equally often: their laws differ there by less than 2^-40."""
+    """Off any grid up to a half, results of 0 and 1 lie equally often, within 2^-40."""
     n = 200_000
     real = isinstance(mechanism, Gaussian)
     zero, one = (mechanism.release(np.full(n, x, np.float64 if real else np.int64)) for x in (0, 1))
@@ -120,7 +120,7 @@ SCALE = 2**40  # at which noise shows all 31 digits of the word that it was made
 
 
 def mersenne(counts: np.ndarray, rng: random.Random) -> np.ndarray:
-    """Discrete Laplace noise by inversion, from the words of a generator that is not cryptographic."""
+    """Discrete Laplace noise by inversion, from a generator that is not cryptographic."""
     words = [rng.getrandbits(32) for _ in counts]
     size = [math.floor(-SCALE * math.log(((w & 0x7FFFFFFF) + 0.5) / 2**31)) for w in words]
     return counts + np.array([-k if w >> 31 else k for w, k in zip(words, size, strict=True)])
@@ -134,7 +134,7 @@ def words_of(noise: np.ndarray) -> list[int]:
 
 
 def continued(words: list[int]) -> random.Random:
-    """The Mersenne Twister that these 624 words came from: its output is a bijection of its state."""
+    """The Mersenne Twister of these 624 words: its output is a bijection of its state."""
 
     def untempered(y: int) -> int:
         y ^= y >> 18
@@ -160,7 +160,7 @@ def predicted(noise: np.ndarray) -> int:
 
 
 def test_the_state_of_a_twister_is_read_off_its_noise() -> None:
-    """624 counts that the attacker knows give all others away. Here none: P(one of 2,000 words is guessed) = 5e-7."""
+    """624 known counts give all others away. Here none: P(one of 2,000 words is guessed) = 5e-7."""
     counts = np.random.default_rng(3).integers(0, 10**6, 2_624)  # the first 624 are the attacker's own
     released = mersenne(counts, random.Random(4))
     stream = continued(words_of(released[:624] - counts[:624]))
@@ -182,7 +182,7 @@ def searched(released: np.ndarray, known: np.ndarray, seeds: range, scale: float
 
 
 def test_a_seed_is_found_by_trying() -> None:
-    """A PCG64 seeded with the second of the hour: four known counts give all others away. Here 2^256 keys remain."""
+    """PCG64 seeded with the second: four known counts give all away. Here 2^256 keys remain."""
     counts, scale = np.random.default_rng(5).integers(0, 10**6, 200), 10**6
     noise = np.rint(np.random.default_rng(2_026).laplace(0, scale, 200)).astype(np.int64)
     found = searched(counts + noise, counts[:4], range(3_600), scale)
@@ -192,34 +192,17 @@ def test_a_seed_is_found_by_trying() -> None:
 
 
 def test_a_release_asks_the_system_once_and_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One key of 32 bytes for each release, never the same, wiped afterwards; none continues the stream of another.
-
-    That a key's stream does not tell what is left of it is ChaCha20's claim; that it is ChaCha20, test_stream.py's.
-    """
-    n, asked, streams = 5_000, [], []
-    _native.best_isa()  # whose check has keys of its own
-    real, made = _native._entropy, _native.StreamKey.__init__
-
-    def entropy(at: object, size: int) -> int:
-        status = real(at, size)
-        asked.append(bytes(_native.ffi.buffer(_native.ffi.cast("uint8_t *", at), size)))
-        return status
-
-    def init(self: _native.StreamKey, secret: bytes | None = None) -> None:
-        made(self, secret)
-        streams.append(self)
-
-    monkeypatch.setattr(_native, "_entropy", entropy)
-    monkeypatch.setattr(_native.StreamKey, "__init__", init)
-    results = []
+    """One fresh 32-byte key a release, wiped afterwards; none continues another's stream."""
+    n, results, watch = 5_000, [], tiers.Asked(monkeypatch)
+    asked, streams = watch.bytes, watch.streams
     for mechanism in (DiscreteLaplace(1, 10**6), DiscreteGaussian(10**6), Laplace(1, 1), Gaussian(1)):
         integer = mechanism.LAW.startswith("discrete")
         for _ in range(3):
             found = mechanism.release(np.zeros(n, np.int64 if integer else np.float64))
-            key = _native.StreamKey(asked[-1])
+            key = tiers.StreamKey(asked[-1])
             assert streams.pop() is key
-            plan, offset = mechanism._bulk_plan, None if integer else [0.0] * (2 * n)
-            drawn = plan.fill(key, 0, 2 * n, careful=False, offset=offset)
+            plan, offset = tiers.bulk_plan(mechanism), None if integer else [0.0] * (2 * n)
+            drawn = plan.fill(key, 0, 2 * n, constant_work=False, offset=offset)
             grid = 1 if integer else mechanism.granularity
             equal = [float(f) == d * grid for f, d in zip(found, drawn, strict=False) if d is not None]
             assert all(equal)  # the key explains this release
@@ -230,7 +213,7 @@ def test_a_release_asks_the_system_once_and_keeps_nothing(monkeypatch: pytest.Mo
     assert len(set(asked)) == 12
     assert len(streams) == 12
     wiped = {stream.block(0, 0) for stream in streams}
-    assert wiped == {_native.StreamKey(bytes(32)).block(0, 0)}
+    assert wiped == {tiers.StreamKey(bytes(32)).block(0, 0)}
 
 
 # ------------------------------------------------------------------ fork replay
@@ -260,10 +243,7 @@ WORKERS = """
 
 
 def test_forked_workers_replay_a_generator() -> None:
-    """Two children of one parent: their results differ by exactly what their counts do; ours in at most two of 5,000 cells.
-
-    P(two draws of scale 1e6 are equal) = 2.5e-7: three such cells have a chance of 3e-10.
-    """
+    """Children replay a generator: results differ as counts do; ours in 2 of 5,000 at most."""
     unsafe, ours = map(int, python(WORKERS).split())
     assert unsafe == 5_000
     assert ours <= 2
@@ -279,10 +259,7 @@ def seeded_by_label(counts: np.ndarray, label: str) -> np.ndarray:
 
 
 def test_two_inputs_under_one_key() -> None:
-    """The table of today less that of yesterday shows who came, where noise hangs on the label alone; here it is noise.
-
-    Within a process the second is refused; elsewhere, where there is no record, its noise is independent.
-    """
+    """Today's table less yesterday's shows who came, if noise hangs on the label alone."""
     yesterday = np.random.default_rng(6).integers(0, 1_000, 5_000)
     today = yesterday.copy()
     today[1_234] += 1
@@ -305,7 +282,7 @@ def test_two_inputs_under_one_key() -> None:
 
 
 def test_parts_cut_otherwise_show_no_difference() -> None:
-    """The same counts in parts cut at other places: other noise, so neither cut subtracts from the other."""
+    """The same counts in parts cut elsewhere: other noise, so no cut subtracts from another."""
     counts, mechanism, master = np.arange(10_000), DiscreteLaplace(1, 10**6), Key.generate()
     whole = mechanism.release(counts, key=master.derive("cut"), start=0)
     other = master.derive("cut")
@@ -323,7 +300,7 @@ def table_moved(cells: list[int | None], k: int) -> list[int | None]:
 
 
 def mass(mechanism: DiscreteLaplace, cells: list[int | None], k: int) -> float:
-    """P(|X| = k) in a world whose first 15 digits go through this table and whose open cells are decided exactly."""
+    """P(|X| = k) if 15 digits go through this table and undecided cells are decided exactly."""
     t, n = mechanism.scale, len(cells)
     at_least = [2 * math.exp(-j / t) / (1 + math.exp(-1 / t)) if j else 1.0 for j in (k, k + 1)]
     share = sum(cell == k for cell in cells)
@@ -336,21 +313,15 @@ def mass(mechanism: DiscreteLaplace, cells: list[int | None], k: int) -> float:
 def drawn(mechanism: DiscreteLaplace, cells: list[int | None], n: int) -> np.ndarray:
     """Noise of a bulk release whose plan has this table."""
     table = signed_table(cells)
-    plan = _native.Plan(mechanism.LAW, table=table, **mechanism._constants())
-    zeros, stream = np.zeros(n, np.int64), _native.StreamKey(_native.entropy(32))
-    decide = lambda i: mechanism._decide(plan.width, stream, i)  # noqa: E731
-    run(prepare(zeros, zeros), Draws(plan.address, True, True, stream, 0, False, decide), None)
-    return zeros
+    plan = tiers.Plan(mechanism.LAW, table=table, **tiers.constants(mechanism))
+    return tiers.drawn(mechanism, n, tiers.StreamKey(tiers.entropy(32)), plan=plan, constant_work=False, threads=None)
 
 
 @pytest.mark.parametrize("k", [55, 65])
 def test_a_threshold_off_by_one_is_told_from_the_law(k: int) -> None:
-    """One cell of 32,768 moved, at scale 10: epsilon is exceeded at that boundary, exactly and as measured.
-
-    With the table as it is the ratio is e^epsilon to 1e-9 at every k, and nothing is measured.
-    """
+    """One cell of 32,768 moved: epsilon is exceeded there; as it is, the ratio holds to 1e-9."""
     mechanism = DiscreteLaplace(1, 10)
-    cells = mechanism._law.table(_native.TABLE_BITS)
+    cells = tiers.law(mechanism).table(tiers.TABLE_BITS)
     ratios = [mass(mechanism, cells, j) / mass(mechanism, cells, j + 1) for j in range(1, 70)]
     assert ratios == pytest.approx([math.exp(0.1)] * 69, rel=1e-9)
     moved = table_moved(cells, k)
@@ -366,9 +337,9 @@ def test_a_threshold_off_by_one_is_told_from_the_law(k: int) -> None:
 
 
 def test_an_output_that_one_neighbour_cannot_have() -> None:
-    """Noise that ends where its table ends: an event of probability 0 for x, and not for x + 1. Ours goes on."""
+    """Noise that ends with its table: probability 0 for x, and not for x + 1. Ours goes on."""
     mechanism, n = DiscreteLaplace(1, 1), 2**22
-    cells = mechanism._law.table(_native.TABLE_BITS)
+    cells = tiers.law(mechanism).table(tiers.TABLE_BITS)
     most = max(cell for cell in cells if cell is not None)
     clipped = [most if cell is None and i < 40 else cell for i, cell in enumerate(cells)]
     for table, caught in ((cells, False), (clipped, True)):

@@ -1,32 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dpfast bench` and benchmarks/: what they show and write, in tiny sizes. Nothing here is about how fast anything is."""
+"""`dpfast bench` and benchmarks/: what they show and write, in tiny sizes; never how fast."""
 
 from __future__ import annotations
 
 import _thread
+import gc
 import importlib
 import json
+import math
 import runpy
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Never
 
 import numpy as np
 import pytest
+import tiers
+from click.testing import CliRunner
 
 import dpfast
-from dpfast.bench import bench, command, curves, peers
-from dpfast.bench.measure import Reference, Result, Row, growth, machine, measured
-from dpfast.bench.report import END, START, Report, figure, rate, times, write_between_marks
-from dpfast.bench.rows import SCALES, Arrays, of_this_machine, ours, short
-from dpfast.engine import usable_threads
+from dpfast.bench import curves, peers
+from dpfast.bench.figures import aligned, figure, markdown, quantity, short, times, write_between_marks
+from dpfast.bench.measure import Bound, Reference, Result, Row, growth, machine, measured, timed
+from dpfast.bench.report import Report, rate
+from dpfast.bench.rows import SCALES, Arrays, of_this_machine, ours
+from dpfast.cli.bench import LATENCY, bench
 from dpfast.errors import DpfastError, FileError, ParameterError
+from dpfast.mechanisms.laws import LAWS
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
-LAWS = ["DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian", "Snapping", "OneSidedGeometric"]
+NAMES = [law.__name__ for law in LAWS.values()]
 SIZE = 2_000
 PNG = b"\x89PNG"
+START, END = "<!-- bench:packages:start -->", "<!-- bench:packages:end -->"
+
+
+def run(*options: object) -> str:
+    """What `dpfast bench` prints with these options; its errors are raised."""
+    return (
+        CliRunner().invoke(bench, [*map(str, options), "--quiet"], catch_exceptions=False, standalone_mode=False).output
+    )
 
 
 @pytest.fixture(scope="module")
@@ -38,32 +54,32 @@ def written(tmp_path_factory) -> tuple[str, Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(peers, "installed", lambda _: None)
         patch.setattr(curves, "STRETCH", 1_000)
-        table = bench(
-            SIZE, 2, with_peers=True, quiet=True, plot=folder / "bench.png", json_file=folder / "bench.json",
-            markdown=readme, latency=folder / "latency.svg", scaling=folder / "scaling.png",
+        table = run(
+            "--size", SIZE, "--rounds", 2, "--peers", "--plot", folder / "bench.png", "--json", folder / "bench.json",
+            "--markdown", readme, "--latency", folder / "latency.svg", "--scaling", folder / "scaling.png",
         )  # fmt: skip
     return table, folder
 
 
 @pytest.fixture
-def benchmarks(monkeypatch):
+def benchmarks(monkeypatch) -> Iterator:
     """Import a script of benchmarks/ as its users run it: from its folder."""
     monkeypatch.syspath_prepend(BENCHMARKS)
-    before = set(sys.modules)
     yield importlib.import_module
-    for name in {"compare", "workloads"} - before:
-        sys.modules.pop(name, None)
+    for name, module in list(sys.modules.items()):
+        if BENCHMARKS in Path(getattr(module, "__file__", None) or "/").parents:
+            del sys.modules[name]
 
 
 def test_the_table_has_every_row(written) -> None:
-    """Every law on one thread and on all at every scale, the floors, the key stream, NumPy; machine and versions above."""
+    """Every law on one thread and on all, every scale, floors, key stream, NumPy; machine above."""
     table, _ = written
-    for law in LAWS:
+    for law in NAMES:
         parameter = "sigma" if "Gaussian" in law else "scale"
         for scale in ("1", "10", "1e3", "1e6"):
             assert f"\n{law}, {parameter} {scale} " in table
-            if usable_threads() > 1:
-                assert f"\n{law}, {parameter} {scale}, {usable_threads()} threads " in table
+            if tiers.usable_threads() > 1:
+                assert f"\n{law}, {parameter} {scale}, {tiers.usable_threads()} threads " in table
     for name in ("np.copyto", "in-place add", "key stream (ChaCha20)", "NumPy laplace, int64, chunked"):
         assert f"\n{name}" in table
     head = table.split("Medians of")[0]
@@ -95,8 +111,8 @@ def test_json_has_everything(written) -> None:
         assert "unsafe" in row["ratio_to"]
         assert row["counts_per_second"] == pytest.approx(1e9 / row["ns_per_count"])
     assert found["latency"]["counts"][0] == 1
-    assert found["latency"]["counts"][-1] == command.LATENCY * SIZE
-    assert found["scaling"]["threads"][-1] == usable_threads()
+    assert found["latency"]["counts"][-1] == LATENCY * SIZE
+    assert found["scaling"]["threads"][-1] == tiers.usable_threads()
     for curve, across in ((found["latency"]["seconds"], "latency"), (found["scaling"]["counts_per_second"], "scaling")):
         places = found[across]["counts" if across == "latency" else "threads"]
         assert all(len(line) == len(places) for line in curve.values())
@@ -123,33 +139,35 @@ def test_the_readme_gets_its_table_between_the_marks(written) -> None:
 
 def test_json_instead_of_the_table(monkeypatch) -> None:
     """`--json -` prints nothing else."""
-    monkeypatch.setattr(command, "of_this_machine", lambda a: [next(ours(a, 1))])
-    assert len(json.loads(bench(100, 1, json_file=Path("-"), quiet=True))["rows"]) == 1
+    monkeypatch.setattr("dpfast.bench.rows.of_this_machine", lambda a: [next(ours(a, 1))])
+    assert len(json.loads(run("--size", 100, "--rounds", 1, "--json", "-"))["rows"]) == 1
 
 
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"plot": Path("x.pdf")}, ParameterError),
-        ({"latency": Path("x")}, ParameterError),
-        ({"plot": Path("/nowhere/x.png")}, FileError),
-        ({"json_file": Path("/nowhere/x.json")}, FileError),
-        ({"markdown": Path(__file__).parent / "conftest.py"}, FileError),
+        (("--plot", "x.pdf"), ParameterError),
+        (("--latency", "x"), ParameterError),
+        (("--plot", "/nowhere/x.png"), FileError),
+        (("--json", "/nowhere/x.json"), FileError),
+        (("--markdown", Path(__file__).parent / "conftest.py"), FileError),
     ],
     ids=str,
 )
 def test_what_cannot_be_written_is_refused_first(monkeypatch, options, error) -> None:
     """Nobody waits minutes for an error that was there from the start."""
-    monkeypatch.setattr(command, "_measure", lambda *_args, **_options: pytest.fail("measured first"))
+    monkeypatch.setattr(
+        sys.modules["dpfast.cli.bench"], "measure", lambda *_args, **_options: pytest.fail("measured first")
+    )
     with pytest.raises(error):
-        bench(100, 1, **options)
+        run(*options)
 
 
 def test_marks_must_be_there(tmp_path) -> None:
     path = tmp_path / "README.md"
     path.write_text(START)
     with pytest.raises(FileError, match="no lines"):
-        write_between_marks(path, "text")
+        write_between_marks(path, "packages", "text")
     assert path.read_text() == START
 
 
@@ -159,18 +177,18 @@ def test_every_row_noises_what_it_says() -> None:
     rows = list(of_this_machine(a))
     assert len({row.name for row in rows}) == len(rows)
     for row in rows:
-        a.other[:], a.noisy[:] = -(10**9), -1e9
+        a["other"][:], a["noisy"][:] = -(10**9), -1e9
         out = row.run()
         if row.kind == "safe":
             assert isinstance(out, np.ndarray)
             assert out.size == row.counts == 500
             assert (out > -(10**9)).all()
-    assert {row.threads for row in rows} == {1, usable_threads()}
-    assert len(list(ours(a, 1))) == len(LAWS) * len(SCALES)
+    assert {row.threads for row in rows} == {1, tiers.usable_threads()}
+    assert len(list(ours(a, 1))) == len(NAMES) * len(SCALES)
 
 
 def planted(run, who: str = "dpfast", counts: int = 1_000) -> Row:
-    return Row("planted", "safe", who, counts, run, "planted", Reference("nothing", lambda: None, 1), chart=True)
+    return Row("planted", run, counts, Reference("nothing", lambda: None, 1), who=who, called="planted", chart=True)
 
 
 def test_a_repeat_stops_the_benchmark() -> None:
@@ -178,60 +196,141 @@ def test_a_repeat_stops_the_benchmark() -> None:
     same = np.arange(1_000)
     with pytest.raises(DpfastError, match="equal noise"):
         measured([planted(lambda: same)], 1)
+    with pytest.raises(DpfastError, match="equal noise"):
+        measured([planted(lambda: [same[:1]] * 100)], 1)
     assert len(measured([planted(lambda: same, who="NumPy")], 1)) == 1
 
 
 def test_rows_take_turns_after_their_reference() -> None:
-    """Two untimed rounds, then the timed ones; in each the reference just before its row."""
+    """Two untimed rounds, then timed ones, each with the reference before its row."""
     calls = []
-    rows = [
-        Row(
-            name, "safe", "x", 1, lambda name=name: calls.append(name), "", Reference("r", lambda: calls.append("r"), 1)
-        )
-        for name in ("a", "b")
-    ]
-    found = measured(rows, 3)
-    assert calls == ["r", "a", "r", "b", "a", "b", *["r", "a", "r", "b"] * 3]
-    assert [len(result.seconds) for result in found] == [3, 3]
+    say = {name: partial(calls.append, name) for name in "abrp"}
+    rows = [Row(name, say[name], 1, Reference("r", say["r"], 1), prepare=say["p"]) for name in "ab"]
+    found = measured(rows, 3, memory=True)
+    assert calls == [*"rparpb", "a", "b", *"rparpb" * 3]
+    assert [len(result.runs) for result in found] == [3, 3]
+    del calls[:]
+    assert len(measured(rows[:1], 2)[0].runs) == 2
+    assert calls == [*"rpa" * 3]
+
+
+def test_the_collector_waits_for_a_timed_run() -> None:
+    """It runs again afterwards, after an error, too."""
+    seconds, enabled = timed(gc.isenabled)
+    assert seconds > 0
+    assert not enabled
+    with pytest.raises(ZeroDivisionError):
+        timed(lambda: 1 / 0)
+    assert gc.isenabled()
+
+
+def test_a_row_may_have_a_clock_of_its_own() -> None:
+    """Its figures are what the clock tells; a row without a reference has no ratio."""
+    clock = iter([9.0, 9.0, 6.0, 3.0, 8.0, 2.0])  # the round that is not timed, and two
+    row = Row(
+        "a", lambda: None, 2, Reference("r", lambda: None, 1), clock=lambda run: (next(clock), run()), measures="B"
+    )
+    result = measured([row], 2)[0]
+    assert (result.runs, result.reference) == ([3.0, 2.0], [6.0, 8.0])
+    assert result.figure == 1.25
+    assert result.besides.tolist() == [6, 8]
+    assert (result.ratio, result.least) == (pytest.approx((0.25 + 0.125) / 2), pytest.approx(1 / 6))
+    assert result.record()["bytes"] == [3.0, 2.0]
+    alone = measured([replace(planted(lambda: None), against=None)], 1)[0]
+    assert math.isnan(alone.ratio)
+    assert json.loads(json.dumps(alone.record()))["ratio"] is None
+
+
+@pytest.mark.parametrize(
+    ("bound", "verdict"),
+    [
+        (Bound(), ""),
+        (Bound("x", 2, 1), "must"),
+        (Bound("x", 1.4, 1), "MISSED"),
+        (Bound("x", 2, 1.6), "aim"),
+        (Bound("x faster", 0.6), "must"),
+        (Bound("x faster", 0.6, 0.65), "aim"),
+        (Bound("x faster", 0.7), "MISSED"),
+        (Bound("ns", 4, 2), "must"),
+        (Bound("ns", 2), "MISSED"),
+        (Bound("µs", 1, 0.1), "aim"),
+    ],
+    ids=str,
+)
+def test_a_verdict_says_which_limit_is_kept(bound, verdict) -> None:
+    """For 3 ns a count, half as much again as the reference."""
+    row = replace(planted(lambda: None), bound=bound)
+    assert Result(row, [3e-6], [2e-9]).verdict == verdict
+    assert not Result(row, [math.nan], [math.nan]).verdict
 
 
 def test_growth_of_the_peak_is_seen() -> None:
     """A run that makes 64 MiB is charged for them, where the system can tell."""
-    _, grown = growth(lambda: np.ones(2**23))
-    assert grown is None or 60 * 2**20 <= grown <= 70 * 2**20
-    _, none = growth(lambda: None)
-    assert none is None or none < 2**22
+    grown, _ = growth(lambda: np.ones(2**23))
+    assert math.isnan(grown) or 60 * 2**20 <= grown <= 70 * 2**20
+    none, _ = growth(lambda: None)
+    assert math.isnan(none) or none < 2**22
+
+
+def test_where_the_system_says_nothing_of_memory(monkeypatch, tmp_path) -> None:
+    """No figure and no verdict, and JSON all the same."""
+    monkeypatch.setattr("dpfast.bench.measure.PROCESS", tmp_path / "none")
+    row = Row("a", lambda: None, 1, bound=Bound("MiB", 8, 2), clock=growth, measures="B")
+    result = measured([row], 2)[0]
+    assert math.isnan(result.figure)
+    assert not result.verdict
+    assert json.loads(json.dumps(result.record(), allow_nan=False))["bytes"] == [None, None]
 
 
 def test_a_figure_is_a_median() -> None:
     """Nanoseconds and ratio of medians, round by round."""
     row = planted(lambda: None)
-    result = Result(row, (1e-6, 3e-6, 2e-6), (2e-9, 2e-9, 2e-9))
+    result = Result(row, [1e-6, 3e-6, 2e-6], [2e-9, 2e-9, 2e-9])
     assert result.ns == pytest.approx(2)
-    assert result.per_second == pytest.approx(5e8)
+    assert result.record()["counts_per_second"] == pytest.approx(5e8)
     assert result.ratio == pytest.approx(1)
+    assert result.quartiles == pytest.approx((0.75, 1, 1.25))
+    assert result.least == pytest.approx(0.5)
     assert rate(result) == "500 M"
-    assert rate(replace(result, row=replace(row, name="key stream"))) == "500 M (4 GB/s)"
+    assert rate(replace(result, row=replace(row, name="key stream"))) == "500 M (4.00 GB/s)"
 
 
 def test_figures_as_people_read_them() -> None:
     assert [figure(x) for x in (1.234, 12.34, 1234.5)] == ["1.23", "12.3", "1,234"]
-    assert [times(x) for x in (0.1, 1.01, 250)] == ["10.0 × faster", "as fast", "250 × slower"]
+    assert [figure(x) for x in (0.0924, 0.9996, 9.996, 99.97, 999.9)] == ["0.092", "1.00", "10.0", "100", "1,000"]
+    assert [times(x) for x in (0.1, 1.01, 250, math.nan)] == ["10.0 × faster", "as fast", "250 × slower", ""]
+    assert [times(x, "B") for x in (0.5, 1, 2)] == ["2.00 × less", "as much", "2.00 × more"]
+    assert [quantity(x, "s") for x in (2.5e-9, 0.99996e-3, 0.46, 12, 1e-12)] == [
+        "2.50 ns",
+        "1.00 ms",
+        "460 ms",
+        "12.0 s",
+        "0.001 ns",
+    ]
+    assert [quantity(x, "B") for x in (10, 2**18, 3 << 20)] == ["10.0 B", "256 KiB", "3.00 MiB"]
+    assert [quantity(x) for x in (5.78e8, 12.3, math.nan)] == ["578 M", "12.3", ""]
     assert [short(x) for x in SCALES] == ["1", "10", "1e3", "1e6"]
     assert curves.sizes(1_000) == (1, 3, 10, 30, 100, 300, 1_000)
     assert curves.sizes(50) == (1, 3, 10, 30, 50)
-    assert curves.threads()[-1] == usable_threads()
+    assert curves.threads()[-1] == tiers.usable_threads()
+
+
+def test_columns_of_numbers_are_set_right() -> None:
+    """On a terminal and a page; the first column is names, one without a figure is words."""
+    lines = [["", "kind", "ns"], ["1 count", "safe", "1.00"], ["copy", "", ""], ["x", "unsafe", "10.0"]]
+    assert aligned(lines) == ["         kind      ns", "1 count  safe    1.00", "copy", "x        unsafe  10.0"]
+    assert markdown(lines).split("\n")[:3] == ["| | kind | ns |", "| --- | --- | --: |", "| 1 count | safe | 1.00 |"]
 
 
 def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
     """A broken peer is named with its reason, and the others are measured."""
     monkeypatch.setattr(peers, "installed", lambda _: "1.0")
 
-    def broken(_):
+    def broken(_) -> Never:
         raise ImportError("planted")
 
-    def works(a):
-        yield peers.row(a, "Works", "law", [1, 2], lambda: None, "works()")
+    def works(a) -> Iterator:
+        yield peers.row(a, "Works law", lambda given: None, 1_000, "works()", real=False)
 
     monkeypatch.setattr(peers, "PEERS", {"Broken": peers.Peer("b", broken), "Works": peers.Peer("w", works)})
     rows, versions, absent = peers.rows(Arrays(100))
@@ -242,7 +341,7 @@ def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
 
 @pytest.mark.filterwarnings(
     "ignore:overriding existing custom namespace:UserWarning"
-)  # OpenDP's, over our Polars plug's
+)  # OpenDP's, over our Polars adapter's
 @pytest.mark.parametrize("name", peers.PEERS)
 def test_a_peer_that_is_here_runs(name) -> None:
     """The calls are what this version of the peer has."""
@@ -254,16 +353,67 @@ def test_a_peer_that_is_here_runs(name) -> None:
 
 def test_the_picture_bears_any_machine(tmp_path) -> None:
     """One row, thousands of nanoseconds or parts of one: a picture all the same, and no warning."""
-    from dpfast.bench import pictures
+    from dpfast.pictures import bench as pictures
 
     for seconds in (1e-9, 1.0):
-        result = Result(planted(lambda: None), (seconds,), (1.0,))
+        result = Result(planted(lambda: None), [seconds], [1.0])
         pictures.bars(Report(machine(), 1, 1, [result]), tmp_path / "one.png")
         assert (tmp_path / "one.png").read_bytes().startswith(PNG)
 
 
+def test_every_row_of_the_ratios_runs(benchmarks) -> None:
+    """With its reference, on as many counts; a fresh process prints a number; measured."""
+    ratios = benchmarks("ratios")
+    rows = list(ratios.rows(300))
+    assert (
+        len({(row.name, row.against and row.against.name) for row in rows})
+        == len(rows)
+        >= 81 - 28 * len(ratios.ISAS) / 2
+    )
+    assert sum(row.chart for row in rows) == 23 + len(ratios.ISAS)
+    fresh = [row for row in rows if "process" in row.name or "import" in row.name]
+    assert len(fresh) == 3
+    assert fresh[0].clock(fresh[0].run)[0] > 0
+    for row in rows:
+        if row not in fresh:
+            row.prepare()
+            assert row.run() is not None
+            assert row.against is None or row.against.counts == row.counts
+        assert row.bound.must is None or (row.bound.kind == "MiB") == (row.measures == "B")
+
+
+def test_tables_are_measured_and_written(benchmarks, tmp_path, capsys, monkeypatch) -> None:
+    """`python benchmarks TABLE ...`: each in a page between its marks, and all in one JSON file."""
+    page, found = tmp_path / "page.md", tmp_path / "found.json"
+    marks = [f"<!-- bench:{name}:{mark} -->" for name in ("workloads", "arrow") for mark in ("start", "end")]
+    page.write_text("\n".join(marks))
+    options = ["workloads", "arrow", "--size", "1000", "--rounds", "1", "--markdown", page, "--json", found]
+    monkeypatch.setattr(benchmarks("workloads"), "LONG", 1)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, options)])
+    runpy.run_path(str(BENCHMARKS), run_name="__main__")
+    shown, text = capsys.readouterr().out, page.read_text()
+    assert "\nWikimedia, a day of page views: 1,000 cells  NumPy's unsafe noise, chunked " in shown
+    assert text.startswith(f"{marks[0]}\n| | against | time | ratio |\n| --- | --- | --: | --: |\n| Wikimedia")
+    assert "| | before | after | faster |\n| --- | --: | --: | --: |\n| int64 Array" in text
+    assert {name: len(record["rows"]) for name, record in json.loads(found.read_text()).items()}["arrow"] == 4
+    page.write_text("nothing")
+    with pytest.raises(FileError, match="bench:workloads:start"):
+        runpy.run_path(str(BENCHMARKS), run_name="__main__")
+
+
+def test_a_library_that_is_not_installed_is_left_out(benchmarks, capsys, monkeypatch) -> None:
+    """Unless it was asked for by name."""
+    monkeypatch.setattr(benchmarks("tables"), "ADAPTERS", ("nowhere",))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "adapters"])
+    runpy.run_path(str(BENCHMARKS), run_name="__main__")
+    assert "nowhere: left out" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "nowhere"])
+    with pytest.raises(ImportError):
+        runpy.run_path(str(BENCHMARKS), run_name="__main__")
+
+
 def test_compare_passes_and_fails(benchmarks, tmp_path, capsys, monkeypatch) -> None:
-    """Against its own baseline made a thousand times better it fails, a thousand times worse it passes."""
+    """A baseline made a thousand times better fails it, one a thousand times worse passes."""
     compare = benchmarks("compare")
     baseline, tiny = tmp_path / "baseline.json", ["--size", "500", "--rounds", "1"]
     monkeypatch.setattr("dpfast.bench.rows.CALLS", 10)
@@ -305,21 +455,22 @@ def test_the_committed_baseline_is_complete(benchmarks) -> None:
 
 
 def test_workloads_do_what_they_say(benchmarks, monkeypatch) -> None:
-    """Every workload and its reference run; a day keeps only what is above the threshold, each cell once."""
-    monkeypatch.setenv("DPFAST_BENCH_SHARE", "0.0001")
+    """Every workload and its reference run; a day keeps cells above the threshold, once each."""
     workloads = benchmarks("workloads")
     monkeypatch.setattr(workloads, "DAY_CHUNK", 5_000)
-    found = list(workloads.workloads())
-    assert len({workload.name for workload in found}) == len(found)
-    for workload in found:
-        assert workload.run() is not None
-        assert workload.reference() is not None
+    monkeypatch.setattr(workloads, "LONG", 30_000)
+    found = list(workloads.rows(12_500))
+    assert len({row.name for row in found}) == len(found)
+    for row in found:
+        assert row.run() is not None
+        assert row.against.run() is not None
+        assert row.counts == row.against.counts
     day = found[0]
-    assert day.cells == 12_500
+    assert day.counts == 2 * 12_500
     cells, kept = day.run()
     assert len(set(cells.tolist())) == cells.size == kept.size
-    assert cells.size == 0 or (cells.max() < day.cells and kept.min() > workloads.KEPT_ABOVE)
-    assert found[1].cells == 10 * workloads.BLOCK_CELLS
+    assert cells.size == 0 or (cells.max() < 12_500 and kept.min() > workloads.KEPT_ABOVE)
+    assert found[1].name == f"census, blocks: {10 * workloads.BLOCK_CELLS:,} cells"
 
 
 def test_compare_runs_as_a_script(monkeypatch, tmp_path) -> None:
@@ -331,7 +482,7 @@ def test_compare_runs_as_a_script(monkeypatch, tmp_path) -> None:
 
 
 def test_the_line_of_more_threads_begins_where_more_threads_work(monkeypatch) -> None:
-    """Below, threads= changes nothing, and two lines of the same work would differ by chance alone."""
+    """Below, threads= changes nothing: two lines of equal work would differ by chance alone."""
     started, per_call = [], {}
     start = _thread.start_new_thread
     monkeypatch.setattr(_thread, "start_new_thread", lambda *of: started.append(of) or start(*of))
@@ -351,19 +502,14 @@ def test_the_line_of_more_threads_begins_where_more_threads_work(monkeypatch) ->
 
 
 def test_no_line_pays_for_the_one_before_it(monkeypatch) -> None:
-    """A call after another line's is slower, for its arrays have left the caches: it is not timed, on a clock of our own."""
+    """A call after another line's finds cold caches: it is not timed, on a clock of our own."""
     clock, last = [0.0], [None]
 
-    def call(name):
+    def call(name) -> None:
         clock[0] += 1 if last[0] == name else 101
         last[0] = name
 
-    def timed(run):
-        begin = clock[0]
-        run()
-        return clock[0] - begin, None
-
-    monkeypatch.setattr(curves, "timed", timed)
+    monkeypatch.setattr(curves, "Row", partial(Row, clock=partial(timed, clock=lambda: clock[0])))
     runs = {n: {name: partial(call, name) for name in "ab"} for n in (1, 1_000_000)}
-    curve = curves._taking_turns((1, 1_000_000), runs, 3, lambda: None)
+    curve = tiers.curve(curves)(runs, 3, iter, lambda n: 1_000_000 // n)
     assert curve.lines == {"a": (1.0, 1.0), "b": (1.0, 1.0)}

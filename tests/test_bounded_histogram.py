@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bounded_histogram: the bound in every small world and for every key tried, the choice, the columns."""
+"""bounded_histogram: the bound in small worlds for every key tried, the choice, the columns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import secrets
 import struct
 import tracemalloc
 from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Never
 
 import numpy as np
 import pytest
+import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -30,16 +34,18 @@ from dpfast import (
     ParameterError,
     Sensitivity,
     bounded_histogram,
-    columns,
     thresholded,
 )
 from dpfast.kernels import kernel
 from dpfast.kernels.siphash import of_pair
-from dpfast.key import keyed
+from dpfast.records import columns
+from dpfast.release.key import keyed
 from dpfast.testing import fixed_key
 
+one_each = partial(bounded_histogram, max_partitions=1, max_per_partition=1)
 
-def release_key(number: int):
+
+def release_key(number: int) -> dpfast.ReleaseKey:
     """Known to all, without the warning."""
     return Key.from_bytes(number.to_bytes(32, "little")).derive("bins")
 
@@ -81,7 +87,7 @@ def siphash(key0: int, key1: int, texts: list[bytes]) -> list[int]:
 
 
 KEY = 0x0706050403020100, 0x0F0E0D0C0B0A0908
-# Of the bytes 0, 1, ..., n - 1 for n = 0, 1, ..., 16, and 63: the authors' test vectors. That of n = 15 is in the paper.
+# Bytes 0, ..., n - 1 for n = 0, ..., 16, and 63: the authors' vectors; n = 15 is in the paper.
 VECTORS = {
     **dict(enumerate([
         0x726FDB47DD0E0E31, 0x74F839C593DC67FD, 0x0D6C8009D9A94F5A, 0x85676696D7FB7E2D, 0xCF2794E0277187B7, 0x18765564CD99A68D,
@@ -92,7 +98,8 @@ VECTORS = {
 }  # fmt: skip
 
 
-def test_siphash_known_answers():
+def test_siphash_known_answers() -> None:
+    """The kernel, the function for pairs and the reference give the authors' vectors."""
     texts = [bytes(range(n)) for n in VECTORS]
     assert siphash(*KEY, texts) == list(VECTORS.values()) == [sip(*KEY, text) for text in texts]
     assert int(of_pair(*map(np.uint64, KEY), *map(np.uint64, struct.unpack("<2Q", bytes(range(16)))))) == VECTORS[16]
@@ -100,7 +107,8 @@ def test_siphash_known_answers():
 
 @settings(max_examples=50, deadline=None)
 @given(st.binary(min_size=16, max_size=16), st.lists(st.binary(max_size=40), max_size=6))
-def test_siphash_by_the_book(secret, texts):
+def test_siphash_by_the_book(secret, texts) -> None:
+    """For any key and texts the kernel gives what the definition gives."""
     key = struct.unpack("<2Q", secret)
     assert siphash(*key, texts) == [sip(*key, text) for text in texts]
 
@@ -113,10 +121,10 @@ def word(name: int | str, key: tuple[int, int]) -> int:
 
 
 def reference(rows, partitions, cap, key, tag=None, group=lambda name: name) -> Counter:
-    """The same in Python. tag: of (number of the row, name's rank among all, name, bin). group: what makes a unit."""
-    four = struct.unpack("<4Q", keyed(key._secret, "choice of bins"))
+    """The same in Python. tag: of (row, name's rank, name, bin). group: what makes a unit."""
+    four = struct.unpack("<4Q", keyed(tiers.secret_of(key), "choice of bins"))
 
-    def proper(row, rank, name, bin_):
+    def proper(row, rank, name, bin_) -> int:
         return sip(*four[2:], struct.pack("<2Q", word(name, four[:2]), word(bin_, four[:2])))
 
     of_unit: dict = {}
@@ -132,7 +140,7 @@ def reference(rows, partitions, cap, key, tag=None, group=lambda name: name) -> 
     return counts
 
 
-def ours(rows, partitions, cap, key, **options):
+def ours(rows, partitions, cap, key, **options) -> dpfast.BoundedHistogram:
     return bounded_histogram(
         [b for _, b in rows], [name for name, _ in rows], max_partitions=partitions, max_per_partition=cap, key=key, **options
     )  # fmt: skip
@@ -153,7 +161,8 @@ BOUNDS = st.one_of(st.integers(1, 6), st.just(2**62)), st.one_of(st.integers(1, 
 
 @settings(max_examples=150, deadline=None)
 @given(TABLES, *BOUNDS, st.integers(0, 2**256 - 1))
-def test_equal_to_the_reference(rows, partitions, cap, secret):
+def test_equal_to_the_reference(rows, partitions, cap, secret) -> None:
+    """Any rows under any key are bounded as the reference in Python bounds them."""
     key = release_key(secret)
     found = ours(rows, partitions, cap, key)
     assert as_counter(found) == reference(rows, partitions, cap, key)
@@ -163,8 +172,8 @@ def test_equal_to_the_reference(rows, partitions, cap, secret):
 
 @settings(max_examples=100, deadline=None)
 @given(TABLES, *BOUNDS, st.integers(0, 2**256 - 1), st.randoms(use_true_random=False))
-def test_a_unit_is_on_its_own(rows, partitions, cap, secret, random):
-    """Whatever the key: counts are the sum of what each unit has alone, in any order, and that is bounded."""
+def test_a_unit_is_on_its_own(rows, partitions, cap, secret, random) -> None:
+    """For any key, counts are the sum of what each unit has alone, in any order, and bounded."""
     key = release_key(secret)
     whole = ours(rows, partitions, cap, key)
     alone = [as_counter(ours([r for r in rows if r[0] == u], partitions, cap, key)) for u in {u for u, _ in rows}]
@@ -199,7 +208,7 @@ def within(moved: np.ndarray, stated: Sensitivity) -> bool:
     return all(int(norm.max()) <= bound for norm, bound in zip((l0, linf, l1, squared), most, strict=True))
 
 
-def worlds(names):
+def worlds(names) -> Iterator[tuple[tuple[object, object], ...]]:
     """All multisets of at most four rows of at most two of three people, over three keys."""
     kinds = list(itertools.product(range(3), range(3)))
     for n in range(5):
@@ -210,9 +219,12 @@ def worlds(names):
 
 @pytest.mark.parametrize("names", PEOPLE)
 @pytest.mark.parametrize(("partitions", "cap"), [(1, 1), (1, 2), (2, 1), (2, 2), (9, 1)])
-def test_every_small_world_keeps_its_distance(names, partitions, cap):
-    """All neighbours of all worlds, for every key tried: within the sensitivity, and not within anything less."""
-    removed, substituted = Sensitivity(min(partitions, 3), cap), Sensitivity(min(partitions, 3), cap, "substitution")
+def test_every_small_world_keeps_its_distance(names, partitions, cap) -> None:
+    """All neighbours of all worlds, each key: within the sensitivity, and nothing less."""
+    removed, substituted = (
+        Sensitivity(min(partitions, 3), cap),
+        Sensitivity(min(partitions, 3), cap, adjacency="substitution"),
+    )
     farthest = [0, 0]
     for secret in range(4):
         found = {rows: ours(rows, partitions, cap, release_key(secret), domain=KEYS[names]) for rows in worlds(names)}
@@ -232,7 +244,7 @@ def test_every_small_world_keeps_its_distance(names, partitions, cap):
     assert farthest[1] == substituted.l1 or partitions > 1  # three keys are too few for two units' two each
 
 
-def test_the_order_of_rows_is_nothing():
+def test_the_order_of_rows_is_nothing() -> None:
     """All 1,555 sequences of up to four rows over three keys and two people."""
     key = release_key(1)
     known: dict = {}
@@ -261,8 +273,8 @@ def distance(count, extra) -> int:
 
 
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_planted_defects_break_the_bound(defect):
-    """With one bin and one row a person, neighbours differ by 1 at most: here and in the reference, not in these."""
+def test_planted_defects_break_the_bound(defect) -> None:
+    """With one bin and one row a person, neighbours differ by at most 1: here, not in these."""
     caught_at, wrong = DEFECTS[defect]
     extra = [(-1, 0), (-1, 0), (-1, 1)]
     worst = 0
@@ -285,8 +297,8 @@ def subsets(chosen: np.ndarray) -> np.ndarray:
     return np.unique(chosen @ (1 << np.arange(5)), return_counts=True)[1]
 
 
-def test_the_choice_is_uniform():
-    """Which two of five bins 40,000 units keep, under a fresh key: ten pairs, chi-squared, false alarm 1e-6."""
+def test_the_choice_is_uniform() -> None:
+    """Which two of five bins 40,000 units keep, fresh key: ten pairs, chi-squared, 1e-6."""
     n = 40_000
     found = bounded_histogram(
         np.arange(5 * n), np.repeat(np.arange(n), 5), domain=np.arange(5 * n), max_partitions=2, max_per_partition=1
@@ -301,8 +313,8 @@ def test_the_choice_is_uniform():
     assert stats.chisquare(subsets(biased)).pvalue < ALARM
 
 
-def test_fresh_keys_choose_freely_and_apart():
-    """Which of four bins two units keep, over 6,000 fresh keys: sixteen pairs, chi-squared, false alarm 1e-6."""
+def test_fresh_keys_choose_freely_and_apart() -> None:
+    """Which of four bins two units keep, 6,000 fresh keys: sixteen pairs, chi-squared, 1e-6."""
     keys, ids = np.tile(np.arange(4), 2).repeat([1, 1, 1, 1, 2, 2, 2, 2]), np.repeat([1, 2], [4, 8])
     table = np.zeros((4, 4))
     for _ in range(6000):
@@ -316,12 +328,13 @@ def test_fresh_keys_choose_freely_and_apart():
 ROWS = [(u, b) for u in range(64) for b in range(4)]
 
 
-def test_keys_of_the_choice():
-    """Fresh each time by default; a release key repeats it, records nothing, and another label is another choice."""
+def test_keys_of_the_choice() -> None:
+    """Fresh by default; a release key repeats it, records nothing; other label, other choice."""
     key = Key.generate().derive("visits")
     one, same = ours(ROWS, 1, 1, key), ours(ROWS, 1, 1, key)
+    assert isinstance(one, dpfast.BoundedHistogram)
     assert (one.counts == same.counts).all()
-    assert key._parts == []
+    assert tiers.parts_of(key) == []
     others = [ours(ROWS, 1, 1, k).counts.tolist() for k in (None, None, Key.generate().derive("visits"))]
     assert len({tuple(c) for c in others} | {tuple(one.counts.tolist())}) > 1
     with pytest.warns(InsecureKeyWarning, match="fixed key") as caught:
@@ -336,7 +349,7 @@ def test_keys_of_the_choice():
     assert found.tolist() == [13, 15, 17, 19]  # golden: another choice is another version
 
 
-def test_the_key_is_no_other_key():
+def test_the_key_is_no_other_key() -> None:
     """No other place in the package derives a key for this purpose."""
     purposes = []
     for path in Path(dpfast.__file__).parent.rglob("*.py"):
@@ -347,44 +360,49 @@ def test_the_key_is_no_other_key():
     assert {"stream key", "release key"} <= set(purposes)
 
 
-def test_no_entropy_no_choice(monkeypatch):
-    def fail(n):
+def test_no_entropy_no_choice(monkeypatch) -> None:
+    """Where the system gives no key, nothing is counted."""
+
+    def fail(n) -> Never:
         raise OSError
 
     monkeypatch.setattr(secrets, "token_bytes", fail)
     with pytest.raises(EntropyError):
-        bounded_histogram([1], [1], domain=[1], max_partitions=1, max_per_partition=1)
+        one_each([1], [1], domain=[1])
 
 
 # ------------------------------------------------------------------ what it returns
 
 
-def test_unseen_keys_and_those_outside():
+def test_unseen_keys_and_those_outside() -> None:
+    """A domain key without rows counts 0; one outside is dropped or refused, and not told."""
     found = bounded_histogram([4, 9, 4, 2], [1, 1, 2, 2], domain=[2, 3, 4], max_partitions=3, max_per_partition=1)
     assert (found.keys.tolist(), found.counts.tolist()) == ([2, 3, 4], [1, 0, 2])
     with pytest.raises(ParameterError, match="keys must all be of the domain") as caught:
-        bounded_histogram([4, 9], [1, 1], domain=[2, 4], max_partitions=1, max_per_partition=1, outside="refuse")
+        one_each([4, 9], [1, 1], domain=[2, 4], outside="refuse")
     assert "9" not in str(caught.value)
     kept = bounded_histogram([4, 2], [1, 1], domain=[2, 4], max_partitions=2, max_per_partition=1, outside="refuse")
     assert kept.counts.tolist() == [1, 1]
 
 
-def test_the_sensitivity():
+def test_the_sensitivity() -> None:
     """That of the bounds; of a public domain no unit has more bins than there are."""
     given = {"max_partitions": 5, "max_per_partition": 2, "unit": "household"}
     assert bounded_histogram([1], [1], **given).sensitivity == Sensitivity(5, 2, unit="household", keys="private")
     small = bounded_histogram([1], [1], domain=[1, 2, 3], adjacency="substitution", **given).sensitivity
-    assert small == Sensitivity(3, 2, "substitution", "household")
+    assert small == Sensitivity(3, 2, adjacency="substitution", unit="household")
 
 
-def test_no_rows():
+def test_no_rows() -> None:
+    """Without rows all counts are 0, or there are none."""
     for keys, ids in (([], []), (np.array([], int), np.array([], "U3")), (np.array([], "U1"), [])):
-        found = bounded_histogram(keys, ids, domain=[1, 2], max_partitions=1, max_per_partition=1)
+        found = one_each(keys, ids, domain=[1, 2])
         assert found.counts.tolist() == [0, 0]
-        assert bounded_histogram(keys, ids, max_partitions=1, max_per_partition=1).counts.size == 0
+        assert one_each(keys, ids).counts.size == 0
 
 
-def test_it_feeds_the_mechanisms():
+def test_it_feeds_the_mechanisms() -> None:
+    """Counts and sensitivity go into a release and into thresholded as they come out."""
     rng = np.random.default_rng(5)
     keys, ids = rng.integers(0, 50, 20_000), rng.integers(0, 4000, 20_000)
     bounded = bounded_histogram(keys, ids, domain=range(50), max_partitions=3, max_per_partition=1)
@@ -394,21 +412,21 @@ def test_it_feeds_the_mechanisms():
     names, counts, change = bounded_histogram(
         np.array([f"town {k}" for k in keys]), ids, max_partitions=3, max_per_partition=1
     )
-    shown = thresholded(names, counts, 1, 1e-6, change)
+    shown = thresholded(names, counts, epsilon=1, delta=1e-6, sensitivity=change)
     assert shown.keys.size == 50
     assert (shown.threshold, shown.guarantee.epsilon) == (
-        thresholded([], np.array([], int), 1, 1e-6, Sensitivity(3, 1)).threshold,
+        thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=Sensitivity(3, 1)).threshold,
         1,
     )
 
 
-def test_memory_is_a_word_a_row():
+def test_memory_is_a_word_a_row() -> None:
     """And two, where ids must be numbered; beside these the chunks, some 4 MB."""
     rng, n = np.random.default_rng(1), 1 << 21
     keys = rng.integers(0, 100, n)
     for ids, most in ((rng.integers(0, n, n), 8), (rng.integers(-(2**63), 2**63 - 1, n), 17)):
         tracemalloc.start()
-        bounded_histogram(keys, ids, domain=range(100), max_partitions=1, max_per_partition=1)
+        one_each(keys, ids, domain=range(100))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < most * n + 5e6
@@ -417,7 +435,7 @@ def test_memory_is_a_word_a_row():
 # ------------------------------------------------------------------ columns
 
 
-def columns_of(values: list, kind: str):
+def columns_of(values: list, kind: str) -> Any:
     if kind.startswith("numpy"):
         return np.array(values, kind.removeprefix("numpy ") if " " in kind else None)
     name, _, dtype = kind.partition(" ")
@@ -443,7 +461,7 @@ TEXTS = ["numpy O", "pandas O", "pandas str", "pandas category", "pandas string[
 
 
 @pytest.mark.parametrize(("case", "kind"), [*(("integers", k) for k in INTEGERS), *(("texts", k) for k in TEXTS)])
-def test_every_column_gives_the_same(case, kind):
+def test_every_column_gives_the_same(case, kind) -> None:
     """As keys, ids and domain."""
     keys, ids = CASES[case]
     domain = sorted(set(keys))[::-1]
@@ -459,8 +477,8 @@ def test_every_column_gives_the_same(case, kind):
         assert bare.counts.tolist() == plain.counts.tolist()[::-1]
 
 
-def test_dictionaries_that_are_not_in_order():
-    """Arrow allows a dictionary with values that no row has, or that are there twice: they are values all the same."""
+def test_dictionaries_that_are_not_in_order() -> None:
+    """Arrow allows unused or repeated values in a dictionary: they are values all the same."""
     arrow = pytest.importorskip("pyarrow")
     column = arrow.DictionaryArray.from_arrays(
         arrow.array([2, 0, 3, 1], arrow.uint8()), arrow.array(["b", "c", "a", "b", "z"])
@@ -468,7 +486,7 @@ def test_dictionaries_that_are_not_in_order():
     options = {"max_partitions": 5, "max_per_partition": 5}
     found = bounded_histogram(column, column, **options)
     assert (found.keys.tolist(), found.counts.tolist()) == (["a", "b", "c"], [1, 2, 1])
-    alone = bounded_histogram(["x"] * 4, column, max_partitions=1, max_per_partition=1)
+    alone = one_each(["x"] * 4, column)
     assert alone.counts.tolist() == [3]
     found = bounded_histogram(["c", "a"], [1, 1], domain=column.take(arrow.array([0, 3, 1])), **options)
     assert (found.keys.tolist(), found.counts.tolist()) == (["a", "c", "b"], [1, 1, 0])
@@ -476,14 +494,15 @@ def test_dictionaries_that_are_not_in_order():
         bounded_histogram(["c", "a"], [1, 1], domain=column, **options)
 
 
-def test_strings_of_numpy():
+def test_strings_of_numpy() -> None:
+    """Both of NumPy's kinds of strings are keys."""
     for kind in ("U", *([np.dtypes.StringDType()] if hasattr(np.dtypes, "StringDType") else [])):
         keys = np.array(["a", "b", "a"], kind)
         found = bounded_histogram(keys, keys, domain=keys[:2], max_partitions=1, max_per_partition=5)
         assert found.counts.tolist() == [2, 1]
 
 
-def test_integers_and_their_digits_are_different_names():
+def test_integers_and_their_digits_are_different_names() -> None:
     """The choice of unit 1 is not that of unit "1", and chunks of a column do not change it."""
     rows = [(u, b) for u in range(40) for b in range(4)]
     key = release_key(3)
@@ -491,8 +510,8 @@ def test_integers_and_their_digits_are_different_names():
 
 
 @pytest.mark.parametrize("far", [10, 2**40, 2**63])
-def test_columns_longer_than_a_chunk(far, monkeypatch):
-    """Of ids and keys near and far, against the reference; and the same cut otherwise."""
+def test_columns_longer_than_a_chunk(far, monkeypatch) -> None:
+    """Ids and keys near and far, against the reference; and the same cut otherwise."""
     rng = np.random.default_rng(far)
     ids, keys = (rng.integers(-far, far, n, dtype=np.int64, endpoint=far < 2**63) for n in (7, 9))
     rows = list(zip(rng.choice(ids, 700).tolist(), rng.choice(keys, 700).tolist(), strict=True))
@@ -500,12 +519,12 @@ def test_columns_longer_than_a_chunk(far, monkeypatch):
     whole = ours(rows, 2, 3, key)
     assert as_counter(whole) == reference(rows, 2, 3, key)
     monkeypatch.setattr(columns, "CHUNK", 50)
-    monkeypatch.setattr(import_module("dpfast.bounded_histogram"), "CHUNK", 50)
+    monkeypatch.setattr(import_module("dpfast.records.bounded_histogram"), "CHUNK", 50)
     for domain in (None, whole.keys[::-1]):
         assert as_counter(ours(rows, 2, 3, key, domain=domain)) == as_counter(whole)
 
 
-def test_the_ends_of_the_integers_are_not_confused():
+def test_the_ends_of_the_integers_are_not_confused() -> None:
     """2^64 - 1 is not -1, as a key or as an id, whichever column is unsigned."""
     top, signed = np.array([2**64 - 1, 2**63, 5], np.uint64), np.array([-1, -(2**63), 5])
     options = {"max_partitions": 3, "max_per_partition": 1}
@@ -576,7 +595,7 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
     ],
     ids=str,
 )
-def test_bad_input(change, error, message):
+def test_bad_input(change, error, message) -> None:
     """Each says the rule, and nothing of a row."""
     with pytest.raises(error, match=message) as caught:
         bounded_histogram(**{**GOOD, **change})
@@ -585,7 +604,7 @@ def test_bad_input(change, error, message):
 
 
 @pytest.mark.parametrize("place", ["keys", "unit_ids", "domain"])
-def test_labels_of_several_levels_are_no_column(place):
+def test_labels_of_several_levels_are_no_column(place) -> None:
     """pandas has no one array of them; the error is ours, and shows no label."""
     pd = pytest.importorskip("pandas")
     labels = pd.MultiIndex.from_tuples([("secret-7", 7), ("secret-8", 7)])
@@ -602,7 +621,8 @@ NULLS = {
 
 
 @pytest.mark.parametrize(("case", "kind"), [(case, kind) for case, kinds in NULLS.items() for kind in kinds])
-def test_nulls_are_refused(case, kind):
+def test_nulls_are_refused(case, kind) -> None:
+    """In either column, by its name, and no value is told."""
     values = {"integers": [7, None, 7], "texts": ["secret-7", None, "secret-7"]}[case]
     for place in ("keys", "unit_ids"):
         with pytest.raises(DTypeError, match=f"{place} must hold") as caught:
@@ -616,41 +636,41 @@ def test_nulls_are_refused(case, kind):
 ADDITIVE = [
     lambda change: dpfast.DiscreteLaplace(1, change),
     lambda change: dpfast.Laplace(1, change),
-    lambda change: dpfast.Snapping(1, change, 8),
+    lambda change: dpfast.Snapping(1, change, bound=8),
     lambda change: dpfast.DiscreteGaussian(3, sensitivity=change),
-    lambda change: dpfast.DiscreteGaussian.calibrated(1, 1e-6, change),
+    lambda change: dpfast.DiscreteGaussian.calibrated(1, change, delta=1e-6),
     lambda change: dpfast.Gaussian.from_zcdp(1, change),
     lambda change: dpfast.Gaussian(3).rho(change),
     lambda change: dpfast.Gaussian(3).delta(1, change),
     lambda change: dpfast.NoisyMax(1, change),
     lambda change: dpfast.PermuteAndFlip(1, change),
     lambda change: dpfast.Exponential(1, change),
-    lambda change: dpfast.AboveThreshold(1, 3, change),
+    lambda change: dpfast.AboveThreshold(1, change, threshold=3),
 ]
 
 
 @pytest.mark.parametrize("made", ADDITIVE)
-def test_counts_without_a_domain_go_into_thresholded_alone(made):
-    """That a key is there is the secret: the Sensitivity says so, and whoever would publish all keys refuses it."""
+def test_counts_without_a_domain_go_into_thresholded_alone(made) -> None:
+    """A key's presence is secret: the Sensitivity says so, publishing all keys is refused."""
     rows, people = ["flu"] * 60 + ["rare, Jane Doe"], range(61)
     bounds = {"max_partitions": 1, "max_per_partition": 1}
     found = dpfast.bounded_histogram(rows, people, **bounds)
     with pytest.raises(ParameterError, match="private keys.*thresholded.*domain="):
         made(found.sensitivity)
-    shown = dpfast.thresholded(found.keys, found.counts, 1, 1e-6, found.sensitivity)
+    shown = dpfast.thresholded(found.keys, found.counts, epsilon=1, delta=1e-6, sensitivity=found.sensitivity)
     assert shown.keys.tolist() == ["flu"]
     known = dpfast.bounded_histogram(rows, people, domain=["flu", "gout"], **bounds)
     made(known.sensitivity)
     assert known.sensitivity == dpfast.Sensitivity(1, 1) != found.sensitivity
-    assert "private" in repr(found.sensitivity) and "private" not in repr(known.sensitivity)
+    assert "private" in repr(found.sensitivity)
+    assert "private" not in repr(known.sensitivity)
     assert pickle.loads(pickle.dumps(found.sensitivity)) == found.sensitivity
 
 
-def test_its_repr_shows_no_key_and_no_count():
+def test_its_repr_shows_no_key_and_no_count() -> None:
     """It is not private yet; not even how many keys there are."""
     for domain in (None, ["flu", "rare, Jane Doe"]):
-        found = dpfast.bounded_histogram(
-            ["rare, Jane Doe"] * 91_234, range(91_234), domain=domain, max_partitions=1, max_per_partition=1
-        )
+        found = one_each(["rare, Jane Doe"] * 91_234, range(91_234), domain=domain)
         for text in (repr(found), str(found), f"{found}"):
-            assert "Jane" not in text and "91234" not in text
+            assert "Jane" not in text
+            assert "91234" not in text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the extension is built, as far as it shows here; tests/deep/builds.py makes builds of all kinds."""
+"""How the extension is built, as far as it shows here; tests/deep/builds.py makes all builds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_test_extra_can_build_in_place() -> None:
-    """`setup.py build_ext --inplace` runs in the environment at hand, so `test`, and `dev` with it, have what a build requires."""
+    """`setup.py build_ext --inplace` runs: `test`, and so `dev`, have what it requires."""
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 from fresh import python
 
 import dpfast
-from dpfast import ParameterError, _native, kernels, postprocess
-from dpfast.arrays import grid_of
+from dpfast import ParameterError, kernels, postprocess
+from dpfast.release.arrays import grid_of
 
 HOME = str(Path(dpfast.__file__).parent)
 
 
 def changed_at(step: int, call: Callable[[], Any], change: Callable[[], None]) -> tuple[Any, int]:
-    """What the call returns, or the ParameterError, if `change` runs before that line of dpfast's Python; and how many ran."""
+    """The result or ParameterError if `change` runs before that line of dpfast; the line count."""
     steps = 0
 
     def trace(frame: Any, event: str, _argument: object) -> Any:
@@ -81,14 +82,14 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
         lambda a: dpfast.NoisyMax(1, 1).select(a), INTEGERS, -(2**63), lambda found: 0 <= found < 40,
     ),
     "above threshold": (
-        lambda a: dpfast.AboveThreshold(1, CENTRE, 1).run(a), INTEGERS, -(2**63), lambda found: found is None or 0 <= found < 40,
+        lambda a: dpfast.AboveThreshold(1, 1, threshold=CENTRE).run(a), INTEGERS, -(2**63), lambda found: found is None or 0 <= found < 40,
     ),
     "thresholded": (
-        lambda a: dpfast.thresholded(np.arange(40), a, 1, 0.5, dpfast.Sensitivity(1, 1)).counts, INTEGERS, -5,
+        lambda a: dpfast.thresholded(np.arange(40), a, epsilon=1, delta=0.5, sensitivity=dpfast.Sensitivity(1, 1)).counts, INTEGERS, -5,
         lambda found: found.size == 40 and near(found),
     ),
     "keys of thresholded": (
-        lambda a: dpfast.thresholded(a, INTEGERS, 1, 0.5, dpfast.Sensitivity(1, 1)).keys, np.arange(40), 7,
+        lambda a: dpfast.thresholded(a, INTEGERS, epsilon=1, delta=0.5, sensitivity=dpfast.Sensitivity(1, 1)).keys, np.arange(40), 7,
         lambda found: np.unique(found).size == 40,
     ),
     "units": (
@@ -98,11 +99,11 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
         lambda a: histogram(a, np.arange(2**16)), SPREAD, np.arange(40) + (2**63 - 40), lambda found: found.sum() == 40,
     ),
     "sum": (
-        lambda a: dpfast.fixed_point_sum(a, 0, 1, 0.25, adjacency="add-remove")[0], np.ones(40), np.nan, lambda n: n == 160,
+        lambda a: dpfast.fixed_point_sum(a, lower=0, upper=1, granularity=0.25, adjacency="add-remove")[0], np.ones(40), np.nan, lambda n: n == 160,
     ),
     "counts": (lambda a: dpfast.DiscreteLaplace(1, 1).release(a, dtype=np.int64), INTEGERS, CENTRE + 50, near),
     "values": (lambda a: dpfast.Laplace(1, 1).release(a), FLOATS, np.nan, near),
-    "clip": (lambda a: postprocess.clip(a, 0, 2 * CENTRE), FLOATS, np.nan, near),
+    "clip": (lambda a: postprocess.clip(a, lower=0, upper=2 * CENTRE), FLOATS, np.nan, near),
     "rounded": (postprocess.rounded, FLOATS, np.nan, near),
     "non negative": (postprocess.non_negative, FLOATS, np.nan, near),
     "ordered": (postprocess.ordered, FLOATS, np.nan, near),
@@ -113,11 +114,8 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_array_changes_at_each_moment_of_the_call(name):
-    """From right to wrong, or back, before each line of Python that runs: a right answer comes out, or a ParameterError.
-
-    Compiled code is one step here: for that are the tests with a second thread, and of the kernels, below.
-    """
+def test_the_array_changes_at_each_moment_of_the_call(name) -> None:
+    """A change before each line of Python: a right answer or a ParameterError (C: below)."""
     call, right, wrong, holds = CALLS[name]
     for first, then in ((right, wrong), (wrong, right)):
         array = right.copy()
@@ -138,8 +136,8 @@ def test_the_array_changes_at_each_moment_of_the_call(name):
         assert False in outcomes  # the last moments are too late to matter, or the first ones early enough
 
 
-def test_a_second_thread_writes_the_answers():
-    """Answers of the coins pick an entry of a table: another thread writes 2^50 there and back, and no call reads beyond it."""
+def test_a_second_thread_writes_the_answers() -> None:
+    """Coin answers index a table: a thread writes 2^50 there and back, no call reads beyond."""
     output = python(
         """
         import _thread, sys, time
@@ -176,30 +174,27 @@ def test_a_second_thread_writes_the_answers():
 
 
 @pytest.mark.parametrize("name", ["add_grid", "add_grid_wide"])
-def test_a_real_value_counts_as_it_was_first_read(name):
-    """Values that lie where the kernel itself writes before it looks again: it keeps the first ones, or says that they changed.
-
-    Every draw is left open, so that every value is kept for the exact tier.
-    """
+def test_a_real_value_counts_as_it_was_first_read(name) -> None:
+    """Undecided values are read twice: the first ones are kept, or a change reported."""
     law, n = dpfast.Laplace(1, 1), 100
     blind = {
         "margin": -1.0,
-        "twofold_margin": -1.0,
+        "double_double_margin": -1.0,
         "wide_cell": 400,
-        "bulk": _native.INTEGER,
-        "careful": _native.INTEGER,
+        "bulk": tiers.INTEGER,
+        "constant_work": tiers.INTEGER,
     }
     plan, key, largest = (
-        _native.Plan(law.LAW, **law._constants() | blind),
-        _native.StreamKey(bytes(32)),
+        tiers.Plan(law.LAW, **tiers.constants(law) | blind),
+        tiers.StreamKey(bytes(32)),
         np.finfo(float).max,
     )
 
     def run(scratch: np.ndarray, values: np.ndarray) -> tuple[int, int]:
         out = np.full(n, 777.0)
         found = kernels.kernel(name)(
-            values, out, scratch, _native.best_isa(), plan.address, True, key.address, 0, 0, n, n,
-            *grid_of(law._exponent), 0.0, -largest, largest, -largest, largest, 0, 1,
+            values, out, scratch, tiers.best_isa(), plan.address, True, key.address, 0, 0, n, n,
+            *grid_of(tiers.exponent(law)), 0.0, -largest, largest, -largest, largest, 0, 1,
         )  # fmt: skip
         assert set(out.tolist()) <= {0.0, 777.0}  # each cell waits
         return found
@@ -210,7 +205,7 @@ def test_a_real_value_counts_as_it_was_first_read(name):
     assert (scratch[kept].view(np.float64) == values).all()
 
     scratch = np.zeros(5 * n, np.int64)
-    changing = scratch[2 * n : 3 * n].view(np.float64)  # where the numbers of the open draws go
+    changing = scratch[2 * n : 3 * n].view(np.float64)  # where the numbers of the undecided draws go
     changing[:] = values
     done = run(scratch, changing)[0]
     assert not np.array_equal(changing, values)

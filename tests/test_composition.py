@@ -25,7 +25,7 @@ def hockey_stick(p: dict, q: dict, epsilon: object) -> mpmath.mpf:
 
 
 def response(epsilon: Fraction, delta: Fraction) -> tuple[dict, dict]:
-    """The pair that every (epsilon, delta)-DP pair of outputs is a processing of [KOV15]: the truth tells itself with delta."""
+    """The pair that dominates all (epsilon, delta)-DP pairs [KOV15]: delta shows the truth."""
     with mpmath.workprec(300):
         e, d = (
             mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator),
@@ -61,8 +61,8 @@ SLACK = st.sampled_from([Fraction(1, 10**6), E3, Fraction(1, 20), Fraction(1, 4)
 
 @settings(max_examples=60, deadline=None)
 @given(parts=FEW, slack=SLACK)
-def test_sums_and_advanced_hold_in_the_worst_case(parts, slack):
-    """Of randomised responses that tell with delta, to which everything of that epsilon and delta can be brought back."""
+def test_sums_and_advanced_hold_in_the_worst_case(parts, slack) -> None:
+    """Randomised responses that tell with delta: every such epsilon and delta reduces to them."""
     promised = [Guarantee(epsilon, delta) for epsilon, delta in parts]
     basic = compose(*promised)
     assert (basic.epsilon, basic.delta) == (sum(e for e, _ in parts), sum(d for _, d in parts))
@@ -81,7 +81,7 @@ def test_sums_and_advanced_hold_in_the_worst_case(parts, slack):
     delta=st.sampled_from([Fraction(0), Fraction(1, 1000)]),
     slack=SLACK,
 )
-def test_optimal_is_the_worst_case(k, epsilon, delta, slack):
+def test_optimal_is_the_worst_case(k, epsilon, delta, slack) -> None:
     """Holds, and an epsilon less by one part in 10^9 does not."""
     promised = [Guarantee(epsilon, delta)] * k
     total = 1 - (1 - delta) ** k * (1 - slack)
@@ -94,7 +94,7 @@ def test_optimal_is_the_worst_case(k, epsilon, delta, slack):
 
 
 def long_delta(k: int, epsilon: float, at: object) -> mpmath.mpf:
-    """Of k equal randomised responses: the loss is (k - 2 l) epsilon with weight C(k, l) q^l (1 - q)^(k - l)."""
+    """k randomised responses: loss (k - 2 l) epsilon with weight C(k, l) q^l (1 - q)^(k - l)."""
     with mpmath.workprec(400):
         e, x = mpmath.mpf(epsilon), mpmath.mpf(at.numerator) / at.denominator
         q = 1 / (1 + mpmath.exp(e))
@@ -109,16 +109,16 @@ def long_delta(k: int, epsilon: float, at: object) -> mpmath.mpf:
 
 @pytest.mark.parametrize("k", [1, 7, 100, 1001, 10_000])
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
-def test_optimal_at_length(k, epsilon):
-    """Against the sum of all terms, at a precision that none of them loses: tight from both sides."""
+def test_optimal_at_length(k, epsilon) -> None:
+    """Against the sum of all terms at full precision: tight from both sides."""
     found = compose(*[Guarantee(epsilon)] * k, by="optimal", delta=1e-6).epsilon
     assert long_delta(k, epsilon, found) <= 1e-6
     assert long_delta(k, epsilon, found * (1 - Fraction(1, 10**9))) > 1e-6
     assert found <= compose(*[Guarantee(epsilon)] * k, by="advanced", delta=1e-6).epsilon
 
 
-def test_a_bound_that_leaves_something_out_is_caught():
-    """Planted: the mean of the loss dropped; a half as many parts; the parts' own deltas forgotten."""
+def test_a_bound_that_leaves_something_out_is_caught() -> None:
+    """Planted: the mean of the loss dropped; half as many parts; the parts' deltas forgotten."""
     whole = compose(*[Guarantee(0.5)] * 200, by="advanced", delta=1e-6).epsilon
     assert long_delta(200, 0.5, whole) <= 1e-6
     assert long_delta(200, 0.5, whole - Fraction(200 * 0.5 * math.tanh(0.25))) > 1e-3
@@ -127,8 +127,8 @@ def test_a_bound_that_leaves_something_out_is_caught():
     assert worst_delta([Guarantee(1, Fraction(1, 100))] * 6, forgotten.epsilon) > 0.01
 
 
-def test_many_parts_with_deltas_of_their_own():
-    """100,000 of them in a moment, though their product is a fraction of millions of digits; and what is left is kept."""
+def test_many_parts_with_deltas_of_their_own() -> None:
+    """100,000 of them in a moment, their product has millions of digits; the rest is kept."""
     part = Guarantee(0.01, 1e-12)
     parts = [part] * 10**5
     found = compose(*parts, by="optimal", delta=1e-6).epsilon
@@ -142,8 +142,8 @@ def test_many_parts_with_deltas_of_their_own():
 
 @pytest.mark.parametrize("k", [2, 1000, 10**5])
 @pytest.mark.parametrize("epsilon", [1e-12, 50, 1e300])
-def test_optimal_at_the_ends(k, epsilon):
-    """Nothing is left of k 1e-12 at delta 1e-6; of 50 k all but what delta = 1e-6 saves; of 1e300 the sum."""
+def test_optimal_at_the_ends(k, epsilon) -> None:
+    """At delta 1e-6: k 1e-12 leaves nothing, 50 k all but the saving, 1e300 the sum."""
     found = compose(*[Guarantee(epsilon)] * k, by="optimal", delta=1e-6).epsilon
     if epsilon == 1e-12:
         assert found == 0
@@ -151,8 +151,9 @@ def test_optimal_at_the_ends(k, epsilon):
         assert 1 - 1e-5 < found / (k * Fraction(epsilon)) <= 1
 
 
-def test_rhos_add_up_and_only_what_all_promise():
-    gaussian = dpfast.Gaussian.calibrated(1, 1e-6, Sensitivity(1, 1))
+def test_rhos_add_up_and_only_what_all_promise() -> None:
+    """An epsilon or a rho that one part lacks is no part of the sum."""
+    gaussian = dpfast.Gaussian.calibrated(1, Sensitivity(1, 1), delta=1e-6)
     both = compose(gaussian, gaussian)
     assert (both.epsilon, both.delta, both.rho) == (2, 2 * Fraction(1e-6), 2 * gaussian.rho())
     assert compose(gaussian, Guarantee(rho=1)) == Guarantee(rho=1 + gaussian.rho())
@@ -162,28 +163,25 @@ def test_rhos_add_up_and_only_what_all_promise():
 
 
 @pytest.mark.parametrize("by", ["basic", "advanced"])
-def test_presence_is_promised_if_every_part_does(by):
-    known = Guarantee(1, adjacency="substitution", presence=True)
+def test_holding_under_add_remove_is_promised_if_every_part_does(by) -> None:
+    """One part that does not promise it is enough."""
+    known = Guarantee(1, adjacency="substitution", also_add_remove=True)
     options = {} if by == "basic" else {"delta": 0.1}
-    assert compose(known, known, by=by, **options).presence
-    assert not compose(known, Guarantee(1, adjacency="substitution"), by=by, **options).presence
+    assert compose(known, known, by=by, **options).also_add_remove
+    assert not compose(known, Guarantee(1, adjacency="substitution"), by=by, **options).also_add_remove
 
 
 # ------------------------------------------------------------------ parallel
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
-def test_parallel_in_every_small_world(adjacency):
-    """Two people, two public parts by attribute, noisy counts of each part: the true loss of every pair of neighbours.
-
-    A person is in part 0, in part 1, or (add-remove) in none. Part i is counted with discrete Laplace noise of rate e_i, whose
-    largest loss at a change of d is e_i |d|: enumerated, for the noise's losses are exactly bounded.
-    """
+def test_parallel_in_every_small_world(adjacency) -> None:
+    """Two people, two public parts, noisy counts of each: every neighbour pair's true loss."""
     rates = [Fraction(1, 2), Fraction(3, 4)]
     if adjacency == "add-remove":
         parts = [dpfast.DiscreteLaplace(e, 1) for e in rates]
     else:  # what a part's epsilon promises under substitution inside it: nothing changes a count, so state add or remove too
-        parts = [Guarantee(e, adjacency="substitution", presence=True) for e in rates]
+        parts = [Guarantee(e, adjacency="substitution", also_add_remove=True) for e in rates]
     found = compose(*parts, by="parallel").epsilon
     places = [(0,), (1,), ()] if adjacency == "add-remove" else [(0,), (1,)]
 
@@ -200,21 +198,27 @@ def test_parallel_in_every_small_world(adjacency):
     assert max(losses) == found == (Fraction(3, 4) if adjacency == "add-remove" else Fraction(5, 4))
 
 
-def test_parallel_takes_the_largest_or_the_two_largest():
+def test_parallel_takes_the_largest_or_the_two_largest() -> None:
+    """Under substitution a unit may leave one part and enter another."""
     parts = [Guarantee(1, 1e-6, rho=0.3), Guarantee(2, 1e-7, rho=0.1), Guarantee(0.5, 0, rho=0.2)]
     assert compose(*parts, by="parallel") == Guarantee(2, 1e-6, rho=0.3)
-    replaced = [Guarantee(p.epsilon, p.delta, rho=p.rho, adjacency="substitution", presence=True) for p in parts]
+    replaced = [Guarantee(p.epsilon, p.delta, rho=p.rho, adjacency="substitution", also_add_remove=True) for p in parts]
     expected = Guarantee(
-        3, Fraction(1e-6) + Fraction(1e-7), rho=Fraction(0.3) + Fraction(0.2), adjacency="substitution", presence=True
+        3,
+        Fraction(1e-6) + Fraction(1e-7),
+        rho=Fraction(0.3) + Fraction(0.2),
+        adjacency="substitution",
+        also_add_remove=True,
     )
     assert compose(*replaced, by="parallel") == expected
     assert compose(replaced[0], by="parallel") == replaced[0]
 
 
-def test_parallel_of_add_remove_for_substitution_doubles():
+def test_parallel_of_add_remove_for_substitution_doubles() -> None:
+    """A replacement is a removal and an addition."""
     parts = [dpfast.DiscreteLaplace(1, 1), dpfast.DiscreteLaplace(3, 1)]
     assert compose(*parts, by="parallel", adjacency="substitution") == Guarantee(
-        6, adjacency="substitution", presence=True
+        6, adjacency="substitution", also_add_remove=True
     )
     found = compose(Guarantee(1, 1e-6, rho=0.5), by="parallel", adjacency="substitution")
     assert found.rho == 2
@@ -222,22 +226,22 @@ def test_parallel_of_add_remove_for_substitution_doubles():
     assert float(found.delta) == pytest.approx(1e-6 * (1 + math.e), rel=1e-12)
 
 
-def test_parallel_refuses_sums_under_substitution():
+def test_parallel_refuses_sums_under_substitution() -> None:
     """U - L bounds what replacing a value changes, and not what its arrival does."""
-    ages = dpfast.Laplace(1, Sensitivity.changes(1, 100 - 18, "substitution"))
+    ages = dpfast.Laplace(1, Sensitivity.changes(1, 100 - 18, adjacency="substitution"))
     with pytest.raises(ParameterError, match="adding and removing"):
         compose(ages, ages, by="parallel")
-    counts = dpfast.DiscreteLaplace(1, Sensitivity(1, 1, "substitution"))
+    counts = dpfast.DiscreteLaplace(1, Sensitivity(1, 1, adjacency="substitution"))
     assert compose(counts, counts, by="parallel").epsilon == 2
 
 
-# ------------------------------------------------------------------ groups, and zCDP as (epsilon, delta)
+# ------------------------------------------------------------- groups, and zCDP as (epsilon, delta)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 1000)])
-def test_groups_in_a_chain_that_reaches_them(k, delta):
-    """P_0, ..., P_k, each the next one's neighbour: of two outcomes, with P_j(1) as small as the promise lets it be."""
+def test_groups_in_a_chain_that_reaches_them(k, delta) -> None:
+    """P_0, ..., P_k, neighbours in turn, of two outcomes, with P_j(1) as small as allowed."""
     epsilon = Fraction(1, 3)
     found = Guarantee(epsilon, delta).group(k)
     assert found.epsilon == k * epsilon
@@ -254,7 +258,8 @@ def test_groups_in_a_chain_that_reaches_them(k, delta):
     assert Guarantee(rho=0.5).group(k).rho == Fraction(k * k, 2)
 
 
-def test_groups_that_nothing_is_promised_to():
+def test_groups_that_nothing_is_promised_to() -> None:
+    """A delta that would reach 1 is refused."""
     with pytest.raises(ParameterError, match="delta would reach 1"):
         Guarantee(1, 0.01).group(20)
     with pytest.raises(ParameterError, match="delta would reach 1"):
@@ -264,8 +269,8 @@ def test_groups_that_nothing_is_promised_to():
 
 @pytest.mark.parametrize("rho", [1e-12, 0.01, 0.5, 3, 100])
 @pytest.mark.parametrize("delta", [1e-300, 1e-9, 1e-3, 0.4])
-def test_zcdp_as_epsilon_and_delta(rho, delta):
-    """Above what Gaussian noise of that rho really spends, below [BS16] Proposition 1.3, and the least of its kind."""
+def test_zcdp_as_epsilon_and_delta(rho, delta) -> None:
+    """Above what Gaussian noise of that rho spends, below [BS16] Proposition 1.3, and the least."""
     found = Guarantee(rho=rho).approximate(delta)
     assert (found.rho, found.delta) == (Fraction(rho), Fraction(delta))
     real = dpfast.Gaussian(sigma_squared=1 / (2 * Fraction(rho)), sensitivity=Sensitivity(1, 1))
@@ -277,7 +282,8 @@ def test_zcdp_as_epsilon_and_delta(rho, delta):
         assert Fraction(delta_of_zcdp(Fraction(rho), found.epsilon * (1 - Fraction(1, 10**9)))) > found.delta
 
 
-def test_nothing_to_convert():
+def test_nothing_to_convert() -> None:
+    """Without a rho there is none; of rho 0 nothing is spent but delta."""
     with pytest.raises(ParameterError, match="rho is not promised"):
         Guarantee(1).approximate(1e-6)
     assert Guarantee(rho=0).approximate(1e-6) == Guarantee(0, 1e-6, rho=0)
@@ -286,8 +292,8 @@ def test_nothing_to_convert():
 # ------------------------------------------------------------------ through dp-accounting
 
 
-def test_loss_distributions_are_sharper_and_agree_with_the_closed_form():
-    """Of n Gaussians: one of sigma/sqrt(n)."""
+def test_loss_distributions_are_sharper_and_agree_with_the_closed_form() -> None:
+    """n Gaussians are one of sigma/sqrt(n)."""
     pytest.importorskip("dp_accounting")
     mechanism = dpfast.Gaussian(10, sensitivity=Sensitivity(1, 1))
     found = compose(*[mechanism] * 16, by="pld", delta=1e-6)
@@ -335,10 +341,11 @@ def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
         ([Guarantee(1, 0.1), Guarantee(1, 0)], {"by": "advanced", "delta": 0.1}, ParameterError, "delta must be above"),
         ([Guarantee(1, 0.5), Guarantee(1, 0.5)], {}, ParameterError, "add up to 1"),
         ([Guarantee(1)], {"adjacency": "substitution"}, ParameterError, "unless by='parallel'"),
-        ([Guarantee(1, adjacency="substitution", presence=True)], {"by": "parallel", "adjacency": "add-remove"}, ParameterError, "must be 'substitution'"),
+        ([Guarantee(1, adjacency="substitution", also_add_remove=True)], {"by": "parallel", "adjacency": "add-remove"}, ParameterError, "must be 'substitution'"),
         ([Guarantee(1)] * 100_001, {"by": "optimal", "delta": 0.1}, ParameterError, "at most 100,000 parts"),
     ],
 )  # fmt: skip
-def test_bad_input(parts, options, error, message):
+def test_bad_input(parts, options, error, message) -> None:
+    """By an error that says what is wrong with the parts or options."""
     with pytest.raises(error, match=message):
         compose(*parts, **options)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls do the same work for every draw: those below 4,096 counts, and those that ask for it. Seen, not timed.
-
-The tests watch what the kernels are told, through the one door by which they are reached. tests/test_timing.py times them.
-"""
+"""Calls below 4,096 counts, or on request, do equal work for every draw: seen, not timed."""
 
 from __future__ import annotations
 
@@ -11,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 
 import dpfast
 from dpfast import kernels
-from dpfast.engine import SMALL
+from dpfast.mechanisms.mechanism import Mechanism
 
 INTEGERS = {
     "table": dpfast.DiscreteLaplace(1, 1),
@@ -27,15 +25,15 @@ REALS = {
     "Laplace": dpfast.Laplace(1, 1),
     "wide Laplace": dpfast.Laplace(1, 1, granularity=2.0**-50),
     "Gaussian": dpfast.Gaussian(10),
-    "snapping": dpfast.Snapping(1, 1, 8),
+    "snapping": dpfast.Snapping(1, 1, bound=8),
 }
 ADDING = {"add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "add_small"}
-CAREFUL = 5  # of the arguments: counts, out, scratch, isa, plan, careful
+CONSTANT_WORK = 5  # the arguments: counts, out, scratch, isa, plan, constant_work
 
 
 @pytest.fixture
-def careful(monkeypatch) -> Iterator[set[bool]]:
-    """Whether the draws of the calls to come were careful: a set, which a mixture would fill with both."""
+def constant_work(monkeypatch) -> Iterator[set[bool]]:
+    """Whether the next calls' draws are constant-work: a set, which a mixture fills with both."""
     seen: set[bool] = set()
     original = kernels.kernel
 
@@ -45,8 +43,8 @@ def careful(monkeypatch) -> Iterator[set[bool]]:
             return kernel
 
         def call(*arguments: Any) -> Any:
-            # add_small is careful always, and add_short, where the table serves, never
-            seen.add(name == "add_small" or (name != "add_short" and bool(arguments[CAREFUL])))
+            # add_small is constant-work always, and add_short, where the table serves, never
+            seen.add(name == "add_small" or (name != "add_short" and bool(arguments[CONSTANT_WORK])))
             return kernel(*arguments)
 
         return call
@@ -96,57 +94,64 @@ def released(mechanism: Any, way: Callable[[int, str], dict[str, Any]], kind: st
 
 
 @pytest.mark.parametrize(("mechanism", "way", "kind"), RELEASES)
-def test_every_release_below_4096_counts_does_the_same_work(careful, mechanism, way, kind):
-    """Of every law, dtype and layout, with a key and without; at 4,096 only a call that asks for it does."""
-    assert SMALL == 4096
-    for n, option, same in [
-        (1, False, True), (2, False, True), (SMALL - 1, False, True), (SMALL, False, False),
-        (2, True, True), (SMALL - 1, True, True), (SMALL, True, True),
+def test_every_release_below_4096_counts_does_the_same_work(constant_work, mechanism, way, kind) -> None:
+    """Every law, dtype and layout, keyed or not; at 4,096 only a call that asks for it."""
+    assert tiers.SMALL == 4096
+    for n, asked, same in [
+        (1, False, True), (2, False, True), (tiers.SMALL - 1, False, True), (tiers.SMALL, False, False),
+        (2, True, True), (tiers.SMALL - 1, True, True), (tiers.SMALL, True, True),
     ]:  # fmt: skip
-        if option and mechanism is REALS["wide Laplace"]:
-            option, same = False, n < SMALL  # it refuses constant_time
-        careful.clear()
+        option = asked and mechanism is not REALS["wide Laplace"]  # which refuses constant_time
+        constant_work.clear()
         released(mechanism, way, kind, n, constant_time=option)
-        assert careful == {same}, f"{n} counts, constant_time={option}"
+        assert constant_work == {same and (option or not asked or n < tiers.SMALL)}, (
+            f"{n} counts, constant_time={option}"
+        )
 
 
 @pytest.mark.parametrize(
     "mechanism", [*INTEGERS.values(), dpfast.OneSidedGeometric(1, 1)], ids=[*INTEGERS, "one-sided"]
 )
-def test_every_sample_below_4096_draws_does_the_same_work(careful, mechanism):
+def test_every_sample_below_4096_draws_does_the_same_work(constant_work, mechanism) -> None:
+    """As releases do; at 4,096 only a call that asks for it."""
     if mechanism.scale > 2**50:
         pytest.skip("sample refuses so wide a law")
-    for n, option, same in [(1, False, True), (SMALL - 1, False, True), (SMALL, False, False), (SMALL, True, True)]:
-        careful.clear()
+    for n, option, same in [
+        (1, False, True),
+        (tiers.SMALL - 1, False, True),
+        (tiers.SMALL, False, False),
+        (tiers.SMALL, True, True),
+    ]:
+        constant_work.clear()
         mechanism.sample(n, constant_time=option)
-        assert careful == {same}
+        assert constant_work == {same}
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: dpfast.AboveThreshold(1, 50, 1).run(range(200)),
+        lambda: dpfast.AboveThreshold(1, 1, threshold=50).run(range(200)),
         lambda: dpfast.NoisyMax(1, 1).select(np.arange(100)),
         lambda: dpfast.Exponential(1, 1).select(np.arange(100)),
         lambda: dpfast.PermuteAndFlip(1, 1).select(np.linspace(0, 1, 100)),
-        lambda: dpfast.thresholded(["a", "b"], [100, 200], 1, 1e-6, dpfast.Sensitivity(1, 1)),
+        lambda: dpfast.thresholded(["a", "b"], [100, 200], epsilon=1, delta=1e-6, sensitivity=dpfast.Sensitivity(1, 1)),
     ],
     ids=["above threshold", "noisy max", "exponential", "permute and flip", "thresholded"],
 )
-def test_small_questions_do_the_same_work(careful, ask):
+def test_small_questions_do_the_same_work(constant_work, ask) -> None:
     """What draws noise on the way to an answer draws it as a small release does."""
     ask()
-    assert careful == {True}
+    assert constant_work == {True}
 
 
-def test_a_plan_that_forgets_small_calls_is_seen(careful, monkeypatch):
-    """Planted: careful only where the caller asks for it. The watch sees it, under a key and without."""
+def test_a_plan_that_forgets_small_calls_is_seen(constant_work, monkeypatch) -> None:
+    """Planted: constant work only on request. The watch sees it, under a key and without."""
 
     def forgets(self: Any, size: int, constant_time: bool) -> Any:
-        return constant_time, self._careful_plan if constant_time else self._bulk_plan
+        return constant_time, self._constant_work_plan if constant_time else self._bulk_plan
 
-    monkeypatch.setattr("dpfast.mechanisms.mechanism.Mechanism._plan", forgets)
+    tiers.plant(monkeypatch, Mechanism, "plan", forgets)
     for way in (under_a_key, strided):
-        careful.clear()
+        constant_work.clear()
         released(INTEGERS["table"], way, "i8", 2)
-        assert careful == {False}
+        assert constant_work == {False}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CSV: the chosen fields change, all else stays byte for byte, and what is not RFC 4180 is refused."""
+"""CSV: the chosen fields change, all else stays byte for byte, RFC 4180 is enforced."""
 
 from __future__ import annotations
 
@@ -13,18 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from table_files import csv_file
 
-from dpfast import csv_text
 from dpfast.errors import FileError
+from dpfast.tables import csv_text
 
 SECRET = "918273645"  # a count that no message may quote
 BAD_COUNTS = ["", " 1", "1 ", "+1", "1.0", "1e3", "0x1f", "1_000", "\uff11\uff12", "-", "--1", "NA", "null", "1\n"]
-
-
-def csv_file(folder: Path, text: str | bytes) -> Path:
-    path = folder / "in.csv"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
 
 
 def rewritten(
@@ -49,9 +44,8 @@ texts = st.lists(st.sampled_from(["a", '"', "\n", "\r\n", ",", " ", "é", "0"]))
     mark=st.booleans(),
 )
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_unchanged_counts_give_the_same_bytes(tmp_path, monkeypatch, rows, quoting, end, block, last_end, mark):
-    """Whatever the quoting, the line ends and the cut into blocks, but for quotes round a count; and each field is what
-    Python's reader finds."""
+def test_unchanged_counts_give_the_same_bytes(tmp_path, monkeypatch, rows, quoting, end, block, last_end, mark) -> None:
+    """Any quoting, line ends and blocks, but for quotes round a count; Python's reader agrees."""
     written = io.StringIO(newline="")
     csv.writer(written, quoting=quoting, lineterminator=end).writerows([("a", "count", "z"), *rows])
     content = written.getvalue() if last_end else written.getvalue().removesuffix(end)
@@ -64,21 +58,22 @@ def test_unchanged_counts_give_the_same_bytes(tmp_path, monkeypatch, rows, quoti
     assert [row[1] for row in rows] == [count for b in blocks for count in b.counts(1).tolist()]
 
 
-def test_the_chosen_fields_alone_change(tmp_path):
+def test_the_chosen_fields_alone_change(tmp_path) -> None:
     """Two columns, one of them quoted before; the rest stays, byte for byte, UTF-8 or not."""
     source = csv_file(tmp_path, b'b,id,"a"\r\n1,007,"10"\r\n-2,"x ""y"", \xff",20\r\n3,1.10,-0')
     expected = b'b,id,"a"\r\n100,007,1000\r\n-200,"x ""y"", \xff",2000\r\n300,1.10,0'
     assert expected == rewritten(source, ["a", "b"], lambda counts: counts * 100)
 
 
-def test_counts_reach_the_ends_of_both_64_bit_types(tmp_path):
+def test_counts_reach_the_ends_of_both_64_bit_types(tmp_path) -> None:
+    """Read exactly."""
     source = csv_file(tmp_path, f"n,u\n{-(2**63)},{2**64 - 1}\n{2**63 - 1},0\n")
     (records,) = csv_text.CsvText(source).records()
-    assert [[-(2**63), 2**63 - 1], [2**64 - 1, 0]] == [records.counts(place).tolist() for place in (0, 1)]
+    assert [records.counts(place).tolist() for place in (0, 1)] == [[-(2**63), 2**63 - 1], [2**64 - 1, 0]]
 
 
 @pytest.mark.parametrize("bad", [*BAD_COUNTS, SECRET + ".", str(2**64), str(-(2**63) - 1)])
-def test_what_is_no_plain_integer_is_refused(tmp_path, bad):
+def test_what_is_no_plain_integer_is_refused(tmp_path, bad) -> None:
     """The message names file and column, and neither the value nor the row."""
     source = csv_file(tmp_path, f'count,x\n{SECRET},1\n"{bad}",2\n')
     with pytest.raises(FileError, match=r"column 'count' of .*in\.csv must hold") as caught:
@@ -101,14 +96,16 @@ def test_what_is_no_plain_integer_is_refused(tmp_path, bad):
         (f"a,count\nx,1\ry,{SECRET}\n", "RFC 4180"),
     ],
 )
-def test_another_structure_is_refused(tmp_path, text, message):
+def test_another_structure_is_refused(tmp_path, text, message) -> None:
+    """By a message without a field of it."""
     source = csv_file(tmp_path, text)
     with pytest.raises(FileError, match=message) as caught:
         rewritten(source, ["count"])
     assert SECRET not in str(caught.value)
 
 
-def test_an_unclosed_quote_does_not_fill_the_memory(tmp_path, monkeypatch):
+def test_an_unclosed_quote_does_not_fill_the_memory(tmp_path, monkeypatch) -> None:
+    """A record longer than the limit is refused."""
     monkeypatch.setattr(csv_text, "BLOCK", 100)
     monkeypatch.setattr(csv_text, "LONGEST_RECORD", 1000)
     source = csv_file(tmp_path, 'a\n"' + "1\n" * 5000)
@@ -116,12 +113,14 @@ def test_an_unclosed_quote_does_not_fill_the_memory(tmp_path, monkeypatch):
         rewritten(source, ["a"])
 
 
-def test_columns_are_strings_without_their_quotes(tmp_path):
+def test_columns_are_strings_without_their_quotes(tmp_path) -> None:
+    """As RFC 4180 has them."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, 'id,note\r\n007,"say ""hi"""\r\n"",\r\n')).records()
-    assert [["007", ""], ['say "hi"', ""]] == [column.to_pylist() for column in records.columns]
+    assert [column.to_pylist() for column in records.columns] == [["007", ""], ['say "hi"', ""]]
 
 
-def test_columns_that_are_not_utf8_are_no_strings(tmp_path):
+def test_columns_that_are_not_utf8_are_no_strings(tmp_path) -> None:
+    """The column is named by its number."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, b"id,count\n\xff,5\n")).records()
     with pytest.raises(FileError, match=r"column 1 .*UTF-8"):
         _ = records.columns
@@ -132,8 +131,8 @@ def test_columns_that_are_not_utf8_are_no_strings(tmp_path):
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_reals_come_out_as_repr_and_read_back(tmp_path, values):
-    """From text to doubles as `float` does it, and back to the shortest text that reads as the same double."""
+def test_reals_come_out_as_repr_and_read_back(tmp_path, values) -> None:
+    """From text to doubles as `float` does it, and back to the shortest text of the same double."""
     lines = "".join(f"{value!r}\n" for value in values)
     source = csv_file(tmp_path, "x\n" + lines)
     (records,) = csv_text.CsvText(source).records()
@@ -150,13 +149,15 @@ def test_reals_come_out_as_repr_and_read_back(tmp_path, values):
 @example("9007199254740993")
 @example("179769313486231580793" + "0" * 288)
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_decimal_is_what_float_says(tmp_path, text):
+def test_a_decimal_is_what_float_says(tmp_path, text) -> None:
+    """To the bit, at the ends of the doubles too."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, f"x\n{text}\n")).records()
     assert records.reals(0).tobytes() == np.float64(text).tobytes()
 
 
 @pytest.mark.parametrize("text", ["", "nan", "NaN", "inf", "-Infinity", "INF"])
-def test_absent_reals_are_nan(tmp_path, text):
+def test_absent_reals_are_nan(tmp_path, text) -> None:
+    """Quoted or not."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, f'x,y\n{text},1\n"{text}",1\n')).records()
     assert np.isnan(records.reals(0)).tolist() == [True, True]
 
@@ -164,7 +165,8 @@ def test_absent_reals_are_nan(tmp_path, text):
 @pytest.mark.parametrize(
     "bad", [" 1", "1 ", "+1.5", "1_0", "0x1p3", "1,5", ".", "e5", "1e", "--1", "NA", "null", "1\n"]
 )
-def test_what_is_no_decimal_is_refused(tmp_path, bad):
+def test_what_is_no_decimal_is_refused(tmp_path, bad) -> None:
+    """By column and file, without value, row or context."""
     source = csv_file(tmp_path, f'x,y\n{SECRET}.5,1\n"{bad}",2\n')
     (records,) = csv_text.CsvText(source).records()
     with pytest.raises(FileError, match=r"column 'x' of .*in\.csv must hold decimal numbers") as caught:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md, docs/ and examples/ show works, on the real table, and is what README.md quotes."""
+"""What README.md, docs/ and examples/ show works on the real table, as README.md quotes it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import csv
 import importlib.util
 import json
 import re
-import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fresh import run
 
 import dpfast
 
@@ -22,10 +22,18 @@ CITIES = ROOT / "examples" / "data" / "city_populations.csv"
 COLUMNS = ["geonameid", "name", "country", "population"]
 
 
-def run(*command: object) -> subprocess.CompletedProcess[str]:
-    """Run with every warning an error, and give back what it printed."""
-    python = [sys.executable, "-X", "utf8", "-W", "error", *map(str, command)]
-    return subprocess.run(python, capture_output=True, encoding="utf-8", timeout=100, check=False)
+@cache
+def output(example: Path) -> str:
+    """What an example prints, which it does without a warning."""
+    result = run(example)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def blocks(page: Path) -> list[str]:
+    """The Python of a page; of pandas where that is installed."""
+    found = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [block for block in found if "pandas" not in block or importlib.util.find_spec("pandas")]
 
 
 def table(path: Path) -> list[list[str]]:
@@ -33,23 +41,21 @@ def table(path: Path) -> list[list[str]]:
         return list(csv.reader(file, strict=True))
 
 
-# What the example of a plug needs, where that is not its own name.
+# What the example of an adapter needs, where that is not its own name.
 NEEDS = {"with_arrow": "pyarrow", "with_smartnoise": "snsql", "with_tumult": "tmlt"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_examples_run(example):
-    """Those of a plug where its library is installed."""
+def test_examples_run(example) -> None:
+    """Those of an adapter where its library is installed."""
     needs = NEEDS.get(example.stem, example.stem.removeprefix("with_")) if example.stem.startswith("with_") else "numpy"
     if importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed")
-    result = run(example)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "95 %" in result.stdout
+    assert "95 %" in output(example)
 
 
-def test_the_cities_are_real_counts():
-    """Enough of them, in the order of their public ids, none twice, and small enough to be committed."""
+def test_the_cities_are_real_counts() -> None:
+    """Enough of them, in the order of their public ids, none twice, small enough to commit."""
     header, *rows = table(CITIES)
     ids, populations = [int(row[0]) for row in rows], [int(row[3]) for row in rows]
     assert header == COLUMNS
@@ -59,17 +65,17 @@ def test_the_cities_are_real_counts():
     assert CITIES.stat().st_size < 500_000
 
 
-def test_the_example_prints_noisy_counts():
-    """Of the cities that it names, close to the true ones and not all the same; all others stay unsaid."""
+def test_the_example_prints_noisy_counts() -> None:
+    """The named cities are close to the true ones and not all equal; all others stay unsaid."""
     true = {row[1]: int(row[3]) for row in table(CITIES) if row[2] == "NZ"}
-    lines = re.findall(r"^(\S.*?) +NZ +([\d,]+) +±30$", run(ROOT / "examples" / "city_populations.py").stdout, re.M)
+    lines = re.findall(r"^(\S.*?) +NZ +([\d,]+) +±30$", output(ROOT / "examples" / "city_populations.py"), re.MULTILINE)
     noise = [int(count.replace(",", "")) - true[name] for name, count in lines]
     assert len(noise) == len(true) > 10
     assert any(noise)
     assert max(map(abs, noise)) <= dpfast.DiscreteLaplace(0.1, 1).interval(1 - 1e-9, cells=len(noise))
 
 
-def test_the_command_line_on_the_cities(tmp_path):
+def test_the_command_line_on_the_cities(tmp_path) -> None:
     """Rows, their order and all other columns stay; the counts get noise of the stated spread."""
     out = tmp_path / "noisy.csv"
     options = ["--column", "population", "--epsilon", "0.1", "--sensitivity", "1", "--lower", "0"]
@@ -81,69 +87,63 @@ def test_the_command_line_on_the_cities(tmp_path):
     assert others == [re.sub(rb"\d+$", b"", line) for line in out.read_bytes().split(b"\n")]
     noise = np.array([int(b[3]) - int(a[3]) for a, b in zip(before[1:], after[1:], strict=True)])
     mechanism = dpfast.DiscreteLaplace(0.1, 1)
-    # Standard deviation of the sample variance of Laplace noise: sqrt(5/n) of it; 7 of these is a chance below 1e-6.
+    # Standard deviation of Laplace noise's sample variance: sqrt(5/n) of it; 7 of these: below
+    # 1e-6.
     assert abs(np.var(noise) / mechanism.variance - 1) < 7 * np.sqrt(5 / noise.size)
     about = json.loads((tmp_path / "noisy.csv.json").read_text())
     assert about["epsilon_total"] == "1/10"
-    assert [("population", "1/10", 10.0, 0)] == [
-        (r["column"], r["epsilon"], r["scale"], r["lower"]) for r in about["releases"]
+    assert [(r["column"], r["epsilon"], r["scale"], r["lower"]) for r in about["releases"]] == [
+        ("population", "1/10", 10.0, 0)
     ]
 
 
-def test_readme_quotes_the_ten_lines():
-    """README.md begins with the example that these tests run, and its other blocks run, too."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+def test_readme_quotes_the_ten_lines() -> None:
+    """README.md begins with the example that these tests run."""
     licence, _, code = (ROOT / "examples" / "ten_lines.py").read_text("utf-8").partition("\n")
     assert licence.startswith("# SPDX-")
-    assert blocks[0] == code
+    assert blocks(ROOT / "README.md")[0] == code
     assert len(code.splitlines()) == 10
 
-
-@pytest.mark.parametrize(
-    "block", re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
-)
-def test_the_code_of_the_readme_runs(block, tmp_path, monkeypatch):
-    if "pandas" in block:
-        pytest.importorskip("pandas")
-    monkeypatch.chdir(tmp_path)
-    result = run("-c", block)
-    assert (result.returncode, result.stderr) == (0, "")
-
-
-# docs/choosing.md
 
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("block", re.findall(r"^```python\n(.*?)^```$", CHOOSING, re.M | re.S))
-def test_the_code_of_the_docs_runs(block):
-    result = run("-c", block)
+@pytest.mark.parametrize(("page", "first"), [("README.md", 1), ("docs/choosing.md", 0)])
+def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
+    """Each block with its own names, in one process; README.md's first ones as an example."""
+    monkeypatch.chdir(tmp_path)
+    code = blocks(ROOT / page)[first:]
+    assert code
+    result = run("-c", f"for block in {code!r}: exec(compile(block, block, 'exec'), {{'__name__': '__main__'}})")
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_the_table_of_sensitivities_is_what_they_are():
+def test_the_table_of_sensitivities_is_what_they_are() -> None:
+    """docs/choosing.md has the figures of (3, 2)."""
     rows = {
         '`adjacency="add-remove"`': dpfast.Sensitivity(3, 2),
-        '`adjacency="substitution"`, contributions ≥ 0': dpfast.Sensitivity(3, 2, "substitution"),
-        '`adjacency="substitution", signed=True`': dpfast.Sensitivity(3, 2, "substitution", signed=True),
+        '`adjacency="substitution"`, contributions ≥ 0': dpfast.Sensitivity(3, 2, adjacency="substitution"),
+        '`adjacency="substitution", signed=True`': dpfast.Sensitivity(3, 2, adjacency="substitution", signed=True),
     }
     for first, s in rows.items():
         assert f"| {first} | {s.l0} | {s.linf} | {s.l1} | {s.l2_squared} |\n" in CHOOSING
 
 
-def test_the_gaussian_is_the_smaller_one_from_nine_cells_on():
+def test_the_gaussian_is_the_smaller_one_from_nine_cells_on() -> None:
+    """By its standard deviation, as docs/choosing.md says."""
+
     def spreads(l0: int) -> tuple[float, float]:
         known = dpfast.Sensitivity(l0, 1)
-        return dpfast.DiscreteLaplace(1, known).stddev, dpfast.DiscreteGaussian.calibrated(1, 1e-6, known).stddev
+        return dpfast.DiscreteLaplace(1, known).stddev, dpfast.DiscreteGaussian.calibrated(1, known, delta=1e-6).stddev
 
-    assert "the Gaussian is the smaller one from 9 cells on" in CHOOSING
+    assert "the Gaussian is the smaller one from 9 cells on" in " ".join(CHOOSING.split())
     (laplace_8, gaussian_8), (laplace_9, gaussian_9) = spreads(8), spreads(9)
     assert laplace_8 < gaussian_8
     assert laplace_9 > gaussian_9
 
 
-def test_the_docs_are_linked_and_name_what_there_is():
-    """README.md links the page, every link there and in docs/ leads somewhere, and every mechanism is in the tables."""
+def test_the_docs_are_linked_and_name_what_there_is() -> None:
+    """README.md links the page, every link leads somewhere, every mechanism is in the tables."""
     readme = (ROOT / "README.md").read_text("utf-8")
     assert "](docs/choosing.md)" in readme
     pages = [((ROOT / "docs" / path.name).read_text("utf-8"), ROOT / "docs") for path in (ROOT / "docs").glob("*.md")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a release does where something fails: entropy, Ctrl-C, the cache, a host's floating point, the build."""
+"""What a release does on failure: entropy, Ctrl-C, cache, a host's floating point, the build."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ GETRANDOM = r"""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
-def test_a_getrandom_that_fails(tmp_path):
-    """Injected under the real build: EntropyError, out untouched; short and interrupted answers are asked on."""
+def test_a_getrandom_that_fails(tmp_path) -> None:
+    """Injected under the real build: EntropyError, out untouched; short answers are asked on."""
     library = compiled(tmp_path, GETRANDOM)
     output = python(
         """
@@ -97,7 +97,7 @@ def test_a_getrandom_that_fails(tmp_path):
                     yield lambda: mech.release(counts, out=strided, threads=threads), [counts, strided]
                     yield lambda: mech.release(counts, constant_time=True, lower=0), [counts]
                     yield lambda: mech.sample(n), []
-            yield lambda: dpfast.discrete_laplace([1, 2], 1, 1), []
+            yield lambda: dpfast.DiscreteLaplace(1, 1).release([1, 2]), []
 
         for failing in (1, 2, 3):
             for call, arrays in tries():
@@ -136,8 +136,8 @@ def test_a_getrandom_that_fails(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
-def test_a_signal_ends_the_wait_for_entropy(tmp_path):
-    """Where getrandom is interrupted, the handler runs: what it raises ends the call, and else the system is asked again."""
+def test_a_signal_ends_the_wait_for_entropy(tmp_path) -> None:
+    """If getrandom is interrupted, the handler runs and raises, or getrandom is asked again."""
     library = compiled(tmp_path, GETRANDOM)
     output = python(
         """
@@ -189,8 +189,8 @@ def test_a_signal_ends_the_wait_for_entropy(tmp_path):
     assert output.split() == [str(n) for n in range(9)]
 
 
-def test_entropy_that_fails_leaves_everything_alone(monkeypatch):
-    """The same in this process, through the one place that asks: no call gives noise without a key."""
+def test_entropy_that_fails_leaves_everything_alone(monkeypatch) -> None:
+    """In this process, through the one place that asks: no call gives noise without a key."""
 
     class NoEntropy(_native.StreamKey):
         __slots__ = ()
@@ -214,8 +214,8 @@ def test_entropy_that_fails_leaves_everything_alone(monkeypatch):
         assert (counts == 999).all()
 
 
-def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch):
-    """A table that cannot be built, by Ctrl-C or for want of memory, is no failed release: nothing was written."""
+def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch) -> None:
+    """A table that fails to build (Ctrl-C, memory) is no failed release: nothing was written."""
     counts = np.full(5000, 999)
     for failure in (KeyboardInterrupt, MemoryError):
 
@@ -236,11 +236,8 @@ def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch):
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("where", "presses"), [("elsewhere", 1), ("in place", 30), ("strided", 1), ("strided", 30)])
-def test_ctrl_c_in_a_release(threads, where, presses):
-    """KeyboardInterrupt, once or again and again: comes through, and every cell of out is zero then and later.
-
-    The first press comes in the second call of a kernel, from whichever thread makes it: no time decides whether it does.
-    """
+def test_ctrl_c_in_a_release(threads, where, presses) -> None:
+    """KeyboardInterrupt in a kernel's second call, once or repeated: every cell stays zero."""
     output = python(
         """
         import _thread, os, signal, sys, time
@@ -347,14 +344,14 @@ STORM = """
 """
 
 
-def test_no_helper_writes_when_a_storm_of_exceptions_is_over():
-    """A signal handler raises every 0.1 ms while a helper writes: the call returns after the helper, with zeros alone."""
+def test_no_helper_writes_when_a_storm_of_exceptions_is_over() -> None:
+    """A signal handler raises every 0.1 ms while a helper writes: zeros alone, after it."""
     assert python(STORM).split() == ["0", "1", "0", "0"]
 
 
 @pytest.mark.parametrize("way", ["refused", "never begins", "late"])
-def test_threads_that_do_not_start_leave_their_part_to_the_caller(way):
-    """For kernels and for helpers: the release is what it is with all threads, and nobody waits for one that never begins."""
+def test_threads_that_do_not_start_leave_their_part_to_the_caller(way) -> None:
+    """Kernels, helpers: the release is as with all threads; no wait for one that never begins."""
     output = python(
         """
         import _thread, sys, threading, time, warnings
@@ -429,8 +426,8 @@ def release(zeros):
 
 @pytest.mark.parametrize("module", ["numba", "numba.core.types", "numba.core.typing", "dpfast.kernels.saturate"])
 @pytest.mark.parametrize("fault", ["interrupt", "fail"])
-def test_a_fault_while_numba_loads_is_over_with_the_call(module, fault):
-    """The first release raises and leaves zeros; the next one, in the same process, gives what every process gives."""
+def test_a_fault_while_numba_loads_is_over_with_the_call(module, fault) -> None:
+    """The first release raises and leaves zeros; the next in the process gives what all give."""
     second = "print(release(np.zeros(100, np.int64)).tolist())\n"
     first = f"""
 Trap({module!r}, {fault})
@@ -477,7 +474,7 @@ MEANWHILE = {
 
 
 @pytest.mark.parametrize("what", MEANWHILE)
-def test_what_comes_while_numba_still_loads(what):
+def test_what_comes_while_numba_still_loads(what) -> None:
     """After Ctrl-C: nothing hangs, nothing crashes, and whoever releases gets noise."""
     script = f"""
 Trap("numba.core.types", interrupt)
@@ -495,8 +492,8 @@ print("right", flush=True)
     assert sorted(python(LOADING + script).split()) == sorted(["interrupted", "right", *more.get(what, [])])
 
 
-def test_ctrl_c_from_outside_leaves_no_counts(tmp_path):
-    """A terminal's SIGINT to the whole process while it releases into a mapped file: the file holds zeros."""
+def test_ctrl_c_from_outside_leaves_no_counts(tmp_path) -> None:
+    """A terminal's SIGINT during a release into a mapped file: the file holds zeros."""
     script = """
         import sys
         import numpy as np
@@ -553,8 +550,8 @@ WORK = """
 """
 
 
-def test_an_install_that_cannot_be_written(tmp_path):
-    """The kernels are cached in the user's folder instead, and loaded from there by the next process."""
+def test_an_install_that_cannot_be_written(tmp_path) -> None:
+    """The kernels are cached in the user's folder, and the next process loads them there."""
     home = copy_of_the_package(tmp_path / "site")
     cache = tmp_path / "cache"
     places = {"HOME": "/dev/null", "XDG_CACHE_HOME": str(cache), "NUMBA_CACHE_DIR": None}
@@ -567,7 +564,7 @@ def test_an_install_that_cannot_be_written(tmp_path):
     assert second[3].startswith(str(home))
 
 
-def test_no_place_to_write_at_all(tmp_path):
+def test_no_place_to_write_at_all(tmp_path) -> None:
     """Nor in the user's folder: compiled in every process, and nothing else changes."""
     home = copy_of_the_package(tmp_path / "site")
     places = {"HOME": "/dev/null", "XDG_CACHE_HOME": "/dev/null/cache", "NUMBA_CACHE_DIR": None}
@@ -577,7 +574,7 @@ def test_no_place_to_write_at_all(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a file size limit stands for a full disk")
-def test_a_full_disk_under_the_cache(tmp_path):
+def test_a_full_disk_under_the_cache(tmp_path) -> None:
     """A cache that can be opened and not be written, or that holds rubbish, is done without."""
     cache = tmp_path / "cache"
     work = """
@@ -598,8 +595,8 @@ def test_a_full_disk_under_the_cache(tmp_path):
     assert python(work, NUMBA_CACHE_DIR=str(cache)) == "(2, 2)\n"
 
 
-def test_a_compiler_that_fails_is_not_hidden(monkeypatch):
-    """Only the cache is done without: what fails without it too comes through, and out is zeroed."""
+def test_a_compiler_that_fails_is_not_hidden(monkeypatch) -> None:
+    """Only the cache is done without: other failures come through, and out is zeroed."""
 
     def broken(name: str) -> object:
         raise RuntimeError("no kernel")
@@ -615,7 +612,7 @@ def test_a_compiler_that_fails_is_not_hidden(monkeypatch):
     ("mech", "kernel", "values"),
     [(DiscreteLaplace(1, 1), "add_small", np.full(50, 999)), (Laplace(1, 1), "add_grid", np.full(50, 1.5))],
 )
-def test_a_small_release_zeroes_out_too(mech, kernel, values, monkeypatch):
+def test_a_small_release_zeroes_out_too(mech, kernel, values, monkeypatch) -> None:
     """In place, with nothing drawn yet: no value is left as it was."""
     whole = kernels.kernel
 
@@ -631,8 +628,8 @@ def test_a_small_release_zeroes_out_too(mech, kernel, values, monkeypatch):
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["whole", "fails"])
-def test_a_small_release_leaves_neither_its_key_nor_a_count_that_waited(fails, monkeypatch):
-    """Of a small release with a draw left open: its scratch is zeros afterwards, and so is `out` if the last tier fails."""
+def test_a_small_release_leaves_neither_its_key_nor_a_count_that_waited(fails, monkeypatch) -> None:
+    """A small release's undecided draw: scratch becomes zeros, and `out` on a failure."""
     whole, scratches = kernels.kernel, []
 
     def with_one_open(name: str) -> Any:
@@ -691,8 +688,8 @@ MODES = r"""
 """
 
 
-def test_rounding_modes_and_flushing_change_nothing(tmp_path):
-    """In each of eight modes new mechanisms draw what they draw to nearest, in every thread, and the mode is kept."""
+def test_rounding_modes_and_flushing_change_nothing(tmp_path) -> None:
+    """In eight modes new mechanisms draw as to nearest, in every thread, and the mode is kept."""
     library = compiled(tmp_path, MODES)
     output = python(
         """
@@ -735,8 +732,8 @@ def test_rounding_modes_and_flushing_change_nothing(tmp_path):
     assert len(output.split("\n")) == 9
 
 
-def test_plans_are_made_to_nearest(tmp_path):
-    """Whatever the host's rounding mode is at the first release, every number in every plan is that of the proofs."""
+def test_plans_are_made_to_nearest(tmp_path) -> None:
+    """Any host's rounding mode at the first release: every plan has the proofs' numbers."""
     library = compiled(tmp_path, MODES)
     output = python(
         """
@@ -747,12 +744,10 @@ def test_plans_are_made_to_nearest(tmp_path):
         tool = ctypes.CDLL(sys.argv[1])
 
         def numbers(plan):
-            record, found = plan._plan, {}
-            for name, field in _native.ffi.typeof("dpf_plan").fields:
-                if field.type.kind != "pointer":
-                    value = getattr(record, name)
-                    found[name] = (value.lo, value.hi) if field.type.kind == "struct" else value
-            return found
+            found = _native.fields(plan._plan)
+            for name in ("wide_t", "wide_c"):
+                found[name] = found[name].lo, found[name].hi
+            return {name: value for name, value in found.items() if name not in ("table", "thresholds", "guide")}
 
         def mechanisms():
             for epsilon, sensitivity in ((11, 123457), (7, 10**12 + 39), (3, 100), (9, 10**9 + 7), (7, 10**18)):
@@ -776,7 +771,7 @@ def test_plans_are_made_to_nearest(tmp_path):
                         call(values.size if call == mechanism.sample else values)
                 finally:
                     tool.set_mode(0, 0)
-                yield mechanism, numbers(mechanism._careful_plan), numbers(mechanism._bulk_plan)
+                yield mechanism, numbers(mechanism._constant_work_plan), numbers(mechanism._bulk_plan)
 
         expected = list(made(0))
         differing = set()

@@ -7,6 +7,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,10 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from fresh import python
+from table_files import csv_file, read, store
 
-from dpfast import files
 from dpfast.errors import FileError, ParameterError
+from dpfast.tables import files
 
 SECRET = "918273645"  # a count that no message may quote
 
@@ -27,58 +29,45 @@ def copied(
     target: Path,
     columns: Sequence[str],
     change: Callable[[np.ndarray], np.ndarray] = lambda x: x,
+    *,
+    real: bool = False,
     **options: bool,
 ) -> list[int]:
-    """Send every count through `change` and return the sizes of the pieces."""
-    table = files.open_source(source, columns, **options)
+    """Send every cell through `change`, which keeps reals' type, and return the pieces' sizes."""
+    table = files.open_source(source, columns, real=real, **options)
+    dtypes = table.dtypes if real else [np.int64] * max(1, len(columns))
     sizes = []
     with files.destination(target, table, {"epsilon_total": "1"}, force=False) as write:
         for piece in table.pieces():
-            write(piece, [change(counts).astype(np.int64) for counts in piece.counts])
+            write(piece, [change(cells).astype(t) for cells, t in zip(piece.counts, dtypes, strict=True)])
             sizes.append(len(piece.counts[0]))
     return sizes
 
 
-def copied_reals(
-    source: Path,
-    target: Path,
-    columns: Sequence[str],
-    change: Callable[[np.ndarray], np.ndarray] = lambda x: x,
-    *,
-    missing: bool = False,
-) -> None:
-    """The same for real values; `change` keeps their type."""
-    table = files.open_source(source, columns, real=True, missing=missing)
-    with files.destination(target, table, {"epsilon_total": "1"}, force=False) as write:
-        for piece in table.pieces():
-            write(piece, [change(values).astype(t) for values, t in zip(piece.counts, table.dtypes, strict=True)])
-
-
-def csv_file(folder: Path, text: str) -> Path:
-    path = folder / "in.csv"
-    path.write_text(text)
-    return path
+copied_reals = partial(copied, real=True)
 
 
 # CSV
 
 
-def test_csv_stays_csv_byte_for_byte(tmp_path):
-    """Quotes, line ends and all but the count, whose own quotes go; test_csv_text.py has the rest."""
+def test_csv_stays_csv_byte_for_byte(tmp_path) -> None:
+    """Quotes, line ends and all but the count, whose quotes go; test_csv_text.py has the rest."""
     source = csv_file(tmp_path, 'id,"count",note\r\n007,"5","say ""hi"""\r\n,6,')
     copied(source, tmp_path / "out.csv", ["count"], lambda counts: -counts)
-    assert b'id,"count",note\r\n007,-5,"say ""hi"""\r\n,-6,' == (tmp_path / "out.csv").read_bytes()
-    assert {"epsilon_total": "1"} == json.loads((tmp_path / "out.csv.json").read_text())
+    assert (tmp_path / "out.csv").read_bytes() == b'id,"count",note\r\n007,-5,"say ""hi"""\r\n,-6,'
+    assert json.loads((tmp_path / "out.csv.json").read_text()) == {"epsilon_total": "1"}
 
 
-def test_csv_becomes_parquet_with_strings(tmp_path):
+def test_csv_becomes_parquet_with_strings(tmp_path) -> None:
+    """All columns but the noised one."""
     source = csv_file(tmp_path, 'id,count,note\n007,5,"say ""hi"""\n,6,\n')
     copied(source, tmp_path / "out.parquet", ["count"])
     expected = [{"id": "007", "count": 5, "note": 'say "hi"'}, {"id": "", "count": 6, "note": ""}]
     assert expected == pq.read_table(tmp_path / "out.parquet").to_pylist()
 
 
-def test_csv_cut_short_leaves_no_output(tmp_path):
+def test_csv_cut_short_leaves_no_output(tmp_path) -> None:
+    """Not even a temporary file."""
     source = csv_file(tmp_path, f'count,x\n{SECRET},1\n5,"2')
     with pytest.raises(FileError, match="inside a quoted field"):
         copied(source, tmp_path / "out.csv", ["count"])
@@ -88,7 +77,7 @@ def test_csv_cut_short_leaves_no_output(tmp_path):
 # Columns
 
 
-def test_no_message_quotes_the_first_line_of_a_csv(tmp_path):
+def test_no_message_quotes_the_first_line_of_a_csv(tmp_path) -> None:
     """Without a header it is a record: neither names nor numbers of it are shown."""
     with pytest.raises(ParameterError, match=r"'cuont'.* first line .* 3 fields") as caught:
         files.open_source(csv_file(tmp_path, f"Alice Smith,HIV+,{SECRET}\n"), ["cuont"])
@@ -102,14 +91,15 @@ def test_no_message_quotes_the_first_line_of_a_csv(tmp_path):
         assert not re.search(f"Alice|HIV|{SECRET}", str(error.value))
 
 
-def test_a_missing_column_of_parquet_lists_those_there_are(tmp_path):
+def test_a_missing_column_of_parquet_lists_those_there_are(tmp_path) -> None:
     """A schema holds names, never data."""
     pq.write_table(pa.table({"north": [1], "count": [2]}), tmp_path / "in.parquet")
     with pytest.raises(ParameterError, match="no column is named 'cuont'; there are 'north', 'count'"):
         files.open_source(tmp_path / "in.parquet", ["cuont"])
 
 
-def test_a_table_needs_a_column_and_an_npy_file_has_none(tmp_path):
+def test_a_table_needs_a_column_and_an_npy_file_has_none(tmp_path) -> None:
+    """Either is said."""
     with pytest.raises(ParameterError, match="column must be given"):
         files.open_source(csv_file(tmp_path, "a,b\n"), [])
     np.save(tmp_path / "a.npy", np.arange(3))
@@ -117,12 +107,15 @@ def test_a_table_needs_a_column_and_an_npy_file_has_none(tmp_path):
         files.open_source(tmp_path / "a.npy", ["a"])
 
 
-def test_duplicate_names_pass_unless_chosen(tmp_path):
+def test_duplicate_names_pass_unless_chosen(tmp_path) -> None:
+    """Two columns of one name keep their places."""
     table = pa.table([[1, 2], [3, 4], [5, 6]], names=["x", "x", "count"])
     pq.write_table(table, tmp_path / "in.parquet")
     copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"], lambda x: -x)
-    assert [[1, 2], [3, 4], [-5, -6]] == [
-        c.to_pylist() for c in pq.ParquetFile(tmp_path / "out.parquet").read().columns
+    assert [c.to_pylist() for c in pq.ParquetFile(tmp_path / "out.parquet").read().columns] == [
+        [1, 2],
+        [3, 4],
+        [-5, -6],
     ]
     with pytest.raises(ParameterError, match="2 are named 'x'"):
         files.open_source(tmp_path / "in.parquet", ["x"])
@@ -131,7 +124,8 @@ def test_duplicate_names_pass_unless_chosen(tmp_path):
 @pytest.mark.parametrize(
     "values", [[1.0], [True], ["1"], pa.array(["1"]).dictionary_encode(), pa.array([1]).cast(pa.decimal128(19)), [[1]]]
 )
-def test_columns_that_are_not_integers_are_refused(tmp_path, values):
+def test_columns_that_are_not_integers_are_refused(tmp_path, values) -> None:
+    """Reals, booleans, text, codes, decimals and lists."""
     pq.write_table(pa.table({"count": values}), tmp_path / "in.parquet")
     with pytest.raises(ParameterError, match="column 'count' must hold integers, and holds"):
         files.open_source(tmp_path / "in.parquet", ["count"])
@@ -162,21 +156,9 @@ def rich_table(rows: int = 1000) -> pa.Table:
     return pa.Table.from_pylist(rows_, pa.schema(fields, {b"owner": b"somebody", b"dpfast": b'{"epsilon_total": "2"}'}))
 
 
-def read(path: Path) -> pa.Table:
-    return pq.ParquetFile(path).read() if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
-
-
-def store(table: pa.Table, path: Path) -> None:
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, compression="zstd", row_group_size=300)
-        return
-    with pa.ipc.new_file(path, table.schema) as writer:
-        writer.write_table(table)
-
-
 @pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather"])
 @pytest.mark.parametrize("start", [".parquet", ".arrow"])
-def test_other_columns_schema_and_order_are_kept(tmp_path, monkeypatch, start, end):
+def test_other_columns_schema_and_order_are_kept(tmp_path, monkeypatch, start, end) -> None:
     """All but the chosen column survives, with its metadata where that is asked for."""
     monkeypatch.setattr(files, "ROWS", 128)
     monkeypatch.setattr(files, "CELLS", 0)
@@ -190,40 +172,46 @@ def test_other_columns_schema_and_order_are_kept(tmp_path, monkeypatch, start, e
         assert table[name].cast(plain).equals(result[name].cast(plain))
     kept = table.schema.set(2, table.schema.field(2).with_type(pa.int64()))
     about = json.loads(result.schema.metadata[b"dpfast"])
-    assert {"epsilon_total": "1", "earlier": {"epsilon_total": "2"}} == about
+    assert about == {"epsilon_total": "1", "earlier": {"epsilon_total": "2"}}
     assert result.schema.metadata[b"owner"] == b"somebody"
     for wanted, got in zip(kept, result.schema, strict=True):
-        if pa.types.is_dictionary(wanted.type):  # whose codes have the width that pyarrow reads from Parquet
-            wanted = wanted.with_type(pa.dictionary(got.type.index_type, wanted.type.value_type))
-        assert wanted.remove_metadata().equals(got.remove_metadata())
+        kind = wanted.type
+        if pa.types.is_dictionary(kind):  # codes have the width that pyarrow reads from Parquet
+            kind = pa.dictionary(got.type.index_type, kind.value_type)
+        assert wanted.with_type(kind).remove_metadata().equals(got.remove_metadata())
         assert dict(wanted.metadata or {}).items() <= dict(got.metadata or {}).items()
 
 
-def test_parquet_keeps_its_compression(tmp_path):
+def test_parquet_keeps_its_compression(tmp_path) -> None:
+    """The first row group."""
     store(rich_table(10), tmp_path / "in.parquet")
     copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"])
     assert pq.ParquetFile(tmp_path / "out.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_feather_reads_back(tmp_path):
+def test_feather_reads_back(tmp_path) -> None:
+    """By pyarrow's own reader."""
     pyarrow.feather.write_feather(pa.table({"count": [1, 2], "s": ["a", None]}), tmp_path / "in.feather")
     copied(tmp_path / "in.feather", tmp_path / "out.feather", ["count"], lambda x: x + 1)
-    assert {"count": [2, 3], "s": ["a", None]} == pyarrow.feather.read_table(tmp_path / "out.feather").to_pydict()
+    assert pyarrow.feather.read_table(tmp_path / "out.feather").to_pydict() == {"count": [2, 3], "s": ["a", None]}
 
 
-def test_parquet_becomes_csv_if_it_can(tmp_path):
+def test_parquet_becomes_csv_if_it_can(tmp_path) -> None:
+    """Nested columns cannot."""
     pq.write_table(pa.table({"count": [1, 2], "s": ["a", 'b"']}), tmp_path / "in.parquet")
     copied(tmp_path / "in.parquet", tmp_path / "out.csv", ["count"])
-    assert [["count", "s"], ["1", "a"], ["2", 'b"']] == list(
-        csv.reader((tmp_path / "out.csv").read_text().splitlines())
-    )
+    assert list(csv.reader((tmp_path / "out.csv").read_text().splitlines())) == [
+        ["count", "s"],
+        ["1", "a"],
+        ["2", 'b"'],
+    ]
     store(rich_table(3), tmp_path / "nested.parquet")
     with pytest.raises(FileError, match="cannot hold one of the other columns"):
         copied(tmp_path / "nested.parquet", tmp_path / "no.csv", ["count"])
     assert not (tmp_path / "no.csv").exists()
 
 
-def test_pandas_reads_the_column_as_it_is_now(tmp_path):
+def test_pandas_reads_the_column_as_it_is_now(tmp_path) -> None:
     """A nullable pandas Int8 would otherwise be read back into eight bits."""
     columns = [{"name": "count", "field_name": "count", "pandas_type": "int8", "numpy_type": "Int8", "metadata": None}]
     about = json.dumps({"columns": columns, "index_columns": []}).encode()
@@ -231,11 +219,12 @@ def test_pandas_reads_the_column_as_it_is_now(tmp_path):
     pq.write_table(table, tmp_path / "in.parquet")
     copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"])
     (column,) = json.loads(read(tmp_path / "out.parquet").schema.metadata[b"pandas"])["columns"]
-    assert ("int64", "int64") == (column["pandas_type"], column["numpy_type"])
+    assert (column["pandas_type"], column["numpy_type"]) == ("int64", "int64")
 
 
 @pytest.mark.parametrize("end", [".parquet", ".arrow"])
-def test_nulls_are_refused(tmp_path, end):
+def test_nulls_are_refused(tmp_path, end) -> None:
+    """Without a count in the message, or a file."""
     store(pa.table({"count": pa.array([int(SECRET), None])}), tmp_path / f"in{end}")
     with pytest.raises(FileError, match=r"column 'count' of .* holds nulls") as caught:
         copied(tmp_path / f"in{end}", tmp_path / f"out{end}", ["count"])
@@ -245,7 +234,8 @@ def test_nulls_are_refused(tmp_path, end):
 
 @pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather", ".npy"])
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.9, 0.999])
-def test_a_file_cut_short_is_refused(tmp_path, end, part):
+def test_a_file_cut_short_is_refused(tmp_path, end, part) -> None:
+    """Wherever it ends."""
     whole, source = tmp_path / f"whole{end}", tmp_path / f"in{end}"
     if end == ".npy":
         np.save(whole, np.arange(1000))
@@ -257,7 +247,8 @@ def test_a_file_cut_short_is_refused(tmp_path, end, part):
     assert not (tmp_path / f"out{end}").exists()
 
 
-def test_a_damaged_page_is_refused(tmp_path):
+def test_a_damaged_page_is_refused(tmp_path) -> None:
+    """By its content, for its metadata is whole."""
     store(pa.table({"count": range(100_000)}), tmp_path / "in.parquet")
     data = bytearray((tmp_path / "in.parquet").read_bytes())
     data[1000:9000] = bytes(8000)
@@ -266,8 +257,8 @@ def test_a_damaged_page_is_refused(tmp_path):
         copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"])
 
 
-def test_offsets_that_lead_astray_are_refused(tmp_path):
-    """An Arrow file is mapped as it lies: a text that begins a terabyte away must not be looked for."""
+def test_offsets_that_lead_astray_are_refused(tmp_path) -> None:
+    """An Arrow file is mapped as it lies: text "a terabyte away" must not be looked for."""
     store(pa.table({"count": [1, 2, 3], "s": ["x" * 9, "y" * 9, "z" * 9]}), tmp_path / "in.arrow")
     data = (tmp_path / "in.arrow").read_bytes()
     places = np.array([0, 9, 18, 27], "<i4").tobytes()
@@ -283,7 +274,8 @@ def test_offsets_that_lead_astray_are_refused(tmp_path):
 @pytest.mark.parametrize("dtype", ["i1", "<u2", ">i4", "<u8", ">i8"])
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 0), (40, 50), (3, 4, 5)])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_npy_of_any_integers_and_shape(tmp_path, monkeypatch, dtype, shape, order):
+def test_npy_of_any_integers_and_shape(tmp_path, monkeypatch, dtype, shape, order) -> None:
+    """int64 comes out, in the same shape and order, in pieces of at most 64."""
     monkeypatch.setattr(files, "ROWS", 64)
     array = np.asarray(np.arange(np.prod(shape)).reshape(shape) % 100, dtype=dtype, order=order)
     np.save(tmp_path / "in.npy", array)
@@ -295,13 +287,15 @@ def test_npy_of_any_integers_and_shape(tmp_path, monkeypatch, dtype, shape, orde
 
 
 @pytest.mark.parametrize("array", [np.zeros(3), np.zeros(3, bool), np.zeros(3, "M8[s]"), np.zeros(2, [("a", "i8")])])
-def test_npy_of_other_kinds_is_refused(tmp_path, array):
+def test_npy_of_other_kinds_is_refused(tmp_path, array) -> None:
+    """Reals, booleans, dates and records."""
     np.save(tmp_path / "in.npy", array)
     with pytest.raises(ParameterError, match="must hold integers, and holds"):
         files.open_source(tmp_path / "in.npy", [])
 
 
-def test_npy_with_something_behind_it_is_refused(tmp_path):
+def test_npy_with_something_behind_it_is_refused(tmp_path) -> None:
+    """A second array would be passed over in silence."""
     with (tmp_path / "in.npy").open("wb") as file:
         np.save(file, np.arange(3))
         np.save(file, np.arange(3))
@@ -323,7 +317,7 @@ def test_npy_with_something_behind_it_is_refused(tmp_path):
         "\0",
     ],
 )
-def test_a_damaged_npy_header_is_refused(tmp_path, header):
+def test_a_damaged_npy_header_is_refused(tmp_path, header) -> None:
     """By one error of ours, whatever NumPy's parser of it raises."""
     text = header.encode()
     head = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
@@ -332,7 +326,8 @@ def test_a_damaged_npy_header_is_refused(tmp_path, header):
         files.open_source(tmp_path / "in.npy", [])
 
 
-def test_tables_and_arrays_do_not_mix(tmp_path):
+def test_tables_and_arrays_do_not_mix(tmp_path) -> None:
+    """And an unknown extension is refused."""
     np.save(tmp_path / "in.npy", np.arange(3))
     with pytest.raises(ParameterError, match="only become an npy file"):
         copied(tmp_path / "in.npy", tmp_path / "out.csv", [])
@@ -346,28 +341,31 @@ def test_tables_and_arrays_do_not_mix(tmp_path):
 
 
 @pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather"])
-def test_real_columns_keep_their_type(tmp_path, end):
+def test_real_columns_keep_their_type(tmp_path, end) -> None:
+    """Each width, in the order of the file."""
     table = pa.table({"s": pa.array([1.5, -2.0], pa.float32()), "d": [0.1, 3.0], "n": [1, 2]})
     store(table, tmp_path / f"in{end}")
     copied_reals(tmp_path / f"in{end}", tmp_path / f"out{end}", ["d", "s"], lambda x: -x)
     result = read(tmp_path / f"out{end}")
     assert result.schema.types == table.schema.types
-    assert {"s": [-1.5, 2.0], "d": [-0.1, -3.0], "n": [1, 2]} == result.to_pydict()
+    assert result.to_pydict() == {"s": [-1.5, 2.0], "d": [-0.1, -3.0], "n": [1, 2]}
 
 
-def test_csv_reals_stay_text_and_become_doubles(tmp_path):
+def test_csv_reals_stay_text_and_become_doubles(tmp_path) -> None:
+    """The first in CSV, the second in Parquet."""
     source = csv_file(tmp_path, 'id,x\r\n007,"5"\r\n8,-1.25e1\r\n')
     copied_reals(source, tmp_path / "out.csv", ["x"], lambda x: x / 10)
-    assert b"id,x\r\n007,0.5\r\n8,-1.25\r\n" == (tmp_path / "out.csv").read_bytes()
+    assert (tmp_path / "out.csv").read_bytes() == b"id,x\r\n007,0.5\r\n8,-1.25\r\n"
     copied_reals(source, tmp_path / "out.parquet", ["x"], lambda x: x / 10)
     table = read(tmp_path / "out.parquet")
     assert [pa.string(), pa.float64()] == table.schema.types
-    assert [0.5, -1.25] == table["x"].to_pylist()
+    assert table["x"].to_pylist() == [0.5, -1.25]
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8"])
 @pytest.mark.parametrize("shape", [(), (0,), (40, 5)])
-def test_npy_of_reals_keeps_width_and_shape(tmp_path, monkeypatch, dtype, shape):
+def test_npy_of_reals_keeps_width_and_shape(tmp_path, monkeypatch, dtype, shape) -> None:
+    """Little-endian, whatever came in."""
     monkeypatch.setattr(files, "ROWS", 64)
     array = np.asarray(np.arange(np.prod(shape)).reshape(shape) / 8, dtype=dtype, order="F")
     np.save(tmp_path / "in.npy", array)
@@ -379,8 +377,8 @@ def test_npy_of_reals_keeps_width_and_shape(tmp_path, monkeypatch, dtype, shape)
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow", ".npy"])
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, None])
-def test_absent_values_need_a_stand_in(tmp_path, end, odd):
-    """They are read as what is not finite, for the release to replace; without a stand-in the file is refused."""
+def test_absent_values_need_a_stand_in(tmp_path, end, odd) -> None:
+    """Read as not finite, for the release to replace; without a stand-in the file is refused."""
     source, columns = tmp_path / f"in{end}", [] if end == ".npy" else ["x"]
     if end == ".npy":
         np.save(source, np.array([float(SECRET), np.nan if odd is None else odd]))
@@ -400,13 +398,15 @@ def test_absent_values_need_a_stand_in(tmp_path, end, odd):
 @pytest.mark.parametrize(
     ("values", "hint"), [([1], ": for counts there are discrete-laplace and discrete-gaussian"), (["1.5"], "$")]
 )
-def test_columns_that_are_not_real_are_refused(tmp_path, values, hint):
+def test_columns_that_are_not_real_are_refused(tmp_path, values, hint) -> None:
+    """For integers with the laws that would serve."""
     pq.write_table(pa.table({"x": values}), tmp_path / "in.parquet")
     with pytest.raises(ParameterError, match="column 'x' must hold float32 or float64, and holds [a-z0-9]+" + hint):
         files.open_source(tmp_path / "in.parquet", ["x"], real=True)
 
 
-def test_an_array_for_the_other_laws_is_refused_with_their_names(tmp_path):
+def test_an_array_for_the_other_laws_is_refused_with_their_names(tmp_path) -> None:
+    """Half floats are for none."""
     np.save(tmp_path / "counts.npy", np.arange(3))
     np.save(tmp_path / "reals.npy", np.arange(3.0))
     np.save(tmp_path / "halves.npy", np.arange(3.0).astype("f2"))
@@ -418,14 +418,15 @@ def test_an_array_for_the_other_laws_is_refused_with_their_names(tmp_path):
         files.open_source(tmp_path / "halves.npy", [], real=True)
 
 
-def test_a_parquet_file_with_any_flipped_bit_ends_no_process(tmp_path):
-    """Whatever byte of its metadata is wrong: a source, or a refusal; pyarrow would abort where it is asked for a column's."""
+def test_a_parquet_file_with_any_flipped_bit_ends_no_process(tmp_path) -> None:
+    """Any wrong byte of metadata: a source, or a refusal; pyarrow would abort on a column."""
     output = python(
         """
         import random, sys
         import numpy as np, pyarrow as pa, pyarrow.parquet as pq
         from pathlib import Path
-        from dpfast import DpfastError, files
+        from dpfast import DpfastError
+        from dpfast.tables import files
 
         path, r = Path(sys.argv[1]), random.Random(1)
         pq.write_table(pa.table({"city": ["a", "b", "c", "d"] * 50, "n": [7, 5, 0, 12] * 50, "x": [0.5, 1.5] * 100}), path)
@@ -441,6 +442,5 @@ def test_a_parquet_file_with_any_flipped_bit_ends_no_process(tmp_path):
         print(refused > 100)
         """,
         tmp_path / "in.parquet",
-        timeout=600,
     )
     assert output == "True\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fixed_point_sum: exact against fractions in every host's mode, and of a sensitivity that neighbours reach, not exceed."""
+"""fixed_point_sum: exact fractions in every host's mode; neighbours reach its sensitivity."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import random
 import tracemalloc
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from test_bounds import MODES, entered, host  # noqa: F401  a fixture
+import tiers
+from proofs import MODES, entered
 
-from dpfast import fixed_point
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.fixed_point import fixed_point_sum
+from dpfast.records import fixed_point
+from dpfast.records.fixed_point import fixed_point_sum
 
 INT64 = 2**63 - 1
 WIDTHS = [np.float64, np.float32]
 STEP = Fraction(1)
+added_up = partial(fixed_point_sum, adjacency="add-remove")
 
 
 def two(exponent: int) -> Fraction:
@@ -40,7 +43,7 @@ def reference(values: npt.ArrayLike, lower: Fraction, upper: Fraction, grid: Fra
 
 
 def ours(values: npt.ArrayLike, lower: Fraction, upper: Fraction, grid: Fraction, missing: Fraction) -> int:
-    return fixed_point_sum(values, lower, upper, grid, adjacency="add-remove", missing=missing)[0]
+    return added_up(values, lower=lower, upper=upper, granularity=grid, missing=missing)[0]
 
 
 @pytest.fixture(params=["as it chooses", "by bits"])
@@ -54,7 +57,7 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def wild(kind: type[np.floating], exponent: int) -> npt.NDArray[np.floating]:
-    """Ties and their neighbours on this grid, the ends of the type, and every kind of bit pattern."""
+    """Ties and their neighbours on this grid, the type's ends, every kind of bit pattern."""
     rng = np.random.default_rng([exponent + 2000, kind().itemsize])
     info = np.finfo(kind)
     values = [0.0, -0.0, math.nan, math.inf, -math.inf, info.max, -info.max, info.tiny, -info.tiny,
@@ -88,8 +91,8 @@ def test_each_value_is_rounded_exactly(kind: type[np.floating]) -> None:
         grid, values = two(exponent), wild(kind, exponent)
         for low, high in BOUNDS[turn % 3 :: 3]:
             lower, upper, missing = low * grid, high * grid, Fraction(7, 4) * grid
-            steps = fixed_point._steps(lower, upper, grid, missing)
-            got = [fixed_point._sum(values[at : at + 1], steps)[0] for at in range(0, values.size, 7)]
+            steps = tiers.fixed_point_steps(lower, upper, grid, missing)
+            got = [tiers.fixed_point_kernel(values[at : at + 1], steps)[0] for at in range(0, values.size, 7)]
             want = [reference(values[at : at + 1], lower, upper, grid, missing) for at in range(0, values.size, 7)]
             assert got == want, (exponent, low, high)
             assert ours(values, lower, upper, grid, missing) == reference(values, lower, upper, grid, missing)
@@ -98,7 +101,7 @@ def test_each_value_is_rounded_exactly(kind: type[np.floating]) -> None:
 @pytest.mark.parametrize("flush", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", WIDTHS)
-def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, host: ctypes.CDLL) -> None:  # noqa: F811
+def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, host: ctypes.CDLL) -> None:
     """Rounding mode and flushed subnormals change no record, however the array lies."""
     for turn, exponent in enumerate(EXPONENTS):
         grid, values = two(exponent), wild(kind, exponent)[turn % 3 :: 3]
@@ -107,24 +110,24 @@ def test_the_host_has_no_say(kind: type[np.floating], mode: str, flush: bool, ho
             arguments = low * grid, high * grid, grid, Fraction(-3, 2) * grid
             want = reference(values, *arguments)
             singles = [reference(values[at : at + 1], *arguments) for at in range(0, values.size, 41)]
-            steps = fixed_point._steps(*arguments)
+            steps = tiers.fixed_point_steps(*arguments)
             ours(values[:1], *arguments)  # compiled outside
             with entered(host, mode, flush):
                 got = [ours(values, *arguments), ours(swapped, *arguments)]
-                each = [fixed_point._sum(values[at : at + 1], steps)[0] for at in range(0, values.size, 41)]
+                each = [tiers.fixed_point_kernel(values[at : at + 1], steps)[0] for at in range(0, values.size, 41)]
             assert got == [want, want], (exponent, low, high)
             assert each == singles
 
 
 @pytest.mark.usefixtures("path")
 def test_rounded_as_numpy_rounds() -> None:
-    """Half to even: on a grid where doubles are exact, np.rint of the clipped values says the same."""
+    """Half to even: where the grid's doubles are exact, np.rint of clipped values agrees."""
     values = np.arange(-4001, 4001) / 16
     for lower, upper in [(-100.5, 99.5), (-0.5, 0.5), (-1.5, 2.5), (3.25, 3.75)]:
         for grid in (0.25, 1.0, 2.0):
             if np.rint(np.array([lower, upper]) / grid).any():
                 want = int(np.rint(np.clip(values, lower, upper) / grid).sum())
-                assert fixed_point_sum(values, lower, upper, grid, adjacency="add-remove")[0] == want
+                assert added_up(values, lower=lower, upper=upper, granularity=grid)[0] == want
 
 
 @pytest.mark.usefixtures("path")
@@ -144,8 +147,12 @@ def test_blocks_full_of_the_largest_steps() -> None:
         values[4000:] = -math.inf
         values[4999] = 1.0
         arguments = Fraction(-steps), Fraction(steps), STEP, STEP
-        assert fixed_point._sum(values, fixed_point._steps(*arguments))[0] == 4000 * steps - 999 * steps + 1
-        assert fixed_point._sum(np.full(2**14, math.inf), fixed_point._steps(*arguments))[0] == 2**14 * steps
+        assert (
+            tiers.fixed_point_kernel(values, tiers.fixed_point_steps(*arguments))[0] == 4000 * steps - 999 * steps + 1
+        )
+        assert (
+            tiers.fixed_point_kernel(np.full(2**14, math.inf), tiers.fixed_point_steps(*arguments))[0] == 2**14 * steps
+        )
 
 
 # ---------------------------------------------------------------- saturation
@@ -153,7 +160,7 @@ def test_blocks_full_of_the_largest_steps() -> None:
 
 @pytest.mark.parametrize("slab", [1, 3, 1 << 22])
 def test_saturates_once_at_the_end(slab: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partial sums pass int64 in every order; a total within it is exact, one beyond it is the end."""
+    """Partial sums pass int64 in every order; a total within it is exact, one beyond is the end."""
     monkeypatch.setattr(fixed_point, "SLAB", slab)
     far = 2.0**62
     for values, want in [
@@ -167,8 +174,8 @@ def test_saturates_once_at_the_end(slab: int, monkeypatch: pytest.MonkeyPatch) -
         ([math.inf] * 3000 + [-math.inf] * 2999 + [7.0], 2**62 + 7),
         ([math.inf] * 3000, INT64),
     ]:
-        assert fixed_point_sum(values, -far, far, 1, adjacency="add-remove")[0] == want
-        assert fixed_point_sum(np.repeat(values, 2)[::2], -far, far, 1, adjacency="add-remove")[0] == want
+        assert added_up(values, lower=-far, upper=far, granularity=1)[0] == want
+        assert added_up(np.repeat(values, 2)[::2], lower=-far, upper=far, granularity=1)[0] == want
 
 
 # ---------------------------------------------------------------- sensitivity
@@ -187,12 +194,12 @@ def contributions(records: int, exactly: bool) -> list[tuple[float, ...]]:
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
 @pytest.mark.parametrize("bounds", [(-1, 2), (1, 1), (-2, -1), (0, 3), (0.4, 0.6), (-0.7, 0.2), (0.75, 2.25)])
 def test_neighbours(bounds: tuple[float, float], adjacency: str, records: int, exactly: bool) -> None:
-    """Every pair of neighbours: what one unit can do in the company of others is at most linf, and reaches it."""
+    """Every pair of neighbours: a unit in others' company moves at most linf, and reaches it."""
     rng = random.Random(f"{bounds}{adjacency}{records}{exactly}")
 
     def total(values: tuple[float, ...]) -> int:
         return fixed_point_sum(
-            np.array(values, float), *bounds, 0.5, adjacency=adjacency, missing=-9.0, max_records=records,
+            np.array(values, float), lower=bounds[0], upper=bounds[1], granularity=0.5, adjacency=adjacency, missing=-9.0, max_records=records,
             records_per_unit="exactly" if exactly else "up to",
         )[0]  # fmt: skip
 
@@ -202,7 +209,7 @@ def test_neighbours(bounds: tuple[float, float], adjacency: str, records: int, e
             total(())
         return
     sensitivity = fixed_point_sum(
-        np.zeros(0), *bounds, 0.5, adjacency=adjacency, max_records=records,
+        np.zeros(0), lower=bounds[0], upper=bounds[1], granularity=0.5, adjacency=adjacency, max_records=records,
         records_per_unit="exactly" if exactly else "up to",
     )[1]  # fmt: skip
     assert (sensitivity.l0, sensitivity.l1, sensitivity.l2_squared) == (1, sensitivity.linf, sensitivity.linf**2)
@@ -214,12 +221,17 @@ def test_neighbours(bounds: tuple[float, float], adjacency: str, records: int, e
 
 
 def test_up_to_is_not_exactly() -> None:
-    """L = U = 1, m = 2: m(U - L) would be 0, and a unit of one record may become one of two, or of none."""
+    """L = U = 1, m = 2: m(U - L) would be 0, but one record may become two or none."""
 
     def linf(**more: object) -> Fraction:
-        return fixed_point_sum([1.0], 1, 1, 1, adjacency="substitution", max_records=2, **more)[1].linf
+        return fixed_point_sum([1.0], lower=1, upper=1, granularity=1, adjacency="substitution", max_records=2, **more)[
+            1
+        ].linf
 
-    one, both = (fixed_point_sum([1.0] * n, 1, 1, 1, adjacency="substitution", max_records=2)[0] for n in (1, 2))
+    one, both = (
+        fixed_point_sum([1.0] * n, lower=1, upper=1, granularity=1, adjacency="substitution", max_records=2)[0]
+        for n in (1, 2)
+    )
     assert both - one == 1
     assert linf() == linf(records_per_unit="up to") == 2
     with pytest.raises(ParameterError, match="no unit can change the sum"):
@@ -227,23 +239,35 @@ def test_up_to_is_not_exactly() -> None:
 
 
 def test_sensitivity_in_steps_of_the_rounded_bounds() -> None:
-    """Bounds between grid points are rounded as records are: 2.3 / 0.5 to 5 steps, 1.25 / 0.5 to 2."""
+    """Bounds between grid points round as records do: 2.3 / 0.5 to 5 steps, 1.25 / 0.5 to 2."""
     for arguments, want in [
         (("add-remove", 1, "up to"), 5), (("add-remove", 3, "up to"), 15), (("add-remove", 3, "exactly"), 15),
         (("substitution", 1, "up to"), 7), (("substitution", 3, "up to"), 21), (("substitution", 3, "exactly"), 21),
     ]:  # fmt: skip
         adjacency, records, per_unit = arguments
         _, sensitivity = fixed_point_sum(
-            [], -1.25, 2.3, 0.5, adjacency=adjacency, max_records=records, records_per_unit=per_unit, unit="household"
+            [],
+            lower=-1.25,
+            upper=2.3,
+            granularity=0.5,
+            adjacency=adjacency,
+            max_records=records,
+            records_per_unit=per_unit,
+            unit="household",
         )
         assert (sensitivity.linf, sensitivity.unit) == (want, "household")
-    assert fixed_point_sum([], 1, 3, 1, adjacency="substitution")[1].linf == 3
-    assert fixed_point_sum([], 1, 3, 1, adjacency="substitution", records_per_unit="exactly")[1].linf == 2
-    assert fixed_point_sum([], -(2**62), 0, 1, adjacency="add-remove", max_records=8)[1].linf == 2**65
+    assert fixed_point_sum([], lower=1, upper=3, granularity=1, adjacency="substitution")[1].linf == 3
+    assert (
+        fixed_point_sum([], lower=1, upper=3, granularity=1, adjacency="substitution", records_per_unit="exactly")[
+            1
+        ].linf
+        == 2
+    )
+    assert added_up([], lower=-(2**62), upper=0, granularity=1, max_records=8)[1].linf == 2**65
 
 
 def test_a_float_sum_breaks_the_bound_that_this_keeps() -> None:
-    """Casacuberta et al. 2022: one record in [0, 2^53] moves a float sum of 1,001 by 2^53 + 500, for it moves the roundings."""
+    """Casacuberta et al. 2022: one record of 1,001 moves a float sum by 2^53 + 500."""
     crowd, record, most = [1.5] * 1000, [2.0**53], 2**53
 
     def floats(values: list[float]) -> int:
@@ -251,7 +275,7 @@ def test_a_float_sum_breaks_the_bound_that_this_keeps() -> None:
 
     assert floats(record + crowd) - floats(crowd) == most + 500
     (before, sensitivity), (after, _) = (
-        fixed_point_sum(values, 0, most, 1, adjacency="add-remove") for values in (crowd, record + crowd)
+        added_up(values, lower=0, upper=most, granularity=1) for values in (crowd, record + crowd)
     )
     assert after - before == most == sensitivity.linf
 
@@ -306,23 +330,25 @@ def test_memory_does_not_grow() -> None:
 
 
 def test_parameters_of_any_exact_kind() -> None:
+    """Python's, NumPy's and decimal numbers are taken exactly, with no context that rounds."""
     for lower, upper, grid in [(-1, 2, 0.5), (Decimal(-1), Decimal(2), Decimal("0.5")), (-1.0, Fraction(2), Fraction(1, 2)),
                                (np.float32(-1), np.int8(2), np.float64(0.5))]:  # fmt: skip
-        total, sensitivity = fixed_point_sum([0.5, NAN, 9.0], lower, upper, grid, adjacency="add-remove", missing=upper)
+        total, sensitivity = added_up([0.5, NAN, 9.0], lower=lower, upper=upper, granularity=grid, missing=upper)
         assert (total, sensitivity.linf) == (1 + 4 + 4, 4)
-    assert fixed_point._steps(np.int8(-128), np.int64(-(2**62) + 2**62), 1, None)[1:3] == (-128, 0)
+    assert tiers.fixed_point_steps(np.int8(-128), np.int64(-(2**62) + 2**62), 1, None)[1:3] == (-128, 0)
     above = Decimal("0.5" + "0" * 40 + "1")  # a tie, were it rounded to the context's precision
-    assert fixed_point._steps(above.copy_negate(), above, 1, None)[1:3] == (-1, 1)
+    assert tiers.fixed_point_steps(above.copy_negate(), above, 1, None)[1:3] == (-1, 1)
 
 
 @pytest.mark.parametrize("kind", WIDTHS)
 def test_nan_is_refused_unless_missing(kind: type[np.floating]) -> None:
+    """A NaN is `missing`, clamped like any value; or an error without value and place."""
     values = np.array([0.123456, NAN, 0.654321], kind)
     with pytest.raises(ParameterError, match="no NaN, unless missing=") as caught:
-        fixed_point_sum(values, 0, 1, 0.5, adjacency="add-remove")
+        added_up(values, lower=0, upper=1, granularity=0.5)
     assert not any(word in str(caught.value) for word in ("0.1", "0.6", "index", "1 "))
     for missing, want in [(0, 1), (1, 3), (99, 3), (-99, 1)]:
-        assert fixed_point_sum(values, 0, 1, 0.5, adjacency="add-remove", missing=missing)[0] == want
+        assert added_up(values, lower=0, upper=1, granularity=0.5, missing=missing)[0] == want
 
 
 GOOD: dict[str, object] = {"values": [0.0], "lower": 0, "upper": 1, "granularity": 0.5, "adjacency": "add-remove"}
@@ -379,5 +405,6 @@ def test_bad_input(change: dict[str, object], error: type[Exception], match: str
 
 
 def test_adjacency_has_no_default() -> None:
+    """Who sums must say what a neighbour is."""
     with pytest.raises(TypeError, match="adjacency"):
-        fixed_point_sum([0.0], 0, 1, 0.5)
+        fixed_point_sum([0.0], lower=0, upper=1, granularity=0.5)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 
 from dpfast.errors import ParameterError
+from dpfast.exact import rounded_up
 from dpfast.privacy import gaussian
 from dpfast.privacy.gaussian import (
     calibrate,
@@ -23,11 +24,9 @@ from dpfast.privacy.gaussian import (
     discrete_delta,
     discrete_delta_l2,
     discrete_delta_of,
-    discrete_delta_one_cell,
     gaussian_delta,
     is_exact,
     rho,
-    up,
 )
 from dpfast.privacy.sensitivity import Sensitivity
 
@@ -71,7 +70,7 @@ def by_convolution(epsilon: Fraction, l0: int, linf: int, sigma_squared: Fractio
 
 
 def by_abel_plana(epsilon: Fraction, d: int, variance: Fraction) -> mpf:
-    """Theorem 7 for large variance, tails by the formula of Abel and Plana: off by exp(-2 pi^2 variance) at most."""
+    """Theorem 7 for large variance, tails by Abel-Plana: off by at most exp(-2 pi^2 variance)."""
     v = m(variance)
 
     def tail(first: int) -> mpf:
@@ -108,14 +107,11 @@ def by_arrays(epsilon: float, shifts: tuple[int, ...], sigma: float) -> float:
 
 @given(st.integers(0, 2**200), st.integers(-1300, 1100))
 @settings(max_examples=300, deadline=None)
-def test_up_is_the_least_double_above(mantissa, exponent):
-    """Of an exact ball, compared as fractions; infinite beyond all doubles."""
+def test_up_is_the_least_double_above(mantissa, exponent) -> None:
+    """An exact ball's ends, compared as fractions; infinite beyond all doubles."""
     from flint import arb
 
-    from dpfast.exact import alone, flint_at
-
-    with alone, flint_at(300):
-        found = up(arb(mantissa) * arb(2) ** exponent)
+    found = rounded_up(lambda: arb(mantissa) * arb(2) ** exponent, precision=300)
     exact = Fraction(mantissa) * Fraction(2) ** exponent
     if exact > Fraction(math.nextafter(math.inf, 0)):
         assert found == math.inf
@@ -127,7 +123,7 @@ def test_up_is_the_least_double_above(mantissa, exponent):
 # ------------------------------------------------------------------ one cell, and vectors
 
 
-def test_figures_of_the_design():
+def test_figures_of_the_design() -> None:
     """Where the formula for one cell, asked about the norm of a vector, would promise too much."""
     for sigma_squared, epsilon, true, wrong in (
         (Fraction(1), 8, 3.42e-4, 1.17e-4),
@@ -136,8 +132,8 @@ def test_figures_of_the_design():
     ):
         vector = discrete_delta_of(Fraction(epsilon), Sensitivity(4, 1), sigma_squared)
         assert math.isclose(vector, true, rel_tol=2e-3)
-        assert math.isclose(discrete_delta_one_cell(Fraction(epsilon), 2, sigma_squared), wrong, rel_tol=4e-3)
-        assert discrete_delta_of(Fraction(epsilon), Sensitivity.l2(4), sigma_squared) > vector
+        assert math.isclose(discrete_delta(Fraction(epsilon), 1, 2, sigma_squared), wrong, rel_tol=4e-3)
+        assert discrete_delta_of(Fraction(epsilon), Sensitivity.from_l2(4), sigma_squared) > vector
         assert math.isclose(by_arrays(epsilon, (1, 1, 1, 1), math.sqrt(sigma_squared)), vector, rel_tol=1e-9)
 
 
@@ -147,7 +143,7 @@ EPSILONS = [Fraction(1, 10**6), Fraction(1, 10), Fraction(1), Fraction(8), Fract
 
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)
 @pytest.mark.parametrize(("l0", "linf"), [(1, 1), (1, 5), (2, 1), (3, 2), (4, 1)])
-def test_discrete_delta_is_the_convolution_rounded_up(sigma, l0, linf):
+def test_discrete_delta_is_the_convolution_rounded_up(sigma, l0, linf) -> None:
     """Against the whole convolution in 400 bits, not below and within 2^-40."""
     with mpmath.workdps(150):
         for epsilon in EPSILONS:
@@ -158,18 +154,18 @@ def test_discrete_delta_is_the_convolution_rounded_up(sigma, l0, linf):
 
 @pytest.mark.parametrize("sigma", [Fraction(100), Fraction(10**4), Fraction(10**6), Fraction(10**9)], ids=str)
 @pytest.mark.parametrize("linf", [1, 1000])
-def test_theorem_7_for_large_sigma(sigma, linf):
-    """Euler and Maclaurin with a proved remainder, against another formula: from the middle to delta = 1e-300."""
+def test_theorem_7_for_large_sigma(sigma, linf) -> None:
+    """Euler-Maclaurin with a proved remainder, and another formula: middle to 1e-300."""
     with mpmath.workdps(40):
         for standard in (Fraction(1, 10**6), Fraction(4), Fraction(37)):
             epsilon = standard * linf / sigma
             true = by_abel_plana(epsilon, linf, sigma**2)
             assert true > 0
-            assert above(discrete_delta_one_cell(epsilon, linf, sigma**2), true), standard
+            assert above(discrete_delta(epsilon, 1, linf, sigma**2), true), standard
 
 
 @pytest.mark.parametrize(("l0", "sigma"), [(2, 3), (7, 3), (50, 3), (300, 4)])
-def test_equal_weights_of_the_cosets_agree_with_their_exact_sum(l0, sigma, monkeypatch):
+def test_equal_weights_of_the_cosets_agree_with_their_exact_sum(l0, sigma, monkeypatch) -> None:
     """From sigma = 3 on one weight serves; the power modulo x^n - 1 gives the same."""
     change, square = 2, Fraction(sigma**2)
     epsilons = [Fraction(l0 * change**2, 1) / square * x for x in (Fraction(1, 100), Fraction(1, 2), Fraction(3))]
@@ -179,7 +175,7 @@ def test_equal_weights_of_the_cosets_agree_with_their_exact_sum(l0, sigma, monke
 
 
 @pytest.mark.parametrize("sigma", [64, 200])
-def test_long_and_direct_sums_agree(sigma, monkeypatch):
+def test_long_and_direct_sums_agree(sigma, monkeypatch) -> None:
     """The tail by Euler and Maclaurin against the sum of its terms."""
     cases = [(Fraction(1, 10), 1, 1), (Fraction(1), 1, 20), (Fraction(1), 9, 30), (Fraction(3), 1, sigma**2 // 3)]
     long = [discrete_delta(*case, Fraction(sigma**2)) for case in cases]
@@ -188,8 +184,8 @@ def test_long_and_direct_sums_agree(sigma, monkeypatch):
 
 
 @pytest.mark.parametrize("sigma", [0.5, 0.8, 1.0, 2.0])
-def test_no_other_change_is_worse(sigma):
-    """Every integer change of up to three cells by up to three: below the delta of (l0, linf), by brute force."""
+def test_no_other_change_is_worse(sigma) -> None:
+    """Every integer change of up to three cells by up to three: below the delta of (l0, linf)."""
     square = Fraction(sigma) ** 2
     for epsilon in (0.01, 0.5, 1.0, 2.5, 4.0, 8.0):
         for shifts in itertools.combinations_with_replacement(range(4), 3):
@@ -203,7 +199,7 @@ def test_no_other_change_is_worse(sigma):
 
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
-def test_delta_grows_with_each_figure_and_one_support_is_worst(sigma):
+def test_delta_grows_with_each_figure_and_one_support_is_worst(sigma) -> None:
     """More cells, or larger changes, hide less; one cell by 2 d hides less than two by d each."""
     square = Fraction(sigma) ** 2
     for epsilon in map(Fraction, (0.01, 0.5, 1.7, 4, 8)):
@@ -215,17 +211,17 @@ def test_delta_grows_with_each_figure_and_one_support_is_worst(sigma):
                 assert table[n, 2 * d] >= table[2 * n, d] * (1 - 1e-12)
 
 
-def test_signed_substitution_takes_its_own_worst_change():
+def test_signed_substitution_takes_its_own_worst_change() -> None:
     """(l0, 2 linf), not (2 l0, 2 linf), which no neighbour reaches."""
     epsilon, square = Fraction(2), Fraction(9, 4)
-    s = Sensitivity(1, 1, "substitution", signed=True)
+    s = Sensitivity(1, 1, adjacency="substitution", signed=True)
     found = discrete_delta_of(epsilon, s, square)
     assert found == discrete_delta(epsilon, 1, 2, square)
     assert found < discrete_delta(epsilon, s.l0, s.linf, square)
     assert found > max(by_arrays(2.0, c, 1.5) for c in ((1, 1), (1,)))
 
 
-def test_a_change_of_an_integer_cell_is_an_integer():
+def test_a_change_of_an_integer_cell_is_an_integer() -> None:
     """linf counts by its floor; nothing below 1 is a change."""
     one = Fraction(1)
     assert discrete_delta(one, 2, Fraction(5, 2), one) == discrete_delta(one, 2, 2, one)
@@ -234,8 +230,8 @@ def test_a_change_of_an_integer_cell_is_an_integer():
             discrete_delta(one, 2, bad, one)
 
 
-def test_where_the_convolution_is_too_large():
-    """Many cells at small sigma go through zCDP, and is_exact says so; from 3 on any number of cells is exact."""
+def test_where_the_convolution_is_too_large() -> None:
+    """Many cells at small sigma use zCDP (is_exact); from 3 on any number of cells is exact."""
     small = Fraction(1)
     assert is_exact(512, small)
     assert is_exact(10**6, Fraction(4))
@@ -256,7 +252,7 @@ def test_where_the_convolution_is_too_large():
 # ------------------------------------------------------------------ zCDP
 
 
-def test_rho_is_exact():
+def test_rho_is_exact() -> None:
     """l2^2 / (2 sigma^2)."""
     assert rho(Fraction(1, 3), Fraction(2, 7)) == Fraction(7, 12)
 
@@ -268,7 +264,7 @@ def zcdp_at(r: mpf, e: mpf, over: mpf) -> mpf:
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 10.0, 100.0])
 @pytest.mark.parametrize("r", [1e-12, 1e-3, 0.5, 3.0, 80.0])
-def test_zcdp_is_the_best_order_rounded_up(r, epsilon):
+def test_zcdp_is_the_best_order_rounded_up(r, epsilon) -> None:
     """Never below the infimum over the orders, found by mpmath, and as good as it."""
     with mpmath.workdps(60):
         rm, em = mpf(r), mpf(epsilon)
@@ -285,7 +281,7 @@ def test_zcdp_is_the_best_order_rounded_up(r, epsilon):
         assert found == 1.0 if best > 1 else above(found, best)
 
 
-def test_zcdp_bounds_what_it_converts():
+def test_zcdp_bounds_what_it_converts() -> None:
     """Above the exact delta of each law, over a range of both."""
     for sigma in map(Fraction, (0.5, 1, 4, 30, 10**6)):
         for l0 in (1, 4, 30):
@@ -300,7 +296,7 @@ def test_zcdp_bounds_what_it_converts():
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 3), Fraction(4), Fraction(100)], ids=str)
-def test_gaussian_delta_is_rounded_up(epsilon):
+def test_gaussian_delta_is_rounded_up(epsilon) -> None:
     """The analytic formula at 400 digits, over every size that a double can hold."""
     with mpmath.workdps(400):
         for square in (Fraction(10) ** k for k in range(-16, 17, 4)):
@@ -311,7 +307,7 @@ def test_gaussian_delta_is_rounded_up(epsilon):
             assert found <= 1
 
 
-def test_gaussian_delta_of_a_vector_is_that_of_its_norm():
+def test_gaussian_delta_of_a_vector_is_that_of_its_norm() -> None:
     """The real law is rotation invariant: only l2/sigma counts."""
     assert gaussian_delta(Fraction(1), Fraction(4), Fraction(9)) == gaussian_delta(
         Fraction(1), Fraction(1), Fraction(9, 4)
@@ -326,7 +322,7 @@ HUGE = [Fraction(1, 2**4000), Fraction(1, 10**6), Fraction(1), Fraction(100), Fr
 
 
 @pytest.mark.parametrize("epsilon", HUGE, ids=["2^-4000", "1e-6", "1", "100", "2^4000"])
-def test_any_size_gives_a_probability(epsilon):
+def test_any_size_gives_a_probability(epsilon) -> None:
     """Positive, at most 1, and in no time."""
     for sigma in map(Fraction, (1e-3, 1.0, 1e9)):
         for l0, linf in ((1, 1), (1, 2**1900), (10**9, 1), (40, 10**6)):
@@ -344,7 +340,7 @@ def test_any_size_gives_a_probability(epsilon):
 LAWS = {
     "gaussian": lambda e, v: gaussian_delta(e, Fraction(3), v),
     "zCDP": lambda e, v: discrete_delta_l2(e, Fraction(3), v),
-    "one cell": lambda e, v: discrete_delta_one_cell(e, 2, v),
+    "one cell": lambda e, v: discrete_delta(e, 1, 2, v),
     "100 cells": lambda e, v: discrete_delta(e, 100, 1, v),
 }
 
@@ -353,7 +349,7 @@ LAWS = {
 @pytest.mark.parametrize(
     "delta", [Fraction(1, 10**300), Fraction(1, 10**6), Fraction(1, 2)], ids=lambda d: f"{float(d):g}"
 )
-def test_calibration_reaches_delta_and_little_more(law, delta):
+def test_calibration_reaches_delta_and_little_more(law, delta) -> None:
     """What is returned satisfies the target; a billionth less does not."""
     for epsilon in map(Fraction, (1e-6, 0.3, 10)):
         sigma = calibrate(lambda v, e=epsilon: LAWS[law](e, v), delta)
@@ -362,7 +358,7 @@ def test_calibration_reaches_delta_and_little_more(law, delta):
         assert LAWS[law](epsilon, (sigma * (1 - Fraction(1, 10**9))) ** 2) > delta
 
 
-def test_calibration_starts_anywhere():
+def test_calibration_starts_anywhere() -> None:
     """The same sigma, to its tolerance."""
     found = [
         calibrate(lambda v: gaussian_delta(Fraction(1), Fraction(1), v), Fraction(1, 10**6), start=start)
@@ -372,7 +368,7 @@ def test_calibration_starts_anywhere():
     assert math.isclose(float(found[0]), 4.224678889, rel_tol=1e-9)
 
 
-def test_calibration_keeps_to_its_range():
+def test_calibration_keeps_to_its_range() -> None:
     """Never below `least`; where `most` is not enough, it says so."""
     easy = Fraction(1000)
     assert calibrate(lambda v: gaussian_delta(easy, Fraction(1), v), Fraction(1, 2), least=0.5) == Fraction(1, 2)
@@ -383,7 +379,7 @@ def test_calibration_keeps_to_its_range():
 @pytest.mark.parametrize(
     "bad", [Fraction(0), Fraction(1), Fraction(2), Fraction(1, 2**1023)], ids=lambda v: f"{v!s:.9}"
 )
-def test_calibration_refuses_what_no_double_can_show(bad):
+def test_calibration_refuses_what_no_double_can_show(bad) -> None:
     """delta in [2^-1022, 1)."""
     with pytest.raises(ParameterError, match=r"^delta must be at least 2\*\*-1022 and below 1, got "):
         calibrate(lambda v: gaussian_delta(Fraction(1), Fraction(1), v), bad)

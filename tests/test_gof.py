@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judge of the draws is judged: its p-values against known ones, its bins, its rate of false alarms."""
+"""The goodness-of-fit tests are tested: known p-values, bins, the rate of false alarms."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import gof
 import numpy as np
@@ -30,17 +31,17 @@ def test_bins_cover_the_line_and_expect_ten() -> None:
 
 
 def test_a_right_sampler_passes_and_p_values_are_level() -> None:
-    """Of 300 samples of the right law by NumPy, none is suspected (false-alarm rate 3e-4 in all)."""
+    """None of NumPy's 300 samples of the right law is rejected (false-alarm rate 3e-4 in all)."""
     rng = np.random.default_rng(1)
     rate = 0.3
     law = reference.DiscreteLaplace(reference.Fraction(3, 10))
     for _ in range(300):
         p = 1 - math.exp(-rate)
         draws = rng.geometric(p, 20_000) - rng.geometric(p, 20_000)
-        assert gof.suspicions(draws, law.cdf, _quantile(rate), law.variance(), law.fourth_moment()) == []
+        assert gof.rejections(draws, law.cdf, _quantile(rate), law.variance(), law.fourth_moment()) == []
 
 
-def _quantile(rate: float):
+def _quantile(rate: float) -> Callable[[float], int]:
     def quantile(p: float) -> int:
         q = math.exp(-rate)
         side = min(p, 1 - p)

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile arguments, one at a time: each is taken, or refused by name before anything is overwritten, charged or drawn."""
+"""Hostile arguments, one at a time: taken, or refused by name before any write, charge or draw."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Never
 
 import numpy as np
 import pytest
-from hostile import HOSTILE, REFUSED, Call, hostile, outcome, surface
+from doors import REFUSED, Call, surface
+from hostile import HOSTILE, hostile, outcome
 
 import dpfast
 
-# What a refusal may name instead: what the argument is to the mechanism, or what of a sensitivity it cannot take.
+# What a refusal may name instead: the argument's meaning to the mechanism or the sensitivity.
 ALSO_NAMED = {
     "values": ["counts"],
     "path": ["ledger", " exists", "not a file", "no such file"],
@@ -25,13 +27,13 @@ def calls(tmp_path_factory) -> list[Call]:
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
+def elsewhere(tmp_path, monkeypatch) -> None:
     """A ledger may be named by any text."""
     monkeypatch.chdir(tmp_path)
 
 
-def test_good_arguments_are_good(calls):
-    """Every public callable is there, and works with the arguments that hostile ones are put between."""
+def test_good_arguments_are_good(calls) -> None:
+    """Every public callable is there, and works with the arguments around hostile ones."""
     for call in calls:
         if call.name in REFUSED:
             with pytest.raises(dpfast.DpfastError):
@@ -40,8 +42,8 @@ def test_good_arguments_are_good(calls):
             call(call.arguments())
 
 
-def test_every_option_of_a_release_is_refused_before_anything_is_lost(calls):
-    """In place: a refused option leaves the counts as they were and the ledger uncharged, and the error names it."""
+def test_every_option_of_a_release_is_refused_before_anything_is_lost(calls) -> None:
+    """In place: a refused option leaves counts and ledger as they were, and the error names it."""
     refused = 0
     for call in calls:
         if call.data is None:
@@ -67,8 +69,8 @@ def named(parameter: str, refusal: dpfast.DpfastError) -> bool:
 
 
 @pytest.mark.parametrize("turn", range(4))
-def test_every_argument_is_taken_or_refused_by_name(calls, turn):
-    """For every parameter of every public callable a sixteenth of the hostile values, others for each, in four turns."""
+def test_every_argument_is_taken_or_refused_by_name(calls, turn) -> None:
+    """For every parameter of every callable a sixteenth of the hostile values, in four turns."""
     for i, call in enumerate(calls):
         for j, parameter in enumerate(call.fuzzed):
             for kind in itertools.islice(HOSTILE, (i + j + 4 * turn) % 16, None, 16):
@@ -78,7 +80,7 @@ def test_every_argument_is_taken_or_refused_by_name(calls, turn):
                 assert refusal is None or named(parameter, refusal) or call.name in REFUSED, f"{where}: {refusal}"
 
 
-def test_what_an_object_has_can_be_asked(calls):
+def test_what_an_object_has_can_be_asked(calls) -> None:
     """hasattr raises on no public object, as debuggers and documentation tools need it."""
     seen = {type(owner): owner for call in calls if (owner := getattr(call.function, "__self__", None)) is not None}
     assert len(seen) > 10
@@ -90,20 +92,20 @@ def test_what_an_object_has_can_be_asked(calls):
 # ------------------------------------------------------------------ the guard finds what is planted
 
 
-def _raises(counts, out):
+def _raises(counts, out) -> Never:
     raise IndexError("list index out of range")
 
 
-def _tells(counts, out):
+def _tells(counts, out) -> Never:
     raise dpfast.ParameterError(f"counts must be small, got {counts[0]}")
 
 
-def _half_done(counts, out):
+def _half_done(counts, out) -> Never:
     out[0] = 5
     raise dpfast.ParameterError("counts must be small")
 
 
-def _fails_late(counts, out):
+def _fails_late(counts, out) -> Never:
     out[:-1] = 5
     raise MemoryError
 
@@ -112,18 +114,18 @@ def _fails_late(counts, out):
     ("planted", "found"),
     [(_raises, "IndexError"), (_tells, "tells"), (_half_done, "changed out"), (_fails_late, "changed out")],
 )
-def test_planted_flaws_are_found(planted, found):
-    """A plain Python error, a private count in a message, and a half-done release, refused or failed."""
+def test_planted_flaws_are_found(planted, found) -> None:
+    """A plain Python error, a private count in a message, a half-done release."""
     counts = hostile("counts", "list")
     wrong = outcome(Call("planted", planted, {}), {"counts": counts, "out": np.array(counts)}).wrong
     assert found in (wrong or "")
 
 
-def test_a_charge_for_a_refused_release_is_found(tmp_path, monkeypatch):
+def test_a_charge_for_a_refused_release_is_found(tmp_path, monkeypatch) -> None:
     """Planted: a ledger that charges first, and then has the mechanism check its options."""
     ledger = dpfast.Ledger(tmp_path / "planted.db", 1, create=True)
 
-    def careless(self, mechanism, values, /, **options):
+    def careless(self, mechanism, values, /, **options) -> object:
         self.spend(mechanism)
         return mechanism.release(values, **options)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Release keys: one key, one release of one input; equal parts get equal noise, all else independent noise."""
+"""Release keys: one key, one release of one input; equal parts get equal noise, no others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dpfast import (
     ParameterError,
     ReleaseKey,
 )
-from dpfast.key import PartDigest, encode
+from dpfast.release.key import encode
 from dpfast.testing import FixedKey, FixedReleaseKey, fixed_key
 
 SECRET = bytes(range(100, 132))
@@ -50,7 +50,7 @@ def release(
 
 
 def independent(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two results of like counts share no noise: no constant difference, no reordering, few equal cells."""
+    """Whether two results share no noise: constant difference, reordering, equal cells."""
     one, other = np.ravel(one), np.ravel(other)
     n = min(one.size, other.size)
     equal = np.isin(one, other).mean()  # by chance n / (4 * 10**6) each
@@ -60,14 +60,14 @@ def independent(one: np.ndarray, other: np.ndarray) -> bool:
 # ------------------------------------------------------------------ keys
 
 
-def test_generated_keys_are_new():
+def test_generated_keys_are_new() -> None:
     """Each is 32 bytes of the operating system's."""
     keys = [Key.generate() for _ in range(50)]
     assert len({bytes(key) for key in keys}) == 50
     assert all(type(key) is Key and len(bytes(key)) == 32 for key in keys)
 
 
-def test_a_key_goes_through_bytes():
+def test_a_key_goes_through_bytes() -> None:
     """from_bytes and bytes() are inverse, and the key derives the same."""
     assert bytes(master()) == SECRET
     again = Key.from_bytes(bytes(master()))
@@ -76,7 +76,7 @@ def test_a_key_goes_through_bytes():
 
 
 @pytest.mark.parametrize("length", [0, 1, 16, 31, 33, 64])
-def test_keys_of_another_length_are_refused(length):
+def test_keys_of_another_length_are_refused(length) -> None:
     """The message tells the rule and the length, not the bytes."""
     with pytest.raises(ParameterError, match=f"32 bytes, got {length}$") as caught:
         Key.from_bytes(b"q" * length)
@@ -86,14 +86,14 @@ def test_keys_of_another_length_are_refused(length):
 @pytest.mark.parametrize(
     "bad", [bytearray(32), memoryview(bytes(32)), "q" * 32, 7, None, [0] * 32, np.zeros(32, np.uint8)], ids=type
 )
-def test_keys_of_another_type_are_refused(bad):
+def test_keys_of_another_type_are_refused(bad) -> None:
     """Only bytes are a key; the message tells the type alone."""
     with pytest.raises(DTypeError, match=f"bytes, not {type(bad).__name__}$"):
         Key.from_bytes(bad)
 
 
-def test_no_text_of_a_key_shows_its_secret():
-    """repr, str and format show a fingerprint and the label; nothing holds even four bytes of any secret."""
+def test_no_text_of_a_key_shows_its_secret() -> None:
+    """repr, str and format show a fingerprint and the label, not four bytes of a secret."""
     key = master()
     derived = key.derive("2026 visits/count")
     fixed = fixed_key(7)
@@ -110,7 +110,7 @@ def test_no_text_of_a_key_shows_its_secret():
         bytes(derived)  # only a master key is kept as bytes
 
 
-def test_the_fingerprint_is_no_part_of_the_secret():
+def test_the_fingerprint_is_no_part_of_the_secret() -> None:
     """Eight hexadecimal digits of a keyed hash: they tell keys apart and nothing else."""
     prints = {Key.generate().fingerprint for _ in range(20)}
     assert len(prints) == 20
@@ -119,7 +119,7 @@ def test_the_fingerprint_is_no_part_of_the_secret():
     assert master().derive("x").fingerprint != master().fingerprint
 
 
-def test_keys_compare_and_hash():
+def test_keys_compare_and_hash() -> None:
     """By kind and secret; a fixed key is never equal to a real one of the same bytes."""
     assert master() == master()
     assert hash(master()) == hash(master())
@@ -133,7 +133,7 @@ def test_keys_compare_and_hash():
 
 
 @pytest.mark.parametrize("key", [Key.generate(), fixed_key(1)], ids=lambda key: type(key).__name__)
-def test_a_master_key_does_not_pickle(key):
+def test_a_master_key_does_not_pickle(key) -> None:
     """Nor does it copy: the message tells what to do instead."""
     tries: list[Callable[[], object]] = [
         *(lambda protocol=protocol: pickle.dumps(key, protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)),
@@ -147,8 +147,8 @@ def test_a_master_key_does_not_pickle(key):
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
-def test_release_keys_pickle_without_their_record(protocol):
-    """The copy is the same key, draws the same noise, keeps its label and its kind, and has a record of its own."""
+def test_release_keys_pickle_without_their_record(protocol) -> None:
+    """The copy is the same key with its noise, label and kind, and its own record."""
     for key in (master().derive("x"), fixed_key(3).derive("x")):
         counts = np.zeros(50, np.int64)
         first = MECH.release(counts, key=key, start=0)
@@ -163,14 +163,14 @@ def test_release_keys_pickle_without_their_record(protocol):
 
 
 @pytest.mark.parametrize("bad", ["", None, 7, b"x", ["x"], "\ud800"], ids=repr)
-def test_labels_are_text(bad):
+def test_labels_are_text(bad) -> None:
     """A label that names nothing, or cannot be encoded, is refused."""
     for key in (master(), fixed_key(1)):
         with pytest.raises(ParameterError, match="^label must be"):
             key.derive(bad)
 
 
-def test_each_label_is_another_key():
+def test_each_label_is_another_key() -> None:
     """Near labels too; nothing is trimmed, folded or normalised."""
     labels = [
         "a",
@@ -194,7 +194,7 @@ def test_each_label_is_another_key():
     assert master().derive("a")._secret != SECRET
 
 
-def test_fixed_keys_are_loud_types_of_their_own():
+def test_fixed_keys_are_loud_types_of_their_own() -> None:
     """Reproducible by number, insecure by name, never what Key gives."""
     assert fixed_key(7) == fixed_key(7)
     assert fixed_key(7) != fixed_key(8)
@@ -209,7 +209,7 @@ def test_fixed_keys_are_loud_types_of_their_own():
     assert bytes(fixed_key(7)).hex() == "e05f6663bb6309d50c8339776e4a58e9a1c8b132dbb8b42c987b43eacc00b62f"
 
 
-def test_a_key_without_entropy_is_an_error(monkeypatch):
+def test_a_key_without_entropy_is_an_error(monkeypatch) -> None:
     """Key.generate never falls back on anything."""
 
     def refuse(n: int) -> bytes:
@@ -224,7 +224,7 @@ def test_a_key_without_entropy_is_an_error(monkeypatch):
 # ------------------------------------------------------------------ what the noise depends on
 
 
-def test_a_retried_part_gets_equal_noise():
+def test_a_retried_part_gets_equal_noise() -> None:
     """By the same key object and by another, and whatever does not change the input or the law."""
     counts = np.arange(5000)
     key = master().derive("x")
@@ -244,7 +244,7 @@ def test_a_retried_part_gets_equal_noise():
 
 @pytest.mark.parametrize("n", [40, 5000])
 @pytest.mark.parametrize("where", ["first", "middle", "last"])
-def test_one_changed_count_changes_all_the_noise(n, where):
+def test_one_changed_count_changes_all_the_noise(n, where) -> None:
     """Two releases of neighbouring inputs never differ by the counts alone: not in one cell."""
     counts = np.arange(n)
     changed = counts.copy()
@@ -252,8 +252,8 @@ def test_one_changed_count_changes_all_the_noise(n, where):
     assert independent(release(counts) - counts, release(changed) - changed)
 
 
-def test_anything_else_that_differs_gives_independent_noise():
-    """Epsilon or sensitivity (at equal scale, too), label, start, master key, shape, sign, cut of the data."""
+def test_anything_else_that_differs_gives_independent_noise() -> None:
+    """Epsilon, sensitivity (at equal scale, too), label, start, master key, shape, sign, cut."""
     counts = np.zeros(600, np.int64)
     base = release(counts)
     negative, unsigned = np.full(600, -1), np.full(600, 2**64 - 1, np.uint64)
@@ -288,8 +288,8 @@ def fixed_release(counts: np.ndarray) -> np.ndarray:
         return MECH.release(counts, key=fixed_key(7).derive("x"), start=0)
 
 
-def test_parts_of_one_release_are_independent():
-    """Equal counts in parts that follow each other: no part repeats or continues another's noise."""
+def test_parts_of_one_release_are_independent() -> None:
+    """Equal counts in consecutive parts: no part repeats or continues another's noise."""
     key = master().derive("x")
     parts = [MECH.release(np.zeros(500, np.int64), key=key, start=500 * i) for i in range(8)]
     for one, other in itertools.combinations(parts, 2):
@@ -298,7 +298,7 @@ def test_parts_of_one_release_are_independent():
     assert np.abs(correlations).max() < 0.4  # 28 pairs; nine standard deviations
 
 
-def test_equal_parts_are_equal_across_processes():
+def test_equal_parts_are_equal_across_processes() -> None:
     """A worker elsewhere that got the pickled key, or the bytes of the master, draws the same."""
     counts = np.arange(5000)
     expected = hashlib.sha256(release(counts, start=2**40).tobytes()).hexdigest()
@@ -323,7 +323,7 @@ def test_equal_parts_are_equal_across_processes():
 # ------------------------------------------------------------------ start
 
 
-def test_start_must_stand_beside_a_key():
+def test_start_must_stand_beside_a_key() -> None:
     """No default, for a second part at start 0 would repeat the first's numbers."""
     with pytest.raises(ParameterError, match="^start must be given beside a key"):
         MECH.release([1], key=master().derive("x"))
@@ -332,13 +332,13 @@ def test_start_must_stand_beside_a_key():
 
 
 @pytest.mark.parametrize("bad", [1.0, "0", True, Fraction(1), np.float64(0), [0]], ids=repr)
-def test_start_is_an_integer(bad):
+def test_start_is_an_integer(bad) -> None:
     """The message names the parameter and the type."""
     with pytest.raises(DTypeError, match="^start must be an int"):
         MECH.release([1], key=master().derive("x"), start=bad)
 
 
-def test_start_and_size_stay_within_the_stream():
+def test_start_and_size_stay_within_the_stream() -> None:
     """From 0 to 2^63 less the size; the last draws of all can be had, large scales and small."""
     for bad, n in ((-1, 3), (2**63 - 2, 3), (2**63, 1), (2**63 + 1, 0), (2**64, 1), (10**30, 1), (2**63 - 4999, 5000)):
         with pytest.raises(ParameterError, match=r"^start must .*(2\*\*63|0).*, got"):
@@ -355,7 +355,7 @@ def test_start_and_size_stay_within_the_stream():
 @pytest.mark.parametrize(
     "bad", [SECRET, "x", 7, Key.from_bytes(SECRET), fixed_key(1), ReleaseKey], ids=lambda bad: type(bad).__name__
 )
-def test_only_release_keys_key_a_release(bad):
+def test_only_release_keys_key_a_release(bad) -> None:
     """A master key, bytes or text are refused, with a hint and without being shown."""
     with pytest.raises(DTypeError, match=r"^key must be a release key, such as Key\.generate\(\)\.derive") as caught:
         MECH.release([1], key=bad, start=0)
@@ -365,8 +365,8 @@ def test_only_release_keys_key_a_release(bad):
 # ------------------------------------------------------------------ reuse
 
 
-def test_overlapping_parts_are_refused():
-    """Any overlap but the same release of the same part; the message names label and range; out is untouched."""
+def test_overlapping_parts_are_refused() -> None:
+    """Any overlap but one release of one part; label and range are named; out is untouched."""
     counts = np.full(100, 91)
     overlaps = [
         (counts + 1, 1000, MECH),  # the same range, another input
@@ -392,7 +392,7 @@ def test_overlapping_parts_are_refused():
         MECH.release(counts, key=key, start=1000)  # the retry is still welcome
 
 
-def test_parts_that_touch_are_no_overlap():
+def test_parts_that_touch_are_no_overlap() -> None:
     """In any order, with empty parts anywhere, in place, and retried."""
     key = master().derive("x")
     counts = np.zeros(100, np.int64)
@@ -406,7 +406,7 @@ def test_parts_that_touch_are_no_overlap():
     MECH.release(np.zeros(10, np.int64), key=key, start=500)
 
 
-def test_a_part_that_was_released_in_place_is_not_released_again():
+def test_a_part_that_was_released_in_place_is_not_released_again() -> None:
     """Its counts are gone: what stands there now is another input."""
     key = master().derive("x")
     counts = np.zeros(100, np.int64)
@@ -415,7 +415,7 @@ def test_a_part_that_was_released_in_place_is_not_released_again():
         MECH.release(counts, key=key, start=0, out=counts)
 
 
-def test_records_belong_to_one_key_object():
+def test_records_belong_to_one_key_object() -> None:
     """Labels and objects have records of their own, as documented."""
     one, other = master().derive("a"), master().derive("b")
     MECH.release([1], key=one, start=0)
@@ -427,7 +427,7 @@ def test_records_belong_to_one_key_object():
 
 @given(parts=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8), st.integers(0, 2)), max_size=25))
 @settings(max_examples=300, deadline=None)
-def test_the_record_against_a_plain_list(parts):
+def test_the_record_against_a_plain_list(parts) -> None:
     """Random parts: accepted iff empty, known, or apart from all accepted before."""
     key = master().derive("x")
     accepted: list[tuple[int, int, bytes]] = []
@@ -444,8 +444,8 @@ def test_the_record_against_a_plain_list(parts):
         assert sorted(accepted) == key._parts
 
 
-def test_the_record_survives_threads():
-    """Of many inputs that threads release at once into one range exactly one is accepted; apart, all are."""
+def test_the_record_survives_threads() -> None:
+    """Threads release inputs into one range: exactly one is accepted; into separate ranges, all."""
     key = master().derive("x")
     barrier = threading.Barrier(8)
 
@@ -466,10 +466,10 @@ def test_the_record_survives_threads():
     assert all(one[1] <= other[0] for one, other in itertools.pairwise(key._parts))
 
 
-# ------------------------------------------------------------------ warnings and records of insecurity
+# --------------------------------------------------------------- warnings and records of insecurity
 
 
-def test_every_release_under_a_fixed_key_warns():
+def test_every_release_under_a_fixed_key_warns() -> None:
     """Each of them, at the caller's own line, small or large; no other release does."""
     key = fixed_key(7).derive("x")
     with warnings.catch_warnings(record=True) as caught:
@@ -477,13 +477,14 @@ def test_every_release_under_a_fixed_key_warns():
         for i, n in enumerate((1, 3, 5000)):
             MECH.release(np.zeros(n, np.int64), key=key, start=10**5 * i)
             MECH.release(np.zeros(n, np.int64), key=key, start=10**5 * i)
+            dpfast.Laplace(1, 1).release(np.zeros(n), key=fixed_key(7).derive("y"), start=0)
             MECH.release(np.zeros(n, np.int64), key=master().derive("x"), start=0)
             MECH.release(np.zeros(n, np.int64))
-    assert [(w.category, w.filename) for w in caught] == [(InsecureKeyWarning, __file__)] * 6
+    assert [(w.category, w.filename) for w in caught] == [(InsecureKeyWarning, __file__)] * 9
     assert issubclass(InsecureKeyWarning, UserWarning)
 
 
-def test_where_the_warning_is_an_error_nothing_is_released():
+def test_where_the_warning_is_an_error_nothing_is_released() -> None:
     """out is untouched."""
     out = np.full(3, 77)
     with warnings.catch_warnings():
@@ -493,14 +494,14 @@ def test_where_the_warning_is_an_error_nothing_is_released():
     assert out.tolist() == [77, 77, 77]
 
 
-def test_metadata_tells_whether_the_key_was_secure():
+def test_metadata_tells_whether_the_key_was_secure() -> None:
     """True for the system's entropy and real keys, false for a fixed one."""
     assert MECH.metadata()["secure"] is True
     assert MECH.metadata(master().derive("x"))["secure"] is True
     assert MECH.metadata(fixed_key(1).derive("x"))["secure"] is False
 
 
-# ------------------------------------------------------------------ the encoding and the hash, pinned
+# ---------------------------------------------------------------- the encoding and the hash, pinned
 
 fields = st.lists(st.binary(max_size=6) | st.text(max_size=6) | st.integers(), max_size=6)
 near = st.lists(
@@ -510,7 +511,7 @@ near = st.lists(
 
 @given(fields | near, fields | near)
 @settings(max_examples=500, deadline=None)
-def test_the_encoding_is_injective(one, other):
+def test_the_encoding_is_injective(one, other) -> None:
     """Two lists of fields meet only if they are the same text, field for field."""
 
     def canonical(values: list[bytes | str | int]) -> list[bytes]:
@@ -521,7 +522,7 @@ def test_the_encoding_is_injective(one, other):
 
 @given(fields)
 @settings(max_examples=300, deadline=None)
-def test_the_encoding_can_be_read_back(values):
+def test_the_encoding_can_be_read_back(values) -> None:
     """Length, eight bytes little-endian, then the field: nothing depends on what is in it."""
     data, found = encode(*values), []
     while data:
@@ -534,7 +535,7 @@ def test_the_encoding_can_be_read_back(values):
 def expected_stream_key(
     secret: bytes, label: str, law: list[str], shape: list[int], start: int, values: list[int]
 ) -> bytes:
-    """The stream key of a part from the description alone: design section 4, dpfast/key.py."""
+    """A part's stream key from the description alone: design section 4, dpfast/release/key.py."""
 
     def hashed(key: bytes, purpose: bytes, data: bytes = b"") -> bytes:
         return hashlib.blake2b(data, key=key, digest_size=32, person=purpose).digest()
@@ -567,8 +568,8 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_golden_stream_keys(case, monkeypatch):
-    """Stream version 1, pinned: the key that reaches the cipher, by the description and as it ever was."""
+def test_golden_stream_keys(case, monkeypatch) -> None:
+    """Stream version 1, pinned: the key that reaches the cipher, by the description and as ever."""
     label, mech, counts, start = CASES[case]
     key = master().derive(label)
     seen = []
@@ -586,21 +587,21 @@ def test_golden_stream_keys(case, monkeypatch):
     assert seen[0].hex() == GOLDEN[case]
 
 
-def test_the_digest_does_not_depend_on_threads_or_pieces():
+def test_the_digest_does_not_depend_on_threads_or_pieces(monkeypatch) -> None:
     """One hash of one stream of bytes, however it is fed."""
-    data = np.arange(3 * 2**18).tobytes()
+    data = np.arange(3 * 2**18)
 
     def digest(threads: int, *cuts: int) -> bytes:
-        part = PartDigest(SECRET, (3 * 2**18,), 3 * 2**18, 0, unsigned=False, threads=threads)
-        for begin, end in itertools.pairwise([0, *cuts, len(data)]):
-            part.update(memoryview(data)[begin:end])
-        return part.digest()
+        runs = [data[begin:end].data.cast("B") for begin, end in itertools.pairwise([0, *cuts, data.size])]
+        monkeypatch.setattr("dpfast.release.key.plain_runs", lambda _: iter(runs))
+        return master().derive("x").part(1, ["law"], data, 0, threads=threads).stream
 
-    assert len({digest(1), digest(2), digest(2, 1, 1000, 2**20 + 3), digest(1, 8, 8, 9)}) == 1
+    assert len({digest(1), digest(2), digest(2, 1, 1000, 2**17 + 3), digest(1, 8, 8, 9)}) == 1
+    assert digest(1, 8) != digest(1, 8, 8, 8, 7)  # a planted defect: some bytes twice
 
 
-def test_no_raw_key_reaches_the_cipher():
-    """The stream key is neither the master's nor the release key's secret, and says nothing of them."""
+def test_no_raw_key_reaches_the_cipher() -> None:
+    """The stream key is neither the master's nor the release key's secret, nor tells them."""
     assert dpfast._native.STREAM_VERSION == 1
     law = ["discrete_laplace", "1", "1", "1", "1"]
     stream = expected_stream_key(SECRET, "x", law, [1], 0, [0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function of the C surface leaves of a key on the stack: nothing, on any instruction set, in any thread."""
+"""What C leaves of a key on the stack: nothing, on any instruction set, in any thread."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ISAS
 from fresh import HOME, python
+from tiers import ISAS
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
 from dpfast.mechanisms.mechanism import Mechanism
 
 ffi, lib = _native.ffi, _native.lib
 
-# A stranger's eyes below his own frame. `left` counts the words, at any byte, in the dead stack of whoever calls it; `after`
-# paints the stack, calls a function of up to twelve integers and addresses, and counts.
+# Read below the caller's own frame. `left` counts the words, at any byte, in the caller's dead
+# stack; `after` paints the stack, calls a function of up to twelve integers and addresses, and
+# counts.
 PROBE = r"""
     #include <stdint.h>
     #include <string.h>
@@ -95,14 +96,14 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return found
 
 
-# ------------------------------------------------------------------ the functions, with keys that they are given or draw
+# --------------------------------------------- the functions, with keys that they are given or draw
 
 KEY = bytes((73 * i * i + 41 * i + 156) % 251 for i in range(32))
 MECHANISMS: dict[str, Mechanism] = {
     "table": DiscreteLaplace(1, 100),
     "double32": DiscreteLaplace(1, 10**6),
     "double64": DiscreteLaplace(1, 10**12),
-    "twofold": DiscreteLaplace(1, 2**54),
+    "double-double": DiscreteLaplace(1, 2**54),
     "integers": DiscreteLaplace(1, 2**60),
     "one-sided": OneSidedGeometric(1, 1000),
     "thresholds": DiscreteGaussian(sigma=3),
@@ -133,38 +134,41 @@ class Room:
 
 
 def plans(mechanism: Mechanism) -> Iterator[tuple[int, int, int, int]]:
-    """careful, plan, start and n: small and bulk, whole pairs of groups and odd ends."""
-    for careful, plan in ((1, mechanism._careful_plan), (0, mechanism._bulk_plan)):
+    """constant-work, plan, start and n: small and bulk, whole batches and odd ends."""
+    for constant_work, plan in ((1, mechanism._constant_work_plan), (0, mechanism._bulk_plan)):
         for start, n in ((0, 1), (3, 5000), (0, 8192)):
-            yield careful, plan.address, start, n
+            yield constant_work, plan.address, start, n
 
 
 def fill(isa: int, room: Room) -> Iterator[Call]:
     for mechanism in MECHANISMS.values():
-        for careful, plan, start, n in plans(mechanism):
+        for constant_work, plan, start, n in plans(mechanism):
             for hi in (0, room(8 * n)):
-                yield [isa, plan, careful, room(32, KEY), start, n, room(8 * n), hi, room(8 * n)], KEY
+                yield [isa, plan, constant_work, room(32, KEY), start, n, room(8 * n), hi, room(8 * n)], KEY
 
 
 def fill_short(isa: int, room: Room) -> Iterator[Call]:
     for name in ("table", "thresholds"):
-        for careful, plan, start, n in plans(MECHANISMS[name]):
-            if not careful:
-                soon = room(8 * n)
-                yield [isa, plan, room(32, KEY), start, n, room(2 * n), room(8 * n), soon], KEY
+        for constant_work, plan, start, n in plans(MECHANISMS[name]):
+            if not constant_work:
+                prefetch = room(8 * n)
+                yield [isa, plan, room(32, KEY), start, n, room(2 * n), room(8 * n), prefetch], KEY
 
 
 def fill_real(isa: int, room: Room) -> Iterator[Call]:
     for mechanism in REALS.values():
-        for careful, plan, start, n in plans(mechanism):
+        for constant_work, plan, start, n in plans(mechanism):
             for hi in (0, room(8 * n)):
-                yield [isa, plan, careful, room(32, KEY), start, n, room(8 * n), room(8 * n), hi, room(8 * n)], KEY
+                yield (
+                    [isa, plan, constant_work, room(32, KEY), start, n, room(8 * n), room(8 * n), hi, room(8 * n)],
+                    KEY,
+                )
 
 
 def key_stream(isa: int, room: Room) -> Iterator[Call]:
     for n in (0, 1, 2048, 10_000):
-        for stream in (0, 1):
-            yield [isa, room(32, KEY), 7, n, room(n), stream], KEY
+        for non_temporal in (0, 1):
+            yield [isa, room(32, KEY), 7, n, room(n), non_temporal], KEY
 
 
 def generator(isa: int, room: Room) -> Iterator[Call]:
@@ -218,6 +222,9 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
 }
 KEYLESS = {
     "dpf_best_isa",
+    "dpf_isa_name",
+    "dpf_law_name",
+    "dpf_isa_runs",
     "dpf_tier",
     "dpf_enter",
     "dpf_leave",
@@ -241,7 +248,7 @@ def leaks(probe: ctypes.CDLL, name: str, isa: int) -> list[int]:
     return [on_stack(probe, function, call) for call in SCANNED[name](isa, room)]
 
 
-def test_every_function_is_looked_at():
+def test_every_function_is_looked_at() -> None:
     """A function in dpf_abi.h is scanned here, or is said to see no key."""
     functions = {name for name in dir(lib) if name.startswith("dpf_") and callable(getattr(lib, name))}
     assert functions == set(SCANNED) | KEYLESS
@@ -250,11 +257,11 @@ def test_every_function_is_looked_at():
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", SCANNED)
-def test_no_word_of_a_key_is_left(probe, name, isa):
+def test_no_word_of_a_key_is_left(probe, name, isa) -> None:
     """Below the caller's frame, 256 KiB deep: none of the key's eight words, whatever the plan.
 
-    Each word that lies there is taken for the key's by accident with probability 2^-32: below 1e-3 for all scans, were
-    the stack's contents random; under fixed keys they are the same in every run, but for addresses.
+    A word is there by accident with probability 2^-32: below 1e-3 for all scans of a random stack;
+    under fixed keys every run is equal, but for addresses.
     """
     found = leaks(probe, name, isa)
     assert found
@@ -262,7 +269,7 @@ def test_no_word_of_a_key_is_left(probe, name, isa):
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_no_word_is_left_in_a_worker_thread(probe, isa):
+def test_no_word_is_left_in_a_worker_thread(probe, isa) -> None:
     """The same on the stack of a thread that is not the first."""
     found: list[int] = []
 
@@ -278,7 +285,7 @@ def test_no_word_is_left_in_a_worker_thread(probe, isa):
 
 
 @pytest.mark.parametrize("deep", [0, 1000, 50_000])
-def test_the_scan_finds_a_key(probe, deep):
+def test_the_scan_finds_a_key(probe, deep) -> None:
     """A function that leaves its key in dead stack is caught, near and far below the caller."""
     room = Room()
     assert on_stack(probe, ctypes.cast(probe.spills, ctypes.c_void_p).value or 0, ([room(32, KEY), deep], KEY)) == 8
@@ -288,13 +295,24 @@ def test_the_scan_finds_a_key(probe, deep):
 
 MARGIN = 512  # bytes, for what the compiler does not count: alignment of frames, and a library's own
 MOST = 16 << 10
-CIPHER = re.compile(r"dpf_(one_block|blocks_\w+|by_table_\w+)")  # whose frames hold a key's words
+CIPHER = re.compile(r"(one_block|blocks|by_table)\b")  # whose frames hold a key's words
+# Who calls through the table of an instruction set, and which of its functions.
+THROUGH_TABLES = {
+    **dict.fromkeys(("draw", "dpf_fill", "dpf_fill_short", "dpf_fill_real"), r"\w+_fill"),
+    "dpf_tier": r"\w+_tier",
+    "dpf_blocks": "blocks",
+    "dpf_store": "store",
+    "dpf_key_stream": "batch_words|store",
+    **dict.fromkeys(("dpf_refill", "dpf_refilled_uint64", "dpf_refilled_double"), "batch_words"),
+    **dict.fromkeys(("dpf_isa_runs", "dpf_best_isa"), "runs"),
+    "dpf_self_check": "counts_zeros",
+}
 
 Graph = tuple[dict[str, int], dict[str, set[str]]]  # bytes of stack by function, and whom it calls
 
 
 def graph(folder: Path) -> Graph:
-    """Of the library as this machine's GCC builds it."""
+    """The library as this machine's GCC builds it."""
     built = runpy.run_path(str(HOME / "csrc" / "build_ffi.py"))
     sizes: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
@@ -310,11 +328,17 @@ def graph(folder: Path) -> Graph:
                 assert "bytes (" not in label, f"{node} takes stack without a bound"
         for caller, callee in re.findall(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', text, re.MULTILINE):
             calls.setdefault(caller, set()).add(callee)
+    for caller, called in calls.items():
+        if "__indirect_call" in called:
+            wanted = THROUGH_TABLES[caller.split(":")[-1]]
+            found = {name for name in sizes if "isa_" in name and re.fullmatch(wanted, name.split(":")[-1])}
+            assert len(found) >= 3
+            called.update(found)
     return sizes, calls
 
 
 def chain(found: Graph, function: str, above: tuple[str, ...] = ()) -> int | None:
-    """The most stack between a function's frame and the end of a cipher's, past nobody who overwrites it himself."""
+    """The most stack between a function's frame and a cipher's end, unless overwritten."""
     sizes, calls = found
     deepest = None
     for callee in calls.get(function, set()):
@@ -329,11 +353,8 @@ def chain(found: Graph, function: str, above: tuple[str, ...] = ()) -> int | Non
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="GCC alone says how much stack a call takes")
-def test_the_depth_is_that_of_the_deepest_call(tmp_path):
-    """What is overwritten reaches MARGIN beyond the cipher's last frame, for this compiler, and costs no more than it must.
-
-    No exported function calls the cipher but through one that overwrites.
-    """
+def test_the_depth_is_that_of_the_deepest_call(tmp_path) -> None:
+    """The wipe reaches MARGIN beyond the cipher's last frame, for every exported function."""
     found = graph(tmp_path)
     sizes, calls = found
     assert sum(bool(CIPHER.match(name.split(":")[-1])) for name in sizes) >= 3
@@ -367,7 +388,8 @@ WORK = """
     import ctypes, os, sys, threading
     import numpy as np
     import dpfast
-    from dpfast import _native, engine
+    from dpfast import _native
+    from dpfast.release import engine
 
     probe, tool = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
     probe.left.restype = ctypes.c_int64
@@ -444,11 +466,8 @@ WORK = """
 
 @pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
 @pytest.mark.parametrize("isa", ISAS)
-def test_no_word_is_left_by_a_release(probe, isa, tmp_path):
-    """Nor by a whole call in Python: small and bulk, integers and reals, in a thread, and in the helpers of one call.
-
-    What draws a key gets a known one in place of the system's. False alarms as above.
-    """
+def test_no_word_is_left_by_a_release(probe, isa, tmp_path) -> None:
+    """Nor by a whole call in Python with a known key: all kinds, in threads and helpers."""
     library = compiled(tmp_path, "known", GETRANDOM)
     preload = os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)]))
     output = python(WORK, probe._name, library, KEY.hex(), isa, LD_PRELOAD=preload, timeout=120)

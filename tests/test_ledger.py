@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger: charged before the noise, exactly, once for what is the same release; and a file that is believed or refused."""
+"""The ledger: charged before the noise, exactly, once a release; a file believed or refused."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Never
 
 import numpy as np
 import pytest
@@ -45,9 +46,10 @@ from dpfast import (
     _native,
 )
 from dpfast.cli import main
-from dpfast.key import PartName, keyed
 from dpfast.ledger import lock, store, upgrade
-from dpfast.ledger.table import figure
+from dpfast.mechanisms import mechanism as steps
+from dpfast.privacy.formatting import amount
+from dpfast.release.key import PartName, keyed
 
 TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,000
 ZEROS = np.zeros(50, np.int64)
@@ -63,7 +65,7 @@ def path() -> Iterator[Path]:
 
 @pytest.fixture
 def ledger(path) -> Ledger:
-    return Ledger(path, 1, Decimal("1e-6"), dataset="visits", create=True)
+    return Ledger(path, 1, delta=Decimal("1e-6"), dataset="visits", create=True)
 
 
 def release_key(label: str = "visits/age") -> dpfast.ReleaseKey:
@@ -73,17 +75,17 @@ def release_key(label: str = "visits/age") -> dpfast.ReleaseKey:
 # ------------------------------------------------------------------ charges
 
 
-def test_a_release_is_charged(ledger):
-    """The noise is the mechanism's own; the history says what was charged, when and for what; sums are exact."""
+def test_a_release_is_charged(ledger) -> None:
+    """The mechanism's noise; the history says what was charged, when and why; exact sums."""
     noisy = ledger.release(TENTH, ZEROS, label="by age", lower=-(10**6))
     assert noisy.shape == (50,)
     assert len(set(noisy.tolist())) > 40
     ledger.release(Laplace(Fraction(1, 3), 1), np.zeros((2, 3)), label="hours")
-    ledger.release(DiscreteGaussian.calibrated(Decimal("0.25"), Decimal("1e-7"), CELLS), ZEROS)
+    ledger.release(DiscreteGaussian.calibrated(Decimal("0.25"), CELLS, delta=Decimal("1e-7")), ZEROS)
     spent = Fraction(1, 10) + Fraction(1, 3) + Fraction(1, 4)
     assert (ledger.spent.epsilon, ledger.spent.delta) == (spent, Fraction(1, 10**7))
     assert (ledger.remaining.epsilon, ledger.remaining.delta) == (1 - spent, Fraction(9, 10**7))
-    assert ledger.promise == Guarantee(1, Decimal("1e-6"))
+    assert ledger.budget == Guarantee(1, Decimal("1e-6"))
     first, second, third = ledger.history()
     assert (first.number, first.label, first.mechanism, first.epsilon, first.rho) == (
         1,
@@ -99,19 +101,20 @@ def test_a_release_is_charged(ledger):
     assert first.time.endswith("Z")
 
 
-def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch):
-    """What does not fit is refused before a key is drawn; what fits later still does; the file is as it was."""
+def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch) -> None:
+    """What does not fit is refused before a key is drawn; what fits passes; file unchanged."""
     ledger.release(DiscreteLaplace(Decimal("0.7"), 1), ZEROS)
     before, target = ledger.path.read_bytes(), np.arange(50)
     with monkeypatch.context() as patch:
         for source in ("draw", "take"):
             patch.setattr(_native.StreamKey, source, lambda *_: pytest.fail("a key was drawn"))
+        patch.setattr(steps, "run_small", lambda *_: pytest.fail("a key was drawn"))
         with pytest.raises(
             BudgetExhausted, match=r"epsilon 0\.5 is asked for and 0\.3 is left of 1; nothing was released$"
         ):
             ledger.release(DiscreteLaplace(Decimal("0.5"), 1), ZEROS, out=target)
         with pytest.raises(BudgetExhausted, match="delta 1e-5 is asked for and 1e-6 is left of 1e-6;"):
-            ledger.release(DiscreteGaussian.calibrated(Decimal("0.1"), Decimal("1e-5"), CELLS), ZEROS)
+            ledger.release(DiscreteGaussian.calibrated(Decimal("0.1"), CELLS, delta=Decimal("1e-5")), ZEROS)
     assert ledger.path.read_bytes() == before
     assert (target == np.arange(50)).all()
     ledger.release(DiscreteLaplace(Decimal("0.3"), 1), ZEROS)
@@ -119,7 +122,7 @@ def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch):
     assert issubclass(BudgetExhausted, LedgerError)
 
 
-def test_sums_are_exact_and_floats_are_what_they_are(path):
+def test_sums_are_exact_and_floats_are_what_they_are(path) -> None:
     """Ten times 1/10 is 1; ten times the float 0.1 is more, and the message says why."""
     exact = Ledger(path, 1, create=True)
     floats = Ledger(path.with_name("floats.db"), 1, create=True)
@@ -135,8 +138,8 @@ def test_sums_are_exact_and_floats_are_what_they_are(path):
         floats.spend(DiscreteLaplace(0.1, 1))
 
 
-def test_long_fractions_round_up_by_next_to_nothing(path):
-    """Coprime denominators would make sums without end: beyond 1,024 bits a charge is rounded up, never down."""
+def test_long_fractions_round_up_by_next_to_nothing(path) -> None:
+    """Coprime denominators: beyond 1,024 bits a charge is rounded up, so sums stay short."""
     ledger, total = Ledger(path, rho=1, create=True), Fraction(0)
     primes = [p for p in range(10**6, 10**6 + 3000) if all(p % q for q in range(2, 1001))][:90]
     for p in primes:
@@ -148,7 +151,7 @@ def test_long_fractions_round_up_by_next_to_nothing(path):
     assert Ledger(path).history()[-1].rho_total == spent
 
 
-def test_a_sum_of_several_is_charged_whole_or_not_at_all(ledger):
+def test_a_sum_of_several_is_charged_whole_or_not_at_all(ledger) -> None:
     ledger.spend(TENTH, Guarantee(Fraction(1, 2), Decimal("1e-7")), label="two")
     assert [entry.label for entry in ledger.history()] == ["two", "two"]
     assert [entry.mechanism for entry in ledger.history()] == ["discrete_laplace", "Guarantee"]
@@ -166,20 +169,20 @@ def test_a_sum_of_several_is_charged_whole_or_not_at_all(ledger):
     assert ledger.fits(Guarantee(Decimal("0.1"))) == 3
 
 
-def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch):
-    """Another process would see it at that moment; and the commit was one that survives a power cut."""
+def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch) -> None:
+    """Another process sees it at that moment; the commit survives a power cut."""
     ledger, real, insert, seen = Ledger(path, 1, create=True), _native.StreamKey.draw, store.insert, []
-    taken = _native.StreamKey.take
+    taken, run_small = _native.StreamKey.take, steps.run_small
 
-    def drawn(key):
+    def drawn(key) -> None:
         seen.append(len(Ledger(path).history()))
         real(key)
 
-    def took(key, secret):
+    def took(key, secret) -> None:
         seen.append(len(Ledger(path).history()))
         taken(key, secret)
 
-    def inserted(connection, *row):
+    def inserted(connection, *row) -> None:
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         other = sqlite3.connect(path, timeout=0)
@@ -188,8 +191,13 @@ def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch):
         other.close()
         return insert(connection, *row)
 
+    def small(*job) -> object:  # whose kernel draws the key
+        seen.append(len(Ledger(path).history()))
+        return run_small(*job)
+
     monkeypatch.setattr(_native.StreamKey, "draw", drawn)
     monkeypatch.setattr(_native.StreamKey, "take", took)
+    monkeypatch.setattr(steps, "run_small", small)
     monkeypatch.setattr(store, "insert", inserted)
     ledger.release(TENTH, ZEROS)
     ledger.release(TENTH, np.zeros(5000, np.int32))
@@ -218,7 +226,7 @@ SENT = {"key": release_key("refused"), "start": 0}
         (Laplace(Decimal("0.1"), 1), [0.5, np.nan], {}, ParameterError),
         (Laplace(Decimal("0.1"), 1), [0.5, np.inf], SENT, ParameterError),
         (Laplace(Decimal("0.1"), 1, granularity=2**28), [0.5], {"constant_time": True}, ParameterError),
-        (DiscreteLaplace(Decimal("0.1"), 1, "substitution"), ZEROS, {}, ParameterError),
+        (DiscreteLaplace(Decimal("0.1"), 1, adjacency="substitution"), ZEROS, {}, ParameterError),
         (DiscreteLaplace(Decimal("0.1"), 1, unit="household"), ZEROS, {}, ParameterError),
         (DiscreteGaussian.from_zcdp(Decimal("0.1"), CELLS), ZEROS, {}, ParameterError),
         (Gaussian(3), [0.5], {}, ParameterError),
@@ -232,7 +240,7 @@ SENT = {"key": release_key("refused"), "start": 0}
         (TENTH, ZEROS, {"label": b"x"}, DTypeError),
     ],
 )  # fmt: skip
-def test_what_is_refused_is_not_charged(ledger, mechanism, values, options, error):
+def test_what_is_refused_is_not_charged(ledger, mechanism, values, options, error) -> None:
     before = ledger.path.read_bytes()
     with pytest.raises(error) as caught:
         ledger.release(mechanism, values, **options)
@@ -240,9 +248,9 @@ def test_what_is_refused_is_not_charged(ledger, mechanism, values, options, erro
     assert not isinstance(caught.value, LedgerError)
 
 
-def test_a_refused_mechanism_is_told_why(ledger):
+def test_a_refused_mechanism_is_told_why(ledger) -> None:
     for mechanism, message in [
-        (DiscreteLaplace(1, 1, "substitution"), "adjacency must be that of the ledger, 'add-remove', got 'substitution'"),
+        (DiscreteLaplace(1, 1, adjacency="substitution"), "adjacency must be that of the ledger, 'add-remove', got 'substitution'"),
         (DiscreteLaplace(1, 1, unit="household"), "unit must be that of the ledger, 'person', got 'household'"),
         (DiscreteGaussian.from_zcdp(1, CELLS), "mechanism must promise epsilon and delta, in which this ledger is kept"),
     ]:  # fmt: skip
@@ -254,7 +262,7 @@ def test_a_refused_mechanism_is_told_why(ledger):
 
 
 @pytest.mark.parametrize("kinds", [(ParameterError,), (DTypeError,), (NoGuaranteeError,)])
-def test_a_law_that_promises_nothing_says_so_itself(ledger, kinds):
+def test_a_law_without_a_guarantee_says_so_itself(ledger, kinds) -> None:
     """Its own words reach the user, of whatever kind its error is; nothing is charged."""
 
     class Law:
@@ -269,10 +277,10 @@ def test_a_law_that_promises_nothing_says_so_itself(ledger, kinds):
     assert ledger.path.read_bytes() == before
 
 
-def test_a_ledger_in_rho_charges_rho_alone(path):
+def test_a_ledger_in_rho_charges_rho_alone(path) -> None:
     ledger = Ledger(path, rho=1, create=True)
     ledger.release(DiscreteGaussian.from_zcdp(Fraction(1, 3), CELLS), ZEROS)
-    both = DiscreteGaussian.calibrated(1, 1e-6, CELLS)
+    both = DiscreteGaussian.calibrated(1, CELLS, delta=1e-6)
     ledger.release(both, ZEROS)
     assert ledger.spent == Guarantee(rho=Fraction(1, 3) + both.rho())
     assert ledger.history()[0].epsilon is None
@@ -280,24 +288,27 @@ def test_a_ledger_in_rho_charges_rho_alone(path):
         ledger.release(TENTH, ZEROS)
 
 
-def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch):
+def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch) -> None:
     """No key from the system, or Ctrl-C: spent is spent."""
     for failure in (EntropyError("none"), KeyboardInterrupt(), MemoryError()):
 
-        def fail(*_, failure=failure):
+        def fail(*_, failure=failure) -> Never:
             raise failure
 
         with monkeypatch.context() as patch, pytest.raises(type(failure)):
             patch.setattr(_native.StreamKey, "draw", fail)
+            ledger.release(TENTH, np.zeros(5000, np.int64))
+        with monkeypatch.context() as patch, pytest.raises(type(failure)):
+            patch.setattr(steps, "run_small", fail)  # whose kernel draws the key
             ledger.release(TENTH, ZEROS)
-    assert ledger.spent.epsilon == Fraction(3, 10)
+    assert ledger.spent.epsilon == Fraction(6, 10)
 
 
 # ------------------------------------------------------------------ releases under keys
 
 
-def test_an_equal_part_is_the_same_release(ledger):
-    """In this process or another, through whatever layout: equal noise, one charge, the key's label."""
+def test_an_equal_part_is_the_same_release(ledger) -> None:
+    """In this process or another, any layout: equal noise, one charge, the key's label."""
     first = ledger.release(TENTH, ZEROS, key=release_key(), start=0)
     again = Ledger(ledger.path).release(
         TENTH, ZEROS.astype(np.int8), key=release_key(), start=0, label="retry", lower=0
@@ -307,7 +318,7 @@ def test_an_equal_part_is_the_same_release(ledger):
     assert [(entry.label, entry.epsilon) for entry in ledger.history()] == [("visits/age", Fraction(1, 10))]
 
 
-def test_parts_of_one_release_are_charged_once(ledger):
+def test_parts_of_one_release_are_charged_once(ledger) -> None:
     """Even when nothing is left; and each has noise of its own."""
     parts = [ledger.release(TENTH, ZEROS, key=release_key(), start=start) for start in (50, 0, 2**63 - 50)]
     ledger.release(TENTH, ZEROS[:0], key=release_key(), start=2**63)
@@ -323,8 +334,8 @@ def test_parts_of_one_release_are_charged_once(ledger):
 @pytest.mark.parametrize(
     ("counts", "start"), [(ZEROS + 1, 0), (ZEROS, 1), (ZEROS, 49), (ZEROS[:49], 0), (ZEROS.reshape(5, 10), 0)]
 )
-def test_an_overlap_that_is_not_the_same_is_refused(ledger, counts, start):
-    """Other counts, another cut, another shape, by another process: nothing is drawn, nothing is charged."""
+def test_an_overlap_that_is_not_the_same_is_refused(ledger, counts, start) -> None:
+    """Other counts, cut or shape, by another process: nothing is drawn, nothing is charged."""
     ledger.release(TENTH, ZEROS, key=release_key(), start=0)
     before = ledger.path.read_bytes()
     with pytest.raises(KeyReuseError, match=r"number 1.*not the same release") as caught:
@@ -333,7 +344,7 @@ def test_an_overlap_that_is_not_the_same_is_refused(ledger, counts, start):
     assert release_key().fingerprint not in str(caught.value)
 
 
-def test_anything_else_is_charged(ledger):
+def test_anything_else_is_charged(ledger) -> None:
     """Another label, epsilon, law or filler."""
     reals, key = np.zeros(3), release_key
     ways = [
@@ -342,15 +353,15 @@ def test_anything_else_is_charged(ledger):
         (DiscreteLaplace(Decimal("0.2"), 2000), ZEROS, {"key": key()}, Fraction(2, 10)),
         (Laplace(Decimal("0.1"), 1), reals, {"key": key()}, Fraction(1, 10)),
         (Laplace(Decimal("0.1"), 1), reals, {"key": key(), "missing": 0, "clamp": (0, 1)}, Fraction(1, 10)),
-        (Gaussian.calibrated(Decimal("0.1"), Decimal("1e-7"), CELLS), reals, {"key": key()}, Fraction(1, 10)),
+        (Gaussian.calibrated(Decimal("0.1"), CELLS, delta=Decimal("1e-7")), reals, {"key": key()}, Fraction(1, 10)),
     ]
     for mechanism, values, options, _ in ways * 2:  # and the second time nothing
         ledger.release(mechanism, values, start=0, **options)
     assert [entry.epsilon for entry in ledger.history()] == [epsilon for *_, epsilon in ways]
 
 
-def test_a_wider_sensitivity_has_a_price_of_its_own(path):
-    """The noise of one sigma does not know what it promises: the same part, sold cheap before, is charged in full."""
+def test_a_wider_sensitivity_has_a_price_of_its_own(path) -> None:
+    """A sigma does not know its guarantee: the same part, sold cheap before, is charged in full."""
     ledger, seen = Ledger(path, rho=1, create=True), []
     for cells in (1, 4, 1, 4):
         mechanism = Gaussian(3, sensitivity=Sensitivity(cells, 1))
@@ -359,7 +370,7 @@ def test_a_wider_sensitivity_has_a_price_of_its_own(path):
     assert [entry.rho for entry in ledger.history()] == [Fraction(1, 18), Fraction(4, 18)]
 
 
-def test_a_refused_release_leaves_its_key_free(path):
+def test_a_refused_release_leaves_its_key_free(path) -> None:
     """What was never released is on no record, in the file or on the key."""
     ledger, key = Ledger(path, Decimal("0.1"), create=True), release_key()
     with pytest.raises(BudgetExhausted):
@@ -370,8 +381,8 @@ def test_a_refused_release_leaves_its_key_free(path):
     assert len(ledger.history()) == 1
 
 
-def test_random_parts_against_a_plain_list(path):
-    """Accepted iff empty, known, or apart from all accepted before, for each of three releases; each charged once."""
+def test_random_parts_against_a_plain_list(path) -> None:
+    """Accepted iff empty, known, or apart from all before: three releases, each charged once."""
     book, choose = Ledger(path, 3, create=True)._store, random.Random(1)
     charge, accepted = store.Charge("", {"mechanism": ""}, (Fraction(1), Fraction(0))), set()
     for _ in range(400):
@@ -395,7 +406,7 @@ def test_random_parts_against_a_plain_list(path):
     assert book.spent()[0] == 3
 
 
-def test_the_file_tells_nothing_of_keys_or_counts(ledger):
+def test_the_file_tells_nothing_of_keys_or_counts(ledger) -> None:
     """No secret of any kind, no digest, no count; and the names of parts are no stream keys."""
     key, counts, streams = release_key(), np.arange(918273645, 918273695), []
     real = _native.StreamKey.take
@@ -423,7 +434,7 @@ def test_the_file_tells_nothing_of_keys_or_counts(ledger):
 @pytest.mark.filterwarnings(
     "ignore:the Polars namespace dp"
 )  # if a test before this one imported OpenDP, which has one, too
-def test_lazy_and_other_kinds_of_values(ledger):
+def test_lazy_and_other_kinds_of_values(ledger) -> None:
     """A Series is one charge; a Polars expression one at every evaluation, and none before."""
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     noisy = ledger.release(TENTH, pandas.Series([1, 2], index=["a", "b"]))
@@ -438,8 +449,8 @@ def test_lazy_and_other_kinds_of_values(ledger):
 # ------------------------------------------------------------------ the file
 
 
-def test_a_mistyped_path_makes_no_budget(path, capsys):
-    """Whatever budget is given, and through the command line: only create=True and `ledger create` make a file."""
+def test_a_mistyped_path_makes_no_budget(path, capsys) -> None:
+    """Any budget, and the command line: only create=True and `ledger create` make a file."""
     source = path.with_name("in.csv")
     source.write_text("count\n1\n")
     for budget in ({}, {"epsilon": 3}, {"rho": 1, "dataset": "visits"}):
@@ -452,7 +463,7 @@ def test_a_mistyped_path_makes_no_budget(path, capsys):
     assert [p.name for p in path.parent.iterdir()] == ["in.csv"]
 
 
-def test_create_makes_and_opening_opens(path):
+def test_create_makes_and_opening_opens(path) -> None:
     """One call does not do for the other; and create=True asks for a budget."""
     with pytest.raises(ParameterError, match="create=True needs the total"):
         Ledger(path, create=True)
@@ -469,14 +480,14 @@ def test_create_makes_and_opening_opens(path):
         Ledger(path, 1, create=True)
 
 
-def test_opening_holds_what_is_given_to_what_is_stored(path):
+def test_opening_holds_what_is_given_to_what_is_stored(path) -> None:
     """What is given must be the file's own; defaults are filled in when it is made."""
-    made = Ledger(path, 3, 1e-6, dataset="visits", unit="household", adjacency="substitution", create=True)
+    made = Ledger(path, 3, delta=1e-6, dataset="visits", unit="household", adjacency="substitution", create=True)
     assert repr(made) == f"<Ledger 'visits': epsilon 3, delta 1e-6 per household, substitution; {path}>"
     for name in (path, path.with_name("budget.db.lock")):
         assert stat.S_IMODE(name.stat().st_mode) == 0o600
-    same = Ledger(str(path), 3, 1e-6, dataset="visits", unit="household", adjacency="substitution")
-    assert same.promise == made.promise == Ledger(path).promise
+    same = Ledger(str(path), 3, delta=1e-6, dataset="visits", unit="household", adjacency="substitution")
+    assert same.budget == made.budget == Ledger(path).budget
     assert (same.dataset, Ledger(path.with_name("other.db"), rho=1, create=True).dataset) == ("visits", "other")
     for given, message in [
         ({"epsilon": 2, "delta": 1e-6}, "made for epsilon 3, not 2"),
@@ -512,13 +523,13 @@ def test_opening_holds_what_is_given_to_what_is_stored(path):
     ],
     ids=str,
 )
-def test_bad_terms_make_no_file(path, given, error, message):
+def test_bad_terms_make_no_file(path, given, error, message) -> None:
     with pytest.raises(error, match=message):
         Ledger(path, **given, create=True)
     assert list(path.parent.iterdir()) == []
 
 
-def test_bad_paths(path):
+def test_bad_paths(path) -> None:
     path.parent.joinpath("folder").mkdir()
     os.mkfifo(path.with_name("pipe"))
     path.with_name("nowhere").symlink_to("gone.db")
@@ -549,11 +560,8 @@ def foreign(path: Path) -> None:
     connection.close()
 
 
-def rewritten(*statements: str, digests: bool = True):
-    """What a person with an editor of SQLite files can do, who puts the triggers back, and the digests right.
-
-    The digests of promise, charges and checkpoint; the checkpoint's sums are put right as well.
-    """
+def rewritten(*statements: str, digests: bool = True) -> Callable:
+    """An editor of SQLite files who puts the triggers back, and digests and sums right."""
 
     def change(path: Path) -> None:
         connection = sqlite3.connect(path, isolation_level=None)
@@ -563,12 +571,12 @@ def rewritten(*statements: str, digests: bool = True):
         for statement in statements:
             connection.execute(statement)
         connection.text_factory = lambda text: text.decode(errors="replace")
-        head = promise = b""
+        head = budget = b""
         for table in ("promise", "releases") if digests else ():
             for at, *row, _ in connection.execute(f"SELECT rowid, * FROM {table}").fetchall():
                 head = store._digest(head if table == "releases" else b"", row)
                 connection.execute(f"UPDATE {table} SET digest = ? WHERE rowid = ?", [head, at])
-                promise = head if table == "promise" else promise
+                budget = head if table == "promise" else budget
         if digests:
             totals = connection.execute(
                 "SELECT epsilon_total, delta_total, rho_total FROM releases ORDER BY number DESC"
@@ -580,7 +588,7 @@ def rewritten(*statements: str, digests: bool = True):
             )
             connection.execute("UPDATE checkpoint SET head = ?", [head])
             *row, _ = connection.execute("SELECT * FROM checkpoint").fetchone()
-            connection.execute("UPDATE checkpoint SET digest = ?", [store._digest(promise, row)])
+            connection.execute("UPDATE checkpoint SET digest = ?", [store._digest(budget, row)])
         for _, sql in triggers:
             connection.execute(sql)
         connection.close()
@@ -599,13 +607,13 @@ def rewritten(*statements: str, digests: bool = True):
         (rewritten("PRAGMA user_version = 3"), "a ledger of format 3; this version of dpfast has 2"),
         (rewritten("PRAGMA user_version = 1"), "a ledger of format 1: `dpfast ledger upgrade`"),
         (rewritten("PRAGMA journal_mode = WAL"), "journal mode wal"),
-        (rewritten("DELETE FROM promise"), "it makes no promise"),
-        (rewritten("INSERT INTO promise SELECT * FROM promise"), "it makes no promise"),
-        (rewritten("UPDATE promise SET epsilon = NULL"), "it makes no promise"),
+        (rewritten("DELETE FROM promise"), "it states no budget"),
+        (rewritten("INSERT INTO promise SELECT * FROM promise"), "it states no budget"),
+        (rewritten("UPDATE promise SET epsilon = NULL"), "it states no budget"),
         (rewritten("UPDATE promise SET epsilon = '1e9'"), "an amount is no fraction"),
         (rewritten("UPDATE promise SET epsilon = '1/0'"), "an amount is no fraction"),
         (rewritten("UPDATE promise SET epsilon = '" + "9" * 5000 + "'"), "an amount is no fraction"),
-        (rewritten("UPDATE promise SET epsilon = '1/10'"), "more is spent than was promised"),
+        (rewritten("UPDATE promise SET epsilon = '1/10'"), "more is spent than its budget"),
         (rewritten("UPDATE releases SET epsilon = '1/20' WHERE number = 3"), "charge 3 does not add up"),
         (rewritten("UPDATE releases SET epsilon = '-1/10' WHERE number = 3"), "an amount is no fraction"),
         (rewritten("UPDATE releases SET epsilon_total = '1/10' WHERE number = 3"), "charge 3 does not add up"),
@@ -641,18 +649,18 @@ def rewritten(*statements: str, digests: bool = True):
         ),
     ],
 )
-def test_a_damaged_or_foreign_file_is_refused(ledger, damage, message):
+def test_a_damaged_or_foreign_file_is_refused(ledger, damage, message) -> None:
     """When it is opened, whatever budget is given."""
     for _ in range(3):
         ledger.release(TENTH, ZEROS)
     damage(ledger.path)
-    for attempt in (lambda: Ledger(ledger.path), lambda: Ledger(ledger.path, 1, Decimal("1e-6"))):
+    for attempt in (lambda: Ledger(ledger.path), lambda: Ledger(ledger.path, 1, delta=Decimal("1e-6"))):
         with pytest.raises(LedgerError, match=message):
             attempt()
 
 
 def torn(path: Path) -> None:
-    """A page of the index of releases, of which no look at the last charge reads anything, is another's."""
+    """A page of the index of releases is another's. No look at the last charge reads this page."""
     connection = sqlite3.connect(path)
     (page,) = connection.execute(
         "SELECT rootpage FROM sqlite_master WHERE name LIKE 'sqlite_autoindex_releases%'"
@@ -685,8 +693,8 @@ def torn(path: Path) -> None:
         (torn, "SQLite says|malformed"),
     ],
 )
-def test_damage_that_only_a_whole_check_finds(ledger, capsys, damage, message):
-    """What opening no longer reads: charges before the last, parts, indexes. Their sum is not believed otherwise."""
+def test_damage_that_only_a_whole_check_finds(ledger, capsys, damage, message) -> None:
+    """What opening no longer reads: charges before the last, parts, indexes. Sums need it."""
     for start in (0, 50):
         ledger.release(TENTH, ZEROS, key=release_key(), start=start)
     for _ in range(4):
@@ -708,7 +716,7 @@ def test_damage_that_only_a_whole_check_finds(ledger, capsys, damage, message):
 @pytest.mark.parametrize(
     "statement", ["UPDATE promise SET epsilon = '9'", "UPDATE releases SET epsilon_total = '0'", "DELETE FROM promise"]
 )
-def test_damage_since_it_was_opened(ledger, statement):
+def test_damage_since_it_was_opened(ledger, statement) -> None:
     """A release looks again at what it goes by."""
     for _ in range(3):
         ledger.release(TENTH, ZEROS)
@@ -720,7 +728,7 @@ def test_damage_since_it_was_opened(ledger, statement):
 @pytest.mark.parametrize(
     "statement", ["UPDATE parts SET name = X'00' WHERE begin = 0", "UPDATE releases SET time = 'x' WHERE number = 1"]
 )
-def test_a_release_under_a_key_checks_what_it_goes_by(ledger, statement):
+def test_a_release_under_a_key_checks_what_it_goes_by(ledger, statement) -> None:
     """The charge that it belongs to and the part beside it, however long ago they were written."""
     for start in (0, 50):
         ledger.release(TENTH, ZEROS, key=release_key(), start=start)
@@ -730,8 +738,8 @@ def test_a_release_under_a_key_checks_what_it_goes_by(ledger, statement):
         ledger.release(TENTH, ZEROS, key=release_key(), start=0)
 
 
-def test_bytes_flipped_at_random_never_pass_for_another_sum(ledger):
-    """An altered file is refused when it is opened, or when it is checked whole; or it still says the same."""
+def test_bytes_flipped_at_random_never_pass_for_another_sum(ledger) -> None:
+    """An altered file is refused at opening or at a whole check; or it still says the same."""
     for n in range(8):
         ledger.release(TENTH, ZEROS, label=f"release {n}", key=release_key(str(n)), start=0)
     history, spent = ledger.history(), ledger.spent
@@ -741,7 +749,7 @@ def test_bytes_flipped_at_random_never_pass_for_another_sum(ledger):
         ledger.path.write_bytes(sound[:at] + bytes([sound[at] ^ 1 << choose.randrange(8)]) + sound[at + 1 :])
         try:
             found = Ledger(ledger.path)
-            assert (found.promise, found.dataset, found.spent) == (ledger.promise, "visits", spent)
+            assert (found.budget, found.dataset, found.spent) == (ledger.budget, "visits", spent)
             found.verify()
         except LedgerError:
             refused += 1
@@ -750,7 +758,7 @@ def test_bytes_flipped_at_random_never_pass_for_another_sum(ledger):
     assert refused > 40  # much of the file is empty
 
 
-def test_the_tables_are_only_added_to(ledger):
+def test_the_tables_are_only_added_to(ledger) -> None:
     """Against slips with an editor; who means to can take the triggers off."""
     ledger.release(TENTH, ZEROS, key=release_key(), start=0)
     connection = sqlite3.connect(ledger.path, isolation_level=None)
@@ -763,12 +771,12 @@ def test_the_tables_are_only_added_to(ledger):
     connection.close()
 
 
-def test_another_ledger_in_the_same_place_is_noticed(ledger):
+def test_another_ledger_in_the_same_place_is_noticed(ledger) -> None:
     ledger.path.unlink()
     with pytest.raises(LedgerError, match="does not exist"):
         ledger.release(TENTH, ZEROS)
     Ledger(
-        ledger.path, 1, Decimal("1e-6"), dataset="visits", create=True
+        ledger.path, 1, delta=Decimal("1e-6"), dataset="visits", create=True
     )  # the same terms, and all that was spent forgotten
     with pytest.raises(LedgerError, match="is another ledger than when it was opened"):
         ledger.release(TENTH, ZEROS)
@@ -780,12 +788,12 @@ def test_another_ledger_in_the_same_place_is_noticed(ledger):
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
     """As another process has it."""
-    with open(f"{path}.lock") as file:
+    with Path(f"{path}.lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def test_who_charges_or_reads_holds_the_lock(ledger, monkeypatch):
+def test_who_charges_or_reads_holds_the_lock(ledger, monkeypatch) -> None:
     """Others wait, and are refused in the end; through a symbolic link, too."""
     link = ledger.path.with_name("link.db")
     link.symlink_to(ledger.path)
@@ -804,7 +812,7 @@ def test_who_charges_or_reads_holds_the_lock(ledger, monkeypatch):
     assert not link.with_name("link.db.lock").exists()
 
 
-def test_a_charge_waits_for_its_turn(ledger):
+def test_a_charge_waits_for_its_turn(ledger) -> None:
     """Until the lock is given back."""
     with locked(ledger.path):
         charge = threading.Thread(target=ledger.spend, args=(TENTH,))
@@ -815,15 +823,15 @@ def test_a_charge_waits_for_its_turn(ledger):
     assert ledger.spent.epsilon == Fraction(1, 10)
 
 
-def test_a_lock_file_that_is_gone_is_made_again(ledger, monkeypatch):
-    """Deleted before a charge, or between being opened and being locked: then what was locked is no longer the lock."""
+def test_a_lock_file_that_is_gone_is_made_again(ledger, monkeypatch) -> None:
+    """Deleted before a charge, or before its lock: what was locked is no longer the lock."""
     lock_file = Path(f"{ledger.path}.lock")
     lock_file.unlink()
     ledger.spend(TENTH)
     assert stat.S_IMODE(lock_file.stat().st_mode) == 0o600
     real, calls, held = fcntl.flock, [], []
 
-    def flock(file, how):
+    def flock(file, how) -> None:
         calls.append(how)
         if len(calls) == 1:
             lock_file.unlink()
@@ -851,7 +859,7 @@ def is_locked(path: Path) -> bool:
         (lambda name: name.symlink_to(name), "Too many levels of symbolic links"),
     ],
 )
-def test_a_lock_file_that_is_none(ledger, spoil, message):
+def test_a_lock_file_that_is_none(ledger, spoil, message) -> None:
     """It is not followed, and nothing is charged."""
     name = Path(f"{ledger.path}.lock")
     name.unlink()
@@ -864,7 +872,7 @@ def test_a_lock_file_that_is_none(ledger, spoil, message):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
-def test_root_who_looks_does_not_lock_the_owner_out(ledger):
+def test_root_who_looks_does_not_lock_the_owner_out(ledger) -> None:
     """A lock file that root makes belongs to the owner of the ledger."""
     os.chown(ledger.path, 65534, 65534)
     lock_file = Path(f"{ledger.path}.lock")
@@ -874,16 +882,16 @@ def test_root_who_looks_does_not_lock_the_owner_out(ledger):
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (65534, 65534, 0o600)
 
 
-def test_ctrl_c_leaves_no_lock(ledger, monkeypatch):
+def test_ctrl_c_leaves_no_lock(ledger, monkeypatch) -> None:
     """Wherever it lands: between locking and noticing it, or in the middle of a charge."""
     real, insert = fcntl.flock, store.insert
 
-    def flock(file, how):
+    def flock(file, how) -> None:
         real(file, how)
         if how != fcntl.LOCK_UN:
             raise KeyboardInterrupt
 
-    def inserted(*row):
+    def inserted(*row) -> Never:
         insert(*row)
         raise KeyboardInterrupt
 
@@ -896,8 +904,8 @@ def test_ctrl_c_leaves_no_lock(ledger, monkeypatch):
     ledger.spend(TENTH)
 
 
-def test_a_hard_link_is_refused(ledger):
-    """A journal follows the name: a charge under one, and a crash, could be undone under the other."""
+def test_a_hard_link_is_refused(ledger) -> None:
+    """A journal follows the name: a charge under one could be undone under the other."""
     second = ledger.path.with_name("second.db")
     second.hardlink_to(ledger.path)
     message = r"has 2 names \(hard links\).*`dpfast ledger copy`.*nothing was released"
@@ -915,11 +923,11 @@ def test_a_hard_link_is_refused(ledger):
     assert ledger.spent.epsilon == Fraction(1, 10)
 
 
-def test_a_ledger_in_the_making_has_no_second_name(path, monkeypatch):
+def test_a_ledger_in_the_making_has_no_second_name(path, monkeypatch) -> None:
     """It appears by a link, and its first name goes: who opens it meanwhile waits."""
     link = Path.hardlink_to
 
-    def linked(self, target):
+    def linked(self, target) -> None:
         link(self, target)
         with pytest.raises(LedgerError, match="is locked"):
             Ledger(path)
@@ -929,12 +937,12 @@ def test_a_ledger_in_the_making_has_no_second_name(path, monkeypatch):
     assert Ledger(path, 1, create=True).spent.epsilon == 0
 
 
-def test_a_copy_is_a_ledger_of_its_own(ledger, capsys):
-    """Equal, checked, its owner's alone, over nothing that is there; from Python and the command line."""
+def test_a_copy_is_a_ledger_of_its_own(ledger, capsys) -> None:
+    """Equal, checked, its owner's alone, over nothing; from Python and the command line."""
     ledger.release(TENTH, ZEROS, key=release_key(), start=0)
     ledger.spend(TENTH)
     copy = ledger.copy(ledger.path.with_name("copy.db"))
-    assert (copy.history(), copy.promise, copy.verify()) == (ledger.history(), ledger.promise, 2)
+    assert (copy.history(), copy.budget, copy.verify()) == (ledger.history(), ledger.budget, 2)
     assert stat.S_IMODE(copy.path.stat().st_mode) == 0o600
     assert copy.path.stat().st_nlink == 1
     copy.release(TENTH, ZEROS, key=release_key(), start=0)  # what was released before is free there, too
@@ -954,12 +962,12 @@ def test_a_copy_is_a_ledger_of_its_own(ledger, capsys):
     assert [p.name for p in ledger.path.parent.iterdir() if p.name.startswith(".")] == []
 
 
-def test_copies_made_while_others_charge(path):
+def test_copies_made_while_others_charge(path) -> None:
     """Each is the ledger of one moment: whole, with every charge that had returned before."""
     ledger, stop = Ledger(path, 10**6, create=True), threading.Event()
     counts = []
 
-    def charge():
+    def charge() -> None:
         while not stop.is_set():
             ledger.spend(Guarantee(1))
 
@@ -992,13 +1000,13 @@ def looked_at(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.skipif(not os.access("/proc/self/io", os.R_OK), reason="only Linux counts what is read")
-def test_opening_and_charging_read_no_more_of_a_long_history(path):
-    """A few more pages of 4,096 bytes for a deeper tree; the whole check, planted in their place, reads all of it."""
+def test_opening_and_charging_read_no_more_of_a_long_history(path) -> None:
+    """A deeper tree takes a few more pages of 4,096 bytes; the planted whole check reads it all."""
     seen: dict[int, list[int]] = {}
     for charges in (10, 20_000):
         ledger = Ledger(path.with_name(f"{charges}.db"), 10**6, create=True)
         ledger.spend(*[TENTH] * charges)
-        works = (lambda: Ledger(ledger.path), lambda: ledger.spend(TENTH), lambda: ledger.spent, ledger.verify)  # noqa: B023
+        works = (lambda: Ledger(ledger.path), lambda: ledger.spend(TENTH), lambda: ledger.spent, ledger.verify)
         seen[charges] = [looked_at(work) for work in works]
     more = [after - before for before, after in zip(*seen.values(), strict=True)]
     assert all(each <= 16 * 4096 for each in more[:3]), more
@@ -1006,7 +1014,7 @@ def test_opening_and_charging_read_no_more_of_a_long_history(path):
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
-def test_a_charge_flushes_as_often_after_a_long_history(tmp_path):
+def test_a_charge_flushes_as_often_after_a_long_history(tmp_path) -> None:
     """The checkpoint is moved within the charge's own transaction."""
     flushes = []
     for charges in (10, 20_000):
@@ -1031,11 +1039,11 @@ def of_format_1(path: Path, name: str = "ledger_format_1.db") -> Path:
     return path
 
 
-def test_a_ledger_of_format_1_is_upgraded(path, capsys):
-    """Promise, charges and keyed parts stay, whichever the currency; until then it is refused, and told what to do."""
+def test_a_ledger_of_format_1_is_upgraded(path, capsys) -> None:
+    """Budget, charges and keyed parts stay. Until then the ledger is refused, with advice."""
     of_format_1(path)
     with pytest.raises(LedgerError, match="is a ledger of format 1: `dpfast ledger upgrade` makes it one of format 2"):
-        Ledger(path, 1, Decimal("1e-6"))
+        Ledger(path, 1, delta=Decimal("1e-6"))
     ledger = Ledger.upgrade(path)
     assert repr(ledger) == f"<Ledger 'visits': epsilon 1, delta 1e-6 per household, add-remove; {path}>"
     assert [entry[2:6] for entry in ledger.history()] == [
@@ -1071,12 +1079,12 @@ def test_a_ledger_of_format_1_is_upgraded(path, capsys):
         ("DELETE FROM releases WHERE number = 2", "a row is not as it was written"),
         ("UPDATE parts SET size = 40", "a row is not as it was written"),
         ("UPDATE promise SET epsilon = '9'", "a row is not as it was written"),
-        ("DELETE FROM promise", "it makes no promise"),
+        ("DELETE FROM promise", "it states no budget"),
         ("CREATE TABLE more (n)", "its tables are not those of a ledger"),
         ("PRAGMA journal_mode = WAL", "was put into journal mode wal"),
     ],
 )
-def test_a_damaged_ledger_of_format_1_stays_as_it_is(path, statement, message):
+def test_a_damaged_ledger_of_format_1_stays_as_it_is(path, statement, message) -> None:
     rewritten(statement, digests=False)(of_format_1(path))
     before = path.read_bytes()
     with pytest.raises(LedgerError, match=message):
@@ -1084,7 +1092,7 @@ def test_a_damaged_ledger_of_format_1_stays_as_it_is(path, statement, message):
     assert path.read_bytes() == before
 
 
-def test_sums_of_format_1_are_added_up_again(path, monkeypatch):
+def test_sums_of_format_1_are_added_up_again(path, monkeypatch) -> None:
     """Where the digests were put right."""
     rewritten("UPDATE releases SET epsilon = '1/20' WHERE number = 2", digests=False)(of_format_1(path))
     monkeypatch.setattr(upgrade, "_checked", lambda _path, _before, row: row[-1])
@@ -1092,8 +1100,8 @@ def test_sums_of_format_1_are_added_up_again(path, monkeypatch):
         Ledger.upgrade(path)
 
 
-def test_an_upgrade_that_is_killed_is_undone(path):
-    """At any of its statements: the file is of format 1 still, or again, and is upgraded in the end."""
+def test_an_upgrade_that_is_killed_is_undone(path) -> None:
+    """At any statement the file is of format 1 still, or again, and is upgraded in the end."""
     of_format_1(path)
     before = [Ledger.upgrade(of_format_1(path.with_name("other.db"))).history()]
     output = python(
@@ -1108,7 +1116,7 @@ def test_an_upgrade_that_is_killed_is_undone(path):
             if child == 0:
                 count = 0
 
-                def inserted(*row):
+                def inserted(*row) -> None:
                     global count
                     count += 1
                     if count > last:
@@ -1128,14 +1136,14 @@ def test_an_upgrade_that_is_killed_is_undone(path):
         """,
         path,
     )
-    assert int(output) == 1 + 1 + 4 + 2  # the promise, the checkpoint, four charges, two parts
+    assert int(output) == 1 + 1 + 4 + 2  # the budget, the checkpoint, four charges, two parts
     assert [Ledger(path).history()] == before
 
 
 # ------------------------------------------------------------------ patience, full disks, clocks
 
 
-def test_a_locked_ledger_is_waited_for_and_then_refused(ledger, monkeypatch):
+def test_a_locked_ledger_is_waited_for_and_then_refused(ledger, monkeypatch) -> None:
     """By SQLite's own lock, too, which an editor of SQLite files takes."""
     monkeypatch.setattr(store, "PATIENCE", 0.1)
     other = sqlite3.connect(ledger.path, isolation_level=None)
@@ -1148,14 +1156,14 @@ def test_a_locked_ledger_is_waited_for_and_then_refused(ledger, monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes to any file")
-def test_a_ledger_that_is_read_only(ledger):
+def test_a_ledger_that_is_read_only(ledger) -> None:
     ledger.path.chmod(0o400)
     assert Ledger(ledger.path).history() == ()
     with pytest.raises(LedgerError, match="readonly"):
         ledger.release(TENTH, ZEROS)
 
 
-def test_a_full_disk(path):
+def test_a_full_disk(path) -> None:
     """Wherever the disk ends, there is an error and no noise, and the ledger stays sound."""
     output = python(
         """
@@ -1190,7 +1198,7 @@ def test_a_full_disk(path):
     assert output.split() == ["True", "True"]
 
 
-def test_a_clock_that_goes_backwards(ledger, monkeypatch):
+def test_a_clock_that_goes_backwards(ledger, monkeypatch) -> None:
     """Order is told by the number; nothing depends on the time."""
     for second in (10**9, 10**8, 2 * 10**9):
         monkeypatch.setattr(
@@ -1205,7 +1213,7 @@ def test_a_clock_that_goes_backwards(ledger, monkeypatch):
     assert Ledger(ledger.path).spent.epsilon == Fraction(4, 10)
 
 
-def test_labels_are_text_and_nothing_else(ledger):
+def test_labels_are_text_and_nothing_else(ledger) -> None:
     labels = ["'); DROP TABLE releases; --", '"', "?1", "ε ≤ 1 · 統計", "x" * 200, "<script>alert(1)</script>"]
     for label in labels:
         ledger.release(TENTH, ZEROS, label=label)
@@ -1219,8 +1227,8 @@ def test_labels_are_text_and_nothing_else(ledger):
 # ------------------------------------------------------------------ processes and threads
 
 
-def test_a_ledger_pickles_forks_and_serves_threads(path):
-    """No connection lives between calls; a fork in the middle of other threads' charges works and is counted."""
+def test_a_ledger_pickles_forks_and_serves_threads(path) -> None:
+    """No connection lives between calls; a fork amid other threads' charges works and counts."""
     output = python(
         """
         import os, pickle, signal, sys, threading
@@ -1260,14 +1268,14 @@ def test_a_ledger_pickles_forks_and_serves_threads(path):
     assert output.split() == ["True", str(1 + 4 * 25 + 12 * 3)]
 
 
-def test_many_make_one_ledger(path):
-    """Of threads that make it at once one does; the others are told that it exists."""
+def test_many_make_one_ledger(path) -> None:
+    """Threads make it at once: one does, the others are told that it exists."""
     found, barrier = [], threading.Barrier(8)
 
-    def make(epsilon):
+    def make(epsilon) -> None:
         barrier.wait()
         try:
-            found.append(Ledger(path, epsilon, create=True).promise.epsilon)
+            found.append(Ledger(path, epsilon, create=True).budget.epsilon)
         except LedgerError as error:
             found.append(str(error))
 
@@ -1276,19 +1284,19 @@ def test_many_make_one_ledger(path):
         thread.start()
     for thread in threads:
         thread.join()
-    (epsilon,) = {Ledger(path).promise.epsilon}
+    (epsilon,) = {Ledger(path).budget.epsilon}
     assert found.count(epsilon) == 1
     assert found.count(f"{path} exists") == 7
-    assert pickle.loads(pickle.dumps(Ledger(path))).promise.epsilon == epsilon
+    assert pickle.loads(pickle.dumps(Ledger(path))).budget.epsilon == epsilon
 
 
-# ------------------------------------------------------------------ the table, the picture and the command line
+# ------------------------------------------------------ the table, the picture and the command line
 
 
-def test_the_history_as_a_table(ledger):
+def test_the_history_as_a_table(ledger) -> None:
     assert str(ledger.history()) == "nothing was released yet"
     ledger.release(TENTH, ZEROS, label="by age")
-    ledger.release(DiscreteGaussian.calibrated(0.25, 1e-7, CELLS), ZEROS)
+    ledger.release(DiscreteGaussian.calibrated(0.25, CELLS, delta=1e-7), ZEROS)
     head, first, second = (line.split() for line in str(ledger.history()).splitlines())
     assert " ".join(head) == "# time (UTC) label mechanism epsilon delta epsilon so far delta so far"
     assert (first[0], first[2:]) == ("1", ["by", "age", "discrete_laplace", "0.1", "0", "0.1", "0"])
@@ -1311,13 +1319,13 @@ def test_the_history_as_a_table(ledger):
         (Fraction(2, 3) * 10**8, "66666700", "66666600"),
         (Fraction(1e-6), "1e-6", "1e-6"),
         (Fraction(0), "0", "0"),
-        (Fraction(2**64), "1.84468e+19", "1.84467e+19"),
+        (Fraction(2**64), "1.84468e19", "1.84467e19"),
     ],
     ids=str,
 )
-def test_figures_are_rounded_to_the_safe_side(value, up, down):
-    """What is spent up, what is left down; 0.3 is the name of three times the float 0.1, in what is spent."""
-    assert (figure(value, up=True), figure(value, up=False)) == (up, down)
+def test_figures_are_rounded_to_the_safe_side(value, up, down) -> None:
+    """Spent is rounded up, left down; 0.3 names three times the float 0.1, in what is spent."""
+    assert (amount(value, up=True), amount(value, up=False)) == (up, down)
 
 
 def command(capsys, *arguments: object) -> tuple[int, str, str]:
@@ -1325,7 +1333,7 @@ def command(capsys, *arguments: object) -> tuple[int, str, str]:
     return code, *capsys.readouterr()
 
 
-def test_the_command_line_from_first_to_last(path, capsys):
+def test_the_command_line_from_first_to_last(path, capsys) -> None:
     """create, privatize, show, plan: in figures that a person can check."""
     source, budget = path.with_name("in.csv"), ["--ledger", path]
     source.write_text("name,count,hours\n" + "".join(f"{n},{n},{2 * n}\n" for n in range(100)))
@@ -1360,8 +1368,8 @@ def test_the_command_line_from_first_to_last(path, capsys):
     assert [release["epsilon_total"] for release in facts["releases"]] == ["1/3", "2/3", "1"]
 
 
-def test_plan(path, capsys):
-    Ledger(path, 1, Decimal("1e-6"), create=True).spend(Guarantee(Decimal("0.35")))
+def test_plan(path, capsys) -> None:
+    Ledger(path, 1, delta=Decimal("1e-6"), create=True).spend(Guarantee(Decimal("0.35")))
     for options, said in [
         (["--epsilon", "0.1"], "6 more of epsilon 0.1 fit, and then epsilon 0.05, delta 1e-6 is left"),
         (
@@ -1388,8 +1396,8 @@ def test_plan(path, capsys):
         assert (found, said in err) == (code, True)
 
 
-def test_privatize_charges_nothing_for_what_it_refuses(ledger, capsys):
-    """Wrong parameters, a column of text, an OUT that exists, a mechanism for others: no charge. A bad cell: charged."""
+def test_privatize_charges_nothing_for_what_it_refuses(ledger, capsys) -> None:
+    """Wrong parameters, text columns, an existing OUT: no charge. A bad cell: charged."""
     source, target = ledger.path.with_name("in.csv"), ledger.path.with_name("out.csv")
     source.write_text("name,count\na,1\n")
     target.write_text("mine")
@@ -1433,12 +1441,12 @@ def test_privatize_charges_nothing_for_what_it_refuses(ledger, capsys):
     assert not new.exists()
 
 
-def test_the_picture(ledger, capsys):
+def test_the_picture(ledger, capsys) -> None:
     """For no release, one, and many under a clock that went back."""
     from matplotlib.image import imread
 
     picture = ledger.path.with_name("spend.png")
-    for n in range(3):
+    for _n in range(3):
         assert command(capsys, "ledger", "show", ledger.path, "--plot", picture)[0] == 0
         assert imread(picture).std() > 0.05
         ledger.spend(TENTH, Guarantee(Decimal("0.1"), Decimal("1e-7")))
@@ -1447,8 +1455,8 @@ def test_the_picture(ledger, capsys):
 
 
 @pytest.mark.parametrize("content", [b"", b"city,n\nOslo,5\n", b"SQLite format 3\0" + bytes(4080)])
-def test_no_lock_is_left_beside_what_is_no_ledger(content, path):
-    """A file that is named by mistake, even one of SQLite, is refused, and nothing is made beside it."""
+def test_no_lock_is_left_beside_what_is_no_ledger(content, path) -> None:
+    """A file named by mistake, even of SQLite, is refused, and nothing is made beside it."""
     path.write_bytes(content)
     with pytest.raises(LedgerError, match="is not a ledger of dpfast$"):
         Ledger(path)

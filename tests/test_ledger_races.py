@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ledgers under processes that race and are killed: nothing overspent, nothing lost, no noise without a charge."""
+"""Ledgers under racing, killed processes: nothing overspent or lost, no uncharged noise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CROWD = """
     import dpfast
 
     path = sys.argv[1]
-    mechanism, zeros = dpfast.DiscreteLaplace(1, 10**6), np.zeros(9, np.int64)  # of scale 10**6: no two results are equal
+    mechanism, zeros = dpfast.DiscreteLaplace(1, 10**6), np.zeros(9, np.int64)  # at this scale no two results are equal
     mechanism.release(zeros, key=dpfast.Key.generate().derive("warm"), start=0)
 
     def crowd(size, work):
@@ -59,8 +59,8 @@ def path() -> Iterator[Path]:
         yield Path(folder, "budget.db")
 
 
-def test_eight_processes_race_for_a_thousand_reservations(path):
-    """Of 1,000 that are tried 700 can be paid: so many are released, all others leave their target as it was."""
+def test_eight_processes_race_for_a_thousand_reservations(path) -> None:
+    """700 of 1,000 can be paid: so many are released, the others leave their target."""
     output = python(
         CROWD
         + """
@@ -89,7 +89,7 @@ def test_eight_processes_race_for_a_thousand_reservations(path):
     assert output.split() == ["700", "700", "True", "700", "True"]
 
 
-def test_eight_processes_want_the_last_epsilon(path):
+def test_eight_processes_want_the_last_epsilon(path) -> None:
     """One wins, in every round."""
     output = python(
         CROWD
@@ -117,8 +117,8 @@ def test_eight_processes_want_the_last_epsilon(path):
     assert output.split() == [*map(str, range(40)), *["1"] * 40]
 
 
-def test_eight_workers_share_one_release(path):
-    """Its parts and their retries are charged once; two inputs for one part are never both released."""
+def test_eight_workers_share_one_release(path) -> None:
+    """Parts and retries are charged once; two inputs for one part are never both released."""
     output = python(
         CROWD
         + """
@@ -146,12 +146,10 @@ def test_eight_workers_share_one_release(path):
 
 
 @pytest.mark.parametrize(("place", "kills", "budget", "most"), [("memory", 150, 400, 8), ("disk", 50, 60, 2)])
-def test_two_hundred_kills(path, tmp_path, place, kills, budget, most):
-    """Killed at any moment: what a process had released is in the ledger, the ledger is sound, and works at once.
+def test_two_hundred_kills(path, tmp_path, place, kills, budget, most) -> None:
+    """Killed at any moment: releases are in the ledger, the ledger is sound, and works at once.
 
-    The moments are random, within the release after a random one. On a disk most of that is the commit, and its journal
-    stays behind for the next to come, who undoes it: never seen in 50 kills with a chance far below 1e-6. The budget
-    runs out on the way.
+    A journal that is left behind would stay unseen in 50 kills with a chance far below 1e-6.
     """
     output = python(
         CROWD
@@ -207,11 +205,8 @@ def test_two_hundred_kills(path, tmp_path, place, kills, budget, most):
 
 
 @pytest.mark.parametrize("locked", [True, False])
-def test_a_closed_descriptor_gives_no_lock_away(path, locked):
-    """Another part of the process closes the file in the middle of a charge, which drops SQLite's locks: ours stays.
-
-    Without it (planted) another process charges in between.
-    """
+def test_a_closed_descriptor_gives_no_lock_away(path, locked) -> None:
+    """The process closes the file amid a charge: SQLite drops its locks, ours stays."""
     output = python(
         """
         import contextlib, subprocess, sys
@@ -253,7 +248,7 @@ def test_a_closed_descriptor_gives_no_lock_away(path, locked):
         ("ctypes.PyDLL(None).fork()", "lock.fcntl.LOCK_UN = lock.fcntl.LOCK_EX", True),
     ],
 )
-def test_a_forked_child_keeps_no_lock(path, fork, spoilt, refused):
+def test_a_forked_child_keeps_no_lock(path, fork, spoilt, refused) -> None:
     """A child that is forked inside a charge, and lives on, holds up nobody.
 
     By Python's fork its copy of the lock is closed, so that even a parent that is killed there

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beliefs after a release, the privacy loss and the reach of noise: against small worlds in rationals, and closed forms."""
+"""Beliefs after a release, privacy loss, the noise's reach: small worlds, closed forms."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ import pytest
 from reference import DiscreteLaplace as Law
 
 import dpfast
-from dpfast.cli.words import percent
 from dpfast.privacy import meaning
-from dpfast.privacy.meaning import DiscreteLaplaceLoss, GaussianLoss, LaplaceLoss, ZCDPLoss, likely, posterior
+from dpfast.privacy.belief import posterior
+from dpfast.privacy.formatting import percent
+from dpfast.privacy.meaning import DiscreteLaplaceLoss, GaussianLoss, LaplaceLoss, ZCDPLoss, likely
 
-Q = Fraction(1, 2)  # of the small worlds: one step of the noise is worth a factor of 2
+Q = Fraction(1, 2)  # in small worlds a step of the noise is worth a factor of 2
 HALF = Fraction(1, 2)
 PRIORS = [Fraction(1, 100), Fraction(1, 3), HALF, Fraction(9, 10)]
 LN_2 = Fraction(math.log(2))  # to 17 digits
@@ -43,7 +44,7 @@ Case = dict[tuple[int, ...], Fraction]  # answers, and how likely they are
 
 
 def after(prior: Fraction, true: Case, false: Case) -> list[Fraction]:
-    """Belief in a statement after each release: beyond 3 steps of all answers the likelihoods have one ratio."""
+    """Belief after each release: beyond 3 steps of all answers the likelihoods have one ratio."""
     size = len(next(iter(true)))
     found = []
     for y in itertools.product(range(-3, 7), repeat=size):
@@ -53,10 +54,7 @@ def after(prior: Fraction, true: Case, false: Case) -> list[Fraction]:
 
 
 def worlds() -> list[tuple[int, Case, Case]]:
-    """Counts of two units, each of 0, 1 or 2 in a cell of one or two: (steps to a neighbour, statement true, false).
-
-    The other unit is known, or uncertain; so are the data of the unit whose presence is the statement.
-    """
+    """Two units' counts, 0 to 2 in one or two cells: (steps to a neighbour, true, false)."""
     third = Fraction(1, 3)
     rest = [{0: Fraction(1)}, {2: Fraction(1)}, {0: third, 1: third, 2: third}]
     found = []
@@ -83,7 +81,7 @@ def holds(bounds: Bounds, statements: list[tuple[int, Case, Case]]) -> bool:
     return True
 
 
-def test_beliefs_in_small_worlds_stay_within_the_bounds_and_reach_them():
+def test_beliefs_in_small_worlds_stay_within_the_bounds_and_reach_them() -> None:
     """Exact rationals: tight for two known answers, and right for mixtures."""
     assert holds(posterior, worlds())
     for prior in PRIORS:
@@ -93,7 +91,7 @@ def test_beliefs_in_small_worlds_stay_within_the_bounds_and_reach_them():
         assert float(max(found)) == pytest.approx(high, rel=1e-14)
 
 
-def test_wrong_bounds_are_found_out():
+def test_wrong_bounds_are_found_out() -> None:
     def without_a_factor(p: Fraction, e: Fraction) -> tuple[float, float]:  # odds without the 1 + p (...)
         return float(p), float(p) * math.exp(float(e) / 2)
 
@@ -109,21 +107,21 @@ def test_wrong_bounds_are_found_out():
         assert not holds(wrong, worlds())
 
 
-def test_of_a_unit_that_is_there_twice_the_epsilon_holds_under_add_remove():
+def test_of_a_unit_that_is_there_twice_the_epsilon_holds_under_add_remove() -> None:
     """In one cell or in the other: two steps of add-remove, one of substitution."""
     moved: tuple[Case, Case] = ({(1, 0): Fraction(1)}, {(0, 1): Fraction(1)})
     assert not holds(posterior, [(1, *moved)])
     assert holds(posterior, [(2, *moved)])
 
 
-def test_others_that_tell_of_the_unit_are_another_matter():
-    """Where its kin are there if it is: then the others' data are the evidence, and no epsilon of one unit bounds it."""
+def test_others_that_tell_of_the_unit_are_another_matter() -> None:
+    """If its kin come with it, their data are the evidence: one unit's epsilon is no bound."""
     assert not holds(posterior, [(1, {(3,): Fraction(1)}, {(0,): Fraction(1)})])
 
 
 @pytest.mark.parametrize("prior", [Fraction(1, 10**300), 1e-9, 0.01, Fraction(1, 3), 0.5, 1 - 2.0**-53])
 @pytest.mark.parametrize("epsilon", [0, 1e-300, 2.0**-60, 0.1, Fraction(1, 3), 1, 20, 700, 10**5, 1e300])
-def test_bounds_are_rounded_outwards(prior, epsilon):
+def test_bounds_are_rounded_outwards(prior, epsilon) -> None:
     low, high = posterior(prior, epsilon)
     with mpmath.workprec(4000):
         p, e = (mpmath.mpf(Fraction(x).numerator) / Fraction(x).denominator for x in (prior, epsilon))
@@ -136,12 +134,12 @@ def test_bounds_are_rounded_outwards(prior, epsilon):
 
 
 @pytest.mark.parametrize(("prior", "epsilon"), [(0, 1), (1, 1), (-0.5, 1), (0.5, -1), (0.5, math.inf), (math.nan, 1)])
-def test_what_is_no_prior_or_no_epsilon_is_refused(prior, epsilon):
+def test_what_is_no_prior_or_no_epsilon_is_refused(prior, epsilon) -> None:
     with pytest.raises(dpfast.ParameterError, match="prior|epsilon"):
         posterior(prior, epsilon)
 
 
-# the share of releases of which a Gaussian says it
+# the share of releases for which a Gaussian says it
 
 
 SHARES = [Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 100)]
@@ -149,8 +147,8 @@ SHARES = [Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 100)]
 
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("rho", [Fraction(1, 10**6), Fraction(28, 1000), HALF, Fraction(100)])
-def test_the_loss_of_zcdp_exceeds_likely_in_no_larger_share(rho, share):
-    """Both tails of the normal law of a Gaussian's loss; and seven tenths of the way would be too little."""
+def test_the_loss_of_zcdp_exceeds_likely_in_no_larger_share(rho, share) -> None:
+    """Both tails of a Gaussian's normal loss; and seven tenths of the way would be too little."""
 
     def beyond(epsilon: float) -> float:
         with mpmath.workprec(200):
@@ -164,7 +162,7 @@ def test_the_loss_of_zcdp_exceeds_likely_in_no_larger_share(rho, share):
 
 
 def mixture(share: Fraction, squared: Fraction, weights: dict[int, Fraction]) -> tuple[float, float]:
-    """P(|L| > likely) for discrete Gaussian noise about 0, or about any of several integers: under either."""
+    """P(|L| > likely) for discrete Gaussian noise about 0 or other integers, under either."""
     k = np.arange(-400, 401)
     bell = lambda at: np.exp(-((k - at) ** 2) / (2 * float(squared)))  # noqa: E731
     false = bell(0) / bell(0).sum()
@@ -180,7 +178,7 @@ def mixture(share: Fraction, squared: Fraction, weights: dict[int, Fraction]) ->
 @pytest.mark.parametrize(
     "weights", [{1: Fraction(1)}, {3: Fraction(1)}, {-3: HALF, 3: HALF}, {-1: Fraction(1, 10), 2: Fraction(9, 10)}]
 )
-def test_that_holds_for_discrete_noise_and_for_mixtures(share, weights):
+def test_that_holds_for_discrete_noise_and_for_mixtures(share, weights) -> None:
     for squared in (Fraction(1, 4), Fraction(2), Fraction(100)):
         assert max(mixture(share, squared, weights)) <= share
 
@@ -204,7 +202,7 @@ def enumerated(rate: Fraction, change: int) -> dict[mpmath.mpf, mpmath.mpf]:
 @pytest.mark.parametrize(
     ("rate", "change"), [(1, 1), (Fraction(1, 3), 6), (Fraction(1, 10), 3), (20, 2), (Fraction(1, 7), 0)]
 )
-def test_the_loss_of_discrete_laplace_noise(rate, change):
+def test_the_loss_of_discrete_laplace_noise(rate, change) -> None:
     rate = Fraction(rate)
     loss, found = DiscreteLaplaceLoss(rate, change), enumerated(rate, change)
     assert loss.most == rate * change
@@ -220,8 +218,8 @@ def test_the_loss_of_discrete_laplace_noise(rate, change):
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2**60), Fraction(1, 10), Fraction(1), Fraction(30)])
-def test_the_loss_of_laplace_noise(epsilon):
-    """Mean e - 1 + exp(-e), by quadrature; atoms of 1/2 and exp(-e)/2; and it is the limit of the discrete one."""
+def test_the_loss_of_laplace_noise(epsilon) -> None:
+    """Mean e - 1 + exp(-e), by quadrature; atoms 1/2 and exp(-e)/2; the discrete limit."""
     loss = LaplaceLoss(epsilon)
     with mpmath.workprec(300):
         e = mpmath.mpf(epsilon.numerator) / epsilon.denominator
@@ -236,7 +234,7 @@ def test_the_loss_of_laplace_noise(epsilon):
     assert fine.above(epsilon / 3) == pytest.approx(loss.above(epsilon / 3), rel=1e-3)
 
 
-def test_a_mean_of_another_formula_is_told_apart():
+def test_a_mean_of_another_formula_is_told_apart() -> None:
     """tanh alone, e^2/2, and the real law's mean for the discrete one."""
     mean = DiscreteLaplaceLoss(Fraction(1, 3), 3).mean
     for other in (math.tanh(0.5), 0.5, LaplaceLoss(Fraction(1)).mean, 1 - (1 - math.exp(-1))):
@@ -244,8 +242,8 @@ def test_a_mean_of_another_formula_is_told_apart():
     assert DiscreteLaplaceLoss(Fraction(1), 1).mean == pytest.approx(math.tanh(0.5), rel=1e-12)  # randomised response
 
 
-def test_one_cell_is_worst():
-    """Of two cells that change by 3 in sum, no delta and no mean loss exceeds those of one cell."""
+def test_one_cell_is_worst() -> None:
+    """For two cells that change by 3 in sum, no delta or mean loss exceeds one cell's."""
 
     def losses(changes: tuple[int, ...]) -> dict[int, Fraction]:
         found = {0: Fraction(1)}
@@ -271,7 +269,7 @@ def test_one_cell_is_worst():
 
 
 @pytest.mark.parametrize("rho", [Fraction(28, 1000), Fraction(2)])
-def test_the_loss_of_gaussian_noise(rho):
+def test_the_loss_of_gaussian_noise(rho) -> None:
     """Normal, of mean rho and variance 2 rho; and what zCDP says is above it."""
     exact, bound = GaussianLoss(rho), ZCDPLoss(rho)
     assert exact.mean == bound.mean == pytest.approx(float(rho), rel=1e-12)
@@ -281,7 +279,7 @@ def test_the_loss_of_gaussian_noise(rho):
         assert exact.above(at) <= bound.above(at) <= 1
 
 
-def test_the_loss_of_discrete_gaussian_noise():
+def test_the_loss_of_discrete_gaussian_noise() -> None:
     """Its mean is rho, for any change; its tail stays below what zCDP says."""
     squared, k = Fraction(3, 2), np.arange(-60, 61)
     mechanism = dpfast.DiscreteGaussian(sigma_squared=squared)
@@ -304,7 +302,7 @@ def test_the_loss_of_discrete_gaussian_noise():
     ],
     ids=["discrete, atoms of 1", "discrete, of 5", "real", "gaussian"],
 )
-def test_dp_accounting_finds_the_same_losses(mechanism):
+def test_dp_accounting_finds_the_same_losses(mechanism) -> None:
     """delta(e), the integral of P(L > e + t) exp(-t), from their distribution and from ours."""
     pytest.importorskip("dp_accounting")
     if isinstance(mechanism, dpfast.DiscreteLaplace):
@@ -325,7 +323,7 @@ def test_dp_accounting_finds_the_same_losses(mechanism):
 # how far noise reaches
 
 
-def test_the_textbook_fails_for_whole_noise():
+def test_the_textbook_fails_for_whole_noise() -> None:
     """scale 1, 95 %: ln 20 = 2.9957, and 3 or more comes with probability 0.0728."""
     assert meaning.textbook(Fraction(1), Fraction(1, 20), 1) == pytest.approx(math.log(20), rel=1e-14)
     missed = meaning.textbook_misses(Fraction(1), Fraction(1, 20), 1)
@@ -336,7 +334,7 @@ def test_the_textbook_fails_for_whole_noise():
 @pytest.mark.parametrize("cells", [1, 20, 10**6])
 @pytest.mark.parametrize("beta", [HALF, Fraction(1, 20), Fraction(1, 100)])
 @pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(1), Fraction(7, 2), Fraction(1000)])
-def test_the_textbook_holds_for_real_noise_and_the_interval_for_whole_noise(scale, beta, cells):
+def test_the_textbook_holds_for_real_noise_and_the_interval_for_whole_noise(scale, beta, cells) -> None:
     width = meaning.textbook(scale, beta, cells)
     assert -math.expm1(cells * math.log1p(-math.exp(-width / float(scale)))) <= beta * (1 + 1e-12)
     law, mechanism = Law(1 / scale), dpfast.DiscreteLaplace(1, scale)
@@ -357,11 +355,11 @@ def test_the_textbook_holds_for_real_noise_and_the_interval_for_whole_noise(scal
 PAGE = (Path(__file__).parents[1] / "docs" / "meaning.md").read_text("utf-8")
 
 
-def test_the_table_of_beliefs_in_the_docs_is_what_they_are():
+def test_the_table_of_beliefs_in_the_docs_is_what_they_are() -> None:
     head, _, *rows = [
         line
         for line in PAGE.splitlines()
-        if line.startswith("| ") and " % |" in line or line == "| --- | --- | --- | --- | --- |"
+        if (line.startswith("| ") and " % |" in line) or line == "| --- | --- | --- | --- | --- |"
     ]
     priors = [Fraction(word.strip(" %")) / 100 for word in head.split("|")[2:-1]]
     assert len(rows) == 3

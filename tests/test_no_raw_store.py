@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No count is stored before it has its noise, not for a microsecond: another process looks after each store."""
+"""No count is ever stored before it has its noise: another process looks after each store."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from fresh import python
 
-# The output lies on pages that may not be written. A store faults; it is let through alone, by the processor's single step,
-# and before the next instruction the other process says that it has looked.
+# The output's pages are read-only. A store faults and is let through by one processor step; before
+# the next instruction the other process says that it has looked.
 STEPPER = r"""
     #define _GNU_SOURCE
     #include <signal.h>
@@ -68,15 +68,15 @@ WATCHED = """
     import ctypes, mmap, os, sys
     import numpy as np
     import dpfast
-    from dpfast import engine, kernels
+    from dpfast import kernels
 
     tool, defect = ctypes.CDLL(sys.argv[1]), sys.argv[2]
+    sys.path.append(sys.argv[3])
+    import tiers
     BEFORE = 77  # in out, before
 
     def open_often(mechanism, room):  # C decides as little as its margins allow, and the exact tier the rest
-        for plan in (mechanism._careful_plan._plan, mechanism._bulk_plan._plan):
-            plan.margin = plan.flat = plan.twofold_margin = room
-            plan.wide_cell += 200
+        tiers.narrow_margins(mechanism, room)
         return mechanism
 
     table = open_often(dpfast.DiscreteLaplace(1, 10), 0.0)
@@ -97,7 +97,7 @@ WATCHED = """
         "add_short, bounds": (table, 8892, i8, i8, "plain", {"lower": 0, "upper": 10**15}),
         "add_narrow": (narrow, 8892, i8, i8, "plain", {}),
         "add_narrow, past the caches": (narrow, 8892, i8, i8, "streamed", {}),
-        "add_narrow, careful": (narrow, 4500, i8, i8, "plain", {"constant_time": True}),
+        "add_narrow, constant-work": (narrow, 4500, i8, i8, "plain", {"constant_time": True}),
         "add_narrow, strided": (narrow, 4500, i8, i8, "strided", {}),
         "add_narrow, other byte order": (narrow, 4500, ">i4", ">i8", "plain", {}),
         "add_narrow, two axes": (narrow, 4500, i8, i8, "turned", {}),
@@ -166,7 +166,7 @@ WATCHED = """
         address = ctypes.addressof(ctypes.c_char.from_buffer(page))
         if defect == "raw":
             kernels.kernel = raw_first
-        engine.STREAM = 1 if layout == "streamed" else 2**21
+        tiers.past_the_caches(layout == "streamed")
         try:
             tool.watch(ctypes.c_void_p(address), ctypes.c_uint64(2**18), told, looked)
             mechanism.release(counts, out=out, threads=1, **options)
@@ -207,20 +207,17 @@ def stepper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stores(tool: Path, defect: str) -> dict[str, tuple[int, int, float]]:
-    """Of each case: the stores looked at, how many bytes lay open, the share of cells whose noise is 0."""
+    """For each case: stores looked at, bytes without noise, the share of cells of noise 0."""
     found = {}
     plain = "glibc.cpu.x86_rep_movsb_threshold=1000000"  # whole vectors: a string instruction would step byte by byte
-    for line in python(WATCHED, tool, defect, timeout=300, GLIBC_TUNABLES=plain).splitlines():
+    for line in python(WATCHED, tool, defect, Path(__file__).parent, timeout=300, GLIBC_TUNABLES=plain).splitlines():
         name, looks, wrong, unchanged = line.split("|")
         found[name] = int(looks), int(wrong), float(unchanged)
     return found
 
 
-def test_no_cell_lies_open(stepper):
-    """In each kernel and layout every byte that is ever stored is 0 or the released one's.
-
-    No false alarm is possible: a cell is judged by what it holds in the end.
-    """
+def test_no_cell_lies_open(stepper) -> None:
+    """Every byte ever stored is 0 or the released one's, so no false alarm is possible."""
     found = stores(stepper, "none")
     kernels = {"add_short", "add_narrow", "add_wide", "add_small", "add_grid", "add_grid_wide"}
     assert kernels <= {name.split(",")[0] for name in found}
@@ -231,7 +228,7 @@ def test_no_cell_lies_open(stepper):
     assert {name: wrong for name, (_, wrong, _) in found.items() if wrong} == {}
 
 
-def test_a_count_that_lies_open_is_seen(stepper):
+def test_a_count_that_lies_open_is_seen(stepper) -> None:
     """Kernels that store two counts first, and the noise right after, are caught: each of them."""
     found = stores(stepper, "raw")
     assert len(found) == 6

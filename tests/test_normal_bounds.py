@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error bounds of csrc/normal.h (gaussian.md, sections 3 and 4), proved by Sollya and Gappa of this very text."""
+"""The error bounds of csrc/normal.h (gaussian.md, 3 and 4), by Sollya and Gappa from that text."""
 
 from __future__ import annotations
 
-import importlib.util
 from math import pi
 
 import pytest
 from flint import arb, ctx
-from test_bounds import CSRC, DECIDE, MODES, between, constants, fused, proves, said, tool
+from proofs import CSRC, MODES, between, certifies, constants, fused, generator, proves, refutes, rejects, values
 
-NORMAL = (CSRC / "normal.h").read_text()
-SOLLYA = (CSRC / "normal.sollya").read_text()
-GAPPA = (CSRC / "normal.gappa").read_text()
-TWOFOLD = (CSRC / "normal_twofold.gappa").read_text()
+MADE = generator("make_approximations")
+SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
+GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()
+DOUBLE_DOUBLE = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
 
 
 def test_sollya_certifies_the_polynomials() -> None:
     """normal.sollya: every polynomial and constant lies within its stated bound."""
-    status, output = said(tool("sollya"), CSRC / "normal.sollya")
-    assert status == 0, output
-    assert output.endswith("every bound holds\n")
+    certifies(CSRC / "proofs" / "normal.sollya")
 
 
 @pytest.mark.parametrize(
@@ -35,18 +32,14 @@ def test_sollya_certifies_the_polynomials() -> None:
     ],
 )
 def test_sollya_rejects_one_digit_changed(old: str, new: str) -> None:
-    program = tool("sollya")
     assert SOLLYA.count(old) == 1
-    status, output = said(program, text=SOLLYA.replace(old, new))
-    assert status != 0
-    assert "FAILS" in output
-    assert "every bound" not in output
+    refutes(SOLLYA.replace(old, new))
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("script", [GAPPA, fused(GAPPA), TWOFOLD], ids=["double", "double, fma", "twofold"])
+@pytest.mark.parametrize("script", [GAPPA, fused(GAPPA), DOUBLE_DOUBLE], ids=["double", "double, fma", "double-double"])
 def test_gappa_proves_the_roundings(script: str, mode: str) -> None:
-    """Every goal is proved, in this rounding mode; with fma, where FN(fused) is one instruction."""
+    """Every goal is proved, in this rounding mode; with fma, where `fused` is one instruction."""
     proves(script, mode)
 
 
@@ -58,37 +51,22 @@ def test_gappa_proves_the_roundings(script: str, mode: str) -> None:
         (GAPPA, "below = fixed<-1, dn>", "below = fixed<-42, dn>"),  # the rest of middle, then inexact
         (GAPPA, "0x2.2p-52", "0x1.ep-52"),  # the sine's bound
         (GAPPA, "cosine rnd= q1 * w + 1", "cosine rnd= rnd(q1 * w + 1) * (1 + 0x1p-52)"),
-        (TWOFOLD, "fl in [0, 0x0.0000007ffffffp0]", "fl in [0, 0x0.000000fffffffp0]"),  # a split one bit off
-        (TWOFOLD, "root_low rnd= over", "root_low rnd= left"),  # the lower half forgotten
-        (TWOFOLD, "short = float<21", "short = float<22"),  # products of 54 bits
-        (TWOFOLD, "0x1.cp-77", "0x1.7p-77"),  # the sine's bound
-        (TWOFOLD, "0x1.7p-77", "0x1.4p-77"),  # the cosine's
+        (DOUBLE_DOUBLE, "fl in [0, 0x0.0000007ffffffp0]", "fl in [0, 0x0.000000fffffffp0]"),  # a split one bit off
+        (DOUBLE_DOUBLE, "root_low rnd= over", "root_low rnd= left"),  # the lower half forgotten
+        (DOUBLE_DOUBLE, "short = float<21", "short = float<22"),  # products of 54 bits
+        (DOUBLE_DOUBLE, "0x1.cp-77", "0x1.7p-77"),  # the sine's bound
+        (DOUBLE_DOUBLE, "0x1.7p-77", "0x1.4p-77"),  # the cosine's
     ],
 )
 def test_gappa_rejects_what_is_false(script: str, old: str, new: str) -> None:
-    """A smaller bound or another rounding is not proved, so the hypotheses do not contradict each other."""
-    program = tool("gappa")
-    assert old in script
-    changed = script.replace("ieee_64, ne", "ieee_64, zr").replace(old, new)
-    status, output = said(program, "-Eno-auto-dichotomy", text=changed)
-    assert status != 0
-    assert "some properties were not satisfied" in output
+    """A smaller bound or another rounding is not proved: the hypotheses do not contradict."""
+    rejects(script, old, new)
 
 
 def test_the_proofs_speak_of_the_code() -> None:
-    """Polynomials, constants and widths of the scripts are those of normal.h."""
-    radius = between(NORMAL, "FN(radius)(", "return")
-    octant = between(NORMAL, "FN(octant)(", "DPF_INLINE")
-    twofold = between(NORMAL, "FN(octant_twofold)(", "double sum,")
-    log = constants(between(radius, "double r = ", "const"))
-    assert log == constants(between(DECIDE, "double r = ", "return"))[:7]
-    assert log == constants(between(GAPPA, "z rnd= s * s;", "b rnd="))
-    assert log == constants(between(GAPPA, "Z = S * S;", "B = "))
-    assert constants(between(SOLLYA, "R = ", ";"))[::-1] == log
-    assert constants(between(radius, "const double e = ", "s *")) == constants(between(GAPPA, "p rnd= c *", ";"))
-
-    sine, cosine = constants(between(octant, "double p", "double q")), constants(between(octant, "double q", "}"))
-    assert (len(sine), len(cosine)) == (7, 6)
+    """Polynomials, constants and widths of the scripts are those of the C."""
+    sine, cosine = values(MADE.SINE)[::-1], values(MADE.COSINE)[:0:-1]
+    assert f"p rnd= c * {MADE.LN2};" in GAPPA
     assert sine == constants(between(GAPPA, "w rnd= v * v;", "q5 rnd="))
     assert sine == constants(between(GAPPA, "W = v * v;", "Q5 ="))
     assert cosine == constants(between(GAPPA, "q5 rnd=", "W ="))
@@ -96,43 +74,32 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert constants(between(SOLLYA, "p = ", ";"))[::-1] == sine
     assert constants(between(SOLLYA, "q = 1 + ", ";"))[::-1] == cosine
 
-    # P as it stands; Q = q0 - q1 w
-    p, q = constants(between(twofold, "double p = ", ";")), constants(between(twofold, "double q = ", ";"))
-    assert (len(p), len(q)) == (3, 2)
-    assert p == constants(between(TWOFOLD, "p1 rnd= ", "q1 rnd="))
-    assert p == constants(between(TWOFOLD, "PX = ", ";"))
+    p, (q0, q1) = values(MADE.SMALL_SINE)[::-1], values(MADE.SMALL_COSINE)
+    assert p == constants(between(DOUBLE_DOUBLE, "p1 rnd= ", "q1 rnd="))
+    assert p == constants(between(DOUBLE_DOUBLE, "PX = ", ";"))
     assert p == constants(between(SOLLYA, "P = ", ";"))[::-1]
-    assert q == constants(between(TWOFOLD, "QX = ", ";"))
-    assert q == constants(between(SOLLYA, "Q = ", ";"))
-    assert [q[0], -q[1]] == constants(between(TWOFOLD, "q1 rnd= ", "bw rnd="))[::-1]
+    assert [q0, -q1] == constants(between(DOUBLE_DOUBLE, "QX = ", ";"))
+    assert [q0, -q1] == constants(between(SOLLYA, "Q = ", ";"))
+    assert [q1, q0] == constants(between(DOUBLE_DOUBLE, "q1 rnd= ", "bw rnd="))
 
-    # pi/4 in two parts, times the units of d1 and of d2
-    lead, tail = between(twofold, "double lead = ", ";"), between(twofold, "double tail = ", ";")
-    quarter = [*constants(lead), *constants(tail)]
-    assert quarter == [
-        x * y
-        for x, y in zip(constants(between(TWOFOLD, "lead rnd=", "tail rnd=")), (2**-34, 2**-34, 2**-86), strict=True)
-    ]
-    assert constants(between(SOLLYA, '"pi/4 in two parts", ', "- pi")) == [quarter[0] * 2**34, quarter[1] * 2**34]
-    assert quarter[2] * 2**86 == pi / 4
-    assert float.fromhex("0x1.0000004p52") == 2**52 + 2**26
+    # pi/4 in two parts, and in one; the units of d1 and of d2
+    high, low, whole = (float.fromhex(value) for value, _ in MADE.QUARTER)
+    assert [high, low, whole] == constants(between(DOUBLE_DOUBLE, "lead rnd=", "tail rnd="))
+    assert constants(between(SOLLYA, '"pi/4 in two parts", ', "- pi")) == [high, low]
+    assert whole == pi / 4
+    assert [unit for _, unit in MADE.QUARTER] == [-34, -34, -86]
+    assert "d1 = fixed<-34," in DOUBLE_DOUBLE
 
     # short_of keeps 20 bits and the hidden one, residue 25 and it
-    masks = {"short_of": ("@ short = float<21,", 21), "residue": ("fh = fixed<-25,", 26)}
-    for name, (claim, bits) in masks.items():
-        mask = int(between(between(NORMAL, f"FN({name})(", "\n}"), "& 0x", ")"), 16)
-        assert mask == 2**64 - 2 ** (53 - bits)
-        assert claim.replace("@ ", "@") in TWOFOLD
-    assert "c1 = fixed<-32," in TWOFOLD
+    assert f"@short = float<{MADE.SHORT_BITS}," in DOUBLE_DOUBLE
+    assert f"fh = fixed<-{MADE.HALF_BITS - 1}," in DOUBLE_DOUBLE
+    assert "c1 = fixed<-32," in DOUBLE_DOUBLE
 
 
 def test_the_split_of_u() -> None:
-    """radius32 and radius64 split x where minus_log does, and where normal.sollya says; ln M is as section 3 has it."""
-    split = "(0x3ff0000000000000 - 0x3fe6a09e00000000)"
-    assert NORMAL.count(split) == 2
-    assert split in DECIDE
-    assert "m0 = 0x1.6a09ep-1 *" in SOLLYA
-    m0, u = arb(float.fromhex("0x1.6a09ep-1")), arb(2) ** -52
+    """normal.sollya splits x where the code does; ln M is as section 3 has it."""
+    assert f"m0 = {MADE.SPLIT} *" in SOLLYA
+    m0, u = arb(float.fromhex(MADE.SPLIT)), arb(2) ** -52
     low, high, ln2 = (m0 * (1 - u)).log(), (2 * m0 * (1 + u)).log(), arb(2).log()
     for size in (abs(low), abs(high)):
         assert size <= arb("0.346575")
@@ -145,12 +112,8 @@ def test_the_split_of_u() -> None:
 
 
 def test_the_table_is_what_the_script_writes() -> None:
-    """wide_sine.h is make_wide_sine.py's output, proved by balls, and its rows keep what normal_twofold.gappa supposes."""
-    spec = importlib.util.spec_from_file_location("make_wide_sine", CSRC / "make_wide_sine.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    """wide_sine.h is make_wide_sine.py's, proved by balls; rows keep the Gappa premises."""
+    script = generator("make_wide_sine")
     before = ctx.prec
     try:
         assert script.header() == (CSRC / "wide_sine.h").read_text()
@@ -167,10 +130,10 @@ def test_the_table_is_what_the_script_writes() -> None:
     ):
         name, _, low, high = claim.replace("[", "").replace("]", "").replace(",", "").split()
         column = [row[("s1", "s2", "c1", "c2").index(name)] for row in rows]
-        assert claim in TWOFOLD
+        assert claim in DOUBLE_DOUBLE
         assert float.fromhex(low) <= min(column)
         assert max(column) <= float.fromhex(high)
     assert all((row[0] * 2**32).is_integer() and (row[2] * 2**32).is_integer() for row in rows)
     assert pi / 4 * 2.0**-8 < float.fromhex("0x1.922p-9") < float.fromhex("0x1.93p-9")
-    assert "|B| in [0, 0x1.922p-9]" in TWOFOLD
+    assert "|B| in [0, 0x1.922p-9]" in DOUBLE_DOUBLE
     assert "domain = [0; 0x1.93p-9^2];" in SOLLYA

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package says of itself: its public names, the Pythons that it takes, and what its tests may not do."""
+"""What the package says of itself: public names, Pythons, and what its tests may not do."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def test_an_editor_completes_the_public_names_and_no_others() -> None:
-    """dir() finds names that are imported late, such as Ledger, and hides modules, such as errors."""
+    """dir() finds late imports, such as Ledger, and hides modules, such as errors."""
     assert {name for name in dir(dpfast) if not name.startswith("__")} == set(dpfast.__all__)
     assert "__version__" in dir(dpfast)
     assert all(getattr(dpfast, name) is not None for name in dir(dpfast) if name in dpfast.__all__)
 
 
 def test_one_least_python_everywhere() -> None:
-    """pip, the wheel's tag, the checkers, the classifiers and the pages name one least Python: 3.11."""
-    [least] = re.findall(r'^requires-python = ">=3\.(\d+)"$', PYPROJECT, re.M)
+    """pip, the wheel's tag, checkers, classifiers and pages name one least Python: 3.11."""
+    [least] = re.findall(r'^requires-python = ">=3\.(\d+)"$', PYPROJECT, re.MULTILINE)
     named = {
         "wheel": re.findall(r'"py_limited_api": "cp3(\d+)"', (ROOT / "setup.py").read_text(encoding="utf-8")),
-        "ruff": re.findall(r'^target-version = "py3(\d+)"$', PYPROJECT, re.M),
-        "mypy": re.findall(r'^python_version = "3\.(\d+)"$', PYPROJECT, re.M),
+        "ruff": re.findall(r'^target-version = "py3(\d+)"$', PYPROJECT, re.MULTILINE),
+        "mypy": re.findall(r'^python_version = "3\.(\d+)"$', PYPROJECT, re.MULTILINE),
         "classifiers": re.findall(r'"Programming Language :: Python :: 3\.(\d+)"', PYPROJECT)[:1],
-        "README": re.findall(r"any Python from 3\.(\d+)", (ROOT / "README.md").read_text(encoding="utf-8")),
+        "README": re.findall(r"any\s+Python\s+from\s+3\.(\d+)", (ROOT / "README.md").read_text(encoding="utf-8")),
         "known issues": re.findall(
-            r"Python 3\.(\d+) and later", (ROOT / "docs" / "known_issues.md").read_text(encoding="utf-8")
+            r"Python\s+3\.(\d+)\s+and\s+later", (ROOT / "docs" / "known_issues.md").read_text(encoding="utf-8")
         ),
         "limited API": re.findall(
             r"Py_LIMITED_API\", \"0x03([0-9A-F]{2})0000\"", (ROOT / "csrc" / "build_ffi.py").read_text(encoding="utf-8")
         ),
     }
     named["limited API"] = [str(int(digits, 16)) for digits in named["limited API"]]
-    assert named == dict.fromkeys(named, [least])
+    assert named == {key: [least] for key in named}
     assert least == "11"
 
 
@@ -55,10 +55,7 @@ ON_PURPOSE = {"test_timing.py": "time must not tell the noise; its figures are o
 
 
 def timed_assertions(text: str) -> list[int]:
-    """The lines of a module that assert something about a reading of a clock, or about what was made of one.
-
-    Followed are assignments within a function, and functions of the module that return such a thing.
-    """
+    """Lines that assert something about a clock reading, by assignment and function too."""
     tree = ast.parse(text)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     timers = set(CLOCKS)
@@ -106,7 +103,7 @@ def _called(call: ast.Call) -> str:
 
 @pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("test_*.py")), ids=lambda path: path.name)
 def test_no_test_asserts_a_speed(path: Path) -> None:
-    """A slow machine fails no test: speed is measured in benchmarks/, and a hang is met by a timeout."""
+    """A slow machine fails no test: benchmarks/ measures speed, timeouts meet hangs."""
     found = timed_assertions(path.read_text(encoding="utf-8"))
     assert bool(found) is (path.name in ON_PURPOSE), f"{path.name} asserts a time in lines {found}"
 
@@ -124,7 +121,7 @@ def test_no_test_asserts_a_speed(path: Path) -> None:
     ],
 )
 def test_a_timed_assertion_is_found(code: str, timed: bool) -> None:
-    """Planted ones, direct, through a name, an array and a function; not loops, dates or timeouts."""
+    """Planted ones, direct, by name, array and function; not loops, dates or timeouts."""
     assert bool(timed_assertions(f"def test():\n {code}\n")) is timed
 
 
@@ -140,7 +137,7 @@ def test_a_timed_assertion_is_found(code: str, timed: bool) -> None:
     ],
 )
 def test_a_requirement_without_one_floor_is_found(wanted: str, says: str) -> None:
-    """Planted among the dependencies: no floor, a ceiling, a second floor. deep/lowest.py installs the real ones."""
+    """Planted: no floor, a ceiling, a second floor (deep/lowest.py installs real ones)."""
     planted = tomllib.loads(PYPROJECT)
     assert lowest.floors(planted)["python-flint"] == "0.7"
     planted["project"]["dependencies"].append(wanted)

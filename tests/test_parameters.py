@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters: taken exactly or refused with their name, the rule and their value; what the law says of itself."""
+"""Parameters: taken exactly or refused with name, rule and value; what the law says of itself."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from typing import Never
 
 import mpmath
 import numpy as np
@@ -93,7 +94,7 @@ TOO_LONG = [
 
 
 @pytest.mark.parametrize(("given_", "value"), EXACT, ids=brief)
-def test_numbers_are_taken_exactly(given_, value):
+def test_numbers_are_taken_exactly(given_, value) -> None:
     """Every kind of real number means its exact rational value, as epsilon and as sensitivity."""
     mech = DiscreteLaplace(given_, value)
     assert (mech.epsilon, mech.sensitivity) == (value, value)
@@ -103,8 +104,8 @@ def test_numbers_are_taken_exactly(given_, value):
 
 @given(st.floats(0, exclude_min=True, allow_infinity=False), st.floats(0, exclude_min=True, allow_infinity=False))
 @settings(max_examples=300, deadline=None)
-def test_any_two_doubles_are_taken_exactly_or_refused_by_their_scale(epsilon, sensitivity):
-    """No pair of positive doubles is rounded, clamped or refused for another reason than its exact scale."""
+def test_any_two_doubles_are_taken_exactly_or_refused_by_their_scale(epsilon, sensitivity) -> None:
+    """No pair of positive doubles is rounded, clamped or refused but for its exact scale."""
     scale = Fraction(sensitivity) / Fraction(epsilon)
     if Fraction(1, 2**60) <= scale <= 2**60:
         mech = DiscreteLaplace(epsilon, sensitivity)
@@ -117,7 +118,7 @@ def test_any_two_doubles_are_taken_exactly_or_refused_by_their_scale(epsilon, se
 
 @pytest.mark.parametrize("name", ["epsilon", "sensitivity"])
 @pytest.mark.parametrize("bad", NO_NUMBER, ids=repr)
-def test_what_is_no_real_number_is_refused_by_type(name, bad):
+def test_what_is_no_real_number_is_refused_by_type(name, bad) -> None:
     """The message names the parameter, the kinds that serve and the type that came."""
     with pytest.raises(
         DTypeError, match=rf"^{name} must be an int, float, Fraction or Decimal, not {type(bad).__name__}$"
@@ -127,7 +128,7 @@ def test_what_is_no_real_number_is_refused_by_type(name, bad):
 
 @pytest.mark.parametrize("name", ["epsilon", "sensitivity"])
 @pytest.mark.parametrize("bad", [*NOT_POSITIVE, *NOT_FINITE], ids=repr)
-def test_what_is_not_positive_and_finite_is_refused_by_value(name, bad):
+def test_what_is_not_positive_and_finite_is_refused_by_value(name, bad) -> None:
     """The message names the parameter, the rule and the value."""
     with pytest.raises(ParameterError, match=rf"^{name} must be .*positive.*, got {re.escape(str(bad))}$"):
         DiscreteLaplace(**{"epsilon": 1, "sensitivity": 1, name: bad})
@@ -135,8 +136,8 @@ def test_what_is_not_positive_and_finite_is_refused_by_value(name, bad):
 
 @pytest.mark.parametrize("name", ["epsilon", "sensitivity"])
 @pytest.mark.parametrize("bad", TOO_LONG, ids=brief)
-def test_numbers_too_long_are_refused_unexpanded(name, bad):
-    """A number that would fill memory, or that Python will not even print, gets the same clear error."""
+def test_numbers_too_long_are_refused_unexpanded(name, bad) -> None:
+    """A number that would fill memory, or that Python will not print, gets the same clear error."""
     with pytest.raises(ParameterError, match=rf"^{name} must be .*(positive|4096 bits)") as caught:
         DiscreteLaplace(**{"epsilon": 1, "sensitivity": 1, name: bad})
     assert len(str(caught.value)) < 200
@@ -155,7 +156,7 @@ def test_numbers_too_long_are_refused_unexpanded(name, bad):
     ],
     ids=repr,
 )
-def test_both_ends_of_the_scale_are_inside(epsilon, sensitivity):
+def test_both_ends_of_the_scale_are_inside(epsilon, sensitivity) -> None:
     """2^-60 and 2^60 themselves are scales, and a release works there."""
     mech = DiscreteLaplace(epsilon, sensitivity)
     assert mech.scale in {2.0**-60, 2.0**60}
@@ -171,23 +172,48 @@ def test_both_ends_of_the_scale_are_inside(epsilon, sensitivity):
     ],
     ids=lambda number: f"{number!s:.20}",
 )  # fmt: skip
-def test_beyond_the_ends_of_the_scale_is_refused(epsilon, sensitivity):
-    """However little beyond: refused, never clamped; the rule and both values are in the message."""
+def test_beyond_the_ends_of_the_scale_is_refused(epsilon, sensitivity) -> None:
+    """However little beyond: refused, never clamped; the message has rule and both values."""
     with pytest.raises(ParameterError, match=r"scale .* 2\*\*-60 .* 2\*\*60") as caught:
         DiscreteLaplace(epsilon, sensitivity)
     assert f"epsilon={shown(epsilon)}, sensitivity={shown(sensitivity)}" in str(caught.value)
 
 
-def test_sensitivity_has_no_default():
+def test_sensitivity_has_no_default() -> None:
     """Nobody gets a sensitivity by forgetting it."""
     with pytest.raises(TypeError, match="sensitivity"):
         DiscreteLaplace(1)
-    with pytest.raises(TypeError, match="sensitivity"):
-        dpfast.discrete_laplace([1], 1)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: DiscreteLaplace(1, 1, "substitution"),
+        lambda: dpfast.Laplace(1, 1, 0.5),
+        lambda: dpfast.Snapping(1, 1, 10),
+        lambda: dpfast.OneSidedGeometric(1, 1, "substitution"),
+        lambda: dpfast.NoisyMax(1, 1, True),
+        lambda: dpfast.AboveThreshold(1, 1, 3),
+        lambda: dpfast.RandomizedResponse(1, 2, "person"),
+        lambda: dpfast.Gaussian(1, 1),
+        lambda: dpfast.DiscreteGaussian(1, 1),
+        lambda: dpfast.Gaussian.calibrated(1, dpfast.Sensitivity(1, 1), 1e-6),
+        lambda: dpfast.Sensitivity(1, 1, "substitution"),
+        lambda: dpfast.Sensitivity.changes(1, 1, "substitution"),
+        lambda: dpfast.Sensitivity.from_l2(1, "substitution"),
+        lambda: dpfast.thresholded(["a"], [1], 1, 1e-6, dpfast.Sensitivity(1, 1)),
+        lambda: dpfast.fixed_point_sum([1.0], 0, 1, 0.5),
+        lambda: dpfast.Ledger("budget.db", 1, 1e-6),
+    ],
+)
+def test_what_follows_the_second_parameter_goes_by_keyword(made) -> None:
+    """No third number, boolean or adjacency by place; Gaussian(1, 1) is not (ε, sensitivity)."""
+    with pytest.raises(TypeError, match="positional argument"):
+        made()
 
 
 @pytest.mark.parametrize("good", ["add-remove", "substitution"])
-def test_adjacency_is_recorded(good):
+def test_adjacency_is_recorded(good) -> None:
     """Both neighbour relations are taken and shown."""
     mech = DiscreteLaplace(1, 1, adjacency=good)
     assert mech.adjacency == good
@@ -196,7 +222,7 @@ def test_adjacency_is_recorded(good):
 
 
 @pytest.mark.parametrize("bad", ["", "add", "Add-Remove", "replace", 1, ["add-remove"]], ids=repr)
-def test_other_adjacencies_are_refused(bad):
+def test_other_adjacencies_are_refused(bad) -> None:
     """The message names the parameter, both choices and the value."""
     with pytest.raises(
         ParameterError, match=rf"adjacency must be one of add-remove, substitution, got {re.escape(repr(bad))}"
@@ -205,7 +231,7 @@ def test_other_adjacencies_are_refused(bad):
 
 
 @pytest.mark.parametrize("bad", ["", "  ", "\n", 7, b"person"], ids=repr)
-def test_the_unit_of_privacy_must_be_named(bad):
+def test_the_unit_of_privacy_must_be_named(bad) -> None:
     """A unit that says nothing is refused, and the message shows what came."""
     with pytest.raises(ParameterError, match=rf"^unit must .*, got {re.escape(repr(bad))}$"):
         DiscreteLaplace(1, 1, unit=bad)
@@ -215,7 +241,7 @@ def test_the_unit_of_privacy_must_be_named(bad):
 
 
 @pytest.mark.parametrize("bad", [0, -1, np.int8(-5)], ids=repr)
-def test_threads_below_one_are_refused(bad):
+def test_threads_below_one_are_refused(bad) -> None:
     """The message names the parameter, the rule and the value, for release and sample alike."""
     mech = DiscreteLaplace(1, 1)
     for call in (lambda: mech.release([1], threads=bad), lambda: mech.sample(1, threads=bad)):
@@ -227,13 +253,13 @@ def test_threads_below_one_are_refused(bad):
 @pytest.mark.parametrize(
     "bad", [True, 1.0, math.nan, "1", Fraction(2), Decimal(1), np.float64(1), np.True_, [1]], ids=repr
 )
-def test_whole_options_must_be_integers(name, bad):
+def test_whole_options_must_be_integers(name, bad) -> None:
     """A number that merely looks whole is no int; the message names the parameter and the type."""
     with pytest.raises(DTypeError, match=rf"^{name} must be an int, not {type(bad).__name__}$"):
         DiscreteLaplace(1, 1).release([1], **{name: bad})
 
 
-def test_whole_options_take_every_integer_kind():
+def test_whole_options_take_every_integer_kind() -> None:
     """NumPy integers, None, and bounds far outside the output type are fine."""
     mech = DiscreteLaplace(1, 1)
     noisy = mech.release([0] * 50, threads=np.uint8(3), lower=np.int8(-1), upper=10**30)
@@ -258,8 +284,8 @@ def test_whole_options_take_every_integer_kind():
     ],
     ids=brief,
 )
-def test_bounds_that_leave_nothing_are_refused(dtype, lower, upper, rule):
-    """The message names the bounds, the rule and their values, even where Python will not print them."""
+def test_bounds_that_leave_nothing_are_refused(dtype, lower, upper, rule) -> None:
+    """The message names the bounds, rule and values, even where Python will not print them."""
     with pytest.raises(ParameterError, match=re.escape(rule)) as caught:
         DiscreteLaplace(1, 1).release([1], dtype=dtype, lower=lower, upper=upper)
     for bound in (lower, upper):
@@ -274,27 +300,27 @@ def test_bounds_that_leave_nothing_are_refused(dtype, lower, upper, rule):
         "no such type", 7,
     ],
 )  # fmt: skip
-def test_dtype_must_be_an_integer_dtype(bad):
+def test_dtype_must_be_an_integer_dtype(bad) -> None:
     """Whatever else dtype names, or if it names nothing, is one DTypeError."""
     with pytest.raises(DTypeError, match="^dtype must be an integer dtype"):
         DiscreteLaplace(1, 1).release([1], dtype=bad)
 
 
 @pytest.mark.parametrize("bad", [1.5, "3", True, None, (2, 1.5), [2], (True,)], ids=repr)
-def test_size_of_a_sample_must_be_integers(bad):
+def test_size_of_a_sample_must_be_integers(bad) -> None:
     """size is an int or a tuple of them."""
     with pytest.raises(DTypeError, match="^size must be"):
         DiscreteLaplace(1, 1).sample(bad)
 
 
 @pytest.mark.parametrize("bad", [-1, (3, -1)], ids=repr)
-def test_size_of_a_sample_must_not_be_negative(bad):
+def test_size_of_a_sample_must_not_be_negative(bad) -> None:
     """The message names the parameter, the rule and the value."""
     with pytest.raises(ParameterError, match="^size must be at least 0, got -1$"):
         DiscreteLaplace(1, 1).sample(bad)
 
 
-def test_sample_has_a_shape_and_a_largest_scale():
+def test_sample_has_a_shape_and_a_largest_scale() -> None:
     """The noise alone is offered for every shape, up to scale 2^50 and not beyond."""
     assert DiscreteLaplace(1, 2**50).sample((2, 0, 3)).shape == (2, 0, 3)
     assert DiscreteLaplace(1, 2**50).sample(np.int64(4)).dtype == np.int64
@@ -307,7 +333,7 @@ def test_sample_has_a_shape_and_a_largest_scale():
 @pytest.mark.parametrize(
     "bad", [0, 1, -0.5, 1.0, 1.5, 2, math.nan, math.inf, Decimal(1), Decimal("sNaN"), Fraction(3, 2)], ids=repr
 )
-def test_probabilities_lie_strictly_between_0_and_1(method, bad):
+def test_probabilities_lie_strictly_between_0_and_1(method, bad) -> None:
     """The message names the parameter and the value."""
     name = {"quantile": "p", "interval": "confidence"}[method]
     with pytest.raises(ParameterError, match=rf"^{name} must .*, got {re.escape(str(bad))}$"):
@@ -315,7 +341,7 @@ def test_probabilities_lie_strictly_between_0_and_1(method, bad):
 
 
 @pytest.mark.parametrize("bad", [True, "0.95", None, 1j], ids=repr)
-def test_probabilities_are_real_numbers(bad):
+def test_probabilities_are_real_numbers(bad) -> None:
     """Text and bool are no probability."""
     for method, name in (("quantile", "p"), ("interval", "confidence")):
         with pytest.raises(DTypeError, match=f"^{name} must be"):
@@ -326,13 +352,13 @@ def test_probabilities_are_real_numbers(bad):
     ("bad", "error"),
     [(0, ParameterError), (-1, ParameterError), (2.0, DTypeError), (True, DTypeError), ("3", DTypeError)],
 )
-def test_cells_is_a_positive_integer(bad, error):
+def test_cells_is_a_positive_integer(bad, error) -> None:
     """The message names the parameter."""
     with pytest.raises(error, match="^cells must be"):
         DiscreteLaplace(1, 1).interval(0.95, cells=bad)
 
 
-def test_every_refusal_is_a_dpfast_error():
+def test_every_refusal_is_a_dpfast_error() -> None:
     """One base catches them all, and each is also the built-in error that one would expect."""
     assert issubclass(ParameterError, DpfastError)
     assert issubclass(ParameterError, ValueError)
@@ -347,7 +373,7 @@ def test_every_refusal_is_a_dpfast_error():
 # ------------------------------------------------------------------ a frozen record
 
 
-def test_a_mechanism_is_frozen():
+def test_a_mechanism_is_frozen() -> None:
     """No attribute can be set, deleted or added, before or after a release."""
     mech = DiscreteLaplace(1, 1)
     for _ in range(2):
@@ -360,7 +386,7 @@ def test_a_mechanism_is_frozen():
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_mechanism_pickles_its_parameters_only(protocol):
+def test_a_mechanism_pickles_its_parameters_only(protocol) -> None:
     """Tables and plans stay behind: a used mechanism pickles as a fresh one does."""
     mech = DiscreteLaplace(Fraction(1, 3), 0.1, adjacency="substitution", unit="household")
     fresh = pickle.dumps(mech, protocol)
@@ -373,8 +399,8 @@ def test_a_mechanism_pickles_its_parameters_only(protocol):
     assert again.release([1]).shape == (1,)
 
 
-def test_mechanisms_copy_compare_and_hash_by_their_exact_parameters():
-    """Equal parameters, however written, are equal mechanisms; a double near a tenth is not a tenth."""
+def test_mechanisms_copy_compare_and_hash_by_their_exact_parameters() -> None:
+    """Equal parameters are equal mechanisms; a double near a tenth is not a tenth."""
     mech = DiscreteLaplace(0.5, 1)
     same = [
         DiscreteLaplace(Fraction(1, 2), 1.0),
@@ -396,8 +422,8 @@ def test_mechanisms_copy_compare_and_hash_by_their_exact_parameters():
     assert dataclasses.replace(mech, epsilon=0.25) == DiscreteLaplace(0.25, 1)
 
 
-def test_repr_shows_what_is_spent_and_how_far_the_noise_reaches():
-    """Exact epsilon and sensitivity, adjacency, unit, scale, standard deviation and a 95 % interval."""
+def test_repr_shows_what_is_spent_and_how_far_the_noise_reaches() -> None:
+    """Exact epsilon, sensitivity, adjacency, unit, scale, standard deviation, 95 % interval."""
     text = repr(DiscreteLaplace(Decimal("0.1"), 3, adjacency="substitution", unit="household"))
     for part in (
         "epsilon=1/10",
@@ -413,7 +439,7 @@ def test_repr_shows_what_is_spent_and_how_far_the_noise_reaches():
 
 
 @pytest.mark.parametrize(("given_", "value"), EXACT, ids=brief)
-def test_repr_never_fails(given_, value):
+def test_repr_never_fails(given_, value) -> None:
     """Any parameter that is accepted can be shown, however long or far from a double."""
     for epsilon in (value, value * Fraction(10**30 + 1, 10**30) if value.denominator < 2**3000 else value):
         if epsilon < 2**3900:
@@ -423,7 +449,7 @@ def test_repr_never_fails(given_, value):
     assert f"epsilon={Fraction(10**400, 3)}," in repr(DiscreteLaplace(Fraction(10**400, 3), 10**400))
 
 
-def test_html_shows_the_same_and_is_escaped():
+def test_html_shows_the_same_and_is_escaped() -> None:
     """A unit that looks like HTML stays text in a notebook."""
     mech = DiscreteLaplace(1, 10, unit="<script>alert('&')</script>")
     page = mech._repr_html_()
@@ -433,7 +459,7 @@ def test_html_shows_the_same_and_is_escaped():
         assert f">{part}<" in page, part
 
 
-def test_metadata_goes_through_json():
+def test_metadata_goes_through_json() -> None:
     """Fractions travel as exact strings, and with JSON nothing is lost."""
     mech = DiscreteLaplace(0.1, Fraction(1, 3), unit="household")
     record = mech.metadata()
@@ -444,14 +470,14 @@ def test_metadata_goes_through_json():
     assert (record["dpfast"], record["stream_version"], record["secure"]) == (dpfast.__version__, 1, True)
 
 
-# ------------------------------------------------------------------ the law's figures, against 60 digits and more
+# ---------------------------------------------------- the law's figures, against 60 digits and more
 
 SCALES = [Fraction(1, 2**60), Fraction(1, 1000), Fraction(1), Fraction(10), Fraction(10**6), Fraction(2**60)]
 by_scale = pytest.mark.parametrize("scale", SCALES, ids=str)
 
 
 class Reference:
-    """P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-1/t), in mpmath at 60 digits beyond what t itself takes."""
+    """P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-1/t), in mpmath at 60 digits beyond t's own."""
 
     def __init__(self, scale: Fraction) -> None:
         with mpmath.workdps(120):
@@ -473,7 +499,7 @@ class Reference:
         return self.below(-k - 1) <= mpmath.mpf((1 - p).numerator) / (1 - p).denominator
 
     def holds(self, h: int, confidence: Fraction, cells: int) -> bool:
-        """Whether |X| <= h in all cells with that probability: cells ln(1 - P(|X| > h)) >= ln(confidence)."""
+        """Whether |X| <= h in all cells so likely: cells ln(1 - P(|X| > h)) >= ln(confidence)."""
         if h < 0:
             return False
         return cells * mpmath.log1p(-2 * self.below(-h - 1)) >= mpmath.log(
@@ -493,7 +519,7 @@ def close(found: float, true: mpmath.mpf) -> bool:
 
 
 @by_scale
-def test_pmf_and_cdf_are_right_to_twelve_digits(scale):
+def test_pmf_and_cdf_are_right_to_twelve_digits(scale) -> None:
     """Each value, both tails included, against mpmath; arrays give what single integers give."""
     mech, true = DiscreteLaplace(1, scale), Reference(scale)
     with mpmath.workdps(120):
@@ -508,7 +534,7 @@ def test_pmf_and_cdf_are_right_to_twelve_digits(scale):
 
 
 @by_scale
-def test_variance_and_standard_deviation_are_right(scale):
+def test_variance_and_standard_deviation_are_right(scale) -> None:
     """2q / (1-q)^2, to twelve digits."""
     mech, true = DiscreteLaplace(1, scale), Reference(scale)
     with mpmath.workdps(120):
@@ -520,14 +546,14 @@ def test_variance_and_standard_deviation_are_right(scale):
 
 
 @pytest.mark.parametrize("bad", [True, 1.0, "1", None, [1.5], Fraction(1, 2), [True], ["1"], [2**70]], ids=repr)
-def test_pmf_and_cdf_take_integers_only(bad):
+def test_pmf_and_cdf_take_integers_only(bad) -> None:
     """k is an integer or an array of an integer dtype."""
     for method in ("pmf", "cdf"):
         with pytest.raises(DTypeError, match="^k must be an integer"):
             getattr(DiscreteLaplace(1, 1), method)(bad)
 
 
-def test_pmf_and_cdf_take_integers_of_any_size():
+def test_pmf_and_cdf_take_integers_of_any_size() -> None:
     """At scale 2^60 the law gives weight to integers that fit no dtype; no size of k fails."""
     mech = DiscreteLaplace(1, 2**60)
     assert math.isclose(mech.pmf(2**65), math.exp(-32) * 2**-61, rel_tol=1e-12)
@@ -542,7 +568,7 @@ def probabilities() -> list[Fraction]:
 
 
 @by_scale
-def test_quantile_is_the_least_integer_that_reaches_p(scale):
+def test_quantile_is_the_least_integer_that_reaches_p(scale) -> None:
     """P(X <= k) >= p > P(X <= k - 1), for p near both ends and beside one half."""
     mech, true = DiscreteLaplace(1, scale), Reference(scale)
     with mpmath.workdps(120):
@@ -555,7 +581,7 @@ def test_quantile_is_the_least_integer_that_reaches_p(scale):
 
 
 @by_scale
-def test_quantile_inverts_the_distribution_function_exactly(scale):
+def test_quantile_inverts_the_distribution_function_exactly(scale) -> None:
     """At a p that 400 bits put just below P(X <= k) it is k, and just above it is k + 1."""
     mech, true = DiscreteLaplace(1, scale), Reference(scale)
     with mpmath.workprec(1200):
@@ -578,7 +604,7 @@ def true_cdf(scale: Fraction, k: int) -> mpmath.mpf:
 
 @by_scale
 @pytest.mark.parametrize("cells", [1, 2, 7, 1000, 10**8, 10**40])
-def test_interval_is_the_least_half_width_that_holds_all_cells(scale, cells):
+def test_interval_is_the_least_half_width_that_holds_all_cells(scale, cells) -> None:
     """P(|X| <= h)^cells >= confidence, and h - 1 would not do."""
     mech, true = DiscreteLaplace(1, scale), Reference(scale)
     with mpmath.workdps(200):
@@ -595,14 +621,14 @@ def test_interval_is_the_least_half_width_that_holds_all_cells(scale, cells):
             assert not true.holds(h - 1, confidence, cells), confidence
 
 
-def test_interval_defaults_to_95_percent_of_one_cell():
+def test_interval_defaults_to_95_percent_of_one_cell() -> None:
     """The decimal 0.95, not the double beside it; one cell unless told."""
     mech = DiscreteLaplace(1, 10**6)
     assert mech.interval() == mech.interval(Decimal("0.95"), cells=1) == mech.interval(Fraction(19, 20))
     assert mech.interval(0.95, cells=np.int64(10)) > mech.interval(0.95)
 
 
-def test_quantile_and_interval_agree():
+def test_quantile_and_interval_agree() -> None:
     """The half width that holds one cell is the quantile of the upper tail."""
     rng = random.Random(3)
     for _ in range(40):
@@ -616,8 +642,8 @@ def test_quantile_and_interval_agree():
 
 
 @pytest.mark.parametrize("exponent", [*range(-1074, -1018), *range(-60, 61), *range(960, 1024)])
-def test_a_power_of_two_is_built_from_its_bits_and_read_back(exponent):
-    """Subnormal, normal and the largest: exactly 2^exponent, and its exponent again from a float and from a Fraction."""
+def test_a_power_of_two_is_built_from_its_bits_and_read_back(exponent) -> None:
+    """Subnormal, normal, largest: exactly 2^exponent, its exponent from float and Fraction."""
     assert Fraction(parameters.two_to(exponent)) == Fraction(2) ** exponent
     for value in (parameters.two_to(exponent), Fraction(2) ** exponent):
         assert parameters.power_of_two("granularity", value) == exponent
@@ -626,7 +652,7 @@ def test_a_power_of_two_is_built_from_its_bits_and_read_back(exponent):
 @pytest.mark.parametrize(
     "value", [3, 6, 0.75, Fraction(1, 3), Fraction(2, 3), Fraction(4, 3), 2**60 + 1, 5e-324 * 3, 0.1]
 )
-def test_what_is_no_power_of_two_is_refused(value):
+def test_what_is_no_power_of_two_is_refused(value) -> None:
     """Neither numerator nor denominator may have a second bit; the message names the parameter."""
     with pytest.raises(ParameterError, match="granularity must be a power of two, got"):
         parameters.power_of_two("granularity", value)
@@ -636,14 +662,14 @@ def test_what_is_no_power_of_two_is_refused(value):
 
 
 @pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
-def test_a_flag_is_true_or_false(value):
+def test_a_flag_is_true_or_false(value) -> None:
     """Python's and NumPy's own, and the result is Python's."""
     assert parameters.flag("constant_time", value) is bool(value)
 
 
 @pytest.mark.parametrize("value", [1, 0, 1.0, 1e-9, "yes", "", None, np.array(True), [True], 2**32])
-def test_nothing_else_is_a_flag(value):
-    """A kernel takes a flag as an integer of 32 bits: 1e-9 and 2^32 are true to Python and 0 there."""
+def test_nothing_else_is_a_flag(value) -> None:
+    """A kernel's flag is an integer of 32 bits: 1e-9 and 2^32 are true to Python and 0 there."""
     with pytest.raises(DTypeError, match="constant_time must be True or False, not"):
         parameters.flag("constant_time", value)
     for mechanism in (DiscreteLaplace(1, 1), dpfast.DiscreteGaussian(100), dpfast.Laplace(1, 1)):
@@ -677,12 +703,12 @@ def test_nothing_else_is_a_flag(value):
         (lambda: DiscreteLaplace(1, 1).dp_event(zcdp=np.array([1, 2])), "zcdp"),
         (lambda: DiscreteLaplace(1, 1).privacy_loss_distribution(value_discretization_interval="x"), "value_discretization"),
         (lambda: DiscreteLaplace(1, 1).privacy_loss_distribution(value_discretization_interval=1e300), "value_discretization"),
-        (lambda: dpfast.AboveThreshold(1, 5, 1).run(None), "answers"),
+        (lambda: dpfast.AboveThreshold(1, 1, threshold=5).run(None), "answers"),
         (lambda: dpfast.RandomizedResponse.two_coin(np.array([1, 2])), "probability"),
         (lambda: dpfast.random_bytes(2**63 - 1), "n"),
         (lambda: dpfast.testing.fixed_key(10**5000), "number"),
         (lambda: dpfast.Guarantee(1).group(10**5000), "size"),
-        (lambda: dpfast.fixed_point_sum([1.0], 0, 1, 1, adjacency="add-remove", records_per_unit=np.array([1, 2])), "records_per"),
+        (lambda: dpfast.fixed_point_sum([1.0], lower=0, upper=1, granularity=1, adjacency="add-remove", records_per_unit=np.array([1, 2])), "records_per"),
         (lambda: dpfast.bounded_histogram([1], [1], max_partitions=1, max_per_partition=1, outside=np.array([1, 2])), "outside"),
         (lambda: dpfast.compose(dpfast.Guarantee(1), by=np.array([1, 2])), "by"),
         (lambda: dpfast.postprocess.clip([[1], [1, 2]], 0), "noisy"),
@@ -692,7 +718,7 @@ def test_nothing_else_is_a_flag(value):
         (lambda: dpfast.Key(bytearray(32)), "secret"),
     ],
 )  # fmt: skip
-def test_what_once_raised_a_plain_error_names_its_parameter(call, name):
+def test_what_once_raised_a_plain_error_names_its_parameter(call, name) -> None:
     if name in ("zcdp", "value_discretization"):
         pytest.importorskip("dp_accounting")
     with pytest.raises(DpfastError, match=rf"\b{name}"):
@@ -701,22 +727,22 @@ def test_what_once_raised_a_plain_error_names_its_parameter(call, name):
 
 @pytest.mark.parametrize("epsilon", [1, 1.7e308, 5e-324])
 @pytest.mark.parametrize("squared", [Fraction(1, 10**700), Fraction(1, 10**600), 1, 10**600, 10**1200], ids=brief)
-def test_calibration_ends_at_every_scale(epsilon, squared):
-    """Far out, a step of the search or a quotient of two sigmas would overflow: a mechanism, or a refusal."""
+def test_calibration_ends_at_every_scale(epsilon, squared) -> None:
+    """Far out a search step or a quotient of sigmas would overflow: a mechanism, or a refusal."""
     try:
-        found = dpfast.Gaussian.calibrated(epsilon, 1e-6, dpfast.Sensitivity.l2(squared))
+        found = dpfast.Gaussian.calibrated(epsilon, dpfast.Sensitivity.from_l2(squared), delta=1e-6)
     except ParameterError:
         return
     assert found.delta(epsilon) <= 1e-6
 
 
-def test_a_unit_may_be_any_kind_of_text():
+def test_a_unit_may_be_any_kind_of_text() -> None:
     """One whose own methods fail is read as the text that it is."""
 
     class Text(str):
         __slots__ = ()
 
-        def strip(self, *_):
+        def strip(self, *_) -> Never:
             raise RuntimeError("planted")
 
     assert DiscreteLaplace(1, 1, unit=Text("visit")).guarantee.unit == "visit"

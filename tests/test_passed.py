@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What passes through a noised file: the values that are shown, and nothing that lies beside or beneath them."""
+"""What passes through a noised file: the shown values, and nothing beside or beneath them."""
 
 from __future__ import annotations
 
 import json
+import operator
 import re
+from functools import partial, reduce
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from table_files import read
+from table_files import store as write_table
 
-from dpfast import csv_text, files, passed
 from dpfast.cli import main
+from dpfast.tables import csv_text, files, passed
 
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
 SECRET = b"SECRET!!"  # eight bytes that no output may hold
 NUMBER = int.from_bytes(SECRET, "little")
+store = partial(write_table, rows=4, compression="none")  # so that a search of the file sees each cell
 
 
 def privatized(folder: Path, table: pa.Table, *options: str, start: str = ".arrow", end: str = ".arrow") -> pa.Table:
@@ -26,18 +31,6 @@ def privatized(folder: Path, table: pa.Table, *options: str, start: str = ".arro
     source, target = str(folder / f"in{start}"), str(folder / f"out{end}")
     assert main(["privatize", source, target, "--column", "n", *LAW, "--force", *options]) == 0
     return read(folder / f"out{end}")
-
-
-def store(table: pa.Table, path: Path) -> None:
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, compression="none", row_group_size=4)
-        return
-    with pa.ipc.new_file(path, table.schema) as writer:
-        writer.write_table(table, max_chunksize=4)
-
-
-def read(path: Path) -> pa.Table:
-    return pq.ParquetFile(path).read() if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
 
 
 def held(table: pa.Table, path: Path) -> bytes:
@@ -58,7 +51,7 @@ def offsets(*places: int, kind: str = "<i4") -> bytes:
 
 
 def beneath() -> dict[str, pa.Array]:
-    """By name: two cells, of which the second is null with SECRET beneath it."""
+    """By name: two cells. The second is null, with SECRET beneath it."""
     eight = b"\7" + bytes(7)
     text = pa.array(["a", SECRET.decode()])
     number = pa.array([1, NUMBER])
@@ -101,8 +94,8 @@ def beneath() -> dict[str, pa.Array]:
 
 @pytest.mark.parametrize("name", beneath())
 @pytest.mark.parametrize("end", [".arrow", ".feather", ".parquet"])
-def test_no_byte_lies_under_a_null(tmp_path, name, end):
-    """A passed column comes out with the same cells, and its file without the bytes that its nulls hid."""
+def test_no_byte_lies_under_a_null(tmp_path, name, end) -> None:
+    """A passed column has the same cells, and its file lacks the bytes that its nulls hid."""
     column = beneath()[name]
     column.validate(full=True)
     if end == ".parquet":
@@ -118,8 +111,8 @@ def test_no_byte_lies_under_a_null(tmp_path, name, end):
     assert result["x"].null_count == 1
 
 
-def test_cells_of_every_type_pass_in_pieces(tmp_path, monkeypatch):
-    """2,000 rows of each type, nulls among them, in pieces of 1,024: what comes out equals what went in."""
+def test_cells_of_every_type_pass_in_pieces(tmp_path, monkeypatch) -> None:
+    """2,000 rows of each type, with nulls, in pieces of 1,024: output equals input."""
     monkeypatch.setattr(files, "ROWS", 1024)
     columns = {"n": pa.array(range(2000))}
     for name, column in beneath().items():
@@ -133,11 +126,11 @@ def test_cells_of_every_type_pass_in_pieces(tmp_path, monkeypatch):
         assert result[name].to_pylist() == table[name].to_pylist()
 
 
-def test_rows_cut_off_before_do_not_come_along(tmp_path):
-    """A slice that was written to an Arrow file still has its neighbours in the padding of its buffers."""
+def test_rows_cut_off_before_do_not_come_along(tmp_path) -> None:
+    """A slice in an Arrow file still has its neighbours in the padding of its buffers."""
     buffer = pa.py_buffer(np.array([1, 2, 3], "<i8").tobytes() + 5 * SECRET)
     column = pa.Array.from_buffers(pa.int64(), 3, [None, buffer])
-    assert SECRET in stored(pa.table({"n": [1, 2, 3], "x": column}), tmp_path / "in.arrow"), (
+    assert SECRET in store(pa.table({"n": [1, 2, 3], "x": column}), tmp_path / "in.arrow"), (
         "the test has lost its point"
     )
     result = privatized(tmp_path, pa.table({"n": [1, 2, 3], "x": column}))
@@ -145,17 +138,12 @@ def test_rows_cut_off_before_do_not_come_along(tmp_path):
     assert SECRET not in (tmp_path / "out.arrow").read_bytes()
 
 
-def stored(table: pa.Table, path: Path) -> bytes:
-    store(table, path)
-    return path.read_bytes()
-
-
 UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, NUMBER]), pa.array(["a", "b"])])
 INTERVAL = pa.array([pa.MonthDayNano([1, 2, 3]), None])  # which some versions of pyarrow take null for
 
 
 @pytest.mark.parametrize("column", [UNION, INTERVAL], ids=["union", "interval"])
-def test_a_type_that_cannot_be_made_anew_is_refused(tmp_path, capsys, column):
+def test_a_type_that_cannot_be_made_anew_is_refused(tmp_path, capsys, column) -> None:
     """Passing its bytes as they lie could pass what they hide."""
     store(pa.table({"n": [1, 2], "x": column}), tmp_path / "in.arrow")
     assert main(["privatize", str(tmp_path / "in.arrow"), str(tmp_path / "out.arrow"), "--column", "n", *LAW]) == 1
@@ -169,12 +157,12 @@ def test_a_type_that_cannot_be_made_anew_is_refused(tmp_path, capsys, column):
 @pytest.mark.parametrize("start", [".arrow", ".parquet"])
 @pytest.mark.parametrize("end", [".arrow", ".feather", ".parquet"])
 @pytest.mark.parametrize("ordered", [False, True])
-def test_categories_that_no_row_has_stay_behind(tmp_path, start, end, ordered):
-    """The others keep their order, over all pieces; a category may first occur in the last of these."""
+def test_categories_that_no_row_has_stay_behind(tmp_path, start, end, ordered) -> None:
+    """The others keep their order, over all pieces; a category may first occur in the last."""
     names = pa.array(["low", SECRET.decode(), "middle", "high"])
     codes = pa.array([3, 3, None, 0, 0, 3, 0, 3, 2], pa.int8())
     column = pa.DictionaryArray.from_arrays(codes, names, ordered=ordered)
-    assert SECRET in stored(pa.table({"n": range(9), "x": column}), tmp_path / f"in{start}"), (
+    assert SECRET in store(pa.table({"n": range(9), "x": column}), tmp_path / f"in{start}"), (
         "the test has lost its point"
     )
     result = privatized(tmp_path, pa.table({"n": range(9), "x": column}), start=start, end=end)["x"]
@@ -185,7 +173,7 @@ def test_categories_that_no_row_has_stay_behind(tmp_path, start, end, ordered):
     assert result.unify_dictionaries().chunk(0).dictionary.to_pylist() == ["low", "middle", "high"]
 
 
-def test_row_groups_with_categories_of_their_own(tmp_path):
+def test_row_groups_with_categories_of_their_own(tmp_path) -> None:
     """Parquet numbers them anew in each group; in an Arrow file there is one numbering."""
     parts = [["b", "a", "b", None], ["c", "a", "c", "c"], ["d", "b", "d", "d"]]
     column = pa.chunked_array([pa.array(part).dictionary_encode() for part in parts])
@@ -195,7 +183,7 @@ def test_row_groups_with_categories_of_their_own(tmp_path):
     for end in (".arrow", ".parquet"):
         target = tmp_path / f"out{end}"
         assert main(["privatize", str(tmp_path / "in.parquet"), str(target), "--column", "n", *LAW]) == 0
-        assert read(target)["x"].to_pylist() == sum(parts, [])
+        assert read(target)["x"].to_pylist() == reduce(operator.iadd, parts, [])
 
 
 # Metadata
@@ -230,8 +218,8 @@ def annotated() -> pa.Table:
 
 @pytest.mark.parametrize("start", [".arrow", ".parquet"])
 @pytest.mark.parametrize("end", [".arrow", ".feather", ".parquet"])
-def test_only_the_metadata_that_types_need_is_kept(tmp_path, capsys, start, end):
-    """Of pandas its types, of extensions their name; the summary names the rest."""
+def test_only_the_metadata_that_types_need_is_kept(tmp_path, capsys, start, end) -> None:
+    """pandas's types, extensions' names; the summary names the rest."""
     result = privatized(tmp_path, annotated(), start=start, end=end)
     assert SECRET not in (tmp_path / f"out{end}").read_bytes()
     assert set(result.schema.metadata) - {b"ARROW:schema"} == {b"pandas", b"dpfast"}
@@ -250,7 +238,7 @@ def test_only_the_metadata_that_types_need_is_kept(tmp_path, capsys, start, end)
 
 
 @pytest.mark.parametrize("end", [".arrow", ".parquet"])
-def test_metadata_is_kept_where_one_asks_for_it(tmp_path, capsys, end):
+def test_metadata_is_kept_where_one_asks_for_it(tmp_path, capsys, end) -> None:
     """And the summary says that nobody noised it."""
     result = privatized(tmp_path, annotated(), "--keep-metadata", end=end)
     assert result.schema.metadata[b"n_sum"] == SECRET
@@ -264,7 +252,7 @@ def test_metadata_is_kept_where_one_asks_for_it(tmp_path, capsys, end):
     assert "geo" in said[0]
 
 
-def test_metadata_of_pandas_that_is_none_is_left_out(tmp_path):
+def test_metadata_of_pandas_that_is_none_is_left_out(tmp_path) -> None:
     """What stands under its name and does not read as its types."""
     for text in (SECRET, b"[1]", b'{"columns": 7}', b'{"columns": [7]}', b'{"columns": [{"name": "x"}]}', b"\xff"):
         table = pa.table({"n": [1], "x": ["a"]}).replace_schema_metadata({b"pandas": text})
@@ -288,7 +276,7 @@ def summary(capsys: pytest.CaptureFixture[str], folder: Path, end: str, *options
 
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow", ".npy"])
-def test_the_summary_says_what_has_no_noise(tmp_path, capsys, end):
+def test_the_summary_says_what_has_no_noise(tmp_path, capsys, end) -> None:
     """Which columns, and the order of rows, always."""
     said = summary(capsys, tmp_path, end)
     assert ("passed through without noise: city, mean age\n" in said) is (end != ".npy")
@@ -302,8 +290,8 @@ def test_the_summary_says_what_has_no_noise(tmp_path, capsys, end):
 
 @pytest.mark.parametrize("start", [".csv", ".parquet", ".arrow"])
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow"])
-def test_sorted_rows_tell_nothing_of_the_input_s_order(tmp_path, capsys, monkeypatch, start, end):
-    """Every order of the input gives the same rows in the same order, each with noise on its own count."""
+def test_sorted_rows_tell_nothing_of_the_input_s_order(tmp_path, capsys, monkeypatch, start, end) -> None:
+    """Any order of input gives equal rows in equal order, each with noise on its own count."""
     monkeypatch.setattr(csv_text, "BLOCK", 16)
     names = [f"{city},{sex}" for city in ("Ulm", "Bonn", "Ö") for sex in "mf"]
     seen = set()
@@ -348,8 +336,8 @@ def rows_of(path: Path) -> list[tuple[str, str, int]]:
         (["city", "city"], "--sort-by must name each column once"),
     ],
 )
-def test_what_would_leave_something_of_the_order_is_refused(tmp_path, capsys, end, columns, message):
-    """Rows alike in the columns would keep the input's order among them, and a noised column's order is private."""
+def test_what_would_leave_something_of_the_order_is_refused(tmp_path, capsys, end, columns, message) -> None:
+    """Equal rows would keep the input's order; a noised column's order is private."""
     if end == ".csv":
         (tmp_path / "in.csv").write_text("city,n\nb,1\na,2\nb,3\n")
     else:
@@ -361,8 +349,8 @@ def test_what_would_leave_something_of_the_order_is_refused(tmp_path, capsys, en
     assert not (tmp_path / f"out{end}").exists()
 
 
-def test_what_cannot_be_sorted_is_refused(tmp_path, capsys, monkeypatch):
-    """An array, a column of lists, a table larger than the stated size; a ledger is not charged for them."""
+def test_what_cannot_be_sorted_is_refused(tmp_path, capsys, monkeypatch) -> None:
+    """An array, a column of lists, a table too large: a ledger is not charged for them."""
     np.save(tmp_path / "in.npy", np.arange(3))
     assert main(["privatize", str(tmp_path / "in.npy"), str(tmp_path / "out.npy"), *LAW, "--sort-by", "x"]) == 2
     assert "--sort-by" in capsys.readouterr().err
@@ -380,7 +368,7 @@ def test_what_cannot_be_sorted_is_refused(tmp_path, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["releases"] == []
 
 
-def test_a_noised_cell_of_a_csv_has_no_quotes(tmp_path):
+def test_a_noised_cell_of_a_csv_has_no_quotes(tmp_path) -> None:
     """Whether a count was quoted is a bit of it that no noise hides."""
     (tmp_path / "in.csv").write_text('city,n\na,"1"\n"b",2\nc,"3"\n')
     assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), "--column", "n", *LAW]) == 0

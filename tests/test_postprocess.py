@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Post-processing: each projection against its definition, and the bias that its docstring states."""
+"""Post-processing: each projection against its definition, and the bias that it states."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ REALS = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=1, ma
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint16, np.float64, np.float32])
-def test_clip_keeps_the_dtype(dtype):
-    found = postprocess.clip(np.array([0, 5, 100], dtype), 1, 50)
+def test_clip_keeps_the_dtype(dtype) -> None:
+    """A bound beyond the type changes nothing."""
+    found = postprocess.clip(np.array([0, 5, 100], dtype), lower=1, upper=50)
     assert found.dtype == dtype
     assert found.tolist() == [1, 5, 50]
     assert postprocess.clip(np.array([0, 5, 100], dtype), upper=10**9).tolist() == [0, 5, 100]
 
 
-def test_clip_bounds_beyond_the_type():
+def test_clip_bounds_beyond_the_type() -> None:
     """Harmless on the far side, the type's own end on the near one: no infinity comes out."""
     values = np.array([-1.5, 2.0], np.float32)
-    assert postprocess.clip(values, -1e300, Fraction(10) ** 400).tolist() == values.tolist()
-    assert np.isfinite(postprocess.clip(values, 1e300)).all()
-    assert postprocess.clip(np.array([5, 7], np.int8), 2**70).tolist() == [127, 127]
+    assert postprocess.clip(values, lower=-1e300, upper=Fraction(10) ** 400).tolist() == values.tolist()
+    assert np.isfinite(postprocess.clip(values, lower=1e300)).all()
+    assert postprocess.clip(np.array([5, 7], np.int8), lower=2**70).tolist() == [127, 127]
 
 
-def test_the_bias_of_clipping_is_what_its_docstring_says():
-    """E max(X, 0) = q/(1 - q^2): 0.43 at scale 1. Within 5 standard errors of 2e5 draws (false alarm 6e-7)."""
+def test_the_bias_of_clipping_is_what_its_docstring_says() -> None:
+    """E max(X, 0) = q/(1 - q^2): 0.43 at scale 1. Within 5 standard errors of 2e5 draws (6e-7)."""
     q = math.exp(-1)
     stated = q / (1 - q * q)
     assert round(stated, 2) == 0.43
-    assert "0.43 too high at scale 1" in postprocess.clip.__doc__
+    assert "0.43 too high at scale 1" in " ".join(postprocess.clip.__doc__.split())
     released = dpfast.DiscreteLaplace(1, 1).release(np.zeros(200_000, np.int64))
-    clipped = postprocess.clip(released, 0)
+    clipped = postprocess.clip(released, lower=0)
     assert abs(clipped.mean() - stated) < 5 * clipped.std() / math.sqrt(clipped.size)
     assert abs(released.mean()) < 5 * released.std() / math.sqrt(released.size)
 
 
 @given(values=st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=5), step=st.integers(1, 1000))
-def test_rounding_integers_is_exact(values, step):
+def test_rounding_integers_is_exact(values, step) -> None:
+    """As Python's rounding of fractions, halves to even."""
     found = postprocess.rounded(np.array(values), step)
     assert found.dtype == np.int64
     assert found.tolist() == [round(Fraction(v, step)) * step for v in values]
 
 
-def test_rounding_integers_takes_halves_to_the_even_multiple():
+def test_rounding() -> None:
+    """Halves to the even multiple, below 0 too; reals as doubles; beyond int64 refused."""
     assert postprocess.rounded([1, 3, 5, -1, -3], 2).tolist() == [0, 4, 4, 0, -4]
     assert postprocess.rounded([1, 2, 4, 5], 3).tolist() == [0, 3, 3, 6]
-
-
-def test_rounding_reals():
     assert postprocess.rounded([0.5, 1.5, 2.5, -7.4]).tolist() == [0, 2, 2, -7]
     assert postprocess.rounded(np.array([7.4, 8.0], np.float32), 5).dtype == np.float64
     with pytest.raises(ParameterError, match="fit int64"):
@@ -67,8 +67,8 @@ def test_rounding_reals():
 
 @settings(max_examples=60, deadline=None)
 @given(values=REALS, total=st.floats(0, 300).map(lambda x: round(x, 3)))
-def test_non_negative_with_a_total_is_the_nearest(values, total):
-    """The conditions of the optimum: it adds up, and all positive cells moved by one amount that no zero cell exceeds."""
+def test_non_negative_with_a_total_is_the_nearest(values, total) -> None:
+    """The optimum adds up; positive cells moved by one amount that no zero cell exceeds."""
     given_ = np.array(values)
     found = postprocess.non_negative(values, total)
     assert (found >= 0).all()
@@ -81,22 +81,23 @@ def test_non_negative_with_a_total_is_the_nearest(values, total):
         assert (given_[~positive] <= shift + 1e-7).all()
 
 
-def test_non_negative_without_a_total_clips():
+def test_non_negative_without_a_total_clips() -> None:
+    """With one the cells add up to it."""
     assert postprocess.non_negative([[-1, 2], [3, -4]]).tolist() == [[0, 2], [3, 0]]
     assert postprocess.non_negative([[-1.0, 2], [3, -4]], 0).sum() == 0
     assert postprocess.non_negative([[1, 3], [0, 0]], 4).tolist() == [[1, 3], [0, 0]]
 
 
-def test_a_total_keeps_the_sum_of_noisy_zeros():
+def test_a_total_keeps_the_sum_of_noisy_zeros() -> None:
     """Where clipping would invent a count for every empty cell."""
     released = dpfast.DiscreteLaplace(1, 1).release(np.zeros(10_000, np.int64))
-    assert postprocess.clip(released, 0).sum() > 3000
+    assert postprocess.clip(released, lower=0).sum() > 3000
     assert postprocess.non_negative(released, 100).sum() == pytest.approx(100, abs=1e-6)
 
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), rows=st.integers(1, 3), columns=st.integers(1, 4))
-def test_consistent_is_least_squares(data, rows, columns):
+def test_consistent_is_least_squares(data, rows, columns) -> None:
     """Against the weighted least-squares solution of the whole system."""
     numbers = st.floats(-50, 50).map(lambda x: round(x, 3))
     cells = np.array(data.draw(st.lists(numbers, min_size=rows * columns, max_size=rows * columns))).reshape(
@@ -112,7 +113,8 @@ def test_consistent_is_least_squares(data, rows, columns):
     np.testing.assert_allclose(found.sum(axis=1), sums)
 
 
-def test_public_totals_are_met():
+def test_public_totals_are_met() -> None:
+    """A total of variance 0 is exact."""
     found, sums = postprocess.consistent([[1, 2], [3, 4]], [10, 0], total_variance=0)
     np.testing.assert_allclose(sums, [10, 0])
     np.testing.assert_allclose(found, [[4.5, 5.5], [-0.5, 0.5]])
@@ -120,26 +122,34 @@ def test_public_totals_are_met():
 
 @settings(max_examples=60, deadline=None)
 @given(values=REALS, falling=st.booleans())
-def test_ordered_is_isotonic_regression(values, falling):
+def test_ordered_is_isotonic_regression(values, falling) -> None:
+    """SciPy's, rising or falling."""
     expected = optimize.isotonic_regression(values, increasing=not falling).x
     np.testing.assert_allclose(postprocess.ordered(values, falling=falling), expected, atol=1e-9)
 
 
-def test_ordered_along_the_last_axis():
+def test_ordered_along_the_last_axis() -> None:
+    """Each row by itself; empty ones are fine."""
     found = postprocess.ordered([[3, 1], [1, 2]])
     assert found.tolist() == [[2, 2], [1, 2]]
     assert postprocess.ordered(np.empty((2, 0))).shape == (2, 0)
     assert postprocess.ordered([]).shape == (0,)
 
 
-def test_nothing_is_changed_in_place():
-    for step in (lambda x: postprocess.clip(x, 0), postprocess.rounded, postprocess.non_negative, postprocess.ordered):
+def test_nothing_is_changed_in_place() -> None:
+    """The values are the caller's."""
+    for step in (
+        lambda x: postprocess.clip(x, lower=0),
+        postprocess.rounded,
+        postprocess.non_negative,
+        postprocess.ordered,
+    ):
         values = np.array([3.5, -1.5, 2.0])
         step(values)
         assert values.tolist() == [3.5, -1.5, 2.0]
 
 
-def test_every_step_says_what_it_costs():
+def test_every_step_says_what_it_costs() -> None:
     """In bias, in its docstring."""
     for name in postprocess.__all__:
         assert "bias" in getattr(postprocess, name).__doc__.lower()
@@ -149,10 +159,10 @@ def test_every_step_says_what_it_costs():
     ("call", "error", "message"),
     [
         (lambda: postprocess.clip([1]), ParameterError, "lower or upper"),
-        (lambda: postprocess.clip([1], 2, 1), ParameterError, "lower must be at most upper, got 2 and 1"),
-        (lambda: postprocess.clip([1], 0.5), ParameterError, "lower must be a whole number"),
-        (lambda: postprocess.clip(["a"], 0), DTypeError, "integers or floats"),
-        (lambda: postprocess.clip([math.nan], 0), ParameterError, "finite"),
+        (lambda: postprocess.clip([1], lower=2, upper=1), ParameterError, "lower must be at most upper, got 2 and 1"),
+        (lambda: postprocess.clip([1], lower=0.5), ParameterError, "lower must be a whole number"),
+        (lambda: postprocess.clip(["a"], lower=0), DTypeError, "integers or floats"),
+        (lambda: postprocess.clip([math.nan], lower=0), ParameterError, "finite"),
         (lambda: postprocess.rounded([1], 0), ParameterError, "step must be at least 1"),
         (lambda: postprocess.non_negative([1], Fraction(10) ** 400), ParameterError, "largest double"),
         (lambda: postprocess.non_negative([1], -1), ParameterError, "total must not be negative"),
@@ -164,6 +174,7 @@ def test_every_step_says_what_it_costs():
         (lambda: postprocess.ordered([1], falling=1), DTypeError, "falling must be True or False"),
     ],
 )
-def test_bad_input(call, error, message):
+def test_bad_input(call, error, message) -> None:
+    """By an error that names the parameter."""
     with pytest.raises(error, match=message):
         call()

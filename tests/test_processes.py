@@ -8,41 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fresh import python
+from fresh import FORKED, python, workers
 
 from dpfast import DiscreteLaplace, Key
 
-HEAVY = "numba llvmlite scipy flint pyarrow pandas matplotlib click tqdm rich mpmath numpy.ma".split()
+HEAVY = ["numba", "llvmlite", "scipy", "flint", "pyarrow", "pandas", "matplotlib", "click", "tqdm", "rich", "mpmath", "numpy.ma"]  # fmt: skip
 
-FORKS = """
-    import os, signal, sys, threading
-    import numpy as np
-    import dpfast
-
+FORKS = (
+    FORKED
+    + """
     mech = dpfast.DiscreteLaplace(1, 10**6)
     big = np.zeros(2**20, np.int64)
     key = dpfast.Key.generate().derive("forks")
 
     def noise(n=64):  # 64 draws at this scale are never twice the same
         return mech.release(np.zeros(n, np.int64)).tobytes().hex()
-
-    def forked(make):
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            signal.alarm(25)  # should it hang
-            try:
-                os.close(read)
-                with os.fdopen(write, "w") as out:
-                    out.write(make())
-                os._exit(0)
-            finally:
-                os._exit(1)
-        os.close(write)
-        with os.fdopen(read) as text:
-            found = text.read()
-        assert os.waitpid(child, 0)[1] == 0, "the child failed or hung"
-        return found
 
     def everything():
         made = [noise(), mech.release(big, threads=2)[:64].tobytes().hex(), mech.sample(64).tobytes().hex()]
@@ -51,10 +31,11 @@ FORKS = """
         assert (again == mech.release(big, key=key, start=0)).all()
         return " ".join(made)
 """
+)
 
 
-def test_forks_before_and_after_a_release_never_repeat_noise():
-    """Children forked before the first release, after small, threaded and keyed ones, and by children: all differ."""
+def test_forks_before_and_after_a_release_never_repeat_noise() -> None:
+    """Children forked before a release, after small, threaded, keyed ones, by children: new."""
     output = python(
         FORKS
         + """
@@ -72,8 +53,8 @@ def test_forks_before_and_after_a_release_never_repeat_noise():
     assert output.split() == ["38", "38"]
 
 
-def test_forks_in_the_middle_of_other_threads_releases():
-    """While threads release without pause, keyed and in helper threads too, each forked child works and is new."""
+def test_forks_in_the_middle_of_other_threads_releases() -> None:
+    """While threads release, keyed and in helpers, each forked child works and is new."""
     output = python(
         FORKS
         + """
@@ -103,7 +84,7 @@ def test_forks_in_the_middle_of_other_threads_releases():
     assert output.split() == ["48", "48"]
 
 
-def test_a_fork_while_another_thread_records_a_part():
+def test_a_fork_while_another_thread_records_a_part() -> None:
     """The lock of the record is never left held in the child."""
     output = python(
         FORKS
@@ -129,8 +110,8 @@ def test_a_fork_while_another_thread_records_a_part():
 
 
 @pytest.mark.parametrize("delay", [0, 0.005, 0.02, 0.06, 0.12, 0.25])
-def test_forks_in_the_middle_of_a_first_release(delay):
-    """While another thread builds a table, imports flint and numba and compiles, a forked child still does not hang."""
+def test_forks_in_the_middle_of_a_first_release(delay) -> None:
+    """While another thread builds a table, imports and compiles, a forked child does not hang."""
     output = python(
         FORKS
         + """
@@ -148,10 +129,10 @@ def test_forks_in_the_middle_of_a_first_release(delay):
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
-def test_multiprocessing(tmp_path, method):
-    """Mechanisms and release keys travel to workers of every kind: fresh noise differs, an equal part is equal."""
-    script = tmp_path / "workers.py"
-    script.write_text(
+def test_multiprocessing(tmp_path, method) -> None:
+    """Mechanisms and release keys reach all workers: fresh noise differs, parts are equal."""
+    found = workers(
+        tmp_path,
         """
 import multiprocessing, sys
 import numpy as np
@@ -170,16 +151,14 @@ if __name__ == "__main__":
         found = pool.map(work, [(mech, key, i) for i in range(9)], chunksize=1)
     found.append(work((mech, key, 9)))
     print(len({fresh for fresh, _, _ in found}), len({part for _, part, _ in found}))
-"""
+""",
+        method,
     )
-    output = python(
-        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')", script, method
-    )
-    assert output.split() == ["10", "1"]
+    assert found == ["10", "1"]
 
 
-def test_eight_threads_at_once():
-    """Eight Python threads over sizes, scales and kernels: no crash, no noise twice, and equal keyed parts."""
+def test_eight_threads_at_once() -> None:
+    """Eight threads over sizes, scales, kernels: no crash, no repeated noise, equal keyed parts."""
     mechs = [DiscreteLaplace(1, scale) for scale in (10**6, 50, 2**60, 10**12)]
     key = Key.generate().derive("threads")
     part = np.arange(7000)
@@ -203,7 +182,7 @@ def test_eight_threads_at_once():
     assert len({noise for _, made in found for noise in made}) == 1
 
 
-def test_eight_threads_in_a_first_release():
+def test_eight_threads_in_a_first_release() -> None:
     """In a new process eight threads import, compile and build tables at once."""
     output = python(
         """
@@ -227,8 +206,8 @@ def test_eight_threads_in_a_first_release():
 
 
 @pytest.mark.parametrize("threads", [3, 64, 1000, 10**9, 10**30])
-def test_threads_far_beyond_the_cores(threads):
-    """Any number of threads is taken as "at most", for a small call and a large one, with a key and without."""
+def test_threads_far_beyond_the_cores(threads) -> None:
+    """Any number of threads means "at most", for small and large calls, keyed or not."""
     mech = DiscreteLaplace(1, 100)
     before = threading.active_count()
     for n in (3, 5000, 2**21):
@@ -241,15 +220,15 @@ def test_threads_far_beyond_the_cores(threads):
     assert threading.active_count() == before
 
 
-def test_no_thread_stays_behind():
+def test_no_thread_stays_behind() -> None:
     """A release's threads end with it: there is no pool to leak or to fork."""
     before = threading.active_count()
     DiscreteLaplace(1, 100).release(np.zeros(2**21, np.int64), threads=8)
     assert threading.active_count() == before
 
 
-def test_import_is_light():
-    """`import dpfast`, keys and mechanisms load nothing heavy; a small release loads no more than it needs."""
+def test_import_is_light() -> None:
+    """`import dpfast`, keys and mechanisms load nothing heavy; a small release only its needs."""
     output = python(
         """
         import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""random_bytes and fill_bytes: every byte of the key stream, at every cut; kinds of buffers; what fails leaves zeros."""
+"""random_bytes and fill_bytes: the whole key stream at every cut; buffers; failures leave zeros."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import zlib
 
 import numpy as np
 import pytest
-from conftest import ISAS
-from test_bit_generator import chacha
+from chacha import chacha
+from tiers import ISAS
 
 from dpfast import DTypeError, EntropyError, ParameterError, _native, fill_bytes, random_bytes
-from dpfast.random_bytes import FEW
+from dpfast.random.random_bytes import FEW
 
 KEY = bytes(range(32))
 SIZES = [0, 1, 7, 8, 63, 64, 65, 1024, 1025, 2047, 2048, 2049, 4096, 6143, 6145]
@@ -32,10 +32,10 @@ WHOLE = reference(max(SIZES))
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_the_bytes_are_the_documented_stream(isa, monkeypatch):
-    """On every instruction set, at every size and alignment, stored past the caches or not, in slabs or at once."""
+def test_the_bytes_are_the_documented_stream(isa, monkeypatch) -> None:
+    """Every instruction set, size, alignment, stored past caches or not, in slabs or at once."""
     for streamed, slab in ((2**21, 2**26), (0, 2**26), (2**21, 2048), (0, 4096)):
-        monkeypatch.setattr(_native, "STREAMED", streamed)
+        monkeypatch.setattr(_native, "NON_TEMPORAL", streamed)
         monkeypatch.setattr(_native, "SLAB", slab)
         for n in SIZES:
             for shift in (0, 1, 3, 4, 8, 40):
@@ -47,8 +47,8 @@ def test_the_bytes_are_the_documented_stream(isa, monkeypatch):
 
 
 @pytest.mark.parametrize("n", [*SIZES, FEW, FEW + 1, 2**20 + 3, 3 * 2**21 + 5])
-def test_random_bytes(n):
-    """n bytes, never the same, each byte of them drawn (a byte left out would be the same in both: fails by chance 2^-64)."""
+def test_random_bytes(n) -> None:
+    """n bytes, never the same, each byte drawn (one left out is equal in both: by chance 2^-64)."""
     one, two = random_bytes(n), random_bytes(n)
     assert type(one) is bytes
     assert len(one) == len(two) == n
@@ -63,32 +63,25 @@ def test_random_bytes(n):
     hash(one)
 
 
-def test_numpy_integers_are_sizes():
+@pytest.mark.parametrize(
+    ("n", "error", "message"),
+    [
+        *((n, ParameterError, "at least 0") for n in (-1, -(2**70))),
+        *((n, DTypeError, "n must be an int") for n in (True, 1.0, "8", None, b"12")),
+        (2**63, ParameterError, "at most"),
+        (2**62, (MemoryError, OverflowError), None),
+    ],
+)
+def test_sizes_that_are_refused(n, error, message) -> None:
+    """Negative, no int, beyond any memory; NumPy's integers are sizes."""
+    with pytest.raises(error, match=message):
+        random_bytes(n)
     assert len(random_bytes(np.int64(2000))) == 2000
 
 
-@pytest.mark.parametrize("n", [-1, -(2**70)])
-def test_negative_sizes(n):
-    with pytest.raises(ParameterError, match="at least 0"):
-        random_bytes(n)
-
-
-@pytest.mark.parametrize("n", [True, 1.0, "8", None, b"12"])
-def test_sizes_that_are_no_int(n):
-    with pytest.raises(DTypeError, match="n must be an int"):
-        random_bytes(n)
-
-
-def test_sizes_beyond_any_memory():
-    with pytest.raises(ParameterError, match="at most"):
-        random_bytes(2**63)
-    with pytest.raises((MemoryError, OverflowError)):
-        random_bytes(2**62)
-
-
 @pytest.mark.parametrize("size", [5, 3000])
-def test_kinds_of_buffers(size):
-    """bytearray, memoryview, mmap, NumPy arrays of many dtypes and shapes: filled whole and never alike."""
+def test_kinds_of_buffers(size) -> None:
+    """bytearray, memoryview, mmap, arrays of dtypes and shapes: filled whole, never alike."""
     base = np.zeros((size, 6))
     for made in (
         bytearray(8 * size), memoryview(bytearray(8 * size)), mmap.mmap(-1, 8 * size), np.zeros(size), np.zeros((size, 2, 2), ">i8"),
@@ -107,41 +100,35 @@ def test_kinds_of_buffers(size):
 
 
 @pytest.mark.parametrize("empty", [bytearray(), np.zeros(0), np.zeros((3, 0, 2))])
-def test_empty_buffers(empty):
+def test_empty_buffers(empty) -> None:
+    """Nothing to fill."""
     assert fill_bytes(empty) is None
+
+
+READ_ONLY = np.zeros(1000)
+READ_ONLY.flags.writeable = False
 
 
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        (b"1234", "writable"), (memoryview(bytes(3000)), "writable"), (np.zeros(10)[::2], "C-contiguous"),
+        (b"1234", "writable"), (memoryview(bytes(3000)), "writable"), (READ_ONLY, "writable"), (np.zeros(10)[::2], "C-contiguous"),
         (np.zeros((3, 4)).T, "C-contiguous"), (memoryview(bytearray(99))[::-1], "C-contiguous"), ([1, 2], "buffer of plain values"),
         ("text", "buffer of plain values"), (None, "buffer of plain values"), (np.zeros(4, object), "any bits"),
         (np.zeros(4, bool), "any bits"), (np.zeros(4, [("a", "i4"), ("b", object)]), "any bits"),
         (np.zeros(4, "M8[s]"), "plain values"),
+        *([(np.array(["a", "bc"], np.dtypes.StringDType()), None)] if hasattr(getattr(np, "dtypes", None), "StringDType") else []),
     ],
 )  # fmt: skip
-def test_buffers_that_are_refused(made, why):
+def test_buffers_that_are_refused(made, why) -> None:
+    """Read-only, with gaps, or of types that not all bits fit; strings lie elsewhere."""
     with pytest.raises(DTypeError, match=why):
         fill_bytes(made)
-
-
-def test_a_read_only_array():
-    made = np.zeros(1000)
-    made.flags.writeable = False
-    with pytest.raises(DTypeError, match="writable"):
-        fill_bytes(made)
-    assert not made.any()
-
-
-@pytest.mark.skipif(not hasattr(getattr(np, "dtypes", None), "StringDType"), reason="NumPy 2")
-def test_strings_of_any_length():
-    with pytest.raises(DTypeError):
-        fill_bytes(np.array(["a", "bc"], np.dtypes.StringDType()))
+    assert not READ_ONLY.any()
 
 
 @pytest.mark.parametrize("size", [100, 10**6])
-def test_no_entropy(size, monkeypatch):
+def test_no_entropy(size, monkeypatch) -> None:
     """EntropyError; what was there is untouched or zero, and no half-random buffer comes back."""
 
     def none(*_: object) -> int:
@@ -159,16 +146,16 @@ def test_no_entropy(size, monkeypatch):
     assert set(made) <= {0, 0x5A}
 
 
-def test_ctrl_c_half_way_leaves_zeros(monkeypatch):
+def test_ctrl_c_half_way_leaves_zeros(monkeypatch) -> None:
     """And the key is wiped."""
     keys, calls = [], []
     stream, key = _native.lib.dpf_key_stream, _native.StreamKey
 
     class Library:
-        def __getattr__(self, name):
+        def __getattr__(self, name) -> object:
             return getattr(_native_lib, name)
 
-        def dpf_key_stream(self, *arguments):
+        def dpf_key_stream(self, *arguments) -> None:
             calls.append(1)
             if len(calls) == 3:
                 raise KeyboardInterrupt

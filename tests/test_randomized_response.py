@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Randomized response: exact probabilities digit by digit, the loss of both coins, and estimates that hold."""
+"""Randomized response: exact probabilities by digit, both coins' loss, and estimates that hold."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 import dpfast
-from dpfast import DTypeError, ParameterError, RandomizedResponse, _native, exact, kernels
+from dpfast import DTypeError, ParameterError, RandomizedResponse, exact, kernels
 
-LEVEL = 1e-6  # of a false alarm, each
+LEVEL = 1e-6  # each false alarm
 
 
 def k_ary(epsilon: float, k: int) -> np.ndarray:
@@ -43,8 +44,8 @@ def counts_of(mechanism: RandomizedResponse, true: int, n: int, dtype: type = np
 
 
 @pytest.mark.parametrize(("epsilon", "k"), [(1, 2), (0.1, 3), (2, 5), (Fraction(1, 3), 17), (5, 100)])
-def test_answers_follow_the_law(epsilon, k):
-    """400,000 answers for each of two truths; one of epsilon 5 % larger is rejected for the smaller k."""
+def test_answers_follow_the_law(epsilon, k) -> None:
+    """400,000 answers for each of two truths; epsilon 5 % larger is rejected for the smaller k."""
     mechanism, law, n = RandomizedResponse(epsilon, k), k_ary(float(epsilon), k), 400_000
     for true in (0, k - 1):
         assert stats.chisquare(counts_of(mechanism, true, n), n * law[true]).pvalue > LEVEL
@@ -54,7 +55,8 @@ def test_answers_follow_the_law(epsilon, k):
 
 
 @pytest.mark.parametrize("p", [Fraction(1, 2), Fraction(1, 3), Fraction(3, 4), Fraction(1, 1000), Fraction(0.9)])
-def test_coins_follow_the_law(p):
+def test_coins_follow_the_law(p) -> None:
+    """300,000 answers of either kind follow the law of two coins, and not another second coin's."""
     mechanism, law, n = RandomizedResponse.two_coin(p), coins(p), 300_000
     for true in (0, 1):
         said = int(counts_of(mechanism, true, n)[1])
@@ -66,8 +68,8 @@ def test_coins_follow_the_law(p):
 
 
 @pytest.mark.parametrize("p", [Fraction(i, 64) for i in range(1, 64)])
-def test_the_loss_of_the_coins_is_the_larger_ratio(p):
-    """Over both answers and both truths, in rationals; rounded up by at most a few units in the last place."""
+def test_the_loss_of_the_coins_is_the_larger_ratio(p) -> None:
+    """Over both answers and truths, in rationals; rounded up by a few units in the last place."""
     law = coins(p)
     worst = max(law[a][said] / law[b][said] for a in (0, 1) for b in (0, 1) for said in (0, 1))
     mechanism = RandomizedResponse.two_coin(p)
@@ -85,8 +87,8 @@ def test_the_loss_of_the_coins_is_the_larger_ratio(p):
 
 @settings(max_examples=80, deadline=None)
 @given(epsilon=st.floats(0.694, 30))
-def test_coins_for_an_epsilon(epsilon):
-    """Kept, and an eighth of a millionth more of p would not be; by both formulas of the inverse."""
+def test_coins_for_an_epsilon(epsilon) -> None:
+    """Kept, but not with an eighth of a millionth more of p; by both formulas of the inverse."""
     mechanism = RandomizedResponse.two_coin(epsilon=epsilon)
     assert mechanism.epsilon <= epsilon
     e = mpmath.exp(mpmath.mpf(epsilon))
@@ -97,7 +99,7 @@ def test_coins_for_an_epsilon(epsilon):
     assert RandomizedResponse.two_coin(more).epsilon > epsilon
 
 
-def test_k_ary_is_exactly_epsilon():
+def test_k_ary_is_exactly_epsilon() -> None:
     """The largest ratio is E: rows of E and 1 over E + k - 1."""
     for said in range(3):
         column = [3 if true == said else 1 for true in range(3)]
@@ -113,7 +115,7 @@ def test_k_ary_is_exactly_epsilon():
     k=st.integers(2, 1000),
     prefix=st.integers(0, 2**64 - 1),
 )
-def test_steps_of_categories(epsilon, k, prefix):
+def test_steps_of_categories(epsilon, k, prefix) -> None:
     """Against 100 digits: truth on [0, E), and a unit each for the others."""
     found = exact.Categories(epsilon, k).step(prefix, 64)
     with mpmath.workprec(400):
@@ -128,8 +130,8 @@ def test_steps_of_categories(epsilon, k, prefix):
 
 
 @pytest.mark.parametrize("k", [2, 3, 50])
-def test_planted_words_beside_every_threshold(k):
-    """The kernel decides as the exact law does, or leaves it to that: at thresholds, next to them, and at both ends."""
+def test_planted_words_beside_every_threshold(k) -> None:
+    """The kernel decides as the exact law or not at all: thresholds, beside them, both ends."""
     epsilon = Fraction(3, 2)
     mechanism, law = RandomizedResponse(epsilon, k), exact.Categories(epsilon, k)
     with mpmath.workprec(200):
@@ -138,7 +140,7 @@ def test_planted_words_beside_every_threshold(k):
     words = sorted({w + d for w in [0, 2**64 - 1, *at] for d in (-(2**12), -1, 0, 1, 2**12) if 0 <= w + d < 2**64})
     answers = np.zeros(len(words), np.int64)
     undecided = np.empty(len(words), np.int64)
-    n = kernels.kernel("respond")(answers, np.array(words, np.uint64), *mechanism._lines, k, undecided)
+    n = kernels.kernel("respond")(answers, np.array(words, np.uint64), *tiers.response_lines(mechanism), k, undecided)
     left = set(undecided[:n].tolist())
     assert 0 < n < len(words)
     for i, word in enumerate(words):
@@ -147,7 +149,7 @@ def test_planted_words_beside_every_threshold(k):
     assert {at_ for at_ in at if law.step(at_, 64) is None} == set(at)  # a threshold inside: 64 digits do not decide
 
 
-def test_undecided_answers_read_on():
+def test_undecided_answers_read_on() -> None:
     """A word that holds a threshold is decided by its next digits, 512 at a time."""
     mechanism = RandomizedResponse(1, 2)
     with mpmath.workprec(2000):
@@ -164,21 +166,21 @@ def test_undecided_answers_read_on():
             return self.blocks[len(self.read) - 1].to_bytes(64, "little")
 
     below, above, long = Planted([more - 1]), Planted([more + 1]), Planted([more, 0])
-    assert mechanism._exactly(0, word, below, 5) == 0
-    assert mechanism._exactly(0, word, above, 5) == 1
-    assert mechanism._exactly(0, word, long, 5) == 0
-    assert long.read == [(5, _native.nonce(0, 4)), (5, _native.nonce(1, 4))]
+    assert tiers.response_decided(mechanism, 0, word, below, 5) == 0
+    assert tiers.response_decided(mechanism, 0, word, above, 5) == 1
+    assert tiers.response_decided(mechanism, 0, word, long, 5) == 0
+    assert long.read == [(5, tiers.nonce(0, 4)), (5, tiers.nonce(1, 4))]
 
     # Each answer of an array reads on at its own place, however far in.
     words, said, places = np.zeros(9000, np.uint64), np.zeros(9000, np.int64), [0, 4095, 4096, 8999]
     words[places] = word
     many = Planted([more + 1] * 4)
-    mechanism._respond(said, words, many)
+    tiers.respond(mechanism, said, words, many)
     assert [index for index, _ in many.read] == places
     assert np.flatnonzero(said).tolist() == places
 
 
-def test_coins_meet_their_thresholds_exactly():
+def test_coins_meet_their_thresholds_exactly() -> None:
     """A rational threshold on the edge of a cell is decided: half-open cells."""
     coin = exact.Coin(Fraction(3, 4))
     assert coin.step(0b10, 2) == 0
@@ -187,10 +189,16 @@ def test_coins_meet_their_thresholds_exactly():
     assert exact.Coin(Fraction(1, 3)).step(0, 1) is None
 
 
-def test_the_kernel_decides_nearly_all():
+def test_the_kernel_decides_nearly_all() -> None:
+    """In a million words at most one is undecided: 4e-10 of them hold a threshold."""
     mechanism, n = RandomizedResponse(1, 4), 10**6
     words = np.random.default_rng(1).integers(0, 2**64, n, np.uint64)
-    assert kernels.kernel("respond")(np.zeros(n, np.int64), words, *mechanism._lines, 4, np.empty(0, np.int64)) <= 1
+    assert (
+        kernels.kernel("respond")(
+            np.zeros(n, np.int64), words, *tiers.response_lines(mechanism), 4, np.empty(0, np.int64)
+        )
+        <= 1
+    )
 
 
 # ------------------------------------------------------------------ arrays
@@ -198,14 +206,15 @@ def test_the_kernel_decides_nearly_all():
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, bool, ">i4"])
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 5)])
-def test_shapes_and_dtypes(dtype, shape):
+def test_shapes_and_dtypes(dtype, shape) -> None:
+    """What comes out has the shape and the dtype of what went in."""
     said = RandomizedResponse(1).release(np.ones(shape, dtype))
     assert (said.shape, said.dtype) == (shape, np.dtype(dtype))
     assert set(np.unique(said.astype(int))) <= {0, 1}
 
 
-def test_the_ends_of_the_parameters():
-    """The least and the most epsilon, coin and categories: no overflow on the way, and the law where it is plain."""
+def test_the_ends_of_the_parameters() -> None:
+    """The least and most epsilon, coin and categories: no overflow, and the plain law."""
     zeros = np.zeros(2000, np.int64)
     assert not RandomizedResponse(600, 2**31).release(zeros).any()
     assert RandomizedResponse(Fraction(1, 2**1000), 2**31).release(zeros).max() > 2**30  # missed with 2^-2000
@@ -220,8 +229,8 @@ def test_the_ends_of_the_parameters():
 
 
 @pytest.mark.parametrize(("epsilon", "k"), [(1, 2), (1, 7), (600, 2**31), (30, 2**31), (1e-9, 2**31), (0.01, 3)])
-def test_the_kernel_has_room_for_its_errors(epsilon, k):
-    """Words next to thresholds: whatever the kernel decides is what the law decides, on the whole cell of the word."""
+def test_the_kernel_has_room_for_its_errors(epsilon, k) -> None:
+    """Words next to thresholds: the kernel decides as the law on the word's whole cell."""
     mechanism, law = RandomizedResponse(epsilon, k), exact.Categories(Fraction(epsilon), k)
     with mpmath.workprec(2000):
         e = mpmath.exp(mpmath.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator)
@@ -232,12 +241,13 @@ def test_the_kernel_has_room_for_its_errors(epsilon, k):
     }
     words = np.array([w for w in near if 0 <= w < 2**64], np.uint64)
     said, open_ = np.zeros(words.size, np.int64), np.empty(words.size, np.int64)
-    n = kernels.kernel("respond")(said, words, *mechanism._lines, k, open_)
+    n = kernels.kernel("respond")(said, words, *tiers.response_lines(mechanism), k, open_)
     for i in set(range(words.size)) - set(open_[:n].tolist()):
         assert said[i] == law.step(int(words[i]), 64)
 
 
-def test_calls_are_independent_and_leave_the_input():
+def test_calls_are_independent_and_leave_the_input() -> None:
+    """Two calls on the same answers give independent ones, and change none in place."""
     answers = np.zeros(10_000, np.int64)
     mechanism = RandomizedResponse(0.5, 10)
     first, second = mechanism.release(answers), mechanism.release(answers)
@@ -246,12 +256,12 @@ def test_calls_are_independent_and_leave_the_input():
     assert stats.chi2_contingency(np.histogram2d(first, second, bins=10)[0]).pvalue > LEVEL
 
 
-def test_nothing_private_is_left_in_arrays(monkeypatch):
-    """The answers and the digits that a release works on are zeros when it ends, by an error too."""
+def test_nothing_private_is_left_in_arrays(monkeypatch) -> None:
+    """The answers and digits that a release works on are zeros when it ends, by an error too."""
     seen = []
     original = kernels.kernel
 
-    def spy(*arguments):
+    def spy(*arguments) -> float:
         seen.extend(arguments[:2])
         original("respond")(*arguments)
         return 0 if len(seen) < 4 else 1 / 0
@@ -264,8 +274,9 @@ def test_nothing_private_is_left_in_arrays(monkeypatch):
     assert not any(array.any() for array in seen)
 
 
-def test_no_entropy_no_answers(monkeypatch):
-    monkeypatch.setattr(_native, "_entropy", lambda *_: -1)
+def test_no_entropy_no_answers(monkeypatch) -> None:
+    """Where the system gives no key, no answer comes out."""
+    tiers.no_entropy(monkeypatch)
     with pytest.raises(dpfast.EntropyError):
         RandomizedResponse(1).release([0, 1])
 
@@ -274,11 +285,8 @@ def test_no_entropy_no_answers(monkeypatch):
 
 
 @pytest.mark.parametrize("mechanism", [RandomizedResponse(1, 4), RandomizedResponse.two_coin(Fraction(1, 3))], ids=str)
-def test_estimates_are_unbiased_and_their_intervals_hold(mechanism):
-    """Over 60 surveys of 300: the mean within 6 standard errors, and 95 % intervals that hold in 45 or more.
-
-    By chance fewer than 45 of 60 hold less than once in 10^6, for each category.
-    """
+def test_estimates_are_unbiased_and_their_intervals_hold(mechanism) -> None:
+    """60 surveys of 300: the mean in 6 standard errors, 95 % intervals hold in 45 (1e-6)."""
     k = mechanism.categories
     shares = np.arange(1, k + 1) / (k * (k + 1) / 2)
     true = np.repeat(np.arange(k), np.round(shares * 300).astype(int))
@@ -293,7 +301,7 @@ def test_estimates_are_unbiased_and_their_intervals_hold(mechanism):
     assert (abs(naive - shares) > 6 * spread).any()  # planted: what is said, taken for the truth
 
 
-def test_the_estimate_of_the_course_notes():
+def test_the_estimate_of_the_course_notes() -> None:
     """(mean - p (1 - p))/p for the coins; and of shares that add up."""
     p = Fraction(1, 4)
     reports = np.array([1] * 30 + [0] * 70)
@@ -305,7 +313,8 @@ def test_the_estimate_of_the_course_notes():
 
 @settings(max_examples=15, deadline=None)
 @given(size=st.integers(1, 500), data=st.data(), confidence=st.sampled_from([0.5, 0.95, 0.999]))
-def test_intervals_are_clopper_and_pearsons(size, data, confidence):
+def test_intervals_are_clopper_and_pearsons(size, data, confidence) -> None:
+    """Both ends of a share are SciPy's exact ones, mapped back through the law."""
     n = data.draw(st.integers(0, size))
     mechanism = RandomizedResponse(1)
     found = mechanism.estimate(np.repeat([1, 0], [n, size - n]), confidence)
@@ -318,13 +327,14 @@ def test_intervals_are_clopper_and_pearsons(size, data, confidence):
 # ------------------------------------------------------------------ records and bad input
 
 
-def test_records():
+def test_records() -> None:
+    """A guarantee under substitution, metadata, pickles and repr that keep the parameters."""
     mechanism = RandomizedResponse.two_coin(0.5, unit="respondent")
     assert mechanism.guarantee == dpfast.Guarantee(mechanism.epsilon, adjacency="substitution", unit="respondent")
     assert mechanism.metadata()["coin"] == "1/2"
     assert pickle.loads(pickle.dumps(mechanism)) == mechanism
     assert pickle.loads(pickle.dumps(RandomizedResponse(1, 3))) == RandomizedResponse(1, 3)
-    assert repr(mechanism).endswith("two coins of 0.5, unit=respondent>")
+    assert repr(mechanism).endswith("coin=0.5, unit=respondent>")
     assert repr(RandomizedResponse(1, 3)) == "<RandomizedResponse epsilon=1, categories=3, unit=person>"
 
 
@@ -344,7 +354,7 @@ def test_records():
         (lambda: RandomizedResponse(1, 1), ParameterError, "categories must be at least 2"),
         (lambda: RandomizedResponse(1, 2**31 + 1), ParameterError, r"at most 2\*\*31"),
         (lambda: RandomizedResponse(1, 2.0), DTypeError, "categories must be an int"),
-        (lambda: RandomizedResponse.two_coin(), ParameterError, "probability or epsilon"),
+        (RandomizedResponse.two_coin, ParameterError, "probability or epsilon"),
         (lambda: RandomizedResponse.two_coin(0.5, epsilon=1), ParameterError, "not both"),
         (lambda: RandomizedResponse.two_coin(0), ParameterError, "probability must be positive"),
         (lambda: RandomizedResponse.two_coin(1), ParameterError, "strictly between 0 and 1"),
@@ -360,7 +370,8 @@ def test_records():
         (lambda: RandomizedResponse(1).estimate([0.5]), DTypeError, "integers or bools"),
     ],
 )
-def test_bad_input(call, error, message):
+def test_bad_input(call, error, message) -> None:
+    """Each is refused by name and rule."""
     with pytest.raises((error, DTypeError) if "one or more" in message else error):
         call()
     if "one or more" not in message:
@@ -369,7 +380,7 @@ def test_bad_input(call, error, message):
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2**999), 1e-200, 0.1, Fraction(69, 100)])
-def test_two_coins_cannot_promise_less_than_ln_2(epsilon):
+def test_two_coins_cannot_promise_less_than_ln_2(epsilon) -> None:
     """However small: where e^epsilon - 1 cannot be told from 0, too."""
     with pytest.raises(ParameterError, match="^epsilon must be above ln 2 for two coins"):
         RandomizedResponse.two_coin(epsilon=epsilon)

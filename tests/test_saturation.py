@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exact sum saturates, never the noise; and what C leaves open is added later by the same rule, or not at all."""
+"""The exact sum saturates, never the noise; undecided draws are added later by one rule."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpfast import DiscreteLaplace, _native, engine, kernels
-from dpfast.arrays import Job, clamps
-from dpfast.engine import Draws, run, run_small
+from dpfast import DiscreteLaplace, kernels
 from dpfast.errors import EntropyError
 from dpfast.kernels.saturate import clamped_sum, clamped_sum_wide
+from dpfast.release.arrays import clamps
 
 DTYPES = [np.dtype(kind + size) for kind in "iu" for size in "1248"]
 SECRET = bytes(range(32))
@@ -52,55 +53,50 @@ def mechanism(scale: int) -> DiscreteLaplace:
 
 
 @cache
-def noise(scale: int, n: int, start: int, *, careful: bool) -> list[int]:
-    """The draws themselves: from the C fill alone, and where it leaves one open from the exact tier."""
+def noise(scale: int, n: int, start: int, *, constant_work: bool) -> list[int]:
+    """The draws themselves: from the C fill alone, and from the exact tier if it is undecided."""
     mech = mechanism(scale)
-    plan = mech._careful_plan if careful else mech._bulk_plan
-    stream = _native.StreamKey(SECRET)
-    found = plan.fill(stream, start, n, careful=careful)
-    return [exact_draw(mech, plan.width, stream, start + i) if x is None else x for i, x in enumerate(found)]
+    plan = tiers.constant_work_plan(mech) if constant_work else tiers.bulk_plan(mech)
+    stream = tiers.StreamKey(SECRET)
+    found = plan.fill(stream, start, n, constant_work=constant_work)
+    return [tiers.decided(mech, stream, start + i) if x is None else x for i, x in enumerate(found)]
 
 
-def exact_draw(mech: DiscreteLaplace, width: int, stream: _native.StreamKey, i: int) -> int:
-    return mech._law.draw(mech._reader(stream, width), i)
-
-
-def add(scale: int, job: Job, start: int, *, careful: bool, threads: int | None = None) -> None:
+def add(
+    scale: int, counts: np.ndarray, out: np.ndarray, start: int, *, constant_work: bool, threads: int | None = None, **bounds: int | None
+) -> None:  # fmt: skip
     """What release does under a given stream key."""
-    mech = mechanism(scale)
-    plan = mech._careful_plan if careful else mech._bulk_plan
-    stream = _native.StreamKey(SECRET)
-    short = plan.has_table and not careful
-    draws = Draws(
-        plan_address=plan.address, short=short, narrow=mech._narrow, key=stream, start=start, careful=careful,
-        exact=lambda i: exact_draw(mech, plan.width, stream, i),
+    mech, stream = mechanism(scale), tiers.StreamKey(SECRET)
+    plan = tiers.constant_work_plan(mech) if constant_work else tiers.bulk_plan(mech)
+    tiers.added(
+        counts, out, plan=plan, short=plan.has_table and not constant_work, narrow=tiers.narrow(mech), key=stream, start=start, constant_work=constant_work,
+        decide=lambda i: tiers.decided(mech, stream, i), threads=threads, **bounds,
     )  # fmt: skip
-    run(job, draws, threads)
 
 
-@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
-def test_the_exact_sum_saturates(scale, careful):
-    """All 64 pairs of dtypes, counts at both ends: each result is the clamp of count + noise as plain integers."""
-    n = 300 if careful else 4500
-    draws = noise(scale, n, 0, careful=careful)
+def test_the_exact_sum_saturates(scale, constant_work) -> None:
+    """All 64 pairs of dtypes, counts at both ends: count + noise clamped in integers."""
+    n = 300 if constant_work else 4500
+    draws = noise(scale, n, 0, constant_work=constant_work)
     saturated = 0
     for given_, made in itertools.product(DTYPES, DTYPES):
         counts, out = at_the_ends(given_, n), np.full(n, 77, made)
         low, high = clamps(made, None, None)
-        add(scale, Job(counts, out, low, high), 0, careful=careful)
+        add(scale, counts, out, 0, constant_work=constant_work)
         sums = [x + k for x, k in zip(counts.tolist(), draws, strict=True)]
         assert out.tolist() == [clamp(total, low, high) for total in sums], (given_, made)
         saturated += sum(not low <= total <= high for total in sums)
     assert saturated > 1000 * (n // 300)
 
 
-@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("scale", SCALES)
-def test_public_bounds_clamp_the_exact_sum(scale, careful):
-    """lower and upper are applied to the exact sum before it is narrowed, wherever they lie in the type or beyond."""
-    n = 300 if careful else 4500
-    draws = noise(scale, n, 7, careful=careful)
+def test_public_bounds_clamp_the_exact_sum(scale, constant_work) -> None:
+    """lower and upper, in the type or beyond, apply to the exact sum before it is narrowed."""
+    n = 300 if constant_work else 4500
+    draws = noise(scale, n, 7, constant_work=constant_work)
     pairs = [("i8", "i8"), ("u8", "u8"), ("u8", "i8"), ("i8", "u8"), ("i4", "i2"), ("u1", "u8"), ("i8", "i1")]
     for given_, made in pairs:
         counts = at_the_ends(np.dtype(given_), n)
@@ -113,11 +109,10 @@ def test_public_bounds_clamp_the_exact_sum(scale, careful):
             (0, None),
             (None, 0),
         ]:
-            bounds = clamps(np.dtype(made), lower, upper)
             out = counts.copy().view(made) if counts.itemsize == np.dtype(made).itemsize else np.zeros(n, made)
             # The counts are read through `out` itself where it has their size: in place.
             source = out.view(given_) if counts.itemsize == out.itemsize else counts
-            add(scale, Job(source, out, *bounds), 7, careful=careful)
+            add(scale, source, out, 7, constant_work=constant_work, lower=lower, upper=upper)
             wanted = [
                 clamp(clamp(x + k, low if lower is None else lower, high if upper is None else upper), low, high)
                 for x, k in zip(counts.tolist(), draws, strict=True)
@@ -128,16 +123,16 @@ def test_public_bounds_clamp_the_exact_sum(scale, careful):
 @pytest.mark.parametrize(
     ("scale", "given_", "made"), [(10, "i8", "i8"), (10, "u8", "i8"), (2**60, "u8", "u8"), (2**40, "i4", "i4")]
 )
-def test_saturation_in_threads_and_strides(scale, given_, made):
+def test_saturation_in_threads_and_strides(scale, given_, made) -> None:
     """Past one share, one slab and one buffer: plain and strided arrays, one thread and three."""
     n = 2**19 + 2**18 + 1
-    draws = np.array(noise(scale, n, 5, careful=False), object)
+    draws = np.array(noise(scale, n, 5, constant_work=False), object)
     counts = at_the_ends(np.dtype(given_), n)
     low, high = clamps(np.dtype(made), None, None)
     expected = np.clip(counts.astype(object) + draws, low, high).astype(made)
     for threads, step in itertools.product((1, 3), (1, -2)):
         out = np.zeros(n * abs(step), made)[::step]
-        add(scale, Job(counts[:: np.sign(step)][:: np.sign(step)], out, low, high), 5, careful=False, threads=threads)
+        add(scale, counts[:: np.sign(step)][:: np.sign(step)], out, 5, constant_work=False, threads=threads)
         assert np.array_equal(out, expected), (threads, step)
 
 
@@ -146,7 +141,7 @@ def test_saturation_in_threads_and_strides(scale, given_, made):
 SIGNED_EDGES = [-(2**63), -(2**63) + 1, -(2**62), -129, -128, -1, 0, 1, 127, 128, 2**62, 2**63 - 2, 2**63 - 1]
 
 
-def test_the_narrow_sum_at_every_edge():
+def test_the_narrow_sum_at_every_edge() -> None:
     """x + noise clamped, for all edges of int64, noise below 2^62, and all pairs of bounds."""
     draws = [-(2**62) + 1, -(2**61), -129, -1, 0, 1, 127, 2**61, 2**62 - 1]
     bounds = list(itertools.combinations_with_replacement(SIGNED_EDGES, 2))
@@ -156,8 +151,8 @@ def test_the_narrow_sum_at_every_edge():
             assert found == clamp(x + k, lower, upper)
 
 
-def test_the_wide_sum_at_every_edge():
-    """The same in two limbs: signed and unsigned counts, noise up to 2^67, bounds of both 64-bit types."""
+def test_the_wide_sum_at_every_edge() -> None:
+    """The same in two limbs: signed and unsigned, noise up to 2^67, bounds of both 64-bit types."""
     sizes = [
         0,
         1,
@@ -200,21 +195,21 @@ def test_the_wide_sum_at_every_edge():
             assert int(found) % 2**64 == clamp(x + k, lower, upper) % 2**64, (x, k, lower, upper)
 
 
-def test_a_small_world_whole():
-    """Every int8 and uint8 count against every 16-bit noise: the short kernel over a table planted with all of them."""
+def test_a_small_world_whole() -> None:
+    """Every int8 and uint8 count with every 16-bit noise: the short kernel over a table."""
     words = np.arange(2**16).astype(np.int16)
-    words[words == _native.UNDECIDED] = 0
-    plan = _native.Plan("discrete_laplace", table=words, width=16, bulk=_native.TABLE, careful=_native.INTEGER)
-    stream = _native.StreamKey(SECRET)
+    words[words == tiers.UNDECIDED] = 0
+    plan = tiers.Plan("discrete_laplace", table=words, width=16, bulk=tiers.TABLE, constant_work=tiers.INTEGER)
+    stream = tiers.StreamKey(SECRET)
     n = 2**19
-    draws = np.array(plan.fill(stream, 0, n, careful=False))
+    draws = np.array(plan.fill(stream, 0, n, constant_work=False))
     assert len(np.unique(draws)) > 0.99 * 2**16  # 2^16 (1 - e^-8)
     for given_, made in itertools.product("bB", "bBhH"):
         counts = np.arange(n).astype(given_)
         for lower, upper in ((None, None), (0, None), (-3, 100), (50, 50)):
             low, high = clamps(np.dtype(made), lower, upper)
             out = np.zeros(n, made)
-            run(Job(counts, out, low, high), Draws(plan.address, True, True, stream, 0, False, never_asked), 1)
+            tiers.added(counts, out, plan=plan, lower=lower, upper=upper, short=True, key=stream, decide=never_asked)
             assert np.array_equal(out, np.clip(counts + draws, low, high).astype(made)), (given_, made, lower, upper)
 
 
@@ -222,30 +217,35 @@ def never_asked(i: int) -> int:
     raise AssertionError("C decided every draw")
 
 
-# ------------------------------------------------------------------ draws that C leaves open
+# ------------------------------------------------------------------ draws that C leaves undecided
 
 
-def undecidable(table: np.ndarray | None = None, width: int = 16, tier: int = _native.TABLE) -> _native.Plan:
-    """A plan whose every tier declines: margins below nothing, and in integers a cell wider than a unit."""
-    if table is None and tier == _native.TABLE:
-        table = np.full(2**16, _native.UNDECIDED, np.int16)
-    return _native.Plan(
-        "discrete_laplace", table=table, width=width, bulk=tier, careful=max(tier, _native.DOUBLE), t=1.0, offset=0.0, margin=-1.0, slope=0.0,
-        half_cell=np.inf, twofold_margin=-1.0, wide_cell=1000, wide_t=2**120, wide_c=2**123,
+def undecidable(table: np.ndarray | None = None, width: int = 16, tier: int = tiers.TABLE) -> tiers.Plan:
+    """A plan whose every tier declines: margins below nothing, integer cells wider than a unit."""
+    if table is None and tier == tiers.TABLE:
+        table = np.full(2**16, tiers.UNDECIDED, np.int16)
+    return tiers.Plan(
+        "discrete_laplace", table=table, width=width, bulk=tier, constant_work=max(tier, tiers.DOUBLE), t=1.0, offset=0.0, margin=-1.0, relative_error=0.0,
+        half_cell=np.inf, double_double_margin=-1.0, wide_cell=1000, wide_t=2**120, wide_c=2**123,
     )  # fmt: skip
 
 
-# table, 32 and 64 bits of doubles, twofold, integers; with which kernel: (plan, short, narrow, careful)
+def by(plan: tiers.Plan, **options: bool) -> dict[str, Any]:
+    """What tiers.added is told: a plan under one key, and how."""
+    return {"plan": plan, "key": tiers.StreamKey(SECRET), **options}
+
+
+# Table, 32 and 64 bits of doubles, double-double, integers; with which kernel.
 WAYS = {
-    "short": lambda: (undecidable(), True, True, False),
-    "table as int64": lambda: (undecidable(), False, True, False),
-    "table, careful": lambda: (undecidable(), False, True, True),
-    "double 32": lambda: (undecidable(None, 32, _native.DOUBLE), False, True, False),
-    "double 64": lambda: (undecidable(None, 64, _native.DOUBLE), False, True, False),
-    "double 64, careful": lambda: (undecidable(None, 64, _native.DOUBLE), False, True, True),
-    "twofold": lambda: (undecidable(None, 64, _native.TWOFOLD), False, True, False),
-    "twofold, wide": lambda: (undecidable(None, 64, _native.TWOFOLD), False, False, False),
-    "integers, wide": lambda: (undecidable(None, 64, _native.INTEGER), False, False, True),
+    "short": lambda: by(undecidable(), short=True),
+    "table as int64": lambda: by(undecidable()),
+    "table, constant_work": lambda: by(undecidable(), constant_work=True),
+    "double 32": lambda: by(undecidable(None, 32, tiers.DOUBLE)),
+    "double 64": lambda: by(undecidable(None, 64, tiers.DOUBLE)),
+    "double 64, constant_work": lambda: by(undecidable(None, 64, tiers.DOUBLE), constant_work=True),
+    "double-double": lambda: by(undecidable(None, 64, tiers.DOUBLE_DOUBLE)),
+    "double-double, wide": lambda: by(undecidable(None, 64, tiers.DOUBLE_DOUBLE), narrow=False),
+    "integers, wide": lambda: by(undecidable(None, 64, tiers.INTEGER), narrow=False, constant_work=True),
 }
 by_way = pytest.mark.parametrize("way", WAYS)
 
@@ -258,11 +258,13 @@ def planted(i: int) -> int:
 
 
 @by_way
-def test_a_plan_that_never_decides(way):
+def test_a_plan_that_never_decides(way) -> None:
     """The planted plans of the tests below do leave every draw open, in each instruction set."""
-    plan, _, _, careful = WAYS[way]()
-    for isa in range(_native.lib.dpf_best_isa() + 1):
-        assert plan.fill(_native.StreamKey(SECRET), 3, 700, careful=careful, isa=isa) == [None] * 700
+    how = WAYS[way]()
+    for isa in tiers.ISAS:
+        assert (
+            how["plan"].fill(how["key"], 3, 700, constant_work=how.get("constant_work", False), isa=isa) == [None] * 700
+        )
 
 
 @by_way
@@ -270,10 +272,9 @@ def test_a_plan_that_never_decides(way):
 @pytest.mark.parametrize(
     ("given_", "made"), [("i8", "i8"), ("i8", "u8"), ("u8", "i8"), ("u8", "u8"), ("i4", "u4"), (">u2", "u2")]
 )
-def test_open_draws_are_added_exactly(way, in_place, given_, made):
-    """Every count gets count + exact(i), clamped as an integer of any size; in place the count is not lost before."""
+def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
+    """Every count gets count + exact(i), clamped as any integer; in place counts are kept."""
     n, start = kernels.BLOCK + 77, 10**6
-    plan, short, narrow, careful = WAYS[way]()
     counts = at_the_ends(np.dtype(given_), n)
     given_values = counts.tolist()
     out = counts.view(made) if in_place else np.full(n, 77, made)
@@ -287,11 +288,8 @@ def test_open_draws_are_added_exactly(way, in_place, given_, made):
         counts[:] = given_values
         asked.clear()
         low, high = clamps(np.dtype(made), lower, upper)
-        run(
-            Job(counts, out, low, high),
-            Draws(plan.address, short, narrow, _native.StreamKey(SECRET), start, careful, exact),
-            1,
-        )
+        tiers.added(counts, out, lower=lower, upper=upper, start=start,
+            decide=exact, **WAYS[way]())  # fmt: skip
         assert out.tolist() == [clamp(x + planted(start + i), low, high) for i, x in enumerate(given_values)]
         assert sorted(asked) == list(range(start, start + n))  # each once
 
@@ -299,22 +297,30 @@ def test_open_draws_are_added_exactly(way, in_place, given_, made):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("short", [True, False])
-def test_some_open_draws_among_many(threads, step, short):
-    """A table with one word in 4,096 open: those get their exact draw, the rest their table's, in any threads."""
+def test_some_open_draws_among_many(threads, step, short) -> None:
+    """A table with one word in 4,096 undecided: those get exact draws; any threads."""
     table = np.arange(2**16).astype(np.int16)
-    table[:: 2**12] = _native.UNDECIDED
-    table[2**15] = _native.UNDECIDED
+    table[:: 2**12] = tiers.UNDECIDED
+    table[2**15] = tiers.UNDECIDED
     plan = undecidable(table)
     n, start = 2**20 + 9, 12345
-    decided = plan.fill(_native.StreamKey(SECRET), start, n, careful=False)
+    decided = plan.fill(tiers.StreamKey(SECRET), start, n, constant_work=False)
     opened = [i for i, k in enumerate(decided) if k is None]
     assert 100 < len(opened) < 1000
     draws = np.array([planted(start + i) if k is None else k for i, k in enumerate(decided)], object)
     counts = np.zeros(n * step, np.int64)[::step]
     counts[:] = at_the_ends(np.dtype("i8"), n)
     expected = np.clip(counts.astype(object) + draws, -(2**63), 2**63 - 1).astype(np.int64)
-    job = Job(counts, counts, -(2**63), 2**63 - 1)
-    run(job, Draws(plan.address, short, True, _native.StreamKey(SECRET), start, False, planted), threads)
+    tiers.added(
+        counts,
+        counts,
+        plan=plan,
+        short=short,
+        key=tiers.StreamKey(SECRET),
+        start=start,
+        decide=planted,
+        threads=threads,
+    )
     assert np.array_equal(counts, expected)
 
 
@@ -326,8 +332,8 @@ def test_some_open_draws_among_many(threads, step, short):
     data=st.data(),
 )
 @settings(max_examples=200, deadline=None)
-def test_any_open_sum(given_, made, way, bounds, data):
-    """Random counts, noise, bounds and dtypes: a clamp of plain integers, whichever kernel left them open."""
+def test_any_open_sum(given_, made, way, bounds, data) -> None:
+    """Random counts, noise, bounds, dtypes: a plain clamp, whichever kernel was undecided."""
     ends = np.iinfo(given_)
     counts = data.draw(st.lists(st.integers(int(ends.min), int(ends.max)), min_size=1, max_size=20))
     draws = data.draw(st.lists(st.integers(-(2**70), 2**70), min_size=len(counts), max_size=len(counts)))
@@ -338,19 +344,16 @@ def test_any_open_sum(given_, made, way, bounds, data):
         clamp(low if bounds[0] is None else bounds[0], low, high),
         clamp(high if bounds[1] is None else bounds[1], low, high),
     )
-    plan, short, narrow, careful = WAYS[way]()
     out = np.zeros(len(counts), made)
-    job = Job(np.array(counts, given_), out, lower, upper)
-    run(job, Draws(plan.address, short, narrow, _native.StreamKey(SECRET), 0, careful, draws.__getitem__), None)
+    tiers.added(np.array(counts, given_), out, lower=lower, upper=upper, decide=draws.__getitem__, threads=None, **WAYS[way]())  # fmt: skip
     assert out.tolist() == [clamp(x + k, lower, upper) for x, k in zip(counts, draws, strict=True)]
 
 
 @by_way
 @pytest.mark.parametrize("in_place", [False, True])
-def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place):
+def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place) -> None:
     """Nobody who looks at out meanwhile sees a count without its noise."""
     n = kernels.BLOCK + 500
-    plan, short, narrow, careful = WAYS[way]()
     counts = np.full(n, 999, np.int64)
     out = counts if in_place else np.full(n, 777, np.int64)
     decided = np.zeros(n, bool)
@@ -361,53 +364,49 @@ def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place):
         decided[i] = True
         return 10**6
 
-    run(
-        Job(counts, out, -(2**63), 2**63 - 1),
-        Draws(plan.address, short, narrow, _native.StreamKey(SECRET), 0, careful, exact),
-        1,
-    )
+    tiers.added(counts, out, decide=exact, **WAYS[way]())
     assert decided.all()
     assert (out == 10**6 + 999).all()
 
 
-# ------------------------------------------------------------------ small calls, whose kernel draws the key
+# ---------------------------------------------------------- small calls, whose kernel draws the key
 
 
-def test_a_small_call_is_the_careful_one_under_its_key():
-    """Open draws or not: every cell is count + the draw that the key and its number give, clamped."""
+def test_a_small_call_is_the_constant_work_one_under_its_key() -> None:
+    """Undecided or not: every cell is count + the draw of key and number, clamped."""
     for scale in (1, 100, 10**6, 2**50):
         mech = mechanism(scale)
-        fields = {**mech._constants(), "careful": _native.INTEGER}
+        fields = {**tiers.constants(mech), "constant_work": tiers.INTEGER}
         bits = fields["width"] + 63
-        leaky = _native.Plan("discrete_laplace", **{**fields, "wide_cell": bits + 56})  # cells an eighth wide and more
+        leaky = tiers.Plan("discrete_laplace", **{**fields, "wide_cell": bits + 56})  # cells an eighth wide and more
         keys = set()
 
-        def exact(key: _native.StreamKey, i: int, mech: DiscreteLaplace = mech, keys: set[bytes] = keys) -> int:
-            keys.add(bytes(_native.ffi.buffer(key._bytes)))
-            return mech._decide(fields["width"], key, i)
+        def exact(key: tiers.StreamKey, i: int, mech: DiscreteLaplace = mech, keys: set[bytes] = keys) -> int:
+            keys.add(tiers.bytes_of(key))
+            return tiers.decided(mech, key, i)
 
         for n, low, high in ((500, -(2**63), 2**63 - 1), (4095, -7, 2**62)):
             counts, out = at_the_ends(np.dtype("i8"), n), np.full(n, 77)
-            engine.run_small(Job(counts, out, low, high), leaky.address, exact)
-            draws = mech._careful_plan.fill(_native.StreamKey(keys.pop()), 0, n, careful=True)
+            tiers.added_small(leaky, counts, out, exact, low, high)
+            draws = tiers.constant_work_plan(mech).fill(tiers.StreamKey(keys.pop()), 0, n, constant_work=True)
             assert not keys
             assert out.tolist() == [clamp(x + k, low, high) for x, k in zip(counts.tolist(), draws, strict=True)]
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_a_small_call_holds_zeros_until_it_is_decided(in_place):
-    """And each open cell gets its own exact draw."""
+def test_a_small_call_holds_zeros_until_it_is_decided(in_place) -> None:
+    """And each undecided cell gets its own exact draw."""
     counts = np.full((20, 30), 999)
     out = counts if in_place else np.full((20, 30), 777)
     left = set(range(600))
 
-    def exact(key: _native.StreamKey, i: int) -> int:
+    def exact(key: tiers.StreamKey, i: int) -> int:
         assert not out.reshape(-1)[sorted(left)].any()
         left.remove(i)
         return planted(i)
 
-    plan = undecidable(None, 64, _native.INTEGER)
-    engine.run_small(Job(counts, out, -(2**63), 2**63 - 1), plan.address, exact)
+    plan = undecidable(None, 64, tiers.INTEGER)
+    tiers.added_small(plan, counts, out, exact)
     assert out.reshape(-1).tolist() == [clamp(999 + planted(i), -(2**63), 2**63 - 1) for i in range(600)]
     assert not left
 
@@ -424,10 +423,9 @@ FAILURES = [RuntimeError, KeyboardInterrupt, SystemExit, MemoryError, Odd]
 
 @by_way
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_failure_zeroes_out(way, failure):
-    """Whatever exact raises, at the first draw or late, comes through, and not one cell keeps a value."""
+def test_a_failure_zeroes_out(way, failure) -> None:
+    """Whatever exact raises, at the first draw or late, comes through; no cell keeps a value."""
     n = kernels.BLOCK + 500
-    plan, short, narrow, careful = WAYS[way]()
     for at, view in ((0, slice(None)), (kernels.BLOCK + 400, slice(None)), (3000, slice(None, None, 2))):
         counts = np.full(n, 999, np.int64)
         for out in (np.full(n, 777, np.int64), counts):
@@ -440,9 +438,8 @@ def test_a_failure_zeroes_out(way, failure):
                 return 5
 
             untouched = out[1::2].copy() if view.step else None
-            draws = Draws(plan.address, short, narrow, _native.StreamKey(SECRET), 0, careful, exact)
             with pytest.raises(failure):
-                run(Job(counts[view], out[view], -(2**63), 2**63 - 1), draws, 1)
+                tiers.added(counts[view], out[view], decide=exact, **WAYS[way]())  # fmt: skip
             assert not out[view].any()
             if untouched is not None:
                 assert np.array_equal(out[1::2], untouched)
@@ -450,30 +447,30 @@ def test_a_failure_zeroes_out(way, failure):
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("at", [0, 17, 599])
-def test_a_failure_in_a_small_call_zeroes_out(failure, at):
-    """In place, at the first open draw or at the last."""
+def test_a_failure_in_a_small_call_zeroes_out(failure, at) -> None:
+    """In place, at the first undecided draw or at the last."""
     counts = np.full((20, 30), 999)
     seen = []
 
-    def exact(key: _native.StreamKey, i: int) -> int:
+    def exact(key: tiers.StreamKey, i: int) -> int:
         seen.append(i)
         if len(seen) > at:
             raise failure
         return 5
 
-    plan = undecidable(None, 64, _native.INTEGER)
+    plan = undecidable(None, 64, tiers.INTEGER)
     with pytest.raises(failure):
-        engine.run_small(Job(counts, counts, -(2**63), 2**63 - 1), plan.address, exact)
+        tiers.added_small(plan, counts, counts, exact)
     assert not counts.any()
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize("where", ["main", "other", "any"])
-def test_a_failure_in_one_thread_stops_all_and_zeroes_out(failure, step, where):
-    """In the calling thread or in a helper: every cell is zero, the failure comes through, no thread stays behind."""
+def test_a_failure_in_one_thread_stops_all_and_zeroes_out(failure, step, where) -> None:
+    """In the calling thread or a helper: zeros, the failure comes through, no thread stays."""
     table = np.zeros(2**16, np.int16)
-    table[:: 2**12] = _native.UNDECIDED
+    table[:: 2**12] = tiers.UNDECIDED
     plan = undecidable(table)
     n = 2**20 + 2**19
     counts = np.full(n * step, 999, np.int64)[::step]
@@ -489,9 +486,8 @@ def test_a_failure_in_one_thread_stops_all_and_zeroes_out(failure, step, where):
             raise failure
         return 5
 
-    draws = Draws(plan.address, True, True, _native.StreamKey(SECRET), 0, False, exact)
     with pytest.raises(failure):
-        run(Job(counts, counts, -(2**63), 2**63 - 1), draws, 4)
+        tiers.added(counts, counts, plan=plan, short=True, key=tiers.StreamKey(SECRET), decide=exact, threads=4)
     assert not counts.any()
     alone(before)
     assert not counts.any()
@@ -506,11 +502,20 @@ def alone(before: int) -> None:
     pytest.fail("a thread stays behind")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, whatever the shell that started the tests ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("presses", [1, 3])
-def test_ctrl_c_while_a_helper_still_works(presses):
-    """Interrupted when its own share is done, the caller waits for the helper, which would write after the zeroing."""
+def test_ctrl_c_while_a_helper_still_works(presses) -> None:
+    """Interrupted after its own share, the caller waits for the helper, which would write later."""
     table = np.zeros(2**16, np.int16)
-    table[:: 2**12] = _native.UNDECIDED
+    table[:: 2**12] = tiers.UNDECIDED
     plan = undecidable(table)
     counts = np.full(2**20, 999, np.int64)
     before, helped = _thread._count(), threading.Event()
@@ -526,16 +531,15 @@ def test_ctrl_c_while_a_helper_still_works(presses):
             time.sleep(0.2)
         return 5
 
-    draws = Draws(plan.address, True, True, _native.StreamKey(SECRET), 0, False, exact)
     with pytest.raises(KeyboardInterrupt):
-        run(Job(counts, counts, -(2**63), 2**63 - 1), draws, 2)
+        tiers.added(counts, counts, plan=plan, short=True, key=tiers.StreamKey(SECRET), decide=exact, threads=2)
     assert not counts.any()
     alone(before)
     assert not counts.any()
 
 
-def test_the_noise_is_never_clipped():
-    """At the largest scale a uint64 count of 0 saturates at 0 for about half of the draws, and never wraps above."""
+def test_the_noise_is_never_clipped() -> None:
+    """At the largest scale a uint64 0 saturates at 0 for half of the draws, never wraps."""
     mech = DiscreteLaplace(1, 2**60)
     out = mech.release(np.zeros(20000, np.uint64), dtype=np.uint64)
     share = (out == 0).mean()
@@ -552,9 +556,9 @@ def test_the_noise_is_never_clipped():
 
 
 def test_a_small_call_decides_what_is_open_and_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one-call path: scratch wiped, open draws added exactly and clamped, zeros after a failure, no touch without a key."""
+    """One call: scratch wiped, undecided draws exact, zeros after a failure, no key no touch."""
     real = kernels.kernel("add_small")
-    plan = DiscreteLaplace(1, 10)._careful_plan
+    plan = tiers.constant_work_plan(DiscreteLaplace(1, 10))
     counts = np.arange(7)
 
     def leaving_two_open(x: np.ndarray, y: np.ndarray, scratch: np.ndarray, *rest: object) -> int:
@@ -568,22 +572,22 @@ def test_a_small_call_decides_what_is_open_and_fails_closed(monkeypatch: pytest.
         return 2
 
     held: list[np.ndarray] = []
-    first = _native.StreamKey(SECRET).block(0, 0)
+    first = tiers.StreamKey(SECRET).block(0, 0)
     monkeypatch.setattr(kernels, "kernel", lambda name: leaving_two_open)
-    job = Job(counts, np.zeros(7, np.int64), -5, 3)
-    run_small(job, plan.address, lambda key, i: {0: -100, 5: -4}[i] if key.block(0, 0) == first else 0)
-    assert job.out[[0, 5]].tolist() == [-5, 1]
+    out = np.zeros(7, np.int64)
+    tiers.added_small(plan, counts, out, lambda key, i: {0: -100, 5: -4}[i] if key.block(0, 0) == first else 0, -5, 3)
+    assert out[[0, 5]].tolist() == [-5, 1]
     assert not held[0].any()
 
     def fail(key: object, i: int) -> int:
         raise KeyboardInterrupt
 
-    job = Job(counts, np.ones(7, np.int64), -5, 3)
+    out = np.ones(7, np.int64)
     with pytest.raises(KeyboardInterrupt):
-        run_small(job, plan.address, fail)
-    assert not job.out.any()
+        tiers.added_small(plan, counts, out, fail, -5, 3)
+    assert not out.any()
     monkeypatch.setattr(kernels, "kernel", lambda name: lambda *_: -1)
-    job = Job(counts, np.full(7, 9), -5, 3)
+    out = np.full(7, 9)
     with pytest.raises(EntropyError):
-        run_small(job, plan.address, fail)
-    assert (job.out == 9).all()
+        tiers.added_small(plan, counts, out, fail, -5, 3)
+    assert (out == 9).all()

@@ -24,7 +24,7 @@ def git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
-def test_the_source_distribution_holds_every_file_of_the_repository(tmp_path):
+def test_the_source_distribution_holds_every_file_of_the_repository(tmp_path) -> None:
     """So whoever builds from it can run each test and each check."""
     files = [name for name in git("ls-files", "-z").split("\0") if name and (ROOT / name).is_file()]
     for name in files:
@@ -39,7 +39,7 @@ def test_the_source_distribution_holds_every_file_of_the_repository(tmp_path):
     assert set(files) - held == ONLY_IN_GIT
 
 
-def test_the_first_command_of_the_readme_leaves_nothing_untracked():
+def test_the_first_command_of_the_readme_leaves_nothing_untracked() -> None:
     """Its output and the record beside it are ignored."""
     command = re.search(r"privatize \S+ (\S+\.csv) ", (ROOT / "README.md").read_text())
     assert command

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selection: the exact laws in small worlds, the programs against them, and races decided digit by digit."""
+"""Selection: exact laws in small worlds, programs against them, decisions digit by digit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import itertools
 import json
 import math
 import pickle
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+import tiers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from worlds import exponential_law, flip_law, geometric_law, worst_ratio
 
 import dpfast
 from dpfast import DTypeError, Exponential, NoisyMax, ParameterError, PermuteAndFlip, Sensitivity, exact, kernels
@@ -23,107 +28,58 @@ from dpfast import DTypeError, Exponential, NoisyMax, ParameterError, PermuteAnd
 HALF = Fraction(1, 2)
 MECHANISMS = [Exponential, PermuteAndFlip, NoisyMax]
 
-# ------------------------------------------------------------------ the laws, for one step of the score worth a factor 2
-
-
-def exponential_law(scores: tuple[Fraction, ...]) -> list[Fraction]:
-    weights = [Fraction(2) ** int(s - max(scores)) for s in scores]
-    return [w / sum(weights) for w in weights]
-
-
-def flip_law(scores: tuple[Fraction, ...], base: Fraction = HALF) -> list[Fraction]:
-    """By the definition of McKenna and Sheldon: a random order, and a coin for each."""
-    coins = [base ** int(max(scores) - s) for s in scores]
-    found = [Fraction(0)] * len(scores)
-    orders = list(itertools.permutations(range(len(scores))))
-    for order in orders:
-        reached = Fraction(1, len(orders))
-        for i in order:
-            found[i] += reached * coins[i]
-            reached *= 1 - coins[i]
-    return found
-
-
-def geometric_law(scores: tuple[int, ...], q: Fraction = HALF, reach: int = 100) -> list[Fraction]:
-    """The race with P(X = k) = (1 - q) q^k, ties to the lower index; but for what lies beyond `reach`."""
-    found = [Fraction(0)] * len(scores)
-
-    def below(k: int) -> Fraction:  # P(X < k)
-        return 1 - q**k if k > 0 else Fraction(0)
-
-    for i, score in enumerate(scores):
-        for x in range(reach):
-            weight = (1 - q) * q**x
-            for j, other in enumerate(scores):
-                if j != i:
-                    weight *= below(score + x - other + (j > i))  # an equal one of a higher index is beaten
-            found[i] += weight
-    return found
-
-
-def worst_ratio(law, moves, scores=range(-1, 2), candidates=3):
-    worlds = list(itertools.product(scores, repeat=candidates))
-    known = {}
-
-    def of(world):
-        if world not in known:
-            known[world] = law(world)
-        return known[world]
-
-    return max(
-        max(a / b, b / a)
-        for world in worlds
-        for move in itertools.product(moves, repeat=candidates)
-        for a, b in zip(of(world), of(tuple(s + m for s, m in zip(world, move, strict=True))), strict=True)
-    )
+# ----------------------------------------- small worlds, for one step of the score worth a factor 2
 
 
 SLACK = 1 + Fraction(1, 10**20)  # for what lies beyond `reach`
 
 
 @pytest.mark.parametrize("law", [exponential_law, flip_law, geometric_law])
-def test_every_small_world_keeps_epsilon(law):
-    """e^(epsilon/2) = 2 a step: e^epsilon = 4 where scores move by 1 both ways, and 2 where all move one way."""
+def test_every_small_world_keeps_epsilon(law) -> None:
+    """e^(epsilon/2) = 2 a step: e^epsilon = 4 if scores move both ways, 2 if all one way."""
     assert 2 < worst_ratio(law, (-1, 0, 1)) <= 4 * SLACK
     assert worst_ratio(law, (0, 1)) <= 2 * SLACK
 
 
-def test_the_factor_two_goes_only_with_monotonic_scores():
+def test_the_factor_two_goes_only_with_monotonic_scores() -> None:
     """Planted: without it, scores that move both ways cost more."""
     assert worst_ratio(exponential_law, (-1, 0, 1)) > 2 * SLACK
     assert worst_ratio(geometric_law, (-1, 0, 1)) > 2 * SLACK
 
 
-@pytest.mark.parametrize("made", [*MECHANISMS, lambda *of, **how: dpfast.AboveThreshold(of[0], 3, *of[1:], **how)])
-def test_monotonic_follows_from_what_a_unit_contributes(made):
-    """Contributions >= 0 under add-remove move all one way: the noise is halved unasked. False is kept, and shown."""
+@pytest.mark.parametrize("made", [*MECHANISMS, partial(dpfast.AboveThreshold, threshold=3)])
+def test_monotonic_follows_from_what_a_unit_contributes(made) -> None:
+    """Contributions >= 0, add-remove, move one way: noise halved unasked. False is kept."""
     one_way, either = Sensitivity(2, 1), Sensitivity(2, 1, signed=True)
     assert made(1, one_way).monotonic is True
     assert made(1, one_way, monotonic=False).monotonic is False
-    for other in (either, Sensitivity(2, 1, "substitution"), Sensitivity.changes(2, 1), 1):
+    for other in (either, Sensitivity(2, 1, adjacency="substitution"), Sensitivity.changes(2, 1), 1):
         assert made(1, other).monotonic is False
     assert made(1, Sensitivity.changes(2, 1), monotonic=True).monotonic is True  # who knows that may say it
     assert made(1, 1, monotonic=True).monotonic is True
-    for wrong in (either, Sensitivity(2, 1, "substitution", signed=True)):
+    for wrong in (either, Sensitivity(2, 1, adjacency="substitution", signed=True)):
         with pytest.raises(ParameterError, match="^monotonic must be False"):
             made(1, wrong, monotonic=True)
-    assert "monotonic=True" in repr(made(1, one_way)) and "monotonic=False" in repr(made(1, either))
+    assert "monotonic=True" in repr(made(1, one_way))
+    assert "monotonic=False" in repr(made(1, either))
     assert made(1, one_way).metadata()["monotonic"] is True
     again = pickle.loads(pickle.dumps(made(1, one_way, monotonic=False)))
     assert again.monotonic is False
 
 
-def test_a_signed_unit_that_was_called_monotonic_cost_twice():
-    """Planted: scores (0, 0) against (1, -1), which a signed unit makes of them, under the noise of monotonic ones."""
+def test_a_signed_unit_that_was_called_monotonic_cost_twice() -> None:
+    """Planted: scores (0, 0) against a signed unit's (1, -1), under the noise of monotonic ones."""
     laws = [geometric_law(scores) for scores in ((0, 0), (1, -1))]
     assert max(max(a / b, b / a) for a, b in zip(*laws, strict=True)) > 4 * Fraction(
         99, 100
     )  # e^(2 epsilon), e^epsilon = 2
-    assert NoisyMax(1, Sensitivity(2, 1, signed=True))._rate == Fraction(1, 2)  # so the noise has to be twice as wide
+    assert tiers.rate(NoisyMax(1, Sensitivity(2, 1, signed=True))) == Fraction(
+        1, 2
+    )  # so the noise has to be twice as wide
 
 
-def test_integer_noise_on_quarters_would_cost_twice():
-    """Planted: scores k/4 that move by 1/4, integer noise of q = e^(-epsilon/(2/4)) and a race of floors: 2 epsilon."""
+def test_integer_noise_on_quarters_would_cost_twice() -> None:
+    """Planted: scores k/4, moves of 1/4, q = e^(-epsilon/(2/4)), floors: 2 epsilon."""
     epsilon = 2 * math.log(2)  # so that a quarter is worth a factor 2, and q = 2^-4
 
     def law(quarters: tuple[int, ...]) -> list[Fraction]:
@@ -134,9 +90,9 @@ def test_integer_noise_on_quarters_would_cost_twice():
             found[sums.index(max(sums))] += weight
         return found
 
-    worst = worst_ratio(law, (-1, 0, 1), candidates=2)
+    worst = worst_ratio(law, (-1, 0, 1), length=2)
     assert float(worst) > 1.9 * math.exp(epsilon)
-    # The mechanism itself races with exponential noise there.
+    # The mechanism itself selects with exponential noise there.
     assert NoisyMax(1, Fraction(1, 4)).select([0, 0]) in (0, 1)
 
 
@@ -152,8 +108,8 @@ SCORES = [(0, 1, 2, 0), (3, 3, 1), (-5, 0, 0, 0, 2)]
     [(Exponential, exponential_law), (PermuteAndFlip, flip_law), (NoisyMax, None)],
     ids=["exponential", "permute-and-flip", "noisy max"],
 )
-def test_winners_follow_the_law(mechanism, law, kind, scores):
-    """False alarm 1e-6 each. NoisyMax: the geometric race on integers, permute-and-flip on floats."""
+def test_winners_follow_the_law(mechanism, law, kind, scores) -> None:
+    """False alarm 1e-6 each. NoisyMax: geometric noise on integers, permute-and-flip on floats."""
     law = law or (geometric_law if kind is np.int64 else flip_law)
     n = 2000
     chosen = mechanism(2 * math.log(2), 1)
@@ -163,8 +119,8 @@ def test_winners_follow_the_law(mechanism, law, kind, scores):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_other_laws_are_rejected(mechanism):
-    """The same test, on what would come out without the factor 2, at power: 1e-6 is passed by far."""
+def test_other_laws_are_rejected(mechanism) -> None:
+    """The same test at power, on what the missing factor 2 would give: 1e-6 is passed by far."""
     n, scores = 2500, (0, 1, 2, 0)
     law = {Exponential: exponential_law, PermuteAndFlip: flip_law, NoisyMax: geometric_law}[mechanism]
     expected = n * np.array([float(p) for p in law(scores)])
@@ -176,8 +132,8 @@ def test_other_laws_are_rejected(mechanism):
     assert stats.chisquare(counts, expected * n / expected.sum()).pvalue > 1e-6
 
 
-def test_ties_of_integers_go_to_the_lower_index():
-    """Of two equal scores with q = 1/2 the first wins with 2/3; an upper index would get 1/3."""
+def test_ties_of_integers_go_to_the_lower_index() -> None:
+    """If two scores are equal and q = 1/2 the first wins with 2/3; an upper index would get 1/3."""
     n = 3000
     wins = [NoisyMax(2 * math.log(2), 1).select([7, 7]) for _ in range(n)].count(0)
     assert stats.binomtest(wins, n, 2 / 3).pvalue > 1e-6
@@ -187,8 +143,8 @@ def test_ties_of_integers_go_to_the_lower_index():
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_bulk_and_small_calls_agree(mechanism):
-    """50,000 equal candidates in bulk: the winner is uniform (for NoisyMax: of floats), by its leading digit; 1e-6."""
+def test_bulk_and_small_calls_agree(mechanism) -> None:
+    """50,000 equal candidates in bulk: a uniform winner, by its leading digit; 1e-6."""
     n, rounds = 50_000, 400
     winners = [mechanism(1, 1).select(np.zeros(n)) for _ in range(rounds)]
     counts = np.bincount(np.array(winners) * 10 // n, minlength=10)
@@ -198,10 +154,10 @@ def test_bulk_and_small_calls_agree(mechanism):
     assert all(mechanism(1, 1).select(better) == 12_345 for _ in range(20))
 
 
-# ------------------------------------------------------------------ races, digit by digit
+# ------------------------------------------------------------------ selection, digit by digit
 
 
-def reader(words: dict[int, int], bits: int = 700):
+def reader(words: dict[int, int], bits: int = 700) -> exact.Read:
     """Digits of planted words of `bits` binary digits, level by level; zeros beyond."""
 
     def read(i: int, level: int) -> exact.Digits:
@@ -214,15 +170,15 @@ def reader(words: dict[int, int], bits: int = 700):
 @settings(max_examples=60, deadline=None)
 @given(
     words=st.lists(st.integers(2**400, 2**699 - 1), min_size=2, max_size=5),
-    handicaps=st.lists(st.fractions(-8, 0, max_denominator=1000), min_size=5, max_size=5),
+    scores=st.lists(st.fractions(-8, 0, max_denominator=1000), min_size=5, max_size=5),
     gumbel=st.booleans(),
 )
-def test_the_first_is_the_first(words, handicaps, gumbel):
+def test_the_first_is_the_first(words, scores, gumbel) -> None:
     """Against 300 digits of mpmath, U = word / 2^699."""
-    runners = list(enumerate(handicaps[: len(words)]))
+    candidates = list(enumerate(scores[: len(words)]))
     with mpmath.workprec(1500):
         places = []
-        for (_, a), word in zip(runners, words, strict=True):
+        for (_, a), word in zip(candidates, words, strict=True):
             e = -mpmath.log(mpmath.mpf(word) / mpmath.mpf(2) ** 699)
             places.append(
                 mpmath.mpf(a.numerator) / a.denominator
@@ -231,26 +187,26 @@ def test_the_first_is_the_first(words, handicaps, gumbel):
         leaders = sorted(range(len(places)), key=lambda i: places[i])
     if places[leaders[-1]] - places[leaders[-2]] < mpmath.mpf(10) ** -150 or mpmath.inf in places:
         return
-    assert exact.first(reader(dict(enumerate(words))), runners, gumbel=gumbel) == leaders[-1]
+    assert exact.winner(reader(dict(enumerate(words))), candidates, gumbel=gumbel) == leaders[-1]
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
-def test_a_race_that_only_late_digits_decide(gumbel):
-    """Equal handicaps, words equal for 300 digits: the smaller U is ahead (E larger), for gumbel the larger U."""
+def test_a_selection_that_only_late_digits_decide(gumbel) -> None:
+    """Equal scores, words equal for 300 digits: the smaller U leads; gumbel: the larger."""
     base = int(mpmath.mpf("0.3") * 2**300) << 399
     words = {4: base + 5, 9: base + (1 << 380)}
-    assert exact.first(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == (9 if gumbel else 4)
+    assert exact.winner(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == (9 if gumbel else 4)
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
-def test_digits_not_read_yet_may_turn_a_race(gumbel):
-    """After 95 digits U is in neighbouring cells, and a handicap of half a cell loses to the digits; the next ones turn it."""
+def test_digits_not_read_yet_may_turn_a_selection(gumbel) -> None:
+    """After 95 digits U's cells are neighbours: half a cell behind loses, until the next digits."""
     cell = 1 << 699 - 95
     words = {0: (1 << 698) + 9 * cell // 10, 1: (1 << 698) + cell}  # U = 1/2 and 0.9 cells, or 1 cell
     half = Fraction(1, 2**96) * (Fraction(2885, 1000) if gumbel else 2)  # half a cell, in E or in -ln E at U = 1/2
-    # E is larger for the lower U, -ln E for the upper one: by a tenth of a cell, and half a cell goes to the other.
-    runners = [(0, half if gumbel else Fraction(0)), (1, Fraction(0) if gumbel else half)]
-    assert exact.first(reader(words), runners, gumbel=gumbel) == (0 if gumbel else 1)
+    # E is larger for the lower U, -ln E for the upper one: by a tenth of a cell, less half a cell.
+    candidates = [(0, half if gumbel else Fraction(0)), (1, Fraction(0) if gumbel else half)]
+    assert exact.winner(reader(words), candidates, gumbel=gumbel) == (0 if gumbel else 1)
 
 
 @settings(max_examples=150, deadline=None)
@@ -267,11 +223,9 @@ def test_digits_not_read_yet_may_turn_a_race(gumbel):
 @example(gap=0.0, noise=2**26, rate=1.0, part=Fraction(0), gumbel=False)
 @example(gap=1e9, noise=3, rate=0.1, part=Fraction(1, 2), gumbel=False)
 @example(gap=5e-324, noise=2**20, rate=2.0**901, part=Fraction(1, 2), gumbel=True)
-def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel):
-    """Wherever E lies in [G, G + 1)/2^20, the runner lies between the ends that the kernel gives it."""
-    from dpfast.kernels.race import _ends
-
-    low, high = _ends(gap, noise, rate, int(gumbel))
+def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel) -> None:
+    """For E in [G, G + 1)/2^20, the candidate lies between the kernel's ends."""
+    low, high = tiers.score_ends(gap, noise, rate, int(gumbel))
     if gap * rate == math.inf:
         assert not low > -math.inf
         assert not high >= -math.inf  # NaN: no comparison lets it win
@@ -285,9 +239,9 @@ def test_nominations_have_room_for_every_error(gap, noise, rate, part, gumbel):
         assert high - low < 2.0**-18 + (2 / noise if gumbel else 0)
 
 
-def test_who_may_win_is_nominated():
-    """The kernel leaves out nobody who is within reach of the leader, however few it has room for."""
-    nominate = kernels.kernel("race")
+def test_who_may_win_is_nominated() -> None:
+    """The kernel leaves out nobody within the leader's reach, whatever room it has."""
+    nominate = kernels.kernel("nominate")
     gaps, noise = np.zeros(50), np.full(50, 10**6)
     noise[7] = 10**6 + 5
     found = np.empty(3, np.int64)
@@ -299,18 +253,17 @@ def test_who_may_win_is_nominated():
     assert nominate(gaps, np.full(50, 3), 1.0, True, found) == 50
 
 
-def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
-    """Planted words: the first runner is ahead by 2^-50, and the kernel's logarithms are off by 2^-46 against it.
+def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch) -> None:
+    """Planted: the first candidate leads by 2^-50; the kernel's logarithms err by 2^-46.
 
-    They are off most beside the ends of [2^-1/2, 2^1/2), and towards 0: the first runner's is too high there, the other's too
-    low, so the first looks behind. It must be nominated all the same, and then the exact tier sees that it wins.
+    They err most beside the ends of [2^-1/2, 2^1/2), and towards 0: too high for the first
+    candidate, too low for the other, so the first looks behind. It must be nominated all the same;
+    the exact tier sees that it wins.
     """
-    from dpfast.mechanisms import selection
-
-    steps = int(0.70715 * 2**25), int(1.41415 * 2**24)  # of 2^-20, in which a nomination knows E
+    steps = int(0.70715 * 2**25), int(1.41415 * 2**24)  # steps of 2^-20, in which a nomination knows E
     least, most = (mpmath.mpf(g) / 2**20 for g in (steps[0] + 2.0**-40, steps[1] + 1 - 2.0**-40))
     with mpmath.workprec(300):
-        lead = mpmath.log(least / most)  # that the other has, without a handicap
+        lead = mpmath.log(least / most)  # that the other has, at equal scores
         gap = float(lead) + 2.0**-50
         words = [mpmath.exp(-e) for e in (least, most)]
         assert 0 < gap - lead < 2.0**-49
@@ -322,26 +275,23 @@ def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch):
 
     class Planted:
         @contextlib.contextmanager
-        def running(self, n):
+        def drawn(self, n: int) -> Iterator[tuple[np.ndarray, exact.Read]]:
             yield np.array(steps), read
 
-    monkeypatch.setattr(selection, "_runners", Planted)
+    tiers.plant_candidate_noise(monkeypatch, Planted)
     assert Exponential(2, 1).select([0.0, -gap]) == 0
     assert Exponential(2, 1).select([0.0, -(gap - 2.0**-48)]) == 1  # the other, once it is ahead in truth
 
 
-def test_nominees_beyond_the_room_are_all_heard(monkeypatch):
-    """With room for one only, and noise too coarse to tell anybody apart, the law is the same; 1e-6."""
-    from dpfast.mechanisms import selection
+def test_nominees_beyond_the_room_are_all_heard(monkeypatch) -> None:
+    """Room for one only, noise too coarse to tell candidates apart: an equal law; 1e-6."""
+    tiers.coarse_candidate_noise(monkeypatch)
 
-    monkeypatch.setattr(selection, "FEW", 1)
-    monkeypatch.setattr(selection, "_runners", lambda: selection._Runners(1, Fraction(1, 8)))
-
-    def coarse(gaps, noise, rate, gumbel, found):  # everybody, as a kernel with no digits at all would say
+    def coarse(gaps, noise, rate, gumbel, found) -> int:  # everybody, as a kernel with no digits at all would say
         found[:] = np.arange(found.size)
         return gaps.size
 
-    monkeypatch.setattr(kernels, "kernel", lambda name: coarse if name == "race" else original(name))
+    monkeypatch.setattr(kernels, "kernel", lambda name: coarse if name == "nominate" else original(name))
     n, scores = 1500, (0, 1, 2, 0)
     for mechanism, law in ((Exponential, exponential_law), (PermuteAndFlip, flip_law)):
         counts = np.bincount([mechanism(2 * math.log(2), 1).select(scores) for _ in range(n)], minlength=4)
@@ -363,21 +313,22 @@ original = kernels.kernel
     ],
     ids=str,
 )  # fmt: skip
-def test_scores_of_every_kind(mechanism, scores):
-    """The first is the best, beyond what noise of scale 2e-3 could hide; subnormals are told apart by the exact tier."""
+def test_scores_of_every_kind(mechanism, scores) -> None:
+    """The first is best beyond noise of scale 2e-3; the exact tier tells subnormals apart."""
     found = mechanism(1e3, 1).select(scores)
     assert found == 0 or scores[0] < 1e-300
 
 
-def test_noise_that_outruns_distance():
-    """At epsilon 1e-12 scores a million apart are as good as equal: both win; no overflow on the way."""
+def test_noise_that_outruns_distance() -> None:
+    """At epsilon 1e-12 scores a million apart are as good as equal: both win; no overflow."""
     for mechanism in MECHANISMS:
         for kind in (np.int64, np.float64):
             assert {mechanism(1e-12, 1).select(np.array([0, 10**6], kind)) for _ in range(60)} == {0, 1}
 
 
-def test_what_it_promises():
-    change = Sensitivity(3, 2, "substitution", "household")
+def test_what_it_promises() -> None:
+    """epsilon, adjacency and unit; a frozen value that pickles, whatever noise it keeps."""
+    change = Sensitivity(3, 2, adjacency="substitution", unit="household")
     for mechanism in MECHANISMS:
         made = mechanism(HALF, change)
         assert made.guarantee == dpfast.Guarantee(HALF, adjacency="substitution", unit="household")
@@ -408,7 +359,8 @@ def test_what_it_promises():
     ],
     ids=str,
 )
-def test_bad_scores(mechanism, scores, error, message):
+def test_bad_scores(mechanism, scores, error, message) -> None:
+    """Each is refused by rule, and no score is told."""
     with pytest.raises(error, match=message) as caught:
         mechanism(1, 1).select(scores)
     assert "nan" not in str(caught.value)
@@ -418,38 +370,43 @@ def test_bad_scores(mechanism, scores, error, message):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((0, 1), ParameterError, "epsilon must be positive"),
-        ((1, -1), ParameterError, "sensitivity must be positive"),
-        ((1, 1, "yes"), DTypeError, "monotonic must be a bool"),
-        ((1, 1, True, "substitution"), ParameterError, "monotonic must be False under substitution"),
-        ((1, Sensitivity.l2(2)), ParameterError, "in a single answer"),
-        ((1, Sensitivity(1, 1), False, None, "visit"), ParameterError, "leave them out"),
-        ((Fraction(1, 2**1000), 1), ParameterError, "2\\*\\*-899"),
+        ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
+        ({"sensitivity": -1}, ParameterError, "sensitivity must be positive"),
+        ({"monotonic": "yes"}, DTypeError, "monotonic must be True or False"),
+        (
+            {"monotonic": True, "adjacency": "substitution"},
+            ParameterError,
+            "monotonic must be False under substitution",
+        ),
+        ({"sensitivity": Sensitivity.from_l2(2)}, ParameterError, "in a single answer"),
+        ({"sensitivity": Sensitivity(1, 1), "unit": "visit"}, ParameterError, "leave them out"),
+        ({"epsilon": Fraction(1, 2**1000)}, ParameterError, "2\\*\\*-899"),
     ],
     ids=str,
 )
-def test_bad_parameters(mechanism, arguments, error, message):
+def test_bad_parameters(mechanism, arguments, error, message) -> None:
+    """Each is refused by name and rule."""
     with pytest.raises(error, match=message):
-        mechanism(*arguments)
+        mechanism(**{"epsilon": 1, "sensitivity": 1} | arguments)
 
 
 @pytest.mark.parametrize("epsilon", [2**62, Fraction(1, 2**50)])
-def test_the_range_of_noise_on_integers(epsilon):
+def test_the_range_of_noise_on_integers(epsilon) -> None:
     """Refused beyond it, whatever the scores are; reals have no such limit."""
     assert NoisyMax(epsilon, 1).select([0.0, 1.0]) in (0, 1)
     with pytest.raises(ParameterError, match=r"on integers must lie between 2\*\*-60 and 2\*\*50"):
         NoisyMax(epsilon, 1).select([0, 1])
 
 
-def test_differences_of_integers_beyond_int64():
-    """Of the largest possible gap, exactly: what is behind by 2^63 or more never wins, whatever its noise."""
+def test_differences_of_integers_beyond_int64() -> None:
+    """The largest gap, exactly: 2^63 or more behind never wins, whatever the noise."""
     worst = np.array([-(2**63), 2**63 - 1])
     assert all(NoisyMax(Fraction(1, 2**47), 1).select(worst) == 1 for _ in range(50))
     assert all(PermuteAndFlip(Fraction(1, 2**47), 1).select(worst) == 1 for _ in range(50))
 
 
-def test_nothing_private_is_left_in_arrays(monkeypatch):
-    """The gaps and the noise of a race are zeros when it ends, by an error too."""
+def test_nothing_private_is_left_in_arrays(monkeypatch) -> None:
+    """The gaps and the noise of a selection are zeros when it ends, by an error too."""
     seen = []
     sample = dpfast.OneSidedGeometric.sample
     monkeypatch.setattr(
@@ -457,24 +414,23 @@ def test_nothing_private_is_left_in_arrays(monkeypatch):
     )
     NoisyMax(Fraction(1, 1000), 1).select(np.arange(5000))
 
-    def everybody(*arguments):
+    def everybody(*arguments: Any) -> int:
         seen.extend(arguments[:2])
         arguments[-1][:] = np.arange(arguments[-1].size)
         return arguments[0].size
 
-    monkeypatch.setattr(kernels, "kernel", lambda name: everybody if name == "race" else original(name))
+    monkeypatch.setattr(kernels, "kernel", lambda name: everybody if name == "nominate" else original(name))
     Exponential(1, 1).select([1.5, 2.5, 9.5])
-    monkeypatch.setattr(exact, "first", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(exact, "winner", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Exponential(1, 1).select([1.5, 2.5, 9.5])
     assert len(seen) == 5
     assert not any(array.any() for array in seen)
 
 
-def test_no_entropy_no_winner(monkeypatch):
-    from dpfast import _native
-
-    monkeypatch.setattr(_native, "_entropy", lambda *_: -1)
+def test_no_entropy_no_winner(monkeypatch) -> None:
+    """Where the system gives no key, nobody wins."""
+    tiers.no_entropy(monkeypatch)
     for mechanism in (Exponential, PermuteAndFlip):
         with pytest.raises(dpfast.EntropyError):
             mechanism(1, 1).select([0.5, 1.5])

@@ -1,36 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build must know before it draws: the answers are right, they cover every way to a draw, and none may differ."""
+"""What a build must know before it draws: right answers, every way to a draw, no difference."""
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ISAS
+from proofs import generator
+from tiers import ISAS
 
 import dpfast
-from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native, random_bytes
+from dpfast import DiscreteLaplace, Laplace, SelfCheckError, _native
 from dpfast._dpf import ffi, lib
+from dpfast.random.random_bytes import random_bytes
 
-CSRC = Path(__file__).parents[1] / "csrc"
 
-
-@cache
 def make_known() -> Any:
-    spec = importlib.util.spec_from_file_location("make_known", CSRC / "make_known.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["make_known"] = module  # where its dataclasses look for their names
-    spec.loader.exec_module(module)
-    return module
+    return generator("make_known")
 
 
 def answers() -> Iterator[Any]:
@@ -58,28 +48,29 @@ def read(at: int) -> Any:
 
 @pytest.mark.parametrize("at", range(len(ROWS)), ids=IDS)
 def test_the_answers_are_those_of_the_exact_tier(at: int) -> None:
-    """Each row has the plan of its mechanism, and the digest of the draws that proved intervals give."""
+    """Each row has its mechanism's plan, and the digest of draws by proved intervals."""
     answer, row = ROWS[at], read(at)
     assert ffi.string(answer.what).decode() == row.what
-    assert (answer.tier, answer.bits, answer.careful, answer.form) == (
+    assert (answer.tier, answer.bits, answer.constant_work, answer.form) == (
         row.tier,
         row.bits,
-        int(row.careful > 0),
+        int(row.constant_work > 0),
         row.form,
     )
-    plan = row.plan._plan
-    for name, kind in ffi.typeof("dpf_plan").fields:
-        ours, theirs = getattr(answer.plan, name), getattr(plan, name)
-        if name == "careful" and row.careful:
-            assert ours == row.careful
-        elif kind.type.kind == "struct":
+    plan, compiled = _native.fields(row.plan._plan), _native.fields(answer.plan)
+    assert plan.keys() == compiled.keys()
+    for name, ours in compiled.items():
+        theirs = plan[name]
+        if name == "constant_work" and row.constant_work:
+            assert ours == row.constant_work
+        elif name in ("wide_t", "wide_c"):
             assert (ours.lo, ours.hi) == (theirs.lo, theirs.hi), name
-        elif kind.type.kind != "pointer":
+        elif name not in ("table", "thresholds", "guide"):
             assert ours == theirs, name
     for kept in row.plan._kept:
         if kept != ffi.NULL:
-            wide = ffi.typeof(kept).item.cname == "uint64_t"
-            assert list((answer.plan.thresholds if wide else answer.plan.guide)[0 : len(kept)]) == list(kept)
+            name = {"uint64_t": "thresholds", "uint16_t": "guide"}[ffi.typeof(kept).item.cname]
+            assert list(compiled[name][0 : len(kept)]) == list(kept)
     if not row.tier:
         assert (answer.n, answer.start) == (row.n, row.start)
     assert answer.digest == make_known().digest(row)
@@ -87,7 +78,7 @@ def test_the_answers_are_those_of_the_exact_tier(at: int) -> None:
 
 @pytest.mark.parametrize("at", [at for at, answer in enumerate(ROWS) if answer.tier])
 def test_planted_digits_lie_on_both_sides_of_boundaries(at: int) -> None:
-    """A boundary lies inside a cell, which must stay open, and beside it are two whose draws are neighbours."""
+    """A boundary inside a cell: undecided, beside two whose draws are neighbours."""
     row = read(at)
     draws = [make_known().truth(row, planted) for planted in row.planted]
     if isinstance(row.mechanism, dpfast.DiscreteGaussian) and row.bits == 64:
@@ -102,19 +93,19 @@ def test_planted_digits_lie_on_both_sides_of_boundaries(at: int) -> None:
 
 
 def test_the_answers_cover_every_law_and_tier() -> None:
-    """Planted: each law with each tier that draws it. Fills: the same, and every width, and both forms of a real draw."""
+    """Planted: each law with each of its tiers. Fills: also every width, and both real forms."""
     laws = {number: name for name, number in _native.LAWS.items()}
     planted = {(laws[answer.plan.law], answer.tier) for answer in ROWS if answer.tier}
-    double, twofold, integer = _native.DOUBLE, _native.TWOFOLD, _native.INTEGER
-    expected = {(law, tier) for law in ("discrete_laplace", "laplace") for tier in (double, twofold, integer)}
-    expected |= {(law, tier) for law in ("gaussian", "discrete_gaussian") for tier in (double, twofold)}
+    double, double_double, integer = _native.DOUBLE, _native.DOUBLE_DOUBLE, _native.INTEGER
+    expected = {(law, tier) for law in ("discrete_laplace", "laplace") for tier in (double, double_double, integer)}
+    expected |= {(law, tier) for law in ("gaussian", "discrete_gaussian") for tier in (double, double_double)}
     assert planted == expected
     fills = [answer for answer in ROWS if not answer.tier]
-    tiers = {(laws[each.plan.law], each.plan.careful if each.careful else each.plan.bulk) for each in fills}
+    tiers = {(laws[each.plan.law], each.plan.constant_work if each.constant_work else each.plan.bulk) for each in fills}
     assert tiers >= {("discrete_laplace", _native.TABLE), ("discrete_gaussian", _native.TABLE)} | expected - {
-        ("discrete_gaussian", twofold)  # as its proposals, from no scale that it has
+        ("discrete_gaussian", double_double)  # as its proposals, from no scale that it has
     }
-    widths = {(laws[each.plan.law], each.plan.width) for each in fills if not each.careful}
+    widths = {(laws[each.plan.law], each.plan.width) for each in fills if not each.constant_work}
     assert widths >= {("discrete_laplace", 16), ("discrete_gaussian", 16)} | {
         (law, width) for law in laws.values() for width in (32, 64)
     }
@@ -125,7 +116,7 @@ def test_the_answers_cover_every_law_and_tier() -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_a_changed_answer_is_found(isa: int) -> None:
-    """Another digest of any row, or other digits or another scale behind it, and the check names that row."""
+    """Another digest, digits or scale in any row, and the check names that row."""
     scratch = ffi.new("int16_t[65536]")
     for at, answer in enumerate(ROWS):
         changed = ffi.new("dpf_known[2]")
@@ -160,7 +151,7 @@ def _unchecked() -> Iterator[None]:
 @pytest.mark.usefixtures("_unchecked")
 @pytest.mark.parametrize("at", [0, len(ROWS) - 1])
 def test_a_build_that_does_not_know_draws_nothing(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    """The first use in a process checks all answers: one that differs, and every release is refused, and every stream of bytes."""
+    """The first use checks all answers: if one differs, releases and streams are refused."""
     changed = ffi.new("dpf_known[]", len(ROWS) + 1)
     for i, answer in enumerate(ROWS):
         changed[i] = answer
@@ -184,7 +175,7 @@ def test_a_build_that_does_not_know_draws_nothing(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("_unchecked")
 def test_every_instruction_set_knows_its_answers() -> None:
     """Each that this machine has passes the check that the chosen one must pass."""
-    for isa in range(lib.dpf_best_isa() + 1):
+    for isa in ISAS:
         assert _native.checked(isa) == isa
     assert _native.isa_name() == _native.ISA_NAMES[_native.best_isa()]
 

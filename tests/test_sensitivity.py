@@ -32,7 +32,7 @@ def figures(s: Sensitivity) -> tuple:
         ("substitution", True, (6, 4, 12, 48), (3, 4)),
     ],
 )
-def test_arguments_are_contributed_and_attributes_changed(adjacency, signed, changed, largest):
+def test_arguments_are_contributed_and_attributes_changed(adjacency, signed, changed, largest) -> None:
     """The table of the docstring, exact; the contributed figures stay readable."""
     s = Sensitivity(3, 2, adjacency=adjacency, signed=signed)
     assert figures(s) == changed
@@ -46,13 +46,13 @@ def test_arguments_are_contributed_and_attributes_changed(adjacency, signed, cha
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
 @pytest.mark.parametrize("l0", [1, 2])
-def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed):
-    """All contributions to four cells, at most 2 to a cell; with two supports of two, all changes fit."""
+def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed) -> None:
+    """All contributions to four cells, at most 2 each; two supports of two: all changes fit."""
     values = range(-2 if signed else 0, 3)
     units = [v for v in itertools.product(values, repeat=4) if sum(x != 0 for x in v) <= l0]
     others = units if adjacency == "substitution" else [(0,) * 4]
     changes = {tuple(map(int.__sub__, v, w)) for v in units for w in others}
-    s = Sensitivity(l0, 2, adjacency, signed=signed)
+    s = Sensitivity(l0, 2, adjacency=adjacency, signed=signed)
     assert s.l0 == max(sum(x != 0 for x in c) for c in changes)
     assert s.linf == max(max(map(abs, c)) for c in changes)
     assert s.l1 == max(sum(map(abs, c)) for c in changes)
@@ -63,11 +63,11 @@ def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed):
 
 @given(st.integers(1, 10**6), st.fractions(min_value=Fraction(1, 10**6), max_value=10**6), st.booleans(), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_largest_reaches_l1_and_l2(l0, linf, substitution, signed):
+def test_largest_reaches_l1_and_l2(l0, linf, substitution, signed) -> None:
     """So many cells, each by so much."""
     if not linf:
         return
-    s = Sensitivity(l0, linf, "substitution" if substitution else "add-remove", signed=signed)
+    s = Sensitivity(l0, linf, adjacency="substitution" if substitution else "add-remove", signed=signed)
     cells, most = s.largest
     assert (cells * most, cells * most**2) == (s.l1, s.l2_squared)
     assert (cells, most) in {(s.l0, s.linf), (s.l0 // 2, s.linf)}
@@ -78,45 +78,45 @@ SQUARES = [Fraction(1), Fraction(2), Fraction(4), Fraction(1, 3), Fraction(10**4
 
 
 @pytest.mark.parametrize("square", SQUARES, ids=lambda v: f"{v!s:.20}")
-def test_l2_is_the_least_double_not_below_the_root(square):
+def test_l2_is_the_least_double_not_below_the_root(square) -> None:
     """Compared exactly, by squaring."""
-    root = Sensitivity.l2(square).l2
+    root = Sensitivity.from_l2(square).l2
     assert Fraction(root) ** 2 >= square
     assert Fraction(math.nextafter(root, 0)) ** 2 < square
 
 
 @given(st.fractions(min_value=0))
 @settings(max_examples=200, deadline=None)
-def test_l2_is_rounded_up(square):
+def test_l2_is_rounded_up(square) -> None:
     """The same for any fraction."""
     if square:
-        root = Sensitivity.l2(square).l2
+        root = Sensitivity.from_l2(square).l2
         assert Fraction(math.nextafter(root, 0)) ** 2 < square <= Fraction(root) ** 2
 
 
-def test_l2_beyond_all_doubles_is_rounded_up_too():
+def test_l2_beyond_all_doubles_is_rounded_up_too() -> None:
     """Infinite above, the least subnormal below."""
     assert Sensitivity(1, 2**4000).l2 == math.inf
-    assert Sensitivity.l2(Fraction(2**2048)).l2 == math.inf
+    assert Sensitivity.from_l2(Fraction(2**2048)).l2 == math.inf
     assert Sensitivity(1, Fraction(1, 2**4000)).l2 == 5e-324
     assert Sensitivity(4, 3).l2 == 6.0
 
 
-def test_a_norm_alone():
+def test_a_norm_alone() -> None:
     """Nothing is doubled, and what is not known is None."""
     for adjacency in ("add-remove", "substitution"):
-        s = Sensitivity.l2(Decimal("2.5"), adjacency, unit="household")
+        s = Sensitivity.from_l2(Decimal("2.5"), adjacency=adjacency, unit="household")
         assert figures(s) == (None, None, None, Fraction(5, 2))
         assert s.contributes is s.largest is None
         assert (s.adjacency, s.unit, s.signed) == (adjacency, "household", False)
-    assert Sensitivity.l2(squared=2) != Sensitivity(2, 1)
-    assert "the norm is known" in Sensitivity.l2.__doc__
+    assert Sensitivity.from_l2(squared=2) != Sensitivity(2, 1)
+    assert "the norm is known" in Sensitivity.from_l2.__doc__
 
 
-def test_changes_are_taken_as_they_are():
+def test_changes_are_taken_as_they_are() -> None:
     """What a neighbour changes, under either adjacency, doubles nothing."""
     for adjacency in ("add-remove", "substitution"):
-        s = Sensitivity.changes(3, 2, adjacency, "household")
+        s = Sensitivity.changes(3, 2, adjacency=adjacency, unit="household")
         assert figures(s) == (3, 2, 6, 12)
         assert s.largest == (3, 2)
         assert s.contributes is None
@@ -141,10 +141,10 @@ def test_changes_are_taken_as_they_are():
         ((1, "2"), {}, DTypeError, "^linf must be an int, float, Fraction or Decimal, not str$"),
         ((1, 1), {"adjacency": "bounded"}, ParameterError, "^adjacency must be one of add-remove, substitution, got 'bounded'$"),
         ((1, 1), {"unit": " "}, ParameterError, "^unit must name"),
-        ((1, 1), {"signed": 1}, DTypeError, "^signed must be a bool, not int$"),
+        ((1, 1), {"signed": 1}, DTypeError, "^signed must be True or False, not int$"),
     ],
 )  # fmt: skip
-def test_refusals_name_parameter_rule_and_value(arguments, options, error, message):
+def test_refusals_name_parameter_rule_and_value(arguments, options, error, message) -> None:
     """As every parameter of the package."""
     with pytest.raises(error, match=message):
         Sensitivity(*arguments, **options)
@@ -158,21 +158,25 @@ def test_refusals_name_parameter_rule_and_value(arguments, options, error, messa
         (True, DTypeError, "^squared must be"),
     ],
 )
-def test_refusals_of_a_norm(bad, error, message):
+def test_refusals_of_a_norm(bad, error, message) -> None:
     """squared is a positive number; adjacency and unit follow their rules."""
     with pytest.raises(error, match=message):
-        Sensitivity.l2(bad)
+        Sensitivity.from_l2(bad)
     with pytest.raises(ParameterError, match="^adjacency must"):
-        Sensitivity.l2(1, adjacency="none")
+        Sensitivity.from_l2(1, adjacency="none")
     with pytest.raises(ParameterError, match="^unit must"):
-        Sensitivity.l2(1, unit="")
+        Sensitivity.from_l2(1, unit="")
 
 
-EACH = [Sensitivity(3, Fraction(1, 3), "substitution", "household", True), Sensitivity.l2(2), Sensitivity.changes(1, 7)]
+EACH = [
+    Sensitivity(3, Fraction(1, 3), adjacency="substitution", unit="household", signed=True),
+    Sensitivity.from_l2(2),
+    Sensitivity.changes(1, 7),
+]
 
 
 @pytest.mark.parametrize("s", EACH, ids=["contributes", "norm", "changes"])
-def test_a_frozen_value(s):
+def test_a_frozen_value(s) -> None:
     """Nothing can be set or deleted; copies and pickles are equal, and hash alike."""
     for name in ("l0", "linf", "l1", "l2", "l2_squared", "adjacency", "signed", "contributes", "other"):
         with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):
@@ -188,7 +192,7 @@ def test_a_frozen_value(s):
         dataclasses.replace(s, unit="household")
 
 
-def test_equal_figures_however_written():
+def test_equal_figures_however_written() -> None:
     """0.5, 1/2 and Decimal are one value; another adjacency, unit or sign is another."""
     same = {Sensitivity(2, 0.5), Sensitivity(2, Fraction(1, 2)), Sensitivity(2, Decimal("0.5"))}
     assert len(same) == 1
@@ -196,35 +200,35 @@ def test_equal_figures_however_written():
         *same,
         Sensitivity(1, 0.5),
         Sensitivity(2, 1),
-        Sensitivity(2, 0.5, "substitution"),
+        Sensitivity(2, 0.5, adjacency="substitution"),
         Sensitivity(2, 0.5, unit="household"),
         Sensitivity(2, 0.5, signed=True),
         Sensitivity.changes(2, 0.5),
-        Sensitivity.l2(0.5),
+        Sensitivity.from_l2(0.5),
     }
     assert len(different) == 8
 
 
-def test_repr_shows_both():
+def test_repr_shows_both() -> None:
     """Contributed and changed figures."""
-    assert repr(Sensitivity(3, Fraction(1, 2), "substitution", signed=True)) == (
+    assert repr(Sensitivity(3, Fraction(1, 2), adjacency="substitution", signed=True)) == (
         "Sensitivity(l0=3, linf=1/2, adjacency='substitution', unit='person', signed=True; a neighbour changes "
         "l0=6, linf=1, l1=3, l2_squared=3, l2=1.73205)"
     )
-    assert repr(Sensitivity.l2(2)) == (
-        "Sensitivity.l2(squared=2, adjacency='add-remove', unit='person'; a neighbour changes l2=1.41421)"
+    assert repr(Sensitivity.from_l2(2)) == (
+        "Sensitivity.from_l2(squared=2, adjacency='add-remove', unit='person'; a neighbour changes l2=1.41421)"
     )
     assert repr(Sensitivity.changes(1, 7)) == "Sensitivity.changes(l0=1, linf=7, adjacency='add-remove', unit='person')"
     assert f"linf={2**4095 + 1}/{2**4095}," in repr(Sensitivity(2**62, Fraction(2**4095 + 1, 2**4095)))
 
 
-def test_keys_are_public_or_private():
-    """Private ones are said, differ from public ones, and stay so in a copy; `thresholded` makes them public again."""
+def test_keys_are_public_or_private() -> None:
+    """Private ones say so, differ from public ones, stay so in copies but `thresholded`."""
     private, public = Sensitivity(2, 1, keys="private"), Sensitivity(2, 1)
     assert private != public == private.with_public_keys()
     assert copy.copy(private) == pickle.loads(pickle.dumps(private)) == private
     assert "keys='private'" in repr(private)
-    assert Sensitivity.changes(1, 1).keys == Sensitivity.l2(1).keys == public.keys == "public"
+    assert Sensitivity.changes(1, 1).keys == Sensitivity.from_l2(1).keys == public.keys == "public"
     for wrong in ("hidden", None, 1, ["private"]):
         with pytest.raises(ParameterError, match="^keys must be one of public, private$"):
             Sensitivity(1, 1, keys=wrong)
@@ -233,11 +237,12 @@ def test_keys_are_public_or_private():
 @pytest.mark.parametrize(("adjacency", "signed", "expected"), [
     ("add-remove", False, True), ("add-remove", True, False), ("substitution", False, False), ("substitution", True, False),
 ])  # fmt: skip
-def test_one_way_is_what_a_small_world_says(adjacency, signed, expected):
-    """All changes of two cells, of contributions of at most 1 to each: whether each change, or its reverse, is >= 0."""
+def test_one_way_is_what_a_small_world_says(adjacency, signed, expected) -> None:
+    """All changes of two cells by contributions <= 1: whether each, or its reverse, is >= 0."""
     units = list(itertools.product(range(-1 if signed else 0, 2), repeat=2))
     others = units if adjacency == "substitution" else [(0, 0)]
     changes = [tuple(map(int.__sub__, v, w)) for v in units for w in others]
     assert all(min(c) >= 0 or max(c) <= 0 for c in changes) == expected
-    assert Sensitivity(2, 1, adjacency, signed=signed).one_way == expected
-    assert not Sensitivity.changes(2, 1, adjacency).one_way and not Sensitivity.l2(1, adjacency).one_way
+    assert Sensitivity(2, 1, adjacency=adjacency, signed=signed).one_way == expected
+    assert not Sensitivity.changes(2, 1, adjacency=adjacency).one_way
+    assert not Sensitivity.from_l2(1, adjacency=adjacency).one_way

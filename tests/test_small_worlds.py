@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From rows to what is published, in every small world: all databases of up to 4 rows over 3 keys and 2 people.
+"""From rows to the result in every small world: databases of up to 4 rows, 3 keys, 2 people.
 
-Rows become counts by bounded_histogram under a fixed key; what a mechanism then publishes has a law in rationals, for noise
-of q = exp(-rate) = 1/2 a step. Of all neighbours under both adjacencies the worst is compared with what the mechanism, made from the
-Sensitivity that came with the counts, says that it spends.
+Rows become counts by bounded_histogram under a fixed key; a mechanism's result has a law in
+rationals, for noise of q = exp(-rate) = 1/2 a step. The worst neighbours under both adjacencies are
+compared with what the mechanism, made from the counts' Sensitivity, says that it spends.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from test_above_threshold import outcomes as first_above
-from test_selection import exponential_law, flip_law, geometric_law
-from test_thresholded import delta_of, shown_with
+import tiers
+from worlds import HALF, delta_of, exponential_law, first_above, flip_law, geometric_law, shown_with
 
 import dpfast
 from dpfast import Sensitivity
@@ -27,7 +26,6 @@ from dpfast.testing import fixed_key
 pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
 
 KEYS, PEOPLE, MOST_ROWS = ("a", "b", "c"), (1, 2), 4
-HALF = Fraction(1, 2)
 LN_2 = Fraction(math.log(2))  # a step of the noise at rate 1 is worth a factor of 2, to 17 digits
 BOUNDS = [(1, 1), (2, 1), (1, 2)]  # max_partitions, max_per_partition
 ADJACENCIES = ["add-remove", "substitution"]
@@ -59,7 +57,7 @@ def counts(database: Rows, bounds: tuple[int, int]) -> Counts:
 
 @cache
 def neighbours(bounds: tuple[int, int], adjacency: str) -> list[tuple[Counts, Counts]]:
-    """The pairs of counts that neighbours give, each once, and as they are: not what a Sensitivity would allow."""
+    """The pairs of counts that neighbours give, each once: not what a Sensitivity would allow."""
 
     def pairs() -> Iterator[tuple[Rows, Rows]]:
         all_of = databases()
@@ -79,7 +77,7 @@ def neighbours(bounds: tuple[int, int], adjacency: str) -> list[tuple[Counts, Co
 
 
 def sensitivity(bounds: tuple[int, int], adjacency: str) -> Sensitivity:
-    return Sensitivity(*bounds, adjacency)
+    return Sensitivity(*bounds, adjacency=adjacency)
 
 
 def ratio(p: list[Fraction], q: list[Fraction]) -> Fraction:
@@ -89,14 +87,15 @@ def ratio(p: list[Fraction], q: list[Fraction]) -> Fraction:
 each = pytest.mark.parametrize(("bounds", "adjacency"), list(itertools.product(BOUNDS, ADJACENCIES)))
 
 
-def test_there_are_as_many_worlds_as_there_should_be():
+def test_there_are_as_many_worlds_as_there_should_be() -> None:
+    """Multisets of up to 4 of 6 rows; and enough pairs of neighbours under each bound."""
     assert len(databases()) == math.comb(6 + 4, 4) == 210
     assert all(len(neighbours(bounds, adjacency)) > 20 for bounds in BOUNDS for adjacency in ADJACENCIES)
 
 
 @each
-def test_noisy_counts(bounds, adjacency):
-    """sup P_x(y)/P_x'(y) = q^-|x - x'|_1 over integer vectors y: reached, and never above e^epsilon."""
+def test_noisy_counts(bounds, adjacency) -> None:
+    """sup P_x(y)/P_x'(y) = q^-|x - x'|_1 over integer vectors y: reached, never above e^epsilon."""
     mechanism = dpfast.DiscreteLaplace(LN_2 * sensitivity(bounds, adjacency).l1, sensitivity(bounds, adjacency))
     assert mechanism.scale == float(1 / LN_2)
     promised = 2 ** (mechanism.guarantee.epsilon / LN_2)
@@ -107,8 +106,8 @@ def test_noisy_counts(bounds, adjacency):
 
 
 @each
-def test_noisy_counts_of_a_narrow_type(bounds, adjacency):
-    """Clamped to [0, 2] after the noise: the law of each cell in rationals, the product over cells."""
+def test_noisy_counts_of_a_narrow_type(bounds, adjacency) -> None:
+    """Clamped to [0, 2] after the noise: each cell's law in rationals, the product over cells."""
     promised = Fraction(2) ** int(sensitivity(bounds, adjacency).l1)
 
     @cache
@@ -125,10 +124,10 @@ def test_noisy_counts_of_a_narrow_type(bounds, adjacency):
 
 
 @each
-def test_keys_that_are_withheld(bounds, adjacency):
+def test_keys_that_are_withheld(bounds, adjacency) -> None:
     """The exact delta of every pair at epsilon, for the least threshold of a delta."""
     change, delta = sensitivity(bounds, adjacency), Fraction(1, 100)
-    found = dpfast.thresholded([], np.array([], int), LN_2 * change.l1, delta, change)
+    found = dpfast.thresholded([], np.array([], int), epsilon=LN_2 * change.l1, delta=delta, sensitivity=change)
     assert 1 - (1 - shown_with(int(change.linf), HALF, found.threshold)) ** change.l0 <= delta * NEARLY
     kept = [
         (x, y) for x, y in neighbours(bounds, adjacency) if sum(map(max, x, y)) <= 3
@@ -143,12 +142,12 @@ def test_keys_that_are_withheld(bounds, adjacency):
     [(dpfast.Exponential, exponential_law), (dpfast.PermuteAndFlip, flip_law), (dpfast.NoisyMax, geometric_law)],
     ids=["exponential", "permute-and-flip", "noisy max"],
 )
-def test_the_key_with_most_rows(mechanism, law, bounds, adjacency):
-    """Ties and all. Counts are monotonic under add-remove: then the factor 2 is spared, and under substitution it is not."""
+def test_the_key_with_most_rows(mechanism, law, bounds, adjacency) -> None:
+    """With ties. Monotonic counts (add-remove) need no factor 2; under substitution they do."""
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
     made = mechanism(LN_2 * change.linf * (1 if monotonic else 2), change)  # which knows whether they are monotonic
     assert made.monotonic == monotonic
-    assert made._rate == LN_2  # a step of a count is worth a factor of 2, as in the laws
+    assert tiers.rate(made) == LN_2  # a step of a count is worth a factor of 2, as in the laws
     promised = 2 ** (made.guarantee.epsilon / LN_2)
     law = cache(law)
     worst = max(ratio(law(x), law(y)) for x, y in neighbours(bounds, adjacency))
@@ -158,14 +157,14 @@ def test_the_key_with_most_rows(mechanism, law, bounds, adjacency):
 
 
 @each
-def test_the_first_key_above_a_threshold(bounds, adjacency):
-    """Noise of the threshold q = e^(-epsilon/(2 linf)), of a count the same, or its root where counts move both ways."""
+def test_the_first_key_above_a_threshold(bounds, adjacency) -> None:
+    """Noise q = e^(-epsilon/(2 linf)); a count's is its root if counts move both ways."""
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
     q_answer = HALF
     q_threshold = HALF if monotonic else HALF**2
-    made = dpfast.AboveThreshold(LN_2 * change.linf * (2 if monotonic else 4), 1, change)
+    made = dpfast.AboveThreshold(LN_2 * change.linf * (2 if monotonic else 4), change, threshold=1)
     assert made.monotonic == monotonic
-    rates = [noise.epsilon / noise.sensitivity / LN_2 for noise in made._noise]
+    rates = [noise.epsilon / noise.sensitivity / LN_2 for noise in tiers.noises(made)]
     assert [2**-r for r in map(int, rates)] == [q_threshold, q_answer]
     promised = 2 ** (made.guarantee.epsilon / LN_2)
 
@@ -178,7 +177,7 @@ def test_the_first_key_above_a_threshold(bounds, adjacency):
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_counts_that_nobody_bounded_are_caught(adjacency):
+def test_counts_that_nobody_bounded_are_caught(adjacency) -> None:
     """Planted: the rows themselves, counted, with the sensitivity of one row a person."""
     promised = Fraction(2) ** int(sensitivity((1, 1), adjacency).l1)
 

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapping: its grid, its two clamps, neighbours in a small world, its records. The law itself is in test_laplace.py."""
+"""Snapping: grid, two clamps, small-world neighbours, records (the law: test_laplace.py)."""
 
 from __future__ import annotations
 
-import json
 import math
-import pickle
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import reference
-from test_laplace import SMALL, expected, keyed, leaks, noised, same, wild, world
+import tiers
+from laws import expected, keyed
+from layouts import same, wild
+from worlds import REALS, leaks, real_world
 
-from dpfast import DTypeError, InsecureKeyWarning, Laplace, ParameterError, Sensitivity, Snapping, _native
+from dpfast import DTypeError, InsecureKeyWarning, Laplace, ParameterError, Sensitivity, Snapping
 from dpfast.testing import fixed_key
 
 
@@ -34,15 +35,15 @@ from dpfast.testing import fixed_key
 def test_the_grid_is_the_least_power_of_two_that_is_at_least_the_scale(scale: float, granularity: float) -> None:
     """Whichever way the scale comes about."""
     for epsilon in (1, Fraction(1, 7), 2.5):
-        mech = Snapping(epsilon, Fraction(scale) * Fraction(epsilon), 8 * Fraction(granularity))
+        mech = Snapping(epsilon, Fraction(scale) * Fraction(epsilon), bound=8 * Fraction(granularity))
         assert mech.granularity == granularity
-        assert Fraction(1, 2) < mech._ratio <= 1
+        assert Fraction(1, 2) < tiers.ratio(mech) <= 1
 
 
 def test_results_are_multiples_of_the_grid_within_the_bound() -> None:
-    """However far the values lie; both ends are reached, and the ends are no further than the bound."""
+    """However far the values lie; both ends are reached, and are no further than the bound."""
     for scale, bound in ((1, 3), (Fraction(3, 4), 1), (Fraction(1, 5), 2.25), (100, 128 * 7)):
-        mech = Snapping(1, scale, bound)
+        mech = Snapping(1, scale, bound=bound)
         values = np.array([-1e308, -5.0, -0.3, -0.0, 0.0, 5e-324, 0.49, 2.0, 7.1, 1e300] * 1000)
         for dtype in (np.float64, np.float32):
             results = mech.release(values, dtype=dtype).astype(np.float64)
@@ -56,17 +57,19 @@ def test_results_are_multiples_of_the_grid_within_the_bound() -> None:
 def test_it_is_laplace_between_two_clamps(bound: float, secret) -> None:
     """The same draws as Laplace on that grid, of clamped values, clamped."""
     for scale in (Fraction(1), Fraction(5, 8)):
-        mech, plain, key = Snapping(1, scale, bound), Laplace(1, scale, 1), secret("snapping")
+        mech, plain, key = Snapping(1, scale, bound=bound), Laplace(1, scale, granularity=1), secret("snapping")
         values = np.concatenate([wild(0, 1), wild(-40, 2), wild(900, 3)])
         clamped = np.clip(values, -bound, bound)
-        right = np.clip(noised(plain, clamped, key), -bound, bound) + 0.0
-        assert same(noised(mech, values, key), right)
-        assert same(noised(mech, values, key), expected(mech, values, key, lower=-float(bound), upper=float(bound)))
+        right = np.clip(tiers.noised(plain, clamped, key), -bound, bound) + 0.0
+        assert same(tiers.noised(mech, values, key), right)
+        assert same(
+            tiers.noised(mech, values, key), expected(mech, values, key, lower=-float(bound), upper=float(bound))
+        )
 
 
 def test_the_value_is_clamped_before_the_noise() -> None:
-    """Clamped only afterwards, a value far outside would always give the bound; here it is as noisy as the bound."""
-    mech = Snapping(1, 1, 8)
+    """Clamped only afterwards, a far value would always give the bound; here it is as noisy."""
+    mech = Snapping(1, 1, bound=8)
     law = reference.Laplace(Fraction(1))
     results = mech.release(np.full(2**16, 1e300))
     inside = float((results < 8).mean())
@@ -77,19 +80,19 @@ def test_the_value_is_clamped_before_the_noise() -> None:
 @pytest.mark.parametrize("bound", [1, 7])
 def test_small_world_of_snapping(q: Fraction, bound: int, scale: Fraction) -> None:
     """The same between two clamps: for values far outside the bound too, e^epsilon and no more."""
-    laws = world(Snapping(1, scale, bound), q, [*SMALL, -1e300, 1e9])
+    laws = real_world(Snapping(1, scale, bound=bound), q, [*REALS, -1e300, 1e9])
     assert all(abs(y) <= bound for law in laws.values() for y in law)
     near = {x: law for x, law in laws.items() if abs(x) < 100}
     assert leaks(near, q, 1.0) == 0
     # a value beyond the bound is the bound
-    assert laws[-1e300] == world(Snapping(1, scale, bound), q, [-float(bound)])[-float(bound)]
-    assert laws[1e9] == world(Snapping(1, scale, bound), q, [float(bound)])[float(bound)]
+    assert laws[-1e300] == real_world(Snapping(1, scale, bound=bound), q, [-float(bound)])[-float(bound)]
+    assert laws[1e9] == real_world(Snapping(1, scale, bound=bound), q, [float(bound)])[float(bound)]
 
 
 def test_single_precision_stays_within_the_bound() -> None:
-    """A bound that float32 does not hold is not rounded away, nor to infinity: results are finite, and within it."""
+    """A bound that float32 lacks is not rounded: results are finite, within it."""
     for bound in (2**200, 2**24 + 3, 2.0**130):
-        results = Snapping(1, 1, bound).release(np.array([1e50, -1e50, 3.0] * 2000), dtype=np.float32)
+        results = Snapping(1, 1, bound=bound).release(np.array([1e50, -1e50, 3.0] * 2000), dtype=np.float32)
         assert np.isfinite(results).all()
         assert (np.abs(results.astype(np.float64)) <= float(bound)).all()
 
@@ -113,22 +116,22 @@ def test_single_precision_stays_within_the_bound() -> None:
 def test_bounds_that_are_refused(bound: object, error: type[Exception], message: str) -> None:
     """Each by name, rule and value."""
     with pytest.raises(error, match=message):
-        Snapping(1, 1, bound)
+        Snapping(1, 1, bound=bound)
 
 
 def test_bounds_of_every_kind() -> None:
     """Taken exactly, from any kind of number; large where the grid is."""
-    same_ = {Snapping(1, 1, bound) for bound in (8, 8.0, Fraction(8), Decimal("8"))}
+    same_ = {Snapping(1, 1, bound=bound) for bound in (8, 8.0, Fraction(8), Decimal(8))}
     assert len(same_) == 1
-    assert Snapping(1, 1, 2**1000).bound == 2**1000
-    assert Snapping(1, 2.0**-300, 2.0**-300).bound == Fraction(1, 2**300)
+    assert Snapping(1, 1, bound=2**1000).bound == 2**1000
+    assert Snapping(1, 2.0**-300, bound=2.0**-300).bound == Fraction(1, 2**300)
     with pytest.raises(ParameterError, match="multiple of the granularity"):
-        Snapping(1, 3, 6)  # the grid is 4
+        Snapping(1, 3, bound=6)  # the grid is 4
 
 
 def test_public_bounds_beside_the_mechanisms_own() -> None:
     """lower and upper narrow the bound further; outside it they leave nothing."""
-    mech, values = Snapping(1, 1, 8), np.linspace(-20, 20, 500)
+    mech, values = Snapping(1, 1, bound=8), np.linspace(-20, 20, 500)
     free = keyed(mech, values)
     for lower, upper in ((-2, 3), (0, None), (None, 2.5), (-100, 100), (8, None)):
         low, high = -8 if lower is None else max(lower, -8), 8 if upper is None else min(upper, 8)
@@ -139,62 +142,29 @@ def test_public_bounds_beside_the_mechanisms_own() -> None:
 
 
 def test_missing_values_are_clamped_too() -> None:
-    """What stands for NaN is a value like any other: both clamps, that of the release and that of the law, are for it, too."""
-    mech = Snapping(1, 1, 8)
+    """NaN's stand-in is a value like any other, under the release's clamp and the law's."""
+    mech = Snapping(1, 1, bound=8)
     with_missing = keyed(mech, np.array([math.nan, 100.0, -math.inf]), missing=100, clamp=(99, 101))
     assert (np.abs(with_missing) <= 8).all()
     many = mech.release(np.full(20_000, math.nan), missing=-1e9, clamp=(-1e9, -1e9 + 1))
     assert 0.2 < (many > -8).mean() < 0.4
 
 
-def test_records() -> None:
-    """Pickles, equality, metadata, and stream keys that no other mechanism has."""
-    mech = Snapping(0.5, Fraction(1, 3), 8, "substitution", "device")
-    again = pickle.loads(pickle.dumps(mech))
-    assert again == mech
-    assert type(again) is Snapping
-    assert (again.granularity, again.bound, again._record) == (mech.granularity, mech.bound, mech._record)
-    facts = mech.metadata()
-    assert json.loads(json.dumps(facts)) == facts
-    assert (facts["mechanism"], facts["bound"], facts["granularity"]) == ("snapping", "8", 1.0)
-    assert "bound=8" in repr(mech)
-    assert "bound" in mech._repr_html_()
-    assert mech != Snapping(0.5, Fraction(1, 3), 9, "substitution", "device")
-    assert mech != Laplace(0.5, Fraction(1, 3), 1, "substitution", "device")
-    with pytest.raises(DTypeError, match="^Snapping has no sample"):
-        mech.sample(3)
-    with pytest.raises(AttributeError):
-        mech.bound = Fraction(9)
-
-
 def test_the_stream_key_is_its_own() -> None:
-    """One derived key, one input: Laplace on the same grid, and another bound, get independent noise."""
+    """One key, one input: Laplace on that grid, and another bound, get independent noise."""
     values = np.zeros(4000)
-    laws = [Snapping(1, 1, 2**40), Snapping(1, 1, 2**41), Laplace(1, 1, 1)]
+    laws = [Snapping(1, 1, bound=2**40), Snapping(1, 1, bound=2**41), Laplace(1, 1, granularity=1)]
     results = [keyed(law, values) for law in laws]
-    assert len({law._record for law in laws}) == 3
+    assert len({tiers.record(law) for law in laws}) == 3
     for i in range(3):
         assert same(results[i], keyed(laws[i], values))
         for j in range(i):
             assert 0.05 < (results[i] == results[j]).mean() < 0.5
 
 
-def test_a_sensitivity_in_place_of_a_number() -> None:
-    """Its l1, adjacency and unit hold; a second value of them is refused, and an L2 norm is not enough."""
-    given = Sensitivity(2, 3, adjacency="substitution", unit="household")
-    mech = Snapping(1, given, 64)
-    assert (mech.sensitivity, mech.adjacency, mech.unit) == (12, "substitution", "household")
-    assert mech.granularity == 16
-    for extra in ({"adjacency": "substitution"}, {"unit": "household"}):
-        with pytest.raises(ParameterError, match="^adjacency and unit are those of the Sensitivity"):
-            Snapping(1, given, 64, **extra)
-    with pytest.raises(ParameterError, match="^sensitivity must be known in L1"):
-        Snapping(1, Sensitivity.l2(4), 64)
-
-
 def test_figures() -> None:
     """Before clamping: those of Laplace on that grid."""
-    mech, plain = Snapping(1, Fraction(3, 4), 8), Laplace(1, Fraction(3, 4), 1)
+    mech, plain = Snapping(1, Fraction(3, 4), bound=8), Laplace(1, Fraction(3, 4), granularity=1)
     assert mech.stddev == plain.stddev
     assert mech.interval(0.99, cells=10) == plain.interval(0.99, cells=10)
     assert mech.pmf([0, 1, -2]).tolist() == plain.pmf([0, 1, -2]).tolist()
@@ -204,6 +174,16 @@ def test_metadata_of_a_fixed_key_is_not_secure() -> None:
     """It says so, and warns."""
     key = fixed_key(1).derive("snapping")
     with pytest.warns(InsecureKeyWarning):
-        Snapping(1, 1, 8).release(np.zeros(5), key=key, start=0)
-    assert Snapping(1, 1, 8).metadata(key)["secure"] is False
-    assert Snapping(1, 1, 8).metadata()["stream_version"] == _native.STREAM_VERSION
+        Snapping(1, 1, bound=8).release(np.zeros(5), key=key, start=0)
+    assert Snapping(1, 1, bound=8).metadata(key)["secure"] is False
+    assert Snapping(1, 1, bound=8).metadata()["stream_version"] == tiers.STREAM_VERSION
+
+
+def test_a_bound_makes_another_mechanism() -> None:
+    """Neither another bound nor no bound is equal; and it is frozen."""
+    mech = Snapping(0.5, Fraction(1, 3), bound=8)
+    assert mech != Snapping(0.5, Fraction(1, 3), bound=9)
+    assert mech != Laplace(0.5, Fraction(1, 3), granularity=1)
+    assert Snapping(1, Sensitivity(4, 3), bound=64).granularity == 16
+    with pytest.raises(AttributeError):
+        mech.bound = Fraction(9)

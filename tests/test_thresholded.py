@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from datetime import UTC, date, datetime
 from fractions import Fraction
 
@@ -14,16 +13,13 @@ from conftest import named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from worlds import delta_of, neighbours, shown_with
 
 import dpfast
 from dpfast import DTypeError, ParameterError, Sensitivity, thresholded
 from dpfast.privacy.threshold import least_threshold
 
-
-def shown_with(c: int, q: Fraction, threshold: int) -> Fraction:
-    """P(c + X >= threshold)."""
-    k = threshold - c
-    return q**k / (1 + q) if k > 0 else 1 - q ** (1 - k) / (1 + q)
+USUAL = {"epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)}
 
 
 @settings(max_examples=100, deadline=None)
@@ -35,7 +31,8 @@ def shown_with(c: int, q: Fraction, threshold: int) -> Fraction:
     l0=st.integers(1, 1000),
     linf=st.integers(1, 50),
 )
-def test_the_threshold_is_the_least(rate, delta, l0, linf):
+def test_the_threshold_is_the_least(rate, delta, l0, linf) -> None:
+    """It spends at most delta, and one less would spend more, or be within linf."""
     found = least_threshold(rate, delta, l0, linf)
     with mpmath.workprec(500):
         q = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator)
@@ -49,47 +46,14 @@ def test_the_threshold_is_the_least(rate, delta, l0, linf):
         assert found == linf + 1 or spent(found - 1) > wanted
 
 
-def test_the_figures_of_the_course_notes():
-    found = thresholded([], np.array([], int), 1, 1e-6, Sensitivity(2, 1))
+def test_the_figures_of_the_course_notes() -> None:
+    """epsilon 1, delta 1e-6: 30 for two cells of one count each, 15 for one."""
+    found = thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=Sensitivity(2, 1))
     assert (found.threshold, found.keys.size, found.counts.size) == (30, 0, 0)
-    assert thresholded(["a"], [100], 1, 1e-6, Sensitivity(1, 1)).threshold == 15
+    assert thresholded(["a"], [100], **USUAL).threshold == 15
 
 
 # ------------------------------------------------------------------ small worlds, exactly
-
-REACH = (
-    3  # from here on, above every count, the ratio of two laws is constant: one outcome stands for the tail, exactly
-)
-
-
-def outcomes(count: int, q: Fraction, threshold: int) -> dict[int | None, Fraction]:
-    """What one key shows: None, or a noisy count, those beyond reach as one."""
-    if count == 0:
-        return {None: Fraction(1)}
-    law = {k: (1 - q) / (1 + q) * q ** abs(k - count) for k in range(threshold, threshold + REACH)}
-    law[10**9] = shown_with(count, q, threshold + REACH)
-    law[None] = 1 - shown_with(count, q, threshold)
-    return law
-
-
-def delta_of(x: tuple[int, ...], y: tuple[int, ...], q: Fraction, l1: int, threshold: int) -> Fraction:
-    """sup over S of P_x(S) - e^epsilon P_y(S), e^epsilon = q^-l1."""
-    laws = [(outcomes(a, q, threshold), outcomes(b, q, threshold)) for a, b in zip(x, y, strict=True)]
-    total = Fraction(0)
-    for shown in itertools.product(*(a.keys() | b.keys() for a, b in laws)):
-        p = r = Fraction(1)
-        for outcome, (a, b) in zip(shown, laws, strict=True):
-            p, r = p * a.get(outcome, 0), r * b.get(outcome, 0)
-        total += max(p - r / q**l1, Fraction(0))
-    return total
-
-
-def neighbours(l0: int, linf: int, l1: int, keys: int = 2):
-    for x in itertools.product(range(3), repeat=keys):
-        for y in itertools.product(range(3), repeat=keys):
-            moves = [abs(a - b) for a, b in zip(x, y, strict=True)]
-            if 0 < sum(moves) <= l1 and max(moves) <= linf and sum(m > 0 for m in moves) <= l0:
-                yield x, y
 
 
 @pytest.mark.parametrize(
@@ -97,7 +61,7 @@ def neighbours(l0: int, linf: int, l1: int, keys: int = 2):
 )
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize("above", [1, 2, 5])
-def test_every_small_world_keeps_delta(l0, linf, l1, keys, q, above):
+def test_every_small_world_keeps_delta(l0, linf, l1, keys, q, above) -> None:
     """At each T the worst of all neighbours spends just 1 - (1 - p)^l0: no more, and no less."""
     threshold = linf + above
     stated = 1 - (1 - shown_with(linf, q, threshold)) ** l0
@@ -106,7 +70,7 @@ def test_every_small_world_keeps_delta(l0, linf, l1, keys, q, above):
     assert worst >= stated * Fraction(99, 100)
 
 
-def test_a_threshold_that_forgets_a_cell_is_caught():
+def test_a_threshold_that_forgets_a_cell_is_caught() -> None:
     """Planted: T for one cell where a unit has two; and T counted from 0 in place of linf."""
     q = Fraction(1, 2)
     worst = max(delta_of(x, y, q, 2, 4) for x, y in neighbours(2, 1, 2))
@@ -117,10 +81,10 @@ def test_a_threshold_that_forgets_a_cell_is_caught():
 # ------------------------------------------------------------------ the program
 
 
-def test_what_is_shown_follows_the_law():
-    """Of 40,000 keys of one count: how many are shown, and the law of what they show; false alarm 1e-6 each."""
+def test_what_is_shown_follows_the_law() -> None:
+    """40,000 keys of one count: how many are shown, and their law; false alarm 1e-6 each."""
     n, count, change = 40_000, 12, Sensitivity(1, 1)
-    found = thresholded(np.arange(n), np.full(n, count), 1, 1e-6, change)
+    found = thresholded(np.arange(n), np.full(n, count), epsilon=1, delta=1e-6, sensitivity=change)
     with mpmath.workprec(200):
         q = float(mpmath.exp(-1))
     p = shown_with(count, q, found.threshold)
@@ -138,23 +102,27 @@ def test_what_is_shown_follows_the_law():
      np.array(["b", "a", "c"], object)],
     ids=str,
 )  # fmt: skip
-def test_keys_come_back_sorted(keys):
-    found = thresholded(keys, [10**6, 10**6, 10**6], 1, 1e-6, Sensitivity(1, 1))
+def test_keys_come_back_sorted(keys) -> None:
+    """Sorted, so that their order tells nothing, and of the kind that they had."""
+    found = thresholded(keys, [10**6, 10**6, 10**6], **USUAL)
     assert found.keys.tolist() == sorted(np.asarray(keys).tolist())
     assert found.keys.dtype.kind == ("U" if np.asarray(keys).dtype == object else np.asarray(keys).dtype.kind)
 
 
-def days(texts):
+NO_ZONE = datetime.fromisoformat("2026-01-01T05")  # as a column of dates may be
+
+
+def days(texts: list[str]) -> np.ndarray:
     """As NumPy reads dates: of the unit that the finest one needs."""
     return np.array(texts, "datetime64")
 
 
-def narrowest(numbers):
+def narrowest(numbers: list[int]) -> np.ndarray:
     """As a library packs integers: in the narrowest type that holds them all."""
     return np.array(numbers, np.result_type(np.min_scalar_type(min(numbers)), np.min_scalar_type(max(numbers))))
 
 
-def halves(numbers):
+def halves(numbers: list[float]) -> np.ndarray:
     """In half precision, where that holds them."""
     return np.array(numbers, np.float16 if (np.float16(numbers) == numbers).all() else np.float64)
 
@@ -167,80 +135,92 @@ def halves(numbers):
         (list, ["flu", "gout"], None), (list, ["flu", "gout"], 5), (list, [1, 2], "x"), (list, [1, 2], True),
         (list, [1, 2], float("nan")), (list, [1.5, 2.5], (1, 2)), (list, [1, 2], object()),
         (np.array, [1, 2], None), (np.array, ["flu", "gout"], None), (np.array, [1.0, 2.0], float("nan")),
-        (list, [date(2026, 1, 1), date(2026, 1, 2)], datetime(2026, 1, 1, 5)),
-        (list, [datetime(2026, 1, 1, 5)], datetime(2026, 1, 1, 5, tzinfo=UTC)),
+        (list, [date(2026, 1, 1), date(2026, 1, 2)], NO_ZONE),
+        (list, [NO_ZONE], NO_ZONE.replace(tzinfo=UTC)),
         (days, ["2026-01-01", "2026-01-02"], "2026-01-01T05:06:07"), (days, ["2026-01-01"], "2026-01-01T05:06:07.123456"),
         (days, ["2026-01-01T00:00:01"], "NaT"), (narrowest, [1, 2], 2**40), (narrowest, [1, 2], -5),
         (narrowest, [1, 2], 2**63), (halves, [0.5, 1.5], 0.1),
     ],
     ids=named,
 )  # fmt: skip
-def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden):
-    """Neither by its length, its unit, its kind nor by an error: with it and without it, the same comes out."""
+def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden) -> None:
+    """By length, unit, kind or error: with it and without it, the same comes out."""
     many = [10**6] * len(shown)
-    found = thresholded(made([*shown, hidden]), [*many, 1], 1, 1e-9, Sensitivity(1, 1))
-    without = thresholded(made(shown), many, 1, 1e-9, Sensitivity(1, 1))
+    found = thresholded(made([*shown, hidden]), [*many, 1], **USUAL | {"delta": 1e-9})
+    without = thresholded(made(shown), many, **USUAL | {"delta": 1e-9})
     assert found.keys.tolist() == without.keys.tolist() == np.asarray(made(shown)).tolist()
     assert found.keys.dtype == without.keys.dtype
     assert found.keys.base is None
 
 
-def test_keys_of_several_kinds_are_sorted_within_each():
-    """What is missing, or of a kind that has no order here, is dropped before the noise, as if nobody had it."""
+def test_keys_of_several_kinds_are_sorted_within_each() -> None:
+    """The missing, or of an unordered kind, is dropped before the noise, as if never there."""
     keys = ["b", 2, None, "a", 1, float("nan"), (1, 2), b"x", 0.5, True, "end\0", "end"]
-    found = thresholded(keys, [10**6] * len(keys), 1, 1e-9, Sensitivity(1, 1))
+    found = thresholded(keys, [10**6] * len(keys), **USUAL | {"delta": 1e-9})
     assert found.keys.tolist() == [True, b"x", 0.5, 1, 2, "a", "b", "end", "end\0"]
     assert found.keys.dtype == object
-    texts = thresholded(["end\0", "end"], [10**6] * 2, 1, 1e-9, Sensitivity(1, 1))
+    texts = thresholded(["end\0", "end"], [10**6] * 2, **USUAL | {"delta": 1e-9})
     assert texts.keys.tolist() == ["end", "end\0"]
-    mixed = thresholded([2**63, -1], [10**6] * 2, 1, 1e-9, Sensitivity(1, 1))
-    assert mixed.keys.tolist() == [-1, 2**63] and mixed.keys.dtype == object
+    mixed = thresholded([2**63, -1], [10**6] * 2, **USUAL | {"delta": 1e-9})
+    assert mixed.keys.tolist() == [-1, 2**63]
+    assert mixed.keys.dtype == object
 
 
-def test_counts_stay_with_their_keys():
+def test_counts_stay_with_their_keys() -> None:
+    """Sorting keys takes their counts along, and a count of 0 takes its key away."""
     counts = np.array([10**6, 3 * 10**6, 2 * 10**6, 0, 4 * 10**6])
-    found = thresholded(list("dbaxc"), counts, 1, 1e-6, Sensitivity(1, 1))
+    found = thresholded(list("dbaxc"), counts, **USUAL)
     assert found.keys.tolist() == list("abcd")
     assert np.abs(found.counts - [2 * 10**6, 3 * 10**6, 4 * 10**6, 10**6]).max() < 100
 
 
-def test_keys_without_a_count_never_show():
-    """Nor do they cost anything: at scale 100 a zero that entered would often reach the threshold."""
+def test_keys_without_a_count_never_show() -> None:
+    """Nor do they cost: at scale 100 a zero that entered would often reach the threshold."""
     change = Sensitivity(1, 1)
     assert all(
-        thresholded(np.arange(10_000), np.zeros(10_000, int), 0.01, 0.5, change).keys.size == 0 for _ in range(5)
+        thresholded(np.arange(10_000), np.zeros(10_000, int), epsilon=0.01, delta=0.5, sensitivity=change).keys.size
+        == 0
+        for _ in range(5)
     )
-    assert thresholded(np.arange(10_000), np.ones(10_000, int), 0.01, 0.5, change).keys.size > 1000
+    assert (
+        thresholded(np.arange(10_000), np.ones(10_000, int), epsilon=0.01, delta=0.5, sensitivity=change).keys.size
+        > 1000
+    )
 
 
-def test_what_it_promises():
-    found = thresholded(["a"], [5], 0.5, 1e-6, Sensitivity(2, 3, "substitution", "household"))
-    assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, adjacency="substitution", unit="household", presence=True)
-
-
-CELL = Sensitivity(1, 1)
+def test_what_it_promises() -> None:
+    """epsilon and delta as asked, adjacency and unit of the sensitivity, and presence."""
+    found = thresholded(
+        ["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, adjacency="substitution", unit="household")
+    )
+    assert isinstance(found, dpfast.Thresholded)
+    assert found.guarantee == dpfast.Guarantee(
+        0.5, 1e-6, adjacency="substitution", unit="household", also_add_remove=True
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((["a"], [1], 0, 1e-6, CELL), ParameterError, "epsilon must be positive"),
-        ((["a"], [1], 1, 0, CELL), ParameterError, "delta must be positive"),
-        ((["a"], [1], 1, 1, CELL), ParameterError, "delta must lie strictly between 0 and 1"),
-        ((["a"], [1], 1, 1e-6, 1), DTypeError, "must be a Sensitivity"),
-        ((["a"], [1], 1, 1e-6, Sensitivity.l2(1)), ParameterError, "in L2 alone"),
-        ((["a"], [1], 1, 1e-6, Sensitivity(1, 0.5)), ParameterError, "linf must be at least 1"),
-        ((["a", "b"], [1], 1, 1e-6, CELL), ParameterError, r"\(2,\), \(1,\)"),
-        (([["a"]], [[1]], 1, 1e-6, CELL), ParameterError, "one dimension"),
-        ((["a"], [1.0], 1, 1e-6, CELL), DTypeError, "integer dtype"),
-        ((["a"], [-7], 1, 1e-6, CELL), ParameterError, "counts must not be negative"),
-        ((["a", "b", "a"], [1, 2, 3], 1, 1e-6, CELL), ParameterError, "keys must all be different"),
-        ((np.ma.array([1, 2], mask=[0, 1]), [1, 2], 1, 1e-6, CELL), DTypeError, "keys is a masked array"),
-        ((np.array([(1, 2)], "i4,i4"), [1], 1, 1e-6, CELL), DTypeError, "keys must be integers, strings, "),
+        ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
+        ({"delta": 0}, ParameterError, "delta must be positive"),
+        ({"delta": 1}, ParameterError, "delta must lie strictly between 0 and 1"),
+        ({"sensitivity": 1}, DTypeError, "must be a Sensitivity"),
+        ({"sensitivity": Sensitivity.from_l2(1)}, ParameterError, "in L2 alone"),
+        ({"sensitivity": Sensitivity(1, 0.5)}, ParameterError, "linf must be at least 1"),
+        ({"columns": (["a", "b"], [1])}, ParameterError, r"\(2,\), \(1,\)"),
+        ({"columns": ([["a"]], [[1]])}, ParameterError, "one dimension"),
+        ({"columns": (["a"], [1.0])}, DTypeError, "integer dtype"),
+        ({"columns": (["a"], [-7])}, ParameterError, "counts must not be negative"),
+        ({"columns": (["a", "b", "a"], [1, 2, 3])}, ParameterError, "keys must all be different"),
+        ({"columns": (np.ma.array([1, 2], mask=[0, 1]), [1, 2])}, DTypeError, "keys is a masked array"),
+        ({"columns": (np.array([(1, 2)], "i4,i4"), [1])}, DTypeError, "keys must be integers, strings, "),
     ],
     ids=str,
 )
-def test_bad_input(arguments, error, message):
+def test_bad_input(arguments, error, message) -> None:
+    """Named, with the rule; no count is shown."""
+    columns, changed = arguments.get("columns", (["a"], [1])), {k: v for k, v in arguments.items() if k != "columns"}
     with pytest.raises(error, match=message) as caught:
-        thresholded(*arguments)
+        thresholded(*columns, **USUAL | changed)
     assert "7" not in str(caught.value)

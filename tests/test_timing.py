@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time of a call must not tell how large its noise was [Jin22]; samplers whose time does are caught by the same figures.
+"""A call's time must not tell its noise [Jin22]; samplers that tell are caught by the same figures.
 
-The noise of a call owes nothing to the machine, so where time owes nothing to the noise, the two are independent however
-disturbed the machine is: load, drift and outliers cost power and raise no alarm. All figures are of ranks; no call is dropped.
+Noise owes nothing to the machine. If time owes nothing to noise, the two are independent under any
+load, drift and outliers, which cost power and raise no alarm. Figures are of ranks; no call is
+dropped.
 
 | figure | limit, deep | limit, default | chance of a false alarm, each | |
 | --- | --- | --- | --- | --- |
@@ -11,7 +12,7 @@ disturbed the machine is: load, drift and outliers cost power and raise no alarm
 | AUC of time, the largest 0.1 % of these calls | 0.5 +- 6.5 standard errors | the same | 1e-10 | lines that few draws read are cold here, as they are outside |
 | AUC of time, planted keys, largest 0.1 % against the rest | 0.5 +- 4 standard errors, 2,000 of each | the same | 4e-9 (6e-5 twice) | an alarm must repeat with new events |
 
-DPFAST_DEEP=1 runs 200,000 calls of each kind: half an hour, for a machine at rest (pytest -s prints the figures).
+DPFAST_DEEP=1 runs 200,000 calls of each kind: half an hour at rest (pytest -s prints figures).
 """
 
 from __future__ import annotations
@@ -29,16 +30,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from conftest import ISAS
+import tiers
 from scipy import stats
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, _native
-from dpfast.arrays import prepare, prepare_real
-from dpfast.engine import Draws, run
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian
 
 DEEP = os.environ.get("DPFAST_DEEP") == "1"
-CALLS = 200_000 if DEEP else 30_000  # of one count
-LARGE_CALLS = 200_000 if DEEP else 1_200  # of LARGE counts
+CALLS = 200_000 if DEEP else 30_000  # one count each
+LARGE_CALLS = 200_000 if DEEP else 1_200  # LARGE counts each
 LARGE = 65_536
 EVENTS = 2_000  # calls of either kind in the test of the tail
 TAIL = 1e-3
@@ -91,7 +90,7 @@ class Leak(NamedTuple):
 def leak(time: np.ndarray, size: np.ndarray) -> Leak:
     """What call times tell of the sizes of the noise."""
     rho = float(stats.spearmanr(time, size).statistic)
-    # A rule learnt on even calls, judged on odd ones: for each of 32 bands of time the likelier side of the median.
+    # A rule learnt on even calls, tested on odd ones: in each of 32 time bands the likelier half.
     above = size > np.median(size)
     band = np.searchsorted(np.quantile(time[::2], np.arange(1, 32) / 32), time, side="right")
     share = above[::2].mean()
@@ -105,7 +104,7 @@ def leak(time: np.ndarray, size: np.ndarray) -> Leak:
 
 
 def auc(time: np.ndarray, tail: np.ndarray) -> tuple[float, float]:
-    """P(a call of the tail takes longer than another), ties shared, and its standard error if they take as long."""
+    """P(a tail call takes longer than another), ties shared, and its standard error if equal."""
     ranks, n, m = stats.rankdata(time), int(tail.sum()), int((~tail).sum())
     return float((ranks[tail].sum() - n * (n + 1) / 2) / (n * m)), math.sqrt((n + m + 1) / (12 * n * m))
 
@@ -114,8 +113,8 @@ def auc(time: np.ndarray, tail: np.ndarray) -> tuple[float, float]:
 
 
 def first_block(keys: np.ndarray) -> np.ndarray:
-    """The words of the block that level 0 of draw 0 lies in, for keys of eight words each (csrc/stream.md)."""
-    nonce = _native.nonce(0)
+    """The words of level 0 of draw 0's block, for keys of eight words each (csrc/stream.md)."""
+    nonce = tiers.nonce(0)
     constants = np.frombuffer(b"expand 32-byte k", np.uint32)
     last = np.array([0, 0, nonce % 2**32, nonce >> 32], np.uint32)
     n = len(keys)
@@ -146,7 +145,7 @@ def by_radius(block: np.ndarray) -> np.ndarray:
 
 @cache
 def pool(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Random keys, and how large the first draw is under each: U of 16, 32 and 64 bits, falling; |N| of a pair, negated."""
+    """Random keys and their first draw's size: U of 16, 32 and 64 bits, falling; |N|, negated."""
     n, chunk = round(1.06 * EVENTS / TAIL), 1 << 14
     keys = np.random.default_rng([seed, *os.urandom(8)]).integers(0, 2**32, (n, 8), np.uint32)
     size = np.empty((4, n))
@@ -160,10 +159,10 @@ def pool(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def events(mechanism: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys in random order, and whether the first draw is among the largest 0.1 %: EVENTS of either kind."""
+    """Keys in random order, and whether the first draw is of the largest 0.1 %: EVENTS each."""
     keys, size = pool(seed)
-    width = mechanism._careful_plan.width
-    pair = type(mechanism) is Gaussian or (type(mechanism) is DiscreteGaussian and not mechanism._law.inversion)
+    width = tiers.constant_work_plan(mechanism).width
+    pair = type(mechanism) is Gaussian or (type(mechanism) is DiscreteGaussian and not tiers.law(mechanism).inversion)
     row = size[3 if pair else {16: 0, 32: 1, 64: 2}[width]]
     limit = np.quantile(row, TAIL)
     large = np.flatnonzero(row <= limit)[:EVENTS]
@@ -174,44 +173,39 @@ def events(mechanism: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def timed_under_keys(
-    mechanism: Any, keys: np.ndarray, n: int, *, careful: bool = True
+    mechanism: Any, keys: np.ndarray, n: int, *, constant_work: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Time and size of the first draw of a release of n zeros under each key, from where the key has been drawn."""
+    """Time and first draw's size of a release of n zeros under each key, once the key is drawn."""
     real = isinstance(mechanism, Gaussian)
     out = np.zeros(n, np.float64 if real else np.int64)
-    job = prepare_real(out.copy(), out, exponent=mechanism._exponent) if real else prepare(out.copy(), out)
-    plan = mechanism._careful_plan if careful else mechanism._bulk_plan
-    stream, ffi = _native.StreamKey(_native.entropy(32)), _native.ffi
-    secrets, memory = ffi.cast("uint8_t *", ffi.from_buffer(keys)), ffi.cast("uint8_t *", stream.address)
-    decide = lambda i, *value: mechanism._law.draw(mechanism._reader(stream, plan.width), i)  # noqa: E731
-    short = plan.has_table and not careful
-    draws = Draws(plan.address, short, mechanism._narrow, stream, 0, careful, decide)
+    stream = tiers.StreamKey(tiers.entropy(32))
+    again = tiers.release_of_zeros(mechanism, out, stream, constant_work=constant_work)
     time, size = np.empty(len(keys)), np.empty(len(keys))
     between, common = BETWEEN if n == 1 else 0, np.random.default_rng().integers(0, 256, (997, 32), np.uint8)
-    ordinary, turn = ffi.cast("uint8_t *", ffi.from_buffer(common)), itertools.cycle(range(0, 32 * 997, 32))
+    take, take_ordinary, turn = tiers.keys_in(keys, stream), tiers.keys_in(common, stream), itertools.cycle(range(997))
     with undisturbed():
         for i in range(-200, len(keys)):  # the first for warmth
             for _ in range(between):
-                ffi.memmove(memory, ordinary + next(turn), 32)
-                run(job, draws, 1)
-            ffi.memmove(memory, secrets + 32 * max(i, 0), 32)
+                take_ordinary(next(turn))
+                again()
+            take(max(i, 0))
             begin = perf_counter_ns()
-            run(job, draws, 1)
+            again()
             time[i] = perf_counter_ns() - begin
             size[i] = abs(out[0])
     return time, size
 
 
-def tail_told(mechanism: Any, n: int, *, careful: bool = True) -> list[str]:
+def tail_told(mechanism: Any, n: int, *, constant_work: bool = True) -> list[str]:
     """Whether time tells the largest 0.1 % from the rest, twice."""
     found = []
     for seed in (0, 1):
         keys, tail = events(mechanism, seed)
-        time, size = timed_under_keys(mechanism, keys, n, careful=careful)
+        time, size = timed_under_keys(mechanism, keys, n, constant_work=constant_work)
         assert size[tail].min() >= np.quantile(size[~tail], 0.99)
         value, error = auc(time, tail)
         found.append(f"AUC {value:.4f} ({(value - 0.5) / error:+.1f} standard errors)")
-        print(f"{mechanism!r:.60}, {n:,} counts, careful {careful}: {found[-1]}, {EVENTS} tail events")
+        print(f"{mechanism!r:.60}, {n:,} counts, constant-work {constant_work}: {found[-1]}, {EVENTS} tail events")  # noqa: T201  pytest -s shows it
         if abs(value - 0.5) <= 4 * error:
             return []
     return found
@@ -245,7 +239,7 @@ def judged(name: str, release: Callable[[], Any], out: np.ndarray, n: int) -> li
     found = []
     for kind, size in sizes.items():
         figures = leak(time, size)
-        print(f"{name}, {out.size:,} counts, {kind}: {figures}; median {np.median(time) / 1e3:.2f} us")
+        print(f"{name}, {out.size:,} counts, {kind}: {figures}; median {np.median(time) / 1e3:.2f} us")  # noqa: T201  pytest -s shows it
         found += figures.told
     return found
 
@@ -260,7 +254,7 @@ def test_a_call_of_one_count(mechanism: Any) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)
 def test_a_large_call_in_constant_time(mechanism: Any) -> None:
-    """Of 65,536 counts: neither the mean of |noise| nor the largest; nor whether the first draw is in the tail."""
+    """Time of 65,536 counts: no mean or largest |noise|, nor a first draw in the tail."""
     x, out = zeros(mechanism, LARGE), zeros(mechanism, LARGE)
     release = lambda: mechanism.release(x, out=out, constant_time=True, threads=1)  # noqa: E731
     assert judged(repr(mechanism)[:60], release, out, LARGE_CALLS) == []
@@ -268,28 +262,24 @@ def test_a_large_call_in_constant_time(mechanism: Any) -> None:
         assert tail_told(mechanism, LARGE) == []
 
 
-@pytest.mark.parametrize("isa", ISAS, ids=lambda isa: _native.ISA_NAMES[isa])
+@pytest.mark.parametrize("isa", tiers.ISAS, ids=lambda isa: tiers.ISA_NAMES[isa])
 @pytest.mark.parametrize("mechanism", ALONE, ids=lambda m: f"{type(m).__name__}-{m.scale:g}")
 def test_a_draw_alone(mechanism: Any, isa: int) -> None:
-    """The C of one careful draw, without the call around it: a branch on the noise is a few nanoseconds there.
-
-    At small scales |noise| is nearly all that a branch could depend on: whether it is 0, which neighbour is nearer. And
-    a search reads lines that only large draws ask for.
-    """
+    """The C of one constant-work draw without its call: a branch on the noise is a few ns there."""
     n = (10 if DEEP else 4) * CALLS
-    plan, key, ffi, lib = mechanism._careful_plan, _native.StreamKey(_native.entropy(32)), _native.ffi, _native.lib
-    lo, open_, at = ffi.new("int64_t[]", 1), ffi.new("int64_t[]", 1), ffi.cast("uint8_t *", key.address)
+    fresh_key, draw, drawn = tiers.draw_alone(tiers.constant_work_plan(mechanism), isa)
     time, size = np.empty(n), np.empty(n)
     with undisturbed():
         for i in range(-200, n):
-            lib.dpf_entropy(at, 32)
+            fresh_key()
             begin = perf_counter_ns()
-            lib.dpf_fill(isa, plan._plan, 1, at, 0, 1, lo, ffi.NULL, open_)
+            draw()
             time[i] = perf_counter_ns() - begin
-            size[i] = abs(lo[0])
+            size[i] = abs(drawn[0])
     figures = leak(time, size)
-    print(f"{mechanism!r:.60}, {_native.ISA_NAMES[isa]}, C alone: {figures}; median {np.median(time):.0f} ns")
-    # Loads among thresholds differ by a nanosecond with where they lie in memory (docs/threat_model.md): there the tail alone.
+    print(f"{mechanism!r:.60}, {tiers.ISA_NAMES[isa]}, C alone: {figures}; median {np.median(time):.0f} ns")  # noqa: T201  pytest -s shows it
+    # Loads among thresholds differ by a nanosecond with their place in memory: there the tail
+    # alone.
     told = [found for found in figures.told if mechanism.LAW == "discrete_laplace" or found.startswith("AUC")]
     assert told == []
 
@@ -325,7 +315,7 @@ def looping_together(t: float, out: np.ndarray) -> Callable[[], None]:
 
 
 def test_a_looping_sampler_is_caught() -> None:
-    """By correlation and by the guesser, for one count and for many, in a twentieth of the calls."""
+    """By correlation and guesser, for one count and for many, in a twentieth of the calls."""
     one, many = np.zeros(1, np.int64), np.zeros(4096, np.int64)
     for t in (1, 30):
         assert len(judged(f"looping, scale {t}", looping(t, one), one, 3_000)) == 2
@@ -334,10 +324,10 @@ def test_a_looping_sampler_is_caught() -> None:
 
 @pytest.mark.parametrize("scale", [10, 100])
 def test_a_single_count_that_starts_at_the_table_is_caught(scale: int) -> None:
-    """The draws that a table leaves open are the large ones, and they take longer: hence careful small calls."""
-    assert len(tail_told(DiscreteLaplace(1, scale), 1, careful=False)) == 2
+    """A table's undecided draws are large and take longer: small calls are constant-work."""
+    assert len(tail_told(DiscreteLaplace(1, scale), 1, constant_work=False)) == 2
 
 
 def test_a_single_count_that_starts_at_level_0_is_caught() -> None:
     """The same where no table serves: 32-bit words at scale 1e6."""
-    assert len(tail_told(DiscreteLaplace(1, 10**6), 1, careful=False)) == 2
+    assert len(tail_told(DiscreteLaplace(1, 10**6), 1, constant_work=False)) == 2

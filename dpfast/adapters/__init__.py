@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugs into other libraries: a file each, on the public API, imported at its first use.
+"""Adapters to other libraries: a file each, on the public API, imported at its first use.
 
-`dpfast.adapters.opendp` and the like; docs/plugging_in.md has the recipes.
+`dpfast.adapters.opendp` and the like; docs/adapters.md has the recipes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from types import ModuleType
 
-# The one look upward from mechanisms: who releases what is no NumPy array, by the top-level module of its type.
+# The one look upward from mechanisms: who releases what is no NumPy array, by the top-level module
+# of its type.
 _KINDS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow"}
 
 
@@ -31,10 +32,13 @@ _untested = False
 
 
 def allow_untested() -> None:
-    """From here on, let plugs take versions of their libraries that dpfast was not tested with, in this process.
+    """Let adapters take versions of their libraries that dpfast was not tested with.
 
-    Each such plug gives an UntestedVersionWarning when it is imported. What hangs on the library's insides may then fail,
-    or leave noise to the library: look at a release before you rely on it.
+    This holds from now on, in this process.
+
+    Each such adapter gives an UntestedVersionWarning when it is imported. What hangs on the
+    library's insides may fail, or leave noise to the library: look at a release before you rely on
+    it.
     """
     global _untested
     _untested = True
@@ -49,13 +53,15 @@ def __getattr__(name: str) -> Any:
 
 
 def library(name: str, extra: str, tested: str, *, package: str | None = None) -> ModuleType:
-    """The library `name`, if it is there and of a tested version.
+    """The library `name`, if it is there and has a tested version.
 
-    extra: of this package, that installs it. tested: such as "0.6", whose releases 0.6.x are the tested ones, or
-    ">=2.2", where nothing hangs on the library's insides. package: its name on the index, where it is another.
-    Raises: ImportError, which says what to install. Another version is a warning after `allow_untested`.
+    extra: the extra of this package that installs it. tested: such as "0.6", if the releases 0.6.x
+    are tested, or ">=2.2", if nothing depends on the library's internals. package: its name on the
+    index, if this is another.
+    Raises: ImportError, which says what to install. Another version is a warning after
+        `allow_untested`.
     """
-    from importlib import metadata  # late, for it takes a while
+    from importlib import metadata  # late, because it takes a while
 
     called = package or name
     try:
@@ -66,15 +72,16 @@ def library(name: str, extra: str, tested: str, *, package: str | None = None) -
         raise ImportError(f"{called} is not installed: pip install 'dpfast[{extra}]'", name=name) from None
     version = metadata.version(called)
     if not _within(version, tested):
-        plug = f"dpfast plugs into {called} {tested}{'' if tested.startswith('>=') else '.x'}, which it is tested with, and"
+        known = tested if tested.startswith(">=") else f"{tested}.x"
+        adapter = f"dpfast's adapter takes {called} {known}, which it is tested with, and"
         if not _untested:
             raise ImportError(
-                f"{plug} found {version}: pip install 'dpfast[{extra}]'; "
+                f"{adapter} found {version}: pip install 'dpfast[{extra}]'; "
                 "dpfast.adapters.allow_untested() takes it all the same",
                 name=name,
             )
         warnings.warn(
-            f"{plug} this is {version}: nobody has checked that its noise comes from dpfast, nor how much of it",
+            f"{adapter} this is {version}: nobody has checked that its noise comes from dpfast, nor how much of it",
             UntestedVersionWarning,
             stacklevel=2,
         )
@@ -88,9 +95,10 @@ def _within(version: str, tested: str) -> bool:
 
 
 class Installer:
-    """What puts a plug in the place of its library's own, as often as it is asked to, and takes it away again.
+    """Puts an adapter in the place of its library's own code, and takes it away again.
 
-    put(True) has the library find ours, put(False) theirs; under a lock, for all threads see the same library.
+    As many calls of `uninstall` as of `install` take it away. put(True) makes the library find our
+    code, put(False) its own. A lock guards both, because all threads see one library.
     """
 
     def __init__(self, put: Callable[[bool], None]) -> None:
@@ -120,7 +128,7 @@ class Installer:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """`install`, and `uninstall` at the end, however it comes."""
+        """`install`, and `uninstall` when the block ends, also by an error."""
         self.install()
         try:
             yield
@@ -129,7 +137,7 @@ class Installer:
 
 
 def rounded_up(exact: Fraction) -> float:
-    """The least double not below; infinite beyond the largest."""
+    """The least double that is not below; infinity beyond the largest double."""
     try:
         near = float(exact)
     except OverflowError:
@@ -138,9 +146,13 @@ def rounded_up(exact: Fraction) -> float:
 
 
 def releaser(values: Any, out: object) -> Callable[..., Any] | None:
-    """What releases values of a kind that is no NumPy array: f(mechanism, values, options); None for what NumPy reads.
+    """The release function of an adapter for values that are no NumPy array.
 
-    A subclass, wherever it comes from, is of the kind of its base. Raises: ParameterError (out given).
+    It is called as f(released, values, options), where `released` is a mechanism's release, which
+    it calls with arrays. It is None for what NumPy reads.
+
+    A subclass, wherever it comes from, is of the kind of its base. Raises: ParameterError (out
+    given).
     """
     adapter = _adapter(type(values))  # type: ignore[arg-type]  # mypy doubts that a class can be hashed
     if adapter is None:
@@ -160,7 +172,7 @@ def _adapter(kind: type) -> str | None:
 
 
 def filler(missing: object, dtype: np.dtype[Any]) -> int:
-    """What stands for the nulls of a column of integers, of that type.
+    """The number that replaces the nulls of a column of integers.
 
     Raises: DTypeError (no integer), ParameterError (not given, or beyond the type).
     """

@@ -3,11 +3,12 @@
 
     table.set_column(1, "visits", DiscreteLaplace(epsilon=1, sensitivity=1).release(table["visits"]))
 
-Read where it lies, made where NumPy wrote it.
+The input is read where it lies. The result is the memory that NumPy wrote.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,15 @@ from dpfast.adapters import filler, library
 pa = library("pyarrow", "arrow", ">=20")
 
 
-def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
-    """What `mechanism.release(values, **options)` gives for pyarrow.
+def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
+    """What `released(values, **options)`, a mechanism's release, gives for pyarrow.
 
-    Of the type that NumPy would have: integers become int64, or `dtype`; a real type stays. Not validated: bytes that
-    are no valid Arrow array are the caller's to refuse (values.validate()). Copies the input only where it holds nulls
-    or lies in several chunks; the result is NumPy's own memory.
-    Raises: DTypeError (no column of numbers); ParameterError (nulls without `missing`); what release raises.
+    The type is the one that NumPy would have: integers become int64, or `dtype`; a real type stays.
+    The input is not validated: the caller must refuse bytes that are no valid Arrow array
+    (values.validate()). It is copied only if it holds nulls or lies in several chunks. The result
+    is NumPy's own memory.
+    Raises: DTypeError (no column of numbers); ParameterError (nulls without `missing`); what
+        release raises.
     """
     if not isinstance(values, (pa.Array, pa.ChunkedArray)):
         raise DTypeError(
@@ -36,5 +39,5 @@ def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
     if pa.types.is_integer(kind) and values.null_count:
         values = values.fill_null(pa.scalar(filler(options["missing"], np.dtype(kind.to_pandas_dtype())), kind))
     if isinstance(values, pa.Array):
-        return pa.array(mechanism.release(values.to_numpy(zero_copy_only=False), **options))  # NaN for nulls
-    return pa.chunked_array([pa.array(mechanism.release(values.to_numpy(), **options))])
+        return pa.array(released(values.to_numpy(zero_copy_only=False), **options))  # NaN for nulls
+    return pa.chunked_array([pa.array(released(values.to_numpy(), **options))])

@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: disallow-subclassing-any=False
-"""diffprivlib's mechanisms on exact noise, under their own names, and its histograms in one release.
+"""diffprivlib's mechanisms on exact noise, under their own names, and histograms in one release.
 
     with dpfast.adapters.diffprivlib.installed():
         diffprivlib.tools.mean(ages, epsilon=1.0, bounds=(0, 100))
 
-A class here is a subclass of theirs that changes where the noise comes from. Constructor, checks, `bias`, `variance`,
-truncation and folding are their code, the last two applied to the noisy value; epsilon, delta, sensitivity and adjacency
-mean what they mean there. The rest stays theirs: what rejects noise until it fits a range (LaplaceBoundedDomain, and so
-`var` and `std`, and LaplaceBoundedNoise), what is no sum of value and noise (Binary, Exponential and its kind, Bingham,
-Vector), Staircase and Uniform.
+Each class here is a subclass of theirs that changes where the noise comes from. Constructor,
+checks, `bias`, `variance`, truncation and folding are their code, the last two applied to the noisy
+value. Epsilon, delta, sensitivity and adjacency keep their meaning. The rest stays theirs:
+mechanisms that reject noise until it fits a range (LaplaceBoundedDomain, and so `var` and `std`,
+and LaplaceBoundedNoise), mechanisms that are no sum of value and noise (Binary, Exponential and its
+kind, Bingham, Vector), Staircase and Uniform.
 
-- Real values are taken as doubles, get the ideal real noise, and are rounded to a grid of 2^-20 of its scale, afterwards.
-- Integers must fit int64, and so does the noisy one: the exact sum, clamped.
-- Where their scale is 0 (sensitivity 0, epsilon infinite, delta 1 in Laplace) a value comes back as it is.
-- A real that is not finite is refused, as everywhere in dpfast: it would come back without noise. (In Snapping an infinity
-  meets the bound first.)
-- random_state must be None, or what diffprivlib makes of None; no seed repeats a release, np.random.seed neither.
+- Real values are taken as doubles and get the ideal real noise. Afterwards they are rounded to a
+  grid of 2^-20 of its scale.
+- Integers must fit int64. The noisy integer is the exact sum, clamped to int64.
+- If their scale is 0 (sensitivity 0, epsilon infinite, delta 1 in Laplace) a value comes back
+  unchanged.
+- A real that is not finite is refused, as everywhere in dpfast: it would come back without noise.
+  (In Snapping an infinity meets the bound first.)
+- random_state must be None, or what diffprivlib makes of None. No seed repeats a release, and
+  np.random.seed does not either.
 
-Raises: what theirs raise; DTypeError, ParameterError (a seed; a scale beyond dpfast's range; a value beyond int64, or not finite).
+Raises: what theirs raise; DTypeError, ParameterError (a seed; a scale beyond dpfast's range; a
+    value beyond int64, or not finite).
 """
 
 from __future__ import annotations
@@ -61,11 +66,11 @@ __all__ = [
 
 DIGITS = 400  # so that 1 - delta keeps many of any delta. Decimal rounds ln correctly: the next one is a bound
 
-# ------------------------------------------------------------------ the laws, by their exact parameters
+# ------------------------------------------------------------------ mechanisms by exact parameters
 
 
 def _not_above(value: Fraction) -> float:
-    """A double that is next to the value, or it."""
+    """The value as a double, or the double just below it."""
     near = float(value)
     return near if near <= value else math.nextafter(near, -math.inf)
 
@@ -79,7 +84,7 @@ def _geometric(epsilon: float, sensitivity: int) -> dpfast.DiscreteLaplace | Non
 
 @lru_cache(maxsize=1024)
 def _laplace(epsilon: float, delta: float, sensitivity: float) -> dpfast.Laplace | None:
-    """Of scale sensitivity/(epsilon - ln(1 - delta)), rounded up.
+    """Laplace noise of scale sensitivity/(epsilon - ln(1 - delta)), rounded up.
 
     With e = exp(epsilon), P <= e/(1 - delta) P' gives P <= e P' + delta P <= e P' + delta: [HLM15].
     """
@@ -99,18 +104,23 @@ def _snapping(epsilon: float, sensitivity: float) -> dpfast.Laplace | None:
         return None
     law = dpfast.Laplace(epsilon, sensitivity)
     below = Fraction(law.granularity) * 2**20  # the largest power of two that is at most the scale
-    return dpfast.Laplace(epsilon, sensitivity, below if below == law.sensitivity / law.epsilon else 2 * below)
+    return dpfast.Laplace(
+        epsilon, sensitivity, granularity=below if below == law.sensitivity / law.epsilon else 2 * below
+    )
 
 
 @lru_cache(maxsize=1024)
 def _gaussian(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussian | None:
-    """Of the classical sigma, sqrt(2 ln(1.25/delta)) sensitivity/epsilon, rounded up, and held against the exact delta."""
+    """Gaussian noise of the classical sigma, rounded up and checked against the exact delta.
+
+    sigma = sqrt(2 ln(1.25/delta)) sensitivity/epsilon.
+    """
     if sensitivity == 0:
         return None
     with localcontext() as context:
         context.prec, context.rounding = DIGITS, ROUND_CEILING
         log = Fraction((Decimal("1.25") / Decimal(delta)).ln().next_plus())
-    norm = dpfast.Sensitivity.l2(Fraction(sensitivity) ** 2)
+    norm = dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2)
     factor = -2 * Fraction(_not_above(-log)) / Fraction(epsilon) ** 2
     law = dpfast.Gaussian(sigma_squared=factor * norm.l2_squared, sensitivity=norm)
     if not law.delta(epsilon) <= delta:
@@ -122,25 +132,25 @@ def _gaussian(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussi
 def _gaussian_analytic(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussian | None:
     if sensitivity == 0 or math.isinf(epsilon):
         return None
-    return dpfast.Gaussian.calibrated(epsilon, delta, dpfast.Sensitivity.l2(Fraction(sensitivity) ** 2))
+    return dpfast.Gaussian.calibrated(epsilon, dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2), delta=delta)
 
 
 @lru_cache(maxsize=1024)
 def _gaussian_discrete(epsilon: float, delta: float, sensitivity: int) -> dpfast.DiscreteGaussian | None:
     if sensitivity == 0 or math.isinf(epsilon):
         return None
-    return dpfast.DiscreteGaussian.calibrated(epsilon, delta, dpfast.Sensitivity.changes(l0=1, linf=sensitivity))
+    return dpfast.DiscreteGaussian.calibrated(epsilon, dpfast.Sensitivity.changes(l0=1, linf=sensitivity), delta=delta)
 
 
 # ------------------------------------------------------------------ the mechanisms
 
 
 class _Exact:
-    """What takes the place of their source of randomness."""
+    """Takes the place of their source of randomness."""
 
     @property
     def law(self) -> Any:
-        """The mechanism of dpfast, or None where the noise is none."""
+        """The mechanism of dpfast, or None if there is no noise."""
         raise NotImplementedError
 
     @property
@@ -156,7 +166,8 @@ class _Exact:
             )
         self.__dict__["random_state"] = value
 
-    # They make floats of epsilon, delta and a real sensitivity, to nearest: here not past the number given.
+    # They make floats of epsilon, delta and a real sensitivity, to nearest: here not past the
+    # number given.
 
     @classmethod
     def _check_epsilon_delta(cls, epsilon: Any, delta: Any) -> tuple[float, float]:
@@ -235,10 +246,13 @@ class LaplaceFolded(theirs.LaplaceFolded, Laplace):
 
 
 class Snapping(LaplaceTruncated, theirs.Snapping):
-    """Laplace noise of scale sensitivity/effective_epsilon() between two clamps, rounded to the power of two above it.
+    """Laplace noise of scale sensitivity/effective_epsilon() between two clamps.
 
-    The clamps are exact and the grid is that of the multiples, so the value is neither scaled nor shifted: the first clamp
-    brings no two values further apart, and all else comes after the noise. Source: [Mir12] section 5.
+    Values are rounded to multiples of the power of two above the scale.
+
+    The clamps are exact and the grid is that of the multiples, so the value is neither scaled nor
+    shifted: the first clamp brings no two values further apart, and all else comes after the noise.
+    Source: [Mir12] section 5.
     """
 
     @property
@@ -273,7 +287,10 @@ class GaussianAnalytic(Gaussian, theirs.GaussianAnalytic):
 
 
 class GaussianDiscrete(_OnIntegers, theirs.GaussianDiscrete):
-    """Discrete Gaussian noise of the least sigma that is (epsilon, delta)-DP for one integer, found in proved intervals."""
+    """Discrete Gaussian noise of the least sigma that is (epsilon, delta)-DP for one integer.
+
+    Proved intervals find it.
+    """
 
     @property
     def law(self) -> dpfast.DiscreteGaussian | None:
@@ -297,10 +314,13 @@ def histogram(
     accountant: Any = None,
     **unused: Any,
 ) -> tuple[Any, Any]:
-    """Their `histogram`, all bins in one release: its arguments, result, warnings and spending of the accountant.
+    """Their `histogram`, with all bins in one release.
 
-    Each bin is its count as an int plus geometric noise for sensitivity 1, clamped to 0 and sys.maxsize, and to its dtype.
-    Spends epsilon. Raises: beside what theirs raises, ParameterError (a seed; weights that are not finite).
+    Arguments, result, warnings and the spending of the accountant are as theirs.
+
+    Each bin is its count as an int plus geometric noise for sensitivity 1, clamped to 0 and
+    sys.maxsize, and to its dtype. Spends epsilon. Raises: beside what theirs raises, ParameterError
+    (a seed; weights that are not finite).
     """
     law, accountant = _begin(epsilon, random_state, accountant, unused, leaks=range is None)
     counts, edges = np.histogram(sample, bins=bins, range=range, weights=weights)
@@ -322,7 +342,10 @@ def histogramdd(
     accountant: Any = None,
     **unused: Any,
 ) -> tuple[Any, Any]:
-    """Their `histogramdd`, all bins in one release; as `histogram`. Their `histogram2d` calls it, when installed."""
+    """Their `histogramdd`, with all bins in one release, like `histogram`.
+
+    Their `histogram2d` calls it, when it is installed.
+    """
     leaks = not _are_edges(bins) and (range is None or any(ends is None for ends in range))
     law, accountant = _begin(epsilon, random_state, accountant, unused, leaks=leaks)
     counts, edges = np.histogramdd(sample, bins=bins, range=range, weights=weights)
@@ -337,7 +360,7 @@ def histogramdd(
 
 
 def _are_edges(bins: Any) -> bool:
-    """Whether bins are arrays of edges in every dimension, so that no range is taken from the data."""
+    """Whether bins are arrays of edges in every dimension: then no range comes from the data."""
     try:
         return all(np.ndim(along) > 0 for along in bins)
     except TypeError:
@@ -347,7 +370,7 @@ def _are_edges(bins: Any) -> bool:
 def _begin(
     epsilon: float, random_state: None, accountant: Any, unused: dict[str, Any], *, leaks: bool
 ) -> tuple[dpfast.DiscreteLaplace | None, Any]:
-    """Their checks, before the data are looked at: the law of a bin's noise, and the accountant."""
+    """Their checks, before a look at the data: the mechanism for a bin, and the accountant."""
     utils = _library.utils
     utils.warn_unused_args(unused)
     accountant = _library.BudgetAccountant.load_default(accountant)
@@ -406,10 +429,13 @@ uninstall, installed = _installer.uninstall, _installer.installed
 
 
 def install() -> None:
-    """Put the classes and histograms of this module in place of theirs, wherever diffprivlib looks them up.
+    """Put the classes and histograms of this module in the place of theirs.
 
-    In this process, for all its threads, until `uninstall` was called as often. Processes forked from it inherit it,
-    others must install for themselves. Mechanisms made before stay theirs, and so do names that modules other
-    than diffprivlib's imported before; their tools and models look a mechanism up when they run.
+    diffprivlib finds them wherever it looks its own up.
+
+    This holds in this process, for all its threads, until `uninstall` was called as often. Forked
+    processes inherit it; other processes must install for themselves. Mechanisms that were made
+    before stay theirs. So do names that modules other than diffprivlib's imported before. Their
+    tools and models look a mechanism up when they run.
     """
     _installer.install()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of other libraries, by DLPack: read where they lie. A torch tensor gives a tensor, any other a NumPy array."""
+"""Arrays of other libraries, by DLPack, read where they lie.
+
+A torch tensor gives a tensor, any other array a NumPy array.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,20 @@ import numpy as np
 from dpfast import DTypeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
 HOST = 1, 3  # DLPack's numbers of the devices whose memory the CPU reads: its own, and what is pinned for CUDA
 
 
-def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
-    """What `mechanism.release(values, **options)` gives for an array with `__dlpack__`: nothing is copied.
+def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
+    """The result of `released(values, **options)` for an array with `__dlpack__`.
 
-    Raises: DTypeError (on another device, part of a graph, sparse, of a type that NumPy has not); what release raises.
+    released: a mechanism's release. Nothing is copied.
+
+    Raises: DTypeError (on another device, part of a graph, sparse, of a type that NumPy lacks);
+        what release raises.
     """
     torch = sys.modules.get("torch")
     is_tensor = torch is not None and isinstance(values, torch.Tensor)
@@ -33,7 +41,7 @@ def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
         raise DTypeError(
             f"{kind} ({', '.join(facts)}) cannot be read where it lies: it must be dense, on the CPU, and of a type of NumPy's"
         ) from None
-    noisy = mechanism.release(array, **options)
+    noisy = released(array, **options)
     return torch.from_numpy(noisy) if is_tensor else noisy  # type: ignore[union-attr]
 
 

@@ -1,32 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For dp-accounting: one release as a DpEvent, and as a privacy loss distribution, of the worst neighbours there are.
+"""For dp-accounting: one release as a DpEvent, and as a privacy loss distribution.
+
+Both are those of the worst neighbours.
 
 Where their kind of number cannot hold a parameter, it is rounded to the side of more privacy loss.
 
-One cell is the worst. X is symmetric, log-concave noise; power(d, a) is the most that a test of level a for X can have
-against X + d.
-1. For d > 0 the ratio p(x - d)/p(x) never falls with x, so at each level a threshold, randomised at one point, is best, the
-   same one for every d. Moved by d it is a threshold still, of level power(d, a) for X + d, and so the best there too:
-   power(d + e, a) = power(e, power(d, a)).
-2. Of (X, Y), (X + d, Y), (X + d, Y + e), a test of level a for the first has at most power(d, a) against the second, and
-   so at most power(e, power(d, a)) against the third: no more than with d + e in one cell [DRS22]. A cell that moves
-   down is one that moves up, reflected; and as power(d, a) >= a, to move by more is worse.
-3. By Blackwell's theorem the stronger pair can be turned into the weaker one, so delta at every epsilon and the Rényi
-   divergences of all orders are largest where one cell moves by the whole L1 change; an integer, by its floor.
-4. Discrete Laplace noise moved by 1 is randomised response, worse at a larger rate, and then so is it by 1 moved by more.
-Of (l0, linf) the worst is Sensitivity.largest: a cell moves by the most it can (2), two cells of a signed substitution that
-move by linf are no worse than one by 2 linf (2), and a product of dominating pairs dominates [ZDW22].
+One cell is the worst. X is symmetric, log-concave noise; power(d, a) is the most that a test of
+level a for X can have against X + d.
+1. For d > 0 the ratio p(x - d)/p(x) never falls with x, so at each level a threshold, randomised at
+   one point, is best, the same one for every d. Moved by d it is a threshold still, of level
+   power(d, a) for X + d, and so the best there too: power(d + e, a) = power(e, power(d, a)).
+2. Of (X, Y), (X + d, Y), (X + d, Y + e), a test of level a for the first has at most power(d, a)
+   against the second, and so at most power(e, power(d, a)) against the third: no more than with d +
+   e in one cell [DRS22]. A cell that moves down is one that moves up, reflected; and as power(d, a)
+   >= a, to move by more is worse.
+3. By Blackwell's theorem the stronger pair can be turned into the weaker one, so delta at every
+   epsilon and the Rényi divergences of all orders are largest where one cell moves by the whole L1
+   change; an integer, by its floor.
+4. Discrete Laplace noise moved by 1 is randomised response, and worse at a larger rate. So, by 1,
+   noise that is moved by more is worse at a larger rate, too. Among the changes within (l0, linf)
+   the worst is Sensitivity.largest: a cell moves by the most that it can (2), two cells of a signed
+   substitution that move by linf are no worse than one that moves by 2 linf (2), and a product of
+   dominating pairs dominates [ZDW22].
 
-The rho of discrete Laplace noise is the mean of its loss L [HM26]. A short proof, with rate r = epsilon/Delta, q = exp(-r),
-t = order - 1/2, z = exp(2 r t): E exp((order - 1) L) is exp(-r Delta t), times a constant, times
-1 + z + ... + z^Delta + (q/(1 - q)) (1 + z^Delta). That times (1 - q)(z - 1) is z^Delta (z - q) - (1 - q z), and |z - q| is
-less than |1 - q z| inside the unit circle and more outside: all zeros lie on it, none at 1. So in s = t^2, where it is
-entire and of order 1/2, the expectation has negative zeros alone, is a product of factors 1 + s/s_k, and its log is concave
-for s >= 0: at most the tangent at order 1, (s - 1/4) E[L] = order (order - 1) E[L]. Summed up,
-E[L] = epsilon - (1 - exp(-epsilon)) r/sinh(r). Laplace noise is the limit r = 0 at the same epsilon.
+The rho of discrete Laplace noise is the mean of its loss L [HM26]. A short proof, with rate r =
+epsilon/Delta, q = exp(-r), t = order - 1/2, z = exp(2 r t): E exp((order - 1) L) is exp(-r Delta
+t), times a constant, times 1 + z + ... + z^Delta + (q/(1 - q)) (1 + z^Delta). That times (1 - q)(z
+- 1) is z^Delta (z - q) - (1 - q z), and |z - q| is less than |1 - q z| inside the unit circle and
+more outside: all zeros lie on it, none at 1. So in s = t^2, where it is entire and of order 1/2,
+the expectation has negative zeros alone, is a product of factors 1 + s/s_k, and its log is concave
+for s >= 0: at most the tangent at order 1, (s - 1/4) E[L] = order (order - 1) E[L]. Summed up, E[L]
+= epsilon - (1 - exp(-epsilon)) r/sinh(r). Laplace noise is the limit r = 0 at the same epsilon.
 
-[DRS22] Dong, Roth, Su 2022, Theorem 2.14 · [HM26] Harrison, Manurangsi 2026, arXiv 2510.25746 · [ZDW22] Zhu, Dong, Wang
-2022, Theorem 10.
+[DRS22] Dong, Roth, Su 2022, Theorem 2.14 · [HM26] Harrison, Manurangsi 2026, arXiv 2510.25746 ·
+[ZDW22] Zhu, Dong, Wang 2022, Theorem 10.
 """
 
 from __future__ import annotations
@@ -43,7 +50,7 @@ from dpfast.adapters import library, rounded_up
 _accounting = library("dp_accounting", "accounting", "0.6", package="dp-accounting")
 
 MAX = Fraction(sys.float_info.max)
-MOST_POINTS = 2**22  # of a privacy loss distribution, and of the integers it is made from: a few seconds
+MOST_POINTS = 2**22  # points of a privacy loss distribution, and integers behind it: a few seconds
 MOST_LOSS = 512  # beyond it nothing is private, and exp() overflows before long
 
 
@@ -147,7 +154,10 @@ def _noise_multiplier(mechanism: Gaussian, sensitivity: Sensitivity | None) -> f
 
 
 def _rho(epsilon: Fraction, rate: Fraction | None) -> float:
-    """The rho above, epsilon - (1 - exp(-epsilon)) rate/sinh(rate), rounded up; without a rate its limit at 0."""
+    """The rho above, rounded up: epsilon - (1 - exp(-epsilon)) rate/sinh(rate).
+
+    Without a rate it is the limit at 0.
+    """
     least = epsilon if rate is None else min(epsilon, rate)
     digits = 60 + 4 * len(str(1 / least // 1))  # rho is near epsilon^2/2, so that many cancel
     with localcontext(Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)):

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opacus on exact noise: its optimizers, which release the sum of clipped gradients, and an engine that makes them.
+"""Opacus on exact noise: optimizers and an engine that makes them.
 
-    engine = PrivacyEngine()  # of this module, in the place of opacus.PrivacyEngine; all else stays
+The optimizers release the sum of clipped gradients.
+
+    engine = PrivacyEngine()  # in the place of opacus.PrivacyEngine; all else stays
     model, optimizer, loader = engine.make_private(module=model, optimizer=optimizer, ...)
 
-Clipping, sampling, scaling and accounting are Opacus's own. A step releases each parameter's `summed_grad` by the
-Gaussian mechanism with sigma = noise_multiplier * max_grad_norm, the exact product of the two numbers, on a grid of the
-largest power of two that is at most sigma * 2^-20: all parameters together, the one Gaussian mechanism that the
-accountant knows.
+Clipping, sampling, scaling and accounting are Opacus's own. A step releases each parameter's
+`summed_grad` by the Gaussian mechanism with sigma = noise_multiplier * max_grad_norm, the exact
+product of the two numbers, on a grid of the largest power of two that is at most sigma * 2^-20. All
+parameters together are the one Gaussian mechanism that the accountant knows.
 Source: [ACG16] Abadi et al. 2016, Algorithm 1.
 """
 
@@ -38,7 +40,7 @@ __all__ = [
 
 
 class _Released:
-    """Before an optimizer of Opacus: its clipped sums, our noise."""
+    """A class before an optimizer of Opacus: its clipped sums, our noise."""
 
     params: list[Any]
     noise_multiplier: float
@@ -47,11 +49,11 @@ class _Released:
     def __init__(self, *args: Any, generator: None = None, **options: Any) -> None:
         if generator is not None:
             raise ParameterError("generator must be None: this noise comes from the operating system, and has no seed")
-        super().__init__(*args, generator=None, **options)  # type: ignore[call-arg]  # of the class behind this one
+        super().__init__(*args, generator=None, **options)  # type: ignore[call-arg]  # the class behind this one
         self._noise()  # refused now, not at the first step
 
     def _noise(self) -> NoiseSource:
-        """Of the present noise multiplier and norm, which schedulers change."""
+        """The mechanism for the present noise multiplier and norm, which schedulers change."""
         # the adjusted one is Opacus's own, where its clipping adapts
         multiplier = float(getattr(self, "_adjusted_noise_multiplier", self.noise_multiplier))
         norm = float(self.max_grad_norm)
@@ -65,8 +67,8 @@ class _Released:
     def add_noise(self) -> None:
         """Set each `grad` to a release of its `summed_grad`, of the same dtype.
 
-        Raises: ParameterError for gradients that are not finite, and for no noise; DTypeError for those that are not
-        float32 or float64 in the memory of the host. Then all `grad` are None.
+        Raises: ParameterError for gradients that are not finite, and for no noise; DTypeError for
+        those that are not float32 or float64 in the memory of the host. Then all `grad` are None.
         """
         noise = self._noise()
         optimizer = optimizers.optimizer
@@ -105,7 +107,8 @@ class DPPerLayerOptimizer(_Released, optimizers.DPPerLayerOptimizer):  # type: i
     pass
 
 
-# Theirs comes first: it adds noise on the first worker alone, through the next class in line, which is ours.
+# Theirs comes first: it adds noise on the first worker alone, through the next class in line, which
+# is ours.
 
 
 class DistributedDPOptimizer(optimizers.DistributedDPOptimizer, DPOptimizer):  # type: ignore[misc]
@@ -132,10 +135,12 @@ OURS = {
 
 
 class PrivacyEngine(opacus.PrivacyEngine):  # type: ignore[misc]
-    """Opacus's engine, whose optimizers are those of this module. secure_mode is then about the sampling alone.
+    """Opacus's engine with the optimizers of this module.
 
-    Raises: ParameterError for adaptive clipping, for per-layer clipping in distributed hooks, and for sharded
-    training, whose noise has other seams; for a noise_generator; and for no noise.
+    Here secure_mode is about the sampling alone.
+
+    Raises: ParameterError for adaptive clipping, for per-layer clipping in distributed hooks, and
+    for sharded training, whose noise has other interfaces; for a noise_generator; and for no noise.
     """
 
     def _prepare_optimizer(

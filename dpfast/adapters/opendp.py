@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenDP measurements on exact noise: a constructor for each law, and its then_ form.
+"""OpenDP measurements on exact noise: a constructor for each mechanism, and its then_ form.
 
     count >> then_discrete_laplace(scale=2.0)
     register()  # then, in the Context API: query.dpfast_discrete_laplace().release()
 
-They are user measurements, so OpenDP asks for the features "contrib" and "honest-but-curious". OpenDP's own
-constructor of the same family checks domain and metric first, and what it refuses is refused here.
+They are user measurements, so OpenDP asks for the features "contrib" and "honest-but-curious".
+OpenDP's own constructor of the same family checks domain and metric first, and what it refuses is
+refused here.
 
 | constructor | numbers | metric | measure | d_out |
 | --- | --- | --- | --- | --- |
@@ -14,14 +15,16 @@ constructor of the same family checks domain and metric first, and what it refus
 | make_discrete_gaussian | i32, i64, u32, u64, usize | absolute, L2 | zero-concentrated | (d_in / scale)^2 / 2 |
 | make_gaussian | f32, f64 | absolute, L2 | zero-concentrated | (d_in / scale)^2 / 2 |
 
-input_domain: atom_domain(T) with an absolute distance, or vector_domain(atom_domain(T)), whose release is a list, or
-    dp.numpy.arrayd_domain and array2_domain, where a NumPy array is released as one and no list is made; L1 and L2
-    are then those of the entries. No domain that holds NaN.
-scale: int, float, Fraction or Decimal, taken exactly: of a Laplace law its scale, of a Gaussian sigma.
+input_domain: atom_domain(T) with an absolute distance, or vector_domain(atom_domain(T)), whose
+    release is a list; or dp.numpy.arrayd_domain and array2_domain, whose release is a NumPy array,
+    without a list. L1 and L2 are then those of the entries. A domain that holds NaN is refused.
+scale: int, float, Fraction or Decimal, taken exactly: the scale of Laplace noise, the sigma of
+    Gaussian noise.
 
-The privacy maps are computed in rationals and rounded up. Integers saturate at the ends of T. As in OpenDP, an infinite
-value counts as the largest finite one of its sign, and NaN, outside the domain, as 0: no value raises. Real laws round
-the noisy value to a grid, after the noise, so the map pays nothing for it.
+The privacy maps are computed in rationals and rounded up. Integers saturate at the ends of T. As in
+OpenDP, an infinite value counts as the largest finite one of its sign, and NaN, outside the domain,
+as 0: no value raises. Real mechanisms round the noisy value to a grid, after the noise, so the map
+pays nothing for it.
 Raises: DTypeError, ParameterError; OpenDPException for what OpenDP refuses.
 Source: the maps, [DMNS06] and [CKS20] Theorem 4.
 """
@@ -69,7 +72,7 @@ class Family(NamedTuple):
     name: str
     theirs: Callable[..., Measurement]
     measure: Callable[[], Any]
-    loss: Callable[[Fraction, Fraction], Fraction]  # of noise of a scale, at d_in, exactly
+    loss: Callable[[Fraction, Fraction], Fraction]  # the exact loss of noise of a scale, at d_in
 
 
 LAPLACE = Family("laplace", dp.m.make_laplace, dp.max_divergence, lambda scale, d_in: d_in / scale)
@@ -97,7 +100,10 @@ def make_discrete_gaussian(input_domain: Domain, input_metric: Metric, scale: Re
 
 
 def make_gaussian(input_domain: Domain, input_metric: Metric, scale: Real) -> Measurement:
-    """Floats plus real Gaussian noise, on a grid of at most scale * 2^-20: ((d_in / scale)^2 / 2)-zCDP."""
+    """Floats plus real Gaussian noise, on a grid of at most scale * 2^-20.
+
+    It is ((d_in / scale)^2 / 2)-zCDP.
+    """
     return _measurement(GAUSSIAN, REALS, input_domain, input_metric, scale)
 
 
@@ -122,9 +128,12 @@ def then_gaussian(scale: Real) -> _PartialConstructor:
 
 
 def register() -> None:
-    """Offer the four in OpenDP's Context API, beside OpenDP's own: .dpfast_laplace() and the like, scale searched or given.
+    """Offer the four measurements in OpenDP's Context API, beside OpenDP's own.
 
-    Again: nothing more. (dp.register(make_laplace) alone is refused by OpenDP, whose own law has that name.)
+    They are .dpfast_laplace() and the like, with a scale that is given or searched.
+
+    A second call changes nothing. (OpenDP refuses dp.register(make_laplace) alone, because it has
+    a measurement of that name.)
     """
     from opendp.context import constructors
 
@@ -177,7 +186,7 @@ def _measurement(
 
 
 def _array_shape(domain: Domain) -> tuple[int | None, ...] | None:
-    """Of the arrays of a NumPy domain, None for any length; None for another domain."""
+    """The shape of the arrays of a NumPy domain (None: any length); None for another domain."""
     described: Any = getattr(domain, "descriptor", None)
     if isinstance(described, dp.numpy.NPArrayDDomain):
         return tuple(described.shape)

@@ -4,14 +4,16 @@
     visits_of_city = visits.groupby("city").size().reindex(cities, fill_value=0)
     DiscreteLaplace(epsilon=1, sensitivity=1).release(visits_of_city)
 
-cities is a public list: which labels there are, and their order, get no noise, and without `reindex` both come from the
-data. Columns of NumPy's, pandas's nullable and Arrow's numbers; the noisy one is of the same family. Not carried over,
-for nobody has noised what may be written there: attributes (`attrs`), subclasses, and labels that an index keeps though
-no row has them (levels of a MultiIndex, categories).
+cities is a public list: which labels there are, and their order, get no noise, and without
+`reindex` both come from the data. Columns of NumPy's, pandas's nullable and Arrow's numbers; the
+noisy one is of the same family. These may hold data without noise, so they
+are not carried over: attributes (`attrs`), subclasses, and labels that an index keeps although no
+row has them (levels of a MultiIndex, categories).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,17 +30,19 @@ HINTS = {
 }
 
 
-def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
-    """What `mechanism.release(values, **options)` gives for pandas.
+def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
+    """What `released(values, **options)`, a mechanism's release, gives for pandas.
 
-    The dtype is that of NumPy (int64, or `dtype`; a real one its own) in the family of values: Int64, int64[pyarrow].
-    Copies the input only where it holds nulls, or lies in several Arrow chunks.
-    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what release raises.
+    The dtype is that of NumPy (int64, or `dtype`; a real one its own) in the family of values:
+    Int64, int64[pyarrow]. Copies the input only where it holds nulls, or lies in several Arrow
+    chunks.
+    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what
+        release raises.
     """
     if not isinstance(values, pd.Series):
         hint = next((HINTS[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINTS), "")
         raise DTypeError(f"of pandas a release takes a Series, not {type(values).__name__}{hint}")
-    noisy = _released(mechanism, values, options)
+    noisy = _cells(released, values, options)
     return pd.Series(noisy, index=_labels_in_use(values.index), name=values.name, copy=False)
 
 
@@ -52,17 +56,17 @@ def _labels_in_use(index: Any) -> Any:
     return index
 
 
-def _released(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
+def _cells(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
     """The new cells."""
     cells, dtype = values.array, values.dtype
     if isinstance(dtype, np.dtype):
-        return mechanism.release(values.to_numpy(), **options)
+        return released(values.to_numpy(), **options)
     if isinstance(dtype, pd.ArrowDtype):
         import pyarrow as pa
 
-        return pd.arrays.ArrowExtensionArray(mechanism.release(pa.array(cells), **options))
+        return pd.arrays.ArrowExtensionArray(released(pa.array(cells), **options))
     if not isinstance(cells, (pd.arrays.IntegerArray, pd.arrays.FloatingArray)):
         raise DTypeError(f"a Series must hold integers or floats, dense, not {dtype}")
     numbers = dtype.numpy_dtype
     null = filler(options["missing"], numbers) if numbers.kind in "iu" and values.hasnans else np.nan
-    return pd.array(mechanism.release(cells.to_numpy(dtype=numbers, na_value=null), **options), copy=False)
+    return pd.array(released(cells.to_numpy(dtype=numbers, na_value=null), **options), copy=False)

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """PipelineDP on exact noise: COUNT, SUM, PRIVACY_ID_COUNT, MEAN and add_dp_noise.
 
-    from dpfast.adapters import pipeline_dp as plug
-    plug.install()
+    from dpfast.adapters import pipeline_dp as adapter
+    adapter.install()
 
-The budget carries the choice. One that is requested while the plug is installed is a MechanismSpec of this module, and
-whoever makes a mechanism for it gets one of ours: when the lazy pipeline runs, be that after uninstall(), and in a worker,
-for it pickles by name, so that a worker without dpfast raises ModuleNotFoundError. Other budgets get what they always got.
-As long as such a budget lives, PipelineDP's factory is rebound; after uninstall() and the last one, every name is
-PipelineDP's own again.
+The budget carries the choice. A budget that is requested while the adapter is installed is a
+MechanismSpec of this module. A mechanism that is made for it is one of ours, whenever the lazy
+pipeline runs, even after uninstall(). This also holds in a worker, because the budget pickles by
+name: a worker without dpfast raises ModuleNotFoundError. Other budgets get PipelineDP's noise. As
+long as a budget of ours lives, PipelineDP's factory is rebound. After uninstall() and the last such
+budget, every name is PipelineDP's own again.
 
-On a LocalBackend the metrics of up to BLOCK partitions are released together. Checks, bounds, accountants and reports stay
-PipelineDP's, and so does the noise of VARIANCE, VECTOR_SUM, percentiles and of the selection of partitions.
+On a LocalBackend the metrics of up to BLOCK partitions are released together. Checks, bounds,
+accountants and reports stay PipelineDP's, and so does the noise of VARIANCE, VECTOR_SUM,
+percentiles and of the selection of partitions.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ _one_by_one = pipeline_dp.LocalBackend.map_values
 
 
 class MechanismSpec(_TheirSpec):  # type: ignore[misc, valid-type]
-    """A budget to be spent on our noise. Our factory stands in the place of PipelineDP's as long as one lives."""
+    """A budget for our noise. As long as one lives, our factory replaces PipelineDP's."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:  # copies and pickles come by here, too
         spec: Self = super().__new__(cls)
@@ -76,10 +78,10 @@ uninstall, installed = _installer.uninstall, _installer.installed
 
 
 def install() -> None:
-    """Have every budget that is requested from here on spent on our noise.
+    """Spend every budget that is requested from here on our noise.
 
-    In this process, for all its threads, until `uninstall` was called as often. What was requested before stays theirs,
-    what is requested meanwhile ours, whenever it is computed.
+    This holds in this process, for all its threads, until `uninstall` was called as often. What was
+    requested before stays theirs. What is requested meanwhile is ours, whenever it is computed.
     """
     _installer.install()
 
@@ -91,9 +93,12 @@ class Additive(dp.AdditiveMechanism):  # type: ignore[misc, name-defined]
         self._theirs, self._ours = theirs, ours
 
     def add_noise(self, value: Any) -> Any:
-        """`value`, a number or an array of them, plus fresh noise, rounded to the grid: a float, or as many.
+        """`value` plus fresh noise, rounded to the grid.
 
-        An array is one release. Raises: DTypeError; ParameterError for NaN and infinity; EntropyError.
+        value: a number, or an array; the result is a float, or an array of floats.
+
+        An array is one release. Raises: DTypeError; ParameterError for NaN and infinity;
+        EntropyError.
         """
         noisy = self._ours.release(np.asarray(1.0 * value), dtype=np.float64)
         return noisy if isinstance(value, np.ndarray) else float(noisy)
@@ -119,10 +124,12 @@ class Additive(dp.AdditiveMechanism):  # type: ignore[misc, name-defined]
 
 
 def create_additive_mechanism(spec: Any, sensitivities: Any) -> Any:
-    """PipelineDP's factory: for a budget of ours, our noise with PipelineDP's scale, rounded up where it was rounded.
+    """PipelineDP's factory: for a budget of ours, our noise with PipelineDP's scale.
 
-    The same law: real noise for counts too. A Gaussian calibrated by PipelineDP keeps its sigma where that is proved to
-    be (epsilon, delta)-DP, and gets the least that is where not.
+    If PipelineDP rounded the scale, it is rounded up.
+
+    The distribution stays: real noise, for counts too. A Gaussian that PipelineDP calibrated keeps
+    its sigma if this is proved to be (epsilon, delta)-DP; otherwise it gets the least such sigma.
     """
     theirs = _their_mechanism(spec, sensitivities)
     if not isinstance(spec, MechanismSpec):
@@ -150,15 +157,15 @@ def _laplace(epsilon: Fraction, l1: Fraction) -> dpfast.Laplace:
 def _gaussian(
     sigma_squared: Fraction, l2_squared: Fraction, epsilon: float | None = None, delta: float = 1.0
 ) -> dpfast.Gaussian:
-    sensitivity = dpfast.Sensitivity.l2(l2_squared, unit=UNIT)
+    sensitivity = dpfast.Sensitivity.from_l2(l2_squared, unit=UNIT)
     found = dpfast.Gaussian(sigma_squared=sigma_squared, sensitivity=sensitivity)
     if epsilon is None or found.delta(epsilon) <= delta:
         return found
-    return dpfast.Gaussian.calibrated(epsilon, delta, sensitivity)
+    return dpfast.Gaussian.calibrated(epsilon, sensitivity, delta=delta)
 
 
 class MeanMechanism(_TheirMean):  # type: ignore[misc, valid-type]
-    """PipelineDP's, of columns too."""
+    """PipelineDP's mechanism for means, for columns too."""
 
     def compute_mean(self, count: Any, normalized_sum: Any) -> tuple[Any, Any, Any]:
         if not isinstance(count, np.ndarray):
@@ -179,7 +186,7 @@ def _map_values(
 
 
 def _is_ours(compound: Any) -> bool:
-    """Whether every metric of it is ours, and computed alike for numbers and for columns of them."""
+    """Whether every metric of it is ours, and works alike on numbers and on columns."""
     parts = compound._combiners  # noqa: SLF001  it has no other name
     if not parts or any(type(part) not in IN_COLUMNS for part in parts):
         return False

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polars: a release of a Series is a Series, of an expression an expression; and the namespace `dp` of both.
+"""Polars: releases of Series and of expressions, and the namespace `dp` of both.
+
+A release of a Series is a Series, a release of an expression an expression.
 
     import dpfast.adapters.polars
     counts.with_columns(pl.col("visits").dp.discrete_laplace(epsilon=1, sensitivity=1))
 
-An expression releases whenever it is evaluated: every `collect` of a lazy frame is a release and spends again, and so is
-every place of the frame where the expression stands. Collect once, and derive the rest from the result.
+An expression releases whenever it is evaluated: every `collect` of a lazy frame is a release and
+spends again, and so is every place of the frame where the expression stands. Collect once, and
+derive the rest from the result.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,22 +30,24 @@ NUMPY = {
     pl.Float32: np.float32, pl.Float64: np.float64,
 }  # fmt: skip
 POLARS = {np.dtype(there): here for here, there in NUMPY.items()}
-# As the input. None would call the function on made-up data; before Polars had the word, it left the schema open.
+# As the input. None would call the function on made-up data; before Polars had the word, it left
+# the schema open.
 OWN = pl.self_dtype() if hasattr(pl, "self_dtype") else None
 
 
-def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
-    """What `mechanism.release(values, **options)` gives for Polars.
+def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
+    """What `released(values, **options)`, a mechanism's release, gives for Polars.
 
-    Of the type that NumPy would have: integers become Int64, or `dtype`; a real type stays. Copies the input only where
-    it holds nulls or lies in several chunks.
-    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what release raises. For an
-        expression, when it is evaluated.
+    The type is the one that NumPy would have: integers become Int64, or `dtype`; a real type stays.
+    The input is copied only if it holds nulls or lies in several chunks.
+    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what
+        release raises. For an expression, when it is evaluated.
     """
     if isinstance(values, pl.Expr):
-        # Not elementwise, which would allow Polars to cut the column and to move filters across the noise.
+        # Not elementwise, which would allow Polars to cut the column and to move filters across the
+        # noise.
         made = OWN if options["dtype"] is None else POLARS[options["dtype"]]
-        return values.map_batches(lambda cells: mechanism.release(cells, **options), return_dtype=made)
+        return values.map_batches(lambda cells: released(cells, **options), return_dtype=made)
     if not isinstance(values, pl.Series):
         raise DTypeError(f"of Polars a release takes a Series or an expression, a column, not {type(values).__name__}")
     if values.dtype not in NUMPY:
@@ -51,7 +57,7 @@ def release(mechanism: Any, values: Any, options: dict[str, Any]) -> Any:
     if values.dtype.is_integer() and values.null_count():
         null = filler(options["missing"], np.dtype(NUMPY[values.dtype]))
         values = values.fill_null(pl.lit(null, dtype=values.dtype))
-    return pl.Series(values.name, mechanism.release(values.to_numpy(), **options))
+    return pl.Series(values.name, released(values.to_numpy(), **options))
 
 
 class Noise:
@@ -77,7 +83,7 @@ class Noise:
         return self.release(Gaussian(sigma), **options)
 
     def snapping(self, epsilon: Any, sensitivity: Any, bound: Any, **options: Any) -> Any:
-        return self.release(Snapping(epsilon, sensitivity, bound), **options)
+        return self.release(Snapping(epsilon, sensitivity, bound=bound), **options)
 
 
 def _register() -> None:

@@ -3,12 +3,13 @@
 
     privacy = snsql.Privacy(epsilon=1.0, delta=1e-6, mechanisms=Mechanisms())
 
-Epsilon, delta, sensitivity and contributions become a scale by SmartNoise's own code, and the scale that it found, a
-double, is taken exactly. `mechanisms.map`, which says what statistic is released by what mechanism, works as ever.
+SmartNoise's own code computes a scale from epsilon, delta, sensitivity and contributions. This
+scale, a double, is taken exactly. `mechanisms.map` still says which mechanism releases which
+statistic.
 
-A release of a list is one call, whatever its length; as in SmartNoise it gives floats, an infinite value counts as the
-largest finite one of its sign, and NaN as 0, with noise like any value. Noisy values lie on a grid of the largest power
-of two that is at most scale * 2^-20.
+A release of a list is one call, whatever its length. As in SmartNoise it gives floats, an infinite
+value counts as the largest finite one of its sign, and NaN as 0, with noise like any value. Noisy
+values lie on a grid of the largest power of two that is at most scale * 2^-20.
 Source: the mechanisms, [DMNS06] and [BW18]; rounding to a grid after the noise is post-processing.
 """
 
@@ -34,7 +35,7 @@ LARGEST = sys.float_info.max
 
 
 class _Released:
-    """Before a mechanism of SmartNoise: its parameters, our noise."""
+    """A class before a mechanism of SmartNoise: its parameters, our noise."""
 
     LAW: str
     scale: float
@@ -44,7 +45,9 @@ class _Released:
         return dpfast.noise_source(self.LAW, self.scale)
 
     def release(self, vals: Iterable[float]) -> list[float]:
-        """The values plus fresh noise, each with an epsilon of its own: int, float, or what float() takes.
+        """The values plus fresh noise; each value spends epsilon.
+
+        vals: int, float, or what float() takes.
 
         Raises: as float() does for None and the like.
         """
@@ -55,8 +58,8 @@ class _Released:
 
     @property
     def threshold(self) -> float:
-        """SmartNoise's tau, and the half step of the grid by which rounding could lift a group of one over it."""
-        tau: float = super().threshold  # type: ignore[misc]  # of the class behind this one
+        """SmartNoise's tau plus half a step: rounding to the grid lifts no group of one over it."""
+        tau: float = super().threshold  # type: ignore[misc]  # the class behind this one
         return math.nextafter(tau + self._noise.granularity / 2, math.inf)
 
 
@@ -69,7 +72,7 @@ class Gaussian(_Released, snsql.sql.privacy.Gaussian):  # type: ignore[misc]
 
 
 class Mechanisms(snsql.sql.privacy.Mechanisms):  # type: ignore[misc]
-    """SmartNoise's table of mechanisms, with ours in the place of each: for `Privacy(mechanisms=...)`."""
+    """SmartNoise's table of mechanisms, with ours in their place: `Privacy(mechanisms=...)`."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -3,7 +3,8 @@
 
     noisy = AddNoiseToColumn(domain, AddNoiseToSeries(AddGeometricNoise(alpha)), "count")(frame)
 
-Domains, metrics and privacy function are Tumult Core's; the noise measurement says the law and, exactly, its parameter.
+Domains, metrics and privacy function are Tumult Core's. The noise measurement gives the mechanism
+and its exact parameter.
 
 | noise measurement | released by | parameter |
 | --- | --- | --- |
@@ -12,7 +13,7 @@ Domains, metrics and privacy function are Tumult Core's; the noise measurement s
 | AddDiscreteGaussianNoise | DiscreteGaussian | sigma_squared |
 | AddGaussianNoise | Gaussian | sigma_squared |
 
-A rational parameter is taken as it is; an irrational one is rounded up, to a double, by Tumult Core.
+A rational parameter is taken exactly. Tumult Core rounds an irrational one up to a double.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ MECHANISMS: dict[type, Any] = {
 class AddNoiseToSeries(series.AddNoiseToSeries):  # type: ignore[misc]
     """Tumult Core's measurement of that name, which releases the Series at once.
 
-    Raises: ParameterError for a noise measurement that adds no noise, or infinitely much; DTypeError for another class.
+    Raises: ParameterError for a noise measurement that adds no noise, or infinitely much;
+        DTypeError for another class.
     """
 
     def __init__(self, noise_measurement: Any) -> None:
@@ -67,9 +69,10 @@ class AddNoiseToSeries(series.AddNoiseToSeries):  # type: ignore[misc]
     def __call__(self, values: pd.Series) -> pd.Series:
         """The values plus fresh noise, int64 or float64, with their index and name.
 
-        Integers saturate at the ends of int64; real values come back on a grid, of some 2^-20 scales.
-        Raises: DTypeError unless they are of the kind of number that the noise measurement is for; ParameterError for
-        NaN and infinities.
+        Integers saturate at the ends of int64. Real values come back on a grid of some 2^-20
+        scales.
+        Raises: DTypeError unless they are of the kind of number that the noise measurement is for;
+        ParameterError for NaN and infinities.
         """
         kind = np.int64 if isinstance(self._mechanism, (DiscreteLaplace, DiscreteGaussian)) else np.float64
         noisy = self._mechanism.release(values.to_numpy(), dtype=kind)
@@ -86,10 +89,13 @@ uninstall, installed = _installer.uninstall, _installer.installed
 
 
 def install() -> None:
-    """Have Tumult Core build its own measurements, by create_count_measurement and the like, on the class of this module.
+    """Have Tumult Core build its own measurements on the class of this module.
 
-    In this process, for all its threads, until `uninstall` was called as often. Measurements made before stay theirs,
-    those made meanwhile ours; partition selection and the sparse vector technique build one at each call.
+    This is for create_count_measurement and the like.
+
+    This holds in this process, for all its threads, until `uninstall` was called as often.
+    Measurements that were made before stay theirs, and those made meanwhile are ours. Partition
+    selection and the sparse vector technique build a measurement at each call.
     """
     _installer.install()
 

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from dpfast.audit.audited import Outputs
 from dpfast.audit.families import Cells, Family, Mask, as_kind, families
-from dpfast.audit.subject import Outputs
-from dpfast.audit.words import number
+from dpfast.privacy.formatting import output
+from dpfast.statistics import near_bound
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,7 +28,7 @@ class Event:
 
 
 class Pair(NamedTuple):
-    """Two counts that `steps` neighbours lead from one to the other."""
+    """Two counts, and how many neighbours lead from one to the other."""
 
     first: float
     second: float
@@ -39,11 +39,11 @@ class Pair(NamedTuple):
         return self.first, self.second
 
     def words(self) -> str:
-        return f"counts {number(self.first)} and {number(self.second)}"
+        return f"counts {output(self.first)} and {output(self.second)}"
 
 
 class Chosen(NamedTuple):
-    """An event to test, and in which order of the counts."""
+    """An event to test, and the order of the counts."""
 
     score: float
     pair: Pair
@@ -52,7 +52,7 @@ class Chosen(NamedTuple):
 
 
 def choose(pair: Pair, build: Sequence[Outputs], rank: Sequence[Outputs], delta: float, z: float) -> list[Chosen]:
-    """The best events of a pair: made from `build`, ordered by what `rank` says of them, the best first."""
+    """A pair's best events, best first: made from `build`, ordered by `rank`."""
     found = []
     if build[0].dtype.kind != build[1].dtype.kind:
         build = [as_kind(outputs, "f") for outputs in build]
@@ -71,7 +71,7 @@ def choose(pair: Pair, build: Sequence[Outputs], rank: Sequence[Outputs], delta:
 
 
 def _candidates(family: Family, a: Cells, b: Cells, z: float) -> list[Event]:
-    """The events of a family that best tell the first count from the second: a tail each way, a cell, a set."""
+    """A family's events that best tell two counts apart: a tail each way, a cell, a set."""
     n, m = int(a.sum()), int(b.sum())
     masks = []
     if family.ordered:
@@ -95,8 +95,6 @@ def _candidates(family: Family, a: Cells, b: Cells, z: float) -> list[Event]:
 
 
 def _score(a: Any, n: int, b: Any, m: int, z: float) -> npt.NDArray[np.float64]:
-    """About the log-ratio that a and b hits would certify: chooses events, and certifies nothing."""
-    low = np.sin(np.maximum(0, np.arcsin(np.sqrt(a / n)) - z / (2 * math.sqrt(n)))) ** 2
-    high = np.sin(np.minimum(math.pi / 2, np.arcsin(np.sqrt(np.minimum(b + 1, m) / m)) + z / (2 * math.sqrt(m)))) ** 2
+    """About the log-ratio that a and b hits would certify: it only chooses events."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(low) - np.log(high))
+        return np.asarray(np.log(near_bound(a, n, z)) - np.log(near_bound(b, m, -z)))

@@ -1,29 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partitions of the outputs, the cells of which make the events."""
+"""Partitions of the outputs; unions of their cells are the events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dpfast.audit.subject import Outputs
-from dpfast.audit.words import few, number
+from dpfast.audit.audited import Outputs
+from dpfast.privacy.formatting import output
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-Cells: TypeAlias = "npt.NDArray[np.int64]"  # the cell of each output, or how many outputs each cell has
+Cells: TypeAlias = "npt.NDArray[np.int64]"  # each output's cell, or each cell's number of outputs
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
-BY_BITS = {"lowest bits", "forms", "last 1 bits", "last 8 bits"}  # families that a histogram of values would not show
-LOWEST = 2100  # cells of the exponent of the lowest bit, from -1074; the last for zero
+SIGNIFICAND = "the output's significand"
+# Families that a histogram of values would not show.
+BY_BITS = {"lowest bits", "forms", "significands modulo 2", "significands modulo 256"}
+LOWEST = 2100  # cells for the exponent of the lowest bit, from -1074; the last is zero
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A partition of the outputs. Its events are unions of cells, and where it is ordered, tails in particular."""
+    """A partition of the outputs. Events are unions of cells: also tails, if cells are ordered."""
 
     name: str
     size: int
@@ -37,16 +39,12 @@ class Family:
 
 def families(outputs: Outputs) -> list[Family]:
     """The partitions that may tell two counts apart, from the outputs for both."""
-    whole = outputs.dtype.kind == "i"
-    found = [_thresholds(outputs), _values(outputs)]
-    step, stepped = _grid(outputs)
-    found += [_residues(step, stepped, bits) for bits in (1, 2, 4, 8)] if step else []
-    if not whole:
-        found += [_significand(bits) for bits in (1, 8)] + [_lowest_bits(), _forms()]
-    if step:
-        what = "the output is" if step == 1 else f"the output divided by {number(step)} is"
-        return [*found, _parity(outputs, lambda y: stepped(y) & 1, what)]
-    return [*found, _parity(outputs, lambda y: bits_of(y) & 1, "the output's significand is")]
+    found, (step, stepped) = [_thresholds(outputs), _values(outputs)], _grid(outputs)
+    what = "the output" if step == 1 else f"the output divided by {output(step)}" if step else SIGNIFICAND
+    found += [_residues("outputs", what, stepped, bits) for bits in (1, 2, 4, 8)] if step else []
+    if outputs.dtype.kind == "f":
+        found += [_residues("significands", SIGNIFICAND, bits_of, bits) for bits in (1, 8)] + [_lowest_bits(), _forms()]
+    return [*found, _parity(outputs, stepped, what)]
 
 
 def as_kind(outputs: Outputs, kind: str) -> Outputs:
@@ -81,12 +79,12 @@ def _thresholds(outputs: Outputs) -> Family:
             low, high = (edges[i - 1] if 0 < i <= edges.size else None for i in (first, last))
             if low is not None and high is not None:
                 one = kind == "i" and high - low == 1
-                parts.append(number(low) if one else f"from {number(low)} to below {number(high)}")
+                parts.append(output(low) if one else f"from {output(low)} to below {output(high)}")
             elif low is not None:
-                parts.append(f"at least {number(low)}")
+                parts.append(f"at least {output(low)}")
             else:
-                parts.append(f"below {number(high)}" if high is not None else "anything")
-        return f"the output is {few(parts)}"
+                parts.append(f"below {output(high)}" if high is not None else "anything")
+        return f"the output is {either(parts)}"
 
     return Family(
         "tails", edges.size + 1, lambda y: np.searchsorted(edges, as_kind(y, kind), side="right"), words, ordered=True
@@ -94,7 +92,7 @@ def _thresholds(outputs: Outputs) -> Family:
 
 
 def _values(outputs: Outputs) -> Family:
-    """The values that repeat, each a cell, and one for all others. Of floats the bits count: -0.0 is not 0.0."""
+    """A cell for each value that repeats, and one for the rest; -0.0 and 0.0 are two floats."""
 
     def key(y: Outputs) -> Cells:
         return bits_of(y) if outputs.dtype.kind == "f" else as_kind(y, "i").astype(np.int64)
@@ -115,14 +113,14 @@ def _values(outputs: Outputs) -> Family:
     def words(mask: Mask) -> str:
         chosen = found[mask[1:]]
         values = chosen.view(np.float64) if outputs.dtype.kind == "f" else chosen
-        parts = [number(value) for value in sorted(values.tolist())]
-        return f"the output is {few([*parts, 'a value that is rare'] if mask[0] else parts)}"
+        parts = [output(value) for value in sorted(values.tolist())]
+        return f"the output is {either([*parts, 'a value that is rare'] if mask[0] else parts)}"
 
     return Family("values", found.size + 1, cells, words)
 
 
 def _grid(outputs: Outputs) -> tuple[float, Callable[[Outputs], Cells]]:
-    """The step of the grid that all outputs are on, and the output in steps; a step of 0 if there is none."""
+    """The step of the grid that has all outputs, and outputs in steps; step 0: no grid."""
     if outputs.dtype.kind == "i":
         step = abs(int(np.gcd.reduce(outputs))) or 1
         return step, lambda y: as_kind(y, "i").astype(np.int64) // step
@@ -141,28 +139,20 @@ def _grid(outputs: Outputs) -> tuple[float, Callable[[Outputs], Cells]]:
     return grid, stepped
 
 
-def _residues(step: float, stepped: Callable[[Outputs], Cells], bits: int) -> Family:
+def _residues(name: str, what: str, whole: Callable[[Outputs], Cells], bits: int) -> Family:
+    """The last bits of a whole number."""
+
     def words(mask: Mask) -> str:
-        what = "the output" if step == 1 else f"the output divided by {number(step)}"
         if bits == 1:
             return f"{what} is {'odd' if mask[1] else 'even'}"
-        return f"{what} leaves {few([str(i) for i in np.flatnonzero(mask)])} modulo {2**bits}"
+        return f"{what} leaves {either([str(i) for i in np.flatnonzero(mask)])} modulo {2**bits}"
 
-    return Family(f"residues modulo {2**bits}", 2**bits, lambda y: stepped(y) & (2**bits - 1), words)
+    return Family(f"{name} modulo {2**bits}", 2**bits, lambda y: whole(y) & (2**bits - 1), words)
 
 
 def bits_of(outputs: Outputs) -> Cells:
     """The 64 bits of a double, as an integer."""
     return np.ascontiguousarray(as_kind(outputs, "f")).view(np.int64)
-
-
-def _significand(bits: int) -> Family:
-    def words(mask: Mask) -> str:
-        if bits == 1:
-            return f"the last bit of the output's significand is {int(mask[1])}"
-        return f"the last {bits} bits of the output's significand are {few([str(i) for i in np.flatnonzero(mask)])}"
-
-    return Family(f"last {bits} bits", 2**bits, lambda y: bits_of(y) & (2**bits - 1), words)
 
 
 def _parts(outputs: Outputs) -> tuple[Cells, Cells, Cells]:
@@ -185,13 +175,13 @@ def _lowest_bits() -> Family:
             return f"the output is a multiple of 2**{int(np.argmax(mask)) - 1074}"
         if mask[0] and not mask[-1]:
             return f"the output is no multiple of 2**{int(np.argmin(mask)) - 1074}"
-        return f"the lowest bit of the output is {few([f'2**{i - 1074}' for i in np.flatnonzero(mask)])}"
+        return f"the lowest bit of the output is {either([f'2**{i - 1074}' for i in np.flatnonzero(mask)])}"
 
     return Family("lowest bits", LOWEST, lowest_bit, words, ordered=True)
 
 
 def _forms() -> Family:
-    """Sign, exponent and lowest bit together: which doubles are possible varies with the size [Mir12]."""
+    """Sign, exponent and lowest bit: which doubles are possible varies with their size [Mir12]."""
 
     def cells(y: Outputs) -> Cells:
         sign, exponent, zeros = _parts(y)
@@ -204,32 +194,41 @@ def _forms() -> Family:
             size = f"{sign}2**{exponent - 1023} and beyond"
             lowest = max(exponent, 1) - 1075 + zeros
             parts.append(f"{sign}0.0" if zeros == 63 else f"{size} with its lowest bit at 2**{lowest}")
-        return f"the output is {few(parts)}"
+        return f"the output is {either(parts)}"
 
     return Family("forms", 2**18, cells, words)
 
 
-def _parity(outputs: Outputs, low: Callable[[Outputs], Cells], what: str) -> Family:
-    """Intervals, each in two: a low bit may tell more in some places than in others."""
+def _parity(outputs: Outputs, whole: Callable[[Outputs], Cells], what: str) -> Family:
+    """Each interval in two parts: a low bit may tell more in some places than in others."""
     edges = _edges(outputs, 64)
 
     def words(mask: Mask) -> str:
         cells = np.flatnonzero(mask)
         where = [f"{'odd' if i & 1 else 'even'} {_between(edges, i >> 1)}" for i in cells.tolist()]
-        return f"{what} {few(where)}"
+        return f"{what} is {either(where)}"
 
     kind = edges.dtype.kind
     return Family(
         "parity by size",
         2 * edges.size + 2,
-        lambda y: 2 * np.searchsorted(edges, as_kind(y, kind), side="right") + low(y),
+        lambda y: 2 * np.searchsorted(edges, as_kind(y, kind), side="right") + (whole(y) & 1),
         words,
     )
 
 
 def _between(edges: Outputs, i: int) -> str:
     if i == 0:
-        return f"below {number(edges[0])}"
+        return f"below {output(edges[0])}"
     if i == edges.size:
-        return f"from {number(edges[-1])} on"
-    return f"from {number(edges[i - 1])} to below {number(edges[i])}"
+        return f"from {output(edges[-1])} on"
+    return f"from {output(edges[i - 1])} to below {output(edges[i])}"
+
+
+def either(parts: Sequence[str]) -> str:
+    if not parts:
+        return "nothing"
+    shown = list(parts[:4])
+    if len(parts) > 4:
+        return f"{', '.join(shown)} or one of {len(parts) - 4:,} more"
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -8,19 +8,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpfast.audit import report
-from dpfast.audit.certify import privacy_report, tested
+from dpfast.audit import findings
+from dpfast.audit.audited import CALL, DRAWS, Audited, Function, Outputs, Progress
+from dpfast.audit.certify import Promise, grown, tested
 from dpfast.audit.events import Chosen, Pair, choose
 from dpfast.audit.families import Mask
-from dpfast.audit.report import FRESH, Line, Report
-from dpfast.audit.statistics import lower, near, quantile, upper
-from dpfast.audit.subject import CALL, DRAWS, Function, Outputs, Progress, Subject, enough
-from dpfast.audit.words import number
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.audit.findings import FRESH, Findings, Line
+from dpfast.errors import ParameterError
+from dpfast.exact import double_above
+from dpfast.privacy.formatting import output
 from dpfast.privacy.parameters import Real, exact_positive, exact_real
+from dpfast.statistics import lower_bound, near_bound, normal_quantile, upper_bound
 
 MOST_CHOOSING = 2**20  # draws that choose events: more would choose no better ones
-EVENTS = 8  # tested for each pair of counts and direction
+EVENTS = 8  # tested for each pair of counts, in each direction
 ENDS = (32, 50, 64, 100, 128, 256, 500, 1000, 1024, 10**4, 2**15, 2**16, 10**5, 10**6, 2**31)
 
 
@@ -33,60 +34,53 @@ def privacy(
     n: int = DRAWS,
     sensitivity: Real = 1,
     progress: Progress | None = None,
-) -> Report:
+) -> Findings:
     """Look for what `function(count, n)` gives away beyond epsilon (and delta).
 
-    pairs: counts to compare; those further apart than `sensitivity` are held to so many steps' epsilon. By default 0 and
-        its neighbour; 0 and the count about 2/epsilon neighbours away, where noise of a wrong scale shows with fewest
-        draws; and the worst of some forty pairs of neighbours (0 to 20, powers of two and of ten) after a short look,
-        for mechanisms that round, cap or change their noise with the count.
+    pairs: counts to compare; each `sensitivity` between them allows one epsilon. By default three:
+        0 and its neighbour; 0 and the count about 2/epsilon neighbours away, where a wrong scale
+        shows with fewest draws; and the worst, after a short look, of some forty neighbouring pairs
+        (0 to 20, powers of two and ten), for noise that is rounded, capped or changed by the count.
     n: draws for each count.
-    Raises: ParameterError, DTypeError (a parameter, or a function that fails or returns what is no n numbers).
+    Raises: ParameterError, DTypeError (a parameter, or a function that fails or does not return n
+        numbers).
     """
-    spent, most, change = _checked(function, epsilon, delta, n, sensitivity)
-    subject = Subject(function, progress)
-    z = quantile(report.ALPHA / 100)
+    audited = Audited(function, n, progress)
+    promise, change = _checked(epsilon, delta, sensitivity)
+    spent, most = promise
+    z = normal_quantile(findings.ALPHA / 100)
     fixed = [(0, change), (0, change * max(1, round(2 / spent)))] if pairs is None else [tuple(p) for p in pairs]
     chosen_pairs = [_pair(first, second, change) for first, second in dict.fromkeys(fixed)]
     if pairs is None:
-        extra = _scout(subject, change, n, most, z)
+        extra = _scout(audited, change, n, most, z)
         chosen_pairs += [extra] if extra and extra not in chosen_pairs else []
     counts = list(dict.fromkeys(count for pair in chosen_pairs for count in pair.counts))
     choosing = min(n // 2, MOST_CHOOSING)
-    subject.announce(n * len(counts))
+    audited.announce(n * len(counts))
     halves: dict[float, tuple[Outputs, Outputs]] = {}
-    lines: list[Line] = []
     for count in counts:
-        subject.say(f"count {number(count)}: {choosing:,} draws to choose events")
-        halves[count] = subject.draw(count, choosing // 2), subject.draw(count, choosing // 2)
-        lines = [_fresh(*halves[count], report.ALPHA * FRESH / len(counts))]
-        if lines[0].verdict == "found":
-            event = "the noise can be predicted from other noise"
-            return privacy_report(subject, math.inf, lines, n, spent, most, event, "", None)
+        audited.say(f"count {output(count)}: {choosing:,} draws to choose events")
+        halves[count] = audited.draw(count, choosing // 2), audited.draw(count, choosing // 2)
+        fresh = _fresh(*halves[count], findings.ALPHA * FRESH / len(counts))
+        if fresh.verdict == "found":
+            return promise.findings(audited, math.inf, [fresh], "the noise can be predicted from other noise")
     tests: list[Chosen] = []
     for pair in chosen_pairs:
-        subject.say(f"choosing events for {pair.words()}")
+        audited.say(f"choosing events for {pair.words()}")
         build, rank = zip(*(halves[count] for count in pair.counts), strict=True)
-        events = choose(pair, build, rank, _delta_of(pair.steps, spent, most), z)
+        events = choose(pair, build, rank, min(1.0, grown(most, pair.steps, spent)), z)
         tests += [e for turned in (False, True) for e in [e for e in events if e.turned == turned][:EVENTS]]
-    return tested(subject, tests, chosen_pairs, halves, lines, n, choosing, spent, most)
+    return tested(audited, promise, tests, chosen_pairs, halves, fresh)
 
 
-def _checked(function: object, epsilon: Real, delta: Real, n: int, sensitivity: Real) -> tuple[float, float, float]:
-    """Epsilon rounded up, delta, and the sensitivity as an int where it is one."""
-    if not callable(function):
-        raise DTypeError(f"function must be callable as function(count, n), not {type(function).__name__}")
-    enough(n)
+def _checked(epsilon: Real, delta: Real, sensitivity: Real) -> tuple[Promise, float]:
+    """The promise, and the sensitivity as an int where it is one."""
     wanted, most = exact_positive("epsilon", epsilon), exact_real("delta", delta)
     if not 0 <= most < 1:
         raise ParameterError(f"delta must lie between 0 and 1, got {delta}")
     change = exact_positive("sensitivity", sensitivity)
-    spent = float(wanted)
-    return (
-        math.nextafter(spent, math.inf) if exact_real("epsilon", spent) < wanted else spent,
-        float(most),
-        int(change) if change.denominator == 1 else float(change),
-    )
+    spent = Promise(double_above(wanted), double_above(most))
+    return spent, int(change) if change.denominator == 1 else float(change)
 
 
 def _pair(first: float, second: float, change: float) -> Pair:
@@ -96,12 +90,7 @@ def _pair(first: float, second: float, change: float) -> Pair:
     return Pair(first, second, math.ceil(gap / exact_positive("sensitivity", change)))
 
 
-def _delta_of(steps: int, epsilon: float, delta: float) -> float:
-    """What delta grows to over so many neighbours: delta (1 + e^epsilon + ...)."""
-    return min(1.0, delta * math.expm1(min(700.0, steps * epsilon)) / math.expm1(min(700.0, epsilon))) if delta else 0.0
-
-
-def _scout(subject: Subject, change: float, n: int, delta: float, z: float) -> Pair | None:
+def _scout(audited: Audited, change: float, n: int, delta: float, z: float) -> Pair | None:
     """The pair of neighbours that looks worst in n/100 draws a count."""
     few = min(10_000, n // 100)
     if few < 100:
@@ -109,13 +98,13 @@ def _scout(subject: Subject, change: float, n: int, delta: float, z: float) -> P
     pairs = [Pair(i, i + change, 1) for i in range(20)]
     pairs += [Pair(first, first + change, 1) for k in ENDS for first in (k - change, k) if first >= 0]
     seen: dict[float, tuple[Outputs, Outputs] | None] = {}
-    subject.say(f"a short look at {len(pairs)} pairs of neighbours, {few:,} draws a count")
+    audited.say(f"a short look at {len(pairs)} pairs of neighbours, {few:,} draws a count")
     best: tuple[float, Pair] | None = None
     for pair in dict.fromkeys(pairs):
         for count in set(pair.counts) - seen.keys():
             try:
-                seen[count] = subject.draw(count, few // 2), subject.draw(count, few // 2)
-            except ParameterError:  # it may refuse large counts; 0 and its neighbour it may not
+                seen[count] = audited.draw(count, few // 2), audited.draw(count, few // 2)
+            except ParameterError:  # it may refuse large counts, but not 0 and its neighbour
                 seen[count] = None
         first, second = seen[pair.first], seen[pair.second]
         if first and second:
@@ -126,17 +115,19 @@ def _scout(subject: Subject, change: float, n: int, delta: float, z: float) -> P
 
 
 def _fresh(one: Outputs, two: Outputs, alpha: float) -> Line:
-    """Whether two calls, or two draws of one call, agree more often than independent draws do."""
+    """Whether two calls, or two draws of a call, agree more often than independent draws."""
     m = min(CALL, one.size) // 2 * 2
     one, two = one[:m], two[:m]
     even, odd = slice(0, m, 2), slice(1, m, 2)
 
-    z = quantile(alpha / 4) / 2
+    z = normal_quantile(alpha / 4) / 2
 
     def more(hits: Mask, others: Mask) -> bool:
-        if near(int(hits.sum()), hits.size, z) <= near(int(others.sum()), others.size, -z):
+        if near_bound(int(hits.sum()), hits.size, z) <= near_bound(int(others.sum()), others.size, -z):
             return False
-        return lower(int(hits.sum()), hits.size, alpha / 4) > upper(int(others.sum()), others.size, alpha / 4)
+        return lower_bound(int(hits.sum()), hits.size, alpha / 4) > upper_bound(
+            int(others.sum()), others.size, alpha / 4
+        )
 
     again, chance = one == two, one == np.roll(two, 1)
     rates = f"{100 * again.mean():.4g} % of places, draws elsewhere in {100 * chance.mean():.4g} %"

@@ -3,25 +3,24 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 import dpfast
-from dpfast.bench.measure import Run, Tick, timed
-from dpfast.bench.rows import Array, Unsafe
-from dpfast.engine import SHARE, usable_threads
+from dpfast.bench.measure import Bar, Row, Run, measured
+from dpfast.bench.rows import COUNTS, REALS, Arrays, released
+from dpfast.release.engine import SHARE, usable_threads
 
-STRETCH = 100_000  # counts that small calls handle together between two looks at the clock
+STRETCH = 100_000  # counts that small calls handle together between two readings of the clock
 MOST_CALLS = 1_000
 STEPS = (1, 3)  # sizes in each power of ten
 
 
 class Curve(NamedTuple):
-    """Values of each line, seconds a call or counts a second: a line of fewer values begins at a later place."""
+    """Values of each line, seconds a call or counts a second; a shorter line begins later."""
 
     at: tuple[int, ...]
     lines: Mapping[str, tuple[float, ...]]
@@ -47,62 +46,49 @@ def threads() -> tuple[int, ...]:
     return tuple(sorted({1, most} | {count for count in steps if count <= most}))
 
 
-def latency(most: int, rounds: int, tick: Tick = lambda: None) -> Curve:
-    """Seconds a call against counts a call. The line of more threads begins where a call is long enough to share."""
-    at = sizes(most)
-    counts: Array = np.arange(most, dtype=np.int64) % 1_000
-    other: Array = np.ones(most, np.int64)
-    law, unsafe = dpfast.DiscreteLaplace(1, 10), Unsafe()
+def latency(most: int, rounds: int, bar: Bar = iter) -> Curve:
+    """Seconds a call against counts a call; more threads begin at calls that are worth sharing."""
+    a, law, shared = Arrays(most), dpfast.DiscreteLaplace(1, 10), f"dpfast, {usable_threads()} threads"
+    given, out = a["counts"], a["other"]
 
     def lines(n: int) -> dict[str, Run]:
-        given, out = counts[:n], other[:n]
-        found: dict[str, Run] = {"dpfast, one thread": partial(law.release, given, out=out, threads=1)}
-        if usable_threads() > 1 and n >= 2 * SHARE:
-            found[f"dpfast, {usable_threads()} threads"] = partial(law.release, given, out=out)
-        found["NumPy's unsafe noise, chunked"] = partial(unsafe.chunked, "laplace", given, out)
-        found["np.copyto"] = partial(np.copyto, out, given)
-        return found
+        many = usable_threads() > 1 and n >= 2 * SHARE
+        return {
+            "dpfast, one thread": partial(law.release, given[:n], out=out[:n], threads=1),
+            **({shared: partial(law.release, given[:n], out=out[:n])} if many else {}),
+            "NumPy's unsafe noise, chunked": partial(a.unsafe.chunked, "laplace", given[:n], out[:n]),
+            "np.copyto": partial(np.copyto, out[:n], given[:n]),
+        }
 
-    return _taking_turns(at, {n: lines(n) for n in at}, rounds, tick)
+    return _curve({n: lines(n) for n in sizes(most)}, rounds, bar, lambda n: min(MOST_CALLS, max(1, STRETCH // n)))
 
 
-def scaling(size: int, rounds: int, tick: Tick = lambda: None) -> Curve:
+def scaling(size: int, rounds: int, bar: Bar = iter) -> Curve:
     """Counts a second against threads."""
-    at = threads()
-    counts: Array = np.arange(size, dtype=np.int64) % 1_000
-    other: Array = np.ones(size, np.int64)
-    reals: Array = counts + 0.5
-    noisy: Array = np.ones(size)
-    laws: dict[str, Callable[..., object]] = {
-        "DiscreteLaplace, scale 10": partial(dpfast.DiscreteLaplace(1, 10).release, counts, out=other),
-        "DiscreteLaplace, scale 1e6": partial(dpfast.DiscreteLaplace(1, 10**6).release, counts, out=other),
-        "DiscreteGaussian, sigma 10": partial(dpfast.DiscreteGaussian(10).release, counts, out=other),
-        "Laplace, scale 10": partial(dpfast.Laplace(1, 10).release, reals, out=noisy),
-        "Gaussian, sigma 10": partial(dpfast.Gaussian(10).release, reals, out=noisy),
-    }
-    runs = {count: {name: _on(run, count) for name, run in laws.items()} for count in at}
-    curve = _taking_turns(at, runs, rounds, tick, calls=1)
-    return Curve(at, {name: tuple(size / seconds for seconds in line) for name, line in curve.lines.items()})
+    a = Arrays(size)
+    laws = (
+        ("DiscreteLaplace, scale 10", dpfast.DiscreteLaplace(1, 10), COUNTS),
+        ("DiscreteLaplace, scale 1e6", dpfast.DiscreteLaplace(1, 10**6), COUNTS),
+        ("DiscreteGaussian, sigma 10", dpfast.DiscreteGaussian(10), COUNTS),
+        ("Laplace, scale 10", dpfast.Laplace(1, 10), REALS),
+        ("Gaussian, sigma 10", dpfast.Gaussian(10), REALS),
+    )
+    runs = {n: {name: released(a, law, *arrays, threads=n) for name, law, arrays in laws} for n in threads()}
+    at, lines = _curve(runs, rounds, bar, lambda _: 1)
+    return Curve(at, {name: tuple(size / seconds for seconds in line) for name, line in lines.items()})
 
 
-def _on(release: Callable[..., object], count: int) -> Run:
-    return partial(release, threads=count)
-
-
-def _taking_turns(
-    at: Sequence[int], runs: Mapping[int, Mapping[str, Run]], rounds: int, tick: Tick, calls: int | None = None
-) -> Curve:
-    """Median seconds a call, after one that is not timed: its arrays are in the caches, as far as they hold them."""
-    seconds: dict[str, dict[int, list[float]]] = {name: {} for name in runs[at[-1]]}
-    for _ in range(rounds):
-        for n in at:
-            repeat = calls or min(MOST_CALLS, max(1, STRETCH // n))
-            for name, run in runs[n].items():
-                run()
-                stretch, _ = timed(partial(_repeated, run, repeat))
-                seconds[name].setdefault(n, []).append(stretch / repeat)
-            tick()
-    return Curve(tuple(at), {name: tuple(map(statistics.median, line.values())) for name, line in seconds.items()})
+def _curve(runs: Mapping[int, Mapping[str, Run]], rounds: int, bar: Bar, calls: Callable[[int], int]) -> Curve:
+    """Median seconds a call, after an untimed call: arrays are cached if the caches hold them."""
+    rows = [
+        Row(name, partial(_repeated, run, calls(n)), calls(n), prepare=run)
+        for n, lines in runs.items()
+        for name, run in lines.items()
+    ]
+    found: dict[str, list[float]] = {name: [] for name in [*runs.values()][-1]}
+    for result in measured(rows, rounds, bar):
+        found[result.row.name].append(result.figure)
+    return Curve(tuple(runs), {name: tuple(line) for name, line in found.items()})
 
 
 def _repeated(run: Run, calls: int) -> None:

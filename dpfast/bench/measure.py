@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How it is measured: rows take turns, each right after its reference; medians; and how much memory a call adds."""
+"""How to measure: rows take turns, each right after its reference; medians; growth of memory."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import os
 import platform
-import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,21 +21,69 @@ import numpy as np
 
 import dpfast
 from dpfast import _native
-from dpfast.engine import usable_threads
 from dpfast.errors import DpfastError
+from dpfast.release.engine import usable_threads
 
 Run: TypeAlias = Callable[[], object]
-Tick: TypeAlias = Callable[[], object]
-Kind = Literal["safe", "unsafe", "floor"]
+Clock: TypeAlias = Callable[[Run], tuple[float, object]]  # seconds or bytes of a run, and what it returned
+Figures: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
+Turn: TypeAlias = tuple[int, "Result", set[bytes]]  # a round, and a row with the results it gave
+Bar: TypeAlias = Callable[[list[Turn]], Iterable[Turn]]  # shows how far it has come
 HEAD = 1_000  # results that are compared between two timed calls
-SURELY = 100  # from so many on, two equal results are no accident at any scale measured here
-MEBIBYTE = 1024 * 1024
+SURELY = 100  # no accident makes so many results equal, at any scale measured here
 PROCESS = Path("/proc/self")
+LIMITS = {"ns": 1e-9, "µs": 1e-6, "s": 1.0, "MiB": 2.0**20}
+
+
+def timed(run: Run, clock: Callable[[], float] = time.perf_counter) -> tuple[float, object]:
+    """Seconds, without Python's garbage collector, whose time depends on all living objects."""
+    gc.disable()
+    try:
+        begin = clock()
+        out = run()
+        return clock() - begin, out
+    finally:
+        gc.enable()
+
+
+def growth(run: Run) -> tuple[float, object]:
+    """The bytes that a run adds to this process's peak memory; NaN if the system cannot say."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # what the allocator kept would hide what the run needs
+    try:
+        (PROCESS / "clear_refs").write_text("5")  # Linux: the peak so far is forgotten
+        before = _peak()
+    except (OSError, KeyError):
+        return math.nan, run()
+    out = run()
+    return max(_peak() - before, 0), out
+
+
+def _peak() -> int:
+    lines = (PROCESS / "status").read_text().splitlines()
+    fields = {name: value for name, _, value in (line.partition(":") for line in lines)}
+    return int(fields["VmHWM"].split()[0]) * 1024
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Two limits that the project set itself.
+
+    They limit the ratio ("x faster": the reference's time over the row's), or the row's figure in
+    the unit of `kind`.
+    """
+
+    kind: Literal["x", "x faster", "ns", "µs", "s", "MiB"] = "x"
+    must: float | None = None
+    aim: float | None = None
+
+    def show(self, limit: float | None) -> str:
+        return "" if limit is None else f"{limit:g} {self.kind}"
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The operation that a row is timed right after, and divided by."""
+    """The operation that a row is measured right after, and divided by."""
 
     name: str
     run: Run
@@ -47,121 +95,128 @@ class Row:
     """One thing that is measured."""
 
     name: str
-    kind: Kind
-    who: str
-    counts: int  # that one run handles
     run: Run
-    called: str  # what exactly was called
-    against: Reference
+    counts: int  # one run handles so many
+    against: Reference | None = None
+    bound: Bound = Bound()
+    kind: Literal["safe", "unsafe", "floor"] = "safe"
+    who: str = "dpfast"
+    called: str = ""  # the exact call, if the name does not say it
+    unit: str = ""  # the unit of `counts`, if the table does not say it
     threads: int = 1
-    chart: bool = False  # also a bar in the picture and a line in the README
-    fresh: int = 0  # arrays that it makes at once, 8 bytes a count
+    chart: bool = False  # also a bar in the picture, or a line in a page
+    prepare: Run = lambda: None  # right before each run, untimed
+    clock: Clock = timed
+    measures: Literal["s", "B"] = "s"  # what the clock tells
 
 
-@dataclass(frozen=True)
+@dataclass
 class Result:
-    """What a row took, in each round, and its reference just before; and what it added to the peak of memory."""
+    """Time or memory of a row and its reference in each round, and what a run added to the peak."""
 
     row: Row
-    seconds: tuple[float, ...] = ()
-    reference: tuple[float, ...] = ()
-    grown: float | None = None  # bytes
+    runs: list[float] = field(default_factory=list)
+    reference: list[float] = field(default_factory=list)
+    grown: float = math.nan  # bytes
+
+    @property
+    def figures(self) -> Figures:
+        """Seconds or bytes a count, round by round."""
+        return np.array(self.runs) / self.row.counts
+
+    @property
+    def besides(self) -> Figures:
+        """The reference's figures; NaN without a reference."""
+        return np.array(self.reference) / (self.row.against.counts if self.row.against else math.nan)
+
+    @property
+    def figure(self) -> float:
+        return float(np.median(self.figures))
 
     @property
     def ns(self) -> float:
-        return statistics.median(self.seconds) / self.row.counts * 1e9
+        return self.figure * 1e9
 
     @property
-    def per_second(self) -> float:
-        return 1e9 / self.ns
+    def quartiles(self) -> tuple[float, float, float]:
+        """The row's figure over the reference's, round by round: below 1 is faster."""
+        low, middle, high = np.quantile(self.figures / self.besides, (0.25, 0.5, 0.75)).tolist()
+        return low, middle, high
 
     @property
     def ratio(self) -> float:
-        """Time a count over the reference's time a count, round by round: below 1 is faster."""
-        per = self.row.against.counts / self.row.counts
-        return statistics.median(per * ours / other for ours, other in zip(self.seconds, self.reference, strict=True))
+        return self.quartiles[1]
+
+    @property
+    def least(self) -> float:
+        """The ratio of both sides' least: about what an undisturbed machine would show."""
+        return float(min(self.figures) / min(self.besides))
+
+    @property
+    def verdict(self) -> str:
+        """Which of its two limits the row keeps; nothing without a limit, or without a figure."""
+        bound = self.row.bound
+        value = self.figure / LIMITS[bound.kind] if bound.kind in LIMITS else self.ratio
+        if bound.must is None or math.isnan(value):
+            return ""
+        limits = [limit for limit in (bound.must, bound.aim) if limit is not None]
+        kept = [limit for limit in limits if (1 / value >= limit if bound.kind == "x faster" else value <= limit)]
+        return ("MISSED", "must", "aim")[len(kept)]
 
     def record(self) -> dict[str, object]:
-        row = self.row
+        row, unit = self.row, "seconds" if self.row.measures == "s" else "bytes"
+        figures = {"ratio": self.ratio, "peak_growth_bytes": self.grown}
+        if row.measures == "s":
+            figures |= {"ns_per_count": self.ns, "counts_per_second": 1 / self.figure}
         return {
-            "name": row.name,
-            "kind": row.kind,
-            "who": row.who,
-            "threads": row.threads,
-            "counts": row.counts,
-            "ns_per_count": self.ns,
-            "counts_per_second": self.per_second,
-            "ratio": self.ratio,
-            "ratio_to": row.against.name,
-            "peak_growth_bytes": self.grown,
-            "called": row.called,
-            "chart": row.chart,
-            "seconds": list(self.seconds),
-            "reference_seconds": list(self.reference),
-            "reference_counts": row.against.counts,
+            **{name: getattr(row, name) for name in ("name", "kind", "who", "threads", "counts", "called", "chart")},
+            **{name: _known(value) for name, value in figures.items()},
+            "ratio_to": row.against.name if row.against else None,
+            "reference_counts": row.against.counts if row.against else None,
+            "verdict": self.verdict,
+            unit: [_known(value) for value in self.runs],
+            f"reference_{unit}": self.reference if row.against else [],
         }
 
 
-def timed(run: Run) -> tuple[float, object]:
-    begin = time.perf_counter()
-    out = run()
-    return time.perf_counter() - begin, out
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
-def measured(rows: Sequence[Row], rounds: int, tick: Tick = lambda: None, *, memory: bool = True) -> list[Result]:
-    """An untimed round, one that looks at memory, then `rounds` timed ones over all rows in turn.
+def measured(rows: Sequence[Row], rounds: int, bar: Bar = iter, *, memory: bool = False) -> list[Result]:
+    """An untimed round, one for memory if wanted, then `rounds` timed ones over all rows in turn.
 
     Raises: DpfastError if two runs of dpfast gave equal noise.
     """
-    found = [Result(row) for row in rows]
-    heads: list[set[bytes]] = [set() for _ in rows]
-    for at in range(-2 if memory else -1, rounds):
-        gc.collect()  # now, and not in the middle of a row
-        for i, row in enumerate(rows):
-            if memory and at == -1:
-                out, grown = growth(row.run)
-                found[i] = replace(found[i], grown=grown)
-            else:
-                # A page that the machine has not used for a while can cost far more than one that another program just
-                # gave back (a virtual machine's host may have taken it away): that is no property of the row.
-                np.ones(row.fresh * row.counts)
-                reference, _ = timed(row.against.run)
-                seconds, out = timed(row.run)
-                if at >= 0:
-                    was = found[i]
-                    found[i] = replace(was, seconds=(*was.seconds, seconds), reference=(*was.reference, reference))
-            _refuse_a_repeat(row, out, heads[i])
-            del out
-            tick()
-    return found
+    found = [(Result(row), set[bytes]()) for row in rows]
+    for at, result, seen in bar([(at, *one) for at in range(-1 - memory, rounds) for one in found]):
+        row = result.row
+        if result is found[0][0]:
+            gc.collect()  # now, and not during a row
+        if memory and at == -1:
+            result.grown, out = growth(row.run)
+        else:
+            reference = row.clock(row.against.run)[0] if row.against else math.nan
+            row.prepare()
+            figure, out = row.clock(row.run)
+            if at >= 0:
+                result.runs.append(figure)
+                result.reference.append(reference)
+        refuse_a_repeat(row, out, seen)
+        del out
+    return [result for result, _ in found]
 
 
-def _refuse_a_repeat(row: Row, out: object, seen: set[bytes]) -> None:
+def refuse_a_repeat(row: Row, out: object, seen: set[bytes]) -> None:
+    """Raises: DpfastError if a run of dpfast returned what an earlier one did."""
+    if isinstance(out, list) and out and isinstance(out[0], np.ndarray):
+        out = np.concatenate(out)  # from small calls
     if row.who != "dpfast" or not isinstance(out, np.ndarray) or out.size < SURELY:
         return
     head = out[:HEAD].tobytes()
     if head in seen:
         raise DpfastError(f"{row.name}: two timed calls gave equal noise")
     seen.add(head)
-
-
-def growth(run: Run) -> tuple[object, float | None]:
-    """What a run returned, and the bytes that it added to the peak of this process; None where the system cannot say."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # what the allocator kept would hide what the run needs
-    try:
-        (PROCESS / "clear_refs").write_text("5")  # Linux: the peak so far is forgotten
-        before = _peak()
-    except (OSError, KeyError):
-        return run(), None
-    out = run()
-    return out, max(_peak() - before, 0)
-
-
-def _peak() -> int:
-    lines = (PROCESS / "status").read_text().splitlines()
-    field = {name: value for name, _, value in (line.partition(":") for line in lines)}
-    return int(field["VmHWM"].split()[0]) * 1024
 
 
 def machine() -> dict[str, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured without any peer: every law, the key stream, NumPy's unsafe noise, and the floors of memory."""
+"""Rows that need no peer: every law, the key stream, NumPy's unsafe noise, the floors of memory."""
 
 from __future__ import annotations
 
@@ -10,150 +10,176 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import dpfast
-from dpfast.bench.measure import Reference, Row, Run
-from dpfast.engine import usable_threads
+from dpfast.bench.figures import short
+from dpfast.bench.measure import HEAD, Reference, Row, Run
+from dpfast.release.engine import usable_threads
 
 Array: TypeAlias = np.ndarray[Any, Any]
-Noise: TypeAlias = Callable[..., Array]
 
-PIECE = 16_384  # counts that NumPy's noise takes at a time where it is "chunked": 128 KiB, which a cache holds
-REFERENCE = 1 << 20  # counts of the reference at most: what it takes a count does not depend on that
-NUMPY_SCALE = 10  # nor on this
+PIECE = 16_384  # counts that chunked NumPy noise takes at a time: 128 KiB, which a cache holds
+REFERENCE = 1 << 20  # counts of the reference at most; its time a count does not depend on their number
+NUMPY_SCALE = 10  # its time a count does not depend on the scale either
 SCALES = (1, 10, 1_000, 1_000_000)
-DRAWN = {
-    "DiscreteLaplace": (1, 10, 1_000_000),
-    "DiscreteGaussian": (10,),
-    "Laplace": (10,),
-    "Gaussian": (10,),
-}  # one thread
-ARRAYS_AS_WRITTEN = 3  # that exist at once in NumPy's expression
+DRAWN = {"DiscreteLaplace": (1, 10, 1_000_000), "DiscreteGaussian": (10,), "Laplace": (10,), "Gaussian": (10,)}
+ARRAYS_AS_WRITTEN = 3  # so many exist at once in NumPy's expression
 CALLS = 1_000  # calls that a row of small calls times together
+KEPT = 100  # results kept for comparison
+
+COUNTS, REALS, SINGLES = ("counts", "other"), ("reals", "noisy"), ("singles", "noisy_singles")  # read, written
+MADE: dict[str, Callable[[Arrays], Array]] = {
+    "counts": lambda a: np.arange(a.size, dtype=np.int64) % 1_000,
+    "other": lambda a: np.ones(a.size, np.int64),
+    "own": lambda a: a["counts"].copy(),
+    "reals": lambda a: a["counts"] + np.random.default_rng(1).random(a.size),
+    "noisy": lambda a: np.ones(a.size),
+    "singles": lambda a: a["reals"].astype(np.float32),
+    "noisy_singles": lambda a: np.ones(a.size, np.float32),
+    "int32": lambda a: a["counts"].astype(np.int32),
+    "uint64": lambda a: a["counts"].view(np.uint64),
+    "strided": lambda a: np.repeat(a["counts"], 2)[::2],
+}
 
 
-class Arrays:
-    """What the rows read and write, every page touched before it is timed."""
+class Arrays(dict[str, Array]):
+    """The arrays of the rows. The first use, which is in the untimed round, makes an array."""
 
     def __init__(self, size: int) -> None:
-        self.size = size
-        self.counts: Array = np.arange(size, dtype=np.int64) % 1_000
-        self.other: Array = np.ones(size, np.int64)
-        self.own: Array = self.counts.copy()
-        self.reals: Array = self.counts + np.random.default_rng(1).random(size)
-        self.noisy: Array = np.ones(size)
+        self.size: int = size
         self.unsafe = Unsafe()
-        self.against_counts = self.reference(self.counts, self.other)
-        self.against_reals = self.reference(self.reals, self.noisy)
 
-    def reference(self, given: Array, out: Array) -> Reference:
-        run = partial(self.unsafe.chunked, "laplace", given[:REFERENCE], out[:REFERENCE])
-        kind = "int64" if given.dtype.kind == "i" else "float64"
-        return Reference(f"NumPy's unsafe Laplace, {kind}, chunked", run, min(self.size, REFERENCE))
+    def __missing__(self, name: str) -> Array:
+        return self.setdefault(name, MADE[name](self))
+
+    def refresh(self) -> None:
+        """Restore equal counts before each run in place, so that results can be compared."""
+        self["own"][:HEAD] = self["counts"][:HEAD]
+
+    def fresh(self, arrays: int) -> Run:
+        """Touch the pages of so many arrays and free them, before a row that makes new arrays.
+
+        A page that was long unused, perhaps taken away by a virtual machine's host, can cost far
+        more than one just freed: that is no property of the row.
+        """
+        return partial(np.ones, arrays * self.size)
+
+    def against(self, given: str, out: str) -> Reference:
+        """The reference of `dpfast bench`."""
+        size, kind = min(self.size, REFERENCE), "int64" if given == "counts" else "float64"
+        name = f"NumPy's unsafe Laplace, {kind}, chunked"
+        return Reference(name, lambda: self.unsafe.chunked("laplace", self[given][:size], self[out][:size]), size)
 
 
 class Unsafe:
-    """NumPy's noise: real noise, rounded where counts are noised. With any generator, and never private."""
+    """NumPy's noise: real, rounded for counts. It is never private, whatever the generator."""
 
     def __init__(self, generator: np.random.Generator | None = None) -> None:
         self.generator = generator or np.random.default_rng()
 
-    def chunked(self, law: str, given: Array, out: Array) -> Array:
-        """The fastest that NumPy does it: in pieces that stay in the cache, each stored into an array that exists."""
+    def chunked(self, law: str, given: Array, out: Array, scale: float = NUMPY_SCALE) -> Array:
+        """NumPy's fastest: pieces that stay in the cache, each stored into an existing array."""
         for begin in range(0, given.size, PIECE):
-            out[begin : begin + PIECE] = self.as_written(law, given[begin : begin + PIECE])
+            out[begin : begin + PIECE] = self.as_written(law, given[begin : begin + PIECE], scale)
         return out
 
-    def as_written(self, law: str, given: Array) -> Array:
-        noise: Array = getattr(self.generator, law)(0, NUMPY_SCALE, given.size)
-        noisy: Array = given + (np.rint(noise).astype(np.int64) if given.dtype.kind == "i" else noise)
+    def as_written(self, law: str, given: Array, scale: float = NUMPY_SCALE) -> Array:
+        noise: Array = getattr(self.generator, law)(0, scale, given.size)
+        noisy: Array = given + (
+            np.rint(noise).astype(np.int64) if given.dtype.kind == "i" else noise.astype(given.dtype, copy=False)
+        )
         return noisy
 
 
-def written(law: str, dtype: str) -> str:
-    """The expression that Unsafe stands for."""
+def written(law: str, given: str) -> str:
+    """The expression that Unsafe measures."""
     noise = f"rng.{law}(0, {NUMPY_SCALE}, n)"
-    return f"counts + np.rint({noise}).astype(np.int64)" if dtype == "int64" else f"values + {noise}"
+    return f"counts + np.rint({noise}).astype(np.int64)" if given == "counts" else f"values + {noise}"
+
+
+def unsafe(a: Arrays, law: str, given: str, out: str | None, scale: float = NUMPY_SCALE) -> Run:
+    """NumPy's noise chunked into an array that exists, or as written."""
+    if out is None:
+        return lambda: a.unsafe.as_written(law, a[given], scale)
+    return lambda: a.unsafe.chunked(law, a[given], a[out], scale)
+
+
+def released(a: Arrays, mechanism: Any, given: str = "counts", out: str = "other", **options: Any) -> Run:
+    """A release into an existing array, on one thread by default."""
+    options = {"threads": 1, **options}
+    return lambda: mechanism.release(a[given], out=a[out], **options)
+
+
+def copied(a: Arrays, given: str = "counts") -> Run:
+    def run() -> object:
+        np.copyto(a["other"], a[given], casting="unsafe")  # a cast from uint64 to int64 needs it
+        return a["other"]
+
+    return run
+
+
+def added(a: Arrays) -> Run:
+    return lambda: np.add(a["own"], 1, out=a["own"])
 
 
 def laws(scale: int) -> Iterator[tuple[str, Any]]:
     """Every mechanism at a scale, or sigma."""
+    bound = 1 << scale.bit_length() + 10  # a multiple of Snapping's granularity, as required
     yield f"DiscreteLaplace(1, {scale})", dpfast.DiscreteLaplace(1, scale)
     yield f"DiscreteGaussian({scale})", dpfast.DiscreteGaussian(scale)
     yield f"Laplace(1, {scale})", dpfast.Laplace(1, scale)
     yield f"Gaussian({scale})", dpfast.Gaussian(scale)
-    bound = 1 << scale.bit_length() + 10  # a multiple of its granularity, as it must be
-    yield f"Snapping(1, {scale}, {bound})", dpfast.Snapping(1, scale, bound)
+    yield f"Snapping(1, {scale}, {bound})", dpfast.Snapping(1, scale, bound=bound)
     yield f"OneSidedGeometric(1, {scale})", dpfast.OneSidedGeometric(1, scale)
 
 
 def ours(a: Arrays, threads: int, scales: tuple[int, ...] = SCALES) -> Iterator[Row]:
-    """Every law into an array that exists; the one-sided geometric law, which is no mechanism, into a new one."""
-    for law_at in zip(*(laws(scale) for scale in scales), strict=True):
+    """Every law into an existing array; the one-sided geometric, no mechanism, into a new one."""
+    on = f", {threads} threads" if threads > 1 else ""
+    for law_at in zip(*map(laws, scales), strict=True):
         for scale, (made, law) in zip(scales, law_at, strict=True):
-            name = type(law).__name__
-            real = isinstance(law, (dpfast.Laplace, dpfast.Gaussian, dpfast.Snapping))
+            name, new = type(law).__name__, isinstance(law, dpfast.OneSidedGeometric)
+            arrays = REALS if isinstance(law, (dpfast.Laplace, dpfast.Gaussian, dpfast.Snapping)) else COUNTS
             parameter = "sigma" if isinstance(law, (dpfast.Gaussian, dpfast.DiscreteGaussian)) else "scale"
-            run: Run
-            if isinstance(law, dpfast.OneSidedGeometric):
-                run, called = partial(law.sample, a.size, threads=threads), f"{made}.sample({a.size}, {threads=})"
-            else:
-                given, out = (a.reals, a.noisy) if real else (a.counts, a.other)
-                run = partial(law.release, given, out=out, threads=threads)
-                called = f"{made}.release({'values' if real else 'counts'}, out=other, {threads=})"
+            run = partial(law.sample, a.size, threads=threads) if new else released(a, law, *arrays, threads=threads)
+            given = "values" if arrays is REALS else "counts"
+            called = f".sample({a.size}, {threads=})" if new else f".release({given}, out=other, {threads=})"
+            drawn = scale in DRAWN.get(name, ()) if threads == 1 else (name, scale) == ("DiscreteLaplace", 10)
             yield Row(
-                f"{name}, {parameter} {short(scale)}" + (f", {threads} threads" if threads > 1 else ""),
-                "safe",
-                "dpfast",
-                a.size,
-                run,
-                called,
-                a.against_reals if real else a.against_counts,
-                threads,
-                chart=scale in DRAWN.get(name, ()) if threads == 1 else (name, scale) == ("DiscreteLaplace", 10),
-                fresh=int(isinstance(law, dpfast.OneSidedGeometric)),
-            )
+                f"{name}, {parameter} {short(scale)}{on}", run, a.size, a.against(*arrays), called=made + called,
+                threads=threads, chart=drawn, prepare=a.fresh(int(new)),
+            )  # fmt: skip
 
 
 def key_stream(a: Arrays) -> Row:
     """The cipher alone, into an array that exists."""
 
     def run() -> object:
-        dpfast.fill_bytes(a.other)
-        return a.other
+        dpfast.fill_bytes(a["other"])
+        return a["other"]
 
-    name = "key stream (ChaCha20), 8 bytes"
-    called = "dpfast.fill_bytes(other); a count is 8 bytes"
-    return Row(name, "floor", "dpfast's cipher", a.size, run, called, a.against_counts, chart=True)
+    name, called = "key stream (ChaCha20), 8 bytes", "dpfast.fill_bytes(other); a count is 8 bytes"
+    against = a.against(*COUNTS)
+    return Row(name, run, a.size, against, kind="floor", who="dpfast's cipher", called=called, chart=True)
 
 
 def floors(a: Arrays) -> Iterator[Row]:
-    """What no release into another array, or in place, can go below."""
-
-    def copyto() -> object:
-        np.copyto(a.other, a.counts)
-        return a.other
-
-    def add_one() -> object:
-        return np.add(a.own, 1, out=a.own)
-
-    against = a.against_counts
-    yield Row("np.copyto", "floor", "NumPy", a.size, copyto, "np.copyto(other, counts)", against, chart=True)
-    yield Row("in-place add", "floor", "NumPy", a.size, add_one, "np.add(counts, 1, out=counts)", against, chart=True)
+    """Lower bounds on the time of a release into another array, or in place."""
+    for name, run, called in (
+        ("np.copyto", copied(a), "np.copyto(other, counts)"),
+        ("in-place add", added(a), "np.add(counts, 1, out=counts)"),
+    ):
+        yield Row(name, run, a.size, a.against(*COUNTS), kind="floor", who="NumPy", called=called, chart=True)
 
 
 def numpy_unsafe(a: Arrays) -> Iterator[Row]:
     for law in ("laplace", "normal"):
-        for dtype, given, out, against in (
-            ("int64", a.counts, a.other, a.against_counts),
-            ("float64", a.reals, a.noisy, a.against_reals),
-        ):
-            for how in ("chunked", "as written"):
-                run = partial(a.unsafe.chunked, law, given, out)
-                if how == "as written":
-                    run = partial(a.unsafe.as_written, law, given)
-                called = f"{written(law, dtype)}, {f'{PIECE} at a time' if how == 'chunked' else 'all at once'}"
-                name = f"NumPy {law}, {dtype}, {how}"
-                fresh = 0 if how == "chunked" else ARRAYS_AS_WRITTEN
-                yield Row(name, "unsafe", "NumPy", a.size, run, called, against, chart=how == "chunked", fresh=fresh)
+        for dtype, (given, out) in (("int64", COUNTS), ("float64", REALS)):
+            for how, into, counts in (("chunked", out, f"{PIECE} at a time"), ("as written", None, "all at once")):
+                name, called = f"NumPy {law}, {dtype}, {how}", f"{written(law, given)}, {counts}"
+                run, prepare = unsafe(a, law, given, into), a.fresh(0 if into else ARRAYS_AS_WRITTEN)
+                yield Row(
+                    name, run, a.size, a.against(given, out), kind="unsafe", who="NumPy", called=called,
+                    chart=into is not None, prepare=prepare,
+                )  # fmt: skip
 
 
 def of_this_machine(a: Arrays) -> Iterator[Row]:
@@ -166,26 +192,21 @@ def of_this_machine(a: Arrays) -> Iterator[Row]:
     yield from numpy_unsafe(a)
 
 
-def small_calls(a: Arrays, size: int) -> Row:
-    """Many calls of few counts, beside as many of NumPy's expression."""
-    law, counts, unsafe = dpfast.DiscreteLaplace(1, 10), a.counts[:size], a.unsafe
+def many(bound: Callable[[], Run]) -> Run:
+    """Many calls of a function bound to its arrays once; the last results, for comparison."""
 
     def run() -> object:
-        for _ in range(CALLS - 1):
-            law.release(counts)
-        return law.release(counts)
+        call = bound()
+        for _ in range(CALLS - KEPT):
+            call()
+        return [call() for _ in range(min(KEPT, CALLS))]
 
-    def reference() -> object:
-        for _ in range(CALLS - 1):
-            unsafe.as_written("laplace", counts)
-        return unsafe.as_written("laplace", counts)
-
-    total = counts.size * CALLS
-    against = Reference("NumPy's unsafe Laplace, int64, as many calls", reference, total)
-    name = "a call of one count" if size == 1 else f"a call of {size:,} counts"
-    return Row(name, "safe", "dpfast", total, run, "DiscreteLaplace(1, 10).release(counts)", against)
+    return run
 
 
-def short(scale: float) -> str:
-    """1, 10, 1e3, 1e6."""
-    return f"{scale:g}" if scale < 1_000 else f"{scale:.0e}".replace("e+0", "e")
+def small_calls(a: Arrays, size: int, beside: str, call: Callable[[Array], Run], **options: Any) -> Row:
+    """Many calls of few counts, beside as many other calls."""
+    law, name = dpfast.DiscreteLaplace(1, 10), "one count" if size == 1 else f"{size:,} counts"
+    run = many(lambda: partial(law.release, a["counts"][:size]))
+    reference = many(lambda: call(a["counts"][:size]))
+    return Row(f"a call of {name}", run, CALLS, Reference(beside, reference, CALLS), unit="call", **options)

@@ -29,7 +29,7 @@ from dpfast.cli.privatize import privatize
 from dpfast.cli.selftest import selftest
 from dpfast.errors import DpfastError, DTypeError, ParameterError
 
-EXTRAS = {"pyarrow": "cli", "tqdm": "cli", "matplotlib": "plot"}
+EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _in_flags(message: str) -> str:
-    """A message that begins with a rule, "lower must be at most upper", in the words of the command line."""
+    """A message that begins with a rule, "lower must be at most upper", in command-line words."""
     options = [option for command in commands.commands.values() for option in command.params if option.opts]
     flags = {str(option.name): option.opts[0] for option in options if option.opts[0].startswith("--")}
     rule = re.match(r"\w+( and \w+)? must( be at most \w+)?\b", message)

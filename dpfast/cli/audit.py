@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dpfast audit`: anybody's mechanism against its promise. Exit codes: 0 nothing found, 1 found, 2 wrong usage."""
+"""`dpfast audit`: a mechanism against its promise. Exit codes: 0 no finding, 1 some, 2 misuse."""
 
 from __future__ import annotations
 
 import json
-import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 
-from dpfast.cli.options import Number, number
-from dpfast.errors import ParameterError
+from dpfast import terminal
+from dpfast.cli.options import Number, chosen, make, number, picture_file
+from dpfast.mechanisms.laws import own_laws
 
 EXAMPLES = """\b
 Examples:
@@ -25,16 +27,11 @@ Examples:
 @click.option("--epsilon", type=number, help="What it promises; of the Laplace laws, the parameter too.")
 @click.option("--delta", type=number, default="0", help="Its delta, by default 0.")
 @click.option("--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbours are.")
-@click.option(
-    "--law",
-    "name",
-    type=click.Choice(["discrete_laplace", "laplace", "discrete_gaussian", "gaussian"]),
-    help="Also compare the noise with this exact law.",
-)
+@click.option("--law", "name", type=click.Choice([*own_laws()]), help="Also compare the noise with this exact law.")
 @click.option("--sigma", type=number, help="Gaussian laws: the parameter.")
 @click.option("--granularity", type=number, help="Real laws: the grid of outputs, a power of two.")
 @click.option("--n", type=click.IntRange(200), default=2_000_000, show_default=True, help="Draws for each count.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .png or .svg.")
+@click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def audit(
@@ -52,43 +49,38 @@ def audit(
 ) -> None:
     """Look for what FUNCTION gives away beyond its promise.
 
-    FUNCTION(count, n) returns n independent noisy counts. MODULE is one that Python can import from here, or a file.py.
+    FUNCTION(count, n) returns n independent noisy counts. MODULE is one that Python can import from
+    here, or a file.py.
 
-    Exit codes: 0 nothing found, 1 found, 2 wrong usage. A mechanism that keeps its promise is accused with probability
-    one in a million at most, by each of the two audits.
+    Exit codes: 0 nothing found, 1 found, 2 wrong usage. A mechanism that keeps its promise is
+    accused with probability one in a million at most, by each of the two audits.
     """
     from dpfast import audit as auditor
 
     if epsilon is None and (name is None or plot):
         raise click.UsageError("Missing option '--epsilon': what the function promises")
-    if plot and plot.suffix.lower() not in {".png", ".svg"}:
-        raise ParameterError(f"plot must be a .png or .svg file, got {plot}")
-    tell = sys.stderr.isatty() and not quiet
-    progress = (lambda text: click.echo(f"\r\033[K{text}", nl=False, err=True)) if tell else None
-    function, reports = auditor.load(target), []
-    if epsilon is not None:
-        reports.append(auditor.privacy(function, epsilon, delta=delta, sensitivity=sensitivity, n=n, progress=progress))
+    if plot:
+        from dpfast.pictures.audit import draw  # before minutes are spent: matplotlib may be missing
+    law: Any = None
     if name is not None:
-        law = auditor.law(
-            function,
-            name,
-            epsilon=epsilon,
-            sensitivity=sensitivity,
-            sigma=sigma,
-            granularity=granularity,
-            n=n,
-            progress=progress,
-        )
-        reports.append(law)
-    if tell:
-        click.echo("\r\033[K", nl=False, err=True)
+        own = {"sigma": sigma} if "gaussian" in name else {"epsilon": epsilon, "sensitivity": sensitivity}
+        if None in own.values():
+            raise click.UsageError(f"Missing option '--{next(iter(own))}': {name} needs it")
+        law = make(chosen({"mechanism": name.replace("_", "-"), "granularity": granularity, **own}), promises=False)
+    function, reports = auditor.load(target), []
+    with closing(terminal.Bar(quiet=quiet)) as bar:
+        common: dict[str, Any] = {"n": n, "progress": lambda text: bar.show(text=text)}
+        if epsilon is not None:
+            reports.append(auditor.privacy(function, epsilon, delta=delta, sensitivity=sensitivity, **common))
+        if law:
+            reports.append(auditor.law(function, law, on_grid=granularity is not None, **common))
     found = any(report.found for report in reports)
     if as_json:
         facts = {report.kind: report.as_dict() for report in reports}
         click.echo(json.dumps({"target": target, "found": found, **facts}, indent=2))
     else:
         click.echo("\n\n".join(report.text() for report in reports))
-    if plot and reports[0].picture:
-        auditor.draw(reports[0], plot)
+    if plot and reports[0].compared:
+        draw(reports[0], plot)
     if found:
         click.get_current_context().exit(1)

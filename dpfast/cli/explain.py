@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -15,47 +14,36 @@ from typing import Any
 import click
 
 import dpfast
-from dpfast.cli.options import ADDS_UP, CHOICES, GAUSSIANS, Mechanism, chosen, law_options, make, make_choice
-from dpfast.cli.words import (
-    belief,
-    by_textbook,
-    delta_is,
-    details,
+from dpfast import terminal
+from dpfast.cli.options import (
+    CHOICES,
+    GAUSSIANS,
+    Mechanism,
+    chosen,
     half_width,
     law,
-    meaning,
-    percent,
-    plain,
+    law_options,
+    make,
+    make_choice,
+    picture_file,
     reach,
-    rounded_up,
-    statement,
     title,
 )
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.one_answer import OneAnswer
-from dpfast.privacy.meaning import (
-    DiscreteLaplaceLoss,
-    GaussianLoss,
-    LaplaceLoss,
-    Loss,
-    ZCDPLoss,
-    likely,
-    posterior,
-    textbook,
-    textbook_misses,
-)
+from dpfast.privacy import meaning
+from dpfast.privacy.belief import posterior
+from dpfast.privacy.formatting import approximate, percent, plain, rounded
 
 USUAL = Fraction(19, 20)
 CONFIDENCES = Fraction(1, 2), USUAL, Fraction(99, 100)
 PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
-EXAMPLE_DELTA = Fraction(1, 10**6)
-MOST_RHO = MOST_EPSILON = 1000  # beyond, an epsilon would say nothing
 
 
 @click.command()
 @partial(law_options, choices=CHOICES)
 @click.option("--cells", type=click.IntRange(1), metavar="D", help="Also the intervals that hold D cells all at once.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .png or .svg.")
+@click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png or .svg.")
 @click.option(
     "--picture",
     type=click.Choice(["law", "posterior", "loss"]),
@@ -65,10 +53,9 @@ MOST_RHO = MOST_EPSILON = 1000  # beyond, an epsilon would say nothing
 def explain(cells: int | None, plot: Path | None, picture: str | None, as_json: bool, **options: Any) -> None:
     """Say what parameters promise, what that means, and how much noise it takes.
 
-    The options are those of privatize. A Gaussian's --sigma alone will do: then there is noise, but no promise.
+    The options are those of privatize. A Gaussian's --sigma alone will do: then there is noise, but
+    no promise.
     """
-    if plot and plot.suffix.lower() not in {".png", ".svg"}:
-        raise ParameterError(f"plot must be a .png or .svg file, got {plot}")
     if picture and not plot:
         raise click.UsageError("'--picture' says what '--plot' draws, and goes with it alone")
     given = chosen(options)
@@ -77,30 +64,17 @@ def explain(cells: int | None, plot: Path | None, picture: str | None, as_json: 
             raise click.UsageError("'--cells' and '--plot' are for noise that is added to cells, and here is a choice")
         _choice(make_choice(given), as_json)
         return
-    mechanism = make(given, promises=False)
-    found = promise(mechanism)
-    sure, loss = surely(mechanism, found), privacy_loss(mechanism, found)
-    if picture in {"posterior", "loss"} and not (sure and loss):
+    explained = Explained(make(given, promises=False), [1, cells] if cells else [1])
+    if picture in {"posterior", "loss"} and not (explained.sure and explained.loss):
         raise ParameterError(f"picture must be law where nothing, or next to nothing, is promised, got {picture}")
-    sizes = [1, cells] if cells else [1]
-    if as_json:
-        click.echo(json.dumps(_facts(mechanism, found, sure, loss, cells), indent=2))
-    else:
-        _as_text(mechanism, found, sure, loss, sizes)
+    click.echo(json.dumps(explained.facts(), indent=2) if as_json else explained.text())
     if plot:
-        from dpfast import plots
-
-        whom = f"{law(mechanism)}; {mechanism.adjacency}, unit: {mechanism.unit}"
-        if picture == "posterior" and sure:
-            plots.posterior(*sure, plot, whom, statement(mechanism))
-        elif picture == "loss" and loss and found:
-            plots.loss(mechanism, loss, found[0], plot, whom)
-        else:
-            plots.draw(mechanism, plot, title(mechanism), law(mechanism), found)
+        explained.draw(plot, picture)
 
 
 def _choice(mechanism: OneAnswer, as_json: bool) -> None:
-    said = meaning(mechanism, None)
+    promise = mechanism.guarantee
+    said = meaning.promise_in_words(promise, (mechanism.epsilon, Fraction(0)), "exact")
     if as_json:
         click.echo(json.dumps({**mechanism.metadata(), "meaning": said}, indent=2))
         return
@@ -108,129 +82,124 @@ def _choice(mechanism: OneAnswer, as_json: bool) -> None:
         "yes: a unit that is added moves all answers one way, so their noise is half as wide as it would be otherwise"
     )
     either = "no: a unit may move answers both ways, or it was not said (--l0 with --linf) that it does not"
-    click.echo(f"{title(mechanism)}, epsilon {plain(mechanism.epsilon)}, sensitivity {plain(mechanism.sensitivity)}\n")
-    click.echo(f"  {'adjacency':20}{mechanism.adjacency}, unit: {mechanism.unit}")
-    click.echo(f"  {'monotonic':20}{one_way if mechanism.monotonic else either}\n")
-    click.echo(click.wrap_text(f"Meaning: {said}", 80))
-
-
-def _facts(
-    mechanism: Mechanism,
-    found: tuple[Fraction, Fraction] | None,
-    sure: tuple[Fraction, Fraction] | None,
-    loss: Loss | None,
-    cells: int | None,
-) -> dict[str, Any]:
-    """All that the text says. Exact figures are strings; the others are rounded to the safe side."""
-    sizes = {"one_cell": 1, **({"all_cells": cells} if cells else {})}
-
-    def each(what: Callable[[Fraction, int], float]) -> dict[str, dict[str, float]]:
-        return {f"{float(p)}": {name: what(p, d) for name, d in sizes.items()} for p in CONFIDENCES}
-
-    half_widths = each(lambda p, d: reach(mechanism, p, d))
-    facts: dict[str, Any] = {
-        **mechanism.metadata(),
-        "stddev": mechanism.stddev,
-        "cells": cells,
-        "half_widths": half_widths,
+    facts = {
+        "adjacency": f"{mechanism.adjacency}, unit: {mechanism.unit}",
+        "monotonic": one_way if mechanism.monotonic else either,
     }
-    if not isinstance(mechanism, GAUSSIANS):
-        scale = mechanism.sensitivity / mechanism.epsilon
-        facts["textbook"] = {"half_widths": each(lambda p, d: textbook(scale, 1 - p, d))}
-        if isinstance(mechanism, dpfast.DiscreteLaplace):
-            facts["textbook"]["missed"] = each(lambda p, d: textbook_misses(scale, 1 - p, d))
-    elif found:
-        facts["promise"] = {**dict(zip(ADDS_UP, map(str, found), strict=False)), "delta_is": delta_is(mechanism)}
-    if loss and found:
-        most = {"most": str(loss.most)} if loss.most is not None else {"above": {str(found[0]): loss.above(found[0])}}
-        facts["privacy_loss"] = {"mean": loss.mean, **most}
-    if sure:
-        bounds = {p: dict(zip(["at_least", "at_most"], posterior(p, sure[0]), strict=True)) for p in PRIORS}
-        facts["belief"] = {
-            "of": statement(mechanism),
-            "epsilon": float(sure[0]) if sure[1] else str(sure[0]),
-            "but_for": str(sure[1]),
-            "after": {f"{float(p)}": after for p, after in bounds.items()},
-        }
-    return {**facts, "meaning": meaning(mechanism, found)}
+    head = f"{title(mechanism)}, epsilon {plain(mechanism.epsilon)}, sensitivity {plain(mechanism.sensitivity)}"
+    click.echo("\n\n".join([head, terminal.table(facts.items(), indent=2), terminal.paragraph(f"Meaning: {said}")]))
 
 
-def _as_text(
-    mechanism: Mechanism,
-    found: tuple[Fraction, Fraction] | None,
-    sure: tuple[Fraction, Fraction] | None,
-    loss: Loss | None,
-    sizes: list[int],
-) -> None:
-    click.echo(f"{title(mechanism)}, {law(mechanism)}\n")
-    for name, value in details(mechanism, loss, found and found[0]).items():
-        click.echo(f"  {name:20}{value}")
-    heads = ["one cell", *(f"all {d:,} cells" for d in sizes[1:])]
-    click.echo()
-    _row("noise within", heads)
-    rows = [(f"{float(p) * 100:g} %", [f"±{half_width(mechanism, p, d)}" for d in sizes]) for p in CONFIDENCES]
-    notes = {"Meaning": meaning(mechanism, found)}
-    if not isinstance(mechanism, GAUSSIANS):
-        widths = [textbook(mechanism.sensitivity / mechanism.epsilon, 1 - USUAL, d) for d in sizes]
-        rows.append(("95 %, textbook", [f"±{rounded_up(Fraction(width))}" for width in widths]))
-        notes["Textbook"] = by_textbook(mechanism, 1 - USUAL, sizes[-1])
-    for name, values in rows:
-        _row(name, values)
-    click.echo()
-    if sure:
-        notes["Belief"] = belief(mechanism, *sure)
-        _row("belief before", ["after: at least", "at most"])
-        for p in PRIORS:
-            low, high = map(Fraction, posterior(p, sure[0]))
-            _row(percent(p, up=True), [percent(low, up=False), percent(high, up=True)])
-        click.echo()
-    notes = {name: notes[name] for name in ("Meaning", "Belief", "Textbook") if name in notes}
-    click.echo("\n\n".join(click.wrap_text(f"{name}: {note}", 80) for name, note in notes.items()))
+class Explained:
+    """A mechanism, and what is known of it. sizes: for how many cells intervals are; 1 first."""
 
+    def __init__(self, mechanism: Mechanism, sizes: list[int]) -> None:
+        self.mechanism, self.sizes = mechanism, sizes
+        delta_of: Any = getattr(mechanism, "delta", None)
+        self.promise: dpfast.Guarantee | None = mechanism.guarantee if mechanism.adjacency else None
+        self.holds = meaning.example(self.promise, delta_of) if self.promise else None
+        self.sure = meaning.largest_loss(self.promise, self.holds) if self.promise else None
+        self.loss = privacy_loss(mechanism) if self.sure else None
+        self.real = isinstance(mechanism, (dpfast.Laplace, dpfast.Gaussian))
+        self.scale = None if isinstance(mechanism, GAUSSIANS) else mechanism.sensitivity / mechanism.epsilon
 
-def _row(name: str, values: list[str]) -> None:
-    click.echo(f"  {name:20}" + "".join(f"{value:24}" for value in values).rstrip())
+    @property
+    def delta_is(self) -> str:
+        mechanism = self.mechanism
+        if not isinstance(mechanism, GAUSSIANS) or mechanism.sensitivity is None:
+            return ""
+        return meaning.delta_is(mechanism.sensitivity, mechanism.sigma_squared, real=self.real)
 
+    def meaning(self) -> str:
+        if self.promise is None:
+            return "none yet: sigma promises nothing before it is said what one unit can change, by --l0 with --linf or --l2-squared."
+        return meaning.promise_in_words(self.promise, self.holds, self.delta_is)
 
-def privacy_loss(mechanism: Mechanism, found: tuple[Fraction, Fraction] | None) -> Loss | None:
-    """That of the neighbours that are told apart best, where it says something."""
-    if found is None or found[0] > MOST_EPSILON:
-        return None
-    if isinstance(mechanism, dpfast.DiscreteLaplace):
-        return DiscreteLaplaceLoss(mechanism.epsilon / mechanism.sensitivity, math.floor(mechanism.sensitivity))
-    if isinstance(mechanism, dpfast.Laplace):
-        return LaplaceLoss(mechanism.epsilon)
-    return (GaussianLoss if isinstance(mechanism, dpfast.Gaussian) else ZCDPLoss)(mechanism.rho())
+    def facts(self) -> dict[str, Any]:
+        """All that the text says. Exact figures are strings; others are rounded to be safe."""
+        mechanism = self.mechanism
+        sizes = dict(zip(("one_cell", "all_cells"), self.sizes, strict=False))
 
+        def each(what: Callable[[Fraction, int], float]) -> dict[str, dict[str, float]]:
+            return {f"{float(p)}": {name: what(p, d) for name, d in sizes.items()} for p in CONFIDENCES}
 
-def surely(mechanism: Mechanism, found: tuple[Fraction, Fraction] | None) -> tuple[Fraction, Fraction] | None:
-    """An epsilon that the loss does not exceed, but for a share of releases: none for a Laplace law, delta for a Gaussian."""
-    if found is None or found[0] > MOST_EPSILON:
-        return None
-    epsilon, delta = found
-    return (Fraction(likely(mechanism.rho(), delta)), delta) if isinstance(mechanism, GAUSSIANS) else (epsilon, delta)
+        half_widths = each(lambda p, d: reach(mechanism, p, d))
+        facts: dict[str, Any] = {
+            **mechanism.metadata(), "stddev": mechanism.stddev, "cells": sizes.get("all_cells"), "half_widths": half_widths
+        }  # fmt: skip
+        if (scale := self.scale) is not None:
+            facts["textbook"] = {"half_widths": each(lambda p, d: meaning.textbook(scale, 1 - p, d))}
+            if not self.real:
+                facts["textbook"]["missed"] = each(lambda p, d: meaning.textbook_misses(scale, 1 - p, d))
+        elif self.holds:
+            facts["promise"] = {"epsilon": str(self.holds[0]), "delta": str(self.holds[1]), "delta_is": self.delta_is}
+        if self.loss and self.holds:
+            most, epsilon = self.loss.most, self.holds[0]
+            above = {"above": {str(epsilon): self.loss.above(epsilon)}} if most is None else {"most": str(most)}
+            facts["privacy_loss"] = {"mean": self.loss.mean, **above}
+        if self.sure and self.promise:
+            epsilon, but_for = self.sure
+            bounds = {p: dict(zip(["at_least", "at_most"], posterior(p, epsilon), strict=True)) for p in PRIORS}
+            facts["belief"] = {
+                "of": meaning.statement(self.promise),
+                "epsilon": float(epsilon) if but_for else str(epsilon),
+                "but_for": str(but_for),
+                "after": {f"{float(p)}": after for p, after in bounds.items()},
+            }
+        return {**facts, "meaning": self.meaning()}
 
+    def text(self) -> str:
+        mechanism = self.mechanism
+        parts = [f"{title(mechanism)}, {law(mechanism)}", terminal.table(self._details().items(), indent=2)]
+        heads = ["noise within", "one cell", *(f"all {d:,} cells" for d in self.sizes[1:])]
+        rows = [[f"{100 * float(p):g} %", *(half_width(mechanism, p, d) for d in self.sizes)] for p in CONFIDENCES]
+        notes = {"Meaning": self.meaning()}
+        if self.sure and self.promise:
+            notes["Belief"] = meaning.belief_in_words(self.promise, *self.sure)
+        if (scale := self.scale) is not None:
+            widths = [meaning.textbook(scale, 1 - USUAL, d) for d in self.sizes]
+            rows.append(["95 %, textbook", *(f"±{rounded(Fraction(width), up=True)}" for width in widths)])
+            notes["Textbook"] = meaning.textbook_in_words(scale, 1 - USUAL, self.sizes[-1], real=self.real)
+        parts.append(terminal.table([heads, *rows], indent=2))
+        if self.sure:
+            ends = [(p, *map(Fraction, posterior(p, self.sure[0]))) for p in PRIORS]
+            after = [[percent(p, up=True), percent(low, up=False), percent(high, up=True)] for p, low, high in ends]
+            parts.append(terminal.table([["belief before", "after: at least", "at most"], *after], indent=2))
+        return "\n\n".join([*parts, *(terminal.paragraph(f"{name}: {note}") for name, note in notes.items())])
 
-def promise(mechanism: Mechanism) -> tuple[Fraction, Fraction] | None:
-    """An (epsilon, delta) that holds: the one asked for, or an epsilon for EXAMPLE_DELTA, rounded up to three digits."""
-    if not isinstance(mechanism, GAUSSIANS):
-        return mechanism.epsilon, Fraction(0)
-    if mechanism.sensitivity is None or mechanism.rho() > MOST_RHO:
-        return None
-    asked = mechanism.target
-    if asked.epsilon is not None and asked.delta is not None:
-        return asked.epsilon, asked.delta
+    def _details(self) -> dict[str, str]:
+        """What stands before the tables."""
+        mechanism = self.mechanism
+        found = {"standard deviation": approximate(mechanism.stddev)}
+        if self.promise:
+            found["adjacency"] = f"{mechanism.adjacency}, unit: {mechanism.unit}"
+        if isinstance(change := mechanism.sensitivity, dpfast.Sensitivity):
+            cells = f"l0 {change.l0:,}, linf {plain(change.linf)}, " if change.l0 and change.linf else ""
+            found["a neighbour changes"] = f"{cells}l2 {rounded(Fraction(change.l2), up=True)}"
+        if isinstance(mechanism, (dpfast.Laplace, dpfast.Gaussian)):
+            grid, exponent = mechanism.granularity, math.frexp(mechanism.granularity)[1] - 1
+            found["granularity"] = f"2**{exponent} ({grid:.2g}): results are its multiples, half-widths allow for one"
+        if self.loss and self.holds:
+            found["privacy loss"] = meaning.loss_in_words(self.loss, self.holds[0])
+        return found
 
-    def three_digits(value: float) -> Fraction:
-        return Fraction(Context(prec=3, rounding=ROUND_CEILING).create_decimal(value))
+    def draw(self, path: Path, picture: str | None) -> None:
+        from dpfast.pictures import mechanisms as pictures
 
-    rho = max(float(mechanism.rho()), 1e-30)
-    high = rho + 2 * math.sqrt(rho * -math.log(EXAMPLE_DELTA))  # enough for any rho-zCDP: [BS16] Proposition 1.3
-    low = high / 1000
-    while high > low * 1.002:
-        middle = math.sqrt(low * high)
-        if mechanism.delta(three_digits(middle)) <= EXAMPLE_DELTA:
-            high = middle
+        mechanism = self.mechanism
+        about = f"{law(mechanism)}; {mechanism.adjacency}, unit: {mechanism.unit}"
+        if picture == "posterior" and self.sure and self.promise:
+            pictures.posterior(*self.sure, path, about, meaning.statement(self.promise))
+        elif picture == "loss" and self.loss and self.holds:
+            pictures.loss(mechanism, self.loss, self.holds[0], path, about)
         else:
-            low = middle
-    return three_digits(high), EXAMPLE_DELTA
+            pictures.noise(mechanism, path, title(mechanism), law(mechanism), self.holds)
+
+
+def privacy_loss(mechanism: Mechanism) -> meaning.Loss:
+    """That of the neighbours that are told apart best."""
+    if isinstance(mechanism, dpfast.DiscreteLaplace):
+        return meaning.DiscreteLaplaceLoss(mechanism.epsilon / mechanism.sensitivity, math.floor(mechanism.sensitivity))
+    if isinstance(mechanism, dpfast.Laplace):
+        return meaning.LaplaceLoss(mechanism.epsilon)
+    return (meaning.GaussianLoss if isinstance(mechanism, dpfast.Gaussian) else meaning.ZCDPLoss)(mechanism.rho())

@@ -8,13 +8,15 @@ import json
 import click
 
 import dpfast
+from dpfast import terminal
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 def info(as_json: bool) -> None:
     """Print versions, the instruction set in use, usable threads and the state of numba's cache."""
-    from dpfast import _native, engine, kernels
+    from dpfast import _native, kernels
+    from dpfast.release import engine
 
     facts: dict[str, object] = {
         "version": dpfast.__version__,
@@ -26,4 +28,4 @@ def info(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({name.replace(" ", "_"): value for name, value in facts.items()}, indent=2))
     else:
-        click.echo("\n".join(f"{name:24}{value}" for name, value in facts.items()))
+        click.echo(terminal.table((name, str(value)) for name, value in facts.items()))

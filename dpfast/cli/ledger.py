@@ -10,9 +10,10 @@ from pathlib import Path
 import click
 
 import dpfast
-from dpfast.cli.options import ADDS_UP, Number, number
-from dpfast.errors import ParameterError
-from dpfast.ledger.table import figures
+from dpfast import terminal
+from dpfast.cli.options import ADDS_UP, Number, number, picture_file
+from dpfast.ledger.table import NUMERIC
+from dpfast.privacy import formatting
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 EXAMPLES = """\b
@@ -55,36 +56,36 @@ def create(
     """
     if epsilon is None and rho is None:
         raise click.UsageError("Missing option '--epsilon' (with '--delta'), or '--rho'")
-    made = dpfast.Ledger(file, epsilon, delta, rho=rho, dataset=dataset, adjacency=adjacency, unit=unit, create=True)
-    click.echo(promise(made))
+    made = dpfast.Ledger(
+        file, epsilon, delta=delta, rho=rho, dataset=dataset, adjacency=adjacency, unit=unit, create=True
+    )
+    click.echo(budget(made))
 
 
 @ledger.command()
 @click.argument("file", type=FILE)
-@click.option("--plot", type=FILE, metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
+@click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
     """Print what was charged, and what is left.
 
     The sums are checked first.
     """
-    if plot and plot.suffix.lower() not in {".png", ".svg"}:
-        raise ParameterError(f"plot must be a .png or .svg file, got {plot}")
     found = dpfast.Ledger(file)
-    history, spent, left = found.history(), found.spent, found.remaining
+    history, spent, left, total = found.history(), *map(figures, (found.spent, found.remaining, found.budget))
     if as_json:
-        facts = {"promise": found.metadata(), "spent": exactly(spent), "left": exactly(left)}
-        releases = [
-            {name: plain(value) for name, value in entry._asdict().items() if value is not None} for entry in history
-        ]
+        facts = {"budget": found.metadata(), "spent": exactly(spent), "left": exactly(left)}
+        known = [{name: value for name, value in entry._asdict().items() if value is not None} for entry in history]
+        releases = [{n: str(v) if isinstance(v, Fraction) else v for n, v in entry.items()} for entry in known]
         click.echo(json.dumps({**facts, "releases": releases}, indent=2))
     else:
-        sums = f"spent  {amounts(spent, found.promise, up=True)}\nleft   {amounts(left, found.promise)}"
-        click.echo(f"{promise(found)}\n\n{history}\n\n{sums}")
+        sums = f"spent  {amounts(spent, total, up=True)}\nleft   {amounts(left, total)}"
+        charges = terminal.table(history.rows(), right=NUMERIC) if history else str(history)
+        click.echo(f"{budget(found)}\n\n{charges}\n\n{sums}")
     if plot:
-        from dpfast import plots
+        from dpfast.pictures.ledger import spend
 
-        plots.spend(found, plot)
+        spend(found, plot)
 
 
 @ledger.command()
@@ -104,22 +105,24 @@ def plan(
     if (epsilon is None and delta is None and rho is None) == (releases is None):
         raise click.UsageError("give either '--epsilon' (with '--delta') or '--rho', or else '--releases'")
     found = dpfast.Ledger(file)
-    left, all_ = found.remaining, found.promise
+    left, total = figures(found.remaining), figures(found.budget)
     if releases:
-        each = _guarantee({name: value / releases for name, value in _kept(left).items()})
+        each = {name: value / releases for name, value in left.items()}
         room: int | None = releases
-        said = f"each of {releases:,} more may spend {amounts(each, all_)}"
+        said = f"each of {releases:,} more may spend {amounts(each, total)}"
     else:
-        each = dpfast.Guarantee(epsilon, delta, rho=rho, adjacency=left.adjacency, unit=left.unit)
-        room = found.fits(each)
+        release = dpfast.Guarantee(
+            epsilon, delta, rho=rho, adjacency=found.budget.adjacency, unit=found.budget.unit
+        )  # fmt: skip
+        each, room = figures(release), found.fits(release)
         said = f"{'any number of' if room is None else f'{room:,}'} more of {amounts(each, up=True)} fit"
         if room:
-            after = _guarantee({name: value - room * _kept(each)[name] for name, value in _kept(left).items()})
-            said += f", and then {amounts(after, all_)} is left"
+            after = {name: value - room * each[name] for name, value in left.items()}
+            said += f", and then {amounts(after, total)} is left"
     if as_json:
         click.echo(json.dumps({"left": exactly(left), "releases": room, "each": exactly(each)}, indent=2))
     else:
-        click.echo(f"{amounts(left, all_)} is left\n{said}")
+        click.echo(f"{amounts(left, total)} is left\n{said}")
 
 
 @ledger.command()
@@ -143,7 +146,7 @@ def copy(source: Path, target: Path) -> None:
     It is as the ledger was at one moment, even while processes charge it. A copy is for keeping and
     reading: what is charged to the one is unknown to the other.
     """
-    click.echo(promise(dpfast.Ledger(source).copy(target)))
+    click.echo(budget(dpfast.Ledger(source).copy(target)))
 
 
 @ledger.command()
@@ -151,36 +154,26 @@ def copy(source: Path, target: Path) -> None:
 def upgrade(file: Path) -> None:
     """Make a ledger of format 1, by an earlier version, one of today's.
 
-    Its promise and its charges stay. Earlier versions refuse it then.
+    Its budget and its charges stay. Earlier versions refuse it then.
     """
-    click.echo(promise(dpfast.Ledger.upgrade(file)))
+    click.echo(budget(dpfast.Ledger.upgrade(file)))
 
 
-def promise(ledger: dpfast.Ledger) -> str:
+def budget(ledger: dpfast.Ledger) -> str:
     """Such as "visits: epsilon 3, delta 1e-6 in all per person, add-remove"."""
-    about = ledger.promise
-    return f"{ledger.dataset}: {amounts(about, up=True)} in all per {about.unit}, {about.adjacency}"
+    about = ledger.budget
+    return f"{ledger.dataset}: {amounts(figures(about), up=True)} in all per {about.unit}, {about.adjacency}"
 
 
-def amounts(guarantee: dpfast.Guarantee, of: dpfast.Guarantee | None = None, *, up: bool = False) -> str:
-    """Such as "epsilon 0.5, delta 1e-6", rounded down; or up, where it is spent. No delta, of none, is no word."""
-    kept = _kept(guarantee)
-    named = {name: value for name, value in kept.items() if name != "delta" or value or (of and of.delta)}
-    return figures(named.keys(), named.values(), up=up)
+def amounts(kept: dict[str, Fraction], of: dict[str, Fraction] | None = None, *, up: bool = False) -> str:
+    """Such as "epsilon 0.5, delta 1e-6", rounded down; up, if spent. No delta if none was given."""
+    named = {name: value for name, value in kept.items() if name != "delta" or value or (of and of.get("delta"))}
+    return formatting.amounts(named, up=up)
 
 
-def exactly(guarantee: dpfast.Guarantee) -> dict[str, str]:
-    return {name: str(value) for name, value in _kept(guarantee).items()}
+def exactly(kept: dict[str, Fraction]) -> dict[str, str]:
+    return {name: str(value) for name, value in kept.items()}
 
 
-def plain(value: object) -> object:
-    """As JSON has it: a fraction as an exact string."""
-    return str(value) if isinstance(value, Fraction) else value
-
-
-def _guarantee(amounts: dict[str, Fraction]) -> dpfast.Guarantee:
-    return dpfast.Guarantee(amounts.get("epsilon"), amounts.get("delta"), rho=amounts.get("rho"))
-
-
-def _kept(guarantee: dpfast.Guarantee) -> dict[str, Fraction]:
+def figures(guarantee: dpfast.Guarantee) -> dict[str, Fraction]:
     return {name: value for name in ADDS_UP if (value := getattr(guarantee, name)) is not None}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the options of a command line to a mechanism: which laws there are, and which options each takes."""
+"""From a command line's options to a mechanism, and back to a line: the laws, and their options."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from inspect import signature
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import click
@@ -16,7 +19,9 @@ import numpy as np
 
 import dpfast
 from dpfast.errors import ParameterError
+from dpfast.mechanisms import laws
 from dpfast.mechanisms.one_answer import OneAnswer
+from dpfast.privacy.formatting import approximate, plain, rounded
 from dpfast.privacy.parameters import exact_positive, exact_real, shown
 
 Number: TypeAlias = Fraction | Decimal
@@ -26,14 +31,15 @@ Command = TypeVar("Command", bound=Callable[..., object])
 Ways: TypeAlias = Mapping[tuple[str, ...], Callable[..., Any]]  # options that are given together, and what they make
 GAUSSIANS = dpfast.Gaussian, dpfast.DiscreteGaussian
 ADDS_UP = ("epsilon", "delta", "rho")  # over columns
+ABOUT = ("adjacency", "unit", "signed")
 
 
 class Law(NamedTuple):
-    """A mechanism on the command line: one of the ways to say what a neighbour changes, one to say what is spent."""
+    """A mechanism on the command line: the ways to say what neighbours change and what is spent."""
 
     change: Ways
     spent: Ways
-    also: tuple[str, ...] = ()
+    also: tuple[str, ...]
 
     @property
     def takes(self) -> dict[str, None]:
@@ -44,35 +50,35 @@ class Law(NamedTuple):
         return "missing" in self.also
 
 
-def of_l1(sensitivity: Number, **whom: str) -> dpfast.Sensitivity:
-    return dpfast.Sensitivity.changes(1, exact_positive("sensitivity", sensitivity), **whom)
+def of_l1(sensitivity: Number, **about: str) -> dpfast.Sensitivity:
+    return dpfast.Sensitivity.changes(1, exact_positive("sensitivity", sensitivity), **about)
 
 
-def of_l2(l2_squared: Number, **whom: str) -> dpfast.Sensitivity:
-    return dpfast.Sensitivity.l2(exact_positive("l2-squared", l2_squared), **whom)
-
-
-def gaussian_ways(kind: type[GaussianLaw]) -> Ways:
-    return {("epsilon", "delta"): kind.calibrated, ("rho",): kind.from_zcdp, ("sigma",): kind}
+def of_l2(l2_squared: Number, **about: str) -> dpfast.Sensitivity:
+    return dpfast.Sensitivity.from_l2(exact_positive("l2-squared", l2_squared), **about)
 
 
 CELLS: Ways = {("l0", "linf"): dpfast.Sensitivity}
 L1: Ways = {("sensitivity",): of_l1, **CELLS}
 L2: Ways = {**CELLS, ("l2_squared",): of_l2}
-LAWS = {
-    "discrete-laplace": Law(L1, {("epsilon",): dpfast.DiscreteLaplace}),
-    "discrete-gaussian": Law(L2, gaussian_ways(dpfast.DiscreteGaussian)),
-    "laplace": Law(L1, {("epsilon",): dpfast.Laplace}, ("granularity", "missing")),
-    "snapping": Law(L1, {("epsilon", "bound"): dpfast.Snapping}, ("missing",)),
-    "gaussian": Law(L2, gaussian_ways(dpfast.Gaussian), ("granularity", "missing")),
-}
+
+
+def law_of(kind: type[Any]) -> Law:
+    """The options that a mechanism takes, as its constructors say it."""
+    takes = signature(kind).parameters
+    also = *(name for name in ("granularity",) if name in takes), *(() if kind.INTEGERS else ("missing",))
+    if "sigma" in takes:
+        return Law(L2, {("epsilon", "delta"): kind.calibrated, ("rho",): kind.from_zcdp, ("sigma",): kind}, also)
+    wanted = tuple(name for name, each in takes.items() if each.default is each.empty and name != "sensitivity")
+    return Law(L1, {wanted: kind}, also)
+
+
+LAWS = {name.replace("_", "-"): law_of(kind) for name, kind in laws.LAWS.items() if hasattr(kind, "INTEGERS")}
 
 CHOICES: dict[str, Callable[..., OneAnswer]] = {  # which explain knows, and which no column of a file is given to
-    "exponential": dpfast.Exponential,
-    "permute-and-flip": dpfast.PermuteAndFlip,
-    "noisy-max": dpfast.NoisyMax,
-    "above-threshold": lambda epsilon, sensitivity: dpfast.AboveThreshold(epsilon, 0, sensitivity),
+    kind.NAME.replace("_", "-"): kind for kind in (dpfast.Exponential, dpfast.PermuteAndFlip, dpfast.NoisyMax)
 }
+CHOICES["above-threshold"] = partial(dpfast.AboveThreshold, threshold=0)
 
 
 class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of click take none
@@ -84,6 +90,13 @@ class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of clic
             why = "noise that is never negative tells x from x + 1"
             self.fail(f"{name} is no mechanism: {why}. discrete-laplace is one", parameter, context)
         return super().convert(name, parameter, context)
+
+
+def picture_file(text: str) -> Path:
+    """A file that a picture is written to."""
+    if Path(text).suffix.lower() not in {".png", ".svg"}:
+        raise click.BadParameter(f"plot must be a .png or .svg file, got {text}")
+    return Path(text)
 
 
 def number(text: str) -> Number:
@@ -141,16 +154,24 @@ def one_way(ways: Ways, given: Mapping[str, object]) -> tuple[str, ...]:
     return begun[0]
 
 
+def changed(given: Mapping[str, Any], ways: Ways) -> dpfast.Sensitivity:
+    """What a neighbour changes, by the one way that was given, and who is a neighbour."""
+    way = one_way(ways, given)
+    if "signed" in given and way not in CELLS:
+        raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
+    return ways[way](**{key: given[key] for key in (*way, *ABOUT) if key in given})  # type: ignore[no-any-return]
+
+
 def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -> Mechanism:
-    """The mechanism that the options name, for one of so many columns. promises: they must say whom it protects."""
+    """The mechanism of the options, for one of so many columns. promises: they must say to whom."""
     name, law = given["mechanism"], LAWS[given["mechanism"]]
     if "sensitivity" in given.keys() - law.takes.keys():
         raise click.UsageError(
             f"{name} takes no bare '--sensitivity', which may be a norm, its square or one cell's change: give "
             f"{' or '.join(dashed(*way) for way in law.change)}"
         )
-    whom = {key: given[key] for key in ("adjacency", "unit", "signed") if key in given}
-    for option in given.keys() - {"mechanism", *whom} - law.takes.keys():
+    about = given.keys() & ABOUT
+    for option in given.keys() - {"mechanism", *about} - law.takes.keys():
         others = " and ".join(other for other in LAWS if option in LAWS[other].takes)
         known = dashed(*(key for key in law.takes if promises or key != "missing"), by=" ")
         raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would; it takes {known}")
@@ -158,19 +179,13 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
     values = {key: given[key] for key in (*spent, *law.also) if key in given and key != "missing"}
     if columns > 1:
         values |= {key: exact_positive(key, given[key]) / columns for key in spent if key in ADDS_UP}
-    needed = promises or "sigma" not in spent or whom or any(given.keys() & set(way) for way in law.change)
-    if needed:
-        way = one_way(law.change, given)
-        if "signed" in whom and way not in CELLS:
-            raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
-        values["sensitivity"] = law.change[way](**{key: given[key] for key in way}, **whom)
-    else:
-        values["sensitivity"] = None
+    needed = promises or "sigma" not in spent or about or any(given.keys() & set(way) for way in law.change)
+    values["sensitivity"] = changed(given, law.change) if needed else None
     return law.spent[spent](**values)  # type: ignore[no-any-return]
 
 
 def inner(clamp: tuple[Number, Number], dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The ends as cells of that type can be them: real ones rounded inwards, so that the clamp is no wider than was said."""
+    """The ends as cells of that type can be them; reals are rounded inwards: no wider clamp."""
     low, high = (near("clamp", end, dtype) for end in clamp)
     if isinstance(low, float) and low < clamp[0]:
         low = math.nextafter(low, math.inf)
@@ -181,18 +196,14 @@ def inner(clamp: tuple[Number, Number], dtype: np.dtype[Any]) -> tuple[Any, Any]
 
 def make_choice(given: Mapping[str, Any]) -> OneAnswer:
     """The choice among answers that the options name."""
-    whom = {key: given[key] for key in ("adjacency", "unit", "signed") if key in given}
-    for option in given.keys() - {"mechanism", "epsilon", *whom, *(name for way in L1 for name in way)}:
+    for option in given.keys() - {"mechanism", "epsilon", *ABOUT, *(name for way in L1 for name in way)}:
         raise click.UsageError(f"{given['mechanism']} takes no {dashed(option)}")
-    spent, way = one_way({("epsilon",): dict}, given), one_way(L1, given)
-    if "signed" in whom and way not in CELLS:
-        raise click.UsageError("'--signed' says what '--l0' and '--linf' are, and goes with these alone")
-    sensitivity = L1[way](**{key: given[key] for key in way}, **whom)
-    return CHOICES[given["mechanism"]](given[spent[0]], sensitivity)
+    one_way({("epsilon",): dict}, given)
+    return CHOICES[given["mechanism"]](given["epsilon"], changed(given, L1))
 
 
 def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float | None:
-    """A public number as cells of that type can be it: a real one its nearest, a whole one itself."""
+    """A public number as cells of that type can be it: the nearest real, or the integer itself."""
     if value is None:
         return None
     exact = exact_real(name, value)
@@ -204,3 +215,28 @@ def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float |
     if exact.denominator != 1:
         raise ParameterError(f"{name} must be a whole number for counts, got {shown(value)}")
     return int(exact)
+
+
+def title(mechanism: Mechanism | OneAnswer) -> str:
+    """Such as "Discrete Laplace mechanism"."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", type(mechanism).__name__) + " mechanism"
+
+
+def law(mechanism: Mechanism) -> str:
+    """The parameters, in a line."""
+    facts = mechanism.metadata()
+    exact = {name: Fraction(str(facts[name])) for name in (*ADDS_UP, "sensitivity", "bound") if name in facts}
+    scale = f"{'sigma' if isinstance(mechanism, GAUSSIANS) else 'scale'} {approximate(mechanism.scale)}"
+    return ", ".join([*(f"{name} {plain(value)}" for name, value in exact.items()), scale])
+
+
+def reach(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> float:
+    """The half-width that holds any value's noise: off a real law's grid it may be a step more."""
+    step: float = getattr(mechanism, "granularity", 0)
+    return mechanism.interval(confidence, cells=cells) + step
+
+
+def half_width(mechanism: Mechanism, confidence: Fraction, cells: int = 1) -> str:
+    """The reach as people read it, rounded up."""
+    width = reach(mechanism, confidence, cells)
+    return f"±{width:,}" if isinstance(width, int) else f"±{rounded(Fraction(width), up=True)}"

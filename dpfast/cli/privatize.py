@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -14,14 +14,16 @@ import click
 import numpy as np
 
 import dpfast
-from dpfast.arrays import CountArray, RealArray
-from dpfast.cli.ledger import amounts
-from dpfast.cli.options import LAWS, Mechanism, Number, chosen, inner, law_options, make, near, number
-from dpfast.cli.words import composition, half_width, law, total, totals
+from dpfast import terminal
+from dpfast.cli.ledger import amounts, figures
+from dpfast.cli.options import LAWS, Mechanism, Number, chosen, half_width, inner, law, law_options, make, near, number
 from dpfast.errors import ParameterError
+from dpfast.privacy.formatting import plain
+from dpfast.privacy.parameters import exact_positive
+from dpfast.release.arrays import CountArray, RealArray
 
 if TYPE_CHECKING:
-    from dpfast.files import Source
+    from dpfast.tables.files import Source
 
 EXAMPLES = """\b
 Examples:
@@ -93,19 +95,19 @@ def privatize(
 ) -> None:
     """Add noise to columns of IN and write OUT.
 
-    To counts by discrete-laplace or discrete-gaussian, to real values by laplace, snapping or gaussian.
+    To counts by discrete-laplace or discrete-gaussian, to real values by laplace, snapping or
+    gaussian.
 
-    Both are .csv, .parquet, .arrow, .feather or .npy files, as their extensions say. Other columns pass through
-    without noise (from CSV to CSV byte for byte, from CSV to another format as strings), and so does the order of rows,
-    unless --sort-by says a public one. Which rows there are is published. Of metadata only what types need is kept.
+    Both are .csv, .parquet, .arrow, .feather or .npy files, as their extensions say. Other columns
+    pass through without noise (from CSV to CSV byte for byte, from CSV to another format as
+    strings), and so does the order of rows, unless --sort-by says a public one. Which rows there
+    are is published. Of metadata only what types need is kept.
 
-    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV or npy file in OUT.json.
-    OUT appears only when it is complete. With --ledger a release that the budget does not cover is refused; what was
-    charged stays charged, whatever becomes of OUT.
+    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV or npy
+    file in OUT.json. OUT appears only when it is complete. With --ledger a release that the budget
+    does not cover is refused; what was charged stays charged, whatever becomes of OUT.
     """
-    from tqdm import tqdm
-
-    from dpfast import files
+    from dpfast.tables import files
 
     given = chosen(options)
     if len(set(columns)) < len(columns):
@@ -124,7 +126,11 @@ def privatize(
     table = files.open_source(
         source, columns, real=real, missing="missing" in given, sort_by=sort_by, keep_metadata=keep_metadata
     )
-    about = totals(mechanism, len(table.chosen)) | ({"ledger": ledger.metadata()} if ledger else {})
+    whole = dpfast.compose(*[mechanism] * len(table.chosen))
+    spent = {name: value for name, value in figures(whole).items() if value}
+    about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
+    about |= {"composition": "basic: what the columns spend adds up"} if len(table.chosen) > 1 else {}
+    about |= {"ledger": ledger.metadata()} if ledger else {}
     master = dpfast.Key.generate()
     keys = [master.derive(f"privatize/{name}") for name in table.chosen]
     noise, about["releases"] = [], []
@@ -140,8 +146,9 @@ def privatize(
     rows = 0
     with (
         files.destination(target, table, about, force=force) as write,
-        tqdm(total=source.stat().st_size, unit="B", unit_scale=True, leave=False, disable=quiet or None) as progress,
+        closing(terminal.Bar(source.stat().st_size, quiet=quiet)) as bar,
     ):
+        bar.show(done := 0.0, source.name)
         for at, piece in enumerate(table.pieces()):
             if ledger and at == 0:  # columns that hold no numbers are found out by now
                 ledger.spend(*[mechanism] * len(table.chosen), label=_label(source, table.chosen))
@@ -149,15 +156,25 @@ def privatize(
             noisy = [release(cells, key=key, start=rows) for release, cells, key in pairs]
             write(piece, noisy)
             rows += len(noisy[0])
-            progress.update(piece.weight)
+            bar.show(done := done + piece.weight, f"{source.name}: {rows:,} rows")
     if not quiet:
-        what, within = "values" if real else "counts", f"95 % within ±{half_width(mechanism, Fraction(95, 100))}"
+        what, within = "values" if real else "counts", f"95 % within {half_width(mechanism, Fraction(95, 100))}"
         said = [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
-        choice = f" ({composition(given, epsilon_is)})" if epsilon_is else ""
-        said.append(f"{total(about)} per {mechanism.unit}, {mechanism.adjacency}{choice}")
-        said += [f"{ledger_file}: {amounts(ledger.remaining, ledger.promise)} left"] if ledger else []
+        total = ", ".join(f"{name} {plain(value)}" for name, value in spent.items())
+        choice = f" ({_choice(given, epsilon_is)})" if epsilon_is else ""
+        said.append(f"total {total} per {mechanism.unit}, {mechanism.adjacency}{choice}")
+        said += [f"{ledger_file}: {amounts(figures(ledger.remaining), figures(ledger.budget))} left"] if ledger else []
         said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
-        click.echo("\n".join(map(_printable, said)), err=True)
+        click.echo("\n".join(map(terminal.printable, said)), err=True)
+
+
+def _choice(given: Mapping[str, Any], epsilon_is: str) -> str:
+    """What the options of several columns are about, and what adds up."""
+    sums = {"epsilon": "epsilons", "delta": "deltas", "rho": "rhos", "sigma": "rhos"}
+    said = {name: f"--{name} {plain(exact_positive(name, given[name]))}" for name in sums if name in given}
+    choice = f"{' and '.join(said.values())} {'are' if len(said) > 1 else 'is'} {epsilon_is}"
+    adds = f"; over columns {' and '.join(sums[name] for name in said)} add up"
+    return choice + adds if said.keys() != {"epsilon"} else choice
 
 
 def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_metadata: bool) -> list[str]:
@@ -176,7 +193,7 @@ def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_
 def _released(
     mechanism: Mechanism, options: dict[str, Any], cells: CountArray | RealArray, **part: Any
 ) -> CountArray | RealArray:
-    """A release of a piece. What is clamped is int64 in every piece, where a CSV has uint64 in some pieces alone."""
+    """A release of a piece. Clamped integers are int64 in all pieces; a CSV has uint64 in some."""
     if options["clamp"] and cells.dtype.kind in "iu":
         most = options["clamp"][1]
         cells = (np.minimum(cells, max(most, 0)) if cells.dtype == np.uint64 else cells).astype(np.int64, copy=False)
@@ -185,9 +202,4 @@ def _released(
 
 def _label(source: Path, columns: Sequence[str]) -> str:
     """What the history shows of columns."""
-    return _printable(f"{source.name}: {', '.join(columns)}")[:200]
-
-
-def _printable(text: str) -> str:
-    """Names of files and columns may hold anything, a terminal's commands too."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return terminal.printable(f"{source.name}: {', '.join(columns)}")[:200]

@@ -18,8 +18,9 @@ import click
 def selftest(as_json: bool, deep: bool, defect: str | None) -> int:
     """Check this installation: known answers, certificates, exact laws, privacy, processes.
 
-    Takes 30 to 60 seconds of processor time, so several minutes on a busy machine; each check says when it ends, and the
-    longest takes a quarter. Fails a sound build by chance once in a million runs. Exits with 1 if a check fails.
+    Takes 30 to 60 seconds of processor time, so several minutes on a busy machine; each check says
+    when it ends, and the longest takes a quarter. Fails a sound build by chance once in a million
+    runs. Exits with 1 if a check fails.
     """
     from dpfast import selftest as checks
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws in proved intervals: constants, tables, quantiles, and the last tier, which decides every draw."""
+"""The laws in proved intervals, one file each: tables, quantiles, the tier that decides last."""
 
 from dpfast.exact.balls import (
     ACCEPT,
@@ -9,17 +9,14 @@ from dpfast.exact.balls import (
     Read,
     alone,
     ball,
+    double_above,
     flint_at,
     nearest_double,
+    rounded_up,
     unique_floor,
 )
-from dpfast.exact.discrete_gaussian import DiscreteGaussian
-from dpfast.exact.discrete_laplace import DiscreteLaplace
-from dpfast.exact.gaussian import Gaussian
-from dpfast.exact.laplace import Laplace
-from dpfast.exact.one_sided_geometric import OneSidedGeometric
-from dpfast.exact.race import first
 from dpfast.exact.response import Categories, Coin, Response
+from dpfast.exact.winner import winner
 
 __all__ = [
     "ACCEPT",
@@ -28,17 +25,14 @@ __all__ = [
     "Categories",
     "Coin",
     "Digits",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Gaussian",
-    "Laplace",
-    "OneSidedGeometric",
     "Read",
     "Response",
     "alone",
     "ball",
-    "first",
+    "double_above",
     "flint_at",
     "nearest_double",
+    "rounded_up",
     "unique_floor",
+    "winner",
 ]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proved enclosures: the working precision and its lock, numbers from balls, and the digits of a draw.
+"""Proved enclosures: working precision and its lock, numbers from balls, and a draw's digits.
 
-python-flint's balls contain the true value by construction [Johansson 2017]; a result is used only when the
-whole ball agrees, and precision grows until it does. The working precision is global to the library, hence the lock.
+python-flint's balls contain the true value by construction [Johansson 2017]. Precision grows until
+a whole ball agrees on a result. The working precision is global to the library, hence the lock.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
     from flint import arb
 
-# `with alone, flint_at(bits):` is how flint is used. Both are written in C, for Python runs no signal's handler on the way into
-# their __exit__: Ctrl-C can come before a line of a context manager in Python, and would leave the lock held.
+# Flint is used `with alone, flint_at(bits):`. Both are written in C: Python runs no signal handler
+# on the way into their __exit__. In a context manager in Python, Ctrl-C could leave the lock held.
 alone = threading.RLock()
-# A fork waits for a thread inside: the child would find the lock, or that of a first import of flint, held for ever.
+# A fork waits for a thread inside: the child would find this lock, or flint's import's, held.
 os.register_at_fork(before=alone.acquire, after_in_parent=alone.release, after_in_child=alone.release)
-MAX_LEVELS = 2**24  # of the stream's address; 2^33 bits of one word
-MAX_BITS = 4096  # of digits or precision, where an end of the loop is not proved
+MAX_LEVELS = 2**24  # levels of the stream's address; 2^33 bits of one word
+MAX_BITS = 4096  # the most digits or precision where an end of the loop is not proved
+ACCURACY = 44  # bits of a figure before it is rounded up
+MOST_PRECISION = 2**13  # bits, for a figure
 NOISE, ACCEPT = 1, 2  # purposes of the stream's address
 
 
@@ -44,7 +46,7 @@ def split(raw: Digits) -> tuple[bool, Digits]:
     return bool(raw.prefix >> bits), Digits(raw.prefix & (1 << bits) - 1, bits)
 
 
-# read(index, level, purpose=NOISE, candidate=0): all raw digits of the word `index` at levels 0 to `level`.
+# read(index, level, purpose=NOISE, candidate=0): raw digits of word `index`, levels 0 to `level`.
 Read = Callable[..., Digits]
 
 
@@ -76,9 +78,9 @@ def within(bound: arb) -> arb:
 
 
 def unique_floor(precision: int, value: Callable[[], arb], most: int | None = None) -> int:
-    """The floor of a real that is no integer, at whatever precision decides it, or at `most` where that is not proved.
+    """The floor of a real that is no integer, at the precision that decides it.
 
-    Raises: DpfastError beyond `most`.
+    most: the last precision, where an end is not proved. Raises: DpfastError beyond it.
     """
     while True:
         with alone, flint_at(precision):
@@ -104,6 +106,44 @@ def nearest_double(precision: int, value: Callable[[], arb]) -> float:
         return float(value())
 
 
+def rounded_up(value: Callable[[], arb], *, precision: int = 128, accuracy: int = ACCURACY) -> float:
+    """A double not below a value >= 0, close to so many bits; infinite if no precision will do."""
+    best, tiny = math.inf, math.ulp(0.0)
+    while precision <= MOST_PRECISION:
+        with alone, flint_at(precision):
+            found = value()
+            top = _top(found)
+            close = found.is_finite() and (found.rel_accuracy_bits() >= accuracy or top <= tiny)
+        stuck = best < math.inf and top > best * (1 - 2.0**-accuracy)  # a width that no precision narrows
+        best = min(best, top)
+        if close or stuck:
+            break
+        precision *= 2
+    return best
+
+
+def _top(value: arb) -> float:
+    """The least double not below a ball around a value >= 0."""
+    from flint import arb
+
+    top, tiny = value.upper(), math.ulp(0.0)
+    if not top.is_finite() or top > arb(2) ** 1024:
+        return math.inf
+    if top <= arb(tiny):
+        return tiny if top > 0 else 0.0
+    mantissa, exponent = (int(part) for part in top.man_exp())
+    return double_above(Fraction(mantissa) * Fraction(2) ** exponent)
+
+
+def double_above(exact: Fraction) -> float:
+    """The least double not below; infinite beyond the largest."""
+    try:
+        near = float(exact)
+    except OverflowError:
+        return math.inf
+    return near if near >= exact else math.nextafter(near, math.inf)
+
+
 def miss(confidence: Fraction, cells: int) -> arb:
     """1 - confidence^(1/cells): what one of so many independent cells may miss."""
     log = ball(confidence).log() if 2 * confidence < 1 else ball(confidence - 1).log1p()
@@ -111,9 +151,9 @@ def miss(confidence: Fraction, cells: int) -> arb:
 
 
 def table_of(bits: int, thresholds: Iterable[tuple[int, int]]) -> list[int | None]:
-    """On each cell [a, a + 1) / 2^bits of U the number of thresholds T_1 > T_2 > ... above it, None where one may be inside.
+    """On each cell [a, a + 1) / 2^bits of U the number of thresholds T_1 > T_2 > ... above it.
 
-    Threshold by threshold, the first and the last cell that may hold it; so many that only cell 0 is left.
+    None where one may be inside. thresholds: first and last cell of each; only cell 0 is left.
     """
     cells: list[int | None] = [0] * 2**bits
     above = 2**bits  # cells from here on are done
@@ -132,9 +172,10 @@ def table_of(bits: int, thresholds: Iterable[tuple[int, int]]) -> list[int | Non
 def nearest_step(
     precision: int, offset: Fraction, negative: bool, low: Callable[[], arb] | None, high: Callable[[], arb]
 ) -> int | None:
-    """floor(offset + X + 1/2) for X = M, or -M if negative, wherever M lies between low() and high(); None if it varies.
+    """floor(offset + X + 1/2) if it is the same for all M between low() and high(), else None.
 
-    offset + 1/2 + X must be no integer at either end; where low is None, M is above 0 and as near to it as you like.
+    X is M, or -M if negative. offset + 1/2 + X is no integer at either end. If low is None, M > 0
+    comes as near to 0 as you like.
     """
     whole = math.floor(offset)
     rest = offset - whole + Fraction(1, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The discrete Gaussian law in intervals: by inversion for small scales, by rejection for large ones."""
+"""The discrete Gaussian law in intervals: inversion for small scales, rejection for large ones."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ from dpfast.exact.gaussian import Gaussian
 if TYPE_CHECKING:
     from flint import arb
 
-MAX_CANDIDATES = 2**32  # of the stream's address
+MAX_CANDIDATES = 2**32  # candidates of the stream's address
 INVERSION = 2**14  # the largest sigma^2 that is drawn by inversion, and summed term by term
 
 
 class DiscreteGaussian:
     """The law P(X = k) = exp(-k^2 / (2 sigma^2)) / theta, for an exact rational sigma^2.
 
-    Write f(x) = exp(-x^2 / (2 sigma^2)) and T_k = P(|X| >= k) = 2 (f(k) + f(k+1) + ...) / theta for k >= 1.
-    sigma^2 up to 2^14: |X| is the number of k >= 1 with U <= T_k; no T_k is proved to be irrational, hence the bounded effort.
-    Beyond: the real Gaussian rounded to an integer is accepted with the probability A(0)/A(k), where its own is f(k) A(k) times
-    a constant, A(k) = integral over |s| <= 1/2 of exp(-s^2/(2 sigma^2)) cosh(k s/sigma^2) ds, least at k = 0.
+    f(x) = exp(-x^2 / (2 sigma^2)); T_k = P(|X| >= k) = 2 (f(k) + f(k+1) + ...)/theta for k >= 1.
+    sigma^2 up to 2^14: |X| is the number of k >= 1 with U <= T_k. No T_k is proved irrational,
+    hence the bounded effort. Beyond 2^14: the real Gaussian, rounded to an integer k, is accepted
+    with probability A(0)/A(k). It is k with probability f(k) A(k) times a constant, where A(k) is
+    the integral over |s| <= 1/2 of exp(-s^2/(2 sigma^2)) cosh(k s/sigma^2) ds, least at k = 0.
     Source: CKS20 for the law; Devroye 1986, II.3 (rejection), III.2 (inversion).
     """
 
@@ -64,7 +65,7 @@ class DiscreteGaussian:
         with alone, flint_at(precision):
             if self.inversion:
                 return 1 + 2 * self._tails(precision)[1]
-            # Poisson summation: sigma sqrt(2 pi) (1 + 2 sum q^(n^2)), q = exp(-2 pi^2 sigma^2), so below 1 + 3 q
+            # Poisson summation: sigma sqrt(2 pi) (1 + 2 sum q^(n^2)), the last factor below 1 + 3 q
             return (2 * self._pi() * ball(self.sigma_squared)).sqrt() * (1 + within(3 * self._nome()))
 
     @staticmethod
@@ -81,13 +82,13 @@ class DiscreteGaussian:
         return math.isqrt(math.floor(2 * self.sigma_squared * precision * Fraction(7, 10))) + 1  # ln 2 < 7/10
 
     def _rest(self, last: int, order: int) -> arb:
-        """A bound of the sum of k^order f(k) over k >= last: as the terms' ratio falls with k (from below 1), a geometric series."""
+        """A geometric bound of the sum of k^order f(k), k >= last: ratios of terms fall with k."""
         growth = Fraction((last + 1) ** order, last**order)
         ratio = ball(-(2 * last + 1) / (2 * self.sigma_squared)).exp() * ball(growth)
         return ball(Fraction(last**order)) * self._f(last) / (1 - ratio)
 
     def _tails(self, precision: int) -> list[arb]:
-        """f(k) + f(k+1) + ... for k = 0, 1, ... term by term; from some k on all are in the last ball."""
+        """f(k) + f(k+1) + ... for k = 0, 1, ... term by term; the last ball holds all others."""
         known, sums = self._sums
         if known != precision:
             last = self._last(precision)
@@ -102,10 +103,11 @@ class DiscreteGaussian:
         if self.inversion:
             sums = self._tails(precision)
             return sums[min(k, len(sums) - 1)]
-        # Euler and Maclaurin: the integral, f(k)/2, the terms -B_2m/(2m)! f^(2m-1)(k), and a remainder of at most
-        # 2 zeta(2p) / (2 pi)^2p times the integral of |f^(2p)| [DLMF 2.10.1, 24.8.1]. f^(n)(x) = (-1)^n sigma^-n He_n(x/sigma) f(x), and
-        # |He_n(t)| <= 1.0865 sqrt(n!) exp(t^2/4) [Cramer; Abramowitz, Stegun 22.14.17] makes that integral
-        # at most sigma^(1-2p) 1.0865 sqrt((2p)!) sqrt(pi) erfc(k / (2 sigma)).
+        # Euler and Maclaurin: the integral, f(k)/2, the terms -B_2m/(2m)! f^(2m-1)(k), and a
+        # remainder of at most 2 zeta(2p) / (2 pi)^2p times the integral of |f^(2p)| [DLMF 2.10.1,
+        # 24.8.1]. f^(n)(x) = (-1)^n sigma^-n He_n(x/sigma) f(x), and |He_n(t)| <= 1.0865 sqrt(n!)
+        # exp(t^2/4) [Cramer; Abramowitz, Stegun 22.14.17]. So that integral is at most sigma^(1-2p)
+        # 1.0865 sqrt((2p)!) sqrt(pi) erfc(k / (2 sigma)).
         from flint import arb
 
         variance = ball(self.sigma_squared)
@@ -154,7 +156,7 @@ class DiscreteGaussian:
     # ------------------------------------------------------------------ inversion
 
     def _edges(self, bits: int) -> tuple[list[int], list[int]]:
-        """The first and the last of 2^bits cells of U that may hold T_k, while one is above cell 0; ascending, so k falls."""
+        """The first and last cells of U that may hold T_k, while above 0; ascending, so k falls."""
         if bits not in self._known:
             precision = bits + 64
             while True:
@@ -184,11 +186,11 @@ class DiscreteGaussian:
         return first[::-1]
 
     def table(self, bits: int) -> list[int | None]:
-        """The magnitude on each cell [a, a + 1) / 2^bits of U, None where a threshold is, or may be, inside it."""
+        """The magnitude on each cell [a, a + 1) / 2^bits of U; None if one T_k may be inside."""
         return table_of(bits, [*zip(*self._edges(bits), strict=True)][::-1])
 
     def magnitude(self, prefix: int, bits: int) -> int | None:
-        """The magnitude on the whole cell [prefix, prefix + 1) / 2^bits, or None if a threshold is, or may be, inside it."""
+        """The magnitude on [prefix, prefix + 1) / 2^bits; None if a threshold may be inside."""
         if prefix == 0:
             return None
         first, last = self._edges(bits)
@@ -209,7 +211,7 @@ class DiscreteGaussian:
         return 2 * (dyadic(1, 1) / root).erf() * self._f(k) / mass
 
     def accepts(self, k: int, prefix: int, bits: int) -> bool | None:
-        """Whether V < A(0)/A(k) on the whole cell [prefix, prefix + 1) / 2^bits of V, or None where it is not one answer."""
+        """Whether V < A(0)/A(k) on [prefix, prefix + 1) / 2^bits of V; None if it varies."""
         if k == 0:
             return True
         precision = 2 * self.proposal.lost + bits + 64  # the difference of two erfc takes the bits of sigma
@@ -244,7 +246,7 @@ class DiscreteGaussian:
     def draw(self, read: Read, i: int) -> int:
         """Draw i; by inversion the first raw digit is the sign (1: negative).
 
-        Raises: DpfastError where 4,096 digits leave it open (probability below 2^-4000).
+        Raises: DpfastError if 4,096 digits do not decide it (probability below 2^-4000).
         """
         if not self.inversion:
             return self._rejection(read, i)
@@ -263,7 +265,7 @@ class DiscreteGaussian:
 
     def quantile(self, p: Fraction) -> int:
         """The least k with P(X <= k) >= p."""
-        # k >= 0: T_(k+1) / 2 <= 1 - p.  k < 0: T_-k / 2 >= p, and an equality that cannot be told raises.
+        # k >= 0: T_(k+1) / 2 <= 1 - p.  k < 0: T_-k / 2 >= p. An undecidable equality raises.
         lower = p < Fraction(1, 2)
         found = self._reach(lambda: ball(2 * (p if lower else 1 - p)))
         return -found if lower else found
@@ -275,28 +277,16 @@ class DiscreteGaussian:
 
     def variance(self) -> float:
         """E X^2, within one unit in the last place."""
-        return self._moment(2)
-
-    def fourth_moment(self) -> float:
-        """E X^4, within one unit in the last place."""
-        return self._moment(4)
-
-    def _moment(self, order: int) -> float:
-        precision = 256 if self.sigma_squared >= 1 else 1400  # below, a moment may be the least double
+        precision = 256 if self.sigma_squared >= 1 else 1400  # below, it may be the least double
 
         def moment() -> arb:
-            variance = ball(self.sigma_squared)
             if self.inversion:
                 last = self._last(precision)
-                total = sum((k**order * self._f(k) for k in range(1, last)), within(self._rest(last, order)))
+                total = sum((k**2 * self._f(k) for k in range(1, last)), within(self._rest(last, 2)))
                 return 2 * total / self.theta(precision)
-            # With a = 1/(2 sigma^2): theta = sqrt(pi/a) w(a), w = 1 + 2 sum exp(-pi^2 n^2 / a); E X^2 = -theta'/theta and E X^4 = theta''/theta,
-            # so E X^2 = 1/(2a) - w'/w, E X^4 = 3/(4 a^2) - w'/(a w) + w''/w. The sums in w', w'' are less than 3/2 of their first terms.
-            pi = self._pi()
-            if order == 2:
-                return variance + within(3 * pi**2 * (2 * variance) ** 2 * self._nome())
-            return 3 * variance**2 + within(
-                3 * (pi**4 * (2 * variance) ** 4 + 3 * pi**2 * (2 * variance) ** 3) * self._nome()
-            )
+            # With a = 1/(2 sigma^2): theta = sqrt(pi/a) w(a), w = 1 + 2 sum exp(-pi^2 n^2 / a), and
+            # E X^2 = -theta'/theta = 1/(2a) - w'/w. The sum in w' is below 3/2 of its first term.
+            variance = ball(self.sigma_squared)
+            return variance + within(3 * self._pi() ** 2 * (2 * variance) ** 2 * self._nome())
 
         return nearest_double(precision, moment)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class DiscreteLaplace(OneSidedGeometric):
-    """The law P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-rate), for an exact rational rate = epsilon/sensitivity.
+    """The law P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-rate), rate = epsilon/sensitivity rational.
 
-    Its magnitude is one-sided geometric but for the weight of 0: P(|X| >= k) = 2/(1+q) q^k for k >= 1.
+    Its magnitude is one-sided geometric, 0 apart: P(|X| >= k) = 2/(1+q) q^k for k >= 1.
     Source: GRS09; csrc/discrete_laplace.md, section 1.
     """
 
@@ -30,11 +30,8 @@ class DiscreteLaplace(OneSidedGeometric):
 
     def quantile(self, p: Fraction) -> int:
         """The least k with P(X <= k) >= p."""
-        # k < 0: q^-k / (1+q) >= p.  k >= 0: q^(k+1) / (1+q) <= 1 - p, so k + 1 >= t (-ln((1-p)(1+q))).
+        # k < 0: q^-k / (1+q) >= p. k >= 0: q^(k+1) / (1+q) <= 1-p, so k + 1 >= t (-ln((1-p)(1+q))).
         lower = p < Fraction(1, 2)
         side = p if lower else 1 - p
-        found = unique_floor(
-            self.lost + 192,
-            lambda: -ball(self.scale) * (ball(side) * (1 + self._q())).log(),
-        )
+        found = unique_floor(self.lost + 192, lambda: -ball(self.scale) * (ball(side) * (1 + self._q())).log())
         return -found if lower else found

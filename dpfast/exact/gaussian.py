@@ -17,13 +17,15 @@ PAIR = 64  # the bit of a draw's number that tells the two draws of a pair: clea
 
 
 class Gaussian:
-    """K = floor(x + ratio N + 1/2) in steps of the grid: N standard normal, ratio = sigma/granularity, its square rational.
+    """K = floor(x + ratio N + 1/2), N standard normal, ratio = sigma/granularity, ratio^2 rational.
 
-    A pair of draws is R cos and R sin of an angle, R = sqrt(-2 ln U) [Box, Muller 1958]. The angle has a sign for each draw,
-    a bit that swaps the two, and (pi/4) V, U and V in (0, 1). So both factors are monotone, and the extremes at corners of a cell.
-    At a corner (ratio N)^2 is ln u, u rational, times an algebraic number: 0 or transcendental [Lindemann 1882]. So no corner
-    lies on a boundary, and its floor is found. The boundaries are monotone curves in (U, V), so n digits of each word leave a share below
-    2^-n (9 B + 1) of all open, B the number of boundaries in reach: that no draw stays open is sure with probability 1 only.
+    Two draws are R cos and R sin of an angle, R = sqrt(-2 ln U) [Box, Muller 1958]. The angle has a
+    sign for each draw, a bit that swaps the two, and (pi/4) V, U and V in (0, 1). So both factors
+    are monotone, with extremes at the corners of a cell. At a corner (ratio N)^2 is ln u, u
+    rational, times an algebraic number: 0 or transcendental [Lindemann 1882]. So no corner lies on
+    a boundary, and its floor is found. The boundaries are monotone curves in (U, V). With B of them
+    in reach, n digits of each word decide all but a share below 2^-n (9 B + 1). So every draw is
+    decided with probability 1, but not surely.
     """
 
     def __init__(self, ratio_squared: Fraction) -> None:
@@ -32,7 +34,7 @@ class Gaussian:
         self.lost = 64 + abs(ratio_squared.numerator.bit_length() - ratio_squared.denominator.bit_length())
 
     def rounded(self, radius: Digits, angle: Digits, sine: bool, offset: Fraction) -> int | None:
-        """The draw on a whole cell of raw digits: U, and both signs, the swap and V; None where it is not one integer."""
+        """The draw on a cell of raw digits: U; both signs, the swap and V. None if it varies."""
         v_bits = angle.bits - 3
         signs, v = angle.prefix >> v_bits, angle.prefix & (1 << v_bits) - 1
         negative, falling = bool(signs >> (1 if sine else 2) & 1), sine == bool(signs & 1)
@@ -53,10 +55,7 @@ class Gaussian:
         return nearest_step(precision, offset, negative, low, lambda: magnitude(u, large))
 
     def draw(self, read: Read, i: int, offset: Fraction) -> int:
-        """Draw i, rounded to the grid together with the offset.
-
-        Raises: DpfastError where 4,096 digits leave it open.
-        """
+        """Draw i, rounded to the grid with the offset. Raises: DpfastError after 4,096 digits."""
         for level in range(1, MAX_LEVELS):
             radius, angle = read(i & ~PAIR, level), read(i | PAIR, level)
             found = self.rounded(radius, angle, bool(i & PAIR), offset)

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Laplace:
-    """K = floor(x + S ratio E + 1/2) in steps of the grid: E = -ln U exponential, S a fair sign, ratio = scale/granularity.
+    """K = floor(x + S ratio E + 1/2): E = -ln U, S a fair sign, ratio = scale/granularity.
 
-    All rational but E; ln u is transcendental for every rational u other than 0 and 1 [Lindemann 1882], so at no other
-    end of a cell is x + 1/2 + S ratio E an integer, and every loop below ends.
+    All are rational but E. ln u is transcendental for rational u other than 0 and 1 [Lindemann
+    1882]: x + 1/2 + S ratio E is no integer at any other end of a cell, so every loop below ends.
     Source: DMNS06 for the law; design.md, section 3.2 for the grid.
     """
 
@@ -27,19 +27,19 @@ class Laplace:
         self.lost = 64 + abs(ratio.numerator.bit_length() - ratio.denominator.bit_length())
 
     def rounded(self, negative: bool, prefix: int, bits: int, offset: Fraction) -> int | None:
-        """The draw on the whole cell [prefix, prefix + 1) / 2^bits of U < 1, or None where it is not one integer."""
+        """The draw on the cell [prefix, prefix + 1) / 2^bits of U < 1; None if it varies."""
         if prefix == 0:
             return None
 
         def noise(end: int) -> arb:
             return -ball(self.ratio) * dyadic(end, bits).log()
 
-        # The least E is not reached: at U = 1 it is 0, and elsewhere x + 1/2 + S ratio E is no integer, so it makes no difference.
+        # At U = 1 E is 0, which no U reaches; elsewhere x + 1/2 + S ratio E is no integer.
         low = None if prefix + 1 == 2**bits else lambda: noise(prefix + 1)
         return nearest_step(self.lost + bits + 64, offset, negative, low, lambda: noise(prefix))
 
     def draw(self, read: Read, i: int, offset: Fraction) -> int:
-        """Draw i, rounded to the grid together with the offset; the first raw digit is the sign (1: negative)."""
+        """Draw i, rounded to the grid with the offset; the first raw digit is the sign, 1 minus."""
         for level in range(1, MAX_LEVELS):
             negative, known = split(read(i, level))
             found = self.rounded(negative, *known, offset)
@@ -49,7 +49,7 @@ class Laplace:
 
     def half_width(self, confidence: Fraction, cells: int) -> int:
         """The least h with P(|K| <= h)^cells >= confidence, for independent cells and offset 0."""
-        # P(|K| > h) = exp(-(h + 1/2) / ratio), which is transcendental; what a cell may miss is algebraic
+        # P(|K| > h) = exp(-(h + 1/2) / ratio), transcendental; what a cell may miss is algebraic
         return unique_floor(
             self.lost + 192 + cells.bit_length(),
             lambda: ball(Fraction(1, 2)) - ball(self.ratio) * miss(confidence, cells).log(),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OneSidedGeometric:
-    """The law P(X >= k) = w q^k for k >= 1, q = exp(-rate), w = e^C = 1, for an exact rational rate.
+    """The law P(X >= k) = w q^k for k >= 1, q = exp(-rate), w = e^C = 1, for a rational rate.
 
     e^r is transcendental for every rational r other than 0 [Lindemann 1882], so no threshold and no
     value of the distribution function is rational: every loop below ends.
@@ -45,7 +45,7 @@ class OneSidedGeometric:
         return ball(self.scale) * (self.offset() - ball(u).log())
 
     def table(self, bits: int) -> list[int | None]:
-        """The magnitude on each cell [a, a + 1) / 2^bits of U, None where a threshold falls inside it."""
+        """The magnitude on each cell [a, a + 1) / 2^bits of U, None where a threshold is inside."""
         return table_of(bits, ((at, at) for at in self._cells(bits)))
 
     def _cells(self, bits: int) -> Iterator[int]:
@@ -58,7 +58,7 @@ class OneSidedGeometric:
             yield at
 
     def magnitude(self, prefix: int, bits: int) -> int | None:
-        """The magnitude on the whole cell [prefix, prefix + 1) / 2^bits, or None if a threshold lies in it."""
+        """The magnitude on [prefix, prefix + 1) / 2^bits of U; None if a threshold is inside."""
         if prefix == 0:
             return None
         low, high = Fraction(prefix, 2**bits), Fraction(prefix + 1, 2**bits)

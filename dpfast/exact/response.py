@@ -10,26 +10,26 @@ from dpfast.exact.balls import ball, unique_floor
 
 
 class Response:
-    """V = (k - 1)(U - keep)/(1 - keep): the truth where V < 0, else the answer floor(V) + 1 places on."""
+    """V = (k - 1)(U - keep)/(1 - keep): the truth if V < 0, else the answer floor(V) + 1 on."""
 
     def step(self, prefix: int, bits: int) -> int | None:
-        """0 for the truth, or how many places on, on the whole cell [prefix, prefix + 1)/2^bits of U; None if it varies."""
+        """Places on from the truth, for U in [prefix, prefix + 1)/2^bits; None if it varies."""
         low, below = self.floor(Fraction(prefix, 2**bits)), self.below(Fraction(prefix + 1, 2**bits))
         return max(low + 1, 0) if max(low, -1) == max(below, -1) else None
 
     def floor(self, u: Fraction) -> int:
-        """Of V, at U = u."""
+        """The floor of V at U = u."""
         raise NotImplementedError
 
     def below(self, u: Fraction) -> int:
-        """Of V, at the numbers next below U = u."""
+        """The floor of V at the numbers next below U = u."""
         raise NotImplementedError
 
 
 class Categories(Response):
     """keep = E/(E + k - 1), E = exp(epsilon), so that V = U (E + k - 1) - E.
 
-    No integer but at U = 1, where it is k - 1: (U - 1) E + U (k - 1) is transcendental for any other rational U.
+    At U = 1, V is k - 1. At other rational U, (U - 1) E + U (k - 1) is transcendental, no integer.
     """
 
     def __init__(self, epsilon: Fraction, categories: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only room that imports numba. Imported at the first release, for numba takes a while to load."""
+"""The only room that imports numba: at the first release, because numba takes a while to load."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from typing import Any, ClassVar
 
 from dpfast import _native
 
-# 8,192 draws: the batches that refine a block's open draws are nearly full, and short noise fits L1.
+# Batches that refine a block's undecided draws are nearly full at this size; short noise fits L1.
 BLOCK = 8192
-INTERRUPTED = -2  # of add_small: by a signal, before there was a key
-REAL_BLOCK = 4096  # so that a batch of open draws is nearly full
+INTERRUPTED = -2  # what add_small returns after a signal, before there was a key
+REAL_BLOCK = 4096  # so that a batch of undecided draws is nearly full
 
 KERNELS = (
     "add_small", "add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "all_finite", "fixed_point",
-    "fixed_point_bits", "race", "bounded_histogram", "siphash", "respond",
+    "fixed_point_bits", "nominate", "bounded_histogram", "siphash", "respond",
 )  # fmt: skip
 
-# Held by the thread that imports numba or compiles. A fork waits for it: the child would find the locks of both held for
-# ever. The hooks have no line of Python that an exception of a signal handler could come between.
+# Held by the thread that imports numba or compiles. A fork waits for it, or the child would find
+# both locks held for ever. The hooks have no line of Python where a signal handler could raise.
 _loading = _native.new_lock()
 _hold, _release = partial(_native.shut, _loading, 1), partial(_native.unlock, _loading)
 os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
@@ -39,9 +39,9 @@ START = 5.0  # seconds in which a thread has begun, if it ever does
 def kernel(name: str) -> Any:
     """One of KERNELS; each is compiled, or read from numba's cache, when first asked for.
 
-    By a thread of its own: what signal handlers raise, such as KeyboardInterrupt, they raise in the main thread, and a numba
-    that was interrupted while it was imported or compiled fails in this process for good. Here only the caller is
-    interrupted; the thread goes on, and the next caller waits for it.
+    In a thread of its own: numba fails for good in a process where its import or compilation was
+    interrupted. Signal handlers raise in the main thread, such as KeyboardInterrupt, and interrupt
+    the caller alone. The thread goes on, and the next caller waits for it.
     """
     return _Load(name).result()
 
@@ -102,8 +102,8 @@ def _loaded(name: str) -> Any:
     try:
         importlib.import_module("dpfast.kernels.jit")
     except BaseException:
-        # Out of memory, perhaps. Of a package that fails Python keeps the modules that did not, and the next import of the
-        # package does not bind them: begin anew.
+        # Out of memory, perhaps. Python keeps the modules of the failed package that did load, and
+        # the package's next import does not bind them: begin anew.
         for module in set(sys.modules) - before:
             if module.partition(".")[0] in ("numba", "llvmlite"):
                 del sys.modules[module]
@@ -116,7 +116,7 @@ def _loaded(name: str) -> Any:
 
 
 def _end() -> None:
-    """Before the exit handlers of C++ take LLVM apart: stop the thread that runs it, and let none begin."""
+    """Stop the thread that runs LLVM before C++ exit handlers take LLVM apart; let none begin."""
     _Load.ending = True
     while not _native.shut(_loading, 0):
         if (thread := _Load.thread) is not None:
@@ -129,7 +129,7 @@ atexit.register(_end)
 
 
 def cache_state() -> dict[str, object]:
-    """Where numba keeps the compiled kernels, and how many of them this process loaded or compiled."""
+    """Where numba keeps the compiled kernels, and how many this process loaded or compiled."""
     stats = [kernel(name).stats for name in KERNELS]
     return {
         "path": stats[0].cache_path,

@@ -33,15 +33,16 @@ from dpfast.kernels.jit import (
 
 @jit([types.UniTuple(size, 2)(*arguments) for arguments in (REAL_ARGUMENTS, SINGLE_ARGUMENTS)])
 def add_grid(
-    values, out, scratch, isa, plan, careful, key, start, stream, block, most,
+    values, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most,
     granularity, inverse, inverse_too, missing, least, greatest, lower, upper, single, refuse,
 ):  # fmt: skip
-    """float64 or float32 values: how many are done and how many of those undecided; stops after a block with any.
+    """float64 or float32 values: how many done, how many undecided; stops after a block with any.
 
-    scratch, five parts of `block` words: where on the grid the noise begins and then sums, noise, undecided positions,
-    their values, the grid points nearest to the values. least, greatest: of the values, before the noise; lower,
-    upper: of the result. single: round it to float32, once. refuse: stop at a block with a value that is not finite; -1
-    is then how many are done, and -2 where a value that is kept is no longer the one that was read first.
+    scratch, five parts of `block` words: where on the grid the noise begins and then sums, noise,
+    undecided positions, their values, the grid points nearest to the values. least, greatest:
+    bounds of the values, before the noise; lower, upper: of the result. single: round it to
+    float32, once. refuse: stop at a block with a value that is not finite, with -1 done; -2 if a
+    value that is kept is no longer the one that was read first.
     """
     out_at, scratch_at = np.uint64(out.ctypes.data), np.uint64(scratch.ctypes.data)
     n = min(values.size, most)
@@ -65,7 +66,7 @@ def add_grid(
             done = -1
             break
         undecided = fill_real(
-            isa, plan, careful, key, start + np.uint64(done), m, scratch_at, noise_at, np.uint64(0),
+            isa, plan, constant_work, key, start + np.uint64(done), m, scratch_at, noise_at, np.uint64(0),
             scratch_at + np.uint64(16 * block),
         )  # fmt: skip
         changed = False
@@ -87,7 +88,7 @@ def add_grid(
             offset[at[i]] = 0.0
             at[i] += done
         if out.itemsize == 8:
-            store(isa, out_at + np.uint64(8 * done), scratch_at, m, stream)
+            store(isa, out_at + np.uint64(8 * done), scratch_at, m, non_temporal)
         else:
             y = out[done : done + m]
             for i in range(m):

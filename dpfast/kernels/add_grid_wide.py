@@ -4,17 +4,7 @@
 import numpy as np
 from numba import carray, types
 
-from dpfast.kernels.grid import (
-    between,
-    beyond,
-    in_single,
-    in_steps,
-    not_finite,
-    on_grid,
-    public,
-    to_odd,
-    two_sum,
-)
+from dpfast.kernels.grid import between, beyond, in_single, in_steps, not_finite, on_grid, public, to_odd, two_sum
 from dpfast.kernels.jit import REAL_ARGUMENTS, enter, fence, fill_real, float64_at, int64_at, jit, leave, size, store
 
 LOW = np.int64((1 << 40) - 1)
@@ -22,12 +12,12 @@ LOW = np.int64((1 << 40) - 1)
 
 @jit(types.UniTuple(size, 2)(*REAL_ARGUMENTS))
 def add_grid_wide(
-    values, out, scratch, isa, plan, careful, key, start, stream, block, most,
+    values, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most,
     granularity, inverse, inverse_too, missing, least, greatest, lower, upper, single, refuse,
 ):  # fmt: skip
-    """As add_grid. scratch: a fifth part for the upper limbs.
+    """As add_grid, with upper limbs in a fifth part of scratch.
 
-    The sum of the grid point and the two parts of the noise is rounded once [Boldo, Melquiond 2008, 5].
+    Grid point plus both parts of the noise is rounded once [Boldo, Melquiond 2008, section 5].
     """
     values_at, out_at, scratch_at = (
         np.uint64(values.ctypes.data),
@@ -58,7 +48,7 @@ def add_grid_wide(
             done = -1
             break
         undecided = fill_real(
-            isa, plan, careful, key, start + np.uint64(done), m, scratch_at, noise_at,
+            isa, plan, constant_work, key, start + np.uint64(done), m, scratch_at, noise_at,
             scratch_at + np.uint64(32 * block), scratch_at + np.uint64(16 * block),
         )  # fmt: skip
         for i in range(m):
@@ -81,7 +71,7 @@ def add_grid_wide(
             at[i] += done
         for i in range(undecided):
             kept[i] = offset[i]
-        store(isa, out_at + here, noise_at, m, stream)
+        store(isa, out_at + here, noise_at, m, non_temporal)
         done += m
     leave(mode)
     fence()

@@ -7,15 +7,12 @@ from numba import carray, types
 from dpfast.kernels.jit import BLOCK_ARGUMENTS, address, external, fence, flag, int64_at, jit, size, store
 from dpfast.kernels.saturate import clamped_sum
 
-fill = external(
-    "dpf_fill",
-    size(flag, address, flag, address, address, size, address, address, address),
-)
+fill = external("dpf_fill", size(flag, address, flag, address, address, size, address, address, address))
 
 
 @jit(types.UniTuple(size, 2)(*BLOCK_ARGUMENTS, size, size))
-def add_narrow(counts, out, scratch, isa, plan, careful, key, start, stream, block, most, lower, upper):
-    """int64 counts, bounds in int64: how many are done and how many of those undecided; stops after a block with any.
+def add_narrow(counts, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most, lower, upper):
+    """int64 counts and bounds: how many are done, how many undecided; stops after a block with any.
 
     scratch, three parts of `block` words: noise and then sums, undecided positions, their counts.
     """
@@ -34,7 +31,7 @@ def add_narrow(counts, out, scratch, isa, plan, careful, key, start, stream, blo
         m = min(block, n - done)
         here = np.uint64(8 * done)
         undecided = fill(
-            isa, plan, careful, key, start + np.uint64(done), m, scratch_at, np.uint64(0),
+            isa, plan, constant_work, key, start + np.uint64(done), m, scratch_at, np.uint64(0),
             scratch_at + np.uint64(8 * block),
         )  # fmt: skip
         x = carray(int64_at(counts_at + here), (block,))
@@ -45,7 +42,7 @@ def add_narrow(counts, out, scratch, isa, plan, careful, key, start, stream, blo
         for i in range(undecided):
             noise[at[i]] = 0
             at[i] += done
-        store(isa, out_at + here, scratch_at, m, stream)
+        store(isa, out_at + here, scratch_at, m, non_temporal)
         done += m
     fence()
     return done, undecided

@@ -13,8 +13,8 @@ fill = external("dpf_fill_short", size(flag, address, address, address, size, ad
 
 
 @jit(types.UniTuple(size, 2)(*BLOCK_ARGUMENTS, size, size))
-def add_short(counts, out, scratch, isa, plan, careful, key, start, stream, block, most, lower, upper):
-    """int64 counts, bounds in int64: how many are done and how many of those undecided; stops after a block with any.
+def add_short(counts, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most, lower, upper):
+    """int64 counts and bounds: how many are done, how many undecided; stops after a block with any.
 
     scratch, four parts of `block` words: noise, undecided positions, their counts, sums.
     """
@@ -50,7 +50,7 @@ def add_short(counts, out, scratch, isa, plan, careful, key, start, stream, bloc
             for i in range(undecided):
                 if piece <= at[i] < piece + length:
                     sums[at[i] - piece] = 0
-            store(isa, out_at + here + offset, sums_at, length, stream)
+            store(isa, out_at + here + offset, sums_at, length, non_temporal)
         for i in range(undecided):
             at[i] += done
         done += m

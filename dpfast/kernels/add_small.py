@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small release in one call, for its price is that of the calls: the key drawn, noise added, the key wiped."""
+"""A small release in one call, because calls are its cost: key drawn, noise added, key wiped."""
 
 import numpy as np
 from numba import types
@@ -17,9 +17,10 @@ _INTERRUPTED = _native.INTERRUPTED
 
 @jit(size(*BLOCK_ARGUMENTS[:3], flag, address, size, size))
 def add_small(counts, out, scratch, isa, plan, lower, upper):
-    """Careful noise under a fresh key: how many draws are undecided; or, with `out` untouched, INTERRUPTED, or -1: no key.
+    """Constant-work noise under a fresh key: how many draws are undecided; or INTERRUPTED, or -1.
 
-    scratch: the key, and three parts as in add_narrow. Wiped, unless the exact tier still needs them.
+    -1: no key. Both leave `out` untouched. scratch: the key, and three parts as in add_narrow; all
+    are wiped unless the exact tier still needs them.
     """
     n = counts.size
     key = np.uint64(scratch.ctypes.data)
@@ -27,8 +28,8 @@ def add_small(counts, out, scratch, isa, plan, lower, upper):
     if status != 0:
         return INTERRUPTED if status == _INTERRUPTED else -1
     rest = scratch[KEY_WORDS:]
-    careful, start, stream = np.int32(1), np.uint64(0), np.int32(0)
-    undecided = add_narrow(counts, out, rest, isa, plan, careful, key, start, stream, n, n, lower, upper)[1]
+    constant_work, start, non_temporal = np.int32(1), np.uint64(0), np.int32(0)
+    undecided = add_narrow(counts, out, rest, isa, plan, constant_work, key, start, non_temporal, n, n, lower, upper)[1]
     if undecided == 0:
         wipe(key, 8 * (KEY_WORDS + 3 * n))
     return undecided

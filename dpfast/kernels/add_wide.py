@@ -11,12 +11,13 @@ from dpfast.kernels.saturate import clamped_sum_wide
 
 @jit(types.UniTuple(size, 2)(*BLOCK_ARGUMENTS, size, address, size, address, flag))
 def add_wide(
-    counts, out, scratch, isa, plan, careful, key, start, stream, block, most,
+    counts, out, scratch, isa, plan, constant_work, key, start, non_temporal, block, most,
     lower_hi, lower_lo, upper_hi, upper_lo, unsigned,
 ):  # fmt: skip
     """int64 or uint64 counts, bounds from -2^63 to 2^64 - 1; otherwise as add_narrow.
 
-    scratch, four parts of `block` words: lower limbs and then sums, undecided positions, their counts, upper limbs.
+    scratch, four parts of `block` words: lower limbs and then sums, undecided positions, their
+    counts, upper limbs.
     """
     counts_at, out_at, scratch_at = (
         np.uint64(counts.ctypes.data),
@@ -35,7 +36,7 @@ def add_wide(
         m = min(block, n - done)
         here = np.uint64(8 * done)
         undecided = fill(
-            isa, plan, careful, key, start + np.uint64(done), m, scratch_at, scratch_at + np.uint64(24 * block),
+            isa, plan, constant_work, key, start + np.uint64(done), m, scratch_at, scratch_at + np.uint64(24 * block),
             scratch_at + np.uint64(8 * block),
         )  # fmt: skip
         x = carray(int64_at(counts_at + here), (block,))
@@ -46,7 +47,7 @@ def add_wide(
         for i in range(undecided):
             low[at[i]] = 0
             at[i] += done
-        store(isa, out_at + here, scratch_at, m, stream)
+        store(isa, out_at + here, scratch_at, m, non_temporal)
         done += m
     fence()
     return done, undecided

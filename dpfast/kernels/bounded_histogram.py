@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts in which each unit has a few bins, drawn by keyed tags, and a capped number of rows in each."""
+"""Counts where each unit has a few bins, drawn by keyed tags, and a capped number of rows a bin."""
 
 import numpy as np
 from numba import types
@@ -27,7 +27,7 @@ def _sink(tag, begin, at, most):
 
 @jit(types.void(WORDS, size, size, word, word, WORDS, word, word, WORDS, _INTEGERS))
 def _draw(rows, first, end, bits, name, bins, key0, key1, tag, begin):
-    """Into begin, where the rows of a bin begin, for the bins of least tag among those of one unit, rows[first:end]."""
+    """Into begin: where the rows of a bin begin, for the bins of least tag in rows[first:end]."""
     low, most, held = (_ONE << bits) - _ONE, tag.size, 0
     for i in range(first, end):
         if i > first and rows[i] == rows[i - 1]:
@@ -48,8 +48,8 @@ def _draw(rows, first, end, bits, name, bins, key0, key1, tag, begin):
 def bounded_histogram(rows, bits, base, units, bins, key0, key1, cap, tag, begin, counts):
     """Add to counts what the units keep.
 
-    rows: sorted, each unit << bits | bin. units: the word of each unit, or none: then it is base + unit. bins: the word
-    of each bin. tag, begin: scratch, as long as a unit may have bins.
+    rows: sorted, each unit << bits | bin. units: the word of each unit, or none: then it is
+    base + unit. bins: the word of each bin. tag, begin: scratch, one place a bin that a unit keeps.
     """
     low, most, at = (_ONE << bits) - _ONE, tag.size, 0
     while at < rows.size:

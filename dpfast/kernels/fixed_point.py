@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sum of floats, each rounded to a grid, in doubles that are exact wherever they decide.
 
-Half to even, whatever the host's rounding mode: floor has its own. Of y = value / granularity, r = floor(y) and
-d = y - r: d is exact for y >= 0 and y <= -1/2 (a multiple of y's last place, no longer than y); for y in (-1/2, 0) it
-rounds to something in [1/2, 1], and r = -1 is odd, so that d = 1/2 goes up as it should. Multiplying by the power of two
-errs only where y overflows, and is clamped, or is below 2^-1022, and goes to zero either way.
+Half to even, whatever the host's rounding mode: floor has its own. Let y = value / granularity, r =
+floor(y) and d = y - r. d is exact for y >= 0 and y <= -1/2: a multiple of y's last place, no longer
+than y. For y in (-1/2, 0) it rounds to something in [1/2, 1], and r = -1 is odd, so d = 1/2 goes
+up, as it must. Multiplying by the power of two errs only where y overflows, and is clamped, or is
+below 2^-1022, and goes to zero either way.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ from numba import types
 
 from dpfast.kernels.jit import jit, size
 
-BLOCK = 2048  # of at most 2^51 each: their sum fits 64 bits
+BLOCK = 2048  # terms, each at most 2^51: their sum fits 64 bits
 MAGIC = np.float64(1.5 * 2.0**52)  # r + MAGIC is exact for |r| <= 2^51, and its bits are those of MAGIC plus r
 MAGIC_BITS = np.int64(0x4338000000000000)
 LOW_LIMB = np.int64(0xFFFFFFFF)
@@ -24,10 +25,10 @@ def _signature(kind):
 
 @jit([_signature(types.float64), _signature(types.float32)])
 def fixed_point(values, scale, lower, upper, missing):
-    """Upper and lower limb of the sum (upper * 2^32 + lower; at most 2^30 values), and how many values are NaN.
+    """Upper and lower limb of the sum (upper * 2^32 + lower), and how many values are NaN.
 
-    scale: one over the granularity; no subnormal value may be half a step. Bounds and `missing`, which stands for a NaN:
-    in steps, within +-2^51.
+    values: at most 2^30. scale: one over the granularity; no subnormal value may be half a step.
+        Bounds and `missing`, which stands for a NaN, are in steps, within +-2^51.
     """
     least, most, instead = np.float64(lower), np.float64(upper), np.float64(missing)
     top = low = nans = np.int64(0)

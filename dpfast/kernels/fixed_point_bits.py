@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sum of floats, each rounded to a grid, by their bits: any float, any grid, and flushed subnormals never enter."""
+"""The sum of any floats, each rounded to any grid by its bits: flushed subnormals never enter."""
 
 import numpy as np
 from numba import types
@@ -17,10 +17,11 @@ def _signature(kind):
 
 @jit([_signature(types.int64), _signature(types.int32)])
 def fixed_point_bits(values, fraction, infinity, bias, lower, upper, missing):
-    """Upper and lower limb of the sum (upper * 2^32 + lower; at most 2^30 values), and how many values are NaN.
+    """Upper and lower limb of the sum (upper * 2^32 + lower), and how many values are NaN.
 
-    values: the bits of doubles, or of single floats; `fraction` of them and the bits of `infinity` tell which. A value is
-    m * 2^q steps of the grid, q = exponent - bias. Bounds and `missing`, which stands for a NaN: in steps, within +-2^62.
+    values: bits of at most 2^30 doubles or single floats; the number of bits `fraction` and the
+    bits of `infinity` tell which. A value is m * 2^q steps of the grid, q = exponent - bias.
+    Bounds and `missing`, which stands for a NaN: in steps, within +-2^62.
     """
     hidden = ONE << fraction
     top = low = nans = np.int64(0)

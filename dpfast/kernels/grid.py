@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One value on its grid: what every kernel of the real laws does before and after the noise.
 
-The grid is granularity * k for integers k. Sums here have few terms that are exact, and are rounded once.
+The grid is granularity * k for integers k. Sums here have few exact terms, and are rounded once.
 """
 
 import numpy as np
@@ -34,9 +34,9 @@ def public(x, missing, least, most):
 
 @njit(inline="always")
 def in_steps(x, inverse, inverse_too):
-    """In steps of the grid, x / granularity, in two products for the ends of the exponent range.
+    """In steps of the grid, x / granularity: two products for the ends of the exponent range.
 
-    Infinite, or an integer, where it is large; where it underflows it is off by less than 2^-1022, which decides nothing.
+    A large one is infinite or an integer; an underflow errs by less than 2^-1022, deciding nothing.
     """
     return (x * inverse) * inverse_too
 
@@ -63,7 +63,7 @@ def two_sum(a, b):
 
 @njit(inline="always")
 def to_odd(s, rest):
-    """The sum s + rest, |rest| at most half a unit of s, rounded to odd: what is rounded again is as if rounded once."""
+    """The sum, |rest| at most half a unit of s, rounded to odd: it rounds again as if once."""
     bits = bits_of(s)
     towards = np.int64(1) if (rest > 0.0) == (s > 0.0) else np.int64(-1)
     inexact = (rest > 0.0) | (rest < 0.0)  # not where s is infinite
@@ -78,7 +78,7 @@ def in_single(x):
 
 @njit(inline="always")
 def split_plain(x, offset, nearest, granularity, inverse, inverse_too):
-    """Each value as a grid point and how far it lies beyond; 1 if some value is not finite, and nothing holds for it."""
+    """Each value as grid point and distance beyond; 1 if one is not finite: then nothing holds."""
     odd = 0
     for i in range(x.size):
         given = np.float64(x[i])

@@ -16,8 +16,8 @@ from numba.extending import intrinsic
 from dpfast import _native
 
 SYMBOLS = _native.symbols()
-# In the name of a cached kernel, for numba looks at a kernel's own file alone: neither at what it inlines from its neighbours
-# nor at the C that it calls.
+# Part of a cached kernel's name, because numba looks at a kernel's own file alone: neither at what
+# it inlines from its neighbours nor at the C that it calls.
 DIGEST = blake2b(
     b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))), digest_size=4
 ).hexdigest()
@@ -34,14 +34,14 @@ def external(name: str, signature: Any) -> Any:
 
 
 def jit(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile for one signature, without the interpreter lock, kept on disk where a place is writable."""
+    """Compile for one signature, without the interpreter lock; cached if a place is writable."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         function.__qualname__ += f"_abi{_native.ABI}_{DIGEST}"
         try:
             return numba.njit(signature, nogil=True, cache=True)(function)
         except Exception:
-            # No writable place for a cache, a full disk, a damaged file: compile in every process instead.
+            # No writable cache, a full disk, a damaged file: compile in every process instead.
             return numba.njit(signature, nogil=True)(function)
 
     return decorate
@@ -81,7 +81,8 @@ bits_of, double_of = _bitcast(types.float64, types.int64), _bitcast(types.int64,
 address, size, flag = types.uint64, types.int64, types.int32
 store = external("dpf_store", types.void(flag, address, address, size, flag))
 fence = external("dpf_fence", types.void())
-# counts, out, scratch; isa, plan, careful, key, start; stream, block, most draws at once. A writeable array passes as counts too.
+# counts, out, scratch; isa, plan, constant_work, key, start; non_temporal, block, most draws at
+# once. A writeable array passes as counts too.
 BLOCK_ARGUMENTS = (
     types.Array(types.int64, 1, "C", readonly=True), types.int64[::1], types.int64[::1],
     flag, address, flag, address, address, flag, size, size,

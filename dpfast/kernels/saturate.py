@@ -9,9 +9,9 @@ LAST = np.int64(0x7FFFFFFFFFFFFFFF)
 
 @njit(inline="always")
 def clamped_sum(x, noise, lower, upper):
-    """X + noise brought into [lower, upper], itself within int64, as if the sum had all the bits it needs."""
+    """X + noise clamped to [lower, upper], itself within int64, as if the sum had all its bits."""
     total = x + noise
-    # The sum left int64 iff it lacks the sign that both terms have; then the end on x's side is nearest.
+    # The sum left int64 iff it lacks the sign of both terms; then the end on x's side is nearest.
     if ((total ^ x) & (total ^ noise)) < 0:
         total = (x >> 63) ^ LAST
     return min(max(total, lower), upper)
@@ -19,7 +19,7 @@ def clamped_sum(x, noise, lower, upper):
 
 @njit(inline="always")
 def clamped_sum_wide(x, extends, low, high, lower_hi, lower_lo, upper_hi, upper_lo):
-    """The same in two limbs; extends: -1 where x is signed, 0 where it is not. The low limb of the result."""
+    """The low limb of clamped_sum in two limbs; extends: -1 if x is signed, 0 if it is not."""
     total = np.uint64(x) + np.uint64(low)
     carry = np.int64(total < np.uint64(x))
     top = ((x >> 63) & extends) + high + carry

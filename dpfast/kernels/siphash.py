@@ -49,7 +49,7 @@ def _finish(a, b, c, d):
 
 @jit(word(word, word, word, word))
 def of_pair(key0, key1, first, second):
-    """Of sixteen bytes: two words, each little-endian."""
+    """The hash of sixteen bytes: two words, each little-endian."""
     a, b, c, d = key0 ^ _I0, key1 ^ _I1, key0 ^ _I2, key1 ^ _I3
     a, b, c, d = _absorb(a, b, c, d, first)
     a, b, c, d = _absorb(a, b, c, d, second)

@@ -4,34 +4,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import DTypeError, LedgerError, ParameterError
-from dpfast.key import LENGTH, PartDigest, ReleaseKey, encode
 from dpfast.ledger import store
 from dpfast.ledger.store import Charge, Store, Terms
-from dpfast.ledger.table import History, figures
-from dpfast.mechanisms.integer import IntegerMechanism
-from dpfast.mechanisms.real import RealMechanism
+from dpfast.ledger.table import History
+from dpfast.mechanisms.mechanism import Releasing, release_key
 from dpfast.privacy import parameters
+from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import shown
+from dpfast.release.key import LENGTH, encode
 
 if TYPE_CHECKING:
     from typing import Protocol, TypeAlias
 
-    from dpfast.key import PartName
     from dpfast.privacy.parameters import Real
+    from dpfast.release.key import ReleaseKey
 
-    class Promising(Protocol):
+    class Guaranteed(Protocol):
         @property
         def guarantee(self) -> Guarantee: ...
 
-    Spender: TypeAlias = Guarantee | Promising
+    Spender: TypeAlias = Guarantee | Guaranteed
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200
@@ -40,32 +41,32 @@ LONGEST_TEXT = 200
 class Ledger:
     """A privacy budget in a file: every release is charged before its noise is drawn, or refused.
 
-    path: of the file. It is opened; nothing is made, so that a path that is misspelt is an error
-        and not a new budget.
-    create: make the ledger, where no file may be yet.
-    epsilon and delta, or rho: the total that may ever be spent: taken exactly.
+    path: the file. It is opened, not made: a misspelt path is an error and no new budget.
+    create: make the ledger, at a path where no file is yet.
+    epsilon and delta, or rho: the total that may ever be spent, taken exactly.
     dataset: its name; by default the file's. adjacency, unit: by default "add-remove" and "person".
-        These and the total are stored: opening holds what it is given to them, a release its
-        mechanism's adjacency and unit.
+        These and the total are stored. Opening refuses other terms; a release refuses a mechanism
+        of another adjacency or unit.
 
-    Kept in (epsilon, delta) or in rho, and never converted: epsilons and deltas are added up, or rhos, as exact rationals.
-    Parameters may be chosen from earlier results; `import dpfast.ledger; help(dpfast.ledger)` has the proof. (Where a sum's
-    denominator outgrows 1,024 bits, a charge is rounded up by less than 2^-1074.)
+    The budget is in (epsilon, delta) or in rho, and never converted. Spends are added up as exact
+    rationals; where a sum's denominator outgrows 1,024 bits, a charge is rounded up by less than
+    2^-1074. Parameters may be chosen from earlier results:
+    `import dpfast.ledger; help(dpfast.ledger)` has the proof.
 
     Processes and threads may share the file, and a Ledger may be pickled or forked: two that want
-    the last of the budget do not both get it. Put it on a local disk. What is deleted, or restored
-    from a copy, is forgotten: nobody can tell. A spend is never given back, whatever became of its
-    release. A file FILE.lock beside it is the ledger's lock: leave it there.
-    Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made; damaged, locked, under two
-        names, other terms).
+    the last of the budget do not both get it. Put it on a local disk. Charges that are deleted, or
+    lost by restoring a copy, are forgotten: nobody can tell. A spend is never given back, whatever
+    became of its release. The file FILE.lock beside it is the ledger's lock: leave it there.
+    Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made;
+        damaged, locked, under two names, other terms).
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         epsilon: Real | None = None,
-        delta: Real | None = None,
         *,
+        delta: Real | None = None,
         rho: Real | None = None,
         dataset: str | None = None,
         adjacency: str | None = None,
@@ -78,19 +79,17 @@ class Ledger:
             "adjacency": None if adjacency is None else parameters.adjacency(adjacency),
             "unit": None if unit is None else _text("unit", parameters.unit(unit)),
         }
-        asked = _asked(epsilon, delta, rho)
-        if not isinstance(create, bool):
-            raise DTypeError(f"create must be True or False, not {type(create).__name__}")
-        if create:
+        asked = _budget(epsilon, delta, rho)
+        if parameters.flag("create", create):
             if not asked:
                 raise ParameterError("create=True needs the total that may ever be spent: epsilon (with delta), or rho")
-            whom = _text("dataset", dataset or file.stem), adjacency or "add-remove", unit or "person"
-            store.create(file, Terms(tuple(asked), tuple(asked.values()), *whom))
+            about = _text("dataset", dataset or file.stem), adjacency or "add-remove", unit or "person"
+            store.create(file, Terms(tuple(asked), tuple(asked.values()), *about))
         self._store = Store(file)
         terms = self._store.terms
-        if asked and tuple(asked) != terms.currency:
-            raise LedgerError(f"{file} is kept in {' and '.join(terms.currency)}, not in {' and '.join(asked)}")
-        of_file = {**terms._asdict(), **dict(zip(terms.currency, terms.budget, strict=True))}
+        if asked and tuple(asked) != terms.accounting:
+            raise LedgerError(f"{file} is kept in {' and '.join(terms.accounting)}, not in {' and '.join(asked)}")
+        of_file = {**terms._asdict(), **dict(zip(terms.accounting, terms.budget, strict=True))}
         for name, value in {**given, **asked}.items():
             if value is not None and value != of_file[name]:
                 raise LedgerError(f"{file} was made for {name} {of_file[name]!s:.60}, not {value!s:.60}")
@@ -99,7 +98,7 @@ class Ledger:
 
     def release(
         self,
-        mechanism: IntegerMechanism | RealMechanism,
+        mechanism: Releasing,
         values: Any,
         /,
         *,
@@ -108,66 +107,62 @@ class Ledger:
         start: int | None = None,
         **options: Any,
     ) -> Any:
-        """`mechanism.release(values, **options)`, charged once all is checked, and before any noise is drawn.
+        """`mechanism.release(values, **options)`, checked, then charged, then drawn.
 
-        label: for the history; by default the key's, or none. options: those of the mechanism's release.
-        key, start: without a key every call is a new release. Under one, what has an equal stream key is the same release
-            and is charged once, in whatever process and however often; so are the parts of one release: one derived
-            key, law and parameters, disjoint draws. The sensitivity must be that of the whole array that they are parts
-            of, and that array settled when the first is released, not chosen from results since. Anything else is charged.
+        label: for the history; by default the key's, or none. options: for the mechanism's release.
+        key, start: without a key every call is a new release. Under a key, parts with equal stream
+            keys are one release, charged once, in whatever process and however often. Parts of one
+            release are charged once, too: they have one derived key, one law, equal parameters and
+            disjoint draws. The sensitivity must be that of the whole array, and the array must be
+            settled when its first part is released, not chosen from later results. Anything else is
+            charged.
 
         A lazy expression of Polars is charged at every evaluation.
-        Raises: BudgetExhausted, LedgerError; KeyReuseError (a part overlaps another, and is not the same release of it);
-            DTypeError, ParameterError (also a mechanism of another adjacency or unit, or without a promise in the
-            ledger's currency; a fixed key); what release raises. Then nothing is charged, but by a failure after the
-            charge: no key from the system, a full memory, Ctrl-C.
-        Privacy: spends what the mechanism's guarantee says, of the ledger's budget.
+        Raises: BudgetExhausted, LedgerError; KeyReuseError (a part overlaps another, and is not the
+            same release of it); DTypeError, ParameterError (also a mechanism of another adjacency
+            or unit, or without a guarantee in the ledger's accounting unit; a fixed key); what
+            release raises. Nothing is charged then, except if the failure comes after the charge:
+            no key from the system, a full memory, Ctrl-C.
+        Privacy: spends what the mechanism's guarantee says, from the ledger's budget.
         """
-        if not isinstance(mechanism, (IntegerMechanism, RealMechanism)):
+        if not isinstance(mechanism, Releasing):
             raise DTypeError(
                 f"mechanism must be one of dpfast's, not {type(mechanism).__name__}; for others there is spend"
             )
-        if key is None:
-            if start is not None:
-                raise ParameterError(
-                    f"start is for parts of one release under a key; there is no key, got start={shown(start)}"
-                )
-            charge = self._charge("" if label is None else label, mechanism)
-            return mechanism.release(values, key=_Once(lambda: self._store.charge([charge])), start=0, **options)
-        if not isinstance(key, ReleaseKey):
-            raise DTypeError(
-                f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}"
-            )
-        if not key.secure:
+        if label is None:
+            label = "" if key is None else release_key(key).label
+        if key is not None and not release_key(key).secure:
             raise ParameterError("key must be secret: what is released under a fixed key is private to nobody")
-        charge = self._charge(key.label if label is None else label, mechanism)
+        charge = self._charge(label, mechanism.guarantee, mechanism.metadata())
 
-        def pay(part: PartName) -> None:
-            amounts = encode(part.release, *map(str, charge.amounts))  # another sensitivity has another price
-            group = blake2b(amounts, digest_size=LENGTH, person=b"ledger").digest()
-            self._store.charge([charge], part._replace(release=group))
+        def pay(part: Any) -> None:
+            name = release_key(key).name(part)
+            priced = encode(name.release, *map(str, charge.amounts))  # another sensitivity has another price
+            group = blake2b(priced, digest_size=LENGTH, person=b"ledger").digest()
+            self._store.charge([charge], name._replace(release=group))
 
-        return mechanism.release(values, key=_Paid(key, pay), start=start, **options)
+        charged = partial(self._store.charge, [charge]) if key is None else pay
+        return mechanism._release(values, charged, key=key, start=start, **options)  # noqa: SLF001  the ledger's own door
 
     def spend(self, *releases: Spender, label: str = "") -> None:
-        """Charge all these releases or none, for noise that is drawn elsewhere: afterwards, once this has returned.
+        """Charge all these releases or none; only after this returns, draw their noise elsewhere.
 
         releases: mechanisms, dpfast's or not, with a `guarantee`; or Guarantees.
         Raises: as release.
         """
-        self._store.charge([self._charge(label, each, "each of releases") for each in releases])
+        self._store.charge([self._charge_of(label, each, "each of releases") for each in releases])
 
     def fits(self, release: Spender) -> int | None:
         """How many more releases like this one fit; None: any number, for it spends nothing."""
-        asked = self._charge("", release, "release").amounts
+        asked = self._charge_of("", release, "release").amounts
         left = zip(self._left(), asked, strict=True)
         return min((int(rest // each) for rest, each in left if each), default=None)
 
     # ------------------------------------------------------------------ records
 
     @property
-    def promise(self) -> Guarantee:
-        """The total that may ever be spent, and for whom."""
+    def budget(self) -> Guarantee:
+        """The total that may ever be spent, with its adjacency and unit."""
         return self._guarantee(self._store.terms.budget)
 
     @property
@@ -202,10 +197,10 @@ class Ledger:
         return self._store.verify()
 
     def copy(self, path: str | os.PathLike[str]) -> Ledger:
-        """Make a copy in another file, as the ledger is at one moment, after the whole of it was checked.
+        """Make a copy in another file: the ledger at one moment, wholly checked.
 
-        A copy promises the same total for the same people: it is for keeping and reading. What is
-        then charged to one of the two is unknown to the other.
+        A copy has the same budget, for the same people: keep it, or read it. What is then charged
+        to one is unknown to the other.
         Raises: LedgerError (path exists, a file cannot be made there, the ledger is damaged).
         """
         file = _file(path)
@@ -214,9 +209,9 @@ class Ledger:
 
     @classmethod
     def upgrade(cls, path: str | os.PathLike[str]) -> Ledger:
-        """Make a ledger of format 1, which earlier versions of dpfast wrote, one of today's; then open it.
+        """Turn a ledger of format 1, by an earlier version of dpfast, into today's; then open it.
 
-        Its promise, charges and parts stay. Earlier versions of dpfast refuse it then.
+        Its budget, charges and parts stay. Earlier versions of dpfast refuse it then.
         Raises: LedgerError (no ledger of format 1, or damaged: then the file is as it was).
         """
         from dpfast.ledger.upgrade import upgrade
@@ -226,90 +221,48 @@ class Ledger:
         return cls(file)
 
     def metadata(self) -> dict[str, object]:
-        """The promise, JSON-able, fractions as exact strings."""
+        """The budget, JSON-able, fractions as exact strings."""
         terms = self._store.terms
-        amounts = dict(zip(terms.currency, map(str, terms.budget), strict=True))
+        amounts = dict(zip(terms.accounting, map(str, terms.budget), strict=True))
         return {**amounts, "dataset": terms.dataset, "adjacency": terms.adjacency, "unit": terms.unit}
 
     def __repr__(self) -> str:
         terms = self._store.terms
-        promised = figures(terms.currency, terms.budget, up=True)
-        return f"<Ledger {self.dataset!r}: {promised} per {terms.unit}, {terms.adjacency}; {self.path}>"
+        budget = amounts(dict(zip(terms.accounting, terms.budget, strict=True)), up=True)
+        return f"<Ledger {self.dataset!r}: {budget} per {terms.unit}, {terms.adjacency}; {self.path}>"
 
     def _left(self) -> tuple[Fraction, ...]:
         return tuple(most - spent for most, spent in zip(self._store.terms.budget, self._store.spent(), strict=True))
 
     def _guarantee(self, amounts: Iterable[Fraction]) -> Guarantee:
         terms = self._store.terms
-        of = dict(zip(terms.currency, amounts, strict=True))
+        of = dict(zip(terms.accounting, amounts, strict=True))
         return Guarantee(
             of.get("epsilon"), of.get("delta"), rho=of.get("rho"), adjacency=terms.adjacency, unit=terms.unit
         )
 
-    def _charge(self, label: str, release: object, called: str = "mechanism") -> Charge:
-        """What a release, an argument called so, will be charged, if it is for this ledger."""
+    def _charge_of(self, label: str, release: Spender, called: str) -> Charge:
+        """What a release, an argument called so, will be charged."""
+        about: dict[str, object] = {"mechanism": type(release).__name__}
+        if isinstance(release, Releasing):
+            about = release.metadata()
+        return self._charge(label, guarantee_of(called, release), about, called)
+
+    def _charge(self, label: str, guarantee: Guarantee, about: dict[str, object], called: str = "mechanism") -> Charge:
+        """The charge for a guarantee, if it is for this ledger."""
         terms = self._store.terms
-        guarantee = guarantee_of(called, release)
         for name in ("adjacency", "unit"):
             if getattr(guarantee, name) != getattr(terms, name):
                 raise ParameterError(
                     f"{name} must be that of the ledger, {getattr(terms, name)!r}, got {getattr(guarantee, name)!r:.40}"
                 )
-        amounts = [getattr(guarantee, name) for name in terms.currency]
+        amounts = tuple(map(partial(getattr, guarantee), terms.accounting))
         if None in amounts:
             raise ParameterError(
-                f"{called} must promise {' and '.join(terms.currency)}, in which this ledger is kept and nothing is "
+                f"{called} must promise {' and '.join(terms.accounting)}, in which this ledger is kept and nothing is "
                 f"converted, got {guarantee!r:.80}"
             )
-        about: dict[str, object] = {"mechanism": type(release).__name__}
-        if isinstance(release, (IntegerMechanism, RealMechanism)):
-            about = release.metadata()
-        return Charge(_text("label", label), about, tuple(amounts))
-
-
-# ------------------------------------------------------------------ keys that pay
-
-
-class _Paid(ReleaseKey):
-    """A release key that pays when a mechanism asks it for a part's stream key: all is checked, nothing is drawn."""
-
-    __slots__ = ("_key", "_pay")
-
-    def __init__(self, key: ReleaseKey, pay: Callable[[PartName], None]) -> None:
-        self._key, self._pay = key, pay
-
-    def part(self, *where: Any, **how: Any) -> PartDigest:
-        return self._key.part(*where, **how)
-
-    def stream_key(self, version: int, law: Iterable[str | int], part: PartDigest) -> bytes | None:
-        law = tuple(law)
-        self._pay(self._key.name(version, law, part))
-        return self._key.stream_key(version, law, part)
-
-
-class _Once(ReleaseKey):
-    """Pays at the same moment, for fresh noise each time: nothing is hashed."""
-
-    __slots__ = ("_pay",)
-
-    def __init__(self, pay: Callable[[], None]) -> None:
-        self._pay = pay
-
-    def part(self, *_: Any, **__: Any) -> PartDigest:
-        return _Undigested()
-
-    def stream_key(self, *_: Any) -> None:
-        self._pay()
-
-
-class _Undigested(PartDigest):
-    """Of values on which no key depends."""
-
-    def __init__(self) -> None:
-        pass
-
-    def update(self, values: memoryview) -> None:
-        pass
+        return Charge(_text("label", label), about, amounts)
 
 
 # ------------------------------------------------------------------ parameters
@@ -325,17 +278,17 @@ def _file(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links, and a chdir changes nothing
 
 
-def _asked(epsilon: Real | None, delta: Real | None, rho: Real | None) -> dict[str, Fraction]:
-    """The budget by currency; nothing, if none is given."""
+def _budget(epsilon: Real | None, delta: Real | None, rho: Real | None) -> dict[str, Fraction]:
+    """The budget by its figures; nothing, if none is given."""
     if epsilon is not None and rho is not None:
         raise ParameterError("epsilon or rho must be given, not both: a ledger is kept in one")
     if epsilon is None and rho is None and delta is None:
         return {}
-    promised = Guarantee(epsilon, delta, rho=rho)
-    currency = store.CURRENCIES[epsilon is None]
-    found = {name: getattr(promised, name) for name in currency}
-    if not found[currency[0]]:
-        raise ParameterError(f"{currency[0]} must be positive, got 0")
+    total = Guarantee(epsilon, delta, rho=rho)
+    accounting = tuple(store.KEPT)[epsilon is None]
+    found = {name: getattr(total, name) for name in accounting}
+    if not found[accounting[0]]:
+        raise ParameterError(f"{accounting[0]} must be positive, got 0")
     for name, value in found.items():
         if value > MOST_BUDGET or max(value.numerator, value.denominator).bit_length() > LONGEST_BUDGET:
             raise ParameterError(

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from weakref import WeakSet
@@ -26,8 +27,8 @@ MARK = b"dplg"  # the application's number in the header of a ledger
 PAUSE = 0.002  # seconds between two tries
 
 # SQLite's connections survive no fork: one thread at a time in a process, and a fork waits for it.
-# Only a fork by that very thread, as in a signal's handler, finds a lock held; the child's copy of it
-# would outlive its holder.
+# Only a fork by that very thread, as in a signal's handler, finds a lock held. The child's copy of
+# the lock would outlive its holder.
 _using = threading.RLock()
 _files: WeakSet[FileIO] = WeakSet()
 
@@ -68,7 +69,7 @@ def _taken(ledger: Path) -> FileIO | None:
     """The locked file; None while others hold it, or where it was replaced meanwhile."""
     name, mine = f"{ledger}.lock", False
     try:
-        file = FileIO(name, opener=lambda *_: _opened(name, ledger))  # which is closed where Ctrl-C loses it
+        file = FileIO(name, opener=partial(_opened, ledger))  # which is closed where Ctrl-C loses it
         _files.add(file)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,15 +89,15 @@ def _taken(ledger: Path) -> FileIO | None:
 def _is_ledger(file: Path) -> bool:
     """By its first bytes: SQLite's mark, and at 68 the number of the application.
 
-    Closing it gives back SQLite's locks of this process: none are held here, where no thread else uses a ledger.
+    Closing it drops SQLite's locks of this process: no other thread uses a ledger here.
     """
     with file.open("rb") as opened:
         begins = opened.read(72)
     return begins.startswith(b"SQLite format 3\0") and begins[68:] == MARK
 
 
-def _opened(name: str, ledger: Path) -> int:
-    """A descriptor of the file, which is made if it is not there: the owner's of the ledger alone."""
+def _opened(ledger: Path, name: str, _: int) -> int:
+    """A descriptor of the file, which is made if it is not there, for the ledger's owner alone."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # no link is followed, no pipe waited for
     try:
         return os.open(name, flags)

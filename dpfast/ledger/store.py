@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The file of a ledger, of format 2: SQLite, with tables that are only added to, and a checkpoint.
 
-A charge must outlive a power cut once its noise can leave. So a rollback journal, and synchronous = EXTRA: a commit
-returns when the file, and then the removal of its journal, are on the disk; under FULL the journal could come back and
-undo the charge. No write-ahead log: it lives in two more files, which a copy of the ledger would forget, and in shared
-memory, which network file systems have not. Each call opens the file and closes it: there is nothing to share or to fork.
+A charge must outlive a power cut once its noise can leave: hence a rollback journal, and
+synchronous = EXTRA. A commit returns when the file, and then the removal of its journal, are on the
+disk; under FULL the journal could come back and undo the charge. A write-ahead log would live in
+two more files, which a copy of the ledger would forget, and in shared memory, which network file
+systems lack. Each call opens the file and closes it: there is nothing to share or to fork.
 
-The checkpoint says how many charges and parts there are, their sums and the digest of the last
-charge, which is chained over all. Each charge moves it, in its own transaction, from a state that
-it has checked; so opening and charging look at the checkpoint and the last charge alone, and cost
-the same with ten charges or with a million.
+The checkpoint holds the numbers of charges and parts, their sums, and the digest of the last
+charge, chained over all. Each charge moves it, in its own transaction, from a state that it has
+checked. So opening and charging read it and the last charge alone, however many there are.
 """
 
 from __future__ import annotations
@@ -23,33 +23,37 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import compress
 from operator import add, gt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dpfast.errors import BudgetExhausted, KeyReuseError, LedgerError
-from dpfast.key import encode
 from dpfast.ledger.lock import MARK, held
-from dpfast.ledger.table import Entry, figure
+from dpfast.ledger.table import Entry
+from dpfast.privacy import formatting
+from dpfast.release.key import encode
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-    from dpfast.key import PartName
+    from dpfast.release.key import PartName
 
 Amounts: TypeAlias = tuple[Fraction, ...]
 
 APPLICATION, FORMAT = int.from_bytes(MARK, "big"), 2  # in the file's header
-NAMES = "epsilon", "delta", "rho"  # of the amounts in a row; those of a currency that the ledger does not keep are null
-CURRENCIES = ("epsilon", "delta"), ("rho",)
+TOTALS = "epsilon_total", "delta_total", "rho_total"
+NAMES = "epsilon", "delta", "rho"  # the amounts in a row; null if the ledger is not kept in them
+# The accounting units, and the amounts of a row that are theirs.
+KEPT: dict[tuple[str, ...], slice] = {("epsilon", "delta"): slice(0, 2), ("rho",): slice(2, 3)}
 CHARGE = "charge"  # the one kind of row so far
 PATIENCE = 30.0  # seconds to wait while others write
-MOST_BITS = 1024  # of a sum's denominator, before charges are rounded
+MOST_BITS = 1024  # in the denominator of a sum, before charges are rounded
 FINEST = 1074  # bits after the point of a rounded charge, as doubles have
 SLIGHT = Fraction(1, 10**9)  # what is short by less is short by the rounding of a float
 
 _AMOUNTS = ", ".join(f"{name} TEXT" for name in NAMES)
-_TOTALS = ", ".join(f"{name}_total TEXT" for name in NAMES)
+_TOTALS = ", ".join(f"{name} TEXT" for name in TOTALS)
 _TABLES = {
     "promise": f"dataset TEXT NOT NULL, adjacency TEXT NOT NULL, unit TEXT NOT NULL, {_AMOUNTS}, "
     "identity BLOB NOT NULL, digest BLOB NOT NULL",
@@ -60,36 +64,37 @@ _TABLES = {
     "checkpoint": f"charges INTEGER NOT NULL, parts INTEGER NOT NULL, {_TOTALS}, head BLOB NOT NULL, "
     "digest BLOB NOT NULL",
 }
-# The file repeats these statements to the letter. The checkpoint alone is ever changed.
+# The file repeats these statements to the letter, table names too; only the checkpoint changes.
 SCHEMA = [f"CREATE TABLE {name} ({columns})" for name, columns in _TABLES.items()] + [
     f"CREATE TRIGGER {name}_{verb} BEFORE {verb} ON {name} BEGIN SELECT RAISE(ABORT, 'only added to'); END"
     for name in _TABLES
     for verb in ("UPDATE", "DELETE")
     if (name, verb) != ("checkpoint", "UPDATE")
 ]
+TABLES = {(statement,) for statement in SCHEMA}
 
 
 class Terms(NamedTuple):
-    """What a ledger promises: how much of which currency may be spent, on which data set, for whom."""
+    """How much may be spent, in which accounting unit, for which data set, adjacency and unit."""
 
-    currency: tuple[str, ...]
+    accounting: tuple[str, ...]
     budget: Amounts
     dataset: str
     adjacency: str
     unit: str
-    digest: bytes = b""  # of its row, which no other ledger has
+    digest: bytes = b""  # the digest of its row, which no other ledger has
 
 
 class Charge(NamedTuple):
     """What one release spends."""
 
     label: str
-    record: dict[str, object]  # of the mechanism, JSON-able
+    record: dict[str, object]  # the mechanism's, JSON-able
     amounts: Amounts
 
 
 class State(NamedTuple):
-    """What a ledger has come to: the number of its charges and parts, their sums, the digest of the last charge."""
+    """A ledger's number of charges and parts, their sums, and the digest of the last charge."""
 
     charges: int
     parts: int
@@ -98,10 +103,7 @@ class State(NamedTuple):
 
 
 def create(path: Path, terms: Terms) -> None:
-    """Make a ledger, over nothing that is there.
-
-    Raises: LedgerError.
-    """
+    """Make a ledger, over nothing that is there. Raises: LedgerError."""
     with _appearing(path) as made, _opened(made, path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         lay_out(connection, terms, secrets.token_bytes(16))
@@ -109,20 +111,20 @@ def create(path: Path, terms: Terms) -> None:
 
 
 def lay_out(connection: Connection, terms: Terms, identity: bytes) -> Terms:
-    """Write the header, the tables and the promise of a ledger to which nothing is charged; its terms."""
+    """Write the header, the tables and the terms of a ledger to which nothing is charged."""
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     for statement in SCHEMA:
         connection.execute(statement)
-    row = terms.dataset, terms.adjacency, terms.unit, *texts(terms.currency, terms.budget), identity
+    row = terms.dataset, terms.adjacency, terms.unit, *texts(terms.accounting, terms.budget), identity
     first = insert(connection, "promise", b"", *row)
     zero = (Fraction(0),) * len(terms.budget)
-    insert(connection, "checkpoint", first, 0, 0, *texts(terms.currency, zero), first)
+    insert(connection, "checkpoint", first, 0, 0, *texts(terms.accounting, zero), first)
     return terms._replace(digest=first)
 
 
 class Store:
-    """A ledger's file. All that reads it raises LedgerError: no ledger, damaged, locked, or another one by now."""
+    """A ledger's file. Reads raise LedgerError: no ledger, damaged, locked, another one by now."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -147,7 +149,7 @@ class Store:
             return whole(connection, self.path)
 
     def copy(self, target: Path) -> None:
-        """Make a copy that is as the ledger was at one moment, checked whole, over nothing that is there."""
+        """Copy the ledger at one moment, wholly checked; an existing file is never replaced."""
         with _appearing(target) as made, _opened(made, target) as copied:
             with _reading(self.path) as connection:
                 self._same(connection)
@@ -155,9 +157,9 @@ class Store:
             whole(copied, self.path)
 
     def charge(self, charges: Sequence[Charge], part: PartName | None = None) -> None:
-        """Record all charges or none; when this returns they are on the disk. part: of the one release that is charged.
+        """Record all charges or none, on the disk. part: that of the one release charged.
 
-        Raises: BudgetExhausted, KeyReuseError, LedgerError; then nothing is charged, unless the disk itself failed.
+        Raises: BudgetExhausted, KeyReuseError, LedgerError; all uncharged unless the disk failed.
         """
         with writing(self.path) as connection:
             before = self._same(connection)
@@ -179,8 +181,9 @@ class Store:
             paid = tuple(map(payable, charge.amounts, total))
             total = tuple(map(add, total, paid))
             number += 1
-            about = number, _now(), CHARGE, charge.label, json.dumps(charge.record)
-            figures = *texts(self.terms.currency, paid), *texts(self.terms.currency, total)
+            when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            about = number, when, CHARGE, charge.label, json.dumps(charge.record)
+            figures = *texts(self.terms.accounting, paid), *texts(self.terms.accounting, total)
             digest = insert(connection, "releases", digest, *about, *figures, release)
         if any(map(gt, total, self.terms.budget)):
             raise self._exhausted(before.spent, total)
@@ -190,12 +193,12 @@ class Store:
         said, hint = [], ""
         for name, most, before, after in zip(*self.terms[:2], spent, total, strict=True):
             if after > most:
-                left = figure(most - before, up=False)
+                left = formatting.amount(most - before, up=False)
                 if after - most < SLIGHT * (after - before):
                     left = "a little less"
                     hint = ". Numbers are taken exactly, and the float 0.1 is a little more than Decimal('0.1')"
                 said.append(
-                    f"{name} {figure(after - before, up=True)} is asked for and {left} is left of {figure(most, up=True)}"
+                    f"{name} {formatting.amount(after - before, up=True)} is asked for and {left} is left of {formatting.amount(most, up=True)}"
                 )
         return BudgetExhausted(f"{self.path}: {', '.join(said)}; nothing was released{hint}")
 
@@ -207,7 +210,7 @@ class Store:
 
 
 def payable(amount: Fraction, total: Fraction) -> Fraction:
-    """The charge: the amount itself, unless the sum would grow too long; then rounded up, by less than 2^-FINEST."""
+    """The amount itself; if the sum would grow too long, rounded up, by less than 2^-FINEST."""
     if (total + amount).denominator.bit_length() <= MOST_BITS:
         return amount
     return Fraction(-(-amount.numerator * 2**FINEST // amount.denominator), 2**FINEST)
@@ -218,12 +221,11 @@ def payable(amount: Fraction, total: Fraction) -> Fraction:
 
 @contextmanager
 def _connected(path: Path) -> Iterator[Connection]:
-    """Yield a connection to a ledger, under its lock; its transaction is undone unless it was committed."""
+    """Yield a connection to a ledger, under its lock; what it does not commit is undone."""
     real = Path(os.path.realpath(path))  # whatever link leads to it, its lock and journal have one name
-    _found(path, real)
+    _found(path, real, locked=False)
     with held(real, PATIENCE):
-        _found(path, real)
-        _named_once(path, real)
+        _found(path, real, locked=True)
         with _opened(real, path) as connection:
             yield connection
 
@@ -247,16 +249,14 @@ def writing(path: Path) -> Iterator[Connection]:
         connection.execute("COMMIT")
 
 
-def _found(path: Path, real: Path) -> None:
-    """Raises: LedgerError: no file is there."""
+def _found(path: Path, real: Path, *, locked: bool) -> None:
+    """Raises: LedgerError: no file; or, if locked, several names, each with its own journal."""
     if not os.path.isfile(real):  # noqa: PTH113  it never raises
         if os.path.lexists(path):
             raise LedgerError(f"{path} is not a file")
         raise LedgerError(f"{path} does not exist; create=True, or `dpfast ledger create`, makes a ledger")
-
-
-def _named_once(path: Path, real: Path) -> None:
-    """Raises: LedgerError: the file has several names, of which each would have a journal of its own."""
+    if not locked:
+        return
     try:
         names = real.stat().st_nlink
     except OSError as error:
@@ -282,13 +282,13 @@ def _opened(file: Path, called: Path) -> Iterator[Connection]:
             connection.close()
     except (sqlite3.Error, sqlite3.Warning) as error:
         raise LedgerError(f"{called}: {error}; nothing was released") from None
-    except UnicodeDecodeError:  # of a message that quotes the file
+    except UnicodeDecodeError:  # in a message that quotes the file
         raise damaged(called, "its text is not UTF-8") from None
 
 
 @contextmanager
 def _appearing(path: Path) -> Iterator[Path]:
-    """Yield an empty file to fill, which then appears at path: whole, over nothing that is there, its owner's alone."""
+    """Yield an empty file to fill; it then appears at path, whole, its owner's, over nothing."""
     path = Path(os.path.realpath(path.parent), path.name)
     for name in (f"{path}-journal", path):  # a journal would undo in the new ledger what was not complete in the old
         if os.path.lexists(name):
@@ -318,7 +318,7 @@ def _flush(path: Path) -> None:
 
 
 def insert(connection: Connection, table: str, before: bytes, *row: Any) -> bytes:
-    """Add a row and its digest, which it returns. before: the digest of the row before, where rows are a chain."""
+    """Add a row and return its digest. before: the digest before it, where rows are a chain."""
     digest = _digest(before, row)
     places = ", ".join("?" * len(row))
     connection.execute(f"INSERT INTO {table} VALUES ({places}, ?)", [*row, digest])  # noqa: S608  our own names
@@ -327,20 +327,22 @@ def insert(connection: Connection, table: str, before: bytes, *row: Any) -> byte
 
 def move(connection: Connection, terms: Terms, state: State) -> None:
     """Move the checkpoint."""
-    row = state.charges, state.parts, *texts(terms.currency, state.spent), state.digest
+    row = state.charges, state.parts, *texts(terms.accounting, state.spent), state.digest
     columns = "charges, parts, epsilon_total, delta_total, rho_total, head, digest"
     places = ", ".join("?" * len(row))
     connection.execute(f"UPDATE checkpoint SET ({columns}) = ({places}, ?)", [*row, _digest(terms.digest, row)])  # noqa: S608
 
 
 def _digest(before: bytes, row: Iterable[Any]) -> bytes:
-    """Of a row's fields and of their types, for one wrong bit in the file makes bytes of a text."""
-    typed = (part for field in row for part in (type(field).__name__, field))
-    return blake2b(encode(before, *typed), digest_size=16, person=b"ledger row").digest()
+    """The digest of a row's fields and types: one wrong bit in the file makes bytes of a text."""
+    typed: list[Any] = [before]
+    for field in row:
+        typed += type(field).__name__, field
+    return blake2b(encode(*typed), digest_size=16, person=b"ledger row").digest()
 
 
 def checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
-    """The digest of a row, if it is right: a guard against decay and slips, not against who can write here."""
+    """The digest of a row, if right: a guard against decay and slips, not against who can write."""
     *fields, digest = row
     found = _digest(before, fields)
     if digest != found:
@@ -349,31 +351,30 @@ def checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
 
 
 def _terms(connection: Connection, path: Path) -> Terms:
-    """What the file promises, once it is known to be a ledger."""
-
-    def value(pragma: str) -> Any:
-        return connection.execute(f"PRAGMA {pragma}").fetchone()[0]
-
-    if value("application_id") != APPLICATION:
+    """The terms in the file, once it is known to be a ledger."""
+    header: list[Any] = []
+    for pragma in ("application_id", "user_version", "journal_mode"):
+        header += connection.execute(f"PRAGMA {pragma}").fetchone()
+    application, version, journal = header
+    if application != APPLICATION:
         raise LedgerError(f"{path} is not a ledger of dpfast")
-    if value("user_version") == 1:
+    if version == 1:
         raise LedgerError(f"{path} is a ledger of format 1: `dpfast ledger upgrade` makes it one of format {FORMAT}")
-    if value("user_version") != FORMAT:
-        raise LedgerError(f"{path} is a ledger of format {value('user_version')}; this version of dpfast has {FORMAT}")
-    if value("journal_mode") != "delete":
-        raise LedgerError(f"{path} was put into journal mode {value('journal_mode')!s:.10}; a ledger's is delete")
-    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-    if found != set(SCHEMA):
+    if version != FORMAT:
+        raise LedgerError(f"{path} is a ledger of format {version}; this version of dpfast has {FORMAT}")
+    if journal != "delete":
+        raise LedgerError(f"{path} was put into journal mode {journal!s:.10}; a ledger's is delete")
+    if set(connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")) != TABLES:
         raise damaged(path, "its tables are not those of a ledger")
     rows = connection.execute("SELECT * FROM promise").fetchall()
     if len(rows) != 1:
-        raise damaged(path, "it makes no promise")
+        raise damaged(path, "it states no budget")
     dataset, adjacency, unit, *budget, _, digest = rows[0]
     checked(path, b"", rows[0])
-    currency = tuple(name for name, amount in zip(NAMES, budget, strict=True) if amount is not None)
-    if currency not in CURRENCIES:
-        raise damaged(path, "it makes no promise")
-    return Terms(currency, amounts(path, currency, budget), dataset, adjacency, unit, digest)
+    accounting = tuple(compress(NAMES, budget))
+    if accounting not in KEPT:
+        raise damaged(path, "it states no budget")
+    return Terms(accounting, exact(path, budget[KEPT[accounting]]), dataset, adjacency, unit, digest)
 
 
 def _state(connection: Connection, path: Path, terms: Terms) -> State:
@@ -383,9 +384,9 @@ def _state(connection: Connection, path: Path, terms: Terms) -> State:
         raise damaged(path, "it has no checkpoint")
     checked(path, terms.digest, rows[0])
     charges, parts, *totals, head, _ = rows[0]
-    state = State(charges, parts, amounts(path, terms.currency, totals), head)
+    state = State(charges, parts, exact(path, totals[KEPT[terms.accounting]]), head)
     if any(map(gt, state.spent, terms.budget)):
-        raise damaged(path, "more is spent than was promised")
+        raise damaged(path, "more is spent than its budget")
     rows = connection.execute("SELECT * FROM releases ORDER BY number DESC LIMIT 1").fetchall()
     last = _charged(connection, path, terms, rows[0])[0] if rows else _nothing(terms)
     if last != state._replace(parts=0):
@@ -402,7 +403,7 @@ def _charged(connection: Connection, path: Path, terms: Terms, row: Sequence[Any
     before = _nothing(terms)
     earlier = connection.execute("SELECT * FROM releases WHERE number = ?", [row[0] - 1]).fetchone()
     if earlier is not None:
-        totals = amounts(path, terms.currency, earlier[-2 - len(NAMES) : -2])
+        totals = exact(path, earlier[-2 - len(NAMES) : -2][KEPT[terms.accounting]])
         before = State(earlier[0], 0, totals, earlier[-1])
     return _next(path, terms, before, row)
 
@@ -413,8 +414,8 @@ def _next(path: Path, terms: Terms, before: State, row: Sequence[Any]) -> tuple[
     number, when, kind, label, record, *figures, _, _ = row
     if kind != CHARGE:
         raise LedgerError(f"{path}: charge {number} is of a kind that this version of dpfast does not know")
-    paid = amounts(path, terms.currency, figures[: len(NAMES)])
-    totals = amounts(path, terms.currency, figures[len(NAMES) :])
+    kept = KEPT[terms.accounting]
+    paid, totals = exact(path, figures[: len(NAMES)][kept]), exact(path, figures[len(NAMES) :][kept])
     if number != before.charges + 1 or totals != tuple(map(add, before.spent, paid)):
         raise damaged(path, f"charge {before.charges + 1} does not add up")
     try:
@@ -422,7 +423,7 @@ def _next(path: Path, terms: Terms, before: State, row: Sequence[Any]) -> tuple[
         name = str(about["mechanism"])
     except (ValueError, TypeError, LookupError):
         raise damaged(path, f"charge {number} does not say what for") from None
-    shown = dict(zip((*terms.currency, *(f"{name}_total" for name in terms.currency)), (*paid, *totals), strict=True))
+    shown = dict(zip((*NAMES[kept], *TOTALS[kept]), (*paid, *totals), strict=True))
     return State(number, 0, totals, digest), Entry(number, str(when), str(label), name, **shown, parameters=about)
 
 
@@ -467,7 +468,7 @@ def _known(connection: Connection, path: Path, terms: Terms, release: bytes) -> 
 
 
 def _there(connection: Connection, path: Path, number: int, part: PartName) -> bool:
-    """Whether a part needs no record: it is empty, or on record. Raises: KeyReuseError (it overlaps another)."""
+    """Whether a part is empty or on record already. Raises: KeyReuseError (it overlaps another)."""
     if part.begin == part.end:
         return True
     before = "SELECT * FROM parts WHERE number = ? AND begin < ? ORDER BY begin DESC LIMIT 1"
@@ -486,15 +487,10 @@ def _there(connection: Connection, path: Path, number: int, part: PartName) -> b
     )
 
 
-def texts(currency: tuple[str, ...], figures: Amounts) -> list[str | None]:
+def texts(accounting: tuple[str, ...], figures: Amounts) -> list[str | None]:
     """Amounts as a row has them."""
-    kept = dict(zip(currency, map(str, figures), strict=True))
-    return [kept.get(name) for name in NAMES]
-
-
-def amounts(path: Path, currency: tuple[str, ...], row: Sequence[Any]) -> Amounts:
-    """The amounts of a row that are in the ledger's currency."""
-    return exact(path, [text for name, text in zip(NAMES, row, strict=True) if name in currency])
+    kept = dict(zip(accounting, map(str, figures), strict=True))
+    return [*map(kept.get, NAMES)]
 
 
 def exact(path: Path, written: Iterable[Any]) -> Amounts:
@@ -510,7 +506,3 @@ def exact(path: Path, written: Iterable[Any]) -> Amounts:
 
 def damaged(path: Path, why: str) -> LedgerError:
     return LedgerError(f"{path} is damaged: {why}; nothing was released")
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a ledger of format 1, which had no checkpoint, to one of today's: the same promise, charges and parts."""
+"""Upgrades a ledger of format 1, which had no checkpoint: its terms, charges and parts stay."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import LedgerError
-from dpfast.key import encode
 from dpfast.ledger import store
-from dpfast.ledger.store import CHARGE, CURRENCIES, Amounts, State, Terms
+from dpfast.ledger.store import CHARGE, KEPT, Amounts, State, Terms
+from dpfast.release.key import encode
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
 
 def upgrade(path: Path) -> None:
-    """Write a ledger of format 1 anew in its place, in one transaction, after the whole of it was checked.
+    """Write a ledger of format 1 anew in its place, in one transaction, after checking all of it.
 
-    In its place, for a new file over it would lose the charge of a process that waits for the old one.
+    A new file over it would lose the charge of a process that waits for the old one.
     Raises: LedgerError; then the file is as it was.
     """
     with store.writing(path) as connection:
@@ -30,11 +30,11 @@ def upgrade(path: Path) -> None:
         if header != [store.APPLICATION, 1]:
             raise LedgerError(f"{path} is not a ledger of format 1")
         found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        currency = next((currency for currency in CURRENCIES if found == set(_schema(currency))), None)
-        if currency is None:
+        accounting = next((accounting for accounting in KEPT if found == set(_schema(accounting))), None)
+        if accounting is None:
             raise store.damaged(path, "its tables are not those of a ledger")
         store.sound(connection, path)
-        terms, identity = _promise(connection, path, currency)
+        terms, identity = _terms(connection, path, accounting)
         charges = list(_charges(connection, path, terms))
         parts = connection.execute("SELECT * FROM parts").fetchall()
         for row in parts:
@@ -44,7 +44,7 @@ def upgrade(path: Path) -> None:
         terms = store.lay_out(connection, terms, identity)
         state = State(0, 0, (), terms.digest)
         for (number, when, *about), paid, spent, release in charges:
-            figures = *store.texts(currency, paid), *store.texts(currency, spent)
+            figures = *store.texts(accounting, paid), *store.texts(accounting, spent)
             digest = store.insert(connection, "releases", state.digest, number, when, CHARGE, *about, *figures, release)
             state = State(number, len(parts), spent, digest)
         for *part, _ in parts:
@@ -54,10 +54,10 @@ def upgrade(path: Path) -> None:
         store.whole(connection, path)
 
 
-def _schema(currency: tuple[str, ...]) -> list[str]:
+def _schema(accounting: tuple[str, ...]) -> list[str]:
     """The statements of format 1."""
-    amounts = ", ".join(f"{name} TEXT NOT NULL" for name in currency)
-    totals = ", ".join(f"{name}_total TEXT NOT NULL" for name in currency)
+    amounts = ", ".join(f"{name} TEXT NOT NULL" for name in accounting)
+    totals = ", ".join(f"{name}_total TEXT NOT NULL" for name in accounting)
     tables = {
         "promise": f"dataset TEXT NOT NULL, adjacency TEXT NOT NULL, unit TEXT NOT NULL, {amounts}, "
         "identity BLOB NOT NULL, digest BLOB NOT NULL",
@@ -84,19 +84,19 @@ def _checked(path: Path, before: bytes, row: Sequence[Any]) -> bytes:
     return found
 
 
-def _promise(connection: Connection, path: Path, currency: tuple[str, ...]) -> tuple[Terms, bytes]:
+def _terms(connection: Connection, path: Path, accounting: tuple[str, ...]) -> tuple[Terms, bytes]:
     """The terms, with the digest of format 1, and the ledger's identity."""
     rows = connection.execute("SELECT * FROM promise").fetchall()
     if len(rows) != 1:
-        raise store.damaged(path, "it makes no promise")
+        raise store.damaged(path, "it states no budget")
     dataset, adjacency, unit, *budget, identity, _ = rows[0]
     digest = _checked(path, b"", rows[0])
-    return Terms(currency, store.exact(path, budget), dataset, adjacency, unit, digest), identity
+    return Terms(accounting, store.exact(path, budget), dataset, adjacency, unit, digest), identity
 
 
 def _charges(connection: Connection, path: Path, terms: Terms) -> Iterator[tuple[Any, Amounts, Amounts, Any]]:
-    """Number, time, label and mechanism of each charge; its amounts, the sums with it, its release; all checked."""
-    n, before, digest = len(terms.currency), 0, terms.digest
+    """Each charge, checked: number, time, label, mechanism; its amounts, the sums, its release."""
+    n, before, digest = len(terms.accounting), 0, terms.digest
     spent: Amounts = (Fraction(0),) * n
     for row in connection.execute("SELECT * FROM releases ORDER BY number"):
         digest = _checked(path, digest, row)

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.privacy import parameters
 
@@ -16,64 +16,61 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
 
-DRAWS = 64  # of noise at a time
+DRAWS = 64  # noise for so many answers at a time
 
 
-@dataclass(frozen=True, repr=False, init=False)
 class AboveThreshold(OneAnswer):
-    """Tells which answer is the first whose noisy value reaches a noisy threshold, and nothing of the others.
+    """Tells which answer is the first whose noisy value reaches a noisy threshold, and no more.
 
-    epsilon: int, float, Fraction or Decimal, taken exactly; spent once by every run, however many answers it reads.
+    epsilon: int, float, Fraction or Decimal, taken exactly; a run spends it once, however long.
     threshold: an int, public.
-    sensitivity: how much one unit can change a single answer, at most: a number, or a Sensitivity, whose linf it is.
-    monotonic: whether every answer moves the same way when one unit is added, as counts do: then, under add-remove, the noise
-        of the answers is half as wide. By default what a Sensitivity says, as for Exponential.
+    sensitivity: the most that one unit changes a single answer: a number, or a Sensitivity's linf.
+    monotonic: whether every answer moves the same way when one unit is added, as counts do: under
+        add-remove the answers' noise is then half as wide. By default as for Exponential.
     adjacency, unit: as for DiscreteLaplace.
 
-    The threshold gets discrete Laplace noise of scale 2 sensitivity/epsilon, each answer its own of 4 sensitivity/epsilon
-    (2 if monotonic). Noise and comparison are exact, in integers.
+    The threshold gets discrete Laplace noise of scale 2 sensitivity/epsilon, and each answer its
+    own of scale 4 sensitivity/epsilon (2 if monotonic). Comparison is exact, in integers.
 
-    Privacy: a run is epsilon-differentially private (delta = 0). It ends at the first answer above; a second run spends
-    epsilon again. Answers that move both ways under the noise of monotonic ones, or monotonic ones under both noises halved,
-    would cost up to 1.5 epsilon.
+    Privacy: a run is epsilon-differentially private (delta = 0). It ends at the first answer above;
+        a second run spends epsilon again. Less noise would cost up to 1.5 epsilon: that of
+        monotonic answers if answers move both ways, or both noises halved if they are monotonic.
     Raises: DTypeError, ParameterError (also for sensitivity/epsilon outside 2^-60 to 2^48).
-    Source: Dwork, Roth 2014, section 3.6, Algorithm 1 and Theorem 3.23; for monotonic answers Lyu, Su, Li 2017.
+    Source: Dwork, Roth 2014, 3.6, Algorithm 1, Theorem 3.23; monotonic answers: Lyu, Su, Li 2017.
     """
 
     NAME: ClassVar[str] = "above_threshold"
     threshold: int
-    _noise: tuple[DiscreteLaplace, DiscreteLaplace]  # of the threshold, of an answer
 
     def __init__(
         self,
         epsilon: Real,
-        threshold: int,
         sensitivity: Real | Sensitivity,
+        *,
+        threshold: int,
         monotonic: bool | None = None,
         adjacency: str | None = None,
         unit: str | None = None,
     ) -> None:
-        self._set_parameters(epsilon, sensitivity, monotonic, adjacency, unit)
+        self._keep_answer(epsilon, sensitivity, monotonic, adjacency, unit)
         if not 2**-60 <= self.sensitivity / self.epsilon <= 2**48:  # so that all noise fits int64
             raise ParameterError(
-                f"sensitivity/epsilon must lie between 2**-60 and 2**48, got epsilon={parameters.shown(epsilon)}, sensitivity={parameters.shown(sensitivity)}"
+                "sensitivity/epsilon must lie between 2**-60 and 2**48, "
+                + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
             )
-        of_threshold = DiscreteLaplace(self.epsilon / 2, self.sensitivity)
-        of_answer = of_threshold if self.monotonic else DiscreteLaplace(self.epsilon / 4, self.sensitivity)
-        object.__setattr__(self, "threshold", parameters.whole("threshold", threshold))
-        object.__setattr__(self, "_noise", (of_threshold, of_answer))
+        self._keep(threshold=parameters.whole("threshold", threshold))
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (
-            self.epsilon, self.threshold, self.sensitivity, self.monotonic, self.adjacency, self.unit,
-        )  # fmt: skip
+    @lockfree_property
+    def _noise(self) -> tuple[DiscreteLaplace, DiscreteLaplace]:
+        """The noise of the threshold, and that of an answer."""
+        of_threshold = DiscreteLaplace(self.epsilon / 2, self.sensitivity)
+        return of_threshold, of_threshold if self.monotonic else DiscreteLaplace(self.epsilon / 4, self.sensitivity)
 
     def run(self, answers: Iterable[int]) -> int | None:
         """The index of the first answer above, counted from 0; None if there is none.
 
-        answers: integers, read one by one and none after the first above, so that a generator may compute them lazily. The
-        noise ends with the call.
-        Raises: DTypeError (an answer that is no integer), ParameterError (one of more than 4,096 bits); EntropyError.
+        answers: integers, or a generator of them; none is read after the first above.
+        Raises: DTypeError (no integer), ParameterError (one of more than 4,096 bits); EntropyError.
         Privacy: spends epsilon once, whatever comes out, an error included.
         """
         of_threshold, of_answer = self._noise
@@ -89,13 +86,6 @@ class AboveThreshold(OneAnswer):
             if parameters.whole("each of answers", answer) + next(noise) >= least:
                 return index
         return None
-
-    def metadata(self) -> dict[str, object]:
-        """What was asked and promised, to go with what came out: JSON-able, fractions as exact strings."""
-        return {**super().metadata(), "threshold": self.threshold}
-
-    def _facts(self) -> dict[str, str]:
-        return {"threshold": str(self.threshold), **super()._facts()}
 
 
 def _draws(noise: DiscreteLaplace) -> Iterator[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,11 +12,11 @@ import numpy as np
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
-from dpfast.mechanisms.discrete_laplace import signed_table, whole_floats
+from dpfast.exact.discrete_gaussian import DiscreteGaussian as ExactDiscreteGaussian
 from dpfast.mechanisms.gaussian import normal_constants
 from dpfast.mechanisms.integer import IntegerMechanism
-from dpfast.mechanisms.once import once
-from dpfast.mechanisms.sigma import Sigma, Target, aimed
+from dpfast.mechanisms.lockfree_property import lockfree_property
+from dpfast.mechanisms.sigma import Sigma
 from dpfast.privacy import gaussian, parameters
 
 if TYPE_CHECKING:
@@ -29,139 +28,92 @@ if TYPE_CHECKING:
 LEAST_SQUARED, MOST_SQUARED = Fraction(1, 10**6), Fraction(10**18)
 ONE_CANDIDATE = (
     2**26
-)  # sigma^2 from which fewer than 2^-30 proposals are rejected (csrc/discrete_gaussian.md, section 4)
+)  # sigma^2 from which fewer than 2^-30 proposals are rejected: csrc/discrete_gaussian.md, section 4
 SHORT_SQUARED = 2**40
 
 
-@dataclass(frozen=True, repr=False)
 class DiscreteGaussian(Sigma, IntegerMechanism):
     """Adds integer noise with P(X = k) proportional to exp(-k^2/(2 sigma^2)), exactly.
 
-    sigma: int, float, Fraction or Decimal, taken exactly, from 1e-3 to 1e9; or sigma_squared, the same kinds.
-    sensitivity: a Sensitivity, for what the mechanism promises and for its records. `from_zcdp` and
-        `calibrated` find sigma from it.
+    sigma or sigma_squared: int, float, Fraction or Decimal, taken exactly; sigma from 1e-3 to 1e9.
+    sensitivity: a Sensitivity, for the guarantee and records. `from_zcdp` and `calibrated` find
+        sigma from it.
 
-    Privacy: each release is rho-zCDP with rho = l2_squared/(2 sigma^2), and (epsilon, delta(epsilon))-DP: exactly, from
-    (l0, linf); from an L2 norm alone through zCDP, for the law is not rotation invariant and the theorem for one
-    cell does not hold for norms.
+    Privacy: each release is rho-zCDP with rho = l2_squared/(2 sigma^2), and (epsilon,
+        delta(epsilon))-DP: exactly, from (l0, linf). From an L2 norm alone it is so through zCDP:
+        the law is not rotation invariant, and the theorem for one cell does not hold for norms.
     Raises: DTypeError, ParameterError.
-    Source: [CKS20] Canonne, Kamath, Steinke 2020, Definition 1, Theorems 4 and 7; csrc/discrete_gaussian.md.
+    Source: [CKS20] Canonne, Kamath, Steinke 2020, Definition 1, Theorems 4 and 7;
+        csrc/discrete_gaussian.md.
     """
 
     LAW: ClassVar[str] = "discrete_gaussian"
     NAME: ClassVar[str] = "discrete_gaussian"
-    sigma_squared: Fraction
-    sensitivity: Sensitivity | None
-    target: Target
+    SCALES = "1e-3", "1e9"
 
     def __init__(
         self, sigma: Real | None = None, *, sigma_squared: Real | None = None, sensitivity: Sensitivity | None = None
     ) -> None:
-        if not LEAST_SQUARED <= self._set_parameters(sigma, sigma_squared, sensitivity, Target()) <= MOST_SQUARED:
+        super().__init__(sigma, sigma_squared=sigma_squared, sensitivity=sensitivity)
+        if not LEAST_SQUARED <= self.sigma_squared <= MOST_SQUARED:
             raise ParameterError(
-                f"sigma must lie between 1e-3 and 1e9, got sigma={parameters.shown(sigma)}, sigma_squared={parameters.shown(sigma_squared)}"
+                f"sigma must lie between 1e-3 and 1e9, {parameters.given(sigma=sigma, sigma_squared=sigma_squared)}"
             )
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (type(self), self.sigma_squared, self.sensitivity, self.target)
 
     @staticmethod
     def _delta(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
         return gaussian.discrete_delta_of(epsilon, sensitivity, sigma_squared)
 
-    @property
-    def _record(self) -> tuple[str | int, ...]:
-        return self.LAW, *self._exact_parameters
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            **super()._facts(),
-            "standard deviation": f"{self.stddev:.6g}",
-            "95 % interval": f"±{self.interval()}",
-        }
-
     # ------------------------------------------------------------------ in intervals and in C
 
-    @once
-    def _law(self) -> exact.DiscreteGaussian:
-        return exact.DiscreteGaussian(self.sigma_squared)
+    @lockfree_property
+    def _law(self) -> ExactDiscreteGaussian:
+        return ExactDiscreteGaussian(self.sigma_squared)
 
     @property
     def _narrow(self) -> bool:
         return True
 
-    @once
-    def _careful_plan(self) -> _native.Plan:
-        return self._made(None)
+    @property
+    def _tabled(self) -> bool:
+        return self._law.inversion
 
-    @once
-    def _bulk_plan(self) -> _native.Plan:
-        if not self._law.inversion:
-            return self._careful_plan
-        return self._made(signed_table(self._law.table(_native.TABLE_BITS)))
-
-    @_native.own_mode()
-    def _made(self, table: npt.NDArray[np.int16] | None) -> _native.Plan:
-        if not self._law.inversion:
-            squared = float(self.sigma_squared)
-            return _native.Plan(
-                self.LAW,
-                **normal_constants(self.sigma_squared, short=self.sigma_squared <= SHORT_SQUARED),
-                rejects=1 / (24 * squared**2),
-                surely=math.floor(2**16 * (1 - Fraction(385, 100) / self.sigma_squared)),
-                candidates=1 if self.sigma_squared > ONE_CANDIDATE else 2,
-            )
-        return _native.Plan(
-            self.LAW,
-            table=table,
-            width=16,
-            bulk=_native.TABLE,
-            careful=_native.DOUBLE,
-            **search(self._law.thresholds()),
-        )
+    def _constants(self) -> dict[str, Any]:
+        if self._law.inversion:
+            found = search(self._law.thresholds())
+            return {"width": 16, "bulk": _native.TABLE, "constant_work": _native.DOUBLE, **found}
+        return {
+            **normal_constants(self.sigma_squared, short=self.sigma_squared <= SHORT_SQUARED),
+            "rejects": 1 / (24 * float(self.sigma_squared) ** 2),
+            "accept_below": math.floor(2**16 * (1 - Fraction(385, 100) / self.sigma_squared)),
+            "candidates": 1 if self.sigma_squared > ONE_CANDIDATE else 2,
+        }
 
     # ------------------------------------------------------------------ the law
 
-    @once
+    @lockfree_property
     def variance(self) -> float:
         """Nearly sigma^2, and below it: by less than 1e-6 of it for sigma >= 1."""
         return self._law.variance()
 
-    @property
-    def stddev(self) -> float:
-        return math.sqrt(self.variance)
+    def _mass(self, k: npt.NDArray[np.float64]) -> Any:
+        return np.exp(-(k**2) / (2 * float(self.sigma_squared))) / self._theta
 
-    def pmf(self, k: npt.ArrayLike) -> Any:
-        """P(X = k), for an integer or an array of them, in doubles: about 13 digits."""
-        return np.exp(-(whole_floats(k) ** 2) / (2 * float(self.sigma_squared))) / self._theta
-
-    def cdf(self, k: npt.ArrayLike) -> Any:
-        """P(X <= k), for an integer or an array of them, in doubles: about 15 digits."""
-        at = np.clip(whole_floats(k), -(2.0**60), 2.0**60)
-
+    def _upto(self, k: npt.NDArray[np.float64]) -> Any:
         def upto(j: float) -> float:
             return self._law.upper(-int(j)) if j < 0 else 1 - self._law.upper(int(j) + 1)
 
-        return np.vectorize(upto, otypes=[np.float64])(at)[()]
+        return np.vectorize(upto, otypes=[np.float64])(np.clip(k, -(2.0**60), 2.0**60))[()]
 
-    @once
+    @lockfree_property
     def _theta(self) -> float:
         return exact.nearest_double(256, lambda: self._law.theta(256))
-
-    def quantile(self, p: Real) -> int:
-        """The least k with P(X <= k) >= p, exactly, for 0 < p < 1."""
-        return self._law.quantile(parameters.probability("p", p))
-
-    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> int:
-        """The least h with |X| <= h in all of `cells` independent cells with probability `confidence`, exactly."""
-        exact_confidence = parameters.probability("confidence", confidence)
-        return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1))
 
 
 def search(thresholds: list[int]) -> dict[str, Any]:
     """The plan of a search among thresholds, from a guide: csrc/discrete_gaussian.md, section 2."""
-    # Sixteenths of a binade, from u = 1 to 2^64, by u rounded to a double: which may lift it over an edge, so the
-    # lower edges are taken a little lower. 0 belongs to the first.
+    # Sixteenths of a binade, from u = 1 to 2^64, by u rounded to a double. That may lift u over an
+    # edge, so the lower edges are taken a little lower. 0 belongs to the first.
     edges = [2 ** (i // 16) * Fraction(16 + i % 16, 16) for i in range(64 * 16 + 2)]
     least = [0, *(math.floor(edge * (1 - Fraction(1, 2**52))) for edge in edges[1:-1])]
     most = [math.ceil(edge) for edge in edges[1:]]
@@ -171,7 +123,3 @@ def search(thresholds: list[int]) -> dict[str, Any]:
     padded = np.zeros(len(thresholds) + 2**steps, np.uint64)
     padded[: len(thresholds)] = thresholds
     return {"thresholds": padded, "guide": np.array(above, np.uint16), "steps": steps}
-
-
-def _rebuilt(cls: type[DiscreteGaussian], squared: Fraction, sensitivity: Sensitivity | None, target: Target) -> object:
-    return aimed(cls(sigma_squared=squared, sensitivity=sensitivity), target)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,10 +11,11 @@ import numpy as np
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
-from dpfast.mechanisms.once import once
-from dpfast.mechanisms.real import SHORT_RATIO, RealMechanism, grid_exponent, steps
-from dpfast.mechanisms.sigma import Sigma, Target, aimed
-from dpfast.privacy import gaussian, parameters
+from dpfast.exact.gaussian import Gaussian as ExactGaussian
+from dpfast.mechanisms.lockfree_property import lockfree_property
+from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
+from dpfast.mechanisms.sigma import Sigma
+from dpfast.privacy import gaussian
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,75 +23,51 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
 
-# Ratios of sigma and granularity at which a tier hands over to the next: csrc/gaussian.md, section 2, derives them.
+# Ratios sigma/granularity at which a tier hands over to the next, from csrc/gaussian.md, section 2.
 DOUBLE_RATIO = 2**40
-CAREFUL_DOUBLE_RATIO = 2**16
-CAREFUL_RATIO = 2**40  # above it the twofold tier leaves 2^-30 or more open
+CONSTANT_WORK_DOUBLE_RATIO = 2**16
+CONSTANT_WORK_RATIO = 2**40  # above it the double-double tier leaves 2^-30 or more open
 NARROW_RATIO = 2**48
 
 
-@dataclass(frozen=True, repr=False)
 class Gaussian(Sigma, RealMechanism):
     """Adds real Gaussian noise of standard deviation sigma and rounds the sum to a grid, exactly.
 
-    A release of x is granularity * floor((x + noise)/granularity + 1/2), for ideal real noise: rounding comes
-    after the noise, so it is post-processing, and costs no privacy whatever the granularity.
+    A release of x is granularity * floor((x + noise)/granularity + 1/2), for ideal real noise.
+    Rounding comes after the noise: it is post-processing and costs no privacy at any granularity.
 
-    sigma: int, float, Fraction or Decimal, taken exactly; or sigma_squared, the same kinds.
+    sigma: int, float, Fraction or Decimal, taken exactly; or sigma_squared, of these kinds.
     granularity: a power of two; by default the largest that is at most sigma * 2^-20.
-    sensitivity: a Sensitivity (in L2), of the values *as doubles*: see Laplace. `from_zcdp` and `calibrated`
-        find sigma from it.
+    sensitivity: a Sensitivity (in L2) of the values *as doubles*: see Laplace. `from_zcdp` and
+        `calibrated` find sigma from it.
 
-    Privacy: each release is rho-zCDP with rho = l2_squared/(2 sigma^2), and (epsilon, delta(epsilon))-DP by the analytic
-    Gaussian mechanism.
+    Privacy: each release is rho-zCDP with rho = l2_squared/(2 sigma^2), and
+        (epsilon, delta(epsilon))-DP by the analytic Gaussian mechanism.
     Raises: DTypeError, ParameterError (also for sigma/granularity outside 2^-60 to 2^60).
-    Source: [BW18] Balle, Wang 2018, Theorem 8; [BS16] Bun, Steinke 2016, Proposition 1.6; csrc/gaussian.md.
+    Source: [BW18] Balle, Wang 2018, Theorem 8; [BS16] Bun, Steinke 2016, Proposition 1.6;
+        csrc/gaussian.md.
     """
 
     LAW: ClassVar[str] = "gaussian"
     NAME: ClassVar[str] = "gaussian"
-    sigma_squared: Fraction
-    _exponent: int
-    sensitivity: Sensitivity | None
-    target: Target
+    _exponent: int = GRID()
 
     def __init__(
         self,
         sigma: Real | None = None,
-        granularity: Real | None = None,
         *,
         sigma_squared: Real | None = None,
+        granularity: Real | None = None,
         sensitivity: Sensitivity | None = None,
     ) -> None:
-        squared = self._set_parameters(sigma, sigma_squared, sensitivity, Target())
-        object.__setattr__(self, "_exponent", grid_exponent(squared, granularity))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (type(self), self.sigma_squared, self.granularity, self.sensitivity, self.target)
+        super().__init__(sigma, sigma_squared=sigma_squared, sensitivity=sensitivity)
+        self._keep(_exponent=grid_exponent(self.sigma_squared, granularity))
 
     @staticmethod
     def _delta(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
         return gaussian.gaussian_delta(epsilon, sensitivity.l2_squared, sigma_squared)
 
-    @staticmethod
-    def _range() -> dict[str, float]:
-        return {"least": 2.0**-900, "most": 2.0**900}
-
-    @property
-    def _record(self) -> tuple[str | int, ...]:
-        return self.LAW, *self._exact_parameters, self._exponent
-
-    @property
-    def _parameters(self) -> dict[str, object]:
-        return {**super()._parameters, "granularity": self.granularity}
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            **super()._facts(),
-            "granularity": f"2**{self._exponent}",
-            "standard deviation": f"{self.stddev:.6g}",
-            "95 % interval": f"±{self.interval():.6g}",
-        }
+    _RANGE: ClassVar[dict[str, float]] = {"least": 2.0**-900, "most": 2.0**900}
 
     # ------------------------------------------------------------------ in intervals and in C
 
@@ -99,44 +75,28 @@ class Gaussian(Sigma, RealMechanism):
     def _ratio_squared(self) -> Fraction:
         return self.sigma_squared / Fraction(4) ** self._exponent
 
-    @once
-    def _law(self) -> exact.Gaussian:
-        return exact.Gaussian(self._ratio_squared)
+    @lockfree_property
+    def _law(self) -> ExactGaussian:
+        return ExactGaussian(self._ratio_squared)
 
-    @once
+    @lockfree_property
     def _narrow(self) -> bool:
         return self._ratio_squared <= NARROW_RATIO**2
 
-    @once
-    def _careful_plan(self) -> _native.Plan:
-        return _native.Plan(
-            self.LAW, **normal_constants(self._ratio_squared, short=self._ratio_squared <= SHORT_RATIO**2)
-        )
+    def _constants(self) -> dict[str, Any]:
+        return normal_constants(self._ratio_squared, short=self._ratio_squared <= SHORT_RATIO**2)
 
-    @property
-    def _bulk_plan(self) -> _native.Plan:
-        return self._careful_plan
-
-    def _plan(self, size: int, constant_time: bool) -> tuple[bool, _native.Plan]:
-        if constant_time and self._ratio_squared > CAREFUL_RATIO**2:
+    def _check_constant_time(self) -> None:
+        super()._check_constant_time()
+        if self._ratio_squared > CONSTANT_WORK_RATIO**2:
             raise ParameterError(
                 f"constant_time needs a granularity of at least sigma * 2**-40, got 2**{self._exponent} for "
                 f"sigma={self.sigma:.6g}: on a finer grid too many draws take longer"
             )
-        return super()._plan(size, constant_time)
 
     # ------------------------------------------------------------------ the law
 
-    @property
-    def variance(self) -> float:
-        """Of result - x, for x on the grid. For any other x, E(result - x)^2 is at most (sigma + granularity/2)^2."""
-        return self._variance_in_steps * self.granularity * self.granularity
-
-    @property
-    def stddev(self) -> float:
-        return math.sqrt(self._variance_in_steps) * self.granularity
-
-    @once
+    @lockfree_property
     def _variance_in_steps(self) -> float:
         ratio = math.sqrt(self._ratio_squared)
         if ratio >= 2:  # but for a relative 4 exp(-2 pi^2 ratio^2) and less
@@ -145,67 +105,38 @@ class Gaussian(Sigma, RealMechanism):
         terms = ((2 * k - 1) * math.erfc((k - 0.5) / (math.sqrt(2) * ratio)) for k in range(1, 90))
         return math.fsum(terms)
 
-    def pmf(self, noise: npt.ArrayLike) -> Any:
-        """P(result - x = noise) for x on the grid and multiples of the granularity, in doubles: about 10 digits.
-
-        For any other x = nearest(x) + f, it is the integral of the density from noise - f - granularity/2 on, one
-        granularity wide.
-        """
-        k = np.abs(steps("noise", noise, self.granularity, exactly=True))
-        return self._mass(k)
-
-    def cdf(self, noise: npt.ArrayLike) -> Any:
-        """P(result - x <= noise) for x on the grid, in doubles: within 1e-15 and about 13 digits below 1/2.
-
-        For any other x it lies between the values at noise - granularity and at noise + granularity.
-        """
-        k = np.floor(steps("noise", noise, self.granularity)) + 0.5
-        return _erfc(-k / math.sqrt(2 * self._ratio_squared))[()] / 2
-
     def _mass(self, k: npt.NDArray[np.float64]) -> Any:
-        # a difference of erfc cancels where a step is small beside sigma: there the density, by the midpoint rule and
-        # its first correction, (h^2/24)(x^2 - 1), next below h^4
+        # A difference of erfc cancels where a step is small beside sigma. There it is the density,
+        # by the midpoint rule and its first correction, (h^2/24)(x^2 - 1); the next is below h^4.
         h = 1 / math.sqrt(self._ratio_squared)
         x = k * h
         if h < 2.0**-12:
             return h / math.sqrt(2 * math.pi) * np.exp(-x * x / 2) * (1 + h * h / 24 * (x * x - 1))
         return ((_erfc((x - h / 2) / math.sqrt(2)) - _erfc((x + h / 2) / math.sqrt(2))) / 2)[()]
 
-    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float:
-        """The least half-width h that holds all of `cells` independent cells with probability `confidence`, exactly.
-
-        |result - x| <= h, a multiple of the granularity, for x on the grid; for any other x, h + granularity holds them.
-        Before clamping.
-        """
-        exact_confidence = parameters.probability("confidence", confidence)
-        return self._law.half_width(exact_confidence, parameters.whole("cells", cells, 1)) * self.granularity
+    def _upto(self, k: npt.NDArray[np.float64]) -> Any:
+        return _erfc(-(k + 0.5) / math.sqrt(2 * self._ratio_squared))[()] / 2
 
 
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
-    """The plan of a Gaussian of that variance, in steps of the grid: csrc/gaussian.md has the derivations."""
+    """The plan of a Gaussian of that variance, in grid steps, derived in csrc/gaussian.md."""
     precision = 256 + abs(ratio_squared.numerator.bit_length() - ratio_squared.denominator.bit_length())
     t = exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt())
     width = 32 if short else 64
     return {
         "width": width,
-        "bulk": _native.DOUBLE if ratio_squared <= DOUBLE_RATIO**2 else _native.TWOFOLD,
-        "careful": _native.DOUBLE if ratio_squared <= CAREFUL_DOUBLE_RATIO**2 else _native.TWOFOLD,
+        "bulk": _native.DOUBLE if ratio_squared <= DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
+        "constant_work": _native.DOUBLE if ratio_squared <= CONSTANT_WORK_DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
         "t": t,
         "t_low": exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt() - exact.ball(Fraction(t))),
         "margin": 0.5 - 2.0**-50,
-        "slope": 20 * 2.0**-52,
-        "flat": 0.5 - 2.0**-50 - 20 * 2.0**-52 * 7 * t,  # R < sqrt(66 ln 2)
+        "relative_error": 20 * 2.0**-52,
+        "margin32": 0.5 - 2.0**-50 - 20 * 2.0**-52 * 7 * t,  # R < sqrt(66 ln 2)
         "half_cell": t * (1 + 2.0**-20),  # beside U = 1 the root doubles half a cell
         "half_angle": t * 2.0 ** (2 - width) * (1 + 2.0**-20),  # (pi/4) 2^-(width - 2), and more
-        "twofold_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
-        "twofold_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
+        "double_double_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
+        "double_double_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
     }
-
-
-def _rebuilt(
-    cls: type[Gaussian], squared: Fraction, granularity: float, sensitivity: Sensitivity | None, target: Target
-) -> object:
-    return aimed(cls(None, granularity, sigma_squared=squared, sensitivity=sensitivity), target)

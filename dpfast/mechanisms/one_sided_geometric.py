@@ -4,27 +4,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
-from dpfast import exact
 from dpfast.errors import DTypeError, NoGuaranteeError
-from dpfast.mechanisms.discrete_laplace import Geometric, whole_floats
-from dpfast.mechanisms.once import once
+from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
+from dpfast.mechanisms.discrete_laplace import GeometricNoise
+from dpfast.mechanisms.lockfree_property import lockfree_property
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-@dataclass(frozen=True, repr=False, init=False)
-class OneSidedGeometric(Geometric):
-    """The law P(X = k) = (1-q) q^k, k >= 0, q = exp(-epsilon/sensitivity), exactly: noise for select-and-report.
+class OneSidedGeometric(GeometricNoise):
+    """The law P(X = k) = (1-q) q^k, k >= 0, q = exp(-epsilon/sensitivity), exactly.
 
-    Not a mechanism, so there is no release: noise that is never negative lets y = x come out for x and never for x + 1,
-    which no epsilon allows. A selection that adds it to scores and publishes the winner alone can be private.
+    It is noise for select-and-report, and no mechanism, so there is no release. Noise that is never
+    negative lets y = x come out for x and never for x + 1, which no epsilon allows. A selection
+    that adds it to scores and publishes the winner alone can be private.
 
     epsilon, sensitivity, adjacency, unit: as for DiscreteLaplace.
     Raises: DTypeError, ParameterError (also for a scale sensitivity/epsilon outside 2^-60 to 2^60).
@@ -33,10 +31,6 @@ class OneSidedGeometric(Geometric):
 
     LAW: ClassVar[str] = "discrete_laplace"  # in C: its magnitude, with C = 0
     NAME: ClassVar[str] = "one_sided_geometric"
-    epsilon: Fraction
-    sensitivity: Fraction
-    adjacency: str
-    unit: str
 
     @property
     def guarantee(self) -> NoReturn:
@@ -55,16 +49,16 @@ class OneSidedGeometric(Geometric):
     ) -> npt.NDArray[np.int64]:
         """The noise, int64 of shape `size`.
 
-        Raises: ParameterError for scales above 2^50, where noise might not fit; it is never clipped.
+        Raises: ParameterError for scales above 2^50: noise might not fit, and is never clipped.
         """
         draws = super().sample(size, threads=threads, constant_time=constant_time)
         return np.abs(draws, out=draws)  # a fair sign, taken off again
 
     # ------------------------------------------------------------------ in intervals and in C
 
-    @once
-    def _law(self) -> exact.OneSidedGeometric:
-        return exact.OneSidedGeometric(self.epsilon / self.sensitivity)
+    @lockfree_property
+    def _law(self) -> ExactOneSidedGeometric:
+        return ExactOneSidedGeometric(1 / self._scale)
 
     def _constants(self) -> dict[str, Any]:
         return {**super()._constants(), "wide_c": 2**20}
@@ -74,21 +68,18 @@ class OneSidedGeometric(Geometric):
     @property
     def mean(self) -> float:
         """The mean, q / (1-q)."""
-        rate = float(self.epsilon / self.sensitivity)
+        rate = float(1 / self._scale)
         return math.exp(-rate) / -math.expm1(-rate)
 
     @property
     def variance(self) -> float:
         """The variance, q / (1-q)^2."""
-        rate = float(self.epsilon / self.sensitivity)
+        rate = float(1 / self._scale)
         return math.exp(-rate) / math.expm1(-rate) ** 2
 
-    def pmf(self, k: npt.ArrayLike) -> Any:
-        """P(X = k), for an integer or an array of them, in doubles: about 13 digits."""
-        rate, at = float(self.epsilon / self.sensitivity), whole_floats(k)
-        return np.where(at < 0, 0.0, -math.expm1(-rate) * np.exp(-rate * np.abs(at)))[()]
+    def _mass(self, k: npt.NDArray[np.float64]) -> Any:
+        rate = float(1 / self._scale)
+        return np.where(k < 0, 0.0, -math.expm1(-rate) * np.exp(-rate * np.abs(k)))[()]
 
-    def cdf(self, k: npt.ArrayLike) -> Any:
-        """P(X <= k), for an integer or an array of them, in doubles: about 13 digits."""
-        rate, at = float(self.epsilon / self.sensitivity), whole_floats(k)
-        return np.where(at < 0, 0.0, -np.expm1(-rate * (np.abs(at) + 1)))[()]
+    def _upto(self, k: npt.NDArray[np.float64]) -> Any:
+        return np.where(k < 0, 0.0, -np.expm1(-float(1 / self._scale) * (np.abs(k) + 1)))[()]

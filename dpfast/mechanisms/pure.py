@@ -1,68 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What epsilon-differentially private laws share: epsilon, an L1 sensitivity, and whom they protect."""
+"""What epsilon-differentially private laws share: epsilon, L1 sensitivity, adjacency and unit."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpfast.errors import ParameterError
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee
-from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.record import Record, ratio, unwritten, written
+from dpfast.privacy.sensitivity import Sensitivity, in_norm
 
 if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
 
 MOST_SCALE = 2**60
+UNKNOWN = "sensitivity must be known in L1 here, and this one in L2 alone: Sensitivity(l0, linf), or a number"
 
 
-class Pure:
+class Pure(Record):
     """The parameters of a law of scale sensitivity / epsilon."""
 
-    epsilon: Fraction
-    sensitivity: Fraction
+    epsilon: Fraction = written(stream=ratio)
+    sensitivity: Fraction = written(stream=ratio)
     adjacency: str
     unit: str
-    _scale: Fraction
-    _change: Sensitivity | None  # as given
+    # the Sensitivity that was given, if one was
+    _change: Sensitivity | None = written(metadata=unwritten, words=unwritten, init=False, compare=False)
 
-    def _set_parameters(
-        self, epsilon: Real, sensitivity: Real | Sensitivity, adjacency: str | None, unit: str | None
-    ) -> Fraction:
-        """Check and keep them; the scale."""
-        object.__setattr__(self, "_change", sensitivity if isinstance(sensitivity, Sensitivity) else None)
-        if isinstance(sensitivity, Sensitivity):
-            if adjacency is not None or unit is not None:
-                raise ParameterError("adjacency and unit are those of the Sensitivity that was given: leave them out")
-            if sensitivity.l1 is None:
-                raise ParameterError(
-                    "sensitivity must be known in L1 here, and this one in L2 alone: Sensitivity(l0, linf), or a number"
-                )
-            sensitivity.refuse_private_keys()
-            adjacency, unit, sensitivity = sensitivity.adjacency, sensitivity.unit, sensitivity.l1
-        values = {
-            "epsilon": parameters.exact_positive("epsilon", epsilon),
-            "sensitivity": parameters.exact_positive("sensitivity", sensitivity),
-            "adjacency": parameters.adjacency("add-remove" if adjacency is None else adjacency),
-            "unit": parameters.unit("person" if unit is None else unit),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "_scale", self.sensitivity / self.epsilon)
-        return self._scale
+    def __init__(
+        self, epsilon: Real, sensitivity: Real | Sensitivity, *, adjacency: str | None = None, unit: str | None = None
+    ) -> None:
+        exact_epsilon = parameters.exact_positive("epsilon", epsilon)
+        l1, adjacency, unit = in_norm("l1", sensitivity, adjacency, unit, UNKNOWN)
+        change = sensitivity if isinstance(sensitivity, Sensitivity) else None
+        self._keep(epsilon=exact_epsilon, sensitivity=l1, adjacency=adjacency, unit=unit, _change=change)
 
-    @property
+    @lockfree_property
+    def _scale(self) -> Fraction:
+        return self.sensitivity / self.epsilon
+
+    @lockfree_property
     def guarantee(self) -> Guarantee:
         """What each release spends: epsilon, with delta = 0."""
-        known = self._change is not None and self._change.contributes is not None
-        presence = self.adjacency == "add-remove" or known  # what one unit adds, it changes at most by its presence
-        return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, presence=presence)
-
-    @property
-    def _whom(self) -> tuple[object, object, object]:
-        """sensitivity, adjacency and unit, as they can be given again."""
-        return (self.sensitivity, self.adjacency, self.unit) if self._change is None else (self._change, None, None)
+        # A unit added or removed changes the counts by its contributions, within the known change.
+        contributions = self._change is not None and self._change.contributes is not None
+        also_add_remove = contributions or self.adjacency == "add-remove"
+        return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, also_add_remove=also_add_remove)
 
     @property
     def scale(self) -> float:
@@ -74,25 +59,5 @@ class Pure:
         linf = None if self._change is None else self._change.linf
         return (self.sensitivity if linf is None else linf) ** 2
 
-    @property
-    def _exact_parameters(self) -> tuple[int, ...]:
-        e, s = self.epsilon, self.sensitivity
-        return e.numerator, e.denominator, s.numerator, s.denominator
-
-    @property
-    def _parameters(self) -> dict[str, object]:
-        return {
-            "epsilon": str(self.epsilon),
-            "sensitivity": str(self.sensitivity),
-            "adjacency": self.adjacency,
-            "unit": self.unit,
-        }
-
     def _facts(self) -> dict[str, str]:
-        return {
-            "epsilon": parameters.short(self.epsilon),
-            "sensitivity": parameters.short(self.sensitivity),
-            "adjacency": self.adjacency,
-            "unit": self.unit,
-            "scale": f"{self.scale:.6g}",
-        }
+        return {**super()._facts(), "scale": f"{self.scale:.6g}"}

@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from dpfast import _native, exact, kernels
-from dpfast.arrays import plain_array
 from dpfast.errors import DpfastError, DTypeError, ParameterError
-from dpfast.mechanisms.once import once
-from dpfast.privacy import parameters, two_coins
+from dpfast.mechanisms.described import Described
+from dpfast.mechanisms.lockfree_property import lockfree_property
+from dpfast.privacy import formatting, parameters, two_coins
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.record import written
+from dpfast.release.arrays import plain_array
+from dpfast.statistics import lower_bound, upper_bound
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,59 +25,62 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
 
 MOST_EPSILON = 600  # exp of it is a double
-LEAST = Fraction(1, 2**1000)  # of epsilon and of a coin, which estimates divide by
+LEAST = Fraction(1, 2**1000)  # the least epsilon, and the least coin, which estimates divide by
 MOST_CATEGORIES = 2**31
 RESPONSE = 4  # purpose of the digits after the first 64 (csrc/stream.md)
 FEW = 4096  # undecided answers that are made room for
 
 
 class Estimate(NamedTuple):
-    """Of each category, the share of units whose true answer it is: unbiased, and the ends of an interval. float64."""
+    """Each category's share of the true answers, unbiased, and its interval's ends. float64."""
 
     share: npt.NDArray[np.float64]
     lower: npt.NDArray[np.float64]
     upper: npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, repr=False, init=False)
-class RandomizedResponse:
-    """k-ary randomized response: the truth with probability E/(E + k - 1), E = exp(epsilon), else any other answer alike.
+class RandomizedResponse(Described):
+    """k-ary randomized response: the truth with probability E/(E + k - 1), E = exp(epsilon).
 
-    epsilon: int, float, Fraction or Decimal, taken exactly, from 2^-1000 to 600. categories: k, from 2 to 2^31.
-    unit: whose answer it is, such as "person".
+    Every other answer is equally likely.
+    epsilon: int, float, Fraction or Decimal, taken exactly, from 2^-1000 to 600. categories: k,
+        from 2 to 2^31. unit: whose answer it is, such as "person".
 
-    The local model: each answer is one unit's, and is protected from whoever collects it. Neighbours differ in one answer:
-    substitution. `two_coin` makes the survey of the course notes.
+    The local model: each answer is one unit's, and is protected from whoever collects it.
+    Neighbours differ in one answer: substitution. `two_coin` makes the survey of the course notes.
 
-    Privacy: each answer of a release is epsilon-differentially private (delta = 0); a unit that answers twice spends twice.
+    Privacy: each released answer is epsilon-DP (delta = 0); a unit that answers twice spends twice.
     Raises: DTypeError, ParameterError.
     Source: Warner 1965; k-ary and optimal: Kairouz, Oh, Viswanath 2014, section 4.
     """
 
+    NAME: ClassVar[str] = "randomized_response"
     epsilon: Fraction
     categories: int
-    coin: Fraction | None
+    coin: Fraction | None = written(init=False, words=lambda p: {} if p is None else {"coin": formatting.exact(p)})
     unit: str
 
-    def __init__(self, epsilon: Real, categories: int = 2, unit: str = "person") -> None:
+    def __init__(self, epsilon: Real, categories: int = 2, *, unit: str = "person") -> None:
         exact_epsilon = _epsilon(epsilon)
         k = parameters.whole("categories", categories, 2)
         if k > MOST_CATEGORIES:
             raise ParameterError(f"categories must be at most 2**31, got {parameters.shown(categories)}")
-        _filled(self, exact_epsilon, k, None, parameters.unit(unit))
+        self._keep(epsilon=exact_epsilon, categories=k, coin=None, unit=parameters.unit(unit))
 
     @classmethod
     def two_coin(
         cls, probability: Real | None = None, *, epsilon: Real | None = None, unit: str = "person"
     ) -> RandomizedResponse:
-        """The survey: flip a coin; on heads answer truly, else flip it again and say yes on heads. Answers 0 (no) and 1 (yes).
+        """The survey: on heads answer truly, else flip the coin again and say yes on heads.
 
-        probability: of heads, p, between 0 and 1, taken exactly; 1/2 in the course notes. Or epsilon, above ln 2: then p is
-            the largest multiple of 2^-53 found that keeps it.
+        Answers are 0 (no) and 1 (yes).
+        probability: that of heads, p, between 0 and 1, taken exactly; 1/2 in the course notes. Or
+            epsilon, above ln 2: p is then the largest multiple of 2^-53 found that keeps it.
 
-        Yes is said with probability p + p(1 - p) for a true yes and p(1 - p) for a true no, so the loss is
-        epsilon = max(ln((2 - p)/(1 - p)), ln((1 - p + p^2)/(1 - p)^2)), of a yes and of a no. Course notes often state the first
-        alone, which is the larger only up to p = 1/2 (epsilon = ln 3). `epsilon` is a double, rounded up.
+        Yes is said with probability p + p(1 - p) for a true yes and p(1 - p) for a true no, so the
+        loss is epsilon = max(ln((2 - p)/(1 - p)), ln((1 - p + p^2)/(1 - p)^2)), for a yes and for a
+        no. Course notes often state the first alone, which is the larger only up to p = 1/2
+        (epsilon = ln 3). `epsilon` is a double, rounded up.
         Raises: DTypeError, ParameterError.
         """
         if (probability is None) == (epsilon is None):
@@ -92,10 +96,7 @@ class RandomizedResponse:
             raise ParameterError(
                 f"probability must leave an epsilon of at most {MOST_EPSILON}, got {parameters.shown(probability)}"
             )
-        return _filled(cls.__new__(cls), spent, 2, coin, parameters.unit(unit))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (type(self), self.epsilon, self.categories, self.coin, self.unit)
+        return cls._of(epsilon=spent, categories=2, coin=coin, unit=parameters.unit(unit))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -107,9 +108,10 @@ class RandomizedResponse:
     def release(self, answers: npt.ArrayLike, /) -> npt.NDArray[Any]:
         """Noisy answers, of the same shape and dtype.
 
-        answers: integers from 0 to categories - 1 of any shape, of a dtype that holds them all; or bools for two categories.
+        answers: integers from 0 to categories - 1 of any shape, of a dtype that holds them all; or
+            bools for two categories.
         Raises: DTypeError, ParameterError (an answer that is no category); EntropyError.
-        Privacy: spends epsilon for each answer, of the unit that gave it.
+        Privacy: spends epsilon for each answer, for the unit that gave it.
         """
         array = plain_array("answers", answers, "integers or bools")
         if array.dtype.kind not in ("iub" if self.categories == 2 else "iu") or array.dtype.itemsize > 8:
@@ -163,15 +165,15 @@ class RandomizedResponse:
             prefix, bits = prefix << 512 | int.from_bytes(more, "little"), bits + 512
         raise DpfastError("the stream has no more digits for an answer")
 
-    @once
+    @lockfree_property
     def _laws(self) -> tuple[exact.Response, ...]:
-        """Of each answer for the coins, else one for all."""
+        """The law of each answer for the coins, else one for all."""
         if self.coin is None:
             return (exact.Categories(self.epsilon, self.categories),)
         p = self.coin
         return exact.Coin(1 - p + p * p), exact.Coin(p * (2 - p))  # the truth is said: no, yes
 
-    @once
+    @lockfree_property
     def _lines(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """The line V = U slope - offset: slope and offset, rounded."""
         if self.coin is None:
@@ -188,11 +190,12 @@ class RandomizedResponse:
     def estimate(self, reports: npt.ArrayLike, /, confidence: Real = Fraction(95, 100)) -> Estimate:
         """Shares of the true answers, from released ones. Post-processing: costs nothing.
 
-        reports: released answers. The share of category j is (reported share - a)/b, with a the probability that j is said
-        where it is not true, and a + b where it is: for the coins (reported share of yes - p(1 - p))/p. It is unbiased, so a
-        rare category may come out below 0. The interval is Clopper and Pearson's for the reported share, carried over: each
-        category's own holds with probability `confidence` for units drawn at random, or very nearly so for any given units
-        [Hoeffding 1956].
+        reports: released answers. The share of category j is (reported share - a)/b: j is said with
+            probability a if it is not true, and a + b if it is. For the coins it is (reported share
+            of yes - p(1 - p))/p. It is unbiased, so a rare category may come out below 0. The
+            interval is Clopper and Pearson's for the reported share, carried over. Each category's
+            own holds with probability `confidence` for units drawn at random, or very nearly so for
+            any given units [Hoeffding 1956].
         Raises: DTypeError, ParameterError: no reports, or some that are no category.
         """
         level = parameters.probability("confidence", confidence)
@@ -204,13 +207,14 @@ class RandomizedResponse:
             raise ParameterError(f"reports must be one or more numbers between 0 and {self.categories - 1}")
         counts = np.bincount(said, minlength=self.categories)
         false, gain = self._said
-        ends = {n: _clopper_pearson(n, said.size, float(1 - level) / 2) for n in set(counts.tolist())}
+        tail = float(1 - level) / 2
+        ends = {n: (lower_bound(n, said.size, tail), upper_bound(n, said.size, tail)) for n in set(counts.tolist())}
         low, high = (np.array([ends[n][end] for n in counts.tolist()]) for end in (0, 1))
         return Estimate(*((share - false) / gain for share in (counts / said.size, low, high)))
 
     @property
     def _said(self) -> tuple[npt.NDArray[np.float64], float]:
-        """P(j is said where it is not true), for each j, and how much likelier it is where it is."""
+        """P(j is said if it is not true), for each j, and how much likelier it is if it is true."""
         if self.coin is not None:
             p = float(self.coin)
             return np.array([(1 - p) ** 2, p * (1 - p)]), p
@@ -218,35 +222,8 @@ class RandomizedResponse:
         whole = 1 + (self.categories - 1) * math.exp(-e)  # both divided by E
         return np.full(self.categories, math.exp(-e) / whole), -math.expm1(-e) / whole
 
-    def metadata(self) -> dict[str, object]:
-        """What a reader of the answers needs to estimate from them: JSON-able, fractions as exact strings."""
-        from dpfast import __version__
-
-        return {
-            "mechanism": "randomized_response",
-            "epsilon": str(self.epsilon),
-            "categories": self.categories,
-            "coin": None if self.coin is None else str(self.coin),
-            "adjacency": "substitution",
-            "unit": self.unit,
-            "stream_version": _native.STREAM_VERSION,
-            "dpfast": __version__,
-        }
-
-    def __repr__(self) -> str:
-        coin = "" if self.coin is None else f", two coins of {parameters.short(self.coin)}"
-        return (
-            f"<RandomizedResponse epsilon={parameters.short(self.epsilon)}, categories={self.categories}{coin}, "
-            f"unit={self.unit}>"
-        )
-
-
-def _filled(
-    found: RandomizedResponse, epsilon: Fraction, categories: int, coin: Fraction | None, unit: str
-) -> RandomizedResponse:
-    for name, value in {"epsilon": epsilon, "categories": categories, "coin": coin, "unit": unit}.items():
-        object.__setattr__(found, name, value)
-    return found
+    def _entries(self) -> dict[str, object]:
+        return {**super()._entries(), "adjacency": "substitution"}
 
 
 def _epsilon(epsilon: Real) -> Fraction:
@@ -256,33 +233,3 @@ def _epsilon(epsilon: Real) -> Fraction:
             f"epsilon must be at least 2**-1000 and at most {MOST_EPSILON}, got {parameters.shown(epsilon)}"
         )
     return exact_epsilon
-
-
-def _rebuilt(cls: type[RandomizedResponse], *values: Any) -> RandomizedResponse:
-    return _filled(cls.__new__(cls), *values)
-
-
-def _clopper_pearson(n: int, size: int, tail: float) -> tuple[float, float]:
-    """The least share at which n reports or more of `size` are likelier than `tail`, and the most at which n or less are."""
-    return (0.0 if n == 0 else _least(n, size, tail)), (1.0 if n == size else 1 - _least(size - n, size, tail))
-
-
-@lru_cache(maxsize=1024)
-def _least(n: int, size: int, tail: float) -> float:
-    """To nine digits, by the secant of Dowell and Jarratt on the logarithm."""
-
-    def height(share: float) -> float:  # P(Bin(size, share) >= n) is an incomplete beta function
-        with exact.alone, exact.flint_at(64):
-            return float((exact.ball(Fraction(share)).beta_lower(n, size - n + 1, True) / tail).log())
-
-    low, high, above = 0.0, n / size, height(n / size) if n < size else -math.log(tail)
-    below, side = -math.inf, 0
-    while high - low > 1e-9 * high:
-        part = below / (below - above) if math.isfinite(below) else 0.5
-        middle = low + min(max(part, 0.01), 0.99) * (high - low)
-        found = height(middle)
-        if found > 0:
-            below, high, above, side = below / 2 if side > 0 else below, middle, found, 1
-        else:
-            above, low, below, side = above / 2 if side < 0 else above, middle, found, -1
-    return low

@@ -6,35 +6,30 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpfast import _native
-from dpfast.adapters import releaser
-from dpfast.arrays import FLOAT32, RealArray, RealJob, plain_array, prepare_real, real_dtype
-from dpfast.engine import Draws, check_finite, run, run_small_real, small
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.mechanisms.mechanism import Mechanism, clamp_record
+from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy import parameters
-from dpfast.privacy.inputs import NOTHING, inputs
+from dpfast.privacy.record import written
+from dpfast.release.arrays import FLOAT32, RealJob, plain_array, prepare_real
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     import numpy.typing as npt
 
     from dpfast.exact import Read
-    from dpfast.key import ReleaseKey
     from dpfast.privacy.parameters import Real
-
-    class RealLaw(Protocol):
-        def draw(self, read: Read, i: int, offset: Fraction) -> int: ...
 
 
 LEAST_RATIO, MOST_RATIO = Fraction(1, 2**60), Fraction(2**60)  # scale / granularity
-LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # of the granularity: noise itself stays below 2^967
-CAREFUL_LEAST = Fraction(1, 2**18)  # below, noise on a tie is within the double tier's error more often than 2^-30
+LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # the granularity's: noise itself stays below 2^967
+CONSTANT_WORK_LEAST = Fraction(
+    1, 2**18
+)  # below, noise on a tie is within the double tier's error more often than 2^-30
 DEFAULT_BITS = 20  # the scale is some 2^20 steps of the grid
 SHORT_RATIO = 2**21  # up to it 32-bit words (csrc/laplace.md and gaussian.md, section 2)
 
@@ -61,130 +56,110 @@ def grid_exponent(scale_squared: Fraction, granularity: Real | None) -> int:
     return exponent
 
 
-class RealMechanism(Mechanism):
+GRID = partial(
+    written,
+    stream=lambda exponent: (exponent,),
+    metadata=lambda exponent: {"granularity": parameters.two_to(exponent)},
+    words=lambda exponent: {"granularity": f"2**{exponent}"},
+    init=False,
+)
+
+
+class RealMechanism(Releasing):
     """An ideal law on the reals, rounded to a grid after it was added."""
 
-    _exponent: int
+    INTEGERS = False
+    SCALES = "2**-1054", "2**921"  # the grid, 20 bits below, has an exponent from -1074 to 900
 
-    @property
-    @abstractmethod
-    def _law(self) -> RealLaw:
-        """The law in intervals."""
+    _bound: ClassVar[float | None] = None  # the bound on values and results, if the mechanism has one
 
-    @property
-    def _bound(self) -> float | None:
-        """Of values, and of results, where the mechanism has one."""
-        return None
+    if TYPE_CHECKING:
+        _exponent: int
 
     @property
     @abstractmethod
     def _ratio_squared(self) -> Fraction:
-        """Of the scale and the granularity."""
+        """The square of scale/granularity."""
 
-    def _plan(self, size: int, constant_time: bool) -> tuple[bool, _native.Plan]:
-        if constant_time and self._ratio_squared < CAREFUL_LEAST**2:
+    def _check_constant_time(self) -> None:
+        if self._ratio_squared < CONSTANT_WORK_LEAST**2:
             raise ParameterError(
                 f"constant_time needs a granularity of at most 2**18 times the scale, got 2**{self._exponent} for "
                 f"{self.scale:.6g}: on a coarser grid values midway between two points take longer"
             )
-        return super()._plan(size, constant_time)
 
     @property
     def granularity(self) -> float:
         """The grid: results are its multiples."""
         return parameters.two_to(self._exponent)
 
-    def release(
-        self,
-        values: npt.ArrayLike,
-        /,
-        *,
-        out: RealArray | None = None,
-        dtype: npt.DTypeLike | None = None,
-        lower: Real | None = None,
-        upper: Real | None = None,
-        clamp: tuple[Real, Real] | None = None,
-        missing: Real | None = None,
-        threads: int | None = None,
-        constant_time: bool = False,
-        key: ReleaseKey | None = None,
-        start: int | None = None,
-    ) -> Any:
-        """Return `values` plus fresh noise, rounded to the grid once: no rounding before, none after.
+    # -------------------------------------------------- the law of results less values on the grid
 
-        Args:
-            values: float64 or float32 of any shape, strides and byte order; one entry a cell. Finite, or see `missing`.
-                Or of another library, as for counts.
-            out: where to write; the shape of values; values itself for in place. After a failure it holds
-                zeros, which in place loses the values; where no key could be had, or in place or under a key a
-                value is refused, it is untouched.
-            dtype: of the result, by default that of values. A grid point that the type does not hold becomes the
-                nearest that it does, or its largest or smallest finite number; zero is always +0.0.
-            lower, upper: public bounds; clamping is post-processing and costs nothing.
-            clamp: (a, b), public numbers that are doubles and within the type of values: every value below a becomes a,
-                above b it becomes b, before the noise. The sensitivity stays that of the values.
-            missing: a public number that stands for every NaN, infinity and null, and gets noise like any value. It needs
-                clamp. The sensitivity is that of the values with missing put in: the stated change of one cell (linf;
-                the L1 or L2 number where that alone is known) must be at least max(b - missing, missing - a), which
-                also holds where missing is outside the clamp. missing is put in first, then clamped like any value.
-            threads, constant_time, key, start: as for counts (DiscreteLaplace.release).
-        Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError.
-        Privacy: spends what the mechanism says; under a key, once for all parts and retries of one release.
+    @property
+    @abstractmethod
+    def _variance_in_steps(self) -> float: ...
 
+    @abstractmethod
+    def _mass(self, k: npt.NDArray[np.float64]) -> Any:
+        """P(K = k), in steps of the grid, for k >= 0."""
+
+    @abstractmethod
+    def _upto(self, k: npt.NDArray[np.float64]) -> Any:
+        """P(K <= k), in steps of the grid."""
+
+    @property
+    def variance(self) -> float:
+        """The variance of result - x, for x on the grid.
+
+        For any other x, E(result - x)^2 is at most (s + granularity/2)^2, s the standard deviation
+        of the law itself, sigma or sqrt(2) sensitivity/epsilon.
         """
-        public = NOTHING
-        if missing is not None or clamp is not None:
-            public = inputs(clamp, missing, self._cell_squared, integers=False)
-        if threads is not None:
-            threads = parameters.whole("threads", threads, 1)
-        if constant_time is not False:
-            constant_time = parameters.flag("constant_time", constant_time)
-        if type(values) is not np.ndarray and (other := releaser(values, out)) is not None:
-            made = None if dtype is None else real_dtype(dtype).newbyteorder("=")
-            options = {
-                "dtype": made, "lower": lower, "upper": upper, "clamp": clamp, "missing": missing,
-                "threads": threads, "constant_time": constant_time, "key": key, "start": start,
-            }  # fmt: skip
-            return other(self, values, options)
+        return self._variance_in_steps * self.granularity * self.granularity
+
+    @property
+    def stddev(self) -> float:
+        """The standard deviation of result - x, for x on the grid."""
+        return math.sqrt(self._variance_in_steps) * self.granularity
+
+    def pmf(self, noise: npt.ArrayLike) -> Any:
+        """P(result - x = noise) for x on the grid and noise a multiple of the granularity.
+
+        In doubles, to 10 digits or more. For any other x = nearest(x) + f, it is the integral of
+        the density over one granularity, from noise - f - granularity/2; for a Laplace law within a
+        factor exp(granularity/(2 scale)) of that on the grid.
+        """
+        return self._mass(np.abs(steps("noise", noise, self.granularity, exactly=True)))
+
+    def cdf(self, noise: npt.ArrayLike) -> Any:
+        """P(result - x <= noise) for x on the grid: within 1e-15; about 13 digits below 1/2.
+
+        For any other x it lies between the values at noise - granularity and noise + granularity.
+        """
+        return self._upto(np.floor(steps("noise", noise, self.granularity)))
+
+    def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float:
+        """The least half-width h that holds `cells` independent cells with that confidence.
+
+        Exact. |result - x| <= h, a multiple of the granularity, for x on the grid; h + granularity
+        for any other x. Before clamping. Source: bounds of the Laplace mechanism, [DMNS06].
+        """
+        found: float = self._half_width(confidence, cells) * self.granularity
+        return found
+
+    # ------------------------------------------------------------------ a release
+
+    def _release(self, *arguments: Any, **options: Any) -> Any:
         with _native.own_mode():
-            job = prepare_real(
-                values, out, dtype, lower, upper, missing,
-                exponent=self._exponent, bound=self._bound, clamp=public.clamp,
-            )  # fmt: skip
-            return self._released(job, threads, constant_time, key, start, clamp_record(public.clamp))
+            return super()._release(*arguments, **options)
 
-    def _released(
-        self,
-        job: RealJob,
-        threads: int | None,
-        constant_time: bool,
-        key: ReleaseKey | None,
-        start: int | None,
-        clamp: tuple[str, ...],
-    ) -> RealArray:
-        careful, plan = self._plan(job.counts.size, constant_time)
-        if job.missing is None and (key is not None or np.may_share_memory(job.counts, job.out)):
-            check_finite(job.counts)  # before a value is lost, or the key used up
+    def _job(self, *arguments: Any) -> RealJob:
+        return prepare_real(*arguments, exponent=self._exponent, bound=self._bound)
 
-        filler = "refused" if job.missing is None else job.missing.hex()
-        stream = _native.StreamKey()
-
-        def decide(i: int, value: float) -> float:
-            return self._result(self._law_at(self._reader(stream, plan.width), i, job, value), job)
-
-        try:
-            first = self._key_into(stream, key, start, job.counts, threads, "missing", filler, *clamp)
-            draws = Draws(plan.address, False, self._narrow, stream, first, careful, decide)
-            if self._narrow and small(job):
-                run_small_real(job, draws)
-            else:
-                run(job, draws, threads)
-        finally:
-            stream.wipe()
-        return job.out
+    def _decide(self, width: int, stream: _native.StreamKey, job: RealJob, i: int, value: float) -> float:
+        return self._result(self._law_at(self._reader(stream, width), i, job, value), job)
 
     def sample(self, *_: Any, **__: Any) -> None:
-        """Refused: added to a value off the grid, noise on it would publish the value's low bits."""
+        """Refused: added to a value off the grid, noise on it would publish its low bits."""
         raise DTypeError(f"{type(self).__name__} has no sample: noise on a grid is safe inside release alone")
 
     def _law_at(self, read: Read, i: int, job: RealJob, value: float) -> int:
@@ -192,7 +167,8 @@ class RealMechanism(Mechanism):
         if not math.isfinite(value):
             value = 0.0 if job.missing is None else job.missing
         value = min(max(value, job.least), job.greatest)
-        return self._law.draw(read, i, Fraction(value) / Fraction(2) ** self._exponent)
+        found: int = self._law.draw(read, i, Fraction(value) / Fraction(2) ** self._exponent)
+        return found
 
     def _result(self, steps: int, job: RealJob) -> float:
         """A grid point as the output holds it: rounded once, to nearest even, then clamped."""

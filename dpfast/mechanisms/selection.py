@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which candidate has nearly the best score: three mechanisms that publish an index and nothing else.
+"""Which candidate has nearly the best score: three mechanisms that publish an index alone.
 
-All are races: candidate i gets noise of its own, and the one with the largest sum of score and noise wins. The noise of a
-race in reals is kept as the digits of a uniform U: doubles nominate all who may have won, and the digits of those few
-are read until one is ahead, in proved intervals. So the winner has exactly the stated law, for scores that are taken
-as the exact numbers they are.
+All select as the Gumbel-max trick does: each candidate gets its own noise, and the largest sum of
+score and noise wins. Real noise is kept as the digits of a uniform U. Doubles nominate all
+candidates that may win; the digits of these few are read until one is ahead, in proved intervals.
+So the winner has exactly the stated distribution, for scores taken as exact numbers.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpfast import _native, exact, kernels
-from dpfast.arrays import INT64, Job, clamps, plain_array
-from dpfast.engine import Draws, run
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.integer import SAMPLE_SCALE
-from dpfast.mechanisms.once import once
+from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
 from dpfast.privacy import parameters
+from dpfast.release.arrays import INT64_ENDS, Job, plain_array
 
 if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
@@ -39,20 +38,22 @@ FEW = 1024  # nominees that are made room for
 
 
 class Selection(OneAnswer, ABC):
-    """epsilon, a sensitivity, and a race. The rate is epsilon/(2 sensitivity), or epsilon/sensitivity if monotonic."""
+    """A selection at rate epsilon/(2 sensitivity), or epsilon/sensitivity if monotonic."""
 
     def __init__(
         self,
         epsilon: Real,
         sensitivity: Real | Sensitivity,
+        *,
         monotonic: bool | None = None,
         adjacency: str | None = None,
         unit: str | None = None,
     ) -> None:
-        self._set_parameters(epsilon, sensitivity, monotonic, adjacency, unit)
+        self._keep_answer(epsilon, sensitivity, monotonic, adjacency, unit)
         if not LEAST_RATE <= self._rate <= MOST_RATE:
             raise ParameterError(
-                f"epsilon/sensitivity must lie between 2**-899 and 2**900, got epsilon={parameters.shown(epsilon)}, sensitivity={parameters.shown(sensitivity)}"
+                "epsilon/sensitivity must lie between 2**-899 and 2**900, "
+                + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
             )
 
     @property
@@ -62,7 +63,7 @@ class Selection(OneAnswer, ABC):
     def select(self, scores: npt.ArrayLike, /) -> int:
         """The index of the candidate selected.
 
-        scores: one dimension, not empty: integers or finite float64 or float32, taken as the exact numbers they are. One
+        scores: one dimension, not empty: integers or finite float64 or float32, taken exactly. One
             unit of privacy changes each by at most `sensitivity`, *as doubles*.
         Raises: DTypeError, ParameterError; EntropyError. Nothing of the scores is in a message.
         Privacy: spends epsilon at every call.
@@ -86,18 +87,20 @@ class Selection(OneAnswer, ABC):
 
 
 class Exponential(Selection):
-    """The exponential mechanism: selects i with probability proportional to exp(epsilon score_i / (2 sensitivity)), exactly.
+    """Exactly selects i with probability proportional to exp(epsilon score_i / (2 sensitivity)).
 
     epsilon: int, float, Fraction or Decimal, taken exactly; spent by every selection.
-    sensitivity: the same kinds: how much one unit of privacy changes a single score, at most, however many scores it changes.
-        Or a Sensitivity, whose linf it is.
-    monotonic: whether all scores move the same way when one unit is added, as counts do: then, under add-remove, the factor 2
-        goes. By default what a Sensitivity says: True for Sensitivity(l0, linf) of contributions >= 0 under add-remove
-        (its `one_way`), else False. Refused for a signed one and under substitution.
+    sensitivity: of the same kinds: how much one unit of privacy changes a single score, at most,
+        however many scores change. Or a Sensitivity, whose linf counts.
+    monotonic: whether all scores move the same way when one unit is added, as counts do. Under
+        add-remove the factor 2 then goes. By default what a Sensitivity says: True for
+        Sensitivity(l0, linf) of contributions >= 0 under add-remove (its `one_way`), else False.
+        Refused for a signed one and under substitution.
     adjacency, unit: as for DiscreteLaplace.
 
-    It is the race with Gumbel noise, -ln E for E exponential.
-    Usefulness: with probability 1 - beta the winner is within 2 sensitivity/epsilon ln(candidates/beta) of the best score.
+    The exponential mechanism is the selection with Gumbel noise, -ln E for E exponential.
+    Usefulness: with probability 1 - beta the winner is within 2 sensitivity/epsilon
+    ln(candidates/beta) of the best score.
     Privacy: each selection is epsilon-differentially private (delta = 0).
     Raises: DTypeError, ParameterError.
     Source: McSherry, Talwar 2007, Theorem 6; usefulness: Dwork, Roth 2014, Corollary 3.12.
@@ -106,34 +109,37 @@ class Exponential(Selection):
     NAME: ClassVar[str] = "exponential"
 
     def _winner(self, scores: Scores) -> int:
-        return _race(scores, self._rate, gumbel=True)
+        return _noisy_argmax(scores, self._rate, gumbel=True)
 
 
 class PermuteAndFlip(Selection):
-    """Permute-and-flip: the race with exponential noise of scale 2 sensitivity/epsilon, exactly.
+    """Permute-and-flip: the selection with exact exponential noise of scale 2 sensitivity/epsilon.
 
-    The same law as: go through the candidates in random order, and take each with probability
-    exp(epsilon (score_i - best)/(2 sensitivity)). Never less useful than Exponential, at the same epsilon. At the same rho
-    of zCDP Exponential may spend twice the epsilon, for its loss has a bounded range: epsilon^2/8, not epsilon^2/2.
+    Its law is that of going through the candidates in random order, and taking each with
+    probability exp(epsilon (score_i - best)/(2 sensitivity)). It is never less useful than
+    Exponential at the same epsilon. At the same rho of zCDP Exponential may spend twice the
+    epsilon, because its loss has a bounded range: epsilon^2/8, not epsilon^2/2.
 
     Parameters, privacy and errors as for Exponential.
-    Source: McKenna, Sheldon 2020; bounded range: Cesar, Rogers 2021; the two are one: Ding, Kifer, Sayed Nasir Ahmad, Steinke, Wang, Xiao, Zhang 2021.
+    Source: McKenna, Sheldon 2020; bounded range: Cesar, Rogers 2021; equality: Ding, Kifer, Sayed
+        Nasir Ahmad, Steinke, Wang, Xiao, Zhang 2021.
     """
 
     NAME: ClassVar[str] = "permute_and_flip"
 
     def _winner(self, scores: Scores) -> int:
-        return _race(scores, self._rate, gumbel=False)
+        return _noisy_argmax(scores, self._rate, gumbel=False)
 
 
 class NoisyMax(Selection):
-    """Report-noisy-max: the race with one-sided noise of scale 2 sensitivity/epsilon, exactly; ties go to the lower index.
+    """Report-noisy-max: the selection with exact one-sided noise of scale 2 sensitivity/epsilon.
 
-    For integer scores and an integer sensitivity, one-sided geometric noise; for any other, exponential noise, and then it is
-    PermuteAndFlip: integer noise on scores between integers would cost more than epsilon. The dtype decides, so it must be
-    public: give an array, for a list gets the one that its values ask for.
+    Ties go to the lower index. Integer scores and an integer sensitivity get one-sided geometric
+    noise. Any others get exponential noise, as in PermuteAndFlip: integer noise on scores between
+    integers would cost more than epsilon. The dtype decides, so it must be public: give an array,
+    because a list gets the dtype that its values ask for.
 
-    Parameters, privacy and errors as for Exponential; integers also need a scale from 2^-60 to 2^50.
+    Parameters, privacy, errors as for Exponential; integers also need a scale from 2^-60 to 2^50.
     Source: Dwork, Roth 2014, section 3.3; one-sided noise: McKenna, Sheldon 2020.
     """
 
@@ -141,7 +147,7 @@ class NoisyMax(Selection):
 
     def _winner(self, scores: Scores) -> int:
         if scores.dtype.kind == "f" or self.sensitivity.denominator != 1:
-            return _race(scores, self._rate, gumbel=False)
+            return _noisy_argmax(scores, self._rate, gumbel=False)
         noise = self._noise.sample(scores.size)
         try:
             # The best score is ahead of any that is 2^63 behind, whatever the noise: below 2^63.
@@ -150,7 +156,7 @@ class NoisyMax(Selection):
         finally:
             noise.fill(0)
 
-    @once
+    @lockfree_property
     def _noise(self) -> OneSidedGeometric:
         if not 1 <= SAMPLE_SCALE * self._rate <= 2**110:
             raise ParameterError(
@@ -166,34 +172,30 @@ def _behind(scores: Scores) -> npt.NDArray[np.uint64]:
     return found
 
 
-class _Runners(OneSidedGeometric):
+class _CandidateNoise(OneSidedGeometric):
     """Exponential noise in steps, and the digits that it comes from."""
 
     @contextmanager
-    def running(self, n: int) -> Iterator[tuple[npt.NDArray[np.int64], exact.Read]]:
-        """The noise of n runners in steps, rounded down, and the reader of their words; wiped when the block ends."""
+    def drawn(self, n: int) -> Iterator[tuple[npt.NDArray[np.int64], exact.Read]]:
+        """Yield n candidates' noise in whole steps, and a reader of their words; wipe both."""
         noise, stream = np.zeros(n, np.int64), _native.StreamKey()
         try:
             stream.draw()
-            careful, plan = self._plan(n, False)
-            draws = Draws(
-                plan.address, plan.has_table and not careful, self._narrow, stream, 0, careful,
-                partial(self._decide, plan.width, stream),
-            )  # fmt: skip
-            run(Job(noise, noise, *clamps(INT64, None, None)), draws, None)
-            yield np.abs(noise, out=noise), self._reader(stream, plan.width)  # of a fair sign, which no runner has
+            constant_work, plan = self._plan(n, False)
+            self._run(Job(noise, noise, *INT64_ENDS), constant_work, plan, stream, 0, None)
+            yield np.abs(noise, out=noise), self._reader(stream, plan.width)  # without the fair sign
         finally:
             stream.wipe()
             noise.fill(0)
 
 
 @cache
-def _runners() -> _Runners:
-    """In steps of 2^-20, by 32 digits: as fine as nominations need. The race reads on."""
-    return _Runners(1, 2**20)
+def _candidate_noise() -> _CandidateNoise:
+    """Noise in steps of 2^-20, by 32 digits: enough to nominate. `exact.winner` reads on."""
+    return _CandidateNoise(1, 2**20)
 
 
-def _race(scores: Scores, rate: Fraction, *, gumbel: bool) -> int:
+def _noisy_argmax(scores: Scores, rate: Fraction, *, gumbel: bool) -> int:
     if scores.dtype.kind == "f":
         wide = scores.astype(np.float64, copy=False)
         gaps, per_gap = wide / -2, 2 * rate  # halves, for a difference may overflow
@@ -201,8 +203,8 @@ def _race(scores: Scores, rate: Fraction, *, gumbel: bool) -> int:
     else:
         gaps, per_gap = _behind(scores).astype(np.float64), rate
     found = np.empty(min(scores.size, FEW), np.int64)
-    nominate = kernels.kernel("race")
-    with _runners().running(scores.size) as (noise, read):
+    nominate = kernels.kernel("nominate")
+    with _candidate_noise().drawn(scores.size) as (noise, read):
         try:
             count = nominate(gaps, noise, float(per_gap), gumbel, found)
             if count > found.size:
@@ -211,5 +213,5 @@ def _race(scores: Scores, rate: Fraction, *, gumbel: bool) -> int:
         finally:
             gaps.fill(0)
         best = Fraction(scores.max().item())
-        runners = [(i, rate * (Fraction(scores[i].item()) - best)) for i in found[:count].tolist()]
-        return runners[0][0] if count == 1 else exact.first(read, runners, gumbel=gumbel)
+        nominated = [(i, rate * (Fraction(scores[i].item()) - best)) for i in found[:count].tolist()]
+        return nominated[0][0] if count == 1 else exact.winner(read, nominated, gumbel=gumbel)

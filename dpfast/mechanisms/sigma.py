@@ -1,91 +1,94 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Gaussian mechanisms share: sigma, what it promises for whom, and where it comes from."""
+"""What Gaussian mechanisms share: sigma, what it spends, and where it comes from."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
-from dpfast.privacy import gaussian, parameters
+from dpfast.mechanisms.lockfree_property import lockfree_property
+from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.record import Record, ratio, written
 from dpfast.privacy.sensitivity import Sensitivity, root_above
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from dpfast.privacy.parameters import Real
 
 
 NO_SENSITIVITY = "sensitivity must be given: this mechanism was made from sigma alone"
-Made = TypeVar("Made", bound="Sigma")
 
 
-class Target(NamedTuple):
-    """What sigma was found for: rho, or epsilon and delta."""
+def _figures(write: Callable[[Fraction], str]) -> Callable[[Guarantee | None], dict[str, Any]]:
+    def entries(found: Guarantee | None) -> dict[str, Any]:
+        figures = {name: getattr(found, name, None) for name in ("rho", "epsilon", "delta")}
+        return {name: write(figure) for name, figure in figures.items() if figure is not None}
 
-    rho: Fraction | None = None
-    epsilon: Fraction | None = None
-    delta: Fraction | None = None
+    return entries
 
 
-class Sigma:
-    """The parameters of a Gaussian law. A subclass says what noise of a given sigma promises."""
+def _change(s: Sensitivity | None) -> dict[str, object]:
+    if s is None:
+        return {}
+    cells = {} if s.largest is None else {"l0": s.largest.l0, "linf": str(s.largest.linf)}
+    return {"l2_squared": str(s.l2_squared), "adjacency": s.adjacency, "unit": s.unit, **cells}
 
-    sigma_squared: Fraction
-    sensitivity: Sensitivity | None
-    target: Target
 
-    if TYPE_CHECKING:
+def _change_in_words(s: Sensitivity | None) -> dict[str, str]:
+    return {} if s is None else {"l2": f"{s.l2:.6g}", "adjacency": s.adjacency, "unit": s.unit}
 
-        def __init__(
-            self,
-            sigma: Real | None = None,
-            *,
-            sigma_squared: Real | None = None,
-            sensitivity: Sensitivity | None = None,
-        ) -> None: ...
+
+class Sigma(Record):
+    """The parameters of a Gaussian law. A subclass says what noise of a given sigma spends."""
+
+    sigma_squared: Fraction = written(stream=ratio, words=lambda squared: {"sigma": f"{root_above(squared):.6g}"})
+    # what sigma was found for: rho, or epsilon and delta
+    calibrated_for: Guarantee | None = written(metadata=_figures(str), words=_figures(formatting.exact), init=False)
+    sensitivity: Sensitivity | None = written(metadata=_change, words=_change_in_words)
+
+    _RANGE: ClassVar[dict[str, float]] = {}  # least and most sigma, where calibrate's own do not serve
 
     @staticmethod
     def _delta(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
         """The delta of this law, rounded up."""
         raise NotImplementedError
 
-    def _set_parameters(
-        self, sigma: Real | None, sigma_squared: Real | None, sensitivity: Sensitivity | None, target: Target
-    ) -> Fraction:
-        """Check and keep them; sigma squared."""
+    def __init__(
+        self, sigma: Real | None = None, *, sigma_squared: Real | None = None, sensitivity: Sensitivity | None = None
+    ) -> None:
         if (sigma is None) == (sigma_squared is None):
             raise ParameterError("sigma or sigma_squared must be given, and not both")
         if sigma is not None:
             squared = parameters.exact_positive("sigma", sigma) ** 2
         else:
             squared = parameters.exact_positive("sigma_squared", sigma_squared)
-        values = {
-            "sigma_squared": squared,
-            "sensitivity": None if sensitivity is None else a_sensitivity(sensitivity),
-            "target": target,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        return squared
+        known = None if sensitivity is None else a_sensitivity(sensitivity)
+        self._keep(sigma_squared=squared, sensitivity=known, calibrated_for=None)
 
-    # ------------------------------------------------------------------ what it promises
+    # ------------------------------------------------------------------ what it spends
 
     @classmethod
     def from_zcdp(cls, rho: Real, sensitivity: Sensitivity, **options: Any) -> Self:
-        """The mechanism that is exactly rho-zCDP: sigma^2 = l2_squared/(2 rho). Source: [BS16] Proposition 1.6, [CKS20] Theorem 4."""
+        """The mechanism that is exactly rho-zCDP: sigma^2 = l2_squared/(2 rho).
+
+        Source: [BS16] Proposition 1.6, [CKS20] Theorem 4.
+        """
         exact_rho, norm = parameters.exact_positive("rho", rho), a_sensitivity(sensitivity)
         squared = norm.l2_squared / (2 * exact_rho)
         try:
             made = cls(sigma_squared=squared, sensitivity=norm, **options)
         except ParameterError as failure:
             raise ParameterError(f"rho={parameters.shown(rho)} asks for noise that cannot be: {failure}") from None
-        return aimed(made, Target(rho=exact_rho))
+        vars(made).update(calibrated_for=Guarantee(rho=exact_rho, adjacency=norm.adjacency, unit=norm.unit))
+        return made
 
     @classmethod
-    def calibrated(cls, epsilon: Real, delta: Real, sensitivity: Sensitivity, **options: Any) -> Self:
-        """The mechanism whose sigma, a double, is the least found that is (epsilon, delta)-DP: proved in intervals."""
+    def calibrated(cls, epsilon: Real, sensitivity: Sensitivity, *, delta: Real, **options: Any) -> Self:
+        """The mechanism of the least sigma found, a double, that is (epsilon, delta)-DP: proved."""
         exact_epsilon, exact_delta = (
             parameters.exact_positive("epsilon", epsilon),
             parameters.probability("delta", delta),
@@ -95,36 +98,34 @@ class Sigma:
             lambda squared: cls._delta(exact_epsilon, known, squared),
             exact_delta,
             start=max(known.l2, 1e-3),
-            **cls._range(),
+            **cls._RANGE,
         )
-        return aimed(cls(sigma, sensitivity=known, **options), Target(epsilon=exact_epsilon, delta=exact_delta))
-
-    @staticmethod
-    def _range() -> dict[str, float]:
-        """Least and most sigma, where calibrate's own do not serve."""
-        return {}
+        made = cls(sigma, sensitivity=known, **options)
+        wanted = Guarantee(exact_epsilon, exact_delta, adjacency=known.adjacency, unit=known.unit)
+        vars(made).update(calibrated_for=wanted)
+        return made
 
     def delta(self, epsilon: Real, sensitivity: Sensitivity | None = None) -> float:
-        """The delta at which a release is (epsilon, delta)-DP, rounded up; of the mechanism's own sensitivity by default."""
+        """The delta, rounded up, of (epsilon, delta)-DP; by default for its own sensitivity."""
         return self._delta(parameters.exact_positive("epsilon", epsilon), self._known(sensitivity), self.sigma_squared)
 
     def rho(self, sensitivity: Sensitivity | None = None) -> Fraction:
         """The rho of zCDP that a release spends, exactly: l2_squared/(2 sigma^2)."""
         return gaussian.rho(self._known(sensitivity).l2_squared, self.sigma_squared)
 
-    @property
+    @lockfree_property
     def guarantee(self) -> Guarantee:
-        """What each release spends: rho, and the epsilon and delta that sigma was found for, if it was."""
+        """What a release spends: rho, and any epsilon and delta that sigma was found for."""
         known = self.sensitivity
         if known is None:
             raise NoGuaranteeError(NO_SENSITIVITY)
         return Guarantee(
-            self.target.epsilon,
-            self.target.delta,
+            getattr(self.calibrated_for, "epsilon", None),
+            getattr(self.calibrated_for, "delta", None),
             rho=self.rho(),
             adjacency=known.adjacency,
             unit=known.unit,
-            presence=known.adjacency == "add-remove" or known.contributes is not None,
+            also_add_remove=known.adjacency == "add-remove" or known.contributes is not None,
         )
 
     def _known(self, sensitivity: Sensitivity | None) -> Sensitivity:
@@ -157,38 +158,8 @@ class Sigma:
         s = self.sensitivity
         return None if s is None else s.l2_squared if s.linf is None else s.linf**2
 
-    @property
-    def _exact_parameters(self) -> tuple[int, ...]:
-        return self.sigma_squared.numerator, self.sigma_squared.denominator
-
-    @property
-    def _parameters(self) -> dict[str, object]:
-        found: dict[str, object] = {"sigma_squared": str(self.sigma_squared)}
-        found |= {name: str(value) for name, value in self.target._asdict().items() if value is not None}
-        s = self.sensitivity
-        if s is not None:
-            found |= {"l2_squared": str(s.l2_squared), "adjacency": s.adjacency, "unit": s.unit}
-            if s.largest is not None:
-                found |= {"l0": s.largest.l0, "linf": str(s.largest.linf)}
-            found["rho_spent"] = str(self.rho())
-        return found
-
-    def _facts(self) -> dict[str, str]:
-        found = {"sigma": f"{self.sigma:.6g}"}
-        found |= {name: parameters.short(value) for name, value in self.target._asdict().items() if value is not None}
-        if self.sensitivity is not None:
-            found |= {
-                "l2": f"{self.sensitivity.l2:.6g}",
-                "adjacency": self.sensitivity.adjacency,
-                "unit": self.sensitivity.unit,
-            }
-        return found
-
-
-def aimed(mechanism: Made, target: Target) -> Made:
-    """The mechanism, with what its sigma was found for on record."""
-    object.__setattr__(mechanism, "target", target)
-    return mechanism
+    def _entries(self) -> dict[str, object]:
+        return super()._entries() | ({} if self.sensitivity is None else {"rho_spent": str(self.rho())})
 
 
 def a_sensitivity(value: object) -> Sensitivity:
@@ -196,7 +167,7 @@ def a_sensitivity(value: object) -> Sensitivity:
     if not isinstance(value, Sensitivity):
         raise DTypeError(
             "sensitivity must be a Sensitivity here, for a bare number may be a norm, its square or one cell's change: "
-            f"Sensitivity(l0, linf), or Sensitivity.l2(squared), not {type(value).__name__}"
+            f"Sensitivity(l0, linf), or Sensitivity.from_l2(squared), not {type(value).__name__}"
         )
     value.refuse_private_keys()
     return value

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several releases promise together.
+"""What several releases guarantee together.
 
-[DMNS06], [BS16] as in docs/design.md · [McS09] McSherry 2009, PINQ, Theorem 4 · [DRV10] Dwork, Rothblum, Vadhan 2010 ·
-[KOV15] Kairouz, Oh, Viswanath 2015 · [RRUV16] Rogers, Roth, Ullman, Vadhan 2016 (filters) ·
-[FZ21] Feldman, Zrnic 2021 (filters of rho).
+[DMNS06], [BS16] as in docs/design.md · [McS09] McSherry 2009, PINQ, Theorem 4 · [DRV10] Dwork,
+Rothblum, Vadhan 2010 · [KOV15] Kairouz, Oh, Viswanath 2015 · [RRUV16] Rogers, Roth, Ullman, Vadhan
+2016 (filters) · [FZ21] Feldman, Zrnic 2021 (filters of rho).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.exact import alone, ball, flint_at
-from dpfast.privacy import gaussian, parameters
+from dpfast.exact import alone, ball, flint_at, rounded_up
+from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import shown
 
@@ -32,30 +32,36 @@ if TYPE_CHECKING:
 
     Part: TypeAlias = Guarantee | Promising
 
-MOST_PARTS = 10**5  # of the optimal bound, a sum of half as many terms
+MOST_PARTS = 10**5  # that the optimal bound takes: it is a sum of half as many terms
 
 
 def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacency: str | None = None) -> Guarantee:
-    """What releases of the same data promise together. Parts: mechanisms, or Guarantees.
+    """What releases of the same data guarantee together. Parts: mechanisms, or Guarantees.
 
-    by="basic": everything adds up: epsilons, deltas, rhos. What some part does not promise, the sum does not. The one
-        way that also serves where later parameters are chosen from earlier results, against a total fixed beforehand
-        (dpfast.Ledger). Source: [DMNS06]; [BS16] Lemma 1.7; chosen adaptively [RRUV16], [FZ21].
-    by="parallel": parts that are public and disjoint in units. Under add-remove the largest of each figure [McS09].
-        Under substitution a unit may leave one part and enter another: the two largest add up, where each part
-        also holds for adding and removing a unit (`presence`); else it is refused. adjacency="substitution" for
-        parts that promise add-remove: a unit that is replaced inside a part is removed and added: `group(2)` of the
-        largest.
-    by="advanced": epsilon for a total `delta`, of parts fixed beforehand:
-        sum of e tanh(e/2) + sqrt(2 ln(1/d) sum of e^2), where 1 - delta = (1 - d) product of (1 - delta_i); or the sum
-        of the epsilons, where that is less. Source: [KOV15] Theorem 3.5, sharper than [DRV10].
-    by="optimal": the least epsilon for a total `delta` that holds whatever the parts are, of parts with equal epsilon and
-        equal delta, fixed beforehand. Source: [KOV15] Theorem 3.3.
-    by="pld": epsilon for a total `delta` from the parts' privacy-loss distributions, of mechanisms, fixed beforehand.
-        dp-accounting's pessimistic estimate: on its grid it rounds losses up, in doubles. Needs dpfast[accounting].
+    by="basic": all figures add up: epsilons, deltas, rhos. If one part lacks a figure, the sum
+        lacks it. This is the only way if later parameters are chosen from earlier results, with a
+        total that is fixed beforehand (dpfast.Ledger). Source: [DMNS06]; [BS16] Lemma 1.7; chosen
+        adaptively [RRUV16], [FZ21].
+    by="parallel": the parts are public and disjoint in units of privacy. Under add-remove the
+        result has the largest of each figure [McS09]. Under substitution a unit may leave one part
+        and enter another: the two largest add up, if each part also holds for adding and removing a
+        unit (`also_add_remove`); otherwise the call raises. With adjacency="substitution" for parts
+        that hold under add-remove, a unit that is replaced inside a part is removed and added: the
+        result is `group(2)` of the largest.
+    by="advanced": epsilon for a total `delta`, for parts that are fixed beforehand: sum of e
+        tanh(e/2) + sqrt(2 ln(1/d) sum of e^2), where 1 - delta = (1 - d) product of (1 - delta_i);
+        or the sum of the epsilons, if it is less. Source: [KOV15] Theorem 3.5, sharper than
+        [DRV10].
+    by="optimal": the least epsilon for a total `delta` that holds for any parts with equal epsilon
+        and equal delta, fixed beforehand. Source: [KOV15] Theorem 3.3.
+    by="pld": epsilon for a total `delta`, from the privacy-loss distributions of mechanisms that
+        are fixed beforehand. It is dp-accounting's pessimistic estimate, in doubles: on its grid it
+        rounds losses up. It needs dpfast[accounting].
 
-    A figure that is no rational is a double, rounded up in intervals (by="pld": as dp-accounting has it).
-    Raises: DTypeError, ParameterError: no parts, parts of different adjacency or unit, figures that a part lacks.
+    A figure that is no rational is a double, rounded up in intervals (by="pld": as dp-accounting
+    returns it).
+    Raises: DTypeError, ParameterError: no parts, parts of different adjacency or unit, figures that
+        a part lacks.
     """
     promised = [guarantee_of("each of parts", part) for part in parts]
     if not isinstance(by, str) or by not in _WAYS:
@@ -110,12 +116,12 @@ def _like(
         rho=rho,
         adjacency=adjacency or first.adjacency,
         unit=first.unit,
-        presence=True if adjacency else all(part.presence for part in promised),
+        also_add_remove=True if adjacency else all(part.also_add_remove for part in promised),
     )
 
 
 def _each(promised: Iterable[Guarantee], name: str) -> list[Fraction] | None:
-    """That figure of all parts, largest first, if all have it."""
+    """The figure `name` of all parts, largest first, if all parts have it."""
     found = [getattr(part, name) for part in promised]
     return None if None in found else sorted(found, reverse=True)
 
@@ -133,10 +139,10 @@ def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee
     wanted = given if adjacency is None else parameters.adjacency(adjacency)
     if (given, wanted) == ("substitution", "add-remove"):
         raise ParameterError("adjacency must be 'substitution' for parts that promise that")
-    if wanted == "substitution" and not all(part.presence for part in promised):
+    if wanted == "substitution" and not all(part.also_add_remove for part in promised):
         raise ParameterError(
             "parts must hold for adding and removing a unit, too, for a unit may leave one part and enter another: give "
-            "mechanisms made from Sensitivity(l0, linf, 'substitution'), or Guarantees with presence=True"
+            "mechanisms made from Sensitivity(l0, linf, adjacency='substitution'), or Guarantees with also_add_remove=True"
         )
     if wanted == given:
         most = 1 if wanted == "add-remove" else 2
@@ -145,7 +151,7 @@ def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee
         return _like(promised, epsilon, delta, rho)
     worst = [None if each is None else each[0] for each in (_each(promised, n) for n in ("epsilon", "delta", "rho"))]
     largest = Guarantee(worst[0], worst[1], rho=worst[2], unit=promised[0].unit)
-    twice = largest.group(2)  # which is no less than what leaving one part and entering another costs
+    twice = largest.group(2)  # no less than the price of leaving one part and entering another
     return _like(promised, twice.epsilon, twice.delta, twice.rho, wanted)
 
 
@@ -165,18 +171,22 @@ def _rest(promised: Sequence[Guarantee], total: Fraction) -> Fraction:
 
 
 def _advanced(epsilons: Sequence[Fraction], rest: Fraction) -> float:
-    # The loss of a part is at most that of randomised response: +-e, of mean e tanh(e/2); then Hoeffding's inequality.
+    # The loss of a part is at most that of randomised response: +-e, with mean e tanh(e/2).
+    # Hoeffding's inequality bounds the sum.
     counted = Counter(epsilons).items()
 
     def value() -> arb:
         mean = sum(n * ball(e) * (ball(e) / 2).tanh() for e, n in counted)
         return mean + (-2 * ball(rest).log() * sum(n * ball(e) ** 2 for e, n in counted)).sqrt()
 
-    return gaussian.rounded_up(value)
+    return rounded_up(value)
 
 
 def _optimal(promised: Sequence[Guarantee], epsilon: Fraction, rest: Fraction) -> float:
-    """The least x with sum over l of C(k, l) (exp((k - l) e) - exp(x + l e))_+ <= rest (1 + exp(e))^k, rounded up."""
+    """The least x of the optimal bound, rounded up.
+
+    sum over l of C(k, l) (exp((k - l) e) - exp(x + l e))_+ <= rest (1 + exp(e))^k.
+    """
     k = len(promised)
     if len({(part.epsilon, part.delta) for part in promised}) > 1:
         raise ParameterError("parts must have equal epsilon and equal delta for by='optimal'; by='advanced' takes any")
@@ -184,9 +194,10 @@ def _optimal(promised: Sequence[Guarantee], epsilon: Fraction, rest: Fraction) -
         raise ParameterError(f"by='optimal' takes at most {MOST_PARTS:,} parts, got {k:,}")
     if epsilon == 0:
         return 0.0
-    # With the terms l < m the left side is A_m - exp(x) B_m, and the whole sum is the largest of these over m. So each m asks
-    # for x >= ln((A_m - right)/B_m), and the largest of these is the answer: no case is told apart by rounding.
-    return gaussian.rounded_up(lambda: _largest_ratio(k, epsilon, rest).max(1).log())
+    # With the terms l < m the left side is A_m - exp(x) B_m, and the whole sum is the largest of
+    # these over m. So each m requires x >= ln((A_m - right)/B_m), and the largest of these bounds
+    # is the answer. Rounding decides between no cases.
+    return rounded_up(lambda: _largest_ratio(k, epsilon, rest).max(1).log())
 
 
 def _largest_ratio(k: int, epsilon: Fraction, rest: Fraction) -> arb:

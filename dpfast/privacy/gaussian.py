@@ -1,36 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Gaussian noise promises: zCDP, the discrete law on integer cells, the real law, and calibration.
+"""What Gaussian noise guarantees: zCDP, discrete noise on integer cells, real noise, calibration.
 
-Every figure is a double not below the true one, from a ball that contains it. sigma_squared is the law's
-parameter; epsilon, l2_squared, sigma_squared are exact rationals > 0.
+Every figure is a double that is not below the true one: an interval (a ball of Arb) encloses the
+true figure, and its upper end is rounded up. sigma_squared is the parameter of the noise; epsilon,
+l2_squared and sigma_squared are exact rationals > 0.
 
 [BS16] Bun, Steinke 2016 · [BW18] Balle, Wang 2018 · [CKS20] Canonne, Kamath, Steinke 2020.
 
-The discrete law on integer cells, and why (l0, linf) is enough. Neighbours move cell i by an integer d_i,
-|d_i| <= linf, in at most l0 cells, and the noises X_i are independent.
-1. One cell. p(x - d)/p(x) grows with x for every d > 0, so by Neyman, Pearson the best test of X against X + d at any
-   level is a threshold, the same for all d > 0, and finds X + d the more often the larger d. So X and X + d are told
-   apart at least as well as X and X + d' for 0 <= d' <= d, and by symmetry for -d'.
-2. All cells. By Blackwell's theorem, 1 says that a randomised map takes (X, X + d) to (X, X + d'). Such maps applied
-   cell by cell, and data processing: no change has a larger delta than linf in each of l0 cells.
-3. Equal shifts. The likelihood ratio of n cells moved by d each depends on S = sum X_i alone, and one cell moved by nd,
-   to which X_2 + ... + X_n is added, is S against S + nd. So one cell moved by nd is worse than n cells moved by d.
-   A signed substitution moves cells of both supports by 2 linf, others by linf; these pair up: the worst are those of
-   one support, Sensitivity.largest.
-4. L(s) = (n d^2 + 2 d s)/(2 sigma^2) is the loss at S = s, and P(S = s) exp(-L(s)) = P(S = s + nd). So
-   delta = E[(1 - exp(epsilon - L(S)))_+] = P(S > t) - exp(epsilon) P(S > t + nd), t = epsilon sigma^2/d - nd/2;
-   for n = 1 Theorem 7 of [CKS20].
+Discrete noise on integer cells, and why (l0, linf) is enough. Neighbours move cell i by an integer
+d_i, |d_i| <= linf, in at most l0 cells, and the noises X_i are independent.
+1. One cell. p(x - d)/p(x) grows with x for every d > 0. So by Neyman, Pearson the best test of X
+   against X + d at any level is a threshold. The threshold does not depend on d > 0, and it finds X
+   + d more often if d is larger. So X and X + d are told apart at least as well as X and X + d' for
+   0 <= d' <= d, and by symmetry for -d'.
+2. All cells. By Blackwell's theorem, 1 says that a randomised map takes (X, X + d) to (X, X + d').
+   Apply such maps cell by cell, and data processing: no change has a larger delta than linf in each
+   of l0 cells.
+3. Equal shifts. The likelihood ratio of n cells moved by d each depends on S = sum X_i alone. If
+   X_2 + ... + X_n is added to one cell moved by nd, the result is S against S + nd. So one cell
+   moved by nd is worse than n cells moved by d. A signed substitution moves cells of both supports
+   by 2 linf, others by linf; these pair up: the worst changes are those of one support,
+   Sensitivity.largest.
+4. L(s) = (n d^2 + 2 d s)/(2 sigma^2) is the loss at S = s, and P(S = s) exp(-L(s)) = P(S = s + nd).
+   So delta = E[(1 - exp(epsilon - L(S)))_+] = P(S > t) - exp(epsilon) P(S > t + nd), t = epsilon
+   sigma^2/d - nd/2; for n = 1 this is Theorem 7 of [CKS20].
 
-The law of S. For r = s mod n and sum x_i = s, |x|^2 = s^2/n + |y|^2, where y runs through one coset of A_(n-1), the
-integer vectors of sum 0, that depends on r alone. So P(S = s) = c_r exp(-s^2/(2 n sigma^2)): n numbers hold it, tails
-included.
-- sigma < 3: c_r = P(S = r mod n) / sum over s = r mod n of exp(-s^2/(2 n sigma^2)), by a power modulo x^n - 1.
-- sigma >= 3: by Poisson summation c_r is in C [1 - eta, 1 + eta], eta = sum of exp(-2 pi^2 sigma^2 |w|^2) over w != 0 of
-  the dual lattice: z in Z^n modulo (1, ..., 1), with |w|^2 = sum over i < j of (z_i - z_j)^2 / n. Take z of median 0:
-  each z_i > 0 meets n/2 or more z_j <= 0, each z_j < 0 as many z_i >= 0, and there (z_i - z_j)^2 >= z_i^2 + z_j^2. So
-  |w|^2 >= |z|^2/2 and eta <= (sum over k in Z of exp(-pi^2 sigma^2 k^2))^n - 1, near 2^-127 n: enclosed as such.
-S is subgaussian, P(S >= b) <= exp(-b^2/(2 n sigma^2)): E[exp(a X)] exp(-a^2 sigma^2/2) is the sum of the bell moved by
-a sigma^2 over the sum of the bell, at most 1 as Poisson's terms are positive.
+The distribution of S. For r = s mod n and sum x_i = s, |x|^2 = s^2/n + |y|^2, where y runs through
+one coset of A_(n-1), the integer vectors of sum 0. The coset depends on r alone. So P(S = s) = c_r
+exp(-s^2/(2 n sigma^2)): n numbers determine it, tails included.
+- sigma < 3: c_r = P(S = r mod n) / sum over s = r mod n of exp(-s^2/(2 n sigma^2)), by a power
+  modulo x^n - 1.
+- sigma >= 3: by Poisson summation c_r is in C [1 - eta, 1 + eta], eta = sum of exp(-2 pi^2 sigma^2
+|w|^2) over w != 0 of the dual lattice: z in Z^n modulo (1, ..., 1), with |w|^2 = sum over i < j of
+(z_i - z_j)^2 / n. Take z of median 0: each z_i > 0 meets n/2 or more z_j <= 0, each z_j < 0 as many
+z_i >= 0, and there (z_i - z_j)^2 >= z_i^2 + z_j^2. So |w|^2 >= |z|^2/2 and eta <= (sum over k in Z
+of exp(-pi^2 sigma^2 k^2))^n - 1, near 2^-127 n: intervals enclose it as such. S is subgaussian, P(S
+>= b) <= exp(-b^2/(2 n sigma^2)): E[exp(a X)] exp(-a^2 sigma^2/2) is the sum of the bell moved by a
+sigma^2 over the sum of the bell. It is at most 1 because Poisson's terms are positive.
 """
 
 from __future__ import annotations
@@ -41,7 +47,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import alone, ball, flint_at
+from dpfast.exact import ball, rounded_up
 from dpfast.privacy.parameters import shown
 
 if TYPE_CHECKING:
@@ -50,70 +56,36 @@ if TYPE_CHECKING:
     from dpfast.privacy.sensitivity import Sensitivity
 
 LEAST_DELTA = Fraction(1, 2**1022)  # the least normal double: a smaller target could not be told from what is found
-MOST_CELLS = 512  # of an exact sum below SMOOTH: 0.03 to 0.25 s
+MOST_CELLS = 512  # in an exact sum below SMOOTH, which takes 0.03 to 0.25 s
 MANY_CELLS = 10**6  # below SMOOTH, but from NEARLY_SMOOTH on: eta < 2^-35
 SMOOTH, NEARLY_SMOOTH = 9, 4  # sigma^2 from which the c_r are as good as equal: eta near 2^-127 n, 2^-56 n
 LONG = 64**2  # variance from which tails are summed by Euler, Maclaurin
-ACCURACY = 44  # bits of a figure before it is rounded up
-MOST_PRECISION = 2**13
 _TINY = math.ulp(0.0)
 _NOTHING = 746  # exp(-746) < 2^-1075
 
 
-def up(value: arb) -> float:
-    """The least double not below a ball around a value >= 0."""
-    from flint import arb
-
-    top = value.upper()
-    if not top.is_finite():
-        return math.inf
-    if top <= arb(_TINY):
-        return _TINY if top > 0 else 0.0
-    if top > arb(2) ** 1024:
-        return math.inf
-    mantissa, exponent = (int(part) for part in top.man_exp())
-    exact = Fraction(mantissa) * Fraction(2) ** exponent
-    try:
-        near = float(exact)
-    except OverflowError:
-        return math.inf
-    return near if near >= exact else math.nextafter(near, math.inf)
-
-
 def _probability(value: Callable[[], arb]) -> float:
-    """A double not below a positive value nor above 1, at the precision that makes it close."""
+    """A double between a positive value and 1, at a precision that makes it close."""
     return max(min(rounded_up(value), 1.0), _TINY)
-
-
-def rounded_up(value: Callable[[], arb]) -> float:
-    """A double not below a value >= 0, at the precision that makes it close."""
-    best, precision = math.inf, 128
-    while precision <= MOST_PRECISION:
-        with alone, flint_at(precision):
-            found = value()
-            top = up(found)
-            close = found.is_finite() and (found.rel_accuracy_bits() >= ACCURACY or top <= _TINY)
-        stuck = best < math.inf and top > best * (1 - 2.0**-ACCURACY)  # eta, which no precision narrows
-        best = min(best, top)
-        if close or stuck:
-            break
-        precision *= 2
-    return best
 
 
 # ------------------------------------------------------------------ zCDP
 
 
 def rho(l2_squared: Fraction, sigma_squared: Fraction) -> Fraction:
-    """Zero-concentrated privacy (zCDP) of either Gaussian law on vectors ([BS16] Proposition 1.6, [CKS20] Theorem 4)."""
+    """The rho of zCDP for real and discrete Gaussian noise on vectors.
+
+    Source: [BS16] Proposition 1.6, [CKS20] Theorem 4.
+    """
     return l2_squared / (2 * sigma_squared)
 
 
 def delta_of_zcdp(rho: Fraction, epsilon: Fraction) -> float:
     """The delta at which rho-zCDP is (epsilon, delta)-DP: [CKS20] Corollary 13, at one order alpha.
 
-    Any alpha > 1 bounds: u = exp(epsilon - l) has (1 - u) u^(alpha - 1) <= (1 - 1/alpha)^(alpha - 1)/alpha, so
-    E[(1 - exp(epsilon - L))_+] <= exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^(alpha - 1)/alpha.
+    Any alpha > 1 bounds: u = exp(epsilon - l) has (1 - u) u^(alpha - 1) <= (1 - 1/alpha)^(alpha -
+    1)/alpha, so E[(1 - exp(epsilon - L))_+] <= exp((alpha - 1)(alpha rho - epsilon)) (1 -
+    1/alpha)^(alpha - 1)/alpha.
     """
     over = _best_order(rho, epsilon)  # alpha - 1
 
@@ -125,9 +97,12 @@ def delta_of_zcdp(rho: Fraction, epsilon: Fraction) -> float:
 
 
 def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
-    """Nearly the alpha - 1 where the derivative (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha) changes sign."""
+    """An approximate alpha - 1 at which the derivative changes sign.
+
+    The derivative is (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha).
+    """
     r, e = near(rho), near(epsilon)
-    low, high = -690.0, 690.0  # of ln(alpha - 1)
+    low, high = -690.0, 690.0  # bounds on ln(alpha - 1)
     for _ in range(80):
         middle = (low + high) / 2
         over = math.exp(middle)
@@ -139,7 +114,7 @@ def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
 
 
 def near(value: Fraction) -> float:
-    """Near the value, kept where products stay finite."""
+    """A double near the value, within a range in which products stay finite."""
     return float(max(Fraction(1, 2**900), min(value, Fraction(2**900))))
 
 
@@ -149,7 +124,7 @@ def near(value: Fraction) -> float:
 def gaussian_delta(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fraction) -> float:
     """The least delta of real Gaussian noise on vectors: [BW18] Theorem 8.
 
-    Phi(m/2 - epsilon/m) - exp(epsilon) Phi(-m/2 - epsilon/m), m = l2/sigma.
+    It is Phi(m/2 - epsilon/m) - exp(epsilon) Phi(-m/2 - epsilon/m), m = l2/sigma.
     """
     m_squared = l2_squared / sigma_squared
     above = m_squared / 2 - epsilon  # m times the first argument
@@ -169,20 +144,18 @@ def gaussian_delta(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fract
 
 
 def discrete_delta_of(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
-    """The delta of discrete Gaussian noise: from (l0, linf) where known, else from the norm through zCDP."""
+    """The delta of discrete Gaussian noise: from (l0, linf) if known, else from the norm."""
     if sensitivity.largest is None:
         return discrete_delta_l2(epsilon, sensitivity.l2_squared, sigma_squared)
     return discrete_delta(epsilon, *sensitivity.largest, sigma_squared)
 
 
 def discrete_delta_l2(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fraction) -> float:
-    """An upper bound from a norm alone, through zCDP. Theorem 7 of [CKS20] does not hold for norms."""
+    """An upper bound on delta from a norm alone, through zCDP.
+
+    Theorem 7 of [CKS20] does not hold for norms.
+    """
     return delta_of_zcdp(rho(l2_squared, sigma_squared), epsilon)
-
-
-def discrete_delta_one_cell(epsilon: Fraction, linf: int | Fraction, sigma_squared: Fraction) -> float:
-    """The least delta for one integer cell: [CKS20] Theorem 7."""
-    return discrete_delta(epsilon, 1, linf, sigma_squared)
 
 
 def is_exact(l0: int, sigma_squared: Fraction) -> bool:
@@ -194,9 +167,12 @@ def is_exact(l0: int, sigma_squared: Fraction) -> bool:
 
 
 def discrete_delta(epsilon: Fraction, l0: int, linf: int | Fraction, sigma_squared: Fraction) -> float:
-    """The least delta for integer cells of which neighbours move at most l0, each by at most linf.
+    """The least delta if neighbours move at most l0 integer cells, each by at most linf.
 
-    linf: integers move by integers, so its floor counts; below 1 nothing could move, and it is refused.
+    For one cell it is [CKS20] Theorem 7.
+
+    linf: integers move by integers, so its floor counts. A floor of 0 is refused, because nothing
+        could move.
     """
     change = math.floor(linf)
     if change < 1:
@@ -220,7 +196,10 @@ def discrete_delta(epsilon: Fraction, l0: int, linf: int | Fraction, sigma_squar
 
 
 def _sum(epsilon: Fraction, l0: int, change: int, sigma_squared: Fraction, first: int, density: list[arb]) -> arb:
-    """The sum over s >= first of P(S = s) (1 - exp(epsilon - L(s))), S of the law that _density describes."""
+    """The sum over s >= first of P(S = s) (1 - exp(epsilon - L(s))).
+
+    density: that of S, from _density.
+    """
     from flint import arb, ctx
 
     variance = l0 * sigma_squared
@@ -253,7 +232,7 @@ def _sum(epsilon: Fraction, l0: int, change: int, sigma_squared: Fraction, first
 
 
 def _upto(value: arb) -> arb:
-    """A ball around [0, value]."""
+    """An interval that encloses [0, value]."""
     from flint import arb
 
     half = value.upper() / 2
@@ -284,7 +263,7 @@ def _normaliser(variance: Fraction) -> arb:
 
 
 def _density(l0: int, sigma_squared: Fraction) -> list[arb]:
-    """The c with P(S = s) = c[s % len(c)] exp(-s^2/(2 l0 sigma^2)): one ball for all, or l0 of them."""
+    """The c with P(S = s) = c[s % len(c)] exp(-s^2/(2 l0 sigma^2)): one interval, or l0."""
     from flint import arb
 
     if l0 > 1 and sigma_squared < (SMOOTH if l0 <= MOST_CELLS else NEARLY_SMOOTH):
@@ -299,7 +278,7 @@ def _density(l0: int, sigma_squared: Fraction) -> list[arb]:
 def _cosets(l0: int, sigma_squared: Fraction) -> list[arb]:
     from flint import arb, arb_poly, ctx
 
-    # P(S = r mod l0) is about exp(-l0/(4 sigma^2)) or more; what is cut off must be less.
+    # P(S = r mod l0) is about exp(-l0/(4 sigma^2)) or more; the part that is cut off must be less.
     most = math.isqrt(math.ceil(Fraction(l0, 2) + 2 * sigma_squared * (ctx.prec + l0.bit_length()))) + 2
     one = [arb(0)] * l0
     bells = [ball(-(k**2) / (2 * sigma_squared)).exp() for k in range(most + 2)]
@@ -320,7 +299,8 @@ def _cosets(l0: int, sigma_squared: Fraction) -> list[arb]:
             power = times(power, one)
     variance = l0 * sigma_squared
     turns = math.isqrt(math.ceil(2 * sigma_squared * ctx.prec / l0)) + 1
-    # Beyond them |s| >= (turns + 1/2) l0, and each further turn takes a factor exp(-l0/sigma^2) or less.
+    # Beyond these turns |s| >= (turns + 1/2) l0, and each further turn has a factor
+    # exp(-l0/sigma^2) or less.
     beyond = ball(-((turns + Fraction(1, 2)) ** 2) * l0 / (2 * sigma_squared)).exp()
     rest = _upto(2 * beyond / (1 - ball(-l0 / sigma_squared).exp()))
     found = []
@@ -335,9 +315,10 @@ def _cosets(l0: int, sigma_squared: Fraction) -> list[arb]:
 def _tail(first: int, variance: Fraction) -> arb:
     """The sum over k >= first of exp(-k^2/(2 variance)), variance >= 64^2.
 
-    Euler, Maclaurin with p terms: the remainder is at most |B_2p|/(2p)! times the integral of |f^(2p)|, where
-    f^(m)(tau y) = (-1/tau)^m He_m(y) exp(-y^2/2). He_m has no zero from sqrt(4m + 2) on (Szegő, Orthogonal
-    Polynomials, 6.31), so there the integral is |f^(2p-1)|; elsewhere |He_m(y)| < 1.09 sqrt(m!) exp(y^2/4) (Cramér).
+    Euler, Maclaurin with p terms: the remainder is at most |B_2p|/(2p)! times the integral of
+    |f^(2p)|, where f^(m)(tau y) = (-1/tau)^m He_m(y) exp(-y^2/2). He_m has no zero from sqrt(4m +
+    2) on (Szegő, Orthogonal Polynomials, 6.31), so there the integral is |f^(2p-1)|; elsewhere
+    |He_m(y)| < 1.09 sqrt(m!) exp(y^2/4) (Cramér).
     """
     from flint import arb, ctx, fmpq
 
@@ -371,7 +352,7 @@ def _tail(first: int, variance: Fraction) -> arb:
 
 
 def _steep(first: int, variance: Fraction) -> arb:
-    """The same for first >= variance: each term is below exp(-1) of the one before."""
+    """The sum of _tail for first >= variance: each term is below exp(-1) of the one before."""
     from flint import arb, ctx
 
     bell, fall = ball(Fraction(-(first**2)) / (2 * variance)).exp(), ball(-(2 * first + 1) / (2 * variance)).exp()
@@ -387,7 +368,7 @@ def _steep(first: int, variance: Fraction) -> arb:
 # ------------------------------------------------------------------ calibration
 
 
-MOST_ROOT = 2.0**256  # of a step, so that neither it nor a quotient of two sigmas overflows
+MOST_ROOT = 2.0**256  # root of the largest step: neither a step nor a quotient of two sigmas overflows
 
 
 def calibrate(
@@ -397,11 +378,13 @@ def calibrate(
     least: float = 1e-3,
     most: float = 1e9,
 ) -> Fraction:
-    """A double sigma with delta_of(sigma^2) <= delta, and delta_of > delta 1e-11 below it, or `least`.
+    """A double sigma, at least `least`, with delta_of(sigma^2) <= delta.
 
-    delta_of: one of the functions above, of sigma_squared: it proves what is returned. It falls with sigma up to
-    the steps of the discrete law, near which a smaller sigma elsewhere might do too.
-    Raises: ParameterError, where `most` is not enough, and for delta below 2^-1022.
+    Unless sigma is `least`, delta_of > delta at a sigma smaller by 1e-11 (relative).
+    delta_of: one of the functions above, called with sigma_squared. It proves what is returned. It
+        falls with sigma, except for the steps of the discrete noise, near which a smaller sigma
+        elsewhere might also suffice.
+    Raises: ParameterError: `most` is not enough, or delta is below 2^-1022.
     """
     if not LEAST_DELTA <= delta < 1:
         raise ParameterError(f"delta must be at least 2**-1022 and below 1, got {shown(delta)}")
@@ -414,7 +397,7 @@ def calibrate(
     high = min(max(start, least), most)
     above, enough = height(high)
     low, below, step = high, above, 2.0
-    while enough and high > least:  # down until it is not
+    while enough and high > least:  # down until sigma is too small
         low = max(high / step, least)
         below, still = height(low)
         if not still:
@@ -434,7 +417,10 @@ def calibrate(
 def _between(
     height: Callable[[float], tuple[float, bool]], low: float, below: float, high: float, above: float
 ) -> float:
-    """Anderson and Björck's secant in ln sigma, bisecting where it is slow; `high` always suffices."""
+    """Anderson and Björck's secant in ln sigma, with bisection if it is slow.
+
+    `high` always suffices.
+    """
     side = 0
     while high > low * (1 + 2.0**-37):
         width = math.log(high / low)
@@ -453,7 +439,7 @@ def _between(
                 above *= _shrink(found, below)
             low, below, side = middle, found, -1
         if math.log(high / low) > width / 2 and high / low > 1 + 2.0**-36:
-            middle = math.sqrt(low) * math.sqrt(high)  # their product might underflow
+            middle = math.sqrt(low) * math.sqrt(high)  # low * high might underflow
             found, enough = height(middle)
             if enough:
                 high, above, side = middle, found, 0

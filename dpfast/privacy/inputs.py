@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands before the noise in the place of a cell: `missing` and `clamp`, public numbers, and when they are allowed.
+"""`missing` and `clamp`: public numbers that replace cells before the noise, and their rules.
 
-The sensitivity of a release is that of the values with `missing` put in. Where one unit turns a cell from a value into
-nothing, or back, this cell changes by the distance between the value and `missing`. Of values in the clamp [a, b] the
-distance is at most max(b - missing, missing - a). So this much must be covered by the change of one cell that is stated.
-`missing` is put in first, and then clamped like any value: clamping brings no two values further apart.
+The sensitivity of a release is that of the values with `missing` put in. If one unit turns a cell
+from a value into nothing, or back, this cell changes by the distance between the value and
+`missing`. For values in the clamp [a, b] the distance is at most max(b - missing, missing - a). So
+the stated change of one cell must cover this distance. `missing` is put in first, and then clamped
+like any value: clamping brings no two values further apart.
 
-An integer law takes 0 freely. Where a table of counts has no entry, nobody was counted: the absent count is a 0, and the
-sensitivity of the counts covers it.
+An integer mechanism takes 0 freely. If a table of counts has no entry, nobody was counted: the
+absent count is a 0, and the sensitivity of the counts covers it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Ends: TypeAlias = tuple[Fraction, Fraction]
 
 
 class Inputs(NamedTuple):
-    """Public numbers, exact: the ends between which cells are brought, and what stands for a cell that is missing."""
+    """Public numbers, exact: the ends of the clamp, and the value of a missing cell."""
 
     clamp: Ends | None
     missing: Fraction | None
@@ -33,10 +34,10 @@ NOTHING = Inputs(None, None)
 
 
 def inputs(clamp: object, missing: object, cell_squared: Fraction | None, *, integers: bool) -> Inputs:
-    """What `clamp` and `missing` are, if a mechanism may take them.
+    """The exact `clamp` and `missing`, if a mechanism may take them.
 
-    cell_squared: the square of the change of one cell that the mechanism's sensitivity states: linf; or the L1 or L2
-        number where that alone is known. None where no sensitivity is stated.
+    cell_squared: the square of the change of one cell that the mechanism's sensitivity states:
+        linf; or the L1 or L2 number if that alone is known. None if no sensitivity is stated.
     Raises: DTypeError, ParameterError.
     """
     ends = None if clamp is None else _ends(clamp, integers=integers)

@@ -1,84 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a promise means: beliefs before and after a release, the privacy loss, and how far noise reaches.
+"""What a guarantee means: beliefs before and after a release, the privacy loss, the reach of noise.
 
-Beliefs. Let a statement about one unit be true or not, and let the two cases be neighbours, whatever else is known: under
-add-remove "this unit is in the data", under substitution anything about its data. An output y multiplies the odds of the
-statement by exp(L), L = ln P(y | true)/P(y | false), so a prior p becomes p/(p + (1 - p) exp(-L)), which grows with L.
-1. epsilon-DP is |L| <= epsilon, for every y. It holds for mixtures of neighbours as well: other units' data, or the unit's
-   own, may be uncertain, as long as the others' are independent of the statement.
-2. rho-zCDP [BS16] is E[exp((a - 1) L)] <= exp((a - 1) a rho), all a > 1, both ways, mixtures and post-processing included,
-   for Renyi divergences are quasi-convex and obey data processing. Markov's inequality at a = (e + rho)/(2 rho) has
-   P(L > e) <= exp(-(e - rho)^2/(4 rho)) for e > rho; and P(L < -e | true) <= exp(-e) P(-L > e | false) is no larger.
-   So |L| <= e but for a share 2 exp(-(e - rho)^2/(4 rho)) of releases: `likely`.
-A delta alone would not do: of (epsilon, delta) it does not say how large the loss is where it is above epsilon.
+Beliefs. Let a statement about one unit be true or not, and let the two cases be neighbours,
+whatever else is known. Under add-remove the statement is "this unit is in the data", under
+substitution anything about its data. An output y multiplies the odds of the statement by exp(L), L
+= ln P(y | true)/P(y | false). So a prior p becomes p/(p + (1 - p) exp(-L)), which grows with L.
+1. epsilon-DP is |L| <= epsilon, for every y. It also holds for mixtures of neighbours: the data of
+   other units, or of the unit itself, may be uncertain, as long as the others' data are independent
+   of the statement.
+2. rho-zCDP [BS16] is E[exp((a - 1) L)] <= exp((a - 1) a rho), for all a > 1 and in both directions.
+   It includes mixtures and post-processing, because Renyi divergences are quasi-convex and obey
+   data processing. Markov's inequality at a = (e + rho)/(2 rho) gives P(L > e) <= exp(-(e -
+   rho)^2/(4 rho)) for e > rho; and P(L < -e | true) <= exp(-e) P(-L > e | false) is no larger. So
+   |L| <= e, except for a share 2 exp(-(e - rho)^2/(4 rho)) of the releases: `likely`.
+A delta alone gives no such bound: (epsilon, delta) does not say how large the loss is when it is
+above epsilon.
 
-Losses: those of the neighbours that are told apart best. Of the Laplace laws these are one cell moved by the whole L1
-sensitivity. Going from 0 to (d_1, d_2, ...) cell by cell, a test of level u has power at most g_k(... g_1(u)), where g_i(u)
-is the best power for one cell moved by d_i. The weights are log-concave, so the best tests of one cell are thresholds, the
-same for every d > 0 [Neyman, Pearson], and symmetric: g_k(... g_1(u)) is the best power for one cell moved by the sum of
-the |d_i|. By Blackwell's theorem that pair has the largest divergence of every kind, the mean loss included. Real Gaussian
-noise looks the same from every side, so the L2 norm is all that counts; of discrete, E L = |d|^2/(2 sigma^2), for E X = 0.
+Losses. They are those of the two neighbours that are easiest to tell apart. For Laplace noise these
+neighbours differ in one cell by the whole L1 sensitivity. Proof: going from 0 to (d_1, d_2, ...)
+cell by cell, a test of level u has power at most g_k(... g_1(u)), where g_i(u) is the best power
+for one cell moved by d_i. The weights are log-concave, so the best tests of one cell are
+thresholds, equal for every d > 0 [Neyman, Pearson], and symmetric. So g_k(... g_1(u)) is the best
+power for one cell moved by the sum of the |d_i|. By Blackwell's theorem this pair has the largest
+divergence of every kind, the mean loss included. Real Gaussian noise is rotation invariant, so only
+the L2 norm counts. For discrete Gaussian noise E L = |d|^2/(2 sigma^2), because E X = 0.
 
-[DMNS06], [BS16] as in docs/design.md · [KS14] Kasiviswanathan, Smith 2014, On the semantics of differential
-privacy · [MM18] Meiser, Mohammadi 2018, and [SMM19] Sommer, Meiser, Mohammadi 2019, for privacy-loss distributions.
+[DMNS06], [BS16] as in docs/design.md · [KS14] Kasiviswanathan, Smith 2014, On the semantics of
+differential privacy · [MM18] Meiser, Mohammadi 2018, and [SMM19] Sommer, Meiser, Mohammadi 2019,
+for privacy-loss distributions.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpfast.errors import ParameterError
-from dpfast.exact import ball, unique_floor
-from dpfast.privacy import parameters
-from dpfast.privacy.gaussian import rounded_up
+from dpfast.exact import ball, rounded_up, unique_floor
+from dpfast.privacy import gaussian
+from dpfast.privacy.formatting import percent, plain, rounded, times
 
 if TYPE_CHECKING:
     from flint import arb
 
-    from dpfast.privacy.parameters import Real
+    from dpfast.privacy.guarantee import Guarantee
+    from dpfast.privacy.sensitivity import Sensitivity
 
+EXAMPLE_DELTA = Fraction(1, 10**6)
+MOST_RHO = MOST_EPSILON = 1000  # beyond, an epsilon would say nothing
 
 # ------------------------------------------------------------------ beliefs
 
 
-def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
-    """The least and the largest belief in a statement about one unit after a release, of a prior belief in it.
-
-    p/(p + (1 - p) e^epsilon), rounded down, and p e^epsilon/(1 + p (e^epsilon - 1)), rounded up.
-    prior: strictly between 0 and 1. epsilon: not negative. Both are taken exactly.
-    Raises: DTypeError, ParameterError.
-    Source: [KS14], and point 1 above.
-    """
-    p = parameters.probability("prior", prior)
-    e = parameters.exact_real("epsilon", epsilon, "finite and not negative")
-    if e < 0:
-        raise ParameterError(f"epsilon must not be negative, got {parameters.shown(epsilon)}")
-    against = (1 - p) / p
-    return _reciprocal(rounded_up(lambda: 1 + _times(against, e))), min(
-        1.0, rounded_up(lambda: 1 / (1 + _times(against, -e)))
-    )
-
-
-def _times(odds: Fraction, loss: Fraction) -> arb:
-    return ball(odds) * ball(loss).exp()
-
-
-def _reciprocal(value: float) -> float:
-    """A double not above 1/value, value >= 1."""
-    if math.isinf(value):
-        return 0.0
-    exact = 1 / Fraction(value)
-    return near if (near := float(exact)) <= exact else math.nextafter(near, 0.0)
-
-
 def likely(rho: Fraction, share: Fraction) -> float:
-    """An epsilon that the privacy loss of rho-zCDP exceeds, either way, in at most this share of releases, rounded up.
+    """An epsilon that the loss of rho-zCDP exceeds in at most this share of releases, rounded up.
 
-    rho + 2 sqrt(rho ln(2/share)): point 2 above.
+    It bounds the loss in both directions: rho + 2 sqrt(rho ln(2/share)): point 2 above.
     """
     return rounded_up(lambda: ball(rho) + 2 * (ball(rho) * ball(2 / share).log()).sqrt())
 
@@ -87,9 +68,12 @@ def likely(rho: Fraction, share: Fraction) -> float:
 
 
 class Loss(ABC):
-    """The privacy loss ln P(y | x)/P(y | x') of a release y of x, for the neighbour x' that is told apart best."""
+    """The privacy loss ln P(y | x)/P(y | x') of a release y of x.
 
-    most: Fraction | None  # in magnitude, if it is bounded
+    x' is the neighbour that is easiest to tell apart.
+    """
+
+    most: Fraction | None  # the largest magnitude, if there is one
 
     @property
     @abstractmethod
@@ -103,9 +87,10 @@ class Loss(ABC):
 
 @dataclass(frozen=True)
 class LaplaceLoss(Loss):
-    """Of real Laplace noise, before it is rounded to a grid.
+    """The loss of real Laplace noise, before rounding to a grid.
 
-    epsilon with probability 1/2, -epsilon with e^-epsilon/2, and between them the density e^((loss - epsilon)/2)/4.
+    It is epsilon with probability 1/2, -epsilon with e^-epsilon/2, and between them the density
+    e^((loss - epsilon)/2)/4.
     """
 
     epsilon: Fraction
@@ -127,9 +112,10 @@ class LaplaceLoss(Loss):
 
 @dataclass(frozen=True)
 class DiscreteLaplaceLoss(Loss):
-    """Of discrete Laplace noise, q = e^-rate, on a count that changes by an integer.
+    """The loss of discrete Laplace noise, q = e^-rate, on a count that changes by an integer.
 
-    rate (change - 2k) with probability (1-q)/(1+q) q^k for 0 < k < change, 1/(1+q) for k = 0, q^change/(1+q) for k = change.
+    It is rate (change - 2k) with probability (1-q)/(1+q) q^k for 0 < k < change, 1/(1+q) for k = 0
+    and q^change/(1+q) for k = change.
     """
 
     rate: Fraction
@@ -153,7 +139,7 @@ class DiscreteLaplaceLoss(Loss):
 
 @dataclass(frozen=True)
 class ZCDPLoss(Loss):
-    """Of discrete Gaussian noise: its mean is rho, and what is above follows from zCDP."""
+    """The loss of discrete Gaussian noise: its mean is rho, and zCDP bounds its tail."""
 
     rho: Fraction
     most = None
@@ -170,7 +156,7 @@ class ZCDPLoss(Loss):
 
 @dataclass(frozen=True)
 class GaussianLoss(ZCDPLoss):
-    """Of real Gaussian noise, before it is rounded to a grid: normal, of mean rho and variance 2 rho."""
+    """The loss of real Gaussian noise, before rounding: normal, mean rho, variance 2 rho."""
 
     def above(self, loss: Fraction) -> float:
         return min(1.0, rounded_up(lambda: (ball(loss - self.rho) / (2 * ball(self.rho).sqrt())).erfc() / 2))
@@ -180,16 +166,19 @@ class GaussianLoss(ZCDPLoss):
 
 
 def textbook(scale: Fraction, beta: Fraction, cells: int) -> float:
-    """What real Laplace noise is within, in all cells, with probability 1 - beta or more: scale ln(cells/beta), rounded up.
+    """The bound scale ln(cells/beta), rounded up.
 
-    By the union bound [DMNS06]. Of discrete noise this does not hold: it may reach the next integer, `textbook_misses`.
+    Real Laplace noise is within it, in all cells, with probability 1 - beta or more, by the union
+    bound [DMNS06]. This does not hold for discrete noise, which may reach the next integer:
+    `textbook_misses`.
     """
     return rounded_up(lambda: ball(scale) * ball(cells / beta).log())
 
 
 def textbook_misses(scale: Fraction, beta: Fraction, cells: int) -> float:
-    """The probability that discrete Laplace noise is beyond that in some of so many independent cells, rounded up."""
-    # P(|X| >= k) = 2 q^k/(1+q), k the least integer above; ln of a rational is none [Lindemann 1882], so there is a floor
+    """P(discrete Laplace noise is beyond `textbook` in some independent cell), rounded up."""
+    # P(|X| >= k) = 2 q^k/(1+q), k the least integer above. There is a floor, because the logarithm
+    # of a rational is irrational [Lindemann 1882].
     k = 1 + unique_floor(128, lambda: ball(scale) * ball(cells / beta).log())
 
     def value() -> arb:
@@ -197,3 +186,114 @@ def textbook_misses(scale: Fraction, beta: Fraction, cells: int) -> float:
         return -(cells * (-2 * ball(-k / scale).exp() / (1 + q)).log1p()).expm1()
 
     return min(1.0, rounded_up(value))
+
+
+# ------------------------------------------------------------------ in words
+
+
+def example(guarantee: Guarantee, delta_of: Callable[[Fraction], float]) -> tuple[Fraction, Fraction] | None:
+    """An (epsilon, delta) that holds: the promised one, or for a rho alone one at EXAMPLE_DELTA.
+
+    delta_of: gives the delta for an epsilon. None if rho promises next to nothing.
+    """
+    if guarantee.rho is not None and guarantee.rho > MOST_RHO:
+        return None
+    if guarantee.epsilon is not None and guarantee.delta is not None:
+        return guarantee.epsilon, guarantee.delta
+
+    def three_digits(value: float) -> Fraction:
+        return Fraction(Context(prec=3, rounding=ROUND_CEILING).create_decimal(value))
+
+    rho = max(float(guarantee.rho or 0), 1e-30)
+    high = rho + 2 * math.sqrt(rho * -math.log(EXAMPLE_DELTA))  # enough for any rho-zCDP: [BS16] Proposition 1.3
+    low = high / 1000
+    while high > low * 1.002:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if delta_of(three_digits(middle)) <= EXAMPLE_DELTA else (middle, high)
+    return three_digits(high), EXAMPLE_DELTA
+
+
+def largest_loss(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | None) -> tuple[Fraction, Fraction] | None:
+    """An epsilon, and the share of releases in which the loss may exceed it: delta, or 0.
+
+    holds: an (epsilon, delta) that holds. None if it says nothing.
+    """
+    if holds is None or holds[0] > MOST_EPSILON:
+        return None
+    return holds if guarantee.rho is None else (Fraction(likely(guarantee.rho, holds[1])), holds[1])
+
+
+def delta_is(sensitivity: Sensitivity, sigma_squared: Fraction, *, real: bool) -> str:
+    """What the delta of Gaussian noise is: for the discrete distribution it can be a bound."""
+    if real or (sensitivity.largest and gaussian.is_exact(sensitivity.largest.l0, sigma_squared)):
+        return "exact"
+    if sensitivity.largest:
+        return "a bound through zCDP: so many cells are too many for the exact figure"
+    return "a bound through zCDP: an L2 norm alone gives no better, --l0 with --linf would"
+
+
+def promise_in_words(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | None, delta_is: str) -> str:
+    """What a release promises. holds: an (epsilon, delta) that holds, and what its delta is."""
+    other = {
+        "add-remove": f"any one {guarantee.unit} had been left out, or one more put in",
+        "substitution": f"the data of any one {guarantee.unit} had been quite other data",
+    }[guarantee.adjacency]
+    again = f"Several releases about the same {guarantee.unit} add their"
+    if guarantee.rho is None and holds:
+        return (
+            f"whatever anyone sees in one release, it is at most {times(holds[0])} as likely as it would be if {other}. "
+            f"{again} epsilons up."
+        )
+    zcdp = (
+        f"a release is rho-zCDP (zero-concentrated differential privacy), rho = {plain(guarantee.rho or Fraction(0))}"
+    )
+    if holds is None:
+        return f"{zcdp}: so large a rho promises next to nothing."
+    epsilon, delta = holds
+    return (
+        f"{zcdp}, and (epsilon, delta)-differentially private, for example with epsilon = {plain(epsilon)} and delta = "
+        f"{plain(delta)}: the probability of anything that anyone may see in one release is at most {times(epsilon)} what it "
+        f"would be if {other}, plus delta. This delta is {delta_is}. {again} rhos up (or, less sharply, their epsilons and "
+        "their deltas)."
+    )
+
+
+def statement(guarantee: Guarantee) -> str:
+    """What beliefs are about."""
+    return {
+        "add-remove": f"that a certain {guarantee.unit} is in the data",
+        "substitution": f"of anything about the data of a certain {guarantee.unit}",
+    }[guarantee.adjacency]
+
+
+def belief_in_words(guarantee: Guarantee, epsilon: Fraction, but_for: Fraction) -> str:
+    """What bounds on beliefs say; but_for: the share of releases whose loss may exceed epsilon."""
+    said = [f"how sure a reader can be {statement(guarantee)}, even one who knows all the rest."]
+    if but_for:
+        loss = rounded(epsilon, up=True)
+        said.append(
+            f"It holds in all but {plain(but_for)} of releases: in those the privacy loss may be beyond {loss}."
+        )
+    if guarantee.adjacency == "add-remove":
+        more = "four times the rho" if but_for else "twice the epsilon"
+        said.append(f"For anything about the data of a {guarantee.unit} that is known to be there, take {more}.")
+    return " ".join(said)
+
+
+def loss_in_words(loss: Loss, epsilon: Fraction) -> str:
+    """The loss's mean, and its maximum or the share of releases in which it is above epsilon."""
+    mean = rounded(Fraction(loss.mean), up=True)
+    if loss.most is not None:
+        return f"on average {mean}, never above {plain(loss.most)}"
+    most = "" if isinstance(loss, GaussianLoss) else "at most "
+    return f"on average {mean}, above {plain(epsilon)} in {most}{percent(Fraction(loss.above(epsilon)), up=True)} of releases"
+
+
+def textbook_in_words(scale: Fraction, beta: Fraction, cells: int, *, real: bool) -> str:
+    """What the textbook's half-width is, and whether it holds."""
+    said = f"sensitivity/epsilon ln({cells:,}/{plain(beta)}), which is for real Laplace noise."
+    if real:
+        return f"{said} It holds before any rounding, for all cells by the union bound."
+    found = Fraction(textbook_misses(scale, beta, cells))
+    verdict = f"not {plain(100 * beta)} %: go by the exact rows" if found > beta else "so here it holds"
+    return f"{said} Whole noise is beyond it with probability {percent(found, up=True)}, {verdict}."

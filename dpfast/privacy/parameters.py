@@ -16,14 +16,15 @@ from dpfast.errors import DTypeError, ParameterError
 
 Real: TypeAlias = int | float | Fraction | Decimal
 
-# Room for every double (2^1074 below the point) and any sane fraction; a longer one is a slip or an attack.
+# Enough for every double (2^1074 below the point) and any sane fraction; a longer one is a slip or
+# an attack.
 MAX_BITS = 4096
 _NO_NUMBERS = (bool, np.timedelta64)  # though they pass for integers
 ADJACENCIES = ("add-remove", "substitution")
 
 
 def shown(value: object) -> str:
-    """A parameter's value as a message quotes it: 40 letters, and a sign of it where there were more."""
+    """A parameter's value as a message quotes it: at most 40 letters, then "..."."""
     try:
         text = repr(value) if isinstance(value, str) else str(value)
     except Exception:  # more digits than Python prints, or a class whose own text fails
@@ -31,15 +32,9 @@ def shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def short(value: Fraction) -> str:
-    """An exact value as it was probably given: a double by its shortest name, else the fraction."""
-    if value.denominator == 1:
-        return str(value)
-    try:
-        near = float(value)
-    except OverflowError:
-        return str(value)
-    return repr(near) if Fraction(near) == value else str(value)
+def given(**values: object) -> str:
+    """Parameters as the end of a message quotes them: "got epsilon=2, sensitivity=1"."""
+    return "got " + ", ".join(f"{name}={shown(value)}" for name, value in values.items())
 
 
 def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fraction:
@@ -50,7 +45,8 @@ def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fractio
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, (numbers.Real, Decimal)):
         raise DTypeError(f"{name} must be an int, float, Fraction or Decimal, not {type(value).__name__}")
     if isinstance(value, Decimal):
-        # Asked before expanding: Decimal("1e999999999") would fill the memory.
+        # This is checked before the expansion, because Decimal("1e999999999") would fill the
+        # memory.
         if (
             not value.is_finite()
             or not (value == 0 or -1200 < value.adjusted() < 1200)
@@ -72,7 +68,7 @@ def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fractio
 
 
 def _ratio(name: str, value: object, numerator: object, denominator: object) -> Fraction:
-    """A number as it says that it is."""
+    """The number with the numerator and denominator that it gives itself."""
     if not isinstance(numerator, numbers.Integral) or not isinstance(denominator, numbers.Integral) or denominator == 0:
         raise DTypeError(
             f"{name} must be a number with an exact ratio of integers, which this {type(value).__name__} lacks"
@@ -81,7 +77,10 @@ def _ratio(name: str, value: object, numerator: object, denominator: object) -> 
 
 
 def exact_positive(name: str, value: Real | object) -> Fraction:
-    """The same of a positive parameter; beside what exact_real raises: ParameterError (zero, negative)."""
+    """The exact rational value of a positive parameter.
+
+    Raises: what exact_real raises; ParameterError (zero, negative).
+    """
     exact = exact_real(name, value, "finite and positive")
     if exact <= 0:
         raise ParameterError(f"{name} must be positive, got {shown(value)}")
@@ -97,7 +96,10 @@ def power_of_two(name: str, value: Real | object) -> int:
 
 
 def two_to(exponent: int) -> float:
-    """2^exponent as a double, off its bits: no host's rounding mode, and no flushing of subnormals, changes it."""
+    """2^exponent as a double, made from its bits.
+
+    So no rounding mode of the host, and no flushing of subnormals, changes it.
+    """
     bits = exponent + 1023 << 52 if exponent > -1023 else 1 << exponent + 1074
     return float(struct.unpack("<d", bits.to_bytes(8, "little"))[0])
 
@@ -111,19 +113,21 @@ def probability(name: str, value: Real) -> Fraction:
 
 
 def whole(name: str, value: object, least: int | None = None) -> int:
-    """An integer parameter, at least `least`, and of at most 4,096 bits."""
+    """An integer parameter: at least `least`, and at most 4,096 bits long."""
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral):
         raise DTypeError(f"{name} must be an int, not {type(value).__name__}")
     found = int(value)
     if found.bit_length() > MAX_BITS:
-        raise ParameterError(f"{name} must be of at most {MAX_BITS} bits")  # it may be private, and is not shown
+        raise ParameterError(
+            f"{name} must be of at most {MAX_BITS} bits"
+        )  # the value may be private, so it is not shown
     if least is not None and found < least:
         raise ParameterError(f"{name} must be at least {least}, got {shown(found)}")
     return found
 
 
 def flag(name: str, value: object) -> bool:
-    """A parameter that is True or False, Python's or NumPy's: not 1, nor "yes"."""
+    """A parameter that is True or False, Python's or NumPy's: 1 and "yes" are refused."""
     if not isinstance(value, (bool, np.bool_)):
         raise DTypeError(f"{name} must be True or False, not {type(value).__name__}")
     return bool(value)

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much one unit of privacy can change an array, told apart from how much it contributes."""
+"""How much one unit of privacy can change an array, and how much it contributes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real
+from dpfast.privacy.record import Record
 
 MAX_CELLS = 2**63 - 1  # more than any array has
 KEYS = ("public", "private")
@@ -32,7 +31,7 @@ def _cells(l0: int, linf: Real) -> Cells:
 
 
 def root_above(square: Fraction) -> float:
-    """The least double not below the root; infinite beyond the largest."""
+    """The least double that is not below the root; infinity beyond the largest double."""
     digits = 64 + max(0, (square.denominator.bit_length() - square.numerator.bit_length()) // 2)
     near = Fraction(math.isqrt((square.numerator << 2 * digits) // square.denominator), 2**digits)
     try:
@@ -48,54 +47,21 @@ def root_above(square: Fraction) -> float:
     return root
 
 
-class _L2:
-    """On an object the norm, on the class the constructor from a norm alone: one word for both."""
+class Sensitivity(Record):
+    """Arguments: what one unit of privacy *contributes*. Attributes: what a *neighbour changes*.
 
-    @overload
-    def __get__(self, instance: None, owner: type[Sensitivity]) -> Callable[..., Sensitivity]: ...
-    @overload
-    def __get__(self, instance: Sensitivity, owner: type[Sensitivity]) -> float: ...
-    def __get__(self, instance: Sensitivity | None, owner: type[Sensitivity]) -> float | Callable[..., Sensitivity]:
-        if instance is not None:
-            return root_above(instance.l2_squared)
+    l0: the most cells that one unit touches. linf: the most that it adds to a cell (with
+        signed=True: adds or takes away): int, float, Fraction or Decimal, taken exactly.
+    adjacency: "add-remove" (neighbours differ by the presence of one unit) or "substitution" (one
+        unit contributes something else). unit: the unit of privacy, such as "person".
+    signed: whether contributions can be negative. This matters under substitution. It also matters
+        for a choice among answers, which are `monotonic` under add-remove if no contribution is
+        negative.
+    keys: "public"; or "private" if the cells are those that occur, as in bounded_histogram without
+        a domain. The presence of a cell is then a secret, too, and only `thresholded` takes such a
+        Sensitivity.
 
-        def l2(squared: Real, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
-            """A sensitivity of which only the norm is known.
-
-            squared: the largest squared L2 distance between neighbours under the stated adjacency, exact. What
-                neighbours change, unlike l0 and linf of the other constructor: nothing is doubled.
-            l0, linf, l1, contributes and largest are None: a mechanism that needs one of them refuses.
-            """
-            return _filled(
-                owner.__new__(owner),
-                contributes=None,
-                l0=None,
-                linf=None,
-                l1=None,
-                l2_squared=parameters.exact_positive("squared", squared),
-                adjacency=parameters.adjacency(adjacency),
-                unit=parameters.unit(unit),
-                signed=False,
-                keys="public",
-            )
-
-        return l2
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class Sensitivity:
-    """Arguments: what one unit *contributes*. Attributes: what a *neighbour changes*.
-
-    l0: the cells that one unit touches, at most. linf: int, float, Fraction or Decimal, taken exactly; how much
-        it adds to a cell, at most (with signed=True: adds or takes away).
-    adjacency: "add-remove" (neighbours differ by the presence of one unit) or "substitution" (one unit
-        contributes something else). unit: whose privacy, such as "person".
-    signed: whether contributions can be negative. It matters under substitution; and for a choice among answers, which are
-        `monotonic` under add-remove if no contribution is negative.
-    keys: "public", or "private" where the cells are those that occur, as of bounded_histogram without a domain: that a
-        cell is there is then a secret, too. `thresholded` alone takes it.
-
-    Of the vectors v and w that one unit contributes before and after, neighbours differ by v, or under
+    Let one unit contribute the vector v before and w after. Neighbours differ by v, or under
     substitution by v - w:
 
     | adjacency, contributions | l0 | linf | l1 | l2_squared | largest |
@@ -104,14 +70,15 @@ class Sensitivity:
     | substitution, >= 0 | 2 l0 | linf | 2 l0 linf | 2 l0 linf^2 | (2 l0, linf) |
     | substitution, signed | 2 l0 | 2 linf | 2 l0 linf | 4 l0 linf^2 | (l0, 2 linf) |
 
-    Disjoint supports double l0, and |v - w| <= |v| + |w| doubles l1. Contributions >= 0 differ by at most linf
-    in a cell, and their inner product is >= 0, so |v - w|^2 <= |v|^2 + |w|^2. Signed ones of opposite signs in
-    one cell differ by 2 linf, and |v - w|^2 <= (|v| + |w|)^2 is four times the square. Each figure is reached.
-    A signed substitution does not reach l0 and linf together: `largest`, as many cells each by as much, is the one
-    change that reaches l1 and l2_squared.
+    Disjoint supports double l0, and |v - w| <= |v| + |w| doubles l1. Contributions >= 0 differ by
+    at most linf in a cell, and their inner product is >= 0, so |v - w|^2 <= |v|^2 + |w|^2. Signed
+    contributions with opposite signs in one cell differ by 2 linf, and |v - w|^2 <= (|v| + |w|)^2
+    is four times the square. Each figure is reached. A signed substitution does not reach l0 and
+    linf together. `largest` is the one change that reaches l1 and
+    l2_squared: this many cells, each by this much.
 
-    l2: the least double not below the root of l2_squared. Sensitivity.l2(squared) makes one from a norm alone, and
-    Sensitivity.changes(l0, linf) from what a neighbour changes, where that is known: `contributes` is None.
+    `from_l2` makes one from the norm of a neighbour's change alone, `changes` from its cells: there
+    `contributes` is None.
     Raises: DTypeError, ParameterError.
     """
 
@@ -125,25 +92,22 @@ class Sensitivity:
     signed: bool
     keys: str
 
-    l2 = _L2()
-
     def __init__(
         self,
         l0: int,
         linf: Real,
+        *,
         adjacency: str = "add-remove",
         unit: str = "person",
         signed: bool = False,
         keys: str = "public",
     ) -> None:
         cells, most = _cells(l0, linf)
-        if not isinstance(signed, bool):
-            raise DTypeError(f"signed must be a bool, not {type(signed).__name__}")
+        both_ways = parameters.flag("signed", signed)
         substitution = parameters.adjacency(adjacency) == "substitution"
         both = 2 if substitution else 1
-        twice = 2 if substitution and signed else 1
-        _filled(
-            self,
+        twice = 2 if substitution and both_ways else 1
+        self._keep(
             contributes=Cells(cells, most),
             l0=both * cells,
             linf=twice * most,
@@ -151,16 +115,18 @@ class Sensitivity:
             l2_squared=both * twice * cells * most**2,
             adjacency=adjacency,
             unit=parameters.unit(unit),
-            signed=signed,
+            signed=both_ways,
             keys=_keys(keys),
         )
 
     @classmethod
-    def changes(cls, l0: int, linf: Real, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
-        """From what a neighbour changes under the stated adjacency: at most l0 cells, each by at most linf. Nothing doubles."""
+    def changes(cls, l0: int, linf: Real, *, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
+        """From what a neighbour changes: at most l0 cells, each by at most linf. Nothing doubles.
+
+        adjacency: the one under which l0 and linf hold.
+        """
         cells, most = _cells(l0, linf)
-        return _filled(
-            cls.__new__(cls),
+        return cls._of(
             contributes=None,
             l0=cells,
             linf=most,
@@ -172,6 +138,31 @@ class Sensitivity:
             keys="public",
         )
 
+    @classmethod
+    def from_l2(cls, squared: Real, *, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
+        """From a norm: the largest squared L2 distance between neighbours, exact. Nothing doubles.
+
+        adjacency: the one under which the norm holds.
+        Only the norm is known: l0, linf, l1, contributes and largest are None, and a mechanism that
+        needs one of them refuses.
+        """
+        return cls._of(
+            contributes=None,
+            l0=None,
+            linf=None,
+            l1=None,
+            l2_squared=parameters.exact_positive("squared", squared),
+            adjacency=parameters.adjacency(adjacency),
+            unit=parameters.unit(unit),
+            signed=False,
+            keys="public",
+        )
+
+    @property
+    def l2(self) -> float:
+        """The least double not below the root of l2_squared."""
+        return root_above(self.l2_squared)
+
     @property
     def largest(self) -> Cells | None:
         """The change that reaches l1 and l2_squared: this many cells, each by this much."""
@@ -181,15 +172,15 @@ class Sensitivity:
 
     @property
     def one_way(self) -> bool:
-        """Whether one unit that is added moves all cells the same way: contributions >= 0, under add-remove."""
+        """Whether an added unit moves all cells up: contributions >= 0, under add-remove."""
         return self.contributes is not None and not self.signed and self.adjacency == "add-remove"
 
     def with_public_keys(self) -> Sensitivity:
-        """The same, of cells that may be known: what is left when `thresholded` has hidden those that may not."""
-        return _filled(type(self).__new__(type(self)), **{**vars(self), "keys": "public"})
+        """An equal Sensitivity with public keys, after `thresholded` has hidden the secret ones."""
+        return self._of(**{**vars(self), "keys": "public"})
 
     def refuse_private_keys(self) -> None:
-        """For what publishes every cell. Raises: ParameterError (keys="private")."""
+        """Called by what publishes every cell. Raises: ParameterError (keys="private")."""
         if self.keys == "private":
             raise ParameterError(
                 "sensitivity is that of counts of private keys: that a key is there is a secret, which noise on its count "
@@ -200,7 +191,7 @@ class Sensitivity:
         common = f"adjacency={self.adjacency!r}, unit={self.unit!r}"
         private = ", keys='private'" if self.keys == "private" else ""
         if self.l1 is None:
-            return f"Sensitivity.l2(squared={self.l2_squared}, {common}; a neighbour changes l2={self.l2:.6g})"
+            return f"Sensitivity.from_l2(squared={self.l2_squared}, {common}; a neighbour changes l2={self.l2:.6g})"
         if self.contributes is None:
             return f"Sensitivity.changes(l0={self.l0}, linf={self.linf}, {common})"
         l0, linf = self.contributes
@@ -212,12 +203,29 @@ class Sensitivity:
 
 def _keys(value: str) -> str:
     if not isinstance(value, str) or value not in KEYS:
-        # The value is not shown: it may be the keys themselves, by mistake.
+        # The message does not show the value: by mistake, it may be the keys themselves.
         raise ParameterError(f"keys must be one of {', '.join(KEYS)}")
     return value
 
 
-def _filled(found: Sensitivity, **values: object) -> Sensitivity:
-    for name, value in values.items():
-        object.__setattr__(found, name, value)
-    return found
+def in_norm(
+    norm: str, sensitivity: Real | Sensitivity, adjacency: str | None, unit: str | None, unknown: str
+) -> tuple[Fraction, str, str]:
+    """The figure that a mechanism needs, and the adjacency and the unit of privacy of it.
+
+    norm: "l1" or "linf". unknown: the error if a Sensitivity does not know it.
+    Raises: DTypeError, ParameterError.
+    """
+    if isinstance(sensitivity, Sensitivity):
+        if adjacency is not None or unit is not None:
+            raise ParameterError("adjacency and unit are those of the Sensitivity that was given: leave them out")
+        figure = getattr(sensitivity, norm)
+        if figure is None:
+            raise ParameterError(unknown)
+        sensitivity.refuse_private_keys()
+        return figure, sensitivity.adjacency, sensitivity.unit
+    return (
+        parameters.exact_positive("sensitivity", sensitivity),
+        parameters.adjacency("add-remove" if adjacency is None else adjacency),
+        parameters.unit("person" if unit is None else unit),
+    )

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the survey with two coins costs, and the coin for a given cost.
 
-With p for heads a true yes says yes with probability p + p(1 - p) = p(2 - p), a true no with p(1 - p). The loss is that of
-the answer that tells more: of a yes ln((2 - p)/(1 - p)), of a no ln((1 - p + p^2)/(1 - p)^2). As (1 - p + p^2) - (2 - p)(1 - p)
-= 2p - 1, the yes tells more up to p = 1/2, where both are ln 3, and the no beyond. Course notes often stop at the yes.
+Let p be the probability of heads. A true yes says yes with probability p + p(1 - p) = p(2 - p), a
+true no with p(1 - p). The loss is that of the answer that tells more. A yes has the loss ln((2 -
+p)/(1 - p)), and a no has the loss ln((1 - p + p^2)/(1 - p)^2). Because (1 - p + p^2) - (2 - p)(1 -
+p) = 2p - 1, the yes tells more up to p = 1/2, where both are ln 3, and the no tells more beyond.
+Course notes often stop at the yes.
 
-Both grow with p, from ln 2 and from 0. Solved for p, with E = exp(epsilon): p = (E - 2)/(E - 1) for ln 2 < epsilon <= ln 3, and
-beyond it, from (E - 1) p^2 - (2E - 1) p + (E - 1) = 0, p = (2E - 1 - sqrt(4E - 3))/(2(E - 1)).
+Both losses grow with p, from ln 2 and from 0. Solved for p, with E = exp(epsilon): p = (E - 2)/(E -
+1) for ln 2 < epsilon <= ln 3. Beyond ln 3, (E - 1) p^2 - (2E - 1) p + (E - 1) = 0 gives p = (2E - 1
+- sqrt(4E - 3))/(2(E - 1)).
 """
 
 from __future__ import annotations
@@ -16,24 +19,23 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import ball, nearest_double
-from dpfast.privacy import gaussian
+from dpfast.exact import ball, nearest_double, rounded_up
 from dpfast.privacy.parameters import shown
 
 if TYPE_CHECKING:
     from flint import arb
 
-STEPS = 2**53  # of the coins that are found: a double holds each
+STEPS = 2**53  # p is a multiple of 1/STEPS, which a double holds
 
 
 def epsilon(p: Fraction) -> Fraction:
-    """The larger of the two losses, a double, rounded up."""
+    """The larger of the two losses: a double, rounded up."""
     ratio = max((2 - p) / (1 - p), (1 - p + p * p) / (1 - p) ** 2)
-    return Fraction(gaussian.rounded_up(lambda: ball(ratio).log()))
+    return Fraction(rounded_up(lambda: ball(ratio).log()))
 
 
 def probability(most: Fraction) -> Fraction:
-    """Nearly the largest p whose epsilon is at most `most`, from below."""
+    """A p just below the largest one whose epsilon is at most `most`."""
 
     def root() -> arb:
         e = ball(most).exp()

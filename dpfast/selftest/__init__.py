@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sceptic runs on an installed package: every claim that a machine can try, tried on this one.
+"""What a sceptic runs on an installed package: it tries every claim that a machine can try.
 
-Each check passes its outputs through one hook, where a planted defect (BREAKS) shows that it can fail. The checks that draw
-at random fail on a sound build with a probability of at most FALSE_ALARM, all together (the sum of their levels).
+One hook sees the outputs of each check: a planted defect (PLANTED_DEFECTS) there shows that the
+check can fail. On a sound build the random checks fail with probability at most FALSE_ALARM
+together, the sum of their levels.
 """
 
 from __future__ import annotations
@@ -12,22 +13,27 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-from dpfast import _native
+import dpfast
+from dpfast import _native, terminal
 from dpfast.errors import ParameterError
+from dpfast.mechanisms.laws import LAWS
 from dpfast.selftest import certificates, epsilon, known_answers, laws, processes, streams
-from dpfast.selftest.breaks import BREAKS
-from dpfast.selftest.trial import Break, Check, Outcome, Trial, instruction_sets
+from dpfast.selftest.check import Check, Outcome, PlantedDefect, Run, instruction_sets
+from dpfast.selftest.planted_defects import PLANTED_DEFECTS
 
-__all__ = ["BREAKS", "CHECKS", "FALSE_ALARM", "Check", "Outcome", "Result", "command", "run"]
+__all__ = ["CHECKS", "FALSE_ALARM", "PLANTED_DEFECTS", "Check", "Outcome", "Result", "command", "run"]
 
-FALSE_ALARM = 1e-6  # of a whole run, deep or not
+FALSE_ALARM = 1e-6  # for a whole run, deep or not
 DEEP = 64.0  # times as many draws
 
 
 def of_law(name: str) -> Check:
+    if name not in laws.POINTS:
+        return Check(f"law {name}", "draws are those of its intervals", partial(streams.by_intervals, name), 1e-9)
     points = laws.HOW_MANY[name]
     return Check(f"law {name}", "draws under fresh keys follow the exact law", partial(laws.law, name), points * laws.TESTS * 2 * laws.LEVEL)  # fmt: skip
 
@@ -42,8 +48,8 @@ CHECKS = (
     Check("releases", "a release is its values plus the exact draws", streams.releases),
     Check("cuts", "threads and cuts change no draw", streams.cuts),
     Check("keyed", "a key names one release of one input", streams.keyed, 1e-100),
-    Check("p-values", "the judge of the laws judges right", laws.judge),
-    *map(of_law, laws.POINTS),
+    Check("p-values", "the tests of the laws have the right p-values", laws.p_values),
+    *map(of_law, LAWS),
     Check("epsilon", "neighbouring counts give away no more than stated", epsilon.epsilon, epsilon.LEVEL),
     Check("fork", "a forked child never repeats its parent's noise", processes.fork, 1e-100),
     Check("fresh", "no two releases, in any thread, have the same noise", processes.fresh, 1e-100),
@@ -60,7 +66,7 @@ class Result:
     seconds: float
 
     def as_dict(self) -> dict[str, object]:
-        """The same for JSON."""
+        """The result for JSON."""
         return {
             "name": self.check.name,
             "shows": self.check.shows,
@@ -76,19 +82,19 @@ def run(
     checks: Iterable[Check] = CHECKS,
     *,
     factor: float = 1.0,
-    defect: Break | None = None,
+    defect: PlantedDefect | None = None,
     step: Callable[[Check, float], object] = lambda *_: None,
     done: Callable[[Result], object] = lambda _: None,
 ) -> list[Result]:
-    """All checks, in turn; one that raises has failed. factor: of how much is drawn. step, done: told as it goes."""
+    """Run the checks in turn; an error is a failure. factor: scales how many draws there are."""
     found = []
     for check in checks:
         began = time.monotonic()
         planted = defect if defect and defect.check == check.name else None
-        trial = Trial(factor, planted, partial(step, check))
-        trial.step(0.0)
+        run = Run(factor, planted, partial(step, check))
+        run.step(0.0)
         try:
-            outcome = check.run(trial)
+            outcome = check.run(run)
         except Exception as error:
             outcome = Outcome("", (f"{type(error).__name__}: {error}",))
         found.append(Result(check, outcome, time.monotonic() - began))
@@ -100,25 +106,40 @@ def run(
 
 
 def command(*, as_json: bool = False, deep: bool = False, defect: str | None = None, factor: float = 1.0) -> int:
-    """Run all checks and show a line for each; the exit code, 1 if one failed.
+    """Run all checks and show a line for each; return the exit code, 1 if one failed.
 
-    deep: an hour's worth. defect: a name in BREAKS to plant, or "list". Raises: ParameterError.
+    deep: an hour's worth. defect: a name in PLANTED_DEFECTS, or "list". Raises: ParameterError.
     """
     if defect == "list":
-        sys.stdout.write("".join(f"{each.name:28}{each.check}: {each.shows}\n" for each in BREAKS.values()))
+        known = PLANTED_DEFECTS.values()
+        sys.stdout.write(terminal.table((each.name, each.check, each.shows) for each in known) + "\n")
         return 0
-    if defect is not None and defect not in BREAKS:
+    if defect is not None and defect not in PLANTED_DEFECTS:
         raise ParameterError(f"break must be one of those that '--break list' shows, got {defect}")
-    planted = BREAKS[defect] if defect else None
+    planted = PLANTED_DEFECTS[defect] if defect else None
     factor *= DEEP if deep else 1.0
-    about, began = machine(), time.monotonic()
+    began, sets = time.monotonic(), [_native.ISA_NAMES[isa] for isa in instruction_sets()]
+    about = {
+        "version": dpfast.__version__,
+        "stream_version": _native.STREAM_VERSION,
+        "platform": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "instruction_sets": sets,
+    }
     if not as_json:
-        sets = ", ".join(_native.ISA_NAMES[isa] for isa in instruction_sets())
-        head = (
-            f"dpfast {about['version']} selftest, stream version {about['stream_version']}, {about['platform']}: {sets}"
-        )
+        version, stream, system, _ = about.values()
+        head = f"dpfast {version} selftest, stream version {stream}, {system}: {', '.join(sets)}"
         sys.stdout.write(f"{head}\nPlanted in '{planted.check}': {planted.shows}.\n\n" if planted else f"{head}\n\n")
-    found = run(factor=factor, defect=planted, step=_going, done=_gone if as_json else _shown)
+    with closing(terminal.Bar(1)) as bar:
+
+        def done(result: Result) -> None:
+            bar.close()
+            if not as_json:
+                sys.stdout.write(_line(result))
+                sys.stdout.flush()
+
+        found = run(
+            factor=factor, defect=planted, step=lambda check, share: bar.show(share, f"{check.name}: {check.shows}"), done=done
+        )  # fmt: skip
     passed = all(result.outcome.passed for result in found)
     seconds = time.monotonic() - began
     draws = max(1, round(laws.CHUNKS * factor)) * laws.CHUNK
@@ -132,42 +153,15 @@ def command(*, as_json: bool = False, deep: bool = False, defect: str | None = N
     return 0 if passed else 1
 
 
-def machine() -> dict[str, object]:
-    from dpfast import __version__
-
-    return {
-        "version": __version__,
-        "stream_version": _native.STREAM_VERSION,
-        "platform": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
-        "instruction_sets": [_native.ISA_NAMES[isa] for isa in instruction_sets()],
-    }
-
-
-def _going(check: Check, share: float) -> None:
-    """A line that the verdict overwrites."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{share:6.0%}           {check.name:25}{check.shows}\033[K")
-        sys.stderr.flush()
-
-
-def _gone(_: Result) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
-
-
-def _shown(result: Result) -> None:
-    _gone(result)
+def _line(result: Result) -> str:
     check, outcome = result.check, result.outcome
-    verdict = "ok" if outcome.passed else "FAILED"
-    lines = [f"{verdict:8}{result.seconds:5.1f} s  {check.name:25}{outcome.compared}"]
+    lines = [f"{'ok' if outcome.passed else 'FAILED':8}{result.seconds:5.1f} s  {check.name:25}{outcome.compared}"]
     if not outcome.passed:
         lines += [f"{'':17}! {line}" for line in (f"not so: {check.shows}", *outcome.wrong)]
-    sys.stdout.write("\n".join([*lines, ""]))
-    sys.stdout.flush()
+    return "\n".join([*lines, ""])
 
 
-def _verdict(found: list[Result], planted: Break | None, seconds: float, least: float) -> str:
+def _verdict(found: list[Result], planted: PlantedDefect | None, seconds: float, least: float) -> str:
     failed = [result.check.name for result in found if not result.outcome.passed]
     if planted and failed == [planted.check]:
         return f"The planted defect was found by '{planted.check}', and nothing else failed."

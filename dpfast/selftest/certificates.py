@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: SLF001  selftest alone may reach private tiers (docs/design.md, who may import whom)
-"""Tables and thresholds re-derived in proved intervals, written apart from dpfast.exact; bounds tried beside boundaries."""
+"""Tables and thresholds in proved intervals, apart from dpfast.exact; bounds beside boundaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
 from dpfast.exact import Digits, alone, ball, flint_at
-from dpfast.selftest.trial import Outcome, Trial, below, instruction_sets, sets
+from dpfast.selftest.check import Outcome, Run, below, instruction_sets, sets
 
 if TYPE_CHECKING:
     from flint import arb
@@ -31,7 +31,7 @@ def geometric_tail(mechanism: DiscreteLaplace | OneSidedGeometric) -> Callable[[
 
 
 def gaussian_tail(mechanism: DiscreteGaussian) -> Callable[[int], arb]:
-    """The same: terms f(k) until one is below 2^-PRECISION; those left, whose ratio falls, are below a geometric series."""
+    """P(|X| >= k), k >= 1: terms down to 2^-PRECISION, and a geometric series above the rest."""
     from flint import arb
 
     squared = mechanism.sigma_squared
@@ -64,63 +64,63 @@ def cells_of(tail: Callable[[int], arb], bits: int) -> Iterator[int]:
         yield int(cell)
 
 
-def tables(trial: Trial) -> Outcome:
+def tables(run: Run) -> Outcome:
     mechanisms = [
         *(DiscreteLaplace(1, t) for t in TABLE_SCALES), *(OneSidedGeometric(1, t) for t in TABLE_SCALES[1:]),
         *(DiscreteGaussian(sigma) for sigma in TABLE_SIGMAS),
     ]  # fmt: skip
     half, entries = 2**_native.TABLE_BITS, 0
     for at, mechanism in enumerate(mechanisms):
-        trial.step(at / len(mechanisms))
+        run.step(at / len(mechanisms))
         with alone, flint_at(PRECISION):
             thresholds = np.array([*cells_of(tail_of(mechanism), _native.TABLE_BITS)][::-1], np.int64)
         cells = np.arange(half)
         above = thresholds.size - np.searchsorted(thresholds, cells, side="right")
         inside = np.isin(cells, thresholds)
-        inside[0] = True  # infinitely many are
+        inside[0] = True  # it holds infinitely many
         right = [None if open_ else k for k, open_ in zip(above.tolist(), inside.tolist(), strict=True)]
         found = mechanism._bulk_plan.tier(_native.TABLE, 16, range(2 * half), isa=_native.best_isa())
-        found = trial.under_test("table", found)
+        found = run.under_test("table", found)
         mirrored = [None if k is None else -k for k in right]
         entries += len(found)
-        trial.expect(found == right + mirrored, f"{mechanism!r}: an entry is not the law's")
-    return trial.outcome(f"{entries:,} entries of {len(mechanisms)} tables, each derived anew")
+        run.expect(found == right + mirrored, f"{mechanism!r}: an entry is not the law's")
+    return run.outcome(f"{entries:,} entries of {len(mechanisms)} tables, each derived anew")
 
 
-def thresholds(trial: Trial) -> Outcome:
+def thresholds(run: Run) -> Outcome:
     seen, sigmas = 0, (Fraction(1, 3), *TABLE_SIGMAS)
     for at, sigma in enumerate(sigmas):
-        trial.step(at / len(sigmas))
+        run.step(at / len(sigmas))
         mechanism = DiscreteGaussian(sigma)
         with alone, flint_at(PRECISION):
             right = [*cells_of(gaussian_tail(mechanism), 64)]
-        found = trial.under_test("thresholds", mechanism._law.thresholds())
-        trial.expect(found == right, f"sigma {sigma}: a threshold is not floor(2^64 P(|X| >= k))")
+        found = run.under_test("thresholds", mechanism._law.thresholds())
+        run.expect(found == right, f"sigma {sigma}: a threshold is not floor(2^64 P(|X| >= k))")
         seen += len(right)
         cells = sorted({cell for at in (*right, 2**64 - 1) for cell in (at - 1, at, at + 1) if 0 < cell < 2**64})
         truth = [None if cell in right else sum(at > cell for at in right) for cell in cells]
         for isa in instruction_sets():
-            chosen = mechanism._careful_plan.tier(_native.DOUBLE, 64, cells, isa=isa)
-            trial.expect(chosen == truth, f"sigma {sigma}, {_native.ISA_NAMES[isa]}: a search beside one goes wrong")
-    return trial.outcome(f"{seen:,} 64-bit thresholds of {len(sigmas)} sigmas, and a search on each side, {sets()}")
+            chosen = mechanism._constant_work_plan.tier(_native.DOUBLE, 64, cells, isa=isa)
+            run.expect(chosen == truth, f"sigma {sigma}, {_native.ISA_NAMES[isa]}: a search beside one goes wrong")
+    return run.outcome(f"{seen:,} 64-bit thresholds of {len(sigmas)} sigmas, and a search on each side, {sets()}")
 
 
 # ------------------------------------------------------------------ decisions
 
-TIERS = {"double": _native.DOUBLE, "twofold": _native.TWOFOLD, "integer": _native.INTEGER}
+TIERS = {"double": _native.DOUBLE, "double-double": _native.DOUBLE_DOUBLE, "integer": _native.INTEGER}
 
 
 class Tally:
-    """Digits given to one tier, on every instruction set, against exact arithmetic on the same cell."""
+    """Decisions of one tier on planted digits, by instruction sets and by exact arithmetic."""
 
-    def __init__(self, trial: Trial) -> None:
-        self.trial, self.decided, self.planted = trial, 0, 0
+    def __init__(self, run: Run) -> None:
+        self.run, self.decided, self.planted = run, 0, 0
 
     def compare(self, what: str, truth: list[int | None], tier: Callable[[int], list[int | None]]) -> None:
         for isa in instruction_sets():
-            found = self.trial.under_test("decisions", tier(isa))
+            found = self.run.under_test("decisions", tier(isa))
             sure = [(k, right) for k, right in zip(found, truth, strict=True) if k is not None]
-            self.trial.expect(all(k == right for k, right in sure), f"{what}, {_native.ISA_NAMES[isa]}: wrong")
+            self.run.expect(all(k == right for k, right in sure), f"{what}, {_native.ISA_NAMES[isa]}: wrong")
             self.decided += len(sure)
             self.planted += len(found)
 
@@ -148,7 +148,7 @@ def magnitudes(tally: Tally, n: int) -> None:
         if scale <= 2**44:
             tiers["double"] = 64
         if wide >= 95:
-            tiers["twofold"] = wide
+            tiers["double-double"] = wide
         for name, bits in tiers.items():
             with alone, flint_at(PRECISION):
                 tail = tail_of(mechanism)
@@ -167,11 +167,11 @@ def laplace_grid(tally: Tally, n: int) -> None:
     """The real Laplace law beside the boundaries between steps of the grid."""
     for exponent, tiers in (
         (0, ("double", "integer")),
-        (20, ("double", "twofold", "integer")),
-        (60, ("twofold", "integer")),
+        (20, ("double", "double-double", "integer")),
+        (60, ("double-double", "integer")),
     ):
         ratio = 2**exponent
-        mechanism = Laplace(1, 1, Fraction(1, ratio))
+        mechanism = Laplace(1, 1, granularity=Fraction(1, ratio))
         for name, negative in itertools.product(tiers, (False, True)):
             bits = 64 if name == "double" else 127
             offset = Fraction(below(2**20) - 2**19, 2**20)
@@ -185,10 +185,13 @@ def laplace_grid(tally: Tally, n: int) -> None:
 
 
 def gaussian_grid(tally: Tally, n: int) -> None:
-    """The real Gaussian law: an angle, and radii at which that takes the draw across a boundary."""
-    for exponent, tiers in ((30, ("double", "twofold")), (60, ("twofold",))):  # words of 64 bits, so 128 digits
+    """The real Gaussian law: an angle, and radii at which a draw crosses a boundary."""
+    for exponent, tiers in (
+        (30, ("double", "double-double")),
+        (60, ("double-double",)),
+    ):  # words of 64 bits, so 128 digits
         ratio = 2**exponent
-        mechanism = Gaussian(1, Fraction(1, ratio))
+        mechanism = Gaussian(1, granularity=Fraction(1, ratio))
         for name, sine in itertools.product(tiers, (False, True)):
             offset = Fraction(below(2**20) - 2**19, 2**20)
             cells, angles = [], []
@@ -211,12 +214,12 @@ def gaussian_grid(tally: Tally, n: int) -> None:
             tally.compare(f"{mechanism!r}, {name}", truth, _tier(mechanism._bulk_plan, name, 128, cells, **more))
 
 
-def decisions(trial: Trial) -> Outcome:
-    tally, n = Tally(trial), trial.scaled(200, 8)
+def decisions(run: Run) -> Outcome:
+    tally, n = Tally(run), run.scaled(200, 8)
     for at, kind in enumerate((magnitudes, laplace_grid, gaussian_grid)):
-        trial.step(at / 3)
+        run.step(at / 3)
         kind(tally, n)
-    trial.expect(4 * tally.decided > tally.planted, "the tiers decide next to nothing, so this shows nothing")
-    return trial.outcome(
+    run.expect(4 * tally.decided > tally.planted, "the tiers decide next to nothing, so this shows nothing")
+    return run.outcome(
         f"{tally.decided:,} decisions right, {tally.planted - tally.decided:,} left open, beside boundaries, {sets()}"
     )

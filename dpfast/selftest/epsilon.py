@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An attack on our own mechanisms: the epsilon that neighbouring counts give away, certified from below."""
+"""An attack on our own mechanisms: a certified lower bound of epsilon for neighbouring counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Sensitivity, Snapping, audit
-from dpfast.selftest.trial import Outcome, Trial, below
+from dpfast.selftest.check import Outcome, Run, below
 
 DRAWS = 1_000_000  # for each count
 DELTA = 1e-6
@@ -21,35 +21,35 @@ LEVEL = 6 * audit.ALPHA**2  # an accusation must repeat in fresh draws
 
 def mechanisms() -> list[tuple[Any, float]]:
     return [
-        (DiscreteLaplace(1, 1), 0.0), (DiscreteLaplace(0.1, 1), 0.0), (Laplace(1, 1), 0.0), (Snapping(1, 1, 2**20), 0.0),
-        (DiscreteGaussian.calibrated(1, DELTA, ONE), DELTA), (Gaussian.calibrated(1, DELTA, ONE), DELTA),
+        (DiscreteLaplace(1, 1), 0.0), (DiscreteLaplace(0.1, 1), 0.0), (Laplace(1, 1), 0.0), (Snapping(1, 1, bound=2**20), 0.0),
+        (DiscreteGaussian.calibrated(1, ONE, delta=DELTA), DELTA), (Gaussian.calibrated(1, ONE, delta=DELTA), DELTA),
     ]  # fmt: skip
 
 
-def function_of(mechanism: Any, trial: Trial) -> Callable[[float, int], npt.NDArray[Any]]:
-    """Outputs for a count. The count is on the grid, so that the noise can be taken off and put back without a change."""
+def function_of(mechanism: Any, run: Run) -> Callable[[float, int], npt.NDArray[Any]]:
+    """Outputs for a count on the grid: so the noise can be taken off and put back unchanged."""
     whole = isinstance(mechanism, (DiscreteLaplace, DiscreteGaussian))
 
     def outputs(count: float, n: int) -> npt.NDArray[Any]:
         counts = np.full(n, int(count) if whole else float(count))
-        return counts + trial.under_test("noise", mechanism.release(counts) - counts)  # type: ignore[no-any-return]
+        return counts + run.under_test("noise", mechanism.release(counts) - counts)  # type: ignore[no-any-return]
 
     return outputs
 
 
-def epsilon(trial: Trial) -> Outcome:
-    """Each mechanism audited; what is found must be found again in fresh draws."""
-    n, chosen, said = trial.scaled(DRAWS, 50_000), mechanisms(), []
-    chosen = chosen[: trial.scaled(len(chosen))]
+def epsilon(run: Run) -> Outcome:
+    """Audit each mechanism; a finding must repeat in fresh draws."""
+    n, chosen, said = run.scaled(DRAWS, 50_000), mechanisms(), []
+    chosen = chosen[: run.scaled(len(chosen))]
     for at, (mechanism, delta) in enumerate(chosen):
-        trial.step(at / len(chosen))
-        stated = float(mechanism.target.epsilon if delta else mechanism.epsilon)
+        run.step(at / len(chosen))
+        stated = float(mechanism.calibrated_for.epsilon if delta else mechanism.epsilon)
         count = below(10**6)
         pairs = [(count, count + 1), (count, count + round(2 / stated))]
-        attack = partial(audit.privacy, function_of(mechanism, trial), stated, delta=delta, pairs=pairs, n=n)
+        attack = partial(audit.privacy, function_of(mechanism, run), stated, delta=delta, pairs=pairs, n=n)
         report = attack()
         if report.found:
             report = attack()
-        trial.expect(not report.found, f"{mechanism!r}: spends {report.bound:.4g}, not {stated:.4g}")
+        run.expect(not report.found, f"{mechanism!r}: spends {report.bound:.4g}, not {stated:.4g}")
         said.append(f"{report.bound:.3g}/{stated:g}")
-    return trial.outcome(f"{n:,} draws a count; epsilon spent at least/stated: {', '.join(said)}")
+    return run.outcome(f"{n:,} draws a count; epsilon spent at least/stated: {', '.join(said)}")

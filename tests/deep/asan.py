@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No read and no write outside an array: the kernels under numba's bounds checks, the C under ASan and UBSan, from Python.
-
-Each of the two must also catch a planted defect: answers that reach their kernel unchecked and index a table of two.
-"""
+"""No access outside an array: numba's bounds checks, ASan and UBSan; each catches a defect."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COVERS = ("csrc", "dpfast/_native.py", "dpfast/bounded_histogram.py", "dpfast/engine.py", "dpfast/fixed_point.py", "dpfast/kernels",
+COVERS = ("csrc", "dpfast/_native.py", "dpfast/records/bounded_histogram.py", "dpfast/release/engine.py", "dpfast/records/fixed_point.py", "dpfast/kernels",
           "dpfast/mechanisms", "setup.py")  # fmt: skip
 TESTS = ("arrays", "bounded_histogram", "changing_arrays", "discrete_gaussian", "discrete_laplace", "fixed_point_sum", "gaussian",
          "laplace", "one_sided_geometric", "randomized_response", "real_arrays", "saturation", "selection", "thresholded")  # fmt: skip
@@ -26,7 +23,7 @@ import numpy as np, dpfast
 assert dpfast.RandomizedResponse.two_coin(0.5).release(np.ones(5000, np.int64)).max() <= 1
 assert dpfast.RandomizedResponse(1, 5).release(np.arange(5)).max() < 5
 assert dpfast.DiscreteLaplace(1, 10).release(np.zeros(5000, np.int64)).any()
-assert dpfast.fixed_point_sum(np.ones(5000), 0, 1, 0.25, adjacency="add-remove")[0] == 20_000
+assert dpfast.fixed_point_sum(np.ones(5000), lower=0, upper=1, granularity=0.25, adjacency="add-remove")[0] == 20_000
 """
 PLANTED = """
 import numpy as np, dpfast
@@ -62,7 +59,7 @@ def _tests(home: Path, **environment: str) -> int:
 
 
 def _caught(home: Path, says: str, **environment: str) -> bool:
-    """The planted defect ends the script, and the guard says so; without the defect nothing does."""
+    """The planted defect ends the script with the guard's message; without it nothing does."""
     whole = _python(home, "-c", A_FEW, **environment)
     assert whole.returncode == 0, whole.stderr[-4000:]
     place = home / "dpfast" / "mechanisms" / "randomized_response.py"
@@ -89,7 +86,7 @@ def _sanitized(home: Path) -> dict[str, str]:
 
 
 def check(*, cheap: bool) -> dict[str, object]:
-    """Run tests of kernels, or a few releases, under both guards, and let both catch the planted defect."""
+    """Run tests of kernels, or a few releases, under both guards; both catch the planted defect."""
     figures: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as folder:
         home = _copy(Path(folder))

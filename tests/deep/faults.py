@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults at random moments: Ctrl-C in a first release, storms of exceptions in any, threads and memory that run out."""
+"""Faults at random moments: Ctrl-C, storms of exceptions, threads and memory that run out."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fresh import python
 
-COVERS = ("dpfast/engine.py", "dpfast/kernels", "dpfast/_native.py", "tests/fresh.py")
+COVERS = ("dpfast/release/engine.py", "dpfast/kernels", "dpfast/_native.py", "tests/fresh.py")
 
-# Prints what came of the interrupted release, then how long a whole one takes; fails unless the next one is right.
+# Prints the interrupted release's outcome, then the time of a whole one; the next must be right.
 INTERRUPTED = """
     import os, signal, sys, time, warnings
     import numpy as np
@@ -40,13 +40,13 @@ INTERRUPTED = """
     except Pressed:
         end = "interrupted"
     took = time.monotonic() - begun
-    # Of scale 10, a tenth of the counts stays as it is at most; half of 100 but for a chance of 1e-23.
+    # At scale 10, at most a tenth of the counts stays; half of 100 with a chance of 1e-23.
     left = "zeros" if not values.any() else "untouched" if (values == 777).all() else "noise" if (values != 777).mean() > 0.5 else "MIXED"
     found = release(np.zeros(100, kind))
     print(end, left, took, found.tobytes().hex())
 """
 
-# Exceptions again and again while a release runs: what it leaves, and whether anybody writes or stays afterwards.
+# Exceptions again and again during a release: what it leaves, and who writes or stays afterwards.
 STORMS = """
     import _thread, collections, random, signal, sys, time
     import numpy as np
@@ -129,7 +129,7 @@ def _first(kind: str, moment: float, **environment: str) -> list[str]:
 
 
 def _interruptions(kind: str, times: int, *, cold: bool) -> dict[str, int]:
-    """At moments spread evenly over the first release of as many processes: warm, kernels come from the user's cache."""
+    """At moments spread over the first release of as many processes. warm: kernels are cached."""
 
     def begun(moment: float) -> list[str]:
         if not cold:
@@ -153,7 +153,7 @@ def _interruptions(kind: str, times: int, *, cold: bool) -> dict[str, int]:
 
 
 def check(*, cheap: bool) -> dict[str, object]:
-    """Interrupt first releases with a warm and an empty cache, raise storms, and take threads and memory away."""
+    """Interrupt first releases, cache warm and empty, raise storms, take threads, memory."""
     figures: dict[str, object] = {}
     for kind in ("integer",) if cheap else ("integer", "real"):
         figures[f"warm first release, {kind}"] = _interruptions(kind, 2 if cheap else 100, cold=False)

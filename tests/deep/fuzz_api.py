@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile arguments to everything public: nothing but dpfast's own errors, no private value told, nothing half done.
+"""Hostile arguments to everything public: only dpfast's errors, nothing private, nothing half done.
 
-One at a time, every hostile value for every parameter; then several at once, at random. In processes of their own, so that
-a crash and a hang are findings, too.
+First every hostile value for every parameter, one at a time; then several at random. Processes of
+their own turn a crash or a hang into a finding.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hostile import HOSTILE, Call, hostile, outcome, surface
+from doors import Call, surface
+from hostile import HOSTILE, hostile, outcome
 
-COVERS = ("dpfast", "csrc", "tests/hostile.py")
+COVERS = ("dpfast", "csrc", "tests/doors.py", "tests/hostile.py")
 AT_ONCE = 20_000  # calls with several hostile arguments, in the whole check
 BATCH = 2_500  # calls of one process
 HANGS = 60  # seconds of one call
 
 
 def check(*, cheap: bool) -> dict[str, int]:
-    """Raises AssertionError with all that was found wrong. Counts calls, and those that were refused."""
+    """Counts calls and refusals. Raises AssertionError with all that was found wrong."""
     _finds_what_is_planted()
     total = {"calls": 0, "refused": 0}
     wrong: list[str] = []
@@ -116,7 +117,7 @@ def _plain() -> None:
 
 def _run(share: str) -> dict[str, Any]:
     found: dict[str, Any] = {"calls": 0, "refused": 0, "wrong": []}
-    with open("last", "w") as last:  # noqa: FURB103  kept open: a crash leaves the name of the call
+    with Path("last").open("w") as last:  # kept open: a crash leaves the name of the call
         for call, values in _calls(share):
             said = f"{call.name}({', '.join(f'{parameter}={value}' for parameter, value in values.items())})"
             last.seek(0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line under hostile arguments and damaged files: each call ends in time with one of the stated exit codes,
-says nothing private, and leaves nothing behind but a whole output.
+"""Hostile command lines and damaged files: each call ends in time, says nothing private.
 
-The calls are made in children, many in each, so that a crash is a finding and not the end; some are programs of their own.
+A call has a stated exit code and leaves a whole output or none. Children make many calls each, so a
+crash is a finding; some calls are programs of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 COVERS = (
-    "dpfast/cli", "dpfast/files.py", "dpfast/passed.py", "dpfast/csv_text.py", "dpfast/publish.py", "dpfast/ledger",
+    "dpfast/cli", "dpfast/tables/files.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py", "dpfast/tables/atomic_write.py", "dpfast/ledger",
 )  # fmt: skip
 CALLS, CHILD = 5000, 500  # in all, and in each child
 OWN_PROCESS = 50  # one call of so many
@@ -195,7 +195,7 @@ def accounted(r: random.Random) -> list[str]:
 
 
 def found(call: Call, code: int | None, said: str, before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
-    """What is wrong with a call: its exit code (None: an exception came out), its words, the files before and after."""
+    """What is wrong with a call: exit code (None: an exception), words, files before and after."""
     wrong = [] if code in {0, 1, 2} else [f"ended with {code}"]
     wrong += [f"said {word!r}" for word in ("Traceback", "please report", "\x1b") if word in said]
     new = {name for name in after if after[name] != before.get(name)} | (before.keys() - after.keys())
@@ -242,7 +242,7 @@ def here(arguments: list[str], seconds: float = SECONDS) -> tuple[int | None, st
     try:
         with within(seconds), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             return main(arguments), said.getvalue()
-    except BaseException as error:  # noqa: BLE001  whatever comes out is a finding
+    except BaseException as error:  # whatever comes out is a finding
         return None, f"{type(error).__name__}: {said.getvalue()}"
 
 
@@ -275,7 +275,7 @@ def calls(seed: int, count: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         inputs = prepared(folder)
-        kept = set(os.listdir(folder))
+        kept = {path.name for path in folder.iterdir()}
         for number in range(count):
             one = call(r, folder, inputs)
             before = contents(folder)
@@ -297,7 +297,7 @@ def calls(seed: int, count: int) -> None:
 
 def planted() -> int:
     """Plant a defect of each kind: each is found. Returns how many there were."""
-    from dpfast import files
+    from dpfast.tables import files
 
     def fails(*_: object, **__: object) -> None:
         raise KeyError(TEXT)
@@ -341,7 +341,7 @@ def child(code: str) -> str:
 
 
 def check(*, cheap: bool) -> dict[str, int]:
-    """Plant defects, then make all calls. Raises: AssertionError (a call was wrong; the first ten are named)."""
+    """Plant defects, then make all calls. Raises: AssertionError (the first ten wrong calls)."""
     ended, wrong = Counter[str](planted=int(child("print(planted())"))), []
     count, size = (50, 50) if cheap else (CALLS, CHILD)
     for seed in range(count // size):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The floors of pyproject.toml hold: every direct requirement at its least version, on the least Python, all at once.
+"""The floors of pyproject.toml hold: each requirement at its least version, on the least Python.
 
-A requirement without a floor fails, and so does a floor that cannot be installed beside the others. In an environment of
-its own, the build's floors build the wheel, which passes `pip check`, its own selftest and the tests of FILES. Left out are
-the extras whose libraries hold their own versions (diffprivlib, OpenDP, PipelineDP, dp-accounting and those of
-tests/own_environments.sh); what they need in turn is the newest that fits.
+A requirement without a floor fails, as does a floor that cannot be installed beside the others. In
+a new environment the build's floors build the wheel, which passes `pip check`, its selftest and the
+tests of FILES. Extras whose libraries pin versions are left out (diffprivlib, OpenDP, PipelineDP,
+dp-accounting, tests/own_environments.sh). Indirect requirements are the newest that fit.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ FILES = (
 
 
 def floors(pyproject: dict[str, Any]) -> dict[str, str]:
-    """The least version of everything that is asked for by name: to build, to run, in EXTRAS, to test."""
+    """The least version of every requirement by name: to build, to run, in EXTRAS, to test."""
     project = pyproject["project"]
     extras = project["optional-dependencies"]
     tools = [wanted for wanted in extras["test"] if not wanted.startswith("dpfast[")]
-    plugs = [wanted for extra in EXTRAS for wanted in extras[extra]]
+    adapters = [wanted for extra in EXTRAS for wanted in extras[extra]]
     found: dict[str, str] = {}
-    for wanted in (*pyproject["build-system"]["requires"], *project["dependencies"], *plugs, *tools):
+    for wanted in (*pyproject["build-system"]["requires"], *project["dependencies"], *adapters, *tools):
         parsed = re.fullmatch(r"([\w.-]+)>=([\d.]+)", wanted)
         if not parsed:
             raise AssertionError(
@@ -70,14 +70,15 @@ def _built_and_tested(folder: Path, python: str, least: dict[str, str]) -> dict[
     pip = str(tools / "pip"), "--quiet", "--disable-pip-version-check"
     _run(folder, *pip, "install", "--only-binary", ":all:", *(f"{name}=={floor}" for name, floor in least.items()))
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
-    tarfile.open(fileobj=io.BytesIO(archive)).extractall(folder / "source", filter="data")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder / "source", filter="data")
     _run(folder, *pip, "wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", "wheel", "./source")
     [wheel] = (folder / "wheel").glob("*.whl")
     _run(folder, *pip, "install", "--no-deps", str(wheel))
     _run(folder, *pip, "check")
     checks = _run(folder, str(tools / "dpfast"), "selftest")
     files = [str(folder / "source" / "tests" / f"test_{name}.py") for name in FILES]
-    # Old libraries warn of what newer ones, which they did not know, have deprecated: here a warning is no error.
+    # Old libraries warn of what newer ones deprecated: here a warning is no error.
     tests = _run(folder, str(tools / "pytest"), "-q", "-W", "ignore", "-p", "no:cacheprovider", *files)
     return {
         "python": _run(folder, str(tools / "python"), "--version").split()[1],
@@ -88,7 +89,7 @@ def _built_and_tested(folder: Path, python: str, least: dict[str, str]) -> dict[
 
 
 def _run(folder: Path, *command: str) -> str:
-    """Of an environment and a folder of its own, so that no other package is in the way; its output where it fails."""
+    """Run in a new environment and folder, without other packages; a failure shows the output."""
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise AssertionError(

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables: ratios, workloads, bounded_histogram, and one for each installed adapter library.
+
+A table is a module with SIZE, ROUNDS, ABOUT and rows(size); those of adapters/ share theirs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from dpfast.bench.figures import figure, quantity, times
+from dpfast.bench.measure import Result, Row, Turn, machine, measured
+from dpfast.bench.report import Columns, Report
+
+TABLES = ("ratios", "workloads", "bounded_histogram")
+ADAPTERS = tuple(sorted(path.stem for path in (Path(__file__).parent / "adapters").glob("[!_]*.py")))
+
+
+def time(result: Result) -> str:
+    row = result.row
+    return quantity(result.figure, row.measures) + (f" a {row.unit}" if row.unit else "")
+
+
+def quartiles(result: Result) -> str:
+    low, middle, high = result.quartiles
+    if math.isnan(middle):
+        return ""
+    return f"{figure(low)} to {figure(high)}" if middle > 1 else f"{figure(1 / high)} to {figure(1 / low)}"
+
+
+SHORT: Columns = (
+    ("", lambda r: r.row.name),
+    ("against", lambda r: r.row.against.name if r.row.against else ""),
+    ("time", time),
+    ("ratio", lambda r: times(r.ratio, r.row.measures)),
+)
+FULL: Columns = (
+    *SHORT,
+    ("quartiles", quartiles),
+    ("least", lambda r: times(r.least, r.row.measures)),
+    ("must", lambda r: r.row.bound.show(r.row.bound.must)),
+    ("aim", lambda r: r.row.bound.show(r.row.bound.aim)),
+    ("verdict", lambda r: r.verdict),
+)
+
+
+class Table(NamedTuple):
+    rows: Callable[[int], Iterator[Row]]  # takes the size
+    size: int  # values in the largest array
+    rounds: int
+    about: str  # the things that `size` counts
+    versions: Sequence[str]  # names of packages
+    short: Columns  # columns of the short table
+
+
+def table(name: str) -> Table:
+    """The table of this name. Raises: ImportError if its library is not installed."""
+    given = import_module(f"adapters.{name}" if name in ADAPTERS else name)
+    common = import_module("adapters") if name in ADAPTERS else given
+    versions, short = getattr(given, "VERSIONS", ()), getattr(common, "COLUMNS", SHORT)
+    return Table(given.rows, given.SIZE, common.ROUNDS, common.ABOUT, versions, short)
+
+
+def report(name: str, size: int | None = None, rounds: int | None = None) -> Report:
+    """Measure one table, by default in its own size and rounds."""
+    facts, given = machine(), table(name)
+    size, rounds = size or given.size, rounds or given.rounds
+
+    def bar(turns: list[Turn]) -> Iterator[Turn]:
+        for at, in_round in itertools.groupby(turns, key=lambda turn: turn[0]):
+            print(f"{name}: round {at + 1} of {rounds}", file=sys.stderr)
+            yield from in_round
+
+    results = measured(list(given.rows(size)), rounds, bar)
+    versions = {package: version(package) for package in given.versions}
+    filled = [column for column in FULL if any(map(column[1], results))]
+    return Report(
+        facts, size, rounds, results, versions, columns=filled, short=given.short, about=given.about, meaning=()
+    )

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Written by proofs/make_approximations.py, which says what each is. */
+
+/* a b + c, rounded once or twice: the bounds hold for both, and a decided draw is the same. */
+DPF_INLINE double fused(double a, double b, double c) {
+    return DPF_FMA ? __builtin_fma(a, b, c) : a * b + c;
+}
+
+static const double dpf_one_ln2 = 0x1.62e42fefa39efp-1;
+static const uint64_t dpf_split = 0x3fe6a09e00000000; /* the pattern of m0 */
+static const uint64_t dpf_short_mask = 0xffffffff00000000, dpf_half_mask = 0xfffffffff8000000;
+static const double dpf_quarter_high = 0x1.921fb50000000p-35, dpf_quarter_low = 0x1.110b4611a6263p-61;
+static const double dpf_quarter = 0x1.921fb54442d18p-87;
+static const double dpf_small_cosine[2] = {0x1.5555555555555p-5, 0x1.6c16c16c16c17p-10};
+
+/* (ln m)/s = 2 + z R(z). */
+DPF_INLINE double log_polynomial(double z) {
+    double sum = 0x1.2b63baf6b5ad3p-3;
+    sum = fused(sum, z, 0x1.39fd724a51eadp-3);
+    sum = fused(sum, z, 0x1.7462bbc992a96p-3);
+    sum = fused(sum, z, 0x1.c71c62cd506d9p-3);
+    sum = fused(sum, z, 0x1.2492492e0234ep-2);
+    sum = fused(sum, z, 0x1.9999999995287p-2);
+    sum = fused(sum, z, 0x1.5555555555558p-1);
+    sum = fused(sum, z, 2.0);
+    return sum;
+}
+
+/* ln(1 + r) = r - r^2/2 + r^3 p(r). */
+DPF_INLINE double log1p_polynomial(double r) {
+    double sum = -0x1.999999999999ap-4;
+    sum = __builtin_fma(sum, r, 0x1.c71c71c71c71cp-4);
+    sum = __builtin_fma(sum, r, -0x1p-3);
+    sum = __builtin_fma(sum, r, 0x1.2492492492492p-3);
+    sum = __builtin_fma(sum, r, -0x1.5555555555555p-3);
+    sum = __builtin_fma(sum, r, 0x1.999999999999ap-3);
+    sum = __builtin_fma(sum, r, -0x1p-2);
+    sum = __builtin_fma(sum, r, 0x1.5555555555555p-2);
+    return sum;
+}
+
+/* (sin pi v/4)/v, w = v^2. */
+DPF_INLINE double sine_polynomial(double w) {
+    double sum = 0x1.e357ef99eb0bap-38;
+    sum = fused(sum, w, -0x1.e2fe76fdffd2bp-30);
+    sum = fused(sum, w, 0x1.50782d5f14825p-22);
+    sum = fused(sum, w, -0x1.32d2ccdfe9424p-15);
+    sum = fused(sum, w, 0x1.466bc67754fffp-9);
+    sum = fused(sum, w, -0x1.4abbce625be09p-4);
+    sum = fused(sum, w, 0x1.921fb54442d18p-1);
+    return sum;
+}
+
+/* cos pi v/4, w = v^2. */
+DPF_INLINE double cosine_polynomial(double w) {
+    double sum = 0x1.f3dca8531a138p-34;
+    sum = fused(sum, w, -0x1.a6c9c96ed0881p-26);
+    sum = fused(sum, w, 0x1.e1f4fb8227887p-19);
+    sum = fused(sum, w, -0x1.55d3c7dc3b7f3p-12);
+    sum = fused(sum, w, 0x1.03c1f081b0e01p-6);
+    sum = fused(sum, w, -0x1.3bd3cc9be459dp-2);
+    sum = fused(sum, w, 1.0);
+    return sum;
+}
+
+/* (b - sin b)/b^3, w = b^2. */
+DPF_INLINE double small_sine_polynomial(double w) {
+    double sum = 0x1.a01a01a01a01ap-13;
+    sum = sum * w + -0x1.1111111111111p-7;
+    sum = sum * w + 0x1.5555555555555p-3;
+    return sum;
+}

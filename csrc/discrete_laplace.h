@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The discrete Laplace law by inversion, refined until decided [Devroye 1986, II.2; GRS09]:
+ *     X = S floor(t (C - ln U)),  C = ln(2 / (1 + q)),  q = exp(-1/t).
+ * With C = 0, and no S by the caller: the one-sided geometric law. Proof: discrete_laplace.md. */
+
+DPF_INLINE int64_t with_sign(int64_t magnitude, uint64_t negative) {
+    const int64_t mask = -(int64_t)negative;
+    return (magnitude ^ mask) - mask;
+}
+
+/* max(z, 0) without a branch: the time must not depend on the sign. */
+DPF_INLINE double positive(double z) {
+    const int64_t bits = (int64_t)bits_of(z);
+    return double_of((uint64_t)(bits & ~(bits >> 63)));
+}
+
+/* Double (section 4): U lies in [a, a + 1) 2^-n, `digits` as in minus_log. */
+DPF_INLINE int64_t discrete_laplace_by_double(const dpf_plan *plan, double a, double digits, uint64_t negative) {
+    const double z = plan->t * minus_log(a + 0.5, digits) + plan->logarithm.offset;
+    const double y = positive(z); /* there is no threshold at 0 */
+    int decided;
+    const double k = nearest(plan, 0.0, y, 0.0, a, &decided) + DPF_TO_INTEGER;
+    const int64_t magnitude = (int64_t)(bits_of(k) - bits_of(DPF_TO_INTEGER));
+    return decided ? with_sign(magnitude, negative) : DPF_UNDECIDED_LIMB;
+}
+
+DPF_INLINE int64_t discrete_laplace_by_double32(const dpf_plan *plan, uint32_t word) {
+    const double a = (double)(int32_t)(word & 0x7fffffff);
+    const double z = plan->t * minus_log(a + 0.5, digit_count(31)) + plan->logarithm.offset;
+    int decided;
+    const double k = nearest32(plan, 0.0, positive(z), 0.0, a, &decided) + DPF_TO_INTEGER;
+    const int64_t magnitude = (int64_t)(bits_of(k) - bits_of(DPF_TO_INTEGER));
+    return decided ? with_sign(magnitude, word >> 31) : DPF_UNDECIDED_LIMB;
+}
+
+static void discrete_laplace_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
+                                    const double *offset, int64_t *restrict cells, uint8_t *restrict undecided) {
+    const dpf_plan p = *plan;
+    const double digits = digit_count(p.width - 1);
+    const int n = 32 * DPF_WORDS / p.width;
+    (void)real, (void)offset;
+    if (p.width == 32)
+        for (int i = 0; i < DPF_WORDS; i++)
+            cells[i] = discrete_laplace_by_double32(&p, words[i]);
+    else
+        for (int s = 0; s < DPF_GROUPS * 8; s++)
+            for (int l = 0; l < DPF_LANES; l++) {
+                const uint32_t low = words[2 * s * DPF_LANES + l], high = words[(2 * s + 1) * DPF_LANES + l];
+                const double a = to_double(high & 0x7fffffff, low);
+                cells[s * DPF_LANES + l] = discrete_laplace_by_double(&p, a, digits, high >> 31);
+            }
+    for (int i = 0; i < n; i++)
+        undecided[i] = cells[i] == DPF_UNDECIDED_LIMB;
+}
+
+static void discrete_laplace_by_double_both(const dpf_plan *plan, int n, const uint64_t *restrict word,
+                                            const uint64_t *restrict more, int64_t *restrict lo, int64_t *restrict hi) {
+    const dpf_plan p = *plan;
+    const double digits = digit_count(64);
+    for (int i = 0; i < n; i++) {
+        const double a = as_double(upper(word[i], p.width, more[i]));
+        lo[i] = discrete_laplace_by_double(&p, a, digits, word[i] >> (p.width - 1));
+        hi[i] = lo[i] == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : lo[i] >> 63;
+    }
+}
+
+#if DPF_FMA
+/* Double-double (section 5): U from at least 95 digits. A draw in two limbs. */
+DPF_INLINE void discrete_laplace_by_double_double(const dpf_plan *plan, uint64_t u, uint64_t more, uint64_t negative,
+                                                  int64_t *lo, int64_t *hi) {
+    double product, rest, off;
+    int64_t low, high;
+    scaled_log_double_double(plan, u, more, &product, &rest);
+    nearest_double_double(product, rest - 0.5, &low, &high, &off);
+    const uint64_t mask = -negative, signed_low = ((uint64_t)low ^ mask) - mask;
+    const int decided = (__builtin_fabs(off) < plan->double_double_margin) & (u >> 32 != 0);
+    *lo = (int64_t)signed_low;
+    *hi = decided ? (int64_t)(((uint64_t)high ^ mask) + (negative & (signed_low == 0))) : DPF_UNDECIDED_LIMB;
+}
+
+static void discrete_laplace_by_double_double_both(const dpf_plan *plan, int n, const uint64_t *restrict word,
+                                                   const uint64_t *restrict more, int64_t *restrict lo,
+                                                   int64_t *restrict hi) {
+    const dpf_plan p = *plan;
+    for (int i = 0; i < n; i++) {
+        const uint64_t u = upper(word[i], p.width, more[i]), then = lower(p.width, more[i]);
+        discrete_laplace_by_double_double(&p, u, then, word[i] >> (p.width - 1), &lo[i], &hi[i]);
+    }
+}
+#endif
+
+/* Integers (section 6): U lies in [prefix, prefix + 2^(128 - bits)) 2^-128. */
+DPF_INLINE int discrete_laplace_by_integers(const dpf_plan *plan, dpf_wide prefix, int bits, dpf_wide *magnitude) {
+    uint64_t cell;
+    const dpf_wide y = scaled_log_integers(plan, prefix, bits, &cell);
+    const uint64_t one = (uint64_t)1 << scaled_log_bits, fraction = (uint64_t)y & (one - 1), error = scaled_log_error;
+    *magnitude = y >> scaled_log_bits;
+    return (prefix >> 64 != 0) & ((*magnitude == 0) | (fraction >= error + cell)) & (fraction + error < one);
+}
+
+/* A loop of its own, so that its sixty values find registers. */
+__attribute__((noinline)) static void discrete_laplace_by_integers_both(const dpf_plan *plan, int n,
+                                                                        const uint64_t *restrict word,
+                                                                        const uint64_t *restrict more,
+                                                                        int64_t *restrict lo, int64_t *restrict hi) {
+    const dpf_plan p = *plan;
+    for (int i = 0; i < n; i++) {
+        const dpf_wide prefix = (dpf_wide)upper(word[i], p.width, more[i]) << 64 | lower(p.width, more[i]);
+        dpf_wide magnitude;
+        const int decided = discrete_laplace_by_integers(&p, prefix, p.width + 63, &magnitude);
+        const dpf_wide mask = -(dpf_wide)(word[i] >> (p.width - 1)), draw = (magnitude ^ mask) - mask;
+        lo[i] = (int64_t)(uint64_t)draw;
+        hi[i] = decided ? (int64_t)(uint64_t)(draw >> 64) : DPF_UNDECIDED_LIMB;
+    }
+}
+
+static void discrete_laplace_decide(const dpf_plan *plan, int tier, const dpf_draws *draws) {
+    if (tier == DPF_DOUBLE)
+        discrete_laplace_by_double_both(plan, draws->n, draws->word[0], draws->more[0], draws->lo, draws->hi);
+#if DPF_FMA
+    else if (tier == DPF_DOUBLE_DOUBLE)
+        discrete_laplace_by_double_double_both(plan, draws->n, draws->word[0], draws->more[0], draws->lo, draws->hi);
+#endif
+    else
+        discrete_laplace_by_integers_both(plan, draws->n, draws->word[0], draws->more[0], draws->lo, draws->hi);
+}
+
+static const dpf_law discrete_laplace_law = {
+    .level0 = discrete_laplace_level0, .decide = discrete_laplace_decide, .table = 1, .last_tier = DPF_INTEGER};
+
+static int64_t discrete_laplace_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start,
+                                     int64_t n, const dpf_target *to) {
+    return draw_all(&discrete_laplace_law, plan, constant_work, key, start, 0, n, to);
+}
+
+static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
+                                  dpf_u128 *found, uint8_t *decided) {
+    const double digits = digit_count(bits);
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t first = planted[i].digits[0], then = planted[i].digits[1];
+        int64_t low = 0, high = 0;
+        if (tier == DPF_TABLE) {
+            low = plan->table[first];
+            high = low == DPF_UNDECIDED ? DPF_UNDECIDED_LIMB : low >> 63;
+        } else if (tier == DPF_DOUBLE) {
+            low = discrete_laplace_by_double(plan, as_double(first), digits, 0);
+            high = low == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : low >> 63;
+#if DPF_FMA
+        } else if (tier == DPF_DOUBLE_DOUBLE) {
+            discrete_laplace_by_double_double(plan, first, then, 0, &low, &high);
+#endif
+        } else {
+            const dpf_wide prefix = bits <= 64 ? (dpf_wide)first << (128 - bits) : (dpf_wide)first << 64 | then;
+            dpf_wide magnitude;
+            high = discrete_laplace_by_integers(plan, prefix, bits, &magnitude) ? (int64_t)(uint64_t)(magnitude >> 64)
+                                                                                : DPF_UNDECIDED_LIMB;
+            low = (int64_t)(uint64_t)magnitude;
+        }
+        decided[i] = high != DPF_UNDECIDED_LIMB;
+        found[i].lo = decided[i] ? (uint64_t)low : 0;
+        found[i].hi = decided[i] ? (uint64_t)high : 0;
+    }
+}
+
+static const dpf_code discrete_laplace = {"discrete_laplace", 0, discrete_laplace_fill, discrete_laplace_tier};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Find the code for an instruction set's number and a plan. */
+#include "dpf_impl.h"
+
+/* The instruction sets of this library, each isa_<name>.c; a later one is preferred. */
+#ifdef __x86_64__
+#define DPF_ISAS(F) F(portable) F(avx2) F(avx512)
+#elif defined(__aarch64__)
+#define DPF_ISAS(F) F(portable) F(neon)
+#else
+#define DPF_ISAS(F) F(portable)
+#endif
+#define DPF_DECLARE(name) extern const dpf_isa dpf_isa_##name;
+#define DPF_ENTRY(name)   &dpf_isa_##name,
+DPF_ISAS(DPF_DECLARE)
+static const dpf_isa *const isas[] = {DPF_ISAS(DPF_ENTRY)};
+enum { ISAS = sizeof isas / sizeof *isas };
+
+const dpf_isa *dpf_isa_of(int isa) {
+    return isas[isa > 0 && isa < ISAS ? isa : DPF_PORTABLE];
+}
+
+const char *dpf_isa_name(int isa) {
+    return isa >= 0 && isa < ISAS ? isas[isa]->name : NULL;
+}
+
+const char *dpf_law_name(int law) {
+    const dpf_code *const code = isas[DPF_PORTABLE]->laws[law];
+    return code ? code->name : NULL;
+}
+
+int dpf_isa_runs(int isa) {
+    return isa >= 0 && isa < ISAS && isas[isa]->runs();
+}
+
+int dpf_best_isa(void) {
+    int isa = ISAS - 1;
+    while (!isas[isa]->runs())
+        isa--;
+    return isa;
+}
+
+uint64_t dpf_enter(void) {
+    return (uint64_t)dpf_fp_enter();
+}
+
+void dpf_leave(uint64_t mode) {
+    dpf_fp_leave((dpf_fpmode)mode);
+}
+
+/* Draw under our own floating-point mode. */
+static int64_t draw(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                    const dpf_target *to) {
+    const dpf_fpmode mode = dpf_fp_enter();
+    const int64_t count = dpf_isa_of(isa)->laws[plan->law]->fill(plan, constant_work, key, start, n, to);
+    dpf_fp_leave(mode);
+    return count;
+}
+
+int64_t dpf_fill(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                 int64_t *lo, int64_t *hi, int64_t *undecided) {
+    const dpf_target to = {.lo = lo, .hi = hi, .undecided = undecided, .prefetch = lo};
+    return draw(isa, plan, constant_work, key, start, n, &to);
+}
+
+int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
+                       int64_t *undecided, const void *prefetch) {
+    const dpf_target to = {.shorts = out, .undecided = undecided, .prefetch = prefetch};
+    return draw(isa, plan, 0, key, start, n, &to);
+}
+
+int64_t dpf_fill_real(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                      const double *offset, int64_t *cells, int64_t *hi, int64_t *undecided) {
+    const dpf_target to = {.lo = cells, .hi = hi, .undecided = undecided, .offset = offset, .real = hi == NULL};
+    return draw(isa, plan, constant_work, key, start, n, &to);
+}
+
+/* This one keeps the host's rounding mode: the tests set it. */
+void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
+              uint8_t *decided) {
+    dpf_isa_of(isa)->laws[plan->law]->tier(plan, tier, bits, n, planted, found, decided);
+}
+
+void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out) {
+    dpf_isa_of(isa)->blocks(key, counter, nonce, out);
+    dpf_scrub_cipher();
+}
+
+void dpf_key_stream(int isa, const uint8_t *key, uint64_t batch, int64_t n, uint8_t *out, int non_temporal) {
+    const uint64_t nonce = dpf_nonce(DPF_PURPOSE_BYTES, 0, 0);
+    const int64_t whole = DPF_WORDS * sizeof(uint32_t);
+    uint32_t words[DPF_WORDS];
+    for (; n > 0; batch++, out += whole, n -= whole) {
+        dpf_isa_of(isa)->batch_words(key, nonce, batch, words);
+        if (n >= whole)
+            dpf_store(isa, out, words, whole / 8, non_temporal);
+        else
+            memcpy(out, words, (size_t)n);
+    }
+    dpf_fence();
+    dpf_scrub_cipher();
+    dpf_wipe(words, sizeof words);
+}
+
+void dpf_store(int isa, void *to, const void *from, int64_t n, int non_temporal) {
+    char *out = to;
+    const char *in = from;
+    if (non_temporal && ((uintptr_t)out & 7) == 0) {
+        const int64_t head = (int64_t)(-(uintptr_t)out & 63) / 8, first = head < n ? head : n, lines = (n - first) / 8;
+        memcpy(out, in, (size_t)first * 8);
+        dpf_isa_of(isa)->store(out + 8 * first, in + 8 * first, lines);
+        out += 8 * first + 64 * lines;
+        in += 8 * first + 64 * lines;
+        n -= first + 8 * lines;
+    }
+    memcpy(out, in, (size_t)n * 8);
+}
+
+void dpf_fence(void) {
+#ifdef __x86_64__
+    __builtin_ia32_sfence();
+#endif
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The real Gaussian law by Box and Muller, added and then rounded to a grid [gaussian.md]:
+ *     K = floor(f + t N + 1/2),  N = R cos theta or R sin theta,  R = sqrt(-2 ln U),
+ * t the scale in grid steps, f the value's place on it. Draws i and i ^ 64 share U and theta. */
+
+/* The nearest integers of a pair's draws (section 5): the radius's digits a, R at their middle. */
+DPF_INLINE void gaussian_pair_by_double(const dpf_plan *plan, int short_words, double a, double radius, double v,
+                                        uint64_t flags, const double *offset, int64_t *cells) {
+    double sine, cosine;
+    octant(v, &sine, &cosine);
+    const double tr = plan->t * radius, weight = a * radius, angle_error = plan->normal.half_angle * radius;
+    const int swap = (int)(flags & 1);
+    const double first = tr * (swap ? sine : cosine), second = tr * (swap ? cosine : sine);
+    int sure;
+    const double y = turned(first, flags >> 2), w = turned(second, flags >> 1 & 1);
+    const double k = short_words ? nearest32(plan, offset[0], y, angle_error, weight, &sure)
+                                 : nearest(plan, offset[0], y, angle_error, weight, &sure);
+    cells[0] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
+    const double l = short_words ? nearest32(plan, offset[64], w, angle_error, weight, &sure)
+                                 : nearest(plan, offset[64], w, angle_error, weight, &sure);
+    cells[64] = sure ? (int64_t)bits_of(l) : DPF_UNDECIDED_LIMB;
+}
+
+static void gaussian_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
+                            const double *restrict offset, int64_t *restrict cells, uint8_t *restrict undecided) {
+    const dpf_plan p = *plan;
+    if (p.width == 32)
+        for (int base = 0; base < DPF_WORDS; base += 128)
+            for (int l = 0; l < 64; l++) {
+                const uint32_t a = words[base + l], angle = words[base + l + 64];
+                const double v = ((double)(int32_t)(angle & 0x1fffffff) + 0.5) * 0x1p-29;
+                gaussian_pair_by_double(&p, 1, to_double(0, a), radius32(a), v, angle >> 29, offset + base + l,
+                                        cells + base + l);
+            }
+    else
+        for (int base = 0; base < DPF_WORDS / 2; base += 128)
+            for (int s = 0; s < 4; s++)
+                for (int l = 0; l < DPF_LANES; l++) {
+                    const uint32_t *at = words + 2 * base + 2 * s * DPF_LANES + l, *angle = at + 2 * 64;
+                    const uint32_t low = at[0], high = at[DPF_LANES], top = angle[DPF_LANES];
+                    const double v = (to_double(top & 0x1fffffff, angle[0]) + 0.5) * 0x1p-61;
+                    const int i = base + s * DPF_LANES + l;
+                    gaussian_pair_by_double(&p, 0, to_double(high, low), radius64(high, low), v, top >> 29, offset + i,
+                                            cells + i);
+                }
+    finish(32 * DPF_WORDS / p.width, real, cells, undecided);
+}
+
+/* The digits of draws laid out for loops: 128 of the radius, at most 125 of the angle behind its
+ * flags, and what the flags mean for the draw. */
+typedef struct {
+    _Alignas(64) uint64_t u[DPF_STEP], more_u[DPF_STEP], v[DPF_STEP], more_v[DPF_STEP];
+    uint64_t is_sine[DPF_STEP], negative[DPF_STEP];
+} gaussian_digits;
+
+static void gaussian_lay_out(int width, const dpf_draws *draws, gaussian_digits *restrict d) {
+    const uint64_t *restrict radius = draws->word[0], *restrict angle = draws->word[1], *restrict draw = draws->draw;
+    const uint64_t *restrict more = draws->more[0], *restrict more_angle = draws->more[1];
+    const int n = draws->n;
+    for (int i = 0; i < n; i++) {
+        const uint64_t flags = angle[i] >> (width - 3), second = draw[i] >> 6 & 1;
+        d->u[i] = radius[i] << (64 - width) | (width == 64 ? 0 : more[i] >> (width & 63));
+        d->more_u[i] = more[i] << (64 - width);
+        d->v[i] = angle[i] << (67 - width) | more_angle[i] >> (width - 3);
+        d->more_v[i] = more_angle[i] << (67 - width);
+        d->is_sine[i] = (second ^ flags) & 1;
+        d->negative[i] = flags >> (2 - second) & 1;
+    }
+}
+
+/* Wipe the digits that n draws used. */
+static void gaussian_wipe_digits(gaussian_digits *d, int n) {
+    uint64_t *const parts[] = {d->u, d->more_u, d->v, d->more_v, d->is_sine, d->negative};
+    for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
+        dpf_wipe(parts[part], n * (int64_t)sizeof(uint64_t));
+}
+
+static void gaussian_by_double_both(const dpf_plan *plan, const dpf_draws *draws) {
+    const dpf_plan p = *plan;
+    const double *restrict offset = draws->offset;
+    int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
+    const int n = draws->n;
+    gaussian_digits d;
+    gaussian_lay_out(p.width, draws, &d);
+    for (int i = 0; i < n; i++) {
+        const double r = radius64((uint32_t)(d.u[i] >> 32), (uint32_t)d.u[i]);
+        double sine, cosine;
+        octant((as_double(d.v[i]) + 0.5) * 0x1p-64, &sine, &cosine);
+        const double tr = p.t * r, y = turned(tr * (d.is_sine[i] ? sine : cosine), d.negative[i]);
+        int sure;
+        const double k = nearest(&p, offset[i], y, tr * 0x1p-60, as_double(d.u[i]) * r, &sure);
+        lo[i] = (int64_t)(bits_of(k + DPF_TO_INTEGER) - bits_of(DPF_TO_INTEGER));
+        hi[i] = sure ? lo[i] >> 63 : DPF_UNDECIDED_LIMB;
+    }
+    gaussian_wipe_digits(&d, n);
+}
+
+/* Double-double (section 6), in three loops: one would need more registers than there are. */
+static void gaussian_by_double_double_both(const dpf_plan *plan, const dpf_draws *draws) {
+    const dpf_plan p = *plan;
+    const double *restrict offset = draws->offset;
+    int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
+    const int n = draws->n;
+    gaussian_digits d;
+    _Alignas(64) double radius[DPF_STEP], radius_low[DPF_STEP], side[DPF_STEP], side_low[DPF_STEP];
+    gaussian_lay_out(p.width, draws, &d);
+    for (int i = 0; i < n; i++)
+        radius_double_double(d.u[i], d.more_u[i], &radius[i], &radius_low[i]);
+    for (int i = 0; i < n; i++) {
+        double sine, sine_low, cosine, cosine_low;
+        octant_double_double(d.v[i], d.more_v[i], &sine, &sine_low, &cosine, &cosine_low);
+        side[i] = d.is_sine[i] ? sine : cosine;
+        side_low[i] = d.is_sine[i] ? sine_low : cosine_low;
+    }
+    for (int i = 0; i < n; i++) {
+        const double r = radius[i], normal = r * side[i];
+        const double normal_low = residue(r, side[i], normal) + (r * side_low[i] + radius_low[i] * side[i]);
+        const double product = p.t * normal;
+        const double rest = residue(p.t, normal, product) + (p.t * normal_low + p.t_low * normal);
+        double off;
+        int64_t low, high;
+        const uint64_t negative = d.negative[i];
+        nearest_double_double(turned(product, negative), turned(rest, negative) + offset[i], &low, &high, &off);
+        const double error_margin = p.double_double_margin - __builtin_fabs(off);
+        const int decided = (error_margin * r > p.normal.double_double_cell) & (r > 0x1p-20) & (d.u[i] >> 32 != 0);
+        lo[i] = low;
+        hi[i] = decided ? high : DPF_UNDECIDED_LIMB;
+    }
+    gaussian_wipe_digits(&d, n);
+    dpf_wipe(radius, n * (int64_t)sizeof *radius);
+    dpf_wipe(radius_low, n * (int64_t)sizeof *radius_low);
+    dpf_wipe(side, n * (int64_t)sizeof *side);
+    dpf_wipe(side_low, n * (int64_t)sizeof *side_low);
+}
+
+static void gaussian_decide(const dpf_plan *plan, int tier, const dpf_draws *draws) {
+    if (tier == DPF_DOUBLE)
+        gaussian_by_double_both(plan, draws);
+    else
+        gaussian_by_double_double_both(plan, draws);
+}
+
+static const dpf_law gaussian_law = {
+    .level0 = gaussian_level0, .decide = gaussian_decide, .box_muller = 1, .last_tier = DPF_DOUBLE_DOUBLE};
+
+/* Proposals number `candidate`, which the caller accepts or rejects. */
+static int64_t gaussian_propose(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start,
+                                uint64_t candidate, int64_t n, const dpf_target *to) {
+    return draw_all(&gaussian_law, plan, constant_work, key, start, candidate, n, to);
+}
+
+static int64_t gaussian_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                             const dpf_target *to) {
+    return gaussian_propose(plan, constant_work, key, start, 0, n, to);
+}
+
+static void gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
+                          dpf_u128 *found, uint8_t *decided) {
+    (void)bits;
+    for (int64_t i = 0; i < n; i++) {
+        const dpf_planted p = planted[i];
+        const uint64_t draw = (uint64_t)p.sine << 6;
+        int64_t low, high;
+        const dpf_draws draws = {1,    &draw, {&p.digits[0], &p.digits[2]}, {&p.digits[1], &p.digits[3]}, &p.offset,
+                                 &low, &high};
+        gaussian_decide(plan, tier, &draws);
+        decided[i] = high != DPF_UNDECIDED_LIMB;
+        found[i].lo = decided[i] ? (uint64_t)low : 0;
+        found[i].hi = decided[i] ? (uint64_t)high : 0;
+    }
+}
+
+static const dpf_code gaussian = {"gaussian", 1, gaussian_fill, gaussian_tier};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * All that is compiled for one instruction set; each gives equal bytes. isa_<name>.c defines
+ *     DPF_NEEDS(F)         x86 alone: F("feature") for each feature that runs() asks the CPU for
+ *     DPF_VECTOR           the width of a vector in bytes
+ *     DPF_FMA              1 if one instruction multiplies and adds
+ *     DPF_STORE(to, from)  store a vector at an aligned place, past the caches if possible
+ *     DPF_VECTOR_ROTATE    rotate a vector's words left: DPF_ROTATE, if compilers do it well
+ * includes this file, and ends with its table of DPF_OFFERS. Only that table leaves the unit. */
+#include "wide_log.h"
+#include "wide_sine.h"
+
+#ifdef __x86_64__
+#define DPF_HAS(name) &&__builtin_cpu_supports(name)
+/* The needs add to what the command line allows (all x86-64 have sse2). So GCC may inline the
+ * helpers of dpf_impl.h, which the command line compiles; after an arch= it would refuse. */
+#define DPF_PRAGMA_(...) _Pragma(#__VA_ARGS__)
+#define DPF_PRAGMA(...)  DPF_PRAGMA_(__VA_ARGS__)
+#ifdef __clang__
+#define DPF_NEED(name) "," name
+#define DPF_BEGIN                                                                                                      \
+    DPF_PRAGMA(clang attribute push(__attribute__((target("sse2" DPF_NEEDS(DPF_NEED)))), apply_to = function))
+#define DPF_END DPF_PRAGMA(clang attribute pop)
+#else
+#define DPF_NEED(name) , name
+#define DPF_BEGIN      DPF_PRAGMA(GCC push_options) DPF_PRAGMA(GCC target("sse2" DPF_NEEDS(DPF_NEED)))
+#define DPF_END        DPF_PRAGMA(GCC pop_options)
+#endif
+
+/* This function is compiled for any machine. */
+static int runs(void) {
+    __builtin_cpu_init();
+    return 1 DPF_NEEDS(DPF_HAS);
+}
+#else
+#define DPF_BEGIN
+#define DPF_END
+static int runs(void) {
+    return 1;
+}
+#endif
+
+DPF_BEGIN
+
+/* A CPU without lzcnt executes bsr in its place, and the logarithms in integers would read beyond
+ * their tables: so the self-check asks this first. one: 1, unknown to the compiler. */
+static int counts_zeros(uint64_t one) {
+    for (int i = 0; i < 64; i++)
+        if (__builtin_clzll(one << i) != 63 - i)
+            return 0;
+    return 1;
+}
+
+/* Store lines of 64 bytes at an aligned place. */
+static void store(char *to, const char *from, int64_t lines) {
+    for (int64_t i = 0; i < 64 * lines; i += DPF_VECTOR)
+        DPF_STORE(to + i, from + i);
+}
+
+#include "chacha.h"
+#include "stream.h"
+
+#include "decide.h"
+#include "wide.h"
+#include "exponential.h"
+#include "normal.h"
+
+#include "refine.h"
+
+#include "discrete_laplace.h"
+#include "laplace.h"
+#include "gaussian.h"
+#include "discrete_gaussian.h"
+
+/* The laws. A law's number is its place; the first one is 1. */
+static const dpf_code *const laws[] = {NULL, &discrete_laplace, &laplace, &gaussian, &discrete_gaussian, NULL};
+
+DPF_END
+
+#define DPF_OFFERS(isa_name)                                                                                           \
+    {                                                                                                                  \
+        .name = isa_name, .runs = runs, .counts_zeros = counts_zeros, .blocks = blocks, .batch_words = batch_words,    \
+        .store = store, .laws = laws                                                                                   \
+    }

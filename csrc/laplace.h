@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The real Laplace law, added and then rounded to a grid [laplace.md, its sections]:
+ *     K = floor(f + S t E + 1/2),  E = -ln U,
+ * t the scale in steps of the grid, f the value's place on it. */
+
+/* Double (section 3): U lies in [a, a + 1) 2^-n, `digits` as in minus_log. */
+DPF_INLINE double laplace_by_double(const dpf_plan *plan, double a, double digits, uint64_t negative, double offset,
+                                    int *decided) {
+    const double y = plan->t * minus_log(a + 0.5, digits);
+    return nearest(plan, offset, turned(y, negative), 0.0, a, decided);
+}
+
+DPF_INLINE double laplace_by_double32(const dpf_plan *plan, uint32_t word, double offset, int *decided) {
+    const double a = (double)(int32_t)(word & 0x7fffffff);
+    const double y = plan->t * minus_log(a + 0.5, digit_count(31));
+    return nearest32(plan, offset, turned(y, word >> 31), 0.0, a, decided);
+}
+
+static void laplace_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
+                           const double *restrict offset, int64_t *restrict cells, uint8_t *restrict undecided) {
+    const dpf_plan p = *plan;
+    const double digits = digit_count(p.width - 1);
+    if (p.width == 32)
+        for (int i = 0; i < DPF_WORDS; i++) {
+            int sure;
+            const double k = laplace_by_double32(&p, words[i], offset[i], &sure);
+            cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
+        }
+    else
+        for (int s = 0; s < DPF_GROUPS * 8; s++)
+            for (int l = 0; l < DPF_LANES; l++) {
+                const uint32_t low = words[2 * s * DPF_LANES + l], high = words[(2 * s + 1) * DPF_LANES + l];
+                const int i = s * DPF_LANES + l;
+                int sure;
+                const double a = to_double(high & 0x7fffffff, low);
+                const double k = laplace_by_double(&p, a, digits, high >> 31, offset[i], &sure);
+                cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
+            }
+    finish(32 * DPF_WORDS / p.width, real, cells, undecided);
+}
+
+static void laplace_by_double_both(const dpf_plan *plan, const dpf_draws *draws) {
+    const dpf_plan p = *plan;
+    const uint64_t *restrict word = draws->word[0], *restrict more = draws->more[0];
+    const double digits = digit_count(64), *restrict offset = draws->offset;
+    int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
+    for (int i = 0; i < draws->n; i++) {
+        int sure;
+        const double a = as_double(upper(word[i], p.width, more[i]));
+        const double k = laplace_by_double(&p, a, digits, word[i] >> (p.width - 1), offset[i], &sure);
+        lo[i] = (int64_t)(bits_of(k + DPF_TO_INTEGER) - bits_of(DPF_TO_INTEGER));
+        hi[i] = sure ? lo[i] >> 63 : DPF_UNDECIDED_LIMB;
+    }
+}
+
+#if DPF_FMA
+/* Double-double (section 4): U from at least 95 digits. */
+DPF_INLINE void laplace_by_double_double(const dpf_plan *plan, uint64_t u, uint64_t more, uint64_t negative,
+                                         double offset, int64_t *lo, int64_t *hi) {
+    double product, rest, off;
+    int64_t high;
+    scaled_log_double_double(plan, u, more, &product, &rest);
+    nearest_double_double(turned(product, negative), turned(rest, negative) + offset, lo, &high, &off);
+    const int decided = (__builtin_fabs(off) < plan->double_double_margin) & (u >> 32 != 0);
+    *hi = decided ? high : DPF_UNDECIDED_LIMB;
+}
+
+static void laplace_by_double_double_both(const dpf_plan *plan, const dpf_draws *draws) {
+    const dpf_plan p = *plan;
+    const uint64_t *restrict word = draws->word[0], *restrict more = draws->more[0];
+    const double *restrict offset = draws->offset;
+    int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
+    for (int i = 0; i < draws->n; i++) {
+        const uint64_t u = upper(word[i], p.width, more[i]), then = lower(p.width, more[i]);
+        laplace_by_double_double(&p, u, then, word[i] >> (p.width - 1), offset[i], &lo[i], &hi[i]);
+    }
+}
+#endif
+
+/* Integers (section 5), in units of 2^-59 of a step: f is cut to them. */
+DPF_INLINE int laplace_by_integers(const dpf_plan *plan, dpf_wide prefix, int bits, uint64_t negative, double offset,
+                                   dpf_wide *outcome) {
+    uint64_t cell;
+    const dpf_wide y = scaled_log_integers(plan, prefix, bits, &cell), mask = -(dpf_wide)negative;
+    const uint64_t one = (uint64_t)1 << scaled_log_bits, error = scaled_log_error + 2;
+    const int64_t f = (int64_t)(offset * 0x1p59);
+    const dpf_wide z = ((y ^ mask) - mask) + (uint64_t)(f + (int64_t)(one >> 1));
+    const uint64_t fraction = (uint64_t)z & (one - 1);
+    const uint64_t below = error + (negative ? 0 : cell), above = error + (negative ? cell : 0);
+    const dpf_wide sign = -(z >> 127);
+    *outcome = z >> scaled_log_bits | sign << (128 - scaled_log_bits);
+    return (prefix >> 64 != 0) & (fraction >= below) & (fraction + above < one);
+}
+
+__attribute__((noinline)) static void laplace_by_integers_both(const dpf_plan *plan, const dpf_draws *draws) {
+    const dpf_plan p = *plan;
+    const uint64_t *restrict word = draws->word[0], *restrict more = draws->more[0];
+    for (int i = 0; i < draws->n; i++) {
+        const dpf_wide prefix = (dpf_wide)upper(word[i], p.width, more[i]) << 64 | lower(p.width, more[i]);
+        dpf_wide draw;
+        const int decided =
+            laplace_by_integers(&p, prefix, p.width + 63, word[i] >> (p.width - 1), draws->offset[i], &draw);
+        draws->lo[i] = (int64_t)(uint64_t)draw;
+        draws->hi[i] = decided ? (int64_t)(uint64_t)(draw >> 64) : DPF_UNDECIDED_LIMB;
+    }
+}
+
+static void laplace_decide(const dpf_plan *plan, int tier, const dpf_draws *draws) {
+    if (tier == DPF_DOUBLE)
+        laplace_by_double_both(plan, draws);
+#if DPF_FMA
+    else if (tier == DPF_DOUBLE_DOUBLE)
+        laplace_by_double_double_both(plan, draws);
+#endif
+    else
+        laplace_by_integers_both(plan, draws);
+}
+
+static const dpf_law laplace_law = {
+    .level0 = laplace_level0, .decide = laplace_decide, .table = 0, .last_tier = DPF_INTEGER};
+
+static int64_t laplace_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                            const dpf_target *to) {
+    return draw_all(&laplace_law, plan, constant_work, key, start, 0, n, to);
+}
+
+static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
+                         dpf_u128 *found, uint8_t *decided) {
+    for (int64_t i = 0; i < n; i++) {
+        const dpf_planted d = planted[i];
+        const uint64_t first = d.digits[0], negative = (uint64_t)d.negative;
+        int64_t low = 0, high = 0;
+        int sure = 1;
+        if (tier == DPF_DOUBLE) {
+            const double a = as_double(first);
+            const double k = laplace_by_double(plan, a, digit_count(bits), negative, d.offset, &sure);
+            low = sure ? (int64_t)k : 0;
+            high = low >> 63;
+#if DPF_FMA
+        } else if (tier == DPF_DOUBLE_DOUBLE) {
+            laplace_by_double_double(plan, first, d.digits[1], negative, d.offset, &low, &high);
+#endif
+        } else {
+            const dpf_wide prefix = bits <= 64 ? (dpf_wide)first << (128 - bits) : (dpf_wide)first << 64 | d.digits[1];
+            dpf_wide draw;
+            sure = laplace_by_integers(plan, prefix, bits, negative, d.offset, &draw);
+            low = (int64_t)(uint64_t)draw;
+            high = (int64_t)(uint64_t)(draw >> 64);
+        }
+        decided[i] = sure && high != DPF_UNDECIDED_LIMB;
+        found[i].lo = decided[i] ? (uint64_t)low : 0;
+        found[i].hi = decided[i] ? (uint64_t)high : 0;
+    }
+}
+
+static const dpf_code laplace = {"laplace", 1, laplace_fill, laplace_tier};

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write what the proofs and the C must have alike: `python csrc/proofs/make_approximations.py`.
+
+The C gets approximations.h. Four proofs get the logarithm's polynomial, between their marks. The
+tests compare the other polynomials and constants, each in one or two proofs, with these lists.
+Coefficients are in hexadecimal, the lowest first.
+"""
+
+import re
+from pathlib import Path
+
+CSRC = Path(__file__).parents[1]
+# (ln m)/s = 2 + z R(z), s = (m - 1)/(m + 1), z = s^2: by Remez, then rounded (decide.sollya).
+LOG = (
+    "2.0", "0x1.5555555555558p-1", "0x1.9999999995287p-2", "0x1.2492492e0234ep-2", "0x1.c71c62cd506d9p-3",
+    "0x1.7462bbc992a96p-3", "0x1.39fd724a51eadp-3", "0x1.2b63baf6b5ad3p-3",
+)  # fmt: skip
+# ln(1 + r) = r - r^2/2 + r^3 p(r): the series, 1/3 - r/4 + ... - r^7/10, rounded.
+LOG1P = (
+    "0x1.5555555555555p-2", "-0x1p-2", "0x1.999999999999ap-3", "-0x1.5555555555555p-3",
+    "0x1.2492492492492p-3", "-0x1p-3", "0x1.c71c71c71c71cp-4", "-0x1.999999999999ap-4",
+)  # fmt: skip
+# sin(pi v/4) = v p(v^2), cos(pi v/4) = q(v^2), v in [0, 1]: by Remez, then rounded (normal.sollya).
+SINE = (
+    "0x1.921fb54442d18p-1", "-0x1.4abbce625be09p-4", "0x1.466bc67754fffp-9", "-0x1.32d2ccdfe9424p-15",
+    "0x1.50782d5f14825p-22", "-0x1.e2fe76fdffd2bp-30", "0x1.e357ef99eb0bap-38",
+)  # fmt: skip
+COSINE = (
+    "1.0", "-0x1.3bd3cc9be459dp-2", "0x1.03c1f081b0e01p-6", "-0x1.55d3c7dc3b7f3p-12",
+    "0x1.e1f4fb8227887p-19", "-0x1.a6c9c96ed0881p-26", "0x1.f3dca8531a138p-34",
+)  # fmt: skip
+# sin b = b - b^3 P(b^2), cos b = 1 - b^2/2 + b^4 (Q0 - Q1 b^2), |b| < pi/4 2^-8: series, rounded.
+SMALL_SINE = "0x1.5555555555555p-3", "-0x1.1111111111111p-7", "0x1.a01a01a01a01ap-13"
+SMALL_COSINE = "0x1.5555555555555p-5", "0x1.6c16c16c16c17p-10"
+# pi/4: 24 bits, the rest, and one double. The C holds each times the unit of its other factor.
+QUARTER = ("0x1.921fb5p-1", -34), ("0x1.110b4611a6263p-27", -34), ("0x1.921fb54442d18p-1", -86)
+LN2 = "0x1.62e42fefa39efp-1"
+SPLIT = "0x1.6a09ep-1"  # m0: m lies in [m0, 2 m0), a little below the root of 1/2
+SHORT_BITS, HALF_BITS = 21, 26  # short_of and residue keep so many bits of a double
+
+
+def bits_of(x: str) -> int:
+    """The bit pattern of a double."""
+    mantissa, exponent = float.fromhex(x).hex()[4:].split("p")
+    return (int(exponent) + 1023) << 52 | int(mantissa, 16)
+
+
+def mask(bits: int) -> int:
+    return 2**64 - 2 ** (53 - bits)
+
+
+def function(says: str, name: str, x: str, step: str, coefficients: tuple[str, ...]) -> str:
+    """Horner's rule in C; step combines the sum so far, x and the next coefficient."""
+    *lower, highest = coefficients
+    lines = [f"    double sum = {highest};", *(f"    sum = {step.format(x=x, c=c)};" for c in reversed(lower))]
+    return f"/* {says} */\nDPF_INLINE double {name}(double {x}) {{\n" + "\n".join([*lines, "    return sum;"]) + "\n}\n"
+
+
+def header() -> str:
+    fused, fma, plain = "fused(sum, {x}, {c})", "__builtin_fma(sum, {x}, {c})", "sum * {x} + {c}"
+    high, low, whole = (f"{(float.fromhex(value) * 2.0**unit).hex()}" for value, unit in QUARTER)
+    return "\n".join([
+        "/* SPDX-License-Identifier: Apache-2.0",
+        " * Written by proofs/make_approximations.py, which says what each is. */",
+        "",
+        "/* a b + c, rounded once or twice: the bounds hold for both, and a decided draw is the same. */",
+        "DPF_INLINE double fused(double a, double b, double c) {",
+        "    return DPF_FMA ? __builtin_fma(a, b, c) : a * b + c;",
+        "}",
+        "",
+        f"static const double dpf_one_ln2 = {LN2};",
+        f"static const uint64_t dpf_split = {bits_of(SPLIT):#x}; /* the pattern of m0 */",
+        f"static const uint64_t dpf_short_mask = {mask(SHORT_BITS):#x}, dpf_half_mask = {mask(HALF_BITS):#x};",
+        f"static const double dpf_quarter_high = {high}, dpf_quarter_low = {low};",
+        f"static const double dpf_quarter = {whole};",
+        f"static const double dpf_small_cosine[2] = {{{', '.join(SMALL_COSINE)}}};",
+        "",
+        function("(ln m)/s = 2 + z R(z).", "log_polynomial", "z", fused, LOG),
+        function("ln(1 + r) = r - r^2/2 + r^3 p(r).", "log1p_polynomial", "r", fma, LOG1P),
+        function("(sin pi v/4)/v, w = v^2.", "sine_polynomial", "w", fused, SINE),
+        function("cos pi v/4, w = v^2.", "cosine_polynomial", "w", fused, COSINE),
+        function("(b - sin b)/b^3, w = b^2.", "small_sine_polynomial", "w", plain, SMALL_SINE),
+    ])  # fmt: skip
+
+
+def sollya() -> str:
+    """2 + x R, R as Sollya takes it."""
+    nested = LOG[-1]
+    for c in reversed(LOG[1:-1]):
+        nested = f"{c} + x * ({nested})" if nested != LOG[-1] else f"{c} + x * {nested}"
+    at = nested.index("0x1.c71c")
+    return f"R = {nested[:at]}\n    {nested[at:]};"
+
+
+def gappa(assigned: str, r: str, z: str) -> str:
+    """Horner's rule line by line, r1 to r6; assigned: whether each is rounded."""
+    lines, last = [], LOG[-1]
+    for i, c in enumerate(reversed(LOG[1:-1]), 1):
+        lines.append(f"{r}{i} {assigned} {last} * {z} + {c};")
+        last = f"{r}{i}"
+    return "\n".join(lines)
+
+
+def between_marks(old: str, what: str, text: str) -> str:
+    """A proof with other lines between its marks `polynomial <what>` and `end`."""
+    marked = re.compile(rf"((?:#|/\*) polynomial {what}(?: \*/)?\n).*?(\n(?:#|/\*) end(?: \*/)?\n)", re.DOTALL)
+    new, count = marked.subn(lambda m: m[1] + text + m[2], old)
+    if count != 1:
+        raise ValueError(f"a proof has {count} places for the polynomial {what}")
+    return new
+
+
+def files() -> dict[Path, str]:
+    """What each file must hold."""
+    found = {CSRC / "approximations.h": header()}
+    for name in ("decide", "normal"):
+        path = CSRC / "proofs" / f"{name}.sollya"
+        found[path] = between_marks(path.read_text(), "R", sollya())
+        path = path.with_suffix(".gappa")
+        rounded = between_marks(path.read_text(), "r", gappa("rnd=", "r", "z"))
+        found[path] = between_marks(rounded, "R", gappa("=", "R", "Z"))
+    return found
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        path.write_text(text)

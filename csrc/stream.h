@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Addressed words: (key, purpose, candidate, level, draw) -> digits, packed as stream.md says. */
+
+/* The words of a batch at one level. */
+static void batch_words(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words) {
+    uint64_t counter[DPF_BATCH];
+    for (int b = 0; b < DPF_BATCH; b++)
+        counter[b] = batch * DPF_BATCH + (uint64_t)b;
+    blocks(key, counter, nonce, words);
+}
+
+/* The same words cut to digits, draw after draw: slot s of lane l is draw 16 s + l of its group. */
+static void expand(const uint32_t *restrict words, int width, uint64_t *restrict digits) {
+    if (width == 64)
+        for (int s = 0; s < DPF_GROUPS * 8; s++)
+            for (int l = 0; l < DPF_LANES; l++)
+                digits[s * DPF_LANES + l] = words[2 * s * DPF_LANES + l] | (uint64_t)words[(2 * s + 1) * DPF_LANES + l]
+                                                                               << 32;
+    else if (width == 32)
+        for (int s = 0; s < DPF_WORDS; s++)
+            digits[s] = words[s];
+    else
+        for (int s = 0; s < DPF_GROUPS * 16; s++)
+            for (int l = 0; l < DPF_LANES; l++) {
+                digits[2 * s * DPF_LANES + l] = words[s * DPF_LANES + l] & 0xffff;
+                digits[(2 * s + 1) * DPF_LANES + l] = words[s * DPF_LANES + l] >> 16;
+            }
+}
+
+/* One packed 64-bit word for each of DPF_BATCH unrelated draws. */
+static void scattered(const uint8_t *key, uint64_t nonce, const uint64_t *draw, uint64_t *digits) {
+    uint64_t counter[DPF_BATCH];
+    uint32_t words[DPF_WORDS];
+    for (int b = 0; b < DPF_BATCH; b++)
+        counter[b] = draw[b] / 128 * DPF_LANES + draw[b] % DPF_LANES;
+    blocks(key, counter, nonce, words);
+    for (int b = 0; b < DPF_BATCH; b++) {
+        const uint32_t *low =
+            words + b / DPF_LANES * (16 * DPF_LANES) + b % DPF_LANES + draw[b] % 128 / DPF_LANES * 2 * DPF_LANES;
+        digits[b] = low[0] | (uint64_t)low[DPF_LANES] << 32;
+    }
+    dpf_wipe(words, sizeof words);
+}

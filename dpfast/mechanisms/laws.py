@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry of laws, for audits, the self-test, the benchmarks and the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.mechanisms.gaussian import Gaussian
+from dpfast.mechanisms.laplace import Laplace
+from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
+from dpfast.mechanisms.snapping import Snapping
+
+if TYPE_CHECKING:
+    from dpfast.mechanisms.mechanism import Mechanism
+
+LAWS: dict[str, type[Any]] = {
+    law.NAME: law for law in (DiscreteLaplace, OneSidedGeometric, DiscreteGaussian, Laplace, Snapping, Gaussian)
+}
+
+
+def own_laws() -> dict[str, type[Mechanism]]:
+    """Those that C knows by their own name."""
+    return {name: law for name, law in LAWS.items() if name == law.LAW}

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of laws, ledgers, audits and benchmarks by matplotlib."""

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pictures: bars of nanoseconds a count, a curve of latency, a curve over threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator
+
+from dpfast.bench.curves import Curve
+from dpfast.bench.figures import figure, quantity, short
+from dpfast.bench.measure import Result
+from dpfast.bench.report import Report
+from dpfast.pictures.style import FAINT, INK, INSIDE
+from dpfast.tables.atomic_write import atomic_write
+
+EDGE = "#b4541a"  # the edge and the hatch of unsafe bars
+LINES = (INSIDE, "#0b3a66", EDGE, "#8a949c", "#4f9d69")
+MARKERS = "osv^D"
+STYLE: Any = {
+    "axes.axisbelow": True, "axes.edgecolor": FAINT, "axes.grid": True, "axes.labelcolor": INK, "axes.labelsize": 9,
+    "axes.spines.right": False, "axes.spines.top": False, "grid.color": "#e3e8ec", "hatch.linewidth": 1.1,
+    "legend.fontsize": 9, "legend.frameon": False, "legend.labelcolor": INK, "svg.hashsalt": "dpfast", "text.color": INK,
+    "xtick.color": FAINT, "xtick.labelcolor": INK, "xtick.labelsize": 9,
+    "ytick.color": FAINT, "ytick.labelcolor": INK, "ytick.labelsize": 9,
+}  # fmt: skip
+WIDTH, DPI = 9, 160  # inches: some 900 points across on a page
+LEFT = 0.012  # a share of the width, before the title
+HEADING = 0.8  # inches: the title, the machine, the versions
+ROW = 0.235  # inches of height for a bar
+KINDS = {
+    "ours": (INSIDE, "dpfast"),
+    "safe": ("#9cc3e4", "other packages, safe"),
+    "unsafe": ("#f2b48a", "noise in floating point, unsafe"),
+    "floor": ("#d5dbe0", "a copy, a sum, key stream: no noise"),
+}
+
+
+def bars(report: Report, path: Path) -> None:
+    """A bar for each chosen row, fastest first, on a logarithmic scale."""
+    chosen = report.chosen
+    least, places = min(result.ns for result in chosen) / 1.6, range(len(chosen))
+    with _picture("Time to add noise to a count", report, ROW * len(chosen) + HEADING + 0.6, path, peers=True) as axes:
+        drawn = axes.barh(places, [result.ns - least for result in chosen], left=least, height=0.76, linewidth=0)
+        axes.set_yticks(list(places), [result.row.name for result in chosen])
+        for bar, label, result in zip(drawn, axes.get_yticklabels(), chosen, strict=True):
+            _style(bar, _kind(result))
+            weight = "bold" if result.row.who == "dpfast" else "normal"
+            label.set_fontweight(weight)
+            end = (result.ns, bar.get_y() + bar.get_height() / 2)
+            axes.annotate(
+                figure(result.ns), end, (4, 0), textcoords="offset points", va="center", fontsize=9, fontweight=weight
+            )
+        axes.set_xlim(least, max(result.ns for result in chosen) * 6)
+        axes.set_ylim(len(chosen) - 0.4, -0.6)
+        _logarithmic(axes, "x")
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda ns, _: f"{ns:,.10g}"))
+        axes.set_xlabel("nanoseconds a count, logarithmic: shorter is faster")
+        seen = {_kind(result) for result in chosen}
+        patches = [_style(Patch(label=text), kind) for kind, (_, text) in KINDS.items() if kind in seen]
+        axes.legend(handles=patches, loc="upper right")
+
+
+def _kind(result: Result) -> str:
+    return "ours" if result.row.who == "dpfast" else result.row.kind
+
+
+def _style(bar: Patch, kind: str) -> Patch:
+    """Safe and unsafe differ in colour and hatch, so that eyes and printers can tell."""
+    bar.set_facecolor(KINDS[kind][0])
+    if kind == "unsafe":
+        bar.set(hatch="////", edgecolor=EDGE, linewidth=0)
+    return bar
+
+
+def latency(report: Report, curve: Curve, path: Path) -> None:
+    """Seconds a call against counts a call."""
+    with _picture("Time of a call, DiscreteLaplace at scale 10", report, 4.8, path) as axes:
+        _lines(axes, curve)
+        _logarithmic(axes, "xy")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: short(n)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: quantity(seconds, "s", "{:,g}".format)))
+        axes.set_xlabel("counts in a call")
+        axes.legend(loc="upper left")
+
+
+def scaling(report: Report, curve: Curve, path: Path) -> None:
+    """Counts a second against threads, and what each law would do if threads cost nothing."""
+    billions = Curve(curve.at, {name: tuple(value / 1e9 for value in line) for name, line in curve.lines.items()})
+    with _picture("Counts a second with more threads", report, 4.4, path) as axes:
+        for line, color in zip(billions.lines.values(), LINES, strict=False):
+            axes.plot(curve.at, [line[0] * n for n in curve.at], color=color, linewidth=0.9, linestyle=(0, (2, 3)))
+        _lines(axes, billions)
+        axes.set_ylim(0)
+        axes.set_xlim(min(curve.at) - 0.2, max(curve.at) + 0.2)
+        axes.set_xticks(list(curve.at))
+        axes.set_xlabel("threads (dotted: as many times one thread)")
+        axes.set_ylabel("billion counts a second")
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _lines(axes: Axes, curve: Curve) -> None:
+    for (name, line), color, marker in zip(curve.lines.items(), LINES, MARKERS, strict=False):
+        axes.plot(curve.at[-len(line) :], line, color=color, marker=marker, markersize=4.5, linewidth=1.8, label=name)
+
+
+def _logarithmic(axes: Axes, which: str) -> None:
+    for side in which:
+        getattr(axes, f"set_{side}scale")("log")
+        getattr(axes, f"{side}axis").set_major_locator(LogLocator(numticks=12))
+    axes.minorticks_off()
+
+
+@contextmanager
+def _picture(title: str, report: Report, height: float, path: Path, *, peers: bool = False) -> Iterator[Axes]:
+    """Yield room for one diagram, below a title and the machine; then write the picture."""
+    with rc_context(STYLE):
+        layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08, rect=(0, 0, 1, 1 - HEADING / height))
+        picture = Figure(figsize=(WIDTH, height), dpi=DPI, layout=layout)
+        picture.text(LEFT, 1 - 0.14 / height, title, va="top", fontsize=13, fontweight="bold")
+        facts = f"{report.machine}; {report.facts['date']}\n{report.software(peers=peers)}"
+        picture.text(LEFT, 1 - 0.42 / height, facts, va="top", fontsize=8.5, color=FAINT, linespacing=1.35)
+        yield picture.subplots()
+        with atomic_write(path, force=True) as file:
+            picture.savefig(file, format=path.suffix[1:].lower())

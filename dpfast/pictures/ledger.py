@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of a ledger: what was spent of its budget, over time."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+from dpfast.pictures.style import DASHED, INK, INSIDE, SECOND, empty, furnish, heading, save
+from dpfast.privacy.formatting import amount
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dpfast import Ledger
+
+ROOM = 11  # per cent of a budget, for two lines of text
+
+
+def spend(ledger: Ledger, path: Path) -> None:
+    """Draw what was spent, as a share of the budget, against time: .png or .svg."""
+    figure = empty(8, 4.5)
+    axes, budget, history = figure.subplots(), ledger.budget, ledger.history()
+    times = np.array([entry.time.removesuffix("Z") for entry in history] or ["now"], "datetime64[s]")
+    times = np.maximum.accumulate(times)  # a clock that went back moves nothing: the order is the ledger's
+    margin = max((times[-1] - times[0]) // 25, np.timedelta64(2, "s"))
+    times = np.concatenate([times[:1] - margin, times[: len(history)], times[-1:] + margin])
+    kept = {name: most for name in ("epsilon", "delta", "rho") if (most := getattr(budget, name))}
+    end: float | None = None
+    for (name, most), color in zip(kept.items(), (INSIDE, SECOND), strict=False):
+        totals = [Fraction(0), *(getattr(entry, f"{name}_total") for entry in history)]
+        shares = [100 * float(total / most) for total in totals]
+        axes.step(times, [*shares, shares[-1]], where="post", color=color, linewidth=2)
+        said = f"{name} {amount(totals[-1], up=True)}\nof {amount(most, up=True)}"
+        if end is None or abs(shares[-1] - end) >= ROOM:
+            end = shares[-1]
+        else:
+            end += ROOM if end < ROOM else -ROOM
+        axes.annotate(
+            said, (1, end), (7, 0), xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
+            fontsize=10, color=color,
+        )  # fmt: skip
+    axes.axhline(100, color=INK, linewidth=1.2, linestyle=DASHED)
+    heading(axes, f"Spend of {ledger.dataset}", f"charges: {len(history):,}, per {budget.unit}, {budget.adjacency}")
+    furnish(axes)
+    axes.set_ylim(0, 108)
+    axes.margins(x=0)
+    axes.xaxis.set_major_locator(days := AutoDateLocator(maxticks=8))  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(days))  # type: ignore[no-untyped-call]
+    axes.set_ylabel("% of the budget", color=INK)
+    axes.set_xlabel("time (UTC)", color=INK)
+    save(figure, path)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all pictures share: colors, an empty picture, its headings and axes, and the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from dpfast.privacy.formatting import approximate
+from dpfast.tables.atomic_write import atomic_write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+INSIDE, OUTSIDE, INK, FAINT, SECOND, BAD = "#1f6fb2", "#b9d3ea", "#22303c", "#6b7883", "#c2691d", "#b3261e"
+GRID = "#e3e8ec"
+DASHED = (0, (4, 3))
+MINUS = "\N{MINUS SIGN}"
+
+
+def empty(width: float, height: float) -> Figure:
+    """An empty picture, its sides in inches of 160 points."""
+    return Figure(figsize=(width, height), dpi=160, layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.15))
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write the whole file or nothing: .png or .svg. Raises: FileError."""
+    with atomic_write(path, force=True) as file:
+        figure.savefig(file, format=path.suffix[1:].lower())
+
+
+def heading(axes: Axes, title: str, facts: str, color: str = INK) -> None:
+    axes.set_title(title, loc="left", fontsize=13, color=color, pad=26, fontweight="bold")
+    axes.annotate(
+        facts, (0, 1), (0, 10), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=FAINT
+    )
+
+
+def furnish(axes: Axes) -> None:
+    axes.tick_params(colors=FAINT, labelcolor=INK, labelsize=9)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(FAINT)
+
+
+def short(value: float) -> str:
+    """Three digits."""
+    return approximate(value, 3).replace("-", MINUS)
+
+
+def signed(value: float, digits: int = 3) -> str:
+    return approximate(value, digits, "+" if value else "").replace("-", MINUS)

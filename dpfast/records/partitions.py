@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partition selection by a stability-based histogram, for histograms with private keys.
+
+It shows only the keys whose noisy count reaches a threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from datetime import date, datetime, time, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.privacy import parameters
+from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.threshold import least_threshold
+from dpfast.release.arrays import ENDS, INT64, UINT64, integer_array, plain_array
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dpfast.privacy.parameters import Real
+    from dpfast.release.arrays import CountArray
+
+KINDS = "iufbUSmM"  # the kinds of dtypes whose keys have an order
+OBJECTS: dict[str, Any] = {  # kinds of Python objects; a bool is an int, and a datetime a date
+    "bool": (bool, np.bool_), "int": (int, np.integer), "float": (float, np.floating), "str": str, "bytes": bytes,
+    "datetime": datetime, "date": date, "time": time, "timedelta": timedelta, "datetime64": np.datetime64,
+}  # fmt: skip
+PLAIN = (np.bool_, np.integer, np.floating, np.str_, np.bytes_)
+UNITS = ("D", "s", "ms", "us", "ns", "ps", "fs", "as")  # the first that holds all dates shown is taken
+MONTHS = ("Y", "M")  # the units of differences that are no fixed number of days
+
+
+class Thresholded(NamedTuple):
+    """The keys shown, sorted; their noisy counts; the threshold that these reach; the cost."""
+
+    keys: npt.NDArray[Any]
+    counts: CountArray
+    threshold: int
+    guarantee: Guarantee
+
+
+def thresholded(
+    keys: npt.ArrayLike, counts: npt.ArrayLike, *, epsilon: Real, delta: Real, sensitivity: Sensitivity
+) -> Thresholded:
+    """Show the keys whose noisy count is at least a threshold, with their noisy counts.
+
+    This is partition selection, for keys that nobody knew beforehand.
+
+    keys: one dimension, no two equal: integers, floats, strings, bytes, bools, dates and times. A
+        key that is missing (None, NaN, NaT) is dropped before the noise. So is a key of another
+        kind among Python objects: a refusal would reveal it. Objects are sorted within each kind,
+        and 1, 1.0 and True are three keys. The keys *shown* decide the dtype of the result, because
+        a width, a unit or `object` would reveal a hidden key. It is int64, or uint64 if they need
+        it; float64; strings as wide as the widest; dates in days, or in the coarsest of seconds and
+        their thousandths that holds all; for objects the dtype that np.array finds, or object.
+    counts: integers, one for each key, not negative. A key with a count of 0 counts as absent.
+    epsilon, delta: taken exactly. Every call spends them.
+    sensitivity: a Sensitivity. It says in how many keys (l0) and by how much in each (linf) one
+        unit of privacy changes the counts.
+
+    Each count gets discrete Laplace noise of scale l1/epsilon; the threshold is the least T above
+    linf with 1 - (1 - P(noise >= T - linf))^l0 <= delta, found in intervals. A key that only one
+    unit has is shown with probability delta at most. Keys with small counts stay hidden: the
+    histogram loses its tail.
+
+    Privacy: each call is (epsilon, delta)-differentially private, for the adjacency and the unit of
+        the sensitivity.
+    Raises: DTypeError, ParameterError; EntropyError. No message shows a key or a count.
+    Source: dpfast/privacy/threshold.py has the proof; Korolova, Kenthapadi, Mishra, Ntoulas 2009.
+    """
+    change = _cells(sensitivity)
+    noise = DiscreteLaplace(epsilon, sensitivity.with_public_keys())
+    exact_delta = parameters.probability("delta", delta)
+    threshold = least_threshold(noise.epsilon / noise.sensitivity, exact_delta, *change)
+    typed = hasattr(keys, "dtype")
+    # The copies are checked and used, because another thread may write the caller's arrays
+    # meanwhile.
+    names = plain_array("keys", keys, "keys that sort", None if typed else object).copy()
+    values = integer_array("counts", counts).copy()
+    if names.ndim != 1 or values.shape != names.shape:
+        raise ParameterError(
+            f"keys and counts must have one dimension and equal lengths, got shapes {names.shape}, {values.shape}"
+        )
+    if values.size and values.min() < 0:
+        raise ParameterError("counts must not be negative")
+    order = _sorted(names, values > 0)
+    noisy = noise.release(values[order])
+    shown = noisy >= threshold
+    of_noise = noise.guarantee
+    guarantee = Guarantee(
+        of_noise.epsilon,
+        exact_delta,
+        adjacency=of_noise.adjacency,
+        unit=of_noise.unit,
+        also_add_remove=of_noise.also_add_remove,
+    )
+    return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, guarantee)
+
+
+def _cells(sensitivity: Sensitivity) -> tuple[int, int]:
+    if not isinstance(sensitivity, Sensitivity):
+        raise DTypeError(f"sensitivity must be a Sensitivity(l0, linf), not {type(sensitivity).__name__}")
+    if sensitivity.l0 is None or sensitivity.linf is None:
+        raise ParameterError("sensitivity must be known as l0 and linf here, and this one in L2 alone")
+    if sensitivity.linf < 1:
+        raise ParameterError(f"linf must be at least 1, for counts change by whole numbers, got {sensitivity.linf}")
+    return sensitivity.l0, math.floor(sensitivity.linf)
+
+
+def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    """The places of keys that are present and not missing, in sorted order of the keys.
+
+    No two keys may be equal.
+    """
+    if names.dtype == object:
+        kinds = {i: kind for i in np.flatnonzero(present).tolist() if (kind := _kind(names[i])) is not None}
+        found = sorted(kinds, key=lambda i: (kinds[i], names[i]))
+        equal = any(kinds[i] == kinds[j] and names[i] == names[j] for i, j in pairwise(found))
+        order = np.array(found, np.intp)
+    elif names.dtype.kind in KINDS:
+        there = np.flatnonzero(present & (names == names))  # noqa: PLR0124  NaN, NaT
+        order = there[np.argsort(names[there])]
+        ordered = names[order]
+        equal = bool((ordered[1:] == ordered[:-1]).any())
+    else:
+        raise DTypeError(f"keys must be integers, strings, dates or the like, not {names.dtype}")
+    if equal:
+        raise ParameterError("keys must all be different: each key has one count")
+    return order
+
+
+def _kind(key: object) -> str | None:
+    """The kind of a key, within which it is sorted; None if it is missing or has no such kind.
+
+    The kind depends on the key alone.
+    """
+    for kind, types in OBJECTS.items():
+        if isinstance(key, types):
+            if key != key:  # noqa: PLR0124  NaN, NaT
+                return None
+            zoned = (
+                isinstance(key, (datetime, time)) and key.utcoffset() is not None
+            )  # it cannot be compared with those without a zone
+            return f"{kind} with a zone" if zoned else kind
+    return None
+
+
+def _of_their_own(shown: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy of the keys shown, in a dtype that depends on them alone."""
+    kind = shown.dtype.kind
+    if kind == "O":
+        return _of_objects([key.item() if isinstance(key, PLAIN) else key for key in shown.tolist()])
+    if kind in "US":
+        return np.array(shown.tolist(), kind)
+    if kind in "mM":
+        months = kind == "m" and np.datetime_data(shown.dtype)[0] in MONTHS  # they are no fixed number of days
+        kinds = [f"{kind}8[{unit}]" for unit in (MONTHS if months else UNITS)]
+        return next((near for kind in kinds if ((near := shown.astype(kind)) == shown).all()), shown)
+    wide = UINT64 if kind == "u" and shown.size and shown.max() > ENDS["i", 8][1] else INT64
+    if kind == "f":
+        return shown.astype(np.result_type(shown.dtype, np.float64))
+    return shown.astype(wide if kind in "iu" else shown.dtype)
+
+
+def _of_objects(keys: list[Any]) -> npt.NDArray[Any]:
+    """The keys as np.array stores them; as objects if np.array changes one of them.
+
+    It cuts null characters at the end of a text, and it turns 1 beside "a" into a text.
+    """
+    with suppress(ValueError, OverflowError):
+        found = np.array(keys)
+        if found.ndim == 1 and [(type(key), key) for key in found.tolist()] == [(type(key), key) for key in keys]:
+            return found
+    found = np.empty(len(keys), object)
+    found[:] = keys
+    return found

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Certified p-values and confidence bounds, and tests of draws against a distribution.
+
+`audit` and `selftest` test by these, and randomized response estimates by them. tests/gof.py is a
+second opinion by scipy. Source: Clopper, Pearson 1934.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpfast.exact import rounded_up
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from flint import arb
+
+CELLS = 129  # chi-squared cells, equally likely if a discrete distribution allows it
+FAR = 50  # expected draws beyond each end in the test of the tails
+WINDOW = 1e-8  # largest relative distance of a bound's tail from alpha
+
+# ------------------------------------------------------------------ p-values
+
+
+def probability(value: Callable[[], arb]) -> float:
+    """A probability to nine digits, not below the truth; nan if no interval tells it."""
+    found = rounded_up(value, precision=64, accuracy=32)
+    return min(1.0, found) if math.isfinite(found) else math.nan
+
+
+def chi_squared_p(statistic: float, degrees: int) -> float:
+    """P(chi-squared > statistic)."""
+    from flint import arb
+
+    return probability(lambda: (arb(statistic) / 2).gamma_upper(arb(degrees) / 2, 1))
+
+
+def normal_p(z: float) -> float:
+    """P(|normal| > |z|)."""
+    from flint import arb
+
+    return probability(lambda: (abs(arb(z)) / arb(2).sqrt()).erfc())  # noqa: PLW0108  at the working precision
+
+
+def at_least(hits: int, n: int, p: float) -> float:
+    """P(Binomial(n, p) >= hits): a regularised incomplete beta function."""
+    from flint import arb
+
+    if hits <= 0 or p >= 1:
+        return 1.0
+    return probability(lambda: arb(p).beta_lower(hits, n - hits + 1, 1)) if p > 0 else 0.0
+
+
+def at_most(hits: int, n: int, p: float) -> float:
+    """P(Binomial(n, p) <= hits)."""
+    from flint import arb
+
+    if hits >= n or p <= 0:
+        return 1.0
+    return probability(lambda: (1 - arb(p)).beta_lower(n - hits, hits + 1, 1)) if p < 1 else 0.0
+
+
+def binomial_p(hits: int, n: int, p: float) -> float:
+    """Two-sided: twice the smaller tail; nan if one is unknown, which np.minimum passes on."""
+    return float(np.minimum(1.0, 2 * np.minimum(at_least(hits, n, p), at_most(hits, n, p))))
+
+
+# ------------------------------------------------------------------ confidence bounds
+
+
+def normal_quantile(alpha: float) -> float:
+    """The z that a normal variable exceeds with probability alpha."""
+    from statistics import NormalDist
+
+    return -NormalDist().inv_cdf(alpha)
+
+
+def near_bound(hits: Any, n: int, z: float) -> Any:
+    """Nearly the Clopper-Pearson bound by the arcsine: lower if z > 0, else upper. Takes arrays."""
+    rate = np.clip(hits + (z < 0), 0, n) / n
+    return np.sin(np.clip(np.arcsin(np.sqrt(rate)) - z / (2 * math.sqrt(n)), 0, math.pi / 2)) ** 2
+
+
+@lru_cache(maxsize=1024)
+def lower_bound(hits: int, n: int, alpha: float) -> float:
+    """Clopper, Pearson: a p at which n draws have so many hits or more with probability alpha.
+
+    The probability may be less, by at most WINDOW alpha. Newton's method: the density in ln p,
+    p^hits (1 - p)^(n - hits), is log-concave, so the log-probability is concave in ln p: after one
+    step each p is below the bound, the safe side, but for rounding.
+    """
+    if not hits:
+        return 0.0
+    low, high, p = 0.0, 1.0, float(near_bound(hits, n, normal_quantile(alpha))) or alpha / n
+    scale = math.lgamma(hits) + math.lgamma(n - hits + 1) - math.lgamma(n + 1)
+    while low < (p := min(p, math.nextafter(high, 0))):
+        tail = at_least(hits, n, p)
+        low, high = (p, high) if tail <= alpha else (low, p)
+        if alpha * (1 - WINDOW) <= tail <= alpha:
+            break
+        log_tail = math.log(tail)
+        slope = math.exp(hits * math.log(p) + (n - hits) * math.log1p(-p) - scale - log_tail)
+        p *= math.exp(min(700.0, (math.log(alpha) - WINDOW / 2 - log_tail) / slope))
+    return low
+
+
+def upper_bound(hits: int, n: int, alpha: float) -> float:
+    """The Clopper-Pearson bound from above."""
+    return min(1.0, math.nextafter(1 - lower_bound(n - hits, n, alpha), 2))
+
+
+# ------------------------------------------------------------------ goodness of fit
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A distribution on the whole numbers, and its moments about its mean.
+
+    cdf: P(X <= k) of an int64 array. skewness: (X - mean)^2's; it corrects variances of few draws.
+    """
+
+    cdf: Callable[[Any], npt.NDArray[np.float64]]
+    mean: float
+    variance: float
+    fourth: float
+    skewness: float = 0.0
+
+    def quantiles(self, wanted: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The least k with P(X <= k) >= p for each p, at most 60 standard deviations away."""
+        p = np.asarray(wanted, np.float64)
+        reach = 60 * math.ceil(math.sqrt(self.variance) + 1)
+        low, high = (np.full(p.shape, math.floor(self.mean) + end, np.int64) for end in (-reach, reach))
+        while (high - low > 1).any():
+            middle = (low + high) // 2
+            short = self.cdf(middle) < p
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        return high
+
+
+class GoodnessOfFit:
+    """Draws, chunk by chunk, against a distribution: six tests.
+
+    n: all draws. least: how many each chi-squared cell expects. whole: False if draws, such as
+    floating-point noise, need not be whole; 0 may then be rarer than the distribution says.
+    """
+
+    def __init__(self, expected: Distribution, n: int, least: int, *, whole: bool = True) -> None:
+        self.expected, self.whole = expected, whole
+        wanted = [FAR / n, *((i + 0.5) / CELLS for i in range(CELLS)), 1 - FAR / n]
+        ends = expected.quantiles(wanted)
+        self.low, self.high = int(ends[0]) - 1, int(ends[-1])
+        edges, mass, last, values = [], [], 0.0, np.unique(ends)
+        for edge, upto in zip(values, expected.cdf(values), strict=True):
+            if min(upto - last, 1 - upto) * n >= 0.99 * least:  # as FAR / n may be, rounded
+                edges.append(edge)
+                mass.append(upto - last)
+                last = upto
+        self.edges, self.mass = np.array(edges, np.float64), np.array([*mass, 1 - last])
+        self.seen = np.zeros(self.mass.size, np.int64)
+        self.n = self.positive = self.zero = self.far = 0
+        self.first = self.second = 0.0  # moments, in standard deviations
+
+    def add(self, draws: npt.NDArray[np.float64]) -> None:
+        """Cells are (-inf, edges[0]], (edges[0], edges[1]], ..."""
+        self.n += draws.size
+        self.seen += np.bincount(np.searchsorted(self.edges, draws, side="left"), minlength=self.seen.size)
+        self.positive += int((draws > 0).sum())
+        self.zero += int((draws == 0).sum())
+        self.far += int((draws <= self.low).sum() + (draws > self.high).sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            standard = (draws - self.expected.mean) / math.sqrt(self.expected.variance)
+            self.first += float(standard.sum())
+            self.second += float((standard * standard).sum())
+
+    @property
+    def chi_squared(self) -> float:
+        due = self.mass * self.n
+        return float(((self.seen - due) ** 2 / due).sum())
+
+    @property
+    def chances(self) -> tuple[float, float, float]:
+        """The probabilities of a draw above 0, of 0, and of one in the tails."""
+        below, upto, low, high = self.expected.cdf(np.array([-1, 0, self.low, self.high])).tolist()
+        return 1 - upto, upto - below, low + 1 - high
+
+    def p_values(self) -> dict[str, float]:
+        """The p-values: chi-squared, mean and variance need many draws; the others are exact."""
+        n, (positive, zero, far) = self.n, self.chances
+        kurtosis = self.expected.fourth / self.expected.variance**2
+        z = (self.second - n) / math.sqrt(max(n * (kurtosis - 1), 1e-300))
+        # The first term of large deviations: the normal tail understates a mean of squares.
+        more = self.expected.skewness * min(abs(z), 1e50) ** 3 / (6 * math.sqrt(n))
+        nonzero = n - self.zero
+        return {
+            "shape": chi_squared_p(self.chi_squared, self.edges.size) if self.edges.size else 1.0,
+            "mean": normal_p(self.first / math.sqrt(n)),
+            "variance": float(np.minimum(1.0, normal_p(z) * math.exp(min(700.0, more)))),
+            "sign": binomial_p(self.positive, nonzero, positive / (1 - zero)) if nonzero else 1.0,
+            "zero": binomial_p(self.zero, n, zero) if self.whole else at_least(self.zero, n, zero),
+            "tails": binomial_p(self.far, n, far),
+        }

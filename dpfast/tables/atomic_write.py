@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Atomic writes: output appears whole or not at all, and never replaces a file by accident.
+
+The output is a file without a name first; then fsync, then a name.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from dpfast.errors import DpfastError, FileError
+
+
+@contextmanager
+def atomic_write(path: Path, record: str | None = None, *, force: bool) -> Iterator[IO[bytes]]:
+    """Yield a private file that becomes `path` if the block ends without an exception.
+
+    record: this text becomes `path`.json just before.
+    Raises: FileError (a file that is there already and may not or cannot be replaced; a full disk).
+    """
+    beside = path.with_name(f"{path.name}.json")
+    try:
+        _refuse_existing(path, force=force)
+        if record is not None:
+            # A record alone is refused too. A run that was killed between the two renames leaves
+            # one, but more often the user moved `path` away. Then this record may be the only
+            # account of an epsilon that was spent.
+            why = f" without {path.name}: a release was moved away, or its run killed just before the end"
+            _refuse_existing(beside, why, force=force)
+        with _temporary(path.parent) as file:
+            yield file
+            _finish(file)
+            if record is None:
+                _place(file, path, force=force)
+            else:
+                _place_both(file, path, record.encode(), beside, force=force)
+            _sync_directory(path.parent)
+    except DpfastError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {os.strerror(error.errno) if error.errno else 'write failed'}") from None
+
+
+@contextmanager
+def _temporary(directory: Path) -> Iterator[IO[bytes]]:
+    """Yield a file that only its owner may open.
+
+    If the system has files without a name, it has none, so no kill leaves it behind.
+    """
+    if (handle := _nameless(directory)) is not None:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        return
+    with tempfile.NamedTemporaryFile(dir=directory, prefix=".dpfast-", suffix=".tmp", delete=False) as file:
+        try:
+            yield file
+        finally:
+            Path(file.name).unlink(missing_ok=True)
+
+
+def _nameless(directory: Path) -> int | None:
+    with suppress(AttributeError, OSError):  # not every system and file system has such files
+        handle = os.open(directory, os.O_TMPFILE | os.O_WRONLY, 0o600)
+        if os.path.exists(f"/proc/self/fd/{handle}"):  # noqa: PTH110  this path gives it a name later
+            return handle
+        os.close(handle)
+    return None
+
+
+def _finish(file: IO[bytes]) -> None:
+    """Flush a file to the disk, with the permissions of a new file."""
+    file.flush()
+    mask = os.umask(0o077)
+    os.umask(mask)
+    os.fchmod(file.fileno(), 0o666 & ~mask)
+    os.fsync(file.fileno())
+
+
+def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, force: bool) -> None:
+    """Place the record, then the file: the file is never there without its own record."""
+    with _temporary(path.parent) as extra:
+        extra.write(record)
+        _finish(extra)
+        if force:
+            path.unlink(missing_ok=True)  # otherwise a kill here would leave the old file beside the new record
+        _place(extra, beside, force=force)
+        try:
+            _place(file, path, force=force)
+        except BaseException:
+            beside.unlink()
+            raise
+
+
+def _place(file: IO[bytes], path: Path, *, force: bool) -> None:
+    """Give a file the name `path`."""
+    try:
+        _link(file, path)  # unlike a rename, a link never replaces a file that came meanwhile
+    except FileExistsError:
+        _refuse_existing(path, force=force)
+        if not force:  # the file has gone again
+            raise
+        _replace(file, path)
+    except OSError:
+        if isinstance(file.name, int):
+            raise
+        _refuse_existing(path, force=force)  # a file system without links
+        _replace(file, path)
+
+
+def _link(file: IO[bytes], path: Path) -> None:
+    if isinstance(file.name, int):  # it has no name; with src_dir_fd Python follows the link in /proc
+        os.link(f"/proc/self/fd/{file.name}", path, src_dir_fd=file.name)
+    else:
+        path.hardlink_to(file.name)
+
+
+def _replace(file: IO[bytes], path: Path) -> None:
+    """Replace `path` in one step. The file is whole by now, and has another name for a moment."""
+    named = Path(file.name) if isinstance(file.name, str) else path.with_name(f".dpfast-{secrets.token_hex(8)}.tmp")
+    if isinstance(file.name, int):
+        _link(file, named)
+    try:
+        named.replace(path)
+    except BaseException:
+        named.unlink(missing_ok=True)
+        raise
+
+
+def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
+    if path.is_file():
+        if not force:
+            raise FileError(f"{path} exists{why}; --force would replace it")
+    elif path.exists() or path.is_symlink():
+        raise FileError(f"{path} exists and is not a file")
+
+
+def _sync_directory(directory: Path) -> None:
+    if os.name != "posix":
+        return
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Call every function of dpf_abi.h under sanitizers, on every instruction set of this machine, with
+ * buffers of exactly the size needed, at odd starts and lengths; compare what must be equal. The
+ * library does not contain it; .ci/run has the commands. */
+#include "dpf_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { DISCRETE_LAPLACE = 1, LAPLACE, GAUSSIAN, DISCRETE_GAUSSIAN }; /* the order of isa.h */
+
+static long compared;
+
+static void same(const void *a, const void *b, size_t size, const char *what) {
+    compared++;
+    if (size > 0 && memcmp(a, b, size) != 0) {
+        fprintf(stderr, "sanitize: %s differ\n", what);
+        exit(1);
+    }
+}
+
+static void holds(int condition, const char *what) {
+    compared++;
+    if (!condition) {
+        fprintf(stderr, "sanitize: not so: %s\n", what);
+        exit(1);
+    }
+}
+
+/* Room for `size` bytes and not one more, filled with what nobody may rely on. */
+static void *room(size_t size) {
+    void *at = malloc(size > 0 ? size : 1);
+    if (at == NULL)
+        exit(2);
+    memset(at, 0xa5, size);
+    return at;
+}
+
+static uint64_t state = 0x9e3779b97f4a7c15;
+static uint64_t any(void) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    return state ^= state << 17;
+}
+
+/* A scale and C = ln(2 / (1 + q)) in units of 2^-120. */
+static const struct {
+    double t;
+    dpf_u128 c;
+} scales[] = {
+    {0x1p-60, {0xabc9e3b39803f2f6, 0xb17217f7d1cf79}},
+    {0x1p-1, {0x7d5cb21b0a82fee1, 0x90f3bd4f7194e7}},
+    {0x1p+0, {0xdbb14f70d67a076d, 0x61402cf8d6cae7}},
+    {0x1.4p+3, {0xb822d02832a32f50, 0xc7aea0326e698}},
+    {0x1p+7, {0xa4fc09c00cb70735, 0xff800015554f}},
+    {0x1.f4p+9, {0x86e6524f5f094355, 0x20c282c6f0b4}},
+    {0x1p+20, {0x155555555, 0x7ffffe000}},
+    {0x1.dcd65p+29, {0x28c86dc227d2ab6, 0x225c17d}},
+    {0x1p+44, {0xffffffffe0000000, 0x7ff}},
+    {0x1.c6bf52634p+49, {0x75f3dceac28ad3a, 0x24}},
+    {0x1p+60, {0x7ffffffffffffff, 0x0}},
+};
+enum { SCALES = sizeof scales / sizeof *scales };
+
+static double from(dpf_wide c) {
+    return ((double)(uint64_t)(c >> 64) * 0x1p64 + (double)(uint64_t)c) * 0x1p-120;
+}
+
+/* A plan as mechanisms/discrete_laplace.py or laplace.py makes it; the scale is a double. */
+static dpf_plan exponential(int law, int at, int16_t *table) {
+    const double t = scales[at].t, relative_error = law == LAPLACE ? 0x6p-52 : 0x5p-52;
+    const dpf_wide lift = (dpf_wide)1 << 20, own = (dpf_wide)scales[at].c.hi << 64 | scales[at].c.lo;
+    const dpf_wide c = law == LAPLACE ? 0 : own, upper = c >> 75 << 75;
+    const dpf_wide wide_t = t < 16.0 ? (dpf_wide)(uint64_t)(t * 0x1p60) << 7 : (dpf_wide)(uint64_t)t << 67;
+    dpf_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.law = law;
+    plan.width = law == LAPLACE ? t <= 0x1p21 ? 32 : 64 : t <= 0x1p7 ? 16 : t <= 0x1p20 ? 32 : 64;
+    plan.bulk = law != LAPLACE && t <= 0x1p7 ? DPF_TABLE : t <= 0x1p44 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.constant_work = t <= 0x1p17 ? DPF_DOUBLE : t <= 0x1p40 ? DPF_DOUBLE_DOUBLE : DPF_INTEGER;
+    plan.logarithm.wide_cell = t < 1.0 ? 60 : 124 - __builtin_clzll((uint64_t)t);
+    plan.t = t;
+    plan.logarithm.offset = t < 0x1p52 ? t * from(c) - 0.5 : -0.125 / t;
+    plan.margin = 0.5 - relative_error * (t + 2.0);
+    plan.relative_error = relative_error;
+    plan.margin32 = 0.5 - relative_error * (23.0 * t + 2.0);
+    plan.half_cell = t / 2.0 * (1.0 + 0x1p-20);
+    plan.logarithm.c = from(upper);
+    plan.logarithm.c_low = from(c - upper);
+    plan.double_double_margin = 0.5 - t * 0x1p-72 - 0x1p-38;
+    plan.logarithm.wide_t.hi = (uint64_t)(wide_t >> 64);
+    plan.logarithm.wide_t.lo = (uint64_t)wide_t;
+    plan.logarithm.wide_c = scales[at].c;
+    if (law == LAPLACE)
+        plan.logarithm.wide_c.hi = 0, plan.logarithm.wide_c.lo = (uint64_t)lift;
+    if (plan.bulk == DPF_TABLE) { /* the cells of 15 digits, by the integers */
+        for (uint64_t cell = 0; cell < 1 << DPF_TABLE_BITS; cell++) {
+            const dpf_planted planted = {.digits = {cell}};
+            dpf_u128 magnitude;
+            uint8_t decided;
+            dpf_tier(DPF_PORTABLE, &plan, DPF_INTEGER, DPF_TABLE_BITS, 1, &planted, &magnitude, &decided);
+            table[cell] = (int16_t)(decided ? (int)magnitude.lo : DPF_UNDECIDED);
+            table[cell + (1 << DPF_TABLE_BITS)] = (int16_t)(decided ? -(int)magnitude.lo : DPF_UNDECIDED);
+        }
+        plan.table = table;
+    }
+    return plan;
+}
+
+/* As normal_constants of gaussian.py makes it. */
+static dpf_plan normal(int law, double t) {
+    const int short_words = t <= 0x1p20;
+    dpf_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.law = law;
+    plan.width = short_words ? 32 : 64;
+    plan.bulk = t <= 0x1p40 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.constant_work = t <= 0x1p16 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.t = t;
+    plan.margin = 0.5 - 0x1p-50;
+    plan.relative_error = 0x14p-52;
+    plan.margin32 = plan.margin - 0x14p-52 * 7.0 * t;
+    plan.half_cell = t * (1.0 + 0x1p-20);
+    plan.normal.half_angle = t * (short_words ? 0x1p-30 : 0x1p-62) * (1.0 + 0x1p-20);
+    plan.double_double_margin = 0.5 - t * 0x1p-73 - 0x1p-38;
+    plan.normal.double_double_cell = t * (short_words ? 0x1p-63 : 1.4143 * 0x1p-73);
+    plan.normal.rejects = 1.0 / (24.0 * t * t * t * t);
+    plan.normal.accept_below = t > 128.0 ? (int32_t)(65536.0 * (1.0 - 3.85 / (t * t))) : 0;
+    plan.normal.candidates = t * t > 0x1p26 ? 1 : 2;
+    return plan;
+}
+
+/* The least double of the i-th sixteenth of a binade from 1 on. */
+static double sixteenth(int i) {
+    const uint64_t bits = ((uint64_t)i + (1023 << 4)) << 48;
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Thresholds of no law in particular: the tables and the search must agree on any that fall. */
+static dpf_plan searched(uint64_t *thresholds, int count, uint16_t *guide, int16_t *table) {
+    dpf_plan plan;
+    memset(&plan, 0, sizeof plan);
+    plan.law = DISCRETE_GAUSSIAN;
+    plan.width = 16;
+    plan.bulk = DPF_TABLE;
+    plan.constant_work = DPF_DOUBLE;
+    plan.search.steps = 1;
+    for (int i = 0; i < count; i++)
+        thresholds[i] = i == 0 ? any() | (uint64_t)1 << 63 : thresholds[i - 1] - thresholds[i - 1] / 30 - 1;
+    for (int i = 0; i <= 64 * 16; i++) {
+        const uint64_t low = i == 0 ? 0 : (uint64_t)(sixteenth(i) * (1.0 - 0x1p-52));
+        const uint64_t high = i >= 64 * 16 - 1 ? UINT64_MAX : (uint64_t)sixteenth(i + 1) + 1;
+        int above_low = 0;
+        guide[i] = 0;
+        for (int k = 0; k < count; k++) {
+            guide[i] = (uint16_t)(guide[i] + (thresholds[k] > high));
+            above_low += thresholds[k] > low;
+        }
+        while (above_low - guide[i] >= 1 << plan.search.steps)
+            plan.search.steps++;
+    }
+    memset(thresholds + count, 0, sizeof *thresholds << plan.search.steps);
+    plan.search.thresholds = thresholds;
+    plan.search.guide = guide;
+    for (uint64_t cell = 0; cell < 1 << DPF_TABLE_BITS; cell++) {
+        const uint64_t low = cell << 49, high = low | UINT64_MAX >> 15;
+        int above = 0, open = cell == 0;
+        for (int i = 0; i < count; i++) {
+            above += thresholds[i] > high;
+            open |= thresholds[i] >= low && thresholds[i] <= high;
+        }
+        table[cell] = (int16_t)(open ? DPF_UNDECIDED : above);
+        table[cell + (1 << DPF_TABLE_BITS)] = (int16_t)(open ? DPF_UNDECIDED : -above);
+    }
+    plan.table = table;
+    return plan;
+}
+
+static uint8_t key[32];
+
+/* The first instruction set of this machine from number isa on, or -1. */
+static int next_isa(int isa) {
+    while (dpf_isa_name(isa) != NULL && !dpf_isa_runs(isa))
+        isa++;
+    return dpf_isa_name(isa) == NULL ? -1 : isa;
+}
+
+static void blocks(int isa) {
+    uint64_t counter[DPF_BATCH];
+    uint32_t *words = room(DPF_BATCH * 64);
+    for (int b = 0; b < DPF_BATCH; b++)
+        counter[b] = b % 3 == 0 ? UINT64_MAX - (uint64_t)b : b % 3 == 1 ? UINT32_MAX - (uint64_t)b / 2 : any();
+    const uint64_t nonce = any();
+    dpf_blocks(isa, key, counter, nonce, words);
+    for (int b = 0; b < DPF_BATCH; b++) {
+        uint8_t block[64];
+        dpf_block(key, counter[b], nonce, block);
+        for (int w = 0; w < 16; w++)
+            same(words + b / 16 * 256 + w * 16 + b % 16, block + 4 * w, 4, "blocks");
+    }
+    free(words);
+}
+
+static void store(int isa) {
+    char *from = room(64 * 8 + 8), *to = room(64 * 8 + 8), *expected = room(64 * 8 + 8);
+    for (size_t i = 0; i < 64 * 8 + 8; i++)
+        from[i] = (char)any();
+    for (int non_temporal = 0; non_temporal < 2; non_temporal++)
+        for (size_t shift = 0; shift < 9; shift++) /* eight places in a line, and one off the grid */
+            for (size_t n = 0; n < 40; n++) {
+                const size_t at = shift < 8 ? 8 * shift : 4;
+                memset(to, 0x5a, 64 * 8 + 8);
+                memset(expected, 0x5a, 64 * 8 + 8);
+                memcpy(expected + at, from + 8, 8 * n);
+                dpf_store(isa, to + at, from + 8, (int64_t)n, non_temporal);
+                dpf_fence();
+                same(to, expected, 64 * 8 + 8, "stored words");
+            }
+    free(from);
+    free(to);
+    free(expected);
+}
+
+/* At every size near a batch and every alignment, from two places on. */
+static void key_stream(int isa) {
+    enum { MOST = 3 * DPF_BATCH * 64 };
+    uint8_t *known = room(2 * MOST);
+    dpf_key_stream(DPF_PORTABLE, key, 0, 2 * MOST, known, 0);
+    for (int non_temporal = 0; non_temporal < 2; non_temporal++)
+        for (int64_t n = 0; n <= MOST; n += n % 2048 > 2 && n % 2048 < 2040 ? 113 : 1)
+            for (uint64_t pair = 0; pair < 3; pair += 2) {
+                const size_t shift = (size_t)n % 9;
+                uint8_t *out = room((size_t)n + shift);
+                dpf_key_stream(isa, key, pair, n, out + shift, non_temporal);
+                same(out + shift, known + 2048 * pair, (size_t)n, "key streams");
+                free(out);
+            }
+    free(known);
+}
+
+/* The same words by any mixture of calls, over several refills; wiped behind. */
+static void bit_generator(int isa) {
+    dpf_bits *bits = dpf_bits_new(), *other = dpf_bits_new();
+    holds(bits != NULL && other != NULL && bits->keyed == 0 && bits->left == 0, "a new state is blank");
+    (void)dpf_next_uint64(other);
+    holds(other->keyed == 1 && other->isa == dpf_best_isa(), "a blank state takes a key");
+    holds(dpf_bits_key(bits) == 0 && bits->left == 0, "a key");
+    memcpy(other, bits, sizeof *bits);
+    bits->isa = isa;
+    other->isa = DPF_PORTABLE;
+    uint64_t rest = 0;
+    int halved = 0;
+    for (int i = 0; i < 5000; i++) {
+        const uint64_t left = other->left, kind = any() % 3;
+        if (kind == 0) {
+            const uint32_t half = dpf_next_uint32(bits);
+            rest = halved ? rest >> 32 : dpf_next_uint64(other);
+            holds(half == (uint32_t)rest, "halves");
+            halved ^= 1;
+        } else if (kind == 1) {
+            holds(dpf_next_uint64(bits) == dpf_next_uint64(other), "words");
+        } else {
+            holds(dpf_next_double(bits) == (double)(dpf_next_uint64(other) >> 11) * 0x1p-53, "doubles");
+        }
+        same(bits->words, other->words, sizeof bits->words, "states");
+        for (uint64_t at = left < other->left ? 252 : left; at > other->left; at--)
+            holds(bits->words[at + 3] == 0, "a word is wiped");
+    }
+    dpf_bits_free(bits);
+    dpf_bits_free(other);
+}
+
+static int is_real(const dpf_plan *plan) {
+    return dpf_isa_of(DPF_PORTABLE)->laws[plan->law]->real;
+}
+
+static int is_normal(const dpf_plan *plan) {
+    return plan->law == GAUSSIAN || (plan->law == DISCRETE_GAUSSIAN && plan->search.steps == 0);
+}
+
+/* In [-1/2, 1/2], the ends and tiny ones among them. */
+static double somewhere(void) {
+    const uint64_t kind = any() % 8;
+    const double inside = ((double)(any() >> 11) - 0x1p52) * 0x1p-53;
+    return kind == 0 ? 0.5 : kind == 1 ? -0.5 : kind == 2 ? 0.0 : kind == 3 ? inside * 0x1p-200 : inside;
+}
+
+/* Planted digits: all tiers, all widths; whoever decides, decides the same. */
+static void tiers(const dpf_plan *plan) {
+    static const int widths[] = {15, 31, 63, 64, 79, 95, 127, 128};
+    enum { N = 203 };
+    dpf_planted *planted = room(N * sizeof *planted);
+    dpf_u128 *found = room(N * sizeof *found), *known = room(N * sizeof *known);
+    uint8_t *decided = room(N), *any_decided = room(N);
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        const int bits = widths[w];
+        if (is_normal(plan)      ? bits != 128
+            : plan->search.steps ? bits != 64
+                                 : bits == 128 || (bits > 64 ? bits - 63 : bits + 1) < plan->width)
+            continue; /* a cell so wide is no word's of this law */
+        for (int i = 0; i < N; i++) {
+            const uint64_t value = i == 0 ? 0 : i == 1 ? 1 : i == 2 ? UINT64_MAX : any() >> (i % 64);
+            memset(&planted[i], 0, sizeof planted[i]);
+            planted[i].digits[0] = bits <= 64 ? (value & (UINT64_MAX >> (64 - bits))) : value;
+            planted[i].digits[1] = bits <= 64 ? 0 : bits == 128 ? any() : any() << (128 - bits);
+            planted[i].digits[2] = any();
+            planted[i].digits[3] = any();
+            planted[i].offset = is_real(plan) ? somewhere() : 0.0;
+            planted[i].negative = is_real(plan) && i % 2;
+            planted[i].sine = i % 3 == 0;
+        }
+        memset(any_decided, 0, N);
+        for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1))
+            for (int tier = DPF_DOUBLE; tier <= (is_normal(plan) ? DPF_DOUBLE_DOUBLE : DPF_INTEGER); tier++) {
+                if (!is_normal(plan) &&
+                    ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_DOUBLE_DOUBLE && bits <= 64)))
+                    continue;
+                if (is_normal(plan) && tier == DPF_DOUBLE && plan->t > 0x1p40)
+                    continue;
+                dpf_tier(isa, plan, tier, bits, N, planted, found, decided);
+                for (int i = 0; i < N; i++) {
+                    if (!decided[i])
+                        continue;
+                    if (any_decided[i])
+                        same(&found[i], &known[i], sizeof *known, "tiers");
+                    known[i] = found[i];
+                    any_decided[i] = 1;
+                }
+            }
+        if (plan->table && bits == (plan->search.steps ? 64 : DPF_TABLE_BITS))
+            for (int i = 0; i < N; i++) {
+                planted[i].digits[0] >>= bits - DPF_TABLE_BITS;
+                dpf_tier(dpf_best_isa(), plan, DPF_TABLE, 16, 1, &planted[i], found, decided);
+                holds(decided[0] <= any_decided[i], "the table decides what the integers do");
+                if (decided[0])
+                    same(found, &known[i], sizeof *known, "table and tiers");
+            }
+    }
+    free(planted);
+    free(found);
+    free(known);
+    free(decided);
+    free(any_decided);
+}
+
+/* The draws of one call in two limbs, by its law's function; how many are undecided. */
+static int64_t filled(int isa, const dpf_plan *plan, int constant_work, uint64_t start, int64_t n, const double *offset,
+                      int64_t *lo, int64_t *hi, int64_t *open, int wide) {
+    int64_t *upper = wide ? hi : NULL;
+    const int64_t left = is_real(plan) ? dpf_fill_real(isa, plan, constant_work, key, start, n, offset, lo, upper, open)
+                                       : dpf_fill(isa, plan, constant_work, key, start, n, lo, upper, open);
+    for (int64_t i = 0; i < n && !wide; i++) {
+        double cell;
+        memcpy(&cell, &lo[i], sizeof cell);
+        lo[i] = is_real(plan) ? (int64_t)cell : lo[i];
+        hi[i] = lo[i] >> 63;
+    }
+    return left;
+}
+
+/* Draws by every path; where two paths decide, they agree, and few stay undecided. */
+static void draws(const dpf_plan *plan, uint64_t start, int64_t n) {
+    const size_t size = (size_t)n * sizeof(int64_t);
+    int64_t *lo = room(size), *hi = room(size), *open = room(size), *sure_lo = room(size), *sure_hi = room(size);
+    double *offset = room(size);
+    uint8_t *sure = room((size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        offset[i] = somewhere();
+    memset(sure, 0, (size_t)n);
+    for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1))
+        for (int constant_work = 0; constant_work < 2; constant_work++)
+            for (int wide = 0; wide < 2; wide++) {
+                memset(lo, 0xa5, size);
+                memset(hi, 0xa5, size);
+                const int64_t left = filled(isa, plan, constant_work, start, n, offset, lo, hi, open, wide);
+                const int ties =
+                    is_real(plan) && plan->t < 0x1p-20; /* an offset of 1/2 then decides, by the sign of the noise */
+                const double most = is_real(plan) ? 0x1p44 : 0x1p54; /* up to this scale one limb holds all draws */
+                const int64_t few = plan->search.steps ? 4 + n / 32 : is_normal(plan) ? 4 + n / 64 : 1;
+                holds(left >= 0 && left <= ((wide || plan->t <= most) && !ties ? few : n), "few are open");
+                for (int64_t i = 0, o = 0; i < n; i++) {
+                    int is_open = 0;
+                    for (o = 0; o < left; o++)
+                        is_open |= open[o] == i;
+                    if (is_open) {
+                        holds(lo[i] == 0 && hi[i] == 0, "zeros where a draw is open");
+                        continue;
+                    }
+                    if (sure[i]) {
+                        same(&lo[i], &sure_lo[i], sizeof *lo, "draws");
+                        same(&hi[i], &sure_hi[i], sizeof *hi, "upper limbs");
+                    }
+                    sure[i] = 1;
+                    sure_lo[i] = lo[i];
+                    sure_hi[i] = hi[i];
+                }
+            }
+    for (int isa = next_isa(0); isa >= 0 && plan->table; isa = next_isa(isa + 1)) {
+        int16_t *shorts = room((size_t)n * sizeof *shorts);
+        const int64_t left = dpf_fill_short(isa, plan, key, start, n, shorts, open, lo);
+        holds(left >= 0 && left <= (plan->search.steps ? 4 + n / 32 : 1), "few are open");
+        for (int64_t i = 0; i < n; i++)
+            holds(!sure[i] || shorts[i] == sure_lo[i] || (left > 0 && shorts[i] == 0), "short draws are the same");
+        free(shorts);
+    }
+    free(offset);
+    free(lo);
+    free(hi);
+    free(open);
+    free(sure_lo);
+    free(sure_hi);
+    free(sure);
+}
+
+/* Under a host's mode of its own, which comes back after a call. */
+static void mode(void) {
+    const uint64_t before = dpf_enter();
+    dpf_leave(before);
+    const uint64_t after = dpf_enter();
+    dpf_leave(after);
+    holds(before == after, "the mode comes back");
+}
+
+static void law(const dpf_plan *plan) {
+    static const int64_t lengths[] = {0, 1, 2, 31, 33, 255, 257, 1023, 1024, 1025, 3001};
+    static const uint64_t starts[] = {0, 1, 31, 255, 1000, 1024, ((uint64_t)1 << 32) - 7, (uint64_t)1 << 62};
+    tiers(plan);
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
+            draws(plan, starts[s], lengths[l]);
+        draws(plan, ((uint64_t)1 << 63) - (uint64_t)lengths[l], lengths[l]); /* the last there are */
+    }
+}
+
+static void entropy(void) {
+    static const int64_t sizes[] = {0, 1, 255, 256, 257, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint8_t *bytes = room((size_t)sizes[i]);
+        holds(dpf_entropy(bytes, sizes[i]) == 0, "entropy");
+        dpf_wipe(bytes, sizes[i]);
+        for (int64_t at = 0; at < sizes[i]; at++)
+            holds(bytes[at] == 0, "wiped");
+        free(bytes);
+    }
+    holds(dpf_entropy(NULL, -1) == -1, "a negative size is refused");
+    uint8_t *secret = room(32), zeros[32] = {0};
+    dpf_wipe_key(secret);
+    same(secret, zeros, sizeof zeros, "a wiped key and zeros");
+    free(secret);
+}
+
+int main(void) {
+    static const double normals[] = {0x1p-60, 0.37, 1.0, 129.0, 1e3, 1e4, 0x1p20, 1e9, 0x1p40, 1e15, 0x1p60};
+    int sets = 0;
+    int16_t *table = room(sizeof *table << (DPF_TABLE_BITS + 1));
+    holds(dpf_entropy(key, sizeof key) == 0, "entropy");
+    state ^= (uint64_t)key[0] << 8 | key[1];
+    holds(strcmp(dpf_law_name(DISCRETE_LAPLACE), "discrete_laplace") == 0, "law 1");
+    holds(strcmp(dpf_law_name(DISCRETE_GAUSSIAN), "discrete_gaussian") == 0 && !dpf_law_name(5), "law 4, the last");
+    entropy();
+    mode();
+    for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1)) {
+        blocks(isa);
+        store(isa);
+        key_stream(isa);
+        bit_generator(isa);
+        holds(dpf_self_check(isa, dpf_known_answers(), table) == NULL, "known answers");
+        sets++;
+    }
+    for (int at = 0; at < SCALES; at++)
+        for (int which = DISCRETE_LAPLACE; which <= LAPLACE; which++) {
+            const dpf_plan plan = exponential(which, at, table);
+            law(&plan);
+        }
+    for (size_t at = 0; at < sizeof normals / sizeof *normals; at++)
+        for (int which = GAUSSIAN; which <= DISCRETE_GAUSSIAN; which++) {
+            const double t = normals[at];
+            const dpf_plan plan = normal(which, t);
+            if (which == GAUSSIAN || (t > 128.0 && t <= 1e9))
+                law(&plan);
+        }
+    for (int count = 1; count <= 500; count *= 7) {
+        uint64_t *thresholds = room(sizeof *thresholds * (size_t)(count + 64));
+        uint16_t *guide = room(sizeof *guide * (64 * 16 + 1));
+        const dpf_plan plan = searched(thresholds, count, guide, table);
+        holds(plan.search.steps <= 6, "a sixteenth of a binade has few thresholds");
+        law(&plan);
+        free(thresholds);
+        free(guide);
+    }
+    free(table);
+    printf("sanitize: %ld comparisons on %d instruction sets\n", compared, sets);
+    return 0;
+}

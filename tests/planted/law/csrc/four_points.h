@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A law that tests/test_extension.py adds to a copy of the tree: t or 2t of either sign; see
+ * four_points.md. */
+
+DPF_INLINE int64_t four_points_of(const dpf_plan *plan, uint64_t negative, uint64_t twice) {
+    const int64_t magnitude = (int64_t)plan->t << (twice & 1);
+    return negative ? -magnitude : magnitude;
+}
+
+static void four_points_level0(const dpf_plan *plan, int real, const uint32_t *words, const double *offset,
+                               int64_t *cells, uint8_t *undecided) {
+    (void)real, (void)offset;
+    for (int i = 0; i < DPF_WORDS; i++)
+        cells[i] = four_points_of(plan, words[i] >> 31, words[i] >> 30), undecided[i] = 0;
+}
+
+static void four_points_decide(const dpf_plan *plan, int tier, const dpf_draws *draws) {
+    (void)tier;
+    for (int i = 0; i < draws->n; i++) {
+        draws->lo[i] = four_points_of(plan, draws->word[0][i] >> 31, draws->word[0][i] >> 30);
+        draws->hi[i] = draws->lo[i] >> 63;
+    }
+}
+
+static const dpf_law four_points_law = {
+    .level0 = four_points_level0, .decide = four_points_decide, .last_tier = DPF_DOUBLE};
+
+static int64_t four_points_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
+                                const dpf_target *to) {
+    return draw_all(&four_points_law, plan, constant_work, key, start, 0, n, to);
+}
+
+static void four_points_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
+                             dpf_u128 *found, uint8_t *decided) {
+    (void)tier;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t draw = four_points_of(plan, (uint64_t)planted[i].negative, planted[i].digits[0] >> (bits - 1));
+        found[i] = (dpf_u128){(uint64_t)draw, (uint64_t)(draw >> 63)};
+        decided[i] = 1;
+    }
+}
+
+static const dpf_code four_points = {"four_points", 0, four_points_fill, four_points_tier};

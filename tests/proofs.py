@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The proofs' programs, Sollya and Gappa; a host's rounding modes (`host`: conftest.py)."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+CSRC = Path(__file__).resolve().parent.parent / "csrc"
+PROOFS = CSRC / "proofs"
+MODES = {"ne": 0, "dn": 1, "up": 2, "zr": 3}  # in the order of MXCSR
+
+
+def tool(name: str) -> str:
+    """A program of the proofs; without it tests are skipped, or fail if proofs are required."""
+    found = shutil.which(name)
+    if found is None:
+        message = f"{name} is not installed"
+        (pytest.fail if os.environ.get("DPFAST_REQUIRE_PROOF_TOOLS") == "1" else pytest.skip)(message)
+    return found
+
+
+def said(*command: str | Path, text: str | None = None) -> tuple[int, str]:
+    """The exit status of a program, and what it printed."""
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=100, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def certifies(script: Path) -> None:
+    """Sollya finds that every bound of the script holds."""
+    status, output = said(tool("sollya"), script)
+    assert status == 0, output
+    assert output.endswith("every bound holds\n")
+
+
+def refutes(script: str) -> None:
+    """Sollya finds a bound of the script that does not hold."""
+    status, output = said(tool("sollya"), text=script)
+    assert status != 0
+    assert "FAILS" in output
+    assert "every bound" not in output
+
+
+def proves(script: str, mode: str) -> None:
+    """Gappa proves every goal of the script in this rounding mode."""
+    assert script.count("float<ieee_64, ne>") == 1
+    status, output = said(tool("gappa"), text=script.replace("ieee_64, ne", f"ieee_64, {mode}"))
+    assert (status, output) == (0, "")
+
+
+def rejects(script: str, old: str, new: str) -> None:
+    """Gappa cannot prove the changed script: the hypotheses do not contradict each other."""
+    program = tool("gappa")
+    assert old in script
+    changed = script.replace("ieee_64, ne", "ieee_64, zr").replace(old, new)
+    status, output = said(program, "-Eno-auto-dichotomy", text=changed)
+    assert status != 0
+    assert "some properties were not satisfied" in output
+
+
+def fused(script: str) -> str:
+    """The polynomials of a Gappa script as a build with fma evaluates them: one rounding a step."""
+    step = re.compile(r"^(\w+) rnd= (\S+) \* (z|w) ([+-]) (\S+);$", re.MULTILINE)
+    last = re.compile(r"^(b|sine) rnd= (\w+) \* \((\w+) \* (z|w) \+ (\S+)\);$", re.MULTILINE)
+    return last.sub(r"\1 = rnd(\2 * rnd(\3 * \4 + \5));", step.sub(r"\1 = rnd(\2 * \3 \4 \5);", script))
+
+
+def constants(text: str) -> list[float]:
+    """The doubles in a stretch of a script, in order, with the sign before each."""
+    found = re.findall(r"(-?) ?(0x1(?:\.[0-9a-f]+)?p-\d+)", text)
+    return [float.fromhex(sign + digits) for sign, digits in found]
+
+
+def values(coefficients: tuple[str, ...]) -> list[float]:
+    return [float.fromhex(c) for c in coefficients]
+
+
+@cache
+def generator(name: str) -> ModuleType:
+    """A script of csrc/proofs that writes C."""
+    spec = importlib.util.spec_from_file_location(name, CSRC / "proofs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where its dataclasses look for their names
+    spec.loader.exec_module(module)
+    return module
+
+
+def between(text: str, begin: str, end: str) -> str:
+    return text.split(begin, 1)[1].split(end, 1)[0]
+
+
+SET_MODE = r"""
+void set_mode(int rounding, int flush) {
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr(0x1f80u | (unsigned)rounding << 13 | (flush ? 0x8040u : 0));
+#elif defined(__aarch64__)
+    const unsigned long modes[] = {0, 2, 1, 3};
+    __asm__ volatile("msr fpcr, %0" ::"r"(modes[rounding] << 22 | (flush ? 1ul << 24 : 0)));
+#else
+#error no rounding mode
+#endif
+}
+"""
+
+
+def set_mode_in(folder: Path) -> ctypes.CDLL:
+    """A library with set_mode(rounding, flush), which no C library has whole."""
+    compiler, source = tool("cc"), folder / "mode.c"
+    source.write_text(SET_MODE)
+    status, output = said(compiler, "-O1", "-shared", "-fPIC", "-o", source.with_suffix(".so"), source)
+    assert status == 0, output
+    return ctypes.CDLL(str(source.with_suffix(".so")))
+
+
+@contextmanager
+def entered(host: ctypes.CDLL, mode: str, flush: bool) -> Iterator[None]:
+    """This thread's rounding mode, and whether subnormals are taken and left as zeros."""
+    host.set_mode(MODES[mode], int(flush))
+    try:
+        yield
+    finally:
+        host.set_mode(0, 0)

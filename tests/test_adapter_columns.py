@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns of pyarrow, pandas, Polars and torch: a column in, a column out, NumPy's values."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from columns import (
+    COUNTS,
+    INTEGERS,
+    LIBRARIES,
+    REALS,
+    REFUSED,
+    VALUES,
+    WIDE,
+    Spy,
+    absent,
+    address,
+    each,
+    each_library,
+    failing_kernels,
+    keyed,
+    pl,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpfast import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DpfastError,
+    DTypeError,
+    Gaussian,
+    Key,
+    Laplace,
+    ParameterError,
+    Snapping,
+)
+
+# ------------------------------------------------------------------ the same kind
+
+
+@each(dtypes=INTEGERS)
+def test_integers(library, dtype) -> None:
+    """int64 of the family, or dtype; attributes are kept, the input is unchanged."""
+    counts = library.column(range(100), library.kinds[dtype], [30, 30])
+    noisy = keyed(counts)
+    assert library.kept(noisy, counts)
+    assert library.kind(noisy) == library.kinds["int64"]
+    assert library.cells(noisy) == keyed(np.arange(100)).tolist()
+    assert library.kind(keyed(counts, dtype="u1")) == library.kinds["uint8"]
+    assert library.cells(keyed(counts, dtype=">i4")) == library.cells(noisy)
+    assert {3, 9} <= set(library.cells(keyed(counts, lower=3, upper=9))) <= set(range(3, 10))
+    assert not any(a == b for a, b in zip(library.cells(WIDE.release(counts)), range(100), strict=True))
+    assert library.cells(counts) == list(range(100))
+
+
+@each(dtypes=REALS)
+@pytest.mark.parametrize("mech", [VALUES, Gaussian(2), Snapping(1, 3, bound=64)], ids=lambda m: m.NAME)
+def test_reals(library, dtype, mech) -> None:
+    """A real type stays."""
+    numbers = np.linspace(-5, 5, 100).astype(dtype)
+    values = library.column(numbers.tolist(), library.kinds[dtype], [7])
+    noisy = keyed(values, mech)
+    assert library.kept(noisy, values)
+    assert library.kind(noisy) == library.kinds[dtype]
+    assert library.cells(noisy) == keyed(numbers, mech).tolist()
+    assert library.kind(keyed(values, mech, dtype=np.float32)) == library.kinds["float32"]
+
+
+@each(dtypes=["int64", "float32", "float64"])
+def test_no_cells(library, dtype) -> None:
+    """An empty column gives an empty column of its kind."""
+    for mech in (COUNTS, DiscreteGaussian(1)) if dtype == "int64" else (VALUES, Gaussian(1)):
+        empty = library.column([], library.kinds[dtype], [])
+        noisy = mech.release(empty)
+        assert library.kept(noisy, empty)
+        assert (library.cells(noisy), library.kind(noisy)) == ([], library.kinds[dtype])
+
+
+# ------------------------------------------------------------------ nulls, slices, chunks
+
+
+@each_library
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_nulls_slices_and_chunks(library, data) -> None:
+    """A null is the public number, with noise like any cell; no null comes back, however cut."""
+    dtype = data.draw(st.sampled_from([*library.kinds]))
+    null = st.none() if dtype in library.nullable else st.nothing()
+    cells = data.draw(st.lists(null | st.integers(0, 100), max_size=40))
+    begin = data.draw(st.lists(st.integers(0, 40), max_size=4))
+    cut = data.draw(st.slices(40).filter(lambda cut: library.backwards or (cut.step or 1) > 0))
+    missing = data.draw(st.integers(0, 100))
+    values = library.cut(library.column(cells, library.kinds[dtype], begin), cut)
+    mech = DiscreteLaplace(1, 100) if dtype in INTEGERS else Laplace(1, 100)
+    if None in cells[cut]:
+        with pytest.raises(ParameterError, match="^(counts must not hold nulls|values must be finite); missing="):
+            mech.release(values)
+    noisy = keyed(values, mech, missing=missing, clamp=(0, 100))
+    plain = np.array([(missing if dtype in INTEGERS else np.nan) if c is None else c for c in cells], dtype)[cut]
+    assert library.kept(noisy, values)
+    assert library.cells(noisy) == keyed(plain, mech, missing=missing, clamp=(0, 100)).tolist()
+
+
+@each(dtypes=REALS, nullable=True)
+def test_nulls_and_nan(library, dtype) -> None:
+    """A real law takes a public number for nulls, NaN and infinities, or refuses them."""
+    values = library.column([1.0, None, float("nan"), float("inf")], library.kinds[dtype], [])
+    public = {"missing": 2, "clamp": (0, 5)}
+    plain = np.array([1, np.nan, np.nan, np.inf], dtype)
+    assert library.cells(keyed(values, VALUES, **public)) == keyed(plain, VALUES, **public).tolist()
+    for cut in (values, library.cut(values, slice(2))):
+        with pytest.raises(ParameterError, match="^values must be finite; missing="):
+            VALUES.release(cut)
+
+
+@each(dtypes=INTEGERS, nullable=True)
+def test_what_missing_may_be(library, dtype) -> None:
+    """A public integer that the column holds, up to its type's ends, gets noise like any cell."""
+    counts, ends = library.column([1, None], library.kinds[dtype], []), np.iinfo(dtype)
+    noisy = COUNTS.release(counts, missing=ends.max, clamp=(ends.max - 2, ends.max), dtype=dtype)
+    assert library.cells(noisy)[1] > ends.max // 2  # 60 is 20 scales away: a chance below 1e-8
+    for wrong in (ends.min - 1, ends.max + 1):
+        with pytest.raises(ParameterError, match=f"^missing must be of the type of counts, {dtype}, got {wrong}$"):
+            COUNTS.release(counts, missing=wrong, clamp=(wrong, wrong))
+    for wrong in (1.0, "0", True, None):
+        with pytest.raises(DpfastError):
+            COUNTS.release(counts, missing=wrong)
+    with pytest.raises(DTypeError, match="^missing must be an int, "):
+        VALUES.release(counts, missing=0.5, clamp=(0, 1))
+    many = DiscreteLaplace(1, 1000).release(
+        library.column([None] * 1000, library.kinds[dtype], []), missing=7, clamp=(0, 100)
+    )
+    assert len(set(library.cells(many))) > 100
+
+
+def test_missing_is_checked_for_numpy_too() -> None:
+    """Where no count is missing, it changes nothing."""
+    with pytest.raises(DTypeError, match="^missing must be an int, "):
+        COUNTS.release(np.arange(3), missing=0.5)
+    with pytest.raises(ParameterError, match="^missing must come with clamp"):
+        COUNTS.release(np.arange(3), missing=5)
+    assert keyed(np.arange(3), missing=0).tolist() == keyed(np.arange(3)).tolist()
+
+
+# ------------------------------------------------------------------ refused
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        pytest.param(make, message, id=f"{library.name} {message}", marks=absent(library))
+        for library in LIBRARIES
+        for make, message in REFUSED.get(library.name, [])
+    ],
+)
+@pytest.mark.parametrize("mech", [COUNTS, VALUES], ids=lambda m: m.NAME)
+def test_refused(make, message, mech) -> None:
+    """What is no column of numbers, by a message that names the type and never a count."""
+    if "Int128" in message and not hasattr(pl, "Int128"):
+        pytest.skip("a Polars without 128 bits")
+    with pytest.raises(DTypeError, match=message) as caught:
+        mech.release(make())
+    assert not re.search("91", str(caught.value))
+
+
+@each()
+def test_the_law_and_the_column_must_agree(library, dtype) -> None:
+    """Counts to an integer law, floats to a real one, as for NumPy."""
+    column = library.column([1], library.kinds[dtype], [])
+    mech, rule = (VALUES, "values must be of float64 or float32,") if dtype in INTEGERS else (COUNTS, "counts must be of an integer dtype .*")  # fmt: skip
+    with pytest.raises(DTypeError, match=f"^{rule} not {dtype}"):
+        mech.release(column)
+
+
+@each_library
+def test_out_is_for_numpy(library) -> None:
+    """No writing into a column, and none from a column into an array."""
+    counts = library.column([1, 2, 3], library.kinds["int64"], [])
+    kind = type(counts).__name__
+    for out in (counts, np.zeros(3, np.int64)):
+        with pytest.raises(ParameterError, match=f"^out is for NumPy arrays: a release of {kind} makes a new one$"):
+            COUNTS.release(counts, out=out)
+    with pytest.raises(DTypeError, match="^out must be a plain NumPy array"):
+        COUNTS.release(np.zeros(3, np.int64), out=counts)
+    assert library.cells(counts) == [1, 2, 3]
+
+
+# ------------------------------------------------------------------ parts, copies, failures
+
+
+@each_library
+def test_parts_under_a_key(library) -> None:
+    """start counts on as for arrays. Chunks are one part; other data under its key are refused."""
+    whole = library.column(range(100), library.kinds["int64"], [60])
+    for parts, wrong in (
+        ([(0, 100)], (60, library.cut(whole, slice(60, None)))),
+        ([(0, 60), (60, 100)], (0, library.column(range(1, 101), library.kinds["int64"], []))),
+    ):
+        key = Key.generate().derive("visits")
+        for start, end in parts:
+            noisy = COUNTS.release(library.cut(whole, slice(start, end)), key=key, start=start)
+            assert library.cells(noisy) == COUNTS.release(np.arange(start, end), key=key, start=start).tolist()
+        with pytest.raises(DpfastError, match="^release key 'visits'"):
+            COUNTS.release(wrong[1], key=key, start=wrong[0])
+
+
+@each()
+def test_nothing_is_copied(library, dtype) -> None:
+    """The engine reads the column's memory, slices and nulls too; the result is its output."""
+    null = None if dtype in library.nullable else 0
+    whole = library.column([null, *range(99)], library.kinds[dtype], [])
+    for cut in (slice(1, None), slice(7, 50)):
+        values, spy = library.cut(whole, cut), Spy()
+        noisy = spy.release(values)
+        assert address(spy.given) == library.memory(values)
+        assert len(spy.given) == len(values)
+        assert library.copies or address(spy.made) == library.memory(noisy)
+
+
+@each_library
+def test_a_failure_gives_nothing(library, monkeypatch) -> None:
+    """A kernel that has written counts when it fails: no column, and what was written is zero."""
+    written = failing_kernels(monkeypatch)
+    for dtype, mech in (("int64", COUNTS), ("float64", VALUES)):
+        counts = library.column([91] * 5000, library.kinds[dtype], [2500])
+        with pytest.raises(RuntimeError, match="^planted$"):
+            mech.release(counts)
+        assert library.cells(counts) == [91] * 5000
+    assert len(written) == 2
+    assert not any(y.any() for y in written)

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every law: golden outputs, the exact tier's draws, tables, statistics, planted defects."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import pickle
+import random
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+import tiers
+from laws import BY_NAME, LAWS, Defect, Law, exact_draws, filled, judged, noise, numbers, over
+from proofs import MODES, entered
+
+from dpfast import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DTypeError,
+    Gaussian,
+    Laplace,
+    OneSidedGeometric,
+    Sensitivity,
+    Snapping,
+)  # fmt: skip
+from dpfast.exact.balls import split
+
+N = 2**20  # 1 % of scale moves the variance by 2 %, which is 9 standard errors and more
+INTEGERS = [law for law in LAWS if not law.real]
+VECTORS = Path(__file__).parent / "vectors"
+
+# ------------------------------------------------------------------ golden outputs
+
+
+def golden() -> list[Any]:
+    """The rows of all golden files, by their laws."""
+    return [
+        pytest.param(law, row, id=f"{law} {row[law.parameter]} {row['start']}")
+        for law in LAWS
+        if law.vectors
+        for row in json.loads((VECTORS / f"{law}.json").read_text())
+    ]
+
+
+@pytest.mark.parametrize(("law", "row"), golden())
+def test_golden_outputs(law: Law, row: dict[str, Any]) -> None:
+    """Stream version 1, pinned: the exact tier's first draws, a digest of 20,000, and a release."""
+    assert tiers.STREAM_VERSION == 1
+    mech, secret, start = law.make(Fraction(row[law.parameter])), bytes.fromhex(row["key"]), int(row["start"])
+    offsets = law.offset(20_000)
+    for isa in tiers.ISAS:
+        draws = filled(
+            law, tiers.bulk_plan(mech), tiers.StreamKey(secret), start, offsets, constant_work=False, isa=isa
+        )
+        assert draws[:32] == row["draws"]
+        assert hashlib.sha256(repr(draws).encode()).hexdigest() == row["sha256"]
+    if law.real:
+        released = tiers.noised(mech, np.array(offsets), secret, start).tolist()
+        assert all(k is None or y == float(k) for y, k in zip(released, draws, strict=True))
+    else:  # beyond 64 bits the sum saturates
+        ends = [min(max(draw, -(2**63)), 2**63 - 1) for draw in draws]
+        assert tiers.drawn(mech, 20_000, tiers.StreamKey(secret), start=start).tolist() == ends
+
+
+def test_golden_files_are_those_of_the_records() -> None:
+    """Each law's file has the rows that its record names, and no law of C is without one."""
+    named = {law.name for law in LAWS if law.vectors}
+    assert named == tiers.LAWS == {path.stem for path in VECTORS.glob("*.json")}
+    for name in named:
+        rows = json.loads((VECTORS / f"{name}.json").read_text())
+        kept = [(Fraction(row[BY_NAME[name].parameter]), int(row["start"])) for row in rows]
+        assert kept == BY_NAME[name].vectors
+
+
+# ------------------------------------------------------------------ the stream
+
+STARTS = [0, 63, 64, 500, 10**6 - 50, 2**40 - 150, 2**63 - 700]
+
+
+def places(n: int, rng: random.Random) -> list[float]:
+    """Where on the grid the noise of n draws begins: on it, midway, nearly so, anywhere."""
+    kinds: list[Callable[[], float]] = [
+        lambda: 0.0, lambda: 0.5, lambda: -0.5, lambda: rng.random() - 0.5, lambda: 2.0 ** -rng.randrange(1, 1074),
+    ]  # fmt: skip
+    return [rng.choice(kinds)() for _ in range(n)]
+
+
+@over("scales")
+def test_the_stream_maps_to_the_exact_law(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
+    """C's draws, by either path, are the exact tier's from equal digits, wherever a call begins."""
+    mech, key, rng = law.make(scale), tiers.StreamKey(secret("stream")), random.Random(f"{law} {scale}")
+    bulk, constant_work_plan = tiers.bulk_plan(mech), tiers.constant_work_plan(mech)
+    for start in STARTS:
+        n = rng.choice([1, 2, 65, 130, 220, 300, 700])
+        offsets = places(n, rng)
+        exact = exact_draws(law, mech, key, start, offsets)
+        for isa in tiers.ISAS:
+            for plan, constant_work in ((bulk, False), (bulk, True), (constant_work_plan, True)):
+                cuts = sorted({0, n, *(rng.randrange(n) for _ in range(4))})
+                found = [
+                    k
+                    for begin, end in pairwise(cuts)
+                    for k in filled(
+                        law, plan, key, start + begin, offsets[begin:end], constant_work=constant_work, isa=isa
+                    )
+                ]
+                assert all(k in (None, right) for k, right in zip(found, exact, strict=True))
+                # midway between grid points a tiny ratio leaves the sign to decide, which C never
+                # does alone
+                assert found.count(None) <= (n if law.real and scale < Fraction(1, 2**15) else law.left)
+
+
+SOME = {
+    "discrete_laplace": numbers("1 1000 2^46"),
+    "discrete_gaussian": numbers("10 129 10^9"),
+    "laplace": numbers("1/3 2^21 10^9 2^46"),
+    "gaussian": numbers("1 2^20 2^40 2^50"),
+    "one_sided_geometric": numbers("10 2^46"),
+}
+some = pytest.mark.parametrize(("law", "scale"), [(law, scale) for law in LAWS for scale in SOME[law.name]], ids=str)
+
+
+@some
+def test_bulk_and_constant_work_draws_are_equal(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
+    """30,000 draws, undecided in whole batches: bulk, constant work, all instruction sets."""
+    mech, key, offsets = law.make(scale), tiers.StreamKey(secret("equal")), places(30_000, random.Random(str(scale)))
+    draws = np.array(filled(law, tiers.constant_work_plan(mech), key, 12_345, offsets, constant_work=True), float)
+    left = 0
+    for isa in tiers.ISAS:
+        for plan, constant_work in (
+            (tiers.bulk_plan(mech), False),
+            (tiers.bulk_plan(mech), True),
+            (tiers.constant_work_plan(mech), True),
+        ):
+            found = np.array(filled(law, plan, key, 12_345, offsets, constant_work=constant_work, isa=isa), float)
+            both = ~np.isnan(found) & ~np.isnan(draws)
+            assert np.array_equal(found[both], draws[both])
+            left = max(left, int((~both).sum()))
+    assert left <= 3 * law.left
+
+
+@some
+def test_a_hosts_mode_changes_no_draw(law: Law, scale: Fraction, host: ctypes.CDLL) -> None:
+    """A host's rounding mode and flush are put aside: equal draws, no more of them undecided."""
+    mech, key, offsets = law.make(scale), tiers.StreamKey(bytes(range(32))), places(700, random.Random(3))
+    for plan, constant_work in ((tiers.bulk_plan(mech), False), (tiers.constant_work_plan(mech), True)):
+        for isa in tiers.ISAS:
+            expected = filled(law, plan, key, 9, offsets, constant_work=constant_work, isa=isa)
+            for mode in MODES:
+                with entered(host, mode, flush=True):
+                    assert filled(law, plan, key, 9, offsets, constant_work=constant_work, isa=isa) == expected
+
+
+# ------------------------------------------------------------------ tables
+
+
+def of_digits(law: Law, scale: Fraction) -> Any:
+    """The reference that knows the thresholds of digits."""
+    return reference.OneSidedGeometric(1 / scale) if law.name == "one_sided_geometric" else law.reference(scale)
+
+
+tables = pytest.mark.parametrize(
+    ("law", "scale"), [(law, scale) for law in INTEGERS for scale in law.scales if scale <= 128], ids=str
+)
+
+
+@tables
+def test_table_certificate(law: Law, scale: Fraction) -> None:
+    """Entries are the law's on their cells, undecided at each threshold; the sign mirrors."""
+    right = of_digits(law, scale)
+    table = tiers.bulk_plan(law.make(scale)).tier(tiers.TABLE, 16, range(2**16), isa=0)
+    opened = {cell for cell in range(2**15) if table[cell] is None}
+    k = 1
+    while right.threshold(k, 15) > 0:
+        k += 1
+    assert opened == {0} | {right.threshold(j, 15) for j in range(1, k)}
+    rest = random.Random(1).sample(range(2**15), 500)
+    assert all(table[cell] == right.magnitude(cell, 15) for cell in [*rest, *sorted(opened)[:500], 2**15 - 1])
+    assert all(
+        table[2**15 + cell] is None if cell in opened else table[2**15 + cell] == -table[cell] for cell in range(2**15)
+    )
+    magnitudes = [table[cell] for cell in range(2**15) if cell not in opened]
+    assert magnitudes == sorted(
+        magnitudes, reverse=True
+    )  # monotone between undecided cells, so the sample stands for all
+
+
+@tables
+def test_small_world_of_the_digits(law: Law, scale: Fraction) -> None:
+    """All 2^15 prefixes of U: a probability is decided cells, plus undecided ones at most."""
+    right = of_digits(law, scale)
+    table = tiers.bulk_plan(law.make(scale)).tier(tiers.TABLE, 16, range(2**15), isa=0)
+    counts = np.bincount([k for k in table if k is not None])
+    twice = law.name != "one_sided_geometric"
+    for k, count in enumerate(counts):
+        probability = right.pmf(k) * (2 if k and twice else 1) * 2**15
+        assert count <= probability * (1 + 1e-12)
+        assert probability <= count + 2 or k == counts.size - 1
+
+
+@pytest.mark.parametrize(("law", "scale"), [(law, scale) for law in INTEGERS for scale in numbers("1 10 100")], ids=str)
+@pytest.mark.parametrize("defect", ["a fresh draw", "a fresh entry"])
+def test_a_fresh_start_for_open_draws_is_rejected(
+    law: Law, scale: Fraction, defect: str, secret: Callable[[str], bytes]
+) -> None:
+    """Fresh draws for undecided cells, not more digits, have another law; 2^22 draws show it."""
+    mech, n, rng = law.make(scale), 2**22, np.random.default_rng(7)
+    entries = tiers.bulk_plan(mech).tier(tiers.TABLE, 16, range(2**16), isa=0)
+    open_ = np.array([k is None for k in entries])
+    table = np.array([0 if k is None else k for k in entries])
+    words = rng.integers(0, 2**16, n)
+    found, left = table[words], open_[words]
+    fresh = noise(law, mech, n, secret("fresh"))
+    found[left] = fresh[left] if defect == "a fresh draw" else rng.choice(table[~open_], int(left.sum()))
+    if defect == "a fresh draw":
+        assert judged(law, scale, fresh) == []
+    assert judged(law, scale, found) != []
+
+
+# ------------------------------------------------------------------ statistics
+
+
+def on_grid(law: Law, scale: Fraction) -> Any:
+    """The mechanism at this scale; a Laplace law on a grid of 8, so that steps are not results."""
+    return law.make(scale, 3) if law.name == "laplace" else law.make(scale)
+
+
+@over("judged")
+def test_exact_law(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
+    """2^20 draws show nothing at a false-alarm rate of 1e-6."""
+    assert judged(law, scale, noise(law, on_grid(law, scale), N, secret(f"{law} {scale}"))) == []
+
+
+@over("small")
+def test_exact_law_of_small_calls(law: Law, scale: Fraction) -> None:
+    """The same for 300 calls of 3,500 cells, each under a system key; samples of all sizes."""
+    mech, signs = law.make(scale), np.random.default_rng(5).integers(0, 2, (300, 3500)) * 2 - 1
+    one_sided = law.name == "one_sided_geometric"
+    calls = []
+    if not one_sided:
+        zeros = np.zeros(3500, np.float64 if law.real else np.int64)
+        calls.append(np.array([mech.release(zeros) for _ in range(300)]).astype(np.int64))
+    if not law.real:
+        calls += [np.array([mech.sample(3500) for _ in range(300)]), mech.sample((300, 3500))]
+    for draws in calls:
+        assert judged(law, scale, (draws * signs if one_sided else draws).ravel()) == []
+
+
+DEFECTS: dict[str, Defect] = {
+    "doubled zero": lambda x, rng: np.where((np.abs(x) == 1) & (rng.random(x.size) < 0.2), 0, x),
+    "biased sign": lambda x, rng: np.where((x < 0) & (rng.random(x.size) < 0.02), -x, x),
+    "shifted by one": lambda x, rng: np.where(rng.random(x.size) < 0.1, x + 1, x),
+    "rounded down": lambda x, rng: np.where((x > 0) & (rng.random(x.size) < 0.1), x - 1, x),
+    "one-sided": lambda x, rng: np.abs(x),
+}
+CASES = [
+    pytest.param(law, scale, defect, id=f"{law} {scale} {name}")
+    for law in LAWS
+    for scale, defects in ((Fraction(1), DEFECTS), (Fraction(10), DEFECTS | law.defects))
+    for name, defect in defects.items()
+]
+CASES += [
+    pytest.param(
+        law, scale, lambda x, rng, law=law: x[np.abs(x) <= np.quantile(np.abs(x), law.truncated)], id=f"{law} {scale} truncated tail"
+    )
+    for law in LAWS
+    for scale in (Fraction(1), Fraction(10))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("law", "scale", "defect"), CASES)
+def test_planted_defects_are_rejected(
+    law: Law, scale: Fraction, defect: Defect, secret: Callable[[str], bytes]
+) -> None:
+    """The same judge rejects draws that were tampered with."""
+    draws = defect(noise(law, law.make(scale), N, secret("defect")), np.random.default_rng(1))
+    assert judged(law, scale, draws) != []
+
+
+@over("judged")
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_scale_one_percent_off_is_rejected(
+    law: Law, scale: Fraction, sign: int, secret: Callable[[str], bytes]
+) -> None:
+    """Another scale is rejected as another law; below 1/2, where most are 0, at 3 % off."""
+    off = 1 + sign * Fraction(1 if scale >= Fraction(1, 2) else 3, 100)
+    assert judged(law, scale, noise(law, law.make(scale * off), N, secret("scale"))) != []
+
+
+# ------------------------------------------------------------------ records
+
+PEOPLE: dict[str, Any] = {"adjacency": "substitution", "unit": "household"}
+CHANGE = Sensitivity(2, 3, **PEOPLE)
+L2: dict[str, Any] = {"l0": 4, "linf": "3", "unit": "household"}
+# A mechanism, what its metadata say beside the rest, and what its repr shows.
+RECORDS: list[tuple[Any, dict[str, Any], str]] = [
+    (Laplace(0.5, Fraction(1, 3), granularity=2.0**-10, **PEOPLE),
+     {"mechanism": "laplace", "epsilon": "1/2", "sensitivity": "1/3", "granularity": 2.0**-10, **PEOPLE}, "2**-10"),
+    (Snapping(0.5, Fraction(1, 3), bound=8, **PEOPLE), {"mechanism": "snapping", "bound": "8", "granularity": 1.0, **PEOPLE}, "bound=8"),
+    (DiscreteLaplace(0.5, CHANGE), {"mechanism": "discrete_laplace", "epsilon": "1/2", "sensitivity": "12", **PEOPLE}, "epsilon=0.5"),
+    (OneSidedGeometric(1, Fraction(1, 2**60)), {"mechanism": "one_sided_geometric", "epsilon": "1"}, "epsilon"),
+    (OneSidedGeometric(1, 2**60), {"mechanism": "one_sided_geometric"}, "epsilon"),
+    (OneSidedGeometric(Fraction(1, 3), CHANGE), {"epsilon": "1/3", "sensitivity": "12", **PEOPLE}, "epsilon"),
+    (Gaussian.calibrated(Fraction(1, 2), CHANGE, delta=1e-6, granularity=0.25), {"mechanism": "gaussian", "granularity": 0.25, **L2}, "sigma"),
+    (Gaussian.from_zcdp(1, CHANGE), L2, "rho=1"), (Gaussian.from_zcdp(Fraction(1, 3), CHANGE), {"rho_spent": "1/3"}, "rho=1/3"),
+    (Gaussian(Fraction(1, 3)), {"sigma_squared": "1/9"}, "sigma"), (Gaussian(2.0**900), {}, "sigma"),
+    (Gaussian(2.0**-1040, granularity=2.0**-1060), {"granularity": 2.0**-1060}, "sigma"),
+    (DiscreteGaussian.calibrated(Fraction(1, 2), CHANGE, delta=1e-6), {"mechanism": "discrete_gaussian", **L2}, "sigma"),
+    (DiscreteGaussian.from_zcdp(1, CHANGE), L2, "rho=1"),
+    (DiscreteGaussian.from_zcdp(Fraction(1, 3), CHANGE), {"rho_spent": "1/3"}, "rho=1/3"),
+    (DiscreteGaussian(Fraction(1, 3)), {"sigma_squared": "1/9"}, "sigma"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mech", "facts", "shown"), RECORDS, ids=str)
+def test_records(mech: Any, facts: dict[str, Any], shown: str) -> None:
+    """A frozen value that pickles whole; metadata that JSON holds; a repr that says what it is."""
+    real = isinstance(mech, Laplace | Snapping | Gaussian)
+    if not isinstance(mech, OneSidedGeometric):
+        mech.release(np.zeros(5000, np.float64 if real else np.int64))  # which keeps plans beside the parameters
+    again = pickle.loads(pickle.dumps(mech))
+    assert again == mech
+    assert type(again) is type(mech)
+    assert hash(again) == hash(mech)
+    assert tiers.record(again) == tiers.record(mech)
+    for name in ("epsilon", "sigma_squared", "sensitivity", "adjacency", "unit", "target", "granularity", "bound"):
+        assert getattr(again, name, None) == getattr(mech, name, None)
+    record = json.loads(json.dumps(mech.metadata()))
+    assert record == mech.metadata() == again.metadata()
+    assert record["secure"] is True
+    assert facts.items() <= record.items()
+    if "rho_spent" in record:
+        assert Fraction(record["rho_spent"]) == mech.rho()
+        assert Fraction(record["sigma_squared"]) == mech.sigma_squared
+    assert repr(again) == repr(mech)
+    assert shown in repr(mech)
+    assert "<table>" in mech._repr_html_()
+
+
+@pytest.mark.parametrize("mech", [Laplace(1, 1), Snapping(1, 1, bound=8), Gaussian(1)], ids=str)
+def test_real_laws_have_no_sample(mech: Any) -> None:
+    """Added to a value off the grid, noise on it would publish the value's low bits."""
+    with pytest.raises(DTypeError, match=f"^{type(mech).__name__} has no sample"):
+        mech.sample(5)
+
+
+def test_the_first_page_of_the_design_is_the_meaning_of_a_draw() -> None:
+    """The page begins with a function of eight lines, which makes the draws of C."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "design.md").read_text("utf-8")
+    code = re.search(r"```python\n(def draw.*?)```", page, re.DOTALL)[1]
+    mech, stream = DiscreteLaplace(1, 1000), tiers.StreamKey(bytes(32))
+    read, meaning = tiers.reader(mech, stream), {}
+    exec(code, meaning)
+    outcomes = tiers.law(mech).magnitude
+    draws = [meaning["draw"](lambda i, level: split(read(i, level))[1], i, outcomes) for i in range(300)]
+    assert draws == [abs(k) for k in tiers.constant_work_plan(mech).fill(stream, 0, 300, constant_work=True)]
+    exec(code.replace("range(1, 64)", "range(1, 1)"), meaning)
+    assert meaning["draw"](read, 0, outcomes) is None

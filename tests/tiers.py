@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one door to what dpfast keeps to itself: what is renamed there is renamed here alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from functools import partial
+from operator import attrgetter, methodcaller
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpfast import _native, exact
+from dpfast.errors import EntropyError
+from dpfast.kernels import nominate
+from dpfast.mechanisms import selection
+from dpfast.mechanisms.real import RealMechanism
+from dpfast.privacy.inputs import Inputs
+from dpfast.records import fixed_point
+from dpfast.release import engine
+from dpfast.release.arrays import Job, clamps, prepare_real
+
+DOUBLE, INTEGER, TABLE, DOUBLE_DOUBLE = _native.DOUBLE, _native.INTEGER, _native.TABLE, _native.DOUBLE_DOUBLE
+STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
+SMALL = engine.SMALL
+Plan, StreamKey = _native.Plan, _native.StreamKey
+entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
+usable_threads, checked = engine.usable_threads, _native.checked
+score_ends = nominate._ends  # between which the kernel takes a candidate's score to lie
+fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
+
+ISAS = _native.ISAS
+ISA_NAMES = _native.ISA_NAMES
+LAWS = set(_native.LAWS)  # that C has
+
+# ---------------------------------------------------------- what a mechanism keeps: functions of it
+
+constant_work_plan, bulk_plan = attrgetter("_constant_work_plan"), attrgetter("_bulk_plan")
+law = attrgetter("_law")  # in intervals
+constants = methodcaller("_constants")  # a plan's, by the names of its fields
+record = attrgetter("_record")  # what the derivation of a stream key reads of it
+narrow = attrgetter("_narrow")  # whether the narrow kernel serves
+exponent, bound, ratio = map(attrgetter, ("_exponent", "_bound", "_ratio"))  # a real law's grid and values
+rate = attrgetter("_rate")  # a selection's noise
+noises = attrgetter("_noise")  # AboveThreshold's: the threshold's and an answer's
+curve, losses = attrgetter("_curve"), attrgetter("_losses")  # a module's: dpfast.bench.curves, dpfast.pictures
+response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
+secret_of, parts_of = attrgetter("_secret"), attrgetter("_parts")  # a key's; what a release key has recorded
+
+
+def reader(mechanism: Any, key: StreamKey) -> exact.Read:
+    """The digits of any word of the stream."""
+    return mechanism._reader(key, mechanism._constant_work_plan.width)
+
+
+def accepted(law: Any, read: exact.Read, i: int, proposed: int) -> bool:
+    """Whether the discrete Gaussian law takes this first proposal of draw i."""
+    return law._accepted(read, i, proposed, 0)
+
+
+def tail(law: exact.discrete_gaussian.DiscreteGaussian, k: int, precision: int) -> Any:
+    """A ball around f(k) + f(k + 1) + ..."""
+    return law._tail(k, precision)
+
+
+def response_decided(mechanism: Any, answer: int, word: int, stream: Any, i: int) -> int:
+    """An answer whose first word is this one, by as many digits as it takes."""
+    return mechanism._exactly(answer, word, stream, i)
+
+
+def respond(mechanism: Any, answers: np.ndarray, words: np.ndarray, stream: Any) -> None:
+    """Answers of these first words, in place."""
+    mechanism._respond(answers, words, stream)
+
+
+# ------------------------------------------------------------------ tiers of C on planted digits
+
+PLANTED = np.dtype([("digits", np.uint64, 4), ("offset", np.float64), ("negative", np.int32), ("sine", np.int32)])
+assert PLANTED.itemsize == _native.ffi.sizeof("dpf_planted")
+
+
+def tier(plan: Plan, name: int, bits: int, planted: np.ndarray, isa: int) -> tuple[np.ndarray, np.ndarray]:
+    """A tier alone on rows of PLANTED: outcomes in two words, lower first; which decided."""
+    n, ffi = len(planted), _native.ffi
+    found, decided = np.zeros((n, 2), np.uint64), np.zeros(n, np.uint8)
+    rows = ffi.from_buffer("dpf_planted[]", planted)
+    words = ffi.from_buffer("dpf_u128[]", found)
+    _native.lib.dpf_tier(isa, plan._plan, name, bits, n, rows, words, ffi.from_buffer("uint8_t[]", decided))
+    return found, decided.astype(bool)
+
+
+accept_below, rejects, candidates = (
+    attrgetter(f"_plan.normal.{name}") for name in ("accept_below", "rejects", "candidates")
+)  # a plan's
+
+
+def narrow_margins(mechanism: Any, room: float) -> None:
+    """C decides as little as these margins allow, and the exact tier the rest."""
+    for plan in (mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan):
+        plan.margin = plan.margin32 = plan.double_double_margin = room
+        plan.logarithm.wide_cell += 200
+
+
+def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], Any], Sequence[int]]:
+    """The C that takes a fresh key, a constant-work draw under it, and its low word's place."""
+    key, ffi, lib = StreamKey(entropy(32)), _native.ffi, _native.lib
+    lo, open_, at = (
+        ffi.new("int64_t[]", 1),
+        ffi.new("int64_t[]", 1),
+        ffi.gc(ffi.cast("uint8_t *", key.address), lambda _: key.wipe()),
+    )
+    return (
+        partial(lib.dpf_entropy, at, 32),
+        partial(lib.dpf_fill, isa, plan._plan, 1, at, 0, 1, lo, ffi.NULL, open_),
+        lo,
+    )
+
+
+# ------------------------------------------------------------------ keys
+
+
+def bytes_of(key: StreamKey) -> bytes:
+    return bytes(_native.ffi.buffer(key._bytes))
+
+
+def keys_in(keys: np.ndarray, key: StreamKey) -> Callable[[int], None]:
+    """What copies the i-th of these keys of 32 bytes into a stream key, with the least work."""
+    ffi = _native.ffi
+    secrets, memory = ffi.cast("uint8_t *", ffi.from_buffer(keys)), ffi.cast("uint8_t *", key.address)
+    return lambda i: ffi.memmove(memory, secrets + 32 * i, 32)
+
+
+@contextmanager
+def one_key() -> Iterator[None]:
+    """Every release draws from the same key."""
+
+    def draw(stream: StreamKey) -> None:
+        stream.take(bytes(32))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StreamKey, "draw", draw)
+        yield
+
+
+class Asked:
+    """What the system was asked for, and the stream keys that were made, from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _native.best_isa()  # whose check has keys of its own
+        self.bytes: list[bytes] = []
+        self.streams: list[StreamKey] = []
+        ffi, real, made = _native.ffi, _native._entropy, StreamKey.__init__
+
+        def entropy(at: object, size: int) -> int:
+            status = real(at, size)
+            self.bytes.append(bytes(ffi.buffer(ffi.cast("uint8_t *", at), size)))
+            return status
+
+        def init(key: StreamKey, secret: bytes | None = None) -> None:
+            made(key, secret)
+            self.streams.append(key)
+
+        monkeypatch.setattr(_native, "_entropy", entropy)
+        monkeypatch.setattr(StreamKey, "__init__", init)
+
+
+# --------------------------------------------------------------- releases whose key is given
+
+
+def added(
+    counts: np.ndarray, out: np.ndarray, *, plan: Plan, key: StreamKey, decide: Callable[[int], int], start: int = 0,
+    lower: int | None = None, upper: int | None = None, short: bool = False, narrow: bool = True, constant_work: bool = False,
+    threads: int | None = 1,
+) -> None:  # fmt: skip
+    """This plan's draws added to counts, clamped to type and bounds; decide: the undecided."""
+    job = Job(counts, out, *clamps(out.dtype, lower, upper))
+    engine.run(job, engine.Draws(plan.address, short, narrow, key, start, constant_work, decide), threads)
+
+
+def added_small(
+    plan: Plan, counts: np.ndarray, out: np.ndarray, decide: Callable[[StreamKey, int], int],
+    lower: int = -(2**63), upper: int = 2**63 - 1,
+) -> None:  # fmt: skip
+    """A small call, whose kernel draws the key."""
+    engine.run_small(Job(counts, out, lower, upper), plan.address, decide)
+
+
+def decided(mechanism: Any, key: StreamKey, i: int) -> int:
+    """Draw i of an integer law by the exact tier."""
+    return mechanism._law.draw(reader(mechanism, key), i)
+
+
+def drawn(
+    mechanism: Any, n: int, key: StreamKey, *, plan: Plan | None = None, constant_work: bool | None = None,
+    start: int = 0, threads: int | None = 1,
+) -> np.ndarray:  # fmt: skip
+    """n draws of an integer law, through the fused kernel, as a release of zeros sees them."""
+    zeros = np.zeros(n, np.int64)
+    chosen, usual = mechanism._plan(n, constant_time=False)
+    constant_work, plan = chosen if constant_work is None else constant_work, usual if plan is None else plan
+    added(
+        zeros, zeros, plan=plan, short=plan.has_table and not constant_work, narrow=mechanism._narrow, key=key, start=start,
+        constant_work=constant_work, decide=lambda i: decided(mechanism, key, i), threads=threads,
+    )  # fmt: skip
+    return zeros
+
+
+def exact_result(mechanism: RealMechanism, read: exact.Read, i: int, job: Any, value: float) -> float:
+    """What the exact tier makes of one value."""
+    return mechanism._result(mechanism._law_at(read, i, job, value), job)
+
+
+def noised(
+    mechanism: Any, values: np.ndarray, key: bytes, first: int = 0, *, constant_work: bool | None = None, threads: int = 1, **options: Any
+) -> np.ndarray:  # fmt: skip
+    """A release of reals under this stream key: no derivation. options: as prepare_real's."""
+    public = Inputs(None, options.pop("missing", None))
+    job = prepare_real(values, public=public, exponent=mechanism._exponent, bound=mechanism._bound, **options)
+    chosen, plan = mechanism._plan(job.counts.size, constant_time=False)
+    stream = StreamKey(key)
+    read = mechanism._reader(stream, plan.width)
+
+    def decide(i: int, value: float) -> float:
+        return exact_result(mechanism, read, i, job, value)
+
+    constant_work = chosen if constant_work is None else constant_work
+    engine.run(job, engine.Draws(plan.address, False, mechanism._narrow, stream, first, constant_work, decide), threads)
+    return job.out
+
+
+def release_of_zeros(mechanism: Any, out: np.ndarray, key: StreamKey, *, constant_work: bool) -> Callable[[], None]:
+    """What releases zeros into `out` from where the key has been drawn."""
+    zeros, plan = out.copy(), constant_work_plan(mechanism) if constant_work else bulk_plan(mechanism)
+    read, short = reader(mechanism, key), plan.has_table and not constant_work
+    if isinstance(mechanism, RealMechanism):
+        job: Any = prepare_real(zeros, out, exponent=mechanism._exponent)
+        decide = lambda i, value: exact_result(mechanism, read, i, job, value)  # noqa: E731
+    else:
+        job = Job(zeros, out, *clamps(out.dtype, None, None))
+        decide = lambda i: mechanism._law.draw(read, i)  # noqa: E731
+    draws = engine.Draws(plan.address, short, mechanism._narrow, key, 0, constant_work, decide)
+    return lambda: engine.run(job, draws, 1)
+
+
+def by_the_exact_tier(mechanism: Any, values: np.ndarray, key: bytes, dtype: Any = np.float64) -> np.ndarray:
+    """The same of a plain array, by the exact tier alone."""
+    job = prepare_real(values, dtype=dtype, exponent=mechanism._exponent, bound=mechanism._bound)
+    read = reader(mechanism, StreamKey(key))
+    found = np.array([exact_result(mechanism, read, i, job, x) for i, x in enumerate(values.tolist())])
+    assert np.array_equal(found.astype(dtype), found)  # it is rounded already
+    return found.astype(dtype)
+
+
+def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float], float]:
+    """The result of a value where the law in intervals is another."""
+    job = prepare_real(np.zeros(1), exponent=mechanism._exponent, bound=mechanism._bound, **bounds)
+    mechanism.__dict__["_law"] = planted
+    return lambda value: exact_result(mechanism, None, 0, job, value)
+
+
+# --------------------------------------------------------- what tests put in the place of something
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:
+    """Another `constants`, `law_at` or `plan` of a class of mechanisms."""
+    monkeypatch.setattr(owner, {"constants": "_constants", "law_at": "_law_at", "plan": "_plan"}[what], value)
+
+
+def no_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operating system gives nothing from now on."""
+    monkeypatch.setattr(_native, "_entropy", lambda *_: -1)
+
+
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stream key can be drawn from now on."""
+
+    class NoEntropy(StreamKey):
+        __slots__ = ()
+
+        def draw(self) -> None:
+            raise EntropyError("none")
+
+    monkeypatch.setattr(_native, "StreamKey", NoEntropy)
+
+
+def broken_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every release fails on its way."""
+    monkeypatch.setattr(engine._Work, "run", lambda *_: 1 / 0)
+
+
+def plant_candidate_noise(monkeypatch: pytest.MonkeyPatch, noise: Callable[[], Any]) -> None:
+    """Where the exponential noise of a selection comes from."""
+    monkeypatch.setattr(selection, "_candidate_noise", noise)
+
+
+def coarse_candidate_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for one nominee only, and noise in steps so wide that it tells nobody apart."""
+    monkeypatch.setattr(selection, "FEW", 1)
+    plant_candidate_noise(monkeypatch, lambda: selection._CandidateNoise(1, Fraction(1, 8)))
+
+
+def slabs_of(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """So many values between two looks at signals."""
+    monkeypatch.setattr(engine, "SLAB", size)
+
+
+def only_isa(monkeypatch: pytest.MonkeyPatch, isa: int) -> None:
+    """Releases use this instruction set."""
+    monkeypatch.setattr(_native, "best_isa", lambda: isa)
+
+
+def past_the_caches(always: bool) -> None:
+    """Whether every release, or only a large one, stores its results past the caches."""
+    engine.STREAM = 1 if always else 2**21

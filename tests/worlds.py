@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small worlds: laws in rationals, all neighbours, the worst ratio, as exact sums."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import tiers
+
+HALF = Fraction(1, 2)
+World = tuple[int, ...]
+Law = Callable[[World], Sequence[Fraction]]
+
+
+def worst_ratio(law: Law, moves: Sequence[int], numbers: Sequence[int] = range(-1, 2), length: int = 3) -> Fraction:
+    """Over all tuples of these numbers and all neighbours, whose entries move by one of `moves`."""
+    known: dict[World, Sequence[Fraction]] = {}
+
+    def of(world: World) -> Sequence[Fraction]:
+        if world not in known:
+            known[world] = law(world)
+        return known[world]
+
+    return max(
+        max(a / b, b / a)
+        for world in itertools.product(numbers, repeat=length)
+        for move in itertools.product(moves, repeat=length)
+        for a, b in zip(of(world), of(tuple(x + m for x, m in zip(world, move, strict=True))), strict=True)
+    )
+
+
+# ---------------------------------------------------- noise on counts: P(X = k) = (1-q)/(1+q) q^|k|
+
+
+def below(q: Fraction, k: int) -> Fraction:
+    """P(X <= k)."""
+    return q**-k / (1 + q) if k < 0 else 1 - q ** (k + 1) / (1 + q)
+
+
+def shown_with(c: int, q: Fraction, threshold: int) -> Fraction:
+    """P(c + X >= threshold)."""
+    return 1 - below(q, threshold - 1 - c)
+
+
+# -------------------------------------------- selection, for one step of the score worth a factor 2
+
+
+def exponential_law(scores: World) -> list[Fraction]:
+    """Weights 2^score."""
+    weights = [Fraction(2) ** int(s - max(scores)) for s in scores]
+    return [w / sum(weights) for w in weights]
+
+
+def flip_law(scores: World, base: Fraction = HALF) -> list[Fraction]:
+    """By the definition of McKenna and Sheldon: a random order, and a coin for each."""
+    coins = [base ** int(max(scores) - s) for s in scores]
+    found = [Fraction(0)] * len(scores)
+    orders = list(itertools.permutations(range(len(scores))))
+    for order in orders:
+        reached = Fraction(1, len(orders))
+        for i in order:
+            found[i] += reached * coins[i]
+            reached *= 1 - coins[i]
+    return found
+
+
+def geometric_law(scores: World, q: Fraction = HALF, reach: int = 100) -> list[Fraction]:
+    """The largest score with noise P(X = k) = (1 - q) q^k, ties to the lower index."""
+    found = [Fraction(0)] * len(scores)
+
+    def under(k: int) -> Fraction:  # P(X < k)
+        return 1 - q**k if k > 0 else Fraction(0)
+
+    for i, score in enumerate(scores):
+        for x in range(reach):
+            weight = (1 - q) * q**x
+            for j, other in enumerate(scores):
+                if j != i:
+                    weight *= under(score + x - other + (j > i))  # an equal one of a higher index is beaten
+            found[i] += weight
+    return found
+
+
+# --------------------------------------------------------------- the first answer above a threshold
+
+ABOVE_REACH = 40  # the threshold's noise; beyond it lies less than 4^-40
+
+
+def first_above(answers: World, q_threshold: Fraction, q_answer: Fraction) -> list[Fraction]:
+    """P(the first above is i), and P(none) last, for threshold 0: within ABOVE_REACH."""
+    found = [Fraction(0)] * (len(answers) + 1)
+    for x in range(-ABOVE_REACH, ABOVE_REACH + 1):
+        weight = (1 - q_threshold) / (1 + q_threshold) * q_threshold ** abs(x)
+        for i, answer in enumerate(answers):
+            lower = below(q_answer, x - 1 - answer)  # answer + noise < x
+            found[i] += weight * (1 - lower)
+            weight *= lower
+        found[-1] += weight
+    return found
+
+
+# ---------------------------------------------------------- keys that are shown from a threshold on
+
+SHOWN_REACH = 3  # from here on, above every count, the ratio of two laws is constant: one outcome is the tail, exactly
+
+
+def shown(count: int, q: Fraction, threshold: int) -> dict[int | None, Fraction]:
+    """What one key shows: None, or a noisy count, those beyond reach as one."""
+    if count == 0:
+        return {None: Fraction(1)}
+    law: dict[int | None, Fraction] = {
+        k: (1 - q) / (1 + q) * q ** abs(k - count) for k in range(threshold, threshold + SHOWN_REACH)
+    }
+    law[10**9] = shown_with(count, q, threshold + SHOWN_REACH)
+    law[None] = 1 - shown_with(count, q, threshold)
+    return law
+
+
+def delta_of(x: World, y: World, q: Fraction, l1: int, threshold: int) -> Fraction:
+    """sup over S of P_x(S) - e^epsilon P_y(S), e^epsilon = q^-l1."""
+    laws = [(shown(a, q, threshold), shown(b, q, threshold)) for a, b in zip(x, y, strict=True)]
+    total = Fraction(0)
+    for outcomes in itertools.product(*(a.keys() | b.keys() for a, b in laws)):
+        p = r = Fraction(1)
+        for outcome, (a, b) in zip(outcomes, laws, strict=True):
+            p, r = p * a.get(outcome, 0), r * b.get(outcome, 0)
+        total += max(p - r / q**l1, Fraction(0))
+    return total
+
+
+def neighbours(l0: int, linf: int, l1: int, keys: int = 2) -> Iterator[tuple[World, World]]:
+    """All pairs of counts below 3 that differ by no more than these norms say."""
+    for x in itertools.product(range(3), repeat=keys):
+        for y in itertools.product(range(3), repeat=keys):
+            moves = [abs(a - b) for a, b in zip(x, y, strict=True)]
+            if 0 < sum(moves) <= l1 and max(moves) <= linf and sum(m > 0 for m in moves) <= l0:
+                yield x, y
+
+
+# ---------------------------------------- noise on reals: a Laplace law on the sixteenths of a step
+
+# On the grid and off it, beside ties, and beyond the bounds of the tests.
+REALS = [-3.0, -1.5, -1.25, -1.0, -15 / 16, -0.5, -1 / 16, -0.0, 1 / 16, 0.25, 0.5, 9 / 16, 1.0, 2.75, 3.0, 9.0]
+
+
+class OneNoise:
+    """A law that gives one noise."""
+
+    noise = Fraction(0)
+
+    def draw(self, read: object, i: int, offset: Fraction) -> int:
+        return math.floor(offset + self.noise + HALF)
+
+
+def _up_to(q: Fraction, s: int) -> Fraction:
+    """P(N < s/16), where P(N > s/16) = q^s / 2 for s >= 0."""
+    return 1 - q**s / 2 if s >= 0 else q**-s / 2
+
+
+def real_world(
+    mechanism: Any,
+    q: Fraction,
+    values: list[float],
+    tamper: Callable[[Fraction], Fraction] = lambda z: z,
+    **bounds: float,
+) -> dict[float, dict[float, Fraction]]:
+    """Each value's whole law, by sixteenths of a step, the rest clamped like the last."""
+    law, far = OneNoise(), 20 * 16
+    result = tiers.with_law(mechanism, law, **bounds)
+    mass = {s: _up_to(q, s + 1) - _up_to(q, s) for s in range(-far, far)}
+    mass[-far] += _up_to(q, -far)
+    mass[far - 1] += 1 - _up_to(q, far)
+    found: dict[float, dict[float, Fraction]] = {}
+    for value in values:
+        results: dict[float, Fraction] = {}
+        for s in range(-far, far):
+            law.noise = tamper(Fraction(2 * s + 1, 32))
+            y = result(value)
+            results[y] = results.get(y, Fraction(0)) + mass[s]
+        found[value] = results
+    return found
+
+
+def leaks(laws: dict[float, dict[float, Fraction]], q: Fraction, granularity: float) -> int:
+    """Pairs of values, and results, apart by more than e^(epsilon |x - x'| / sensitivity)."""
+    count = 0
+    for x, of_x in laws.items():
+        assert sum(of_x.values()) == 1
+        for other, of_other in laws.items():
+            most = q ** -int(16 * abs(Fraction(x) - Fraction(other)) / Fraction(granularity))
+            count += sum(mass > most * of_other.get(y, Fraction(0)) for y, mass in of_x.items())
+    return count
