@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A law with C, an instruction set and an adapter are planted in a copy of the tree, which draws."""
+"""A law with C, an instruction set and an adapter: each is planted in a copy, which then draws."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_planted_law_passes_its_own_test(grown: Grown) -> None:
 
 
 def test_every_list_of_laws_has_the_planted_law(grown: Grown) -> None:
-    """Command line, noise sources and audits know it; the self-test finds a defect planted in it."""
+    """Command line, noise sources, audits know it; the self-test finds a defect planted in it."""
     script = """
         import json
         import numpy as np
