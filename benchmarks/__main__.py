@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tables import ADAPTERS, TABLES, report, table
 
-from dpfast.bench.figures import around_marks, write_between_marks
+from dpfast.bench.page import around_marks, write_between_marks
 
 
 def main() -> None:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from dpfast.bench.figures import aligned
 from dpfast.bench.measure import Row, machine, measured
+from dpfast.bench.page import aligned
 from dpfast.bench.rows import Arrays, key_stream, ours, small_calls
 
 BASELINE = Path(__file__).with_name("baseline.json")

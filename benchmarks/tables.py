@@ -15,9 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from dpfast.bench.figures import figure, quantity, times
 from dpfast.bench.measure import Result, Row, Turn, machine, measured
 from dpfast.bench.report import Columns, Report
+from dpfast.privacy.formatting import compared, quantity, three_digits
 
 TABLES = ("ratios", "workloads", "bounded_histogram")
 ADAPTERS = tuple(sorted(path.stem for path in (Path(__file__).parent / "adapters").glob("[!_]*.py")))
@@ -32,19 +32,23 @@ def quartiles(result: Result) -> str:
     low, middle, high = result.quartiles
     if math.isnan(middle):
         return ""
-    return f"{figure(low)} to {figure(high)}" if middle > 1 else f"{figure(1 / high)} to {figure(1 / low)}"
+    return (
+        f"{three_digits(low)} to {three_digits(high)}"
+        if middle > 1
+        else f"{three_digits(1 / high)} to {three_digits(1 / low)}"
+    )
 
 
 SHORT: Columns = (
     ("", lambda r: r.row.name),
     ("against", lambda r: r.row.against.name if r.row.against else ""),
     ("time", time),
-    ("ratio", lambda r: times(r.ratio, r.row.measures)),
+    ("ratio", lambda r: compared(r.ratio, r.row.measures)),
 )
 FULL: Columns = (
     *SHORT,
     ("quartiles", quartiles),
-    ("least", lambda r: times(r.least, r.row.measures)),
+    ("least", lambda r: compared(r.least, r.row.measures)),
     ("must", lambda r: r.row.bound.show(r.row.bound.must)),
     ("aim", lambda r: r.row.bound.show(r.row.bound.aim)),
     ("verdict", lambda r: r.verdict),

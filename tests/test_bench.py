@@ -23,13 +23,14 @@ from click.testing import CliRunner
 
 import dpfast
 from dpfast.bench import curves, peers
-from dpfast.bench.figures import aligned, figure, markdown, quantity, short, times, write_between_marks
 from dpfast.bench.measure import Bound, Reference, Result, Row, growth, machine, measured, timed
+from dpfast.bench.page import aligned, markdown, write_between_marks
 from dpfast.bench.report import Report, rate
 from dpfast.bench.rows import SCALES, Arrays, of_this_machine, ours
 from dpfast.cli.bench import LATENCY, bench
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.mechanisms.laws import LAWS
+from dpfast.privacy.formatting import compared, quantity, short, three_digits
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 NAMES = [law.__name__ for law in LAWS.values()]
@@ -296,10 +297,10 @@ def test_a_figure_is_a_median() -> None:
 
 
 def test_figures_as_people_read_them() -> None:
-    assert [figure(x) for x in (1.234, 12.34, 1234.5)] == ["1.23", "12.3", "1,234"]
-    assert [figure(x) for x in (0.0924, 0.9996, 9.996, 99.97, 999.9)] == ["0.092", "1.00", "10.0", "100", "1,000"]
-    assert [times(x) for x in (0.1, 1.01, 250, math.nan)] == ["10.0 × faster", "as fast", "250 × slower", ""]
-    assert [times(x, "B") for x in (0.5, 1, 2)] == ["2.00 × less", "as much", "2.00 × more"]
+    assert [three_digits(x) for x in (1.234, 12.34, 1234.5)] == ["1.23", "12.3", "1,234"]
+    assert [three_digits(x) for x in (0.0924, 0.9996, 9.996, 99.97, 999.9)] == ["0.092", "1.00", "10.0", "100", "1,000"]
+    assert [compared(x) for x in (0.1, 1.01, 250, math.nan)] == ["10.0 × faster", "as fast", "250 × slower", ""]
+    assert [compared(x, "B") for x in (0.5, 1, 2)] == ["2.00 × less", "as much", "2.00 × more"]
     assert [quantity(x, "s") for x in (2.5e-9, 0.99996e-3, 0.46, 12, 1e-12)] == [
         "2.50 ns",
         "1.00 ms",

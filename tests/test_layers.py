@@ -44,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
                      "dpfast.terminal", "click", "numpy"},
     "terminal.py": {"rich"},
     "tables": {"dpfast.errors", "dpfast.release.arrays", "dpfast.tables", "numpy", "pyarrow"},
-    "pictures": PUBLIC | {"dpfast.audit", "dpfast.bench.curves", "dpfast.bench.figures", "dpfast.bench.measure", "dpfast.bench.report", "dpfast.pictures",
+    "pictures": PUBLIC | {"dpfast.audit", "dpfast.bench.curves", "dpfast.bench.measure", "dpfast.bench.report", "dpfast.pictures",
                            "dpfast.tables.atomic_write", "matplotlib", "numpy"},
     "audit": PUBLIC | {"dpfast.audit", "dpfast.exact", "dpfast.statistics", "dpfast.terminal", "numpy"},
     "bench": PUBLIC | {"dpfast.bench", "dpfast.tables.atomic_write", "dpfast.terminal", "numpy"},

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from dpfast import DiscreteLaplace, Gaussian, Laplace
-from dpfast.bench.figures import figure, quantity
 from dpfast.bench.measure import Reference, Row, Run
 from dpfast.bench.report import Columns
+from dpfast.privacy.formatting import quantity, three_digits
 
 ROUNDS = 5
 ABOUT = "values where a name gives no other number, before and after in turn"
@@ -23,7 +23,7 @@ COLUMNS: Columns = (
     ("", lambda r: r.row.name),
     ("before", lambda r: f"{quantity(np.median(r.besides), 's')} a {r.row.unit}"),
     ("after", lambda r: f"{quantity(r.figure, 's')} a {r.row.unit}"),
-    ("faster", lambda r: f"{figure(1 / r.ratio)} ×"),
+    ("faster", lambda r: f"{three_digits(1 / r.ratio)} ×"),
 )
 
 

@@ -10,8 +10,9 @@ from itertools import groupby
 from typing import TypeAlias
 
 from dpfast.bench.curves import Curve
-from dpfast.bench.figures import aligned, figure, markdown, quantity, times
 from dpfast.bench.measure import Result
+from dpfast.bench.page import aligned, markdown
+from dpfast.privacy.formatting import compared, quantity, three_digits
 
 Columns: TypeAlias = Sequence[tuple[str, Callable[[Result], str]]]  # the heads, and what stands below them
 
@@ -30,19 +31,21 @@ ABOUT = "counts (peers fewer), one thread where no other number is said"
 def rate(result: Result) -> str:
     """Counts a second; for the key stream bytes a second too."""
     per = 1 / result.figure
-    return quantity(per) + (f" ({figure(8 * per / 1e9)} GB/s)" if result.row.name.startswith("key stream") else "")
+    return quantity(per) + (
+        f" ({three_digits(8 * per / 1e9)} GB/s)" if result.row.name.startswith("key stream") else ""
+    )
 
 
 SHORT: Columns = (
     ("", lambda r: r.row.name),
     ("", lambda r: "" if r.row.kind == "floor" else r.row.kind),
-    ("ns a count", lambda r: figure(r.ns)),
+    ("ns a count", lambda r: three_digits(r.ns)),
     ("counts a second", rate),
-    ("than NumPy's noise", lambda r: times(r.ratio)),
+    ("than NumPy's noise", lambda r: compared(r.ratio)),
 )
 FULL: Columns = (
     *SHORT,
-    ("peak grows, MiB", lambda r: "" if math.isnan(r.grown) else figure(r.grown / 2**20)),
+    ("peak grows, MiB", lambda r: "" if math.isnan(r.grown) else three_digits(r.grown / 2**20)),
     ("counts", lambda r: f"{r.row.counts:,}"),
 )
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import dpfast
-from dpfast.bench.figures import short
 from dpfast.bench.measure import HEAD, Reference, Row, Run
+from dpfast.privacy.formatting import short
 from dpfast.release.engine import usable_threads
 
 Array: TypeAlias = np.ndarray[Any, Any]

@@ -49,7 +49,7 @@ def bench(
 
     Rows take turns, each right after its reference; medians. Peers: pip install 'dpfast[peers]'.
     """
-    from dpfast.bench.figures import write_between_marks
+    from dpfast.bench.page import write_between_marks
     from dpfast.tables.atomic_write import atomic_write
 
     pictures = {"plot": plot, "latency": latency, "scaling": scaling}
@@ -78,7 +78,7 @@ def refuse(pictures: Mapping[str, Path | None], json_file: Path | None, markdown
 
     Raises: ParameterError (a picture neither .png nor .svg), FileError (no such folder, no marks).
     """
-    from dpfast.bench.figures import around_marks
+    from dpfast.bench.page import around_marks
 
     for name, path in pictures.items():
         if path and path.suffix.lower() not in {".png", ".svg"}:

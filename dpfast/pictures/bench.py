@@ -16,10 +16,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from dpfast.bench.curves import Curve
-from dpfast.bench.figures import figure, quantity, short
 from dpfast.bench.measure import Result
 from dpfast.bench.report import Report
 from dpfast.pictures.style import FAINT, INK, INSIDE
+from dpfast.privacy.formatting import quantity, short, three_digits
 from dpfast.tables.atomic_write import atomic_write
 
 EDGE = "#b4541a"  # the edge and the hatch of unsafe bars
@@ -57,7 +57,13 @@ def bars(report: Report, path: Path) -> None:
             label.set_fontweight(weight)
             end = (result.ns, bar.get_y() + bar.get_height() / 2)
             axes.annotate(
-                figure(result.ns), end, (4, 0), textcoords="offset points", va="center", fontsize=9, fontweight=weight
+                three_digits(result.ns),
+                end,
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9,
+                fontweight=weight,
             )
         axes.set_xlim(least, max(result.ns for result in chosen) * 6)
         axes.set_ylim(len(chosen) - 0.4, -0.6)

@@ -4,11 +4,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 NAMED = 2**50  # 0.3 is the name of 0.1 + 0.2 in doubles, and of their exact sum
+PREFIXES = {
+    "s": (("s", 1), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9)),
+    "B": (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1)),
+    "": (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1)),
+}
+ROUNDED = 0.9995  # three digits show such a share of a unit as a whole one
 LONG = 20  # letters from which an exact value is rounded up in a sentence
 
 
@@ -88,6 +94,35 @@ def output(value: float) -> str:
 
 def share(hits: int, n: int) -> str:
     return f"{100 * hits / n:.4g} %" if hits else "none"
+
+
+def three_digits(value: float) -> str:
+    """A measured figure, zeros included, so that figures in a column compare."""
+    digits = next((digits for least, digits in ((99.95, 0), (9.995, 1), (0.9995, 2)) if value >= least), 3)
+    return f"{value:,.{digits}f}"
+
+
+def quantity(value: float, unit: str = "", show: Callable[[float], str] = three_digits) -> str:
+    """A time, a size or a mere number with the prefix that suits it; nothing for NaN."""
+    if math.isnan(value):
+        return ""
+    name, size = next((p for p in PREFIXES[unit] if value >= ROUNDED * p[1]), PREFIXES[unit][-1])
+    return f"{show(value / size)} {name}".rstrip()
+
+
+def compared(ratio: float, unit: str = "s") -> str:
+    """How a time, or a size, compares; nothing for NaN."""
+    less, same, more = ("faster", "as fast", "slower") if unit == "s" else ("less", "as much", "more")
+    if math.isnan(ratio):
+        return ""
+    if 0.95 < ratio < 1.05:
+        return same
+    return f"{three_digits(1 / ratio)} × {less}" if ratio < 1 else f"{three_digits(ratio)} × {more}"
+
+
+def short(value: float) -> str:
+    """1, 10, 1e3, 1e6."""
+    return f"{value:g}" if value < 1_000 else f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
 
 
 def html_table(rows: Iterable[Sequence[str]], head: Sequence[str] = (), caption: str = "") -> str:
