@@ -24,9 +24,9 @@ COVERS = ("pyproject.toml", "setup.py", "csrc", "dpfast")
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = ("cli", "plot", "pandas", "polars", "arrow")
 FILES = (
-    "adapter_arrow", "adapter_dlpack", "adapter_pandas", "adapter_polars", "arrays", "cli", "composition", "csv_text",
-    "discrete_laplace", "exact", "files", "guarantee", "key", "ledger", "package", "parameters", "postprocess", "publish",
-    "sensitivity", "thresholded",
+    "adapter_arrow", "adapter_columns", "adapter_dlpack", "adapter_pandas", "adapter_polars", "arrays", "atomic_write", "cli",
+    "composition", "csv_text", "discrete_laplace", "exact", "files", "guarantee", "key", "laws", "ledger", "package",
+    "parameters", "postprocess", "sensitivity", "terminal", "thresholded",
 )  # fmt: skip
 
 
