@@ -75,6 +75,42 @@ int64_t dpf_fill_real(int isa, const dpf_plan *plan, int constant_work, const ui
     return draw(isa, plan, constant_work, key, start, n, &to);
 }
 
+int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, uint64_t *scratch,
+                int64_t *undecided) {
+    const dpf_fpmode mode = dpf_fp_enter();
+    const int64_t done = dpf_isa_of(how->isa)->add(how, start, n, in, out, scratch, undecided);
+    dpf_fp_leave(mode);
+    return done;
+}
+
+int64_t dpf_add_fresh(const dpf_release *how, int64_t n, const void *in, void *out, uint64_t *scratch,
+                      int64_t *undecided, uint8_t *key) {
+    const int status = dpf_entropy(key, 32);
+    if (status != 0)
+        return status == DPF_INTERRUPTED ? DPF_AGAIN : DPF_NO_KEY;
+    dpf_release keyed = *how;
+    keyed.key = key;
+    const int64_t done = dpf_add(&keyed, 0, n, in, out, scratch, undecided);
+    if (done < 0 || *undecided == 0) {
+        dpf_wipe(key, 32);
+        dpf_wipe(scratch, DPF_SCRATCH * 8 * n);
+    }
+    return done;
+}
+
+int dpf_all_finite(int kind, int64_t n, const void *in) {
+    const double *x = in;
+    const float *y = in;
+    int finite = 1;
+    if (kind == DPF_FLOAT32)
+        for (int64_t i = 0; i < n; i++)
+            finite &= __builtin_fabsf(y[i]) <= FLT_MAX;
+    else
+        for (int64_t i = 0; i < n; i++)
+            finite &= __builtin_fabs(x[i]) <= DBL_MAX;
+    return finite;
+}
+
 /* This one keeps the host's rounding mode: the tests set it. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,
               uint8_t *decided) {
@@ -93,31 +129,11 @@ void dpf_key_stream(int isa, const uint8_t *key, uint64_t batch, int64_t n, uint
     for (; n > 0; batch++, out += whole, n -= whole) {
         dpf_isa_of(isa)->batch_words(key, nonce, batch, words);
         if (n >= whole)
-            dpf_store(isa, out, words, whole / 8, non_temporal);
+            dpf_isa_of(isa)->store(out, words, whole / 8, non_temporal);
         else
             memcpy(out, words, (size_t)n);
     }
     dpf_fence();
     dpf_scrub_cipher();
     dpf_wipe(words, sizeof words);
-}
-
-void dpf_store(int isa, void *to, const void *from, int64_t n, int non_temporal) {
-    char *out = to;
-    const char *in = from;
-    if (non_temporal && ((uintptr_t)out & 7) == 0) {
-        const int64_t head = (int64_t)(-(uintptr_t)out & 63) / 8, first = head < n ? head : n, lines = (n - first) / 8;
-        memcpy(out, in, (size_t)first * 8);
-        dpf_isa_of(isa)->store(out + 8 * first, in + 8 * first, lines);
-        out += 8 * first + 64 * lines;
-        in += 8 * first + 64 * lines;
-        n -= first + 8 * lines;
-    }
-    memcpy(out, in, (size_t)n * 8);
-}
-
-void dpf_fence(void) {
-#ifdef __x86_64__
-    __builtin_ia32_sfence();
-#endif
 }

@@ -4,7 +4,7 @@
  * through dpf_impl.h: hence no include guard and no preprocessor. */
 
 enum {
-    DPF_ABI = 2,            /* part of every symbol name that numba caches */
+    DPF_ABI = 3,            /* part of every symbol name that numba caches */
     DPF_STREAM_VERSION = 1, /* the stream, its addresses and every law's map; see stream.md */
     DPF_BATCH = 32,         /* ChaCha blocks computed at once: a batch, two groups of sixteen lanes */
     DPF_TABLE_BITS = 15     /* magnitude bits of a 16-bit word */
@@ -19,6 +19,15 @@ enum {
 };                               /* tiers in C; the last one is dpfast/exact/ */
 enum { DPF_UNDECIDED = -32768 }; /* in a table */
 enum { DPF_INTERRUPTED = 1 };    /* by a signal, and nothing has happened */
+enum { DPF_INT64 = 1, DPF_UINT64 = 2, DPF_FLOAT64 = 3, DPF_FLOAT32 = 4 }; /* what values are */
+enum {
+    DPF_BLOCK = 8192,     /* values between which dpf_add looks for undecided draws */
+    DPF_SCRATCH = 5,      /* words of scratch for each value of a block */
+    DPF_NOT_FINITE = -1,  /* what dpf_add returns in place of how many values are done */
+    DPF_CHANGED = -2,     /* another thread writes the values */
+    DPF_NO_KEY = -3,
+    DPF_AGAIN = -4 /* a signal came before there was a key: let its handler run, and call again */
+};
 
 typedef struct {
     uint64_t lo, hi;
@@ -114,6 +123,43 @@ void dpf_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *ou
 /* DPF_BATCH blocks at unrelated counters; word w of block b lands in out[b / 16][w][b % 16]. */
 void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);
 
+/* What a release does to each of its values. */
+typedef struct {
+    const dpf_plan *plan;
+    const uint8_t *key;
+    int32_t isa, constant_work;
+    int32_t kind;          /* of the values; results are of the same, or integers of the other sign */
+    int32_t limbs;         /* 2 if noise may exceed 2^62 (of a real law, 2^53 steps), or an integer is unsigned */
+    int32_t non_temporal;  /* store results past the caches: they lie elsewhere, and are many */
+    int32_t single;        /* round a real result to float32, whatever holds it */
+    int32_t refuse;        /* stop at a value that is not finite */
+    dpf_u128 lower, upper; /* bounds of an integer result, in two's complement */
+    double granularity, inverse, inverse_too; /* the grid: 1/granularity is the product of the latter */
+    double missing;                           /* stands for a value that is not finite */
+    double least, greatest;                   /* bounds of the values, before the noise */
+    double real_lower, real_upper;            /* bounds of a real result */
+} dpf_release;
+
+/* The one place where a value meets noise: out[i] = in[i] plus draw start + i, clamped, for i < n;
+ * out may be in.
+ * pre   both are aligned arrays of how->kind; scratch has DPF_SCRATCH min(n, DPF_BLOCK) words
+ * post  the first *undecided words of scratch hold the positions of draws that no tier in C
+ *       decides, all in the last block done, with 0 in out; their values, as they were read, lie
+ *       min(n, DPF_BLOCK) words further on. Nothing but results and zeros is ever stored to out.
+ * ret   how many values are done: after a block with undecided draws dpf_add stops. Negative: out
+ *       holds results and zeros, and the release has failed. */
+int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, uint64_t *scratch,
+                int64_t *undecided);
+
+/* As dpf_add from draw 0, of at most DPF_BLOCK values, under a fresh key, how->key left aside. key:
+ * room for its 32 bytes; they and scratch are wiped unless *undecided. DPF_NO_KEY, DPF_AGAIN: nothing has
+ * happened. */
+int64_t dpf_add_fresh(const dpf_release *how, int64_t n, const void *in, void *out, uint64_t *scratch,
+                      int64_t *undecided, uint8_t *key);
+
+/* Whether n doubles, or floats, are all finite. */
+int dpf_all_finite(int kind, int64_t n, const void *in);
+
 /* Draws start .. start + n - 1 of an integer law.
  * pre   plan is filled; lo, undecided (and hi, unless NULL) have room for n; start + n <= 2^63
  * post  lo[i] (with hi[i] above it, if wanted) holds draw start + i in two's complement; where no
@@ -122,12 +168,6 @@ void dpf_blocks(int isa, const uint8_t *key, const uint64_t *counter, uint64_t n
  * ret   how many are undecided */
 int64_t dpf_fill(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                  int64_t *lo, int64_t *hi, int64_t *undecided);
-
-/* As dpf_fill, if plan->bulk is DPF_TABLE and no draw needs constant work: a draw beyond int16 is
- * undecided, and a block of noise takes a quarter of the cache. prefetch: n 8-byte words that the
- * caller reads next, fetched meanwhile. */
-int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
-                       int64_t *undecided, const void *prefetch);
 
 /* Draws of a real law rounded to the grid: the integer nearest to offset[i] + noise, offset[i] in
  * [-1/2, 1/2]. Without hi: a double in cells[i], below 2^53, else undecided. With hi: two limbs. */
@@ -167,12 +207,8 @@ const char *dpf_self_check(int isa, const dpf_known *answers, int16_t *scratch);
 uint64_t dpf_enter(void);
 void dpf_leave(uint64_t mode);
 
-/* Copy n 8-byte words; non_temporal: past the caches if the machine can, for a place not read next.
- * Then call dpf_fence before another thread, or a plain store, touches that place. */
-void dpf_store(int isa, void *to, const void *from, int64_t n, int non_temporal);
-void dpf_fence(void);
-
-/* Key stream of purpose 3 (stream.md): n bytes from byte 2048 batch. non_temporal: as dpf_store. */
+/* Key stream of purpose 3 (stream.md): n bytes from byte 2048 batch. non_temporal: past
+ * the caches. */
 void dpf_key_stream(int isa, const uint8_t *key, uint64_t batch, int64_t n, uint8_t *out, int non_temporal);
 
 /* A bit generator, all zeros, on a page of its own; NULL: no memory. In a forked child it is all

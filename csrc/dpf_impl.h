@@ -23,6 +23,7 @@ _Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8, "a 64-bit machine");
 #define DPF_INLINE static inline __attribute__((always_inline))
 
 __extension__ typedef unsigned __int128 dpf_wide;
+__extension__ typedef __int128 dpf_signed;
 typedef uint16_t __attribute__((may_alias)) dpf_half;
 
 /* A level-0 word holds the sign in its top bit and the first digits of U below it. */
@@ -64,9 +65,24 @@ typedef struct {
     int (*counts_zeros)(uint64_t one);
     void (*blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);
     void (*batch_words)(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words);
-    void (*store)(char *to, const char *from, int64_t lines);
+    void (*store)(void *to, const void *from, int64_t n, int non_temporal); /* n 8-byte words */
+    int64_t (*add)(const dpf_release *, uint64_t start, int64_t n, const void *in, void *out, uint64_t *scratch,
+                   int64_t *undecided);
     const dpf_code *const *laws; /* at their numbers */
 } dpf_isa;
+
+/* After stores past the caches, before another thread or a plain store touches that place. */
+DPF_INLINE void dpf_fence(void) {
+#ifdef __x86_64__
+    __builtin_ia32_sfence();
+#endif
+}
+
+/* As dpf_fill, if plan->bulk is DPF_TABLE and no draw needs constant work: a draw beyond int16 is
+ * undecided, and a block of noise takes a quarter of the cache. prefetch: n 8-byte words that the
+ * caller reads next, fetched meanwhile. */
+int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
+                       int64_t *undecided, const void *prefetch);
 
 /* A number that no instruction set has gets the portable one: equal bytes, only slower. */
 const dpf_isa *dpf_isa_of(int isa);

@@ -50,10 +50,19 @@ static int counts_zeros(uint64_t one) {
     return 1;
 }
 
-/* Store lines of 64 bytes at an aligned place. */
-static void store(char *to, const char *from, int64_t lines) {
-    for (int64_t i = 0; i < 64 * lines; i += DPF_VECTOR)
-        DPF_STORE(to + i, from + i);
+/* Copy n 8-byte words. non_temporal: past the caches if the machine can, for a place not read next;
+ * then dpf_fence comes before another thread, or a plain store, touches that place. */
+static void store(void *to, const void *from, int64_t n, int non_temporal) {
+    char *out = to;
+    const char *in = from;
+    if (non_temporal && ((uintptr_t)out & 7) == 0) {
+        const int64_t head = (int64_t)(-(uintptr_t)out & 63) / 8, first = head < n ? head : n, lines = (n - first) / 8;
+        memcpy(out, in, (size_t)first * 8);
+        out += 8 * first, in += 8 * first, n -= first + 8 * lines;
+        for (const char *end = in + 64 * lines; in < end; in += DPF_VECTOR, out += DPF_VECTOR)
+            DPF_STORE(out, in);
+    }
+    memcpy(out, in, (size_t)n * 8);
 }
 
 #include "chacha.h"
@@ -74,10 +83,12 @@ static void store(char *to, const char *from, int64_t lines) {
 /* The laws. A law's number is its place; the first one is 1. */
 static const dpf_code *const laws[] = {NULL, &discrete_laplace, &laplace, &gaussian, &discrete_gaussian, NULL};
 
+#include "add.h"
+
 DPF_END
 
 #define DPF_OFFERS(isa_name)                                                                                           \
     {                                                                                                                  \
         .name = isa_name, .runs = runs, .counts_zeros = counts_zeros, .blocks = blocks, .batch_words = batch_words,    \
-        .store = store, .laws = laws                                                                                   \
+        .store = store, .add = add, .laws = laws                                                                                   \
     }

@@ -24,6 +24,10 @@ BATCH: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
 TABLE, DOUBLE, DOUBLE_DOUBLE, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_DOUBLE_DOUBLE, lib.DPF_INTEGER
 UNDECIDED: int = lib.DPF_UNDECIDED
 INTERRUPTED: int = lib.DPF_INTERRUPTED
+BLOCK: int = lib.DPF_BLOCK
+SCRATCH: int = lib.DPF_SCRATCH
+NOT_FINITE, CHANGED, NO_KEY, AGAIN = lib.DPF_NOT_FINITE, lib.DPF_CHANGED, lib.DPF_NO_KEY, lib.DPF_AGAIN
+KINDS = {"l": lib.DPF_INT64, "L": lib.DPF_UINT64, "d": lib.DPF_FLOAT64, "f": lib.DPF_FLOAT32}  # by NumPy's letter
 
 
 def _listed(name_of: Callable[[int], Any], first: int) -> dict[int, str]:
@@ -53,15 +57,7 @@ def address(cdata: object) -> int:
 def symbols() -> dict[str, int]:
     """The addresses that the kernels call, under names that a change of the C renames."""
     functions = (
-        "dpf_fill",
-        "dpf_fill_short",
-        "dpf_fill_real",
-        "dpf_enter",
-        "dpf_leave",
-        "dpf_store",
-        "dpf_fence",
-        "dpf_entropy",
-        "dpf_wipe",
+        "dpf_add",
     )
     return {f"{name}_abi{ABI}": address(ffi.addressof(lib, name)) for name in functions}
 
@@ -99,10 +95,14 @@ class StreamKey:
         """A fresh key. Raises: EntropyError."""
         if _entropy(self._bytes, 32) != 0:
             _ask(self._bytes, 32, "key; nothing was released")
-        self.address = int(_cast(_ADDRESS, self._bytes))
+        self.drawn()
 
     def take(self, secret: bytes | memoryview) -> None:
         ffi.memmove(self._bytes, secret, 32)
+        self.drawn()
+
+    def drawn(self) -> None:
+        """The bytes are there."""
         self.address = int(_cast(_ADDRESS, self._bytes))
 
     def block(self, counter: int, nonce: int) -> bytes:
@@ -288,6 +288,55 @@ class Plan:
             (value - 2**128 if value >= 2**127 else value) if sure else None
             for value, sure in zip(signed, decided, strict=True)
         ]
+
+
+class Release:
+    """What one release does to each of its values: a dpf_release (csrc/dpf_abi.h)."""
+
+    __slots__ = ("_how", "_itemsize", "address")
+
+    def __init__(self, plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0, 0), **fields: Any) -> None:
+        """plan: its address; dtype: of plain values; limits: of an integer result; fields: as in C."""
+        how = self._how = ffi.new(_RELEASE)
+        how.plan, how.isa, how.kind = _cast(_PLAN, plan), best_isa(), KINDS[dtype.char]
+        (how.lower.lo, how.lower.hi), (how.upper.lo, how.upper.hi) = map(_limbs, limits)
+        for name, value in fields.items():
+            setattr(how, name, value)
+        self._itemsize = dtype.itemsize
+        self.address = address(how)
+
+    def add(
+        self, key: StreamKey, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int, scratch: np.ndarray
+    ) -> tuple[int, int]:
+        """Values at .. at + n - 1 of plain arrays: how many are done, or why none; how many undecided."""
+        undecided, offset = ffi.new("int64_t *"), at * self._itemsize
+        self._how.key = _cast(_KEY, key.address)
+        with _bytes(values) as x, _bytes(out) as y:
+            done = lib.dpf_add(self._how, start, n, x + offset, y + offset, _words(scratch), undecided)
+        return done, undecided[0]
+
+    def add_fresh(
+        self, key: StreamKey, values: np.ndarray, out: np.ndarray, scratch: np.ndarray
+    ) -> tuple[int, int]:
+        """The same of all values, under a key that C draws; it leaves it in `key` if draws are undecided."""
+        undecided = ffi.new("int64_t *")
+        with _bytes(values) as x, _bytes(out) as y:
+            done = lib.dpf_add_fresh(self._how, values.size, x, y, _words(scratch), undecided, key._bytes)  # noqa: SLF001
+        return done, undecided[0]
+
+
+_RELEASE, _PLAN = ffi.typeof("dpf_release *"), ffi.typeof("dpf_plan *")
+_bytes, _words = partial(ffi.from_buffer, ffi.typeof("uint8_t[]")), partial(ffi.from_buffer, ffi.typeof("uint64_t[]"))
+
+
+def _limbs(number: int) -> tuple[int, int]:
+    return number % 2**64, (number >> 64) % 2**64
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Whether plain doubles or floats are all finite."""
+    with _bytes(values) as x:
+        return bool(lib.dpf_all_finite(KINDS[values.dtype.char], values.size, x))
 
 
 @contextmanager

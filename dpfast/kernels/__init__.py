@@ -17,15 +17,7 @@ from typing import Any, ClassVar
 
 from dpfast import _native
 
-# Batches that refine a block's undecided draws are nearly full at this size; short noise fits L1.
-BLOCK = 8192
-INTERRUPTED = -2  # what add_small returns after a signal, before there was a key
-REAL_BLOCK = 4096  # so that a batch of undecided draws is nearly full
-
-KERNELS = (
-    "add_small", "add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "all_finite", "fixed_point",
-    "fixed_point_bits", "nominate", "bounded_histogram", "siphash", "respond",
-)  # fmt: skip
+KERNELS = "fixed_point", "fixed_point_bits", "nominate", "bounded_histogram", "siphash", "respond"
 
 # Held by the thread that imports numba or compiles. A fork waits for it, or the child would find
 # both locks held for ever. The hooks have no line of Python where a signal handler could raise.

@@ -47,22 +47,6 @@ def jit(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
-def _pointer(kind: Any) -> Any:
-    @intrinsic
-    def at(typing_context: Any, address: Any) -> Any:
-        """An address as a pointer, for carray."""
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
-
-        return types.CPointer(kind)(types.uint64), codegen
-
-    return at
-
-
-int16_at, int64_at, float64_at = _pointer(types.int16), _pointer(types.int64), _pointer(types.float64)
-
-
 def _bitcast(given: Any, wanted: Any) -> Any:
     @intrinsic
     def cast(typing_context: Any, value: Any) -> Any:
@@ -79,23 +63,3 @@ def _bitcast(given: Any, wanted: Any) -> Any:
 bits_of, double_of = _bitcast(types.float64, types.int64), _bitcast(types.int64, types.float64)
 
 address, size, flag = types.uint64, types.int64, types.int32
-store = external("dpf_store", types.void(flag, address, address, size, flag))
-fence = external("dpf_fence", types.void())
-# counts, out, scratch; isa, plan, constant_work, key, start; non_temporal, block, most draws at
-# once. A writeable array passes as counts too.
-BLOCK_ARGUMENTS = (
-    types.Array(types.int64, 1, "C", readonly=True), types.int64[::1], types.int64[::1],
-    flag, address, flag, address, address, flag, size, size,
-)  # fmt: skip
-fill_real = external(
-    "dpf_fill_real", size(flag, address, flag, address, address, size, address, address, address, address)
-)
-# The processor's own rounding, whatever the host has set, for sums that are rounded once.
-enter = external("dpf_enter", types.uint64())
-leave = external("dpf_leave", types.void(types.uint64))
-# As BLOCK_ARGUMENTS, of doubles; then the grid, what stands for NaN, bounds before and after.
-REAL_ARGUMENTS = (
-    types.Array(types.float64, 1, "C", readonly=True), types.float64[::1], *BLOCK_ARGUMENTS[2:],
-    *(8 * (types.float64,)), flag, size,
-)  # fmt: skip
-SINGLE_ARGUMENTS = (types.Array(types.float32, 1, "C", readonly=True), types.float32[::1], *REAL_ARGUMENTS[2:])

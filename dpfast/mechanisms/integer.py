@@ -122,8 +122,7 @@ class IntegerNoise(Mechanism):
                 raise DpfastError("a draw does not fit int64")
             return draw
 
-        short = plan.has_table and not constant_work
-        run(job, Draws(plan.address, short, self._narrow, stream, first, constant_work, decide), threads)
+        run(job, Draws(plan.address, self._narrow, stream, first, constant_work, decide), threads)
 
     def _decide(self, width: int, stream: _native.StreamKey, i: int) -> int:
         found: int = self._law.draw(self._reader(stream, width), i)

@@ -271,7 +271,7 @@ class Releasing(Mechanism):
     ) -> None:
         """Fill job.out with values plus noise: of the part's own stream, or of a fresh one."""
         quick = part is None and constant_work and self._narrow
-        if quick and isinstance(job, Job) and run_small(job, plan.address, partial(self._decide, plan.width)):
+        if quick and run_small(job, plan.address, partial(self._decide, plan.width)):
             return
         stream = _native.StreamKey()
         try:
@@ -280,8 +280,8 @@ class Releasing(Mechanism):
             else:
                 stream.take(key.stream_key(part))
             exact = partial(self._decide, plan.width, stream, *(() if isinstance(job, Job) else (job,)))
-            short, first = plan.has_table and not constant_work, 0 if part is None else part.begin
-            run(job, Draws(plan.address, short, self._narrow, stream, first, constant_work, exact), threads)
+            first = 0 if part is None else part.begin
+            run(job, Draws(plan.address, self._narrow, stream, first, constant_work, exact), threads)
         finally:
             stream.wipe()
 

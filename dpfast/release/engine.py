@@ -6,11 +6,12 @@ from __future__ import annotations
 import _thread
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dpfast import _native, kernels
+from dpfast import _native
 from dpfast.errors import EntropyError, ParameterError
 from dpfast.release.arrays import BUFFER, FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
 
@@ -26,13 +27,11 @@ if TYPE_CHECKING:
 SMALL = 4096
 SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: about 2 ms
 SHARE = 1 << 18  # counts that make a thread worth starting
-KEY_WORDS = 4  # each of 64 bits
 NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
-
 
 NOT_FINITE = "values must be finite; missing=<public number>, with clamp=(a, b), stands for NaN and infinities"
 CHANGED = "values must not be written by another thread while they are released: give a copy"
-REFUSED = {-1: NOT_FINITE, -2: CHANGED}  # by what a kernel says instead of how many are done
+REFUSED = {_native.NOT_FINITE: NOT_FINITE, _native.CHANGED: CHANGED}  # by what C says instead of how many are done
 
 _PLAIN = ("contig", "aligned", "nbo")
 
@@ -41,7 +40,6 @@ class Draws(NamedTuple):
     """The noise of one release: a plan, a key, and a function that decides what C does not."""
 
     plan_address: int
-    short: bool  # draws start at the table
     narrow: bool  # every draw that C decides is below 2^62, of a real law below 2^53
     key: StreamKey
     start: int
@@ -49,76 +47,39 @@ class Draws(NamedTuple):
     exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
 
-def run_small(job: Job, plan_address: int, exact: Callable[[StreamKey, int], int]) -> bool:
-    """As run, in fewer calls: by constant work, under a fresh key that the kernel draws and wipes.
+def run_small(job: Job | RealJob, plan_address: int, exact: Callable[..., Any]) -> bool:
+    """As run, in fewer calls: by constant work, under a fresh key that C draws and wipes.
 
-    False, with nothing done, unless they are fewer than SMALL, plain int64 to plain int64.
+    exact: as of Draws, behind the key and, of a real law, the job.
+    False, with nothing done, unless there are few, in plain arrays of one 64-bit type or float32.
     """
-    counts, out, lower, upper = job
-    given, made = counts.flags, out.flags
-    if not (0 < counts.size < SMALL and counts.dtype == out.dtype == INT64 and given.c_contiguous and given.aligned):
+    counts, out = job.counts, job.out
+    n, kind = counts.size, counts.dtype
+    if not (0 < n < SMALL and kind == out.dtype and kind.char in "ldf" and kind.isnative and _plain(counts) and _plain(out)):
         return False
-    if not (made.c_contiguous and made.aligned):
-        return False
-    if counts.ndim != 1:
-        counts, out = counts.reshape(-1), out.reshape(-1)
-    n = counts.size
     try:
-        add, isa, scratch = kernels.kernel("add_small"), _native.best_isa(), np.empty(KEY_WORDS + 3 * n, INT64)
-    except BaseException:
-        out.fill(0)
-        raise
-    try:
-        while (open_ := add(counts, out, scratch, isa, plan_address, lower, upper)) == kernels.INTERRUPTED:
-            pass  # the signal's handler has run, and has not raised
-        if open_ > 0:
-            key = _native.StreamKey()
-            try:
-                key.take(scratch[:KEY_WORDS].data)
-                for at, count in scratch[KEY_WORDS + n :].reshape(2, n)[:, :open_].T.tolist():
-                    out[at] = min(max(count + exact(key, at), lower), upper)
-            finally:
-                key.wipe()
-            scratch.fill(0)
-    except BaseException:
-        out.fill(0)
-        scratch.fill(0)  # the key, and counts that waited
-        raise
-    if open_ < 0:
-        raise EntropyError("the operating system gave no random key; nothing was released")
-    return True
-
-
-def _run_small_real(job: RealJob, draws: Draws) -> bool:
-    """As run, in fewer calls. False, with nothing done, if not plain float64 to plain float64."""
-    values, out, lower, upper, grid, least, greatest, missing = job
-    given, made = values.flags, out.flags
-    if not (values.dtype == out.dtype == FLOAT64 and given.c_contiguous and given.aligned):
-        return False
-    if not (made.c_contiguous and made.aligned):
-        return False
-    if values.ndim != 1:
-        values, out = values.reshape(-1), out.reshape(-1)
-    n = values.size
-    try:
-        add, scratch = kernels.kernel("add_grid"), np.empty(_RealWork.scratch * n, INT64)
+        release = _release(job, plan_address, True, True)
+        scratch, key = np.empty(_native.SCRATCH * n, np.uint64), _native.StreamKey()
         try:
-            done, open_ = add(
-                values, out, scratch, _native.best_isa(), draws.plan_address, draws.constant_work, draws.key.address,
-                draws.start, 0, n, n, *grid, 0.0 if missing is None else missing, least, greatest, lower, upper,
-                0, missing is None,
-            )  # fmt: skip
-            if done < 0:
+            while (found := release.add_fresh(key, counts, out, scratch))[0] == _native.AGAIN:
+                pass  # the signal's handler has run, and has not raised
+            done, undecided = found
+            if done in REFUSED:
                 raise ParameterError(REFUSED[done])
-            if open_:
-                kept = scratch[3 * n : 3 * n + open_].view(FLOAT64).tolist()
-                for at, value in zip(scratch[2 * n : 2 * n + open_].tolist(), kept, strict=True):
-                    out[at] = draws.exact(draws.start + at, value)
+            if undecided:
+                key.drawn()
+                draw = partial(exact, key) if isinstance(job, Job) else partial(exact, key, job)
+                target = out.reshape(-1)
+                for i, value in _undecided(scratch, n, undecided, kind):
+                    target[i] = _decided(job, draw, i, value)
         finally:
+            key.wipe()
             scratch.fill(0)
     except BaseException:
-        job.out.fill(0)
+        out.fill(0)
         raise
+    if done == _native.NO_KEY:
+        raise EntropyError("the operating system gave no random key; nothing was released")
     return True
 
 
@@ -129,10 +90,10 @@ def usable_threads() -> int:
 def run(job: Job | RealJob, draws: Draws, threads: int | None) -> None:
     """Fill job.out with counts plus noise, clamped. On any exception job.out is zeroed first."""
     size = job.counts.size
-    if size == 0 or (size < SMALL and draws.narrow and isinstance(job, RealJob) and _run_small_real(job, draws)):
+    if size == 0:
         return
     try:
-        work = _IntegerWork(job, draws) if isinstance(job, Job) else _RealWork(job, draws)
+        work = _Work(job, draws)
         if size < 2 * SHARE or threads == 1:
             work.share(0, size)
         else:
@@ -237,40 +198,25 @@ def _share_out(work: _Work, size: int, workers: int) -> None:
 class _Work:
     """One release, cut into shares: positions begin to end, in C order."""
 
-    add: Any  # the kernel
-    last: tuple[Any, ...]  # its last arguments
-    scratch: int  # parts of a block
-    block: int
-
-    def __init__(self, job: Job | RealJob, draws: Draws, *kinds: np.dtype[Any]) -> None:
-        """kinds: of the plain arrays that the kernel sees."""
-        self.job, self.draws, self.kinds, self.stopped = job, draws, kinds, False
-        self.isa = _native.best_isa()
+    def __init__(self, job: Job | RealJob, draws: Draws) -> None:
         counts, out = job.counts, job.out
-        given, made = counts.flags, out.flags
-        self.plain = (
-            (counts.dtype, out.dtype) == self.kinds
-            and given.c_contiguous and given.aligned and made.c_contiguous and made.aligned
-        )  # fmt: skip
-        self.non_temporal = int(self.plain and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out))
+        self.job, self.draws, self.stopped = job, draws, False
+        self.kinds = _kinds(job, draws.narrow)
+        self.plain = (counts.dtype, out.dtype) == self.kinds and _plain(counts) and _plain(out)
+        past = self.plain and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out)
+        self.release = _release(job, draws.plan_address, draws.narrow, draws.constant_work, past)
 
     def share(self, begin: int, end: int) -> None:
-        block = min(end - begin, self.block)
-        scratch = np.empty(self.scratch * block, np.int64)
+        scratch = np.empty(_native.SCRATCH * min(end - begin, _native.BLOCK), np.uint64)
         try:
             if self.plain:
-                x, y = self.job.counts, self.job.out
-                if x.ndim != 1:
-                    x, y = x.reshape(-1), y.reshape(-1)
-                if end - begin < x.size:
-                    x, y = x[begin:end], y[begin:end]
-                self.run(x, y, begin, scratch, block)
+                self.run(self.job.counts, self.job.out, begin, end, 0, scratch)
             else:
-                self.buffered(begin, end, scratch, block)
+                self.buffered(begin, end, scratch)
         finally:
             scratch.fill(0)
 
-    def buffered(self, begin: int, end: int, scratch: AnyArray, block: int) -> None:
+    def buffered(self, begin: int, end: int, scratch: AnyArray) -> None:
         """Any layout, byte order and width: NumPy brings it to plain 64-bit runs and back."""
         chunks = np.nditer(  # type: ignore[call-overload]  # its stubs misspell "contig"
             [np.atleast_1d(self.job.counts), np.atleast_1d(self.job.out)],
@@ -279,92 +225,81 @@ class _Work:
             op_flags=[["readonly", *_PLAIN], ["writeonly", *_PLAIN]],
             op_dtypes=list(self.kinds),
             order="C",
-            casting="unsafe",  # widening of inputs; the kernel has made the outputs fit
+            casting="unsafe",  # widening of inputs; the bounds have made the outputs fit
             buffersize=BUFFER,
         )
         with chunks:
             chunks.iterrange = (begin, end)
             position = begin
             for x, y in chunks:
-                self.run(x, y, position, scratch, block)
+                self.run(x, y, 0, x.size, position, scratch)
                 position += x.size
 
-    def run(self, x: AnyArray, y: AnyArray, position: int, scratch: AnyArray, block: int) -> None:
-        """Plain 64-bit x plus noise into y; a kernel stops after an undecided block, or a slab."""
-        draws, kinds, left = self.draws, self.kinds, x.size
-        if UINT64 in kinds:
-            x, y = x.view(INT64), y.view(INT64)
-        first = draws.start + position
-        while left and not self.stopped:
-            done, open_ = self.add(
-                x, y, scratch, self.isa, draws.plan_address, draws.constant_work, draws.key.address, first,
-                self.non_temporal, block, SLAB, *self.last,
-            )  # fmt: skip
+    def run(self, x: AnyArray, y: AnyArray, begin: int, end: int, first: int, scratch: AnyArray) -> None:
+        """Plain values begin .. end plus draws first + begin, ...; C stops after an undecided block."""
+        draws = self.draws
+        first += draws.start
+        while begin < end and not self.stopped:
+            n = min(SLAB, end - begin)
+            done, undecided = self.release.add(draws.key, first + begin, n, x, y, begin, scratch)
             if done < 0:
                 raise ParameterError(REFUSED[done])
-            if open_:
-                at, kept = self.undecided(scratch, block, open_)
-                target = y.view(kinds[1])
-                for i, count in zip(at.tolist(), kept.tolist(), strict=True):
-                    target[i] = self.decided(first + i, count)
-            left -= done
-            first += done
-            if left:
-                x, y = x[done:], y[done:]
-
-    def undecided(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
-        """The positions of undecided draws, and the counts that were there."""
-        raise NotImplementedError
-
-    def decided(self, i: int, count: Any) -> Any:
-        """What draw i makes of the count."""
-        raise NotImplementedError
+            if undecided:
+                target = y.reshape(-1)
+                for i, value in _undecided(scratch, n, undecided, self.kinds[0]):
+                    target[begin + i] = _decided(self.job, draws.exact, first + begin + i, value)
+            begin += done
 
 
-class _IntegerWork(_Work):
-    job: Job
-    scratch = 4
-    block = kernels.BLOCK
-
-    def __init__(self, job: Job, draws: Draws) -> None:
-        counts, out, lower, upper = job
-        signed = counts.dtype is INT64 and out.dtype is INT64
-        super().__init__(job, draws, *((INT64, INT64) if signed else map(_plain_kind, (counts.dtype, out.dtype))))
-        if draws.narrow and UINT64 not in self.kinds:
-            self.add = kernels.kernel("add_short" if draws.short else "add_narrow")
-            self.last = lower, upper
-        else:
-            self.add = kernels.kernel("add_wide")
-            unsigned = int(self.kinds[0] is UINT64)
-            self.last = lower >> 64, lower % 2**64, upper >> 64, upper % 2**64, unsigned
-
-    def undecided(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
-        return scratch[block : block + n], scratch[2 * block : 2 * block + n].view(self.kinds[0])
-
-    def decided(self, i: int, count: Any) -> Any:
-        return min(max(count + self.draws.exact(i), self.job.lower), self.job.upper)
+def _plain(array: AnyArray) -> bool:
+    flags = array.flags
+    return bool(flags.c_contiguous and flags.aligned)
 
 
-class _RealWork(_Work):
-    job: RealJob
-    scratch = 5
-    block = kernels.REAL_BLOCK
+def _kinds(job: Job | RealJob, narrow: bool) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """The types in whose place C sees values and results."""
+    if isinstance(job, RealJob):
+        single = narrow and job.counts.dtype == job.out.dtype == FLOAT32
+        return (FLOAT32, FLOAT32) if single else (FLOAT64, FLOAT64)
+    if job.counts.dtype is INT64 and job.out.dtype is INT64:
+        return INT64, INT64
+    return _plain_kind(job.counts.dtype), _plain_kind(job.out.dtype)
 
-    def __init__(self, job: RealJob, draws: Draws) -> None:
-        singles = job.counts.dtype == job.out.dtype == FLOAT32 and draws.narrow
-        super().__init__(job, draws, *((FLOAT32, FLOAT32) if singles else (FLOAT64, FLOAT64)))
-        self.add = kernels.kernel("add_grid" if draws.narrow else "add_grid_wide")
-        single = int(job.out.dtype.itemsize == FLOAT32.itemsize)
-        missing = 0.0 if job.missing is None else job.missing
-        self.last = (
-            *job.grid, missing, job.least, job.greatest, job.lower, job.upper, single, job.missing is None,
+
+def _plain_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return UINT64 if dtype.kind == "u" and dtype.itemsize == 8 else INT64
+
+
+def _release(
+    job: Job | RealJob, plan: int, narrow: bool, constant_work: bool, non_temporal: bool = False
+) -> _native.Release:
+    given, made = _kinds(job, narrow)
+    if isinstance(job, Job):
+        limbs = 1 if narrow and UINT64 not in (given, made) else 2
+        return _native.Release(
+            plan, given, job[2:], limbs=limbs, constant_work=constant_work, non_temporal=non_temporal
         )  # fmt: skip
+    granularity, inverse, inverse_too = job.grid
+    return _native.Release(
+        plan, given, limbs=1 if narrow else 2, constant_work=constant_work, non_temporal=non_temporal,
+        single=job.out.dtype.itemsize == FLOAT32.itemsize, refuse=job.missing is None,
+        granularity=granularity, inverse=inverse, inverse_too=inverse_too, missing=job.missing or 0.0,
+        least=job.least, greatest=job.greatest, real_lower=job.lower, real_upper=job.upper,
+    )  # fmt: skip
 
-    def undecided(self, scratch: AnyArray, block: int, n: int) -> tuple[AnyArray, AnyArray]:
-        return scratch[2 * block : 2 * block + n], scratch[3 * block : 3 * block + n].view(FLOAT64)
 
-    def decided(self, i: int, count: Any) -> Any:
-        return self.draws.exact(i, count)
+def _undecided(scratch: AnyArray, n: int, undecided: int, kind: np.dtype[Any]) -> list[tuple[int, Any]]:
+    """Positions of undecided draws among n, and the values that were there."""
+    block = min(n, _native.BLOCK)
+    kept = scratch[block : block + undecided].view(INT64 if kind is INT64 else UINT64 if kind is UINT64 else FLOAT64)
+    return list(zip(scratch[:undecided].tolist(), kept.tolist(), strict=True))
+
+
+def _decided(job: Job | RealJob, exact: Callable[..., Any], i: int, value: Any) -> Any:
+    """What draw i makes of a value."""
+    if isinstance(job, RealJob):
+        return exact(i, value)
+    return min(max(value + exact(i), job.lower), job.upper)
 
 
 def check_finite(job: RealJob, *, final: bool) -> None:
@@ -375,15 +310,9 @@ def check_finite(job: RealJob, *, final: bool) -> None:
     values = job.counts
     if job.missing is not None or not (final or np.may_share_memory(values, job.out)):
         return
-    check = kernels.kernel("all_finite")
-    if values.dtype in (FLOAT32, FLOAT64) and values.flags.c_contiguous and values.flags.aligned:
-        finite = check(values.reshape(-1))
+    if values.dtype in (FLOAT32, FLOAT64) and _plain(values):
+        finite = _native.all_finite(values)
     else:
-        finite = all(check(np.frombuffer(run, FLOAT64)) for run in plain_runs(values))
+        finite = all(_native.all_finite(np.frombuffer(run, FLOAT64)) for run in plain_runs(values))
     if not finite:
         raise ParameterError(NOT_FINITE)
-
-
-def _plain_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The 64-bit type that a kernel sees in place of `dtype`."""
-    return UINT64 if dtype.kind == "u" and dtype.itemsize == 8 else INT64
