@@ -128,9 +128,9 @@ static void discrete_laplace_decide(const dpf_plan *plan, int tier, const dpf_dr
 static const dpf_law discrete_laplace_law = {
     .level0 = discrete_laplace_level0, .decide = discrete_laplace_decide, .table = 1, .last_tier = DPF_INTEGER};
 
-static int64_t discrete_laplace_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start,
-                                     int64_t n, const dpf_target *to) {
-    return draw_all(&discrete_laplace_law, plan, constant_work, key, start, 0, n, to);
+static int64_t discrete_laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
+                dpf_undecided *undecided, int64_t *n_undecided) {
+    return draw_all(&discrete_laplace_law, how, start, n, in, out, undecided, n_undecided);
 }
 
 static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
@@ -162,4 +162,4 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
     }
 }
 
-static const dpf_code discrete_laplace = {"discrete_laplace", 0, discrete_laplace_fill, discrete_laplace_tier};
+static const dpf_code discrete_laplace = {"discrete_laplace", 0, discrete_laplace_add, discrete_laplace_tier};

@@ -49,52 +49,25 @@ void dpf_leave(uint64_t mode) {
 }
 
 /* Draw under our own floating-point mode. */
-static int64_t draw(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
-                    const dpf_target *to) {
+int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, dpf_undecided *undecided,
+                int64_t *n_undecided) {
     const dpf_fpmode mode = dpf_fp_enter();
-    const int64_t count = dpf_isa_of(isa)->laws[plan->law]->fill(plan, constant_work, key, start, n, to);
-    dpf_fp_leave(mode);
-    return count;
-}
-
-int64_t dpf_fill(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
-                 int64_t *lo, int64_t *hi, int64_t *undecided) {
-    const dpf_target to = {.lo = lo, .hi = hi, .undecided = undecided, .prefetch = lo};
-    return draw(isa, plan, constant_work, key, start, n, &to);
-}
-
-int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
-                       int64_t *undecided, const void *prefetch) {
-    const dpf_target to = {.shorts = out, .undecided = undecided, .prefetch = prefetch};
-    return draw(isa, plan, 0, key, start, n, &to);
-}
-
-int64_t dpf_fill_real(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
-                      const double *offset, int64_t *cells, int64_t *hi, int64_t *undecided) {
-    const dpf_target to = {.lo = cells, .hi = hi, .undecided = undecided, .offset = offset, .real = hi == NULL};
-    return draw(isa, plan, constant_work, key, start, n, &to);
-}
-
-int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, uint64_t *scratch,
-                int64_t *undecided) {
-    const dpf_fpmode mode = dpf_fp_enter();
-    const int64_t done = dpf_isa_of(how->isa)->add(how, start, n, in, out, scratch, undecided);
+    const dpf_code *const code = dpf_isa_of(how->isa)->laws[how->plan->law];
+    const int64_t done = code->add(how, start, n, in, out, undecided, n_undecided);
     dpf_fp_leave(mode);
     return done;
 }
 
-int64_t dpf_add_fresh(const dpf_release *how, int64_t n, const void *in, void *out, uint64_t *scratch,
-                      int64_t *undecided, uint8_t *key) {
+int64_t dpf_add_fresh(const dpf_release *how, uint8_t *key, int64_t n, const void *in, void *out,
+                      dpf_undecided *undecided, int64_t *n_undecided) {
     const int status = dpf_entropy(key, 32);
     if (status != 0)
         return status == DPF_INTERRUPTED ? DPF_AGAIN : DPF_NO_KEY;
     dpf_release keyed = *how;
     keyed.key = key;
-    const int64_t done = dpf_add(&keyed, 0, n, in, out, scratch, undecided);
-    if (done < 0 || *undecided == 0) {
+    const int64_t done = dpf_add(&keyed, 0, n, in, out, undecided, n_undecided);
+    if (done < 0 || *n_undecided == 0)
         dpf_wipe(key, 32);
-        dpf_wipe(scratch, DPF_SCRATCH * 8 * n);
-    }
     return done;
 }
 

@@ -19,14 +19,18 @@ enum {
 };                               /* tiers in C; the last one is dpfast/exact/ */
 enum { DPF_UNDECIDED = -32768 }; /* in a table */
 enum { DPF_INTERRUPTED = 1 };    /* by a signal, and nothing has happened */
-enum { DPF_INT64 = 1, DPF_UINT64 = 2, DPF_FLOAT64 = 3, DPF_FLOAT32 = 4 }; /* what values are */
 enum {
-    DPF_BLOCK = 8192,     /* values between which dpf_add looks for undecided draws */
-    DPF_SCRATCH = 5,      /* words of scratch for each value of a block */
-    DPF_NOT_FINITE = -1,  /* what dpf_add returns in place of how many values are done */
-    DPF_CHANGED = -2,     /* another thread writes the values */
-    DPF_NO_KEY = -3,
-    DPF_AGAIN = -4 /* a signal came before there was a key: let its handler run, and call again */
+    DPF_INT64 = 1,
+    DPF_UINT64 = 2,
+    DPF_FLOAT64 = 3,
+    DPF_FLOAT32 = 4,
+    DPF_NOISE = 5 /* noise alone, for tests and known answers */
+};                /* what values are */
+enum {
+    DPF_BLOCK = 8192,    /* dpf_add leaves no more draws undecided before it stops */
+    DPF_NOT_FINITE = -1, /* what dpf_add returns in place of how many values are done */
+    DPF_NO_KEY = -2,
+    DPF_AGAIN = -3 /* a signal came before there was a key: let its handler run, and call again */
 };
 
 typedef struct {
@@ -140,39 +144,31 @@ typedef struct {
     double real_lower, real_upper;            /* bounds of a real result */
 } dpf_release;
 
+/* A value whose draw no tier in C decides. */
+typedef struct {
+    int64_t at;     /* its place in the call */
+    uint64_t value; /* as it was read; the bits of a double if it is real */
+} dpf_undecided;
+
 /* The one place where a value meets noise: out[i] = in[i] plus draw start + i, clamped, for i < n;
  * out may be in.
- * pre   both are aligned arrays of how->kind; scratch has DPF_SCRATCH min(n, DPF_BLOCK) words
- * post  the first *undecided words of scratch hold the positions of draws that no tier in C
- *       decides, all in the last block done, with 0 in out; their values, as they were read, lie
- *       min(n, DPF_BLOCK) words further on. Nothing but results and zeros is ever stored to out.
- * ret   how many values are done: after a block with undecided draws dpf_add stops. Negative: out
- *       holds results and zeros, and the release has failed. */
-int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, uint64_t *scratch,
-                int64_t *undecided);
+ * pre   both are aligned arrays of how->kind; undecided has room for min(n, DPF_BLOCK). Of
+ *       DPF_NOISE: in holds doubles, the offsets of a real law, and out 2 n words, lower limbs
+ *       before upper ones
+ * post  *n_undecided of the values done stand in undecided, in no order, and 0 in their place in
+ *       out. Nothing but results and zeros is ever stored there.
+ * ret   how many values are done, fewer than n only if draws are undecided. Negative: out holds
+ *       results and zeros, and the release has failed. */
+int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, dpf_undecided *undecided,
+                int64_t *n_undecided);
 
-/* As dpf_add from draw 0, of at most DPF_BLOCK values, under a fresh key, how->key left aside. key:
- * room for its 32 bytes; they and scratch are wiped unless *undecided. DPF_NO_KEY, DPF_AGAIN: nothing has
- * happened. */
-int64_t dpf_add_fresh(const dpf_release *how, int64_t n, const void *in, void *out, uint64_t *scratch,
-                      int64_t *undecided, uint8_t *key);
+/* As dpf_add from draw 0 under a fresh key, how->key left aside. key: room for its 32 bytes, wiped
+ * unless draws are undecided. DPF_NO_KEY, DPF_AGAIN: nothing has happened. */
+int64_t dpf_add_fresh(const dpf_release *how, uint8_t *key, int64_t n, const void *in, void *out,
+                      dpf_undecided *undecided, int64_t *n_undecided);
 
 /* Whether n doubles, or floats, are all finite. */
 int dpf_all_finite(int kind, int64_t n, const void *in);
-
-/* Draws start .. start + n - 1 of an integer law.
- * pre   plan is filled; lo, undecided (and hi, unless NULL) have room for n; start + n <= 2^63
- * post  lo[i] (with hi[i] above it, if wanted) holds draw start + i in two's complement; where no
- *       tier in C decides, 0 stands there and i in undecided. Depends on (key, start + i) alone.
- *       Without hi a draw outside [-2^62, 2^62) is left undecided.
- * ret   how many are undecided */
-int64_t dpf_fill(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
-                 int64_t *lo, int64_t *hi, int64_t *undecided);
-
-/* Draws of a real law rounded to the grid: the integer nearest to offset[i] + noise, offset[i] in
- * [-1/2, 1/2]. Without hi: a double in cells[i], below 2^53, else undecided. With hi: two limbs. */
-int64_t dpf_fill_real(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
-                      const double *offset, int64_t *cells, int64_t *hi, int64_t *undecided);
 
 /* One tier alone on planted digits, for tests: the outcome (discrete Laplace: its magnitude), or 0
  * in decided[i]. Only the first two laws use bits.

@@ -35,25 +35,18 @@ DPF_INLINE uint64_t dpf_nonce(uint64_t purpose, uint64_t candidate, uint64_t lev
 }
 enum { DPF_PURPOSE_NOISE = 1, DPF_PURPOSE_ACCEPT = 2, DPF_PURPOSE_BYTES = 3 };
 
-/* Where the noise of one call goes. */
-typedef struct {
-    int16_t *shorts; /* NULL: to lo and, if wanted, hi */
-    int64_t *lo, *hi;
-    int64_t *undecided;
-    const double *offset; /* for a real law */
-    int real;             /* lo holds doubles */
-    const void *prefetch; /* an address only: it may lie outside the array */
-} dpf_target;
-
 /* No decided draw's upper limb is so low, so it can mean "undecided" there. */
 #define DPF_UNDECIDED_LIMB INT64_MIN
+
+/* dpf_add, by the code of one law. */
+typedef int64_t dpf_adding(const dpf_release *, uint64_t start, int64_t n, const void *in, void *out, dpf_undecided *,
+                           int64_t *n_undecided);
 
 /* The code of a law; each law's header ends with one. */
 typedef struct {
     const char *name;
-    int real; /* it is drawn by dpf_fill_real */
-    int64_t (*fill)(const dpf_plan *, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
-                    const dpf_target *);
+    int real; /* it is added to real values */
+    dpf_adding *add;
     void (*tier)(const dpf_plan *, int tier, int bits, int64_t n, const dpf_planted *, dpf_u128 *found,
                  uint8_t *decided);
 } dpf_code;
@@ -66,8 +59,6 @@ typedef struct {
     void (*blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);
     void (*batch_words)(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words);
     void (*store)(void *to, const void *from, int64_t n, int non_temporal); /* n 8-byte words */
-    int64_t (*add)(const dpf_release *, uint64_t start, int64_t n, const void *in, void *out, uint64_t *scratch,
-                   int64_t *undecided);
     const dpf_code *const *laws; /* at their numbers */
 } dpf_isa;
 
@@ -77,12 +68,6 @@ DPF_INLINE void dpf_fence(void) {
     __builtin_ia32_sfence();
 #endif
 }
-
-/* As dpf_fill, if plan->bulk is DPF_TABLE and no draw needs constant work: a draw beyond int16 is
- * undecided, and a block of noise takes a quarter of the cache. prefetch: n 8-byte words that the
- * caller reads next, fetched meanwhile. */
-int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
-                       int64_t *undecided, const void *prefetch);
 
 /* A number that no instruction set has gets the portable one: equal bytes, only slower. */
 const dpf_isa *dpf_isa_of(int isa);

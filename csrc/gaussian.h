@@ -141,17 +141,11 @@ static void gaussian_decide(const dpf_plan *plan, int tier, const dpf_draws *dra
 }
 
 static const dpf_law gaussian_law = {
-    .level0 = gaussian_level0, .decide = gaussian_decide, .box_muller = 1, .last_tier = DPF_DOUBLE_DOUBLE};
+    .level0 = gaussian_level0, .decide = gaussian_decide, .box_muller = 1, .last_tier = DPF_DOUBLE_DOUBLE, .real = 1};
 
-/* Proposals number `candidate`, which the caller accepts or rejects. */
-static int64_t gaussian_propose(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start,
-                                uint64_t candidate, int64_t n, const dpf_target *to) {
-    return draw_all(&gaussian_law, plan, constant_work, key, start, candidate, n, to);
-}
-
-static int64_t gaussian_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
-                             const dpf_target *to) {
-    return gaussian_propose(plan, constant_work, key, start, 0, n, to);
+static int64_t gaussian_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
+                dpf_undecided *undecided, int64_t *n_undecided) {
+    return draw_all(&gaussian_law, how, start, n, in, out, undecided, n_undecided);
 }
 
 static void gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
@@ -170,4 +164,4 @@ static void gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, c
     }
 }
 
-static const dpf_code gaussian = {"gaussian", 1, gaussian_fill, gaussian_tier};
+static const dpf_code gaussian = {"gaussian", 1, gaussian_add, gaussian_tier};

@@ -73,6 +73,7 @@ static void store(void *to, const void *from, int64_t n, int non_temporal) {
 #include "exponential.h"
 #include "normal.h"
 
+#include "sum.h"
 #include "refine.h"
 
 #include "discrete_laplace.h"
@@ -83,12 +84,10 @@ static void store(void *to, const void *from, int64_t n, int non_temporal) {
 /* The laws. A law's number is its place; the first one is 1. */
 static const dpf_code *const laws[] = {NULL, &discrete_laplace, &laplace, &gaussian, &discrete_gaussian, NULL};
 
-#include "add.h"
-
 DPF_END
 
 #define DPF_OFFERS(isa_name)                                                                                           \
     {                                                                                                                  \
         .name = isa_name, .runs = runs, .counts_zeros = counts_zeros, .blocks = blocks, .batch_words = batch_words,    \
-        .store = store, .add = add, .laws = laws                                                                                   \
+        .store = store, .laws = laws                                                                                   \
     }

@@ -117,11 +117,11 @@ static void laplace_decide(const dpf_plan *plan, int tier, const dpf_draws *draw
 }
 
 static const dpf_law laplace_law = {
-    .level0 = laplace_level0, .decide = laplace_decide, .table = 0, .last_tier = DPF_INTEGER};
+    .level0 = laplace_level0, .decide = laplace_decide, .table = 0, .last_tier = DPF_INTEGER, .real = 1};
 
-static int64_t laplace_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
-                            const dpf_target *to) {
-    return draw_all(&laplace_law, plan, constant_work, key, start, 0, n, to);
+static int64_t laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
+                dpf_undecided *undecided, int64_t *n_undecided) {
+    return draw_all(&laplace_law, how, start, n, in, out, undecided, n_undecided);
 }
 
 static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
@@ -153,4 +153,4 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
     }
 }
 
-static const dpf_code laplace = {"laplace", 1, laplace_fill, laplace_tier};
+static const dpf_code laplace = {"laplace", 1, laplace_add, laplace_tier};

@@ -63,13 +63,15 @@ static int knows_planted(int isa, const dpf_known *row) {
 }
 
 /* table: no law's own, and an entry in eight undecided (make_known.py). */
-static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
+static int knows_draws(int isa, const dpf_known *row, const int16_t *table) {
+    static const int64_t zeros[MOST];
     uint8_t key[32];
-    int16_t shorts[MOST];
-    int64_t lo[MOST], hi[MOST], undecided[MOST], count;
+    int64_t draws[2 * MOST], left[MOST], n_left = 0, count;
+    dpf_undecided undecided[MOST];
     double offset[MOST];
     uint64_t digest = 0;
     dpf_plan plan = row->plan;
+    const int short_form = row->form == SHORTS, real = dpf_isa_of(isa)->laws[plan.law]->real;
     if (row->n > MOST)
         return 0;
     plan.table = table;
@@ -77,20 +79,35 @@ static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
         key[i] = (uint8_t)i;
     for (int i = 0; i < row->n; i++)
         offset[i] = (i * 27 % 65 - 32) * 0x1p-6;
-    int64_t *const upper = row->form == LIMBS ? hi : NULL;
-    if (row->form == SHORTS)
-        count = dpf_fill_short(isa, &plan, key, row->start, row->n, shorts, undecided, table);
-    else if (dpf_isa_of(isa)->laws[plan.law]->real)
-        count = dpf_fill_real(isa, &plan, row->constant_work, key, row->start, row->n, offset, lo, upper, undecided);
-    else
-        count = dpf_fill(isa, &plan, row->constant_work, key, row->start, row->n, lo, upper, undecided);
-    for (int i = 0; i < row->n; i++) {
-        digest = digested(digest, row->form == SHORTS ? (uint64_t)(int64_t)shorts[i] : (uint64_t)lo[i]);
-        if (upper)
-            digest = digested(digest, (uint64_t)upper[i]);
+    const dpf_release how = {.plan = &plan,
+                             .key = key,
+                             .isa = isa,
+                             .constant_work = row->constant_work,
+                             .kind = short_form ? DPF_INT64 : DPF_NOISE,
+                             .limbs = row->form == LIMBS ? 2 : 1,
+                             .lower = {(uint64_t)INT64_MIN, UINT64_MAX},
+                             .upper = {INT64_MAX, 0}};
+    const void *const values = short_form ? (const void *)zeros : (const void *)offset;
+    for (int64_t done = 0; done < row->n;) {
+        const int64_t more = dpf_add(&how, row->start + (uint64_t)done, row->n - done,
+                                     (const char *)values + 8 * done, draws + (short_form ? 1 : 2) * done, undecided, &count);
+        for (int64_t i = 0; i < count && n_left < MOST; i++)
+            left[n_left++] = done + undecided[i].at;
+        if (more <= 0)
+            return 0;
+        done += more;
     }
-    for (int64_t i = 0; i < count; i++)
-        digest = digested(digest, (uint64_t)undecided[i]);
+    for (int i = 0; i < row->n; i++) {
+        const int64_t lo = short_form ? draws[i] : draws[2 * i];
+        double cell = (double)lo;
+        uint64_t bits;
+        memcpy(&bits, &cell, sizeof bits);
+        digest = digested(digest, real && row->form != LIMBS ? bits : (uint64_t)lo);
+        if (row->form == LIMBS)
+            digest = digested(digest, (uint64_t)draws[2 * i + 1]);
+    }
+    for (int64_t i = 0; i < n_left; i++)
+        digest = digested(digest, (uint64_t)left[i]);
     return digest == row->digest;
 }
 
@@ -102,7 +119,7 @@ const char *dpf_self_check(int isa, const dpf_known *row, int16_t *table) {
     for (int word = 0; word < 1 << 16; word++)
         table[word] = (int16_t)(word % 8 == 5 ? DPF_UNDECIDED : (int)((unsigned)word * 40503 % 32768) - 16384);
     const dpf_fpmode mode = dpf_fp_enter();
-    while (row->what && (row->tier ? knows_planted(isa, row) : knows_fill(isa, row, table)))
+    while (row->what && (row->tier ? knows_planted(isa, row) : knows_draws(isa, row, table)))
         row++;
     dpf_fp_leave(mode);
     return row->what;

@@ -25,8 +25,7 @@ TABLE, DOUBLE, DOUBLE_DOUBLE, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_D
 UNDECIDED: int = lib.DPF_UNDECIDED
 INTERRUPTED: int = lib.DPF_INTERRUPTED
 BLOCK: int = lib.DPF_BLOCK
-SCRATCH: int = lib.DPF_SCRATCH
-NOT_FINITE, CHANGED, NO_KEY, AGAIN = lib.DPF_NOT_FINITE, lib.DPF_CHANGED, lib.DPF_NO_KEY, lib.DPF_AGAIN
+NOT_FINITE, NO_KEY, AGAIN = lib.DPF_NOT_FINITE, lib.DPF_NO_KEY, lib.DPF_AGAIN
 KINDS = {"l": lib.DPF_INT64, "L": lib.DPF_UINT64, "d": lib.DPF_FLOAT64, "f": lib.DPF_FLOAT32}  # by NumPy's letter
 
 
@@ -247,15 +246,18 @@ class Plan:
 
         offset: of a real law, where on the grid the noise of each draw begins.
         """
-        lo, hi, undecided = ffi.new("int64_t[]", n), ffi.new("int64_t[]", n), ffi.new("int64_t[]", n)
-        chosen = best_isa() if isa is None else isa
-        before = chosen, self._plan, constant_work, ffi.cast("uint8_t *", key.address), start, n
-        if offset is None:
-            count = lib.dpf_fill(*before, lo, hi, undecided)
-        else:
-            count = lib.dpf_fill_real(*before, ffi.new("double[]", list(offset)), lo, hi, undecided)
-        open_ = set(undecided[0:count])
-        return [None if i in open_ else (hi[i] << 64) + lo[i] % 2**64 for i in range(n)]
+        how, chosen = ffi.new(_RELEASE), best_isa() if isa is None else isa
+        how.plan, how.key, how.isa = self._plan, ffi.cast("uint8_t *", key.address), chosen
+        how.kind, how.limbs, how.constant_work = lib.DPF_NOISE, 2, constant_work
+        draws, room, count = ffi.new("int64_t[]", 2 * n), ffi.new(_ROOM, n), ffi.new(_COUNT)
+        offsets = ffi.new("double[]", list(offset or [0.0] * n))
+        found: list[int | None] = []
+        while (done := len(found)) < n:
+            more = lib.dpf_add(how, start + done, n - done, offsets + done, draws + 2 * done, room, count)
+            found += [(draws[2 * i + 1] << 64) + draws[2 * i] % 2**64 for i in range(done, done + more)]
+            for i in range(count[0]):
+                found[done + room[i].at] = None
+        return found
 
     def tier(
         self,
@@ -293,7 +295,7 @@ class Plan:
 class Release:
     """What one release does to each of its values: a dpf_release (csrc/dpf_abi.h)."""
 
-    __slots__ = ("_how", "_itemsize", "address")
+    __slots__ = ("_how", "_itemsize", "_values", "address")
 
     def __init__(self, plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0, 0), **fields: Any) -> None:
         """plan: its address; dtype: of plain values; limits: of an integer result; fields: as in C."""
@@ -303,30 +305,38 @@ class Release:
         for name, value in fields.items():
             setattr(how, name, value)
         self._itemsize = dtype.itemsize
+        self._values = {"i": "int64_t *", "u": "uint64_t *", "f": "double *"}[dtype.kind]
         self.address = address(how)
 
     def add(
-        self, key: StreamKey, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int, scratch: np.ndarray
-    ) -> tuple[int, int]:
-        """Values at .. at + n - 1 of plain arrays: how many are done, or why none; how many undecided."""
-        undecided, offset = ffi.new("int64_t *"), at * self._itemsize
+        self, key: StreamKey, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int
+    ) -> tuple[int, list[tuple[int, Any]]]:
+        """Values at .. at + n - 1 of plain arrays: how many are done, or why none; the undecided."""
         self._how.key = _cast(_KEY, key.address)
+        offset = at * self._itemsize
         with _bytes(values) as x, _bytes(out) as y:
-            done = lib.dpf_add(self._how, start, n, x + offset, y + offset, _words(scratch), undecided)
-        return done, undecided[0]
+            return self._done(n, lib.dpf_add, self._how, start, n, x + offset, y + offset)
 
-    def add_fresh(
-        self, key: StreamKey, values: np.ndarray, out: np.ndarray, scratch: np.ndarray
-    ) -> tuple[int, int]:
+    def add_fresh(self, key: StreamKey, values: np.ndarray, out: np.ndarray) -> tuple[int, list[tuple[int, Any]]]:
         """The same of all values, under a key that C draws; it leaves it in `key` if draws are undecided."""
-        undecided = ffi.new("int64_t *")
+        n = values.size
         with _bytes(values) as x, _bytes(out) as y:
-            done = lib.dpf_add_fresh(self._how, values.size, x, y, _words(scratch), undecided, key._bytes)  # noqa: SLF001
-        return done, undecided[0]
+            return self._done(n, lib.dpf_add_fresh, self._how, key._bytes, n, x, y)  # noqa: SLF001
+
+    def _done(self, n: int, add: Callable[..., int], *arguments: Any) -> tuple[int, list[tuple[int, Any]]]:
+        room, count = ffi.new(_ROOM, min(n, BLOCK)), ffi.new(_COUNT)
+        done = add(*arguments, room, count)
+        if not count[0]:
+            return done, []
+        values = ffi.cast(self._values, ffi.addressof(room[0], "value"))
+        found = [(room[i].at, values[2 * i]) for i in range(count[0])]
+        lib.dpf_wipe(room, ffi.sizeof(room))
+        return done, found
 
 
 _RELEASE, _PLAN = ffi.typeof("dpf_release *"), ffi.typeof("dpf_plan *")
-_bytes, _words = partial(ffi.from_buffer, ffi.typeof("uint8_t[]")), partial(ffi.from_buffer, ffi.typeof("uint64_t[]"))
+_ROOM, _COUNT = ffi.typeof("dpf_undecided[]"), ffi.typeof("int64_t *")
+_bytes = partial(ffi.from_buffer, ffi.typeof("uint8_t[]"))
 
 
 def _limbs(number: int) -> tuple[int, int]:

@@ -30,8 +30,6 @@ SHARE = 1 << 18  # counts that make a thread worth starting
 NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
 
 NOT_FINITE = "values must be finite; missing=<public number>, with clamp=(a, b), stands for NaN and infinities"
-CHANGED = "values must not be written by another thread while they are released: give a copy"
-REFUSED = {_native.NOT_FINITE: NOT_FINITE, _native.CHANGED: CHANGED}  # by what C says instead of how many are done
 
 _PLAIN = ("contig", "aligned", "nbo")
 
@@ -59,22 +57,22 @@ def run_small(job: Job | RealJob, plan_address: int, exact: Callable[..., Any]) 
         return False
     try:
         release = _release(job, plan_address, True, True)
-        scratch, key = np.empty(_native.SCRATCH * n, np.uint64), _native.StreamKey()
+        key = _native.StreamKey()
         try:
-            while (found := release.add_fresh(key, counts, out, scratch))[0] == _native.AGAIN:
+            while (found := release.add_fresh(key, counts, out))[0] == _native.AGAIN:
                 pass  # the signal's handler has run, and has not raised
             done, undecided = found
-            if done in REFUSED:
-                raise ParameterError(REFUSED[done])
-            if undecided:
+            begin = 0
+            while undecided:
                 key.drawn()
                 draw = partial(exact, key) if isinstance(job, Job) else partial(exact, key, job)
-                target = out.reshape(-1)
-                for i, value in _undecided(scratch, n, undecided, kind):
-                    target[i] = _decided(job, draw, i, value)
+                _settle(job, draw, undecided, begin, out, begin)
+                begin += done
+                done, undecided = release.add(key, begin, n - begin, counts, out, begin)
+            if done == _native.NOT_FINITE:
+                raise ParameterError(NOT_FINITE)
         finally:
             key.wipe()
-            scratch.fill(0)
     except BaseException:
         out.fill(0)
         raise
@@ -207,16 +205,12 @@ class _Work:
         self.release = _release(job, draws.plan_address, draws.narrow, draws.constant_work, past)
 
     def share(self, begin: int, end: int) -> None:
-        scratch = np.empty(_native.SCRATCH * min(end - begin, _native.BLOCK), np.uint64)
-        try:
-            if self.plain:
-                self.run(self.job.counts, self.job.out, begin, end, 0, scratch)
-            else:
-                self.buffered(begin, end, scratch)
-        finally:
-            scratch.fill(0)
+        if self.plain:
+            self.run(self.job.counts, self.job.out, begin, end, 0)
+        else:
+            self.buffered(begin, end)
 
-    def buffered(self, begin: int, end: int, scratch: AnyArray) -> None:
+    def buffered(self, begin: int, end: int) -> None:
         """Any layout, byte order and width: NumPy brings it to plain 64-bit runs and back."""
         chunks = np.nditer(  # type: ignore[call-overload]  # its stubs misspell "contig"
             [np.atleast_1d(self.job.counts), np.atleast_1d(self.job.out)],
@@ -232,22 +226,18 @@ class _Work:
             chunks.iterrange = (begin, end)
             position = begin
             for x, y in chunks:
-                self.run(x, y, 0, x.size, position, scratch)
+                self.run(x, y, 0, x.size, position)
                 position += x.size
 
-    def run(self, x: AnyArray, y: AnyArray, begin: int, end: int, first: int, scratch: AnyArray) -> None:
-        """Plain values begin .. end plus draws first + begin, ...; C stops after an undecided block."""
-        draws = self.draws
-        first += draws.start
+    def run(self, x: AnyArray, y: AnyArray, begin: int, end: int, position: int) -> None:
+        """Plain values begin .. end - 1, the first of the array at this position of the release."""
+        draws, first = self.draws, self.draws.start + position
         while begin < end and not self.stopped:
             n = min(SLAB, end - begin)
-            done, undecided = self.release.add(draws.key, first + begin, n, x, y, begin, scratch)
+            done, undecided = self.release.add(draws.key, first + begin, n, x, y, begin)
             if done < 0:
-                raise ParameterError(REFUSED[done])
-            if undecided:
-                target = y.reshape(-1)
-                for i, value in _undecided(scratch, n, undecided, self.kinds[0]):
-                    target[begin + i] = _decided(self.job, draws.exact, first + begin + i, value)
+                raise ParameterError(NOT_FINITE)
+            _settle(self.job, draws.exact, undecided, first + begin, y, begin)
             begin += done
 
 
@@ -288,18 +278,18 @@ def _release(
     )  # fmt: skip
 
 
-def _undecided(scratch: AnyArray, n: int, undecided: int, kind: np.dtype[Any]) -> list[tuple[int, Any]]:
-    """Positions of undecided draws among n, and the values that were there."""
-    block = min(n, _native.BLOCK)
-    kept = scratch[block : block + undecided].view(INT64 if kind is INT64 else UINT64 if kind is UINT64 else FLOAT64)
-    return list(zip(scratch[:undecided].tolist(), kept.tolist(), strict=True))
-
-
-def _decided(job: Job | RealJob, exact: Callable[..., Any], i: int, value: Any) -> Any:
-    """What draw i makes of a value."""
-    if isinstance(job, RealJob):
-        return exact(i, value)
-    return min(max(value + exact(i), job.lower), job.upper)
+def _settle(
+    job: Job | RealJob, exact: Callable[..., Any], undecided: list[tuple[int, Any]], first: int, out: AnyArray, begin: int
+) -> None:  # fmt: skip
+    """Decide what C left, among draws from `first` on whose results stand from `begin` on."""
+    if not undecided:
+        return
+    target = out.reshape(-1)
+    for i, value in undecided:
+        if isinstance(job, RealJob):
+            target[begin + i] = exact(first + i, value)
+        else:
+            target[begin + i] = min(max(value + exact(first + i), job.lower), job.upper)
 
 
 def check_finite(job: RealJob, *, final: bool) -> None:

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What noise makes of values: the exact sum, clamped, rounded at most once. */
+
+/* ---- integers */
+
+/* x + noise clamped to [lower, upper], as if the sum had all its bits. */
+DPF_INLINE int64_t clamped_sum(int64_t x, int64_t noise, int64_t lower, int64_t upper) {
+    const int64_t total = (int64_t)((uint64_t)x + (uint64_t)noise);
+    /* The sum left int64 iff it lacks the sign of both terms; then the end on x's side is nearest. */
+    const int64_t sum = ((total ^ x) & (total ^ noise)) < 0 ? (x >> 63) ^ INT64_MAX : total;
+    const int64_t above = sum < lower ? lower : sum;
+    return above > upper ? upper : above;
+}
+
+/* The same in two limbs; x is unsigned or not. */
+DPF_INLINE int64_t clamped_sum_wide(int64_t x, int is_unsigned, int64_t lo, int64_t hi, dpf_signed lower,
+                                    dpf_signed upper) {
+    const dpf_signed value = is_unsigned ? (dpf_signed)(uint64_t)x : (dpf_signed)x;
+    const dpf_signed total = value + (dpf_signed)((dpf_wide)(uint64_t)hi << 64 | (uint64_t)lo);
+    return (int64_t)(uint64_t)(total < lower ? lower : total > upper ? upper : total);
+}
+
+/* ---- reals: the grid is granularity k for integers k; sums here have few exact terms, and are
+ * rounded once */
+
+/* x, a number, brought between bounds. */
+DPF_INLINE double between(double x, double least, double most) {
+    const double above = x > least ? x : least;
+    return above < most ? above : most;
+}
+
+DPF_INLINE int is_finite(double x) {
+    return __builtin_fabs(x) <= DBL_MAX;
+}
+
+/* x, or what stands for it if it is not finite, between public bounds. */
+DPF_INLINE double made_public(const dpf_release *how, double x) {
+    return between(is_finite(x) ? x : how->missing, how->least, how->greatest);
+}
+
+/* x / granularity, as two products for the ends of the exponent range. A large one is infinite or
+ * an integer; an underflow errs by less than 2^-1022, deciding nothing. */
+DPF_INLINE double in_steps(const dpf_release *how, double x) {
+    return (x * how->inverse) * how->inverse_too;
+}
+
+/* The integer nearest to y, |y| < 2^52, with y's sign. */
+DPF_INLINE double to_integer(double y) {
+    const double size = (__builtin_fabs(y) + 0x1p52) - 0x1p52;
+    return __builtin_copysign(size, y);
+}
+
+/* How far y lies beyond the grid point nearest to it, in [-1/2, 1/2]. */
+DPF_INLINE double beyond(double y) {
+    return __builtin_fabs(y) < 0x1p52 ? y - to_integer(y) : 0.0;
+}
+
+/* The grid point nearest to x, exactly: x itself if y is 2^52 or more. */
+DPF_INLINE double on_grid(const dpf_release *how, double x, double y) {
+    return __builtin_fabs(y) < 0x1p52 ? to_integer(y) * how->granularity : x;
+}
+
+/* s + rest, |rest| at most half a unit of s, rounded to odd: it rounds again as if once. */
+DPF_INLINE double to_odd(double s, double rest) {
+    const uint64_t bits = bits_of(s);
+    const uint64_t towards = (rest > 0.0) == (s > 0.0) ? 1 : UINT64_MAX;
+    const int inexact = (rest > 0.0) | (rest < 0.0); /* not if s is infinite */
+    return inexact & !(bits & 1) ? double_of(bits + towards) : s;
+}
+
+/* The result of a grid point and k steps, k below 2^53. */
+DPF_INLINE double joined(const dpf_release *how, double point, double k) {
+    return between(point + k * how->granularity, how->real_lower, how->real_upper) + 0.0;
+}
+
+/* The same, rounded once to float32. */
+DPF_INLINE double joined_single(const dpf_release *how, double point, double k) {
+    double total, rest;
+    two_sum(point, k * how->granularity, &total, &rest);
+    return (double)(float)between(to_odd(total, rest), how->real_lower, how->real_upper) + 0.0;
+}
+
+/* Noise in two limbs: grid point plus both parts of it, rounded once [BM08, section 5]. */
+DPF_INLINE double joined_wide(const dpf_release *how, double point, int64_t lo, int64_t hi) {
+    /* the noise is above 2^40 + below, both exact in doubles */
+    const uint64_t upper_bits = (uint64_t)hi << 24 | (uint64_t)lo >> 40;
+    const double above = (double)(int64_t)upper_bits * 0x1p40, below = (double)(lo & 0xffffffffff);
+    double part, part_rest, total, rest, lost;
+    two_sum(above * how->granularity, below * how->granularity, &part, &part_rest);
+    two_sum(point, part, &total, &rest);
+    two_sum(rest, part_rest, &rest, &lost);
+    rest = to_odd(rest, lost);
+    double result = total + rest;
+    if (how->single) {
+        two_sum(total, rest, &result, &lost);
+        result = (double)(float)between(to_odd(result, lost), how->real_lower, how->real_upper);
+    }
+    return between(result, how->real_lower, how->real_upper) + 0.0;
+}
+
+/* ---- a batch: draws from .. end - 1 of it, whose first draw is number `at` of the call */
+
+enum { DPF_MOST = 2 * DPF_WORDS }; /* draws of a batch: as many 16-bit words */
+
+/* What a batch's values are on the grid, and what becomes of them. */
+typedef struct {
+    _Alignas(64) int64_t sums[DPF_MOST];
+    double offset[DPF_MOST]; /* how far a real value lies beyond a grid point, in [-1/2, 1/2] */
+    double point[DPF_MOST];  /* that grid point */
+} dpf_batch;
+
+DPF_INLINE double real_value(const dpf_release *how, const void *in, int64_t i) {
+    return how->kind == DPF_FLOAT32 ? (double)((const float *)in)[i] : ((const double *)in)[i];
+}
+
+/* A value as the exact tier wants it. */
+DPF_INLINE uint64_t value_bits(const dpf_release *how, const void *in, int64_t i) {
+    return how->kind == DPF_NOISE     ? 0
+           : how->kind == DPF_FLOAT32 ? bits_of((double)((const float *)in)[i])
+                                      : ((const uint64_t *)in)[i];
+}
+
+DPF_INLINE int split_as(const dpf_release *given, const void *in, int from, int end, dpf_batch *batch, int is_public,
+                        int kind) {
+    dpf_release how = *given;
+    how.kind = kind;
+    int odd = 0;
+    for (int i = from; i < end; i++) {
+        const double read = real_value(&how, in, i - from), value = is_public ? made_public(&how, read) : read;
+        const double y = in_steps(&how, value);
+        odd |= !is_finite(read);
+        batch->offset[i] = beyond(y);
+        batch->point[i] = on_grid(&how, value, y);
+    }
+    return odd & (how.refuse != 0);
+}
+
+/* Bring real values to the grid. 1: one is not finite, and refused. */
+static int split(const dpf_release *how, const void *in, int from, int end, dpf_batch *batch) {
+    const int is_public = !how->refuse || how->least != -DBL_MAX || how->greatest != DBL_MAX;
+    if (how->kind == DPF_NOISE) {
+        memcpy(batch->offset + from, in, (size_t)(end - from) * sizeof *batch->offset);
+        return 0;
+    }
+    return how->kind == DPF_FLOAT32 ? split_as(how, in, from, end, batch, 1, DPF_FLOAT32)
+           : is_public              ? split_as(how, in, from, end, batch, 1, DPF_FLOAT64)
+                                    : split_as(how, in, from, end, batch, 0, DPF_FLOAT64);
+}
+
+/* Sum up: lo and hi are the noise; without hi, lo holds one limb, of a real law the bits of a double. */
+static void sum_up(const dpf_release *given, const void *in, int from, int end, const int64_t *lo, const int64_t *hi,
+                   int real_law, dpf_batch *batch) {
+    const dpf_release how = *given;
+    const int64_t *const x = in, lower = (int64_t)how.lower.lo, upper = (int64_t)how.upper.lo;
+    const int is_real = how.kind == DPF_FLOAT64 || how.kind == DPF_FLOAT32;
+    int64_t *const sums = batch->sums;
+    if (how.kind == DPF_NOISE)
+        for (int i = from; i < end; i++)
+            sums[i] = real_law && !hi ? (int64_t)double_of((uint64_t)lo[i]) : lo[i];
+    else if (!is_real && how.limbs == 1)
+        for (int i = from; i < end; i++)
+            sums[i] = clamped_sum(x[i - from], lo[i], lower, upper);
+    else if (!is_real)
+        for (int i = from; i < end; i++)
+            sums[i] = clamped_sum_wide(x[i - from], how.kind == DPF_UINT64, lo[i], hi ? hi[i] : lo[i] >> 63,
+                                       (dpf_signed)wide_of(how.lower), (dpf_signed)wide_of(how.upper));
+    else if (hi)
+        for (int i = from; i < end; i++)
+            sums[i] = (int64_t)bits_of(joined_wide(&how, batch->point[i], lo[i], hi[i]));
+    else {
+        int large = 0; /* a sum of 2^53 steps or more, which a double may have to round */
+        for (int i = from; i < end; i++) {
+            const double k = double_of((uint64_t)lo[i]);
+            large |= !(__builtin_fabs(batch->point[i] + k * how.granularity) < how.granularity * 0x1p53);
+            sums[i] = (int64_t)bits_of(joined(&how, batch->point[i], k));
+        }
+        for (int i = from; i < end && how.single; i++)
+            sums[i] = (int64_t)bits_of(
+                large ? joined_single(&how, batch->point[i], double_of((uint64_t)lo[i]))
+                      : (double)(float)double_of((uint64_t)sums[i]) + 0.0);
+    }
+}
+
+/* Store the sums from .. end - 1 at `out`; hi: upper limbs of noise alone, if it has any. */
+static void store_sums(const dpf_release *how, const dpf_batch *batch, const int64_t *hi, int from, int end,
+                       void *out) {
+    if (how->kind == DPF_NOISE)
+        for (int i = from; i < end; i++) {
+            ((int64_t *)out)[2 * (i - from)] = batch->sums[i];
+            ((int64_t *)out)[2 * (i - from) + 1] = hi ? hi[i] : batch->sums[i] >> 63;
+        }
+    else if (how->kind == DPF_FLOAT32)
+        for (int i = from; i < end; i++) /* exact: they are rounded to float32 */
+            ((float *)out)[i - from] = (float)double_of((uint64_t)batch->sums[i]);
+    else
+        store(out, batch->sums + from, end - from, how->non_temporal);
+}
+
+/* One value plus one draw. */
+static void sum_up_one(const dpf_release *how, uint64_t value, int64_t lo, int64_t hi, void *out) {
+    const int is_real = how->kind == DPF_FLOAT64 || how->kind == DPF_FLOAT32;
+    int64_t sum;
+    if (is_real) {
+        const double given = made_public(how, double_of(value));
+        const double point = on_grid(how, given, in_steps(how, given));
+        const double found = how->limbs == 2 ? joined_wide(how, point, lo, hi)
+                             : how->single   ? joined_single(how, point, (double)lo)
+                                             : joined(how, point, (double)lo);
+        if (how->kind == DPF_FLOAT32) {
+            *(float *)out = (float)found;
+            return;
+        }
+        sum = (int64_t)bits_of(found);
+    } else if (how->limbs == 1) {
+        sum = clamped_sum((int64_t)value, lo, (int64_t)how->lower.lo, (int64_t)how->upper.lo);
+    } else {
+        sum = clamped_sum_wide((int64_t)value, how->kind == DPF_UINT64, lo, hi, (dpf_signed)wide_of(how->lower),
+                               (dpf_signed)wide_of(how->upper));
+    }
+    *(int64_t *)out = sum;
+}
