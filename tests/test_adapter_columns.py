@@ -60,7 +60,6 @@ def test_integers(library, dtype) -> None:
 @each(dtypes=REALS)
 @pytest.mark.parametrize("mech", [VALUES, Gaussian(2), Snapping(1, 3, bound=64)], ids=lambda m: m.NAME)
 def test_reals(library, dtype, mech) -> None:
-    """A real type stays."""
     numbers = np.linspace(-5, 5, 100).astype(dtype)
     values = library.column(numbers.tolist(), library.kinds[dtype], [7])
     noisy = keyed(values, mech)
@@ -72,7 +71,6 @@ def test_reals(library, dtype, mech) -> None:
 
 @each(dtypes=["int64", "float32", "float64"])
 def test_no_cells(library, dtype) -> None:
-    """An empty column gives an empty column of its kind."""
     for mech in (COUNTS, DiscreteGaussian(1)) if dtype == "int64" else (VALUES, Gaussian(1)):
         empty = library.column([], library.kinds[dtype], [])
         noisy = mech.release(empty)
@@ -138,7 +136,6 @@ def test_what_missing_may_be(library, dtype) -> None:
 
 
 def test_missing_is_checked_for_numpy_too() -> None:
-    """Where no count is missing, it changes nothing."""
     with pytest.raises(DTypeError, match="^missing must be an int, "):
         COUNTS.release(np.arange(3), missing=0.5)
     with pytest.raises(ParameterError, match="^missing must come with clamp"):

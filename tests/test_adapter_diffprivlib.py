@@ -98,7 +98,6 @@ def real_p(noise, law, cells=64) -> float:
 
 
 def test_every_mechanism_of_theirs_is_accounted_for() -> None:
-    """Each concrete class of theirs runs on our noise, or is named as one that stays theirs."""
     concrete = {name for name, cls in THEIRS.items() if not inspect.isabstract(cls)} - {"TruncationAndFoldingMixin"}
     assert concrete == RUNS_HERE | STAYS
     assert {name for name in ours.__all__ if inspect.isclass(getattr(ours, name))} == RUNS_HERE == set(MECHANISMS)
@@ -106,7 +105,6 @@ def test_every_mechanism_of_theirs_is_accounted_for() -> None:
 
 @each_mechanism
 def test_a_mechanism_is_one_of_theirs(name) -> None:
-    """The same constructor; a subclass of theirs and of its parent, taken where theirs is."""
     cls = getattr(ours, name)
     assert issubclass(cls, THEIRS[name])
     assert inspect.signature(cls) == inspect.signature(THEIRS[name])
@@ -120,7 +118,6 @@ def test_a_mechanism_is_one_of_theirs(name) -> None:
 
 @each_mechanism
 def test_bias_and_variance_are_theirs(name) -> None:
-    """To 1e-6, or refused where theirs are."""
     parameters, value = MECHANISMS[name]
     for figure in ("bias", "variance", "mse"):
         try:
@@ -155,7 +152,6 @@ class Seeded(secrets.SystemRandom):
     ids=lambda s: type(s).__name__,
 )
 def test_a_seed_is_refused(name, seed) -> None:
-    """In the constructor and as an attribute."""
     with pytest.raises(ParameterError, match="random_state must be None"):
         made(name, random_state=seed)
     mechanism = made(name)
@@ -183,7 +179,6 @@ def test_the_global_seed_repeats_nothing() -> None:
 
 @each_mechanism
 def test_their_checks_come_first(name) -> None:
-    """Types and ranges, in the constructor and after an attribute was changed."""
     value = MECHANISMS[name][1]
     for wrong in ("Hello", 1 + 2j, None):
         with pytest.raises(TypeError):
@@ -206,7 +201,6 @@ def test_their_checks_come_first(name) -> None:
 
 @each_mechanism
 def test_numpy_scalars_are_numbers(name) -> None:
-    """As values and as parameters."""
     _parameters, value = MECHANISMS[name]
     kinds = (np.int64, np.int8, np.uint64) if isinstance(value, int) else (np.float64, np.float32, np.int32, Fraction)
     for kind in kinds:
@@ -219,7 +213,6 @@ def test_numpy_scalars_are_numbers(name) -> None:
 
 
 def test_the_laws_of_plain_parameters() -> None:
-    """By value, and after a change of an attribute."""
     mechanism = ours.GeometricTruncated(epsilon=0.1, sensitivity=3, lower=0, upper=9)
     assert mechanism.law == dpfast.DiscreteLaplace(0.1, 3)
     mechanism.epsilon = 0.2
@@ -306,7 +299,6 @@ def test_the_grid_of_snapping(epsilon, sensitivity) -> None:
 
 @each_mechanism
 def test_no_noise_where_their_scale_is_zero(name) -> None:
-    """Sensitivity 0, or an infinite epsilon, gives the value itself, as theirs does."""
     value = MECHANISMS[name][1]
     assert made(name, sensitivity=0).randomise(value) == value
     if name != "Gaussian":
@@ -335,7 +327,6 @@ def test_values_that_are_not_finite(name) -> None:
 
 @pytest.mark.parametrize("name", ["Geometric", "GeometricTruncated", "GeometricFolded", "GaussianDiscrete"])
 def test_integers_beyond_int64_are_refused_and_not_told(name) -> None:
-    """The message has the rule alone."""
     for value in (2**63, -(2**63) - 1, 10**30):
         with pytest.raises(ParameterError, match="^value must fit int64$"):
             made(name).randomise(value)
@@ -362,7 +353,6 @@ def test_the_ends_of_int64() -> None:
     ],
 )
 def test_parameters_out_of_range_give_no_value(name, changed, rule) -> None:
-    """By an error that names the parameter."""
     with pytest.raises(ParameterError, match=rule):
         made(name, **changed).randomise(MECHANISMS[name][1])
 
@@ -541,7 +531,6 @@ class Untouched:
     ids=named,
 )
 def test_nothing_is_spent_nor_read_where_a_histogram_is_refused(tool, options, error) -> None:
-    """The accountant is as it was, and the sample was not looked at."""
     accountant = diffprivlib.BudgetAccountant(1.5 if error is BudgetError else math.inf)
     with pytest.raises(error):
         getattr(ours, tool)(Untouched(), range=[(0, 1)], accountant=accountant, **options)
@@ -550,7 +539,6 @@ def test_nothing_is_spent_nor_read_where_a_histogram_is_refused(tool, options, e
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf, -math.inf, 1e300])
 def test_weights_that_are_no_counts_are_refused(weight) -> None:
-    """Before anything is spent."""
     accountant = diffprivlib.BudgetAccountant()
     with pytest.raises(ParameterError, match="weights must be finite"):
         ours.histogram([0.5, 0.6], bins=2, range=(0, 1), weights=[1.0, weight], accountant=accountant)
@@ -591,7 +579,6 @@ def test_installed_is_everywhere_and_leaves_no_trace() -> None:
 
 
 def test_threads_that_come_and_go_leave_theirs_in_place() -> None:
-    """Ours is there for each thread that installed it."""
     before, wrong = names(), []
 
     def visit() -> None:
@@ -610,7 +597,6 @@ def test_threads_that_come_and_go_leave_theirs_in_place() -> None:
 
 
 def test_a_later_import_takes_ours_and_gives_it_back() -> None:
-    """A module of theirs that was not loaded yet."""
     with ours.installed():
         from diffprivlib.mechanisms import Geometric
 
@@ -700,7 +686,6 @@ def test_what_runs_on_whose_noise(use, monkeypatch) -> None:
 
 @pytest.mark.parametrize("seed", [0, np.random.RandomState(0)], ids=["int", "RandomState"])
 def test_their_tools_refuse_a_seed_once_ours_are_installed(seed) -> None:
-    """Before they spend; without ours they take it."""
     accountant = diffprivlib.BudgetAccountant()
     options = {"random_state": seed, "accountant": accountant}
     calls = [
@@ -719,7 +704,6 @@ def test_their_tools_refuse_a_seed_once_ours_are_installed(seed) -> None:
 
 
 def test_their_accountant_counts_the_same() -> None:
-    """With our noise as with theirs."""
     spent = []
     for _ in range(2):
         with diffprivlib.BudgetAccountant() as accountant:

@@ -89,7 +89,6 @@ def test_numpy_itself_goes_straight() -> None:
 
 
 def test_an_array_of_the_standard() -> None:
-    """The array API's reference implementation."""
     xp = pytest.importorskip("array_api_strict")
     array = xp.arange(100, dtype=xp.int32)
     assert keyed(array).tolist() == keyed(np.arange(100)).tolist()
@@ -147,7 +146,6 @@ def test_tensors_refused(torch) -> None:
 
 
 def test_a_tensor_on_a_gpu(torch) -> None:
-    """Refused by the device's name."""
     if not torch.cuda.is_available():
         pytest.skip("no GPU")
     with pytest.raises(DTypeError, match=r"^Tensor \(dtype torch.int64, device cuda:0\) cannot be read"):

@@ -142,7 +142,6 @@ def test_our_real_laws_cost_no_more_than_opendps() -> None:
 
 
 def test_a_scale_is_taken_exactly() -> None:
-    """As a fraction, a decimal, a double or a NumPy integer."""
     space = vector("i64"), dp.l1_distance(T="i64")
     assert make_discrete_laplace(*space, Fraction(1, 3)).map(1) == 3.0
     assert make_discrete_laplace(*space, 1 / 3).map(1) == math.nextafter(3.0, 4)  # the double is below a third
@@ -154,7 +153,6 @@ def test_a_scale_is_taken_exactly() -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_distance_without_sense_has_no_loss(law) -> None:
-    """Negative, NaN or infinite ones are refused; 0 loses nothing."""
     make, _, types, metric = LAWS[law]
     measurement = make(vector(types[-1]), metric(T="f64"), 1.0)
     for d_in in (-1.0, -5e-324, math.nan, math.inf):
@@ -243,7 +241,6 @@ def refused() -> list:
 
 
 def test_a_space_that_opendp_refuses_is_refused() -> None:
-    """By the same error, word for word."""
     for domain, metric, family in refused():
         with pytest.raises(Exception) as theirs:  # noqa: PT011
             getattr(dp.m, f"make_{family}")(domain, metric, 1.0)
@@ -255,14 +252,12 @@ def test_a_space_that_opendp_refuses_is_refused() -> None:
 
 @pytest.mark.parametrize("scalar", REALS)
 def test_an_array_domain_that_may_hold_nan_is_refused(scalar) -> None:
-    """As their vectors are."""
     for domain in (dp.numpy.arrayd_domain(shape=(3,), T=scalar), dp.numpy.array2_domain(T=scalar)):
         with pytest.raises(OpenDPException, match="may not contain NaN"):
             make_laplace(domain, dp.l1_distance(T=scalar), 1.0)
 
 
 def test_each_law_has_its_kind_of_number() -> None:
-    """The error names the types that would serve."""
     with pytest.raises(dpfast.DTypeError, match=r"discrete_laplace noise is for i32, .* AtomDomain\(T=f64\)"):
         make_discrete_laplace(atom("f64"), dp.absolute_distance(T="f64"), 1.0)
     with pytest.raises(dpfast.DTypeError, match=r"^gaussian noise is for f32, f64"):
@@ -271,7 +266,6 @@ def test_each_law_has_its_kind_of_number() -> None:
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, True, "1"])
 def test_a_scale_without_sense_is_refused(scale) -> None:
-    """By its name."""
     for make, _, types, metric in LAWS.values():
         with pytest.raises((dpfast.ParameterError, dpfast.DTypeError), match="scale must be"):
             make(vector(types[-1]), metric(T="f64"), scale)
@@ -326,7 +320,6 @@ class Failing:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_failure_releases_nothing_and_quotes_nothing(law, monkeypatch) -> None:
-    """Neither its message nor its traceback."""
     make, _, types, metric = LAWS[law]
     monkeypatch.setattr(adapter, "noise_source", lambda *_: Failing())
     scalar = types[-1]
@@ -460,7 +453,6 @@ def test_a_histogram_stays_in_numpy() -> None:
 
 
 def test_it_composes() -> None:
-    """With theirs, at once and in turn, until the queries are used up."""
     measurement = counts() >> then_discrete_laplace(2.0)
     both = dp.c.make_composition([measurement, counts() >> dp.m.then_laplace(4.0)])
     assert both.map(1) == 0.75
@@ -480,7 +472,6 @@ def test_a_budget_that_is_less_than_the_map_is_refused() -> None:
 
 
 def test_odometers_and_filters_count_it() -> None:
-    """Each release at its map."""
     measurement = counts() >> then_discrete_laplace(2.0)
     odometer = dp.c.make_fully_adaptive_composition(*WORDS, dp.max_divergence())
     queries = odometer(DATA)
@@ -494,7 +485,6 @@ def test_odometers_and_filters_count_it() -> None:
 
 @pytest.mark.parametrize(("make", "scalar"), [(make_discrete_gaussian, "i64"), (make_gaussian, "f64")])
 def test_a_gaussian_is_zcdp_and_turns_into_epsilon_and_delta(make, scalar) -> None:
-    """By OpenDP's own conversions, as theirs does."""
     space = vector(scalar), dp.l2_distance(T="f64")
     ours, theirs = make(*space, 10.0), dp.m.make_gaussian(*space, 10.0)
     assert ours.output_measure == dp.zero_concentrated_divergence()
@@ -544,7 +534,6 @@ def test_the_context_finds_its_scale(monkeypatch) -> None:
 
 
 def test_every_constructor_has_its_then_form() -> None:
-    """Which makes the same measurement."""
     for law, (make, _, types, metric) in LAWS.items():
         space = vector(types[-1]), metric(T="f64")
         assert str(space >> getattr(adapter, f"then_{law}")(2.0)) == str(make(*space, 2.0))

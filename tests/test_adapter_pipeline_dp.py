@@ -152,7 +152,6 @@ def test_the_law_is_the_one_before(kind) -> None:
 
 @pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
 def test_defects_are_rejected(kind) -> None:
-    """A scale 3 % off, a shift, a rounding and the other law."""
     noise = LAWS[kind].rvs(size=N, random_state=7)
     assert rejections(noise, kind, 1.0) == []
     assert rejections(noise * 1.03, kind, 1.0) != []
@@ -194,7 +193,6 @@ def test_values_keys_and_names_are_theirs(metrics, public) -> None:
 
 
 def test_a_block_is_one_release_of_each_metric(monkeypatch) -> None:
-    """250 partitions in blocks of 100 are three releases of each."""
     sizes, release = [], dpfast.Laplace.release
     monkeypatch.setattr(adapter, "BLOCK", 100)
     monkeypatch.setattr(
@@ -207,8 +205,6 @@ def test_a_block_is_one_release_of_each_metric(monkeypatch) -> None:
 
 
 def test_no_key_no_metrics(monkeypatch) -> None:
-    """Where the system gives no entropy, no partition comes out."""
-
     def refuse(self, values, **_) -> Never:
         raise dpfast.EntropyError("none")
 
@@ -222,7 +218,6 @@ def test_no_key_no_metrics(monkeypatch) -> None:
 
 
 def test_reports_name_the_law() -> None:
-    """With its parameters and an interval."""
     report = ExplainComputationReport()
     released([M.COUNT], public=["a"], report=report)
     assert (
@@ -251,7 +246,6 @@ def test_what_stays_theirs_runs_and_does_not_say_dpfast() -> None:
 
 @pytest.mark.parametrize("kind", [LAPLACE, GAUSSIAN])
 def test_add_dp_noise(kind) -> None:
-    """A number and an array of them; one release a value."""
     with adapter.installed():
         accountant = pdp.NaiveBudgetAccountant(1.0, 1e-6)
         engine = pdp.DPEngine(accountant, pdp.LocalBackend())
@@ -285,7 +279,6 @@ def test_a_budget_keeps_its_noise_whenever_it_is_spent() -> None:
 
 
 def test_installs_nest() -> None:
-    """What each new budget takes its noise from."""
     assert are_undone_exactly(adapter, lambda: budget_accounting.MechanismSpec) is adapter.MechanismSpec
 
 
@@ -367,7 +360,6 @@ def test_a_worker_uses_our_noise_or_fails() -> None:
 
 @pytest.mark.parametrize("factors", [(3, 0.1), (7, 0.7), (10, 1 / 3), (2, math.pi), (49, 1e-3), (11, 1e9 + 0.1)])
 def test_scales_are_not_below_the_exact_ones(factors) -> None:
-    """And above them by no more than a rounding."""
     l0, linf = factors
     l1, l2_squared = l0 * Fraction(linf), l0 * Fraction(linf) ** 2
     for eps in (0.1, 1 / 3, 2.0):
@@ -386,7 +378,6 @@ def test_scales_are_not_below_the_exact_ones(factors) -> None:
 @pytest.mark.parametrize("eps", [0.01, 0.5, 1.0, 8.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
 def test_a_calibrated_sigma_is_proved(eps, delta) -> None:
-    """Its exact delta is within the budget's."""
     budget = spec(MechanismType.GAUSSIAN, eps, delta)
     mechanism = made(budget, l0=3, linf=0.1)
     exact = dpfast.Sensitivity.changes(3, 0.1)
@@ -407,14 +398,12 @@ def test_a_sigma_of_theirs_that_does_not_serve_is_not_used(monkeypatch) -> None:
 
 
 def test_norms_alone_are_taken_as_given() -> None:
-    """L1 for Laplace noise, L2 for Gaussian."""
     assert made(spec(eps=0.5), l1=3)._ours.sensitivity == 3
     assert made(spec(MechanismType.GAUSSIAN, None, None, 2.0), l2=3)._ours.sigma_squared == 36
     assert made(spec(eps=0.5), l0=np.int64(2), linf=np.float32(1.5))._ours.sensitivity == 3
 
 
 def test_their_checks_stay() -> None:
-    """Refused: sensitivities, epsilon, and a budget that is not computed."""
     with pytest.raises(ValueError, match="L1 or"):
         made(spec(), l2=1)
     with pytest.raises(ValueError, match="L2 or"):
@@ -427,7 +416,6 @@ def test_their_checks_stay() -> None:
 
 
 def test_values_that_are_refused() -> None:
-    """By their type as PyDP does; NaN and infinity too."""
     mechanism = made(spec(), l1=1)
     for value in ("3", None, [1.0], 1j):
         with pytest.raises((TypeError, dpfast.DTypeError)):

@@ -190,7 +190,6 @@ def test_a_failure_gives_nothing(monkeypatch) -> None:
 
 
 def test_out_is_for_numpy() -> None:
-    """Nothing is written to."""
     with pytest.raises(ParameterError, match="^out is for NumPy arrays"):
         COUNTS.release(n, out=np.zeros(1, np.int64))
 

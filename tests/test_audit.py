@@ -296,7 +296,6 @@ def test_parameters_are_checked() -> None:
     ],
 )
 def test_functions_that_are_none(function, words) -> None:
-    """An error in a line, for both audits."""
     with pytest.raises(ParameterError, match=words):
         audit.privacy(function, 1, n=1000)
     with pytest.raises(ParameterError, match=words):
@@ -304,7 +303,6 @@ def test_functions_that_are_none(function, words) -> None:
 
 
 def test_kinds_of_outputs() -> None:
-    """Integers that int64 does not hold, mixed kinds and booleans are compared too."""
     for function in (
         lambda x, n: [2**70 + 2**20 * int(y) for y in x + geometric(n, 2)],
         lambda x, n: x + (geometric(n, 2) if x else geometric(n, 2).astype(float)),
@@ -442,7 +440,6 @@ def test_the_command_exits_by_what_it_found(command, capsys) -> None:
 
 
 def test_the_command_in_json(command, capsys) -> None:
-    """One object on the output, with a report for each audit."""
     for name, code in (("keeps", 0), ("breaks", 1)):
         assert command(name, "--law", "discrete_laplace", "--json") == code
         facts = json.loads(capsys.readouterr().out)

@@ -89,7 +89,6 @@ def test_the_table_has_every_row(written) -> None:
 
 
 def test_absent_peers_are_named(written) -> None:
-    """A peer that is not installed is missed by name, in the table and in the JSON."""
     table, folder = written
     absent = json.loads((folder / "bench.json").read_text())["absent"]
     assert absent.keys() == peers.PEERS.keys()
@@ -98,7 +97,6 @@ def test_absent_peers_are_named(written) -> None:
 
 
 def test_json_has_everything(written) -> None:
-    """Each row with kind, figures, what was called, and every single time."""
     _, folder = written
     found = json.loads((folder / "bench.json").read_text())
     assert (found["size"], found["rounds"]) == (SIZE, 2)
@@ -120,7 +118,6 @@ def test_json_has_everything(written) -> None:
 
 
 def test_pictures_are_written(written) -> None:
-    """PNG and SVG as their names say, each with something in it."""
     _, folder = written
     for name in ("bench.png", "scaling.png"):
         assert (folder / name).read_bytes().startswith(PNG)
@@ -139,7 +136,6 @@ def test_the_readme_gets_its_table_between_the_marks(written) -> None:
 
 
 def test_json_instead_of_the_table(monkeypatch) -> None:
-    """`--json -` prints nothing else."""
     monkeypatch.setattr("dpfast.bench.rows.of_this_machine", lambda a: [next(ours(a, 1))])
     assert len(json.loads(run("--size", 100, "--rounds", 1, "--json", "-"))["rows"]) == 1
 
@@ -156,7 +152,6 @@ def test_json_instead_of_the_table(monkeypatch) -> None:
     ids=str,
 )
 def test_what_cannot_be_written_is_refused_first(monkeypatch, options, error) -> None:
-    """Nobody waits minutes for an error that was there from the start."""
     monkeypatch.setattr(
         sys.modules["dpfast.cli.bench"], "measure", lambda *_args, **_options: pytest.fail("measured first")
     )
@@ -216,7 +211,6 @@ def test_rows_take_turns_after_their_reference() -> None:
 
 
 def test_the_collector_waits_for_a_timed_run() -> None:
-    """It runs again afterwards, after an error, too."""
     seconds, enabled = timed(gc.isenabled)
     assert seconds > 0
     assert not enabled
@@ -259,7 +253,6 @@ def test_a_row_may_have_a_clock_of_its_own() -> None:
     ids=str,
 )
 def test_a_verdict_says_which_limit_is_kept(bound, verdict) -> None:
-    """For 3 ns a count, half as much again as the reference."""
     row = replace(planted(lambda: None), bound=bound)
     assert Result(row, [3e-6], [2e-9]).verdict == verdict
     assert not Result(row, [math.nan], [math.nan]).verdict
@@ -274,7 +267,6 @@ def test_growth_of_the_peak_is_seen() -> None:
 
 
 def test_where_the_system_says_nothing_of_memory(monkeypatch, tmp_path) -> None:
-    """No figure and no verdict, and JSON all the same."""
     monkeypatch.setattr("dpfast.bench.measure.PROCESS", tmp_path / "none")
     row = Row("a", lambda: None, 1, bound=Bound("MiB", 8, 2), clock=growth, measures="B")
     result = measured([row], 2)[0]
@@ -284,7 +276,6 @@ def test_where_the_system_says_nothing_of_memory(monkeypatch, tmp_path) -> None:
 
 
 def test_a_figure_is_a_median() -> None:
-    """Nanoseconds and ratio of medians, round by round."""
     row = planted(lambda: None)
     result = Result(row, [1e-6, 3e-6, 2e-6], [2e-9, 2e-9, 2e-9])
     assert result.ns == pytest.approx(2)
@@ -345,7 +336,6 @@ def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
 )  # OpenDP's, over our Polars adapter's
 @pytest.mark.parametrize("name", peers.PEERS)
 def test_a_peer_that_is_here_runs(name) -> None:
-    """The calls are what this version of the peer has."""
     if peers.installed(peers.PEERS[name].distribution) is None:
         pytest.skip(f"{name} is not installed: pip install 'dpfast[peers]'")
     for row in peers.PEERS[name].rows(Arrays(20)):
@@ -403,7 +393,6 @@ def test_tables_are_measured_and_written(benchmarks, tmp_path, capsys, monkeypat
 
 
 def test_a_library_that_is_not_installed_is_left_out(benchmarks, capsys, monkeypatch) -> None:
-    """Unless it was asked for by name."""
     monkeypatch.setattr(benchmarks("tables"), "ADAPTERS", ("nowhere",))
     monkeypatch.setattr(sys, "argv", ["benchmarks", "adapters"])
     runpy.run_path(str(BENCHMARKS), run_name="__main__")
@@ -438,7 +427,6 @@ def test_compare_passes_and_fails(benchmarks, tmp_path, capsys, monkeypatch) -> 
 
 
 def test_one_good_run_is_enough(benchmarks) -> None:
-    """Worse in each run, or not worse at all."""
     verdict = benchmarks("compare").verdict
     assert verdict([1.2, 1.3, 1.16], 1) == "WORSE"
     assert verdict([1.2, 1.3, 1.14], 1) == "same"
@@ -447,7 +435,6 @@ def test_one_good_run_is_enough(benchmarks) -> None:
 
 
 def test_the_committed_baseline_is_complete(benchmarks) -> None:
-    """It says on what machine it was made, and has every chosen ratio."""
     compare = benchmarks("compare")
     names = {row.name for row in compare.chosen(100)}
     for found in json.loads(compare.BASELINE.read_text()).values():
@@ -475,7 +462,6 @@ def test_workloads_do_what_they_say(benchmarks, monkeypatch) -> None:
 
 
 def test_compare_runs_as_a_script(monkeypatch, tmp_path) -> None:
-    """`python benchmarks/compare.py` ends with its exit code."""
     monkeypatch.setattr(sys, "argv", ["compare.py", "--baseline", str(tmp_path / "none.json")])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(BENCHMARKS / "compare.py"), run_name="__main__")

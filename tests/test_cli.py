@@ -162,7 +162,6 @@ def test_privatize_adds_noise_and_its_record(tmp_path, capsys, end) -> None:
 
 
 def test_two_runs_differ(tmp_path) -> None:
-    """Two runs on the same counts."""
     made = []
     for _ in range(2):
         assert privatize(tmp_path, *LAW, "--quiet", "--force", cells=np.zeros(1000, np.int64), end=".npy") == 0
@@ -184,7 +183,6 @@ def test_pieces_and_columns_have_noise_of_their_own(tmp_path, monkeypatch) -> No
 
 @pytest.mark.parametrize(("choice", "each", "total"), [("total", "1/6", "1/3"), ("per-column", "1/3", "2/3")])
 def test_epsilon_over_columns_is_split_or_repeated_exactly(tmp_path, capsys, choice, each, total) -> None:
-    """As a fraction, in the record and in the summary."""
     pq.write_table(pa.table({"a": [1], "b": [2], "c": [3]}), tmp_path / "in.parquet")
     options = ["--column", "c", "--column", "a", "--epsilon-is", choice, "--epsilon", "1/3", "--sensitivity", "1"]
     assert privatize(tmp_path, *options, cells=None, end=".parquet") == 0
@@ -195,14 +193,12 @@ def test_epsilon_over_columns_is_split_or_repeated_exactly(tmp_path, capsys, cho
 
 
 def test_quiet_is_quiet(tmp_path, capsys) -> None:
-    """On both streams."""
     assert privatize(tmp_path, *LAW, "--quiet") == 0
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("end", ENDS)
 def test_no_rows_are_no_failure(tmp_path, end) -> None:
-    """An empty table gives an empty table."""
     assert privatize(tmp_path, *LAW, cells=np.zeros(0, np.int64), end=end) == 0
     assert load(tmp_path / f"out{end}")[0].size == 0
 
@@ -245,21 +241,18 @@ WRONG = [  # beside LAW; the message names a flag as the caller wrote it, never 
 
 
 def test_a_ledger_of_another_unit_names_the_flag(tmp_path, capsys) -> None:
-    """--unit, as the caller would have to change it."""
     dpfast.Ledger(tmp_path / "ledger.db", epsilon=1, unit="visit", create=True)
     assert privatize(tmp_path, *LAW, "--ledger", str(tmp_path / "ledger.db"), cells=[int(SECRET)]) == 2
     one_error(capsys.readouterr().err, "Error: .*--unit.*'visit'")
 
 
 def test_a_table_without_a_column_names_the_flag(tmp_path, capsys) -> None:
-    """--column, as files.py says it."""
     make(tmp_path / "in.csv", np.array([int(SECRET)]))
     assert privatize(tmp_path, *LAW, cells=None) == 2
     one_error(capsys.readouterr().err, "Error: --column must be given for a table")
 
 
 def test_a_command_that_releases_nothing_says_nothing_of_releases(tmp_path, capsys) -> None:
-    """`ledger show` of a file that is no ledger."""
     (tmp_path / "two.csv").write_text("city,count\n" * 100)
     assert main(["ledger", "show", str(tmp_path / "two.csv")]) == 1
     stderr = capsys.readouterr().err
@@ -269,7 +262,6 @@ def test_a_command_that_releases_nothing_says_nothing_of_releases(tmp_path, caps
 
 @pytest.mark.parametrize("link", [None, os.link, os.symlink])
 def test_the_input_is_never_the_output(tmp_path, capsys, link) -> None:
-    """Under no name."""
     source = tmp_path / "in.csv"
     chosen = make(source, np.arange(9))
     before, target = source.read_bytes(), source
@@ -296,15 +288,12 @@ def test_an_existing_output_needs_force(tmp_path, capsys) -> None:
 
 @pytest.mark.parametrize(("name", "reason"), [("no/out.csv", "No such file"), ("x" * 300 + ".csv", "name too long")])
 def test_an_output_that_can_nowhere_be_written_is_one_line(tmp_path, capsys, name, reason) -> None:
-    """With the system's reason."""
     chosen = make(tmp_path / "in.csv", np.arange(9))
     assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / name), *chosen, *LAW]) == 1
     one_error(capsys.readouterr().err, f"cannot write .*{reason}")
 
 
 def test_a_failing_entropy_source_is_one_line(tmp_path, capsys, monkeypatch) -> None:
-    """And no file."""
-
     def fail(_size: int) -> bytes:
         raise OSError("no entropy")
 
@@ -315,8 +304,6 @@ def test_a_failing_entropy_source_is_one_line(tmp_path, capsys, monkeypatch) -> 
 
 
 def test_a_defect_does_not_tell_what_it_saw(tmp_path, capsys, monkeypatch) -> None:
-    """But where it happened."""
-
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError(f"count {SECRET} in row 3")
 
@@ -328,7 +315,6 @@ def test_a_defect_does_not_tell_what_it_saw(tmp_path, capsys, monkeypatch) -> No
 
 @pytest.mark.skipif(os.name != "posix", reason="file size limits are POSIX")
 def test_a_full_disk_is_one_line(tmp_path) -> None:
-    """And no file: nothing of a name is left."""
     commands = []
     for end in ENDS:
         chosen = make(tmp_path / f"in{end}", np.arange(100_000) * 7919)
@@ -550,7 +536,6 @@ def test_a_clamp_is_public_and_before_the_noise(tmp_path, capsys) -> None:
 
 
 def test_public_bounds_of_real_values_are_decimals(tmp_path) -> None:
-    """As the caller wrote them, or as a fraction is written."""
     options = ["--mechanism", "gaussian", "--sigma", "1", *ONE_CELL, "--lower", "-0.1", "--upper", "1/4", "--quiet"]
     assert privatize(tmp_path, *options, cells=np.linspace(-5, 5, 500)) == 0
     texts = [line.split(",")[1] for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
@@ -665,14 +650,12 @@ REALS, COUNTS = [float(SECRET), 0.5], [int(SECRET)]
     ],
 )  # fmt: skip
 def test_the_law_and_the_column_must_agree(tmp_path, capsys, end, cells, law, code, message) -> None:
-    """The refusal names the laws that would serve."""
     assert privatize(tmp_path, *law, *LAW, cells=cells, end=end) == code
     one_error(capsys.readouterr().err, message)
     assert names(tmp_path) == [f"in{end}"]
 
 
 def test_sigma_has_nothing_to_split(tmp_path, capsys) -> None:
-    """Over columns, a sigma is each column's."""
     pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "in.parquet")
     options = ["--column", "a", "--column", "b", "--epsilon-is", "total", *DG, "--sigma", "2", *ONE_CELL]
     assert privatize(tmp_path, *options, cells=None, end=".parquet") == 2
@@ -754,7 +737,6 @@ def test_sigma_alone_is_explained_and_promises_nothing(capsys, options) -> None:
 
 
 def test_a_rho_beyond_use_is_called_so(capsys) -> None:
-    """In words."""
     assert "so large a rho promises next to nothing" in explain(capsys, *DG, "--sigma", "0.001", *ONE_CELL)[0]
 
 
@@ -806,7 +788,6 @@ ANY_SIZE = [
     ],
 )
 def test_laws_and_promises_of_any_size_are_drawn(tmp_path, options, picture, name) -> None:
-    """A whole file of the kind that its name says, and no other."""
     assert main(["explain", *options, "--plot", str(tmp_path / name), "--picture", picture]) == 0
     content = (tmp_path / name).read_bytes()
     start, end = (b"\x89PNG", b"IEND\xaeB`\x82") if name.endswith("png") else (b"<?xml", b"</svg>\n")
@@ -820,7 +801,6 @@ def test_laws_and_promises_of_any_size_are_drawn(tmp_path, options, picture, nam
     "options", [[*G, "--sigma", "2"], [*DG, "--sigma", "0.001", *ONE_CELL], ["--epsilon", "1001", "--sensitivity", "1"]]
 )
 def test_where_nothing_is_promised_no_belief_is_drawn(tmp_path, capsys, options, picture) -> None:
-    """Nor told."""
     assert "belief" not in explain(capsys, *options)[0]
     assert main(["explain", *options, "--plot", str(tmp_path / "picture.png"), "--picture", picture]) == 2
     one_error(capsys.readouterr().err, "picture must be law where nothing")
@@ -856,7 +836,6 @@ def test_the_drawn_loss_is_the_loss(mechanism, known) -> None:
 
 
 def test_a_picture_needs_a_file(capsys) -> None:
-    """Else there would be nothing to see."""
     assert main(["explain", *LAW, "--picture", "loss"]) == 2
     one_error(capsys.readouterr().err, "'--picture' says what '--plot' draws")
 
@@ -884,7 +863,6 @@ def test_explain_says_what_the_mechanism_says(capsys) -> None:
     ],
 )
 def test_explain_rounds_its_promise_up(capsys, epsilon, ratio) -> None:
-    """To what is read at a glance."""
     words, _ = explain(capsys, "--epsilon", epsilon, "--sensitivity", "1")
     assert (f"at most {ratio} times (e^epsilon)" if ratio else "at most e^epsilon times as") in words
 
@@ -916,7 +894,6 @@ def test_explain_bounds_beliefs(capsys, options, least, most) -> None:
 
 
 def test_what_substitution_promises_is_about_the_data_of_a_unit(capsys) -> None:
-    """And a belief about them, which a factor of two would not widen."""
     text, _ = explain(capsys, *LAW, "--adjacency", "substitution", "--unit", "household")
     assert "if the data of any one household had been" in text
     assert "how sure a reader can be of anything about the data of a certain household" in text
@@ -961,8 +938,6 @@ def test_explain_says_where_the_textbook_fails(capsys) -> None:
 
 
 def test_a_picture_appears_whole_or_not_at_all(tmp_path, capsys, monkeypatch) -> None:
-    """An older one stays if the disk is full."""
-
     def fail(_figure: Figure, file: IO[bytes], **_: object) -> None:
         file.write(b"half")
         raise OSError(errno.ENOSPC, "disk full")
@@ -976,7 +951,6 @@ def test_a_picture_appears_whole_or_not_at_all(tmp_path, capsys, monkeypatch) ->
 
 
 def test_explain_refuses_to_draw_over_data(tmp_path, capsys) -> None:
-    """Or where it cannot write."""
     (tmp_path / "data.csv").write_text("a\n")
     assert main(["explain", *LAW, "--plot", str(tmp_path / "data.csv")]) == 2
     one_error(capsys.readouterr().err, "plot must be a .png or .svg file")
@@ -985,7 +959,6 @@ def test_explain_refuses_to_draw_over_data(tmp_path, capsys) -> None:
 
 
 def test_info_names_version_and_instruction_set(capsys) -> None:
-    """For a reader and for a program."""
     assert main(["info", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["version"] == dpfast.__version__
@@ -1008,7 +981,6 @@ def test_info_names_version_and_instruction_set(capsys) -> None:
     ],
 )
 def test_a_missing_extra_is_named(tmp_path, package, extra, command) -> None:
-    """By the command that would install it; nothing is written."""
     make(tmp_path / "in.csv", np.arange(3))
     path = os.pathsep.join([str(Path(dpfast.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
@@ -1019,14 +991,12 @@ def test_a_missing_extra_is_named(tmp_path, package, extra, command) -> None:
 
 
 def test_python_m_dpfast_is_the_program() -> None:
-    """As `dpfast` is."""
     command = [sys.executable, "-m", "dpfast", "--version"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout.strip().endswith(dpfast.__version__)
 
 
 def test_usage_errors_are_2(tmp_path, capsys) -> None:
-    """A file that is not there, an option that is missing."""
     assert main(["privatize", str(tmp_path / "none.csv"), "out.csv", "--column", "a", *LAW]) == 2
     one_error(capsys.readouterr().err, "none.csv' does not exist")
     assert main(["explain", "--epsilon", "1"]) == 2
@@ -1035,7 +1005,6 @@ def test_usage_errors_are_2(tmp_path, capsys) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
 def test_a_terminal_gets_a_progress_bar(tmp_path) -> None:
-    """And no pipe does."""
     import fcntl
     import pty
     import termios

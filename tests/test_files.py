@@ -59,7 +59,6 @@ def test_csv_stays_csv_byte_for_byte(tmp_path) -> None:
 
 
 def test_csv_becomes_parquet_with_strings(tmp_path) -> None:
-    """All columns but the noised one."""
     source = csv_file(tmp_path, 'id,count,note\n007,5,"say ""hi"""\n,6,\n')
     copied(source, tmp_path / "out.parquet", ["count"])
     expected = [{"id": "007", "count": 5, "note": 'say "hi"'}, {"id": "", "count": 6, "note": ""}]
@@ -67,7 +66,6 @@ def test_csv_becomes_parquet_with_strings(tmp_path) -> None:
 
 
 def test_csv_cut_short_leaves_no_output(tmp_path) -> None:
-    """Not even a temporary file."""
     source = csv_file(tmp_path, f'count,x\n{SECRET},1\n5,"2')
     with pytest.raises(FileError, match="inside a quoted field"):
         copied(source, tmp_path / "out.csv", ["count"])
@@ -92,14 +90,12 @@ def test_no_message_quotes_the_first_line_of_a_csv(tmp_path) -> None:
 
 
 def test_a_missing_column_of_parquet_lists_those_there_are(tmp_path) -> None:
-    """A schema holds names, never data."""
     pq.write_table(pa.table({"north": [1], "count": [2]}), tmp_path / "in.parquet")
     with pytest.raises(ParameterError, match="no column is named 'cuont'; there are 'north', 'count'"):
         files.open_source(tmp_path / "in.parquet", ["cuont"])
 
 
 def test_a_table_needs_a_column_and_an_npy_file_has_none(tmp_path) -> None:
-    """Either is said."""
     with pytest.raises(ParameterError, match="column must be given"):
         files.open_source(csv_file(tmp_path, "a,b\n"), [])
     np.save(tmp_path / "a.npy", np.arange(3))
@@ -108,7 +104,6 @@ def test_a_table_needs_a_column_and_an_npy_file_has_none(tmp_path) -> None:
 
 
 def test_duplicate_names_pass_unless_chosen(tmp_path) -> None:
-    """Two columns of one name keep their places."""
     table = pa.table([[1, 2], [3, 4], [5, 6]], names=["x", "x", "count"])
     pq.write_table(table, tmp_path / "in.parquet")
     copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"], lambda x: -x)
@@ -125,7 +120,6 @@ def test_duplicate_names_pass_unless_chosen(tmp_path) -> None:
     "values", [[1.0], [True], ["1"], pa.array(["1"]).dictionary_encode(), pa.array([1]).cast(pa.decimal128(19)), [[1]]]
 )
 def test_columns_that_are_not_integers_are_refused(tmp_path, values) -> None:
-    """Reals, booleans, text, codes, decimals and lists."""
     pq.write_table(pa.table({"count": values}), tmp_path / "in.parquet")
     with pytest.raises(ParameterError, match="column 'count' must hold integers, and holds"):
         files.open_source(tmp_path / "in.parquet", ["count"])
@@ -183,21 +177,18 @@ def test_other_columns_schema_and_order_are_kept(tmp_path, monkeypatch, start, e
 
 
 def test_parquet_keeps_its_compression(tmp_path) -> None:
-    """The first row group."""
     store(rich_table(10), tmp_path / "in.parquet")
     copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"])
     assert pq.ParquetFile(tmp_path / "out.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
 
 
 def test_feather_reads_back(tmp_path) -> None:
-    """By pyarrow's own reader."""
     pyarrow.feather.write_feather(pa.table({"count": [1, 2], "s": ["a", None]}), tmp_path / "in.feather")
     copied(tmp_path / "in.feather", tmp_path / "out.feather", ["count"], lambda x: x + 1)
     assert pyarrow.feather.read_table(tmp_path / "out.feather").to_pydict() == {"count": [2, 3], "s": ["a", None]}
 
 
 def test_parquet_becomes_csv_if_it_can(tmp_path) -> None:
-    """Nested columns cannot."""
     pq.write_table(pa.table({"count": [1, 2], "s": ["a", 'b"']}), tmp_path / "in.parquet")
     copied(tmp_path / "in.parquet", tmp_path / "out.csv", ["count"])
     assert list(csv.reader((tmp_path / "out.csv").read_text().splitlines())) == [
@@ -224,7 +215,6 @@ def test_pandas_reads_the_column_as_it_is_now(tmp_path) -> None:
 
 @pytest.mark.parametrize("end", [".parquet", ".arrow"])
 def test_nulls_are_refused(tmp_path, end) -> None:
-    """Without a count in the message, or a file."""
     store(pa.table({"count": pa.array([int(SECRET), None])}), tmp_path / f"in{end}")
     with pytest.raises(FileError, match=r"column 'count' of .* holds nulls") as caught:
         copied(tmp_path / f"in{end}", tmp_path / f"out{end}", ["count"])
@@ -235,7 +225,6 @@ def test_nulls_are_refused(tmp_path, end) -> None:
 @pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather", ".npy"])
 @pytest.mark.parametrize("part", [0.0, 0.3, 0.9, 0.999])
 def test_a_file_cut_short_is_refused(tmp_path, end, part) -> None:
-    """Wherever it ends."""
     whole, source = tmp_path / f"whole{end}", tmp_path / f"in{end}"
     if end == ".npy":
         np.save(whole, np.arange(1000))
@@ -288,7 +277,6 @@ def test_npy_of_any_integers_and_shape(tmp_path, monkeypatch, dtype, shape, orde
 
 @pytest.mark.parametrize("array", [np.zeros(3), np.zeros(3, bool), np.zeros(3, "M8[s]"), np.zeros(2, [("a", "i8")])])
 def test_npy_of_other_kinds_is_refused(tmp_path, array) -> None:
-    """Reals, booleans, dates and records."""
     np.save(tmp_path / "in.npy", array)
     with pytest.raises(ParameterError, match="must hold integers, and holds"):
         files.open_source(tmp_path / "in.npy", [])
@@ -327,7 +315,6 @@ def test_a_damaged_npy_header_is_refused(tmp_path, header) -> None:
 
 
 def test_tables_and_arrays_do_not_mix(tmp_path) -> None:
-    """And an unknown extension is refused."""
     np.save(tmp_path / "in.npy", np.arange(3))
     with pytest.raises(ParameterError, match="only become an npy file"):
         copied(tmp_path / "in.npy", tmp_path / "out.csv", [])
@@ -342,7 +329,6 @@ def test_tables_and_arrays_do_not_mix(tmp_path) -> None:
 
 @pytest.mark.parametrize("end", [".parquet", ".arrow", ".feather"])
 def test_real_columns_keep_their_type(tmp_path, end) -> None:
-    """Each width, in the order of the file."""
     table = pa.table({"s": pa.array([1.5, -2.0], pa.float32()), "d": [0.1, 3.0], "n": [1, 2]})
     store(table, tmp_path / f"in{end}")
     copied_reals(tmp_path / f"in{end}", tmp_path / f"out{end}", ["d", "s"], lambda x: -x)
@@ -352,7 +338,6 @@ def test_real_columns_keep_their_type(tmp_path, end) -> None:
 
 
 def test_csv_reals_stay_text_and_become_doubles(tmp_path) -> None:
-    """The first in CSV, the second in Parquet."""
     source = csv_file(tmp_path, 'id,x\r\n007,"5"\r\n8,-1.25e1\r\n')
     copied_reals(source, tmp_path / "out.csv", ["x"], lambda x: x / 10)
     assert (tmp_path / "out.csv").read_bytes() == b"id,x\r\n007,0.5\r\n8,-1.25\r\n"
@@ -365,7 +350,6 @@ def test_csv_reals_stay_text_and_become_doubles(tmp_path) -> None:
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8"])
 @pytest.mark.parametrize("shape", [(), (0,), (40, 5)])
 def test_npy_of_reals_keeps_width_and_shape(tmp_path, monkeypatch, dtype, shape) -> None:
-    """Little-endian, whatever came in."""
     monkeypatch.setattr(files, "ROWS", 64)
     array = np.asarray(np.arange(np.prod(shape)).reshape(shape) / 8, dtype=dtype, order="F")
     np.save(tmp_path / "in.npy", array)
@@ -399,14 +383,12 @@ def test_absent_values_need_a_stand_in(tmp_path, end, odd) -> None:
     ("values", "hint"), [([1], ": for counts there are discrete-laplace and discrete-gaussian"), (["1.5"], "$")]
 )
 def test_columns_that_are_not_real_are_refused(tmp_path, values, hint) -> None:
-    """For integers with the laws that would serve."""
     pq.write_table(pa.table({"x": values}), tmp_path / "in.parquet")
     with pytest.raises(ParameterError, match="column 'x' must hold float32 or float64, and holds [a-z0-9]+" + hint):
         files.open_source(tmp_path / "in.parquet", ["x"], real=True)
 
 
 def test_an_array_for_the_other_laws_is_refused_with_their_names(tmp_path) -> None:
-    """Half floats are for none."""
     np.save(tmp_path / "counts.npy", np.arange(3))
     np.save(tmp_path / "reals.npy", np.arange(3.0))
     np.save(tmp_path / "halves.npy", np.arange(3.0).astype("f2"))

@@ -102,7 +102,6 @@ def test_a_release_is_charged(ledger) -> None:
 
 
 def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch) -> None:
-    """What does not fit is refused before a key is drawn; what fits passes; file unchanged."""
     ledger.release(DiscreteLaplace(Decimal("0.7"), 1), ZEROS)
     before, target = ledger.path.read_bytes(), np.arange(50)
     with monkeypatch.context() as patch:
@@ -345,7 +344,6 @@ def test_an_overlap_that_is_not_the_same_is_refused(ledger, counts, start) -> No
 
 
 def test_anything_else_is_charged(ledger) -> None:
-    """Another label, epsilon, law or filler."""
     reals, key = np.zeros(3), release_key
     ways = [
         (TENTH, ZEROS, {"key": key()}, Fraction(1, 10)),
@@ -717,7 +715,6 @@ def test_damage_that_only_a_whole_check_finds(ledger, capsys, damage, message) -
     "statement", ["UPDATE promise SET epsilon = '9'", "UPDATE releases SET epsilon_total = '0'", "DELETE FROM promise"]
 )
 def test_damage_since_it_was_opened(ledger, statement) -> None:
-    """A release looks again at what it goes by."""
     for _ in range(3):
         ledger.release(TENTH, ZEROS)
     rewritten(statement, digests=False)(ledger.path)
@@ -813,7 +810,6 @@ def test_who_charges_or_reads_holds_the_lock(ledger, monkeypatch) -> None:
 
 
 def test_a_charge_waits_for_its_turn(ledger) -> None:
-    """Until the lock is given back."""
     with locked(ledger.path):
         charge = threading.Thread(target=ledger.spend, args=(TENTH,))
         charge.start()
@@ -860,7 +856,6 @@ def is_locked(path: Path) -> bool:
     ],
 )
 def test_a_lock_file_that_is_none(ledger, spoil, message) -> None:
-    """It is not followed, and nothing is charged."""
     name = Path(f"{ledger.path}.lock")
     name.unlink()
     spoil(name)
@@ -1093,7 +1088,6 @@ def test_a_damaged_ledger_of_format_1_stays_as_it_is(path, statement, message) -
 
 
 def test_sums_of_format_1_are_added_up_again(path, monkeypatch) -> None:
-    """Where the digests were put right."""
     rewritten("UPDATE releases SET epsilon = '1/20' WHERE number = 2", digests=False)(of_format_1(path))
     monkeypatch.setattr(upgrade, "_checked", lambda _path, _before, row: row[-1])
     with pytest.raises(LedgerError, match="charge 2 does not add up"):

@@ -253,7 +253,6 @@ def test_metadata_is_kept_where_one_asks_for_it(tmp_path, capsys, end) -> None:
 
 
 def test_metadata_of_pandas_that_is_none_is_left_out(tmp_path) -> None:
-    """What stands under its name and does not read as its types."""
     for text in (SECRET, b"[1]", b'{"columns": 7}', b'{"columns": [7]}', b'{"columns": [{"name": "x"}]}', b"\xff"):
         table = pa.table({"n": [1], "x": ["a"]}).replace_schema_metadata({b"pandas": text})
         assert set(privatized(tmp_path, table).schema.metadata) == {b"dpfast"}
@@ -277,7 +276,6 @@ def summary(capsys: pytest.CaptureFixture[str], folder: Path, end: str, *options
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow", ".npy"])
 def test_the_summary_says_what_has_no_noise(tmp_path, capsys, end) -> None:
-    """Which columns, and the order of rows, always."""
     said = summary(capsys, tmp_path, end)
     assert ("passed through without noise: city, mean age\n" in said) is (end != ".npy")
     assert re.search(r"keep the order of .*in\.\w+, which is published", said)

@@ -280,7 +280,6 @@ def files() -> Iterator[str]:
 
 @pytest.mark.parametrize("path", list(files()))
 def test_the_words_are_standard_and_prose_wraps(path) -> None:
-    """Each file of the project."""
     assert findings(path, (ROOT / path).read_text("utf-8")) == []
 
 
