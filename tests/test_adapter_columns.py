@@ -129,9 +129,8 @@ def test_what_missing_may_be(library, dtype) -> None:
             COUNTS.release(counts, missing=wrong)
     with pytest.raises(DTypeError, match="^missing must be an int, "):
         VALUES.release(counts, missing=0.5, clamp=(0, 1))
-    many = DiscreteLaplace(1, 1000).release(
-        library.column([None] * 1000, library.kinds[dtype], []), missing=7, clamp=(0, 100)
-    )
+    nulls = library.column([None] * 1000, library.kinds[dtype], [])
+    many = DiscreteLaplace(1, 1000).release(nulls, missing=7, clamp=(0, 100))
     assert len(set(library.cells(many))) > 100
 
 

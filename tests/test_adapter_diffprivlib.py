@@ -640,7 +640,7 @@ USES = {
 }
 
 
-@pytest.mark.filterwarnings("default::FutureWarning", "default::DeprecationWarning")  # of scikit-learn and NumPy
+@pytest.mark.filterwarnings("default::FutureWarning", "default::DeprecationWarning")  # theirs
 @pytest.mark.parametrize("use", USES)
 def test_what_runs_on_whose_noise(use, monkeypatch) -> None:
     """The classes that are asked for noise, seen from inside: the table of docs/adapters.md."""

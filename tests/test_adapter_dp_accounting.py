@@ -252,6 +252,11 @@ def total_epsilons(rho, releases) -> list:
     return [F(rho + 0.5 * math.sqrt(rho)), F(rho + 6 * math.sqrt(rho))]
 
 
+def zcdp_epsilon(rho, delta) -> float:
+    """The epsilon of [BS16] Proposition 1.3."""
+    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+
+
 def accountant(kind, event, releases) -> dp_accounting.PrivacyAccountant:
     return kind().compose(dp_accounting.SelfComposedDpEvent(event, releases))
 
@@ -289,8 +294,7 @@ def test_discrete_laplace(epsilon, change, releases, bits) -> None:
     for delta in (1e-3, 1e-6):
         spent = accountant(RdpAccountant, rho, releases).get_epsilon(delta)
         assert lower(delta_of_lattice(losses, rate, releases, F(spent))) <= delta
-        zcdp = releases * rho.rho  # [BS16] Proposition 1.3
-        assert spent <= zcdp + 2 * math.sqrt(zcdp * math.log(1 / delta))
+        assert spent <= zcdp_epsilon(releases * rho.rho, delta)
         assert composed.get_epsilon_for_delta(delta) <= spent
         assert composed.get_epsilon_for_delta(delta) <= releases * float(epsilon) + 1e-9  # basic composition
 
@@ -352,9 +356,8 @@ def test_snapping_is_accounted_as_laplace() -> None:
     laplace, snapping = Laplace(F(1, 3), 2), Snapping(F(1, 3), 2, bound=64)
     assert snapping.dp_event() == laplace.dp_event()
     assert snapping.dp_event(zcdp=True) == laplace.dp_event(zcdp=True)
-    assert snapping.privacy_loss_distribution().get_delta_for_epsilon(0.1) == (
-        laplace.privacy_loss_distribution().get_delta_for_epsilon(0.1)
-    )
+    deltas = [each.privacy_loss_distribution().get_delta_for_epsilon(0.1) for each in (laplace, snapping)]
+    assert deltas[0] == deltas[1]
 
 
 @pytest.mark.parametrize("releases", RELEASES)
@@ -374,9 +377,7 @@ def test_gaussian(releases) -> None:
         for each in (event, mechanism.dp_event(zcdp=True)):
             spent = accountant(RdpAccountant, each, releases).get_epsilon(delta)
             assert mechanism.delta(spent, together) <= delta
-            assert spent <= releases * rho + 2 * math.sqrt(
-                releases * rho * math.log(1 / delta)
-            )  # [BS16] Proposition 1.3
+            assert spent <= zcdp_epsilon(releases * rho, delta)
 
 
 DISCRETE = {
@@ -403,9 +404,8 @@ def test_discrete_gaussian(name, releases) -> None:
         assert exact * (1 - 1e-12) - slack <= composed.get_delta_for_epsilon(float(total)) <= exact * (1 + 1e-3) + slack
     for delta in (1e-3, 1e-6):
         spent = accountant(RdpAccountant, event, releases).get_epsilon(delta)
-        rho = releases * event.rho
         assert mechanism.delta(spent, together) <= delta
-        assert spent <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
+        assert spent <= zcdp_epsilon(releases * event.rho, delta)
         assert composed.get_epsilon_for_delta(delta) <= spent
 
 
@@ -438,9 +438,8 @@ def test_a_coarser_interval_is_above_a_finer_one() -> None:
     mechanism = Gaussian(3, sensitivity=Sensitivity(1, 1))
     fine = mechanism.privacy_loss_distribution()
     coarse = mechanism.privacy_loss_distribution(value_discretization_interval=0.05)
-    assert (
-        fine.get_delta_for_epsilon(0.51) < coarse.get_delta_for_epsilon(0.51) < 1.1 * fine.get_delta_for_epsilon(0.51)
-    )
+    least, found = (each.get_delta_for_epsilon(0.51) for each in (fine, coarse))
+    assert least < found < 1.1 * least
 
 
 # ----------------------------------------------------------- whose sensitivity, and what is refused
@@ -455,9 +454,8 @@ def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity() -> None:
                 ask(3)
         known = type(bare)(7, sensitivity=Sensitivity(3, 2))
         assert bare.dp_event(Sensitivity(3, 2)) == known.dp_event() != known.dp_event(Sensitivity(1, 1))
-        assert bare.privacy_loss_distribution(Sensitivity(3, 2)).get_delta_for_epsilon(0.5) == (
-            known.privacy_loss_distribution().get_delta_for_epsilon(0.5)
-        )
+        losses = bare.privacy_loss_distribution(Sensitivity(3, 2)), known.privacy_loss_distribution()
+        assert losses[0].get_delta_for_epsilon(0.5) == losses[1].get_delta_for_epsilon(0.5)
 
 
 def test_a_laplace_law_has_its_own_sensitivity() -> None:
@@ -520,9 +518,8 @@ def test_another_neighbouring_relation_is_the_accountants_own_affair() -> None:
     for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1)):
         assert not PLDAccountant(replace).supports(mechanism.dp_event())
     event = Gaussian(5, sensitivity=Sensitivity(1, 1)).dp_event()
-    assert PLDAccountant(replace).compose(event).get_epsilon(1e-6) > 2 * PLDAccountant().compose(event).get_epsilon(
-        1e-6
-    )
+    ours, theirs = (each.compose(event).get_epsilon(1e-6) for each in (PLDAccountant(), PLDAccountant(replace)))
+    assert theirs > 2 * ours
 
 
 def test_events_survive_pickling_and_mechanisms_that_were_pickled_give_the_same() -> None:

@@ -45,9 +45,8 @@ class Counter:
 
     def release(self, values, **options) -> object:
         if type(values) is not np.ndarray:
-            return adapters.releaser(values, None)(
-                self.release, values, {"dtype": np.dtype(np.int64), "missing": None, **options}
-            )
+            chosen = {"dtype": np.dtype(np.int64), "missing": None, **options}
+            return adapters.releaser(values, None)(self.release, values, chosen)
         self.calls.append(values.size)
         return COUNTS.release(values, **options)
 
@@ -84,9 +83,8 @@ def test_the_schema_is_known_before(frame) -> None:
     assert spy.calls == []
     assert lazy.collect().schema == {"a": pl.Int64, "b": pl.UInt8}
     for kind in (pl.Float32, pl.Float64):
-        reals = pl.LazyFrame({"n": pl.Series([1, 2], dtype=kind)}).select(
-            a=VALUES.release(n), b=VALUES.release(n, dtype="f4")
-        )
+        reals = pl.LazyFrame({"n": pl.Series([1, 2], dtype=kind)})
+        reals = reals.select(a=VALUES.release(n), b=VALUES.release(n, dtype="f4"))
         assert dict(reals.collect().schema) == {"a": kind, "b": pl.Float32}
         if hasattr(pl, "self_dtype"):
             assert dict(reals.collect_schema()) == {"a": kind, "b": pl.Float32}
@@ -249,7 +247,5 @@ def test_a_namespace_of_others_stays_theirs() -> None:
         assert pl.DataFrame({"n": [1]}).select(dpfast.DiscreteLaplace(1, 1).release(pl.col("n"))).shape == (1, 1)
         """
     )
-    assert (
-        output
-        == "the Polars namespace dp is that of __main__ here and stays so: write mechanism.release(pl.col(...))\n"
-    )
+    words = "the Polars namespace dp is that of __main__ here and stays so: write mechanism.release(pl.col(...))"
+    assert output == f"{words}\n"

@@ -41,9 +41,8 @@ START, END = "<!-- bench:packages:start -->", "<!-- bench:packages:end -->"
 
 def run(*options: object) -> str:
     """What `dpfast bench` prints with these options; its errors are raised."""
-    return (
-        CliRunner().invoke(bench, [*map(str, options), "--quiet"], catch_exceptions=False, standalone_mode=False).output
-    )
+    words = [*map(str, options), "--quiet"]
+    return CliRunner().invoke(bench, words, catch_exceptions=False, standalone_mode=False).output
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +111,9 @@ def test_json_has_everything(written) -> None:
     assert found["latency"]["counts"][0] == 1
     assert found["latency"]["counts"][-1] == LATENCY * SIZE
     assert found["scaling"]["threads"][-1] == tiers.usable_threads()
-    for curve, across in ((found["latency"]["seconds"], "latency"), (found["scaling"]["counts_per_second"], "scaling")):
-        places = found[across]["counts" if across == "latency" else "threads"]
-        assert all(len(line) == len(places) for line in curve.values())
+    for curve, across, along in (("latency", "counts", "seconds"), ("scaling", "threads", "counts_per_second")):
+        places = found[curve][across]
+        assert all(len(line) == len(places) for line in found[curve][along].values())
 
 
 def test_pictures_are_written(written) -> None:
@@ -152,9 +151,7 @@ def test_json_instead_of_the_table(monkeypatch) -> None:
     ids=str,
 )
 def test_what_cannot_be_written_is_refused_first(monkeypatch, options, error) -> None:
-    monkeypatch.setattr(
-        sys.modules["dpfast.cli.bench"], "measure", lambda *_args, **_options: pytest.fail("measured first")
-    )
+    monkeypatch.setattr(sys.modules["dpfast.cli.bench"], "measure", lambda *_, **__: pytest.fail("measured first"))
     with pytest.raises(error):
         run(*options)
 
@@ -222,9 +219,8 @@ def test_the_collector_waits_for_a_timed_run() -> None:
 def test_a_row_may_have_a_clock_of_its_own() -> None:
     """Its figures are what the clock tells; a row without a reference has no ratio."""
     clock = iter([9.0, 9.0, 6.0, 3.0, 8.0, 2.0])  # the round that is not timed, and two
-    row = Row(
-        "a", lambda: None, 2, Reference("r", lambda: None, 1), clock=lambda run: (next(clock), run()), measures="B"
-    )
+    reference = Reference("r", lambda: None, 1)
+    row = Row("a", lambda: None, 2, reference, clock=lambda run: (next(clock), run()), measures="B")
     result = measured([row], 2)[0]
     assert (result.runs, result.reference) == ([3.0, 2.0], [6.0, 8.0])
     assert result.figure == 1.25
@@ -236,23 +232,16 @@ def test_a_row_may_have_a_clock_of_its_own() -> None:
     assert json.loads(json.dumps(alone.record()))["ratio"] is None
 
 
-@pytest.mark.parametrize(
-    ("bound", "verdict"),
-    [
-        (Bound(), ""),
-        (Bound("x", 2, 1), "must"),
-        (Bound("x", 1.4, 1), "MISSED"),
-        (Bound("x", 2, 1.6), "aim"),
-        (Bound("x faster", 0.6), "must"),
-        (Bound("x faster", 0.6, 0.65), "aim"),
-        (Bound("x faster", 0.7), "MISSED"),
-        (Bound("ns", 4, 2), "must"),
-        (Bound("ns", 2), "MISSED"),
-        (Bound("µs", 1, 0.1), "aim"),
-    ],
-    ids=str,
-)
-def test_a_verdict_says_which_limit_is_kept(bound, verdict) -> None:
+VERDICTS = {  # for 3 ns a count, half as much again as the reference
+    "": [Bound()],
+    "must": [Bound("x", 2, 1), Bound("x faster", 0.6), Bound("ns", 4, 2)],
+    "MISSED": [Bound("x", 1.4, 1), Bound("x faster", 0.7), Bound("ns", 2)],
+    "aim": [Bound("x", 2, 1.6), Bound("x faster", 0.6, 0.65), Bound("µs", 1, 0.1)],
+}
+
+
+@pytest.mark.parametrize(("verdict", "bound"), [(v, bound) for v in VERDICTS for bound in VERDICTS[v]], ids=str)
+def test_a_verdict_says_which_limit_is_kept(verdict, bound) -> None:
     row = replace(planted(lambda: None), bound=bound)
     assert Result(row, [3e-6], [2e-9]).verdict == verdict
     assert not Result(row, [math.nan], [math.nan]).verdict
@@ -292,13 +281,8 @@ def test_figures_as_people_read_them() -> None:
     assert [three_digits(x) for x in (0.0924, 0.9996, 9.996, 99.97, 999.9)] == ["0.092", "1.00", "10.0", "100", "1,000"]
     assert [compared(x) for x in (0.1, 1.01, 250, math.nan)] == ["10.0 × faster", "as fast", "250 × slower", ""]
     assert [compared(x, "B") for x in (0.5, 1, 2)] == ["2.00 × less", "as much", "2.00 × more"]
-    assert [quantity(x, "s") for x in (2.5e-9, 0.99996e-3, 0.46, 12, 1e-12)] == [
-        "2.50 ns",
-        "1.00 ms",
-        "460 ms",
-        "12.0 s",
-        "0.001 ns",
-    ]
+    assert [quantity(x, "s") for x in (2.5e-9, 0.99996e-3, 0.46)] == ["2.50 ns", "1.00 ms", "460 ms"]
+    assert [quantity(x, "s") for x in (12, 1e-12)] == ["12.0 s", "0.001 ns"]
     assert [quantity(x, "B") for x in (10, 2**18, 3 << 20)] == ["10.0 B", "256 KiB", "3.00 MiB"]
     assert [quantity(x) for x in (5.78e8, 12.3, math.nan)] == ["578 M", "12.3", ""]
     assert [short(x) for x in SCALES] == ["1", "10", "1e3", "1e6"]
@@ -331,9 +315,7 @@ def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
     assert absent == {"Broken": "b 1.0 does not run here (ImportError: planted)"}
 
 
-@pytest.mark.filterwarnings(
-    "ignore:overriding existing custom namespace:UserWarning"
-)  # OpenDP's, over our Polars adapter's
+@pytest.mark.filterwarnings("ignore:overriding existing custom namespace:UserWarning")  # OpenDP's, over our Polars'
 @pytest.mark.parametrize("name", peers.PEERS)
 def test_a_peer_that_is_here_runs(name) -> None:
     if peers.installed(peers.PEERS[name].distribution) is None:
@@ -356,11 +338,8 @@ def test_every_row_of_the_ratios_runs(benchmarks) -> None:
     """With its reference, on as many counts; a fresh process prints a number; measured."""
     ratios = benchmarks("ratios")
     rows = list(ratios.rows(300))
-    assert (
-        len({(row.name, row.against and row.against.name) for row in rows})
-        == len(rows)
-        >= 81 - 28 * len(ratios.ISAS) / 2
-    )
+    names = {(row.name, row.against and row.against.name) for row in rows}
+    assert len(names) == len(rows) >= 81 - 28 * len(ratios.ISAS) / 2
     assert sum(row.chart for row in rows) == 23 + len(ratios.ISAS)
     fresh = [row for row in rows if "process" in row.name or "import" in row.name]
     assert len(fresh) == 3

@@ -107,11 +107,8 @@ def test_duplicate_names_pass_unless_chosen(tmp_path) -> None:
     table = pa.table([[1, 2], [3, 4], [5, 6]], names=["x", "x", "count"])
     pq.write_table(table, tmp_path / "in.parquet")
     copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"], lambda x: -x)
-    assert [c.to_pylist() for c in pq.ParquetFile(tmp_path / "out.parquet").read().columns] == [
-        [1, 2],
-        [3, 4],
-        [-5, -6],
-    ]
+    columns = pq.ParquetFile(tmp_path / "out.parquet").read().columns
+    assert [column.to_pylist() for column in columns] == [[1, 2], [3, 4], [-5, -6]]
     with pytest.raises(ParameterError, match="2 are named 'x'"):
         files.open_source(tmp_path / "in.parquet", ["x"])
 
@@ -138,14 +135,7 @@ def rich_table(rows: int = 1000) -> pa.Table:
         pa.field("place", pa.struct([("x", pa.float32()), ("y", pa.int8())])),
         pa.field("blob", pa.large_binary()),
     ]
-    row = {
-        "label": "a",
-        "when": 10**18,
-        "price": None,
-        "tags": ["u", None],
-        "place": {"x": 0.1, "y": None},
-        "blob": b"\0",
-    }
+    row = {"price": None, "tags": ["u", None], "place": {"x": 0.1, "y": None}, "blob": b"\0"}
     rows_ = [{**row, "label": "abc"[i % 3], "when": i, "count": i} for i in range(rows)]
     return pa.Table.from_pylist(rows_, pa.schema(fields, {b"owner": b"somebody", b"dpfast": b'{"epsilon_total": "2"}'}))
 
@@ -191,11 +181,8 @@ def test_feather_reads_back(tmp_path) -> None:
 def test_parquet_becomes_csv_if_it_can(tmp_path) -> None:
     pq.write_table(pa.table({"count": [1, 2], "s": ["a", 'b"']}), tmp_path / "in.parquet")
     copied(tmp_path / "in.parquet", tmp_path / "out.csv", ["count"])
-    assert list(csv.reader((tmp_path / "out.csv").read_text().splitlines())) == [
-        ["count", "s"],
-        ["1", "a"],
-        ["2", 'b"'],
-    ]
+    rows = list(csv.reader((tmp_path / "out.csv").read_text().splitlines()))
+    assert rows == [["count", "s"], ["1", "a"], ["2", 'b"']]
     store(rich_table(3), tmp_path / "nested.parquet")
     with pytest.raises(FileError, match="cannot hold one of the other columns"):
         copied(tmp_path / "nested.parquet", tmp_path / "no.csv", ["count"])
@@ -379,23 +366,12 @@ def test_absent_values_need_a_stand_in(tmp_path, end, odd) -> None:
     copied_reals(source, tmp_path / f"out{end}", columns, np.nan_to_num, missing=True)
 
 
-@pytest.mark.parametrize(
-    ("values", "hint"), [([1], ": for counts there are discrete-laplace and discrete-gaussian"), (["1.5"], "$")]
-)
-def test_columns_that_are_not_real_are_refused(tmp_path, values, hint) -> None:
-    pq.write_table(pa.table({"x": values}), tmp_path / "in.parquet")
-    with pytest.raises(ParameterError, match="column 'x' must hold float32 or float64, and holds [a-z0-9]+" + hint):
+def test_what_no_law_of_reals_takes_is_refused_without_a_hint(tmp_path) -> None:
+    """Text, and half floats; test_cli.py has the columns that other laws take."""
+    pq.write_table(pa.table({"x": ["1.5"]}), tmp_path / "in.parquet")
+    with pytest.raises(ParameterError, match="column 'x' must hold float32 or float64, and holds [a-z0-9]+$"):
         files.open_source(tmp_path / "in.parquet", ["x"], real=True)
-
-
-def test_an_array_for_the_other_laws_is_refused_with_their_names(tmp_path) -> None:
-    np.save(tmp_path / "counts.npy", np.arange(3))
-    np.save(tmp_path / "reals.npy", np.arange(3.0))
     np.save(tmp_path / "halves.npy", np.arange(3.0).astype("f2"))
-    with pytest.raises(ParameterError, match="holds int64: for counts there are discrete-laplace and"):
-        files.open_source(tmp_path / "counts.npy", [], real=True)
-    with pytest.raises(ParameterError, match="holds float64: for real values there are laplace and gaussian"):
-        files.open_source(tmp_path / "reals.npy", [])
     with pytest.raises(ParameterError, match="must hold float32 or float64, and holds float16$"):
         files.open_source(tmp_path / "halves.npy", [], real=True)
 

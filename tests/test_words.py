@@ -255,11 +255,8 @@ def long_lines(path: str, text: str) -> Iterator[str]:
 
 
 def findings(path: str, text: str) -> list[str]:
-    found = [
-        said
-        for house, said in words(path, text)
-        if not any(_within(path, (place,)) and word == house for place, word in EXCEPTIONS)
-    ]
+    excused = {word for place, word in EXCEPTIONS if _within(path, (place,))}
+    found = [said for house, said in words(path, text) if house not in excused]
     return [*found, *fragments(path, text), *long_lines(path, text)]
 
 
@@ -267,14 +264,8 @@ def files() -> Iterator[str]:
     for folder in ("", "docs", "csrc", "dpfast", "benchmarks", "examples", "tests", ".ci"):
         for path in sorted((ROOT / folder).glob("**/*" if folder else "*")):
             name = path.relative_to(ROOT).as_posix()
-            if (
-                (
-                    path.suffix in {".md", ".py", ".pyi", ".c", ".h", ".toml", ".sh"}
-                    or (folder == ".ci" and path.is_file())
-                )
-                and path.name != "_dpf.c"
-                and "__pycache__" not in name
-            ):
+            read = path.suffix in {".md", ".py", ".pyi", ".c", ".h", ".toml", ".sh"} or folder == ".ci"
+            if read and path.is_file() and path.name != "_dpf.c" and "__pycache__" not in name:
                 yield name
 
 
@@ -285,12 +276,8 @@ def test_the_words_are_standard_and_prose_wraps(path) -> None:
 
 @pytest.mark.parametrize(("place", "house"), list(EXCEPTIONS))
 def test_an_exception_is_needed(place, house) -> None:
-    assert any(
-        word == house
-        for path in files()
-        if _within(path, (place,))
-        for word, _ in words(path, (ROOT / path).read_text("utf-8"))
-    )
+    within = [path for path in files() if _within(path, (place,))]
+    assert any(word == house for path in within for word, _ in words(path, (ROOT / path).read_text("utf-8")))
 
 
 # ------------------------------------------------------------------ planted violations
@@ -318,17 +305,15 @@ def _planted() -> Iterator[tuple[Term, str]]:
 def test_a_planted_house_word_is_found(term, name) -> None:
     room = next((room for room in term.rooms if not Path(room).suffix), term.rooms[0])
     path = f"{room or 'planted'}/{name}"
-    said = {"should the": "it. Should the power fail, then", "and rightly": "it, and rightly so,"}.get(
-        term.house, term.house
-    )
+    phrases = {"should the": "it. Should the power fail, then", "and rightly": "it, and rightly so,"}
+    said = phrases.get(term.house, term.house)
     assert term.house in {house for house, _ in words(path, PLANTED[name].format(said))}
     assert term.house not in {house for house, _ in words(path, PLANTED[name].format("nothing"))}
 
 
 def test_a_house_word_is_found_over_the_end_of_a_line_and_between_capitals() -> None:
-    assert [said for _, said in words("docs/x.md", "A draw is left\nopen.\n")] == [
-        "docs/x.md:2: 'left open' is a house word: undecided"
-    ]
+    ((_, said),) = words("docs/x.md", "A draw is left\nopen.\n")
+    assert said == "docs/x.md:2: 'left open' is a house word: undecided"
     assert {house for house, _ in words("dpfast/x.py", "class ThePlugIn: ...\n")} == {"plug"}
     assert not list(words("dpfast/x.py", "unpluggable = 1\n"))
 
