@@ -165,7 +165,6 @@ def test_refused(make, message, mech) -> None:
 
 @each()
 def test_the_law_and_the_column_must_agree(library, dtype) -> None:
-    """Counts to an integer law, floats to a real one, as for NumPy."""
     column = library.column([1], library.kinds[dtype], [])
     mech, rule = (VALUES, "values must be of float64 or float32,") if dtype in INTEGERS else (COUNTS, "counts must be of an integer dtype .*")  # fmt: skip
     with pytest.raises(DTypeError, match=f"^{rule} not {dtype}"):
@@ -174,7 +173,6 @@ def test_the_law_and_the_column_must_agree(library, dtype) -> None:
 
 @each_library
 def test_out_is_for_numpy(library) -> None:
-    """No writing into a column, and none from a column into an array."""
     counts = library.column([1, 2, 3], library.kinds["int64"], [])
     kind = type(counts).__name__
     for out in (counts, np.zeros(3, np.int64)):

@@ -699,7 +699,6 @@ def test_their_accountant_counts_the_same() -> None:
 
 
 def test_a_forked_child_repeats_nothing() -> None:
-    """Installed before the fork, used before and after: parent and child differ."""
     found = python(
         """
         import os

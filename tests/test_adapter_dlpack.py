@@ -73,7 +73,6 @@ def test_a_failure_gives_nothing(monkeypatch) -> None:
 
 
 def test_numpy_itself_goes_straight() -> None:
-    """Arrays, their subclasses, lists and scalars are nobody's business here."""
     mapped = np.arange(3).view(np.memmap)
     for values in (np.arange(3), mapped, np.int64(3), [1, 2], (1, 2), 5, range(3), memoryview(b"ab")):
         assert adapters.releaser(values, None) is None
@@ -95,7 +94,6 @@ def torch() -> ModuleType:
 
 
 def test_tensors_of_any_shape(torch) -> None:
-    """Any strides, and one cell; NaN is the public number or refused."""
     counts = torch.arange(60).reshape(3, 20)
     for cut in (counts, counts.T, counts[:, ::3], counts[1], counts[0, 0], torch.ones(5, 4, dtype=torch.int64).T):
         spy = Spy()
@@ -119,7 +117,6 @@ def test_tensors_of_any_shape(torch) -> None:
 
 
 def test_tensors_refused(torch) -> None:
-    """Part of a graph, elsewhere, sparse, or of a type that no law takes."""
     with pytest.raises(DTypeError, match=r"^Tensor requires grad, .* release values\.detach\(\)$"):
         VALUES.release(torch.ones(3, requires_grad=True))
     with pytest.raises(DTypeError, match="^Parameter requires grad"):

@@ -133,7 +133,6 @@ def test_schedules_of_noise_and_norm_are_followed() -> None:
     ids=["nan", "inf", "half", "bfloat16", "elsewhere", "int64", "subclass"],
 )  # fmt: skip
 def test_a_failure_leaves_no_gradient(bad) -> None:
-    """No parameter is noised: not even those that came before it."""
     params = parameters((2,), (2,))
     optimizer = made(params=params)
     for p in params:
@@ -251,7 +250,6 @@ def test_training_runs_on_our_noise(calls, options, expected) -> None:
 
 
 def test_training_to_an_epsilon(calls) -> None:
-    """Which is reached and not passed."""
     engine = adapter.PrivacyEngine()
     torch.manual_seed(1)
     model = nn.Linear(4, 2)
@@ -303,7 +301,6 @@ def test_the_engine_refuses(options, message) -> None:
 
 @pytest.mark.parametrize(("clipping", "mode"), [("per_layer", "hooks"), ("flat", "ghost_fsdp")])
 def test_other_seams_of_many_workers_are_refused(clipping, mode) -> None:
-    """Those in which Opacus adds noise elsewhere."""
     with pytest.raises(dpfast.ParameterError, match="has no release of its own"):
         adapter.PrivacyEngine()._prepare_optimizer(
             optimizer=None, distributed=True, clipping=clipping, grad_sample_mode=mode

@@ -381,7 +381,6 @@ def near(found, expected=(300, 200, 100)) -> bool:
 
 
 def test_it_chains_after_transformations_and_before_postprocessing() -> None:
-    """Counts, sums and trees of OpenDP's, and its consistency after ours."""
     measurement = counts() >> then_discrete_laplace(2.0)
     assert near(measurement(DATA))
     assert measurement.map(1) == 0.5
@@ -400,7 +399,6 @@ def test_it_chains_after_transformations_and_before_postprocessing() -> None:
 
 
 def test_a_histogram_stays_in_numpy() -> None:
-    """Records, counts and release are arrays; a record adds 1 to one count."""
     records = dp.numpy.array2_domain(T="i64", num_columns=1), dp.symmetric_distance()
     histogram = dp.t.make_user_transformation(
         *records, array("i64", (3,)), dp.l1_distance(T="i64"),

@@ -256,7 +256,6 @@ def ours(found) -> bool:
 
 
 def test_a_budget_keeps_its_noise_whenever_it_is_spent() -> None:
-    """Requested while installed, it is ours; before or after, theirs."""
     public = range(20)
     before = requested([M.COUNT], public=public)
     with adapter.installed():

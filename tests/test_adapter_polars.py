@@ -128,7 +128,6 @@ def test_every_evaluation_is_a_release(frame) -> None:
 
 
 def test_a_release_key_is_one_release(frame) -> None:
-    """Collected again, equal data get equal noise and other data are refused."""
     lazy, key = frame.lazy(), Key.generate().derive("visits")
     noisy = COUNTS.release(n, key=key, start=0)
     assert lazy.select(noisy).collect().equals(lazy.select(noisy).collect())
@@ -153,7 +152,6 @@ def test_groups(frame) -> None:
 
 
 def test_what_an_expression_raises(frame) -> None:
-    """The refusals of its column, when it is evaluated, and no frame."""
     cases = [
         (COUNTS.release(n / 2), "counts must be of an integer dtype"),
         (COUNTS.release(n.cast(pl.String)), "not String"),
@@ -231,7 +229,6 @@ def test_the_namespace_is_registered() -> None:
 
 
 def test_a_namespace_of_others_stays_theirs() -> None:
-    """Said once, and the release of an expression goes on without it."""
     output = python(
         """
         import warnings

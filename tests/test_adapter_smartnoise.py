@@ -34,7 +34,6 @@ def made(cls, epsilon=0.5, delta=1e-6, **options) -> object:
 @pytest.mark.parametrize(("ours", "original"), MECHANISMS)
 @pytest.mark.parametrize("options", [{}, {"max_contrib": 3}, {"sensitivity": None, "lower": -7, "upper": 40}])
 def test_parameters_stay_theirs(ours, original, options) -> None:
-    """And accuracy, which follows from them; our scale is theirs exactly."""
     mine, plain = made(ours, **options), made(original, **options)
     assert isinstance(mine, original)
     names = ("epsilon", "delta", "sensitivity", "max_contrib", "lower", "upper", "mechanism", "scale")

@@ -81,7 +81,6 @@ def test_parameters_are_exact_or_rounded_up(kind, value) -> None:
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 def test_privacy_is_theirs_and_is_what_the_mechanism_spends(kind) -> None:
-    """Their privacy function, and the loss of our law, agree as rationals."""
     theirs = MEASUREMENTS[kind]("7/3")
     ours, original = AddNoiseToSeries(theirs), series.AddNoiseToSeries(theirs)
     assert isinstance(ours, series.AddNoiseToSeries)
@@ -277,7 +276,6 @@ def test_their_count_on_ours(spark, measure, mechanism) -> None:
 
 
 def test_their_partition_selection_on_ours(spark, monkeypatch) -> None:
-    """Its noisy counts are ours, and a small group is not shown."""
     made = []
     original = AddNoiseToSeries.__init__
     monkeypatch.setattr(

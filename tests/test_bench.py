@@ -125,7 +125,6 @@ def test_pictures_are_written(written) -> None:
 
 
 def test_the_readme_gets_its_table_between_the_marks(written) -> None:
-    """The short table replaces what stood there and nothing else."""
     text = (written[1] / "README.md").read_text()
     assert text.startswith(f"before\n{START}\n| |")
     assert text.endswith(f"\n{END}\nafter\n")
@@ -299,7 +298,6 @@ def test_columns_of_numbers_are_set_right() -> None:
 
 
 def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
-    """A broken peer is named with its reason, and the others are measured."""
     monkeypatch.setattr(peers, "installed", lambda _: "1.0")
 
     def broken(_) -> Never:

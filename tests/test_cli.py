@@ -272,7 +272,6 @@ def test_the_input_is_never_the_output(tmp_path, capsys, link) -> None:
 
 
 def test_an_existing_output_needs_force(tmp_path, capsys) -> None:
-    """So does a record that was left alone."""
     (tmp_path / "out.csv").write_text("old")
     assert privatize(tmp_path, *LAW) == 1
     one_error(capsys.readouterr().err, "exists; --force would replace it")
@@ -305,8 +304,7 @@ def test_a_failure_is_one_line_that_does_not_tell_what_it_saw(
         raise error
 
     monkeypatch.setattr(fails, fail)
-    assert privatize(tmp_path, *LAW) == 1
-    one_error(capsys.readouterr().err, message)
+    ends(capsys, privatize(tmp_path, *LAW), 1, message)
     assert names(tmp_path) == ["in.csv"]
 
 
@@ -523,8 +521,7 @@ def test_a_clamp_is_public_and_before_the_noise(tmp_path, capsys) -> None:
         (["0", "1/2"], "clamp must be a whole number for counts, got 1/2"),
         (["0", "18446744073709551615"], "clamp must lie within the type of counts, int64, got .*"),
     ):
-        assert privatize(tmp_path, *options, "--column", "n", "--clamp", *clamp, cells=None) == 2
-        one_error(capsys.readouterr().err, message)
+        ends(capsys, privatize(tmp_path, *options, "--column", "n", "--clamp", *clamp, cells=None), 2, message)
 
 
 def test_public_bounds_of_real_values_are_decimals(tmp_path) -> None:
@@ -623,8 +620,7 @@ REFUSED = [
 @pytest.mark.parametrize(("options", "message"), [*(([*LAW, *options], said) for options, said in WRONG), *REFUSED])
 def test_what_is_wrong_is_refused_by_name(tmp_path, capsys, options, message) -> None:
     """Never ignored; nothing is written, and no value is cut off without a sign of it."""
-    assert privatize(tmp_path, *options, cells=[int(SECRET)]) == 2
-    one_error(capsys.readouterr().err, message)
+    ends(capsys, privatize(tmp_path, *options, cells=[int(SECRET)]), 2, message)
     assert names(tmp_path) == ["in.csv"]
 
 
@@ -642,8 +638,7 @@ REALS, COUNTS = [float(SECRET), 0.5], [int(SECRET)]
     ],
 )  # fmt: skip
 def test_the_law_and_the_column_must_agree(tmp_path, capsys, end, cells, law, code, message) -> None:
-    assert privatize(tmp_path, *law, *LAW, cells=cells, end=end) == code
-    one_error(capsys.readouterr().err, message)
+    ends(capsys, privatize(tmp_path, *law, *LAW, cells=cells, end=end), code, message)
     assert names(tmp_path) == [f"in{end}"]
 
 
@@ -655,7 +650,6 @@ def test_sigma_has_nothing_to_split(tmp_path, capsys) -> None:
 
 
 def test_bounds_are_checked_though_there_are_no_rows(tmp_path, capsys) -> None:
-    """The file then is no reason to take them."""
     assert privatize(tmp_path, *LAPLACE, *LAW, "--lower", "2", "--upper", "1", cells=np.zeros(0)) == 2
     one_error(capsys.readouterr().err, "--lower must be at most --upper")
     assert privatize(tmp_path, *LAPLACE, *LAW, "--quiet", cells=np.zeros(0)) == 0
@@ -663,7 +657,6 @@ def test_bounds_are_checked_though_there_are_no_rows(tmp_path, capsys) -> None:
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".npy"])
 def test_pieces_of_real_columns_have_noise_of_their_own(tmp_path, monkeypatch, end) -> None:
-    """Equal values in every piece, and no two stretches of noise alike."""
     monkeypatch.setattr(files, "ROWS", 1024)
     monkeypatch.setattr(files, "CELLS", 0)
     monkeypatch.setattr("dpfast.tables.csv_text.BLOCK", 4096)
@@ -720,7 +713,6 @@ def test_explain_of_a_gaussian_gives_an_epsilon_and_a_delta_that_hold(capsys, op
 
 @pytest.mark.parametrize("options", [[*G, "--sigma", "2"], [*DG, "--sigma", "2"]])
 def test_sigma_alone_is_explained_and_promises_nothing(capsys, options) -> None:
-    """Nor may a unit be named to which nothing is promised."""
     text, _ = explain(capsys, *options)
     assert "sigma promises nothing before it is said what one unit can change" in text
     assert "adjacency" not in text
@@ -839,8 +831,7 @@ def test_the_drawn_loss_is_the_loss(mechanism, known) -> None:
 def test_what_explain_cannot_do_is_one_line(tmp_path, capsys, monkeypatch, options, code, message) -> None:
     (tmp_path / "data.csv").write_text("a\n")
     monkeypatch.chdir(tmp_path)
-    assert main(["explain", *options]) == code
-    one_error(capsys.readouterr().err, message)
+    ends(capsys, main(["explain", *options]), code, message)
 
 
 # explain and info

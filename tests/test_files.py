@@ -251,7 +251,6 @@ def test_offsets_that_lead_astray_are_refused(tmp_path) -> None:
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 0), (40, 50), (3, 4, 5)])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_npy_of_any_integers_and_shape(tmp_path, monkeypatch, dtype, shape, order) -> None:
-    """int64 comes out, in the same shape and order, in pieces of at most 64."""
     monkeypatch.setattr(files, "ROWS", 64)
     array = np.asarray(np.arange(np.prod(shape)).reshape(shape) % 100, dtype=dtype, order=order)
     np.save(tmp_path / "in.npy", array)

@@ -301,7 +301,6 @@ def test_an_equal_part_is_the_same_release(ledger) -> None:
 
 
 def test_parts_of_one_release_are_charged_once(ledger) -> None:
-    """Even when nothing is left; and each has noise of its own."""
     parts = [ledger.release(TENTH, ZEROS, key=release_key(), start=start) for start in (50, 0, 2**63 - 50)]
     ledger.release(TENTH, ZEROS[:0], key=release_key(), start=2**63)
     ledger.spend(Guarantee(ledger.remaining.epsilon))
@@ -352,7 +351,6 @@ def test_a_wider_sensitivity_has_a_price_of_its_own(path) -> None:
 
 
 def test_a_refused_release_leaves_its_key_free(path) -> None:
-    """What was never released is on no record, in the file or on the key."""
     ledger, key = Ledger(path, Decimal("0.1"), create=True), release_key()
     with pytest.raises(BudgetExhausted):
         ledger.release(DiscreteLaplace(1, 1), ZEROS, key=key, start=0)
@@ -742,7 +740,6 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def test_who_charges_or_reads_holds_the_lock(ledger, monkeypatch) -> None:
-    """Others wait, and are refused in the end; through a symbolic link, too."""
     link = ledger.path.with_name("link.db")
     link.symlink_to(ledger.path)
     linked = Ledger(link)
@@ -793,7 +790,6 @@ def test_a_lock_file_that_is_gone_is_made_again(ledger, monkeypatch) -> None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether this file is what is locked."""
     code = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     return subprocess.run([sys.executable, "-c", code, path], capture_output=True, check=False).returncode != 0
 
@@ -819,7 +815,6 @@ def test_a_lock_file_that_is_none(ledger, spoil, message) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
 def test_root_who_looks_does_not_lock_the_owner_out(ledger) -> None:
-    """A lock file that root makes belongs to the owner of the ledger."""
     os.chown(ledger.path, 65534, 65534)
     lock_file = Path(f"{ledger.path}.lock")
     lock_file.unlink()
@@ -1211,7 +1206,6 @@ def test_a_ledger_pickles_forks_and_serves_threads(path) -> None:
 
 
 def test_many_make_one_ledger(path) -> None:
-    """Threads make it at once: one does, the others are told that it exists."""
     barrier = threading.Barrier(8)
 
     def make(epsilon) -> object:
@@ -1273,7 +1267,6 @@ def command(capsys, *arguments: object) -> tuple[int, str, str]:
 
 
 def test_the_command_line_from_first_to_last(path, capsys) -> None:
-    """create, privatize, show, plan: in figures that a person can check."""
     source, budget = path.with_name("in.csv"), ["--ledger", path]
     source.write_text("name,count,hours\n" + "".join(f"{n},{n},{2 * n}\n" for n in range(100)))
     law = ["--epsilon", "1/3", "--sensitivity", "1", "--quiet", *budget]
@@ -1356,7 +1349,6 @@ def test_privatize_charges_nothing_for_what_it_refuses(ledger, capsys) -> None:
 
 
 def test_the_picture(ledger, capsys) -> None:
-    """For no release, one, and many under a clock that went back."""
     from matplotlib.image import imread
 
     picture = ledger.path.with_name("spend.png")
