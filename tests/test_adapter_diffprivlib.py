@@ -787,11 +787,8 @@ def outcomes(folder, report, *paths, defect="") -> dict:
 def test_their_own_tests_pass_on_our_noise(their_tests, tmp_path) -> None:
     """Without seeds some fail by chance, one once in 80,000 runs: only two failures count."""
     found = outcomes(their_tests, tmp_path / "report.xml", "tests")
-    files = {
-        name.rpartition(".")[0].replace(".", "/") + ".py"
-        for name, message in found.items()
-        if message is not None and name not in SEEDED_TESTS | NAN_TESTS
-    }
+    wrong = {name for name, message in found.items() if message is not None} - SEEDED_TESTS - NAN_TESTS
+    files = {name.rpartition(".")[0].replace(".", "/") + ".py" for name in wrong}
     if files:
         found |= outcomes(their_tests, tmp_path / "again.xml", *files)
     failed = {name: message for name, message in found.items() if message is not None}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from operator import itemgetter
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -49,11 +50,7 @@ def params(metrics, kind=LAPLACE, **options) -> pdp.AggregateParams:
 def requested(metrics, kind=LAPLACE, public=None, accountant=None, rows=ROWS, report=None, **options) -> list:
     """An aggregation whose budget is known, not yet computed."""
     accountant = accountant or pdp.NaiveBudgetAccountant(1.5, 1e-6)
-    extractors = pdp.DataExtractors(
-        privacy_id_extractor=lambda row: row[0],
-        partition_extractor=lambda row: row[1],
-        value_extractor=lambda row: row[2],
-    )
+    extractors = pdp.DataExtractors(*map(itemgetter, range(3)))  # person, partition, value
     engine = pdp.DPEngine(accountant, pdp.LocalBackend())
     found = engine.aggregate(rows, params(metrics, kind, **options), extractors, public, report)
     accountant.compute_budgets()

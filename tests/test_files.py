@@ -247,17 +247,21 @@ def test_offsets_that_lead_astray_are_refused(tmp_path) -> None:
 # npy
 
 
-@pytest.mark.parametrize("dtype", ["i1", "<u2", ">i4", "<u8", ">i8"])
+@pytest.mark.parametrize("dtype", ["i1", "<u2", ">i4", "<u8", ">i8", "<f4", ">f4", "<f8", ">f8"])
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 0), (40, 50), (3, 4, 5)])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_npy_of_any_integers_and_shape(tmp_path, monkeypatch, dtype, shape, order) -> None:
+def test_npy_of_any_numbers_and_shape(tmp_path, monkeypatch, dtype, shape, order) -> None:
+    """int64 or the same real type, in the same shape and order, in pieces of at most 64."""
     monkeypatch.setattr(files, "ROWS", 64)
-    array = np.asarray(np.arange(np.prod(shape)).reshape(shape) % 100, dtype=dtype, order=order)
+    real, numbers = "f" in dtype, np.arange(np.prod(shape)).reshape(shape) % 100
+    kind = np.dtype(dtype).newbyteorder("<") if real else np.dtype("i8")
+    array = np.asarray(numbers / 8 if real else numbers, dtype=dtype, order=order)
     np.save(tmp_path / "in.npy", array)
-    assert max(copied(tmp_path / "in.npy", tmp_path / "out.npy", [], lambda x: x.astype("i8") + 1), default=0) <= 64
+    sizes = copied(tmp_path / "in.npy", tmp_path / "out.npy", [], lambda x: x.astype(kind) + 1, real=real)
+    assert max(sizes, default=0) <= 64
     result = np.load(tmp_path / "out.npy")
-    assert np.array_equal(array.astype("i8") + 1, result)
-    assert (result.dtype, result.flags.f_contiguous) == (np.int64, array.flags.f_contiguous)
+    assert np.array_equal(array.astype(kind) + 1, result)
+    assert (result.dtype, result.flags.f_contiguous) == (kind, array.flags.f_contiguous)
     assert json.loads((tmp_path / "out.npy.json").read_text()) == {"epsilon_total": "1"}
 
 
@@ -331,18 +335,6 @@ def test_csv_reals_stay_text_and_become_doubles(tmp_path) -> None:
     table = read(tmp_path / "out.parquet")
     assert [pa.string(), pa.float64()] == table.schema.types
     assert table["x"].to_pylist() == [0.5, -1.25]
-
-
-@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f8", ">f8"])
-@pytest.mark.parametrize("shape", [(), (0,), (40, 5)])
-def test_npy_of_reals_keeps_width_and_shape(tmp_path, monkeypatch, dtype, shape) -> None:
-    monkeypatch.setattr(files, "ROWS", 64)
-    array = np.asarray(np.arange(np.prod(shape)).reshape(shape) / 8, dtype=dtype, order="F")
-    np.save(tmp_path / "in.npy", array)
-    copied_reals(tmp_path / "in.npy", tmp_path / "out.npy", [], lambda x: x + 1)
-    result = np.load(tmp_path / "out.npy")
-    assert np.array_equal(array + 1, result)
-    assert result.dtype == array.dtype.newbyteorder("<")
 
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow", ".npy"])

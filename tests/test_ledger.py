@@ -1311,13 +1311,10 @@ def test_plan(path, capsys) -> None:
         assert command(capsys, "ledger", "plan", path, *options) == (0, expected, "")
     code, out, _ = command(capsys, "ledger", "plan", path, "--releases", "3", "--json")
     assert json.loads(out)["each"] == {"epsilon": "13/60", "delta": "1/3000000"}
-    for options, code, said in [
-        ([], 2, "give either"),
-        (["--epsilon", 1, "--releases", 1], 2, "give either"),
-        (["--rho", 1], 2, "must promise epsilon"),
-    ]:
-        found, _, err = command(capsys, "ledger", "plan", path, *options)
-        assert (found, said in err) == (code, True)
+    for options in ([], ["--epsilon", 1, "--releases", 1], ["--rho", 1]):
+        code, _, err = command(capsys, "ledger", "plan", path, *options)
+        assert code == 2
+        assert ("must promise epsilon" if "--rho" in options else "give either") in err
 
 
 def test_privatize_charges_nothing_for_what_it_refuses(ledger, capsys) -> None:

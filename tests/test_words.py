@@ -155,11 +155,8 @@ def _python(text: str) -> Text:
 
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     bodies = [node.body[0] for node in ast.walk(tree) if isinstance(node, documented) and node.body]
-    docs = [
-        b.value
-        for b in bodies
-        if isinstance(b, ast.Expr) and isinstance(b.value, ast.Constant) and isinstance(b.value.value, str)
-    ]
+    constants = [b.value for b in bodies if isinstance(b, ast.Expr) and isinstance(b.value, ast.Constant)]
+    docs = [constant for constant in constants if isinstance(constant.value, str)]
     lines, split = {}, text.split("\n")
     prose, names = [], []
     for doc in docs:
@@ -192,14 +189,10 @@ def _c(text: str) -> Text:
     comments = [m.span() for m in re.finditer(r"//[^\n]*|/\*.*?\*/", text, re.DOTALL)]
     prose = _masked(text, comments)
     names = "".join(" " if p.strip() else t for p, t in zip(prose, text, strict=True))
-    whole = [
-        (n, t)
-        for n, (p, t) in enumerate(zip(prose.split("\n"), text.split("\n"), strict=True), 1)
-        if t.strip() and p.strip() == t.strip()
-    ]
-    return Text(
-        re.sub(r"//|[/*]\*|\*/", "  ", prose), re.sub(r'"(?:[^"\\\n]|\\.)*"', lambda m: _blank(m.group()), names), whole
-    )
+    names = re.sub(r'"(?:[^"\\\n]|\\.)*"', lambda m: _blank(m.group()), names)
+    lines = enumerate(zip(prose.split("\n"), text.split("\n"), strict=True), 1)
+    whole = [(n, t) for n, (p, t) in lines if t.strip() and p.strip() == t.strip()]
+    return Text(re.sub(r"//|[/*]\*|\*/", "  ", prose), names, whole)
 
 
 def _script(text: str) -> Text:
@@ -318,25 +311,17 @@ def test_a_house_word_is_found_over_the_end_of_a_line_and_between_capitals() -> 
     assert not list(words("dpfast/x.py", "unpluggable = 1\n"))
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("docs/x.md", "`plug` and [an adapter](plug.md)\n"),
-        ("docs/x.md", "```\nplug\n```\n"),
-        ("docs/x.md", "<!-- plug:numpy:start -->\nplug\n<!-- plug:numpy:end -->\n"),
-        ("dpfast/x.py", 'x = "plug"\n'),
-        ("csrc/x.c", 'const char *x = "plug";\n'),
-        ("docs/x.md", "A company promises.\n"),  # house words of other rooms
-        ("dpfast/x.py", "race = 1\n"),
+FOUND = {
+    words: [
+        ("docs/x.md", "`plug` and [an adapter](plug.md)\n", 0),
+        ("docs/x.md", "```\nplug\n```\n", 0),
+        ("docs/x.md", "<!-- plug:numpy:start -->\nplug\n<!-- plug:numpy:end -->\n", 0),
+        ("dpfast/x.py", 'x = "plug"\n', 0),
+        ("csrc/x.c", 'const char *x = "plug";\n', 0),
+        ("docs/x.md", "A company promises.\n", 0),  # house words of other rooms
+        ("dpfast/x.py", "race = 1\n", 0),
     ],
-)
-def test_what_is_no_prose_and_no_name_is_left_alone(path, text) -> None:
-    assert not list(words(path, text))
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "n"),
-    [
+    long_lines: [
         ("docs/x.md", "a " * 51 + "\n", 1),
         ("docs/x.md", "| " + "a " * 51 + "|\n", 0),
         ("docs/x.md", "```\n" + "a " * 51 + "\n```\n", 0),
@@ -355,20 +340,16 @@ def test_what_is_no_prose_and_no_name_is_left_alone(path, text) -> None:
         ("x.sh", "# " + "a " * 51 + "\n", 1),
         ("csrc/known.h", "// " + "a " * 51 + "\n", 0),
     ],
-)
-def test_a_long_line_of_prose_is_found(path, text, n) -> None:
-    assert len(list(long_lines(path, text))) == n
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "n"),
-    [
+    fragments: [
         ("x.py", '"""Of the noise, before clamping."""\n', 1),
         ("x.py", "x = 1  #" + " of the noise\n", 1),
         ("x.c", "int x; //" + " of the noise\n", 1),
         ("x.py", '"""The noise of a release."""\n', 0),
         ("x.py", "x = 1  # a part of it\n", 0),
     ],
-)
-def test_a_phrase_without_a_subject_is_found(path, text, n) -> None:
-    assert len(list(fragments(path, text))) == n
+}
+
+
+@pytest.mark.parametrize(("rule", "path", "text", "n"), [(rule, *row) for rule, rows in FOUND.items() for row in rows])
+def test_so_many_faults_of_a_text_are_found(rule, path, text, n) -> None:
+    assert len(list(rule(path, text))) == n
