@@ -467,12 +467,11 @@ def test_the_context_finds_its_scale(monkeypatch) -> None:
         unit = dp.unit_of(contributions=2)
         return dp.Context.compositor(DATA, unit, loss, split_evenly_over=2, domain=WORDS[0])
 
-    for loss, metric, law in (
-        (dp.loss_of(epsilon=1.0), "L1Distance<i64>", "discrete_laplace"),
-        (dp.loss_of(rho=0.1), "L2Distance<f64>", "discrete_gaussian"),
+    for loss, metric, law, known in (
+        (dp.loss_of(epsilon=1.0), "L1Distance<i64>", "discrete_laplace", 4.0),
+        (dp.loss_of(rho=0.1), "L2Distance<f64>", "discrete_gaussian", math.sqrt(4 / 0.1)),
     ):
         query = context(loss).query().count_by_categories(list("abc"), null_category=False, MO=metric, TOA="i64")
-        known = {"discrete_laplace": 4.0, "discrete_gaussian": math.sqrt(4 / 0.1)}[law]
         query = getattr(query, f"dpfast_{law}")()
         assert query.param() == pytest.approx(known, rel=1e-12)
         assert near(query.release())

@@ -850,13 +850,9 @@ def test_a_hard_link_is_refused(ledger) -> None:
     second = ledger.path.with_name("second.db")
     second.hardlink_to(ledger.path)
     message = r"has 2 names \(hard links\).*`dpfast ledger copy`.*nothing was released"
-    for attempt in (
-        lambda: ledger.release(TENTH, ZEROS),
-        lambda: ledger.spent,
-        lambda: Ledger(ledger.path),
-        lambda: Ledger(second),
-        lambda: ledger.copy(ledger.path.with_name("third.db")),
-    ):
+    opened = [lambda: Ledger(ledger.path), lambda: Ledger(second)]
+    copied = partial(ledger.copy, ledger.path.with_name("third.db"))
+    for attempt in (lambda: ledger.release(TENTH, ZEROS), lambda: ledger.spent, *opened, copied):
         with pytest.raises(LedgerError, match=message):
             attempt()
     second.unlink()
