@@ -213,7 +213,6 @@ def test_the_namespace(frame) -> None:
 
 
 def test_the_namespace_is_registered() -> None:
-    """By the import of the adapter, under the convention's name."""
     output = python(
         """
         import numpy as np, polars as pl

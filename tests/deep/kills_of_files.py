@@ -17,7 +17,8 @@ from collections import Counter
 from pathlib import Path
 
 COVERS = (
-    "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py", "dpfast/cli/privatize.py",
+    "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py",
+    "dpfast/cli/privatize.py",
 )  # fmt: skip
 TIMES, FIRST = 400, 10**9
 ROWS = 20_000
