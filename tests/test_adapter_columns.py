@@ -60,7 +60,6 @@ def test_integers(library, dtype) -> None:
 @each(dtypes=REALS)
 @pytest.mark.parametrize("mech", [VALUES, Gaussian(2), Snapping(1, 3, bound=64)], ids=lambda m: m.NAME)
 def test_reals(library, dtype, mech) -> None:
-    """A real type stays."""
     numbers = np.linspace(-5, 5, 100).astype(dtype)
     values = library.column(numbers.tolist(), library.kinds[dtype], [7])
     noisy = keyed(values, mech)
@@ -72,7 +71,6 @@ def test_reals(library, dtype, mech) -> None:
 
 @each(dtypes=["int64", "float32", "float64"])
 def test_no_cells(library, dtype) -> None:
-    """An empty column gives an empty column of its kind."""
     for mech in (COUNTS, DiscreteGaussian(1)) if dtype == "int64" else (VALUES, Gaussian(1)):
         empty = library.column([], library.kinds[dtype], [])
         noisy = mech.release(empty)
@@ -131,14 +129,12 @@ def test_what_missing_may_be(library, dtype) -> None:
             COUNTS.release(counts, missing=wrong)
     with pytest.raises(DTypeError, match="^missing must be an int, "):
         VALUES.release(counts, missing=0.5, clamp=(0, 1))
-    many = DiscreteLaplace(1, 1000).release(
-        library.column([None] * 1000, library.kinds[dtype], []), missing=7, clamp=(0, 100)
-    )
+    nulls = library.column([None] * 1000, library.kinds[dtype], [])
+    many = DiscreteLaplace(1, 1000).release(nulls, missing=7, clamp=(0, 100))
     assert len(set(library.cells(many))) > 100
 
 
 def test_missing_is_checked_for_numpy_too() -> None:
-    """Where no count is missing, it changes nothing."""
     with pytest.raises(DTypeError, match="^missing must be an int, "):
         COUNTS.release(np.arange(3), missing=0.5)
     with pytest.raises(ParameterError, match="^missing must come with clamp"):
@@ -169,7 +165,6 @@ def test_refused(make, message, mech) -> None:
 
 @each()
 def test_the_law_and_the_column_must_agree(library, dtype) -> None:
-    """Counts to an integer law, floats to a real one, as for NumPy."""
     column = library.column([1], library.kinds[dtype], [])
     mech, rule = (VALUES, "values must be of float64 or float32,") if dtype in INTEGERS else (COUNTS, "counts must be of an integer dtype .*")  # fmt: skip
     with pytest.raises(DTypeError, match=f"^{rule} not {dtype}"):
@@ -178,7 +173,6 @@ def test_the_law_and_the_column_must_agree(library, dtype) -> None:
 
 @each_library
 def test_out_is_for_numpy(library) -> None:
-    """No writing into a column, and none from a column into an array."""
     counts = library.column([1, 2, 3], library.kinds["int64"], [])
     kind = type(counts).__name__
     for out in (counts, np.zeros(3, np.int64)):

@@ -159,7 +159,6 @@ def test_every_number_of_an_event_is_rounded_to_more_loss() -> None:
 
 @pytest.mark.parametrize("sigma", [F(2) ** -900, F(1, 3), F(2) ** 900])
 def test_extreme_multipliers_stay_below(sigma) -> None:
-    """The multiplier of an event is at most sigma, and next to it."""
     multiplier = Gaussian(sigma, sensitivity=Sensitivity(1, 1)).dp_event().noise_multiplier
     assert 0 < F(multiplier) <= sigma
     assert math.isclose(multiplier, float(sigma), rel_tol=1e-15)
@@ -171,7 +170,6 @@ def test_extreme_multipliers_stay_below(sigma) -> None:
     ids=repr,
 )
 def test_next_to_no_loss_is_still_a_distribution(mechanism) -> None:
-    """1,000 releases, too."""
     losses = mechanism.privacy_loss_distribution().self_compose(1000)
     assert 0 <= losses.get_delta_for_epsilon(0.0) < 1e-10
     assert losses.get_epsilon_for_delta(1e-6) < 1e-9
@@ -208,7 +206,6 @@ def test_rho_of_discrete_laplace_is_the_least(epsilon, change) -> None:
 
 @pytest.mark.parametrize("epsilon", [F(1, 10**12), F(1, 3), F(2), F(300)])
 def test_rho_of_laplace_is_its_limit(epsilon) -> None:
-    """epsilon - 1 + exp(-epsilon), the limit of fine lattices."""
     with mpmath.workdps(200):
         e = mpmath.mpf(epsilon.numerator) / epsilon.denominator
         exact = e - 1 + mpmath.exp(-e)
@@ -220,7 +217,6 @@ def test_rho_of_laplace_is_its_limit(epsilon) -> None:
 
 @pytest.mark.parametrize("scale_exponent", [-60, -20, 20, 60])
 def test_rho_holds_at_the_ends_of_the_scale(scale_exponent) -> None:
-    """2^-60 to 2^60, against [BS16]."""
     epsilon = F(2) ** -scale_exponent
     rho = F(DiscreteLaplace(epsilon, 1).dp_event(zcdp=True).rho)
     most = min(epsilon, epsilon**2 / 2)  # [BS16] Proposition 1.4
@@ -254,6 +250,11 @@ def total_epsilons(rho, releases) -> list:
     """Where delta is near 1/10, and near 1e-6."""
     rho = releases * rho
     return [F(rho + 0.5 * math.sqrt(rho)), F(rho + 6 * math.sqrt(rho))]
+
+
+def zcdp_epsilon(rho, delta) -> float:
+    """The epsilon of [BS16] Proposition 1.3."""
+    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
 
 def accountant(kind, event, releases) -> dp_accounting.PrivacyAccountant:
@@ -293,8 +294,7 @@ def test_discrete_laplace(epsilon, change, releases, bits) -> None:
     for delta in (1e-3, 1e-6):
         spent = accountant(RdpAccountant, rho, releases).get_epsilon(delta)
         assert lower(delta_of_lattice(losses, rate, releases, F(spent))) <= delta
-        zcdp = releases * rho.rho  # [BS16] Proposition 1.3
-        assert spent <= zcdp + 2 * math.sqrt(zcdp * math.log(1 / delta))
+        assert spent <= zcdp_epsilon(releases * rho.rho, delta)
         assert composed.get_epsilon_for_delta(delta) <= spent
         assert composed.get_epsilon_for_delta(delta) <= releases * float(epsilon) + 1e-9  # basic composition
 
@@ -353,13 +353,11 @@ def test_discrete_laplace_moved_by_one_is_the_worst_release_of_its_epsilon() -> 
 
 
 def test_snapping_is_accounted_as_laplace() -> None:
-    """Snapping is Laplace noise, processed."""
     laplace, snapping = Laplace(F(1, 3), 2), Snapping(F(1, 3), 2, bound=64)
     assert snapping.dp_event() == laplace.dp_event()
     assert snapping.dp_event(zcdp=True) == laplace.dp_event(zcdp=True)
-    assert snapping.privacy_loss_distribution().get_delta_for_epsilon(0.1) == (
-        laplace.privacy_loss_distribution().get_delta_for_epsilon(0.1)
-    )
+    deltas = [each.privacy_loss_distribution().get_delta_for_epsilon(0.1) for each in (laplace, snapping)]
+    assert deltas[0] == deltas[1]
 
 
 @pytest.mark.parametrize("releases", RELEASES)
@@ -379,9 +377,7 @@ def test_gaussian(releases) -> None:
         for each in (event, mechanism.dp_event(zcdp=True)):
             spent = accountant(RdpAccountant, each, releases).get_epsilon(delta)
             assert mechanism.delta(spent, together) <= delta
-            assert spent <= releases * rho + 2 * math.sqrt(
-                releases * rho * math.log(1 / delta)
-            )  # [BS16] Proposition 1.3
+            assert spent <= zcdp_epsilon(releases * rho, delta)
 
 
 DISCRETE = {
@@ -408,9 +404,8 @@ def test_discrete_gaussian(name, releases) -> None:
         assert exact * (1 - 1e-12) - slack <= composed.get_delta_for_epsilon(float(total)) <= exact * (1 + 1e-3) + slack
     for delta in (1e-3, 1e-6):
         spent = accountant(RdpAccountant, event, releases).get_epsilon(delta)
-        rho = releases * event.rho
         assert mechanism.delta(spent, together) <= delta
-        assert spent <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
+        assert spent <= zcdp_epsilon(releases * event.rho, delta)
         assert composed.get_epsilon_for_delta(delta) <= spent
 
 
@@ -440,20 +435,17 @@ def test_laws_compose_with_each_other() -> None:
 
 
 def test_a_coarser_interval_is_above_a_finer_one() -> None:
-    """Losses are rounded up to multiples of the interval."""
     mechanism = Gaussian(3, sensitivity=Sensitivity(1, 1))
     fine = mechanism.privacy_loss_distribution()
     coarse = mechanism.privacy_loss_distribution(value_discretization_interval=0.05)
-    assert (
-        fine.get_delta_for_epsilon(0.51) < coarse.get_delta_for_epsilon(0.51) < 1.1 * fine.get_delta_for_epsilon(0.51)
-    )
+    least, found = (each.get_delta_for_epsilon(0.51) for each in (fine, coarse))
+    assert least < found < 1.1 * least
 
 
 # ----------------------------------------------------------- whose sensitivity, and what is refused
 
 
 def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity() -> None:
-    """With it the event is that of a mechanism that knows it."""
     for bare in (Gaussian(7), DiscreteGaussian(7)):
         for ask in (bare.dp_event, bare.privacy_loss_distribution):
             with pytest.raises(dpfast.ParameterError, match="sensitivity must be given"):
@@ -462,13 +454,11 @@ def test_a_gaussian_made_from_sigma_alone_needs_the_sensitivity() -> None:
                 ask(3)
         known = type(bare)(7, sensitivity=Sensitivity(3, 2))
         assert bare.dp_event(Sensitivity(3, 2)) == known.dp_event() != known.dp_event(Sensitivity(1, 1))
-        assert bare.privacy_loss_distribution(Sensitivity(3, 2)).get_delta_for_epsilon(0.5) == (
-            known.privacy_loss_distribution().get_delta_for_epsilon(0.5)
-        )
+        losses = bare.privacy_loss_distribution(Sensitivity(3, 2)), known.privacy_loss_distribution()
+        assert losses[0].get_delta_for_epsilon(0.5) == losses[1].get_delta_for_epsilon(0.5)
 
 
 def test_a_laplace_law_has_its_own_sensitivity() -> None:
-    """Another one is refused."""
     for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1), Snapping(1, 1, bound=8)):
         for ask in (mechanism.dp_event, mechanism.privacy_loss_distribution):
             with pytest.raises(dpfast.ParameterError, match="has its own"):
@@ -476,7 +466,6 @@ def test_a_laplace_law_has_its_own_sensitivity() -> None:
 
 
 def test_noise_that_is_no_mechanism_has_no_event() -> None:
-    """Nor has a number."""
     for ask in (OneSidedGeometric(1, 1).dp_event, OneSidedGeometric(1, 1).privacy_loss_distribution):
         with pytest.raises(dpfast.DTypeError, match="OneSidedGeometric is not a mechanism"):
             ask()
@@ -485,7 +474,6 @@ def test_noise_that_is_no_mechanism_has_no_event() -> None:
 
 
 def test_a_norm_alone_has_no_distribution_of_losses() -> None:
-    """But an event, rounded to more loss."""
     mechanism = DiscreteGaussian(3, sensitivity=Sensitivity.from_l2(2))
     assert mechanism.dp_event() == dp_accounting.ZCDpEvent(math.nextafter(1 / 9, 1) if F(1 / 9) < F(1, 9) else 1 / 9)
     with pytest.raises(dpfast.ParameterError, match="known as .l0, linf."):
@@ -493,7 +481,6 @@ def test_a_norm_alone_has_no_distribution_of_losses() -> None:
 
 
 def test_changes_below_one_are_refused_on_integers() -> None:
-    """No integer cell changes by less."""
     for ask in (DiscreteLaplace(1, F(1, 2)).dp_event, DiscreteLaplace(1, F(1, 2)).privacy_loss_distribution):
         with pytest.raises(dpfast.ParameterError, match="sensitivity must be at least 1 for integer cells, got 0.5"):
             ask()
@@ -514,7 +501,6 @@ def test_changes_below_one_are_refused_on_integers() -> None:
     ids=repr,
 )
 def test_what_would_fill_the_memory_is_refused_and_has_its_event(mechanism) -> None:
-    """The error points to dp_event()."""
     with pytest.raises(dpfast.ParameterError, match=r"dp_event\(\) has no such limit"):
         mechanism.privacy_loss_distribution()
     assert mechanism.dp_event() is not None
@@ -522,7 +508,6 @@ def test_what_would_fill_the_memory_is_refused_and_has_its_event(mechanism) -> N
 
 @pytest.mark.parametrize("interval", [0, -1e-4, math.nan, math.inf, 1e-9])
 def test_an_interval_without_sense_is_refused(interval) -> None:
-    """By the parameter's name."""
     with pytest.raises(dpfast.ParameterError, match="value_discretization_interval"):
         Laplace(1, 1).privacy_loss_distribution(value_discretization_interval=interval)
 
@@ -533,20 +518,17 @@ def test_another_neighbouring_relation_is_the_accountants_own_affair() -> None:
     for mechanism in (Laplace(1, 1), DiscreteLaplace(1, 1)):
         assert not PLDAccountant(replace).supports(mechanism.dp_event())
     event = Gaussian(5, sensitivity=Sensitivity(1, 1)).dp_event()
-    assert PLDAccountant(replace).compose(event).get_epsilon(1e-6) > 2 * PLDAccountant().compose(event).get_epsilon(
-        1e-6
-    )
+    ours, theirs = (each.compose(event).get_epsilon(1e-6) for each in (PLDAccountant(), PLDAccountant(replace)))
+    assert theirs > 2 * ours
 
 
 def test_events_survive_pickling_and_mechanisms_that_were_pickled_give_the_same() -> None:
-    """Both ways round."""
     for mechanism in (DiscreteLaplace(F(1, 3), 2), Gaussian(3, sensitivity=Sensitivity(1, 1))):
         again = pickle.loads(pickle.dumps(mechanism))
         assert pickle.loads(pickle.dumps(again.dp_event())) == mechanism.dp_event()
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch) -> None:
-    """Where a mechanism is asked for its event."""
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     monkeypatch.delitem(sys.modules, "dpfast.adapters.dp_accounting")
     monkeypatch.delattr(dpfast.adapters, "dp_accounting", raising=False)

@@ -95,7 +95,6 @@ def test_law_and_grid(cls, dtype) -> None:
 
 
 def test_any_layout() -> None:
-    """A transposed gradient gets noise cell by cell."""
     params = parameters((60, 50))
     optimizer = made(params=params, multiplier=1e-3)
     clipped = torch.arange(3000.0).reshape(50, 60).T
@@ -105,7 +104,6 @@ def test_any_layout() -> None:
 
 
 def test_flags_are_theirs() -> None:
-    """A sum is used once, as in the method that ours replaces."""
     optimizer = made(params=parameters((3,)))
     (p,) = optimizer.params
     stepped(optimizer, [torch.zeros(3)])
@@ -116,7 +114,6 @@ def test_flags_are_theirs() -> None:
 
 
 def test_schedules_of_noise_and_norm_are_followed() -> None:
-    """The step uses the multiplier and the norm of its moment."""
     optimizer = made(params=parameters((SIZE,)))
     optimizer.noise_multiplier, optimizer.max_grad_norm = 2.0, torch.tensor(3.0)
     (grad,) = stepped(optimizer, [torch.zeros(SIZE)])
@@ -136,7 +133,6 @@ def test_schedules_of_noise_and_norm_are_followed() -> None:
     ids=["nan", "inf", "half", "bfloat16", "elsewhere", "int64", "subclass"],
 )  # fmt: skip
 def test_a_failure_leaves_no_gradient(bad) -> None:
-    """No parameter is noised: not even those that came before it."""
     params = parameters((2,), (2,))
     optimizer = made(params=params)
     for p in params:
@@ -150,7 +146,6 @@ def test_a_failure_leaves_no_gradient(bad) -> None:
     ("multiplier", "norm"), [(0.0, 1.0), (-1.0, 1.0), (math.inf, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)]
 )
 def test_no_noise_is_refused(multiplier, norm) -> None:
-    """In the constructor and in a step."""
     with pytest.raises(dpfast.ParameterError, match="noise_multiplier and max_grad_norm must be finite and positive"):
         made(params=parameters((2,)), multiplier=multiplier, norm=norm)
     optimizer = made(params=parameters((2,)))
@@ -163,7 +158,6 @@ def test_no_noise_is_refused(multiplier, norm) -> None:
     "cls", [adapter.DPOptimizer, adapter.DPOptimizerFastGradientClipping, adapter.DPPerLayerOptimizer]
 )
 def test_a_seed_is_refused(cls) -> None:
-    """As a generator of torch."""
     norm = [1.0] if cls is adapter.DPPerLayerOptimizer else 1.0
     with pytest.raises(dpfast.ParameterError, match="generator must be None"):
         made(cls, parameters((2,)), norm=norm, generator=torch.Generator())
@@ -256,7 +250,6 @@ def test_training_runs_on_our_noise(calls, options, expected) -> None:
 
 
 def test_training_to_an_epsilon(calls) -> None:
-    """Which is reached and not passed."""
     engine = adapter.PrivacyEngine()
     torch.manual_seed(1)
     model = nn.Linear(4, 2)
@@ -283,7 +276,6 @@ def test_large_batches_in_parts(calls) -> None:
 
 
 def test_scaling_is_theirs() -> None:
-    """The noisy sum is divided by the expected batch size."""
     optimizer = made(params=parameters((SIZE,)), multiplier=1.0, norm=1.0, expected_batch_size=50)
     (p,) = optimizer.params
     p.grad_sample = torch.zeros(1, SIZE)
@@ -303,14 +295,12 @@ def test_scaling_is_theirs() -> None:
     ids=["adaptive", "seeded", "silent"],
 )  # fmt: skip
 def test_the_engine_refuses(options, message) -> None:
-    """What has no release of its own, a seed, and no noise."""
     with pytest.raises(dpfast.ParameterError, match=message):
         training(adapter.PrivacyEngine(), **options)
 
 
 @pytest.mark.parametrize(("clipping", "mode"), [("per_layer", "hooks"), ("flat", "ghost_fsdp")])
 def test_other_seams_of_many_workers_are_refused(clipping, mode) -> None:
-    """Those in which Opacus adds noise elsewhere."""
     with pytest.raises(dpfast.ParameterError, match="has no release of its own"):
         adapter.PrivacyEngine()._prepare_optimizer(
             optimizer=None, distributed=True, clipping=clipping, grad_sample_mode=mode
@@ -318,7 +308,6 @@ def test_other_seams_of_many_workers_are_refused(clipping, mode) -> None:
 
 
 def test_an_optimizer_made_private_twice_is_unwrapped() -> None:
-    """So that noise is added once."""
     engine = adapter.PrivacyEngine()
     plain = torch.optim.SGD(parameters((2,)), lr=1.0)
     options = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": 1}
@@ -346,12 +335,10 @@ def test_many_workers_get_one_noise(tmp_path, cls) -> None:
 
 
 def test_nothing_of_theirs_is_rebound() -> None:
-    """Their own engine still makes their own optimizer."""
     assert type(training(opacus.PrivacyEngine())[1]) is optimizers.DPOptimizer
 
 
 def test_the_example_runs() -> None:
-    """And prints what it promises."""
     found = run(Path(__file__).parents[1] / "examples" / "with_opacus.py")
     assert (found.returncode, found.stderr) == (0, "")
     assert "95 %" in found.stdout

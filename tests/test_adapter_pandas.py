@@ -75,7 +75,6 @@ def test_a_subclass_is_a_series() -> None:
 
 
 def test_a_reversed_column_is_a_view() -> None:
-    """Strides go to the engine as they are."""
     values, spy = pd.Series(range(100))[::-2], Spy()
     spy.release(values)
     assert spy.given.strides == (-16,)

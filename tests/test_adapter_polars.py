@@ -45,9 +45,8 @@ class Counter:
 
     def release(self, values, **options) -> object:
         if type(values) is not np.ndarray:
-            return adapters.releaser(values, None)(
-                self.release, values, {"dtype": np.dtype(np.int64), "missing": None, **options}
-            )
+            chosen = {"dtype": np.dtype(np.int64), "missing": None, **options}
+            return adapters.releaser(values, None)(self.release, values, chosen)
         self.calls.append(values.size)
         return COUNTS.release(values, **options)
 
@@ -84,9 +83,8 @@ def test_the_schema_is_known_before(frame) -> None:
     assert spy.calls == []
     assert lazy.collect().schema == {"a": pl.Int64, "b": pl.UInt8}
     for kind in (pl.Float32, pl.Float64):
-        reals = pl.LazyFrame({"n": pl.Series([1, 2], dtype=kind)}).select(
-            a=VALUES.release(n), b=VALUES.release(n, dtype="f4")
-        )
+        reals = pl.LazyFrame({"n": pl.Series([1, 2], dtype=kind)})
+        reals = reals.select(a=VALUES.release(n), b=VALUES.release(n, dtype="f4"))
         assert dict(reals.collect().schema) == {"a": kind, "b": pl.Float32}
         if hasattr(pl, "self_dtype"):
             assert dict(reals.collect_schema()) == {"a": kind, "b": pl.Float32}
@@ -130,7 +128,6 @@ def test_every_evaluation_is_a_release(frame) -> None:
 
 
 def test_a_release_key_is_one_release(frame) -> None:
-    """Collected again, equal data get equal noise and other data are refused."""
     lazy, key = frame.lazy(), Key.generate().derive("visits")
     noisy = COUNTS.release(n, key=key, start=0)
     assert lazy.select(noisy).collect().equals(lazy.select(noisy).collect())
@@ -155,7 +152,6 @@ def test_groups(frame) -> None:
 
 
 def test_what_an_expression_raises(frame) -> None:
-    """The refusals of its column, when it is evaluated, and no frame."""
     cases = [
         (COUNTS.release(n / 2), "counts must be of an integer dtype"),
         (COUNTS.release(n.cast(pl.String)), "not String"),
@@ -190,7 +186,6 @@ def test_a_failure_gives_nothing(monkeypatch) -> None:
 
 
 def test_out_is_for_numpy() -> None:
-    """Nothing is written to."""
     with pytest.raises(ParameterError, match="^out is for NumPy arrays"):
         COUNTS.release(n, out=np.zeros(1, np.int64))
 
@@ -218,7 +213,6 @@ def test_the_namespace(frame) -> None:
 
 
 def test_the_namespace_is_registered() -> None:
-    """By the import of the adapter, under the convention's name."""
     output = python(
         """
         import numpy as np, polars as pl
@@ -234,7 +228,6 @@ def test_the_namespace_is_registered() -> None:
 
 
 def test_a_namespace_of_others_stays_theirs() -> None:
-    """Said once, and the release of an expression goes on without it."""
     output = python(
         """
         import warnings
@@ -250,7 +243,5 @@ def test_a_namespace_of_others_stays_theirs() -> None:
         assert pl.DataFrame({"n": [1]}).select(dpfast.DiscreteLaplace(1, 1).release(pl.col("n"))).shape == (1, 1)
         """
     )
-    assert (
-        output
-        == "the Polars namespace dp is that of __main__ here and stays so: write mechanism.release(pl.col(...))\n"
-    )
+    words = "the Polars namespace dp is that of __main__ here and stays so: write mechanism.release(pl.col(...))"
+    assert output == f"{words}\n"

@@ -34,7 +34,6 @@ def made(cls, epsilon=0.5, delta=1e-6, **options) -> object:
 @pytest.mark.parametrize(("ours", "original"), MECHANISMS)
 @pytest.mark.parametrize("options", [{}, {"max_contrib": 3}, {"sensitivity": None, "lower": -7, "upper": 40}])
 def test_parameters_stay_theirs(ours, original, options) -> None:
-    """And accuracy, which follows from them; our scale is theirs exactly."""
     mine, plain = made(ours, **options), made(original, **options)
     assert isinstance(mine, original)
     names = ("epsilon", "delta", "sensitivity", "max_contrib", "lower", "upper", "mechanism", "scale")
@@ -64,7 +63,6 @@ def test_types_and_odd_values_are_as_theirs(ours, original) -> None:
 
 @pytest.mark.parametrize(("ours", "original"), MECHANISMS)
 def test_what_they_refuse_is_refused(ours, original) -> None:
-    """By the same kind of error."""
     for options in ({"epsilon": 1e-9}, {"sensitivity": None}, {"sensitivity": 1, "lower": 0, "upper": 1}):
         for cls in (ours, original):
             with pytest.raises(ValueError, match="."):
@@ -101,14 +99,12 @@ def test_threshold_covers_the_grid(ours, epsilon) -> None:
 
 
 def test_threshold_without_delta_is_refused_as_theirs() -> None:
-    """Both need one."""
     for cls in (smartnoise.Laplace, theirs.Laplace):
         with pytest.raises(ValueError, match="delta"):
             made(cls).threshold  # noqa: B018
 
 
 def test_every_mechanism_of_the_table_is_ours() -> None:
-    """Each name of theirs; their own table keeps theirs."""
     table = smartnoise.Mechanisms()
     assert set(table.classes) == set(theirs.Mechanisms().classes)
     assert set(table.classes.values()) == {smartnoise.Laplace, smartnoise.Gaussian}
@@ -174,7 +170,6 @@ def test_queries_run_on_our_noise(monkeypatch) -> None:
 
 
 def test_their_map_chooses_among_ours() -> None:
-    """A Gaussian count where the map asks for one."""
     table = smartnoise.Mechanisms()
     table.map[theirs.Stat.count] = table.map[theirs.Stat.threshold] = snsql.Mechanism.gaussian
     private = reader(table)
@@ -197,7 +192,6 @@ def test_small_groups_are_censored() -> None:
 
 
 def test_the_example_runs() -> None:
-    """And prints what it promises."""
     found = run(Path(__file__).parents[1] / "examples" / "with_smartnoise.py")
     assert (found.returncode, found.stderr) == (0, "")
     assert "95 %" in found.stdout

@@ -81,7 +81,6 @@ def test_parameters_are_exact_or_rounded_up(kind, value) -> None:
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 def test_privacy_is_theirs_and_is_what_the_mechanism_spends(kind) -> None:
-    """Their privacy function, and the loss of our law, agree as rationals."""
     theirs = MEASUREMENTS[kind]("7/3")
     ours, original = AddNoiseToSeries(theirs), series.AddNoiseToSeries(theirs)
     assert isinstance(ours, series.AddNoiseToSeries)
@@ -99,7 +98,6 @@ def test_privacy_is_theirs_and_is_what_the_mechanism_spends(kind) -> None:
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 def test_series_are_as_theirs(kind) -> None:
-    """Type, dtype, index and name; the input is as it was."""
     theirs = MEASUREMENTS[kind](2)
     ours, original = AddNoiseToSeries(theirs), series.AddNoiseToSeries(theirs)
     wanted = np.int64 if kind in WHOLE else np.float64
@@ -120,7 +118,6 @@ def test_series_are_as_theirs(kind) -> None:
 
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 def test_other_numbers_are_refused(kind) -> None:
-    """Reals for integer noise, booleans, text, NaN and infinities."""
     measurement = AddNoiseToSeries(MEASUREMENTS[kind](2))
     other = [1.5, 2.0] if kind in WHOLE else [1, 2]
     for values in (other, [True, False], ["1"]):
@@ -133,7 +130,6 @@ def test_other_numbers_are_refused(kind) -> None:
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_whole_numbers_saturate(kind) -> None:
-    """At the ends of int64."""
     ends = np.iinfo(np.int64)
     noisy = AddNoiseToSeries(MEASUREMENTS[kind](100))(pd.Series([ends.min, ends.max] * 500))
     assert noisy.dtype == np.int64
@@ -144,7 +140,6 @@ def test_whole_numbers_saturate(kind) -> None:
 @pytest.mark.parametrize("kind", MEASUREMENTS)
 @pytest.mark.parametrize("value", [0, float("inf")])
 def test_no_noise_is_refused(kind, value) -> None:
-    """A parameter of 0 or infinity, where theirs would take it."""
     try:
         theirs = MEASUREMENTS[kind](value)
     except ValueError:
@@ -154,8 +149,6 @@ def test_no_noise_is_refused(kind, value) -> None:
 
 
 def test_subclasses_are_refused() -> None:
-    """Their noise may be another."""
-
     class Louder(noise.AddGeometricNoise):
         def __call__(self, value) -> object:
             return super().__call__(super().__call__(value))
@@ -209,7 +202,6 @@ def test_discrete_gaussian_law() -> None:
 
 
 def test_installed_is_undone_exactly() -> None:
-    """In both modules that hold the name."""
     places = (aggregations, spark_measurements)
     during = are_undone_exactly(tumult, lambda: [module.AddNoiseToSeries for module in places])
     assert during == [AddNoiseToSeries] * 2
@@ -284,7 +276,6 @@ def test_their_count_on_ours(spark, measure, mechanism) -> None:
 
 
 def test_their_partition_selection_on_ours(spark, monkeypatch) -> None:
-    """Its noisy counts are ours, and a small group is not shown."""
     made = []
     original = AddNoiseToSeries.__init__
     monkeypatch.setattr(
@@ -300,14 +291,12 @@ def test_their_partition_selection_on_ours(spark, monkeypatch) -> None:
 
 
 def test_pickled_measurements_release() -> None:
-    """With the same exact parameter."""
     again = pickle.loads(pickle.dumps(AddNoiseToSeries(noise.AddLaplaceNoise(NumpyFloatDomain(), "1/3"))))
     assert parameter(again._mechanism) == Fraction(1, 3)
     assert np.any(again(pd.Series([0.0] * 100)) != 0)
 
 
 def test_the_example_runs(spark) -> None:  # with its environment
-    """And prints what it promises."""
     found = run(Path(__file__).parents[1] / "examples" / "with_tumult.py")
     assert found.returncode == 0, found.stderr  # where Spark keeps its log
     assert "95 %" in found.stdout

@@ -41,9 +41,8 @@ START, END = "<!-- bench:packages:start -->", "<!-- bench:packages:end -->"
 
 def run(*options: object) -> str:
     """What `dpfast bench` prints with these options; its errors are raised."""
-    return (
-        CliRunner().invoke(bench, [*map(str, options), "--quiet"], catch_exceptions=False, standalone_mode=False).output
-    )
+    words = [*map(str, options), "--quiet"]
+    return CliRunner().invoke(bench, words, catch_exceptions=False, standalone_mode=False).output
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +88,6 @@ def test_the_table_has_every_row(written) -> None:
 
 
 def test_absent_peers_are_named(written) -> None:
-    """A peer that is not installed is missed by name, in the table and in the JSON."""
     table, folder = written
     absent = json.loads((folder / "bench.json").read_text())["absent"]
     assert absent.keys() == peers.PEERS.keys()
@@ -98,7 +96,6 @@ def test_absent_peers_are_named(written) -> None:
 
 
 def test_json_has_everything(written) -> None:
-    """Each row with kind, figures, what was called, and every single time."""
     _, folder = written
     found = json.loads((folder / "bench.json").read_text())
     assert (found["size"], found["rounds"]) == (SIZE, 2)
@@ -114,13 +111,12 @@ def test_json_has_everything(written) -> None:
     assert found["latency"]["counts"][0] == 1
     assert found["latency"]["counts"][-1] == LATENCY * SIZE
     assert found["scaling"]["threads"][-1] == tiers.usable_threads()
-    for curve, across in ((found["latency"]["seconds"], "latency"), (found["scaling"]["counts_per_second"], "scaling")):
-        places = found[across]["counts" if across == "latency" else "threads"]
-        assert all(len(line) == len(places) for line in curve.values())
+    for curve, across, along in (("latency", "counts", "seconds"), ("scaling", "threads", "counts_per_second")):
+        places = found[curve][across]
+        assert all(len(line) == len(places) for line in found[curve][along].values())
 
 
 def test_pictures_are_written(written) -> None:
-    """PNG and SVG as their names say, each with something in it."""
     _, folder = written
     for name in ("bench.png", "scaling.png"):
         assert (folder / name).read_bytes().startswith(PNG)
@@ -129,7 +125,6 @@ def test_pictures_are_written(written) -> None:
 
 
 def test_the_readme_gets_its_table_between_the_marks(written) -> None:
-    """The short table replaces what stood there and nothing else."""
     text = (written[1] / "README.md").read_text()
     assert text.startswith(f"before\n{START}\n| |")
     assert text.endswith(f"\n{END}\nafter\n")
@@ -139,7 +134,6 @@ def test_the_readme_gets_its_table_between_the_marks(written) -> None:
 
 
 def test_json_instead_of_the_table(monkeypatch) -> None:
-    """`--json -` prints nothing else."""
     monkeypatch.setattr("dpfast.bench.rows.of_this_machine", lambda a: [next(ours(a, 1))])
     assert len(json.loads(run("--size", 100, "--rounds", 1, "--json", "-"))["rows"]) == 1
 
@@ -156,10 +150,7 @@ def test_json_instead_of_the_table(monkeypatch) -> None:
     ids=str,
 )
 def test_what_cannot_be_written_is_refused_first(monkeypatch, options, error) -> None:
-    """Nobody waits minutes for an error that was there from the start."""
-    monkeypatch.setattr(
-        sys.modules["dpfast.cli.bench"], "measure", lambda *_args, **_options: pytest.fail("measured first")
-    )
+    monkeypatch.setattr(sys.modules["dpfast.cli.bench"], "measure", lambda *_, **__: pytest.fail("measured first"))
     with pytest.raises(error):
         run(*options)
 
@@ -216,7 +207,6 @@ def test_rows_take_turns_after_their_reference() -> None:
 
 
 def test_the_collector_waits_for_a_timed_run() -> None:
-    """It runs again afterwards, after an error, too."""
     seconds, enabled = timed(gc.isenabled)
     assert seconds > 0
     assert not enabled
@@ -228,9 +218,8 @@ def test_the_collector_waits_for_a_timed_run() -> None:
 def test_a_row_may_have_a_clock_of_its_own() -> None:
     """Its figures are what the clock tells; a row without a reference has no ratio."""
     clock = iter([9.0, 9.0, 6.0, 3.0, 8.0, 2.0])  # the round that is not timed, and two
-    row = Row(
-        "a", lambda: None, 2, Reference("r", lambda: None, 1), clock=lambda run: (next(clock), run()), measures="B"
-    )
+    reference = Reference("r", lambda: None, 1)
+    row = Row("a", lambda: None, 2, reference, clock=lambda run: (next(clock), run()), measures="B")
     result = measured([row], 2)[0]
     assert (result.runs, result.reference) == ([3.0, 2.0], [6.0, 8.0])
     assert result.figure == 1.25
@@ -242,24 +231,16 @@ def test_a_row_may_have_a_clock_of_its_own() -> None:
     assert json.loads(json.dumps(alone.record()))["ratio"] is None
 
 
-@pytest.mark.parametrize(
-    ("bound", "verdict"),
-    [
-        (Bound(), ""),
-        (Bound("x", 2, 1), "must"),
-        (Bound("x", 1.4, 1), "MISSED"),
-        (Bound("x", 2, 1.6), "aim"),
-        (Bound("x faster", 0.6), "must"),
-        (Bound("x faster", 0.6, 0.65), "aim"),
-        (Bound("x faster", 0.7), "MISSED"),
-        (Bound("ns", 4, 2), "must"),
-        (Bound("ns", 2), "MISSED"),
-        (Bound("µs", 1, 0.1), "aim"),
-    ],
-    ids=str,
-)
-def test_a_verdict_says_which_limit_is_kept(bound, verdict) -> None:
-    """For 3 ns a count, half as much again as the reference."""
+VERDICTS = {  # for 3 ns a count, half as much again as the reference
+    "": [Bound()],
+    "must": [Bound("x", 2, 1), Bound("x faster", 0.6), Bound("ns", 4, 2)],
+    "MISSED": [Bound("x", 1.4, 1), Bound("x faster", 0.7), Bound("ns", 2)],
+    "aim": [Bound("x", 2, 1.6), Bound("x faster", 0.6, 0.65), Bound("µs", 1, 0.1)],
+}
+
+
+@pytest.mark.parametrize(("verdict", "bound"), [(v, bound) for v in VERDICTS for bound in VERDICTS[v]], ids=str)
+def test_a_verdict_says_which_limit_is_kept(verdict, bound) -> None:
     row = replace(planted(lambda: None), bound=bound)
     assert Result(row, [3e-6], [2e-9]).verdict == verdict
     assert not Result(row, [math.nan], [math.nan]).verdict
@@ -274,7 +255,6 @@ def test_growth_of_the_peak_is_seen() -> None:
 
 
 def test_where_the_system_says_nothing_of_memory(monkeypatch, tmp_path) -> None:
-    """No figure and no verdict, and JSON all the same."""
     monkeypatch.setattr("dpfast.bench.measure.PROCESS", tmp_path / "none")
     row = Row("a", lambda: None, 1, bound=Bound("MiB", 8, 2), clock=growth, measures="B")
     result = measured([row], 2)[0]
@@ -284,7 +264,6 @@ def test_where_the_system_says_nothing_of_memory(monkeypatch, tmp_path) -> None:
 
 
 def test_a_figure_is_a_median() -> None:
-    """Nanoseconds and ratio of medians, round by round."""
     row = planted(lambda: None)
     result = Result(row, [1e-6, 3e-6, 2e-6], [2e-9, 2e-9, 2e-9])
     assert result.ns == pytest.approx(2)
@@ -301,13 +280,8 @@ def test_figures_as_people_read_them() -> None:
     assert [three_digits(x) for x in (0.0924, 0.9996, 9.996, 99.97, 999.9)] == ["0.092", "1.00", "10.0", "100", "1,000"]
     assert [compared(x) for x in (0.1, 1.01, 250, math.nan)] == ["10.0 × faster", "as fast", "250 × slower", ""]
     assert [compared(x, "B") for x in (0.5, 1, 2)] == ["2.00 × less", "as much", "2.00 × more"]
-    assert [quantity(x, "s") for x in (2.5e-9, 0.99996e-3, 0.46, 12, 1e-12)] == [
-        "2.50 ns",
-        "1.00 ms",
-        "460 ms",
-        "12.0 s",
-        "0.001 ns",
-    ]
+    assert [quantity(x, "s") for x in (2.5e-9, 0.99996e-3, 0.46)] == ["2.50 ns", "1.00 ms", "460 ms"]
+    assert [quantity(x, "s") for x in (12, 1e-12)] == ["12.0 s", "0.001 ns"]
     assert [quantity(x, "B") for x in (10, 2**18, 3 << 20)] == ["10.0 B", "256 KiB", "3.00 MiB"]
     assert [quantity(x) for x in (5.78e8, 12.3, math.nan)] == ["578 M", "12.3", ""]
     assert [short(x) for x in SCALES] == ["1", "10", "1e3", "1e6"]
@@ -324,7 +298,6 @@ def test_columns_of_numbers_are_set_right() -> None:
 
 
 def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
-    """A broken peer is named with its reason, and the others are measured."""
     monkeypatch.setattr(peers, "installed", lambda _: "1.0")
 
     def broken(_) -> Never:
@@ -340,12 +313,9 @@ def test_a_peer_that_fails_is_absent(monkeypatch) -> None:
     assert absent == {"Broken": "b 1.0 does not run here (ImportError: planted)"}
 
 
-@pytest.mark.filterwarnings(
-    "ignore:overriding existing custom namespace:UserWarning"
-)  # OpenDP's, over our Polars adapter's
+@pytest.mark.filterwarnings("ignore:overriding existing custom namespace:UserWarning")  # OpenDP's, over our Polars'
 @pytest.mark.parametrize("name", peers.PEERS)
 def test_a_peer_that_is_here_runs(name) -> None:
-    """The calls are what this version of the peer has."""
     if peers.installed(peers.PEERS[name].distribution) is None:
         pytest.skip(f"{name} is not installed: pip install 'dpfast[peers]'")
     for row in peers.PEERS[name].rows(Arrays(20)):
@@ -366,11 +336,8 @@ def test_every_row_of_the_ratios_runs(benchmarks) -> None:
     """With its reference, on as many counts; a fresh process prints a number; measured."""
     ratios = benchmarks("ratios")
     rows = list(ratios.rows(300))
-    assert (
-        len({(row.name, row.against and row.against.name) for row in rows})
-        == len(rows)
-        >= 81 - 28 * len(ratios.ISAS) / 2
-    )
+    names = {(row.name, row.against and row.against.name) for row in rows}
+    assert len(names) == len(rows) >= 81 - 28 * len(ratios.ISAS) / 2
     assert sum(row.chart for row in rows) == 23 + len(ratios.ISAS)
     fresh = [row for row in rows if "process" in row.name or "import" in row.name]
     assert len(fresh) == 3
@@ -403,7 +370,6 @@ def test_tables_are_measured_and_written(benchmarks, tmp_path, capsys, monkeypat
 
 
 def test_a_library_that_is_not_installed_is_left_out(benchmarks, capsys, monkeypatch) -> None:
-    """Unless it was asked for by name."""
     monkeypatch.setattr(benchmarks("tables"), "ADAPTERS", ("nowhere",))
     monkeypatch.setattr(sys, "argv", ["benchmarks", "adapters"])
     runpy.run_path(str(BENCHMARKS), run_name="__main__")
@@ -438,7 +404,6 @@ def test_compare_passes_and_fails(benchmarks, tmp_path, capsys, monkeypatch) -> 
 
 
 def test_one_good_run_is_enough(benchmarks) -> None:
-    """Worse in each run, or not worse at all."""
     verdict = benchmarks("compare").verdict
     assert verdict([1.2, 1.3, 1.16], 1) == "WORSE"
     assert verdict([1.2, 1.3, 1.14], 1) == "same"
@@ -447,7 +412,6 @@ def test_one_good_run_is_enough(benchmarks) -> None:
 
 
 def test_the_committed_baseline_is_complete(benchmarks) -> None:
-    """It says on what machine it was made, and has every chosen ratio."""
     compare = benchmarks("compare")
     names = {row.name for row in compare.chosen(100)}
     for found in json.loads(compare.BASELINE.read_text()).values():
@@ -475,7 +439,6 @@ def test_workloads_do_what_they_say(benchmarks, monkeypatch) -> None:
 
 
 def test_compare_runs_as_a_script(monkeypatch, tmp_path) -> None:
-    """`python benchmarks/compare.py` ends with its exit code."""
     monkeypatch.setattr(sys, "argv", ["compare.py", "--baseline", str(tmp_path / "none.json")])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(BENCHMARKS / "compare.py"), run_name="__main__")

@@ -22,7 +22,6 @@ def number(text: str) -> Fraction:
 
 @given(POSITIVE, st.integers(1, 12))
 def test_rounded_is_on_its_side_and_close(value: Fraction, digits: int) -> None:
-    """Above or not below, below or not above, to so many digits."""
     up, down = (number(rounded(value, up=side, digits=digits)) for side in (True, False))
     assert down <= value <= up
     assert up - down <= value * Fraction(10) ** (1 - digits)
@@ -81,7 +80,6 @@ def test_output(value: float, text: str) -> None:
 
 
 def test_html_is_escaped() -> None:
-    """In every place of the table."""
     page = formatting.html_table([["<a>", "<b>"]], ["<c>", "<d>"], caption="<e>")
     assert not any(f"<{letter}>" in page for letter in "abcde")
     assert all(f"&lt;{letter}&gt;" in page for letter in "abcde")

@@ -164,9 +164,8 @@ def mechanisms_leave_loops_over_data_to_kernels(root: Path) -> Iterator[str]:
             if isinstance(function, ast.FunctionDef) and any(_over_data(node, function) for node in ast.walk(function)):
                 found.add((path.name, function.name))
     yield from (f"mechanisms/{name}: {function} loops over data" for name, function in sorted(found - LOOPS.keys()))
-    yield from (
-        f"tests/test_layers.py: {name}: {function} has no such loop" for name, function in sorted(LOOPS.keys() - found)
-    )
+    gone = sorted(LOOPS.keys() - found)
+    yield from (f"tests/test_layers.py: {name}: {function} has no such loop" for name, function in gone)
 
 
 def _over_data(node: ast.AST, function: ast.FunctionDef) -> bool:
@@ -227,9 +226,8 @@ def laws_link_against_nothing(root: Path) -> Iterator[str]:
     for name in ("isa_portable.c", "dispatch.c"):
         made = root / "csrc" / f"{name}.o"
         try:
-            built = subprocess.run(
-                ["gcc", *flags, "-c", f"csrc/{name}", "-o", made], cwd=root, capture_output=True, check=False
-            )
+            command = ["gcc", *flags, "-c", f"csrc/{name}", "-o", made]
+            built = subprocess.run(command, cwd=root, capture_output=True, check=False)
             wanted = subprocess.run(["nm", "-u", made], capture_output=True, text=True, check=False).stdout.split()
         finally:
             made.unlink(missing_ok=True)
@@ -332,10 +330,9 @@ PLANTED: tuple[tuple[Callable[[Path], Iterator[str]], str, str, str], ...] = (
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("house")
+    built = shutil.ignore_patterns("__pycache__", "*.so", "*.o", "*.svg")
     for folder in ("dpfast", "csrc", "docs"):
-        shutil.copytree(
-            ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.o", "*.svg")
-        )
+        shutil.copytree(ROOT / folder, root / folder, ignore=built)
     (root / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "reference.py", root / "tests")
     return root
@@ -383,7 +380,6 @@ def test_a_law_is_one_name_in_five_places(law: str) -> None:
 
 def test_no_law_is_left_out() -> None:
     """The registry has each law of the C by its name, and each mechanism that says such a law."""
-    own = {
-        p.stem for p in (ROOT / "dpfast/mechanisms").glob("*.py") if f'LAW: ClassVar[str] = "{p.stem}"' in p.read_text()
-    }
+    files = (ROOT / "dpfast/mechanisms").glob("*.py")
+    own = {file.stem for file in files if f'LAW: ClassVar[str] = "{file.stem}"' in file.read_text()}
     assert own == set(own_laws()) == tiers.LAWS

@@ -25,11 +25,16 @@ NUMBER = int.from_bytes(SECRET, "little")
 store = partial(write_table, rows=4, compression="none")  # so that a search of the file sees each cell
 
 
+def noised(folder: Path, *options: str, start: str = ".arrow", end: str = ".arrow") -> int:
+    """The exit code of a release of in{start} as out{end}, of column n if there are columns."""
+    chosen = [] if start == ".npy" else ["--column", "n"]
+    return main(["privatize", str(folder / f"in{start}"), str(folder / f"out{end}"), *chosen, *LAW, *options])
+
+
 def privatized(folder: Path, table: pa.Table, *options: str, start: str = ".arrow", end: str = ".arrow") -> pa.Table:
     """The table that comes out when column n is noised."""
     store(table, folder / f"in{start}")
-    source, target = str(folder / f"in{start}"), str(folder / f"out{end}")
-    assert main(["privatize", source, target, "--column", "n", *LAW, "--force", *options]) == 0
+    assert noised(folder, "--force", *options, start=start, end=end) == 0
     return read(folder / f"out{end}")
 
 
@@ -130,10 +135,9 @@ def test_rows_cut_off_before_do_not_come_along(tmp_path) -> None:
     """A slice in an Arrow file still has its neighbours in the padding of its buffers."""
     buffer = pa.py_buffer(np.array([1, 2, 3], "<i8").tobytes() + 5 * SECRET)
     column = pa.Array.from_buffers(pa.int64(), 3, [None, buffer])
-    assert SECRET in store(pa.table({"n": [1, 2, 3], "x": column}), tmp_path / "in.arrow"), (
-        "the test has lost its point"
-    )
-    result = privatized(tmp_path, pa.table({"n": [1, 2, 3], "x": column}))
+    table = pa.table({"n": [1, 2, 3], "x": column})
+    assert SECRET in store(table, tmp_path / "in.arrow"), "the test has lost its point"
+    result = privatized(tmp_path, table)
     assert result["x"].to_pylist() == [1, 2, 3]
     assert SECRET not in (tmp_path / "out.arrow").read_bytes()
 
@@ -146,7 +150,7 @@ INTERVAL = pa.array([pa.MonthDayNano([1, 2, 3]), None])  # which some versions o
 def test_a_type_that_cannot_be_made_anew_is_refused(tmp_path, capsys, column) -> None:
     """Passing its bytes as they lie could pass what they hide."""
     store(pa.table({"n": [1, 2], "x": column}), tmp_path / "in.arrow")
-    assert main(["privatize", str(tmp_path / "in.arrow"), str(tmp_path / "out.arrow"), "--column", "n", *LAW]) == 1
+    assert noised(tmp_path) == 1
     assert "column 'x'" in capsys.readouterr().err
     assert not (tmp_path / "out.arrow").exists()
 
@@ -162,10 +166,9 @@ def test_categories_that_no_row_has_stay_behind(tmp_path, start, end, ordered) -
     names = pa.array(["low", SECRET.decode(), "middle", "high"])
     codes = pa.array([3, 3, None, 0, 0, 3, 0, 3, 2], pa.int8())
     column = pa.DictionaryArray.from_arrays(codes, names, ordered=ordered)
-    assert SECRET in store(pa.table({"n": range(9), "x": column}), tmp_path / f"in{start}"), (
-        "the test has lost its point"
-    )
-    result = privatized(tmp_path, pa.table({"n": range(9), "x": column}), start=start, end=end)["x"]
+    table = pa.table({"n": range(9), "x": column})
+    assert SECRET in store(table, tmp_path / f"in{start}"), "the test has lost its point"
+    result = privatized(tmp_path, table, start=start, end=end)["x"]
     assert result.to_pylist() == column.to_pylist()
     assert SECRET not in held(pa.table([result], ["x"]), tmp_path / f"out{end}")
     assert pa.types.is_dictionary(result.type)
@@ -181,9 +184,8 @@ def test_row_groups_with_categories_of_their_own(tmp_path) -> None:
         for chunk in column.chunks:
             writer.write_table(pa.table({"n": [1, 2, 3, 4], "x": chunk}))
     for end in (".arrow", ".parquet"):
-        target = tmp_path / f"out{end}"
-        assert main(["privatize", str(tmp_path / "in.parquet"), str(target), "--column", "n", *LAW]) == 0
-        assert read(target)["x"].to_pylist() == reduce(operator.iadd, parts, [])
+        assert noised(tmp_path, start=".parquet", end=end) == 0
+        assert read(tmp_path / f"out{end}")["x"].to_pylist() == reduce(operator.iadd, parts, [])
 
 
 # Metadata
@@ -239,7 +241,6 @@ def test_only_the_metadata_that_types_need_is_kept(tmp_path, capsys, start, end)
 
 @pytest.mark.parametrize("end", [".arrow", ".parquet"])
 def test_metadata_is_kept_where_one_asks_for_it(tmp_path, capsys, end) -> None:
-    """And the summary says that nobody noised it."""
     result = privatized(tmp_path, annotated(), "--keep-metadata", end=end)
     assert result.schema.metadata[b"n_sum"] == SECRET
     assert result.schema.field("x").metadata[b"max"] == SECRET
@@ -253,7 +254,6 @@ def test_metadata_is_kept_where_one_asks_for_it(tmp_path, capsys, end) -> None:
 
 
 def test_metadata_of_pandas_that_is_none_is_left_out(tmp_path) -> None:
-    """What stands under its name and does not read as its types."""
     for text in (SECRET, b"[1]", b'{"columns": 7}', b'{"columns": [7]}', b'{"columns": [{"name": "x"}]}', b"\xff"):
         table = pa.table({"n": [1], "x": ["a"]}).replace_schema_metadata({b"pandas": text})
         assert set(privatized(tmp_path, table).schema.metadata) == {b"dpfast"}
@@ -269,15 +269,12 @@ def summary(capsys: pytest.CaptureFixture[str], folder: Path, end: str, *options
         (folder / "in.csv").write_text("city,n,mean age\nb,1,2\nc,2,2\na,3,2\n")
     else:
         store(pa.table({"city": ["b", "c", "a"], "n": [1, 2, 3], "mean age": [1.5, 2, 3]}), folder / f"in{end}")
-    chosen = [] if end == ".npy" else ["--column", "n"]
-    source, target = str(folder / f"in{end}"), str(folder / f"out{end}")
-    assert main(["privatize", source, target, *chosen, *LAW, *options]) == 0
+    assert noised(folder, *options, start=end, end=end) == 0
     return capsys.readouterr().err
 
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow", ".npy"])
 def test_the_summary_says_what_has_no_noise(tmp_path, capsys, end) -> None:
-    """Which columns, and the order of rows, always."""
     said = summary(capsys, tmp_path, end)
     assert ("passed through without noise: city, mean age\n" in said) is (end != ".npy")
     assert re.search(r"keep the order of .*in\.\w+, which is published", said)
@@ -305,9 +302,8 @@ def test_sorted_rows_tell_nothing_of_the_input_s_order(tmp_path, capsys, monkeyp
             (tmp_path / "in.csv").write_bytes("\r\n".join(["city,n,sex", *lines]).encode() + b"\r\n" * (seed % 2))
         else:
             store(table, tmp_path / f"in{start}")
-        source, target = str(tmp_path / f"in{start}"), str(tmp_path / f"out{end}")
         sort = ["--sort-by", "city", "--sort-by", "sex"]
-        assert main(["privatize", source, target, "--column", "n", *LAW, "--force", *sort]) == 0
+        assert noised(tmp_path, "--force", *sort, start=start, end=end) == 0
         assert "rows are sorted by city, sex" in capsys.readouterr().err
         found = rows_of(tmp_path / f"out{end}")
         assert [(c, s) for c, s, _ in found] == sorted(tuple(name.split(",")) for name in names)
@@ -343,8 +339,7 @@ def test_what_would_leave_something_of_the_order_is_refused(tmp_path, capsys, en
     else:
         store(pa.table({"city": ["b", "a", "b"], "n": [1, 2, 3]}), tmp_path / "in.arrow")
     sort = [word for column in columns for word in ("--sort-by", column)]
-    command = ["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), "--column", "n", *LAW, *sort]
-    assert main(command) == 2
+    assert noised(tmp_path, *sort, start=end, end=end) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / f"out{end}").exists()
 
@@ -352,17 +347,17 @@ def test_what_would_leave_something_of_the_order_is_refused(tmp_path, capsys, en
 def test_what_cannot_be_sorted_is_refused(tmp_path, capsys, monkeypatch) -> None:
     """An array, a column of lists, a table too large: a ledger is not charged for them."""
     np.save(tmp_path / "in.npy", np.arange(3))
-    assert main(["privatize", str(tmp_path / "in.npy"), str(tmp_path / "out.npy"), *LAW, "--sort-by", "x"]) == 2
+    assert noised(tmp_path, "--sort-by", "x", start=".npy", end=".npy") == 2
     assert "--sort-by" in capsys.readouterr().err
     assert main(["ledger", "create", str(tmp_path / "ledger.db"), "--epsilon", "5"]) == 0
     store(pa.table({"n": [1, 2], "x": [[1], [2]], "y": ["a", "b"]}), tmp_path / "in.arrow")
     (tmp_path / "in.csv").write_text("n,y\n1,a\n2,b\n")
-    law = ["--column", "n", *LAW, "--ledger", str(tmp_path / "ledger.db")]
-    assert main(["privatize", str(tmp_path / "in.arrow"), str(tmp_path / "out.arrow"), *law, "--sort-by", "x"]) == 2
+    ledger = ["--ledger", str(tmp_path / "ledger.db")]
+    assert noised(tmp_path, *ledger, "--sort-by", "x") == 2
     assert "--sort-by must name columns that have an order" in capsys.readouterr().err
     monkeypatch.setattr(passed, "LARGEST_SORTED", 10)
     for end in (".arrow", ".csv"):
-        assert main(["privatize", str(tmp_path / f"in{end}"), str(tmp_path / f"out{end}"), *law, "--sort-by", "y"]) == 1
+        assert noised(tmp_path, *ledger, "--sort-by", "y", start=end, end=end) == 1
         assert "--sort-by" in capsys.readouterr().err
     assert main(["ledger", "show", str(tmp_path / "ledger.db"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["releases"] == []
@@ -371,5 +366,5 @@ def test_what_cannot_be_sorted_is_refused(tmp_path, capsys, monkeypatch) -> None
 def test_a_noised_cell_of_a_csv_has_no_quotes(tmp_path) -> None:
     """Whether a count was quoted is a bit of it that no noise hides."""
     (tmp_path / "in.csv").write_text('city,n\na,"1"\n"b",2\nc,"3"\n')
-    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), "--column", "n", *LAW]) == 0
+    assert noised(tmp_path, start=".csv", end=".csv") == 0
     assert re.fullmatch(r'city,n\na,-?\d+\n"b",-?\d+\nc,-?\d+\n', (tmp_path / "out.csv").read_text())

@@ -151,11 +151,9 @@ def texts() -> Texts:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_tests_keep_their_rules(rule: Callable[[Texts], Iterator[str]]) -> None:
-    """Over all files of tests/."""
     assert list(rule(texts())) == []
 
 
 @pytest.mark.parametrize(("rule", "name", "text"), PLANTED)
 def test_a_planted_violation_is_found(rule: Callable[[Texts], Iterator[str]], name: str, text: str) -> None:
-    """In one file, in place of what it was."""
     assert list(rule(texts() | {name: text}))

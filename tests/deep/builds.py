@@ -63,6 +63,7 @@ CPUS = {
 # A word of the cipher's text, its replacement, and what the check says.
 PLANTED = "0x61707865", "0x61707864", "ChaCha20 of RFC 8439, section 2.3.2"
 UNASKED = "max,abm=off"  # where a build with -mlzcnt computes something else
+BY_ITSELF = "found by the self-check"
 DRAWS = 3000
 
 
@@ -87,12 +88,11 @@ class _Builds:
         self.folder, self.made = folder, 0
         self.tree = folder / "tree"
         self.tree.mkdir()
+        built = shutil.ignore_patterns("*.so", "*.o", "__pycache__", "_dpf.c")
         for name in ("csrc", "dpfast", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(
-                    source, self.tree / name, ignore=shutil.ignore_patterns("*.so", "*.o", "__pycache__", "_dpf.c")
-                )
+                shutil.copytree(source, self.tree / name, ignore=built)
             else:
                 shutil.copy(source, self.tree)
         self.cases = folder / "cases"
@@ -114,13 +114,7 @@ class _Builds:
         plain = self.build("")
         golden = self.draws(plain)["digest"]
         assert golden == _drawn(_installed(), self.cases)["digest"], "the installed build is not one of this text"
-        figures: dict[str, Any] = {
-            "draws": golden,
-            "equal": 0,
-            "compiled alone": [],
-            "refused": 0,
-            "found by the self-check": 0,
-        }
+        figures: dict[str, Any] = {"draws": golden, "equal": 0, "compiled alone": [], "refused": 0, BY_ITSELF: 0}
         for compiler, all_flags in SOUND.items():
             for flags in all_flags:
                 library = self.build(flags, compiler)
@@ -138,7 +132,7 @@ class _Builds:
         for compiler, all_flags in SILENT.items():
             for flags in all_flags:
                 self.found_by_itself(flags, compiler)
-                figures["found by the self-check"] += 1
+                figures[BY_ITSELF] += 1
         for cpu, best in CPUS.items():
             found = self.draws(plain, cpu)
             assert (found["best"], found["digest"]) == (best, golden), (cpu, found)
@@ -147,9 +141,9 @@ class _Builds:
         for name in ("portable", "avx2"):
             found = self.draws(unasked, UNASKED, name)
             assert found["failed"], (name, found)
-            figures["found by the self-check"] += 1
+            figures[BY_ITSELF] += 1
         self.planted()
-        figures["found by the self-check"] += 1
+        figures[BY_ITSELF] += 1
         return {**figures, "builds": self.made}
 
     def planted(self) -> None:
@@ -224,22 +218,8 @@ def _cases() -> Iterator[dict[str, Any]]:
         Fraction(1, 2**60), Fraction(1, 3), 1, 10, Fraction(257, 3), 128, 129, 1000, 2**17, 2**17 + 1, 2**20, 2**20 + 1, 10**9,
         2**40, 2**40 + 1, 2**44, 2**44 + 1, 2**50, 2**54, 2**54 + 1, Fraction(10**18, 7), 2**60,
     ]  # fmt: skip
-    sigmas = [
-        Fraction(1, 1000),
-        Fraction(1, 2),
-        1,
-        5,
-        50,
-        127,
-        128,
-        129,
-        1000,
-        2**13,
-        2**13 + 1,
-        2**20,
-        2**20 + 1,
-        10**9,
-    ]
+    edges = [2**13, 2**13 + 1, 2**20, 2**20 + 1]
+    sigmas = [Fraction(1, 1000), Fraction(1, 2), 1, 5, 50, 127, 128, 129, 1000, *edges, 10**9]
     mechanisms = [
         *(law(1, scale) for scale in scales for law in (DiscreteLaplace, OneSidedGeometric)),
         *(Laplace(1, scale, granularity=1) for scale in scales),
@@ -254,12 +234,8 @@ def _cases() -> Iterator[dict[str, Any]]:
         ]
         arrays = {ffi.typeof(each).item.cname: bytes(ffi.buffer(each)) for each in plan._kept if each != ffi.NULL}
         real = isinstance(mechanism, (Laplace, Gaussian))
-        yield {
-            "plan": bytes(ffi.buffer(plan._plan)),
-            "arrays": arrays,
-            "start": starts[at % 8],
-            "offset": begin if real else None,
-        }
+        offset = begin if real else None
+        yield {"plan": bytes(ffi.buffer(plan._plan)), "arrays": arrays, "start": starts[at % 8], "offset": offset}
 
 
 def _drawn(library: Path, cases: Path, only: str | None = None) -> dict[str, Any]:
@@ -279,11 +255,8 @@ def _drawn(library: Path, cases: Path, only: str | None = None) -> dict[str, Any
     scratch = ffi.new("int16_t[65536]")
     failed = {isa: lib.dpf_self_check(isa, lib.dpf_known_answers(), scratch) for isa in isas}
     told = {names[isa]: ffi.string(what).decode() for isa, what in failed.items() if what != ffi.NULL}
-    found: dict[str, Any] = {
-        "best": names[best],
-        "failed": told,
-        "flushes": mode & 0x8040 != 0,
-    }  # subnormals, since it was loaded
+    flushes = mode & 0x8040 != 0  # subnormals, since it was loaded
+    found: dict[str, Any] = {"best": names[best], "failed": told, "flushes": flushes}
     if told:
         return found
     digests = set()

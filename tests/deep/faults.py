@@ -163,9 +163,8 @@ def check(*, cheap: bool) -> dict[str, object]:
     zeros, untouched, noise = map(int, python(STORMS, storms, 1).split())
     assert zeros + untouched + noise == storms
     figures["storms"] = {"times": storms, "zeros": zeros, "untouched": untouched, "noise": noise}
-    ends = [
-        python(STARVED, extra).split() for extra in ((0,) if cheap else (0, 64, 256, 1024, 4096, 9216, 20480, 40960))
-    ]
+    extras = (0,) if cheap else (0, 64, 256, 1024, 4096, 9216, 20480, 40960)
+    ends = [python(STARVED, extra).split() for extra in extras]
     assert all(left == "noise" if end == "released" else left in {"zeros", "untouched"} for end, left in ends), ends
     figures["memory that ends"] = {"times": len(ends), "released": sum(end == "released" for end, _ in ends)}
     return figures

@@ -34,9 +34,8 @@ def check(*, cheap: bool) -> dict[str, int]:
     _finds_what_is_planted()
     total = {"calls": 0, "refused": 0}
     wrong: list[str] = []
-    shares = (
-        ["random:1:200"] if cheap else [*_singles(), *(f"random:{seed}:{BATCH}" for seed in range(AT_ONCE // BATCH))]
-    )
+    several = [f"random:{seed}:{BATCH}" for seed in range(AT_ONCE // BATCH)]
+    shares = ["random:1:200"] if cheap else [*_singles(), *several]
     for share in shares:
         found = _in_a_process(share)
         wrong += found.pop("wrong")
@@ -53,12 +52,8 @@ def _singles() -> list[str]:
 
 def _finds_what_is_planted() -> None:
     """A crash, a hang and a plain error, each in a process that reports or ends."""
-    for share, told in (
-        ("planted:crash", "ended by signal"),
-        ("planted:hang", "hung"),
-        ("planted:plain", "IndexError"),
-    ):
-        assert told in "".join(_in_a_process(share)["wrong"]), f"{share} was not found"
+    for planted, told in {"crash": "ended by signal", "hang": "hung", "plain": "IndexError"}.items():
+        assert told in "".join(_in_a_process(f"planted:{planted}")["wrong"]), f"{planted} was not found"
 
 
 def _in_a_process(share: str) -> dict[str, Any]:

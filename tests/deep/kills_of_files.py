@@ -17,12 +17,9 @@ from collections import Counter
 from pathlib import Path
 
 COVERS = (
-    "dpfast/tables/atomic_write.py",
-    "dpfast/tables/files.py",
-    "dpfast/tables/passed.py",
-    "dpfast/tables/csv_text.py",
+    "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py",
     "dpfast/cli/privatize.py",
-)
+)  # fmt: skip
 TIMES, FIRST = 400, 10**9
 ROWS = 20_000
 ENDS = (".csv", ".parquet", ".arrow", ".npy")
@@ -40,7 +37,7 @@ def store(end: str) -> None:
     """Counts by which each row of an output is known again."""
     import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet as pq
+    from table_files import store as write
 
     counts = FIRST + 1000 * np.arange(ROWS)
     table = pa.table({"n": counts, "x": [f"row {i}" for i in range(ROWS)]})
@@ -48,19 +45,15 @@ def store(end: str) -> None:
         Path("in.csv").write_text("n,x\n" + "".join(f"{n},row {i}\n" for i, n in enumerate(counts)))
     elif end == ".npy":
         np.save("in.npy", counts)
-    elif end == ".parquet":
-        pq.write_table(table, "in.parquet")
     else:
-        with pa.ipc.new_file("in.arrow", table.schema) as writer:
-            writer.write_table(table)
+        write(table, Path(f"in{end}"), rows=ROWS, compression="snappy")
 
 
 def state(end: str, old: bytes | None) -> str:
     """What lies there: nothing, the older output, or a whole new one. Raises: AssertionError."""
     import numpy as np
-    import pyarrow as pa
     import pyarrow.csv
-    import pyarrow.parquet as pq
+    from table_files import read
 
     out, record = Path(f"out{end}"), Path(f"out{end}.json")
     left = {path.name for path in Path().iterdir()} - {f"in{end}", out.name, record.name}
@@ -72,13 +65,9 @@ def state(end: str, old: bytes | None) -> str:
     assert record.exists() or end in {".parquet", ".arrow"}, "an output without its record"
     if out.read_bytes() == old:
         return "old"
-    read = {
-        ".csv": pa.csv.read_csv,
-        ".parquet": pq.read_table,
-        ".arrow": lambda path: pa.ipc.open_file(path).read_all(),
-        ".npy": lambda path: {"n": np.load(path)},
-    }
-    noise = np.asarray(read[end](out)["n"]) - FIRST - 1000 * np.arange(ROWS)
+    table = pyarrow.csv.read_csv if end == ".csv" else read
+    found = np.load(out) if end == ".npy" else np.asarray(table(out)["n"])
+    noise = found - FIRST - 1000 * np.arange(ROWS)
     # At scale 1, P(0) = 0.4621 and P(|X| > 40) = 2e-18: 0.6 of 20,000 cells are 0: 1e-330.
     assert abs(noise).max() <= 40, "an output of other rows"
     assert (noise == 0).mean() < 0.6, "an output without noise"
