@@ -174,6 +174,5 @@ def test_only_integers_are_answers(answer) -> None:
     ],
 )
 def test_bad_parameters(arguments, error, message) -> None:
-    """Each is refused by name and rule."""
     with pytest.raises(error, match=message):
         AboveThreshold(**{"epsilon": 1, "sensitivity": 1, "threshold": 0} | arguments)

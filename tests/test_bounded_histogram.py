@@ -394,7 +394,6 @@ def test_the_sensitivity() -> None:
 
 
 def test_no_rows() -> None:
-    """Without rows all counts are 0, or there are none."""
     for keys, ids in (([], []), (np.array([], int), np.array([], "U3")), (np.array([], "U1"), [])):
         found = one_each(keys, ids, domain=[1, 2])
         assert found.counts.tolist() == [0, 0]
@@ -462,7 +461,6 @@ TEXTS = ["numpy O", "pandas O", "pandas str", "pandas category", "pandas string[
 
 @pytest.mark.parametrize(("case", "kind"), [*(("integers", k) for k in INTEGERS), *(("texts", k) for k in TEXTS)])
 def test_every_column_gives_the_same(case, kind) -> None:
-    """As keys, ids and domain."""
     keys, ids = CASES[case]
     domain = sorted(set(keys))[::-1]
     for secret in range(6):
@@ -495,7 +493,6 @@ def test_dictionaries_that_are_not_in_order() -> None:
 
 
 def test_strings_of_numpy() -> None:
-    """Both of NumPy's kinds of strings are keys."""
     for kind in ("U", *([np.dtypes.StringDType()] if hasattr(np.dtypes, "StringDType") else [])):
         keys = np.array(["a", "b", "a"], kind)
         found = bounded_histogram(keys, keys, domain=keys[:2], max_partitions=1, max_per_partition=5)
@@ -596,7 +593,6 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
     ids=str,
 )
 def test_bad_input(change, error, message) -> None:
-    """Each says the rule, and nothing of a row."""
     with pytest.raises(error, match=message) as caught:
         bounded_histogram(**{**GOOD, **change})
     assert "7" not in str(caught.value).removesuffix(str(2**63))

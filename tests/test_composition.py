@@ -164,7 +164,6 @@ def test_rhos_add_up_and_only_what_all_promise() -> None:
 
 @pytest.mark.parametrize("by", ["basic", "advanced"])
 def test_holding_under_add_remove_is_promised_if_every_part_does(by) -> None:
-    """One part that does not promise it is enough."""
     known = Guarantee(1, adjacency="substitution", also_add_remove=True)
     options = {} if by == "basic" else {"delta": 0.1}
     assert compose(known, known, by=by, **options).also_add_remove
@@ -259,7 +258,6 @@ def test_groups_in_a_chain_that_reaches_them(k, delta) -> None:
 
 
 def test_groups_that_nothing_is_promised_to() -> None:
-    """A delta that would reach 1 is refused."""
     with pytest.raises(ParameterError, match="delta would reach 1"):
         Guarantee(1, 0.01).group(20)
     with pytest.raises(ParameterError, match="delta would reach 1"):
@@ -346,6 +344,5 @@ def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
     ],
 )  # fmt: skip
 def test_bad_input(parts, options, error, message) -> None:
-    """By an error that says what is wrong with the parts or options."""
     with pytest.raises(error, match=message):
         compose(*parts, **options)

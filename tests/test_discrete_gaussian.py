@@ -220,7 +220,6 @@ def test_acceptance_where_it_counts() -> None:
     ids=["none rejected", "too few rejected", "too many rejected"],
 )
 def test_defective_acceptance_is_caught(constant_work: bool, change: dict[str, float]) -> None:
-    """The same draws find a plan that accepts too much, or rejects too much."""
     truth = at_four()[0]
     found = rejection_plan(Fraction(4), **change).fill(tiers.StreamKey(KEY), 0, len(truth), constant_work=constant_work)
     assert any(k is not None and k != right for k, right in zip(found, truth, strict=True))
@@ -264,7 +263,6 @@ def test_vectors_are_no_scalars(sigma: Fraction, epsilon: int, true: float, scal
     ],
 )
 def test_refusals(call: Callable[[], object], error: type[Exception], name: str) -> None:
-    """Each names the parameter and the rule."""
     with pytest.raises(error, match=name):
         call()
 

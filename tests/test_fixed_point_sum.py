@@ -314,7 +314,6 @@ def test_any_layout(kind: type[np.floating], monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_memory_does_not_grow() -> None:
-    """Whatever the layout: no copy of the values."""
     values = np.zeros(4_000_000)
     for array in (values, values[::2], values.astype(">f8"), values.astype(np.float32)):
         ours(array[:10], Fraction(0), STEP, two(-20), STEP)
@@ -405,6 +404,5 @@ def test_bad_input(change: dict[str, object], error: type[Exception], match: str
 
 
 def test_adjacency_has_no_default() -> None:
-    """Who sums must say what a neighbour is."""
     with pytest.raises(TypeError, match="adjacency"):
         fixed_point_sum([0.0], lower=0, upper=1, granularity=0.5)

@@ -81,7 +81,6 @@ def test_output(value: float, text: str) -> None:
 
 
 def test_html_is_escaped() -> None:
-    """In every place of the table."""
     page = formatting.html_table([["<a>", "<b>"]], ["<c>", "<d>"], caption="<e>")
     assert not any(f"<{letter}>" in page for letter in "abcde")
     assert all(f"&lt;{letter}&gt;" in page for letter in "abcde")

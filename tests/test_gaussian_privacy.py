@@ -359,7 +359,6 @@ def test_calibration_reaches_delta_and_little_more(law, delta) -> None:
 
 
 def test_calibration_starts_anywhere() -> None:
-    """The same sigma, to its tolerance."""
     found = [
         calibrate(lambda v: gaussian_delta(Fraction(1), Fraction(1), v), Fraction(1, 10**6), start=start)
         for start in (1e-3, 4.0, 5.0, 1e9, 1e300)
@@ -369,7 +368,6 @@ def test_calibration_starts_anywhere() -> None:
 
 
 def test_calibration_keeps_to_its_range() -> None:
-    """Never below `least`; where `most` is not enough, it says so."""
     easy = Fraction(1000)
     assert calibrate(lambda v: gaussian_delta(easy, Fraction(1), v), Fraction(1, 2), least=0.5) == Fraction(1, 2)
     with pytest.raises(ParameterError, match=r"^no sigma up to 10 reaches delta, got 1/1000000$"):
@@ -380,6 +378,5 @@ def test_calibration_keeps_to_its_range() -> None:
     "bad", [Fraction(0), Fraction(1), Fraction(2), Fraction(1, 2**1023)], ids=lambda v: f"{v!s:.9}"
 )
 def test_calibration_refuses_what_no_double_can_show(bad) -> None:
-    """delta in [2^-1022, 1)."""
     with pytest.raises(ParameterError, match=r"^delta must be at least 2\*\*-1022 and below 1, got "):
         calibrate(lambda v: gaussian_delta(Fraction(1), Fraction(1), v), bad)

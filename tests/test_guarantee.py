@@ -29,13 +29,11 @@ CELLS = Sensitivity(2, 1, adjacency="substitution", unit="household")
     ids=str,
 )  # fmt: skip
 def test_mechanisms_say_what_they_promise(mechanism, expected) -> None:
-    """Before and after pickling; and nothing else than that."""
     assert mechanism.guarantee == expected
     assert pickle.loads(pickle.dumps(mechanism)).guarantee == expected
 
 
 def test_a_calibrated_gaussian_promises_both() -> None:
-    """Its epsilon and delta as asked for, and the rho that it spends."""
     mechanism = dpfast.DiscreteGaussian.calibrated(1, CELLS, delta=1e-6)
     found = mechanism.guarantee
     assert (found.epsilon, found.delta, found.rho) == (1, Fraction(1e-6), mechanism.rho())
@@ -106,7 +104,6 @@ def test_defaults() -> None:
     ids=str,
 )
 def test_bad_parameters(arguments, error, message) -> None:
-    """By name, rule and value."""
     with pytest.raises(error, match=message):
         Guarantee(**arguments)
 

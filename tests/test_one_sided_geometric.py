@@ -72,7 +72,6 @@ def test_sample() -> None:
     "scale", [Fraction(1, 2**60), Fraction(1, 20), Fraction(1), Fraction(1000), Fraction(2**60)], ids=str
 )
 def test_figures(scale: Fraction) -> None:
-    """mean, variance, pmf, cdf, quantile and interval against closed forms."""
     mech, known = law(scale), reference.OneSidedGeometric(1 / scale)
     assert mech.mean == pytest.approx(known.mean(), rel=1e-12)
     assert mech.variance == pytest.approx(known.variance(), rel=1e-12)

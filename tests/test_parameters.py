@@ -95,7 +95,6 @@ TOO_LONG = [
 
 @pytest.mark.parametrize(("given_", "value"), EXACT, ids=brief)
 def test_numbers_are_taken_exactly(given_, value) -> None:
-    """Every kind of real number means its exact rational value, as epsilon and as sensitivity."""
     mech = DiscreteLaplace(given_, value)
     assert (mech.epsilon, mech.sensitivity) == (value, value)
     assert DiscreteLaplace(value, given_).sensitivity == value
@@ -119,7 +118,6 @@ def test_any_two_doubles_are_taken_exactly_or_refused_by_their_scale(epsilon, se
 @pytest.mark.parametrize("name", ["epsilon", "sensitivity"])
 @pytest.mark.parametrize("bad", NO_NUMBER, ids=repr)
 def test_what_is_no_real_number_is_refused_by_type(name, bad) -> None:
-    """The message names the parameter, the kinds that serve and the type that came."""
     with pytest.raises(
         DTypeError, match=rf"^{name} must be an int, float, Fraction or Decimal, not {type(bad).__name__}$"
     ):
@@ -129,7 +127,6 @@ def test_what_is_no_real_number_is_refused_by_type(name, bad) -> None:
 @pytest.mark.parametrize("name", ["epsilon", "sensitivity"])
 @pytest.mark.parametrize("bad", [*NOT_POSITIVE, *NOT_FINITE], ids=repr)
 def test_what_is_not_positive_and_finite_is_refused_by_value(name, bad) -> None:
-    """The message names the parameter, the rule and the value."""
     with pytest.raises(ParameterError, match=rf"^{name} must be .*positive.*, got {re.escape(str(bad))}$"):
         DiscreteLaplace(**{"epsilon": 1, "sensitivity": 1, name: bad})
 
@@ -180,7 +177,6 @@ def test_beyond_the_ends_of_the_scale_is_refused(epsilon, sensitivity) -> None:
 
 
 def test_sensitivity_has_no_default() -> None:
-    """Nobody gets a sensitivity by forgetting it."""
     with pytest.raises(TypeError, match="sensitivity"):
         DiscreteLaplace(1)
 
@@ -214,7 +210,6 @@ def test_what_follows_the_second_parameter_goes_by_keyword(made) -> None:
 
 @pytest.mark.parametrize("good", ["add-remove", "substitution"])
 def test_adjacency_is_recorded(good) -> None:
-    """Both neighbour relations are taken and shown."""
     mech = DiscreteLaplace(1, 1, adjacency=good)
     assert mech.adjacency == good
     assert mech.metadata()["adjacency"] == good
@@ -223,7 +218,6 @@ def test_adjacency_is_recorded(good) -> None:
 
 @pytest.mark.parametrize("bad", ["", "add", "Add-Remove", "replace", 1, ["add-remove"]], ids=repr)
 def test_other_adjacencies_are_refused(bad) -> None:
-    """The message names the parameter, both choices and the value."""
     with pytest.raises(
         ParameterError, match=rf"adjacency must be one of add-remove, substitution, got {re.escape(repr(bad))}"
     ):
@@ -232,7 +226,6 @@ def test_other_adjacencies_are_refused(bad) -> None:
 
 @pytest.mark.parametrize("bad", ["", "  ", "\n", 7, b"person"], ids=repr)
 def test_the_unit_of_privacy_must_be_named(bad) -> None:
-    """A unit that says nothing is refused, and the message shows what came."""
     with pytest.raises(ParameterError, match=rf"^unit must .*, got {re.escape(repr(bad))}$"):
         DiscreteLaplace(1, 1, unit=bad)
 
@@ -242,7 +235,6 @@ def test_the_unit_of_privacy_must_be_named(bad) -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, np.int8(-5)], ids=repr)
 def test_threads_below_one_are_refused(bad) -> None:
-    """The message names the parameter, the rule and the value, for release and sample alike."""
     mech = DiscreteLaplace(1, 1)
     for call in (lambda: mech.release([1], threads=bad), lambda: mech.sample(1, threads=bad)):
         with pytest.raises(ParameterError, match=rf"^threads must be at least 1, got {bad}$"):
@@ -301,7 +293,6 @@ def test_bounds_that_leave_nothing_are_refused(dtype, lower, upper, rule) -> Non
     ],
 )  # fmt: skip
 def test_dtype_must_be_an_integer_dtype(bad) -> None:
-    """Whatever else dtype names, or if it names nothing, is one DTypeError."""
     with pytest.raises(DTypeError, match="^dtype must be an integer dtype"):
         DiscreteLaplace(1, 1).release([1], dtype=bad)
 
@@ -353,7 +344,6 @@ def test_probabilities_are_real_numbers(bad) -> None:
     [(0, ParameterError), (-1, ParameterError), (2.0, DTypeError), (True, DTypeError), ("3", DTypeError)],
 )
 def test_cells_is_a_positive_integer(bad, error) -> None:
-    """The message names the parameter."""
     with pytest.raises(error, match="^cells must be"):
         DiscreteLaplace(1, 1).interval(0.95, cells=bad)
 
@@ -374,7 +364,6 @@ def test_every_refusal_is_a_dpfast_error() -> None:
 
 
 def test_a_mechanism_is_frozen() -> None:
-    """No attribute can be set, deleted or added, before or after a release."""
     mech = DiscreteLaplace(1, 1)
     for _ in range(2):
         for name in ("epsilon", "sensitivity", "adjacency", "unit", "scale", "other"):
@@ -547,7 +536,6 @@ def test_variance_and_standard_deviation_are_right(scale) -> None:
 
 @pytest.mark.parametrize("bad", [True, 1.0, "1", None, [1.5], Fraction(1, 2), [True], ["1"], [2**70]], ids=repr)
 def test_pmf_and_cdf_take_integers_only(bad) -> None:
-    """k is an integer or an array of an integer dtype."""
     for method in ("pmf", "cdf"):
         with pytest.raises(DTypeError, match="^k must be an integer"):
             getattr(DiscreteLaplace(1, 1), method)(bad)
@@ -663,7 +651,6 @@ def test_what_is_no_power_of_two_is_refused(value) -> None:
 
 @pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
 def test_a_flag_is_true_or_false(value) -> None:
-    """Python's and NumPy's own, and the result is Python's."""
     assert parameters.flag("constant_time", value) is bool(value)
 
 

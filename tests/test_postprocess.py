@@ -20,7 +20,6 @@ REALS = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=1, ma
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint16, np.float64, np.float32])
 def test_clip_keeps_the_dtype(dtype) -> None:
-    """A bound beyond the type changes nothing."""
     found = postprocess.clip(np.array([0, 5, 100], dtype), lower=1, upper=50)
     assert found.dtype == dtype
     assert found.tolist() == [1, 5, 50]
@@ -82,7 +81,6 @@ def test_non_negative_with_a_total_is_the_nearest(values, total) -> None:
 
 
 def test_non_negative_without_a_total_clips() -> None:
-    """With one the cells add up to it."""
     assert postprocess.non_negative([[-1, 2], [3, -4]]).tolist() == [[0, 2], [3, 0]]
     assert postprocess.non_negative([[-1.0, 2], [3, -4]], 0).sum() == 0
     assert postprocess.non_negative([[1, 3], [0, 0]], 4).tolist() == [[1, 3], [0, 0]]
@@ -114,7 +112,6 @@ def test_consistent_is_least_squares(data, rows, columns) -> None:
 
 
 def test_public_totals_are_met() -> None:
-    """A total of variance 0 is exact."""
     found, sums = postprocess.consistent([[1, 2], [3, 4]], [10, 0], total_variance=0)
     np.testing.assert_allclose(sums, [10, 0])
     np.testing.assert_allclose(found, [[4.5, 5.5], [-0.5, 0.5]])
@@ -137,7 +134,6 @@ def test_ordered_along_the_last_axis() -> None:
 
 
 def test_nothing_is_changed_in_place() -> None:
-    """The values are the caller's."""
     for step in (
         lambda x: postprocess.clip(x, lower=0),
         postprocess.rounded,
@@ -150,7 +146,6 @@ def test_nothing_is_changed_in_place() -> None:
 
 
 def test_every_step_says_what_it_costs() -> None:
-    """In bias, in its docstring."""
     for name in postprocess.__all__:
         assert "bias" in getattr(postprocess, name).__doc__.lower()
 
@@ -175,6 +170,5 @@ def test_every_step_says_what_it_costs() -> None:
     ],
 )
 def test_bad_input(call, error, message) -> None:
-    """By an error that names the parameter."""
     with pytest.raises(error, match=message):
         call()

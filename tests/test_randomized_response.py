@@ -207,7 +207,6 @@ def test_the_kernel_decides_nearly_all() -> None:
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, bool, ">i4"])
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 5)])
 def test_shapes_and_dtypes(dtype, shape) -> None:
-    """What comes out has the shape and the dtype of what went in."""
     said = RandomizedResponse(1).release(np.ones(shape, dtype))
     assert (said.shape, said.dtype) == (shape, np.dtype(dtype))
     assert set(np.unique(said.astype(int))) <= {0, 1}
@@ -328,7 +327,6 @@ def test_intervals_are_clopper_and_pearsons(size, data, confidence) -> None:
 
 
 def test_records() -> None:
-    """A guarantee under substitution, metadata, pickles and repr that keep the parameters."""
     mechanism = RandomizedResponse.two_coin(0.5, unit="respondent")
     assert mechanism.guarantee == dpfast.Guarantee(mechanism.epsilon, adjacency="substitution", unit="respondent")
     assert mechanism.metadata()["coin"] == "1/2"
@@ -371,7 +369,6 @@ def test_records() -> None:
     ],
 )
 def test_bad_input(call, error, message) -> None:
-    """Each is refused by name and rule."""
     with pytest.raises((error, DTypeError) if "one or more" in message else error):
         call()
     if "one or more" not in message:

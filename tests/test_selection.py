@@ -385,7 +385,6 @@ def test_bad_scores(mechanism, scores, error, message) -> None:
     ids=str,
 )
 def test_bad_parameters(mechanism, arguments, error, message) -> None:
-    """Each is refused by name and rule."""
     with pytest.raises(error, match=message):
         mechanism(**{"epsilon": 1, "sensitivity": 1} | arguments)
 

@@ -33,7 +33,6 @@ from dpfast.testing import fixed_key
     ],
 )
 def test_the_grid_is_the_least_power_of_two_that_is_at_least_the_scale(scale: float, granularity: float) -> None:
-    """Whichever way the scale comes about."""
     for epsilon in (1, Fraction(1, 7), 2.5):
         mech = Snapping(epsilon, Fraction(scale) * Fraction(epsilon), bound=8 * Fraction(granularity))
         assert mech.granularity == granularity
@@ -55,7 +54,6 @@ def test_results_are_multiples_of_the_grid_within_the_bound() -> None:
 
 @pytest.mark.parametrize("bound", [1, 2, 1024, 2.0**60, 2.0**1000])
 def test_it_is_laplace_between_two_clamps(bound: float, secret) -> None:
-    """The same draws as Laplace on that grid, of clamped values, clamped."""
     for scale in (Fraction(1), Fraction(5, 8)):
         mech, plain, key = Snapping(1, scale, bound=bound), Laplace(1, scale, granularity=1), secret("snapping")
         values = np.concatenate([wild(0, 1), wild(-40, 2), wild(900, 3)])
@@ -114,7 +112,6 @@ def test_single_precision_stays_within_the_bound() -> None:
     ],
 )
 def test_bounds_that_are_refused(bound: object, error: type[Exception], message: str) -> None:
-    """Each by name, rule and value."""
     with pytest.raises(error, match=message):
         Snapping(1, 1, bound=bound)
 

@@ -61,7 +61,6 @@ RFC_VECTORS = [
 
 @pytest.mark.parametrize(("key", "counter", "nonce", "expected"), RFC_VECTORS)
 def test_rfc_8439(key: bytes, counter: int, nonce: bytes, expected: str) -> None:
-    """The portable block is RFC 8439's."""
     assert rfc_block(key, counter, nonce).hex() == expected
 
 

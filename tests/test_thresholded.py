@@ -189,7 +189,6 @@ def test_keys_without_a_count_never_show() -> None:
 
 
 def test_what_it_promises() -> None:
-    """epsilon and delta as asked, adjacency and unit of the sensitivity, and presence."""
     found = thresholded(
         ["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, adjacency="substitution", unit="household")
     )
@@ -219,7 +218,6 @@ def test_what_it_promises() -> None:
     ids=str,
 )
 def test_bad_input(arguments, error, message) -> None:
-    """Named, with the rule; no count is shown."""
     columns, changed = arguments.get("columns", (["a"], [1])), {k: v for k, v in arguments.items() if k != "columns"}
     with pytest.raises(error, match=message) as caught:
         thresholded(*columns, **USUAL | changed)
