@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 
+from dpfast import DiscreteGaussian
 from dpfast.errors import ParameterError
 from dpfast.exact import rounded_up
 from dpfast.privacy import gaussian
@@ -130,10 +131,16 @@ def test_figures_of_the_design() -> None:
         (Fraction(1), 4, 0.0753, 0.0512),
         (Fraction(1, 4), 8, 0.262, 0.107),
     ):
-        vector = discrete_delta_of(Fraction(epsilon), Sensitivity(4, 1), sigma_squared)
+        cells, mech = Sensitivity(4, 1), DiscreteGaussian(sigma_squared=sigma_squared)
+        vector = discrete_delta_of(Fraction(epsilon), cells, sigma_squared)
+        with_cells = DiscreteGaussian(sigma_squared=sigma_squared, sensitivity=cells)
+        assert vector == mech.delta(epsilon, cells) == with_cells.delta(epsilon)
         assert math.isclose(vector, true, rel_tol=2e-3)
-        assert math.isclose(discrete_delta(Fraction(epsilon), 1, 2, sigma_squared), wrong, rel_tol=4e-3)
-        assert discrete_delta_of(Fraction(epsilon), Sensitivity.from_l2(4), sigma_squared) > vector
+        scalar = discrete_delta(Fraction(epsilon), 1, 2, sigma_squared)
+        assert math.isclose(scalar, wrong, rel_tol=4e-3)
+        assert scalar == mech.delta(epsilon, Sensitivity(1, 2))
+        norm = discrete_delta_of(Fraction(epsilon), Sensitivity.from_l2(4), sigma_squared)
+        assert norm == mech.delta(epsilon, Sensitivity.from_l2(4)) > vector
         assert math.isclose(by_arrays(epsilon, (1, 1, 1, 1), math.sqrt(sigma_squared)), vector, rel_tol=1e-9)
 
 

@@ -486,13 +486,6 @@ def test_where_the_warning_is_an_error_nothing_is_released() -> None:
     assert out.tolist() == [77, 77, 77]
 
 
-def test_metadata_tells_whether_the_key_was_secure() -> None:
-    """True for the system's entropy and real keys, false for a fixed one."""
-    assert MECH.metadata()["secure"] is True
-    assert MECH.metadata(master().derive("x"))["secure"] is True
-    assert MECH.metadata(fixed_key(1).derive("x"))["secure"] is False
-
-
 # ---------------------------------------------------------------- the encoding and the hash, pinned
 
 fields = st.lists(st.binary(max_size=6) | st.text(max_size=6) | st.integers(), max_size=6)

@@ -5,21 +5,25 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import json
+import math
 import pickle
 import random
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import gof
 import numpy as np
 import pytest
 import reference
 import tiers
-from laws import BY_NAME, LAWS, Defect, Law, exact_draws, filled, judged, noise, numbers, over
+from laws import BY_NAME, LAWS, Defect, Law, exact_draws, filled, judged, noise, numbers, over, reference_of
 from proofs import MODES, entered
 
 from dpfast import (
@@ -27,12 +31,15 @@ from dpfast import (
     DiscreteLaplace,
     DTypeError,
     Gaussian,
+    Key,
     Laplace,
     OneSidedGeometric,
+    ParameterError,
     Sensitivity,
     Snapping,
 )  # fmt: skip
 from dpfast.exact.balls import split
+from dpfast.testing import fixed_key
 
 N = 2**20  # 1 % of scale moves the variance by 2 %, which is 9 standard errors and more
 INTEGERS = [law for law in LAWS if not law.real]
@@ -240,6 +247,28 @@ def test_exact_law(law: Law, scale: Fraction, secret: Callable[[str], bytes]) ->
     assert judged(law, scale, noise(law, on_grid(law, scale), N, secret(f"{law} {scale}"))) == []
 
 
+OFF_THE_GRID = [
+    *itertools.product(["laplace"], numbers("1/4 3 2^21"), numbers("3/10 1/2 -1/2 -1/1000")),
+    *itertools.product(["gaussian"], numbers("3/4"), numbers("1/4 1/2 -3/8")),
+]
+
+
+@pytest.mark.parametrize(("name", "ratio", "offset"), OFF_THE_GRID, ids=str)
+def test_exact_law_off_the_grid(name: str, ratio: Fraction, offset: Fraction, secret: Callable[[str], bytes]) -> None:
+    """A value between grid points: the nearest one comes by the law about the value itself."""
+    law, mech, values = reference_of(name, ratio), BY_NAME[name].make(ratio), np.full(N, float(offset))
+    draws = tiers.noised(mech, values, secret(f"off {ratio} {offset}")).astype(np.int64)
+
+    def p_value(about: Fraction) -> float:
+        edges, mass = gof.bins(law.quantile, lambda k: law.cdf(k, about), N)
+        seen = np.bincount(np.searchsorted(np.array(edges), draws, side="left"), minlength=len(mass))
+        expected = np.array(mass) * N
+        return gof.chi2_p(float(((seen - expected) ** 2 / expected).sum()), len(mass) - 1)
+
+    assert p_value(Fraction(float(offset))) >= gof.ALPHA
+    assert ratio > 3 or abs(offset) < Fraction(1, 10) or p_value(Fraction(0)) < gof.ALPHA  # rounded before the noise
+
+
 @over("small")
 def test_exact_law_of_small_calls(law: Law, scale: Fraction) -> None:
     """The same for 300 calls of 3,500 cells, each under a system key; samples of all sizes."""
@@ -321,6 +350,9 @@ RECORDS: list[tuple[Any, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+real = pytest.mark.parametrize("make", [partial(Laplace, 1), Gaussian], ids=["laplace", "gaussian"])
+
+
 @pytest.mark.parametrize(("mech", "facts", "shown"), RECORDS, ids=str)
 def test_records(mech: Any, facts: dict[str, Any], shown: str) -> None:
     """A frozen value that pickles whole; metadata that JSON holds; a repr that says what it is."""
@@ -336,7 +368,9 @@ def test_records(mech: Any, facts: dict[str, Any], shown: str) -> None:
         assert getattr(again, name, None) == getattr(mech, name, None)
     record = json.loads(json.dumps(mech.metadata()))
     assert record == mech.metadata() == again.metadata()
-    assert record["secure"] is True
+    assert (record["secure"], record["stream_version"]) == (True, tiers.STREAM_VERSION)
+    assert mech.metadata(Key.from_bytes(bytes(32)).derive("x"))["secure"] is True
+    assert mech.metadata(fixed_key(1).derive("x"))["secure"] is False
     assert facts.items() <= record.items()
     if "rho_spent" in record:
         assert Fraction(record["rho_spent"]) == mech.rho()
@@ -344,6 +378,37 @@ def test_records(mech: Any, facts: dict[str, Any], shown: str) -> None:
     assert repr(again) == repr(mech)
     assert shown in repr(mech)
     assert "<table>" in mech._repr_html_()
+
+
+@real
+def test_the_default_grid_is_some_millionth_of_the_scale(make: Callable[..., Any]) -> None:
+    """The largest power of two that is at most the scale times 2^-20."""
+    for scale in (1, 1.5, 2, 3, 0.1, Fraction(1, 3), math.pi, 2.0**-50, 2.0**-50 * 1.0000001, 1e-30, 1e9, 1e30, 7e-300, 2.0**900):  # fmt: skip
+        granularity = make(scale).granularity
+        assert granularity <= scale * 2.0**-20 < 2 * granularity
+        assert 2**20 <= Fraction(scale) / Fraction(granularity) < 2**21
+
+
+@real
+@pytest.mark.parametrize(
+    ("granularity", "message"),
+    [
+        (3, "^granularity must be a power of two, got 3"),
+        (0, "^granularity must be positive"),
+        (-2, "^granularity must be positive"),
+        (math.inf, "^granularity must be finite"),
+        (0.1, "^granularity must be a power of two"),
+        (2.0**61, "^the scale must be 2\\*\\*-60 to 2\\*\\*60 times the granularity"),
+        (Fraction(1, 2**61), "^the scale must be 2\\*\\*-60 to 2\\*\\*60 times the granularity"),
+        (Fraction(1, 2**1075), "^granularity must lie between 2\\*\\*-1074 and 2\\*\\*900"),
+        (2.0**901, "^granularity must lie between"),
+    ],
+)
+def test_granularities_that_are_refused(make: Callable[..., Any], granularity: float, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        make(1, granularity=granularity)
+    assert make(1, granularity=2.0**60).granularity == 2.0**60
+    assert make(1, granularity=2.0**-60).granularity == 2.0**-60
 
 
 @pytest.mark.parametrize("mech", [Laplace(1, 1), Snapping(1, 1, bound=8), Gaussian(1)], ids=str)

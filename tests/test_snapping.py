@@ -15,8 +15,7 @@ from laws import expected, keyed
 from layouts import same, wild
 from worlds import REALS, leaks, real_world
 
-from dpfast import DTypeError, InsecureKeyWarning, Laplace, ParameterError, Sensitivity, Snapping
-from dpfast.testing import fixed_key
+from dpfast import DTypeError, Laplace, ParameterError, Sensitivity, Snapping
 
 
 @pytest.mark.parametrize(
@@ -165,15 +164,6 @@ def test_figures() -> None:
     assert mech.stddev == plain.stddev
     assert mech.interval(0.99, cells=10) == plain.interval(0.99, cells=10)
     assert mech.pmf([0, 1, -2]).tolist() == plain.pmf([0, 1, -2]).tolist()
-
-
-def test_metadata_of_a_fixed_key_is_not_secure() -> None:
-    """It says so, and warns."""
-    key = fixed_key(1).derive("snapping")
-    with pytest.warns(InsecureKeyWarning):
-        Snapping(1, 1, bound=8).release(np.zeros(5), key=key, start=0)
-    assert Snapping(1, 1, bound=8).metadata(key)["secure"] is False
-    assert Snapping(1, 1, bound=8).metadata()["stream_version"] == tiers.STREAM_VERSION
 
 
 def test_a_bound_makes_another_mechanism() -> None:
