@@ -263,27 +263,15 @@ def test_what_is_decided_is_right(scale: Fraction, name: str, host: ctypes.CDLL)
 
 DEFECTS: list[tuple[str, str, Fraction, int, dict[str, float]]] = [
     ("no error of z", "double", Fraction(1), 64, {"margin": 0.5, "relative_error": 0.0}),
-    (
-        "a fifth of it",
-        "double",
-        Fraction(10**9, 7),
-        64,
-        {"margin": 0.5 - 2.0**-52 * 10**9 / 7, "relative_error": 2.0**-52},
-    ),
+    ("a fifth of it", "double", Fraction(10**9, 7), 64, {"margin": 0.5 - 2.0**-52 * 10**9 / 7, "relative_error": 2.0**-52}),
     ("no width of the cell", "double", Fraction(37, 10), 31, {"half_cell": 0.0}),
     ("nine tenths of it", "double", Fraction(1000), 31, {"half_cell": 450.0}),
     ("no error of the double-double tier", "double-double", Fraction(10**17, 7), 127, {"double_double_margin": 0.5}),
     ("t 2^-77 for it", "double-double", Fraction(2**60), 127, {"double_double_margin": 0.5 - 2.0**-17}),
-    (
-        "2^-40 beside it, which is too little upwards",
-        "double-double",
-        Fraction(1),
-        79,
-        {"double_double_margin": 0.5 - 2.0**-40},
-    ),
+    ("2^-40 beside it, which is too little upwards", "double-double", Fraction(1), 79, {"double_double_margin": 0.5 - 2.0**-40}),
     ("C off by 2^-97", "integer", Fraction(2**60), 127, {"wide_c": 2**23}),
     ("half of the cell", "integer", Fraction(37, 10), 31, {"wide_cell": -1}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("defect", "name", "scale", "bits", "change"), DEFECTS, ids=[d[0] for d in DEFECTS])

@@ -231,9 +231,8 @@ def test_a_retried_part_gets_equal_noise() -> None:
     bounded = MECH.release(counts, key=key, start=np.int64(10), lower=-5, upper=10**6)
     assert np.array_equal(bounded, np.clip(first, -5, 10**6))
     assert np.array_equal(release(counts.astype(np.uint16), start=10), first)
-    assert np.array_equal(
-        release(counts, start=10, mech=DiscreteLaplace(1.0, Fraction(10**6), unit="household")), first
-    )
+    household = DiscreteLaplace(1.0, Fraction(10**6), unit="household")
+    assert np.array_equal(release(counts, start=10, mech=household), first)
 
 
 @pytest.mark.parametrize("n", [40, 5000])
@@ -489,9 +488,8 @@ def test_where_the_warning_is_an_error_nothing_is_released() -> None:
 # ---------------------------------------------------------------- the encoding and the hash, pinned
 
 fields = st.lists(st.binary(max_size=6) | st.text(max_size=6) | st.integers(), max_size=6)
-near = st.lists(
-    st.sampled_from(["", "1", "11", b"1", b"", 1, 11, "\0" * 8, b"\1" + b"\0" * 7, encode("1")]), max_size=4
-)
+alike = ["", "1", "11", b"1", b"", 1, 11, "\0" * 8, b"\1" + b"\0" * 7, encode("1")]
+near = st.lists(st.sampled_from(alike), max_size=4)
 
 
 @given(fields | near, fields | near)
