@@ -54,17 +54,15 @@ def test_thresholds_and_search(sigma: Fraction, host: ctypes.CDLL) -> None:
     assert [tiers.law(mech).magnitude(cell, 64) for cell in cells] == truth
 
 
-@pytest.mark.parametrize("defect", ["a threshold one up", "a threshold one down", "a threshold left out"])
-def test_a_defective_threshold_is_caught(defect: str) -> None:
+@pytest.mark.parametrize(
+    "defect", [lambda t: [t + 1], lambda t: [t - 1], lambda t: []], ids=["one up", "one down", "left out"]
+)
+def test_a_defective_threshold_is_caught(defect: Callable[[int], list[int]]) -> None:
     """Digits beside thresholds find a plan of which one is wrong by the least there is."""
     mech, law = DiscreteGaussian(10), reference_of("discrete_gaussian", Fraction(10))
     thresholds = tiers.law(mech).thresholds()
     wrong = [*thresholds]
-    wrong[7:8] = {
-        "a threshold one up": [wrong[7] + 1],
-        "a threshold one down": [wrong[7] - 1],
-        "a threshold left out": [],
-    }[defect]
+    wrong[7:8] = defect(wrong[7])
     plan = tiers.Plan("discrete_gaussian", width=16, bulk=tiers.DOUBLE, constant_work=tiers.DOUBLE, **search(wrong))
     cells = [t + beside for t in thresholds for beside in (-1, 0, 1)]
     assert plan.tier(tiers.DOUBLE, 64, cells) != [law.magnitude(cell, 64) for cell in cells]
@@ -102,9 +100,8 @@ def recorded(
         left.append(i)
         return 0
 
-    tiers.added(
-        zeros, zeros, plan=plan, key=tiers.StreamKey(key), start=start, constant_work=constant_work, decide=decide
-    )
+    stream = tiers.StreamKey(key)
+    tiers.added(zeros, zeros, plan=plan, key=stream, start=start, constant_work=constant_work, decide=decide)
     return zeros, left
 
 
@@ -174,18 +171,13 @@ def test_no_draw_accepted_at_once_is_the_same_draw(sigma: Fraction) -> None:
 @cache
 def at_four() -> tuple[list[int], list[int], list[bool | None]]:
     """At sigma = 4: 8,192 draws of the exact tier, their first proposals, which are accepted."""
-    law, read = (
-        exact.discrete_gaussian.DiscreteGaussian(Fraction(16)),
-        tiers.reader(Gaussian(4, granularity=1), tiers.StreamKey(KEY)),
-    )
+    law = exact.discrete_gaussian.DiscreteGaussian(Fraction(16))
+    read = tiers.reader(Gaussian(4, granularity=1), tiers.StreamKey(KEY))
     law.inversion = False
     proposals = [law.proposal.draw(read, i, Fraction(0)) for i in range(2**13)]
     first = [tiers.accepted(law, read, i, k) for i, k in enumerate(proposals)]
-    return (
-        [k if yes else law.draw(read, i) for i, (k, yes) in enumerate(zip(proposals, first, strict=True))],
-        proposals,
-        first,
-    )
+    drawn = [k if yes else law.draw(read, i) for i, (k, yes) in enumerate(zip(proposals, first, strict=True))]
+    return drawn, proposals, first
 
 
 def test_acceptance_where_it_counts() -> None:
@@ -229,11 +221,7 @@ def test_defective_acceptance_is_caught(constant_work: bool, change: dict[str, f
         (lambda: DiscreteGaussian(sigma_squared=10**19), ParameterError, "between 1e-3 and 1e9"),
         (lambda: DiscreteGaussian.from_zcdp(1e-30, Sensitivity(1, 1)), ParameterError, "between 1e-3 and 1e9"),
         (lambda: DiscreteGaussian.calibrated(1e-12, Sensitivity(1, 1), delta=1e-20), ParameterError, "no sigma up to"),
-        (
-            lambda: DiscreteGaussian(1).delta(1, Sensitivity(1, Fraction(1, 2))),
-            ParameterError,
-            "linf must be at least 1",
-        ),
+        (lambda: DiscreteGaussian(1).delta(1, Sensitivity(1, 0.5)), ParameterError, "linf must be at least 1"),
         (lambda: DiscreteGaussian(1).release([1.5]), DTypeError, "Laplace and Gaussian"),
         (lambda: DiscreteGaussian(1).pmf(0.5), DTypeError, "k must be an integer"),
         (lambda: DiscreteGaussian(1).quantile(0), ParameterError, "p must"),

@@ -67,17 +67,12 @@ def test_what_promises_nothing_says_so(promising, reason) -> None:
 
 def test_defaults() -> None:
     """Add-remove for a person, presence with it; and what repr shows."""
-    assert (Guarantee(1).delta, Guarantee(1).rho, Guarantee(1).adjacency, Guarantee(1).unit) == (
-        0,
-        None,
-        "add-remove",
-        "person",
-    )
+    one = Guarantee(1)
+    assert (one.delta, one.rho, one.adjacency, one.unit) == (0, None, "add-remove", "person")
     assert Guarantee(rho=1).delta is None
     assert Guarantee(0, 0, rho=0).also_add_remove
-    assert repr(Guarantee(1, adjacency="substitution", also_add_remove=True)).endswith(
-        "unit='person', also_add_remove=True>"
-    )
+    known = Guarantee(1, adjacency="substitution", also_add_remove=True)
+    assert repr(known).endswith("unit='person', also_add_remove=True>")
     assert repr(Guarantee(0.1, 1e-6)) == "<Guarantee epsilon=0.1, delta=1e-06, adjacency='add-remove', unit='person'>"
 
 
@@ -95,14 +90,10 @@ def test_defaults() -> None:
         ({"epsilon": 1, "adjacency": "replace"}, dpfast.ParameterError, "adjacency must be one of"),
         ({"epsilon": 1, "unit": ""}, dpfast.ParameterError, "unit must name"),
         ({"epsilon": 1, "also_add_remove": 1}, dpfast.DTypeError, "also_add_remove must be True or False"),
-        (
-            {"epsilon": 1, "also_add_remove": False},
-            dpfast.ParameterError,
-            "also_add_remove must be True under add-remove",
-        ),
+        ({"epsilon": 1, "also_add_remove": False}, dpfast.ParameterError, "also_add_remove must be True under add-remove"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_bad_parameters(arguments, error, message) -> None:
     with pytest.raises(error, match=message):
         Guarantee(**arguments)

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 import reference
 import tiers
-from laws import BY_NAME, LAWS, Defect, Law, exact_draws, filled, judged, noise, numbers, over, reference_of
+from laws import BY_NAME, HALF, LAWS, Defect, Law, exact_draws, filled, judged, noise, numbers, over, reference_of
 from proofs import MODES, entered
 
 from dpfast import (
@@ -38,6 +38,7 @@ from dpfast import (
     Sensitivity,
     Snapping,
 )  # fmt: skip
+from dpfast.exact import Digits
 from dpfast.exact.balls import split
 from dpfast.testing import fixed_key
 
@@ -65,9 +66,8 @@ def test_golden_outputs(law: Law, row: dict[str, Any]) -> None:
     mech, secret, start = law.make(Fraction(row[law.parameter])), bytes.fromhex(row["key"]), int(row["start"])
     offsets = law.offset(20_000)
     for isa in tiers.ISAS:
-        draws = filled(
-            law, tiers.bulk_plan(mech), tiers.StreamKey(secret), start, offsets, constant_work=False, isa=isa
-        )
+        key, plan = tiers.StreamKey(secret), tiers.bulk_plan(mech)
+        draws = filled(law, plan, key, start, offsets, constant_work=False, isa=isa)
         assert draws[:32] == row["draws"]
         assert hashlib.sha256(repr(draws).encode()).hexdigest() == row["sha256"]
     if law.real:
@@ -113,17 +113,32 @@ def test_the_stream_maps_to_the_exact_law(law: Law, scale: Fraction, secret: Cal
         for isa in tiers.ISAS:
             for plan, constant_work in ((bulk, False), (bulk, True), (constant_work_plan, True)):
                 cuts = sorted({0, n, *(rng.randrange(n) for _ in range(4))})
-                found = [
-                    k
-                    for begin, end in pairwise(cuts)
-                    for k in filled(
-                        law, plan, key, start + begin, offsets[begin:end], constant_work=constant_work, isa=isa
-                    )
-                ]
+                found = []
+                for begin, end in pairwise(cuts):
+                    place = start + begin, offsets[begin:end]
+                    found += filled(law, plan, key, *place, constant_work=constant_work, isa=isa)
                 assert all(k in (None, right) for k, right in zip(found, exact, strict=True))
                 # midway between grid points a tiny ratio leaves the sign to decide, which C never
                 # does alone
                 assert found.count(None) <= (n if law.real and scale < Fraction(1, 2**15) else law.left)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("scale", numbers("1/3 50 10^15 2^60"), ids=str)
+@pytest.mark.parametrize("name", ["discrete_laplace", "laplace"])
+def test_draws_undecided_at_every_level_are_decided_by_the_next(name: str, scale: Fraction, negative: bool) -> None:
+    """The exact tier, given digits on a threshold for three levels, goes on until they leave it."""
+    law, exact, sign = BY_NAME[name].reference(scale), tiers.law(BY_NAME[name].make(scale)), -1 if negative else 1
+    real, k, bits, offset = BY_NAME[name].real, max(1, int(scale)), [64, 128, 192, 704, 1216], Fraction(1, 8)
+    # f + S t E is S (k + 1/2) there; of an integer law the magnitude changes from k to k - 1
+    cell = law.cell(k + HALF - sign * offset, bits[3]) if real else law.threshold(k, bits[3])
+    for side, magnitude in [(0, k + real), (2**512 - 1, k - 1 + real)]:  # above or below it
+        prefixes = [*(cell >> (bits[3] - b) for b in bits[:4]), cell << 512 | side]
+        digits = [Digits(int(negative) << b | p, b + 1) for p, b in zip(prefixes, bits, strict=True)]
+        for p, b in zip(prefixes[:4], bits, strict=False):
+            assert (exact.rounded(negative, p, b, offset) if real else exact.magnitude(p, b)) is None
+        found = exact.draw(lambda i, r, digits=digits: digits[r], 0, *([offset] if real else []))
+        assert found == sign * magnitude
 
 
 SOME = {
@@ -140,14 +155,10 @@ some = pytest.mark.parametrize(("law", "scale"), [(law, scale) for law in LAWS f
 def test_bulk_and_constant_work_draws_are_equal(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """30,000 draws, undecided in whole batches: bulk, constant work, all instruction sets."""
     mech, key, offsets = law.make(scale), tiers.StreamKey(secret("equal")), places(30_000, random.Random(str(scale)))
-    draws = np.array(filled(law, tiers.constant_work_plan(mech), key, 12_345, offsets, constant_work=True), float)
-    left = 0
+    bulk, constant_work_plan, left = tiers.bulk_plan(mech), tiers.constant_work_plan(mech), 0
+    draws = np.array(filled(law, constant_work_plan, key, 12_345, offsets, constant_work=True), float)
     for isa in tiers.ISAS:
-        for plan, constant_work in (
-            (tiers.bulk_plan(mech), False),
-            (tiers.bulk_plan(mech), True),
-            (tiers.constant_work_plan(mech), True),
-        ):
+        for plan, constant_work in ((bulk, False), (bulk, True), (constant_work_plan, True)):
             found = np.array(filled(law, plan, key, 12_345, offsets, constant_work=constant_work, isa=isa), float)
             both = ~np.isnan(found) & ~np.isnan(draws)
             assert np.array_equal(found[both], draws[both])
@@ -196,9 +207,8 @@ def test_table_certificate(law: Law, scale: Fraction) -> None:
         table[2**15 + cell] is None if cell in opened else table[2**15 + cell] == -table[cell] for cell in range(2**15)
     )
     magnitudes = [table[cell] for cell in range(2**15) if cell not in opened]
-    assert magnitudes == sorted(
-        magnitudes, reverse=True
-    )  # monotone between undecided cells, so the sample stands for all
+    # monotone between undecided cells, so the sample stands for all
+    assert magnitudes == sorted(magnitudes, reverse=True)
 
 
 @tables

@@ -48,20 +48,7 @@ EXACT = [
     (np.int8(3), Fraction(3)), (np.uint64(2**64 - 1), Fraction(2**64 - 1)),
 ]  # fmt: skip
 
-NO_NUMBER = [
-    True,
-    False,
-    np.True_,
-    "1",
-    b"1",
-    None,
-    1j,
-    np.complex128(1),
-    [1],
-    np.array(1.0),
-    np.datetime64(1, "s"),
-    float,
-]
+NO_NUMBER = [True, False, np.True_, "1", b"1", None, 1j, np.complex128(1), [1], np.array(1.0), np.datetime64(1, "s"), float]  # fmt: skip
 NOT_POSITIVE = [-1, 0, -1.0, 0.0, -0.0, Fraction(-1, 3), Fraction(0), Decimal(0), Decimal("-0.5"), -5e-324, np.int8(-3)]
 NOT_FINITE = [math.nan, math.inf, -math.inf, np.float32("nan")]
 NOT_FINITE += map(Decimal, ["NaN", "sNaN", "Infinity", "-Infinity"])
@@ -120,17 +107,9 @@ def test_numbers_too_long_are_refused_unexpanded(name, bad) -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "sensitivity"),
-    [
-        (1, 2**60),
-        (1, 2.0**60),
-        (2**60, 1),
-        (2.0**60, 1),
-        (Fraction(1, 2**60), 1),
-        (2.0**-1000, 2.0**-1060),
-        (3, 3 * 2**60),
-    ],
+    [(1, 2**60), (1, 2.0**60), (2**60, 1), (2.0**60, 1), (Fraction(1, 2**60), 1), (2.0**-1000, 2.0**-1060), (3, 3 * 2**60)],
     ids=repr,
-)
+)  # fmt: skip
 def test_both_ends_of_the_scale_are_inside(epsilon, sensitivity) -> None:
     """2^-60 and 2^60 themselves are scales, and a release works there."""
     mech = DiscreteLaplace(epsilon, sensitivity)
@@ -383,15 +362,7 @@ def test_mechanisms_copy_compare_and_hash_by_their_exact_parameters() -> None:
 def test_repr_shows_what_is_spent_and_how_far_the_noise_reaches() -> None:
     """Exact epsilon, sensitivity, adjacency, unit, scale, standard deviation, 95 % interval."""
     text = repr(DiscreteLaplace(Decimal("0.1"), 3, adjacency="substitution", unit="household"))
-    for part in [
-        "epsilon=1/10",
-        "sensitivity=3",
-        "substitution",
-        "household",
-        "scale=30",
-        "standard deviation=42.4244",
-        "±90",
-    ]:
+    for part in ("epsilon=1/10", "sensitivity=3", "substitution", "household", "scale=30", "standard deviation=42.4244", "±90"):  # fmt: skip
         assert part in text, part
     assert "\n" not in text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -98,9 +99,8 @@ def test_a_total_keeps_the_sum_of_noisy_zeros() -> None:
 def test_consistent_is_least_squares(data, rows, columns) -> None:
     """Against the weighted least-squares solution of the whole system."""
     numbers = st.floats(-50, 50).map(lambda x: round(x, 3))
-    cells = np.array(data.draw(st.lists(numbers, min_size=rows * columns, max_size=rows * columns))).reshape(
-        rows, columns
-    )
+    size = rows * columns
+    cells = np.array(data.draw(st.lists(numbers, min_size=size, max_size=size))).reshape(rows, columns)
     totals = np.array(data.draw(st.lists(numbers, min_size=rows, max_size=rows)))
     of_cell, of_total = data.draw(st.sampled_from([(1, 1), (2, 5), (Fraction(1, 3), 0.25)]))
     found, sums = postprocess.consistent(cells, totals, cell_variance=of_cell, total_variance=of_total)
@@ -134,12 +134,8 @@ def test_ordered_along_the_last_axis() -> None:
 
 
 def test_nothing_is_changed_in_place() -> None:
-    for step in (
-        lambda x: postprocess.clip(x, lower=0),
-        postprocess.rounded,
-        postprocess.non_negative,
-        postprocess.ordered,
-    ):
+    clip = partial(postprocess.clip, lower=0)
+    for step in (clip, postprocess.rounded, postprocess.non_negative, postprocess.ordered):
         values = np.array([3.5, -1.5, 2.0])
         step(values)
         assert values.tolist() == [3.5, -1.5, 2.0]
