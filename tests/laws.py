@@ -19,6 +19,14 @@ from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, InsecureKeyWarni
 from dpfast.testing import fixed_key
 
 HALF = Fraction(1, 2)
+# Constants by which no tier in C decides a real draw.
+BLIND = {
+    "margin": -1.0,
+    "double_double_margin": -1.0,
+    "wide_cell": 400,
+    "bulk": tiers.INTEGER,
+    "constant_work": tiers.INTEGER,
+}
 Defect = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
@@ -173,15 +181,8 @@ def exact_draws(law: Law, mechanism: Any, key: tiers.StreamKey, start: int, offs
 
 
 def filled(
-    law: Law,
-    plan: tiers.Plan,
-    key: tiers.StreamKey,
-    start: int,
-    offsets: list[float],
-    *,
-    constant_work: bool,
-    isa: int = 0,
-) -> list[int | None]:
+    law: Law, plan: tiers.Plan, key: tiers.StreamKey, start: int, offsets: list[float], *, constant_work: bool, isa: int = 0
+) -> list[int | None]:  # fmt: skip
     """C's draws of these, None where it leaves one open; the sign of a one-sided draw taken off."""
     places = {"offset": offsets} if law.real else {}
     found = plan.fill(key, start, len(offsets), constant_work=constant_work, isa=isa, **places)

@@ -116,7 +116,6 @@ def test_a_record_alone_is_refused_and_said_to_be_one(tmp_path) -> None:
 
 
 def test_force_replaces_files_only(tmp_path) -> None:
-    """Neither a folder nor a record that is one."""
     (tmp_path / "out.csv").mkdir()
     with pytest.raises(FileError, match="is not a file"):
         publish(tmp_path / "out.csv", force=True)
@@ -128,7 +127,6 @@ def test_force_replaces_files_only(tmp_path) -> None:
 
 
 def test_force_replaces_a_link_and_not_what_it_names(tmp_path) -> None:
-    """The file behind the link is as it was."""
     (tmp_path / "precious").write_text("old")
     (tmp_path / "out.csv").symlink_to("precious")
     publish(tmp_path / "out.csv", None, force=True)
@@ -209,6 +207,5 @@ def test_a_file_system_without_links(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize(("name", "reason"), [("no/out.csv", "No such file"), ("x" * 300, "File name too long")])
 @pytest.mark.parametrize("force", [False, True])
 def test_where_nothing_can_be_written(tmp_path, name, reason, force) -> None:
-    """One error with the system's reason."""
     with pytest.raises(FileError, match=f"cannot write .*{reason}"):
         publish(tmp_path / name, None, force=force)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,38 +81,46 @@ def test_low_bits_tell_nothing_here(mechanism: Laplace) -> None:
             assert certified(first, second, n, level) <= 1
 
 
-def off_grids(y: np.ndarray, grids: list[float]) -> list[int]:
-    return [int((y / grid != np.rint(y / grid)).sum()) for grid in grids]
-
-
-def told_apart(zero: list[int], one: list[int], n: int) -> bool:
-    """Whether some share differs, at ALPHA for all together."""
-    for a, b in zip(zero, one, strict=True):
+def telling(zero: np.ndarray, one: np.ndarray, grids: list[float]) -> list[float]:
+    """Grids off which the two lie unequally often, at ALPHA for all together."""
+    n, found = zero.size, []
+    for grid in grids:
+        a, b = (int((y / grid != np.rint(y / grid)).sum()) for y in (zero, one))
         p = (a + b) / (2 * n)
-        if 0 < p < 1 and normal_p((a - b) / math.sqrt(2 * n * p * (1 - p))) < ALPHA / len(zero):
-            return True
-    return False
+        if 0 < p < 1 and normal_p((a - b) / math.sqrt(2 * n * p * (1 - p))) < ALPHA / len(grids):
+            found.append(grid)
+    return found
 
 
-def test_precision_tells_numpys_normal_noise_apart() -> None:
+@pytest.mark.parametrize("law", ["normal", "laplace"])
+def test_precision_tells_numpys_noise_apart(law: str) -> None:
     """Floats beside 0 are finer than beside 1, as are sums: the grid of 2^-53 tells them."""
-    n, rng = 200_000, np.random.default_rng(2)
-    grids = [2.0**-j for j in range(1, 70)]
-    assert told_apart(off_grids(0.0 + rng.normal(0, 1, n), grids), off_grids(1.0 + rng.normal(0, 1, n), grids), n)
+    n, rng = 2**19, np.random.default_rng(2)
+    zero, one = (x + getattr(rng, law)(0, 1, n) for x in (0.0, 1.0))
+    assert 2.0**-53 in telling(zero, one, [2.0**-j for j in range(1, 70)])
 
 
 @pytest.mark.parametrize(
-    "mechanism", [Gaussian(8), Gaussian(8, granularity=2.0**-40), Gaussian(8, granularity=1), DiscreteGaussian(8), DiscreteLaplace(1, 8)], ids=str
+    "mechanism",
+    [
+        Laplace(1, 1), Laplace(1, 1, granularity=2.0**-44), Laplace(1, 1, granularity=2.0**-50), Snapping(1, 1, bound=64),
+        Gaussian(8), Gaussian(8, granularity=2.0**-40), Gaussian(8, granularity=1), DiscreteGaussian(8), DiscreteLaplace(1, 8),
+    ],
+    ids=str,
 )  # fmt: skip
-def test_precision_tells_nothing_here(mechanism: Gaussian | DiscreteGaussian | DiscreteLaplace) -> None:
-    """Off any grid up to a half, results of 0 and 1 lie equally often, within 2^-40."""
-    n = 200_000
-    real = isinstance(mechanism, Gaussian)
-    zero, one = (mechanism.release(np.full(n, x, np.float64 if real else np.int64)) for x in (0, 1))
-    finest = mechanism.granularity if real else 1.0
-    grids = [2.0**-j for j in range(1, 70)]
-    assert not told_apart(off_grids(zero, grids), off_grids(one, grids), n)
-    assert off_grids(np.concatenate([zero, one]).astype(np.float64), [finest]) == [0]
+def test_precision_tells_nothing_here(mechanism: Any) -> None:
+    """Off any grid up to a half, results of two neighbours lie equally often; on its own, all."""
+    pairs, finest, kind = [(0.0, 1.0), (0.1 + 0.2, 0.3), (1e-300, 0.0), (1.5 * 2.0**30, 1.5 * 2.0**30 + 1)], 1.0, float
+    if mechanism.LAW.startswith("discrete"):
+        pairs, kind = [(0, 1)], int
+    else:
+        finest = mechanism.granularity
+    grids = [finest * 2.0**j for j in range(60) if finest * 2.0**j <= 0.5] or [finest]
+    for pair in pairs:
+        zero, one = (mechanism.release(np.full(2**18, x, kind)) for x in pair)
+        for y in (zero, one):
+            assert (y / finest == np.rint(y / finest)).all()
+        assert telling(zero, one, grids) == []
 
 
 # ------------------------------------------------------------------ predictable generators

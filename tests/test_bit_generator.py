@@ -358,9 +358,8 @@ def test_no_key_in_the_child_ends_it(tmp_path) -> None:
 
 def test_nothing_is_left_at_exit() -> None:
     """Interpreter exit with generators alive, in cycles, and drawn from by a daemon thread."""
-    assert (
-        python(
-            """
+    found = python(
+        """
     import threading
     import numpy as np
     import dpfast
@@ -371,8 +370,7 @@ def test_nothing_is_left_at_exit() -> None:
     threading.Thread(target=forever, daemon=True).start()
     print(g.random() < 1)
     """
-        )
-        == "True\n"
     )
+    assert found == "True\n"
     assert ctypes.sizeof(ctypes.c_void_p) == 8
     assert _native.ABI

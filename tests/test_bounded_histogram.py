@@ -151,11 +151,10 @@ def as_counter(found) -> Counter:
 
 
 NAMES = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1)), st.text(max_size=4)
-TABLES = st.sampled_from([(i, b) for i in NAMES for b in NAMES]).flatmap(
-    lambda kinds: st.tuples(
-        st.lists(kinds[0], min_size=1, max_size=5), st.lists(kinds[1], min_size=1, max_size=30)
-    ).flatmap(lambda names: st.lists(st.tuples(*map(st.sampled_from, names)), max_size=80))
+FEW_OF_EACH = st.sampled_from(list(itertools.product(NAMES, NAMES))).flatmap(
+    lambda kinds: st.tuples(st.lists(kinds[0], min_size=1, max_size=5), st.lists(kinds[1], min_size=1, max_size=30))
 )
+TABLES = FEW_OF_EACH.flatmap(lambda names: st.lists(st.tuples(*map(st.sampled_from, names)), max_size=80))
 BOUNDS = st.one_of(st.integers(1, 6), st.just(2**62)), st.one_of(st.integers(1, 3), st.just(2**70))
 
 
@@ -190,9 +189,8 @@ def test_a_unit_is_on_its_own(rows, partitions, cap, secret, random) -> None:
         assert as_counter(there) == as_counter(whole)
         # Keys outside are dropped before the choice, and only then.
         part = domain[: len(domain) // 2 + 1]
-        assert as_counter(ours(rows, partitions, cap, key, domain=part)) == reference(
-            [r for r in rows if r[1] in part], partitions, cap, key
-        )
+        inside = [r for r in rows if r[1] in part]
+        assert as_counter(ours(rows, partitions, cap, key, domain=part)) == reference(inside, partitions, cap, key)
 
 
 # ------------------------------------------------------------------ small worlds, all of them
@@ -221,10 +219,8 @@ def worlds(names) -> Iterator[tuple[tuple[object, object], ...]]:
 @pytest.mark.parametrize(("partitions", "cap"), [(1, 1), (1, 2), (2, 1), (2, 2), (9, 1)])
 def test_every_small_world_keeps_its_distance(names, partitions, cap) -> None:
     """All neighbours of all worlds, each key: within the sensitivity, and nothing less."""
-    removed, substituted = (
-        Sensitivity(min(partitions, 3), cap),
-        Sensitivity(min(partitions, 3), cap, adjacency="substitution"),
-    )
+    most = min(partitions, 3)
+    removed, substituted = Sensitivity(most, cap), Sensitivity(most, cap, adjacency="substitution")
     farthest = [0, 0]
     for secret in range(4):
         found = {rows: ours(rows, partitions, cap, release_key(secret), domain=KEYS[names]) for rows in worlds(names)}
@@ -338,13 +334,8 @@ def test_keys_of_the_choice() -> None:
     others = [ours(ROWS, 1, 1, k).counts.tolist() for k in (None, None, Key.generate().derive("visits"))]
     assert len({tuple(c) for c in others} | {tuple(one.counts.tolist())}) > 1
     with pytest.warns(InsecureKeyWarning, match="fixed key") as caught:
-        found = bounded_histogram(
-            [b for _, b in ROWS],
-            [u for u, _ in ROWS],
-            max_partitions=1,
-            max_per_partition=1,
-            key=fixed_key(7).derive("bins"),
-        ).counts
+        keys, ids = [b for _, b in ROWS], [u for u, _ in ROWS]
+        found = one_each(keys, ids, key=fixed_key(7).derive("bins")).counts
     assert caught[0].filename == __file__
     assert found.tolist() == [13, 15, 17, 19]  # golden: another choice is another version
 
@@ -394,7 +385,6 @@ def test_the_sensitivity() -> None:
 
 
 def test_no_rows() -> None:
-    """Without rows all counts are 0, or there are none."""
     for keys, ids in (([], []), (np.array([], int), np.array([], "U3")), (np.array([], "U1"), [])):
         found = one_each(keys, ids, domain=[1, 2])
         assert found.counts.tolist() == [0, 0]
@@ -414,10 +404,8 @@ def test_it_feeds_the_mechanisms() -> None:
     )
     shown = thresholded(names, counts, epsilon=1, delta=1e-6, sensitivity=change)
     assert shown.keys.size == 50
-    assert (shown.threshold, shown.guarantee.epsilon) == (
-        thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=Sensitivity(3, 1)).threshold,
-        1,
-    )
+    alone = thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=Sensitivity(3, 1))
+    assert (shown.threshold, shown.guarantee.epsilon) == (alone.threshold, 1)
 
 
 def test_memory_is_a_word_a_row() -> None:
@@ -462,18 +450,16 @@ TEXTS = ["numpy O", "pandas O", "pandas str", "pandas category", "pandas string[
 
 @pytest.mark.parametrize(("case", "kind"), [*(("integers", k) for k in INTEGERS), *(("texts", k) for k in TEXTS)])
 def test_every_column_gives_the_same(case, kind) -> None:
-    """As keys, ids and domain."""
     keys, ids = CASES[case]
     domain = sorted(set(keys))[::-1]
     for secret in range(6):
         options = {"max_partitions": 1, "max_per_partition": 2, "key": release_key(secret)}
         plain = bounded_histogram(keys, ids, domain=domain, **options)
-        made = bounded_histogram(
-            columns_of(keys, kind), columns_of(ids, kind), domain=columns_of(domain, kind), **options
-        )
+        columns_ = columns_of(keys, kind), columns_of(ids, kind)
+        made = bounded_histogram(*columns_, domain=columns_of(domain, kind), **options)
         assert made.counts.tolist() == plain.counts.tolist()
         assert made.keys.tolist() == plain.keys.tolist() == domain
-        bare = bounded_histogram(columns_of(keys, kind), columns_of(ids, kind), **options)
+        bare = bounded_histogram(*columns_, **options)
         assert bare.counts.tolist() == plain.counts.tolist()[::-1]
 
 
@@ -495,7 +481,6 @@ def test_dictionaries_that_are_not_in_order() -> None:
 
 
 def test_strings_of_numpy() -> None:
-    """Both of NumPy's kinds of strings are keys."""
     for kind in ("U", *([np.dtypes.StringDType()] if hasattr(np.dtypes, "StringDType") else [])):
         keys = np.array(["a", "b", "a"], kind)
         found = bounded_histogram(keys, keys, domain=keys[:2], max_partitions=1, max_per_partition=5)
@@ -534,9 +519,8 @@ def test_the_ends_of_the_integers_are_not_confused() -> None:
     for domain in ([2**64 - 1, 2**64 - 5], [2**64 - 1, 7]):
         assert bounded_histogram(signed, [1, 1, 1], domain=domain, **options).counts.tolist() == [0, 0]
         assert bounded_histogram(top, [1, 1, 1], domain=domain, **options).counts.tolist() == [1, 0]
-    assert bounded_histogram(
-        [-1, 300, -300], [1, 1, 1], domain=np.array([-1, 44], np.int8), **options
-    ).counts.tolist() == [1, 0]
+    narrow = bounded_histogram([-1, 300, -300], [1, 1, 1], domain=np.array([-1, 44], np.int8), **options)
+    assert narrow.counts.tolist() == [1, 0]
     ends = np.array([0, 2**64 - 1, 2**63, 2**63 - 1], np.uint64)
     assert bounded_histogram([1] * 4, ends, domain=[1], **options).counts.tolist() == [4]
     assert bounded_histogram([1] * 4, ends.view(np.int64), domain=[1, 2], **options).counts.tolist() == [4, 0]
@@ -596,7 +580,6 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
     ids=str,
 )
 def test_bad_input(change, error, message) -> None:
-    """Each says the rule, and nothing of a row."""
     with pytest.raises(error, match=message) as caught:
         bounded_histogram(**{**GOOD, **change})
     assert "7" not in str(caught.value).removesuffix(str(2**63))

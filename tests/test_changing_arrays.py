@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tiers
 from fresh import python
+from laws import BLIND
 
 import dpfast
 from dpfast import ParameterError, kernels, postprocess
@@ -177,18 +178,8 @@ def test_a_second_thread_writes_the_answers() -> None:
 def test_a_real_value_counts_as_it_was_first_read(name) -> None:
     """Undecided values are read twice: the first ones are kept, or a change reported."""
     law, n = dpfast.Laplace(1, 1), 100
-    blind = {
-        "margin": -1.0,
-        "double_double_margin": -1.0,
-        "wide_cell": 400,
-        "bulk": tiers.INTEGER,
-        "constant_work": tiers.INTEGER,
-    }
-    plan, key, largest = (
-        tiers.Plan(law.LAW, **tiers.constants(law) | blind),
-        tiers.StreamKey(bytes(32)),
-        np.finfo(float).max,
-    )
+    plan, key = tiers.Plan(law.LAW, **tiers.constants(law) | BLIND), tiers.StreamKey(bytes(32))
+    largest = np.finfo(float).max
 
     def run(scratch: np.ndarray, values: np.ndarray) -> tuple[int, int]:
         out = np.full(n, 777.0)

@@ -27,10 +27,8 @@ def hockey_stick(p: dict, q: dict, epsilon: object) -> mpmath.mpf:
 def response(epsilon: Fraction, delta: Fraction) -> tuple[dict, dict]:
     """The pair that dominates all (epsilon, delta)-DP pairs [KOV15]: delta shows the truth."""
     with mpmath.workprec(300):
-        e, d = (
-            mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator),
-            mpmath.mpf(delta.numerator) / delta.denominator,
-        )
+        e = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
+        d = mpmath.mpf(delta.numerator) / delta.denominator
         yes, no = (1 - d) * e / (1 + e), (1 - d) / (1 + e)
         return {"tell0": d, 0: yes, 1: no}, {"tell1": d, 0: no, 1: yes}
 
@@ -164,7 +162,6 @@ def test_rhos_add_up_and_only_what_all_promise() -> None:
 
 @pytest.mark.parametrize("by", ["basic", "advanced"])
 def test_holding_under_add_remove_is_promised_if_every_part_does(by) -> None:
-    """One part that does not promise it is enough."""
     known = Guarantee(1, adjacency="substitution", also_add_remove=True)
     options = {} if by == "basic" else {"delta": 0.1}
     assert compose(known, known, by=by, **options).also_add_remove
@@ -203,13 +200,8 @@ def test_parallel_takes_the_largest_or_the_two_largest() -> None:
     parts = [Guarantee(1, 1e-6, rho=0.3), Guarantee(2, 1e-7, rho=0.1), Guarantee(0.5, 0, rho=0.2)]
     assert compose(*parts, by="parallel") == Guarantee(2, 1e-6, rho=0.3)
     replaced = [Guarantee(p.epsilon, p.delta, rho=p.rho, adjacency="substitution", also_add_remove=True) for p in parts]
-    expected = Guarantee(
-        3,
-        Fraction(1e-6) + Fraction(1e-7),
-        rho=Fraction(0.3) + Fraction(0.2),
-        adjacency="substitution",
-        also_add_remove=True,
-    )
+    delta, rho = Fraction(1e-6) + Fraction(1e-7), Fraction(0.3) + Fraction(0.2)
+    expected = Guarantee(3, delta, rho=rho, adjacency="substitution", also_add_remove=True)
     assert compose(*replaced, by="parallel") == expected
     assert compose(replaced[0], by="parallel") == replaced[0]
 
@@ -217,9 +209,8 @@ def test_parallel_takes_the_largest_or_the_two_largest() -> None:
 def test_parallel_of_add_remove_for_substitution_doubles() -> None:
     """A replacement is a removal and an addition."""
     parts = [dpfast.DiscreteLaplace(1, 1), dpfast.DiscreteLaplace(3, 1)]
-    assert compose(*parts, by="parallel", adjacency="substitution") == Guarantee(
-        6, adjacency="substitution", also_add_remove=True
-    )
+    both = compose(*parts, by="parallel", adjacency="substitution")
+    assert both == Guarantee(6, adjacency="substitution", also_add_remove=True)
     found = compose(Guarantee(1, 1e-6, rho=0.5), by="parallel", adjacency="substitution")
     assert found.rho == 2
     assert found.delta >= Fraction(1e-6) * (1 + Fraction(math.e))
@@ -259,11 +250,9 @@ def test_groups_in_a_chain_that_reaches_them(k, delta) -> None:
 
 
 def test_groups_that_nothing_is_promised_to() -> None:
-    """A delta that would reach 1 is refused."""
-    with pytest.raises(ParameterError, match="delta would reach 1"):
-        Guarantee(1, 0.01).group(20)
-    with pytest.raises(ParameterError, match="delta would reach 1"):
-        Guarantee(1, 1e-300).group(10**6)  # beyond every double
+    for delta, k in ((0.01, 20), (1e-300, 10**6)):  # beyond every double
+        with pytest.raises(ParameterError, match="delta would reach 1"):
+            Guarantee(1, delta).group(k)
     assert Guarantee(0, 0.25).group(3).delta == Fraction(3, 4)
 
 
@@ -301,10 +290,8 @@ def test_loss_distributions_are_sharper_and_agree_with_the_closed_form() -> None
     assert 0.5e-6 < together.delta(found.epsilon) <= 1e-6
     assert float(found.epsilon) == pytest.approx(float(_epsilon(together, 1e-6)), rel=1e-3)
     less = Fraction(1e-6) * (1 - Fraction(1, 2**70))  # no double: asked for at the one below
-    assert (
-        compose(mechanism, mechanism, by="pld", delta=less).epsilon
-        >= compose(mechanism, mechanism, by="pld", delta=1e-6).epsilon
-    )
+    at_less, at = (compose(mechanism, mechanism, by="pld", delta=delta).epsilon for delta in (less, 1e-6))
+    assert at_less >= at
     mixed = [dpfast.DiscreteLaplace(0.1, 1)] * 50 + [dpfast.Laplace(0.1, 1)] * 50
     assert compose(*mixed, by="pld", delta=1e-6).epsilon < compose(*mixed, by="optimal", delta=1e-6).epsilon
 
@@ -346,6 +333,5 @@ def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
     ],
 )  # fmt: skip
 def test_bad_input(parts, options, error, message) -> None:
-    """By an error that says what is wrong with the parts or options."""
     with pytest.raises(error, match=message):
         compose(*parts, **options)

@@ -139,7 +139,6 @@ def test_every_sample_below_4096_draws_does_the_same_work(constant_work, mechani
     ids=["above threshold", "noisy max", "exponential", "permute and flip", "thresholded"],
 )
 def test_small_questions_do_the_same_work(constant_work, ask) -> None:
-    """What draws noise on the way to an answer draws it as a small release does."""
     ask()
     assert constant_work == {True}
 

@@ -66,7 +66,6 @@ def test_the_chosen_fields_alone_change(tmp_path) -> None:
 
 
 def test_counts_reach_the_ends_of_both_64_bit_types(tmp_path) -> None:
-    """Read exactly."""
     source = csv_file(tmp_path, f"n,u\n{-(2**63)},{2**64 - 1}\n{2**63 - 1},0\n")
     (records,) = csv_text.CsvText(source).records()
     assert [records.counts(place).tolist() for place in (0, 1)] == [[-(2**63), 2**63 - 1], [2**64 - 1, 0]]
@@ -105,7 +104,6 @@ def test_another_structure_is_refused(tmp_path, text, message) -> None:
 
 
 def test_an_unclosed_quote_does_not_fill_the_memory(tmp_path, monkeypatch) -> None:
-    """A record longer than the limit is refused."""
     monkeypatch.setattr(csv_text, "BLOCK", 100)
     monkeypatch.setattr(csv_text, "LONGEST_RECORD", 1000)
     source = csv_file(tmp_path, 'a\n"' + "1\n" * 5000)
@@ -157,7 +155,6 @@ def test_a_decimal_is_what_float_says(tmp_path, text) -> None:
 
 @pytest.mark.parametrize("text", ["", "nan", "NaN", "inf", "-Infinity", "INF"])
 def test_absent_reals_are_nan(tmp_path, text) -> None:
-    """Quoted or not."""
     (records,) = csv_text.CsvText(csv_file(tmp_path, f'x,y\n{text},1\n"{text}",1\n')).records()
     assert np.isnan(records.reals(0)).tolist() == [True, True]
 

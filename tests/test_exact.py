@@ -80,9 +80,8 @@ def test_one_sided_geometric(rate: Fraction) -> None:
         for i in range(20):
             read = Words(rate)
             u = cut(read.whole(i), 1)
-            assert law.draw(read, i) == floor(
-                -mpmath.log(mpmath.ldexp(mpmath.mpf(u.prefix) + HALF.numerator / 2, -u.bits)) / mp(rate)
-            )
+            middle = mpmath.ldexp(mpmath.mpf(u.prefix) + HALF.numerator / 2, -u.bits)
+            assert law.draw(read, i) == floor(-mpmath.log(middle) / mp(rate))
         for p in (Fraction(1, 100), HALF, Fraction(99, 100)):
             k = law.quantile(p)
             assert k == law.half_width(p, 1)
@@ -163,12 +162,10 @@ def test_half_widths_of_the_rounded_laws() -> None:
         for confidence, n in ((Fraction(1, 100), 1), (Fraction(95, 100), 1), (Fraction(95, 100), 10**9), (1 - Fraction(1, 10**30), 10**6)):  # fmt: skip
             with mpmath.workprec(600):
                 share = 1 - mp(confidence) ** (mpmath.mpf(1) / n)
+                laplace, gaussian = exact.laplace.Laplace(ratio), exact.gaussian.Gaussian(ratio**2)
                 for law, tail in (
-                    (exact.laplace.Laplace(ratio), lambda h: mpmath.exp(-(h + mpmath.mpf(1) / 2) / mp(ratio))),
-                    (
-                        exact.gaussian.Gaussian(ratio**2),
-                        lambda h: mpmath.erfc((h + mpmath.mpf(1) / 2) / mp(ratio) / mpmath.sqrt(2)),
-                    ),
+                    (laplace, lambda h: mpmath.exp(-(h + mpmath.mpf(1) / 2) / mp(ratio))),
+                    (gaussian, lambda h: mpmath.erfc((h + mpmath.mpf(1) / 2) / mp(ratio) / mpmath.sqrt(2))),
                 ):
                     h = law.half_width(confidence, n)
                     assert tail(h) <= share, (law, ratio)
@@ -301,9 +298,7 @@ def test_thresholds_and_table(variance: Fraction) -> None:
         for bits in (15, 79, 143):
             near = [floor(mpmath.ldexp(sums(k), bits)) for k in (1, 2, len(expected) // 2 + 1, len(expected) + 1)]
             for a in cells(bits, near, variance):
-                least, most = (
-                    sum(1 for k in range(1, len(sums.tail)) if mpmath.ldexp(sums(k), bits) >= u) for u in (a + 1, a)
-                ) if len(sums.tail) < 100 else (magnitude(sums, u, bits) for u in (a + 1, a))  # fmt: skip
+                least, most = (magnitude(sums, u, bits) for u in (a + 1, a))
                 assert law.magnitude(a, bits) == (least if least == most else None), (bits, a)
     assert law.magnitude(0, 79) is None
 
@@ -374,9 +369,8 @@ def test_discrete_gaussian_draws_by_rejection(variance: Fraction) -> None:
     law = exact.discrete_gaussian.DiscreteGaussian(variance)
     for i in (3, 64, 200):
         read = Words(variance)
-        first, second = (
-            law.proposal.draw(lambda index, level, j=j: read(index, level, NOISE, j), i, ZERO) for j in (0, 1)
-        )
+        candidates = (lambda index, level, j=j: read(index, level, NOISE, j) for j in (0, 1))
+        first, second = (law.proposal.draw(candidate, i, ZERO) for candidate in candidates)
         assert law.draw(read, i) == first != second
         ones = Words(variance, {(i, ACCEPT, 0): Digits(2**1000 - 1, 1000)})
         assert law.draw(ones, i) == second
@@ -400,9 +394,8 @@ def test_tails_by_euler_maclaurin() -> None:
 
 def near(found: object, right: mpmath.mpf, bits: int) -> bool:
     """Whether a ball holds a number, to 2^-960 of it, and is no wider than 2^-bits of it."""
-    middle, radius = (
-        mpmath.ldexp(mpmath.mpf(int(m)), int(e)) for m, e in (found.mid().man_exp(), found.rad().man_exp())
-    )
+    ends = found.mid().man_exp(), found.rad().man_exp()
+    middle, radius = (mpmath.ldexp(mpmath.mpf(int(m)), int(e)) for m, e in ends)
     return abs(middle - right) <= radius + mpmath.ldexp(right, -960) and radius <= mpmath.ldexp(right, -bits)
 
 

@@ -147,12 +147,9 @@ def test_blocks_full_of_the_largest_steps() -> None:
         values[4000:] = -math.inf
         values[4999] = 1.0
         arguments = Fraction(-steps), Fraction(steps), STEP, STEP
-        assert (
-            tiers.fixed_point_kernel(values, tiers.fixed_point_steps(*arguments))[0] == 4000 * steps - 999 * steps + 1
-        )
-        assert (
-            tiers.fixed_point_kernel(np.full(2**14, math.inf), tiers.fixed_point_steps(*arguments))[0] == 2**14 * steps
-        )
+        ends = tiers.fixed_point_steps(*arguments)
+        assert tiers.fixed_point_kernel(values, ends)[0] == 4000 * steps - 999 * steps + 1
+        assert tiers.fixed_point_kernel(np.full(2**14, math.inf), ends)[0] == 2**14 * steps
 
 
 # ---------------------------------------------------------------- saturation
@@ -197,21 +194,20 @@ def test_neighbours(bounds: tuple[float, float], adjacency: str, records: int, e
     """Every pair of neighbours: a unit in others' company moves at most linf, and reaches it."""
     rng = random.Random(f"{bounds}{adjacency}{records}{exactly}")
 
+    summed = partial(
+        fixed_point_sum, lower=bounds[0], upper=bounds[1], granularity=0.5, adjacency=adjacency, max_records=records,
+        records_per_unit="exactly" if exactly else "up to",
+    )  # fmt: skip
+
     def total(values: tuple[float, ...]) -> int:
-        return fixed_point_sum(
-            np.array(values, float), lower=bounds[0], upper=bounds[1], granularity=0.5, adjacency=adjacency, missing=-9.0, max_records=records,
-            records_per_unit="exactly" if exactly else "up to",
-        )[0]  # fmt: skip
+        return summed(np.array(values, float), missing=-9.0)[0]
 
     mine = contributions(records, exactly)
     if bounds in {(1, 1), (0.4, 0.6)} and adjacency == "substitution" and exactly:
         with pytest.raises(ParameterError, match="one step, and no unit can change"):
             total(())
         return
-    sensitivity = fixed_point_sum(
-        np.zeros(0), lower=bounds[0], upper=bounds[1], granularity=0.5, adjacency=adjacency, max_records=records,
-        records_per_unit="exactly" if exactly else "up to",
-    )[1]  # fmt: skip
+    sensitivity = summed(np.zeros(0))[1]
     assert (sensitivity.l0, sensitivity.l1, sensitivity.l2_squared) == (1, sensitivity.linf, sensitivity.linf**2)
     assert sensitivity.adjacency == adjacency
     for others in [(), *(sum((rng.choice(mine) for _ in range(4)), ()) for _ in range(2))]:
@@ -222,20 +218,12 @@ def test_neighbours(bounds: tuple[float, float], adjacency: str, records: int, e
 
 def test_up_to_is_not_exactly() -> None:
     """L = U = 1, m = 2: m(U - L) would be 0, but one record may become two or none."""
-
-    def linf(**more: object) -> Fraction:
-        return fixed_point_sum([1.0], lower=1, upper=1, granularity=1, adjacency="substitution", max_records=2, **more)[
-            1
-        ].linf
-
-    one, both = (
-        fixed_point_sum([1.0] * n, lower=1, upper=1, granularity=1, adjacency="substitution", max_records=2)[0]
-        for n in (1, 2)
-    )
+    summed = partial(fixed_point_sum, lower=1, upper=1, granularity=1, adjacency="substitution", max_records=2)
+    (one, sensitivity), (both, _) = summed([1.0]), summed([1.0] * 2)
     assert both - one == 1
-    assert linf() == linf(records_per_unit="up to") == 2
+    assert sensitivity.linf == summed([1.0], records_per_unit="up to")[1].linf == 2
     with pytest.raises(ParameterError, match="no unit can change the sum"):
-        linf(records_per_unit="exactly")
+        summed([1.0], records_per_unit="exactly")
 
 
 def test_sensitivity_in_steps_of_the_rounded_bounds() -> None:
@@ -245,24 +233,12 @@ def test_sensitivity_in_steps_of_the_rounded_bounds() -> None:
         (("substitution", 1, "up to"), 7), (("substitution", 3, "up to"), 21), (("substitution", 3, "exactly"), 21),
     ]:  # fmt: skip
         adjacency, records, per_unit = arguments
-        _, sensitivity = fixed_point_sum(
-            [],
-            lower=-1.25,
-            upper=2.3,
-            granularity=0.5,
-            adjacency=adjacency,
-            max_records=records,
-            records_per_unit=per_unit,
-            unit="household",
-        )
+        options = {"adjacency": adjacency, "max_records": records, "records_per_unit": per_unit, "unit": "household"}
+        _, sensitivity = fixed_point_sum([], lower=-1.25, upper=2.3, granularity=0.5, **options)
         assert (sensitivity.linf, sensitivity.unit) == (want, "household")
-    assert fixed_point_sum([], lower=1, upper=3, granularity=1, adjacency="substitution")[1].linf == 3
-    assert (
-        fixed_point_sum([], lower=1, upper=3, granularity=1, adjacency="substitution", records_per_unit="exactly")[
-            1
-        ].linf
-        == 2
-    )
+    replaced = partial(fixed_point_sum, [], lower=1, upper=3, granularity=1, adjacency="substitution")
+    assert replaced()[1].linf == 3
+    assert replaced(records_per_unit="exactly")[1].linf == 2
     assert added_up([], lower=-(2**62), upper=0, granularity=1, max_records=8)[1].linf == 2**65
 
 
@@ -314,7 +290,6 @@ def test_any_layout(kind: type[np.floating], monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_memory_does_not_grow() -> None:
-    """Whatever the layout: no copy of the values."""
     values = np.zeros(4_000_000)
     for array in (values, values[::2], values.astype(">f8"), values.astype(np.float32)):
         ours(array[:10], Fraction(0), STEP, two(-20), STEP)
@@ -405,6 +380,5 @@ def test_bad_input(change: dict[str, object], error: type[Exception], match: str
 
 
 def test_adjacency_has_no_default() -> None:
-    """Who sums must say what a neighbour is."""
     with pytest.raises(TypeError, match="adjacency"):
         fixed_point_sum([0.0], lower=0, upper=1, granularity=0.5)

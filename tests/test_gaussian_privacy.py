@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 
+from dpfast import DiscreteGaussian
 from dpfast.errors import ParameterError
 from dpfast.exact import rounded_up
 from dpfast.privacy import gaussian
@@ -130,10 +131,16 @@ def test_figures_of_the_design() -> None:
         (Fraction(1), 4, 0.0753, 0.0512),
         (Fraction(1, 4), 8, 0.262, 0.107),
     ):
-        vector = discrete_delta_of(Fraction(epsilon), Sensitivity(4, 1), sigma_squared)
+        cells, mech = Sensitivity(4, 1), DiscreteGaussian(sigma_squared=sigma_squared)
+        vector = discrete_delta_of(Fraction(epsilon), cells, sigma_squared)
+        with_cells = DiscreteGaussian(sigma_squared=sigma_squared, sensitivity=cells)
+        assert vector == mech.delta(epsilon, cells) == with_cells.delta(epsilon)
         assert math.isclose(vector, true, rel_tol=2e-3)
-        assert math.isclose(discrete_delta(Fraction(epsilon), 1, 2, sigma_squared), wrong, rel_tol=4e-3)
-        assert discrete_delta_of(Fraction(epsilon), Sensitivity.from_l2(4), sigma_squared) > vector
+        scalar = discrete_delta(Fraction(epsilon), 1, 2, sigma_squared)
+        assert math.isclose(scalar, wrong, rel_tol=4e-3)
+        assert scalar == mech.delta(epsilon, Sensitivity(1, 2))
+        norm = discrete_delta_of(Fraction(epsilon), Sensitivity.from_l2(4), sigma_squared)
+        assert norm == mech.delta(epsilon, Sensitivity.from_l2(4)) > vector
         assert math.isclose(by_arrays(epsilon, (1, 1, 1, 1), math.sqrt(sigma_squared)), vector, rel_tol=1e-9)
 
 
@@ -359,7 +366,6 @@ def test_calibration_reaches_delta_and_little_more(law, delta) -> None:
 
 
 def test_calibration_starts_anywhere() -> None:
-    """The same sigma, to its tolerance."""
     found = [
         calibrate(lambda v: gaussian_delta(Fraction(1), Fraction(1), v), Fraction(1, 10**6), start=start)
         for start in (1e-3, 4.0, 5.0, 1e9, 1e300)
@@ -369,7 +375,6 @@ def test_calibration_starts_anywhere() -> None:
 
 
 def test_calibration_keeps_to_its_range() -> None:
-    """Never below `least`; where `most` is not enough, it says so."""
     easy = Fraction(1000)
     assert calibrate(lambda v: gaussian_delta(easy, Fraction(1), v), Fraction(1, 2), least=0.5) == Fraction(1, 2)
     with pytest.raises(ParameterError, match=r"^no sigma up to 10 reaches delta, got 1/1000000$"):
@@ -380,6 +385,5 @@ def test_calibration_keeps_to_its_range() -> None:
     "bad", [Fraction(0), Fraction(1), Fraction(2), Fraction(1, 2**1023)], ids=lambda v: f"{v!s:.9}"
 )
 def test_calibration_refuses_what_no_double_can_show(bad) -> None:
-    """delta in [2^-1022, 1)."""
     with pytest.raises(ParameterError, match=r"^delta must be at least 2\*\*-1022 and below 1, got "):
         calibrate(lambda v: gaussian_delta(Fraction(1), Fraction(1), v), bad)

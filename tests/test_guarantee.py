@@ -29,13 +29,11 @@ CELLS = Sensitivity(2, 1, adjacency="substitution", unit="household")
     ids=str,
 )  # fmt: skip
 def test_mechanisms_say_what_they_promise(mechanism, expected) -> None:
-    """Before and after pickling; and nothing else than that."""
     assert mechanism.guarantee == expected
     assert pickle.loads(pickle.dumps(mechanism)).guarantee == expected
 
 
 def test_a_calibrated_gaussian_promises_both() -> None:
-    """Its epsilon and delta as asked for, and the rho that it spends."""
     mechanism = dpfast.DiscreteGaussian.calibrated(1, CELLS, delta=1e-6)
     found = mechanism.guarantee
     assert (found.epsilon, found.delta, found.rho) == (1, Fraction(1e-6), mechanism.rho())
@@ -69,17 +67,12 @@ def test_what_promises_nothing_says_so(promising, reason) -> None:
 
 def test_defaults() -> None:
     """Add-remove for a person, presence with it; and what repr shows."""
-    assert (Guarantee(1).delta, Guarantee(1).rho, Guarantee(1).adjacency, Guarantee(1).unit) == (
-        0,
-        None,
-        "add-remove",
-        "person",
-    )
+    one = Guarantee(1)
+    assert (one.delta, one.rho, one.adjacency, one.unit) == (0, None, "add-remove", "person")
     assert Guarantee(rho=1).delta is None
     assert Guarantee(0, 0, rho=0).also_add_remove
-    assert repr(Guarantee(1, adjacency="substitution", also_add_remove=True)).endswith(
-        "unit='person', also_add_remove=True>"
-    )
+    known = Guarantee(1, adjacency="substitution", also_add_remove=True)
+    assert repr(known).endswith("unit='person', also_add_remove=True>")
     assert repr(Guarantee(0.1, 1e-6)) == "<Guarantee epsilon=0.1, delta=1e-06, adjacency='add-remove', unit='person'>"
 
 
@@ -97,16 +90,11 @@ def test_defaults() -> None:
         ({"epsilon": 1, "adjacency": "replace"}, dpfast.ParameterError, "adjacency must be one of"),
         ({"epsilon": 1, "unit": ""}, dpfast.ParameterError, "unit must name"),
         ({"epsilon": 1, "also_add_remove": 1}, dpfast.DTypeError, "also_add_remove must be True or False"),
-        (
-            {"epsilon": 1, "also_add_remove": False},
-            dpfast.ParameterError,
-            "also_add_remove must be True under add-remove",
-        ),
+        ({"epsilon": 1, "also_add_remove": False}, dpfast.ParameterError, "also_add_remove must be True under add-remove"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_bad_parameters(arguments, error, message) -> None:
-    """By name, rule and value."""
     with pytest.raises(error, match=message):
         Guarantee(**arguments)
 

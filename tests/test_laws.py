@@ -5,21 +5,25 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import json
+import math
 import pickle
 import random
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import gof
 import numpy as np
 import pytest
 import reference
 import tiers
-from laws import BY_NAME, LAWS, Defect, Law, exact_draws, filled, judged, noise, numbers, over
+from laws import BY_NAME, HALF, LAWS, Defect, Law, exact_draws, filled, judged, noise, numbers, over, reference_of
 from proofs import MODES, entered
 
 from dpfast import (
@@ -27,12 +31,16 @@ from dpfast import (
     DiscreteLaplace,
     DTypeError,
     Gaussian,
+    Key,
     Laplace,
     OneSidedGeometric,
+    ParameterError,
     Sensitivity,
     Snapping,
 )  # fmt: skip
+from dpfast.exact import Digits
 from dpfast.exact.balls import split
+from dpfast.testing import fixed_key
 
 N = 2**20  # 1 % of scale moves the variance by 2 %, which is 9 standard errors and more
 INTEGERS = [law for law in LAWS if not law.real]
@@ -58,9 +66,8 @@ def test_golden_outputs(law: Law, row: dict[str, Any]) -> None:
     mech, secret, start = law.make(Fraction(row[law.parameter])), bytes.fromhex(row["key"]), int(row["start"])
     offsets = law.offset(20_000)
     for isa in tiers.ISAS:
-        draws = filled(
-            law, tiers.bulk_plan(mech), tiers.StreamKey(secret), start, offsets, constant_work=False, isa=isa
-        )
+        key, plan = tiers.StreamKey(secret), tiers.bulk_plan(mech)
+        draws = filled(law, plan, key, start, offsets, constant_work=False, isa=isa)
         assert draws[:32] == row["draws"]
         assert hashlib.sha256(repr(draws).encode()).hexdigest() == row["sha256"]
     if law.real:
@@ -106,17 +113,32 @@ def test_the_stream_maps_to_the_exact_law(law: Law, scale: Fraction, secret: Cal
         for isa in tiers.ISAS:
             for plan, constant_work in ((bulk, False), (bulk, True), (constant_work_plan, True)):
                 cuts = sorted({0, n, *(rng.randrange(n) for _ in range(4))})
-                found = [
-                    k
-                    for begin, end in pairwise(cuts)
-                    for k in filled(
-                        law, plan, key, start + begin, offsets[begin:end], constant_work=constant_work, isa=isa
-                    )
-                ]
+                found = []
+                for begin, end in pairwise(cuts):
+                    place = start + begin, offsets[begin:end]
+                    found += filled(law, plan, key, *place, constant_work=constant_work, isa=isa)
                 assert all(k in (None, right) for k, right in zip(found, exact, strict=True))
                 # midway between grid points a tiny ratio leaves the sign to decide, which C never
                 # does alone
                 assert found.count(None) <= (n if law.real and scale < Fraction(1, 2**15) else law.left)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("scale", numbers("1/3 50 10^15 2^60"), ids=str)
+@pytest.mark.parametrize("name", ["discrete_laplace", "laplace"])
+def test_draws_undecided_at_every_level_are_decided_by_the_next(name: str, scale: Fraction, negative: bool) -> None:
+    """The exact tier, given digits on a threshold for three levels, goes on until they leave it."""
+    law, exact, sign = BY_NAME[name].reference(scale), tiers.law(BY_NAME[name].make(scale)), -1 if negative else 1
+    real, k, bits, offset = BY_NAME[name].real, max(1, int(scale)), [64, 128, 192, 704, 1216], Fraction(1, 8)
+    # f + S t E is S (k + 1/2) there; of an integer law the magnitude changes from k to k - 1
+    cell = law.cell(k + HALF - sign * offset, bits[3]) if real else law.threshold(k, bits[3])
+    for side, magnitude in [(0, k + real), (2**512 - 1, k - 1 + real)]:  # above or below it
+        prefixes = [*(cell >> (bits[3] - b) for b in bits[:4]), cell << 512 | side]
+        digits = [Digits(int(negative) << b | p, b + 1) for p, b in zip(prefixes, bits, strict=True)]
+        for p, b in zip(prefixes[:4], bits, strict=False):
+            assert (exact.rounded(negative, p, b, offset) if real else exact.magnitude(p, b)) is None
+        found = exact.draw(lambda i, r, digits=digits: digits[r], 0, *([offset] if real else []))
+        assert found == sign * magnitude
 
 
 SOME = {
@@ -133,14 +155,10 @@ some = pytest.mark.parametrize(("law", "scale"), [(law, scale) for law in LAWS f
 def test_bulk_and_constant_work_draws_are_equal(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """30,000 draws, undecided in whole batches: bulk, constant work, all instruction sets."""
     mech, key, offsets = law.make(scale), tiers.StreamKey(secret("equal")), places(30_000, random.Random(str(scale)))
-    draws = np.array(filled(law, tiers.constant_work_plan(mech), key, 12_345, offsets, constant_work=True), float)
-    left = 0
+    bulk, constant_work_plan, left = tiers.bulk_plan(mech), tiers.constant_work_plan(mech), 0
+    draws = np.array(filled(law, constant_work_plan, key, 12_345, offsets, constant_work=True), float)
     for isa in tiers.ISAS:
-        for plan, constant_work in (
-            (tiers.bulk_plan(mech), False),
-            (tiers.bulk_plan(mech), True),
-            (tiers.constant_work_plan(mech), True),
-        ):
+        for plan, constant_work in ((bulk, False), (bulk, True), (constant_work_plan, True)):
             found = np.array(filled(law, plan, key, 12_345, offsets, constant_work=constant_work, isa=isa), float)
             both = ~np.isnan(found) & ~np.isnan(draws)
             assert np.array_equal(found[both], draws[both])
@@ -189,9 +207,8 @@ def test_table_certificate(law: Law, scale: Fraction) -> None:
         table[2**15 + cell] is None if cell in opened else table[2**15 + cell] == -table[cell] for cell in range(2**15)
     )
     magnitudes = [table[cell] for cell in range(2**15) if cell not in opened]
-    assert magnitudes == sorted(
-        magnitudes, reverse=True
-    )  # monotone between undecided cells, so the sample stands for all
+    # monotone between undecided cells, so the sample stands for all
+    assert magnitudes == sorted(magnitudes, reverse=True)
 
 
 @tables
@@ -238,6 +255,28 @@ def on_grid(law: Law, scale: Fraction) -> Any:
 def test_exact_law(law: Law, scale: Fraction, secret: Callable[[str], bytes]) -> None:
     """2^20 draws show nothing at a false-alarm rate of 1e-6."""
     assert judged(law, scale, noise(law, on_grid(law, scale), N, secret(f"{law} {scale}"))) == []
+
+
+OFF_THE_GRID = [
+    *itertools.product(["laplace"], numbers("1/4 3 2^21"), numbers("3/10 1/2 -1/2 -1/1000")),
+    *itertools.product(["gaussian"], numbers("3/4"), numbers("1/4 1/2 -3/8")),
+]
+
+
+@pytest.mark.parametrize(("name", "ratio", "offset"), OFF_THE_GRID, ids=str)
+def test_exact_law_off_the_grid(name: str, ratio: Fraction, offset: Fraction, secret: Callable[[str], bytes]) -> None:
+    """A value between grid points: the nearest one comes by the law about the value itself."""
+    law, mech, values = reference_of(name, ratio), BY_NAME[name].make(ratio), np.full(N, float(offset))
+    draws = tiers.noised(mech, values, secret(f"off {ratio} {offset}")).astype(np.int64)
+
+    def p_value(about: Fraction) -> float:
+        edges, mass = gof.bins(law.quantile, lambda k: law.cdf(k, about), N)
+        seen = np.bincount(np.searchsorted(np.array(edges), draws, side="left"), minlength=len(mass))
+        expected = np.array(mass) * N
+        return gof.chi2_p(float(((seen - expected) ** 2 / expected).sum()), len(mass) - 1)
+
+    assert p_value(Fraction(float(offset))) >= gof.ALPHA
+    assert ratio > 3 or abs(offset) < Fraction(1, 10) or p_value(Fraction(0)) < gof.ALPHA  # rounded before the noise
 
 
 @over("small")
@@ -321,6 +360,9 @@ RECORDS: list[tuple[Any, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+real = pytest.mark.parametrize("make", [partial(Laplace, 1), Gaussian], ids=["laplace", "gaussian"])
+
+
 @pytest.mark.parametrize(("mech", "facts", "shown"), RECORDS, ids=str)
 def test_records(mech: Any, facts: dict[str, Any], shown: str) -> None:
     """A frozen value that pickles whole; metadata that JSON holds; a repr that says what it is."""
@@ -336,7 +378,9 @@ def test_records(mech: Any, facts: dict[str, Any], shown: str) -> None:
         assert getattr(again, name, None) == getattr(mech, name, None)
     record = json.loads(json.dumps(mech.metadata()))
     assert record == mech.metadata() == again.metadata()
-    assert record["secure"] is True
+    assert (record["secure"], record["stream_version"]) == (True, tiers.STREAM_VERSION)
+    assert mech.metadata(Key.from_bytes(bytes(32)).derive("x"))["secure"] is True
+    assert mech.metadata(fixed_key(1).derive("x"))["secure"] is False
     assert facts.items() <= record.items()
     if "rho_spent" in record:
         assert Fraction(record["rho_spent"]) == mech.rho()
@@ -344,6 +388,37 @@ def test_records(mech: Any, facts: dict[str, Any], shown: str) -> None:
     assert repr(again) == repr(mech)
     assert shown in repr(mech)
     assert "<table>" in mech._repr_html_()
+
+
+@real
+def test_the_default_grid_is_some_millionth_of_the_scale(make: Callable[..., Any]) -> None:
+    """The largest power of two that is at most the scale times 2^-20."""
+    for scale in (1, 1.5, 2, 3, 0.1, Fraction(1, 3), math.pi, 2.0**-50, 2.0**-50 * 1.0000001, 1e-30, 1e9, 1e30, 7e-300, 2.0**900):  # fmt: skip
+        granularity = make(scale).granularity
+        assert granularity <= scale * 2.0**-20 < 2 * granularity
+        assert 2**20 <= Fraction(scale) / Fraction(granularity) < 2**21
+
+
+@real
+@pytest.mark.parametrize(
+    ("granularity", "message"),
+    [
+        (3, "^granularity must be a power of two, got 3"),
+        (0, "^granularity must be positive"),
+        (-2, "^granularity must be positive"),
+        (math.inf, "^granularity must be finite"),
+        (0.1, "^granularity must be a power of two"),
+        (2.0**61, "^the scale must be 2\\*\\*-60 to 2\\*\\*60 times the granularity"),
+        (Fraction(1, 2**61), "^the scale must be 2\\*\\*-60 to 2\\*\\*60 times the granularity"),
+        (Fraction(1, 2**1075), "^granularity must lie between 2\\*\\*-1074 and 2\\*\\*900"),
+        (2.0**901, "^granularity must lie between"),
+    ],
+)
+def test_granularities_that_are_refused(make: Callable[..., Any], granularity: float, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        make(1, granularity=granularity)
+    assert make(1, granularity=2.0**60).granularity == 2.0**60
+    assert make(1, granularity=2.0**-60).granularity == 2.0**-60
 
 
 @pytest.mark.parametrize("mech", [Laplace(1, 1), Snapping(1, 1, bound=8), Gaussian(1)], ids=str)

@@ -9,10 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from laws import keyed
 
 import dpfast
 from dpfast.mechanisms.laws import own_laws
-from dpfast.testing import fixed_key
 
 LAWS = list(own_laws())
 SCALES = [1, 0.1, 2.5, Fraction(10, 3), Decimal("0.7"), 1e6]
@@ -37,11 +37,7 @@ def test_it_is_the_mechanism_of_exactly_that_scale(law, scale) -> None:
     assert (source.scale, source.stddev) == (mechanism.scale, mechanism.stddev)
     assert source.interval(0.95) == mechanism.interval(0.95)
     values = np.arange(100) if "discrete" in law else np.arange(100) / 7
-    with pytest.warns(dpfast.InsecureKeyWarning):
-        ours = source.release(values, key=fixed_key(1).derive("noise source"), start=0)
-    with pytest.warns(dpfast.InsecureKeyWarning):
-        theirs = mechanism.release(values, key=fixed_key(1).derive("noise source"), start=0)
-    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(keyed(source, values), keyed(mechanism, values))
 
 
 @pytest.mark.parametrize("law", LAWS)

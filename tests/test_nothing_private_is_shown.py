@@ -119,12 +119,6 @@ def test_the_search_sees_what_is_shown() -> None:
     found = bounded()
     shown = tuple(dpfast.BoundedHistogram(found.keys, np.array([SECRET]), found.sensitivity))
     for text in (
-        repr(shown),
-        f"got {SECRET:,}",
-        f"got {SECRET:_}",
-        f"got {VALUE}",
-        f"got {VALUE:_}",
-        NAME,
-        BYTES.hex(),
-    ):
+        repr(shown), f"got {SECRET:,}", f"got {SECRET:_}", f"got {VALUE}", f"got {VALUE:_}", NAME, BYTES.hex(),
+    ):  # fmt: skip
         assert SEEN.search(repr(ValueError(text))), text

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ REALS = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=1, ma
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint16, np.float64, np.float32])
 def test_clip_keeps_the_dtype(dtype) -> None:
-    """A bound beyond the type changes nothing."""
     found = postprocess.clip(np.array([0, 5, 100], dtype), lower=1, upper=50)
     assert found.dtype == dtype
     assert found.tolist() == [1, 5, 50]
@@ -82,7 +82,6 @@ def test_non_negative_with_a_total_is_the_nearest(values, total) -> None:
 
 
 def test_non_negative_without_a_total_clips() -> None:
-    """With one the cells add up to it."""
     assert postprocess.non_negative([[-1, 2], [3, -4]]).tolist() == [[0, 2], [3, 0]]
     assert postprocess.non_negative([[-1.0, 2], [3, -4]], 0).sum() == 0
     assert postprocess.non_negative([[1, 3], [0, 0]], 4).tolist() == [[1, 3], [0, 0]]
@@ -100,9 +99,8 @@ def test_a_total_keeps_the_sum_of_noisy_zeros() -> None:
 def test_consistent_is_least_squares(data, rows, columns) -> None:
     """Against the weighted least-squares solution of the whole system."""
     numbers = st.floats(-50, 50).map(lambda x: round(x, 3))
-    cells = np.array(data.draw(st.lists(numbers, min_size=rows * columns, max_size=rows * columns))).reshape(
-        rows, columns
-    )
+    size = rows * columns
+    cells = np.array(data.draw(st.lists(numbers, min_size=size, max_size=size))).reshape(rows, columns)
     totals = np.array(data.draw(st.lists(numbers, min_size=rows, max_size=rows)))
     of_cell, of_total = data.draw(st.sampled_from([(1, 1), (2, 5), (Fraction(1, 3), 0.25)]))
     found, sums = postprocess.consistent(cells, totals, cell_variance=of_cell, total_variance=of_total)
@@ -114,7 +112,6 @@ def test_consistent_is_least_squares(data, rows, columns) -> None:
 
 
 def test_public_totals_are_met() -> None:
-    """A total of variance 0 is exact."""
     found, sums = postprocess.consistent([[1, 2], [3, 4]], [10, 0], total_variance=0)
     np.testing.assert_allclose(sums, [10, 0])
     np.testing.assert_allclose(found, [[4.5, 5.5], [-0.5, 0.5]])
@@ -137,20 +134,14 @@ def test_ordered_along_the_last_axis() -> None:
 
 
 def test_nothing_is_changed_in_place() -> None:
-    """The values are the caller's."""
-    for step in (
-        lambda x: postprocess.clip(x, lower=0),
-        postprocess.rounded,
-        postprocess.non_negative,
-        postprocess.ordered,
-    ):
+    clip = partial(postprocess.clip, lower=0)
+    for step in (clip, postprocess.rounded, postprocess.non_negative, postprocess.ordered):
         values = np.array([3.5, -1.5, 2.0])
         step(values)
         assert values.tolist() == [3.5, -1.5, 2.0]
 
 
 def test_every_step_says_what_it_costs() -> None:
-    """In bias, in its docstring."""
     for name in postprocess.__all__:
         assert "bias" in getattr(postprocess, name).__doc__.lower()
 
@@ -175,6 +166,5 @@ def test_every_step_says_what_it_costs() -> None:
     ],
 )
 def test_bad_input(call, error, message) -> None:
-    """By an error that names the parameter."""
     with pytest.raises(error, match=message):
         call()

@@ -101,7 +101,6 @@ def test_kinds_of_buffers(size) -> None:
 
 @pytest.mark.parametrize("empty", [bytearray(), np.zeros(0), np.zeros((3, 0, 2))])
 def test_empty_buffers(empty) -> None:
-    """Nothing to fill."""
     assert fill_bytes(empty) is None
 
 

@@ -75,11 +75,8 @@ def test_the_loss_of_the_coins_is_the_larger_ratio(p) -> None:
     mechanism = RandomizedResponse.two_coin(p)
     with mpmath.workprec(200):
         log = mpmath.log(mpmath.mpf(worst.numerator) / worst.denominator)
-        assert (
-            log
-            <= mpmath.mpf(mechanism.epsilon.numerator) / mechanism.epsilon.denominator
-            <= log * (1 + mpmath.mpf(2) ** -50)
-        )
+        found = mpmath.mpf(mechanism.epsilon.numerator) / mechanism.epsilon.denominator
+        assert log <= found <= log * (1 + mpmath.mpf(2) ** -50)
     yes = (2 - p) / (1 - p)  # the ratio of a yes alone, where course notes stop
     assert (worst == yes) is (p <= Fraction(1, 2))
     assert worst >= yes
@@ -193,12 +190,8 @@ def test_the_kernel_decides_nearly_all() -> None:
     """In a million words at most one is undecided: 4e-10 of them hold a threshold."""
     mechanism, n = RandomizedResponse(1, 4), 10**6
     words = np.random.default_rng(1).integers(0, 2**64, n, np.uint64)
-    assert (
-        kernels.kernel("respond")(
-            np.zeros(n, np.int64), words, *tiers.response_lines(mechanism), 4, np.empty(0, np.int64)
-        )
-        <= 1
-    )
+    said, left = np.zeros(n, np.int64), np.empty(0, np.int64)
+    assert kernels.kernel("respond")(said, words, *tiers.response_lines(mechanism), 4, left) <= 1
 
 
 # ------------------------------------------------------------------ arrays
@@ -207,7 +200,6 @@ def test_the_kernel_decides_nearly_all() -> None:
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, bool, ">i4"])
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (3, 5)])
 def test_shapes_and_dtypes(dtype, shape) -> None:
-    """What comes out has the shape and the dtype of what went in."""
     said = RandomizedResponse(1).release(np.ones(shape, dtype))
     assert (said.shape, said.dtype) == (shape, np.dtype(dtype))
     assert set(np.unique(said.astype(int))) <= {0, 1}
@@ -235,10 +227,8 @@ def test_the_kernel_has_room_for_its_errors(epsilon, k) -> None:
     with mpmath.workprec(2000):
         e = mpmath.exp(mpmath.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator)
         at = [int((e + j) / (e + k - 1) * 2**64) for j in {0, 1, (k - 2) // 2, k - 2} if j < k - 1]
-    near = {a + s * 2**b + d for a in at for b in (0, 11, 14, 16, 18) for s in (-1, 1) for d in (-1, 0, 1)} | {
-        0,
-        2**64 - 1,
-    }
+    near = {a + s * 2**b + d for a in at for b in (0, 11, 14, 16, 18) for s in (-1, 1) for d in (-1, 0, 1)}
+    near |= {0, 2**64 - 1}
     words = np.array([w for w in near if 0 <= w < 2**64], np.uint64)
     said, open_ = np.zeros(words.size, np.int64), np.empty(words.size, np.int64)
     n = kernels.kernel("respond")(said, words, *tiers.response_lines(mechanism), k, open_)
@@ -328,7 +318,6 @@ def test_intervals_are_clopper_and_pearsons(size, data, confidence) -> None:
 
 
 def test_records() -> None:
-    """A guarantee under substitution, metadata, pickles and repr that keep the parameters."""
     mechanism = RandomizedResponse.two_coin(0.5, unit="respondent")
     assert mechanism.guarantee == dpfast.Guarantee(mechanism.epsilon, adjacency="substitution", unit="respondent")
     assert mechanism.metadata()["coin"] == "1/2"
@@ -346,11 +335,7 @@ def test_records() -> None:
         (lambda: RandomizedResponse(Fraction(1, 2**1001)), ParameterError, r"at least 2\*\*-1000"),
         (lambda: RandomizedResponse.two_coin(epsilon=1e300), ParameterError, "at most 600"),
         (lambda: RandomizedResponse.two_coin(Fraction(1, 2**1001)), ParameterError, r"at least 2\*\*-1000"),
-        (
-            lambda: RandomizedResponse(1, 129).release(np.zeros(3, np.int8)),
-            DTypeError,
-            "holds all 129 categories, not int8",
-        ),
+        (lambda: RandomizedResponse(1, 129).release(np.zeros(3, "i1")), DTypeError, "holds all 129 categories, not int8"),
         (lambda: RandomizedResponse(1, 1), ParameterError, "categories must be at least 2"),
         (lambda: RandomizedResponse(1, 2**31 + 1), ParameterError, r"at most 2\*\*31"),
         (lambda: RandomizedResponse(1, 2.0), DTypeError, "categories must be an int"),
@@ -364,19 +349,15 @@ def test_records() -> None:
         (lambda: RandomizedResponse(1, 3).release([-1]), ParameterError, "between 0 and 2"),
         (lambda: RandomizedResponse(1, 3).release([True]), DTypeError, "integers, not bool"),
         (lambda: RandomizedResponse(1).release([0.0]), DTypeError, "integers or bools, not float64"),
-        (lambda: RandomizedResponse(1).estimate([]), ParameterError, "one or more"),
+        (lambda: RandomizedResponse(1).estimate([]), DTypeError, "integers or bools, not float64"),
         (lambda: RandomizedResponse(1).estimate(np.array([], int)), ParameterError, "one or more"),
         (lambda: RandomizedResponse(1).estimate([2]), ParameterError, "between 0 and 1"),
         (lambda: RandomizedResponse(1).estimate([0.5]), DTypeError, "integers or bools"),
     ],
-)
+)  # fmt: skip
 def test_bad_input(call, error, message) -> None:
-    """Each is refused by name and rule."""
-    with pytest.raises((error, DTypeError) if "one or more" in message else error):
+    with pytest.raises(error, match=message):
         call()
-    if "one or more" not in message:
-        with pytest.raises(error, match=message):
-            call()
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2**999), 1e-200, 0.1, Fraction(69, 100)])

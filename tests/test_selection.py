@@ -70,12 +70,9 @@ def test_monotonic_follows_from_what_a_unit_contributes(made) -> None:
 def test_a_signed_unit_that_was_called_monotonic_cost_twice() -> None:
     """Planted: scores (0, 0) against a signed unit's (1, -1), under the noise of monotonic ones."""
     laws = [geometric_law(scores) for scores in ((0, 0), (1, -1))]
-    assert max(max(a / b, b / a) for a, b in zip(*laws, strict=True)) > 4 * Fraction(
-        99, 100
-    )  # e^(2 epsilon), e^epsilon = 2
-    assert tiers.rate(NoisyMax(1, Sensitivity(2, 1, signed=True))) == Fraction(
-        1, 2
-    )  # so the noise has to be twice as wide
+    worst = max(max(a / b, b / a) for a, b in zip(*laws, strict=True))
+    assert worst > 4 * Fraction(99, 100)  # e^(2 epsilon), e^epsilon = 2
+    assert tiers.rate(NoisyMax(1, Sensitivity(2, 1, signed=True))) == HALF  # so the noise has to be twice as wide
 
 
 def test_integer_noise_on_quarters_would_cost_twice() -> None:
@@ -101,6 +98,13 @@ def test_integer_noise_on_quarters_would_cost_twice() -> None:
 SCORES = [(0, 1, 2, 0), (3, 3, 1), (-5, 0, 0, 0, 2)]
 
 
+def p_value(mechanism, law, scores, n, kind=np.int64) -> float:
+    """Chi-squared: n winners against their law."""
+    counts = np.bincount([mechanism.select(np.array(scores, kind)) for _ in range(n)], minlength=len(scores))
+    expected = np.array([float(p) for p in law(scores)])
+    return stats.chisquare(counts, expected * n / expected.sum()).pvalue
+
+
 @pytest.mark.parametrize("scores", SCORES)
 @pytest.mark.parametrize("kind", [np.int64, np.float64, np.float32])
 @pytest.mark.parametrize(
@@ -111,11 +115,7 @@ SCORES = [(0, 1, 2, 0), (3, 3, 1), (-5, 0, 0, 0, 2)]
 def test_winners_follow_the_law(mechanism, law, kind, scores) -> None:
     """False alarm 1e-6 each. NoisyMax: geometric noise on integers, permute-and-flip on floats."""
     law = law or (geometric_law if kind is np.int64 else flip_law)
-    n = 2000
-    chosen = mechanism(2 * math.log(2), 1)
-    counts = np.bincount([chosen.select(np.array(scores, kind)) for _ in range(n)], minlength=len(scores))
-    expected = n * np.array([float(p) for p in law(scores)])
-    assert stats.chisquare(counts, expected * n / expected.sum()).pvalue > 1e-6
+    assert p_value(mechanism(2 * math.log(2), 1), law, scores, 2000, kind) > 1e-6
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -123,13 +123,9 @@ def test_other_laws_are_rejected(mechanism) -> None:
     """The same test at power, on what the missing factor 2 would give: 1e-6 is passed by far."""
     n, scores = 2500, (0, 1, 2, 0)
     law = {Exponential: exponential_law, PermuteAndFlip: flip_law, NoisyMax: geometric_law}[mechanism]
-    expected = n * np.array([float(p) for p in law(scores)])
     for wrong in (mechanism(2 * math.log(2), 1, monotonic=True), mechanism(math.log(2), 1)):
-        counts = np.bincount([wrong.select(scores) for _ in range(n)], minlength=len(scores))
-        assert stats.chisquare(counts, expected * n / expected.sum()).pvalue < 1e-12
-    right = mechanism(math.log(2), 1, monotonic=True)
-    counts = np.bincount([right.select(scores) for _ in range(n)], minlength=len(scores))
-    assert stats.chisquare(counts, expected * n / expected.sum()).pvalue > 1e-6
+        assert p_value(wrong, law, scores, n) < 1e-12
+    assert p_value(mechanism(math.log(2), 1, monotonic=True), law, scores, n) > 1e-6
 
 
 def test_ties_of_integers_go_to_the_lower_index() -> None:
@@ -180,10 +176,8 @@ def test_the_first_is_the_first(words, scores, gumbel) -> None:
         places = []
         for (_, a), word in zip(candidates, words, strict=True):
             e = -mpmath.log(mpmath.mpf(word) / mpmath.mpf(2) ** 699)
-            places.append(
-                mpmath.mpf(a.numerator) / a.denominator
-                + (-mpmath.log(e) if gumbel and e else mpmath.inf if gumbel else e)
-            )
+            noise = (-mpmath.log(e) if e else mpmath.inf) if gumbel else e
+            places.append(mpmath.mpf(a.numerator) / a.denominator + noise)
         leaders = sorted(range(len(places)), key=lambda i: places[i])
     if places[leaders[-1]] - places[leaders[-2]] < mpmath.mpf(10) ** -150 or mpmath.inf in places:
         return
@@ -292,10 +286,8 @@ def test_nominees_beyond_the_room_are_all_heard(monkeypatch) -> None:
         return gaps.size
 
     monkeypatch.setattr(kernels, "kernel", lambda name: coarse if name == "nominate" else original(name))
-    n, scores = 1500, (0, 1, 2, 0)
     for mechanism, law in ((Exponential, exponential_law), (PermuteAndFlip, flip_law)):
-        counts = np.bincount([mechanism(2 * math.log(2), 1).select(scores) for _ in range(n)], minlength=4)
-        assert stats.chisquare(counts, n * np.array([float(p) for p in law(scores)])).pvalue > 1e-6
+        assert p_value(mechanism(2 * math.log(2), 1), law, (0, 1, 2, 0), 1500) > 1e-6
 
 
 original = kernels.kernel
@@ -385,7 +377,6 @@ def test_bad_scores(mechanism, scores, error, message) -> None:
     ids=str,
 )
 def test_bad_parameters(mechanism, arguments, error, message) -> None:
-    """Each is refused by name and rule."""
     with pytest.raises(error, match=message):
         mechanism(**{"epsilon": 1, "sensitivity": 1} | arguments)
 

@@ -51,12 +51,8 @@ def test_the_answers_are_those_of_the_exact_tier(at: int) -> None:
     """Each row has its mechanism's plan, and the digest of draws by proved intervals."""
     answer, row = ROWS[at], read(at)
     assert ffi.string(answer.what).decode() == row.what
-    assert (answer.tier, answer.bits, answer.constant_work, answer.form) == (
-        row.tier,
-        row.bits,
-        int(row.constant_work > 0),
-        row.form,
-    )
+    right = row.tier, row.bits, int(row.constant_work > 0), row.form
+    assert (answer.tier, answer.bits, answer.constant_work, answer.form) == right
     plan, compiled = _native.fields(row.plan._plan), _native.fields(answer.plan)
     assert plan.keys() == compiled.keys()
     for name, ours in compiled.items():

@@ -117,7 +117,6 @@ def test_closed_forms(form: statistics.Distribution, law, more) -> None:
 
 
 def test_moments_of_one_sided_noise() -> None:
-    """By their sums."""
     form, k = laws.one_sided(3.0), np.arange(400.0)
     p = -math.expm1(-1 / 3) * np.exp(-k / 3)
     assert form.mean == pytest.approx((k * p).sum())
@@ -165,7 +164,6 @@ def three(monkeypatch) -> None:
 
 
 def test_json(three, capsys) -> None:
-    """One object, a verdict for each check."""
     assert selftest.command(as_json=True) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["passed"] is True

@@ -64,7 +64,6 @@ def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed) -
 @given(st.integers(1, 10**6), st.fractions(min_value=Fraction(1, 10**6), max_value=10**6), st.booleans(), st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_largest_reaches_l1_and_l2(l0, linf, substitution, signed) -> None:
-    """So many cells, each by so much."""
     if not linf:
         return
     s = Sensitivity(l0, linf, adjacency="substitution" if substitution else "add-remove", signed=signed)
@@ -79,7 +78,6 @@ SQUARES = [Fraction(1), Fraction(2), Fraction(4), Fraction(1, 3), Fraction(10**4
 
 @pytest.mark.parametrize("square", SQUARES, ids=lambda v: f"{v!s:.20}")
 def test_l2_is_the_least_double_not_below_the_root(square) -> None:
-    """Compared exactly, by squaring."""
     root = Sensitivity.from_l2(square).l2
     assert Fraction(root) ** 2 >= square
     assert Fraction(math.nextafter(root, 0)) ** 2 < square
@@ -88,7 +86,6 @@ def test_l2_is_the_least_double_not_below_the_root(square) -> None:
 @given(st.fractions(min_value=0))
 @settings(max_examples=200, deadline=None)
 def test_l2_is_rounded_up(square) -> None:
-    """The same for any fraction."""
     if square:
         root = Sensitivity.from_l2(square).l2
         assert Fraction(math.nextafter(root, 0)) ** 2 < square <= Fraction(root) ** 2
@@ -145,7 +142,6 @@ def test_changes_are_taken_as_they_are() -> None:
     ],
 )  # fmt: skip
 def test_refusals_name_parameter_rule_and_value(arguments, options, error, message) -> None:
-    """As every parameter of the package."""
     with pytest.raises(error, match=message):
         Sensitivity(*arguments, **options)
 
@@ -177,7 +173,6 @@ EACH = [
 
 @pytest.mark.parametrize("s", EACH, ids=["contributes", "norm", "changes"])
 def test_a_frozen_value(s) -> None:
-    """Nothing can be set or deleted; copies and pickles are equal, and hash alike."""
     for name in ("l0", "linf", "l1", "l2", "l2_squared", "adjacency", "signed", "contributes", "other"):
         with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):
             setattr(s, name, 2)
@@ -210,7 +205,6 @@ def test_equal_figures_however_written() -> None:
 
 
 def test_repr_shows_both() -> None:
-    """Contributed and changed figures."""
     assert repr(Sensitivity(3, Fraction(1, 2), adjacency="substitution", signed=True)) == (
         "Sensitivity(l0=3, linf=1/2, adjacency='substitution', unit='person', signed=True; a neighbour changes "
         "l0=6, linf=1, l1=3, l2_squared=3, l2=1.73205)"

@@ -116,9 +116,8 @@ def test_noisy_counts_of_a_narrow_type(bounds, adjacency) -> None:
         return low, 1 - low - high, high
 
     def law(x: Counts) -> list[Fraction]:
-        return [
-            math.prod(cell(c)[y] for c, y in zip(x, ys, strict=True)) for ys in itertools.product(range(3), repeat=3)
-        ]
+        shown = itertools.product(range(3), repeat=3)
+        return [math.prod(cell(c)[y] for c, y in zip(x, ys, strict=True)) for ys in shown]
 
     assert 1 < max(ratio(law(x), law(y)) for x, y in neighbours(bounds, adjacency)) <= promised
 
@@ -129,9 +128,8 @@ def test_keys_that_are_withheld(bounds, adjacency) -> None:
     change, delta = sensitivity(bounds, adjacency), Fraction(1, 100)
     found = dpfast.thresholded([], np.array([], int), epsilon=LN_2 * change.l1, delta=delta, sensitivity=change)
     assert 1 - (1 - shown_with(int(change.linf), HALF, found.threshold)) ** change.l0 <= delta * NEARLY
-    kept = [
-        (x, y) for x, y in neighbours(bounds, adjacency) if sum(map(max, x, y)) <= 3
-    ]  # the others take long, and are no worse
+    # the others take long, and are no worse
+    kept = [(x, y) for x, y in neighbours(bounds, adjacency) if sum(map(max, x, y)) <= 3]
     worst = max(delta_of(x, y, HALF, int(change.l1), found.threshold) for x, y in kept)
     assert 0 < worst <= delta * NEARLY
 
@@ -160,8 +158,7 @@ def test_the_key_with_most_rows(mechanism, law, bounds, adjacency) -> None:
 def test_the_first_key_above_a_threshold(bounds, adjacency) -> None:
     """Noise q = e^(-epsilon/(2 linf)); a count's is its root if counts move both ways."""
     change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
-    q_answer = HALF
-    q_threshold = HALF if monotonic else HALF**2
+    q_answer, q_threshold = HALF, HALF if monotonic else HALF**2
     made = dpfast.AboveThreshold(LN_2 * change.linf * (2 if monotonic else 4), change, threshold=1)
     assert made.monotonic == monotonic
     rates = [noise.epsilon / noise.sensitivity / LN_2 for noise in tiers.noises(made)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from fractions import Fraction
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -25,9 +26,7 @@ USUAL = {"epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)}
 @settings(max_examples=100, deadline=None)
 @given(
     rate=st.fractions(Fraction(1, 50), 4, max_denominator=50),
-    delta=st.sampled_from(
-        [Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 10), Fraction(9, 10)]
-    ),
+    delta=st.sampled_from([Fraction(1, 10**9), Fraction(1, 10**6), *map(Fraction, ("1/1000", "1/10", "9/10"))]),
     l0=st.integers(1, 1000),
     linf=st.integers(1, 50),
 )
@@ -176,27 +175,16 @@ def test_counts_stay_with_their_keys() -> None:
 
 def test_keys_without_a_count_never_show() -> None:
     """Nor do they cost: at scale 100 a zero that entered would often reach the threshold."""
-    change = Sensitivity(1, 1)
-    assert all(
-        thresholded(np.arange(10_000), np.zeros(10_000, int), epsilon=0.01, delta=0.5, sensitivity=change).keys.size
-        == 0
-        for _ in range(5)
-    )
-    assert (
-        thresholded(np.arange(10_000), np.ones(10_000, int), epsilon=0.01, delta=0.5, sensitivity=change).keys.size
-        > 1000
-    )
+    noisy = partial(thresholded, np.arange(10_000), epsilon=0.01, delta=0.5, sensitivity=Sensitivity(1, 1))
+    assert all(noisy(np.zeros(10_000, int)).keys.size == 0 for _ in range(5))
+    assert noisy(np.ones(10_000, int)).keys.size > 1000
 
 
 def test_what_it_promises() -> None:
-    """epsilon and delta as asked, adjacency and unit of the sensitivity, and presence."""
-    found = thresholded(
-        ["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, adjacency="substitution", unit="household")
-    )
+    whose = {"adjacency": "substitution", "unit": "household"}
+    found = thresholded(["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, **whose))
     assert isinstance(found, dpfast.Thresholded)
-    assert found.guarantee == dpfast.Guarantee(
-        0.5, 1e-6, adjacency="substitution", unit="household", also_add_remove=True
-    )
+    assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, **whose, also_add_remove=True)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +207,6 @@ def test_what_it_promises() -> None:
     ids=str,
 )
 def test_bad_input(arguments, error, message) -> None:
-    """Named, with the rule; no count is shown."""
     columns, changed = arguments.get("columns", (["a"], [1])), {k: v for k, v in arguments.items() if k != "columns"}
     with pytest.raises(error, match=message) as caught:
         thresholded(*columns, **USUAL | changed)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts of csrc/proofs: Gappa and Sollya prove each, and none that was made false."""
+
+from __future__ import annotations
+
+import pytest
+from proofs import MODES, PROOFS, certifies, fused, generator, proves, refutes, rejects
+
+GAPPA = {path.stem: path.read_text() for path in PROOFS.glob("*.gappa")}
+GAPPA |= {f"{name} with fma": fused(GAPPA[name]) for name in ("decide", "normal")}
+SOLLYA = {path.stem: path.read_text() for path in PROOFS.glob("*.sollya")}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", sorted(GAPPA))
+def test_gappa_proves_the_roundings(name: str, mode: str) -> None:
+    """Every goal is proved, in this rounding mode; with fma, where `fused` is one instruction."""
+    proves(GAPPA[name], mode)
+
+
+def test_fma_fuses_every_step_of_the_logarithm() -> None:
+    """So what is proved with fma is another evaluation."""
+    steps = len(generator("make_approximations").LOG) - 1
+    assert GAPPA["decide"].count("rnd=") - GAPPA["decide with fma"].count("rnd=") == steps == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("decide", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
+        ("decide", "relative_error = 0x5p-52", "relative_error = 0x4.8p-52"),
+        ("decide", "22 *", "24 *"),  # the largest −ln U, scaled, of a 32-bit word
+        ("double_double", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
+        ("double_double", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
+        ("laplace", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
+        ("laplace", "relative_error = 0x6p-52", "relative_error = 0x4.8p-52"),
+        ("laplace", "beta in [-0x3.9ap-52, 0x3.9ap-52]", "beta in [-0x4.9ap-52, 0x4.9ap-52]"),  # a worse logarithm
+        ("laplace", "F in [-0.5, 0.5]", "F in [-8, 8]"),  # where the noise begins
+        ("gaussian", "[-0xc.4p-52, 0xc.4p-52]", "[-0xb.cp-52, 0xb.cp-52]"),  # the error of y
+        ("gaussian", "relative_error = 0x14p-52", "relative_error = 0x13p-52"),
+        ("gaussian", "margin = 0.5 - 0x4p-52", "margin = 0.5 - 0x2p-52"),
+        ("gaussian", "[-0x8p-52, 0x8p-52]", "[-0x6p-52, 0x6p-52]"),  # the weight of a cell
+        ("gaussian", "[-0xap-52, 0xap-52]", "[-0x7p-52, 0x7p-52]"),  # the error of the angle
+        ("gaussian", "line = 0x8cp-52", "line = 0x8ap-52"),  # margin32
+        ("normal", "0x4.ep-52", "0x3.8p-52"),  # the radius's bound
+        ("normal", "f -/ F in [-0x1p-52, 0x1p-52]", "f -/ F in [-0x2p-52, 0x2p-52]"),  # twice rounded
+        ("normal", "below = fixed<-1, dn>", "below = fixed<-42, dn>"),  # the rest of middle, then inexact
+        ("normal", "0x2.2p-52", "0x1.ep-52"),  # the sine's bound
+        ("normal", "cosine rnd= q1 * w + 1", "cosine rnd= rnd(q1 * w + 1) * (1 + 0x1p-52)"),
+        ("normal_double_double", "fl in [0, 0x0.0000007ffffffp0]", "fl in [0, 0x0.000000fffffffp0]"),  # a split one bit off
+        ("normal_double_double", "root_low rnd= over", "root_low rnd= left"),  # the lower half forgotten
+        ("normal_double_double", "short = float<21", "short = float<22"),  # products of 54 bits
+        ("normal_double_double", "0x1.cp-77", "0x1.7p-77"),  # the sine's bound
+        ("normal_double_double", "0x1.7p-77", "0x1.4p-77"),  # the cosine's
+    ],
+)  # fmt: skip
+def test_gappa_rejects_what_is_false(name: str, old: str, new: str) -> None:
+    """A smaller bound or another rounding is not proved: the hypotheses do not contradict."""
+    rejects(GAPPA[name], old, new)
+
+
+@pytest.mark.parametrize("name", sorted(SOLLYA))
+def test_sollya_certifies_the_polynomials(name: str) -> None:
+    """Every polynomial and constant lies within its stated bound."""
+    certifies(PROOFS / f"{name}.sollya")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("decide", "0x1.9999999995287p-2", "0x1.9999999995307p-2"),
+        ("normal", "0x1.9999999995287p-2", "0x1.9999999995307p-2"),  # the logarithm
+        ("normal", "0x1.466bc67754fffp-9", "0x1.466bc67755fffp-9"),  # the sine
+        ("normal", "0x1.55d3c7dc3b7f3p-12", "0x1.55d3c7dc3c7f3p-12"),  # the cosine
+        ("normal", "0x1.1111111111111p-7", "0x1.1111112111111p-7"),  # P
+        ("normal", "0x1.6c16c16c16c17p-10", "0x1.6c17c16c16c17p-10"),  # Q
+        ("normal", "0x1.110b4611a6263p-27", "0x1.110b4611a7263p-27"),  # pi/4
+    ],
+)
+def test_sollya_rejects_one_digit_changed(name: str, old: str, new: str) -> None:
+    assert SOLLYA[name].count(old) == 1
+    refutes(SOLLYA[name].replace(old, new))
