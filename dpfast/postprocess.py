@@ -10,21 +10,17 @@ right. The functions return new arrays of float64; clip and rounded return integ
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real
 from dpfast.release.arrays import plain_array
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
-
-    Numbers = npt.NDArray[np.integer[Any] | np.floating[Any]]
-
+Numbers: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
 MOST = Fraction(np.finfo(np.float64).max)
 __all__ = ["clip", "consistent", "non_negative", "ordered", "rounded"]
 

@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.exact import rounded_up
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from flint import arb
 
 CELLS = 129  # chi-squared cells, equally likely if a discrete distribution allows it

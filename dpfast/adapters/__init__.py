@@ -9,19 +9,17 @@ from __future__ import annotations
 import math
 import threading
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from dpfast.errors import DTypeError, ParameterError, UntestedVersionWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from fractions import Fraction
-    from types import ModuleType
 
 # The one look upward from mechanisms: who releases what is no NumPy array, by the top-level module
 # of its type.

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.audit.audited import Outputs
 from dpfast.privacy.formatting import output
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 Cells: TypeAlias = "npt.NDArray[np.int64]"  # each output's cell, or each cell's number of outputs
 Mask: TypeAlias = "npt.NDArray[np.bool_]"

@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpfast.audit import findings
@@ -19,9 +20,6 @@ from dpfast.mechanisms.laws import own_laws
 from dpfast.mechanisms.pure import Pure
 from dpfast.privacy.formatting import output, share
 from dpfast.statistics import Distribution, GoodnessOfFit, chi_squared_p, normal_quantile
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 TESTS = 7  # tests for each count
 LEAST_EXPECTED = 50  # draws in a cell of the chi-squared test

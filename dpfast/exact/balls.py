@@ -11,14 +11,13 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from dpfast.errors import DpfastError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from flint import arb
 
 # Flint is used `with alone, flint_at(bits):`. Both are written in C: Python runs no signal handler

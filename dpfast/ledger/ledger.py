@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeAlias
 
 from dpfast.errors import DTypeError, LedgerError, ParameterError
 from dpfast.ledger import store
@@ -19,23 +19,19 @@ from dpfast.mechanisms.mechanism import Releasing, release_key
 from dpfast.privacy import parameters
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
-from dpfast.privacy.parameters import shown
-from dpfast.release.key import LENGTH, encode
-
-if TYPE_CHECKING:
-    from typing import Protocol, TypeAlias
-
-    from dpfast.privacy.parameters import Real
-    from dpfast.release.key import ReleaseKey
-
-    class Guaranteed(Protocol):
-        @property
-        def guarantee(self) -> Guarantee: ...
-
-    Spender: TypeAlias = Guarantee | Guaranteed
+from dpfast.privacy.parameters import Real, shown
+from dpfast.release.key import LENGTH, ReleaseKey, encode
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200
+
+
+class Guaranteed(Protocol):
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+
+Spender: TypeAlias = Guarantee | Guaranteed
 
 
 class Ledger:

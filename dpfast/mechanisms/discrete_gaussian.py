@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
@@ -18,12 +19,8 @@ from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.sigma import Sigma
 from dpfast.privacy import gaussian, parameters
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.parameters import Real
+from dpfast.privacy.sensitivity import Sensitivity
 
 LEAST_SQUARED, MOST_SQUARED = Fraction(1, 10**6), Fraction(10**18)
 ONE_CANDIDATE = (

@@ -5,24 +5,21 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.exact.discrete_laplace import DiscreteLaplace as ExactDiscreteLaplace
+from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
 from dpfast.privacy import parameters
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.parameters import Real
+from dpfast.privacy.sensitivity import Sensitivity
 
 # Scales at which a tier, or a word, hands over to the next; functions of the parameters alone. The
 # widths belong to the stream: csrc/discrete_laplace.md, section 2, derives them.

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import Field
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
@@ -13,12 +14,8 @@ from dpfast.mechanisms.laplace import Laplace
 from dpfast.mechanisms.laws import own_laws
 from dpfast.mechanisms.pure import Pure
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import unwritten, written
-
-if TYPE_CHECKING:
-    from dataclasses import Field
-
-    from dpfast.privacy.parameters import Real
 
 
 class NoiseSource(Protocol):

@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.errors import DTypeError, NoGuaranteeError
 from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
 from dpfast.mechanisms.discrete_laplace import GeometricNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 class OneSidedGeometric(GeometricNoise):

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import _native, exact, kernels
 from dpfast.errors import DpfastError, DTypeError, ParameterError
@@ -15,14 +16,10 @@ from dpfast.mechanisms.described import Described
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, parameters, two_coins
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import written
 from dpfast.release.arrays import plain_array
 from dpfast.statistics import lower_bound, upper_bound
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
 
 MOST_EPSILON = 600  # exp of it is a double
 LEAST = Fraction(1, 2**1000)  # the least epsilon, and the least coin, which estimates divide by

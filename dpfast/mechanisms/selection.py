@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,9 @@ from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real
+from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array
-
-if TYPE_CHECKING:
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
 
 Scores: TypeAlias = npt.NDArray[Any]
 LEAST_RATE, MOST_RATE = Fraction(1, 2**900), Fraction(2**900)

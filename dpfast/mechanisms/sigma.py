@@ -3,22 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import Record, ratio, written
 from dpfast.privacy.sensitivity import Sensitivity, root_above
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
-
-    from dpfast.privacy.parameters import Real
-
 
 NO_SENSITIVITY = "sensitivity must be given: this mechanism was made from sigma alone"
 

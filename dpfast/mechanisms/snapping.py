@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.laplace import Laplace
 from dpfast.mechanisms.pure import Pure
 from dpfast.mechanisms.real import LEAST_EXPONENT, MOST_EXPONENT, grid_exponent
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import ratio, written
-
-if TYPE_CHECKING:
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.sensitivity import Sensitivity
 
 MOST_BOUND = Fraction(2) ** 1000
 

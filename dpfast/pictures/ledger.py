@@ -4,18 +4,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
+from dpfast import Ledger
 from dpfast.pictures.style import DASHED, INK, INSIDE, SECOND, empty, furnish, heading, save
 from dpfast.privacy.formatting import amount
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dpfast import Ledger
 
 ROOM = 11  # per cent of a budget, for two lines of text
 

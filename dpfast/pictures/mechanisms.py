@@ -6,9 +6,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
@@ -28,14 +31,7 @@ from dpfast.pictures.style import (
     signed,
 )
 from dpfast.privacy.formatting import approximate, rounded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy.typing as npt
-    from matplotlib.axes import Axes
-
-    from dpfast.privacy.meaning import Loss
+from dpfast.privacy.meaning import Loss
 
 GaussianLaw: TypeAlias = Gaussian | DiscreteGaussian
 Mechanism: TypeAlias = DiscreteLaplace | Laplace | GaussianLaw

@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from dpfast.privacy.formatting import approximate
 from dpfast.tables.atomic_write import atomic_write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matplotlib.axes import Axes
 
 INSIDE, OUTSIDE, INK, FAINT, SECOND, BAD = "#1f6fb2", "#b9d3ea", "#22303c", "#6b7883", "#c2691d", "#b3261e"
 GRID = "#e3e8ec"

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from dpfast.errors import ParameterError
 from dpfast.exact import ball, rounded_up
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real
 
 if TYPE_CHECKING:
     from flint import arb
-
-    from dpfast.privacy.parameters import Real
 
 
 def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:

@@ -49,11 +49,10 @@ from typing import TYPE_CHECKING
 from dpfast.errors import ParameterError
 from dpfast.exact import ball, rounded_up
 from dpfast.privacy.parameters import shown
+from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
     from flint import arb
-
-    from dpfast.privacy.sensitivity import Sensitivity
 
 LEAST_DELTA = Fraction(1, 2**1022)  # the least normal double: a smaller target could not be told from what is found
 MOST_CELLS = 512  # in an exact sum below SMOOTH, which takes 0.03 to 0.25 s

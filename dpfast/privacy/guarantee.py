@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.exact import ball, rounded_up
 from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.belief import posterior
-from dpfast.privacy.parameters import shown
+from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record
-
-if TYPE_CHECKING:
-    from dpfast.privacy.parameters import Real
 
 
 class Guarantee(Record):

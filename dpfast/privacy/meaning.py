@@ -43,12 +43,11 @@ from typing import TYPE_CHECKING
 from dpfast.exact import ball, rounded_up, unique_floor
 from dpfast.privacy import gaussian
 from dpfast.privacy.formatting import percent, plain, rounded, times
+from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
     from flint import arb
-
-    from dpfast.privacy.guarantee import Guarantee
-    from dpfast.privacy.sensitivity import Sensitivity
 
 EXAMPLE_DELTA = Fraction(1, 10**6)
 MOST_RHO = MOST_EPSILON = 1000  # beyond, an epsilon would say nothing

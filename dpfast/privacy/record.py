@@ -6,15 +6,12 @@ One table of fields says how each parameter is kept and written down.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from dpfast.privacy.formatting import exact as short
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
 
 
 def written(

@@ -10,23 +10,19 @@ import math
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.parameters import Real
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.privacy.threshold import least_threshold
-from dpfast.release.arrays import ENDS, INT64, UINT64, integer_array, plain_array
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
-    from dpfast.release.arrays import CountArray
+from dpfast.release.arrays import ENDS, INT64, UINT64, CountArray, integer_array, plain_array
 
 KINDS = "iufbUSmM"  # the kinds of dtypes whose keys have an order
 OBJECTS: dict[str, Any] = {  # kinds of Python objects; a bool is an int, and a datetime a date
