@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import ball, rounded_up
+from dpfast.exact import Ball, ball, rounded_up
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
@@ -36,7 +32,7 @@ def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
     )
 
 
-def _times(odds: Fraction, loss: Fraction) -> arb:
+def _times(odds: Fraction, loss: Fraction) -> Ball:
     return ball(odds) * ball(loss).exp()
 
 

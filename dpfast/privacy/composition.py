@@ -13,26 +13,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.exact import alone, ball, flint_at, rounded_up
+from dpfast.exact import Ball, alone, ball, flint_at, rounded_up
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
-from dpfast.privacy.parameters import shown
-
-if TYPE_CHECKING:
-    from flint import arb
-
-    from dpfast.privacy.parameters import Real
-
-    class Promising(Protocol):
-        @property
-        def guarantee(self) -> Guarantee: ...
-
-    Part: TypeAlias = Guarantee | Promising
+from dpfast.privacy.parameters import Real, shown
 
 MOST_PARTS = 10**5  # that the optimal bound takes: it is a sum of half as many terms
+
+
+class Promising(Protocol):
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+
+Part: TypeAlias = Guarantee | Promising
 
 
 def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacency: str | None = None) -> Guarantee:
@@ -175,7 +172,7 @@ def _advanced(epsilons: Sequence[Fraction], rest: Fraction) -> float:
     # Hoeffding's inequality bounds the sum.
     counted = Counter(epsilons).items()
 
-    def value() -> arb:
+    def value() -> Ball:
         mean = sum(n * ball(e) * (ball(e) / 2).tanh() for e, n in counted)
         return mean + (-2 * ball(rest).log() * sum(n * ball(e) ** 2 for e, n in counted)).sqrt()
 
@@ -200,19 +197,17 @@ def _optimal(promised: Sequence[Guarantee], epsilon: Fraction, rest: Fraction) -
     return rounded_up(lambda: _largest_ratio(k, epsilon, rest).max(1).log())
 
 
-def _largest_ratio(k: int, epsilon: Fraction, rest: Fraction) -> arb:
-    from flint import arb
-
+def _largest_ratio(k: int, epsilon: Fraction, rest: Fraction) -> Ball:
     e = ball(epsilon)
     up, down = e.exp(), (-e).exp()
     right = ball(rest) * (1 + down) ** k  # all divided by exp(k e)
-    term, weight, over, under = arb(1), (-k * e).exp(), arb(0), arb(0)
-    best = arb(0)
+    term, weight, over, under = ball(1), (-k * e).exp(), ball(0), ball(0)
+    best = ball(0)
     for l in range(k // 2 + 1):  # noqa: E741
         over += term  # C(k, l) exp(-l e)
         under += weight  # C(k, l) exp((l - k) e)
         best = best.max((over - right) / under)
-        factor = arb(k - l) / (l + 1)
+        factor = ball(k - l) / (l + 1)
         term, weight = term * factor * down, weight * factor * up
     return best
 

@@ -174,13 +174,7 @@ class ArrowSource:
     notes: Sequence[str]
 
     def __init__(
-        self,
-        path: Path,
-        columns: Sequence[str],
-        real: bool,
-        missing: bool,
-        sort_by: Sequence[str],
-        keep_metadata: bool,
+        self, path: Path, columns: Sequence[str], real: bool, missing: bool, sort_by: Sequence[str], keep_metadata: bool
     ) -> None:
         self.path, self.codec, self.real, self.missing = path, "snappy", real, missing
         if file_format(path) == "Parquet":

@@ -24,11 +24,7 @@ LARGEST_SORTED = 1 << 30  # bytes of a table: a sort holds the whole table, in u
 FLAT = {pa.bool_(), pa.null(), pa.string(), pa.binary(), pa.large_string(), pa.large_binary()}
 FIXED = pa.types.is_primitive, pa.types.is_decimal, pa.types.is_fixed_size_binary
 VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}  # by name: older versions lack them
-LISTS = (
-    (pa.types.is_list, pa.list_),
-    (pa.types.is_large_list, pa.large_list),
-    (pa.types.is_fixed_size_list, pa.list_),
-)
+LISTS = ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list), (pa.types.is_fixed_size_list, pa.list_))
 # The metadata from which a reader recognises a type or a column.
 OF_FIELDS = {b"ARROW:extension:name", b"ARROW:extension:metadata", b"PARQUET:field_id"}
 OF_PANDAS = {"name", "field_name", "pandas_type", "numpy_type"}
