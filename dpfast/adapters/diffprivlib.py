@@ -258,10 +258,7 @@ class GaussianAnalytic(Gaussian, theirs.GaussianAnalytic):
 
 
 class GaussianDiscrete(_OnIntegers, theirs.GaussianDiscrete):
-    """Discrete Gaussian noise of the least sigma that is (epsilon, delta)-DP for one integer.
-
-    Proved intervals find it.
-    """
+    """The same for one integer: discrete Gaussian noise, of a least sigma that is proved."""
 
     @staticmethod
     def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.DiscreteGaussian:

@@ -154,10 +154,7 @@ def _noise_multiplier(mechanism: Gaussian, sensitivity: Sensitivity | None) -> f
 
 
 def _rho(epsilon: Fraction, rate: Fraction | None) -> float:
-    """The rho above, rounded up: epsilon - (1 - exp(-epsilon)) rate/sinh(rate).
-
-    Without a rate it is the limit at 0.
-    """
+    """The rho above, rounded up; without a rate, its limit at 0."""
     least = epsilon if rate is None else min(epsilon, rate)
     digits = 60 + 4 * len(str(1 / least // 1))  # rho is near epsilon^2/2, so that many cancel
     with localcontext(Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)):

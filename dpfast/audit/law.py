@@ -66,16 +66,8 @@ def law(
     ]
     spread = f"sigma {mechanism.scale:.6g}" if "gaussian" in mechanism.NAME else f"scale {mechanism.scale:.6g}"
     event = next((line.detail for line in lines if line.verdict == "found"), "")
-    return Findings(
-        "law",
-        0.0,
-        lines,
-        n,
-        f"{mechanism.NAME.replace('_', ' ')}, {spread}",
-        event,
-        _sharpness(mechanism, fit, n // 2, level),
-        seconds=audited.seconds,
-    )
+    promise, could = f"{mechanism.NAME.replace('_', ' ')}, {spread}", _sharpness(mechanism, fit, n // 2, level)
+    return Findings("law", 0.0, lines, n, promise, event, could, seconds=audited.seconds)
 
 
 def _step(mechanism: Exact) -> float:

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The candidate with the largest noisy score.
-
-Each candidate has its own U, and reads as many of its digits as it needs.
-"""
+"""The candidate with the largest noisy score: each reads the digits of its own U that it needs."""
 
 from __future__ import annotations
 

@@ -18,14 +18,13 @@ from dpfast.mechanisms.gaussian import normal_constants
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.sigma import Sigma
-from dpfast.privacy import gaussian, parameters
-from dpfast.privacy.parameters import Real
+from dpfast.privacy import gaussian
+from dpfast.privacy.parameters import Real, given
 from dpfast.privacy.sensitivity import Sensitivity
 
 LEAST_SQUARED, MOST_SQUARED = Fraction(1, 10**6), Fraction(10**18)
-ONE_CANDIDATE = (
-    2**26
-)  # sigma^2 from which fewer than 2^-30 proposals are rejected: csrc/discrete_gaussian.md, section 4
+# sigma^2 from which fewer than 2^-30 proposals are rejected: csrc/discrete_gaussian.md, section 4
+ONE_CANDIDATE = 2**26
 SHORT_SQUARED = 2**40
 
 
@@ -54,7 +53,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
         super().__init__(sigma, sigma_squared=sigma_squared, sensitivity=sensitivity)
         if not LEAST_SQUARED <= self.sigma_squared <= MOST_SQUARED:
             raise ParameterError(
-                f"sigma must lie between 1e-3 and 1e9, {parameters.given(sigma=sigma, sigma_squared=sigma_squared)}"
+                f"sigma must lie between 1e-3 and 1e9, {given(sigma=sigma, sigma_squared=sigma_squared)}"
             )
 
     @staticmethod

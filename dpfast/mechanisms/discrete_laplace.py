@@ -17,8 +17,7 @@ from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedG
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
-from dpfast.privacy import parameters
-from dpfast.privacy.parameters import Real
+from dpfast.privacy.parameters import Real, given
 from dpfast.privacy.sensitivity import Sensitivity
 
 # Scales at which a tier, or a word, hands over to the next; functions of the parameters alone. The
@@ -44,7 +43,7 @@ class GeometricNoise(Pure, IntegerNoise):
         if not LEAST_SCALE <= self._scale <= MOST_SCALE:
             raise ParameterError(
                 "the scale sensitivity/epsilon must lie between 2**-60 and 2**60, "
-                + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
+                + given(epsilon=epsilon, sensitivity=sensitivity)
             )
 
     @lockfree_property

@@ -32,7 +32,6 @@ class OneAnswer(Described):
         adjacency: str | None,
         unit: str | None,
     ) -> None:
-        """Check and keep them."""
         one_way = monotonic is not None and parameters.flag("monotonic", monotonic)
         exact_epsilon = parameters.exact_positive("epsilon", epsilon)
         linf, adjacency, unit = in_norm("linf", sensitivity, adjacency, unit, UNKNOWN)

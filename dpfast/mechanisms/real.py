@@ -23,9 +23,8 @@ from dpfast.release.arrays import FLOAT32, RealJob, plain_array, prepare_real
 
 LEAST_RATIO, MOST_RATIO = Fraction(1, 2**60), Fraction(2**60)  # scale / granularity
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # the granularity's: noise itself stays below 2^967
-CONSTANT_WORK_LEAST = Fraction(
-    1, 2**18
-)  # below, noise on a tie is within the double tier's error more often than 2^-30
+# Below, noise on a tie is within the double tier's error more often than 2^-30.
+CONSTANT_WORK_LEAST = Fraction(1, 2**18)
 DEFAULT_BITS = 20  # the scale is some 2^20 steps of the grid
 SHORT_RATIO = 2**21  # up to it 32-bit words (csrc/laplace.md and gaussian.md, section 2)
 

@@ -172,10 +172,7 @@ def _share(axes: Axes, x: float, y: float, text: str, behind: str = "white") -> 
 
 
 def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
-    """The atoms of the loss with their probabilities, and the density of all other losses.
-
-    Atoms that are too many to tell apart are part of the density.
-    """
+    """The atoms of the loss that can be told apart, and the density of all other losses."""
     none = np.empty(0)
     if isinstance(mechanism, (DiscreteLaplace, Laplace)):
         r = 0.0

@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpfast.errors import ParameterError
 from dpfast.exact import Ball, ball, rounded_up
 from dpfast.privacy import parameters
-from dpfast.privacy.parameters import Real
+from dpfast.privacy.parameters import Real, shown
 
 
 def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
@@ -25,7 +25,7 @@ def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
     p = parameters.probability("prior", prior)
     e = parameters.exact_real("epsilon", epsilon, "finite and not negative")
     if e < 0:
-        raise ParameterError(f"epsilon must not be negative, got {parameters.shown(epsilon)}")
+        raise ParameterError(f"epsilon must not be negative, got {shown(epsilon)}")
     against = (1 - p) / p
     return _reciprocal(rounded_up(lambda: 1 + _times(against, e))), min(
         1.0, rounded_up(lambda: 1 / (1 + _times(against, -e)))

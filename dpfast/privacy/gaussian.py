@@ -93,10 +93,7 @@ def delta_of_zcdp(rho: Fraction, epsilon: Fraction) -> float:
 
 
 def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
-    """An approximate alpha - 1 at which the derivative changes sign.
-
-    The derivative is (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha).
-    """
+    """About the alpha - 1 where (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha), the slope, is 0."""
     r, e = near(rho), near(epsilon)
     low, high = -690.0, 690.0  # bounds on ln(alpha - 1)
     for _ in range(80):
@@ -147,10 +144,7 @@ def discrete_delta_of(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared
 
 
 def discrete_delta_l2(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fraction) -> float:
-    """An upper bound on delta from a norm alone, through zCDP.
-
-    Theorem 7 of [CKS20] does not hold for norms.
-    """
+    """A bound on delta from a norm alone, by zCDP: Theorem 7 of [CKS20] does not hold for norms."""
     return delta_of_zcdp(rho(l2_squared, sigma_squared), epsilon)
 
 
@@ -192,10 +186,7 @@ def discrete_delta(epsilon: Fraction, l0: int, linf: int | Fraction, sigma_squar
 
 
 def _sum(epsilon: Fraction, l0: int, change: int, sigma_squared: Fraction, first: int, density: list[Ball]) -> Ball:
-    """The sum over s >= first of P(S = s) (1 - exp(epsilon - L(s))).
-
-    density: that of S, from _density.
-    """
+    """The sum over s >= first of P(S = s) (1 - exp(epsilon - L(s))), from the _density of S."""
     from flint import arb, ctx
 
     variance = l0 * sigma_squared
@@ -405,10 +396,7 @@ def calibrate(
 def _between(
     height: Callable[[float], tuple[float, bool]], low: float, below: float, high: float, above: float
 ) -> float:
-    """Anderson and Björck's secant in ln sigma, with bisection if it is slow.
-
-    `high` always suffices.
-    """
+    """Anderson and Björck's secant in ln sigma, with bisection if it is slow. `high` suffices."""
     side = 0
     while high > low * (1 + 2.0**-37):
         width = math.log(high / low)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a release guarantees, and for which adjacency and unit of privacy.
-
-Composition adds these records up, and a ledger keeps them.
-"""
+"""What a release guarantees, for an adjacency and a unit: what adds up, and what a ledger keeps."""
 
 from __future__ import annotations
 

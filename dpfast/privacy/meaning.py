@@ -63,10 +63,7 @@ def likely(rho: Fraction, share: Fraction) -> float:
 
 
 class Loss(ABC):
-    """The privacy loss ln P(y | x)/P(y | x') of a release y of x.
-
-    x' is the neighbour that is easiest to tell apart.
-    """
+    """The loss ln P(y | x)/P(y | x') of a release y, x' the neighbour easiest to tell apart."""
 
     most: Fraction | None  # the largest magnitude, if there is one
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dpfast.errors import ParameterError
 from dpfast.privacy import parameters
-from dpfast.privacy.parameters import Real
+from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record
 
 MAX_CELLS = 2**63 - 1  # more than any array has
@@ -26,7 +26,7 @@ class Cells(NamedTuple):
 def _cells(l0: int, linf: Real) -> Cells:
     cells = parameters.whole("l0", l0, least=1)
     if cells > MAX_CELLS:
-        raise ParameterError(f"l0 must be below 2**63, got {parameters.shown(l0)}")
+        raise ParameterError(f"l0 must be below 2**63, got {shown(l0)}")
     return Cells(cells, parameters.exact_positive("linf", linf))
 
 

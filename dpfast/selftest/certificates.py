@@ -183,10 +183,7 @@ def laplace_grid(tally: Tally, n: int) -> None:
 
 def gaussian_grid(tally: Tally, n: int) -> None:
     """The real Gaussian law: an angle, and radii at which a draw crosses a boundary."""
-    for exponent, tiers in (
-        (30, ("double", "double-double")),
-        (60, ("double-double",)),
-    ):  # words of 64 bits, so 128 digits
+    for exponent, tiers in ((30, ("double", "double-double")), (60, ("double-double",))):  # 128 digits
         ratio = 2**exponent
         mechanism = Gaussian(1, granularity=Fraction(1, ratio))
         for name, sine in itertools.product(tiers, (False, True)):

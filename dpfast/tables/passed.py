@@ -108,10 +108,7 @@ def _elements(lists: pa.Array, valid: npt.NDArray[np.bool_]) -> tuple[pa.Buffer,
 
 
 class Categories:
-    """The categories of a column that rows have, in their order.
-
-    Every piece of the file numbers them alike.
-    """
+    """The categories that rows of a column have, in their order: one numbering for all pieces."""
 
     def __init__(self, kind: pa.DictionaryType) -> None:
         self.kind = kind
