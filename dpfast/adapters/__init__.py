@@ -113,10 +113,7 @@ class Installer:
                 raise
 
     def uninstall(self) -> None:
-        """Undo one `install`; the last one puts theirs back.
-
-        Raises: ParameterError (there was none to undo).
-        """
+        """Undo one `install`; the last puts theirs back. Raises: ParameterError (no install)."""
         with self._lock:
             if self._installs == 0:
                 raise ParameterError("uninstall undoes an install, and there is none")
@@ -141,6 +138,11 @@ def rounded_up(exact: Fraction) -> float:
     except OverflowError:
         return math.inf
     return near if near >= exact else math.nextafter(near, math.inf)
+
+
+def rounded_down(exact: Fraction) -> float:
+    """The greatest double that is not above."""
+    return -rounded_up(-exact)
 
 
 def releaser(values: Any, out: object) -> Callable[..., Any] | None:

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dpfast
-from dpfast.adapters import Installer, library
+from dpfast.adapters import Installer, library, rounded_down
 
 _library: Any = library("diffprivlib", "diffprivlib", "0.6")
 theirs: Any = _library.mechanisms
@@ -66,12 +66,6 @@ __all__ = [
 ]
 
 DIGITS = 400  # so that 1 - delta keeps many of any delta. Decimal rounds ln correctly: the next one is a bound
-
-
-def _not_above(value: Fraction) -> float:
-    """The value as a double, or the double just below it."""
-    near = float(value)
-    return near if near <= value else math.nextafter(near, -math.inf)
 
 
 @lru_cache(maxsize=1024)
@@ -178,7 +172,8 @@ class Laplace(_OnReals, theirs.Laplace):
     def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.Laplace | None:
         """Laplace noise of scale sensitivity/(epsilon - ln(1 - delta)), rounded up.
 
-        With e = exp(epsilon), P <= e/(1 - delta) P' gives P <= e P' + delta P <= e P' + delta: [HLM15].
+        With e = exp(epsilon), P <= e/(1 - delta) P' gives P <= e P' + delta P <= e P' + delta:
+        [HLM15].
         """
         if delta == 1:
             return None
@@ -187,7 +182,7 @@ class Laplace(_OnReals, theirs.Laplace):
         with localcontext() as context:
             context.prec, context.rounding = DIGITS, ROUND_CEILING
             spent = Fraction(epsilon) - Fraction((1 - Decimal(delta)).ln().next_plus())
-        return dpfast.Laplace(_not_above(spent), sensitivity)
+        return dpfast.Laplace(rounded_down(spent), sensitivity)
 
 
 class LaplaceTruncated(theirs.LaplaceTruncated, Laplace):
@@ -232,15 +227,12 @@ class Gaussian(_OnReals, theirs.Gaussian):
 
     @staticmethod
     def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussian:
-        """Gaussian noise of the classical sigma, rounded up and checked against the exact delta.
-
-        sigma = sqrt(2 ln(1.25/delta)) sensitivity/epsilon.
-        """
+        """The sigma sqrt(2 ln(1.25/delta)) sensitivity/epsilon, rounded up; its delta is checked."""
         with localcontext() as context:
             context.prec, context.rounding = DIGITS, ROUND_CEILING
             log = Fraction((Decimal("1.25") / Decimal(delta)).ln().next_plus())
         norm = dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2)
-        factor = -2 * Fraction(_not_above(-log)) / Fraction(epsilon) ** 2
+        factor = -2 * Fraction(rounded_down(-log)) / Fraction(epsilon) ** 2
         law = dpfast.Gaussian(sigma_squared=factor * norm.l2_squared, sensitivity=norm)
         if not law.delta(epsilon) <= delta:
             raise dpfast.ParameterError(
@@ -258,7 +250,7 @@ class GaussianAnalytic(Gaussian, theirs.GaussianAnalytic):
 
 
 class GaussianDiscrete(_OnIntegers, theirs.GaussianDiscrete):
-    """The same for one integer: discrete Gaussian noise, of a least sigma that is proved."""
+    """Discrete Gaussian noise of the least proved sigma: (epsilon, delta)-DP for one integer."""
 
     @staticmethod
     def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.DiscreteGaussian:

@@ -45,7 +45,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Sensitivity
-from dpfast.adapters import library, rounded_up
+from dpfast.adapters import library, rounded_down, rounded_up
 
 _accounting = library("dp_accounting", "accounting", "0.6", package="dp-accounting")
 
@@ -169,9 +169,7 @@ def _rho(epsilon: Fraction, rate: Fraction | None) -> float:
 
 
 def _below(value: Fraction) -> float:
-    """The greatest double not above a positive value."""
-    near = float(min(value, MAX))
-    return near if near <= value else math.nextafter(near, 0.0)
+    return rounded_down(min(value, MAX))
 
 
 def _root_below(square: Fraction) -> float:

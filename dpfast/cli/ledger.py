@@ -102,9 +102,8 @@ def plan(
         room: int | None = releases
         said = f"each of {releases:,} more may spend {amounts(each, total)}"
     else:
-        release = dpfast.Guarantee(
-            epsilon, delta, rho=rho, adjacency=found.budget.adjacency, unit=found.budget.unit
-        )  # fmt: skip
+        of = found.budget
+        release = dpfast.Guarantee(epsilon, delta, rho=rho, adjacency=of.adjacency, unit=of.unit)
         each, room = figures(release), found.fits(release)
         said = f"{'any number of' if room is None else f'{room:,}'} more of {amounts(each, up=True)} fit"
         if room:

@@ -60,8 +60,6 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
     def _delta(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
         return gaussian.discrete_delta_of(epsilon, sensitivity, sigma_squared)
 
-    # ------------------------------------------------------------------ in intervals and in C
-
     @lockfree_property
     def _law(self) -> ExactDiscreteGaussian:
         return ExactDiscreteGaussian(self.sigma_squared)
@@ -84,8 +82,6 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
             "accept_below": math.floor(2**16 * (1 - Fraction(385, 100) / self.sigma_squared)),
             "candidates": 1 if self.sigma_squared > ONE_CANDIDATE else 2,
         }
-
-    # ------------------------------------------------------------------ the law
 
     @lockfree_property
     def variance(self) -> float:

@@ -79,8 +79,6 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
     def _law(self) -> ExactDiscreteLaplace:
         return ExactDiscreteLaplace(1 / self._scale)
 
-    # ------------------------------------------------------------------ the law
-
     @property
     def variance(self) -> float:
         """2q / (1-q)^2, which is 2a/(a-1)^2 for a = exp(epsilon/sensitivity)."""

@@ -66,8 +66,6 @@ class Gaussian(Sigma, RealMechanism):
 
     _RANGE: ClassVar[dict[str, float]] = {"least": 2.0**-900, "most": 2.0**900}
 
-    # ------------------------------------------------------------------ in intervals and in C
-
     @property
     def _ratio_squared(self) -> Fraction:
         return self.sigma_squared / Fraction(4) ** self._exponent
@@ -90,8 +88,6 @@ class Gaussian(Sigma, RealMechanism):
                 f"constant_time needs a granularity of at least sigma * 2**-40, got 2**{self._exponent} for "
                 f"sigma={self.sigma:.6g}: on a finer grid too many draws take longer"
             )
-
-    # ------------------------------------------------------------------ the law
 
     @lockfree_property
     def _variance_in_steps(self) -> float:

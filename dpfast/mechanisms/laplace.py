@@ -60,8 +60,6 @@ class Laplace(Pure, RealMechanism):
         super().__init__(epsilon, sensitivity, adjacency=adjacency, unit=unit)
         self._keep(_exponent=grid_exponent(self._scale**2, granularity))
 
-    # ------------------------------------------------------------------ in intervals and in C
-
     @property
     def _ratio(self) -> Fraction:
         return self._scale / Fraction(2) ** self._exponent
@@ -99,8 +97,6 @@ class Laplace(Pure, RealMechanism):
             **wide_constants(ratio),
             "wide_c": 2**20,
         }
-
-    # ------------------------------------------------------------------ the law
 
     @property
     def _variance_in_steps(self) -> float:

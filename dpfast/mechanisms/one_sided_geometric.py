@@ -52,16 +52,12 @@ class OneSidedGeometric(GeometricNoise):
         draws = super().sample(size, threads=threads, constant_time=constant_time)
         return np.abs(draws, out=draws)  # a fair sign, taken off again
 
-    # ------------------------------------------------------------------ in intervals and in C
-
     @lockfree_property
     def _law(self) -> ExactOneSidedGeometric:
         return ExactOneSidedGeometric(1 / self._scale)
 
     def _constants(self) -> dict[str, Any]:
         return {**super()._constants(), "wide_c": 2**20}
-
-    # ------------------------------------------------------------------ the law
 
     @property
     def mean(self) -> float:

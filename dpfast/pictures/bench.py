@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from dpfast.bench.curves import Curve
 from dpfast.bench.measure import Result
 from dpfast.bench.report import Report
-from dpfast.pictures.style import FAINT, GRID, INK, INSIDE, save
+from dpfast.pictures.style import FAINT, GRID, INK, INSIDE, note, save
 from dpfast.privacy.formatting import quantity, short, three_digits
 
 EDGE = "#b4541a"  # the edge and the hatch of unsafe bars
@@ -55,8 +55,7 @@ def bars(report: Report, path: Path) -> None:
             weight = "bold" if result.row.who == "dpfast" else "normal"
             label.set_fontweight(weight)
             end = (result.ns, bar.get_y() + bar.get_height() / 2)
-            beside: Any = {"textcoords": "offset points", "va": "center", "fontsize": 9, "fontweight": weight}
-            axes.annotate(three_digits(result.ns), end, (4, 0), **beside)
+            note(axes, three_digits(result.ns), end, (4, 0), va="center", fontsize=9, fontweight=weight)
         axes.set_xlim(least, max(result.ns for result in chosen) * 6)
         axes.set_ylim(len(chosen) - 0.4, -0.6)
         _logarithmic(axes, "x")

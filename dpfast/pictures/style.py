@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -31,9 +32,12 @@ def save(figure: Figure, path: Path) -> None:
 
 def heading(axes: Axes, title: str, facts: str, color: str = INK) -> None:
     axes.set_title(title, loc="left", fontsize=13, color=color, pad=26, fontweight="bold")
-    axes.annotate(
-        facts, (0, 1), (0, 10), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=FAINT
-    )
+    note(axes, facts, (0, 1), (0, 10), color=FAINT, xycoords="axes fraction")
+
+
+def note(axes: Axes, text: str, at: tuple[float, float], by: tuple[float, float], **how: Any) -> None:
+    """A text, so many points beside a place."""
+    axes.annotate(text, at, by, **{"textcoords": "offset points", "fontsize": 10, "color": INK, **how})
 
 
 def furnish(axes: Axes) -> None:

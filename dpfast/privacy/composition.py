@@ -117,15 +117,14 @@ def _like(
     )
 
 
-def _each(promised: Iterable[Guarantee], name: str) -> list[Fraction] | None:
-    """The figure `name` of all parts, largest first, if all parts have it."""
-    found = [getattr(part, name) for part in promised]
-    return None if None in found else sorted(found, reverse=True)
+def _sums(promised: Iterable[Guarantee], most: int | None = None) -> list[Fraction | None]:
+    """The sums of epsilon, delta and rho over the `most` largest; None where a part lacks one."""
+    figures = ([getattr(part, name) for part in promised] for name in ("epsilon", "delta", "rho"))
+    return [None if None in each else sum(sorted(each, reverse=True)[:most], Fraction(0)) for each in figures]
 
 
 def _basic(promised: Sequence[Guarantee]) -> Guarantee:
-    sums = {name: _each(promised, name) for name in ("epsilon", "delta", "rho")}
-    epsilon, delta, rho = (None if each is None else sum(each, Fraction(0)) for each in sums.values())
+    epsilon, delta, rho = _sums(promised)
     if delta is not None and delta >= 1:
         raise ParameterError("the deltas of the parts add up to 1 or more: nothing would be promised")
     return _like(promised, epsilon, delta, rho)
@@ -142,12 +141,10 @@ def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee
             "mechanisms made from Sensitivity(l0, linf, adjacency='substitution'), or Guarantees with also_add_remove=True"
         )
     if wanted == given:
-        most = 1 if wanted == "add-remove" else 2
-        figures = [_each(promised, name) for name in ("epsilon", "delta", "rho")]
-        epsilon, delta, rho = (None if each is None else sum(each[:most], Fraction(0)) for each in figures)
+        epsilon, delta, rho = _sums(promised, 1 if wanted == "add-remove" else 2)
         return _like(promised, epsilon, delta, rho)
-    worst = [None if each is None else each[0] for each in (_each(promised, n) for n in ("epsilon", "delta", "rho"))]
-    largest = Guarantee(worst[0], worst[1], rho=worst[2], unit=promised[0].unit)
+    epsilon, delta, rho = _sums(promised, 1)
+    largest = Guarantee(epsilon, delta, rho=rho, unit=promised[0].unit)
     twice = largest.group(2)  # no less than the price of leaving one part and entering another
     return _like(promised, twice.epsilon, twice.delta, twice.rho, wanted)
 

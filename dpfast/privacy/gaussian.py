@@ -316,9 +316,7 @@ def _tail(first: int, variance: Fraction) -> Ball:
     enough = total * arb(2) ** -ctx.prec
     odd, even = z, z**2 - 1  # He_(2p-1), He_2p
     scale = 1 / tau  # tau^(1-2p)
-    broad = (
-        arb(Fraction(109, 100).numerator) / 100 * (arb.pi().sqrt()) * ball(Fraction(-(first**2)) / (4 * variance)).exp()
-    )
+    broad = arb(109) / 100 * arb.pi().sqrt() * ball(Fraction(-(first**2)) / (4 * variance)).exp()
     p = 1
     while True:
         bernoulli = arb(fmpq.bernoulli(2 * p)) / arb.fac_ui(2 * p)

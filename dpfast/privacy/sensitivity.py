@@ -126,17 +126,7 @@ class Sensitivity(Record):
         adjacency: the one under which l0 and linf hold.
         """
         cells, most = _cells(l0, linf)
-        return cls._of(
-            contributes=None,
-            l0=cells,
-            linf=most,
-            l1=cells * most,
-            l2_squared=cells * most**2,
-            adjacency=parameters.adjacency(adjacency),
-            unit=parameters.unit(unit),
-            signed=False,
-            keys="public",
-        )
+        return cls._changing(cells, most, cells * most, cells * most**2, adjacency, unit)
 
     @classmethod
     def from_l2(cls, squared: Real, *, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
@@ -146,17 +136,15 @@ class Sensitivity(Record):
         Only the norm is known: l0, linf, l1, contributes and largest are None, and a mechanism that
         needs one of them refuses.
         """
-        return cls._of(
-            contributes=None,
-            l0=None,
-            linf=None,
-            l1=None,
-            l2_squared=parameters.exact_positive("squared", squared),
-            adjacency=parameters.adjacency(adjacency),
-            unit=parameters.unit(unit),
-            signed=False,
-            keys="public",
-        )
+        return cls._changing(None, None, None, parameters.exact_positive("squared", squared), adjacency, unit)
+
+    @classmethod
+    def _changing(
+        cls, l0: int | None, linf: Fraction | None, l1: Fraction | None, l2_squared: Fraction, adjacency: str, unit: str
+    ) -> Sensitivity:
+        about = {"adjacency": parameters.adjacency(adjacency), "unit": parameters.unit(unit)}
+        figures = {"l0": l0, "linf": linf, "l1": l1, "l2_squared": l2_squared}
+        return cls._of(contributes=None, **figures, **about, signed=False, keys="public")
 
     @property
     def l2(self) -> float:

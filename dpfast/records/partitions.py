@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partition selection by a stability-based histogram: the private keys whose noisy count is high."""
+"""Partition selection by a stability-based histogram: private keys whose noisy count is high."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDAr
 
 
 def _kind(key: object) -> str | None:
-    """The kind of a key, by the key alone, to sort it within; None if it is missing, or has none."""
+    """The kind of a key, by the key alone, to sort it within; None if it is missing or has none."""
     for kind, types in OBJECTS.items():
         if isinstance(key, types):
             if key != key:  # noqa: PLR0124  NaN, NaT

@@ -138,8 +138,6 @@ def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    if os.name != "posix":
-        return
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

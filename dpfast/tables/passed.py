@@ -135,10 +135,7 @@ class Categories:
 
 
 def _codes(column: pa.DictionaryArray) -> npt.NDArray[np.int64]:
-    """The places in the dictionary of the cells that are not null.
-
-    Raises: ValueError (there is no such place).
-    """
+    """The dictionary's places of cells that are not null. Raises: ValueError (there is none)."""
     codes = np.asarray(column.indices.drop_null(), np.int64)
     if codes.size and not 0 <= codes.min() <= codes.max() < len(column.dictionary):
         raise ValueError
