@@ -227,7 +227,7 @@ class Gaussian(_OnReals, theirs.Gaussian):
 
     @staticmethod
     def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussian:
-        """The sigma sqrt(2 ln(1.25/delta)) sensitivity/epsilon, rounded up; its delta is checked."""
+        """The sigma sqrt(2 ln(1.25/delta)) sensitivity/epsilon, rounded up; delta is checked."""
         with localcontext() as context:
             context.prec, context.rounding = DIGITS, ROUND_CEILING
             log = Fraction((Decimal("1.25") / Decimal(delta)).ln().next_plus())
