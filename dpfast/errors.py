@@ -34,10 +34,7 @@ class KeyReuseError(DpfastError):
 
 
 class LedgerError(DpfastError):
-    """A ledger cannot be read or written, is damaged, or is not the one that was meant.
-
-    Nothing was released.
-    """
+    """A ledger cannot be read or written, is damaged or not the one meant. Nothing was released."""
 
 
 class BudgetExhausted(LedgerError):  # noqa: N818  it is what happened

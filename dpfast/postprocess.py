@@ -10,21 +10,17 @@ right. The functions return new arrays of float64; clip and rounded return integ
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real, shown
 from dpfast.release.arrays import plain_array
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
-
-    Numbers = npt.NDArray[np.integer[Any] | np.floating[Any]]
-
+Numbers: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
 MOST = Fraction(np.finfo(np.float64).max)
 __all__ = ["clip", "consistent", "non_negative", "ordered", "rounded"]
 
@@ -41,9 +37,7 @@ def clip(noisy: npt.ArrayLike, lower: Real | None = None, upper: Real | None = N
         raise ParameterError("lower or upper must be given, or both")
     low, high = (None if end is None else _end(name, end, values) for name, end in (("lower", lower), ("upper", upper)))
     if low is not None and high is not None and low > high:
-        raise ParameterError(
-            f"lower must be at most upper, got {parameters.shown(lower)} and {parameters.shown(upper)}"
-        )
+        raise ParameterError(f"lower must be at most upper, got {shown(lower)} and {shown(upper)}")
     found: Numbers = np.clip(values, low, high)
     return found
 
@@ -110,7 +104,7 @@ def consistent(
         raise ParameterError(f"cells must be (rows, columns) and totals (rows,), got {values.shape} and {sums.shape}")
     of_cell, of_total = _double("cell_variance", cell_variance), _double("total_variance", total_variance)
     if of_cell == 0:
-        raise ParameterError(f"cell_variance must be positive, got {parameters.shown(cell_variance)}")
+        raise ParameterError(f"cell_variance must be positive, got {shown(cell_variance)}")
     columns = values.shape[1]
     gap = sums - values.sum(axis=1)
     share = of_cell / (columns * of_cell + of_total)  # the part of the gap that each cell gets
@@ -167,9 +161,7 @@ def _reals(name: str, value: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def _double(name: str, value: Real) -> float:
     exact = parameters.exact_real(name, value)
     if not 0 <= exact <= MOST:
-        raise ParameterError(
-            f"{name} must not be negative, and at most the largest double, got {parameters.shown(value)}"
-        )
+        raise ParameterError(f"{name} must not be negative, and at most the largest double, got {shown(value)}")
     return float(exact)
 
 
@@ -179,6 +171,6 @@ def _end(name: str, value: Real, values: Numbers) -> int | float:
         most = Fraction(float(np.finfo(str(values.dtype)).max))
         return float(min(max(exact, -most), most))
     if exact.denominator != 1:
-        raise ParameterError(f"{name} must be a whole number for integers, got {parameters.shown(value)}")
+        raise ParameterError(f"{name} must be a whole number for integers, got {shown(value)}")
     ends: Any = np.iinfo(str(values.dtype))
     return min(max(int(exact), int(ends.min)), int(ends.max))

@@ -11,15 +11,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from dpfast.exact import rounded_up
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from flint import arb
+from dpfast.exact import Ball, ball, rounded_up
 
 CELLS = 129  # chi-squared cells, equally likely if a discrete distribution allows it
 FAR = 50  # expected draws beyond each end in the test of the tails
@@ -28,7 +25,7 @@ WINDOW = 1e-8  # largest relative distance of a bound's tail from alpha
 # ------------------------------------------------------------------ p-values
 
 
-def probability(value: Callable[[], arb]) -> float:
+def probability(value: Callable[[], Ball]) -> float:
     """A probability to nine digits, not below the truth; nan if no interval tells it."""
     found = rounded_up(value, precision=64, accuracy=32)
     return min(1.0, found) if math.isfinite(found) else math.nan
@@ -36,34 +33,26 @@ def probability(value: Callable[[], arb]) -> float:
 
 def chi_squared_p(statistic: float, degrees: int) -> float:
     """P(chi-squared > statistic)."""
-    from flint import arb
-
-    return probability(lambda: (arb(statistic) / 2).gamma_upper(arb(degrees) / 2, 1))
+    return probability(lambda: (ball(statistic) / 2).gamma_upper(ball(degrees) / 2, 1))
 
 
 def normal_p(z: float) -> float:
     """P(|normal| > |z|)."""
-    from flint import arb
-
-    return probability(lambda: (abs(arb(z)) / arb(2).sqrt()).erfc())  # noqa: PLW0108  at the working precision
+    return probability(lambda: (abs(ball(z)) / ball(2).sqrt()).erfc())  # noqa: PLW0108  at the working precision
 
 
 def at_least(hits: int, n: int, p: float) -> float:
     """P(Binomial(n, p) >= hits): a regularised incomplete beta function."""
-    from flint import arb
-
     if hits <= 0 or p >= 1:
         return 1.0
-    return probability(lambda: arb(p).beta_lower(hits, n - hits + 1, 1)) if p > 0 else 0.0
+    return probability(lambda: ball(p).beta_lower(hits, n - hits + 1, 1)) if p > 0 else 0.0
 
 
 def at_most(hits: int, n: int, p: float) -> float:
     """P(Binomial(n, p) <= hits)."""
-    from flint import arb
-
     if hits >= n or p <= 0:
         return 1.0
-    return probability(lambda: (1 - arb(p)).beta_lower(n - hits, hits + 1, 1)) if p < 1 else 0.0
+    return probability(lambda: (1 - ball(p)).beta_lower(n - hits, hits + 1, 1)) if p < 1 else 0.0
 
 
 def binomial_p(hits: int, n: int, p: float) -> float:

@@ -12,10 +12,7 @@ __all__ = ["FixedKey", "FixedReleaseKey", "fixed_key"]
 
 
 class FixedReleaseKey(ReleaseKey):
-    """A release key that everyone can compute.
-
-    Every release under it warns, and its metadata say so.
-    """
+    """A release key that everyone can compute: each release warns, and its metadata say so."""
 
     __slots__ = ()
     secure: ClassVar[bool] = False

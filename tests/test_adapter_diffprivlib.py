@@ -268,7 +268,7 @@ def test_the_sigma_of_the_gaussian(epsilon, delta, sensitivity) -> None:
 
 def test_a_sigma_that_does_not_serve_is_refused(monkeypatch) -> None:
     """Planted: a delta that comes out above."""
-    ours._gaussian.cache_clear()
+    ours._law.cache_clear()
     monkeypatch.setattr(dpfast.Gaussian, "delta", lambda self, epsilon: 0.011)
     with pytest.raises(ParameterError, match="sigma does not serve"):
         ours.Gaussian(epsilon=0.5, delta=0.01, sensitivity=1).randomise(0.0)
@@ -293,7 +293,7 @@ def test_the_grid_of_snapping(epsilon, sensitivity) -> None:
     assert law.epsilon == Fraction(mechanism.effective_epsilon()) < Fraction(epsilon)
     assert law.sensitivity == Fraction(sensitivity)
     assert grid / 2 < law.sensitivity / law.epsilon <= grid
-    assert ours._snapping(0.25, 1.0).granularity == 4.0
+    assert ours.Snapping._made(0.25, 0.0, 1.0).granularity == 4.0
 
 
 @each_mechanism

@@ -9,19 +9,17 @@ from __future__ import annotations
 import math
 import threading
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from dpfast.errors import DTypeError, ParameterError, UntestedVersionWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from fractions import Fraction
-    from types import ModuleType
 
 # The one look upward from mechanisms: who releases what is no NumPy array, by the top-level module
 # of its type.
@@ -115,10 +113,7 @@ class Installer:
                 raise
 
     def uninstall(self) -> None:
-        """Undo one `install`; the last one puts theirs back.
-
-        Raises: ParameterError (there was none to undo).
-        """
+        """Undo one `install`; the last puts theirs back. Raises: ParameterError (no install)."""
         with self._lock:
             if self._installs == 0:
                 raise ParameterError("uninstall undoes an install, and there is none")
@@ -143,6 +138,11 @@ def rounded_up(exact: Fraction) -> float:
     except OverflowError:
         return math.inf
     return near if near >= exact else math.nextafter(near, math.inf)
+
+
+def rounded_down(exact: Fraction) -> float:
+    """The greatest double that is not above."""
+    return -rounded_up(-exact)
 
 
 def releaser(values: Any, out: object) -> Callable[..., Any] | None:

@@ -32,6 +32,7 @@ import math
 import secrets
 import sys
 import warnings
+from collections.abc import Callable
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -41,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dpfast
-from dpfast.adapters import Installer, library
+from dpfast.adapters import Installer, library, rounded_down
 
 _library: Any = library("diffprivlib", "diffprivlib", "0.6")
 theirs: Any = _library.mechanisms
@@ -66,92 +67,24 @@ __all__ = [
 
 DIGITS = 400  # so that 1 - delta keeps many of any delta. Decimal rounds ln correctly: the next one is a bound
 
-# ------------------------------------------------------------------ mechanisms by exact parameters
-
-
-def _not_above(value: Fraction) -> float:
-    """The value as a double, or the double just below it."""
-    near = float(value)
-    return near if near <= value else math.nextafter(near, -math.inf)
-
 
 @lru_cache(maxsize=1024)
-def _geometric(epsilon: float, sensitivity: int) -> dpfast.DiscreteLaplace | None:
-    if sensitivity == 0 or math.isinf(epsilon):
-        return None
-    return dpfast.DiscreteLaplace(epsilon, sensitivity)
-
-
-@lru_cache(maxsize=1024)
-def _laplace(epsilon: float, delta: float, sensitivity: float) -> dpfast.Laplace | None:
-    """Laplace noise of scale sensitivity/(epsilon - ln(1 - delta)), rounded up.
-
-    With e = exp(epsilon), P <= e/(1 - delta) P' gives P <= e P' + delta P <= e P' + delta: [HLM15].
-    """
-    if sensitivity == 0 or math.isinf(epsilon) or delta == 1:
-        return None
-    if delta == 0:
-        return dpfast.Laplace(epsilon, sensitivity)
-    with localcontext() as context:
-        context.prec, context.rounding = DIGITS, ROUND_CEILING
-        spent = Fraction(epsilon) - Fraction((1 - Decimal(delta)).ln().next_plus())
-    return dpfast.Laplace(_not_above(spent), sensitivity)
-
-
-@lru_cache(maxsize=1024)
-def _snapping(epsilon: float, sensitivity: float) -> dpfast.Laplace | None:
-    if sensitivity == 0 or math.isinf(epsilon):
-        return None
-    law = dpfast.Laplace(epsilon, sensitivity)
-    below = Fraction(law.granularity) * 2**20  # the largest power of two that is at most the scale
-    return dpfast.Laplace(
-        epsilon, sensitivity, granularity=below if below == law.sensitivity / law.epsilon else 2 * below
-    )
-
-
-@lru_cache(maxsize=1024)
-def _gaussian(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussian | None:
-    """Gaussian noise of the classical sigma, rounded up and checked against the exact delta.
-
-    sigma = sqrt(2 ln(1.25/delta)) sensitivity/epsilon.
-    """
-    if sensitivity == 0:
-        return None
-    with localcontext() as context:
-        context.prec, context.rounding = DIGITS, ROUND_CEILING
-        log = Fraction((Decimal("1.25") / Decimal(delta)).ln().next_plus())
-    norm = dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2)
-    factor = -2 * Fraction(_not_above(-log)) / Fraction(epsilon) ** 2
-    law = dpfast.Gaussian(sigma_squared=factor * norm.l2_squared, sensitivity=norm)
-    if not law.delta(epsilon) <= delta:
-        raise dpfast.ParameterError(f"sigma does not serve {epsilon=}, {delta=}: GaussianAnalytic finds one that does")
-    return law
-
-
-@lru_cache(maxsize=1024)
-def _gaussian_analytic(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussian | None:
-    if sensitivity == 0 or math.isinf(epsilon):
-        return None
-    return dpfast.Gaussian.calibrated(epsilon, dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2), delta=delta)
-
-
-@lru_cache(maxsize=1024)
-def _gaussian_discrete(epsilon: float, delta: float, sensitivity: int) -> dpfast.DiscreteGaussian | None:
-    if sensitivity == 0 or math.isinf(epsilon):
-        return None
-    return dpfast.DiscreteGaussian.calibrated(epsilon, dpfast.Sensitivity.changes(l0=1, linf=sensitivity), delta=delta)
-
-
-# ------------------------------------------------------------------ the mechanisms
+def _law(made: Callable[[float, float, float], Any], epsilon: float, delta: float, sensitivity: float) -> Any:
+    return None if sensitivity == 0 or math.isinf(epsilon) else made(epsilon, delta, sensitivity)
 
 
 class _Exact:
     """Takes the place of their source of randomness."""
 
+    _made: Callable[[float, float, float], Any]  # the mechanism for an epsilon, a delta and a sensitivity
+
     @property
     def law(self) -> Any:
         """The mechanism of dpfast, or None if there is no noise."""
-        raise NotImplementedError
+        return _law(self._made, self.epsilon, self.delta, self.sensitivity)
+
+    def _find_scale(self) -> float:  # where theirs would search for a sigma in floating point
+        return 0.0 if self.law is None else self.law.sigma
 
     @property
     def random_state(self) -> object:
@@ -184,6 +117,9 @@ class _Exact:
         return math.nextafter(found, math.inf) if found < sensitivity else found
 
     if TYPE_CHECKING:
+        epsilon: float
+        delta: float
+        sensitivity: float
 
         def _check_all(self, value: Any) -> None: ...
 
@@ -216,9 +152,9 @@ class _OnReals(_Exact):
 class Geometric(_OnIntegers, theirs.Geometric):
     """Two-sided geometric noise: epsilon-DP."""
 
-    @property
-    def law(self) -> dpfast.DiscreteLaplace | None:
-        return _geometric(self.epsilon, int(self.sensitivity))
+    @staticmethod
+    def _made(epsilon: float, _: float, sensitivity: float) -> dpfast.DiscreteLaplace:
+        return dpfast.DiscreteLaplace(epsilon, int(sensitivity))
 
 
 class GeometricTruncated(theirs.GeometricTruncated, Geometric):
@@ -232,9 +168,21 @@ class GeometricFolded(theirs.GeometricFolded, Geometric):
 class Laplace(_OnReals, theirs.Laplace):
     """Laplace noise: (epsilon, delta)-DP."""
 
-    @property
-    def law(self) -> dpfast.Laplace | None:
-        return _laplace(self.epsilon, self.delta, self.sensitivity)
+    @staticmethod
+    def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.Laplace | None:
+        """Laplace noise of scale sensitivity/(epsilon - ln(1 - delta)), rounded up.
+
+        With e = exp(epsilon), P <= e/(1 - delta) P' gives P <= e P' + delta P <= e P' + delta:
+        [HLM15].
+        """
+        if delta == 1:
+            return None
+        if delta == 0:
+            return dpfast.Laplace(epsilon, sensitivity)
+        with localcontext() as context:
+            context.prec, context.rounding = DIGITS, ROUND_CEILING
+            spent = Fraction(epsilon) - Fraction((1 - Decimal(delta)).ln().next_plus())
+        return dpfast.Laplace(rounded_down(spent), sensitivity)
 
 
 class LaplaceTruncated(theirs.LaplaceTruncated, Laplace):
@@ -256,8 +204,15 @@ class Snapping(LaplaceTruncated, theirs.Snapping):
     """
 
     @property
-    def law(self) -> dpfast.Laplace | None:
-        return _snapping(self.effective_epsilon(), self.sensitivity)
+    def law(self) -> Any:
+        return _law(self._made, self.effective_epsilon(), 0.0, self.sensitivity)
+
+    @staticmethod
+    def _made(epsilon: float, _: float, sensitivity: float) -> dpfast.Laplace:
+        law = dpfast.Laplace(epsilon, sensitivity)
+        below = Fraction(law.granularity) * 2**20  # the largest power of two that is at most the scale
+        grid = below if below == law.sensitivity / law.epsilon else 2 * below
+        return dpfast.Laplace(epsilon, sensitivity, granularity=grid)
 
     def _clamped(self, value: Any) -> Any:
         return theirs.base.TruncationAndFoldingMixin._truncate(self, value)  # noqa: SLF001  Snapping's is of scaled values
@@ -270,34 +225,37 @@ class Snapping(LaplaceTruncated, theirs.Snapping):
 class Gaussian(_OnReals, theirs.Gaussian):
     """Gaussian noise of the classical sigma: (epsilon, delta)-DP for epsilon <= 1."""
 
-    @property
-    def law(self) -> dpfast.Gaussian | None:
-        return _gaussian(self.epsilon, self.delta, self.sensitivity)
+    @staticmethod
+    def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussian:
+        """The sigma sqrt(2 ln(1.25/delta)) sensitivity/epsilon, rounded up; delta is checked."""
+        with localcontext() as context:
+            context.prec, context.rounding = DIGITS, ROUND_CEILING
+            log = Fraction((Decimal("1.25") / Decimal(delta)).ln().next_plus())
+        norm = dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2)
+        factor = -2 * Fraction(rounded_down(-log)) / Fraction(epsilon) ** 2
+        law = dpfast.Gaussian(sigma_squared=factor * norm.l2_squared, sensitivity=norm)
+        if not law.delta(epsilon) <= delta:
+            raise dpfast.ParameterError(
+                f"sigma does not serve {epsilon=}, {delta=}: GaussianAnalytic finds one that does"
+            )
+        return law
 
 
 class GaussianAnalytic(Gaussian, theirs.GaussianAnalytic):
     """Gaussian noise of the least sigma that is (epsilon, delta)-DP, found in proved intervals."""
 
-    @property
-    def law(self) -> dpfast.Gaussian | None:
-        return _gaussian_analytic(self.epsilon, self.delta, self.sensitivity)
-
-    def _find_scale(self) -> float:
-        return 0.0 if self.law is None else self.law.sigma
+    @staticmethod
+    def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussian:
+        return dpfast.Gaussian.calibrated(epsilon, dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2), delta=delta)
 
 
 class GaussianDiscrete(_OnIntegers, theirs.GaussianDiscrete):
-    """Discrete Gaussian noise of the least sigma that is (epsilon, delta)-DP for one integer.
+    """Discrete Gaussian noise of the least proved sigma: (epsilon, delta)-DP for one integer."""
 
-    Proved intervals find it.
-    """
-
-    @property
-    def law(self) -> dpfast.DiscreteGaussian | None:
-        return _gaussian_discrete(self.epsilon, self.delta, int(self.sensitivity))
-
-    def _find_scale(self) -> float:
-        return 0.0 if self.law is None else self.law.sigma
+    @staticmethod
+    def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.DiscreteGaussian:
+        norm = dpfast.Sensitivity.changes(l0=1, linf=int(sensitivity))
+        return dpfast.DiscreteGaussian.calibrated(epsilon, norm, delta=delta)
 
 
 # ------------------------------------------------------------------ histograms

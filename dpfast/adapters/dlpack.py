@@ -7,16 +7,13 @@ A torch tensor gives a tensor, any other array a NumPy array.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import DTypeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy.typing as npt
 
 HOST = 1, 3  # DLPack's numbers of the devices whose memory the CPU reads: its own, and what is pinned for CUDA
 

@@ -45,7 +45,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Sensitivity
-from dpfast.adapters import library, rounded_up
+from dpfast.adapters import library, rounded_down, rounded_up
 
 _accounting = library("dp_accounting", "accounting", "0.6", package="dp-accounting")
 
@@ -154,10 +154,7 @@ def _noise_multiplier(mechanism: Gaussian, sensitivity: Sensitivity | None) -> f
 
 
 def _rho(epsilon: Fraction, rate: Fraction | None) -> float:
-    """The rho above, rounded up: epsilon - (1 - exp(-epsilon)) rate/sinh(rate).
-
-    Without a rate it is the limit at 0.
-    """
+    """The rho above, rounded up; without a rate, its limit at 0."""
     least = epsilon if rate is None else min(epsilon, rate)
     digits = 60 + 4 * len(str(1 / least // 1))  # rho is near epsilon^2/2, so that many cancel
     with localcontext(Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)):
@@ -172,9 +169,7 @@ def _rho(epsilon: Fraction, rate: Fraction | None) -> float:
 
 
 def _below(value: Fraction) -> float:
-    """The greatest double not above a positive value."""
-    near = float(min(value, MAX))
-    return near if near <= value else math.nextafter(near, 0.0)
+    return rounded_down(min(value, MAX))
 
 
 def _root_below(square: Fraction) -> float:

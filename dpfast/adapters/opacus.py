@@ -17,17 +17,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dpfast import DTypeError, ParameterError, noise_source
+from dpfast import DTypeError, NoiseSource, ParameterError, noise_source
 from dpfast.adapters import library
 
 opacus: Any = library("opacus", "opacus", "1.6")
 torch: Any = library("torch", "opacus", ">=2.6")
 optimizers: Any = opacus.optimizers
-
-if TYPE_CHECKING:
-    from dpfast import NoiseSource
 
 __all__ = [
     "DPOptimizer",

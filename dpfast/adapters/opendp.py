@@ -77,10 +77,7 @@ class Family(NamedTuple):
 
 LAPLACE = Family("laplace", dp.m.make_laplace, dp.max_divergence, lambda scale, d_in: d_in / scale)
 GAUSSIAN = Family(
-    "gaussian",
-    dp.m.make_gaussian,
-    dp.zero_concentrated_divergence,
-    lambda scale, d_in: (d_in / scale) ** 2 / 2,
+    "gaussian", dp.m.make_gaussian, dp.zero_concentrated_divergence, lambda scale, d_in: (d_in / scale) ** 2 / 2
 )
 
 

@@ -57,7 +57,6 @@ def _labels_in_use(index: Any) -> Any:
 
 
 def _cells(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
-    """The new cells."""
     cells, dtype = values.array, values.dtype
     if isinstance(dtype, np.dtype):
         return released(values.to_numpy(), **options)

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,19 +34,10 @@ from dpfast.adapters import Installer, library
 pipeline_dp: Any = library("pipeline_dp", "pipeline-dp", "0.3", package="pipeline-dp")
 accounting, combiners, dp = pipeline_dp.budget_accounting, pipeline_dp.combiners, pipeline_dp.dp_computations
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-
 BLOCK = 2**16
 UNIT = "privacy id"
 ROOT_2 = Fraction(math.isqrt(2 * 4**128), 2**128)  # not above the root
-IN_COLUMNS = {
-    combiners.CountCombiner,
-    combiners.MeanCombiner,
-    combiners.PrivacyIdCountCombiner,
-    combiners.SumCombiner,
-}
+IN_COLUMNS = {combiners.CountCombiner, combiners.MeanCombiner, combiners.PrivacyIdCountCombiner, combiners.SumCombiner}
 
 _TheirSpec = accounting.MechanismSpec
 _their_mechanism = dp.create_additive_mechanism

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +26,6 @@ import dpfast
 from dpfast.adapters import library
 
 snsql: Any = library("snsql", "smartnoise", "1.0", package="smartnoise-sql")
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["Gaussian", "Laplace", "Mechanisms"]
 

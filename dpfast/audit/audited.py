@@ -9,15 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.privacy.formatting import output
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 Outputs: TypeAlias = "npt.NDArray[np.int64] | npt.NDArray[np.float64]"
 Function: TypeAlias = Callable[[Any, int], Any]

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.audit.audited import Outputs
 from dpfast.privacy.formatting import output
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 Cells: TypeAlias = "npt.NDArray[np.int64]"  # each output's cell, or each cell's number of outputs
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
@@ -208,13 +206,10 @@ def _parity(outputs: Outputs, whole: Callable[[Outputs], Cells], what: str) -> F
         where = [f"{'odd' if i & 1 else 'even'} {_between(edges, i >> 1)}" for i in cells.tolist()]
         return f"{what} is {either(where)}"
 
-    kind = edges.dtype.kind
-    return Family(
-        "parity by size",
-        2 * edges.size + 2,
-        lambda y: 2 * np.searchsorted(edges, as_kind(y, kind), side="right") + (whole(y) & 1),
-        words,
-    )
+    def cells(y: Outputs) -> Cells:
+        return 2 * np.searchsorted(edges, as_kind(y, edges.dtype.kind), side="right") + (whole(y) & 1)
+
+    return Family("parity by size", 2 * edges.size + 2, cells, words)
 
 
 def _between(edges: Outputs, i: int) -> str:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpfast.audit import findings
@@ -19,9 +20,6 @@ from dpfast.mechanisms.laws import own_laws
 from dpfast.mechanisms.pure import Pure
 from dpfast.privacy.formatting import output, share
 from dpfast.statistics import Distribution, GoodnessOfFit, chi_squared_p, normal_quantile
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 TESTS = 7  # tests for each count
 LEAST_EXPECTED = 50  # draws in a cell of the chi-squared test
@@ -68,16 +66,8 @@ def law(
     ]
     spread = f"sigma {mechanism.scale:.6g}" if "gaussian" in mechanism.NAME else f"scale {mechanism.scale:.6g}"
     event = next((line.detail for line in lines if line.verdict == "found"), "")
-    return Findings(
-        "law",
-        0.0,
-        lines,
-        n,
-        f"{mechanism.NAME.replace('_', ' ')}, {spread}",
-        event,
-        _sharpness(mechanism, fit, n // 2, level),
-        seconds=audited.seconds,
-    )
+    promise, could = f"{mechanism.NAME.replace('_', ' ')}, {spread}", _sharpness(mechanism, fit, n // 2, level)
+    return Findings("law", 0.0, lines, n, promise, event, could, seconds=audited.seconds)
 
 
 def _step(mechanism: Exact) -> float:

@@ -30,10 +30,7 @@ def markdown(lines: Sequence[Sequence[str]]) -> str:
 
 
 def around_marks(path: Path, name: str) -> tuple[str, str]:
-    """What stands before and after the place of a table, the two marks included.
-
-    Raises: FileError if the file has no such place.
-    """
+    """What is before and after a table's place, and its marks. Raises: FileError (no place)."""
     start, end = f"<!-- bench:{name}:start -->", f"<!-- bench:{name}:end -->"
     before, found, rest = (path.read_text(encoding="utf-8") if path.is_file() else "").partition(start)
     _, ends, after = rest.partition(end)

@@ -98,10 +98,8 @@ def pydp(a: Arrays) -> Iterator[Row]:
 
 def randomgen(a: Arrays) -> Iterator[Row]:
     """A generator that is cryptographic, under NumPy's floating-point noise."""
-    noise, made = (
-        Unsafe(np.random.Generator(import_module("randomgen").ChaCha(rounds=20))),
-        "randomgen.ChaCha(rounds=20)",
-    )
+    noise = Unsafe(np.random.Generator(import_module("randomgen").ChaCha(rounds=20)))
+    made = "randomgen.ChaCha(rounds=20)"
     for dtype, (given, out) in (("int64", COUNTS), ("float64", REALS)):
         run = partial(noise.chunked, "laplace", a[given], a[out])
         called = f"rng = np.random.Generator({made}); {written('laplace', given)}, {PIECE} at a time"

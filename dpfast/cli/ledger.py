@@ -50,10 +50,7 @@ def create(
     adjacency: str | None,
     unit: str | None,
 ) -> None:
-    """Make a ledger in FILE.
-
-    It is for one data set, adjacency and unit of privacy.
-    """
+    """Make a ledger in FILE, for one data set, adjacency and unit of privacy."""
     if epsilon is None and rho is None:
         raise click.UsageError("Missing option '--epsilon' (with '--delta'), or '--rho'")
     made = dpfast.Ledger(
@@ -67,10 +64,7 @@ def create(
 @click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
-    """Print what was charged, and what is left.
-
-    The sums are checked first.
-    """
+    """Print what was charged, and what is left, after the sums were checked."""
     found = dpfast.Ledger(file)
     history, spent, left, total = found.history(), *map(figures, (found.spent, found.remaining, found.budget))
     if as_json:
@@ -98,10 +92,7 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
 def plan(
     file: Path, epsilon: Number | None, delta: Number | None, rho: Number | None, releases: int | None, as_json: bool
 ) -> None:
-    """Say how many more releases fit, or what each of N may spend.
-
-    Nothing is charged.
-    """
+    """Say how many more releases fit, or what each of N may spend. Nothing is charged."""
     if (epsilon is None and delta is None and rho is None) == (releases is None):
         raise click.UsageError("give either '--epsilon' (with '--delta') or '--rho', or else '--releases'")
     found = dpfast.Ledger(file)
@@ -111,9 +102,8 @@ def plan(
         room: int | None = releases
         said = f"each of {releases:,} more may spend {amounts(each, total)}"
     else:
-        release = dpfast.Guarantee(
-            epsilon, delta, rho=rho, adjacency=found.budget.adjacency, unit=found.budget.unit
-        )  # fmt: skip
+        of = found.budget
+        release = dpfast.Guarantee(epsilon, delta, rho=rho, adjacency=of.adjacency, unit=of.unit)
         each, room = figures(release), found.fits(release)
         said = f"{'any number of' if room is None else f'{room:,}'} more of {amounts(each, up=True)} fit"
         if room:

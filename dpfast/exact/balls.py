@@ -11,15 +11,16 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dpfast.errors import DpfastError
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from flint import arb
+
+Ball: TypeAlias = "arb"  # flint itself is loaded when the first ball is made
 
 # Flint is used `with alone, flint_at(bits):`. Both are written in C: Python runs no signal handler
 # on the way into their __exit__. In a context manager in Python, Ctrl-C could leave the lock held.
@@ -57,27 +58,41 @@ def flint_at(bits: int) -> AbstractContextManager[None]:
     return ctx.workprec(bits)
 
 
-def ball(value: Fraction) -> arb:
+def ball(value: Fraction | float) -> Ball:
+    """The value itself; a double may be infinite, or nan."""
     from flint import arb, fmpq
 
+    if isinstance(value, float):
+        return arb(value)
     return arb(fmpq(value.numerator, value.denominator))
 
 
-def dyadic(prefix: int, bits: int) -> arb:
+def dyadic(prefix: int, bits: int) -> Ball:
     """The number prefix / 2^bits, unrounded."""
     from flint import arb
 
     return arb((prefix, -bits))
 
 
-def within(bound: arb) -> arb:
+def pi() -> Ball:
+    from flint import arb
+
+    return arb.pi()
+
+
+def within(bound: Ball) -> Ball:
     """The ball of all reals up to a bound in magnitude."""
     from flint import arb
 
     return arb(0, bound)
 
 
-def unique_floor(precision: int, value: Callable[[], arb], most: int | None = None) -> int:
+def lost(value: Fraction) -> int:
+    """Bits that the magnitude of a number takes from a ball's 53 or more."""
+    return 64 + abs(value.numerator.bit_length() - value.denominator.bit_length())
+
+
+def unique_floor(precision: int, value: Callable[[], Ball], most: int | None = None) -> int:
     """The floor of a real that is no integer, at the precision that decides it.
 
     most: the last precision, where an end is not proved. Raises: DpfastError beyond it.
@@ -92,7 +107,7 @@ def unique_floor(precision: int, value: Callable[[], arb], most: int | None = No
         precision *= 2
 
 
-def floor_ends(value: arb) -> tuple[int, int]:
+def floor_ends(value: Ball) -> tuple[int, int]:
     """The floors of the ends of a ball."""
     low, high = value.lower().floor().unique_fmpz(), value.upper().floor().unique_fmpz()
     if low is None or high is None:
@@ -100,13 +115,13 @@ def floor_ends(value: arb) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def nearest_double(precision: int, value: Callable[[], arb]) -> float:
+def nearest_double(precision: int, value: Callable[[], Ball]) -> float:
     """A double within one unit in the last place of the value."""
     with alone, flint_at(precision):
         return float(value())
 
 
-def rounded_up(value: Callable[[], arb], *, precision: int = 128, accuracy: int = ACCURACY) -> float:
+def rounded_up(value: Callable[[], Ball], *, precision: int = 128, accuracy: int = ACCURACY) -> float:
     """A double not below a value >= 0, close to so many bits; infinite if no precision will do."""
     best, tiny = math.inf, math.ulp(0.0)
     while precision <= MOST_PRECISION:
@@ -122,7 +137,7 @@ def rounded_up(value: Callable[[], arb], *, precision: int = 128, accuracy: int 
     return best
 
 
-def _top(value: arb) -> float:
+def _top(value: Ball) -> float:
     """The least double not below a ball around a value >= 0."""
     from flint import arb
 
@@ -144,7 +159,7 @@ def double_above(exact: Fraction) -> float:
     return near if near >= exact else math.nextafter(near, math.inf)
 
 
-def miss(confidence: Fraction, cells: int) -> arb:
+def miss(confidence: Fraction, cells: int) -> Ball:
     """1 - confidence^(1/cells): what one of so many independent cells may miss."""
     log = ball(confidence).log() if 2 * confidence < 1 else ball(confidence - 1).log1p()
     return -(log / cells).expm1()
@@ -170,7 +185,7 @@ def table_of(bits: int, thresholds: Iterable[tuple[int, int]]) -> list[int | Non
 
 
 def nearest_step(
-    precision: int, offset: Fraction, negative: bool, low: Callable[[], arb] | None, high: Callable[[], arb]
+    precision: int, offset: Fraction, negative: bool, low: Callable[[], Ball] | None, high: Callable[[], Ball]
 ) -> int | None:
     """floor(offset + X + 1/2) if it is the same for all M between low() and high(), else None.
 
@@ -180,7 +195,7 @@ def nearest_step(
     whole = math.floor(offset)
     rest = offset - whole + Fraction(1, 2)
 
-    def end(magnitude: Callable[[], arb]) -> int:
+    def end(magnitude: Callable[[], Ball]) -> int:
         return unique_floor(precision, lambda: ball(rest) - magnitude() if negative else ball(rest) + magnitude())
 
     near = end(low) if low is not None else math.ceil(rest) - 1 if negative else math.floor(rest)

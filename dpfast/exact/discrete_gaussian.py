@@ -9,13 +9,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dpfast.errors import DpfastError
 from dpfast.exact.balls import (
     ACCEPT,
     MAX_BITS,
     MAX_LEVELS,
+    Ball,
     Read,
     alone,
     ball,
@@ -24,14 +24,12 @@ from dpfast.exact.balls import (
     floor_ends,
     miss,
     nearest_double,
+    pi,
     split,
     table_of,
     within,
 )
 from dpfast.exact.gaussian import Gaussian
-
-if TYPE_CHECKING:
-    from flint import arb
 
 MAX_CANDIDATES = 2**32  # candidates of the stream's address
 INVERSION = 2**14  # the largest sigma^2 that is drawn by inversion, and summed term by term
@@ -53,41 +51,35 @@ class DiscreteGaussian:
         self.inversion = sigma_squared <= INVERSION
         self.proposal = Gaussian(sigma_squared)
         self._known: dict[int, tuple[list[int], list[int]]] = {}  # by bits
-        self._sums: tuple[int, list[arb]] = (0, [])  # the last precision's
+        self._sums: tuple[int, list[Ball]] = (0, [])  # the last precision's
 
     # ------------------------------------------------------------------ sums
 
-    def _f(self, k: int) -> arb:
+    def _f(self, k: int) -> Ball:
         return ball(-(k**2) / (2 * self.sigma_squared)).exp()
 
-    def theta(self, precision: int) -> arb:
+    def theta(self, precision: int) -> Ball:
         """The sum of f over all integers."""
         with alone, flint_at(precision):
             if self.inversion:
                 return 1 + 2 * self._tails(precision)[1]
             # Poisson summation: sigma sqrt(2 pi) (1 + 2 sum q^(n^2)), the last factor below 1 + 3 q
-            return (2 * self._pi() * ball(self.sigma_squared)).sqrt() * (1 + within(3 * self._nome()))
+            return (2 * pi() * ball(self.sigma_squared)).sqrt() * (1 + within(3 * self._nome()))
 
-    @staticmethod
-    def _pi() -> arb:
-        from flint import arb
-
-        return arb.pi()
-
-    def _nome(self) -> arb:
-        return (-2 * self._pi() ** 2 * ball(self.sigma_squared)).exp()
+    def _nome(self) -> Ball:
+        return (-2 * pi() ** 2 * ball(self.sigma_squared)).exp()
 
     def _last(self, precision: int) -> int:
         """A k with f(k) < 2^-precision."""
         return math.isqrt(math.floor(2 * self.sigma_squared * precision * Fraction(7, 10))) + 1  # ln 2 < 7/10
 
-    def _rest(self, last: int, order: int) -> arb:
+    def _rest(self, last: int, order: int) -> Ball:
         """A geometric bound of the sum of k^order f(k), k >= last: ratios of terms fall with k."""
         growth = Fraction((last + 1) ** order, last**order)
         ratio = ball(-(2 * last + 1) / (2 * self.sigma_squared)).exp() * ball(growth)
         return ball(Fraction(last**order)) * self._f(last) / (1 - ratio)
 
-    def _tails(self, precision: int) -> list[arb]:
+    def _tails(self, precision: int) -> list[Ball]:
         """f(k) + f(k+1) + ... for k = 0, 1, ... term by term; the last ball holds all others."""
         known, sums = self._sums
         if known != precision:
@@ -98,7 +90,7 @@ class DiscreteGaussian:
             self._sums = precision, sums
         return sums
 
-    def _tail(self, k: int, precision: int) -> arb:
+    def _tail(self, k: int, precision: int) -> Ball:
         """f(k) + f(k+1) + ..., k >= 1; at the working precision, which is this one."""
         if self.inversion:
             sums = self._tails(precision)
@@ -112,8 +104,8 @@ class DiscreteGaussian:
 
         variance = ball(self.sigma_squared)
         sigma, f = variance.sqrt(), self._f(k)
-        envelope = 4 * sigma * self._pi().sqrt() * (k / (2 * sigma)).erfc()  # 2 zeta(2p) 1.0865 < 4
-        shrink = 1 / (4 * self._pi() ** 2 * variance)
+        envelope = 4 * sigma * pi().sqrt() * (k / (2 * sigma)).erfc()  # 2 zeta(2p) 1.0865 < 4
+        shrink = 1 / (4 * pi() ** 2 * variance)
         before, derivative = arb(1), k / variance  # sigma^-n He_n(k/sigma) for n = 2m-2 and 2m-1
         series, order = arb(1) / 2, 1
         while True:
@@ -124,9 +116,9 @@ class DiscreteGaussian:
             for n in (2 * order - 1, 2 * order):
                 before, derivative = derivative, (k * derivative - n * before) / variance
             order += 1
-        return (self._pi() * variance / 2).sqrt() * (k / (2 * variance).sqrt()).erfc() + f * series + within(remainder)
+        return (pi() * variance / 2).sqrt() * (k / (2 * variance).sqrt()).erfc() + f * series + within(remainder)
 
-    def _above(self, k: int, level: Callable[[], arb]) -> bool:
+    def _above(self, k: int, level: Callable[[], Ball]) -> bool:
         """Whether T_k > level, k >= 1, for a level in (0, 1]."""
         with alone, flint_at(64):
             man, exp = level().mid().man_exp()
@@ -138,7 +130,7 @@ class DiscreteGaussian:
                 return bool(gap > 0)
         raise DpfastError("a probability cannot be told from a bound")
 
-    def _reach(self, level: Callable[[], arb]) -> int:
+    def _reach(self, level: Callable[[], Ball]) -> int:
         """The number of k >= 1 with T_k > level, for a level in (0, 1]."""
         with alone, flint_at(64):
             near = ((2 * ball(self.sigma_squared)).sqrt() * level().erfcinv()).mid().floor().unique_fmpz()
@@ -199,14 +191,12 @@ class DiscreteGaussian:
 
     # ------------------------------------------------------------------ rejection
 
-    def _acceptance(self, k: int) -> arb:
+    def _acceptance(self, k: int) -> Ball:
         """A(0) / A(k), by the integral of f over [k - 1/2, k + 1/2], which is f(k) A(k)."""
-        from flint import arb
-
         root = (2 * ball(self.sigma_squared)).sqrt()
         k = abs(k)
         if k == 0:
-            return arb(1)
+            return ball(1)
         mass = (dyadic(2 * k - 1, 1) / root).erfc() - (dyadic(2 * k + 1, 1) / root).erfc()
         return 2 * (dyadic(1, 1) / root).erf() * self._f(k) / mass
 
@@ -279,7 +269,7 @@ class DiscreteGaussian:
         """E X^2, within one unit in the last place."""
         precision = 256 if self.sigma_squared >= 1 else 1400  # below, it may be the least double
 
-        def moment() -> arb:
+        def moment() -> Ball:
             if self.inversion:
                 last = self._last(precision)
                 total = sum((k**2 * self._f(k) for k in range(1, last)), within(self._rest(last, 2)))
@@ -287,6 +277,6 @@ class DiscreteGaussian:
             # With a = 1/(2 sigma^2): theta = sqrt(pi/a) w(a), w = 1 + 2 sum exp(-pi^2 n^2 / a), and
             # E X^2 = -theta'/theta = 1/(2a) - w'/w. The sum in w' is below 3/2 of its first term.
             variance = ball(self.sigma_squared)
-            return variance + within(3 * self._pi() ** 2 * (2 * variance) ** 2 * self._nome())
+            return variance + within(3 * pi() ** 2 * (2 * variance) ** 2 * self._nome())
 
         return nearest_double(precision, moment)

@@ -4,13 +4,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from dpfast.exact.balls import Read, ball, unique_floor
+from dpfast.exact.balls import Ball, Read, ball, unique_floor
 from dpfast.exact.one_sided_geometric import OneSidedGeometric
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 class DiscreteLaplace(OneSidedGeometric):
@@ -20,7 +16,7 @@ class DiscreteLaplace(OneSidedGeometric):
     Source: GRS09; csrc/discrete_laplace.md, section 1.
     """
 
-    def _weight(self) -> arb:
+    def _weight(self) -> Ball:
         return 2 / (1 + self._q())
 
     def draw(self, read: Read, i: int) -> int:

@@ -5,13 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.errors import DpfastError
-from dpfast.exact.balls import MAX_BITS, MAX_LEVELS, Digits, Read, ball, dyadic, miss, nearest_step, unique_floor
-
-if TYPE_CHECKING:
-    from flint import arb
+from dpfast.exact.balls import (
+    MAX_BITS,
+    MAX_LEVELS,
+    Ball,
+    Digits,
+    Read,
+    ball,
+    dyadic,
+    lost,
+    miss,
+    nearest_step,
+    unique_floor,
+)
 
 PAIR = 64  # the bit of a draw's number that tells the two draws of a pair: clear is the cosine, set the sine
 
@@ -30,8 +38,7 @@ class Gaussian:
 
     def __init__(self, ratio_squared: Fraction) -> None:
         self.ratio_squared = ratio_squared
-        # Bits that the magnitude of the ratio takes from a ball's 53 or more.
-        self.lost = 64 + abs(ratio_squared.numerator.bit_length() - ratio_squared.denominator.bit_length())
+        self.lost = lost(ratio_squared)
 
     def rounded(self, radius: Digits, angle: Digits, sine: bool, offset: Fraction) -> int | None:
         """The draw on a cell of raw digits: U; both signs, the swap and V. None if it varies."""
@@ -42,7 +49,7 @@ class Gaussian:
         if u == 0:
             return None
 
-        def magnitude(u: int, v: int) -> arb:
+        def magnitude(u: int, v: int) -> Ball:
             turns = dyadic(v, v_bits + 2)
             return (-2 * ball(self.ratio_squared) * dyadic(u, u_bits).log()).sqrt() * (
                 turns.cos_pi() if falling else turns.sin_pi()
@@ -50,7 +57,7 @@ class Gaussian:
 
         small, large = (v + 1, v) if falling else (v, v + 1)
         zero = u + 1 == 2**u_bits or (small == 0 and not falling)
-        low: Callable[[], arb] | None = None if zero else lambda: magnitude(u + 1, small)
+        low: Callable[[], Ball] | None = None if zero else lambda: magnitude(u + 1, small)
         precision = self.lost + max(u_bits, v_bits) + 64
         return nearest_step(precision, offset, negative, low, lambda: magnitude(u, large))
 

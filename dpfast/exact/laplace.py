@@ -4,13 +4,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.errors import DpfastError
-from dpfast.exact.balls import MAX_LEVELS, Read, ball, dyadic, miss, nearest_step, split, unique_floor
-
-if TYPE_CHECKING:
-    from flint import arb
+from dpfast.exact.balls import MAX_LEVELS, Ball, Read, ball, dyadic, lost, miss, nearest_step, split, unique_floor
 
 
 class Laplace:
@@ -23,15 +19,14 @@ class Laplace:
 
     def __init__(self, ratio: Fraction) -> None:
         self.ratio = ratio
-        # Bits that the magnitude of the ratio takes from a ball's 53 or more.
-        self.lost = 64 + abs(ratio.numerator.bit_length() - ratio.denominator.bit_length())
+        self.lost = lost(ratio)
 
     def rounded(self, negative: bool, prefix: int, bits: int, offset: Fraction) -> int | None:
         """The draw on the cell [prefix, prefix + 1) / 2^bits of U < 1; None if it varies."""
         if prefix == 0:
             return None
 
-        def noise(end: int) -> arb:
+        def noise(end: int) -> Ball:
             return -ball(self.ratio) * dyadic(end, bits).log()
 
         # At U = 1 E is 0, which no U reaches; elsewhere x + 1/2 + S ratio E is no integer.

@@ -6,13 +6,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.errors import DpfastError
-from dpfast.exact.balls import MAX_LEVELS, Read, ball, miss, split, table_of, unique_floor
-
-if TYPE_CHECKING:
-    from flint import arb
+from dpfast.exact.balls import MAX_LEVELS, Ball, Read, ball, lost, miss, split, table_of, unique_floor
 
 
 class OneSidedGeometric:
@@ -26,21 +22,20 @@ class OneSidedGeometric:
     def __init__(self, rate: Fraction) -> None:
         self.rate = rate
         self.scale = 1 / rate
-        # Bits that the magnitude of 1/rate or rate takes from a ball's 53 or more.
-        self.lost = 64 + abs(rate.numerator.bit_length() - rate.denominator.bit_length())
+        self.lost = lost(rate)
 
-    def _q(self) -> arb:
+    def _q(self) -> Ball:
         return (-ball(self.rate)).exp()
 
-    def _weight(self) -> arb:
+    def _weight(self) -> Ball:
         """P(magnitude >= k) / q^k for every k >= 1."""
         return ball(Fraction(1))
 
-    def offset(self) -> arb:
+    def offset(self) -> Ball:
         """C, the logarithm of the weight."""
         return self._weight().log()
 
-    def _height(self, u: Fraction) -> arb:
+    def _height(self, u: Fraction) -> Ball:
         """T (C - ln u), whose floor is the magnitude at U = u."""
         return ball(self.scale) * (self.offset() - ball(u).log())
 

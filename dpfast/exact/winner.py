@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The candidate with the largest noisy score.
-
-Each candidate has its own U, and reads as many of its digits as it needs.
-"""
+"""The candidate with the largest noisy score: each reads the digits of its own U that it needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.errors import DpfastError
-from dpfast.exact.balls import MAX_LEVELS, Read, alone, ball, dyadic, flint_at, split
-
-if TYPE_CHECKING:
-    from flint import arb
+from dpfast.exact.balls import MAX_LEVELS, Ball, Read, alone, ball, dyadic, flint_at, split
 
 
 def winner(read: Read, candidates: Sequence[tuple[int, Fraction]], *, gumbel: bool) -> int:
@@ -39,7 +32,7 @@ def winner(read: Read, candidates: Sequence[tuple[int, Fraction]], *, gumbel: bo
     raise DpfastError("the stream has no more digits for a selection")
 
 
-def _ends(score: arb, prefix: int, bits: int, *, gumbel: bool) -> tuple[arb | None, arb | None]:
+def _ends(score: Ball, prefix: int, bits: int, *, gumbel: bool) -> tuple[Ball | None, Ball | None]:
     """The ends of an interval that encloses the noisy score; None for an end at infinity."""
     least = -dyadic(prefix + 1, bits).log() if prefix + 1 < 2**bits else None  # E is at least this, or 0
     most = -dyadic(prefix, bits).log() if prefix else None

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpfast.errors import DTypeError, LedgerError, ParameterError
 from dpfast.ledger import store
@@ -17,22 +17,11 @@ from dpfast.ledger.store import Charge, Store, Terms
 from dpfast.ledger.table import History
 from dpfast.mechanisms.mechanism import Releasing, release_key
 from dpfast.privacy import parameters
+from dpfast.privacy.composition import Part
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
-from dpfast.privacy.parameters import shown
-from dpfast.release.key import LENGTH, encode
-
-if TYPE_CHECKING:
-    from typing import Protocol, TypeAlias
-
-    from dpfast.privacy.parameters import Real
-    from dpfast.release.key import ReleaseKey
-
-    class Guaranteed(Protocol):
-        @property
-        def guarantee(self) -> Guarantee: ...
-
-    Spender: TypeAlias = Guarantee | Guaranteed
+from dpfast.privacy.parameters import Real, shown
+from dpfast.release.key import LENGTH, ReleaseKey, encode
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200
@@ -144,7 +133,7 @@ class Ledger:
         charged = partial(self._store.charge, [charge]) if key is None else pay
         return mechanism._release(values, charged, key=key, start=start, **options)  # noqa: SLF001  the ledger's own door
 
-    def spend(self, *releases: Spender, label: str = "") -> None:
+    def spend(self, *releases: Part, label: str = "") -> None:
         """Charge all these releases or none; only after this returns, draw their noise elsewhere.
 
         releases: mechanisms, dpfast's or not, with a `guarantee`; or Guarantees.
@@ -152,7 +141,7 @@ class Ledger:
         """
         self._store.charge([self._charge_of(label, each, "each of releases") for each in releases])
 
-    def fits(self, release: Spender) -> int | None:
+    def fits(self, release: Part) -> int | None:
         """How many more releases like this one fit; None: any number, for it spends nothing."""
         asked = self._charge_of("", release, "release").amounts
         left = zip(self._left(), asked, strict=True)
@@ -241,7 +230,7 @@ class Ledger:
             of.get("epsilon"), of.get("delta"), rho=of.get("rho"), adjacency=terms.adjacency, unit=terms.unit
         )
 
-    def _charge_of(self, label: str, release: Spender, called: str) -> Charge:
+    def _charge_of(self, label: str, release: Part, called: str) -> Charge:
         """What a release, an argument called so, will be charged."""
         about: dict[str, object] = {"mechanism": type(release).__name__}
         if isinstance(release, Releasing):

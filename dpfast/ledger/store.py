@@ -32,12 +32,10 @@ from dpfast.errors import BudgetExhausted, KeyReuseError, LedgerError
 from dpfast.ledger.lock import MARK, held
 from dpfast.ledger.table import Entry
 from dpfast.privacy import formatting
-from dpfast.release.key import encode
+from dpfast.release.key import PartName, encode
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
-
-    from dpfast.release.key import PartName
 
 Amounts: TypeAlias = tuple[Fraction, ...]
 

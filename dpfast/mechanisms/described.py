@@ -18,12 +18,8 @@ class Described(Record):
         """What was asked and what it spends: JSON-able, fractions as exact strings."""
         from dpfast import __version__
 
-        return {
-            "mechanism": self.NAME,
-            **self._entries(),
-            "stream_version": _native.STREAM_VERSION,
-            "dpfast": __version__,
-        }
+        versions = {"stream_version": _native.STREAM_VERSION, "dpfast": __version__}
+        return {"mechanism": self.NAME, **self._entries(), **versions}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(f'{name}={value}' for name, value in self._facts().items())}>"

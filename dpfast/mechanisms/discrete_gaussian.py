@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
@@ -17,18 +18,13 @@ from dpfast.mechanisms.gaussian import normal_constants
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.sigma import Sigma
-from dpfast.privacy import gaussian, parameters
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy import gaussian
+from dpfast.privacy.parameters import Real, given
+from dpfast.privacy.sensitivity import Sensitivity
 
 LEAST_SQUARED, MOST_SQUARED = Fraction(1, 10**6), Fraction(10**18)
-ONE_CANDIDATE = (
-    2**26
-)  # sigma^2 from which fewer than 2^-30 proposals are rejected: csrc/discrete_gaussian.md, section 4
+# sigma^2 from which fewer than 2^-30 proposals are rejected: csrc/discrete_gaussian.md, section 4
+ONE_CANDIDATE = 2**26
 SHORT_SQUARED = 2**40
 
 
@@ -57,14 +53,12 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
         super().__init__(sigma, sigma_squared=sigma_squared, sensitivity=sensitivity)
         if not LEAST_SQUARED <= self.sigma_squared <= MOST_SQUARED:
             raise ParameterError(
-                f"sigma must lie between 1e-3 and 1e9, {parameters.given(sigma=sigma, sigma_squared=sigma_squared)}"
+                f"sigma must lie between 1e-3 and 1e9, {given(sigma=sigma, sigma_squared=sigma_squared)}"
             )
 
     @staticmethod
     def _delta(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
         return gaussian.discrete_delta_of(epsilon, sensitivity, sigma_squared)
-
-    # ------------------------------------------------------------------ in intervals and in C
 
     @lockfree_property
     def _law(self) -> ExactDiscreteGaussian:
@@ -88,8 +82,6 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
             "accept_below": math.floor(2**16 * (1 - Fraction(385, 100) / self.sigma_squared)),
             "candidates": 1 if self.sigma_squared > ONE_CANDIDATE else 2,
         }
-
-    # ------------------------------------------------------------------ the law
 
     @lockfree_property
     def variance(self) -> float:

@@ -5,24 +5,20 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.exact.discrete_laplace import DiscreteLaplace as ExactDiscreteLaplace
+from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
-from dpfast.privacy import parameters
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.parameters import Real, given
+from dpfast.privacy.sensitivity import Sensitivity
 
 # Scales at which a tier, or a word, hands over to the next; functions of the parameters alone. The
 # widths belong to the stream: csrc/discrete_laplace.md, section 2, derives them.
@@ -47,7 +43,7 @@ class GeometricNoise(Pure, IntegerNoise):
         if not LEAST_SCALE <= self._scale <= MOST_SCALE:
             raise ParameterError(
                 "the scale sensitivity/epsilon must lie between 2**-60 and 2**60, "
-                + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
+                + given(epsilon=epsilon, sensitivity=sensitivity)
             )
 
     @lockfree_property
@@ -82,8 +78,6 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
     @lockfree_property
     def _law(self) -> ExactDiscreteLaplace:
         return ExactDiscreteLaplace(1 / self._scale)
-
-    # ------------------------------------------------------------------ the law
 
     @property
     def variance(self) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
@@ -16,12 +17,8 @@ from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
 from dpfast.mechanisms.sigma import Sigma
 from dpfast.privacy import gaussian
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.parameters import Real
+from dpfast.privacy.sensitivity import Sensitivity
 
 # Ratios sigma/granularity at which a tier hands over to the next, from csrc/gaussian.md, section 2.
 DOUBLE_RATIO = 2**40
@@ -69,8 +66,6 @@ class Gaussian(Sigma, RealMechanism):
 
     _RANGE: ClassVar[dict[str, float]] = {"least": 2.0**-900, "most": 2.0**900}
 
-    # ------------------------------------------------------------------ in intervals and in C
-
     @property
     def _ratio_squared(self) -> Fraction:
         return self.sigma_squared / Fraction(4) ** self._exponent
@@ -93,8 +88,6 @@ class Gaussian(Sigma, RealMechanism):
                 f"constant_time needs a granularity of at least sigma * 2**-40, got 2**{self._exponent} for "
                 f"sigma={self.sigma:.6g}: on a finer grid too many draws take longer"
             )
-
-    # ------------------------------------------------------------------ the law
 
     @lockfree_property
     def _variance_in_steps(self) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,9 @@ from dpfast.errors import DpfastError, DTypeError, ParameterError
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.mechanism import Mechanism, Releasing
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real, given
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array, prepare
 from dpfast.release.engine import Draws, run
-
-if TYPE_CHECKING:
-    from dpfast.privacy.parameters import Real
 
 SAMPLE_SCALE = 2**50  # beyond it, noise might not fit int64
 
@@ -81,9 +79,7 @@ class IntegerNoise(Mechanism):
         try:
             zeros = np.zeros(shape, np.int64)
         except ValueError:
-            raise ParameterError(
-                f"size must be the shape of an array that can be, {parameters.given(size=size)}"
-            ) from None
+            raise ParameterError(f"size must be the shape of an array that can be, {given(size=size)}") from None
         constant_work, plan = self._plan(zeros.size, parameters.flag("constant_time", constant_time))
         stream = _native.StreamKey()
         try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import _native
 from dpfast.exact.laplace import Laplace as ExactLaplace
@@ -15,12 +16,8 @@ from dpfast.mechanisms.discrete_laplace import wide_constants
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import Pure
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.parameters import Real
+from dpfast.privacy.sensitivity import Sensitivity
 
 # Ratios scale/granularity at which a tier hands over to the next, from csrc/laplace.md, section 2.
 DOUBLE_RATIO = 2**44
@@ -63,8 +60,6 @@ class Laplace(Pure, RealMechanism):
         super().__init__(epsilon, sensitivity, adjacency=adjacency, unit=unit)
         self._keep(_exponent=grid_exponent(self._scale**2, granularity))
 
-    # ------------------------------------------------------------------ in intervals and in C
-
     @property
     def _ratio(self) -> Fraction:
         return self._scale / Fraction(2) ** self._exponent
@@ -102,8 +97,6 @@ class Laplace(Pure, RealMechanism):
             **wide_constants(ratio),
             "wide_c": 2**20,
         }
-
-    # ------------------------------------------------------------------ the law
 
     @property
     def _variance_in_steps(self) -> float:

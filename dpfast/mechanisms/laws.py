@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.mechanisms.gaussian import Gaussian
 from dpfast.mechanisms.laplace import Laplace
+from dpfast.mechanisms.mechanism import Mechanism
 from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
 from dpfast.mechanisms.snapping import Snapping
-
-if TYPE_CHECKING:
-    from dpfast.mechanisms.mechanism import Mechanism
 
 LAWS: dict[str, type[Any]] = {
     law.NAME: law for law in (DiscreteLaplace, OneSidedGeometric, DiscreteGaussian, Laplace, Snapping, Gaussian)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import Field
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
@@ -13,12 +14,8 @@ from dpfast.mechanisms.laplace import Laplace
 from dpfast.mechanisms.laws import own_laws
 from dpfast.mechanisms.pure import Pure
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import unwritten, written
-
-if TYPE_CHECKING:
-    from dataclasses import Field
-
-    from dpfast.privacy.parameters import Real
 
 
 class NoiseSource(Protocol):
@@ -85,15 +82,13 @@ def noise_source(law: str, scale: Real) -> NoiseSource:
     if not isinstance(law, str):
         raise DTypeError(f"law must be a string, not {type(law).__name__}")
     if law not in OF_SCALE:
-        raise ParameterError(f"law must be one of {', '.join(OF_SCALE)}, got {parameters.shown(law)}")
+        raise ParameterError(f"law must be one of {', '.join(OF_SCALE)}, got {shown(law)}")
     exact = parameters.exact_positive("scale", scale)
     try:
         return _made(law, exact)
     except ParameterError:
         least, most = OF_SCALE[law].SCALES
-        raise ParameterError(
-            f"scale must lie between {least} and {most} for {law}, got {parameters.shown(scale)}"
-        ) from None
+        raise ParameterError(f"scale must lie between {least} and {most} for {law}, got {shown(scale)}") from None
 
 
 @lru_cache(maxsize=64)

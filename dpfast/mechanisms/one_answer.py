@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.described import Described
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.parameters import Real
 from dpfast.privacy.sensitivity import Sensitivity, in_norm
-
-if TYPE_CHECKING:
-    from dpfast.privacy.parameters import Real
 
 UNKNOWN = "sensitivity must be known in a single answer: Sensitivity(l0, linf), or a number"
 
@@ -35,7 +32,6 @@ class OneAnswer(Described):
         adjacency: str | None,
         unit: str | None,
     ) -> None:
-        """Check and keep them."""
         one_way = monotonic is not None and parameters.flag("monotonic", monotonic)
         exact_epsilon = parameters.exact_positive("epsilon", epsilon)
         linf, adjacency, unit = in_norm("linf", sensitivity, adjacency, unit, UNKNOWN)

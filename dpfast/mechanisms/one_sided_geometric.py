@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.errors import DTypeError, NoGuaranteeError
 from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
 from dpfast.mechanisms.discrete_laplace import GeometricNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 class OneSidedGeometric(GeometricNoise):
@@ -54,16 +52,12 @@ class OneSidedGeometric(GeometricNoise):
         draws = super().sample(size, threads=threads, constant_time=constant_time)
         return np.abs(draws, out=draws)  # a fair sign, taken off again
 
-    # ------------------------------------------------------------------ in intervals and in C
-
     @lockfree_property
     def _law(self) -> ExactOneSidedGeometric:
         return ExactOneSidedGeometric(1 / self._scale)
 
     def _constants(self) -> dict[str, Any]:
         return {**super()._constants(), "wide_c": 2**20}
-
-    # ------------------------------------------------------------------ the law
 
     @property
     def mean(self) -> float:

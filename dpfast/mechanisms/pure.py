@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import Record, ratio, unwritten, written
 from dpfast.privacy.sensitivity import Sensitivity, in_norm
-
-if TYPE_CHECKING:
-    from dpfast.privacy.parameters import Real
 
 MOST_SCALE = 2**60
 UNKNOWN = "sensitivity must be known in L1 here, and this one in L2 alone: Sensitivity(l0, linf), or a number"

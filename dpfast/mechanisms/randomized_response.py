@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import _native, exact, kernels
 from dpfast.errors import DpfastError, DTypeError, ParameterError
@@ -15,14 +16,10 @@ from dpfast.mechanisms.described import Described
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, parameters, two_coins
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import written
 from dpfast.release.arrays import plain_array
 from dpfast.statistics import lower_bound, upper_bound
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
 
 MOST_EPSILON = 600  # exp of it is a double
 LEAST = Fraction(1, 2**1000)  # the least epsilon, and the least coin, which estimates divide by
@@ -64,7 +61,7 @@ class RandomizedResponse(Described):
         exact_epsilon = _epsilon(epsilon)
         k = parameters.whole("categories", categories, 2)
         if k > MOST_CATEGORIES:
-            raise ParameterError(f"categories must be at most 2**31, got {parameters.shown(categories)}")
+            raise ParameterError(f"categories must be at most 2**31, got {shown(categories)}")
         self._keep(epsilon=exact_epsilon, categories=k, coin=None, unit=parameters.unit(unit))
 
     @classmethod
@@ -90,11 +87,11 @@ class RandomizedResponse(Described):
         else:
             coin = parameters.probability("probability", 0 if probability is None else probability)
         if coin < LEAST:
-            raise ParameterError(f"probability must be at least 2**-1000, got {parameters.shown(probability)}")
+            raise ParameterError(f"probability must be at least 2**-1000, got {shown(probability)}")
         spent = two_coins.epsilon(coin)
         if spent > MOST_EPSILON:
             raise ParameterError(
-                f"probability must leave an epsilon of at most {MOST_EPSILON}, got {parameters.shown(probability)}"
+                f"probability must leave an epsilon of at most {MOST_EPSILON}, got {shown(probability)}"
             )
         return cls._of(epsilon=spent, categories=2, coin=coin, unit=parameters.unit(unit))
 
@@ -229,7 +226,5 @@ class RandomizedResponse(Described):
 def _epsilon(epsilon: Real) -> Fraction:
     exact_epsilon = parameters.exact_positive("epsilon", epsilon)
     if not LEAST <= exact_epsilon <= MOST_EPSILON:
-        raise ParameterError(
-            f"epsilon must be at least 2**-1000 and at most {MOST_EPSILON}, got {parameters.shown(epsilon)}"
-        )
+        raise ParameterError(f"epsilon must be at least 2**-1000 and at most {MOST_EPSILON}, got {shown(epsilon)}")
     return exact_epsilon

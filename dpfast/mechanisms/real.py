@@ -10,26 +10,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast import _native
 from dpfast.errors import DTypeError, ParameterError
+from dpfast.exact import Read
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import written
 from dpfast.release.arrays import FLOAT32, RealJob, plain_array, prepare_real
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.exact import Read
-    from dpfast.privacy.parameters import Real
-
-
 LEAST_RATIO, MOST_RATIO = Fraction(1, 2**60), Fraction(2**60)  # scale / granularity
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # the granularity's: noise itself stays below 2^967
-CONSTANT_WORK_LEAST = Fraction(
-    1, 2**18
-)  # below, noise on a tie is within the double tier's error more often than 2^-30
+# Below, noise on a tie is within the double tier's error more often than 2^-30.
+CONSTANT_WORK_LEAST = Fraction(1, 2**18)
 DEFAULT_BITS = 20  # the scale is some 2^20 steps of the grid
 SHORT_RATIO = 2**21  # up to it 32-bit words (csrc/laplace.md and gaussian.md, section 2)
 

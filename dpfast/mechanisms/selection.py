@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,9 @@ from dpfast.mechanisms.integer import SAMPLE_SCALE
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
-from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real, given, shown
+from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array
-
-if TYPE_CHECKING:
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
 
 Scores: TypeAlias = npt.NDArray[Any]
 LEAST_RATE, MOST_RATE = Fraction(1, 2**900), Fraction(2**900)
@@ -53,7 +50,7 @@ class Selection(OneAnswer, ABC):
         if not LEAST_RATE <= self._rate <= MOST_RATE:
             raise ParameterError(
                 "epsilon/sensitivity must lie between 2**-899 and 2**900, "
-                + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
+                + given(epsilon=epsilon, sensitivity=sensitivity)
             )
 
     @property
@@ -160,7 +157,7 @@ class NoisyMax(Selection):
     def _noise(self) -> OneSidedGeometric:
         if not 1 <= SAMPLE_SCALE * self._rate <= 2**110:
             raise ParameterError(
-                f"the scale of noise on integers must lie between 2**-60 and 2**50, got {parameters.shown(1 / self._rate)}"
+                f"the scale of noise on integers must lie between 2**-60 and 2**50, got {shown(1 / self._rate)}"
             )
         return OneSidedGeometric(self._rate, 1)
 

@@ -3,22 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Self
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record, ratio, written
 from dpfast.privacy.sensitivity import Sensitivity, root_above
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
-
-    from dpfast.privacy.parameters import Real
-
 
 NO_SENSITIVITY = "sensitivity must be given: this mechanism was made from sigma alone"
 
@@ -82,24 +78,18 @@ class Sigma(Record):
         try:
             made = cls(sigma_squared=squared, sensitivity=norm, **options)
         except ParameterError as failure:
-            raise ParameterError(f"rho={parameters.shown(rho)} asks for noise that cannot be: {failure}") from None
+            raise ParameterError(f"rho={shown(rho)} asks for noise that cannot be: {failure}") from None
         vars(made).update(calibrated_for=Guarantee(rho=exact_rho, adjacency=norm.adjacency, unit=norm.unit))
         return made
 
     @classmethod
     def calibrated(cls, epsilon: Real, sensitivity: Sensitivity, *, delta: Real, **options: Any) -> Self:
         """The mechanism of the least sigma found, a double, that is (epsilon, delta)-DP: proved."""
-        exact_epsilon, exact_delta = (
-            parameters.exact_positive("epsilon", epsilon),
-            parameters.probability("delta", delta),
-        )
+        exact_epsilon = parameters.exact_positive("epsilon", epsilon)
+        exact_delta = parameters.probability("delta", delta)
         known = a_sensitivity(sensitivity)
-        sigma = gaussian.calibrate(
-            lambda squared: cls._delta(exact_epsilon, known, squared),
-            exact_delta,
-            start=max(known.l2, 1e-3),
-            **cls._RANGE,
-        )
+        delta_of = partial(cls._delta, exact_epsilon, known)
+        sigma = gaussian.calibrate(delta_of, exact_delta, start=max(known.l2, 1e-3), **cls._RANGE)
         made = cls(sigma, sensitivity=known, **options)
         wanted = Guarantee(exact_epsilon, exact_delta, adjacency=known.adjacency, unit=known.unit)
         vars(made).update(calibrated_for=wanted)

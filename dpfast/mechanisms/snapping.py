@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.laplace import Laplace
 from dpfast.mechanisms.pure import Pure
 from dpfast.mechanisms.real import LEAST_EXPONENT, MOST_EXPONENT, grid_exponent
 from dpfast.privacy import parameters
+from dpfast.privacy.parameters import Real, given, shown
 from dpfast.privacy.record import ratio, written
-
-if TYPE_CHECKING:
-    from dpfast.privacy.parameters import Real
-    from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.sensitivity import Sensitivity
 
 MOST_BOUND = Fraction(2) ** 1000
 
@@ -57,7 +55,7 @@ class Snapping(Laplace):
         if not LEAST_EXPONENT <= exponent <= MOST_EXPONENT:
             raise ParameterError(
                 f"sensitivity/epsilon must lie between 2**{LEAST_EXPONENT} and 2**{MOST_EXPONENT}, "
-                + parameters.given(epsilon=epsilon, sensitivity=sensitivity)
+                + given(epsilon=epsilon, sensitivity=sensitivity)
             )
         self._keep(
             _exponent=grid_exponent(scale**2, Fraction(2) ** exponent), bound=parameters.exact_positive("bound", bound)
@@ -65,10 +63,10 @@ class Snapping(Laplace):
         if (self.bound / Fraction(2) ** exponent).denominator != 1:
             raise ParameterError(
                 f"bound must be a multiple of the granularity 2**{exponent}, the smallest power of two that is at least "
-                f"sensitivity/epsilon, got {parameters.shown(bound)}"
+                f"sensitivity/epsilon, got {shown(bound)}"
             )
         if self.bound > MOST_BOUND or Fraction(float(self.bound)) != self.bound:
-            raise ParameterError(f"bound must be a float of at most 2**1000, got {parameters.shown(bound)}")
+            raise ParameterError(f"bound must be a float of at most 2**1000, got {shown(bound)}")
 
     @property
     def _bound(self) -> float:  # type: ignore[override]

@@ -6,9 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from dpfast.audit.families import LOWEST, lowest_bit
@@ -16,10 +18,6 @@ from dpfast.audit.findings import Compared, Findings
 from dpfast.errors import ParameterError
 from dpfast.pictures.style import BAD, DASHED, FAINT, INK, INSIDE, MINUS, empty, furnish, heading, save
 from dpfast.privacy.formatting import output
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from matplotlib.axes import Axes
 
 FIRST, SECOND = INSIDE, "#d9822b"
 BARS = 60  # at most so many values, or intervals, side by side

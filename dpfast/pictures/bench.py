@@ -18,16 +18,15 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from dpfast.bench.curves import Curve
 from dpfast.bench.measure import Result
 from dpfast.bench.report import Report
-from dpfast.pictures.style import FAINT, INK, INSIDE
+from dpfast.pictures.style import FAINT, GRID, INK, INSIDE, note, save
 from dpfast.privacy.formatting import quantity, short, three_digits
-from dpfast.tables.atomic_write import atomic_write
 
 EDGE = "#b4541a"  # the edge and the hatch of unsafe bars
 LINES = (INSIDE, "#0b3a66", EDGE, "#8a949c", "#4f9d69")
 MARKERS = "osv^D"
 STYLE: Any = {
     "axes.axisbelow": True, "axes.edgecolor": FAINT, "axes.grid": True, "axes.labelcolor": INK, "axes.labelsize": 9,
-    "axes.spines.right": False, "axes.spines.top": False, "grid.color": "#e3e8ec", "hatch.linewidth": 1.1,
+    "axes.spines.right": False, "axes.spines.top": False, "grid.color": GRID, "hatch.linewidth": 1.1,
     "legend.fontsize": 9, "legend.frameon": False, "legend.labelcolor": INK, "svg.hashsalt": "dpfast", "text.color": INK,
     "xtick.color": FAINT, "xtick.labelcolor": INK, "xtick.labelsize": 9,
     "ytick.color": FAINT, "ytick.labelcolor": INK, "ytick.labelsize": 9,
@@ -56,15 +55,7 @@ def bars(report: Report, path: Path) -> None:
             weight = "bold" if result.row.who == "dpfast" else "normal"
             label.set_fontweight(weight)
             end = (result.ns, bar.get_y() + bar.get_height() / 2)
-            axes.annotate(
-                three_digits(result.ns),
-                end,
-                (4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=9,
-                fontweight=weight,
-            )
+            note(axes, three_digits(result.ns), end, (4, 0), va="center", fontsize=9, fontweight=weight)
         axes.set_xlim(least, max(result.ns for result in chosen) * 6)
         axes.set_ylim(len(chosen) - 0.4, -0.6)
         _logarithmic(axes, "x")
@@ -138,5 +129,4 @@ def _picture(title: str, report: Report, height: float, path: Path, *, peers: bo
         facts = f"{report.machine}; {report.facts['date']}\n{report.software(peers=peers)}"
         picture.text(LEFT, 1 - 0.42 / height, facts, va="top", fontsize=8.5, color=FAINT, linespacing=1.35)
         yield picture.subplots()
-        with atomic_write(path, force=True) as file:
-            picture.savefig(file, format=path.suffix[1:].lower())
+        save(picture, path)

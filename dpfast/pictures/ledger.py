@@ -4,18 +4,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-from dpfast.pictures.style import DASHED, INK, INSIDE, SECOND, empty, furnish, heading, save
+from dpfast import Ledger
+from dpfast.pictures.style import DASHED, INK, INSIDE, SECOND, empty, furnish, heading, note, save
 from dpfast.privacy.formatting import amount
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dpfast import Ledger
 
 ROOM = 11  # per cent of a budget, for two lines of text
 
@@ -39,10 +35,7 @@ def spend(ledger: Ledger, path: Path) -> None:
             end = shares[-1]
         else:
             end += ROOM if end < ROOM else -ROOM
-        axes.annotate(
-            said, (1, end), (7, 0), xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
-            fontsize=10, color=color,
-        )  # fmt: skip
+        note(axes, said, (1, end), (7, 0), xycoords=("axes fraction", "data"), va="center", color=color)
     axes.axhline(100, color=INK, linewidth=1.2, linestyle=DASHED)
     heading(axes, f"Spend of {ledger.dataset}", f"charges: {len(history):,}, per {budget.unit}, {budget.adjacency}")
     furnish(axes)

@@ -6,9 +6,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
@@ -23,19 +26,13 @@ from dpfast.pictures.style import (
     empty,
     furnish,
     heading,
+    note,
     save,
     short,
     signed,
 )
 from dpfast.privacy.formatting import approximate, rounded
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy.typing as npt
-    from matplotlib.axes import Axes
-
-    from dpfast.privacy.meaning import Loss
+from dpfast.privacy.meaning import Loss
 
 GaussianLaw: TypeAlias = Gaussian | DiscreteGaussian
 Mechanism: TypeAlias = DiscreteLaplace | Laplace | GaussianLaw
@@ -142,18 +139,14 @@ def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str
         inside = float((density[1:] + density[:-1]) @ np.diff(where)) / 2
         _share(axes, 0, 0.2 * top, f"{short(100 * inside)} % between", OUTSIDE)
     axes.plot([of.mean, of.mean], [0, 1.16 * top], color=SECOND, linewidth=1.6)
-    axes.annotate(
-        f"on average {rounded(Fraction(of.mean), up=True)}", (of.mean, 1.16 * top), (0, 3), textcoords="offset points", ha="center",
-        fontsize=10, color=SECOND,
-    )  # fmt: skip
+    mean = rounded(Fraction(of.mean), up=True)
+    note(axes, f"on average {mean}", (of.mean, 1.16 * top), (0, 3), ha="center", color=SECOND)
     if not bounded:
         axes.axvline(float(epsilon), color=INK, linewidth=1.2, linestyle=DASHED)
         most = "" if isinstance(mechanism, Gaussian) else "at most "
         share = rounded(Fraction(of.above(epsilon)), up=True)
-        axes.annotate(
-            f"above epsilon {short(float(epsilon))}:\n{most}{share}", (float(epsilon), top), (-6, 0),
-            textcoords="offset points", ha="right", va="top", fontsize=10, color=INK,
-        )  # fmt: skip
+        said = f"above epsilon {short(float(epsilon))}:\n{most}{share}"
+        note(axes, said, (float(epsilon), top), (-6, 0), ha="right", va="top")
     heading(axes, "Privacy loss of one release", law)
     furnish(axes)
     axes.grid(visible=False)
@@ -169,17 +162,11 @@ def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str
 
 
 def _share(axes: Axes, x: float, y: float, text: str, behind: str = "white") -> None:
-    axes.annotate(
-        text, (x, y), (0, 5), textcoords="offset points", ha="center", fontsize=10, color=INK, zorder=3,
-        bbox={"facecolor": behind, "edgecolor": "none", "pad": 1},
-    )  # fmt: skip
+    note(axes, text, (x, y), (0, 5), ha="center", zorder=3, bbox={"facecolor": behind, "edgecolor": "none", "pad": 1})
 
 
 def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
-    """The atoms of the loss with their probabilities, and the density of all other losses.
-
-    Atoms that are too many to tell apart are part of the density.
-    """
+    """The atoms of the loss that can be told apart, and the density of all other losses."""
     none = np.empty(0)
     if isinstance(mechanism, (DiscreteLaplace, Laplace)):
         r = 0.0
@@ -274,16 +261,9 @@ def _deltas(axes: Axes, mechanism: GaussianLaw, epsilon: Fraction, delta: Fracti
 def _mark(axes: Axes, epsilon: float, delta: float, *, right: bool) -> None:
     """A dot and its figures, above the falling curve, or below it near the right end."""
     axes.plot([epsilon], [delta], "o", color=INK, markersize=6)
-    axes.annotate(
-        f"epsilon {short(epsilon)}\ndelta {short(delta)}",
-        (epsilon, delta),
-        (-9, -9) if right else (9, 7),
-        textcoords="offset points",
-        ha="right" if right else "left",
-        va="top" if right else "bottom",
-        fontsize=9,
-        color=INK,
-    )
+    side = {"ha": "right", "va": "top"} if right else {"ha": "left", "va": "bottom"}
+    said = f"epsilon {short(epsilon)}\ndelta {short(delta)}"
+    note(axes, said, (epsilon, delta), (-9, -9) if right else (9, 7), fontsize=9, **side)
 
 
 def _bracket(axes: Axes, half: float, peak: float, label: str) -> None:

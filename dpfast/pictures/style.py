@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from dpfast.privacy.formatting import approximate
 from dpfast.tables.atomic_write import atomic_write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matplotlib.axes import Axes
 
 INSIDE, OUTSIDE, INK, FAINT, SECOND, BAD = "#1f6fb2", "#b9d3ea", "#22303c", "#6b7883", "#c2691d", "#b3261e"
 GRID = "#e3e8ec"
@@ -35,9 +32,12 @@ def save(figure: Figure, path: Path) -> None:
 
 def heading(axes: Axes, title: str, facts: str, color: str = INK) -> None:
     axes.set_title(title, loc="left", fontsize=13, color=color, pad=26, fontweight="bold")
-    axes.annotate(
-        facts, (0, 1), (0, 10), xycoords="axes fraction", textcoords="offset points", fontsize=10, color=FAINT
-    )
+    note(axes, facts, (0, 1), (0, 10), color=FAINT, xycoords="axes fraction")
+
+
+def note(axes: Axes, text: str, at: tuple[float, float], by: tuple[float, float], **how: Any) -> None:
+    """A text, so many points beside a place."""
+    axes.annotate(text, at, by, **{"textcoords": "offset points", "fontsize": 10, "color": INK, **how})
 
 
 def furnish(axes: Axes) -> None:

@@ -5,16 +5,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import ball, rounded_up
+from dpfast.exact import Ball, ball, rounded_up
 from dpfast.privacy import parameters
-
-if TYPE_CHECKING:
-    from flint import arb
-
-    from dpfast.privacy.parameters import Real
+from dpfast.privacy.parameters import Real, shown
 
 
 def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
@@ -30,14 +25,14 @@ def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
     p = parameters.probability("prior", prior)
     e = parameters.exact_real("epsilon", epsilon, "finite and not negative")
     if e < 0:
-        raise ParameterError(f"epsilon must not be negative, got {parameters.shown(epsilon)}")
+        raise ParameterError(f"epsilon must not be negative, got {shown(epsilon)}")
     against = (1 - p) / p
     return _reciprocal(rounded_up(lambda: 1 + _times(against, e))), min(
         1.0, rounded_up(lambda: 1 / (1 + _times(against, -e)))
     )
 
 
-def _times(odds: Fraction, loss: Fraction) -> arb:
+def _times(odds: Fraction, loss: Fraction) -> Ball:
     return ball(odds) * ball(loss).exp()
 
 

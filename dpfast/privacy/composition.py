@@ -13,26 +13,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.exact import alone, ball, flint_at, rounded_up
+from dpfast.exact import Ball, alone, ball, flint_at, rounded_up
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
-from dpfast.privacy.parameters import shown
-
-if TYPE_CHECKING:
-    from flint import arb
-
-    from dpfast.privacy.parameters import Real
-
-    class Promising(Protocol):
-        @property
-        def guarantee(self) -> Guarantee: ...
-
-    Part: TypeAlias = Guarantee | Promising
+from dpfast.privacy.parameters import Real, shown
 
 MOST_PARTS = 10**5  # that the optimal bound takes: it is a sum of half as many terms
+
+
+class Promising(Protocol):
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+
+Part: TypeAlias = Guarantee | Promising
 
 
 def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacency: str | None = None) -> Guarantee:
@@ -120,15 +117,14 @@ def _like(
     )
 
 
-def _each(promised: Iterable[Guarantee], name: str) -> list[Fraction] | None:
-    """The figure `name` of all parts, largest first, if all parts have it."""
-    found = [getattr(part, name) for part in promised]
-    return None if None in found else sorted(found, reverse=True)
+def _sums(promised: Iterable[Guarantee], most: int | None = None) -> list[Fraction | None]:
+    """The sums of epsilon, delta and rho over the `most` largest; None where a part lacks one."""
+    figures = ([getattr(part, name) for part in promised] for name in ("epsilon", "delta", "rho"))
+    return [None if None in each else sum(sorted(each, reverse=True)[:most], Fraction(0)) for each in figures]
 
 
 def _basic(promised: Sequence[Guarantee]) -> Guarantee:
-    sums = {name: _each(promised, name) for name in ("epsilon", "delta", "rho")}
-    epsilon, delta, rho = (None if each is None else sum(each, Fraction(0)) for each in sums.values())
+    epsilon, delta, rho = _sums(promised)
     if delta is not None and delta >= 1:
         raise ParameterError("the deltas of the parts add up to 1 or more: nothing would be promised")
     return _like(promised, epsilon, delta, rho)
@@ -145,12 +141,10 @@ def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee
             "mechanisms made from Sensitivity(l0, linf, adjacency='substitution'), or Guarantees with also_add_remove=True"
         )
     if wanted == given:
-        most = 1 if wanted == "add-remove" else 2
-        figures = [_each(promised, name) for name in ("epsilon", "delta", "rho")]
-        epsilon, delta, rho = (None if each is None else sum(each[:most], Fraction(0)) for each in figures)
+        epsilon, delta, rho = _sums(promised, 1 if wanted == "add-remove" else 2)
         return _like(promised, epsilon, delta, rho)
-    worst = [None if each is None else each[0] for each in (_each(promised, n) for n in ("epsilon", "delta", "rho"))]
-    largest = Guarantee(worst[0], worst[1], rho=worst[2], unit=promised[0].unit)
+    epsilon, delta, rho = _sums(promised, 1)
+    largest = Guarantee(epsilon, delta, rho=rho, unit=promised[0].unit)
     twice = largest.group(2)  # no less than the price of leaving one part and entering another
     return _like(promised, twice.epsilon, twice.delta, twice.rho, wanted)
 
@@ -175,7 +169,7 @@ def _advanced(epsilons: Sequence[Fraction], rest: Fraction) -> float:
     # Hoeffding's inequality bounds the sum.
     counted = Counter(epsilons).items()
 
-    def value() -> arb:
+    def value() -> Ball:
         mean = sum(n * ball(e) * (ball(e) / 2).tanh() for e, n in counted)
         return mean + (-2 * ball(rest).log() * sum(n * ball(e) ** 2 for e, n in counted)).sqrt()
 
@@ -200,19 +194,17 @@ def _optimal(promised: Sequence[Guarantee], epsilon: Fraction, rest: Fraction) -
     return rounded_up(lambda: _largest_ratio(k, epsilon, rest).max(1).log())
 
 
-def _largest_ratio(k: int, epsilon: Fraction, rest: Fraction) -> arb:
-    from flint import arb
-
+def _largest_ratio(k: int, epsilon: Fraction, rest: Fraction) -> Ball:
     e = ball(epsilon)
     up, down = e.exp(), (-e).exp()
     right = ball(rest) * (1 + down) ** k  # all divided by exp(k e)
-    term, weight, over, under = arb(1), (-k * e).exp(), arb(0), arb(0)
-    best = arb(0)
+    term, weight, over, under = ball(1), (-k * e).exp(), ball(0), ball(0)
+    best = ball(0)
     for l in range(k // 2 + 1):  # noqa: E741
         over += term  # C(k, l) exp(-l e)
         under += weight  # C(k, l) exp((l - k) e)
         best = best.max((over - right) / under)
-        factor = arb(k - l) / (l + 1)
+        factor = ball(k - l) / (l + 1)
         term, weight = term * factor * down, weight * factor * up
     return best
 

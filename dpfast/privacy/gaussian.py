@@ -44,16 +44,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import ball, rounded_up
+from dpfast.exact import Ball, ball, rounded_up
+from dpfast.exact.balls import pi, within
 from dpfast.privacy.parameters import shown
-
-if TYPE_CHECKING:
-    from flint import arb
-
-    from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.sensitivity import Sensitivity
 
 LEAST_DELTA = Fraction(1, 2**1022)  # the least normal double: a smaller target could not be told from what is found
 MOST_CELLS = 512  # in an exact sum below SMOOTH, which takes 0.03 to 0.25 s
@@ -64,7 +60,7 @@ _TINY = math.ulp(0.0)
 _NOTHING = 746  # exp(-746) < 2^-1075
 
 
-def _probability(value: Callable[[], arb]) -> float:
+def _probability(value: Callable[[], Ball]) -> float:
     """A double between a positive value and 1, at a precision that makes it close."""
     return max(min(rounded_up(value), 1.0), _TINY)
 
@@ -89,7 +85,7 @@ def delta_of_zcdp(rho: Fraction, epsilon: Fraction) -> float:
     """
     over = _best_order(rho, epsilon)  # alpha - 1
 
-    def value() -> arb:
+    def value() -> Ball:
         log = ball(over * ((over + 1) * rho - epsilon)) - ball(over + 1).log()
         return (log + ball(over) * (ball(over) / ball(over + 1)).log()).exp()
 
@@ -97,10 +93,7 @@ def delta_of_zcdp(rho: Fraction, epsilon: Fraction) -> float:
 
 
 def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
-    """An approximate alpha - 1 at which the derivative changes sign.
-
-    The derivative is (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha).
-    """
+    """About the alpha - 1 where (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha), the slope, is 0."""
     r, e = near(rho), near(epsilon)
     low, high = -690.0, 690.0  # bounds on ln(alpha - 1)
     for _ in range(80):
@@ -131,7 +124,7 @@ def gaussian_delta(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fract
     if above**2 >= 2 * _NOTHING * m_squared:  # Phi(-x) < exp(-x^2/2)
         return _TINY if above < 0 else 1.0
 
-    def value() -> arb:
+    def value() -> Ball:
         m = ball(m_squared).sqrt()
         root = (2 * m**2).sqrt()
         first = (-ball(above) / root).erfc() / 2
@@ -151,10 +144,7 @@ def discrete_delta_of(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared
 
 
 def discrete_delta_l2(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fraction) -> float:
-    """An upper bound on delta from a norm alone, through zCDP.
-
-    Theorem 7 of [CKS20] does not hold for norms.
-    """
+    """A bound on delta from a norm alone, by zCDP: Theorem 7 of [CKS20] does not hold for norms."""
     return delta_of_zcdp(rho(l2_squared, sigma_squared), epsilon)
 
 
@@ -185,7 +175,7 @@ def discrete_delta(epsilon: Fraction, l0: int, linf: int | Fraction, sigma_squar
         return _TINY
     first = math.floor(threshold) + 1
 
-    def value() -> arb:
+    def value() -> Ball:
         density = _density(l0, sigma_squared)
         if variance >= LONG and len(density) == 1:
             second = ball(epsilon).exp() * density[0] * _tail(first + l0 * change, variance)
@@ -195,11 +185,8 @@ def discrete_delta(epsilon: Fraction, l0: int, linf: int | Fraction, sigma_squar
     return _probability(value)
 
 
-def _sum(epsilon: Fraction, l0: int, change: int, sigma_squared: Fraction, first: int, density: list[arb]) -> arb:
-    """The sum over s >= first of P(S = s) (1 - exp(epsilon - L(s))).
-
-    density: that of S, from _density.
-    """
+def _sum(epsilon: Fraction, l0: int, change: int, sigma_squared: Fraction, first: int, density: list[Ball]) -> Ball:
+    """The sum over s >= first of P(S = s) (1 - exp(epsilon - L(s))), from the _density of S."""
     from flint import arb, ctx
 
     variance = l0 * sigma_squared
@@ -231,7 +218,7 @@ def _sum(epsilon: Fraction, l0: int, change: int, sigma_squared: Fraction, first
             return total + _upto(rest)
 
 
-def _upto(value: arb) -> arb:
+def _upto(value: Ball) -> Ball:
     """An interval that encloses [0, value]."""
     from flint import arb
 
@@ -239,7 +226,7 @@ def _upto(value: arb) -> arb:
     return arb(half, half.upper())
 
 
-def _theta(rate: arb) -> arb:
+def _theta(rate: Ball) -> Ball:
     """The sum over k in Z of exp(-rate k^2), rate >= 1."""
     from flint import arb, ctx
 
@@ -252,30 +239,26 @@ def _theta(rate: arb) -> arb:
         total += 2 * term
 
 
-def _normaliser(variance: Fraction) -> arb:
+def _normaliser(variance: Fraction) -> Ball:
     """The sum over k in Z of exp(-k^2/(2 variance)); from 1/3 on by Poisson summation."""
-    from flint import arb
-
     if variance < Fraction(1, 3):
         return _theta(ball(1 / (2 * variance)))
-    around = 2 * ball(variance) * arb.pi()
-    return around.sqrt() * _theta(around * arb.pi())
+    around = 2 * ball(variance) * pi()
+    return around.sqrt() * _theta(around * pi())
 
 
-def _density(l0: int, sigma_squared: Fraction) -> list[arb]:
+def _density(l0: int, sigma_squared: Fraction) -> list[Ball]:
     """The c with P(S = s) = c[s % len(c)] exp(-s^2/(2 l0 sigma^2)): one interval, or l0."""
-    from flint import arb
-
     if l0 > 1 and sigma_squared < (SMOOTH if l0 <= MOST_CELLS else NEARLY_SMOOTH):
         return _cosets(l0, sigma_squared)
     flat = 1 / _normaliser(l0 * sigma_squared)
     if l0 > 1:
-        eta = (l0 * _theta(ball(sigma_squared) * arb.pi() ** 2).log()).expm1().upper()
-        flat = flat * (1 + arb(0, eta)) / (1 + arb(0, eta))
+        eta = (l0 * _theta(ball(sigma_squared) * pi() ** 2).log()).expm1().upper()
+        flat = flat * (1 + within(eta)) / (1 + within(eta))
     return [flat]
 
 
-def _cosets(l0: int, sigma_squared: Fraction) -> list[arb]:
+def _cosets(l0: int, sigma_squared: Fraction) -> list[Ball]:
     from flint import arb, arb_poly, ctx
 
     # P(S = r mod l0) is about exp(-l0/(4 sigma^2)) or more; the part that is cut off must be less.
@@ -287,7 +270,7 @@ def _cosets(l0: int, sigma_squared: Fraction) -> list[arb]:
         one[k % l0] += bells[abs(k)] / norm
     cut = _upto(2 * l0 * bells[most + 1] / norm / (1 - bells[1]))
 
-    def times(a: list[arb], b: list[arb]) -> list[arb]:
+    def times(a: list[Ball], b: list[Ball]) -> list[Ball]:
         product = (arb_poly(a) * arb_poly(b)).coeffs()
         product += [arb(0)] * (2 * l0 - len(product))
         return [product[r] + product[r + l0] for r in range(l0)]
@@ -312,7 +295,7 @@ def _cosets(l0: int, sigma_squared: Fraction) -> list[arb]:
     return found + [found[l0 - r] for r in range(l0 // 2 + 1, l0)]
 
 
-def _tail(first: int, variance: Fraction) -> arb:
+def _tail(first: int, variance: Fraction) -> Ball:
     """The sum over k >= first of exp(-k^2/(2 variance)), variance >= 64^2.
 
     Euler, Maclaurin with p terms: the remainder is at most |B_2p|/(2p)! times the integral of
@@ -333,9 +316,7 @@ def _tail(first: int, variance: Fraction) -> arb:
     enough = total * arb(2) ** -ctx.prec
     odd, even = z, z**2 - 1  # He_(2p-1), He_2p
     scale = 1 / tau  # tau^(1-2p)
-    broad = (
-        arb(Fraction(109, 100).numerator) / 100 * (arb.pi().sqrt()) * ball(Fraction(-(first**2)) / (4 * variance)).exp()
-    )
+    broad = arb(109) / 100 * arb.pi().sqrt() * ball(Fraction(-(first**2)) / (4 * variance)).exp()
     p = 1
     while True:
         bernoulli = arb(fmpq.bernoulli(2 * p)) / arb.fac_ui(2 * p)
@@ -351,7 +332,7 @@ def _tail(first: int, variance: Fraction) -> arb:
         p += 1
 
 
-def _steep(first: int, variance: Fraction) -> arb:
+def _steep(first: int, variance: Fraction) -> Ball:
     """The sum of _tail for first >= variance: each term is below exp(-1) of the one before."""
     from flint import arb, ctx
 
@@ -372,11 +353,7 @@ MOST_ROOT = 2.0**256  # root of the largest step: neither a step nor a quotient 
 
 
 def calibrate(
-    delta_of: Callable[[Fraction], float],
-    delta: Fraction,
-    start: float = 1.0,
-    least: float = 1e-3,
-    most: float = 1e9,
+    delta_of: Callable[[Fraction], float], delta: Fraction, start: float = 1.0, least: float = 1e-3, most: float = 1e9
 ) -> Fraction:
     """A double sigma, at least `least`, with delta_of(sigma^2) <= delta.
 
@@ -417,10 +394,7 @@ def calibrate(
 def _between(
     height: Callable[[float], tuple[float, bool]], low: float, below: float, high: float, above: float
 ) -> float:
-    """Anderson and Björck's secant in ln sigma, with bisection if it is slow.
-
-    `high` always suffices.
-    """
+    """Anderson and Björck's secant in ln sigma, with bisection if it is slow. `high` suffices."""
     side = 0
     while high > low * (1 + 2.0**-37):
         width = math.log(high / low)

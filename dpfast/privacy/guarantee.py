@@ -1,24 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a release guarantees, and for which adjacency and unit of privacy.
-
-Composition adds these records up, and a ledger keeps them.
-"""
+"""What a release guarantees, for an adjacency and a unit: what adds up, and what a ledger keeps."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.exact import ball, rounded_up
 from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.belief import posterior
-from dpfast.privacy.parameters import shown
+from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record
-
-if TYPE_CHECKING:
-    from dpfast.privacy.parameters import Real
 
 
 class Guarantee(Record):
@@ -115,10 +109,9 @@ class Guarantee(Record):
         rho = self.rho
         if rho is None:
             raise ParameterError("rho is not promised here, so there is nothing to convert")
+        about: Any = {"adjacency": self.adjacency, "unit": self.unit, "also_add_remove": self.also_add_remove}
         if rho == 0:
-            return Guarantee(
-                0, wanted, rho=0, adjacency=self.adjacency, unit=self.unit, also_add_remove=self.also_add_remove
-            )
+            return Guarantee(0, wanted, rho=0, **about)
 
         def enough(epsilon: float) -> bool:
             return Fraction(gaussian.delta_of_zcdp(rho, Fraction(epsilon))) <= wanted
@@ -132,9 +125,7 @@ class Guarantee(Record):
         while high - low > high * 2.0**-40:
             middle = (low + high) / 2
             low, high = (low, middle) if enough(middle) else (middle, high)
-        return Guarantee(
-            high, wanted, rho=rho, adjacency=self.adjacency, unit=self.unit, also_add_remove=self.also_add_remove
-        )
+        return Guarantee(high, wanted, rho=rho, **about)
 
     def posterior(self, prior: Real) -> tuple[float, float]:
         """The least and the largest belief in a statement about one unit after a release.
@@ -156,10 +147,7 @@ class Guarantee(Record):
 
 
 def guarantee_of(name: str, promising: object) -> Guarantee:
-    """The guarantee of a mechanism, or the Guarantee itself.
-
-    Raises: DTypeError, NoGuaranteeError.
-    """
+    """The guarantee of a mechanism, or itself. Raises: DTypeError, NoGuaranteeError."""
     try:
         found = promising if isinstance(promising, Guarantee) else promising.guarantee  # type: ignore[attr-defined]
     except NoGuaranteeError:

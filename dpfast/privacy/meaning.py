@@ -38,17 +38,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from dpfast.exact import ball, rounded_up, unique_floor
+from dpfast.exact import Ball, ball, rounded_up, unique_floor
 from dpfast.privacy import gaussian
 from dpfast.privacy.formatting import percent, plain, rounded, times
-
-if TYPE_CHECKING:
-    from flint import arb
-
-    from dpfast.privacy.guarantee import Guarantee
-    from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.sensitivity import Sensitivity
 
 EXAMPLE_DELTA = Fraction(1, 10**6)
 MOST_RHO = MOST_EPSILON = 1000  # beyond, an epsilon would say nothing
@@ -68,10 +63,7 @@ def likely(rho: Fraction, share: Fraction) -> float:
 
 
 class Loss(ABC):
-    """The privacy loss ln P(y | x)/P(y | x') of a release y of x.
-
-    x' is the neighbour that is easiest to tell apart.
-    """
+    """The loss ln P(y | x)/P(y | x') of a release y, x' the neighbour easiest to tell apart."""
 
     most: Fraction | None  # the largest magnitude, if there is one
 
@@ -181,7 +173,7 @@ def textbook_misses(scale: Fraction, beta: Fraction, cells: int) -> float:
     # of a rational is irrational [Lindemann 1882].
     k = 1 + unique_floor(128, lambda: ball(scale) * ball(cells / beta).log())
 
-    def value() -> arb:
+    def value() -> Ball:
         q = ball(-1 / scale).exp()
         return -(cells * (-2 * ball(-k / scale).exp() / (1 + q)).log1p()).expm1()
 

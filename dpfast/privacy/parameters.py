@@ -117,10 +117,8 @@ def whole(name: str, value: object, least: int | None = None) -> int:
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, numbers.Integral):
         raise DTypeError(f"{name} must be an int, not {type(value).__name__}")
     found = int(value)
-    if found.bit_length() > MAX_BITS:
-        raise ParameterError(
-            f"{name} must be of at most {MAX_BITS} bits"
-        )  # the value may be private, so it is not shown
+    if found.bit_length() > MAX_BITS:  # the value may be private, so it is not shown
+        raise ParameterError(f"{name} must be of at most {MAX_BITS} bits")
     if least is not None and found < least:
         raise ParameterError(f"{name} must be at least {least}, got {shown(found)}")
     return found

@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records: parameters that are checked once and then stand.
-
-One table of fields says how each parameter is kept and written down.
-"""
+"""Records: parameters, checked once, and one table of how each is kept and written down."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from dpfast.privacy.formatting import exact as short
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
 
 
 def written(
@@ -46,10 +40,7 @@ def unwritten(_: object) -> dict[str, Any]:
 
 
 class Record:
-    """A frozen dataclass, whose constructor checks its parameters and keeps them.
-
-    Its fields alone decide equality, hash and pickle.
-    """
+    """A frozen dataclass whose constructor checks. Its fields alone decide ==, hash and pickle."""
 
     def __init_subclass__(cls) -> None:
         dataclass(init=False, repr=False, eq=False)(cls)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dpfast.errors import ParameterError
 from dpfast.privacy import parameters
-from dpfast.privacy.parameters import Real
+from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record
 
 MAX_CELLS = 2**63 - 1  # more than any array has
@@ -26,7 +26,7 @@ class Cells(NamedTuple):
 def _cells(l0: int, linf: Real) -> Cells:
     cells = parameters.whole("l0", l0, least=1)
     if cells > MAX_CELLS:
-        raise ParameterError(f"l0 must be below 2**63, got {parameters.shown(l0)}")
+        raise ParameterError(f"l0 must be below 2**63, got {shown(l0)}")
     return Cells(cells, parameters.exact_positive("linf", linf))
 
 
@@ -126,17 +126,7 @@ class Sensitivity(Record):
         adjacency: the one under which l0 and linf hold.
         """
         cells, most = _cells(l0, linf)
-        return cls._of(
-            contributes=None,
-            l0=cells,
-            linf=most,
-            l1=cells * most,
-            l2_squared=cells * most**2,
-            adjacency=parameters.adjacency(adjacency),
-            unit=parameters.unit(unit),
-            signed=False,
-            keys="public",
-        )
+        return cls._changing(cells, most, cells * most, cells * most**2, adjacency, unit)
 
     @classmethod
     def from_l2(cls, squared: Real, *, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
@@ -146,17 +136,15 @@ class Sensitivity(Record):
         Only the norm is known: l0, linf, l1, contributes and largest are None, and a mechanism that
         needs one of them refuses.
         """
-        return cls._of(
-            contributes=None,
-            l0=None,
-            linf=None,
-            l1=None,
-            l2_squared=parameters.exact_positive("squared", squared),
-            adjacency=parameters.adjacency(adjacency),
-            unit=parameters.unit(unit),
-            signed=False,
-            keys="public",
-        )
+        return cls._changing(None, None, None, parameters.exact_positive("squared", squared), adjacency, unit)
+
+    @classmethod
+    def _changing(
+        cls, l0: int | None, linf: Fraction | None, l1: Fraction | None, l2_squared: Fraction, adjacency: str, unit: str
+    ) -> Sensitivity:
+        about = {"adjacency": parameters.adjacency(adjacency), "unit": parameters.unit(unit)}
+        figures = {"l0": l0, "linf": linf, "l1": l1, "l2_squared": l2_squared}
+        return cls._of(contributes=None, **figures, **about, signed=False, keys="public")
 
     @property
     def l2(self) -> float:

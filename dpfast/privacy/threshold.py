@@ -26,19 +26,15 @@ Source: Korolova, Kenthapadi, Mishra, Ntoulas 2009; Wilson, Zhang, Lam, Desfonta
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from dpfast.exact import ball, unique_floor
+from dpfast.exact import Ball, ball, unique_floor
 from dpfast.exact.balls import miss
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 def least_threshold(rate: Fraction, delta: Fraction, l0: int, linf: int) -> int:
     """The least T > linf with 1 - (1 - p(linf))^l0 <= delta, for q = exp(-rate)."""
 
-    def exact_threshold() -> arb:
+    def exact_threshold() -> Ball:
         """The k with q^k/(1 + q) = 1 - (1 - delta)^(1/l0).
 
         It is no integer, because an integer k would make q algebraic [Lindemann 1882].

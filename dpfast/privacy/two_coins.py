@@ -16,14 +16,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpfast.errors import ParameterError
-from dpfast.exact import ball, nearest_double, rounded_up
+from dpfast.exact import Ball, ball, nearest_double, rounded_up
 from dpfast.privacy.parameters import shown
-
-if TYPE_CHECKING:
-    from flint import arb
 
 STEPS = 2**53  # p is a multiple of 1/STEPS, which a double holds
 
@@ -37,7 +33,7 @@ def epsilon(p: Fraction) -> Fraction:
 def probability(most: Fraction) -> Fraction:
     """A p just below the largest one whose epsilon is at most `most`."""
 
-    def root() -> arb:
+    def root() -> Ball:
         e = ball(most).exp()
         upto_half = (e - 2) / (e - 1)
         return upto_half if upto_half < 0.5 else (2 * e - 1 - (4 * e - 3).sqrt()) / (2 * (e - 1))

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from numpy.random import BitGenerator
 from numpy.random.bit_generator import SeedlessSeedSequence
@@ -13,9 +14,6 @@ from numpy.random.bit_generator import SeedlessSeedSequence
 from dpfast import _native
 from dpfast.errors import ParameterError, StateError
 from dpfast.privacy.parameters import shown, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _HIDDEN = "the state of a ChaCha20 is never shown, set or copied, for two with equal states draw equal numbers"
 

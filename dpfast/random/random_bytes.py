@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random bytes for keys, salts and arrays.
-
-Few bytes come from the operating system, many from ChaCha20 under a key from it.
-"""
+"""Random bytes: few from the operating system, many from ChaCha20 under a key from it."""
 
 from __future__ import annotations
 

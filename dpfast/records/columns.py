@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of names, from any library: integers, or texts.
-
-Names from two libraries are equal if their values are.
-"""
+"""Columns of names, integers or texts, of any library: names are equal if their values are."""
 
 from __future__ import annotations
 

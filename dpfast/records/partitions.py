@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partition selection by a stability-based histogram, for histograms with private keys.
-
-It shows only the keys whose noisy count reaches a threshold.
-"""
+"""Partition selection by a stability-based histogram: private keys whose noisy count is high."""
 
 from __future__ import annotations
 
@@ -10,23 +7,19 @@ import math
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.parameters import Real
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.privacy.threshold import least_threshold
-from dpfast.release.arrays import ENDS, INT64, UINT64, integer_array, plain_array
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from dpfast.privacy.parameters import Real
-    from dpfast.release.arrays import CountArray
+from dpfast.release.arrays import ENDS, INT64, UINT64, CountArray, integer_array, plain_array
 
 KINDS = "iufbUSmM"  # the kinds of dtypes whose keys have an order
 OBJECTS: dict[str, Any] = {  # kinds of Python objects; a bool is an int, and a datetime a date
@@ -94,15 +87,9 @@ def thresholded(
     order = _sorted(names, values > 0)
     noisy = noise.release(values[order])
     shown = noisy >= threshold
-    of_noise = noise.guarantee
-    guarantee = Guarantee(
-        of_noise.epsilon,
-        exact_delta,
-        adjacency=of_noise.adjacency,
-        unit=of_noise.unit,
-        also_add_remove=of_noise.also_add_remove,
-    )
-    return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, guarantee)
+    of = noise.guarantee
+    spent = Guarantee(of.epsilon, exact_delta, adjacency=of.adjacency, unit=of.unit, also_add_remove=of.also_add_remove)
+    return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, spent)
 
 
 def _cells(sensitivity: Sensitivity) -> tuple[int, int]:
@@ -116,10 +103,7 @@ def _cells(sensitivity: Sensitivity) -> tuple[int, int]:
 
 
 def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    """The places of keys that are present and not missing, in sorted order of the keys.
-
-    No two keys may be equal.
-    """
+    """The places of keys that are present and not missing, in their order; no two may be equal."""
     if names.dtype == object:
         kinds = {i: kind for i in np.flatnonzero(present).tolist() if (kind := _kind(names[i])) is not None}
         found = sorted(kinds, key=lambda i: (kinds[i], names[i]))
@@ -138,17 +122,13 @@ def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDAr
 
 
 def _kind(key: object) -> str | None:
-    """The kind of a key, within which it is sorted; None if it is missing or has no such kind.
-
-    The kind depends on the key alone.
-    """
+    """The kind of a key, by the key alone, to sort it within; None if it is missing or has none."""
     for kind, types in OBJECTS.items():
         if isinstance(key, types):
             if key != key:  # noqa: PLR0124  NaN, NaT
                 return None
-            zoned = (
-                isinstance(key, (datetime, time)) and key.utcoffset() is not None
-            )  # it cannot be compared with those without a zone
+            # With a zone it cannot be compared with those without.
+            zoned = isinstance(key, (datetime, time)) and key.utcoffset() is not None
             return f"{kind} with a zone" if zoned else kind
     return None
 

@@ -7,36 +7,33 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric, _native
-from dpfast.exact import Digits, alone, ball, flint_at
+from dpfast.exact import Ball, Digits, alone, ball, flint_at
 from dpfast.selftest.check import Outcome, Run, below, instruction_sets, sets
-
-if TYPE_CHECKING:
-    from flint import arb
 
 PRECISION = 512
 TABLE_SCALES = Fraction(1, 3), Fraction(1), Fraction(10), Fraction(100), Fraction(128)
 TABLE_SIGMAS = Fraction(1), Fraction(10), Fraction(100), Fraction(128)
 
 
-def geometric_tail(mechanism: DiscreteLaplace | OneSidedGeometric) -> Callable[[int], arb]:
+def geometric_tail(mechanism: DiscreteLaplace | OneSidedGeometric) -> Callable[[int], Ball]:
     """P(|X| >= k), k >= 1."""
     rate = mechanism.epsilon / mechanism.sensitivity
     weight = 1 if isinstance(mechanism, OneSidedGeometric) else 2 / (1 + ball(-rate).exp())
     return lambda k: weight * ball(-k * rate).exp()
 
 
-def gaussian_tail(mechanism: DiscreteGaussian) -> Callable[[int], arb]:
+def gaussian_tail(mechanism: DiscreteGaussian) -> Callable[[int], Ball]:
     """P(|X| >= k), k >= 1: terms down to 2^-PRECISION, and a geometric series above the rest."""
     from flint import arb
 
     squared = mechanism.sigma_squared
 
-    def f(k: int) -> arb:
+    def f(k: int) -> Ball:
         return ball(-Fraction(k**2) / (2 * squared)).exp()
 
     last = next(k for k in itertools.count(1) if k * k > 2 * squared * PRECISION)  # exp(-PRECISION) < 2^-PRECISION
@@ -49,11 +46,11 @@ def gaussian_tail(mechanism: DiscreteGaussian) -> Callable[[int], arb]:
     return lambda k: 2 * tails[min(k, last)] / theta
 
 
-def tail_of(mechanism: Any) -> Callable[[int], arb]:
+def tail_of(mechanism: Any) -> Callable[[int], Ball]:
     return gaussian_tail(mechanism) if isinstance(mechanism, DiscreteGaussian) else geometric_tail(mechanism)
 
 
-def cells_of(tail: Callable[[int], arb], bits: int) -> Iterator[int]:
+def cells_of(tail: Callable[[int], Ball], bits: int) -> Iterator[int]:
     """The cell of 2^bits that holds P(|X| >= k), k = 1, 2, ... while that is not cell 0."""
     for k in itertools.count(1):
         cell = (tail(k) * 2**bits).floor().unique_fmpz()
@@ -186,10 +183,7 @@ def laplace_grid(tally: Tally, n: int) -> None:
 
 def gaussian_grid(tally: Tally, n: int) -> None:
     """The real Gaussian law: an angle, and radii at which a draw crosses a boundary."""
-    for exponent, tiers in (
-        (30, ("double", "double-double")),
-        (60, ("double-double",)),
-    ):  # words of 64 bits, so 128 digits
+    for exponent, tiers in ((30, ("double", "double-double")), (60, ("double-double",))):  # 128 digits
         ratio = 2**exponent
         mechanism = Gaussian(1, granularity=Fraction(1, ratio))
         for name, sine in itertools.product(tiers, (False, True)):

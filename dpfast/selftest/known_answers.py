@@ -8,17 +8,13 @@ import sys
 import warnings
 from hashlib import blake2b
 from struct import pack, unpack
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpfast import InsecureKeyWarning, _native
+from dpfast import InsecureKeyWarning, ReleaseKey, _native
 from dpfast.selftest.check import Outcome, Run, below, instruction_sets, sets
 from dpfast.selftest.subjects import Subject, subjects
 from dpfast.testing import fixed_key
-
-if TYPE_CHECKING:
-    from dpfast import ReleaseKey
 
 # RFC 8439, 2.3.2 and appendix A.1, vectors 1 to 5: key, counter, nonce, key stream.
 RFC_8439 = (

@@ -161,14 +161,7 @@ POINTS: dict[str, Callable[[], list[Point]]] = {
         Point(Gaussian(1), gaussian(0.375, 2.0**20), 0.375, small=True),
     ],
 }  # fmt: skip
-HOW_MANY = {
-    "discrete_laplace": 7,
-    "one_sided_geometric": 2,
-    "discrete_gaussian": 6,
-    "laplace": 3,
-    "snapping": 2,
-    "gaussian": 3,
-}
+HOW_MANY = {name: len(points()) for name, points in POINTS.items()}
 TESTS = 6  # tests at each point
 SHARE = 9e-7  # false-alarm rate of all laws together
 # Shape, mean and variance nearly follow their limit laws: half of SHARE is spent, half is margin.

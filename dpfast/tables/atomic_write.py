@@ -49,10 +49,7 @@ def atomic_write(path: Path, record: str | None = None, *, force: bool) -> Itera
 
 @contextmanager
 def _temporary(directory: Path) -> Iterator[IO[bytes]]:
-    """Yield a file that only its owner may open.
-
-    If the system has files without a name, it has none, so no kill leaves it behind.
-    """
+    """Yield a file for its owner alone, without a name if it can be, so that no kill leaves it."""
     if (handle := _nameless(directory)) is not None:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -141,8 +138,6 @@ def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    if os.name != "posix":
-        return
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

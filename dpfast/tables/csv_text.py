@@ -191,7 +191,6 @@ class Records:
 
 
 def _joined(texts: pa.Array) -> bytes:
-    """The bytes of all texts, joined."""
     _, ends, data = texts.buffers()
     end = int(np.frombuffer(ends, np.int32)[len(texts)]) if len(texts) else 0
     return bytes(data[:end]) if end else b""

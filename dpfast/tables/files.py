@@ -120,10 +120,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _places(names: Sequence[str], columns: Sequence[str], there: str, option: str = "--column") -> list[int]:
-    """Return the places of the chosen columns, in the file's order.
-
-    there: what a message says about the columns that there are.
-    """
+    """Return the places of columns, in the file's order. there: what a message says there is."""
     unknown = [column for column in columns if column not in names]
     if unknown or not columns:
         what = f"no column is named {unknown[0]!r}" if unknown else f"{option} must be given for a table"
@@ -166,21 +163,12 @@ def _finite(what: str, values: RealArray, missing: bool) -> RealArray:
 
 
 class ArrowSource:
-    """A Parquet or Arrow IPC file, read in batches of about CELLS cells.
-
-    raw: its own schema.
-    """
+    """A Parquet or Arrow IPC file, read in batches of about CELLS cells."""
 
     notes: Sequence[str]
 
     def __init__(
-        self,
-        path: Path,
-        columns: Sequence[str],
-        real: bool,
-        missing: bool,
-        sort_by: Sequence[str],
-        keep_metadata: bool,
+        self, path: Path, columns: Sequence[str], real: bool, missing: bool, sort_by: Sequence[str], keep_metadata: bool
     ) -> None:
         self.path, self.codec, self.real, self.missing = path, "snappy", real, missing
         if file_format(path) == "Parquet":
@@ -207,7 +195,7 @@ class ArrowSource:
             _usable(f"column {field.name!r}", pa.types.is_integer(field.type), is_real, real, field.type)
         kinds = [self.schema.field(place).type for place in self.places]
         self.dtypes = [np.dtype(kind.to_pandas_dtype()) if real else INT64 for kind in kinds]
-        self.raw = self.schema
+        self.raw = self.schema  # the file's own
         try:
             self.schema = passed.cleaned(self.raw, self.places, keep=keep_metadata)
         except NotImplementedError as error:
@@ -402,9 +390,8 @@ def _writer(file: IO[bytes], path: Path, source: Source, schema: pa.Schema) -> p
 
 def _noisy_schema(source: Source, about: str) -> pa.Schema:
     kept = {**(source.schema.metadata or {}), b"dpfast": about.encode()}
-    with suppress(
-        KeyError, TypeError, ValueError, AttributeError
-    ):  # otherwise pandas would read a column back with its old type
+    # Otherwise pandas would read a column back with its old type.
+    with suppress(KeyError, TypeError, ValueError, AttributeError):
         pandas = json.loads(kept[b"pandas"])
         for column in pandas["columns"]:
             if column["field_name"] in source.chosen:

@@ -24,11 +24,7 @@ LARGEST_SORTED = 1 << 30  # bytes of a table: a sort holds the whole table, in u
 FLAT = {pa.bool_(), pa.null(), pa.string(), pa.binary(), pa.large_string(), pa.large_binary()}
 FIXED = pa.types.is_primitive, pa.types.is_decimal, pa.types.is_fixed_size_binary
 VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}  # by name: older versions lack them
-LISTS = (
-    (pa.types.is_list, pa.list_),
-    (pa.types.is_large_list, pa.large_list),
-    (pa.types.is_fixed_size_list, pa.list_),
-)
+LISTS = ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list), (pa.types.is_fixed_size_list, pa.list_))
 # The metadata from which a reader recognises a type or a column.
 OF_FIELDS = {b"ARROW:extension:name", b"ARROW:extension:metadata", b"PARQUET:field_id"}
 OF_PANDAS = {"name", "field_name", "pandas_type", "numpy_type"}
@@ -112,10 +108,7 @@ def _elements(lists: pa.Array, valid: npt.NDArray[np.bool_]) -> tuple[pa.Buffer,
 
 
 class Categories:
-    """The categories of a column that rows have, in their order.
-
-    Every piece of the file numbers them alike.
-    """
+    """The categories that rows of a column have, in their order: one numbering for all pieces."""
 
     def __init__(self, kind: pa.DictionaryType) -> None:
         self.kind = kind
@@ -142,10 +135,7 @@ class Categories:
 
 
 def _codes(column: pa.DictionaryArray) -> npt.NDArray[np.int64]:
-    """The places in the dictionary of the cells that are not null.
-
-    Raises: ValueError (there is no such place).
-    """
+    """The dictionary's places of cells that are not null. Raises: ValueError (there is none)."""
     codes = np.asarray(column.indices.drop_null(), np.int64)
     if codes.size and not 0 <= codes.min() <= codes.max() < len(column.dictionary):
         raise ValueError
