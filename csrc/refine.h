@@ -66,9 +66,12 @@ DPF_INLINE int fits(int64_t lo, int64_t hi, int bits) {
     return (hi == lo >> 63) & ((uint64_t)lo + ((uint64_t)1 << bits) < (uint64_t)2 << bits);
 }
 
-/* Whether one limb holds a draw, if there is no other. */
-DPF_INLINE int has_room(const dpf_law *law, const dpf_release *how, int64_t lo, int64_t hi) {
-    return how->limbs == 2 || fits(lo, hi, law->real ? 53 : 62);
+/* 0 if a draw is decided, and one limb holds it if there is no other. */
+DPF_INLINE uint64_t lacking(const dpf_law *law, const dpf_release *how, int64_t lo, int64_t hi) {
+    const uint64_t limb = (uint64_t)hi ^ (uint64_t)DPF_UNDECIDED_LIMB; /* which no decided draw has */
+    const int bits = law->real ? 53 : 62;
+    return how->limbs == 2 ? (limb - 1) & ~limb & (uint64_t)1 << 63
+                           : (uint64_t)(hi ^ lo >> 63) | ((uint64_t)lo + ((uint64_t)1 << bits)) >> (bits + 1);
 }
 
 /* Draw i alone. */
@@ -85,7 +88,7 @@ DPF_INLINE dpf_draws one_of(const dpf_draws *all, int i) {
 /* Store the result of value `at`, where a zero stands; or leave it undecided, and the zero there. */
 DPF_INLINE void settle(const dpf_law *law, dpf_job *job, int64_t at, uint64_t value, int64_t lo, int64_t hi) {
     const int64_t draw[2] = {lo, hi};
-    if (hi == DPF_UNDECIDED_LIMB || !has_room(law, job->how, lo, hi)) {
+    if (lacking(law, job->how, lo, hi)) {
         job->undecided[job->n_undecided++] = (dpf_undecided){at, value};
     } else if (job->how->kind == DPF_NOISE) {
         memcpy(out_at(job, at), draw, sizeof draw);
@@ -317,7 +320,11 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
             break;
         for (int i = 0; i < DPF_STEP; i++)
             draw[i] = base + (uint64_t)i;
-        memset(settled, 0, sizeof settled);
+        if (law->accepts) {
+            memset(settled, 0, sizeof settled);
+            for (int64_t i = from; i < end; i++)
+                lo[i] = 0, hi[i] = DPF_UNDECIDED_LIMB; /* until a proposal is accepted */
+        }
         for (int candidate = 0; candidate < candidates; candidate++) {
             dpf_step_words *const words = &read[candidate];
             read_step(law, how, (uint64_t)candidate, base, words);
@@ -329,42 +336,43 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
                 }
                 first = radius, then = more_radius;
             }
+            int64_t *const to = law->accepts ? found : lo, *const to_hi = law->accepts ? found_hi : hi;
             const dpf_draws draws = {end - from,
                                      draw + from,
                                      {first + from, angle + from},
                                      {then + from, more_angle + from},
                                      law->real ? batch.offset + from : no_offset,
-                                     found + from,
-                                     found_hi + from};
+                                     to + from,
+                                     to_hi + from};
             law->decide(how->plan, tier, &draws);
-            int undecided = 0;
-            for (int i = from; i < end; i++)
-                undecided |= found_hi[i] == DPF_UNDECIDED_LIMB;
-            for (int i = from; i < end && undecided && tier != law->last_tier; i++)
-                if (found_hi[i] == DPF_UNDECIDED_LIMB) {
+            uint64_t open = 0;
+            for (int64_t i = from; i < end; i++) {
+                const uint64_t limb = (uint64_t)to_hi[i] ^ (uint64_t)DPF_UNDECIDED_LIMB;
+                open |= (limb - 1) & ~limb;
+            }
+            for (int i = from; i < end && open >> 63 && tier != law->last_tier; i++)
+                if (to_hi[i] == DPF_UNDECIDED_LIMB) {
                     const dpf_draws one = one_of(&draws, i - from);
                     law->decide(how->plan, law->last_tier, &one);
                 }
-            for (int i = from; i < end; i++) {
-                int verdict = 1;
-                if (law->accepts) {
-                    const uint64_t v = (uint64_t)words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
-                    const int known = fits(found[i], found_hi[i], 62);
-                    verdict = law->accepts(how->plan, known ? found[i] : 0, ~v);
-                    verdict = known ? verdict : -1;
-                }
-                lo[i] = settled[i] ? lo[i] : found[i];
-                hi[i] = settled[i] ? hi[i] : verdict == 1 ? found_hi[i] : DPF_UNDECIDED_LIMB;
-                settled[i] |= verdict != 0;
+            for (int64_t i = from; i < end && law->accepts; i++) {
+                const uint64_t v =
+                    (uint64_t)words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
+                const int known = fits(found[i], found_hi[i], 62);
+                const int verdict = law->accepts(how->plan, known ? found[i] : 0, ~v);
+                const int take_it = (settled[i] == 0) & known & (verdict == 1), stop = (known == 0) | (verdict != 0);
+                lo[i] = take_it ? found[i] : lo[i];
+                hi[i] = take_it ? found_hi[i] : hi[i];
+                settled[i] |= (uint8_t)stop;
             }
         }
-        int undecided = 0;
-        for (int i = from; i < end; i++) {
-            settled[i] = hi[i] == DPF_UNDECIDED_LIMB || !has_room(law, how, lo[i], hi[i]);
-            undecided |= settled[i];
-            if (law->real && how->limbs == 1 && how->kind != DPF_NOISE)
-                lo[i] = (int64_t)bits_of((double)lo[i]);
-        }
+        uint64_t undecided = 0;
+        for (int64_t i = from; i < end; i++)
+            undecided |= lacking(law, how, lo[i], hi[i]);
+        for (int i = from; i < end && undecided; i++)
+            settled[i] = lacking(law, how, lo[i], hi[i]) != 0;
+        for (int64_t i = from; i < end && law->real && how->limbs == 1 && how->kind != DPF_NOISE; i++)
+            lo[i] = (int64_t)bits_of((double)lo[i]);
         sum_up(how, in_at(job, at + from), from, end, lo, how->limbs == 2 || how->kind == DPF_NOISE ? hi : NULL, law->real,
                &batch);
         for (int i = from; i < end && undecided; i++)
