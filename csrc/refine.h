@@ -22,8 +22,9 @@ typedef struct {
     int box_muller; /* draws i and i ^ 64 share a radius and an angle (stream.md) */
     int last_tier;  /* in C, asked for what the first leaves undecided */
     int real;
-    /* NULL, or: a draw is a proposal k. 1: W = 2^64 - 1 - V's first 64 digits accepts it; 0 rejects it; -1: undecided */
-    int (*accepts)(const dpf_plan *, int64_t k, uint64_t w);
+    /* NULL, or: a draw is a proposal k. W = 2^64 - 1 - V's first 64 digits accepts it (1), rejects it
+     * (-1) or leaves it undecided (0). */
+    int64_t (*accepts)(const dpf_plan *, int64_t k, uint64_t w);
 } dpf_law;
 
 /* One call: its values, and its draws that wait for more digits. */
@@ -156,7 +157,7 @@ DPF_INLINE uint64_t word_at(const uint32_t *words, int width, int i) {
 
 /* Queue the undecided among draws from .. end - 1 of a batch, whose first draw is number `at` of the
  * call, with their values; put zeros in the place of their sums. accept: acceptance words. */
-DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint16_t *accept,
+DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,
                         const uint8_t *undecided, int from, int end, int64_t at, dpf_batch *batch) {
     const int width = job->how->plan->width;
     for (int base = from & ~31; base < end; base += 32) {
@@ -186,7 +187,7 @@ DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words,
 }
 
 /* Store the results of draws from .. end - 1, of noise lo (and hi); the undecided wait, and have zeros. */
-DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint16_t *accept,
+DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,
                      const uint8_t *undecided, int from, int end, int64_t at, const int64_t *lo, dpf_batch *batch) {
     sum_up(job->how, in_at(job, at + from), from, end, lo, NULL, law->real, batch);
     collect(law, job, words, accept, undecided, from, end, at, batch);
@@ -195,15 +196,11 @@ DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, co
         refine(law, job);
 }
 
-/* Level 0 of the acceptance words of draws 1,024 batch, ... */
-static void acceptance_words(const uint8_t *key, uint64_t candidate, uint64_t batch, uint16_t *accept) {
+/* Level 0 of the acceptance words of draws DPF_MOST batch, ... */
+static void acceptance_words(const uint8_t *key, uint64_t candidate, uint64_t batch, uint64_t *accept) {
     uint32_t words[DPF_WORDS];
     batch_words(key, accept_nonce(candidate, 0), batch, words);
-    for (int s = 0; s < DPF_GROUPS * 16; s++)
-        for (int l = 0; l < DPF_LANES; l++) {
-            accept[2 * s * DPF_LANES + l] = (uint16_t)words[s * DPF_LANES + l];
-            accept[(2 * s + 1) * DPF_LANES + l] = (uint16_t)(words[s * DPF_LANES + l] >> 16);
-        }
+    expand(words, 16, accept);
     dpf_wipe(words, sizeof words);
 }
 
@@ -228,7 +225,7 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
     _Alignas(64) uint32_t words[DPF_WORDS];
     _Alignas(64) int64_t cells[DPF_MOST];
     uint8_t undecided[DPF_MOST];
-    uint16_t accept[DPF_MOST];
+    uint64_t accept[DPF_MOST];
     dpf_batch batch;
     uint64_t accept_batch = UINT64_MAX;
     int64_t done = 0;
@@ -246,7 +243,7 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
             if (first / DPF_MOST != accept_batch)
                 acceptance_words(how->key, 0, accept_batch = first / DPF_MOST, accept);
             for (int i = 0; i < per_batch; i++)
-                undecided[i] |= accept[first % DPF_MOST + (uint64_t)i] >= plan->normal.accept_below;
+                undecided[i] |= accept[first % DPF_MOST + (uint64_t)i] >= (uint64_t)plan->normal.accept_below;
         }
         take(law, job, words, accept + first % DPF_MOST, undecided, from, end, at, cells, &batch);
         done = at + end;
@@ -270,7 +267,7 @@ typedef struct {
     uint64_t batch;                             /* whose level 0 lies in word, or UINT64_MAX */
     uint64_t accept_batch;                      /* the same of accept */
     _Alignas(64) uint64_t word[2 * DPF_WORDS];  /* level 0 */
-    uint16_t accept[DPF_MOST];
+    uint64_t accept[DPF_MOST];
     _Alignas(64) uint64_t more[DPF_STEP], more_accept[DPF_STEP]; /* level 1 */
 } dpf_step_words;
 
@@ -295,17 +292,27 @@ static void read_step(const dpf_law *law, const dpf_release *how, uint64_t candi
     dpf_wipe(words, sizeof words);
 }
 
+/* The words of each draw's radius and angle: draws i and i ^ 64 share them. */
+DPF_INLINE void both_of_pairs(const uint64_t *word, uint64_t *radius, uint64_t *angle) {
+    for (int pair = 0; pair < DPF_STEP; pair += 128)
+        for (int half = 0; half < 128; half += 64) {
+            memcpy(radius + pair + half, word + pair, 64 * sizeof *word);
+            memcpy(angle + pair + half, word + pair + 64, 64 * sizeof *word);
+        }
+}
+
 static const double no_offset[DPF_STEP]; /* integer laws have none */
 
 /* Read both levels for every draw: small calls, constant work, and wide scales. */
 DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
     const dpf_release *const how = job->how;
     const int per_batch = 32 * DPF_WORDS / how->plan->width, candidates = law->accepts ? how->plan->normal.candidates : 1;
+    const int wide = how->limbs == 2 || how->kind == DPF_NOISE;
     dpf_step_words read[DPF_CANDIDATES];
     _Alignas(64) uint64_t draw[DPF_STEP];
     _Alignas(64) uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
     _Alignas(64) int64_t lo[DPF_STEP], hi[DPF_STEP], found[DPF_STEP], found_hi[DPF_STEP];
-    uint8_t settled[DPF_STEP];
+    int64_t settled[DPF_STEP];
     dpf_batch batch;
     int64_t done = 0;
     int used = 0;
@@ -330,10 +337,8 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
             read_step(law, how, (uint64_t)candidate, base, words);
             const uint64_t *first = words->word + base % (uint64_t)per_batch, *then = words->more;
             if (law->box_muller) {
-                for (int i = 0; i < DPF_STEP; i++) {
-                    radius[i] = first[i & ~64], angle[i] = first[i | 64];
-                    more_radius[i] = then[i & ~64], more_angle[i] = then[i | 64];
-                }
+                both_of_pairs(first, radius, angle);
+                both_of_pairs(then, more_radius, more_angle);
                 first = radius, then = more_radius;
             }
             int64_t *const to = law->accepts ? found : lo, *const to_hi = law->accepts ? found_hi : hi;
@@ -356,14 +361,13 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
                     law->decide(how->plan, law->last_tier, &one);
                 }
             for (int64_t i = from; i < end && law->accepts; i++) {
-                const uint64_t v =
-                    (uint64_t)words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
-                const int known = fits(found[i], found_hi[i], 62);
-                const int verdict = law->accepts(how->plan, known ? found[i] : 0, ~v);
-                const int take_it = (settled[i] == 0) & known & (verdict == 1), stop = (known == 0) | (verdict != 0);
-                lo[i] = take_it ? found[i] : lo[i];
-                hi[i] = take_it ? found_hi[i] : hi[i];
-                settled[i] |= (uint8_t)stop;
+                const uint64_t v = words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
+                const int64_t known = -(int64_t)(lacking(law, how, found[i], found_hi[i]) == 0);
+                const int64_t verdict = law->accepts(how->plan, found[i] & known, ~v) & known;
+                const int64_t takes = -(int64_t)((verdict == 1) & (settled[i] == 0));
+                lo[i] = (found[i] & takes) | (lo[i] & ~takes);
+                hi[i] = (found_hi[i] & takes) | (hi[i] & ~takes);
+                settled[i] |= verdict != -1; /* an undecided one stays so */
             }
         }
         uint64_t undecided = 0;
@@ -371,10 +375,10 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
             undecided |= lacking(law, how, lo[i], hi[i]);
         for (int i = from; i < end && undecided; i++)
             settled[i] = lacking(law, how, lo[i], hi[i]) != 0;
-        for (int64_t i = from; i < end && law->real && how->limbs == 1 && how->kind != DPF_NOISE; i++)
-            lo[i] = (int64_t)bits_of((double)lo[i]);
-        sum_up(how, in_at(job, at + from), from, end, lo, how->limbs == 2 || how->kind == DPF_NOISE ? hi : NULL, law->real,
-               &batch);
+        if (law->real && !wide)
+            for (int64_t i = from; i < end; i++) /* exact: it fits 53 bits */
+                lo[i] = (int64_t)bits_of((double)(int32_t)(lo[i] >> 32) * 0x1p32 + to_double(0, (uint32_t)lo[i]));
+        sum_up(how, in_at(job, at + from), from, end, lo, wide ? hi : NULL, law->real, &batch);
         for (int i = from; i < end && undecided; i++)
             if (settled[i]) {
                 const uint64_t value = value_bits(how, in_at(job, at + i), 0);
