@@ -133,7 +133,7 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
         int64_t low = 0, high = 0;
         int sure = 1;
         if (tier == DPF_DOUBLE) {
-            const uint32_t word = (uint32_t)(first | negative << 31); /* of level 0, if it has 31 digits */
+            const uint32_t word = (uint32_t)(first | negative << 31);
             const double k =
                 bits == 31 ? laplace_by_double32(plan, word, d.offset, &sure) - DPF_TO_INTEGER
                            : laplace_by_double(plan, as_double(first), digit_count(bits), negative, d.offset, &sure);

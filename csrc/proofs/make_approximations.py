@@ -107,7 +107,7 @@ def sollya_short() -> str:
 
 
 def gappa(assigned: str, r: str, z: str, coefficients: tuple[str, ...]) -> str:
-    """Horner's rule line by line, down to the second coefficient; assigned: whether each is rounded."""
+    """Horner's rule line by line, less its last step; assigned: whether each is rounded."""
     lines, last = [], coefficients[-1]
     names = [f"{r}{i}" for i in range(1, len(coefficients) - 1)]
     for name, c in zip(names, reversed(coefficients[1:-1]), strict=True):

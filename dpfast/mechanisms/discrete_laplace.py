@@ -33,7 +33,7 @@ CONSTANT_WORK_DOUBLE_SCALE = 2**17
 CONSTANT_WORK_DOUBLE_DOUBLE_SCALE = 2**40
 NARROW_SCALE = 2**54
 LEAST_SCALE = Fraction(1, 2**60)
-SHORT_ERROR = 3 * 2.0**-37  # of level 0 of 32-bit words, for each unit of t + 1
+SHORT_ERROR = 3 * 2.0**-37  # level 0 of 32-bit words is wrong by less, for each unit of t + 1
 
 
 class GeometricNoise(Pure, IntegerNoise):
