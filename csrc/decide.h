@@ -42,8 +42,8 @@ DPF_INLINE double minus_log(double x, double digits) {
 }
 
 /* E = -ln(x 2^-n) within 2^-35, for x = a + 1/2 and an integer a of n <= 32 bits; digits = n + 1023
- * + 2^11. x = 2^e m; count = 2^11 + 1023 + e + m - 1, so that E = (digits - count) ln 2 + Q(m), Q(m)
- * = (m - 1) ln 2 - ln m: no division is needed, nor a table, which few vector units look up. */
+ * + 2^11. x = 2^e m, count = 2^11 + 1023 + e + m - 1: E = (digits - count) ln 2 + Q(m), where Q(m)
+ * is (m - 1) ln 2 - ln m. There is no division, and no table, which few vector units look up. */
 DPF_INLINE double short_minus_log(double x, double digits) {
     const uint64_t bits = bits_of(x);
     const double count = double_of(0x40a0000000000000 | bits >> 11);
@@ -52,7 +52,7 @@ DPF_INLINE double short_minus_log(double x, double digits) {
     return fused(count, -dpf_one_ln2, rest);
 }
 
-/* A 32-bit word at the width of a double: whether its top bit is the sign. */
+/* A 32-bit word at the width of a double; the top bit stays the top bit. */
 DPF_INLINE uint64_t widened(uint32_t word) {
     return (uint64_t)(int64_t)(int32_t)word;
 }
