@@ -83,8 +83,8 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
     plan.logarithm.offset = t < 0x1p52 ? t * from(c) - 0.5 : -0.125 / t;
     plan.margin = 0.5 - relative_error * (t + 2.0);
     plan.relative_error = relative_error;
-    plan.margin32 = 0.5 - relative_error * (23.0 * t + 2.0);
-    plan.half_cell = t / 2.0 * (1.0 + 0x1p-20);
+    plan.margin32 = 0.5 - 0x3p-37 * (t + 1.0);
+    plan.half_cell = (t / 2.0 + 0.25) * (1.0 + 0x1p-20);
     plan.logarithm.c = from(upper);
     plan.logarithm.c_low = from(c - upper);
     plan.double_double_margin = 0.5 - t * 0x1p-72 - 0x1p-38;
