@@ -12,6 +12,7 @@ from proofs import CSRC, MODES, between, certifies, constants, fused, generator,
 MADE = generator("make_approximations")
 SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
 GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()
+SHORT_GAPPA = (CSRC / "proofs" / "gaussian_short.gappa").read_text()
 DOUBLE_DOUBLE = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
 
 
@@ -26,6 +27,8 @@ def test_sollya_certifies_the_polynomials() -> None:
         ("0x1.9999999995287p-2", "0x1.9999999995307p-2"),  # the logarithm
         ("0x1.466bc67754fffp-9", "0x1.466bc67755fffp-9"),  # the sine
         ("0x1.55d3c7dc3b7f3p-12", "0x1.55d3c7dc3c7f3p-12"),  # the cosine
+        ("0x1.466bba8bfc001p-9", "0x1.466bbb8bfc001p-9"),  # the short sine
+        ("0x1.d9c364eac5df8p-19", "0x1.d9d364eac5df8p-19"),  # the short cosine
         ("0x1.1111111111111p-7", "0x1.1111112111111p-7"),  # P
         ("0x1.6c16c16c16c17p-10", "0x1.6c17c16c16c17p-10"),  # Q
         ("0x1.110b4611a6263p-27", "0x1.110b4611a7263p-27"),  # pi/4
@@ -73,6 +76,18 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert cosine == constants(between(GAPPA, "Q5 =", "CP ="))
     assert constants(between(SOLLYA, "p = ", ";"))[::-1] == sine
     assert constants(between(SOLLYA, "q = 1 + ", ";"))[::-1] == cosine
+
+    sine, cosine = values(MADE.SHORT_SINE)[::-1], values(MADE.SHORT_COSINE)[::-1]
+    assert sine == constants(between(SHORT_GAPPA, "w rnd= v * v;", "q3 rnd="))
+    assert sine == constants(between(SHORT_GAPPA, "W = v * v;", "Q3 ="))
+    assert cosine == constants(between(SHORT_GAPPA, "q3 rnd=", "W ="))
+    assert cosine == constants(between(SHORT_GAPPA, "Q3 =", "# y,"))
+    short = between(SOLLYA, "/* short_octant", "claim")
+    assert constants(between(short, "p = ", ";"))[::-1] == sine
+    assert constants(between(short, "q = ", ";"))[::-1] == cosine
+    assert MADE.SHORT_UNIT == -29  # a 32-bit word holds so many digits of v
+    assert f"root_two = {MADE.ROOT_TWO};" in SHORT_GAPPA
+    assert f"{MADE.ROOT_TWO} / sqrt(2)" in SOLLYA
 
     p, (q0, q1) = values(MADE.SMALL_SINE)[::-1], values(MADE.SMALL_COSINE)
     assert p == constants(between(DOUBLE_DOUBLE, "p1 rnd= ", "q1 rnd="))
