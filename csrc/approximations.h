@@ -7,6 +7,7 @@ DPF_INLINE double fused(double a, double b, double c) {
 }
 
 static const double dpf_one_ln2 = 0x1.62e42fefa39efp-1, dpf_root_two = 0x1.6a09e667f3bcdp0;
+static const double dpf_short_log = 0x1.0867294c35df5p1;
 static const uint64_t dpf_split = 0x3fe6a09e00000000; /* the pattern of m0 */
 static const uint64_t dpf_short_mask = 0xffffffff00000000, dpf_half_mask = 0xfffffffff8000000;
 static const double dpf_quarter_high = 0x1.921fb50000000p-35, dpf_quarter_low = 0x1.110b4611a6263p-61;
@@ -23,6 +24,23 @@ DPF_INLINE double log_polynomial(double z) {
     sum = fused(sum, z, 0x1.9999999995287p-2);
     sum = fused(sum, z, 0x1.5555555555558p-1);
     sum = fused(sum, z, 2.0);
+    return sum;
+}
+
+/* (m - 1) ln 2 - ln m = dpf_short_log + m p(m). */
+DPF_INLINE double short_log_polynomial(double m) {
+    double sum = 0x1.e952a6a7899b7p-11;
+    sum = fused(sum, m, -0x1.2aeff2bae3afep-6);
+    sum = fused(sum, m, 0x1.5006ae2ee1491p-3);
+    sum = fused(sum, m, -0x1.cc453bc17852cp-1);
+    sum = fused(sum, m, 0x1.accf134f6415dp1);
+    sum = fused(sum, m, -0x1.1f32933e068dbp3);
+    sum = fused(sum, m, 0x1.1cf4dedc354cep4);
+    sum = fused(sum, m, -0x1.a9349efd04787p4);
+    sum = fused(sum, m, 0x1.df866e6609bbap4);
+    sum = fused(sum, m, -0x1.982512196d825p4);
+    sum = fused(sum, m, 0x1.0679ab9cab06fp4);
+    sum = fused(sum, m, -0x1.f27eff8f6762ap2);
     return sum;
 }
 

@@ -30,18 +30,17 @@ DPF_INLINE double short_middle(uint64_t a) {
 }
 
 DPF_INLINE gaussian_pair gaussian_pair32(const dpf_plan *plan, uint32_t radius, uint32_t angle) {
-    const uint64_t flags = (uint64_t)angle << 32, sign = (uint64_t)1 << 63;
     const double x = short_middle(radius);
-    const double tr = dpf_root_two * plan->t * __builtin_sqrt(minus_log(x, 0x1p52 + 1023.0 + 32.0));
+    const double tr = dpf_root_two * plan->t * __builtin_sqrt(short_minus_log(x, short_digit_count(32)));
+    const uint64_t flags = widened(angle);
     double sine, cosine;
     short_octant(short_middle(angle & 0x1fffffff), &sine, &cosine);
     /* masks, for not every vector unit compares 64-bit integers */
-    const uint64_t swap = (bits_of(sine) ^ bits_of(cosine)) & (0 - (flags >> 61 & 1));
-    const double first = tr * double_of(bits_of(cosine) ^ swap), second = tr * double_of(bits_of(sine) ^ swap);
-    return (gaussian_pair){
-        {double_of(bits_of(first) ^ (flags & sign)), double_of(bits_of(second) ^ (flags << 1 & sign))},
-        plan->margin32 - plan->normal.half_angle * tr,
-        x * tr};
+    const uint64_t swap = (bits_of(sine) ^ bits_of(cosine)) & (0 - (flags >> 29 & 1));
+    const double first = double_of(bits_of(cosine) ^ swap), second = double_of(bits_of(sine) ^ swap);
+    return (gaussian_pair){{turned32(tr * first, flags), turned32(tr * second, flags << 33)},
+                           plan->margin32 - plan->normal.half_angle * tr,
+                           x * tr};
 }
 
 /* The bits of the integer nearest to z = offset + noise. */

@@ -407,6 +407,8 @@ def test_the_proof_speaks_of_the_plan() -> None:
     assert plan["margin"] == 0.5 - 4 * 2.0**-52
     assert "half_angle = 0x1.bp-31;\nmargin = 0.5 - 0x4p-52;" in SHORT_GAPPA
     assert plan["half_angle"] == float.fromhex("0x1.bp-31")
+    assert "e - E in [-0x1.7p-36, 0x1.7p-36]" in (PROOFS / "short_log.gappa").read_text()
+    assert float.fromhex("0x1.7p-36") == SHORT_LOG_ERROR
     assert plan["margin32"] == plan["margin"]
     # section 6: half a cell of the angle, the error of y, and one rounding of it, in 2^-32
     errors = (Fraction(355, 113), Fraction(0x1A5, 2**11), Fraction(1, 2**19))

@@ -15,6 +15,13 @@ LOG = (
     "2.0", "0x1.5555555555558p-1", "0x1.9999999995287p-2", "0x1.2492492e0234ep-2", "0x1.c71c62cd506d9p-3",
     "0x1.7462bbc992a96p-3", "0x1.39fd724a51eadp-3", "0x1.2b63baf6b5ad3p-3",
 )  # fmt: skip
+# (m - 1) ln 2 - ln m, 1 <= m <= 2: fpminimax, absolute (decide.sollya).
+SHORT_LOG = (
+    "0x1.0867294c35df5p1", "-0x1.f27eff8f6762ap2", "0x1.0679ab9cab06fp4", "-0x1.982512196d825p4",
+    "0x1.df866e6609bbap4", "-0x1.a9349efd04787p4", "0x1.1cf4dedc354cep4", "-0x1.1f32933e068dbp3",
+    "0x1.accf134f6415dp1", "-0x1.cc453bc17852cp-1", "0x1.5006ae2ee1491p-3", "-0x1.2aeff2bae3afep-6",
+    "0x1.e952a6a7899b7p-11",
+)  # fmt: skip
 # ln(1 + r) = r - r^2/2 + r^3 p(r): the series, 1/3 - r/4 + ... - r^7/10, rounded.
 LOG1P = (
     "0x1.5555555555555p-2", "-0x1p-2", "0x1.999999999999ap-3", "-0x1.5555555555555p-3",
@@ -85,6 +92,7 @@ def header() -> str:
         "}",
         "",
         f"static const double dpf_one_ln2 = {LN2}, dpf_root_two = {ROOT_TWO};",
+        f"static const double dpf_short_log = {SHORT_LOG[0]};",
         f"static const uint64_t dpf_split = {bits_of(SPLIT):#x}; /* the pattern of m0 */",
         f"static const uint64_t dpf_short_mask = {mask(SHORT_BITS):#x}, dpf_half_mask = {mask(HALF_BITS):#x};",
         f"static const double dpf_quarter_high = {high}, dpf_quarter_low = {low};",
@@ -92,6 +100,7 @@ def header() -> str:
         f"static const double dpf_small_cosine[2] = {{{', '.join(SMALL_COSINE)}}};",
         "",
         function("(ln m)/s = 2 + z R(z).", "log_polynomial", "z", fused, LOG),
+        function("(m - 1) ln 2 - ln m = dpf_short_log + m p(m).", "short_log_polynomial", "m", fused, SHORT_LOG[1:]),
         function("ln(1 + r) = r - r^2/2 + r^3 p(r).", "log1p_polynomial", "r", fma, LOG1P),
         function("(sin pi v/4)/v, w = v^2.", "sine_polynomial", "w", fused, SINE),
         function("cos pi v/4, w = v^2.", "cosine_polynomial", "w", fused, COSINE),
@@ -111,12 +120,18 @@ def sollya() -> str:
     return f"R = {nested[:at]}\n    {nested[at:]};"
 
 
-def gappa(assigned: str, r: str, z: str) -> str:
-    """Horner's rule line by line, r1 to r6; assigned: whether each is rounded."""
-    lines, last = [], LOG[-1]
-    for i, c in enumerate(reversed(LOG[1:-1]), 1):
-        lines.append(f"{r}{i} {assigned} {last} * {z} + {c};")
-        last = f"{r}{i}"
+def sollya_short() -> str:
+    terms = [f"{c} * x^{k}" for k, c in enumerate(SHORT_LOG)]
+    return "Q = " + "\n    + ".join(" + ".join(terms[at : at + 3]) for at in range(0, len(terms), 3)) + ";"
+
+
+def gappa(assigned: str, r: str, z: str, coefficients: tuple[str, ...]) -> str:
+    """Horner's rule line by line, less its last step; assigned: whether each is rounded."""
+    lines, last = [], coefficients[-1]
+    names = [f"{r}{i}" for i in range(1, len(coefficients) - 1)]
+    for name, c in zip(names, reversed(coefficients[1:-1]), strict=True):
+        lines.append(f"{name} {assigned} {last} * {z} + {c};")
+        last = name
     return "\n".join(lines)
 
 
@@ -136,8 +151,13 @@ def files() -> dict[Path, str]:
         path = CSRC / "proofs" / f"{name}.sollya"
         found[path] = between_marks(path.read_text(), "R", sollya())
         path = path.with_suffix(".gappa")
-        rounded = between_marks(path.read_text(), "r", gappa("rnd=", "r", "z"))
-        found[path] = between_marks(rounded, "R", gappa("=", "R", "Z"))
+        rounded = between_marks(path.read_text(), "r", gappa("rnd=", "r", "z", LOG))
+        found[path] = between_marks(rounded, "R", gappa("=", "R", "Z", LOG))
+    path = CSRC / "proofs" / "decide.sollya"
+    found[path] = between_marks(found[path], "Q", sollya_short())
+    path = CSRC / "proofs" / "short_log.gappa"
+    rounded = between_marks(path.read_text(), "q", gappa("rnd=", "q", "m", SHORT_LOG))
+    found[path] = between_marks(rounded, "Q", gappa("=", "Q", "m", SHORT_LOG))
     return found
 
 

@@ -28,7 +28,7 @@ DOUBLE_RATIO = 2**40
 CONSTANT_WORK_DOUBLE_RATIO = 2**16
 CONSTANT_WORK_RATIO = 2**40  # above it the double-double tier leaves 2^-30 or more open
 NARROW_RATIO = 2**48
-SHORT_LOG_ERROR = 2.0**-35  # bounds the error of -ln U at level 0, for 32-bit words
+SHORT_LOG_ERROR = 1.4375 * 2.0**-36  # bounds the error of -ln U at level 0, for 32-bit words
 
 
 class Gaussian(Sigma, RealMechanism):
