@@ -80,15 +80,8 @@ DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double 
     return k;
 }
 
-/* As nearest, for 32-bit words: plan->margin32 allows for the error of their largest y. */
-DPF_INLINE double nearest32(const dpf_plan *plan, double offset, double y, double angle_error, double weight,
-                            int *decided) {
-    const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
-    *decided = (plan->margin32 - __builtin_fabs(g) - angle_error) * weight > plan->half_cell;
-    return k;
-}
-
-/* The same of one number z, before DPF_TO_INTEGER is subtracted. */
+/* As nearest, for 32-bit words and one number z, before DPF_TO_INTEGER is subtracted: plan->margin32
+ * allows for the error of the largest z. */
 DPF_INLINE double shifted32(const dpf_plan *plan, double z, double weight, int *decided) {
     const double shifted = z + DPF_TO_INTEGER, g = z - (shifted - DPF_TO_INTEGER);
     *decided = (plan->margin32 - __builtin_fabs(g)) * weight > plan->half_cell;

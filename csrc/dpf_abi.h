@@ -50,8 +50,8 @@ typedef struct {
     double t_low;                /* the scale less t */
     double margin;               /* 1/2 less the error that does not grow with the noise */
     double relative_error;       /* the error for each unit of noise */
-    double margin32;             /* 1/2 less both, for the most noise of a 32-bit word */
-    double half_cell;            /* t/2 + 1/4 (Gaussian: t), and a little more: half a cell of U, scaled */
+    double margin32;             /* 1/2 less both, for the most noise of a 32-bit word (Gaussian: margin) */
+    double half_cell;            /* t/2 + 1/4 (Gaussian: t^2), and a little more: half a cell of U, scaled */
     double double_double_margin; /* 1/2 less the error of the double-double tier */
     struct {                     /* t (C - ln U), C = ln(2/(1+q)) or 0 */
         double offset;           /* t C - 1/2, rounded */
@@ -61,7 +61,7 @@ typedef struct {
         int32_t wide_cell;       /* e + 61, where 2^e <= t < 2^(e+1) */
     } logarithm;
     struct {                       /* Box-Muller */
-        double half_angle;         /* half a cell of the angle, scaled */
+        double half_angle;         /* half a cell of the angle; 32-bit words: and the relative error */
         double double_double_cell; /* the double-double tier's error that grows as the radius shrinks */
         double rejects;            /* P(a proposal k is rejected) <= rejects k^2 */
         int32_t candidates;        /* proposals that a constant-work draw makes */
