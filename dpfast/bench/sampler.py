@@ -31,7 +31,7 @@ OURS, NUMPY = "dpfast, one thread", "NumPy's unsafe noise"
 LONGEST = 0.2  # seconds of a call: the curve ends there
 SLICE = 5e-3  # seconds of calls that are timed together
 PATIENCE = 20  # seconds that a test draws for, about: a slow sampler is tested on less
-DRAWS = 20_000, 2_000_000  # for the test of the law; its normal tails need the first
+DRAWS = 20_000, 10_000_000  # for the test of the law; its normal tails need the first
 CALLS = 1_000, 30_000  # one value each: for the test of time
 LARGE = 0.99  # the quantile beyond which noise is large
 TELLS = "size", "sign", "largest 1 %"  # what the time of a call may tell of its noise
@@ -141,9 +141,10 @@ class Tested:
         return self.law.found or self.fork.verdict in {"FAILS", "REPEATS"}
 
     def errors(self, mechanism: Exact) -> tuple[Array, Figures]:
-        """For the picture: the ends of cells, and what is drawn less what is due, in standard errors."""
+        """For the picture: the ends of cells, and draws less those due, in standard errors."""
         ends: Array = mechanism.scale * np.linspace(-REACH, REACH, 8 * REACH + 1)
-        ends = np.unique(np.floor(ends).astype(np.int64)) if mechanism.INTEGERS else ends
+        if mechanism.INTEGERS:
+            ends = np.unique([*np.floor(ends).astype(np.int64), -1])  # 0 has a cell of its own
         mass, n = np.diff(mechanism.cdf(ends), prepend=0), self.draws.size
         drawn = np.bincount(np.searchsorted(ends, self.draws), minlength=ends.size)[: ends.size]
         return ends, (drawn - n * mass) / np.sqrt(np.maximum(n * mass * (1 - mass), 1e-300))

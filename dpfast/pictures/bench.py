@@ -149,7 +149,7 @@ def sampler(report: Comparison, path: Path) -> None:
             axes.set_yscale("symlog", linthresh=2 * CLEAR)
             axes.yaxis.set_major_formatter(FuncFormatter(lambda errors, _: f"{errors:,.0f}".replace("-", MINUS)))
         law.set(xlabel=f"noise, {tested[0].law.promise}", ylabel="draws less those due, standard errors")
-        time.set(xlabel="calls of smaller noise, %", ylabel="rank of the time less the middle, standard errors")
+        time.set(xlabel="calls of smaller noise, %", ylabel="mean rank of the time, standard errors")
         fork.axline((0, 0), slope=1, color=FAINT, linewidth=0.9, linestyle=DASHED)
         fork.set(xlabel="noise of a process after a fork", ylabel="noise of its child")
         for each, color, marker in zip(tested, BESIDE, MARKERS, strict=False):
