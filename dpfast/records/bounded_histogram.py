@@ -9,18 +9,22 @@ from __future__ import annotations
 import struct
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpfast import kernels
 from dpfast.errors import DTypeError, InsecureKeyWarning, ParameterError
+from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import shown, whole
-from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity
+from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, refuse_less
 from dpfast.records.columns import CHUNK, Column, Integers, column
 from dpfast.release.arrays import UINT64
 from dpfast.release.key import Key, ReleaseKey, keyed
+
+if TYPE_CHECKING:
+    from dpfast.ledger import Ledger
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Find: TypeAlias = Callable[[Integers], npt.NDArray[np.int64]]
@@ -35,12 +39,38 @@ class BoundedHistogram(NamedTuple):
     keys: the domain in its order; or without a domain the keys that occur, sorted, which are as
         private as the counts.
     counts: int64, one for each key, before any noise. sensitivity: the change that the noise must
-        hide.
+        hide. `release` adds noise that hides it.
     """
 
     keys: npt.NDArray[Any]
     counts: npt.NDArray[np.int64]
     sensitivity: Sensitivity
+
+    def release(self, mechanism: Releasing, /, *, ledger: Ledger | None = None, **options: Any) -> Any:
+        """`mechanism.release(counts, **options)`, if the mechanism was made for this sensitivity.
+
+        ledger: charged before the noise is drawn: `ledger.release(mechanism, counts, **options)`.
+
+            visits = bounded_histogram(towns, people, domain=known, max_partitions=2, max_per_partition=1)
+            noisy = visits.release(DiscreteLaplace(1, visits.sensitivity))
+
+        Returns: int64, one for each key, in the order of the domain.
+        Raises: DTypeError; ParameterError (also a mechanism made for less, for no sensitivity, or
+            for another adjacency or unit; keys without a domain, which only `thresholded` hides);
+            what the release raises. Nothing is charged then, and nothing drawn.
+        Privacy: spends what the mechanism's guarantee says.
+        """
+        if not isinstance(mechanism, Releasing):
+            raise DTypeError(f"mechanism must be one of dpfast's that release arrays, not {type(mechanism).__name__}")
+        made: Any = mechanism  # its sensitivity may be a number
+        refuse_less(self.sensitivity, made.sensitivity, made.adjacency, made.unit)
+        if ledger is None:
+            return mechanism.release(self.counts, **options)
+        from dpfast.ledger import Ledger  # late, because SQLite takes a while
+
+        if not isinstance(ledger, Ledger):
+            raise DTypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
+        return ledger.release(mechanism, self.counts, **options)
 
     def __repr__(self) -> str:
         """Shows no key, no count and no number of keys, because none of them is private yet."""
