@@ -21,6 +21,7 @@ from dpfast import _native
 BLOCK = 8192
 INTERRUPTED = -2  # what add_small returns after a signal, before there was a key
 REAL_BLOCK = 4096  # so that a batch of undecided draws is nearly full
+FEW = 32  # bins of a unit whose tags are compared all with all, or hashed at once
 
 KERNELS = (
     "add_small", "add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "all_finite", "fixed_point",

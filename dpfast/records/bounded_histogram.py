@@ -155,10 +155,11 @@ def bounded_histogram(
     rows = _sorted_rows(rows_keys, _finder(rows_keys, partitions), rows_ids, code, bits, refuse=outside == "refuse")
 
     counts = np.zeros(partitions.codes.size, np.int64)
-    held = min(most_partitions, counts.size, rows.size)
+    held, few = min(most_partitions, counts.size, rows.size), kernels.FEW
+    how = tuple(map(np.uint64, (bits, base, *sip[2:], min(cap, max(rows.size, 1)))))
     kernels.kernel("bounded_histogram")(
-        rows, np.uint64(bits), np.uint64(base), units, _words(partitions, sip[:2]), np.uint64(sip[2]), np.uint64(sip[3]),
-        min(cap, max(rows.size, 1)), np.empty(held, np.uint64), np.empty(held, np.int64), counts,
+        rows, units, _words(partitions, sip[:2]), how, np.empty(few, np.uint64), np.empty(held, np.uint64),
+        np.empty(held + few + 1, np.int64), np.empty(held + few + 1, np.int64), counts,
     )  # fmt: skip
     names = partitions.codes if partitions.texts is None else np.array(partitions.texts, dtype=object)
     return BoundedHistogram(names, counts, sensitivity)
