@@ -656,6 +656,26 @@ def test_the_ends_of_the_integers_are_not_confused() -> None:
     assert bounded_histogram([1] * 4, ends.view(np.int64), domain=[1, 2], **options).counts.tolist() == [4, 0]
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+@pytest.mark.parametrize("size", [1, 7, 8, 300])
+def test_integers_far_apart_are_found(size, dtype) -> None:
+    """In clusters, alone, at the ends of the type; and not those that nearly match."""
+    rng, ends = np.random.default_rng(size), np.iinfo(dtype)
+    near = np.concatenate([rng.integers(0, 50, 200), 2**40 + rng.integers(0, 9, 40), 2**62 >> np.arange(60)]).astype(
+        dtype
+    )
+    domain = np.unique(
+        np.append(rng.permutation(near)[: size - 1], [ends.min] if size == 7 else [ends.max]).astype(dtype)
+    )
+    keys = np.concatenate([near, domain, domain + dtype(1), np.array([ends.min, ends.max], dtype)])
+    seen = Counter(keys.tolist())
+    for domain_ in (domain, rng.permutation(domain)):
+        found = one_each(keys, np.arange(keys.size), domain=domain_)
+        assert found.counts.tolist() == [seen[key] for key in domain_.tolist()]
+    units = bounded_histogram(np.zeros(keys.size, int), keys, domain=[0], max_partitions=1, max_per_partition=1)
+    assert units.counts.tolist() == [len(seen)]
+
+
 class Odd(str):
     """Equal to its text, and of another hash: two units for one person, were it taken."""
 

@@ -110,7 +110,7 @@ def test_noisy_counts(bounds, adjacency) -> None:
 
 @each
 def test_counts_take_the_mechanisms_that_hide_their_neighbours(bounds, adjacency) -> None:
-    """q = 1/2 at every scale: taken means e^epsilon covers the worst pair; refused, that it may not."""
+    """With q = 1/2: what is taken covers the worst pair, and what is refused may not."""
     worst = max(sum(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in neighbours(bounds, adjacency))
     l1 = int(sensitivity(bounds, adjacency).l1)
     found = histogram(databases()[-1], bounds, adjacency)

@@ -25,7 +25,7 @@ FEW = 32  # bins of a unit whose tags are compared all with all, or hashed at on
 
 KERNELS = (
     "add_small", "add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "all_finite", "fixed_point",
-    "fixed_point_bits", "nominate", "bounded_histogram", "siphash", "respond",
+    "fixed_point_bits", "nominate", "bounded_histogram", "search", "siphash", "respond",
 )  # fmt: skip
 
 # Held by the thread that imports numba or compiles. A fork waits for it, or the child would find

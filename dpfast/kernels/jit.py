@@ -38,7 +38,7 @@ def jit(signature: Any, *, inline: bool = False) -> Callable[[Callable[..., Any]
 
     inline: into its callers before LLVM sees them. LLVM makes vectors of loops without calls.
     """
-    options = {"nogil": True, "inline": "always" if inline else "never"}
+    options: Any = {"nogil": True, "inline": "always" if inline else "never"}
 
     def decorate(function: Callable[..., Any]) -> Any:
         function.__qualname__ += f"_abi{_native.ABI}_{DIGEST}"

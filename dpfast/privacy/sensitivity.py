@@ -238,8 +238,8 @@ def refuse_less(
 ) -> None:
     """Called before a mechanism's noise hides this change in counts.
 
-    stated, adjacency, unit: the mechanism's own; the sensitivity may be in L1 alone. Each figure
-        that it states must be at least that of the change: then it was made for all that can change.
+    stated, adjacency, unit: the mechanism's own. The sensitivity may be in L1 alone. Each figure
+        that it states must be at least that of the change. So no change that can be is beyond it.
     Raises: ParameterError (also for private keys).
     """
     change.refuse_private_keys()

@@ -30,6 +30,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 Find: TypeAlias = Callable[[Integers], npt.NDArray[np.int64]]
 
 OUTSIDE = ("drop", "refuse")
+BUCKET = 8  # integers of a bucket at least, on average: the index has a byte for each
 CHANGED = "unit_ids must not be written while they are counted: give a copy of the column"
 
 
@@ -255,11 +256,27 @@ def _finder_of_integers(known: Integers, order: npt.NDArray[np.int64]) -> Find:
         table[known.astype(np.uint64) - base] = order
         beyond = np.uint64(last + 1)
         return lambda rows: table[np.minimum(rows.astype(np.uint64) - base, beyond)]
+    search = _search(known)
 
     def find(rows: Integers) -> npt.NDArray[np.int64]:
-        wanted = rows.astype(known.dtype)
-        at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
-        return np.where(known[at] == wanted, order[at], -1)
+        at = search(rows)
+        return np.where(at >= 0, order[at], -1)
+
+    return find
+
+
+def _search(known: Integers) -> Find:
+    """A function that finds integers, modulo 2^64, among sorted ones of 64 bits: places, or -1."""
+    words, span = known.view(np.uint64), int(known[-1]) - int(known[0])
+    leading = max(known.size // BUCKET, 1).bit_length() - 1
+    shift = min(max(span.bit_length() - leading, 0), 63)
+    edges = words[0] + (np.arange((span >> shift) + 1, dtype=np.uint64) << np.uint64(shift))
+    begins = np.append(np.searchsorted(known, edges.view(known.dtype)), known.size)
+
+    def find(rows: Integers) -> npt.NDArray[np.int64]:
+        places = np.empty(rows.size, np.int64)
+        kernels.kernel("search")(rows.astype(np.uint64), words, np.uint64(shift), begins, places)
+        return places
 
     return find
 
@@ -287,15 +304,16 @@ def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Inte
 
         return off_base, base, np.empty(0, np.uint64)
     distinct = _distinct(ids.codes)
-    words = distinct.astype(f"{distinct.dtype.kind}8", copy=False).view(np.uint64)
+    distinct = distinct.astype(f"{distinct.dtype.kind}8", copy=False)
+    search = _search(distinct)
 
     def placed(rows: Integers) -> Words:
-        at = np.searchsorted(distinct, rows)
-        if not np.array_equal(distinct[np.minimum(at, distinct.size - 1)], rows):
+        at = search(rows)
+        if (at < 0).any():
             raise ParameterError(CHANGED)
-        return at.astype(np.uint64)
+        return at.view(np.uint64)
 
-    return placed, 0, words
+    return placed, 0, distinct.view(np.uint64)
 
 
 def _sorted_rows(
