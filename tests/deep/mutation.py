@@ -96,7 +96,7 @@ MUTANTS = [
            "test_thresholded.py -k keys_without_a_count"),
     Mutant("a unit has rows beyond the cap", "dpfast/kernels/bounded_histogram.py", "min(np.int64(cap), many[i])", "many[i]",
            "test_bounded_histogram.py -k equal_to_the_reference"),
-    Mutant("a unit of few keys touches one key more", "dpfast/kernels/bounded_histogram.py", "1 if less < most", "1 if less <= most",
+    Mutant("a unit of few keys keeps other keys", "dpfast/kernels/bounded_histogram.py", "1 if tags[j] < tag", "1 if tags[j] > tag",
            "test_bounded_histogram.py -k equal_to_the_reference"),
     Mutant("equal tags break the bound", "dpfast/kernels/bounded_histogram.py", "if kept > most:", "if found > FEW:",
            "test_bounded_histogram.py -k equal_tags"),
