@@ -80,7 +80,7 @@ DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double 
     return k;
 }
 
-/* As nearest, for 32-bit words and one number z, before DPF_TO_INTEGER is subtracted: plan->margin32
+/* As nearest for one number z of 32-bit words, before DPF_TO_INTEGER is subtracted: plan->margin32
  * allows for the error of the largest z. */
 DPF_INLINE double shifted32(const dpf_plan *plan, double z, double weight, int *decided) {
     const double shifted = z + DPF_TO_INTEGER, g = z - (shifted - DPF_TO_INTEGER);
