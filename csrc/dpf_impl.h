@@ -16,6 +16,7 @@
 #endif
 _Static_assert(FLT_EVAL_METHOD == 0, "doubles must be evaluated as doubles");
 _Static_assert(sizeof 1.0 == sizeof(double), "constants must be doubles: compile without -fsingle-precision-constant");
+_Static_assert(FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128, "float must be IEEE binary32");
 _Static_assert(FLT_RADIX == 2 && DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024, "double must be IEEE binary64");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are read in halves and pairs");
 _Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8, "a 64-bit machine");

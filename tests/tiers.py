@@ -23,7 +23,8 @@ from dpfast.records import fixed_point
 from dpfast.release import engine
 from dpfast.release.arrays import Job, clamps, prepare_real
 
-DOUBLE, INTEGER, TABLE, DOUBLE_DOUBLE = _native.DOUBLE, _native.INTEGER, _native.TABLE, _native.DOUBLE_DOUBLE
+FLOAT, DOUBLE, DOUBLE_DOUBLE = _native.FLOAT, _native.DOUBLE, _native.DOUBLE_DOUBLE
+INTEGER, TABLE = _native.INTEGER, _native.TABLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
 SMALL = engine.SMALL
 Plan, StreamKey = _native.Plan, _native.StreamKey
@@ -101,6 +102,7 @@ def narrow_margins(mechanism: Any, room: float) -> None:
     """C decides as little as these margins allow, and the exact tier the rest."""
     for plan in (mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan):
         plan.margin = plan.margin32 = plan.double_double_margin = room
+        plan.logarithm.float_margin = room
         plan.logarithm.wide_cell += 200
 
 

@@ -22,8 +22,9 @@ from dpfast._dpf import ffi, lib
 from dpfast.exact import Digits, ball
 
 SECRET = bytes(range(32))
-TABLE, DOUBLE, DOUBLE_DOUBLE, INTEGER = _native.TABLE, _native.DOUBLE, _native.DOUBLE_DOUBLE, _native.INTEGER
-TIERS = {TABLE: "table", DOUBLE: "double", DOUBLE_DOUBLE: "double-double", INTEGER: "integers"}
+TABLE, FLOAT, DOUBLE = _native.TABLE, _native.FLOAT, _native.DOUBLE
+DOUBLE_DOUBLE, INTEGER = _native.DOUBLE_DOUBLE, _native.INTEGER
+TIERS = {TABLE: "table", FLOAT: "float", DOUBLE: "double", DOUBLE_DOUBLE: "double-double", INTEGER: "integers"}
 CELLS, SHORTS = 0, 1  # what a fill writes: integers or doubles of 64 bits; 16-bit integers
 LIMBS = 2  # integers of 128 bits
 
@@ -84,6 +85,7 @@ def scaled(law: Any, exponent: int) -> Any:
 FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, constant_work, form, how many
     (DiscreteLaplace, 3, 0, SHORTS, 1300),
     (DiscreteLaplace, 3, 0, CELLS, 1300),
+    (DiscreteLaplace, 12, 0, CELLS, 700),
     (DiscreteLaplace, 17, DOUBLE, CELLS, 200),
     (DiscreteLaplace, 20, 0, CELLS, 700),
     (DiscreteLaplace, 44, 0, CELLS, 400),
@@ -180,6 +182,7 @@ def digest(row: Row) -> int:
 # ------------------------------------------------------------------ planted draws
 
 PLANTS: Sequence[tuple[Any, int, int, int]] = (  # law, log2 of the scale, tier, digits of U
+    (DiscreteLaplace, 12, FLOAT, 31),
     (DiscreteLaplace, 20, DOUBLE, 31),
     (DiscreteLaplace, 20, DOUBLE, 64),
     (DiscreteLaplace, 44, DOUBLE, 64),

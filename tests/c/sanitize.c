@@ -76,7 +76,10 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
     memset(&plan, 0, sizeof plan);
     plan.law = law;
     plan.width = law == LAPLACE ? t <= 0x1p21 ? 32 : 64 : t <= 0x1p7 ? 16 : t <= 0x1p20 ? 32 : 64;
-    plan.bulk = law != LAPLACE && t <= 0x1p7 ? DPF_TABLE : t <= 0x1p44 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.bulk = law != LAPLACE && t <= 0x1p7    ? DPF_TABLE
+                : law != LAPLACE && t <= 0x1p12 ? DPF_FLOAT
+                : t <= 0x1p44                   ? DPF_DOUBLE
+                                                : DPF_DOUBLE_DOUBLE;
     plan.constant_work = t <= 0x1p17 ? DPF_DOUBLE : t <= 0x1p40 ? DPF_DOUBLE_DOUBLE : DPF_INTEGER;
     plan.logarithm.wide_cell = t < 1.0 ? 60 : 124 - __builtin_clzll((uint64_t)t);
     plan.t = t;
@@ -85,6 +88,8 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
     plan.relative_error = relative_error;
     plan.margin32 = 0.5 - 0x3p-37 * (t + 1.0);
     plan.half_cell = (t / 2.0 + 0.25) * (1.0 + 0x1p-20);
+    plan.logarithm.float_margin = 0.5 - 0x1p-23 * (2.25 * t + 4.0);
+    plan.logarithm.float_error = 0x3.2p-23;
     plan.logarithm.c = from(upper);
     plan.logarithm.c_low = from(c - upper);
     plan.double_double_margin = 0.5 - t * 0x1p-72 - 0x1p-38;
@@ -313,9 +318,11 @@ static void tiers(const dpf_plan *plan) {
         }
         memset(any_decided, 0, N);
         for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1))
-            for (int tier = DPF_DOUBLE; tier <= (is_normal(plan) ? DPF_DOUBLE_DOUBLE : DPF_INTEGER); tier++) {
+            for (int tier = DPF_FLOAT; tier <= (is_normal(plan) ? DPF_DOUBLE_DOUBLE : DPF_INTEGER); tier++) {
                 if (!is_normal(plan) &&
                     ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_DOUBLE_DOUBLE && bits <= 64)))
+                    continue;
+                if (tier == DPF_FLOAT && (plan->bulk != DPF_FLOAT || bits != 31))
                     continue;
                 if (is_normal(plan) && tier == DPF_DOUBLE && plan->t > 0x1p40)
                     continue;
