@@ -58,20 +58,17 @@ DPF_INLINE void store_sums(const dpf_release *how, const dpf_parts *parts, int64
     store(out + from, sums, m, how->non_temporal);
 }
 
-/* Noise of one limb; of 16 bits if a table serves. */
-DPF_INLINE int64_t add_narrow(const dpf_release *how, uint64_t start, int64_t n, const int64_t *x, int64_t *out,
-                              const dpf_parts *parts, int table) {
-    int16_t *const shorts = (int16_t *)parts->lo;
+static int64_t add_narrow(const dpf_release *how, uint64_t start, int64_t n, const int64_t *x, int64_t *out,
+                          const dpf_parts *parts) {
     const int64_t lower = (int64_t)how->lower.lo, upper = (int64_t)how->upper.lo;
-    const dpf_target to = {
-        .shorts = table ? shorts : NULL, .lo = parts->lo, .undecided = parts->undecided, .prefetch = x};
+    const dpf_target to = {.lo = parts->lo, .undecided = parts->undecided};
     const int64_t left = draw_block(how, start, n, &to);
     keep_undecided(parts, left, x);
     for (int64_t from = 0; from < n; from += DPF_PIECE) {
         _Alignas(64) int64_t sums[DPF_PIECE];
         const int64_t m = n - from < DPF_PIECE ? n - from : DPF_PIECE;
         for (int64_t i = 0; i < m; i++)
-            sums[i] = clamped_sum(x[from + i], table ? shorts[from + i] : parts->lo[from + i], lower, upper);
+            sums[i] = clamped_sum(x[from + i], parts->lo[from + i], lower, upper);
         store_sums(how, parts, left, sums, from, m, out);
     }
     return left;
@@ -80,7 +77,7 @@ DPF_INLINE int64_t add_narrow(const dpf_release *how, uint64_t start, int64_t n,
 static int64_t add_wide(const dpf_release *how, uint64_t start, int64_t n, const int64_t *x, int64_t *out,
                         const dpf_parts *parts) {
     const dpf_signed lower = (dpf_signed)wide_of(how->lower), upper = (dpf_signed)wide_of(how->upper);
-    const dpf_target to = {.lo = parts->lo, .hi = parts->hi, .undecided = parts->undecided, .prefetch = x};
+    const dpf_target to = {.lo = parts->lo, .hi = parts->hi, .undecided = parts->undecided};
     const int64_t left = draw_block(how, start, n, &to);
     keep_undecided(parts, left, x);
     for (int64_t i = 0; i < n; i++)
@@ -263,15 +260,20 @@ DPF_INLINE int64_t add_block(const dpf_release *how, uint64_t start, int64_t n, 
                                : add_real_wide(how, start, n, (const double *)x, (double *)out, parts);
     if (how->limbs == 2)
         return add_wide(how, start, n, (const int64_t *)x, (int64_t *)out, parts);
-    const int table = how->plan->table && !how->constant_work;
-    return add_narrow(how, start, n, (const int64_t *)x, (int64_t *)out, parts, table);
+    return add_narrow(how, start, n, (const int64_t *)x, (int64_t *)out, parts);
 }
+
+/* table.h */
+static int64_t add_by_table(const dpf_release *how, uint64_t start, int64_t n, const int64_t *x, int64_t *out,
+                            const dpf_parts *parts, int64_t *undecided);
 
 static int64_t add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, uint64_t *scratch,
                    int64_t *undecided) {
     const int64_t block = n < DPF_BLOCK ? n : DPF_BLOCK, size = how->kind == DPF_FLOAT32 ? 4 : 8;
     const dpf_parts parts = parts_of(scratch, block);
     int64_t done = 0, left = 0;
+    if (n > 0 && how->kind == DPF_INT64 && how->limbs == 1 && how->plan->bulk == DPF_TABLE && !how->constant_work)
+        done = add_by_table(how, start, n, in, out, &parts, &left);
     while (done < n && left == 0) {
         const int64_t m = n - done < block ? n - done : block;
         left = add_block(how, start + (uint64_t)done, m, (const char *)in + size * done, (char *)out + size * done,

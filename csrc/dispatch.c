@@ -59,14 +59,8 @@ static int64_t draw(int isa, const dpf_plan *plan, int constant_work, const uint
 
 int64_t dpf_fill(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
                  int64_t *lo, int64_t *hi, int64_t *undecided) {
-    const dpf_target to = {.lo = lo, .hi = hi, .undecided = undecided, .prefetch = lo};
+    const dpf_target to = {.lo = lo, .hi = hi, .undecided = undecided};
     return draw(isa, plan, constant_work, key, start, n, &to);
-}
-
-int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
-                       int64_t *undecided, const void *prefetch) {
-    const dpf_target to = {.shorts = out, .undecided = undecided, .prefetch = prefetch};
-    return draw(isa, plan, 0, key, start, n, &to);
 }
 
 int64_t dpf_fill_real(int isa, const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,

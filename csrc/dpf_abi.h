@@ -23,6 +23,7 @@ enum { DPF_INT64 = 1, DPF_UINT64 = 2, DPF_FLOAT64 = 3, DPF_FLOAT32 = 4 }; /* wha
 enum {
     DPF_BLOCK = 8192,     /* values between which dpf_add looks for undecided draws */
     DPF_SCRATCH = 5,      /* words of scratch for each value of a block */
+    DPF_CHECK = 75776,    /* words of scratch for dpf_self_check */
     DPF_NOT_FINITE = -1,  /* what dpf_add returns in place of how many values are done */
     DPF_CHANGED = -2,     /* another thread writes the values */
     DPF_NO_KEY = -3,
@@ -192,7 +193,7 @@ typedef struct {
     const char *what; /* NULL after the last */
     dpf_plan plan;
     int32_t tier, bits; /* for planted draws; tier 0: draws start .. start + n - 1 under the key 0, 1, ..., 31 */
-    int32_t constant_work, form; /* form 0: 64 bits a draw, 1: 16, 2: 128 */
+    int32_t constant_work, form; /* form 0: 64 bits a draw, 2: 128; 1: what dpf_add adds to zeros */
     int32_t n;
     uint64_t start, digest;
     const dpf_planted *planted;
@@ -200,8 +201,8 @@ typedef struct {
 const dpf_known *dpf_known_answers(void);
 
 /* NULL if an instruction set knows the cipher and these answers, else what it does not know.
- * scratch has room for 2^16 numbers. */
-const char *dpf_self_check(int isa, const dpf_known *answers, int16_t *scratch);
+ * scratch: DPF_CHECK words. */
+const char *dpf_self_check(int isa, const dpf_known *answers, uint64_t *scratch);
 
 /* Set the proofs' floating-point mode: to nearest, no flushing. Return the old, for dpf_leave. */
 uint64_t dpf_enter(void);

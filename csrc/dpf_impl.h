@@ -37,16 +37,16 @@ enum { DPF_PURPOSE_NOISE = 1, DPF_PURPOSE_ACCEPT = 2, DPF_PURPOSE_BYTES = 3 };
 
 /* Where the noise of one call goes. */
 typedef struct {
-    int16_t *shorts; /* NULL: to lo and, if wanted, hi */
-    int64_t *lo, *hi;
+    int64_t *lo, *hi; /* hi only if wanted */
     int64_t *undecided;
     const double *offset; /* for a real law */
     int real;             /* lo holds doubles */
-    const void *prefetch; /* an address only: it may lie outside the array */
 } dpf_target;
 
 /* No decided draw's upper limb is so low, so it can mean "undecided" there. */
 #define DPF_UNDECIDED_LIMB INT64_MIN
+
+struct dpf_job;
 
 /* The code of a law; each law's header ends with one. */
 typedef struct {
@@ -56,6 +56,7 @@ typedef struct {
                     const dpf_target *);
     void (*tier)(const dpf_plan *, int tier, int bits, int64_t n, const dpf_planted *, dpf_u128 *found,
                  uint8_t *decided);
+    void (*refine)(struct dpf_job *, int all); /* of a law with tables: decide waiting draws (refine.h) */
 } dpf_code;
 
 /* What one instruction set offers; isa_<name>.c makes it. */
@@ -78,12 +79,6 @@ DPF_INLINE void dpf_fence(void) {
 #endif
 }
 
-/* As dpf_fill, if plan->bulk is DPF_TABLE and no draw needs constant work: a draw beyond int16 is
- * undecided, and a block of noise takes a quarter of the cache. prefetch: n 8-byte words that the
- * caller reads next, fetched meanwhile. */
-int64_t dpf_fill_short(int isa, const dpf_plan *plan, const uint8_t *key, uint64_t start, int64_t n, int16_t *out,
-                       int64_t *undecided, const void *prefetch);
-
 /* A number that no instruction set has gets the portable one: equal bytes, only slower. */
 const dpf_isa *dpf_isa_of(int isa);
 
@@ -94,6 +89,11 @@ static const uint32_t dpf_sigma[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b20
 #define DPF_QUARTER(ROTATE, x, a, b, c, d)                                                                             \
     (x[a] += x[b], x[d] ^= x[a], x[d] = ROTATE(x[d], 16), x[c] += x[d], x[b] ^= x[c], x[b] = ROTATE(x[b], 12),         \
      x[a] += x[b], x[d] ^= x[a], x[d] = ROTATE(x[d], 8), x[c] += x[d], x[b] ^= x[c], x[b] = ROTATE(x[b], 7))
+
+#define DPF_DOUBLE_ROUND(ROTATE, x)                                                                                    \
+    (DPF_QUARTER(ROTATE, x, 0, 4, 8, 12), DPF_QUARTER(ROTATE, x, 1, 5, 9, 13), DPF_QUARTER(ROTATE, x, 2, 6, 10, 14),   \
+     DPF_QUARTER(ROTATE, x, 3, 7, 11, 15), DPF_QUARTER(ROTATE, x, 0, 5, 10, 15), DPF_QUARTER(ROTATE, x, 1, 6, 11, 12), \
+     DPF_QUARTER(ROTATE, x, 2, 7, 8, 13), DPF_QUARTER(ROTATE, x, 3, 4, 9, 14))
 
 DPF_INLINE uint32_t dpf_load32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -107,6 +107,18 @@ DPF_INLINE void dpf_initial(const uint8_t *key, uint64_t counter, uint64_t nonce
     state[13] = (uint32_t)(counter >> 32);
     state[14] = (uint32_t)nonce;
     state[15] = (uint32_t)(nonce >> 32);
+}
+
+/* Which of eight numbers are k: 8 bits for each. */
+DPF_INLINE uint64_t dpf_equal(const int16_t *from, int16_t k) {
+    typedef int16_t halves __attribute__((vector_size(16)));
+    typedef int8_t bytes __attribute__((vector_size(8)));
+    halves eight;
+    uint64_t found;
+    memcpy(&eight, from, sizeof eight);
+    const bytes equal = __builtin_convertvector(eight == k, bytes);
+    memcpy(&found, &equal, sizeof found);
+    return found;
 }
 
 /* Overwrite the stack below the caller's frame as deep as the cipher may have spilled the key: at

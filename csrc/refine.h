@@ -23,7 +23,7 @@ typedef struct {
     int last_tier;  /* in C, asked for what the first leaves undecided */
 } dpf_law;
 
-typedef struct {
+typedef struct dpf_job {
     const dpf_plan *plan;
     const uint8_t *key;
     const dpf_target *to;
@@ -65,11 +65,8 @@ DPF_INLINE dpf_draws one_of(const dpf_draws *all, int i) {
 /* Store a draw; if it is undecided or too large for its place, a zero, and leave it undecided. */
 static void store_decided(dpf_job *job, int64_t at, int64_t lo, int64_t hi) {
     const dpf_target *to = job->to;
-    const int keep = hi != DPF_UNDECIDED_LIMB && (to->hi || fits(lo, hi, to->shorts ? 15 : to->real ? 53 : 62));
-    if (to->shorts)
-        to->shorts[at] = (int16_t)(keep ? lo : 0);
-    else
-        to->lo[at] = keep ? as_cell(lo, to->real) : 0;
+    const int keep = hi != DPF_UNDECIDED_LIMB && (to->hi || fits(lo, hi, to->real ? 53 : 62));
+    to->lo[at] = keep ? as_cell(lo, to->real) : 0;
     if (to->hi)
         to->hi[at] = keep ? hi : 0;
     if (!keep)
@@ -109,6 +106,12 @@ DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
     dpf_wipe(hi, sizeof hi);
 }
 
+/* Refine full batches of the waiting draws, or all of them. */
+DPF_INLINE void refine_waiting(const dpf_law *law, dpf_job *job, int all) {
+    while (job->waiting >= (all ? 1 : DPF_BATCH))
+        refine(law, job);
+}
+
 /* Word i of a batch. */
 DPF_INLINE uint64_t word_at(const uint32_t *words, int width, int i) {
     const int slot = i / DPF_LANES, lane = i % DPF_LANES;
@@ -139,63 +142,26 @@ DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words,
                 job->waiting++;
             }
     }
-    while (job->waiting >= (last ? 1 : DPF_BATCH))
-        refine(law, job);
+    refine_waiting(law, job, last);
 }
 
-/* Table: look up 16-bit words while the cipher makes the next batch. An undecided draw stays
- * DPF_UNDECIDED. prefetch: what the caller reads next, fetched a line at a time. */
-__attribute__((noinline)) static void by_table(const dpf_job *job, uint64_t next, uint32_t *restrict next_words,
-                                               const uint32_t *restrict words, int16_t *restrict out,
-                                               uint8_t *restrict undecided, uintptr_t prefetch) {
-    const int16_t *table = job->plan->table;
-    uint64_t counter[DPF_BATCH];
-    for (int b = 0; b < DPF_BATCH; b++)
-        counter[b] = next * DPF_BATCH + (uint64_t)b;
-    if (next_words) {
-        blocks_meanwhile(job->key, counter, noise_nonce(job, 0), next_words, table, words, out, prefetch);
-    } else {
-        for (int step = 0; step < look_ups; step++)
-            look_up(table, words, out, step);
+/* Level 0 of a table: an undecided draw stays DPF_UNDECIDED. */
+static void by_table(const dpf_plan *plan, const uint32_t *restrict words, int64_t *restrict cells,
+                     uint8_t *restrict undecided) {
+    for (int i = 0; i < 2 * DPF_WORDS; i++) {
+        cells[i] = plan->table[word_at(words, 16, i)];
+        undecided[i] = cells[i] == DPF_UNDECIDED;
     }
-    for (int i = 0; i < 2 * DPF_WORDS; i++)
-        undecided[i] = out[i] == DPF_UNDECIDED;
 }
 
-DPF_INLINE void bulk_by_table(const dpf_law *law, dpf_job *job, int64_t n) {
-    enum { PER_BATCH = 2 * DPF_WORDS };
-    const dpf_target *to = job->to;
-    uint32_t both[2][DPF_WORDS], *words = both[0], *next = both[1];
-    int16_t shorts[PER_BATCH];
-    uint8_t undecided[PER_BATCH];
-    batch_words(job->key, noise_nonce(job, 0), job->start / PER_BATCH, words);
-    for (uint64_t batch = job->start / PER_BATCH; batch * PER_BATCH < job->start + (uint64_t)n; batch++) {
-        const int64_t at = (int64_t)(batch * PER_BATCH - job->start); /* may be negative: start lies within */
-        const int from = at < 0 ? (int)-at : 0, end = at + PER_BATCH > n ? (int)(n - at) : PER_BATCH;
-        const int whole = end - from == PER_BATCH, last = at + PER_BATCH >= n;
-        int16_t *out = whole && to->shorts ? to->shorts + at : shorts;
-        by_table(job, batch + 1, last ? NULL : next, words, out, undecided,
-                 (uintptr_t)to->prefetch + 8 * (uintptr_t)at);
-        for (int i = from; i < end && !to->shorts; i++)
-            to->lo[at + i] = out[i];
-        if (to->shorts && !whole)
-            memcpy(to->shorts + at + from, out + from, (size_t)(end - from) * sizeof *out);
-        collect(law, job, words, undecided, from, end, at, last);
-        uint32_t *done = words;
-        words = next;
-        next = done;
-    }
-    dpf_wipe(both, sizeof both);
-    dpf_wipe(shorts, sizeof shorts);
-}
-
-DPF_INLINE void bulk_by_double(const dpf_law *law, dpf_job *job, int64_t n) {
+DPF_INLINE void bulk_by_level0(const dpf_law *law, dpf_job *job, int64_t n) {
     const int per_batch = 32 * DPF_WORDS / job->plan->width;
     const dpf_target *to = job->to;
+    const int table = law->table && job->plan->bulk == DPF_TABLE;
     uint32_t words[DPF_WORDS];
-    int64_t cells[DPF_WORDS];
+    int64_t cells[2 * DPF_WORDS];
     double offset[DPF_WORDS] = {0};
-    uint8_t undecided[DPF_WORDS];
+    uint8_t undecided[2 * DPF_WORDS];
     for (uint64_t batch = job->start / (uint64_t)per_batch; batch * (uint64_t)per_batch < job->start + (uint64_t)n;
          batch++) {
         const int64_t at = (int64_t)(batch * (uint64_t)per_batch - job->start); /* may be negative, as above */
@@ -206,7 +172,10 @@ DPF_INLINE void bulk_by_double(const dpf_law *law, dpf_job *job, int64_t n) {
         if (begin == offset)
             memcpy(offset + from, to->offset + at + from, (size_t)(end - from) * sizeof *offset);
         batch_words(job->key, noise_nonce(job, 0), batch, words);
-        law->level0(job->plan, to->real, words, begin, out, undecided);
+        if (table)
+            by_table(job->plan, words, out, undecided);
+        else if (law->level0)
+            law->level0(job->plan, to->real, words, begin, out, undecided);
         if (!whole)
             memcpy(to->lo + at + from, out + from, (size_t)(end - from) * sizeof *out);
         collect(law, job, words, undecided, from, end, at, at + per_batch >= n);
@@ -218,10 +187,7 @@ DPF_INLINE void bulk_by_double(const dpf_law *law, dpf_job *job, int64_t n) {
 
 /* The first tier of a bulk call reads level 0 alone. */
 DPF_INLINE void bulk(const dpf_law *law, dpf_job *job, int64_t n) {
-    if (law->table && job->plan->bulk == DPF_TABLE)
-        bulk_by_table(law, job, n);
-    else if (law->level0)
-        bulk_by_double(law, job, n);
+    bulk_by_level0(law, job, n);
     dpf_wipe(job->word, sizeof job->word);
     dpf_wipe(job->at, sizeof job->at);
     if (job->to->hi)

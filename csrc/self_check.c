@@ -8,7 +8,9 @@ const dpf_known *dpf_known_answers(void) {
     return known;
 }
 
-enum { SHORTS = 1, LIMBS = 2, MOST = 1300, MOST_PLANTED = 128 };
+enum { SUMS = 1, LIMBS = 2, MOST = 1300, MOST_PLANTED = 128 };
+/* Parts of the scratch memory, in words: a table, what dpf_add needs, and sums. */
+enum { TABLE = (1 << 16) / 4, SCRATCH = DPF_SCRATCH * DPF_BLOCK, MOST_SUMS = DPF_CHECK - TABLE - SCRATCH };
 
 static uint64_t digested(uint64_t digest, uint64_t word) {
     digest = (digest ^ word) * 0x9e3779b97f4a7c15;
@@ -62,10 +64,35 @@ static int knows_planted(int isa, const dpf_known *row) {
     return digest == row->digest;
 }
 
+/* What dpf_add adds to zeros, for long enough that all parts of its pipeline run. */
+static int knows_sums(int isa, const dpf_known *row, const int16_t *table, uint64_t *scratch) {
+    uint8_t key[32];
+    int64_t *const sums = (int64_t *)(scratch + SCRATCH), left;
+    uint64_t digest = 0;
+    dpf_plan plan = row->plan;
+    plan.table = table;
+    if (row->n > MOST_SUMS)
+        return 0;
+    for (int i = 0; i < 32; i++)
+        key[i] = (uint8_t)i;
+    memset(sums, 0, (size_t)row->n * sizeof *sums);
+    const dpf_release how = {.plan = &plan,
+                             .key = key,
+                             .isa = isa,
+                             .kind = DPF_INT64,
+                             .limbs = 1,
+                             .lower = {(uint64_t)INT64_MIN, UINT64_MAX},
+                             .upper = {INT64_MAX, 0}};
+    if (dpf_add(&how, row->start, row->n, sums, sums, scratch, &left) != row->n || left != 0)
+        return 0;
+    for (int i = 0; i < row->n; i++)
+        digest = digested(digest, (uint64_t)sums[i]);
+    return digest == row->digest;
+}
+
 /* table: no law's own, and an entry in eight undecided (make_known.py). */
 static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     uint8_t key[32];
-    int16_t shorts[MOST];
     int64_t lo[MOST], hi[MOST], undecided[MOST], count;
     double offset[MOST];
     uint64_t digest = 0;
@@ -78,14 +105,12 @@ static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     for (int i = 0; i < row->n; i++)
         offset[i] = (i * 27 % 65 - 32) * 0x1p-6;
     int64_t *const upper = row->form == LIMBS ? hi : NULL;
-    if (row->form == SHORTS)
-        count = dpf_fill_short(isa, &plan, key, row->start, row->n, shorts, undecided, table);
-    else if (dpf_isa_of(isa)->laws[plan.law]->real)
+    if (dpf_isa_of(isa)->laws[plan.law]->real)
         count = dpf_fill_real(isa, &plan, row->constant_work, key, row->start, row->n, offset, lo, upper, undecided);
     else
         count = dpf_fill(isa, &plan, row->constant_work, key, row->start, row->n, lo, upper, undecided);
     for (int i = 0; i < row->n; i++) {
-        digest = digested(digest, row->form == SHORTS ? (uint64_t)(int64_t)shorts[i] : (uint64_t)lo[i]);
+        digest = digested(digest, (uint64_t)lo[i]);
         if (upper)
             digest = digested(digest, (uint64_t)upper[i]);
     }
@@ -94,7 +119,14 @@ static int knows_fill(int isa, const dpf_known *row, const int16_t *table) {
     return digest == row->digest;
 }
 
-const char *dpf_self_check(int isa, const dpf_known *row, int16_t *table) {
+static int knows(int isa, const dpf_known *row, const int16_t *table, uint64_t *scratch) {
+    return row->tier           ? knows_planted(isa, row)
+           : row->form == SUMS ? knows_sums(isa, row, table, scratch)
+                               : knows_fill(isa, row, table);
+}
+
+const char *dpf_self_check(int isa, const dpf_known *row, uint64_t *scratch) {
+    int16_t *const table = (int16_t *)scratch;
     if (!dpf_isa_of(isa)->counts_zeros(1))
         return "counting leading zeros";
     if (!knows_cipher(isa))
@@ -102,7 +134,7 @@ const char *dpf_self_check(int isa, const dpf_known *row, int16_t *table) {
     for (int word = 0; word < 1 << 16; word++)
         table[word] = (int16_t)(word % 8 == 5 ? DPF_UNDECIDED : (int)((unsigned)word * 40503 % 32768) - 16384);
     const dpf_fpmode mode = dpf_fp_enter();
-    while (row->what && (row->tier ? knows_planted(isa, row) : knows_fill(isa, row, table)))
+    while (row->what && knows(isa, row, table, scratch + TABLE))
         row++;
     dpf_fp_leave(mode);
     return row->what;
