@@ -192,7 +192,6 @@ static void discrete_gaussian_tier(const dpf_plan *plan, int tier, int bits, int
 
 static void discrete_gaussian_refine(dpf_job *job, int all) {
     refine_waiting(&discrete_gaussian_law, job, all);
-    dpf_scrub_law();
 }
 
 static const dpf_code discrete_gaussian = {"discrete_gaussian", 0, discrete_gaussian_fill, discrete_gaussian_tier, discrete_gaussian_refine};

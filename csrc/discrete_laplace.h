@@ -164,7 +164,6 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
 
 static void discrete_laplace_refine(dpf_job *job, int all) {
     refine_waiting(&discrete_laplace_law, job, all);
-    dpf_scrub_law();
 }
 
 static const dpf_code discrete_laplace = {"discrete_laplace", 0, discrete_laplace_fill, discrete_laplace_tier, discrete_laplace_refine};

@@ -147,15 +147,27 @@ def fill(isa: int, room: Room) -> Iterator[Call]:
                 yield [isa, plan, constant_work, room(32, KEY), start, n, room(8 * n), hi, room(8 * n)], KEY
 
 
+def release(isa: int, room: Room, plan: int, constant_work: int) -> int:
+    how = ffi.cast("dpf_release *", room(ffi.sizeof("dpf_release")))
+    how.plan, how.key = ffi.cast("dpf_plan *", plan), ffi.cast("uint8_t *", room(32, KEY))
+    how.isa, how.constant_work, how.kind, how.limbs = isa, constant_work, lib.DPF_INT64, 1
+    return _native.address(how)
+
+
 def add(isa: int, room: Room) -> Iterator[Call]:
-    """A release by a table, and one that is not."""
+    """Releases by a table, and one by doubles."""
     for name in ("table", "thresholds", "double32"):
         for constant_work, plan, start, n in plans(MECHANISMS[name]):
-            how = ffi.cast("dpf_release *", room(ffi.sizeof("dpf_release")))
-            how.plan, how.key = ffi.cast("dpf_plan *", plan), ffi.cast("uint8_t *", room(32, KEY))
-            how.isa, how.constant_work, how.kind, how.limbs = isa, constant_work, lib.DPF_INT64, 1
-            scratch = room(8 * lib.DPF_SCRATCH * n)
-            yield [_native.address(how), start, n, room(8 * n), room(8 * n), scratch, room(8)], KEY
+            how, scratch = release(isa, room, plan, constant_work), room(8 * lib.DPF_SCRATCH * n)
+            yield [how, start, n, room(8 * n), room(8 * n), scratch, room(8)], KEY
+
+
+def add_fresh(isa: int, room: Room) -> Iterator[Call]:
+    """Some draws do not fit one limb, so that the key stays where its caller wants it."""
+    for constant_work, plan, _, n in plans(MECHANISMS["integers"]):
+        if n > 1:
+            how, key = release(isa, room, plan, constant_work), room(32)
+            yield [how, n, room(8 * n), room(8 * n), room(8 * lib.DPF_SCRATCH * n), room(8), key], key
 
 
 def fill_real(isa: int, room: Room) -> Iterator[Call]:
@@ -215,6 +227,7 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
     "dpf_blocks": lambda isa, room: iter([([isa, room(32, KEY), room(256), 6, room(2048)], KEY)]),
     "dpf_fill": fill,
     "dpf_add": add,
+    "dpf_add_fresh": add_fresh,
     "dpf_fill_real": fill_real,
     "dpf_key_stream": key_stream,
     "dpf_bits_free": lambda isa, room: iter([([mapped(KEY)], KEY)]),
@@ -305,7 +318,6 @@ THROUGH_TABLES = {
     **dict.fromkeys(("dpf_add", "dpf_add_fresh"), "add"),
     "dpf_tier": r"\w+_tier",
     "dpf_blocks": "blocks",
-    "dpf_store": "store",
     "dpf_key_stream": "batch_words|store",
     **dict.fromkeys(("dpf_refill", "dpf_refilled_uint64", "dpf_refilled_double"), "batch_words"),
     **dict.fromkeys(("dpf_isa_runs", "dpf_best_isa"), "runs"),
