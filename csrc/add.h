@@ -131,7 +131,7 @@ DPF_INLINE double to_odd(double s, double rest) {
     const uint64_t bits = bits_of(s);
     const uint64_t towards = (rest > 0.0) == (s > 0.0) ? 1 : UINT64_MAX;
     const int inexact = (rest > 0.0) | (rest < 0.0); /* not if s is infinite */
-    return inexact & !(bits & 1) ? double_of(bits + towards) : s;
+    return (inexact & !(bits & 1)) ? double_of(bits + towards) : s;
 }
 
 /* The result of a grid point and k steps, k below 2^53. */
@@ -210,8 +210,7 @@ DPF_INLINE int64_t add_real(const dpf_release *given, uint64_t start, int64_t n,
 static int64_t add_real_wide(const dpf_release *given, uint64_t start, int64_t n, const double *x, double *out,
                              const dpf_parts *parts) {
     const dpf_release how = *given;
-    const dpf_target to = {
-        .lo = parts->lo, .hi = parts->hi, .undecided = parts->undecided, .offset = parts->offset};
+    const dpf_target to = {.lo = parts->lo, .hi = parts->hi, .undecided = parts->undecided, .offset = parts->offset};
     double *const sums = (double *)parts->lo;
     int odd = 0;
     for (int64_t i = 0; i < n; i++) {

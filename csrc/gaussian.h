@@ -170,4 +170,4 @@ static void gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, c
     }
 }
 
-static const dpf_code gaussian = {"gaussian", 1, gaussian_fill, gaussian_tier};
+static const dpf_code gaussian = {"gaussian", 1, gaussian_fill, gaussian_tier, NULL};

@@ -93,5 +93,5 @@ DPF_END
 #define DPF_OFFERS(isa_name)                                                                                           \
     {                                                                                                                  \
         .name = isa_name, .runs = runs, .counts_zeros = counts_zeros, .blocks = blocks, .batch_words = batch_words,    \
-        .store = store, .add = add, .laws = laws                                                                                   \
+        .store = store, .add = add, .laws = laws                                                                       \
     }

@@ -18,8 +18,8 @@
 #define DPF_BY_16 DPF_BYTES(2, 3, 0, 1)
 #define DPF_BY_8  DPF_BYTES(3, 0, 1, 2)
 #define DPF_EQUAL(from, k)                                                                                             \
-    (uint32_t)_mm256_movemask_epi8(                                                                                    \
-        _mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *)(from)), _mm256_set1_epi16(k)))
+    (uint32_t)                                                                                                         \
+        _mm256_movemask_epi8(_mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *)(from)), _mm256_set1_epi16(k)))
 #define DPF_EQUAL_BITS 2
 #include "isa.h"
 

@@ -153,4 +153,4 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
     }
 }
 
-static const dpf_code laplace = {"laplace", 1, laplace_fill, laplace_tier};
+static const dpf_code laplace = {"laplace", 1, laplace_fill, laplace_tier, NULL};

@@ -13,7 +13,7 @@ enum {
 typedef uint64_t longs __attribute__((vector_size(DPF_VECTOR)));
 typedef int64_t signed_longs __attribute__((vector_size(DPF_VECTOR)));
 
-/* Sums to make meanwhile, where a line begins in out; NULL there: none. */
+/* Sums to make meanwhile, from the beginning of a line in out on; NULL there: none. */
 typedef struct {
     const int16_t *noise;
     const int64_t *x;
@@ -85,8 +85,7 @@ DPF_INLINE void look_up(const int16_t *restrict table, const uint32_t *restrict 
  * the caller reads next, a line for each step of lookups. */
 __attribute__((noinline)) static void group_meanwhile(const dpf_release *how, uint64_t next,
                                                       uint32_t *restrict next_words, const uint32_t *restrict words,
-                                                      int16_t *restrict noise, uintptr_t prefetch,
-                                                      dpf_sums sums) {
+                                                      int16_t *restrict noise, uintptr_t prefetch, dpf_sums sums) {
     enum { L = lane_count, STEP = 4 / sets }; /* words for each quarter round of the first eight double rounds */
     const int16_t *restrict const table = how->plan->table;
     const uint64_t counter = next * DPF_LANES;
@@ -130,7 +129,7 @@ __attribute__((noinline)) static void group_meanwhile(const dpf_release *how, ui
 }
 
 /* The words of the first group. */
-static void group_alone(const dpf_release *how, uint64_t group, uint32_t *words) {
+static void first_words(const dpf_release *how, uint64_t group, uint32_t *words) {
     uint64_t counter[DPF_BATCH];
     uint32_t both[DPF_WORDS];
     for (int b = 0; b < DPF_BATCH; b++)
@@ -186,71 +185,78 @@ static void refine_group(dpf_job *job, int16_t *noise, int all) {
     }
 }
 
-/* As add, of integers in one limb. Draws are numbered from the first of the first group on, and a
- * block of values ends with a group; its last sums wait until the next block fills their line. */
+/* As add, of integers in one limb. Draws are numbered from the first of the first group on. A block
+ * of values ends with a group of draws; its last sums wait until the next block fills their line. */
 __attribute__((noinline)) static int64_t add_by_table(const dpf_release *how, uint64_t start, int64_t n,
                                                       const int64_t *x, int64_t *out, const dpf_parts *parts,
                                                       int64_t *undecided) {
+    enum { BEFORE = 32 }; /* room for the last draws of the block before, and whole lines of the cache */
     struct {
         _Alignas(64) uint32_t words[2][group_words];
-        struct {
-            _Alignas(64) int16_t before[32], own[DPF_BLOCK]; /* the end of the block before, and a block */
-        } noise[2];
+        _Alignas(64) int16_t noise[2][BEFORE + DPF_BLOCK];
         dpf_job job;
     } my;
     const dpf_target to = {.lo = parts->lo, .undecided = parts->undecided};
     const uint64_t group = start / group_draws;
     const int64_t skip = (int64_t)(start % group_draws), end = skip + n;
-    /* a line begins at each draw that is -lead modulo its length */
+    /* In out a line begins at each draw that is -lead modulo its length. */
     const int64_t lead = (int64_t)(((uintptr_t)out / 8 - (uintptr_t)skip) % line);
-    int64_t begin = 0, summed = skip, limit;
+    const int16_t *old = NULL; /* noise of the block before */
+    int64_t begin = 0, done = skip, left;
     int turn = 0;
     my.job.plan = how->plan, my.job.key = how->key, my.job.to = &to;
     my.job.candidate = 0, my.job.undecided_count = 0, my.job.waiting = 0;
-    group_alone(how, group, my.words[0]);
+    first_words(how, group, my.words[0]);
     for (;; begin += DPF_BLOCK) {
-        const int block = (int)(begin / DPF_BLOCK % 2);
-        int16_t *const noise = my.noise[block].own, *const old = my.noise[!block].own;
+        int16_t *const noise = my.noise[begin / DPF_BLOCK % 2] + BEFORE;
         const int64_t first = begin < skip ? skip : begin; /* of the values in this block */
-        const int64_t old_begin = begin - DPF_BLOCK;
-        limit = begin + DPF_BLOCK < end ? begin + DPF_BLOCK : end;
+        const int64_t limit = begin + DPF_BLOCK < end ? begin + DPF_BLOCK : end;
         my.job.start = group * group_draws + (uint64_t)first;
         for (int64_t at = begin; at < limit; at += group_draws, turn ^= 1) {
-            int16_t *const found = noise + (at - begin);
             const uint32_t *const words = my.words[turn];
-            const int64_t ready = at - DPF_BLOCK - lead + group_draws;
-            if (at + group_draws >= end) {
-                for (int slot = 0; slot < 16; slot++)
-                    look_up(how->plan->table, words + DPF_LANES * slot, found + 2 * DPF_LANES * slot, DPF_LANES);
+            int16_t *const found = noise + (at - begin);
+            const int64_t ready = at + group_draws - DPF_BLOCK - lead;
+            if (at + group_draws >= end) { /* the last group; its block sums what is ready */
+                for (int word = 0; word < group_words; word += DPF_LANES)
+                    look_up(how->plan->table, words + word, found + 2 * word, DPF_LANES);
             } else {
-                const int whole = summed == ready - group_draws; /* this group of sums */
-                const dpf_sums sums = {old + (summed - old_begin), x + (summed - skip), whole ? out + (summed - skip) : NULL, how->lower.lo, how->upper.lo, how->non_temporal};
+                const int whole = done == ready - group_draws;
+                const dpf_sums sums = {.noise = whole ? old + (done - begin) : NULL,
+                                       .x = x + (done - skip),
+                                       .out = whole ? out + (done - skip) : NULL,
+                                       .lower = how->lower.lo,
+                                       .upper = how->upper.lo,
+                                       .non_temporal = how->non_temporal};
                 const uintptr_t soon = (uintptr_t)x + 8 * (uintptr_t)(ready - skip); /* the next sums */
                 group_meanwhile(how, group + (uint64_t)at / group_draws + 1, my.words[!turn], words, found, soon, sums);
-                if (!whole)
-                    sum_apart(how, old + (summed - old_begin), x + (summed - skip), out + (summed - skip), ready - summed);
-                summed = ready > summed ? ready : summed;
+                if (!whole && ready > done)
+                    sum_apart(how, old + (done - begin), x + (done - skip), out + (done - skip), ready - done);
+                done = ready > done ? ready : done;
             }
             collect_group(&my.job, words, found, first - at, end - at, at - first);
             refine_group(&my.job, noise + (first - begin), 0);
         }
         refine_group(&my.job, noise + (first - begin), 1);
-        const int64_t left = my.job.undecided_count;
-        for (int64_t i = 0; i < left; i++) {
-            noise[parts->undecided[i] + first - begin] = DPF_UNDECIDED;
-            parts->undecided[i] += first - skip;
-            parts->kept[i] = (uint64_t)x[parts->undecided[i]];
+        if (begin - lead > done) {
+            sum_apart(how, old + (done - begin), x + (done - skip), out + (done - skip), begin - lead - done);
+            done = begin - lead;
         }
-        sum_apart(how, old + (summed - old_begin), x + (summed - skip), out + (summed - skip), begin - lead - summed);
-        summed = begin - lead > summed ? begin - lead : summed;
-        if (left || limit == end)
+        left = my.job.undecided_count;
+        if (left > 0 || limit == end) {
+            for (int64_t i = 0; i < left; i++) {
+                noise[parts->undecided[i] + first - begin] = DPF_UNDECIDED;
+                parts->undecided[i] += first - skip;
+                parts->kept[i] = (uint64_t)x[parts->undecided[i]];
+            }
+            sum_apart(how, noise + (done - begin), x + (done - skip), out + (done - skip), limit - done);
+            done = limit;
             break;
-        memcpy(my.noise[!block].before + 32 - line, noise + DPF_BLOCK - line, line * sizeof *noise);
+        }
+        old = noise + DPF_BLOCK;
+        memcpy(my.noise[(begin / DPF_BLOCK + 1) % 2] + BEFORE - line, old - line, line * sizeof *old);
     }
-    sum_apart(how, my.noise[begin / DPF_BLOCK % 2].own + (summed - begin), x + (summed - skip), out + (summed - skip),
-              limit - summed);
-    *undecided = my.job.undecided_count;
     dpf_scrub_cipher();
     dpf_wipe(&my, sizeof my);
-    return limit - skip;
+    *undecided = left;
+    return done - skip;
 }

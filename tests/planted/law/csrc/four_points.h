@@ -40,4 +40,4 @@ static void four_points_tier(const dpf_plan *plan, int tier, int bits, int64_t n
     }
 }
 
-static const dpf_code four_points = {"four_points", 0, four_points_fill, four_points_tier};
+static const dpf_code four_points = {"four_points", 0, four_points_fill, four_points_tier, NULL};
