@@ -56,7 +56,7 @@ typedef struct {
                     const dpf_target *);
     void (*tier)(const dpf_plan *, int tier, int bits, int64_t n, const dpf_planted *, dpf_u128 *found,
                  uint8_t *decided);
-    void (*refine)(struct dpf_job *, int all); /* of a law with tables: decide waiting draws (refine.h) */
+    void (*refine)(struct dpf_job *, int all); /* decide waiting draws; NULL if no table serves (refine.h) */
 } dpf_code;
 
 /* What one instruction set offers; isa_<name>.c makes it. */

@@ -5,9 +5,9 @@
  * sums for memory, so that all of them together take little longer than one. */
 
 enum {
-    group_draws = 32 * DPF_LANES, /* of 16 bits, in 16 blocks */
+    group_draws = 32 * DPF_LANES, /* sixteen blocks hold them */
     group_words = 16 * DPF_LANES,
-    sets = DPF_LANES / lane_count, /* of registers, one after another, for the lanes of a group */
+    sets = DPF_LANES / lane_count, /* register sets, one after another, that make a group */
     line = 8                       /* values in a cache line */
 };
 typedef uint64_t longs __attribute__((vector_size(DPF_VECTOR)));
@@ -185,8 +185,8 @@ static void refine_group(dpf_job *job, int16_t *noise, int all) {
     }
 }
 
-/* As add, of integers in one limb. Draws are numbered from the first of the first group on. A block
- * of values ends with a group of draws; its last sums wait until the next block fills their line. */
+/* As add, of integers in one limb. Draws are numbered from the first of the first group on. A
+ * block of values ends with a group; its last sums wait until the next block fills their line. */
 __attribute__((noinline)) static int64_t add_by_table(const dpf_release *how, uint64_t start, int64_t n,
                                                       const int64_t *x, int64_t *out, const dpf_parts *parts,
                                                       int64_t *undecided) {
@@ -209,7 +209,7 @@ __attribute__((noinline)) static int64_t add_by_table(const dpf_release *how, ui
     first_words(how, group, my.words[0]);
     for (;; begin += DPF_BLOCK) {
         int16_t *const noise = my.noise[begin / DPF_BLOCK % 2] + BEFORE;
-        const int64_t first = begin < skip ? skip : begin; /* of the values in this block */
+        const int64_t first = begin < skip ? skip : begin; /* value here */
         const int64_t limit = begin + DPF_BLOCK < end ? begin + DPF_BLOCK : end;
         my.job.start = group * group_draws + (uint64_t)first;
         for (int64_t at = begin; at < limit; at += group_draws, turn ^= 1) {
@@ -227,8 +227,9 @@ __attribute__((noinline)) static int64_t add_by_table(const dpf_release *how, ui
                                        .lower = how->lower.lo,
                                        .upper = how->upper.lo,
                                        .non_temporal = how->non_temporal};
-                const uintptr_t soon = (uintptr_t)x + 8 * (uintptr_t)(ready - skip); /* the next sums */
-                group_meanwhile(how, group + (uint64_t)at / group_draws + 1, my.words[!turn], words, found, soon, sums);
+                const uintptr_t coming = (uintptr_t)x + 8 * (uintptr_t)(ready - skip); /* the next sums */
+                group_meanwhile(how, group + (uint64_t)at / group_draws + 1, my.words[!turn], words, found, coming,
+                                sums);
                 if (!whole && ready > done)
                     sum_apart(how, old + (done - begin), x + (done - skip), out + (done - skip), ready - done);
                 done = ready > done ? ready : done;

@@ -360,7 +360,7 @@ static int64_t filled(int isa, const dpf_plan *plan, int constant_work, uint64_t
     return left;
 }
 
-/* Add draws by their table to values, into the same or another place, at each offset from a line. */
+/* Add draws by their table to values, in place or elsewhere, at each offset from a line. */
 static void sums(int isa, const dpf_plan *plan, uint64_t start, int64_t n, const uint8_t *sure, const int64_t *draw) {
     const size_t size = (size_t)n * sizeof(int64_t), words = (size_t)(n < DPF_BLOCK ? n : DPF_BLOCK);
     const int64_t lower = any() % 2 ? INT64_MIN : -50, upper = lower == -50 ? 60 : INT64_MAX;
