@@ -200,8 +200,9 @@ typedef struct {
 const dpf_known *dpf_known_answers(void);
 
 /* NULL if an instruction set knows the cipher and these answers, else what it does not know.
- * scratch has room for 2^16 numbers. */
-const char *dpf_self_check(int isa, const dpf_known *answers, int16_t *scratch);
+ * scratch: DPF_CHECK words. */
+enum { DPF_CHECK = 35000 };
+const char *dpf_self_check(int isa, const dpf_known *answers, uint64_t *scratch);
 
 /* Set the proofs' floating-point mode: to nearest, no flushing. Return the old, for dpf_leave. */
 uint64_t dpf_enter(void);

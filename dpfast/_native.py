@@ -380,7 +380,7 @@ def blocks(isa: int, secret: bytes, counters: Sequence[int], nonce: int) -> list
 @cache
 def checked(isa: int) -> int:
     """`isa`, once it has reproduced a known block and known draws of all laws and tiers here."""
-    failed = lib.dpf_self_check(isa, known_answers(), ffi.new("int16_t[65536]"))
+    failed = lib.dpf_self_check(isa, known_answers(), ffi.new("uint64_t[]", lib.DPF_CHECK))
     if failed != ffi.NULL:
         raise SelfCheckError(
             f"this build of dpfast, run with {ISA_NAMES[isa]} instructions, does not reproduce its known answers "

@@ -114,7 +114,7 @@ def test_the_answers_cover_every_law_and_tier() -> None:
 @pytest.mark.parametrize("isa", ISAS)
 def test_a_changed_answer_is_found(isa: int) -> None:
     """Another digest, digits or scale in any row, and the check names that row."""
-    scratch = ffi.new("int16_t[65536]")
+    scratch = ffi.new("uint64_t[]", lib.DPF_CHECK)
     for at, answer in enumerate(ROWS):
         changed = ffi.new("dpf_known[2]")
         changed[0] = answer

@@ -25,7 +25,7 @@ SECRET = bytes(range(32))
 TABLE, FLOAT, DOUBLE = _native.TABLE, _native.FLOAT, _native.DOUBLE
 DOUBLE_DOUBLE, INTEGER = _native.DOUBLE_DOUBLE, _native.INTEGER
 TIERS = {TABLE: "table", FLOAT: "float", DOUBLE: "double", DOUBLE_DOUBLE: "double-double", INTEGER: "integers"}
-CELLS, SHORTS = 0, 1  # what a fill writes: integers or doubles of 64 bits; 16-bit integers
+CELLS, SUMS = 0, 1  # what is digested: integers or doubles of 64 bits; what dpf_add adds to zeros
 LIMBS = 2  # integers of 128 bits
 
 
@@ -80,10 +80,11 @@ def scaled(law: Any, exponent: int) -> Any:
 
 # ------------------------------------------------------------------ fills
 
+LONG = 2 * lib.DPF_BLOCK + 1300  # all parts of the pipeline of csrc/table.h run
 # Each path through a fill, at its largest scale: most draws are near a boundary there. For the same
 # reason a constant-work fill starts in doubles if a bulk fill of its scale does.
 FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, constant_work, form, how many
-    (DiscreteLaplace, 3, 0, SHORTS, 1300),
+    (DiscreteLaplace, 3, 0, SUMS, LONG),
     (DiscreteLaplace, 3, 0, CELLS, 1300),
     (DiscreteLaplace, 12, 0, CELLS, 700),
     (DiscreteLaplace, 17, DOUBLE, CELLS, 200),
@@ -105,7 +106,7 @@ FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, c
     (Gaussian, 40, DOUBLE, CELLS, 200),
     (Gaussian, 40, DOUBLE_DOUBLE, LIMBS, 200),
     (Gaussian, 48, 0, LIMBS, 200),
-    (DiscreteGaussian, 2, 0, SHORTS, 1300),
+    (DiscreteGaussian, 2, 0, SUMS, LONG),
     (DiscreteGaussian, 2, DOUBLE, CELLS, 200),
     (DiscreteGaussian, 8, 0, CELLS, 1300),
     (DiscreteGaussian, 8, DOUBLE, CELLS, 200),

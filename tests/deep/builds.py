@@ -252,7 +252,7 @@ def _drawn(library: Path, cases: Path, only: str | None = None) -> dict[str, Any
     while (name := lib.dpf_isa_name(len(names))) != ffi.NULL:
         names[len(names)] = ffi.string(name).decode()
     isas = [isa for isa, name in names.items() if lib.dpf_isa_runs(isa) and only in (None, name)]
-    scratch = ffi.new("int16_t[65536]")
+    scratch = ffi.new("uint64_t[]", lib.DPF_CHECK)
     failed = {isa: lib.dpf_self_check(isa, lib.dpf_known_answers(), scratch) for isa in isas}
     told = {names[isa]: ffi.string(what).decode() for isa, what in failed.items() if what != ffi.NULL}
     flushes = mode & 0x8040 != 0  # subnormals, since it was loaded
