@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import tiers
 from fresh import HOME, python
 from laws import BLIND
 from tiers import ISAS
@@ -56,10 +57,15 @@ PROBE = r"""
         return found;
     }
 
+    /* And the registers in which memcpy has left what the test has copied last. */
     __attribute__((noinline)) static void paint(void) {
+        static char from[1 << 10], to[1 << 10];
+        void *(*const volatile copy)(void *, const void *, size_t) = memcpy;
         volatile char below[DEPTH];
         for (int64_t i = 0; i < DEPTH; i++)
             below[i] = 0x5a;
+        for (size_t n = 16; n <= sizeof from; n *= 2)
+            copy(to, from, n);
     }
 
     typedef int64_t function(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
@@ -168,8 +174,8 @@ def adding(isa: int, room: Room) -> Iterator[Call]:
 
 def adding_fresh(isa: int, room: Room) -> Iterator[Call]:
     """C keeps the key that it draws where a draw is undecided; nothing else says which it was."""
-    for law, kind in (("laplace", lib.DPF_FLOAT64), ("discrete_laplace", lib.DPF_INT64)):
-        plan = _native.Plan(law, width=64, **BLIND)
+    for mechanism, kind in ((REALS["laplace"], lib.DPF_FLOAT64), (MECHANISMS["double32"], lib.DPF_INT64)):
+        plan = _native.Plan(mechanism.LAW, **tiers.constants(mechanism) | BLIND)
         room.kept.append(plan)
         for n in (1, 500):
             key = room(32)
@@ -308,6 +314,7 @@ MOST = 16 << 10
 CIPHER = re.compile(r"(one_block|blocks|by_table)\b")  # whose frames hold a key's words
 # Who calls through the table of an instruction set, and which of its functions.
 THROUGH_TABLES = {
+    "discrete_gaussian_add": r"\w+_level0",
     "dpf_add": r"\w+_add",
     "dpf_tier": r"\w+_tier",
     "dpf_blocks": "blocks",
