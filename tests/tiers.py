@@ -25,7 +25,8 @@ from dpfast.release.arrays import Job, clamps, prepare_real
 
 DOUBLE, INTEGER, TABLE, DOUBLE_DOUBLE = _native.DOUBLE, _native.INTEGER, _native.TABLE, _native.DOUBLE_DOUBLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
-BLOCK, SMALL = _native.BLOCK, engine.SMALL
+BLOCK, NO_KEY, SMALL = _native.BLOCK, _native.NO_KEY, engine.SMALL
+INT64, UINT64, FLOAT64, FLOAT32 = map(_native.KINDS.__getitem__, "lLdf")  # what values are, to C
 Plan, StreamKey = _native.Plan, _native.StreamKey
 entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
 usable_threads, checked = engine.usable_threads, _native.checked
