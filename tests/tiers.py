@@ -265,9 +265,12 @@ def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object
     monkeypatch.setattr(owner, {"constants": "_constants", "law_at": "_law_at", "plan": "_plan"}[what], value)
 
 
-def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any]) -> None:
-    """Each call of C for a release is wrap(call, release, *arguments); call(*arguments) makes it."""
-    for name in ("add", "add_fresh"):
+def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any], *names: str) -> None:
+    """Each call of C for a release is wrap(call, release, *arguments); call(*arguments) makes it.
+
+    names: "add", "add_fresh" (of a small release's first call), by default both.
+    """
+    for name in names or ("add", "add_fresh"):
 
         def called(release: Any, *arguments: Any, real: Any = getattr(_native.Release, name)) -> Any:
             return wrap(partial(real, release), release, *arguments)
