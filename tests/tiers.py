@@ -137,8 +137,13 @@ def one_key() -> Iterator[None]:
     def draw(stream: StreamKey) -> None:
         stream.take(bytes(32))
 
+    def add(_: Any, release: Any, key: StreamKey, values: np.ndarray, out: np.ndarray) -> Any:
+        draw(key)
+        return release.add(key, 0, values.size, values, out, 0)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StreamKey, "draw", draw)
+        around_c(patch, add, "add_fresh")
         yield
 
 
@@ -298,6 +303,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
             raise EntropyError("none")
 
     monkeypatch.setattr(_native, "StreamKey", NoEntropy)
+    around_c(monkeypatch, lambda *_: (NO_KEY, []), "add_fresh")
 
 
 def broken_engine(monkeypatch: pytest.MonkeyPatch) -> None:
