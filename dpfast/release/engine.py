@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import _thread
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -26,12 +26,11 @@ if TYPE_CHECKING:
 # noise. Above, undecided draws are few and refined later, and the rest are faster (docs/design.md).
 SMALL = 4096
 SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: about 2 ms
+PIECE = 1 << 15  # counts of another layout or width that are brought to plain words at a time
 SHARE = 1 << 18  # counts that make a thread worth starting
 NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
 
 NOT_FINITE = "values must be finite; missing=<public number>, with clamp=(a, b), stands for NaN and infinities"
-
-_PLAIN = ("contig", "aligned", "nbo")
 
 
 class Draws(NamedTuple):
@@ -208,29 +207,28 @@ class _Work:
         if self.plain:
             self.run(self.job.counts, self.job.out, begin, end, 0)
         else:
-            self.buffered(begin, end)
+            self.in_pieces(begin, end)
 
-    def buffered(self, begin: int, end: int) -> None:
-        """Any layout, byte order and width: NumPy brings it to plain 64-bit runs and back."""
-        chunks = np.nditer(  # type: ignore[call-overload]  # its stubs misspell "contig"
-            [np.atleast_1d(self.job.counts), np.atleast_1d(self.job.out)],
-            # Without the delay, setting the range flushes the first, still blank buffer over out.
-            flags=["external_loop", "buffered", "ranged", "delay_bufalloc"],
-            op_flags=[["readonly", *_PLAIN], ["writeonly", *_PLAIN]],
-            op_dtypes=list(self.kinds),
-            order="C",
-            casting="unsafe",  # widening of inputs; the bounds have made the outputs fit
-            buffersize=BUFFER,
-        )
-        with chunks:
-            chunks.iterrange = (begin, end)
-            position = begin
-            for x, y in chunks:
-                self.run(x, y, 0, x.size, position)
-                position += x.size
+    def in_pieces(self, begin: int, end: int) -> None:
+        """Any layout, byte order and width: NumPy brings pieces to plain words, and back."""
+        counts, out = _flat(self.job.counts), _flat(self.job.out)
+        x = np.empty(min(PIECE, end - begin), self.kinds[0])
+        y = x.view(self.kinds[1])  # in place: a piece and its results fit a cache
+        try:
+            while begin < end and not self.stopped:
+                n = min(PIECE - (self.draws.start + begin) % PIECE, end - begin)  # pieces end where batches do
+                _copy(_views(counts, begin, begin + n), x, gather=True)
+                n = self.run(x, y, 0, n, begin)
+                _copy(_views(out, begin, begin + n), y, gather=False)
+                begin += n
+        finally:
+            x.fill(0)
 
-    def run(self, x: AnyArray, y: AnyArray, begin: int, end: int, position: int) -> None:
-        """Plain values begin .. end - 1, the first of the array at this position of the release."""
+    def run(self, x: AnyArray, y: AnyArray, begin: int, end: int, position: int) -> int:
+        """Plain values begin .. end - 1, the first of the array at this position of the release.
+
+        Returns where it stopped: beyond, y holds no results, and values if it is x.
+        """
         draws, first = self.draws, self.draws.start + position
         while begin < end and not self.stopped:
             n = min(SLAB, end - begin)
@@ -239,6 +237,40 @@ class _Work:
                 raise ParameterError(NOT_FINITE)
             _settle(self.job, draws.exact, undecided, first + begin, y, begin)
             begin += done
+        return begin
+
+
+def _flat(array: AnyArray) -> AnyArray:
+    """A view with one axis if all elements lie one after the other."""
+    plain = array.view(np.ndarray)
+    return plain.reshape(-1) if plain.flags.c_contiguous else plain
+
+
+def _views(array: AnyArray, begin: int, end: int) -> Iterator[AnyArray]:
+    """The elements begin .. end - 1 in C order, as few views."""
+    if (begin, end) == (0, array.size):
+        yield array
+        return
+    row = array.size // len(array)
+    first, last = -(-begin // row), end // row  # whole rows
+    if first > last:
+        yield from _views(array[last], begin - last * row, end - last * row)
+        return
+    if begin < first * row:
+        yield from _views(array[first - 1], begin - (first - 1) * row, row)
+    if first < last:
+        yield array[first:last]
+    if last * row < end:
+        yield from _views(array[last], 0, end - last * row)
+
+
+def _copy(views: Iterable[AnyArray], words: AnyArray, *, gather: bool) -> None:
+    """Views to words one after the other, or back; widened, and back where the bounds make it fit."""
+    at = 0
+    for view in views:
+        piece = words[at : at + view.size].reshape(view.shape)
+        np.copyto(*((piece, view) if gather else (view, piece)), casting="unsafe")
+        at += view.size
 
 
 def _plain(array: AnyArray) -> bool:
