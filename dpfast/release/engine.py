@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import _thread
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 # noise. Above, undecided draws are few and refined later, and the rest are faster (docs/design.md).
 SMALL = 4096
 SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: about 2 ms
-PIECE = 1 << 15  # counts of another layout or width that are brought to plain words at a time
+# Counts of another layout or width are brought to plain words, so many at a time. Where an array is
+# transposed, a piece has enough rows to use what comes with each cache line, and a strip of it is
+# copied while its lines stay in the first cache.
+PIECE, ROWS, STRIP, LARGEST_PIECE = 1 << 15, 32, 512, 1 << 18
 SHARE = 1 << 18  # counts that make a thread worth starting
 NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
 
@@ -212,14 +215,21 @@ class _Work:
     def in_pieces(self, begin: int, end: int) -> None:
         """Any layout, byte order and width: NumPy brings pieces to plain words, and back."""
         counts, out = _flat(self.job.counts), _flat(self.job.out)
-        x = np.empty(min(PIECE, end - begin), self.kinds[0])
+        row = max(_turned(counts), _turned(out))
+        most = min(max(PIECE, ROWS * row), LARGEST_PIECE)
+        # Pieces end where rows do, if these fit and are turned, else where batches do.
+        unit, shift = (row, 0) if 0 < row <= most else (PIECE, self.draws.start)
+        x = np.empty(min(most, end - begin), self.kinds[0])
         y = x.view(self.kinds[1])  # in place: a piece and its results fit a cache
         try:
             while begin < end and not self.stopped:
-                n = min(PIECE - (self.draws.start + begin) % PIECE, end - begin)  # pieces end where batches do
-                _copy(_views(counts, begin, begin + n), x, gather=True)
+                stop = begin + most
+                n = min(stop - (shift + stop) % unit, end) - begin
+                for view, words in _views(counts, begin, begin + n, x):
+                    np.copyto(words, view, casting="unsafe")  # widened
                 n = self.run(x, y, 0, n, begin)
-                _copy(_views(out, begin, begin + n), y, gather=False)
+                for view, words in _views(out, begin, begin + n, y):
+                    np.copyto(view, words, casting="unsafe")  # the bounds have made the results fit
                 begin += n
         finally:
             x.fill(0)
@@ -246,31 +256,38 @@ def _flat(array: AnyArray) -> AnyArray:
     return plain.reshape(-1) if plain.flags.c_contiguous else plain
 
 
-def _views(array: AnyArray, begin: int, end: int) -> Iterator[AnyArray]:
-    """The elements begin .. end - 1 in C order, as few views."""
+def _turned(array: AnyArray) -> int:
+    """How long a row is if its elements lie further apart than the rows do, else 0."""
+    return array.shape[-1] if array.ndim > 1 and abs(array.strides[-1]) > abs(array.strides[-2]) else 0
+
+
+def _views(array: AnyArray, begin: int, end: int, words: AnyArray) -> Iterator[tuple[AnyArray, AnyArray]]:
+    """The elements begin .. end - 1 in C order, and where they lie in `words`, one after the other."""
+    for view in _blocks(array, begin, end):
+        block, words = words[: view.size].reshape(view.shape), words[view.size :]
+        if row := _turned(view):
+            for at in range(0, row, STRIP):
+                yield view[..., at : at + STRIP], block[..., at : at + STRIP]
+        else:
+            yield view, block
+
+
+def _blocks(array: AnyArray, begin: int, end: int) -> Iterator[AnyArray]:
+    """The elements begin .. end - 1 in C order, in few views."""
     if (begin, end) == (0, array.size):
         yield array
         return
     row = array.size // len(array)
     first, last = -(-begin // row), end // row  # whole rows
     if first > last:
-        yield from _views(array[last], begin - last * row, end - last * row)
+        yield from _blocks(array[last], begin - last * row, end - last * row)
         return
     if begin < first * row:
-        yield from _views(array[first - 1], begin - (first - 1) * row, row)
+        yield from _blocks(array[first - 1], begin - (first - 1) * row, row)
     if first < last:
         yield array[first:last]
     if last * row < end:
-        yield from _views(array[last], 0, end - last * row)
-
-
-def _copy(views: Iterable[AnyArray], words: AnyArray, *, gather: bool) -> None:
-    """Views to words one after the other, or back; widened, and back where the bounds make it fit."""
-    at = 0
-    for view in views:
-        piece = words[at : at + view.size].reshape(view.shape)
-        np.copyto(*((piece, view) if gather else (view, piece)), casting="unsafe")
-        at += view.size
+        yield from _blocks(array[last], 0, end - last * row)
 
 
 def _plain(array: AnyArray) -> bool:
