@@ -325,7 +325,7 @@ class Release:
             return self._done(n, lib.dpf_add_fresh, self._how, key._bytes, n, x, y)  # noqa: SLF001
 
     def _done(self, n: int, add: Callable[..., int], *arguments: Any) -> tuple[int, list[tuple[int, Any]]]:
-        room, count = ffi.new(_ROOM, min(n, BLOCK)), ffi.new(_COUNT)
+        room, count = _new_room(_ROOM, min(n, BLOCK)), ffi.new(_COUNT)
         done = add(*arguments, room, count)
         if not count[0]:
             return done, []
@@ -337,6 +337,7 @@ class Release:
 
 _RELEASE, _PLAN = ffi.typeof("dpf_release *"), ffi.typeof("dpf_plan *")
 _ROOM, _COUNT = ffi.typeof("dpf_undecided[]"), ffi.typeof("int64_t *")
+_new_room = ffi.new_allocator(should_clear_after_alloc=False)  # 128 KiB that C rarely writes
 _bytes = partial(ffi.from_buffer, ffi.typeof("uint8_t[]"))
 
 

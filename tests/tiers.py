@@ -78,6 +78,52 @@ def respond(mechanism: Any, answers: np.ndarray, words: np.ndarray, stream: Any)
     mechanism._respond(answers, words, stream)
 
 
+@contextmanager
+def small_pieces() -> Iterator[None]:
+    """Few counts at a time where arrays are not plain, and few for a thread."""
+    small = {"PIECE": 64, "ROWS": 3, "STRIP": 5, "LARGEST_PIECE": 256, "SHARE": 64, "BUFFER": 32}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in small.items():
+            patch.setattr(engine, name, value)
+        yield
+
+
+@contextmanager
+def scratch() -> Iterator[list[np.ndarray]]:
+    """The arrays that releases make for their pieces."""
+    made: list[np.ndarray] = []
+
+    class Recording:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+        def empty(self, *arguments: Any) -> np.ndarray:
+            made.append(np.empty(*arguments))
+            return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "np", Recording())
+        yield made
+
+
+@contextmanager
+def stopped_after(pieces: int, failure: BaseException | None = None) -> Iterator[None]:
+    """After so many pieces another thread has failed, or this one does."""
+    add, asked = engine._Work.run, 0
+
+    def run(work: Any, *rest: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        work.stopped = asked > pieces
+        if work.stopped and failure is not None:
+            raise failure
+        return add(work, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine._Work, "run", run)
+        yield
+
+
 # ------------------------------------------------------------------ tiers of C on planted digits
 
 PLANTED = np.dtype([("digits", np.uint64, 4), ("offset", np.float64), ("negative", np.int32), ("sine", np.int32)])
