@@ -245,8 +245,12 @@ DPF_INLINE int64_t add_by_table(const dpf_law *law, dpf_job *job, int64_t *n_und
     }
     dpf_fence();
     dpf_scrub_law();
-    dpf_wipe(&my, sizeof my);
+    const int64_t used = BEFORE + (done + group_draws - 1) / group_draws * group_draws; /* if there is one block */
+    const int64_t waited = DPF_BATCH + group_draws;
+    dpf_wipe(my.words, sizeof my.words);
+    dpf_wipe(my.noise, begin > 0 ? (int64_t)sizeof my.noise : used * (int64_t)sizeof **my.noise);
+    dpf_wipe(job->at, waited * (int64_t)sizeof *job->at);
+    dpf_wipe(job->word[0], waited * (int64_t)sizeof *job->word[0]);
     *n_undecided = job->n_undecided;
-    dpf_wipe(job, sizeof *job);
     return done - skip;
 }
