@@ -257,7 +257,11 @@ __attribute__((noinline)) static int64_t add_by_table(const dpf_release *how, ui
         memcpy(my.noise[(begin / DPF_BLOCK + 1) % 2] + BEFORE - line, old - line, line * sizeof *old);
     }
     dpf_scrub_cipher();
-    dpf_wipe(&my, sizeof my);
+    const int64_t used = BEFORE + (done + group_draws - 1) / group_draws * group_draws; /* if there is one block */
+    dpf_wipe(my.words, sizeof my.words);
+    dpf_wipe(my.noise, begin > 0 ? (int64_t)sizeof my.noise : used * (int64_t)sizeof **my.noise);
+    dpf_wipe(my.job.at, (DPF_BATCH + group_draws) * sizeof *my.job.at);
+    dpf_wipe(my.job.word[0], (DPF_BATCH + group_draws) * sizeof *my.job.word[0]);
     *undecided = left;
     return done - skip;
 }
