@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import _thread
+import math
 import os
 from collections.abc import Callable
 from functools import partial
@@ -287,6 +288,8 @@ def _settle(
     target = out.reshape(-1)
     for i, value in undecided:
         if isinstance(job, RealJob):
+            if job.missing is None and not math.isfinite(value):  # another thread writes the values
+                raise ParameterError(NOT_FINITE)
             target[begin + i] = exact(first + i, value)
         else:
             target[begin + i] = min(max(value + exact(first + i), job.lower), job.upper)
