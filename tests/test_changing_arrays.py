@@ -225,8 +225,10 @@ def written(values: np.ndarray, contents: tuple[Any, Any]) -> Iterator[None]:
 @pytest.mark.parametrize("constant_work", [False, True])
 @pytest.mark.parametrize("name", WRITTEN)
 def test_a_second_thread_writes_the_values(name, constant_work) -> None:
-    """Each result is that of a value that stood there, with the draw's own noise: also where a draw
-    is undecided, whose value is read a second time."""
+    """Each result is that of a value that stood there, with the draw's own noise.
+
+    Also where a draw is undecided, whose value is read a second time.
+    """
     given, dtype, contents = WRITTEN[name]
     mechanism, n, mixed = copy.copy(given), 3000, 0
     tiers.narrow_margins(mechanism, 0.45)  # a tenth of the draws is left to the exact tier

@@ -17,7 +17,7 @@ import pytest
 import tiers
 from fresh import HOME, python
 
-from dpfast import DiscreteLaplace, DpfastError, EntropyError, Key, Laplace, RandomizedResponse, _native, exact, kernels
+from dpfast import DiscreteLaplace, DpfastError, EntropyError, Key, Laplace, RandomizedResponse, exact, kernels
 
 
 def compiled(folder: Path, source: str) -> Path:

@@ -275,12 +275,12 @@ def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any], *names: 
 
     names: "add", "add_fresh" (of a small release's first call), by default both.
     """
+
+    def wrapped(real: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda release, *arguments: wrap(partial(real, release), release, *arguments)
+
     for name in names or ("add", "add_fresh"):
-
-        def called(release: Any, *arguments: Any, real: Any = getattr(_native.Release, name)) -> Any:
-            return wrap(partial(real, release), release, *arguments)
-
-        monkeypatch.setattr(_native.Release, name, called)
+        monkeypatch.setattr(_native.Release, name, wrapped(getattr(_native.Release, name)))
 
 
 def in_constant_work(release: Any) -> bool:

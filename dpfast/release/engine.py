@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one release: cut it, run the kernels, decide the draws that they do not, and fail closed."""
+"""Run one release: cut it, let C add the noise, decide the draws that it does not, and fail closed."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def _settle(
 
 
 def check_finite(job: RealJob, *, final: bool) -> None:
-    """Raise ParameterError unless all values are finite, where the kernels would find one too late.
+    """Raise ParameterError unless all values are finite, where C would find one too late.
 
     final: a failure from here on costs a key's part or a charge. In place it costs the values.
     """
