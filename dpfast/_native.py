@@ -318,7 +318,7 @@ class Release:
             return self._done(n, lib.dpf_add, self._how, start, n, x + offset, y + offset)
 
     def add_fresh(self, key: StreamKey, values: np.ndarray, out: np.ndarray) -> tuple[int, list[tuple[int, Any]]]:
-        """The same of all values, under a key that C draws; it leaves it in `key` if draws are undecided."""
+        """The same of all values, by a key that C draws, and leaves in `key` if draws are undecided."""
         n = values.size
         with _bytes(values) as x, _bytes(out) as y:
             return self._done(n, lib.dpf_add_fresh, self._how, key._bytes, n, x, y)  # noqa: SLF001

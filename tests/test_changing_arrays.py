@@ -291,7 +291,7 @@ def test_an_undecided_value_counts_as_c_read_it(name, changed, monkeypatch) -> N
 
 
 def test_an_undecided_value_that_is_no_longer_finite_is_refused(monkeypatch) -> None:
-    """C reads it a second time: the release fails where such values are refused, and leaves zeros."""
+    """C reads it a second time: a release that refuses such values fails, and leaves zeros."""
     mechanism, values, out = copy.copy(WRITTEN["laplace"][0]), np.ones(100), np.full(100, 777.0)
     tiers.narrow_margins(mechanism, -1.0)
     monkeypatch.setattr(tiers, "exact_result", lambda *_: pytest.fail("it was decided"))

@@ -408,7 +408,7 @@ def interrupt():
 def fail():
     raise MemoryError
 
-def release():  # of a sum, which a kernel computes
+def release():  # a kernel computes the sum
     sums, _ = dpfast.fixed_point_sum(np.arange(9) / 9, lower=0, upper=1, granularity=0.25, adjacency="add-remove")
     return dpfast.DiscreteLaplace(1, 10**6).release(sums, key=fixed_key(1).derive("loading"), start=0)
 """

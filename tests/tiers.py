@@ -283,6 +283,12 @@ def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any], *names: 
         monkeypatch.setattr(_native.Release, name, wrapped(getattr(_native.Release, name)))
 
 
+def told(release: Any) -> tuple[int, ...]:
+    """What C is told of a release: the kind of its values, the limbs of its noise, and two ways."""
+    how = release._how
+    return how.kind, how.limbs, how.constant_work, how.non_temporal
+
+
 def in_constant_work(release: Any) -> bool:
     """Whether C is told to do equal work for each draw."""
     return bool(release._how.constant_work)
