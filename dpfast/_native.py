@@ -298,7 +298,7 @@ class Release:
     __slots__ = ("_how", "_itemsize", "_values", "address")
 
     def __init__(self, plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0, 0), **fields: Any) -> None:
-        """plan: its address; dtype: of plain values; limits: of an integer result; fields: as in C."""
+        """plan: its address; dtype: of plain values; limits: of integers; fields: as in C."""
         how = self._how = ffi.new(_RELEASE)
         how.plan, how.isa, how.kind = _cast(_PLAN, plan), best_isa(), KINDS[dtype.char]
         (how.lower.lo, how.lower.hi), (how.upper.lo, how.upper.hi) = map(_limbs, limits)

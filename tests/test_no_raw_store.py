@@ -126,7 +126,7 @@ WATCHED = """
         "float64, missing": (laplace, 4500, f8, f8, "plain", {"missing": 0.5, "clamp": (0, 1), "lower": -1e9}),
         "float64, strided": (gaussian, 4500, f8, f8, "strided", {}),
         "few float64": (gaussian, 500, f8, f8, "plain", {}),
-        "few float32": (gaussian, 500, f4, f4, "plain", {}),
+        "few float32": (gaussian, 1000, f4, f4, "plain", {}),
         "float64 by two limbs": (wide_laplace, 4500, f8, f8, "plain", {}),
         "float64 by two limbs, past the caches": (wide_laplace, 4500, f8, f8, "streamed", {}),
         "float64 by two limbs, gaussian": (wide_gaussian, 4500, f8, f8, "plain", {}),
