@@ -299,7 +299,7 @@ class Release:
     __slots__ = ("_how", "_itemsize", "_values", "address")
 
     def __init__(self, plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0, 0), **fields: Any) -> None:
-        """plan: its address; dtype: of plain values; limits: of an integer result; fields: as in C."""
+        """plan: its address; dtype: of plain values; limits: of integers; fields: as in C."""
         how = self._how = ffi.new(_RELEASE)
         how.plan, how.isa, how.kind = _cast(_PLAN, plan), best_isa(), KINDS[dtype.char]
         (how.lower.lo, how.lower.hi), (how.upper.lo, how.upper.hi) = map(_limbs, limits)
@@ -319,7 +319,7 @@ class Release:
             return self._done(n, lib.dpf_add, self._how, start, n, x + offset, y + offset)
 
     def add_fresh(self, key: StreamKey, values: np.ndarray, out: np.ndarray) -> tuple[int, list[tuple[int, Any]]]:
-        """The same of all values, under a key that C draws; it leaves it in `key` if draws are undecided."""
+        """The same of all values, by a key that C draws, and leaves in `key` if draws are undecided."""
         n = values.size
         with _bytes(values) as x, _bytes(out) as y:
             return self._done(n, lib.dpf_add_fresh, self._how, key._bytes, n, x, y)  # noqa: SLF001

@@ -59,7 +59,7 @@ def limbs_of(numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def summing(folder: Path) -> dict[str, Summing]:
-    """By loops over a batch and one by one: (kind, limbs, values, noise, lower, upper) to sums mod 2^64."""
+    """Sums modulo 2^64 of (kind, limbs, values, noise, lower, upper), by two ways."""
     built = runpy.run_path(str(HOME / "csrc" / "build_ffi.py"))
     (folder / "sums.c").write_text(SOURCE)
     place = "-I", str(HOME / "csrc"), "-shared", "-fPIC", "-o", "sums.so", "sums.c"

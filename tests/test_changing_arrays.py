@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import copy
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,9 @@ import numpy as np
 import pytest
 import tiers
 from fresh import python
-from laws import BLIND
 
 import dpfast
-from dpfast import ParameterError, kernels, postprocess
-from dpfast.release.arrays import grid_of
+from dpfast import ParameterError, postprocess
 
 HOME = str(Path(dpfast.__file__).parent)
 
@@ -174,30 +175,132 @@ def test_a_second_thread_writes_the_answers() -> None:
     assert output == "600\n"
 
 
-@pytest.mark.parametrize("name", ["add_grid", "add_grid_wide"])
-def test_a_real_value_counts_as_it_was_first_read(name) -> None:
-    """Undecided values are read twice: the first ones are kept, or a change reported."""
-    law, n = dpfast.Laplace(1, 1), 100
-    plan, key = tiers.Plan(law.LAW, **tiers.constants(law) | BLIND), tiers.StreamKey(bytes(32))
-    largest = np.finfo(float).max
+WRITTEN = {  # the mechanism, and two values that another thread writes in turn
+    "table": (dpfast.DiscreteLaplace(1, 10), np.int64, (5, 10**6)),
+    "doubles": (dpfast.DiscreteLaplace(1, 10**6), np.int64, (5, 10**15)),
+    "two limbs": (dpfast.DiscreteLaplace(1, 2**57), np.int64, (-(2**60), 2**60)),
+    "rejecting": (dpfast.DiscreteGaussian(sigma=1000), np.int64, (5, 10**6)),
+    "laplace": (dpfast.Laplace(1, 1, granularity=0.5), np.float64, (0.3, 1e6 + 0.2)),
+    "gaussian": (dpfast.Gaussian(sigma=1, granularity=0.5), np.float64, (0.3, 1e6 + 0.2)),
+    "float32": (dpfast.Laplace(1, 1, granularity=0.5), np.float32, (0.375, 1000.125)),
+    "real, two limbs": (dpfast.Laplace(1, 1, granularity=2.0**-50), np.float64, (0.3, 100.7)),
+}
 
-    def run(scratch: np.ndarray, values: np.ndarray) -> tuple[int, int]:
-        out = np.full(n, 777.0)
-        found = kernels.kernel(name)(
-            values, out, scratch, tiers.best_isa(), plan.address, True, key.address, 0, 0, n, n,
-            *grid_of(tiers.exponent(law)), 0.0, -largest, largest, -largest, largest, 0, 1,
+
+def noised(mechanism: Any, values: np.ndarray, *, constant_work: bool) -> np.ndarray:
+    """A release under one and the same key."""
+    if mechanism.INTEGERS:
+        out, key = np.zeros_like(values), tiers.StreamKey(bytes(32))
+        plan = tiers.constant_work_plan(mechanism) if constant_work else tiers.bulk_plan(mechanism)
+        tiers.added(
+            values, out, plan=plan, key=key, narrow=tiers.narrow(mechanism), constant_work=constant_work,
+            decide=lambda i: tiers.decided(mechanism, key, i),
         )  # fmt: skip
-        assert set(out.tolist()) <= {0.0, 777.0}  # each cell waits
-        return found
+        return out
+    return tiers.noised(mechanism, values, bytes(32), constant_work=constant_work)
 
-    kept, values = slice(3 * n, 4 * n), np.arange(n) + 0.3
-    scratch = np.zeros(5 * n, np.int64)
-    assert run(scratch, values) == (n, n)
-    assert (scratch[kept].view(np.float64) == values).all()
 
-    scratch = np.zeros(5 * n, np.int64)
-    changing = scratch[2 * n : 3 * n].view(np.float64)  # where the numbers of the undecided draws go
-    changing[:] = values
-    done = run(scratch, changing)[0]
-    assert not np.array_equal(changing, values)
-    assert done == -2 or np.array_equal(scratch[kept].view(np.float64), values)
+@contextmanager
+def written(values: np.ndarray, contents: tuple[Any, Any]) -> Iterator[None]:
+    """Another thread writes the one and the other, cell after cell."""
+    over = threading.Event()
+
+    def write() -> None:
+        while not over.is_set():
+            for content in contents:
+                for at in range(0, values.size, 64):
+                    values[at : at + 64] = content
+
+    before, writer = sys.getswitchinterval(), threading.Thread(target=write)
+    sys.setswitchinterval(1e-5)
+    writer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writer.join()
+        sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("constant_work", [False, True])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_second_thread_writes_the_values(name, constant_work) -> None:
+    """Each result is that of a value that stood there, with the draw's own noise.
+
+    Also where a draw is undecided, whose value is read a second time.
+    """
+    given, dtype, contents = WRITTEN[name]
+    mechanism, n, mixed = copy.copy(given), 3000, 0
+    tiers.narrow_margins(mechanism, 0.45)  # a tenth of the draws is left to the exact tier
+    right = [noised(mechanism, np.full(n, content, dtype), constant_work=constant_work) for content in contents]
+    values = np.full(n, contents[0], dtype)
+    with written(values, contents):
+        for _ in range(30):
+            found = noised(mechanism, values, constant_work=constant_work)
+            assert ((found == right[0]) | (found == right[1])).all()
+            mixed += (found != right[0]).any() and (found != right[1]).any()
+            if mixed >= 3:
+                break
+    assert mixed, "no release saw a change"
+
+
+@pytest.mark.parametrize("constant_work", [False, True])
+@pytest.mark.parametrize("name", ["laplace", "gaussian", "float32", "real, two limbs"])
+def test_a_second_thread_writes_what_is_not_finite(name, constant_work) -> None:
+    """The release fails and leaves zeros, or nothing that is not finite was read."""
+    given, dtype, (content, _) = WRITTEN[name]
+    mechanism, n, outcomes = copy.copy(given), 3000, set()
+    tiers.narrow_margins(mechanism, 0.45)
+    right = noised(mechanism, np.full(n, content, dtype), constant_work=constant_work)
+    values = np.full(n, content, dtype)
+    with written(values, (content, np.nan)):
+        for _ in range(30):
+            out = np.full(n, 777, dtype)
+            try:
+                tiers.noised(mechanism, values, bytes(32), constant_work=constant_work, out=out)
+            except ParameterError:
+                assert not out.any()
+                outcomes.add("refused")
+            else:
+                assert np.array_equal(out, right)
+                outcomes.add("released")
+    assert "refused" in outcomes
+
+
+@pytest.mark.parametrize(("name", "changed"), [("doubles", 10**15), ("laplace", 1e6 + 0.2), ("laplace", np.nan)])
+def test_an_undecided_value_counts_as_c_read_it(name, changed, monkeypatch) -> None:
+    """The exact tier adds to what C hands over, and never looks at the array again."""
+    mechanism, dtype, contents = WRITTEN[name]
+    mechanism = copy.copy(mechanism)
+    tiers.narrow_margins(mechanism, -1.0)
+    values = np.full(100, contents[0], dtype)
+    right = noised(mechanism, values, constant_work=True)
+    waited = 0
+
+    def change(call: Callable[..., Any], release: Any, *arguments: Any) -> Any:
+        nonlocal waited
+        values[:] = contents[0]
+        done, undecided = call(*arguments)
+        values[:] = changed
+        waited += len(undecided)
+        return done, undecided
+
+    tiers.around_c(monkeypatch, change)
+    assert np.array_equal(noised(mechanism, values, constant_work=True), right)
+    assert waited == 100
+
+
+def test_an_undecided_value_that_is_no_longer_finite_is_refused(monkeypatch) -> None:
+    """C reads it a second time: a release that refuses such values fails, and leaves zeros."""
+    mechanism, values, out = copy.copy(WRITTEN["laplace"][0]), np.ones(100), np.full(100, 777.0)
+    tiers.narrow_margins(mechanism, -1.0)
+    monkeypatch.setattr(tiers, "exact_result", lambda *_: pytest.fail("it was decided"))
+
+    def change(call: Callable[..., Any], release: Any, *arguments: Any) -> Any:
+        done, undecided = call(*arguments)
+        return done, [(at, np.nan) for at, _ in undecided]
+
+    tiers.around_c(monkeypatch, change)
+    with pytest.raises(ParameterError, match="finite"):
+        tiers.noised(mechanism, values, bytes(32), constant_work=True, out=out)
+    assert not out.any()

@@ -17,7 +17,7 @@ import pytest
 import tiers
 from fresh import HOME, python
 
-from dpfast import DiscreteLaplace, DpfastError, EntropyError, Key, Laplace, RandomizedResponse, _native, exact, kernels
+from dpfast import DiscreteLaplace, DpfastError, EntropyError, Key, Laplace, RandomizedResponse, exact, kernels
 
 
 def compiled(folder: Path, source: str) -> Path:
@@ -408,7 +408,7 @@ def interrupt():
 def fail():
     raise MemoryError
 
-def release():  # of a sum, which a kernel computes
+def release():  # a kernel computes the sum
     sums, _ = dpfast.fixed_point_sum(np.arange(9) / 9, lower=0, upper=1, granularity=0.25, adjacency="add-remove")
     return dpfast.DiscreteLaplace(1, 10**6).release(sums, key=fixed_key(1).derive("loading"), start=0)
 """
@@ -532,8 +532,9 @@ WORK = """
     import numpy as np
     import dpfast
     from dpfast import kernels
-    for dtype in (float, int):
-        dpfast.fixed_point_sum(np.ones(9, dtype), lower=0, upper=1, granularity=1, adjacency="add-remove")
+    dpfast.fixed_point_sum(np.ones(9), lower=0, upper=1, granularity=1, adjacency="add-remove")
+    rows = np.zeros(9, int)
+    dpfast.bounded_histogram(rows, rows, domain=rows[:1], max_partitions=1, max_per_partition=1)
     assert len(np.unique(dpfast.RandomizedResponse(1).release(np.zeros(100, int)))) > 1
     dpfast.NoisyMax(1, 1).select([1, 2])
     state = kernels.cache_state()

@@ -22,9 +22,10 @@ from dpfast.release import key
 
 HOME = str(Path(dpfast.__file__).parent)
 COUNTS = np.zeros(5000, np.int64)
-DRAWS = """AboveThreshold.run DiscreteGaussian.sample DiscreteLaplace.sample Exponential.select Gaussian.release Laplace.release
+DRAWS = """AboveThreshold.run DiscreteGaussian.release DiscreteGaussian.sample DiscreteLaplace.release DiscreteLaplace.sample
+    Exponential.select Gaussian.release Laplace.release
     NoiseSource.release NoisyMax.select OneSidedGeometric.sample PermuteAndFlip.select RandomizedResponse.release
-    Snapping.release"""
+    Snapping.release thresholded"""
 # Each door that draws a key from Python, and calls that draw one there for what they are given.
 CALLS: dict[str, dict[str, Any]] = {
     **{name: {} for name in DRAWS.split()},

@@ -66,7 +66,7 @@ BEYOND = {
     "records/bounded_histogram.py": {"dpfast.mechanisms", "dpfast.ledger"},  # its results are released
     "records/partitions.py": {"dpfast.mechanisms"},  # it draws noise: the rest of records/ never does
     "release/digits.py": {"dpfast._native", "dpfast.exact"},
-    "release/engine.py": {"dpfast._native", "dpfast.kernels", "dpfast.release.arrays"},
+    "release/engine.py": {"dpfast._native", "dpfast.release.arrays"},
     "release/key.py": {"dpfast.release.arrays", "blake3"},
 }
 # Where a module's name is computed, and so is not read here: what a user or a table names.

@@ -377,7 +377,7 @@ def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: py
                 def broken(call: Callable[..., Any], release: Any, *arguments: Any, left: list[int] = left) -> Any:
                     left[0] -= 1
                     if left[0] < 0:
-                        raise failure  # noqa: B023  it is called in this round alone
+                        raise failure
                     return call(*arguments)
 
                 with monkeypatch.context() as patch:

@@ -347,7 +347,7 @@ def test_any_open_sum(given_, made, way, bounds, data) -> None:
 
 
 def holds_zeros(out: np.ndarray, decided: np.ndarray, asked: int) -> None:
-    """What C has read and nobody has decided holds 0; what it has not read comes after, as it was."""
+    """What C has read, and nobody has decided, holds 0; the rest comes after, as it was."""
     assert not decided[asked]
     left = out[~decided] != 0
     assert not left[: np.count_nonzero(~decided[: asked + 1])].any()
@@ -560,7 +560,7 @@ def test_the_noise_is_never_clipped() -> None:
 
 
 def test_a_small_call_decides_what_is_open_and_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undecided draws exact and clamped, zeros after a failure; without a key nothing is touched."""
+    """Undecided draws exact and clamped; zeros after a failure; no key, no change."""
     plan = tiers.constant_work_plan(DiscreteLaplace(1, 10))
     counts = np.arange(7)
     first = tiers.StreamKey(SECRET).block(0, 0)

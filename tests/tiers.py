@@ -323,12 +323,18 @@ def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any], *names: 
 
     names: "add", "add_fresh" (of a small release's first call), by default both.
     """
+
+    def wrapped(real: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda release, *arguments: wrap(partial(real, release), release, *arguments)
+
     for name in names or ("add", "add_fresh"):
+        monkeypatch.setattr(_native.Release, name, wrapped(getattr(_native.Release, name)))
 
-        def called(release: Any, *arguments: Any, real: Any = getattr(_native.Release, name)) -> Any:
-            return wrap(partial(real, release), release, *arguments)
 
-        monkeypatch.setattr(_native.Release, name, called)
+def told(release: Any) -> tuple[int, ...]:
+    """What C is told of a release: the kind of its values, the limbs of its noise, and two ways."""
+    how = release._how
+    return how.kind, how.limbs, how.constant_work, how.non_temporal
 
 
 def in_constant_work(release: Any) -> bool:

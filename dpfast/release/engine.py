@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one release: cut it, run the kernels, decide the draws that they do not, and fail closed."""
+"""Run one release: cut it, let C add the noise, decide the draws that it does not, and fail closed."""
 
 from __future__ import annotations
 
 import _thread
+import math
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -336,13 +337,15 @@ def _settle(
     target = out.reshape(-1)
     for i, value in undecided:
         if isinstance(job, RealJob):
+            if job.missing is None and not math.isfinite(value):  # another thread writes the values
+                raise ParameterError(NOT_FINITE)
             target[begin + i] = exact(first + i, value)
         else:
             target[begin + i] = min(max(value + exact(first + i), job.lower), job.upper)
 
 
 def check_finite(job: RealJob, *, final: bool) -> None:
-    """Raise ParameterError unless all values are finite, where the kernels would find one too late.
+    """Raise ParameterError unless all values are finite, where C would find one too late.
 
     final: a failure from here on costs a key's part or a charge. In place it costs the values.
     """
