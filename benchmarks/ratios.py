@@ -17,7 +17,19 @@ import numpy as np
 import dpfast
 from dpfast import _native
 from dpfast.bench.measure import Bound, Reference, Row, Run, growth
-from dpfast.bench.rows import COUNTS, REALS, SINGLES, Arrays, added, copied, released, small_calls, unsafe
+from dpfast.bench.rows import (
+    COUNTS,
+    NARROW,
+    REALS,
+    SINGLES,
+    SPREAD,
+    Arrays,
+    added,
+    copied,
+    released,
+    small_calls,
+    unsafe,
+)
 
 SIZE, ROUNDS = 50_000_000, 7
 LAW_SIZE = 20_000_000  # most values in a row of another law
@@ -46,6 +58,10 @@ def row(a: Arrays, name: str, run: Run, beside: str, reference: Run, *limits: An
 
 def laplace(scale: float) -> dpfast.DiscreteLaplace:
     return dpfast.DiscreteLaplace(1, int(scale))
+
+
+def both(one: Run, other: Run) -> Run:
+    return lambda: (one(), other())
 
 
 def forced(isa: int, run: Run) -> Run:
@@ -102,8 +118,13 @@ def counts(a: Arrays) -> Iterator[Row]:
         mechanism = laplace(float(name))
         constant, bulk = released(a, mechanism, constant_time=True), released(a, mechanism)
         yield row(a, f"constant time, scale {name}", constant, "the bulk call", bulk)
-    for kind in ("int32", "uint64", "strided"):
-        yield row(a, f"{kind} counts", released(a, ten, kind), "np.copyto from them", copied(a, kind))
+    for kind in ("uint64", *NARROW):
+        yield row(
+            a, f"{kind} to {kind}", released(a, ten, kind, f"other {kind}"), "int64 to int64", into, "x", 1.5, 1.1
+        )
+    for kind in SPREAD:
+        here, views = released(a, ten, kind, f"other {kind}"), copied(a, kind, f"other {kind}")
+        yield row(a, f"{kind} counts", here, "int64 to int64, and np.copyto of them", both(into, views), "x", 1.2, 1.0)
 
 
 def laws(a: Arrays) -> Iterator[Row]:

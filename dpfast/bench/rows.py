@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeAlias
@@ -35,9 +36,23 @@ MADE: dict[str, Callable[[Arrays], Array]] = {
     "singles": lambda a: a["reals"].astype(np.float32),
     "noisy_singles": lambda a: np.ones(a.size, np.float32),
     "int32": lambda a: a["counts"].astype(np.int32),
+    "uint8": lambda a: a["counts"].astype(np.uint8),
     "uint64": lambda a: a["counts"].view(np.uint64),
     "strided": lambda a: np.repeat(a["counts"], 2)[::2],
+    "reversed": lambda a: a["counts"][::-1],
+    "transposed": lambda a: _turned(a["counts"]),
+    "other int32": lambda a: np.ones(a.size, np.int32),
+    "other uint8": lambda a: np.ones(a.size, np.uint8),
+    "other uint64": lambda a: a["other"].view(np.uint64),
+    "other strided": lambda a: np.ones(2 * a.size, np.int64)[::2],
+    "other reversed": lambda a: a["other"][::-1],
+    "other transposed": lambda a: _turned(a["other"]),
 }
+NARROW, SPREAD = ("int32", "uint8"), ("strided", "reversed", "transposed")  # each with its "other"
+
+
+def _turned(array: Array) -> Array:
+    return array.reshape(-1, math.gcd(array.size, 5_000)).T
 
 
 class Arrays(dict[str, Array]):
@@ -108,10 +123,10 @@ def released(a: Arrays, mechanism: Any, given: str = "counts", out: str = "other
     return lambda: mechanism.release(a[given], out=a[out], **options)
 
 
-def copied(a: Arrays, given: str = "counts") -> Run:
+def copied(a: Arrays, given: str = "counts", out: str = "other") -> Run:
     def run() -> object:
-        np.copyto(a["other"], a[given], casting="unsafe")  # a cast from uint64 to int64 needs it
-        return a["other"]
+        np.copyto(a[out], a[given])
+        return a[out]
 
     return run
 
