@@ -135,8 +135,8 @@ typedef struct {
     const dpf_plan *plan;
     const uint8_t *key;
     int32_t isa, constant_work;
-    int32_t kind;          /* of the values; results are of the same, or integers of the other sign */
-    int32_t limbs;         /* 2 if noise may exceed 2^62 (of a real law, 2^53 steps), or an integer is unsigned */
+    int32_t kind;          /* what the values are; results are the same, or integers of the other kind */
+    int32_t limbs;         /* 2 if noise may exceed 2^62 (a real law's 2^53 steps), or an integer is unsigned */
     int32_t non_temporal;  /* store results past the caches: they lie elsewhere, and are many */
     int32_t single;        /* round a real result to float32, whatever holds it */
     int32_t refuse;        /* stop at a value that is not finite */

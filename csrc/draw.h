@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How a call is drawn: in bulk by level 0, the undecided refined; or by both levels at once. */
 
-/* Store the results of draws from .. end - 1, of noise lo (and hi); the undecided wait, and have zeros. */
+/* Store the results of draws from .. end - 1, lo their noise; the undecided wait. */
 DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,
                      const uint8_t *undecided, int from, int end, int64_t at, const int64_t *lo, dpf_batch *batch) {
     sum_up(job->how, in_at(job, at + from), from, end, lo, NULL, law->real, batch);
@@ -127,7 +127,7 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
     _Alignas(64) uint64_t draw[DPF_STEP];
     _Alignas(64) uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
     _Alignas(64) int64_t lo[DPF_STEP], hi[DPF_STEP], found[DPF_STEP], found_hi[DPF_STEP];
-    int64_t settled[DPF_STEP];
+    int64_t final[DPF_STEP];
     dpf_batch batch;
     int64_t done = 0;
     int used = 0;
@@ -143,7 +143,7 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
         for (int i = 0; i < DPF_STEP; i++)
             draw[i] = base + (uint64_t)i;
         if (law->accepts) {
-            memset(settled, 0, sizeof settled);
+            memset(final, 0, sizeof final);
             for (int64_t i = from; i < end; i++)
                 lo[i] = 0, hi[i] = DPF_UNDECIDED_LIMB; /* until a proposal is accepted */
         }
@@ -179,23 +179,23 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
                 const uint64_t v = words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
                 const int64_t known = -(int64_t)(lacking(law, how, found[i], found_hi[i]) == 0);
                 const int64_t verdict = law->accepts(how->plan, found[i] & known, ~v) & known;
-                const int64_t takes = -(int64_t)((verdict == 1) & (settled[i] == 0));
+                const int64_t takes = -(int64_t)((verdict == 1) & (final[i] == 0));
                 lo[i] = (found[i] & takes) | (lo[i] & ~takes);
                 hi[i] = (found_hi[i] & takes) | (hi[i] & ~takes);
-                settled[i] |= verdict != -1; /* an undecided one stays so */
+                final[i] |= verdict != -1; /* an undecided one stays so */
             }
         }
         uint64_t undecided = 0;
         for (int64_t i = from; i < end; i++)
             undecided |= lacking(law, how, lo[i], hi[i]);
         for (int i = from; i < end && undecided; i++)
-            settled[i] = lacking(law, how, lo[i], hi[i]) != 0;
+            final[i] = lacking(law, how, lo[i], hi[i]) != 0;
         if (law->real && !wide)
             for (int64_t i = from; i < end; i++) /* exact: it fits 53 bits */
                 lo[i] = (int64_t)bits_of((double)(int32_t)(lo[i] >> 32) * 0x1p32 + to_double(0, (uint32_t)lo[i]));
         sum_up(how, in_at(job, at + from), from, end, lo, wide ? hi : NULL, law->real, &batch);
         for (int i = from; i < end && undecided; i++)
-            if (settled[i]) {
+            if (final[i]) {
                 const uint64_t value = value_bits(how, in_at(job, at + i), 0);
                 job->undecided[job->n_undecided++] = (dpf_undecided){at + i, value};
                 batch.sums[i] = hi[i] = 0;

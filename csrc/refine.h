@@ -22,8 +22,8 @@ typedef struct {
     int box_muller; /* draws i and i ^ 64 share a radius and an angle (stream.md) */
     int last_tier;  /* in C, asked for what the first leaves undecided */
     int real;
-    /* NULL, or: a draw is a proposal k. W = 2^64 - 1 - V's first 64 digits accepts it (1), rejects it
-     * (-1) or leaves it undecided (0). */
+    /* NULL, or: a draw is a proposal k. w, 2^64 - 1 less V's first 64 digits, accepts it (1), rejects
+     * it (-1) or leaves it undecided (0). */
     int64_t (*accepts)(const dpf_plan *, int64_t k, uint64_t w);
 } dpf_law;
 
@@ -87,8 +87,8 @@ DPF_INLINE dpf_draws one_of(const dpf_draws *all, int i) {
                        all->hi + i};
 }
 
-/* Store the result of value `at`, where a zero stands; or leave it undecided, and the zero there. */
-DPF_INLINE void settle(const dpf_law *law, dpf_job *job, int64_t at, uint64_t value, int64_t lo, int64_t hi) {
+/* Store the result of value `at` in place of a zero, or leave the zero, and the draw undecided. */
+DPF_INLINE void finish_draw(const dpf_law *law, dpf_job *job, int64_t at, uint64_t value, int64_t lo, int64_t hi) {
     const int64_t draw[2] = {lo, hi};
     if (job->noise && fits(lo, hi, 15) && lo != DPF_UNDECIDED) {
         job->noise[at] = (int16_t)lo;
@@ -140,7 +140,7 @@ DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
             if (!fits(lo[b], hi[b], 62) || law->accepts(how->plan, lo[b], ~v) != 1)
                 hi[b] = DPF_UNDECIDED_LIMB; /* C makes no second proposal here */
         }
-        settle(law, job, job->at[from + b], job->value[from + b], lo[b], hi[b]);
+        finish_draw(law, job, job->at[from + b], job->value[from + b], lo[b], hi[b]);
     }
     job->waiting = from;
     dpf_wipe(more, sizeof more);

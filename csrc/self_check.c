@@ -9,7 +9,8 @@ const dpf_known *dpf_known_answers(void) {
 }
 
 enum { SUMS = 1, LIMBS = 2, MOST = 1300, MOST_PLANTED = 128 };
-enum { TABLE = (1 << 16) / 4, MOST_SUMS = DPF_CHECK - TABLE }; /* parts of the scratch memory, in words */
+/* Parts of the scratch memory, in words. */
+enum { TABLE = (1 << 16) / 4, MOST_SUMS = DPF_CHECK - TABLE };
 
 static uint64_t digested(uint64_t digest, uint64_t word) {
     digest = (digest ^ word) * 0x9e3779b97f4a7c15;
@@ -63,7 +64,7 @@ static int knows_planted(int isa, const dpf_known *row) {
     return digest == row->digest;
 }
 
-/* The first draws of a row added to values; the positions of those that are undecided, behind `left`. */
+/* Add a row's draws to values. left: the positions of the undecided ones. */
 static int adds(const dpf_known *row, const dpf_release *how, const void *values, int64_t *out, int words,
                 int64_t *left, int64_t *n_left) {
     dpf_undecided undecided[MOST];
@@ -79,7 +80,7 @@ static int adds(const dpf_known *row, const dpf_release *how, const void *values
     return 1;
 }
 
-/* table: no law's own, and an entry in eight undecided (make_known.py). sums: room for MOST_SUMS. */
+/* table: no law's own, an entry in eight undecided (make_known.py). sums: room for MOST_SUMS. */
 static int knows_draws(int isa, const dpf_known *row, const int16_t *table, int64_t *sums) {
     uint8_t key[32];
     int64_t pairs[2 * MOST], left[MOST], n_left = 0;

@@ -153,7 +153,7 @@ static int split(const dpf_release *how, const void *in, int from, int end, dpf_
                                     : split_as(how, in, from, end, batch, 0, DPF_FLOAT64);
 }
 
-/* Sum up: lo and hi are the noise; without hi, lo holds one limb, of a real law the bits of a double. */
+/* Sum up: lo and hi are the noise; without hi, lo holds one limb, or a double of a real law. */
 static void sum_up(const dpf_release *given, const void *in, int from, int end, const int64_t *all_lo,
                    const int64_t *all_hi, int real_law, dpf_batch *batch) {
     const dpf_release how = *given;

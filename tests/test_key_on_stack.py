@@ -251,7 +251,6 @@ KEYLESS = {
     "dpf_tier",
     "dpf_enter",
     "dpf_leave",
-    "dpf_all_finite",
     "dpf_bits_new",
     "dpf_known_answers",
     "dpf_self_check",

@@ -20,7 +20,7 @@ def test_gappa_proves_the_roundings(name: str, mode: str) -> None:
 
 @pytest.mark.parametrize(("name", "polynomial", "more"), [("decide", "LOG", 0), ("short_log", "SHORT_LOG", 1)])
 def test_fma_fuses_every_step_of_the_logarithm(name: str, polynomial: str, more: int) -> None:
-    """So what is proved with fma is another evaluation. more: a fused step behind the polynomial."""
+    """So what is proved with fma is another evaluation. more: a fused step behind it."""
     steps = len(getattr(generator("make_approximations"), polynomial)) - 1
     assert GAPPA[name].count("rnd=") - GAPPA[f"{name} with fma"].count("rnd=") == steps + more
 

@@ -450,7 +450,7 @@ static void sums(const dpf_plan *plan, uint64_t start, int64_t n, int kind, int 
     free(known_open);
 }
 
-/* Under a key of C's own: wiped, unless a draw is open. */
+/* Under a key of C's own: wiped, unless a draw is undecided. */
 static void fresh(const dpf_plan *plan) {
     enum { N = 300 };
     double *in = room(N * sizeof *in), *out = room(N * sizeof *out);
