@@ -129,6 +129,7 @@ class IntegerMechanism(IntegerNoise, Releasing):
     """A law on the integers that hides what it is added to."""
 
     INTEGERS = True
+    _small_kinds = (np.int64,)
     _job = staticmethod(prepare)
 
 

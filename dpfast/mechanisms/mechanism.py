@@ -19,7 +19,7 @@ from dpfast.privacy.inputs import NOTHING, inputs
 from dpfast.privacy.parameters import exact_positive, flag, given, probability, whole
 from dpfast.release.arrays import INT64, Job, RealJob, integer_dtype, real_dtype
 from dpfast.release.digits import reader
-from dpfast.release.engine import SMALL, Draws, check_finite, run, run_small, usable_threads
+from dpfast.release.engine import SMALL, Draws, check_finite, finish_small, prepare_small, run, usable_threads
 from dpfast.release.key import ReleaseKey
 
 if TYPE_CHECKING:
@@ -209,9 +209,38 @@ class Releasing(Mechanism):
         Privacy: spends what the mechanism says; under a key once for all parts and retries.
 
         """
+        if dtype is lower is upper is clamp is missing is threads is key is start is None and constant_time is False:
+            found = _native.small(self, self._small, values, out)
+            if found is not None:
+                return found
         return self._release(
             values, None, out, dtype, lower, upper, clamp, missing, threads, constant_time, key, start
         )  # fmt: skip
+
+    @property
+    @abstractmethod
+    def _small_kinds(self) -> tuple[npt.DTypeLike, ...]:
+        """Of what few values may be that `_native.small` releases; results are of the same."""
+
+    @lockfree_property
+    @_native.own_mode()
+    def _small(self) -> tuple[object, ...]:
+        """What a release of few plain values without options needs; nothing if it must go the general way."""
+        if not self._narrow:
+            return ()
+        jobs = [self._job(np.empty(0, kind)) for kind in self._small_kinds]
+        return prepare_small(jobs, self._constant_work_plan.address)
+
+    @_native.own_mode()
+    def _finish(self, values: Any, out: Any, key: int, done: int, undecided: int, count: int) -> None:
+        """What C leaves of a small release, under the key at this address."""
+        plan, job, stream = self._constant_work_plan, self._job(values, out), _native.StreamKey()
+        try:
+            stream.take(key)
+            exact = partial(self._decide, plan.width, stream, *(() if isinstance(job, Job) else (job,)))
+            finish_small(job, Draws(plan.address, True, stream, 0, True, exact), done, undecided, count)
+        finally:
+            stream.wipe()
 
     def _release(
         self,
@@ -270,9 +299,6 @@ class Releasing(Mechanism):
         threads: int | None,
     ) -> None:
         """Fill job.out with values plus noise: of the part's own stream, or of a fresh one."""
-        quick = part is None and constant_work and self._narrow
-        if quick and run_small(job, plan.address, partial(self._decide, plan.width)):
-            return
         stream = _native.StreamKey()
         try:
             if key is None or part is None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import _thread
 import os
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dpfast import _native
-from dpfast.errors import EntropyError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.release.arrays import BUFFER, FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 # Below this many counts every draw does equal work, so that the time of a call does not show its
 # noise. Above, undecided draws are few and refined later, and the rest are faster (docs/design.md).
-SMALL = 4096
+SMALL = _native.SMALL
 SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: about 2 ms
 SHARE = 1 << 18  # counts that make a thread worth starting
 NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
@@ -45,40 +44,20 @@ class Draws(NamedTuple):
     exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
 
-def run_small(job: Job | RealJob, plan_address: int, exact: Callable[..., Any]) -> bool:
-    """As run, in fewer calls: by constant work, under a fresh key that C draws and wipes.
+def prepare_small(jobs: Iterable[Job | RealJob], plan_address: int) -> tuple[object, ...]:
+    """What `_native.small` wants to know for arrays like those of these jobs."""
+    return tuple(
+        each for job in jobs for each in (job.counts.dtype, _release(job, plan_address, True, True).bytes())
+    )
 
-    exact: as of Draws, behind the key and, of a real law, the job.
-    False, with nothing done, unless there are few, in plain arrays of one 64-bit type or float32.
-    """
-    counts, out = job.counts, job.out
-    n, kind = counts.size, counts.dtype
-    if not (0 < n < SMALL and kind == out.dtype and kind.char in "ldf" and kind.isnative and _plain(counts) and _plain(out)):
-        return False
-    try:
-        release = _release(job, plan_address, True, True)
-        key = _native.StreamKey()
-        try:
-            while (found := release.add_fresh(key, counts, out))[0] == _native.AGAIN:
-                pass  # the signal's handler has run, and has not raised
-            done, undecided = found
-            begin = 0
-            while undecided:
-                key.drawn()
-                draw = partial(exact, key) if isinstance(job, Job) else partial(exact, key, job)
-                _settle(job, draw, undecided, begin, out, begin)
-                begin += done
-                done, undecided = release.add(key, begin, n - begin, counts, out, begin)
-            if done == _native.NOT_FINITE:
-                raise ParameterError(NOT_FINITE)
-        finally:
-            key.wipe()
-    except BaseException:
-        out.fill(0)
-        raise
-    if done == _native.NO_KEY:
-        raise EntropyError("the operating system gave no random key; nothing was released")
-    return True
+
+def finish_small(job: Job | RealJob, draws: Draws, done: int, undecided: int, count: int) -> None:
+    """Do what `_native.small` leaves: of the first `done` values those that C does not decide; the rest."""
+    if done == _native.NOT_FINITE:
+        raise ParameterError(NOT_FINITE)
+    work = _Work(job, draws)
+    _settle(job, draws.exact, work.release.undecided(undecided, count), 0, job.out, 0)
+    work.share(done, job.counts.size)
 
 
 def usable_threads() -> int:
