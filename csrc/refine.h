@@ -358,17 +358,18 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
                 settled[i] |= verdict != 0;
             }
         }
-        int undecided = 0;
+        const int bits = how->limbs == 2 ? 0 : law->real ? 53 : 62; /* as in has_room; loops that compilers vectorise */
+        int64_t undecided = 0;
         for (int i = from; i < end; i++) {
-            settled[i] = hi[i] == DPF_UNDECIDED_LIMB || !has_room(law, how, lo[i], hi[i]);
-            undecided |= settled[i];
-            if (law->real && how->limbs == 1 && how->kind != DPF_NOISE)
-                lo[i] = (int64_t)bits_of((double)lo[i]);
+            found[i] = (hi[i] == DPF_UNDECIDED_LIMB) | ((bits != 0) & !fits(lo[i], hi[i], bits));
+            undecided |= found[i];
         }
+        for (int i = from; i < end && law->real && how->limbs == 1 && how->kind != DPF_NOISE; i++)
+            lo[i] = (int64_t)bits_of((double)lo[i]);
         sum_up(how, in_at(job, at + from), from, end, lo, how->limbs == 2 || how->kind == DPF_NOISE ? hi : NULL, law->real,
                &batch);
         for (int i = from; i < end && undecided; i++)
-            if (settled[i]) {
+            if (found[i]) {
                 const uint64_t value = value_bits(how, in_at(job, at + i), 0);
                 job->undecided[job->n_undecided++] = (dpf_undecided){at + i, value};
                 batch.sums[i] = hi[i] = 0;

@@ -24,7 +24,7 @@ static int dpf_fit(const Py_buffer *x, const Py_buffer *y) {
 }
 
 /* Fill y with x plus noise. 1: done; 0: nothing has happened; -1: a Python error, and y is zero. */
-static int dpf_fill_small(PyObject *mechanism, const dpf_release *how, PyObject *values, const Py_buffer *x,
+static int dpf_fill_small(PyObject *finish, const dpf_release *how, PyObject *values, const Py_buffer *x,
                           PyObject *out, const Py_buffer *y, int64_t n) {
     uint8_t key[32];
     int64_t left = 0, done;
@@ -37,7 +37,7 @@ static int dpf_fill_small(PyObject *mechanism, const dpf_release *how, PyObject 
             break;
     int status = done == n && left == 0 ? 1 : done == DPF_NO_KEY ? 0 : -1;
     if (status < 0 && done != DPF_AGAIN) { /* let Python finish it, or raise */
-        made = PyObject_CallMethod(mechanism, "_finish", "OOKLKL", values, out, (unsigned long long)(uintptr_t)key,
+        made = PyObject_CallFunction(finish, "OOKLKL", values, out, (unsigned long long)(uintptr_t)key,
                                    (long long)done, (unsigned long long)(uintptr_t)undecided, (long long)left);
         dpf_wipe(key, sizeof key);
         dpf_wipe(undecided, left * (int64_t)sizeof *undecided);
@@ -50,13 +50,14 @@ static int dpf_fill_small(PyObject *mechanism, const dpf_release *how, PyObject 
     return status;
 }
 
-/* small(mechanism, prepared, values, out): the result, or None if nothing has happened and the call
- * must go the general way. prepared: (dtype, a dpf_release's bytes), one after the other, for the
+/* small(finish, prepared, values, out): the result, or None if nothing has happened and the call
+ * must go the general way. finish(values, out, key, done, undecided, count): does what C leaves, or
+ * raises; key and undecided are addresses. prepared: (dtype, a dpf_release's bytes), one after the other, for the
  * arrays that come here. self: what NumPy calls itself, as _native.py gives it. */
 static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize_t count) {
     PyObject *const ndarray = PyTuple_GetItem(self, 0), *const copy = PyTuple_GetItem(self, 1);
     PyObject *const dtype = PyTuple_GetItem(self, 2), *const size = PyTuple_GetItem(self, 3);
-    PyObject *const mechanism = given[0], *const prepared = given[1], *const values = given[2];
+    PyObject *const finish = given[0], *const prepared = given[1], *const values = given[2];
     PyObject *out = given[3], *found = NULL;
     const dpf_release *how = NULL;
     Py_buffer x, y;
@@ -89,7 +90,7 @@ static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize
             int status = 0;
             if ((!apart || dpf_fit(&x, &y)) && y.len == n * (Py_ssize_t)bytes &&
                 (how->kind == DPF_INT64 || dpf_all_finite(how->kind, n, read->buf)))
-                status = dpf_fill_small(mechanism, how, from, read, out, &y, n);
+                status = dpf_fill_small(finish, how, from, read, out, &y, n);
             found = status > 0 ? Py_NewRef(out) : status == 0 ? Py_NewRef(Py_None) : NULL;
             if (apart)
                 PyBuffer_Release(&x);

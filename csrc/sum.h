@@ -153,7 +153,7 @@ static void sum_up(const dpf_release *given, const void *in, int from, int end, 
     const dpf_release how = *given;
     const int64_t *const x = in, lower = (int64_t)how.lower.lo, upper = (int64_t)how.upper.lo;
     const int is_real = how.kind == DPF_FLOAT64 || how.kind == DPF_FLOAT32;
-    int64_t *const sums = batch->sums;
+    int64_t *const restrict sums = batch->sums;
     if (how.kind == DPF_NOISE)
         for (int i = from; i < end; i++)
             sums[i] = real_law && !hi ? (int64_t)double_of((uint64_t)lo[i]) : lo[i];

@@ -134,7 +134,7 @@ def entropy_into(out: object) -> None:
         _ask(buffer, len(buffer), "bytes")
 
 
-# small(mechanism, prepared, values, out) of csrc/small.h
+# small(finish, prepared, values, out) of csrc/small.h
 _function = ctypes.pythonapi.PyCFunction_NewEx
 _function.restype, _function.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
 small = _function(address(lib.dpf_small()), (np.ndarray, np.ndarray.copy, "dtype", "size"), None)
@@ -302,11 +302,10 @@ class Release:
 
     def __init__(self, plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0, 0), **fields: Any) -> None:
         """plan: its address; dtype: of plain values; limits: of an integer result; fields: as in C."""
-        how = self._how = ffi.new(_RELEASE)
-        how.plan, how.isa, how.kind = _cast(_PLAN, plan), best_isa(), KINDS[dtype.char]
-        (how.lower.lo, how.lower.hi), (how.upper.lo, how.upper.hi) = map(_limbs, limits)
-        for name, value in fields.items():
-            setattr(how, name, value)
+        lower, upper = map(_limbs, limits)
+        how = self._how = ffi.new(
+            _RELEASE, dict(fields, plan=_cast(_PLAN, plan), isa=best_isa(), kind=KINDS[dtype.char], lower=lower, upper=upper)
+        )  # fmt: skip
         self._itemsize = dtype.itemsize
         self._values = {"i": "int64_t *", "u": "uint64_t *", "f": "double *"}[dtype.kind]
         self.address = address(how)

@@ -210,7 +210,7 @@ class Releasing(Mechanism):
 
         """
         if dtype is lower is upper is clamp is missing is threads is key is start is None and constant_time is False:
-            found = _native.small(self, self._small, values, out)
+            found = _native.small(self._finish, self._small, values, out)
             if found is not None:
                 return found
         return self._release(
@@ -232,9 +232,12 @@ class Releasing(Mechanism):
         return prepare_small(jobs, self._constant_work_plan.address)
 
     @_native.own_mode()
-    def _finish(self, values: Any, out: Any, key: int, done: int, undecided: int, count: int) -> None:
-        """What C leaves of a small release, under the key at this address."""
-        plan, job, stream = self._constant_work_plan, self._job(values, out), _native.StreamKey()
+    def _finish(self, values: Any, out: Any, *left: int) -> None:
+        self._finish_job(self._job(values, out), *left)
+
+    def _finish_job(self, job: Job | RealJob, key: int, done: int, undecided: int, count: int) -> None:
+        """Do what C leaves of a small release, under the key at this address."""
+        plan, stream = self._constant_work_plan, _native.StreamKey()
         try:
             stream.take(key)
             exact = partial(self._decide, plan.width, stream, *(() if isinstance(job, Job) else (job,)))
@@ -299,6 +302,11 @@ class Releasing(Mechanism):
         threads: int | None,
     ) -> None:
         """Fill job.out with values plus noise: of the part's own stream, or of a fresh one."""
+        if part is None and constant_work and self._narrow and job.counts.dtype is job.out.dtype:
+            prepared = prepare_small([job], plan.address)
+            finish = lambda _values, _out, *left: self._finish_job(job, *left)  # noqa: E731
+            if _native.small(finish, prepared, job.counts, job.out) is not None:
+                return
         stream = _native.StreamKey()
         try:
             if key is None or part is None:
