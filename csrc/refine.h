@@ -303,6 +303,7 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
     _Alignas(64) uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
     _Alignas(64) int64_t lo[DPF_STEP], hi[DPF_STEP], found[DPF_STEP], found_hi[DPF_STEP];
     uint8_t settled[DPF_STEP];
+    int64_t *const drawn = law->accepts ? found : lo, *const drawn_hi = law->accepts ? found_hi : hi;
     dpf_batch batch;
     int64_t done = 0;
     int used = 0;
@@ -334,25 +335,22 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
                                      {first + from, angle + from},
                                      {then + from, more_angle + from},
                                      law->real ? batch.offset + from : no_offset,
-                                     found + from,
-                                     found_hi + from};
+                                     drawn + from,
+                                     drawn_hi + from};
             law->decide(how->plan, tier, &draws);
             int undecided = 0;
             for (int i = from; i < end; i++)
-                undecided |= found_hi[i] == DPF_UNDECIDED_LIMB;
+                undecided |= drawn_hi[i] == DPF_UNDECIDED_LIMB;
             for (int i = from; i < end && undecided && tier != law->last_tier; i++)
-                if (found_hi[i] == DPF_UNDECIDED_LIMB) {
+                if (drawn_hi[i] == DPF_UNDECIDED_LIMB) {
                     const dpf_draws one = one_of(&draws, i - from);
                     law->decide(how->plan, law->last_tier, &one);
                 }
-            for (int i = from; i < end; i++) {
-                int verdict = 1;
-                if (law->accepts) {
-                    const uint64_t v = (uint64_t)words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
-                    const int known = fits(found[i], found_hi[i], 62);
-                    verdict = law->accepts(how->plan, known ? found[i] : 0, ~v);
-                    verdict = known ? verdict : -1;
-                }
+            for (int i = from; i < end && law->accepts; i++) {
+                const uint64_t v = (uint64_t)words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
+                const int known = fits(found[i], found_hi[i], 62);
+                int verdict = law->accepts(how->plan, known ? found[i] : 0, ~v);
+                verdict = known ? verdict : -1;
                 lo[i] = settled[i] ? lo[i] : found[i];
                 hi[i] = settled[i] ? hi[i] : verdict == 1 ? found_hi[i] : DPF_UNDECIDED_LIMB;
                 settled[i] |= verdict != 0;

@@ -229,7 +229,7 @@ class Releasing(Mechanism):
         if not self._narrow:
             return ()
         jobs = [self._job(np.empty(0, kind)) for kind in self._small_kinds]
-        return prepare_small(jobs, self._constant_work_plan.address)
+        return tuple(each for job in jobs for each in prepare_small(job, self._constant_work_plan))
 
     @_native.own_mode()
     def _finish(self, values: Any, out: Any, *left: int) -> None:
@@ -303,7 +303,7 @@ class Releasing(Mechanism):
     ) -> None:
         """Fill job.out with values plus noise: of the part's own stream, or of a fresh one."""
         if part is None and constant_work and self._narrow and job.counts.dtype is job.out.dtype:
-            prepared = prepare_small([job], plan.address)
+            prepared = prepare_small(job, plan)
             finish = lambda _values, _out, *left: self._finish_job(job, *left)  # noqa: E731
             if _native.small(finish, prepared, job.counts, job.out) is not None:
                 return

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import _thread
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from dpfast.release.arrays import BUFFER, FLOAT32, FLOAT64, INT64, UINT64, Job, 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpfast._native import StreamKey
+    from dpfast._native import Plan, StreamKey
 
     AnyArray: TypeAlias = npt.NDArray[Any]
 
@@ -44,11 +45,16 @@ class Draws(NamedTuple):
     exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
 
-def prepare_small(jobs: Iterable[Job | RealJob], plan_address: int) -> tuple[object, ...]:
-    """What `_native.small` wants to know for arrays like those of these jobs."""
-    return tuple(
-        each for job in jobs for each in (job.counts.dtype, _release(job, plan_address, True, True).bytes())
-    )
+def prepare_small(job: Job | RealJob, plan: Plan) -> tuple[np.dtype[Any], bytes]:
+    """What `_native.small` wants to know for arrays like those of this job, of one type."""
+    return job.counts.dtype, _prepared(_native.best_isa(), plan, type(job), job.counts.dtype, *job[2:])
+
+
+@lru_cache(maxsize=64)
+def _prepared(_isa: int, plan: Plan, kind: type[Job | RealJob], *public: Any) -> bytes:
+    """public: the type of values, and bounds and the like."""
+    empty = np.empty(0, public[0])
+    return _release(kind(empty, empty, *public[1:]), plan.address, True, True).bytes()
 
 
 def finish_small(job: Job | RealJob, draws: Draws, done: int, undecided: int, count: int) -> None:
