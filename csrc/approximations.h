@@ -6,7 +6,8 @@ DPF_INLINE double fused(double a, double b, double c) {
     return DPF_FMA ? __builtin_fma(a, b, c) : a * b + c;
 }
 
-static const double dpf_one_ln2 = 0x1.62e42fefa39efp-1;
+static const double dpf_one_ln2 = 0x1.62e42fefa39efp-1, dpf_root_two = 0x1.6a09e667f3bcdp0;
+static const double dpf_short_log = 0x1.0867294c35df5p1;
 static const uint64_t dpf_split = 0x3fe6a09e00000000; /* the pattern of m0 */
 static const uint64_t dpf_short_mask = 0xffffffff00000000, dpf_half_mask = 0xfffffffff8000000;
 static const double dpf_quarter_high = 0x1.921fb50000000p-35, dpf_quarter_low = 0x1.110b4611a6263p-61;
@@ -23,6 +24,23 @@ DPF_INLINE double log_polynomial(double z) {
     sum = fused(sum, z, 0x1.9999999995287p-2);
     sum = fused(sum, z, 0x1.5555555555558p-1);
     sum = fused(sum, z, 2.0);
+    return sum;
+}
+
+/* (m - 1) ln 2 - ln m = dpf_short_log + m p(m). */
+DPF_INLINE double short_log_polynomial(double m) {
+    double sum = 0x1.e952a6a7899b7p-11;
+    sum = fused(sum, m, -0x1.2aeff2bae3afep-6);
+    sum = fused(sum, m, 0x1.5006ae2ee1491p-3);
+    sum = fused(sum, m, -0x1.cc453bc17852cp-1);
+    sum = fused(sum, m, 0x1.accf134f6415dp1);
+    sum = fused(sum, m, -0x1.1f32933e068dbp3);
+    sum = fused(sum, m, 0x1.1cf4dedc354cep4);
+    sum = fused(sum, m, -0x1.a9349efd04787p4);
+    sum = fused(sum, m, 0x1.df866e6609bbap4);
+    sum = fused(sum, m, -0x1.982512196d825p4);
+    sum = fused(sum, m, 0x1.0679ab9cab06fp4);
+    sum = fused(sum, m, -0x1.f27eff8f6762ap2);
     return sum;
 }
 
@@ -60,6 +78,26 @@ DPF_INLINE double cosine_polynomial(double w) {
     sum = fused(sum, w, 0x1.03c1f081b0e01p-6);
     sum = fused(sum, w, -0x1.3bd3cc9be459dp-2);
     sum = fused(sum, w, 1.0);
+    return sum;
+}
+
+/* (sin pi v/4)/V, w = V^2, v = V 2^-29. */
+DPF_INLINE double short_sine_polynomial(double w) {
+    double sum = 0x1.4bc25574d1a2cp-283;
+    sum = fused(sum, w, -0x1.32ca854cad1bfp-218);
+    sum = fused(sum, w, 0x1.466bba8bfc001p-154);
+    sum = fused(sum, w, -0x1.4abbce564cd85p-91);
+    sum = fused(sum, w, 0x1.921fb5443af5fp-30);
+    return sum;
+}
+
+/* cos pi v/4, likewise. */
+DPF_INLINE double short_cosine_polynomial(double w) {
+    double sum = 0x1.d9c364eac5df8p-251;
+    sum = fused(sum, w, -0x1.55c57b06db5f0p-186);
+    sum = fused(sum, w, 0x1.03c1dc1bafc62p-122);
+    sum = fused(sum, w, -0x1.3bd3cc7323531p-60);
+    sum = fused(sum, w, 0x1.ffffffff97c47p-1);
     return sum;
 }
 

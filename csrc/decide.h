@@ -41,8 +41,33 @@ DPF_INLINE double minus_log(double x, double digits) {
     return minus_log_of(count, double_of((shifted & 0x000fffffffffffff) + dpf_split) - 1.0);
 }
 
+/* E = -ln(x 2^-n) within 2^-35, for x = a + 1/2 and an integer a of n <= 32 bits; digits = n + 1023
+ * + 2^11. x = 2^e m, count = 2^11 + 1023 + e + m - 1: E = (digits - count) ln 2 + Q(m), where Q(m)
+ * is (m - 1) ln 2 - ln m. There is no division, and no table, which few vector units look up. */
+DPF_INLINE double short_minus_log(double x, double digits) {
+    const uint64_t bits = bits_of(x);
+    const double count = double_of(0x40a0000000000000 | bits >> 11);
+    const double m = double_of(0x3ff0000000000000 | (bits & 0x000fffffffffffff));
+    const double rest = fused(short_log_polynomial(m), m, digits * dpf_one_ln2 + dpf_short_log);
+    return fused(count, -dpf_one_ln2, rest);
+}
+
+/* A 32-bit word at the width of a double; the top bit stays the top bit. */
+DPF_INLINE uint64_t widened(uint32_t word) {
+    return (uint64_t)(int64_t)(int32_t)word;
+}
+
+/* a + 1/2 for the lower 31 bits a of a widened word. */
+DPF_INLINE double middle31(uint64_t word) {
+    return double_of((word & 0x7fffffff) | 0x4330000000000000) - (0x1p52 - 0.5);
+}
+
 /* 1.5 2^52: adding it leaves the integer nearest to a double below 2^51 in the low bits. */
 #define DPF_TO_INTEGER 0x1.8p52
+
+DPF_INLINE int64_t integer_of(double shifted) {
+    return (int64_t)(bits_of(shifted) - bits_of(DPF_TO_INTEGER));
+}
 
 /* The integer nearest to offset + y, |offset + y| < 2^51. *decided: it stays nearest whatever the
  * errors: the constant one, the one that grows with y, `angle_error`, and half_cell / weight. */
@@ -55,12 +80,12 @@ DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double 
     return k;
 }
 
-/* As nearest, for 32-bit words: plan->margin32 allows for the error of their largest y. */
-DPF_INLINE double nearest32(const dpf_plan *plan, double offset, double y, double angle_error, double weight,
-                            int *decided) {
-    const double z = offset + y, k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER, g = z - k;
-    *decided = (plan->margin32 - __builtin_fabs(g) - angle_error) * weight > plan->half_cell;
-    return k;
+/* As nearest, for 32-bit words and one number z, before DPF_TO_INTEGER is subtracted: plan->margin32
+ * allows for the error of the largest z. */
+DPF_INLINE double shifted32(const dpf_plan *plan, double z, double weight, int *decided) {
+    const double shifted = z + DPF_TO_INTEGER, g = z - (shifted - DPF_TO_INTEGER);
+    *decided = (plan->margin32 - __builtin_fabs(g)) * weight > plan->half_cell;
+    return shifted;
 }
 
 /* Mark which of n cells are undecided; unless `real`, turn the bits of doubles into integers. In
@@ -69,12 +94,16 @@ DPF_INLINE void finish(int n, int real, int64_t *restrict cells, uint8_t *restri
     for (int i = 0; i < n; i++)
         undecided[i] = cells[i] == DPF_UNDECIDED_LIMB;
     for (int i = 0; i < n && !real; i++) {
-        const uint64_t shifted = bits_of(double_of((uint64_t)cells[i]) + DPF_TO_INTEGER);
-        cells[i] = (int64_t)(shifted - bits_of(DPF_TO_INTEGER));
+        cells[i] = integer_of(double_of((uint64_t)cells[i]) + DPF_TO_INTEGER);
     }
 }
 
 /* x, or -x if negative is 1. */
 DPF_INLINE double turned(double x, uint64_t negative) {
     return double_of(bits_of(x) ^ negative << 63);
+}
+
+/* x, or -x if a widened word's top bit is 1. */
+DPF_INLINE double turned32(double x, uint64_t word) {
+    return double_of(bits_of(x) ^ (word & 0x8000000000000000));
 }

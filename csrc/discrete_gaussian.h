@@ -39,12 +39,12 @@ static void discrete_gaussian_decide(const dpf_plan *plan, int tier, const dpf_d
 }
 
 /* Section 4. W = 2^64 - 1 - V's first 64 digits: 1 - V lies in (W, W + 1] 2^-64, and a proposal k
- * is accepted if 1 - V > P(k is rejected). 1: accepted, 0: rejected, -1: undecided. */
-static int accepts(const dpf_plan *plan, int64_t k, uint64_t w) {
+ * is accepted if 1 - V > P(k is rejected). 1: accepted, -1: rejected, 0: undecided. */
+static int64_t accepts(const dpf_plan *plan, int64_t k, uint64_t w) {
     const double size = (double)k, most = plan->normal.rejects * (size * size);
     const double least = most * (1.0 - 0x1p-17 - most);
-    const double low = (double)w * 0x1p-64, high = ((double)w + 1.0) * 0x1p-64;
-    return low > most * (1.0 + 0x1p-40) ? 1 : high < least * (1.0 - 0x1p-40) ? 0 : -1;
+    const double low = as_double(w) * 0x1p-64, high = (as_double(w) + 1.0) * 0x1p-64;
+    return (int64_t)(low > most * (1.0 + 0x1p-40)) - (int64_t)(high < least * (1.0 - 0x1p-40));
 }
 
 /* With thresholds, and without. */

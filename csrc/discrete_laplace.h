@@ -16,21 +16,26 @@ DPF_INLINE double positive(double z) {
 
 /* Double (section 4): U lies in [a, a + 1) 2^-n, `digits` as in minus_log. */
 DPF_INLINE int64_t discrete_laplace_by_double(const dpf_plan *plan, double a, double digits, uint64_t negative) {
-    const double z = plan->t * minus_log(a + 0.5, digits) + plan->logarithm.offset;
+    const double x = a + 0.5, z = plan->t * minus_log(x, digits) + plan->logarithm.offset;
     const double y = positive(z); /* there is no threshold at 0 */
     int decided;
-    const double k = nearest(plan, 0.0, y, 0.0, a, &decided) + DPF_TO_INTEGER;
+    const double k = nearest(plan, 0.0, y, 0.0, x, &decided) + DPF_TO_INTEGER;
     const int64_t magnitude = (int64_t)(bits_of(k) - bits_of(DPF_TO_INTEGER));
     return decided ? with_sign(magnitude, negative) : DPF_UNDECIDED_LIMB;
 }
 
-DPF_INLINE int64_t discrete_laplace_by_double32(const dpf_plan *plan, uint32_t word) {
-    const double a = (double)(int32_t)(word & 0x7fffffff);
-    const double z = plan->t * minus_log(a + 0.5, digit_count(31)) + plan->logarithm.offset;
+/* The same from a 32-bit word of level 0, with its sign; the draw lies DPF_TO_INTEGER below. */
+DPF_INLINE double discrete_laplace_by_double32(const dpf_plan *plan, uint32_t word, int *decided) {
+    const uint64_t wide = widened(word);
+    const double x = middle31(wide), e = short_minus_log(x, short_digit_count(31));
+    const double z = fused(plan->t, e, plan->logarithm.offset);
+    return shifted32(plan, turned32(z, wide), x, decided);
+}
+
+DPF_INLINE int64_t discrete_laplace_cell32(const dpf_plan *plan, uint32_t word) {
     int decided;
-    const double k = nearest32(plan, 0.0, positive(z), 0.0, a, &decided) + DPF_TO_INTEGER;
-    const int64_t magnitude = (int64_t)(bits_of(k) - bits_of(DPF_TO_INTEGER));
-    return decided ? with_sign(magnitude, word >> 31) : DPF_UNDECIDED_LIMB;
+    const double draw = discrete_laplace_by_double32(plan, word, &decided);
+    return decided ? integer_of(draw) : DPF_UNDECIDED_LIMB;
 }
 
 static void discrete_laplace_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
@@ -41,7 +46,7 @@ static void discrete_laplace_level0(const dpf_plan *plan, int real, const uint32
     (void)real, (void)offset;
     if (p.width == 32)
         for (int i = 0; i < DPF_WORDS; i++)
-            cells[i] = discrete_laplace_by_double32(&p, words[i]);
+            cells[i] = discrete_laplace_cell32(&p, words[i]);
     else
         for (int s = 0; s < DPF_GROUPS * 8; s++)
             for (int l = 0; l < DPF_LANES; l++) {
@@ -143,7 +148,8 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
             low = plan->table[first];
             high = low == DPF_UNDECIDED ? DPF_UNDECIDED_LIMB : low >> 63;
         } else if (tier == DPF_DOUBLE) {
-            low = discrete_laplace_by_double(plan, as_double(first), digits, 0);
+            low = bits == 31 ? discrete_laplace_cell32(plan, (uint32_t)first)
+                             : discrete_laplace_by_double(plan, as_double(first), digits, 0);
             high = low == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : low >> 63;
 #if DPF_FMA
         } else if (tier == DPF_DOUBLE_DOUBLE) {

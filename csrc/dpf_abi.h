@@ -51,8 +51,8 @@ typedef struct {
     double t_low;                /* the scale less t */
     double margin;               /* 1/2 less the error that does not grow with the noise */
     double relative_error;       /* the error for each unit of noise */
-    double margin32;             /* 1/2 less both, for the most noise of a 32-bit word */
-    double half_cell;            /* t/2 (Gaussian: t), and a little more: half a cell of U, scaled */
+    double margin32;             /* 1/2 less both, for the most noise of a 32-bit word (Gaussian: margin) */
+    double half_cell;            /* t/2 + 1/4 (Gaussian: t^2), and a little more: half a cell of U, scaled */
     double double_double_margin; /* 1/2 less the error of the double-double tier */
     struct {                     /* t (C - ln U), C = ln(2/(1+q)) or 0 */
         double offset;           /* t C - 1/2, rounded */
@@ -62,7 +62,7 @@ typedef struct {
         int32_t wide_cell;       /* e + 61, where 2^e <= t < 2^(e+1) */
     } logarithm;
     struct {                       /* Box-Muller */
-        double half_angle;         /* half a cell of the angle, scaled */
+        double half_angle;         /* half a cell of the angle; 32-bit words: and the relative error */
         double double_double_cell; /* the double-double tier's error that grows as the radius shrinks */
         double rejects;            /* P(a proposal k is rejected) <= rejects k^2 */
         int32_t candidates;        /* proposals that a constant-work draw makes */
@@ -177,8 +177,9 @@ int dpf_all_finite(int kind, int64_t n, const void *in);
 /* One tier alone on planted digits, for tests: the outcome (discrete Laplace: its magnitude), or 0
  * in decided[i]. Only the first two laws use bits.
  *     Discrete Laplace, Laplace: if bits <= 64, U lies in cell digits[0] of 2^bits; else in the
- *         cell of the first `bits` digits of the 128 in digits[0] and, below it, digits[1]. The
- *         double-double tier takes all 128 as U's.
+ *         cell of the first `bits` digits of the 128 in digits[0] and, below it, digits[1]. Of 31
+ *         digits the double tier makes what level 0 makes of a 32-bit word. The double-double tier
+ *         takes all 128 as U's.
  *     Gaussian, discrete Gaussian without thresholds: words as a draw reads them, digits[0..1] the
  *         radius, digits[2..3] the angle, its first three bits the flags (gaussian.md). Level 0 has
  *         plan->width bits, aligned to the right; level 1, which comes second, 64.

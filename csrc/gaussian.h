@@ -3,22 +3,51 @@
  *     K = floor(f + t N + 1/2),  N = R cos theta or R sin theta,  R = sqrt(-2 ln U),
  * t the scale in grid steps, f the value's place on it. Draws i and i ^ 64 share U and theta. */
 
-/* The nearest integers of a pair's draws (section 5): the radius's digits a, R at their middle. */
-DPF_INLINE void gaussian_pair_by_double(const dpf_plan *plan, int short_words, double a, double radius, double v,
-                                        uint64_t flags, const double *offset, int64_t *cells) {
+/* The nearest integers of a pair's draws (section 5): the radius's digits a, tR at their middle. */
+DPF_INLINE void gaussian_pair_by_double(const dpf_plan *plan, double a, double tr, double v, uint64_t flags,
+                                        const double *offset, int64_t *cells) {
     double sine, cosine;
     octant(v, &sine, &cosine);
-    const double tr = plan->t * radius, weight = a * radius, angle_error = plan->normal.half_angle * radius;
+    const double weight = a * tr, angle_error = plan->normal.half_angle * tr;
     const int swap = (int)(flags & 1);
     const double first = tr * (swap ? sine : cosine), second = tr * (swap ? cosine : sine);
     int sure;
-    const double y = turned(first, flags >> 2), w = turned(second, flags >> 1 & 1);
-    const double k = short_words ? nearest32(plan, offset[0], y, angle_error, weight, &sure)
-                                 : nearest(plan, offset[0], y, angle_error, weight, &sure);
+    const double k = nearest(plan, offset[0], turned(first, flags >> 2), angle_error, weight, &sure);
     cells[0] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
-    const double l = short_words ? nearest32(plan, offset[64], w, angle_error, weight, &sure)
-                                 : nearest(plan, offset[64], w, angle_error, weight, &sure);
+    const double l = nearest(plan, offset[64], turned(second, flags >> 1 & 1), angle_error, weight, &sure);
     cells[64] = sure ? (int64_t)bits_of(l) : DPF_UNDECIDED_LIMB;
+}
+
+/* A pair by 32-bit words (section 5) before it is rounded: the integer nearest to offset + noise is
+ * decided if (room - its distance) weight > plan->half_cell. */
+typedef struct {
+    double noise[2], room, weight;
+} gaussian_pair;
+
+/* a + 1/2. */
+DPF_INLINE double short_middle(uint64_t a) {
+    return double_of(0x4330000000000000 | a) - (0x1p52 - 0.5);
+}
+
+DPF_INLINE gaussian_pair gaussian_pair32(const dpf_plan *plan, uint32_t radius, uint32_t angle) {
+    const double x = short_middle(radius);
+    const double tr = dpf_root_two * plan->t * __builtin_sqrt(short_minus_log(x, short_digit_count(32)));
+    const uint64_t flags = widened(angle);
+    double sine, cosine;
+    short_octant(short_middle(angle & 0x1fffffff), &sine, &cosine);
+    /* masks, for not every vector unit compares 64-bit integers */
+    const uint64_t swap = (bits_of(sine) ^ bits_of(cosine)) & (0 - (flags >> 29 & 1));
+    const double first = double_of(bits_of(cosine) ^ swap), second = double_of(bits_of(sine) ^ swap);
+    return (gaussian_pair){{turned32(tr * first, flags), turned32(tr * second, flags << 33)},
+                           plan->margin32 - plan->normal.half_angle * tr,
+                           x * tr};
+}
+
+/* The bits of the integer nearest to z = offset + noise. */
+DPF_INLINE int64_t gaussian_cell32(const dpf_plan *plan, const gaussian_pair *pair, double z) {
+    const double k = (z + DPF_TO_INTEGER) - DPF_TO_INTEGER;
+    const int decided = (pair->room - __builtin_fabs(z - k)) * pair->weight > plan->half_cell;
+    return decided ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
 }
 
 static void gaussian_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
@@ -26,11 +55,10 @@ static void gaussian_level0(const dpf_plan *plan, int real, const uint32_t *rest
     const dpf_plan p = *plan;
     if (p.width == 32)
         for (int base = 0; base < DPF_WORDS; base += 128)
-            for (int l = 0; l < 64; l++) {
-                const uint32_t a = words[base + l], angle = words[base + l + 64];
-                const double v = ((double)(int32_t)(angle & 0x1fffffff) + 0.5) * 0x1p-29;
-                gaussian_pair_by_double(&p, 1, to_double(0, a), radius32(a), v, angle >> 29, offset + base + l,
-                                        cells + base + l);
+            for (int i = base; i < base + 64; i++) {
+                const gaussian_pair pair = gaussian_pair32(&p, words[i], words[i + 64]);
+                cells[i] = gaussian_cell32(&p, &pair, offset[i] + pair.noise[0]);
+                cells[i + 64] = gaussian_cell32(&p, &pair, offset[i + 64] + pair.noise[1]);
             }
     else
         for (int base = 0; base < DPF_WORDS / 2; base += 128)
@@ -40,8 +68,8 @@ static void gaussian_level0(const dpf_plan *plan, int real, const uint32_t *rest
                     const uint32_t low = at[0], high = at[DPF_LANES], top = angle[DPF_LANES];
                     const double v = (to_double(top & 0x1fffffff, angle[0]) + 0.5) * 0x1p-61;
                     const int i = base + s * DPF_LANES + l;
-                    gaussian_pair_by_double(&p, 0, to_double(high, low), radius64(high, low), v, top >> 29, offset + i,
-                                            cells + i);
+                    gaussian_pair_by_double(&p, to_double(high, low), p.t * radius64(high, low), v, top >> 29,
+                                            offset + i, cells + i);
                 }
     finish(32 * DPF_WORDS / p.width, real, cells, undecided);
 }
@@ -88,7 +116,7 @@ static void gaussian_by_double_both(const dpf_plan *plan, const dpf_draws *draws
         octant((as_double(d.v[i]) + 0.5) * 0x1p-64, &sine, &cosine);
         const double tr = p.t * r, y = turned(tr * (d.is_sine[i] ? sine : cosine), d.negative[i]);
         int sure;
-        const double k = nearest(&p, offset[i], y, tr * 0x1p-60, as_double(d.u[i]) * r, &sure);
+        const double k = nearest(&p, offset[i], y, tr * 0x1p-60, as_double(d.u[i]) * tr, &sure);
         lo[i] = (int64_t)(bits_of(k + DPF_TO_INTEGER) - bits_of(DPF_TO_INTEGER));
         hi[i] = sure ? lo[i] >> 63 : DPF_UNDECIDED_LIMB;
     }

@@ -6,14 +6,15 @@
 /* Double (section 3): U lies in [a, a + 1) 2^-n, `digits` as in minus_log. */
 DPF_INLINE double laplace_by_double(const dpf_plan *plan, double a, double digits, uint64_t negative, double offset,
                                     int *decided) {
-    const double y = plan->t * minus_log(a + 0.5, digits);
-    return nearest(plan, offset, turned(y, negative), 0.0, a, decided);
+    const double x = a + 0.5, y = plan->t * minus_log(x, digits);
+    return nearest(plan, offset, turned(y, negative), 0.0, x, decided);
 }
 
+/* The same from a 32-bit word of level 0; the integer nearest lies DPF_TO_INTEGER below. */
 DPF_INLINE double laplace_by_double32(const dpf_plan *plan, uint32_t word, double offset, int *decided) {
-    const double a = (double)(int32_t)(word & 0x7fffffff);
-    const double y = plan->t * minus_log(a + 0.5, digit_count(31));
-    return nearest32(plan, offset, turned(y, word >> 31), 0.0, a, decided);
+    const uint64_t wide = widened(word);
+    const double x = middle31(wide), e = short_minus_log(x, short_digit_count(31));
+    return shifted32(plan, fused(turned32(plan->t, wide), e, offset), x, decided);
 }
 
 static void laplace_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
@@ -23,7 +24,7 @@ static void laplace_level0(const dpf_plan *plan, int real, const uint32_t *restr
     if (p.width == 32)
         for (int i = 0; i < DPF_WORDS; i++) {
             int sure;
-            const double k = laplace_by_double32(&p, words[i], offset[i], &sure);
+            const double k = laplace_by_double32(&p, words[i], offset[i], &sure) - DPF_TO_INTEGER;
             cells[i] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
         }
     else
@@ -132,8 +133,10 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
         int64_t low = 0, high = 0;
         int sure = 1;
         if (tier == DPF_DOUBLE) {
-            const double a = as_double(first);
-            const double k = laplace_by_double(plan, a, digit_count(bits), negative, d.offset, &sure);
+            const uint32_t word = (uint32_t)(first | negative << 31);
+            const double k =
+                bits == 31 ? laplace_by_double32(plan, word, d.offset, &sure) - DPF_TO_INTEGER
+                           : laplace_by_double(plan, as_double(first), digit_count(bits), negative, d.offset, &sure);
             low = sure ? (int64_t)k : 0;
             high = low >> 63;
 #if DPF_FMA

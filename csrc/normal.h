@@ -19,12 +19,6 @@ DPF_INLINE double radius(double count, double f) {
     return __builtin_sqrt(e + e);
 }
 
-/* R at U = (a + 1/2) 2^-32. */
-DPF_INLINE double radius32(uint32_t a) {
-    const double e = minus_log(double_of(0x4320000000000000 | (uint64_t)a << 1 | 1) - 0x1p51, 0x1p52 + 1023.0 + 32.0);
-    return __builtin_sqrt(e + e);
-}
-
 /* R at U = (a + 1/2) 2^-64, a = high 2^32 + low: f is m - 1 and the rest, rounded once. */
 DPF_INLINE double radius64(uint32_t high, uint32_t low) {
     double rest;
@@ -42,6 +36,13 @@ DPF_INLINE void octant(double v, double *sine, double *cosine) {
     const double w = v * v;
     *sine = v * sine_polynomial(w);
     *cosine = cosine_polynomial(w);
+}
+
+/* octant for 32-bit words, v = V 2^-29: each within 0.21 2^-32, absolutely. */
+DPF_INLINE void short_octant(double V, double *sine, double *cosine) {
+    const double w = V * V;
+    *sine = V * short_sine_polynomial(w);
+    *cosine = short_cosine_polynomial(w);
 }
 
 /* x to its first 21 bits, towards 0. */

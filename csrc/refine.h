@@ -22,8 +22,9 @@ typedef struct {
     int box_muller; /* draws i and i ^ 64 share a radius and an angle (stream.md) */
     int last_tier;  /* in C, asked for what the first leaves undecided */
     int real;
-    /* NULL, or: a draw is a proposal k. 1: W = 2^64 - 1 - V's first 64 digits accepts it; 0 rejects it; -1: undecided */
-    int (*accepts)(const dpf_plan *, int64_t k, uint64_t w);
+    /* NULL, or: a draw is a proposal k. W = 2^64 - 1 - V's first 64 digits accepts it (1), rejects it
+     * (-1) or leaves it undecided (0). */
+    int64_t (*accepts)(const dpf_plan *, int64_t k, uint64_t w);
 } dpf_law;
 
 /* One call: its values, and its draws that wait for more digits. */
@@ -66,9 +67,12 @@ DPF_INLINE int fits(int64_t lo, int64_t hi, int bits) {
     return (hi == lo >> 63) & ((uint64_t)lo + ((uint64_t)1 << bits) < (uint64_t)2 << bits);
 }
 
-/* Whether one limb holds a draw, if there is no other. */
-DPF_INLINE int has_room(const dpf_law *law, const dpf_release *how, int64_t lo, int64_t hi) {
-    return how->limbs == 2 || fits(lo, hi, law->real ? 53 : 62);
+/* 0 if a draw is decided, and one limb holds it if there is no other. */
+DPF_INLINE uint64_t lacking(const dpf_law *law, const dpf_release *how, int64_t lo, int64_t hi) {
+    const uint64_t limb = (uint64_t)hi ^ (uint64_t)DPF_UNDECIDED_LIMB; /* which no decided draw has */
+    const int bits = law->real ? 53 : 62;
+    return how->limbs == 2 ? (limb - 1) & ~limb & (uint64_t)1 << 63
+                           : (uint64_t)(hi ^ lo >> 63) | ((uint64_t)lo + ((uint64_t)1 << bits)) >> (bits + 1);
 }
 
 /* Draw i alone. */
@@ -85,7 +89,7 @@ DPF_INLINE dpf_draws one_of(const dpf_draws *all, int i) {
 /* Store the result of value `at`, where a zero stands; or leave it undecided, and the zero there. */
 DPF_INLINE void settle(const dpf_law *law, dpf_job *job, int64_t at, uint64_t value, int64_t lo, int64_t hi) {
     const int64_t draw[2] = {lo, hi};
-    if (hi == DPF_UNDECIDED_LIMB || !has_room(law, job->how, lo, hi)) {
+    if (lacking(law, job->how, lo, hi)) {
         job->undecided[job->n_undecided++] = (dpf_undecided){at, value};
     } else if (job->how->kind == DPF_NOISE) {
         memcpy(out_at(job, at), draw, sizeof draw);
@@ -153,7 +157,7 @@ DPF_INLINE uint64_t word_at(const uint32_t *words, int width, int i) {
 
 /* Queue the undecided among draws from .. end - 1 of a batch, whose first draw is number `at` of the
  * call, with their values; put zeros in the place of their sums. accept: acceptance words. */
-DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint16_t *accept,
+DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,
                         const uint8_t *undecided, int from, int end, int64_t at, dpf_batch *batch) {
     const int width = job->how->plan->width;
     for (int base = from & ~31; base < end; base += 32) {
@@ -183,7 +187,7 @@ DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words,
 }
 
 /* Store the results of draws from .. end - 1, of noise lo (and hi); the undecided wait, and have zeros. */
-DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint16_t *accept,
+DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,
                      const uint8_t *undecided, int from, int end, int64_t at, const int64_t *lo, dpf_batch *batch) {
     sum_up(job->how, in_at(job, at + from), from, end, lo, NULL, law->real, batch);
     collect(law, job, words, accept, undecided, from, end, at, batch);
@@ -192,15 +196,11 @@ DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, co
         refine(law, job);
 }
 
-/* Level 0 of the acceptance words of draws 1,024 batch, ... */
-static void acceptance_words(const uint8_t *key, uint64_t candidate, uint64_t batch, uint16_t *accept) {
+/* Level 0 of the acceptance words of draws DPF_MOST batch, ... */
+static void acceptance_words(const uint8_t *key, uint64_t candidate, uint64_t batch, uint64_t *accept) {
     uint32_t words[DPF_WORDS];
     batch_words(key, accept_nonce(candidate, 0), batch, words);
-    for (int s = 0; s < DPF_GROUPS * 16; s++)
-        for (int l = 0; l < DPF_LANES; l++) {
-            accept[2 * s * DPF_LANES + l] = (uint16_t)words[s * DPF_LANES + l];
-            accept[(2 * s + 1) * DPF_LANES + l] = (uint16_t)(words[s * DPF_LANES + l] >> 16);
-        }
+    expand(words, 16, accept);
     dpf_wipe(words, sizeof words);
 }
 
@@ -225,7 +225,7 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
     _Alignas(64) uint32_t words[DPF_WORDS];
     _Alignas(64) int64_t cells[DPF_MOST];
     uint8_t undecided[DPF_MOST];
-    uint16_t accept[DPF_MOST];
+    uint64_t accept[DPF_MOST];
     dpf_batch batch;
     uint64_t accept_batch = UINT64_MAX;
     int64_t done = 0;
@@ -243,7 +243,7 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
             if (first / DPF_MOST != accept_batch)
                 acceptance_words(how->key, 0, accept_batch = first / DPF_MOST, accept);
             for (int i = 0; i < per_batch; i++)
-                undecided[i] |= accept[first % DPF_MOST + (uint64_t)i] >= plan->normal.accept_below;
+                undecided[i] |= accept[first % DPF_MOST + (uint64_t)i] >= (uint64_t)plan->normal.accept_below;
         }
         take(law, job, words, accept + first % DPF_MOST, undecided, from, end, at, cells, &batch);
         done = at + end;
@@ -267,7 +267,7 @@ typedef struct {
     uint64_t batch;                             /* whose level 0 lies in word, or UINT64_MAX */
     uint64_t accept_batch;                      /* the same of accept */
     _Alignas(64) uint64_t word[2 * DPF_WORDS];  /* level 0 */
-    uint16_t accept[DPF_MOST];
+    uint64_t accept[DPF_MOST];
     _Alignas(64) uint64_t more[DPF_STEP], more_accept[DPF_STEP]; /* level 1 */
 } dpf_step_words;
 
@@ -292,18 +292,27 @@ static void read_step(const dpf_law *law, const dpf_release *how, uint64_t candi
     dpf_wipe(words, sizeof words);
 }
 
+/* The words of each draw's radius and angle: draws i and i ^ 64 share them. */
+DPF_INLINE void both_of_pairs(const uint64_t *word, uint64_t *radius, uint64_t *angle) {
+    for (int pair = 0; pair < DPF_STEP; pair += 128)
+        for (int half = 0; half < 128; half += 64) {
+            memcpy(radius + pair + half, word + pair, 64 * sizeof *word);
+            memcpy(angle + pair + half, word + pair + 64, 64 * sizeof *word);
+        }
+}
+
 static const double no_offset[DPF_STEP]; /* integer laws have none */
 
 /* Read both levels for every draw: small calls, constant work, and wide scales. */
 DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
     const dpf_release *const how = job->how;
     const int per_batch = 32 * DPF_WORDS / how->plan->width, candidates = law->accepts ? how->plan->normal.candidates : 1;
+    const int wide = how->limbs == 2 || how->kind == DPF_NOISE;
     dpf_step_words read[DPF_CANDIDATES];
     _Alignas(64) uint64_t draw[DPF_STEP];
     _Alignas(64) uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
     _Alignas(64) int64_t lo[DPF_STEP], hi[DPF_STEP], found[DPF_STEP], found_hi[DPF_STEP];
-    uint8_t settled[DPF_STEP];
-    int64_t *const drawn = law->accepts ? found : lo, *const drawn_hi = law->accepts ? found_hi : hi;
+    int64_t settled[DPF_STEP];
     dpf_batch batch;
     int64_t done = 0;
     int used = 0;
@@ -318,56 +327,60 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
             break;
         for (int i = 0; i < DPF_STEP; i++)
             draw[i] = base + (uint64_t)i;
-        memset(settled, 0, sizeof settled);
+        if (law->accepts) {
+            memset(settled, 0, sizeof settled);
+            for (int64_t i = from; i < end; i++)
+                lo[i] = 0, hi[i] = DPF_UNDECIDED_LIMB; /* until a proposal is accepted */
+        }
         for (int candidate = 0; candidate < candidates; candidate++) {
             dpf_step_words *const words = &read[candidate];
             read_step(law, how, (uint64_t)candidate, base, words);
             const uint64_t *first = words->word + base % (uint64_t)per_batch, *then = words->more;
             if (law->box_muller) {
-                for (int i = 0; i < DPF_STEP; i++) {
-                    radius[i] = first[i & ~64], angle[i] = first[i | 64];
-                    more_radius[i] = then[i & ~64], more_angle[i] = then[i | 64];
-                }
+                both_of_pairs(first, radius, angle);
+                both_of_pairs(then, more_radius, more_angle);
                 first = radius, then = more_radius;
             }
+            int64_t *const to = law->accepts ? found : lo, *const to_hi = law->accepts ? found_hi : hi;
             const dpf_draws draws = {end - from,
                                      draw + from,
                                      {first + from, angle + from},
                                      {then + from, more_angle + from},
                                      law->real ? batch.offset + from : no_offset,
-                                     drawn + from,
-                                     drawn_hi + from};
+                                     to + from,
+                                     to_hi + from};
             law->decide(how->plan, tier, &draws);
-            int undecided = 0;
-            for (int i = from; i < end; i++)
-                undecided |= drawn_hi[i] == DPF_UNDECIDED_LIMB;
-            for (int i = from; i < end && undecided && tier != law->last_tier; i++)
-                if (drawn_hi[i] == DPF_UNDECIDED_LIMB) {
+            uint64_t open = 0;
+            for (int64_t i = from; i < end; i++) {
+                const uint64_t limb = (uint64_t)to_hi[i] ^ (uint64_t)DPF_UNDECIDED_LIMB;
+                open |= (limb - 1) & ~limb;
+            }
+            for (int i = from; i < end && open >> 63 && tier != law->last_tier; i++)
+                if (to_hi[i] == DPF_UNDECIDED_LIMB) {
                     const dpf_draws one = one_of(&draws, i - from);
                     law->decide(how->plan, law->last_tier, &one);
                 }
-            for (int i = from; i < end && law->accepts; i++) {
-                const uint64_t v = (uint64_t)words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
-                const int known = fits(found[i], found_hi[i], 62);
-                int verdict = law->accepts(how->plan, known ? found[i] : 0, ~v);
-                verdict = known ? verdict : -1;
-                lo[i] = settled[i] ? lo[i] : found[i];
-                hi[i] = settled[i] ? hi[i] : verdict == 1 ? found_hi[i] : DPF_UNDECIDED_LIMB;
-                settled[i] |= verdict != 0;
+            for (int64_t i = from; i < end && law->accepts; i++) {
+                const uint64_t v = words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
+                const int64_t known = -(int64_t)(lacking(law, how, found[i], found_hi[i]) == 0);
+                const int64_t verdict = law->accepts(how->plan, found[i] & known, ~v) & known;
+                const int64_t takes = -(int64_t)((verdict == 1) & (settled[i] == 0));
+                lo[i] = (found[i] & takes) | (lo[i] & ~takes);
+                hi[i] = (found_hi[i] & takes) | (hi[i] & ~takes);
+                settled[i] |= verdict != -1; /* an undecided one stays so */
             }
         }
-        const int bits = how->limbs == 2 ? 0 : law->real ? 53 : 62; /* as in has_room; loops that compilers vectorise */
-        int64_t undecided = 0;
-        for (int i = from; i < end; i++) {
-            found[i] = (hi[i] == DPF_UNDECIDED_LIMB) | ((bits != 0) & !fits(lo[i], hi[i], bits));
-            undecided |= found[i];
-        }
-        for (int i = from; i < end && law->real && how->limbs == 1 && how->kind != DPF_NOISE; i++)
-            lo[i] = (int64_t)bits_of((double)lo[i]);
-        sum_up(how, in_at(job, at + from), from, end, lo, how->limbs == 2 || how->kind == DPF_NOISE ? hi : NULL, law->real,
-               &batch);
+        uint64_t undecided = 0;
+        for (int64_t i = from; i < end; i++)
+            undecided |= lacking(law, how, lo[i], hi[i]);
         for (int i = from; i < end && undecided; i++)
-            if (found[i]) {
+            settled[i] = lacking(law, how, lo[i], hi[i]) != 0;
+        if (law->real && !wide)
+            for (int64_t i = from; i < end; i++) /* exact: it fits 53 bits */
+                lo[i] = (int64_t)bits_of((double)(int32_t)(lo[i] >> 32) * 0x1p32 + to_double(0, (uint32_t)lo[i]));
+        sum_up(how, in_at(job, at + from), from, end, lo, wide ? hi : NULL, law->real, &batch);
+        for (int i = from; i < end && undecided; i++)
+            if (settled[i]) {
                 const uint64_t value = value_bits(how, in_at(job, at + i), 0);
                 job->undecided[job->n_undecided++] = (dpf_undecided){at + i, value};
                 batch.sums[i] = hi[i] = 0;

@@ -6,8 +6,10 @@
 /* x + noise clamped to [lower, upper], as if the sum had all its bits. */
 DPF_INLINE int64_t clamped_sum(int64_t x, int64_t noise, int64_t lower, int64_t upper) {
     const int64_t total = (int64_t)((uint64_t)x + (uint64_t)noise);
-    /* The sum left int64 iff it lacks the sign of both terms; then the end on x's side is nearest. */
-    const int64_t sum = ((total ^ x) & (total ^ noise)) < 0 ? (x >> 63) ^ INT64_MAX : total;
+    /* The sum left int64 iff it lacks the sign of both terms; then the end on x's side is nearest.
+     * No branch: the time must not depend on it. */
+    const int64_t left = ((total ^ x) & (total ^ noise)) >> 63;
+    const int64_t sum = (total & ~left) | (((x >> 63) ^ INT64_MAX) & left);
     const int64_t above = sum < lower ? lower : sum;
     return above > upper ? upper : above;
 }
@@ -44,10 +46,13 @@ DPF_INLINE double in_steps(const dpf_release *how, double x) {
     return (x * how->inverse) * how->inverse_too;
 }
 
-/* The integer nearest to y, |y| < 2^52, with y's sign. */
+/* The integer nearest to y, |y| < 2^52. */
 DPF_INLINE double to_integer(double y) {
-    const double size = (__builtin_fabs(y) + 0x1p52) - 0x1p52;
-    return __builtin_copysign(size, y);
+#if DPF_FMA
+    return __builtin_rint(y); /* an instruction, where there is fma */
+#else
+    return __builtin_copysign((__builtin_fabs(y) + 0x1p52) - 0x1p52, y);
+#endif
 }
 
 /* How far y lies beyond the grid point nearest to it, in [-1/2, 1/2]. */
@@ -124,15 +129,16 @@ DPF_INLINE int split_as(const dpf_release *given, const void *in, int from, int 
                         int kind) {
     dpf_release how = *given;
     how.kind = kind;
-    int odd = 0;
-    for (int i = from; i < end; i++) {
-        const double read = real_value(&how, in, i - from), value = is_public ? made_public(&how, read) : read;
+    double *restrict const offset = batch->offset + from, *restrict const point = batch->point + from;
+    uint64_t odd = 0; /* 0 x is a zero, or no number */
+    for (int64_t i = 0; i < end - from; i++) {
+        const double read = real_value(&how, in, i), value = is_public ? made_public(&how, read) : read;
         const double y = in_steps(&how, value);
-        odd |= !is_finite(read);
-        batch->offset[i] = beyond(y);
-        batch->point[i] = on_grid(&how, value, y);
+        odd |= bits_of(read * 0.0);
+        offset[i] = beyond(y);
+        point[i] = on_grid(&how, value, y);
     }
-    return odd & (how.refuse != 0);
+    return how.refuse && odd << 1 != 0;
 }
 
 /* Bring real values to the grid. 1: one is not finite, and refused. */
@@ -148,36 +154,38 @@ static int split(const dpf_release *how, const void *in, int from, int end, dpf_
 }
 
 /* Sum up: lo and hi are the noise; without hi, lo holds one limb, of a real law the bits of a double. */
-static void sum_up(const dpf_release *given, const void *in, int from, int end, const int64_t *lo, const int64_t *hi,
-                   int real_law, dpf_batch *batch) {
+static void sum_up(const dpf_release *given, const void *in, int from, int end, const int64_t *all_lo,
+                   const int64_t *all_hi, int real_law, dpf_batch *batch) {
     const dpf_release how = *given;
-    const int64_t *const x = in, lower = (int64_t)how.lower.lo, upper = (int64_t)how.upper.lo;
+    const int64_t n = end - from, lower = (int64_t)how.lower.lo, upper = (int64_t)how.upper.lo;
+    const int64_t *restrict const x = in, *restrict const lo = all_lo + from;
+    const int64_t *const hi = all_hi ? all_hi + from : NULL;
+    const double *restrict const point = batch->point + from;
+    int64_t *restrict const sums = batch->sums + from;
     const int is_real = how.kind == DPF_FLOAT64 || how.kind == DPF_FLOAT32;
-    int64_t *const restrict sums = batch->sums;
     if (how.kind == DPF_NOISE)
-        for (int i = from; i < end; i++)
+        for (int64_t i = 0; i < n; i++)
             sums[i] = real_law && !hi ? (int64_t)double_of((uint64_t)lo[i]) : lo[i];
     else if (!is_real && how.limbs == 1)
-        for (int i = from; i < end; i++)
-            sums[i] = clamped_sum(x[i - from], lo[i], lower, upper);
+        for (int64_t i = 0; i < n; i++)
+            sums[i] = clamped_sum(x[i], lo[i], lower, upper);
     else if (!is_real)
-        for (int i = from; i < end; i++)
-            sums[i] = clamped_sum_wide(x[i - from], how.kind == DPF_UINT64, lo[i], hi ? hi[i] : lo[i] >> 63,
+        for (int64_t i = 0; i < n; i++)
+            sums[i] = clamped_sum_wide(x[i], how.kind == DPF_UINT64, lo[i], hi ? hi[i] : lo[i] >> 63,
                                        (dpf_signed)wide_of(how.lower), (dpf_signed)wide_of(how.upper));
     else if (hi)
-        for (int i = from; i < end; i++)
-            sums[i] = (int64_t)bits_of(joined_wide(&how, batch->point[i], lo[i], hi[i]));
+        for (int64_t i = 0; i < n; i++)
+            sums[i] = (int64_t)bits_of(joined_wide(&how, point[i], lo[i], hi[i]));
     else {
-        int large = 0; /* a sum of 2^53 steps or more, which a double may have to round */
-        for (int i = from; i < end; i++) {
+        uint64_t large = 0; /* a sum of 2^53 steps or more, which a double may have to round */
+        for (int64_t i = 0; i < n; i++) {
             const double k = double_of((uint64_t)lo[i]);
-            large |= !(__builtin_fabs(batch->point[i] + k * how.granularity) < how.granularity * 0x1p53);
-            sums[i] = (int64_t)bits_of(joined(&how, batch->point[i], k));
+            large |= !(__builtin_fabs(point[i] + k * how.granularity) < how.granularity * 0x1p53);
+            sums[i] = (int64_t)bits_of(joined(&how, point[i], k));
         }
-        for (int i = from; i < end && how.single; i++)
-            sums[i] = (int64_t)bits_of(
-                large ? joined_single(&how, batch->point[i], double_of((uint64_t)lo[i]))
-                      : (double)(float)double_of((uint64_t)sums[i]) + 0.0);
+        for (int64_t i = 0; i < n && how.single; i++)
+            sums[i] = (int64_t)bits_of(large ? joined_single(&how, point[i], double_of((uint64_t)lo[i]))
+                                             : (double)(float)double_of((uint64_t)sums[i]) + 0.0);
     }
 }
 

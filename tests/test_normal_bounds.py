@@ -11,6 +11,7 @@ from proofs import CSRC, between, constants, generator, values
 MADE = generator("make_approximations")
 SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
 GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()
+SHORT_GAPPA = (CSRC / "proofs" / "gaussian_short.gappa").read_text()
 DOUBLE_DOUBLE = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
 
 
@@ -24,6 +25,18 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert cosine == constants(between(GAPPA, "Q5 =", "CP ="))
     assert constants(between(SOLLYA, "p = ", ";"))[::-1] == sine
     assert constants(between(SOLLYA, "q = 1 + ", ";"))[::-1] == cosine
+
+    sine, cosine = values(MADE.SHORT_SINE)[::-1], values(MADE.SHORT_COSINE)[::-1]
+    assert sine == constants(between(SHORT_GAPPA, "w rnd= v * v;", "q3 rnd="))
+    assert sine == constants(between(SHORT_GAPPA, "W = v * v;", "Q3 ="))
+    assert cosine == constants(between(SHORT_GAPPA, "q3 rnd=", "W ="))
+    assert cosine == constants(between(SHORT_GAPPA, "Q3 =", "# y,"))
+    short = between(SOLLYA, "/* short_octant", "claim")
+    assert constants(between(short, "p = ", ";"))[::-1] == sine
+    assert constants(between(short, "q = ", ";"))[::-1] == cosine
+    assert MADE.SHORT_UNIT == -29  # a 32-bit word holds so many digits of v
+    assert f"root_two = {MADE.ROOT_TWO};" in SHORT_GAPPA
+    assert f"{MADE.ROOT_TWO} / sqrt(2)" in SOLLYA
 
     p, (q0, q1) = values(MADE.SMALL_SINE)[::-1], values(MADE.SMALL_COSINE)
     assert p == constants(between(DOUBLE_DOUBLE, "p1 rnd= ", "q1 rnd="))

@@ -7,7 +7,7 @@ import pytest
 from proofs import MODES, PROOFS, certifies, fused, generator, proves, refutes, rejects
 
 GAPPA = {path.stem: path.read_text() for path in PROOFS.glob("*.gappa")}
-GAPPA |= {f"{name} with fma": fused(GAPPA[name]) for name in ("decide", "normal")}
+GAPPA |= {f"{name} with fma": fused(GAPPA[name]) for name in ("decide", "normal", "short_log", "gaussian_short")}
 SOLLYA = {path.stem: path.read_text() for path in PROOFS.glob("*.sollya")}
 
 
@@ -18,10 +18,11 @@ def test_gappa_proves_the_roundings(name: str, mode: str) -> None:
     proves(GAPPA[name], mode)
 
 
-def test_fma_fuses_every_step_of_the_logarithm() -> None:
-    """So what is proved with fma is another evaluation."""
-    steps = len(generator("make_approximations").LOG) - 1
-    assert GAPPA["decide"].count("rnd=") - GAPPA["decide with fma"].count("rnd=") == steps == 7
+@pytest.mark.parametrize(("name", "polynomial", "more"), [("decide", "LOG", 0), ("short_log", "SHORT_LOG", 1)])
+def test_fma_fuses_every_step_of_the_logarithm(name: str, polynomial: str, more: int) -> None:
+    """So what is proved with fma is another evaluation. more: a fused step behind the polynomial."""
+    steps = len(getattr(generator("make_approximations"), polynomial)) - 1
+    assert GAPPA[name].count("rnd=") - GAPPA[f"{name} with fma"].count("rnd=") == steps + more
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,10 @@ def test_fma_fuses_every_step_of_the_logarithm() -> None:
     [
         ("decide", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
         ("decide", "relative_error = 0x5p-52", "relative_error = 0x4.8p-52"),
-        ("decide", "22 *", "24 *"),  # the largest −ln U, scaled, of a 32-bit word
+        ("short_log", "e - E in [-0x1.7p-36, 0x1.7p-36]", "e - E in [-0x1.5p-36, 0x1.5p-36]"),
+        ("short_log", "q10 * m + -0x1.f27eff8f", "q10 * m + -0x1.f27eff8e"),  # a coefficient of the code alone
+        ("short_log", "0x1.78p-36", "0x1.7p-36"),  # z's bound
+        ("short_log", "short_error = 0x3p-37", "short_error = 0x2.cp-37"),
         ("double_double", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
         ("double_double", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
         ("laplace", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
@@ -39,9 +43,15 @@ def test_fma_fuses_every_step_of_the_logarithm() -> None:
         ("gaussian", "[-0xc.4p-52, 0xc.4p-52]", "[-0xb.cp-52, 0xb.cp-52]"),  # the error of y
         ("gaussian", "relative_error = 0x14p-52", "relative_error = 0x13p-52"),
         ("gaussian", "margin = 0.5 - 0x4p-52", "margin = 0.5 - 0x2p-52"),
-        ("gaussian", "[-0x8p-52, 0x8p-52]", "[-0x6p-52, 0x6p-52]"),  # the weight of a cell
-        ("gaussian", "[-0xap-52, 0xap-52]", "[-0x7p-52, 0x7p-52]"),  # the error of the angle
-        ("gaussian", "line = 0x8cp-52", "line = 0x8ap-52"),  # margin32
+        ("gaussian", "(A * (T * R))) in [-0xap-52, 0xap-52]", "(A * (T * R))) in [-0x8p-52, 0x8p-52]"),  # a cell's weight
+        ("gaussian", "(half_angle * (T * R)) in [-0xap-52, 0xap-52]", "(half_angle * (T * R)) in [-0x7p-52, 0x7p-52]"),
+        ("gaussian_short", "[-0x5p-52, 0x5p-52]", "[-0x3p-52, 0x3p-52]"),  # t R
+        ("gaussian_short", "sine - SV in [-0x1p-38, 0x1p-38]", "sine - SV in [-0x1.bp-39, 0x1.bp-39]"),
+        ("gaussian_short", "[-0x1.a5p-35, 0x1.a5p-35]", "[-0x1.a3p-35, 0x1.a3p-35]"),  # the error of y
+        ("gaussian_short", "0x1.d9c364eac5df8p-19 * w", "0x1.d9c374eac5df8p-19 * w"),  # the cosine
+        ("gaussian_short", "half_angle = 0x1.bp-31", "half_angle = 0x1.aep-31"),
+        ("gaussian_short", "margin = 0.5 - 0x4p-52", "margin = 0.5 - 0x2p-52"),
+        ("gaussian_short", "[-0x8p-52, 0x8p-52]", "[-0x6p-52, 0x6p-52]"),  # a cell's weight
         ("normal", "0x4.ep-52", "0x3.8p-52"),  # the radius's bound
         ("normal", "f -/ F in [-0x1p-52, 0x1p-52]", "f -/ F in [-0x2p-52, 0x2p-52]"),  # twice rounded
         ("normal", "below = fixed<-1, dn>", "below = fixed<-42, dn>"),  # the rest of middle, then inexact
@@ -69,9 +79,12 @@ def test_sollya_certifies_the_polynomials(name: str) -> None:
     ("name", "old", "new"),
     [
         ("decide", "0x1.9999999995287p-2", "0x1.9999999995307p-2"),
+        ("decide", "0x1.0679ab9cab06fp4", "0x1.0679ab9cac06fp4"),  # the short logarithm
         ("normal", "0x1.9999999995287p-2", "0x1.9999999995307p-2"),  # the logarithm
         ("normal", "0x1.466bc67754fffp-9", "0x1.466bc67755fffp-9"),  # the sine
         ("normal", "0x1.55d3c7dc3b7f3p-12", "0x1.55d3c7dc3c7f3p-12"),  # the cosine
+        ("normal", "0x1.466bba8bfc001p-9", "0x1.466bbb8bfc001p-9"),  # the short sine
+        ("normal", "0x1.d9c364eac5df8p-19", "0x1.d9d364eac5df8p-19"),  # the short cosine
         ("normal", "0x1.1111111111111p-7", "0x1.1111112111111p-7"),  # P
         ("normal", "0x1.6c16c16c16c17p-10", "0x1.6c17c16c16c17p-10"),  # Q
         ("normal", "0x1.110b4611a6263p-27", "0x1.110b4611a7263p-27"),  # pi/4

@@ -124,7 +124,7 @@ def test_a_changed_answer_is_found(isa: int) -> None:
         if answer.tier:
             moved = ffi.new("dpf_planted[]", answer.n)
             ffi.memmove(moved, answer.planted, ffi.sizeof(moved))
-            moved[answer.n - 1].digits[0] ^= 1 << 62  # far from where it lay
+            moved[answer.n - 1].digits[0] ^= 1 << (29 if answer.bits == 31 else 62)  # far from where it lay
             changed[0].planted = moved
         else:
             changed[0].start += 1

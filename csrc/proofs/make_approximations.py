@@ -15,6 +15,13 @@ LOG = (
     "2.0", "0x1.5555555555558p-1", "0x1.9999999995287p-2", "0x1.2492492e0234ep-2", "0x1.c71c62cd506d9p-3",
     "0x1.7462bbc992a96p-3", "0x1.39fd724a51eadp-3", "0x1.2b63baf6b5ad3p-3",
 )  # fmt: skip
+# (m - 1) ln 2 - ln m, 1 <= m <= 2: fpminimax, absolute (decide.sollya).
+SHORT_LOG = (
+    "0x1.0867294c35df5p1", "-0x1.f27eff8f6762ap2", "0x1.0679ab9cab06fp4", "-0x1.982512196d825p4",
+    "0x1.df866e6609bbap4", "-0x1.a9349efd04787p4", "0x1.1cf4dedc354cep4", "-0x1.1f32933e068dbp3",
+    "0x1.accf134f6415dp1", "-0x1.cc453bc17852cp-1", "0x1.5006ae2ee1491p-3", "-0x1.2aeff2bae3afep-6",
+    "0x1.e952a6a7899b7p-11",
+)  # fmt: skip
 # ln(1 + r) = r - r^2/2 + r^3 p(r): the series, 1/3 - r/4 + ... - r^7/10, rounded.
 LOG1P = (
     "0x1.5555555555555p-2", "-0x1p-2", "0x1.999999999999ap-3", "-0x1.5555555555555p-3",
@@ -29,11 +36,22 @@ COSINE = (
     "1.0", "-0x1.3bd3cc9be459dp-2", "0x1.03c1f081b0e01p-6", "-0x1.55d3c7dc3b7f3p-12",
     "0x1.e1f4fb8227887p-19", "-0x1.a6c9c96ed0881p-26", "0x1.f3dca8531a138p-34",
 )  # fmt: skip
+# The same to fewer digits, for 32-bit words; the C has v in units of 2^SHORT_UNIT.
+SHORT_SINE = (
+    "0x1.921fb5443af5fp-1", "-0x1.4abbce564cd85p-4", "0x1.466bba8bfc001p-9", "-0x1.32ca854cad1bfp-15",
+    "0x1.4bc25574d1a2cp-22",
+)  # fmt: skip
+SHORT_COSINE = (
+    "0x1.ffffffff97c47p-1", "-0x1.3bd3cc7323531p-2", "0x1.03c1dc1bafc62p-6", "-0x1.55c57b06db5f0p-12",
+    "0x1.d9c364eac5df8p-19",
+)  # fmt: skip
+SHORT_UNIT = -29
 # sin b = b - b^3 P(b^2), cos b = 1 - b^2/2 + b^4 (Q0 - Q1 b^2), |b| < pi/4 2^-8: series, rounded.
 SMALL_SINE = "0x1.5555555555555p-3", "-0x1.1111111111111p-7", "0x1.a01a01a01a01ap-13"
 SMALL_COSINE = "0x1.5555555555555p-5", "0x1.6c16c16c16c17p-10"
 # pi/4: 24 bits, the rest, and one double. The C holds each times the unit of its other factor.
 QUARTER = ("0x1.921fb5p-1", -34), ("0x1.110b4611a6263p-27", -34), ("0x1.921fb54442d18p-1", -86)
+ROOT_TWO = "0x1.6a09e667f3bcdp0"
 LN2 = "0x1.62e42fefa39efp-1"
 SPLIT = "0x1.6a09ep-1"  # m0: m lies in [m0, 2 m0), a little below the root of 1/2
 SHORT_BITS, HALF_BITS = 21, 26  # short_of and residue keep so many bits of a double
@@ -56,6 +74,11 @@ def function(says: str, name: str, x: str, step: str, coefficients: tuple[str, .
     return f"/* {says} */\nDPF_INLINE double {name}(double {x}) {{\n" + "\n".join([*lines, "    return sum;"]) + "\n}\n"
 
 
+def scaled(coefficients: tuple[str, ...], least: int) -> tuple[str, ...]:
+    """Coefficients of v^least, v^(least + 2), ... with v in units of 2^SHORT_UNIT."""
+    return tuple((float.fromhex(c) * 2.0 ** (SHORT_UNIT * (least + 2 * i))).hex() for i, c in enumerate(coefficients))
+
+
 def header() -> str:
     fused, fma, plain = "fused(sum, {x}, {c})", "__builtin_fma(sum, {x}, {c})", "sum * {x} + {c}"
     high, low, whole = (f"{(float.fromhex(value) * 2.0**unit).hex()}" for value, unit in QUARTER)
@@ -68,7 +91,8 @@ def header() -> str:
         "    return DPF_FMA ? __builtin_fma(a, b, c) : a * b + c;",
         "}",
         "",
-        f"static const double dpf_one_ln2 = {LN2};",
+        f"static const double dpf_one_ln2 = {LN2}, dpf_root_two = {ROOT_TWO};",
+        f"static const double dpf_short_log = {SHORT_LOG[0]};",
         f"static const uint64_t dpf_split = {bits_of(SPLIT):#x}; /* the pattern of m0 */",
         f"static const uint64_t dpf_short_mask = {mask(SHORT_BITS):#x}, dpf_half_mask = {mask(HALF_BITS):#x};",
         f"static const double dpf_quarter_high = {high}, dpf_quarter_low = {low};",
@@ -76,9 +100,13 @@ def header() -> str:
         f"static const double dpf_small_cosine[2] = {{{', '.join(SMALL_COSINE)}}};",
         "",
         function("(ln m)/s = 2 + z R(z).", "log_polynomial", "z", fused, LOG),
+        function("(m - 1) ln 2 - ln m = dpf_short_log + m p(m).", "short_log_polynomial", "m", fused, SHORT_LOG[1:]),
         function("ln(1 + r) = r - r^2/2 + r^3 p(r).", "log1p_polynomial", "r", fma, LOG1P),
         function("(sin pi v/4)/v, w = v^2.", "sine_polynomial", "w", fused, SINE),
         function("cos pi v/4, w = v^2.", "cosine_polynomial", "w", fused, COSINE),
+        function(f"(sin pi v/4)/V, w = V^2, v = V 2^{SHORT_UNIT}.", "short_sine_polynomial", "w", fused,
+                 scaled(SHORT_SINE, 1)),
+        function("cos pi v/4, likewise.", "short_cosine_polynomial", "w", fused, scaled(SHORT_COSINE, 0)),
         function("(b - sin b)/b^3, w = b^2.", "small_sine_polynomial", "w", plain, SMALL_SINE),
     ])  # fmt: skip
 
@@ -92,12 +120,18 @@ def sollya() -> str:
     return f"R = {nested[:at]}\n    {nested[at:]};"
 
 
-def gappa(assigned: str, r: str, z: str) -> str:
-    """Horner's rule line by line, r1 to r6; assigned: whether each is rounded."""
-    lines, last = [], LOG[-1]
-    for i, c in enumerate(reversed(LOG[1:-1]), 1):
-        lines.append(f"{r}{i} {assigned} {last} * {z} + {c};")
-        last = f"{r}{i}"
+def sollya_short() -> str:
+    terms = [f"{c} * x^{k}" for k, c in enumerate(SHORT_LOG)]
+    return "Q = " + "\n    + ".join(" + ".join(terms[at : at + 3]) for at in range(0, len(terms), 3)) + ";"
+
+
+def gappa(assigned: str, r: str, z: str, coefficients: tuple[str, ...]) -> str:
+    """Horner's rule line by line, less its last step; assigned: whether each is rounded."""
+    lines, last = [], coefficients[-1]
+    names = [f"{r}{i}" for i in range(1, len(coefficients) - 1)]
+    for name, c in zip(names, reversed(coefficients[1:-1]), strict=True):
+        lines.append(f"{name} {assigned} {last} * {z} + {c};")
+        last = name
     return "\n".join(lines)
 
 
@@ -117,8 +151,13 @@ def files() -> dict[Path, str]:
         path = CSRC / "proofs" / f"{name}.sollya"
         found[path] = between_marks(path.read_text(), "R", sollya())
         path = path.with_suffix(".gappa")
-        rounded = between_marks(path.read_text(), "r", gappa("rnd=", "r", "z"))
-        found[path] = between_marks(rounded, "R", gappa("=", "R", "Z"))
+        rounded = between_marks(path.read_text(), "r", gappa("rnd=", "r", "z", LOG))
+        found[path] = between_marks(rounded, "R", gappa("=", "R", "Z", LOG))
+    path = CSRC / "proofs" / "decide.sollya"
+    found[path] = between_marks(found[path], "Q", sollya_short())
+    path = CSRC / "proofs" / "short_log.gappa"
+    rounded = between_marks(path.read_text(), "q", gappa("rnd=", "q", "m", SHORT_LOG))
+    found[path] = between_marks(rounded, "Q", gappa("=", "Q", "m", SHORT_LOG))
     return found
 
 

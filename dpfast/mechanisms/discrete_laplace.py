@@ -29,6 +29,7 @@ CONSTANT_WORK_DOUBLE_SCALE = 2**17
 CONSTANT_WORK_DOUBLE_DOUBLE_SCALE = 2**40
 NARROW_SCALE = 2**54
 LEAST_SCALE = Fraction(1, 2**60)
+SHORT_ERROR = 3 * 2.0**-37  # level 0 of 32-bit words is wrong by less, for each unit of t + 1
 
 
 class GeometricNoise(Pure, IntegerNoise):
@@ -116,8 +117,8 @@ def constants(law: ExactOneSidedGeometric) -> dict[str, Any]:
         "offset": exact.nearest_double(law.lost + 256, lambda: exact.ball(scale) * law.offset() - 0.5),
         "margin": 0.5 - relative_error * (t + 2),
         "relative_error": relative_error,
-        "margin32": 0.5 - relative_error * (23 * t + 2),  # z < t (32 ln 2)
-        "half_cell": t / 2 * (1 + 2.0**-20),
+        "margin32": 0.5 - SHORT_ERROR * (t + 1),
+        "half_cell": (t / 2 + 0.25) * (1 + 2.0**-20),
         "c": c45 / 2**45,
         "c_low": exact.nearest_double(law.lost + 256, lambda: law.offset() - exact.ball(Fraction(c45, 2**45))),
         "double_double_margin": 0.5 - t * 2.0**-72 - 2.0**-38,

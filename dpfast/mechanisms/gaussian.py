@@ -25,6 +25,7 @@ DOUBLE_RATIO = 2**40
 CONSTANT_WORK_DOUBLE_RATIO = 2**16
 CONSTANT_WORK_RATIO = 2**40  # above it the double-double tier leaves 2^-30 or more open
 NARROW_RATIO = 2**48
+SHORT_LOG_ERROR = 1.4375 * 2.0**-36  # bounds the error of -ln U at level 0, for 32-bit words
 
 
 class Gaussian(Sigma, RealMechanism):
@@ -127,9 +128,11 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
         "t_low": exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt() - exact.ball(Fraction(t))),
         "margin": 0.5 - 2.0**-50,
         "relative_error": 20 * 2.0**-52,
-        "margin32": 0.5 - 2.0**-50 - 20 * 2.0**-52 * 7 * t,  # R < sqrt(66 ln 2)
-        "half_cell": t * (1 + 2.0**-20),  # beside U = 1 the root doubles half a cell
-        "half_angle": t * 2.0 ** (2 - width) * (1 + 2.0**-20),  # (pi/4) 2^-(width - 2), and more
+        "margin32": 0.5 - 2.0**-50,
+        # Beside U = 1 the root doubles half a cell and the error of -ln U; U < 2^-32 never passes.
+        "half_cell": t * (max(t * (1 + 2.0**33 * SHORT_LOG_ERROR), 1.75) if short else t) * (1 + 2.0**-20),
+        # (pi/4) 2^-(width - 2), and more; short: with the errors of sine and cosine
+        "half_angle": 3.375 * 2.0**-32 if short else 2.0**-62 * (1 + 2.0**-20),
         "double_double_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
         "double_double_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
     }

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dpfast import _native
 from dpfast.exact.laplace import Laplace as ExactLaplace
-from dpfast.mechanisms.discrete_laplace import wide_constants
+from dpfast.mechanisms.discrete_laplace import SHORT_ERROR, wide_constants
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import Pure
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
@@ -91,8 +91,8 @@ class Laplace(Pure, RealMechanism):
             "t_low": float(ratio - Fraction(t)),
             "margin": 0.5 - relative_error * (t + 2),
             "relative_error": relative_error,
-            "margin32": 0.5 - relative_error * (23 * t + 2),  # y < t (32 ln 2)
-            "half_cell": t / 2 * (1 + 2.0**-20),
+            "margin32": 0.5 - SHORT_ERROR * (t + 1),
+            "half_cell": (t / 2 + 0.25) * (1 + 2.0**-20),
             "double_double_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
             **wide_constants(ratio),
             "wide_c": 2**20,

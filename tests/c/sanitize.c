@@ -83,8 +83,8 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
     plan.logarithm.offset = t < 0x1p52 ? t * from(c) - 0.5 : -0.125 / t;
     plan.margin = 0.5 - relative_error * (t + 2.0);
     plan.relative_error = relative_error;
-    plan.margin32 = 0.5 - relative_error * (23.0 * t + 2.0);
-    plan.half_cell = t / 2.0 * (1.0 + 0x1p-20);
+    plan.margin32 = 0.5 - 0x3p-37 * (t + 1.0);
+    plan.half_cell = (t / 2.0 + 0.25) * (1.0 + 0x1p-20);
     plan.logarithm.c = from(upper);
     plan.logarithm.c_low = from(c - upper);
     plan.double_double_margin = 0.5 - t * 0x1p-72 - 0x1p-38;
@@ -119,9 +119,9 @@ static dpf_plan normal(int law, double t) {
     plan.t = t;
     plan.margin = 0.5 - 0x1p-50;
     plan.relative_error = 0x14p-52;
-    plan.margin32 = plan.margin - 0x14p-52 * 7.0 * t;
-    plan.half_cell = t * (1.0 + 0x1p-20);
-    plan.normal.half_angle = t * (short_words ? 0x1p-30 : 0x1p-62) * (1.0 + 0x1p-20);
+    plan.margin32 = plan.margin;
+    plan.half_cell = t * (!short_words ? t : t < 1.48 ? 1.75 : 1.1796875 * t) * (1.0 + 0x1p-20);
+    plan.normal.half_angle = short_words ? 0x1.bp-31 : 0x1p-62 * (1.0 + 0x1p-20);
     plan.double_double_margin = 0.5 - t * 0x1p-73 - 0x1p-38;
     plan.normal.double_double_cell = t * (short_words ? 0x1p-63 : 1.4143 * 0x1p-73);
     plan.normal.rejects = 1.0 / (24.0 * t * t * t * t);
