@@ -89,7 +89,7 @@ static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize
             const Py_buffer *const read = apart ? &x : &y;
             int status = 0;
             if ((!apart || dpf_fit(&x, &y)) && y.len == n * (Py_ssize_t)bytes &&
-                (how->kind == DPF_INT64 || dpf_all_finite(how->kind, n, read->buf)))
+                (!how->refuse || dpf_all_finite(how->kind, n, read->buf)))
                 status = dpf_fill_small(finish, how, from, read, out, &y, n);
             found = status > 0 ? Py_NewRef(out) : status == 0 ? Py_NewRef(Py_None) : NULL;
             if (apart)

@@ -56,9 +56,7 @@ def address(cdata: object) -> int:
 
 def symbols() -> dict[str, int]:
     """The addresses that the kernels call, under names that a change of the C renames."""
-    functions = (
-        "dpf_add",
-    )
+    functions = ("dpf_add",)
     return {f"{name}_abi{ABI}": address(ffi.addressof(lib, name)) for name in functions}
 
 

@@ -16,7 +16,7 @@ import pytest
 from dpfast import _native, exact
 from dpfast.errors import EntropyError
 from dpfast.kernels import nominate
-from dpfast.mechanisms import selection
+from dpfast.mechanisms import integer, mechanism, selection
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy.inputs import Inputs
 from dpfast.records import fixed_point
@@ -185,7 +185,7 @@ def added_small(
     lower: int = -(2**63), upper: int = 2**63 - 1,
 ) -> None:  # fmt: skip
     """A small call, whose kernel draws the key."""
-    engine.run_small(Job(counts, out, lower, upper), plan.address, decide)
+    assert engine.run_small(Job(counts, out, lower, upper), plan, decide)
 
 
 def decided(mechanism: Any, key: StreamKey, i: int) -> int:
@@ -265,7 +265,9 @@ def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float]
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:
-    """Another `constants`, `law_at` or `plan` of a class of mechanisms."""
+    """Another `constants`, `law_at` or `plan` of a class of mechanisms, and no plan of their equals."""
+    for module in (mechanism, integer):
+        monkeypatch.setattr(module, "first_of_equals", lambda one: one)
     monkeypatch.setattr(owner, {"constants": "_constants", "law_at": "_law_at", "plan": "_plan"}[what], value)
 
 

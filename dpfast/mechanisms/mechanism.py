@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,16 @@ from dpfast.privacy.inputs import NOTHING, inputs
 from dpfast.privacy.parameters import exact_positive, flag, given, probability, whole
 from dpfast.release.arrays import INT64, Job, RealJob, integer_dtype, real_dtype
 from dpfast.release.digits import reader
-from dpfast.release.engine import SMALL, Draws, check_finite, finish_small, prepare_small, run, usable_threads
+from dpfast.release.engine import (
+    SMALL,
+    Draws,
+    check_finite,
+    finish_small,
+    prepare_small,
+    run,
+    run_small,
+    usable_threads,
+)
 from dpfast.release.key import ReleaseKey
 
 if TYPE_CHECKING:
@@ -32,6 +41,12 @@ if TYPE_CHECKING:
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
     from dpfast.release.key import Part
+
+
+@lru_cache(maxsize=64)
+def first_of_equals(mechanism: Mechanism) -> Mechanism:
+    """Whose plans serve all mechanisms of its type and parameters: who makes one for each call waits once."""
+    return mechanism
 
 
 class Mechanism(Described, ABC):
@@ -61,7 +76,8 @@ class Mechanism(Described, ABC):
     @_native.own_mode()
     def _constant_work_plan(self) -> _native.Plan:
         """For calls that do the same work for every draw."""
-        return _native.Plan(self.LAW, **self._constants())
+        first = first_of_equals(self)
+        return _native.Plan(self.LAW, **self._constants()) if first is self else first._constant_work_plan
 
     @property
     def _bulk_plan(self) -> _native.Plan:
@@ -226,6 +242,9 @@ class Releasing(Mechanism):
     @_native.own_mode()
     def _small(self) -> tuple[object, ...]:
         """What a release of few plain values without options needs; nothing if it must go the general way."""
+        first = first_of_equals(self)
+        if first is not self:
+            return first._small
         if not self._narrow:
             return ()
         jobs = [self._job(np.empty(0, kind)) for kind in self._small_kinds]
@@ -233,17 +252,9 @@ class Releasing(Mechanism):
 
     @_native.own_mode()
     def _finish(self, values: Any, out: Any, *left: int) -> None:
-        self._finish_job(self._job(values, out), *left)
-
-    def _finish_job(self, job: Job | RealJob, key: int, done: int, undecided: int, count: int) -> None:
-        """Do what C leaves of a small release, under the key at this address."""
-        plan, stream = self._constant_work_plan, _native.StreamKey()
-        try:
-            stream.take(key)
-            exact = partial(self._decide, plan.width, stream, *(() if isinstance(job, Job) else (job,)))
-            finish_small(job, Draws(plan.address, True, stream, 0, True, exact), done, undecided, count)
-        finally:
-            stream.wipe()
+        """Do what C leaves of a release of few plain values."""
+        plan = self._constant_work_plan
+        finish_small(self._job(values, out), plan, partial(self._decide, plan.width), *left)
 
     def _release(
         self,
@@ -302,11 +313,9 @@ class Releasing(Mechanism):
         threads: int | None,
     ) -> None:
         """Fill job.out with values plus noise: of the part's own stream, or of a fresh one."""
-        if part is None and constant_work and self._narrow and job.counts.dtype is job.out.dtype:
-            prepared = prepare_small(job, plan)
-            finish = lambda _values, _out, *left: self._finish_job(job, *left)  # noqa: E731
-            if _native.small(finish, prepared, job.counts, job.out) is not None:
-                return
+        quick = part is None and constant_work and self._narrow
+        if quick and run_small(job, plan, partial(self._decide, plan.width)):
+            return
         stream = _native.StreamKey()
         try:
             if key is None or part is None:

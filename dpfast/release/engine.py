@@ -6,7 +6,7 @@ from __future__ import annotations
 import _thread
 import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -45,25 +45,49 @@ class Draws(NamedTuple):
     exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
 
+def run_small(job: Job | RealJob, plan: Plan, exact: Callable[..., Any]) -> bool:
+    """As run, in one call: by constant work, under a fresh key that C draws and wipes.
+
+    exact: as of Draws, behind the key and, of a real law, the job.
+    False, with nothing done, unless there are few, in plain arrays of one type, and all finite.
+    """
+    kind = job.counts.dtype
+    if kind is not job.out.dtype or kind.char not in _native.KINDS:
+        return False
+
+    def finish(_values: object, _out: object, *left: int) -> None:
+        finish_small(job, plan, exact, *left)
+
+    return _native.small(finish, prepare_small(job, plan), job.counts, job.out) is not None
+
+
 def prepare_small(job: Job | RealJob, plan: Plan) -> tuple[np.dtype[Any], bytes]:
     """What `_native.small` wants to know for arrays like those of this job, of one type."""
     return job.counts.dtype, _prepared(_native.best_isa(), plan, type(job), job.counts.dtype, *job[2:])
 
 
 @lru_cache(maxsize=64)
-def _prepared(_isa: int, plan: Plan, kind: type[Job | RealJob], *public: Any) -> bytes:
-    """public: the type of values, and bounds and the like."""
-    empty = np.empty(0, public[0])
-    return _release(kind(empty, empty, *public[1:]), plan.address, True, True).bytes()
+def _prepared(_isa: int, plan: Plan, kind: type[Job | RealJob], dtype: np.dtype[Any], *public: Any) -> bytes:
+    """public: the bounds and the like."""
+    empty = np.empty(0, dtype)
+    return _release(kind(empty, empty, *public), plan.address, True, True).bytes()
 
 
-def finish_small(job: Job | RealJob, draws: Draws, done: int, undecided: int, count: int) -> None:
-    """Do what `_native.small` leaves: of the first `done` values those that C does not decide; the rest."""
+def finish_small(
+    job: Job | RealJob, plan: Plan, exact: Callable[..., Any], secret: int, done: int, undecided: int, count: int
+) -> None:
+    """Do what C leaves, under the key at this address: the undecided of the first `done`, and the rest."""
     if done == _native.NOT_FINITE:
         raise ParameterError(NOT_FINITE)
-    work = _Work(job, draws)
-    _settle(job, draws.exact, work.release.undecided(undecided, count), 0, job.out, 0)
-    work.share(done, job.counts.size)
+    key = _native.StreamKey()
+    try:
+        key.take(secret)
+        draw = partial(exact, key) if isinstance(job, Job) else partial(exact, key, job)
+        work = _Work(job, Draws(plan.address, True, key, 0, True, draw))
+        _settle(job, draw, work.release.undecided(undecided, count), 0, job.out, 0)
+        work.share(done, job.counts.size)
+    finally:
+        key.wipe()
 
 
 def usable_threads() -> int:
