@@ -168,7 +168,7 @@ int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *i
 int64_t dpf_add_fresh(const dpf_release *how, uint8_t *key, int64_t n, const void *in, void *out,
                       dpf_undecided *undecided, int64_t *n_undecided);
 
-/* The PyMethodDef of a release of few plain values in one call from Python (small.h). */
+/* The PyMethodDef with which Python releases few plain values in one call (small.h). */
 void *dpf_small(void);
 
 /* Whether n doubles, or floats, are all finite. */

@@ -24,8 +24,8 @@ static int dpf_fit(const Py_buffer *x, const Py_buffer *y) {
 }
 
 /* Fill y with x plus noise. 1: done; 0: nothing has happened; -1: a Python error, and y is zero. */
-static int dpf_fill_small(PyObject *finish, const dpf_release *how, PyObject *values, const Py_buffer *x,
-                          PyObject *out, const Py_buffer *y, int64_t n) {
+static int dpf_fill_small(PyObject *finish, const dpf_release *how, PyObject *values, const Py_buffer *x, PyObject *out,
+                          const Py_buffer *y, int64_t n) {
     uint8_t key[32];
     int64_t left = 0, done;
     PyObject *made = NULL;
@@ -37,8 +37,8 @@ static int dpf_fill_small(PyObject *finish, const dpf_release *how, PyObject *va
             break;
     int status = done == n && left == 0 ? 1 : done == DPF_NO_KEY ? 0 : -1;
     if (status < 0 && done != DPF_AGAIN) { /* let Python finish it, or raise */
-        made = PyObject_CallFunction(finish, "OOKLKL", values, out, (unsigned long long)(uintptr_t)key,
-                                   (long long)done, (unsigned long long)(uintptr_t)undecided, (long long)left);
+        made = PyObject_CallFunction(finish, "OOKLKL", values, out, (unsigned long long)(uintptr_t)key, (long long)done,
+                                     (unsigned long long)(uintptr_t)undecided, (long long)left);
         dpf_wipe(key, sizeof key);
         dpf_wipe(undecided, left * (int64_t)sizeof *undecided);
         status = made ? 1 : -1;
@@ -51,9 +51,11 @@ static int dpf_fill_small(PyObject *finish, const dpf_release *how, PyObject *va
 }
 
 /* small(finish, prepared, values, out): the result, or None if nothing has happened and the call
- * must go the general way. finish(values, out, key, done, undecided, count): does what C leaves, or
- * raises; key and undecided are addresses. prepared: (dtype, a dpf_release's bytes), one after the other, for the
- * arrays that come here. self: what NumPy calls itself, as _native.py gives it. */
+ * must go the general way.
+ *     finish(values, out, key, done, undecided, count) does what C leaves, or raises; key and
+ *         undecided are addresses
+ *     prepared: for each type that comes here, the dtype and the bytes of a dpf_release
+ *     self: ndarray, its method copy, "dtype", "size" */
 static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize_t count) {
     PyObject *const ndarray = PyTuple_GetItem(self, 0), *const copy = PyTuple_GetItem(self, 1);
     PyObject *const dtype = PyTuple_GetItem(self, 2), *const size = PyTuple_GetItem(self, 3);

@@ -142,7 +142,13 @@ def one_key() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StreamKey, "draw", draw)
+        no_small_calls(patch)
         yield
+
+
+def no_small_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small releases, too, draw their key in Python."""
+    monkeypatch.setattr(_native, "small", lambda *_: None)
 
 
 class Asked:
@@ -274,6 +280,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object
 def no_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operating system gives nothing from now on."""
     monkeypatch.setattr(_native, "_entropy", lambda *_: -1)
+    no_small_calls(monkeypatch)
 
 
 def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,6 +293,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
             raise EntropyError("none")
 
     monkeypatch.setattr(_native, "StreamKey", NoEntropy)
+    no_small_calls(monkeypatch)
 
 
 def broken_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ class IntegerNoise(Mechanism):
             return self._constant_work_plan
         first = first_of_equals(self)
         if first is not self:
-            return first._bulk_plan
+            return first._bulk_plan  # noqa: SLF001
         return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
 
     def _run(

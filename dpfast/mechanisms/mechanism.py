@@ -77,7 +77,9 @@ class Mechanism(Described, ABC):
     def _constant_work_plan(self) -> _native.Plan:
         """For calls that do the same work for every draw."""
         first = first_of_equals(self)
-        return _native.Plan(self.LAW, **self._constants()) if first is self else first._constant_work_plan
+        if first is not self:
+            return first._constant_work_plan  # noqa: SLF001
+        return _native.Plan(self.LAW, **self._constants())
 
     @property
     def _bulk_plan(self) -> _native.Plan:
@@ -225,7 +227,8 @@ class Releasing(Mechanism):
         Privacy: spends what the mechanism says; under a key once for all parts and retries.
 
         """
-        if dtype is lower is upper is clamp is missing is threads is key is start is None and constant_time is False:
+        no_bounds = lower is None and upper is None and clamp is None and missing is None
+        if no_bounds and dtype is None and threads is None and key is None and start is None and constant_time is False:
             found = _native.small(self._finish, self._small, values, out)
             if found is not None:
                 return found
@@ -242,9 +245,10 @@ class Releasing(Mechanism):
     @_native.own_mode()
     def _small(self) -> tuple[object, ...]:
         """What a release of few plain values without options needs; nothing if it must go the general way."""
-        first = first_of_equals(self)
+        first: Any = first_of_equals(self)
         if first is not self:
-            return first._small
+            shared: tuple[object, ...] = first._small  # noqa: SLF001
+            return shared
         if not self._narrow:
             return ()
         jobs = [self._job(np.empty(0, kind)) for kind in self._small_kinds]

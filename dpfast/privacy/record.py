@@ -92,7 +92,8 @@ class Record:
         return hash(self._compared())
 
     def _compared(self) -> tuple[Any, ...]:
-        return tuple(map(vars(self).__getitem__, _compared(type(self))))
+        kind: Any = type(self)
+        return tuple(map(vars(self).__getitem__, _compared(kind)))
 
     def __setattr__(self, name: str, _: object) -> NoReturn:
         raise FrozenInstanceError(f"{type(self).__name__} is frozen: {name} cannot be set or deleted")

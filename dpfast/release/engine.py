@@ -52,7 +52,7 @@ def run_small(job: Job | RealJob, plan: Plan, exact: Callable[..., Any]) -> bool
     False, with nothing done, unless there are few, in plain arrays of one type, and all finite.
     """
     kind = job.counts.dtype
-    if kind is not job.out.dtype or kind.char not in _native.KINDS:
+    if kind is not job.out.dtype or kind.char not in _native.KINDS or not kind.isnative:
         return False
 
     def finish(_values: object, _out: object, *left: int) -> None:
@@ -63,7 +63,8 @@ def run_small(job: Job | RealJob, plan: Plan, exact: Callable[..., Any]) -> bool
 
 def prepare_small(job: Job | RealJob, plan: Plan) -> tuple[np.dtype[Any], bytes]:
     """What `_native.small` wants to know for arrays like those of this job, of one type."""
-    return job.counts.dtype, _prepared(_native.best_isa(), plan, type(job), job.counts.dtype, *job[2:])
+    kind: Any = type(job)
+    return job.counts.dtype, _prepared(_native.best_isa(), plan, kind, job.counts.dtype, *job[2:])
 
 
 @lru_cache(maxsize=64)
