@@ -29,7 +29,6 @@ from dpfast.release.engine import (
     run_small,
     usable_threads,
 )
-from dpfast.release.key import ReleaseKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from dpfast.privacy.inputs import Inputs
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
-    from dpfast.release.key import Part
+    from dpfast.release.key import Part, ReleaseKey
 
 
 @lru_cache(maxsize=64)
@@ -362,6 +361,8 @@ class Releasing(Mechanism):
 
 
 def release_key(key: object) -> ReleaseKey:
+    from dpfast.release.key import ReleaseKey  # late: most releases have none
+
     if not isinstance(key, ReleaseKey):
         raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
     return key
