@@ -299,7 +299,7 @@ class Release:
     __slots__ = ("_how", "_itemsize", "_values", "address")
 
     def __init__(self, plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0, 0), **fields: Any) -> None:
-        """plan: its address; dtype: of plain values; limits: of an integer result; fields: as in C."""
+        """plan: an address; dtype: plain values'; limits: an integer result's; fields: as in C."""
         lower, upper = map(_limbs, limits)
         how = self._how = ffi.new(
             _RELEASE, dict(fields, plan=_cast(_PLAN, plan), isa=best_isa(), kind=KINDS[dtype.char], lower=lower, upper=upper)
@@ -311,7 +311,7 @@ class Release:
     def add(
         self, key: StreamKey, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int
     ) -> tuple[int, list[tuple[int, Any]]]:
-        """Values at .. at + n - 1 of plain arrays: how many are done, or why none; the undecided."""
+        """Values at .. at + n - 1 of plain arrays: how many are done, or why none; undecided."""
         self._how.key = _cast(_KEY, key.address)
         offset = at * self._itemsize
         room, count = ffi.new(_ROOM, min(n, BLOCK)), ffi.new(_COUNT)

@@ -15,7 +15,7 @@ import pytest
 import tiers
 from fresh import python
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, ParameterError, Snapping, _native
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, ParameterError, Snapping
 
 COUNTS = DiscreteLaplace(1, 10), DiscreteGaussian(10), DiscreteGaussian(1000), DiscreteLaplace(1, 2**30)
 REALS = Laplace(1, 1), Gaussian(3), Snapping(1, 1, bound=2**40)
@@ -25,16 +25,7 @@ FAR = 2**30  # from any noise
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each call to C, whether it released."""
-    seen, small = [], _native.small
-
-    def watched(*arguments: Any) -> Any:
-        found = small(*arguments)
-        seen.append(found is not None)
-        return found
-
-    monkeypatch.setattr(_native, "small", watched)
-    return seen
+    return tiers.small_calls(monkeypatch)
 
 
 def layouts(dtype: str) -> dict[str, np.ndarray]:
@@ -94,7 +85,7 @@ def test_an_out_that_does_not_fit_is_refused_as_ever(calls: list[bool]) -> None:
 
 
 def test_what_is_not_plain_goes_the_general_way(calls: list[bool]) -> None:
-    """Other types, subclasses, scalars, many values: as ever, and what has an __array__ is asked for it."""
+    """Other types, subclasses, scalars, many values: as ever; an __array__ is asked for."""
 
     class Sub(np.ndarray):
         pass
@@ -146,13 +137,7 @@ def test_an_undecided_draw_is_finished_exactly(
     tiers.plant(
         monkeypatch, type(mech), "constants", lambda _: constants | dict.fromkeys(blind, -1.0) | {"wide_cell": 400}
     )
-    keys, take = [], _native.StreamKey.take
-
-    def watched(stream: _native.StreamKey, secret: Any) -> None:
-        take(stream, secret)
-        keys.append(stream)
-
-    monkeypatch.setattr(_native.StreamKey, "take", watched)
+    keys = tiers.keys_taken(monkeypatch)
     blind_mech = pickle.loads(pickle.dumps(mech))
     values = np.zeros(9, dtype)
     found = blind_mech.release(values, out=values if given else None)
@@ -162,7 +147,7 @@ def test_an_undecided_draw_is_finished_exactly(
     def fails(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(mech), "_decide", fails)
+    tiers.plant(monkeypatch, type(mech), "decide", fails)
     values = np.full(9, FAR, dtype)
     with pytest.raises(KeyboardInterrupt):
         blind_mech.release(values, out=values if given else None)
@@ -192,7 +177,7 @@ def test_threads_and_garbage() -> None:
     for thread in threads:
         thread.join()
     assert len(set(found)) > 50
-    prepared, references = mech._small, sys.getrefcount(values)
+    prepared, references = tiers.prepared(mech), sys.getrefcount(values)
     before = sys.getrefcount(prepared[0]), sys.getrefcount(prepared[1])
     gc.collect()
     for _ in range(100):

@@ -40,6 +40,7 @@ LAWS = set(_native.LAWS)  # that C has
 
 constant_work_plan, bulk_plan = attrgetter("_constant_work_plan"), attrgetter("_bulk_plan")
 law = attrgetter("_law")  # in intervals
+prepared = attrgetter("_small")  # for small releases
 constants = methodcaller("_constants")  # a plan's, by the names of its fields
 record = attrgetter("_record")  # what the derivation of a stream key reads of it
 narrow = attrgetter("_narrow")  # whether the narrow kernel serves
@@ -144,6 +145,31 @@ def one_key() -> Iterator[None]:
         patch.setattr(StreamKey, "draw", draw)
         no_small_calls(patch)
         yield
+
+
+def small_calls(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each release that C was asked to do at once, whether it did."""
+    seen, small = [], _native.small
+
+    def watched(*arguments: Any) -> Any:
+        found = small(*arguments)
+        seen.append(found is not None)
+        return found
+
+    monkeypatch.setattr(_native, "small", watched)
+    return seen
+
+
+def keys_taken(monkeypatch: pytest.MonkeyPatch) -> list[StreamKey]:
+    """Stream keys that took their bytes from elsewhere, from now on."""
+    found, take = [], StreamKey.take
+
+    def watched(stream: StreamKey, secret: Any) -> None:
+        take(stream, secret)
+        found.append(stream)
+
+    monkeypatch.setattr(StreamKey, "take", watched)
+    return found
 
 
 def no_small_calls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,10 +297,10 @@ def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float]
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:
-    """Another `constants`, `law_at` or `plan` of a class of mechanisms, and no plan of their equals."""
+    """Another `constants`, `decide`, `law_at` or `plan` of a class, not shared among equals."""
     for module in (mechanism, integer):
         monkeypatch.setattr(module, "first_of_equals", lambda one: one)
-    monkeypatch.setattr(owner, {"constants": "_constants", "law_at": "_law_at", "plan": "_plan"}[what], value)
+    monkeypatch.setattr(owner, f"_{what}", value)
 
 
 def no_entropy(monkeypatch: pytest.MonkeyPatch) -> None:

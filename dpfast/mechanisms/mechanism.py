@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=64)
 def first_of_equals(mechanism: Mechanism) -> Mechanism:
-    """Whose plans serve all mechanisms of its type and parameters: who makes one for each call waits once."""
+    """The mechanism whose plans serve all of its type and parameters: one made for each call
+    waits for them once.
+    """
     return mechanism
 
 
@@ -238,12 +240,12 @@ class Releasing(Mechanism):
     @property
     @abstractmethod
     def _small_kinds(self) -> tuple[npt.DTypeLike, ...]:
-        """Of what few values may be that `_native.small` releases; results are of the same."""
+        """The types of values, and of their results, that `_native.small` releases."""
 
     @lockfree_property
     @_native.own_mode()
     def _small(self) -> tuple[object, ...]:
-        """What a release of few plain values without options needs; nothing if it must go the general way."""
+        """What C needs for a release of few plain values; nothing if it must go the general way."""
         first: Any = first_of_equals(self)
         if first is not self:
             shared: tuple[object, ...] = first._small  # noqa: SLF001
