@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raw rows to bounded counts: dpfast beside pandas doing what people write today; and the memory.
+"""Raw rows to bounded counts, and on to a release, beside pandas counting them; and the memory.
 
-pandas shuffles the rows, so that it keeps a random sample, caps each pair by cumcount, and takes
-the first bins of each person. Each has one thread; times are the process's own processor time.
+pandas does what people write today: it shuffles the rows, so that it keeps a random sample, caps
+each pair by cumcount, and takes the first bins of each person. Each has one thread; times are the
+process's own processor time.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import numpy as np
 import pandas as pd
 
 import dpfast
-from dpfast.bench.measure import Reference, Row, Run, timed
+from dpfast.bench.measure import Bound, Reference, Row, Run, timed
 
 VERSIONS = ("pandas",)
 SIZE, ROUNDS = 2_000_000, 5
 BINS, PARTITIONS, CAP = 1000, 5, 2
+MUST, AIM = 450e6, 600e6  # rows a minute, from integers to a release
 ABOUT = (
     f"rows, twenty a person, {BINS} keys; at most {PARTITIONS} of a person and {CAP} rows in each; processor seconds"
 )
@@ -31,6 +33,12 @@ def ours(keys: Any, people: Any, domain: Any) -> Any:
     return dpfast.bounded_histogram(
         keys, people, domain=domain, max_partitions=PARTITIONS, max_per_partition=CAP
     ).counts
+
+
+def released(keys: Any, people: Any, domain: Any) -> Any:
+    """From rows to what is published."""
+    counts = dpfast.bounded_histogram(keys, people, domain=domain, max_partitions=PARTITIONS, max_per_partition=CAP)
+    return counts.release(dpfast.DiscreteLaplace(1, counts.sensitivity), threads=1)
 
 
 def pandas(keys: Any, people: Any, domain: Any) -> Any:
@@ -68,6 +76,10 @@ def rows(size: int) -> Iterator[Row]:
     }.items():
         run, reference = partial(ours, *case), Reference("pandas", partial(pandas, *case), size)
         assert abs(int(run().sum()) - int(reference.run().sum())) < size / 100
-        row = partial(Row, run=run, counts=size, against=reference, who="dpfast's counts", unit="row", chart=True)
-        yield row(name, clock=partial(timed, clock=time.process_time))
-        yield row(f"{name}: memory", clock=peak, measures="B")
+        row = partial(Row, counts=size, against=reference, who="dpfast's counts", unit="row", chart=True)
+        clock = partial(timed, clock=time.process_time)
+        yield row(name, run, clock=clock)
+        yield row(f"{name}: memory", run, clock=peak, measures="B")
+        if "integers" in name:
+            bound = Bound("ns", 60e9 / MUST, 60e9 / AIM)
+            yield row(f"{name}: to a release", partial(released, *case), bound=bound, clock=clock)

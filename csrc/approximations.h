@@ -7,6 +7,7 @@ DPF_INLINE double fused(double a, double b, double c) {
 }
 
 static const double dpf_one_ln2 = 0x1.62e42fefa39efp-1, dpf_root_two = 0x1.6a09e667f3bcdp0;
+static const float dpf_float_ln2 = 0x1.62e43p-1f;
 static const double dpf_short_log = 0x1.0867294c35df5p1;
 static const uint64_t dpf_split = 0x3fe6a09e00000000; /* the pattern of m0 */
 static const uint64_t dpf_short_mask = 0xffffffff00000000, dpf_half_mask = 0xfffffffff8000000;
@@ -54,6 +55,20 @@ DPF_INLINE double log1p_polynomial(double r) {
     sum = __builtin_fma(sum, r, 0x1.999999999999ap-3);
     sum = __builtin_fma(sum, r, -0x1p-2);
     sum = __builtin_fma(sum, r, 0x1.5555555555555p-2);
+    return sum;
+}
+
+/* -ln(3/2 + f). */
+DPF_INLINE float float_log_polynomial(float f) {
+    float sum = 0x1.9e46fap-8f;
+    sum = __builtin_fmaf(sum, f, -0x1.4fd964p-7f);
+    sum = __builtin_fmaf(sum, f, 0x1.d302bp-7f);
+    sum = __builtin_fmaf(sum, f, -0x1.a967dp-6f);
+    sum = __builtin_fmaf(sum, f, 0x1.94e092p-5f);
+    sum = __builtin_fmaf(sum, f, -0x1.94a71p-4f);
+    sum = __builtin_fmaf(sum, f, 0x1.c71b9cp-3f);
+    sum = __builtin_fmaf(sum, f, -0x1.555544p-1f);
+    sum = __builtin_fmaf(sum, f, -0x1.9f323ep-2f);
     return sum;
 }
 

@@ -7,16 +7,8 @@ __attribute__((noinline)) static void one_block(const uint8_t *key, uint64_t cou
     uint32_t start[16], x[16];
     dpf_initial(key, counter, nonce, start);
     memcpy(x, start, sizeof x);
-    for (int round = 0; round < 10; round++) {
-        DPF_QUARTER(DPF_ROTATE, x, 0, 4, 8, 12);
-        DPF_QUARTER(DPF_ROTATE, x, 1, 5, 9, 13);
-        DPF_QUARTER(DPF_ROTATE, x, 2, 6, 10, 14);
-        DPF_QUARTER(DPF_ROTATE, x, 3, 7, 11, 15);
-        DPF_QUARTER(DPF_ROTATE, x, 0, 5, 10, 15);
-        DPF_QUARTER(DPF_ROTATE, x, 1, 6, 11, 12);
-        DPF_QUARTER(DPF_ROTATE, x, 2, 7, 8, 13);
-        DPF_QUARTER(DPF_ROTATE, x, 3, 4, 9, 14);
-    }
+    for (int round = 0; round < 10; round++)
+        DPF_DOUBLE_ROUND(DPF_ROTATE, x);
     for (int i = 0; i < 16; i++) {
         const uint32_t word = x[i] + start[i];
         for (int b = 0; b < 4; b++)

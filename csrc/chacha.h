@@ -1,40 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * DPF_BATCH blocks of ChaCha20 at unrelated counters, and meanwhile the lookups of the words
- * before. The cipher waits for its own latency in the vector units while the lookups keep the loads
- * busy, so both together take little longer than either. */
+ * DPF_BATCH blocks of ChaCha20 at unrelated counters. */
 
 /* Two independent sets of lanes hide part of the latency of a quarter round; with 64-byte vectors
  * their 32 words are just the 32 registers. */
 enum { lane_count = DPF_VECTOR / 4, in_flight = 2 * lane_count };
 typedef uint32_t vector __attribute__((vector_size(DPF_VECTOR)));
 
-/* Four lookups, one for every other half word. */
-DPF_INLINE uint64_t look_up_four(const int16_t *table, const dpf_half *half) {
-    uint64_t four = 0;
-    for (int i = 0; i < 4; i++)
-        four |= (uint64_t)(uint16_t)table[half[2 * i]] << 16 * i;
-    return four;
-}
-
-/* Sixteen lookups: half of one word's lanes, low halves first (stream.md's order of 16-bit draws).
- * General registers join them, because the cipher needs all vector registers. */
-DPF_INLINE void look_up(const int16_t *restrict table, const uint32_t *restrict words, int16_t *restrict out,
-                        int step) {
-    const dpf_half *half = (const dpf_half *)(words + 8 * step);
-    int16_t *to = out + step / 2 * 32 + step % 2 * 8;
-    const uint64_t even[2] = {look_up_four(table, half), look_up_four(table, half + 8)};
-    const uint64_t odd[2] = {look_up_four(table, half + 1), look_up_four(table, half + 9)};
-    memcpy(to, even, sizeof even);
-    memcpy(to + DPF_LANES, odd, sizeof odd);
-}
-enum { look_ups = DPF_WORDS / 8 };
-
-DPF_INLINE void blocks_meanwhile(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *restrict out,
-                                 const int16_t *restrict table, const uint32_t *restrict words, int16_t *restrict found,
-                                 uintptr_t prefetch) {
+__attribute__((noinline)) static void blocks(const uint8_t *key, const uint64_t *counter, uint64_t nonce,
+                                             uint32_t *restrict out) {
     enum { L = lane_count };
     uint32_t state[16];
-    int step = 0;
     dpf_initial(key, 0, nonce, state);
     for (int base = 0; base < DPF_BATCH; base += in_flight) {
         vector start[16], x[2][16], count[2][2];
@@ -53,18 +28,8 @@ DPF_INLINE void blocks_meanwhile(const uint8_t *key, const uint64_t *counter, ui
             x[set][13] = count[set][1];
         }
 #define DPF_BOTH(a, b, c, d)                                                                                           \
-    do {                                                                                                               \
-        DPF_QUARTER(DPF_VECTOR_ROTATE, x[0], a, b, c, d), DPF_QUARTER(DPF_VECTOR_ROTATE, x[1], a, b, c, d);            \
-        if (table) {                                                                                                   \
-            look_up(table, words, found, step);                                                                        \
-            __builtin_prefetch((const void *)(prefetch + 128 * (uintptr_t)step), 0, 2);                                \
-            __builtin_prefetch((const void *)(prefetch + 128 * (uintptr_t)step + 64), 0, 2);                           \
-            step++;                                                                                                    \
-        }                                                                                                              \
-    } while (0)
+    (DPF_QUARTER(DPF_VECTOR_ROTATE, x[0], a, b, c, d), DPF_QUARTER(DPF_VECTOR_ROTATE, x[1], a, b, c, d))
         for (int round = 0; round < 10; round++) {
-            if (step == look_ups)
-                table = NULL;
             DPF_BOTH(0, 4, 8, 12);
             DPF_BOTH(1, 5, 9, 13);
             DPF_BOTH(2, 6, 10, 14);
@@ -83,9 +48,4 @@ DPF_INLINE void blocks_meanwhile(const uint8_t *key, const uint64_t *counter, ui
             }
         }
     }
-}
-
-__attribute__((noinline)) static void blocks(const uint8_t *key, const uint64_t *counter, uint64_t nonce,
-                                             uint32_t *out) {
-    blocks_meanwhile(key, counter, nonce, out, NULL, NULL, NULL, 0);
 }

@@ -62,6 +62,31 @@ DPF_INLINE double middle31(uint64_t word) {
     return double_of((word & 0x7fffffff) | 0x4330000000000000) - (0x1p52 - 0.5);
 }
 
+#if DPF_FMA
+DPF_INLINE float float_of(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+DPF_INLINE uint32_t bits_of_float(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* -ln(x 2^-31) in floats, for x in [1, 2^31]: within 2^-23 (E + 2). x = 2^e m, f = m - 3/2. */
+DPF_INLINE float minus_log_float(float x) {
+    const uint32_t bits = bits_of_float(x);
+    const float count = (float)(127 + 31 - (int32_t)(bits >> 23));
+    const float f = float_of(0x3f800000 | (bits & 0x007fffff)) - 1.5f;
+    return __builtin_fmaf(count, dpf_float_ln2, float_log_polynomial(f));
+}
+
+/* 1.5 2^23, for floats what DPF_TO_INTEGER is for doubles. */
+#define DPF_FLOAT_TO_INTEGER 0x1.8p23f
+#endif
+
 /* 1.5 2^52: adding it leaves the integer nearest to a double below 2^51 in the low bits. */
 #define DPF_TO_INTEGER 0x1.8p52
 
@@ -80,7 +105,7 @@ DPF_INLINE double nearest(const dpf_plan *plan, double offset, double y, double 
     return k;
 }
 
-/* As nearest, for 32-bit words and one number z, before DPF_TO_INTEGER is subtracted: plan->margin32
+/* As nearest for one number z of 32-bit words, before DPF_TO_INTEGER is subtracted: plan->margin32
  * allows for the error of the largest z. */
 DPF_INLINE double shifted32(const dpf_plan *plan, double z, double weight, int *decided) {
     const double shifted = z + DPF_TO_INTEGER, g = z - (shifted - DPF_TO_INTEGER);

@@ -32,6 +32,26 @@ DPF_INLINE double discrete_laplace_by_double32(const dpf_plan *plan, uint32_t wo
     return shifted32(plan, turned32(z, wide), x, decided);
 }
 
+#if DPF_FMA
+/* Float (section 4): the same, for a scale of at most 2^12; the digits are rounded to 24 bits. */
+DPF_INLINE float discrete_laplace_by_float(const dpf_plan *plan, uint32_t word, int *decided) {
+    const float x = (float)(int32_t)(word & 0x7fffffff);
+    const float z = __builtin_fmaf((float)plan->t, minus_log_float(x), (float)plan->logarithm.offset);
+    const float y = float_of(bits_of_float(z) ^ (word & 0x80000000));
+    const float shifted = y + DPF_FLOAT_TO_INTEGER, g = y - (shifted - DPF_FLOAT_TO_INTEGER);
+    const float margin = __builtin_fmaf(-(float)plan->logarithm.float_error, z, (float)plan->logarithm.float_margin);
+    *decided = (margin - __builtin_fabsf(g)) * x > 2.0f * (float)plan->half_cell;
+    return shifted;
+}
+
+DPF_INLINE int64_t discrete_laplace_float_cell(const dpf_plan *plan, uint32_t word) {
+    int decided;
+    const float draw = discrete_laplace_by_float(plan, word, &decided);
+    const int32_t k = (int32_t)(bits_of_float(draw) - bits_of_float(DPF_FLOAT_TO_INTEGER));
+    return decided ? k : DPF_UNDECIDED_LIMB;
+}
+#endif
+
 DPF_INLINE int64_t discrete_laplace_cell32(const dpf_plan *plan, uint32_t word) {
     int decided;
     const double draw = discrete_laplace_by_double32(plan, word, &decided);
@@ -44,7 +64,13 @@ static void discrete_laplace_level0(const dpf_plan *plan, int real, const uint32
     const double digits = digit_count(p.width - 1);
     const int n = 32 * DPF_WORDS / p.width;
     (void)real, (void)offset;
-    if (p.width == 32)
+#if DPF_FMA
+    if (p.bulk == DPF_FLOAT)
+        for (int i = 0; i < DPF_WORDS; i++)
+            cells[i] = discrete_laplace_float_cell(&p, words[i]);
+    else
+#endif
+        if (p.width == 32)
         for (int i = 0; i < DPF_WORDS; i++)
             cells[i] = discrete_laplace_cell32(&p, words[i]);
     else
@@ -147,7 +173,12 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
         if (tier == DPF_TABLE) {
             low = plan->table[first];
             high = low == DPF_UNDECIDED ? DPF_UNDECIDED_LIMB : low >> 63;
-        } else if (tier == DPF_DOUBLE) {
+#if DPF_FMA
+        } else if (tier == DPF_FLOAT) {
+            low = discrete_laplace_float_cell(plan, (uint32_t)first);
+            high = low == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : low >> 63;
+#endif
+        } else if (tier == DPF_FLOAT || tier == DPF_DOUBLE) {
             low = bits == 31 ? discrete_laplace_cell32(plan, (uint32_t)first)
                              : discrete_laplace_by_double(plan, as_double(first), digits, 0);
             high = low == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : low >> 63;

@@ -13,9 +13,10 @@ enum {
 enum { DPF_PORTABLE = 0 }; /* the instruction set that each machine runs; dpf_isa_name has the others */
 enum {
     DPF_TABLE = 1,
-    DPF_DOUBLE = 2,
-    DPF_DOUBLE_DOUBLE = 3,
-    DPF_INTEGER = 4
+    DPF_FLOAT = 2, /* level 0 of 32-bit words; for a build without fma it is DPF_DOUBLE */
+    DPF_DOUBLE = 3,
+    DPF_DOUBLE_DOUBLE = 4,
+    DPF_INTEGER = 5
 };                               /* tiers in C; the last one is dpfast/exact/ */
 enum { DPF_UNDECIDED = -32768 }; /* in a table */
 enum { DPF_INTERRUPTED = 1 };    /* by a signal, and nothing has happened */
@@ -56,10 +57,12 @@ typedef struct {
     double double_double_margin; /* 1/2 less the error of the double-double tier */
     struct {                     /* t (C - ln U), C = ln(2/(1+q)) or 0 */
         double offset;           /* t C - 1/2, rounded */
-        double c, c_low;         /* C, cut to 45 fractional bits, and the rest */
-        dpf_u128 wide_t;         /* the scale in units of 2^-67, cut */
-        dpf_u128 wide_c;         /* C in units of 2^-120 */
-        int32_t wide_cell;       /* e + 61, where 2^e <= t < 2^(e+1) */
+        double float_margin;     /* margin and relative_error in floats */
+        double float_error;
+        double c, c_low;   /* C, cut to 45 fractional bits, and the rest */
+        dpf_u128 wide_t;   /* the scale in units of 2^-67, cut */
+        dpf_u128 wide_c;   /* C in units of 2^-120 */
+        int32_t wide_cell; /* e + 61, where 2^e <= t < 2^(e+1) */
     } logarithm;
     struct {                       /* Box-Muller */
         double half_angle;         /* half a cell of the angle; 32-bit words: and the relative error */
@@ -178,8 +181,8 @@ int dpf_all_finite(int kind, int64_t n, const void *in);
  * in decided[i]. Only the first two laws use bits.
  *     Discrete Laplace, Laplace: if bits <= 64, U lies in cell digits[0] of 2^bits; else in the
  *         cell of the first `bits` digits of the 128 in digits[0] and, below it, digits[1]. Of 31
- *         digits the double tier makes what level 0 makes of a 32-bit word. The double-double tier
- *         takes all 128 as U's.
+ *         digits the double tier makes what level 0 makes of a 32-bit word; the float tier takes no
+ *         others. The double-double tier takes all 128 as U's.
  *     Gaussian, discrete Gaussian without thresholds: words as a draw reads them, digits[0..1] the
  *         radius, digits[2..3] the angle, its first three bits the flags (gaussian.md). Level 0 has
  *         plan->width bits, aligned to the right; level 1, which comes second, 64.
@@ -201,8 +204,9 @@ typedef struct {
 const dpf_known *dpf_known_answers(void);
 
 /* NULL if an instruction set knows the cipher and these answers, else what it does not know.
- * scratch has room for 2^16 numbers. */
-const char *dpf_self_check(int isa, const dpf_known *answers, int16_t *scratch);
+ * scratch: DPF_CHECK words. */
+enum { DPF_CHECK = 35000 };
+const char *dpf_self_check(int isa, const dpf_known *answers, uint64_t *scratch);
 
 /* Set the proofs' floating-point mode: to nearest, no flushing. Return the old, for dpf_leave. */
 uint64_t dpf_enter(void);

@@ -16,6 +16,7 @@
 #endif
 _Static_assert(FLT_EVAL_METHOD == 0, "doubles must be evaluated as doubles");
 _Static_assert(sizeof 1.0 == sizeof(double), "constants must be doubles: compile without -fsingle-precision-constant");
+_Static_assert(FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128, "float must be IEEE binary32");
 _Static_assert(FLT_RADIX == 2 && DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024, "double must be IEEE binary64");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are read in halves and pairs");
 _Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8, "a 64-bit machine");
@@ -80,6 +81,11 @@ static const uint32_t dpf_sigma[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b20
     (x[a] += x[b], x[d] ^= x[a], x[d] = ROTATE(x[d], 16), x[c] += x[d], x[b] ^= x[c], x[b] = ROTATE(x[b], 12),         \
      x[a] += x[b], x[d] ^= x[a], x[d] = ROTATE(x[d], 8), x[c] += x[d], x[b] ^= x[c], x[b] = ROTATE(x[b], 7))
 
+#define DPF_DOUBLE_ROUND(ROTATE, x)                                                                                    \
+    (DPF_QUARTER(ROTATE, x, 0, 4, 8, 12), DPF_QUARTER(ROTATE, x, 1, 5, 9, 13), DPF_QUARTER(ROTATE, x, 2, 6, 10, 14),   \
+     DPF_QUARTER(ROTATE, x, 3, 7, 11, 15), DPF_QUARTER(ROTATE, x, 0, 5, 10, 15), DPF_QUARTER(ROTATE, x, 1, 6, 11, 12), \
+     DPF_QUARTER(ROTATE, x, 2, 7, 8, 13), DPF_QUARTER(ROTATE, x, 3, 4, 9, 14))
+
 DPF_INLINE uint32_t dpf_load32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
@@ -92,6 +98,18 @@ DPF_INLINE void dpf_initial(const uint8_t *key, uint64_t counter, uint64_t nonce
     state[13] = (uint32_t)(counter >> 32);
     state[14] = (uint32_t)nonce;
     state[15] = (uint32_t)(nonce >> 32);
+}
+
+/* Which of eight numbers are k: 8 bits for each. */
+DPF_INLINE uint64_t dpf_equal(const int16_t *from, int16_t k) {
+    typedef int16_t halves __attribute__((vector_size(16)));
+    typedef int8_t bytes __attribute__((vector_size(8)));
+    halves eight;
+    uint64_t found;
+    memcpy(&eight, from, sizeof eight);
+    const bytes equal = __builtin_convertvector(eight == k, bytes);
+    memcpy(&found, &equal, sizeof found);
+    return found;
 }
 
 /* Overwrite the stack below the caller's frame as deep as the cipher may have spilled the key: at

@@ -5,6 +5,8 @@
  *     DPF_FMA              1 if one instruction multiplies and adds
  *     DPF_STORE(to, from)  store a vector at an aligned place, past the caches if possible
  *     DPF_VECTOR_ROTATE    rotate a vector's words left: DPF_ROTATE, if compilers do it well
+ *     DPF_EQUAL(from, k)   which of the DPF_VECTOR / 2 numbers of 16 bits are k, in
+ *     DPF_EQUAL_BITS       bits for each of them
  * includes this file, and ends with its table of DPF_OFFERS. Only that table leaves the unit. */
 #include "wide_log.h"
 #include "wide_sine.h"
@@ -75,6 +77,8 @@ static void store(void *to, const void *from, int64_t n, int non_temporal) {
 
 #include "sum.h"
 #include "refine.h"
+#include "table.h"
+#include "draw.h"
 
 #include "discrete_laplace.h"
 #include "laplace.h"

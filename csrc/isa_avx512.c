@@ -15,6 +15,9 @@
 #define DPF_FMA             1
 #define DPF_STORE(to, from) _mm512_stream_si512((void *)(to), _mm512_loadu_si512((const void *)(from)))
 #define DPF_VECTOR_ROTATE   DPF_ROTATE
+#define DPF_EQUAL(from, k)                                                                                             \
+    (uint64_t) _mm512_cmpeq_epi16_mask(_mm512_loadu_si512((const void *)(from)), _mm512_set1_epi16(k))
+#define DPF_EQUAL_BITS 1
 #include "isa.h"
 
 const dpf_isa dpf_isa_avx512 = DPF_OFFERS("avx512");

@@ -18,6 +18,8 @@ DPF_INLINE uint32x4_t rotate(uint32x4_t x, int k) {
 #define DPF_FMA                 1
 #define DPF_STORE(to, from)     memcpy(to, from, DPF_VECTOR)
 #define DPF_VECTOR_ROTATE(x, k) ((vector)rotate((uint32x4_t)(x), k))
+#define DPF_EQUAL               dpf_equal
+#define DPF_EQUAL_BITS          8
 #include "isa.h"
 
 const dpf_isa dpf_isa_neon = DPF_OFFERS("neon");

@@ -8,7 +8,8 @@ const dpf_known *dpf_known_answers(void) {
     return known;
 }
 
-enum { SHORTS = 1, LIMBS = 2, MOST = 1300, MOST_PLANTED = 128 };
+enum { SUMS = 1, LIMBS = 2, MOST = 1300, MOST_PLANTED = 128 };
+enum { TABLE = (1 << 16) / 4, MOST_SUMS = DPF_CHECK - TABLE }; /* parts of the scratch memory, in words */
 
 static uint64_t digested(uint64_t digest, uint64_t word) {
     digest = (digest ^ word) * 0x9e3779b97f4a7c15;
@@ -62,56 +63,64 @@ static int knows_planted(int isa, const dpf_known *row) {
     return digest == row->digest;
 }
 
-/* table: no law's own, and an entry in eight undecided (make_known.py). */
-static int knows_draws(int isa, const dpf_known *row, const int16_t *table) {
-    static const int64_t zeros[MOST];
-    uint8_t key[32];
-    int64_t draws[2 * MOST], left[MOST], n_left = 0, count;
+/* The first draws of a row added to values; the positions of those that are undecided, behind `left`. */
+static int adds(const dpf_known *row, const dpf_release *how, const void *values, int64_t *out, int words,
+                int64_t *left, int64_t *n_left) {
     dpf_undecided undecided[MOST];
+    int64_t count;
+    for (int64_t done = 0, more; done < row->n; done += more) {
+        more = dpf_add(how, row->start + (uint64_t)done, row->n - done, (const char *)values + 8 * done,
+                       out + words * done, undecided, &count);
+        if (more <= 0 || *n_left + count > MOST)
+            return 0;
+        for (int64_t i = 0; i < count; i++)
+            left[(*n_left)++] = done + undecided[i].at;
+    }
+    return 1;
+}
+
+/* table: no law's own, and an entry in eight undecided (make_known.py). sums: room for MOST_SUMS. */
+static int knows_draws(int isa, const dpf_known *row, const int16_t *table, int64_t *sums) {
+    uint8_t key[32];
+    int64_t pairs[2 * MOST], left[MOST], n_left = 0;
     double offset[MOST];
     uint64_t digest = 0;
     dpf_plan plan = row->plan;
-    const int short_form = row->form == SHORTS, real = dpf_isa_of(isa)->laws[plan.law]->real;
-    if (row->n > MOST)
+    const int added = row->form == SUMS, real = dpf_isa_of(isa)->laws[plan.law]->real;
+    if (row->n > (added ? MOST_SUMS : MOST))
         return 0;
     plan.table = table;
     for (int i = 0; i < 32; i++)
         key[i] = (uint8_t)i;
-    for (int i = 0; i < row->n; i++)
+    for (int i = 0; i < MOST; i++)
         offset[i] = (i * 27 % 65 - 32) * 0x1p-6;
+    memset(sums, 0, MOST_SUMS * sizeof *sums);
     const dpf_release how = {.plan = &plan,
                              .key = key,
                              .isa = isa,
                              .constant_work = row->constant_work,
-                             .kind = short_form ? DPF_INT64 : DPF_NOISE,
+                             .kind = added ? DPF_INT64 : DPF_NOISE,
                              .limbs = row->form == LIMBS ? 2 : 1,
                              .lower = {(uint64_t)INT64_MIN, UINT64_MAX},
                              .upper = {INT64_MAX, 0}};
-    const void *const values = short_form ? (const void *)zeros : (const void *)offset;
-    for (int64_t done = 0; done < row->n;) {
-        const int64_t more = dpf_add(&how, row->start + (uint64_t)done, row->n - done,
-                                     (const char *)values + 8 * done, draws + (short_form ? 1 : 2) * done, undecided, &count);
-        for (int64_t i = 0; i < count && n_left < MOST; i++)
-            left[n_left++] = done + undecided[i].at;
-        if (more <= 0)
-            return 0;
-        done += more;
-    }
+    if (!(added ? adds(row, &how, sums, sums, 1, left, &n_left) : adds(row, &how, offset, pairs, 2, left, &n_left)))
+        return 0;
     for (int i = 0; i < row->n; i++) {
-        const int64_t lo = short_form ? draws[i] : draws[2 * i];
-        double cell = (double)lo;
+        const int64_t lo = added ? sums[i] : pairs[2 * i];
+        const double cell = (double)lo;
         uint64_t bits;
         memcpy(&bits, &cell, sizeof bits);
         digest = digested(digest, real && row->form != LIMBS ? bits : (uint64_t)lo);
         if (row->form == LIMBS)
-            digest = digested(digest, (uint64_t)draws[2 * i + 1]);
+            digest = digested(digest, (uint64_t)pairs[2 * i + 1]);
     }
     for (int64_t i = 0; i < n_left; i++)
         digest = digested(digest, (uint64_t)left[i]);
     return digest == row->digest;
 }
 
-const char *dpf_self_check(int isa, const dpf_known *row, int16_t *table) {
+const char *dpf_self_check(int isa, const dpf_known *row, uint64_t *scratch) {
+    int16_t *const table = (int16_t *)scratch;
     if (!dpf_isa_of(isa)->counts_zeros(1))
         return "counting leading zeros";
     if (!knows_cipher(isa))
@@ -119,7 +128,7 @@ const char *dpf_self_check(int isa, const dpf_known *row, int16_t *table) {
     for (int word = 0; word < 1 << 16; word++)
         table[word] = (int16_t)(word % 8 == 5 ? DPF_UNDECIDED : (int)((unsigned)word * 40503 % 32768) - 16384);
     const dpf_fpmode mode = dpf_fp_enter();
-    while (row->what && (row->tier ? knows_planted(isa, row) : knows_draws(isa, row, table)))
+    while (row->what && (row->tier ? knows_planted(isa, row) : knows_draws(isa, row, table, (int64_t *)scratch + TABLE)))
         row++;
     dpf_fp_leave(mode);
     return row->what;

@@ -39,5 +39,6 @@ static void scattered(const uint8_t *key, uint64_t nonce, const uint64_t *draw, 
             words + b / DPF_LANES * (16 * DPF_LANES) + b % DPF_LANES + draw[b] % 128 / DPF_LANES * 2 * DPF_LANES;
         digits[b] = low[0] | (uint64_t)low[DPF_LANES] << 32;
     }
+    dpf_scrub_cipher();
     dpf_wipe(words, sizeof words);
 }

@@ -21,7 +21,8 @@ ABI: int = lib.DPF_ABI
 STREAM_VERSION: int = lib.DPF_STREAM_VERSION
 TABLE_BITS: int = lib.DPF_TABLE_BITS
 BATCH: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
-TABLE, DOUBLE, DOUBLE_DOUBLE, INTEGER = lib.DPF_TABLE, lib.DPF_DOUBLE, lib.DPF_DOUBLE_DOUBLE, lib.DPF_INTEGER
+TABLE, FLOAT, DOUBLE = lib.DPF_TABLE, lib.DPF_FLOAT, lib.DPF_DOUBLE
+DOUBLE_DOUBLE, INTEGER = lib.DPF_DOUBLE_DOUBLE, lib.DPF_INTEGER
 UNDECIDED: int = lib.DPF_UNDECIDED
 INTERRUPTED: int = lib.DPF_INTERRUPTED
 BLOCK: int = lib.DPF_BLOCK
@@ -314,7 +315,7 @@ class Release:
         """Values at .. at + n - 1 of plain arrays: how many are done, or why none; undecided."""
         self._how.key = _cast(_KEY, key.address)
         offset = at * self._itemsize
-        room, count = ffi.new(_ROOM, min(n, BLOCK)), ffi.new(_COUNT)
+        room, count = _new_room(_ROOM, min(n, BLOCK)), ffi.new(_COUNT)
         with _bytes(values) as x, _bytes(out) as y:
             done = lib.dpf_add(self._how, start, n, x + offset, y + offset, room, count)
         return done, self.undecided(address(room), count[0]) if count[0] else []
@@ -335,6 +336,7 @@ class Release:
 _RELEASE, _PLAN = ffi.typeof("dpf_release *"), ffi.typeof("dpf_plan *")
 _ROOM, _COUNT = ffi.typeof("dpf_undecided[]"), ffi.typeof("int64_t *")
 _UNDECIDED = ffi.typeof("dpf_undecided *")
+_new_room = ffi.new_allocator(should_clear_after_alloc=False)  # 128 KiB that C rarely writes
 _bytes = partial(ffi.from_buffer, ffi.typeof("uint8_t[]"))
 
 
@@ -378,7 +380,7 @@ def blocks(isa: int, secret: bytes, counters: Sequence[int], nonce: int) -> list
 @cache
 def checked(isa: int) -> int:
     """`isa`, once it has reproduced a known block and known draws of all laws and tiers here."""
-    failed = lib.dpf_self_check(isa, known_answers(), ffi.new("int16_t[65536]"))
+    failed = lib.dpf_self_check(isa, known_answers(), ffi.new("uint64_t[]", lib.DPF_CHECK))
     if failed != ffi.NULL:
         raise SelfCheckError(
             f"this build of dpfast, run with {ISA_NAMES[isa]} instructions, does not reproduce its known answers "

@@ -104,6 +104,27 @@ def upper_bound(hits: int, n: int, alpha: float) -> float:
     return min(1.0, math.nextafter(1 - lower_bound(n - hits, n, alpha), 2))
 
 
+# ------------------------------------------------------------------ independence
+
+
+def rank_correlation(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    """Spearman's rho; equal values share a rank, and rho is 0 if all of one side are equal.
+
+    If chance alone orders one side, rho times the square root of n - 1 has variance 1 and is nearly
+    normal.
+    """
+    a, b = ranked(x), ranked(y)
+    spread = math.sqrt(float(a @ a) * float(b @ b))
+    return float(a @ b) / spread if spread else 0.0
+
+
+def ranked(x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Ranks about their mean."""
+    _, at, times = np.unique(np.asarray(x), return_inverse=True, return_counts=True)
+    ranks: npt.NDArray[np.float64] = (np.cumsum(times) - times / 2 - at.size / 2)[at]
+    return ranks
+
+
 # ------------------------------------------------------------------ goodness of fit
 
 

@@ -22,7 +22,7 @@ reason = np.array([f"code {n}" for n in np.minimum(rng.zipf(1.5, person.size), 1
 # beforehand, without a look at the rows.
 bounded = bounded_histogram(clinic, person, domain=clinics, max_partitions=2, max_per_partition=3)
 laplace = DiscreteLaplace(epsilon=1, sensitivity=bounded.sensitivity)
-noisy = laplace.release(bounded.counts, lower=0)
+noisy = bounded.release(laplace, lower=0)
 print(
     f"visits, at most three a person and clinic, so that a person changes the counts by {bounded.sensitivity.l1} at most:",
     *map("{} {:,}".format, bounded.keys, noisy),
@@ -31,7 +31,7 @@ print(
 print(f"epsilon = 1; with 95 % probability all are within ±{laplace.interval(cells=noisy.size)} of the bounded counts")
 
 gaussian = DiscreteGaussian.from_zcdp(0.1, bounded.sensitivity)
-noisy = gaussian.release(bounded.counts, lower=0)
+noisy = bounded.release(gaussian, lower=0)
 print(f"\nthe same under 0.1-zCDP, within ±{gaussian.interval(cells=noisy.size)} (95 %):", *noisy)
 
 # Which reasons occur is private itself: only those are shown that enough people have.

@@ -37,7 +37,8 @@ OPTIONS = {
     "missing",
     "threads",
     "constant_time",
-}  # that Ledger.release hands on
+}  # that the releases in HAND_ON hand on
+HAND_ON = {"BoundedHistogram.release", "Ledger.release"}
 OPEN_ENDED = {"ChaCha20.spawn.n_children"}  # a list of 2^62 things may be asked for, and takes its time
 REFUSED = {  # by what has such a method for its name alone
     "ChaCha20.jumped", "OneSidedGeometric.dp_event", "OneSidedGeometric.privacy_loss_distribution",
@@ -61,7 +62,7 @@ GOOD: dict[str, Any] = {
     "AboveThreshold.run.answers": [SECRET, SECRET], "DiscreteGaussian.from_zcdp.rho": 0.1, "Gaussian.from_zcdp.rho": 0.1,
     "Gaussian.granularity": None, "Guarantee.rho": 0.5, "Laplace.granularity": None,
     "Ledger.copy.path": lambda: Path(tempfile.mkdtemp()) / "copy.db", "Ledger.path": lambda: Path(tempfile.mkdtemp()) / "budget.db",
-    "Ledger.release.mechanism": dpfast.DiscreteLaplace(Fraction(1, 1000), 1),
+    "ledger": None, "release.mechanism": dpfast.DiscreteLaplace(Fraction(1, 1000), 1),
     **{
         f"{owner}.release.values": np.array([SECRET, SECRET + 1])
         for owner in ("DiscreteGaussian", "DiscreteLaplace", "Ledger")
@@ -118,10 +119,11 @@ class Call(NamedTuple):
 
 
 # Results, which nobody calls, and a second name; errors; adapters, tested elsewhere.
-NOT_CALLED = {"BoundedHistogram", "Thresholded", "adapters", "Geometric"}
+NOT_CALLED = {"Thresholded", "adapters", "Geometric"}
 # Excused: methods that mechanisms (ReleaseKey) or NumPy (ChaCha20) call, and what refuses
-# everything.
+# everything; of a result all but its release.
 NOT_FUZZED = {
+    "BoundedHistogram", "BoundedHistogram.count", "BoundedHistogram.index",
     "ReleaseKey.part", "ReleaseKey.name", "ReleaseKey.stream_key", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
     "Key.from_bytes.secret",
 }  # fmt: skip
@@ -141,7 +143,7 @@ def objects(folder: Path) -> dict[str, Any]:
             for law in LAWS.values()
         },
         "AboveThreshold": dpfast.AboveThreshold(1, CELL, threshold=10**10),
-        "BoundedHistogram": bounded(),
+        "BoundedHistogram": bounded(domain=["flu", NAME]),
         "ChaCha20": dpfast.ChaCha20(),
         "Exponential": dpfast.Exponential(1, 1),
         "Geometric": dpfast.Geometric(1, 1),
@@ -187,7 +189,7 @@ def _parameters(function: Callable[..., Any]) -> list[str]:
     found = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
-            found += sorted(OPTIONS) if function.__qualname__ == "Ledger.release" else []
+            found += sorted(OPTIONS) if function.__qualname__ in HAND_ON else []
         elif not name.startswith("_"):
             found.append(name)
     return found

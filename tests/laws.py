@@ -93,7 +93,7 @@ def numbers(text: str) -> list[Fraction]:
 LAWS = [
     Law(
         "discrete_laplace", "scale", lambda scale: DiscreteLaplace(1, scale), lambda scale: TwoSided(1 / scale),
-        scales=numbers("2^-60 1/1000 1/3 1 37/10 100 128 1000 2^17 10^6 2^20 10^9 10^12 2^44 10^15 2^60"),
+        scales=numbers("2^-60 1/1000 1/3 1 37/10 100 128 1000 2^12 4097 2^17 10^6 2^20 10^9 10^12 2^44 10^15 2^60"),
         judged=numbers("1/4 1 10 100 1000 10^6 10^12 2^50"), small=numbers("1 1000 2^30"), real=False,
         vectors=[
             (Fraction(1, 2**60), 0), (Fraction(1, 3), 5), (Fraction(1), 0), (Fraction(10), 2**41 + 100), (Fraction(128), 1),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import tiers
 from conftest import named
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -220,6 +221,88 @@ def test_any_layout(shape: tuple[int, ...], kind: Kind, dtype: str, layout: str)
     place = layouts(cells)[layout]
     kind.keyed(place, out=place)
     assert equal(place, expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given_"), [(kind, dtype) for kind in (INTEGER, REAL) for dtype in kind.dtypes], ids=str
+)
+def test_every_pair_of_types_in_pieces(kind: Kind, given_: np.dtype) -> None:
+    """Strides odd and negative, threads, starts inside a batch: what plain words give, cast."""
+    cells = kind.some((5001,))
+    for i, made in enumerate(kind.dtypes):
+        start, threads, steps = (0, 1000, 2047)[i % 3], 1 + i // 3 % 3, ((3, -2), (-1, 1), (-5, 7), (1, -3))[i % 4]
+        expected = kind.keyed(cells.astype(kind.wide), dtype=made.newbyteorder("="), start=start)
+        values, out = (
+            np.zeros(abs(step) * cells.size, dtype)[::step] for step, dtype in zip(steps, (given_, made), strict=True)
+        )
+        values[...] = cells
+        with tiers.small_pieces():
+            kind.keyed(values, out=out, start=start, threads=threads)
+        assert equal(out, expected)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_any_view_in_pieces(data: st.DataObject) -> None:
+    """Several axes, each with a step of its own, turned or not; broadcast; in place."""
+    kind = data.draw(st.sampled_from([INTEGER, REAL]))
+    values, out = data.draw(views(kind.dtypes, 2))
+    values[...] = kind.some(values.shape)
+    start, threads = data.draw(st.sampled_from([0, 1, 1023])), data.draw(st.integers(1, 3))
+    expected = kind.keyed(np.ascontiguousarray(values), dtype=out.dtype.newbyteorder("="), start=start)
+    with tiers.small_pieces():
+        kind.keyed(values, out=out, start=start, threads=threads)
+        assert equal(out, expected)
+        row = values[:1]
+        repeated = np.broadcast_to(row, values.shape)
+        assert equal(kind.keyed(repeated, start=start), kind.keyed(repeated.copy(), start=start))
+        kind.keyed(values, out=values, start=start, threads=threads)
+    assert equal(values, expected)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1, 1), (1, 300)], ids=str)
+@of("i4 u1 >i8", "f4 >f8")
+def test_few_elements_in_pieces(shape: tuple[int, ...], kind: Kind, dtype: str) -> None:
+    """No axis, no element, axes of one element."""
+    cells = kind.some(shape, dtype)
+    with tiers.small_pieces():
+        found = kind.keyed(cells, out=np.empty(shape, dtype))
+    assert equal(found, kind.keyed(kind.some(shape), dtype=found.dtype.newbyteorder("=")))
+
+
+def test_undecided_draws_in_pieces() -> None:
+    """The exact tier finds a place in a piece, and adds to the value that C read there."""
+    mechanism = DiscreteLaplace(1, 10**6)
+    expected = keyed(mechanism, counts := some_counts((5001,)), "arrays")
+    tiers.narrow_margins(mechanism, 0.49)
+    out = np.zeros(3 * 5001, np.int64)[::-3]
+    with tiers.small_pieces():
+        keyed(mechanism, counts, "arrays", out=out)
+    assert equal(out, expected)
+
+
+@pytest.mark.parametrize("failure", [None, KeyboardInterrupt()], ids=["done", "interrupted"])
+def test_the_pieces_leave_nothing_behind(failure: BaseException | None) -> None:
+    """The words of a piece are zeros when a release is over, and when it has failed."""
+    counts, out = np.full(5001, 77, np.int32), np.ones(5001, np.int32)
+    with tiers.small_pieces(), tiers.scratch() as made:
+        if failure is None:
+            COUNTS.release(counts, out=out, threads=1)
+        else:
+            with tiers.stopped_after(3, failure), pytest.raises(KeyboardInterrupt):
+                COUNTS.release(counts, out=out, threads=1)
+    assert [words.size for words in made] == [64]
+    assert not made[0].any()
+    assert out.any() == (failure is None)
+
+
+def test_a_stopped_piece_is_not_stored() -> None:
+    """Counts that got no noise, because another thread failed, stay where they were."""
+    counts, out = np.full(5001, 77, np.int32), np.zeros(5001, np.int32)
+    with tiers.small_pieces(), tiers.stopped_after(3):
+        DiscreteLaplace(1, 10**6).release(counts, out=out, threads=1)
+    assert out[:100].any()
+    assert not out[3 * 64 :].any()
 
 
 @of("i8 i2 u8 >i4", "f8 f4 >f4")

@@ -36,7 +36,7 @@ from dpfast import (
     bounded_histogram,
     thresholded,
 )
-from dpfast.kernels import kernel
+from dpfast.kernels import FEW, kernel
 from dpfast.kernels.siphash import of_pair
 from dpfast.records import columns
 from dpfast.release.key import keyed
@@ -167,6 +167,24 @@ def test_equal_to_the_reference(rows, partitions, cap, secret) -> None:
     assert as_counter(found) == reference(rows, partitions, cap, key)
     assert found.keys.tolist() == sorted({b for _, b in rows})
     assert found.counts.dtype == np.int64
+
+
+@pytest.mark.parametrize("partitions", [1, 2, FEW // 2, FEW - 1, FEW, FEW + 1, 2 * FEW])
+def test_units_of_few_bins_and_of_many(partitions) -> None:
+    """1, ..., 80 bins a unit, on both sides of each way to find the least tags."""
+    rows = [(u, b) for u in range(1, 81) for b in range(0, 7 * u, 7) for _ in range(b % 3 + 1)]
+    assert as_counter(ours(rows, partitions, 2, release_key(4))) == reference(rows, partitions, 2, release_key(4))
+
+
+@pytest.mark.parametrize("bins", [3, FEW, FEW + 1, 3 * FEW])
+def test_equal_tags_keep_the_bound(bins) -> None:
+    """Bins of one name have one tag: no more than `most` are kept, and the first of them."""
+    rows, most, none = np.repeat(np.arange(bins, dtype=np.uint64), 3), 2, np.empty(0, np.uint64)
+    how = tuple(map(np.uint64, (7, 5, *KEY, 2)))
+    tags, heap, counts = np.empty(FEW, np.uint64), np.empty(most, np.uint64), np.zeros(bins, np.int64)
+    begin, many = np.empty((2, most + FEW + 1), np.int64)
+    kernel("bounded_histogram")(rows, none, np.full(bins, 9, np.uint64), how, tags, heap, begin, many, counts)
+    assert counts.tolist() == [2] * most + [0] * (bins - most)
 
 
 @settings(max_examples=100, deadline=None)
@@ -420,6 +438,102 @@ def test_memory_is_a_word_a_row() -> None:
         assert peak < most * n + 5e6
 
 
+# ------------------------------------------------------------------ its release
+
+BOUNDED = bounded_histogram(
+    [1, 1, 2, 3], [5, 5, 5, 6], domain=[1, 2, 3], max_partitions=2, max_per_partition=3, unit="household"
+)
+FOR_IT = BOUNDED.sensitivity
+
+
+def changed(*figures: int, **options: str) -> Sensitivity:
+    return Sensitivity(*figures, **{"unit": "household", **options})
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        DiscreteLaplace(1, FOR_IT),
+        DiscreteLaplace(1, 6, unit="household"),
+        DiscreteLaplace(1, changed(3, 3)),
+        DiscreteGaussian(3, sensitivity=FOR_IT),
+        DiscreteGaussian.from_zcdp(1, changed(2, 4)),
+        DiscreteGaussian.from_zcdp(1, Sensitivity.from_l2(18, unit="household")),
+        DiscreteGaussian.calibrated(1, Sensitivity.changes(2, 3, unit="household"), delta=1e-6),
+    ],
+    ids=repr,
+)
+def test_it_is_released_by_what_was_made_for_it(mechanism) -> None:
+    """By what was made for as much or more; options go to the release of the mechanism."""
+    assert BOUNDED.release(mechanism).dtype == np.int64
+    out = np.empty(3, np.int32)
+    assert BOUNDED.release(mechanism, out=out, lower=0, upper=2) is out
+    assert ((out >= 0) & (out <= 2)).all()
+    key = Key.generate().derive("visits")
+    first = BOUNDED.release(mechanism, key=key, start=0)
+    assert (first == mechanism.release(BOUNDED.counts, key=key, start=0)).all()
+
+
+LESS = "must be made for {} of at least {}, got one for {}: its noise must hide what one unit can change"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "error", "message"),
+    [
+        (DiscreteLaplace(1, 5, unit="household"), ParameterError, LESS.format("l1", 6, 5)),
+        (DiscreteLaplace(1, changed(1, 5)), ParameterError, LESS.format("l1", 6, 5)),
+        (DiscreteGaussian.from_zcdp(1, changed(1, 9)), ParameterError, LESS.format("l0", 2, 1)),
+        (DiscreteGaussian.from_zcdp(1, changed(9, 2)), ParameterError, LESS.format("linf", 3, 2)),
+        (
+            DiscreteGaussian.from_zcdp(1, Sensitivity.from_l2(17, unit="household")),
+            ParameterError,
+            LESS.format("l2_squared", 18, 17),
+        ),
+        (DiscreteGaussian(3), ParameterError, "must be made for a sensitivity, got one without"),
+        (DiscreteLaplace(1, 6), ParameterError, "unit must be that of the counts, 'household', got 'person'"),
+        (
+            DiscreteLaplace(1, changed(9, 9, adjacency="substitution")),
+            ParameterError,
+            "adjacency must be that of the counts, 'add-remove', got 'substitution'",
+        ),
+        (dpfast.Laplace(1, FOR_IT), DTypeError, "for counts there are DiscreteLaplace and DiscreteGaussian"),
+        (dpfast.RandomizedResponse(1, 2), DTypeError, "mechanism must be one of dpfast's .*, not RandomizedResponse"),
+        (BOUNDED, DTypeError, "mechanism must be one of dpfast's .*, not BoundedHistogram"),
+        (1, DTypeError, "mechanism must be one of dpfast's .*, not int"),
+    ],
+    ids=repr,
+)
+def test_it_refuses_what_was_made_for_less(mechanism, error, message, tmp_path) -> None:
+    """Also beside a ledger, which is not charged; out keeps what it held."""
+    ledger = dpfast.Ledger(tmp_path / "budget.db", 9, unit="household", create=True)
+    for options in ({}, {"ledger": ledger}):
+        out = np.full(3, 7)
+        with pytest.raises(error, match=message):
+            BOUNDED.release(mechanism, out=out, **options)
+        assert out.tolist() == [7, 7, 7]
+    assert ledger.spent.epsilon == 0
+
+
+def test_a_ledger_pays_for_its_release(tmp_path) -> None:
+    """Once for each release, before the noise; an empty budget releases nothing."""
+    ledger = dpfast.Ledger(tmp_path / "budget.db", 1, unit="household", create=True)
+    mechanism, out = DiscreteLaplace(1, FOR_IT), np.full(3, 7)
+    assert BOUNDED.release(mechanism, ledger=ledger, label="visits").shape == (3,)
+    assert (ledger.spent.epsilon, [entry.label for entry in ledger.history()]) == (1, ["visits"])
+    with pytest.raises(dpfast.BudgetExhausted):
+        BOUNDED.release(mechanism, ledger=ledger, out=out)
+    assert out.tolist() == [7, 7, 7]
+    with pytest.raises(DTypeError, match="ledger must be a Ledger, not PosixPath"):
+        BOUNDED.release(mechanism, ledger=tmp_path)
+
+
+def test_private_keys_have_no_release() -> None:
+    """Not even by a mechanism whose noise would hide the counts."""
+    found = bounded_histogram([1, 1, 2], [5, 5, 6], max_partitions=2, max_per_partition=3)
+    with pytest.raises(ParameterError, match="private keys.*thresholded.*domain="):
+        found.release(DiscreteLaplace(1, 100))
+
+
 # ------------------------------------------------------------------ columns
 
 
@@ -524,6 +638,26 @@ def test_the_ends_of_the_integers_are_not_confused() -> None:
     ends = np.array([0, 2**64 - 1, 2**63, 2**63 - 1], np.uint64)
     assert bounded_histogram([1] * 4, ends, domain=[1], **options).counts.tolist() == [4]
     assert bounded_histogram([1] * 4, ends.view(np.int64), domain=[1, 2], **options).counts.tolist() == [4, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+@pytest.mark.parametrize("size", [1, 7, 8, 300])
+def test_integers_far_apart_are_found(size, dtype) -> None:
+    """In clusters, alone, at the ends of the type; and not those that nearly match."""
+    rng, ends = np.random.default_rng(size), np.iinfo(dtype)
+    near = np.concatenate([rng.integers(0, 50, 200), 2**40 + rng.integers(0, 9, 40), 2**62 >> np.arange(60)]).astype(
+        dtype
+    )
+    domain = np.unique(
+        np.append(rng.permutation(near)[: size - 1], [ends.min] if size == 7 else [ends.max]).astype(dtype)
+    )
+    keys = np.concatenate([near, domain, domain + dtype(1), np.array([ends.min, ends.max], dtype)])
+    seen = Counter(keys.tolist())
+    for domain_ in (domain, rng.permutation(domain)):
+        found = one_each(keys, np.arange(keys.size), domain=domain_)
+        assert found.counts.tolist() == [seen[key] for key in domain_.tolist()]
+    units = bounded_histogram(np.zeros(keys.size, int), keys, domain=[0], max_partitions=1, max_per_partition=1)
+    assert units.counts.tolist() == [len(seen)]
 
 
 class Odd(str):

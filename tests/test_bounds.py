@@ -23,9 +23,9 @@ from dpfast import DiscreteLaplace
 
 
 def test_what_proofs_and_code_share_is_written_by_one_script() -> None:
-    """approximations.h and five proofs' logarithm polynomials are make_approximations.py's."""
+    """approximations.h and six proofs' logarithm polynomials are make_approximations.py's."""
     files = generator("make_approximations").files()
-    assert len(files) == 6
+    assert len(files) == 7
     for path, text in files.items():
         assert path.read_text() == text, path.name
 
@@ -37,9 +37,25 @@ def test_another_coefficient_is_written_to_code_and_proofs(monkeypatch: pytest.M
     monkeypatch.setattr(made, "LOG", tuple(c.replace("95287", "95307") for c in made.LOG))
     after = made.files()
     assert before.keys() == after.keys()
-    assert all(
-        "0x1.9999999995307p-2" in after[path] != before[path] for path in before if path.name != "short_log.gappa"
-    )
+    own = {"short_log.gappa", "float_log.gappa"}  # they have polynomials of their own
+    assert all("0x1.9999999995307p-2" in after[path] != before[path] for path in before if path.name not in own)
+
+
+def test_the_proof_of_floats_speaks_of_the_code() -> None:
+    """The bounds of float_log.gappa are decide.sollya's and the plan's."""
+    script, made = (CSRC / "proofs" / "float_log.gappa").read_text(), generator("make_approximations")
+    assert f"p = rnd(p7 * f + {made.FLOAT_LOG[0]});" in script
+    assert f"P = P7 * F + {made.FLOAT_LOG[0]};" in script
+    assert f"s = count * {made.FLOAT_LN2} + p;" in script
+    assert float.fromhex("0x1.19p-25") >= 2.0**-24.866
+    assert "float_error = 0x3.2p-23;" in script
+    assert "scale_error = 2.25;\nfloat_margin = rnd(0.5 - 0x1p-23 * (scale_error * t + 4));" in script
+    for scale in (Fraction(257, 2), Fraction(2**12)):
+        t, plan = float(scale), tiers.constants(DiscreteLaplace(1, scale))
+        assert plan["bulk"] == tiers.FLOAT
+        assert plan["float_error"] == float.fromhex("0x3.2p-23")
+        assert plan["float_margin"] == 0.5 - 2.0**-23 * (2.25 * t + 4)
+    assert tiers.constants(DiscreteLaplace(1, Fraction(2**12 + 1)))["bulk"] == tiers.DOUBLE
 
 
 def test_the_proofs_speak_of_the_code() -> None:
@@ -214,11 +230,12 @@ def planted(law: Law, bits: int, error: Callable[[float], float], seed: str) -> 
 
 SCALES = [
     Fraction(1, 2**60), Fraction(1, 2**20), Fraction(1, 7), Fraction(1, 3), Fraction(1), Fraction(37, 10), Fraction(10**6, 9973),
-    Fraction(2**7), Fraction(1000), Fraction(2**17), Fraction(2**20), Fraction(10**9, 7), Fraction(2**40), Fraction(10**13, 3),
+    Fraction(2**7), Fraction(1000), Fraction(2**12), Fraction(2**17), Fraction(2**20), Fraction(10**9, 7), Fraction(2**40), Fraction(10**13, 3),
     Fraction(2**44), Fraction(2**48), Fraction(10**17, 7), Fraction(2**60),
 ]  # fmt: skip
 # A tier, the digits it takes, and about what its z is wrong by at magnitude k and scale t.
 TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
+    "float": (tiers.FLOAT, [31], lambda k, t: 2.0**-23 * (k + t)),
     "double": (tiers.DOUBLE, [15, 31, 63, 64], lambda k, t: 2.0**-52 * (k + t + 0.1)),
     "double-double": (tiers.DOUBLE_DOUBLE, [79, 95, 127], lambda k, t: 2.0**-76 * t + 2.0**-51),
     "integer": (tiers.INTEGER, [15, 31, 63, 64, 79, 95, 127], lambda k, t: 2.0**-40),
@@ -227,6 +244,8 @@ TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
 
 def digits(scale: Fraction, name: str) -> list[int]:
     """How many digits the tier may get at this scale: words are wide enough for it (section 2)."""
+    if name == "float" and scale > 2**12:
+        return []
     least = 15 if scale <= 2**7 else 31 if scale <= 2**20 else 63
     return [bits for bits in TIERS[name][1] if (bits if bits <= 64 else bits - 64) >= least]
 
@@ -267,6 +286,9 @@ def test_what_is_decided_is_right(scale: Fraction, name: str, host: ctypes.CDLL)
 DEFECTS: list[tuple[str, str, Fraction, int, dict[str, float]]] = [
     ("no error of z", "double", Fraction(1), 64, {"margin": 0.5, "relative_error": 0.0}),
     ("a fifth of it", "double", Fraction(10**9, 7), 64, {"margin": 0.5 - 2.0**-52 * 10**9 / 7, "relative_error": 2.0**-52}),
+    ("no error of floats", "float", Fraction(1000), 31, {"float_margin": 0.5, "float_error": 0.0}),
+    ("a third of it", "float", Fraction(1000), 31, {"float_margin": 0.5 - 2.0**-23 * 750, "float_error": 2.0**-23}),
+    ("no error that grows with z", "float", Fraction(2**12), 31, {"float_error": 0.0}),
     ("no error of the short logarithm", "double", Fraction(2**20), 31, {"margin32": 0.5}),
     ("no width of the cell", "double", Fraction(37, 10), 31, {"half_cell": 0.0}),
     ("nine tenths of it", "double", Fraction(1000), 31, {"half_cell": 450.0}),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import pytest
 import tiers
 
 import dpfast
-from dpfast import kernels
 from dpfast.mechanisms.mechanism import Mechanism
 
 INTEGERS = {
@@ -27,29 +26,18 @@ REALS = {
     "Gaussian": dpfast.Gaussian(10),
     "snapping": dpfast.Snapping(1, 1, bound=8),
 }
-ADDING = {"add_short", "add_narrow", "add_wide", "add_grid", "add_grid_wide", "add_small"}
-CONSTANT_WORK = 5  # the arguments: counts, out, scratch, isa, plan, constant_work
 
 
 @pytest.fixture
-def constant_work(monkeypatch) -> Iterator[set[bool]]:
+def constant_work(monkeypatch) -> set[bool]:
     """Whether the next calls' draws are constant-work: a set, which a mixture fills with both."""
     seen: set[bool] = set()
-    original = kernels.kernel
 
-    def watched(name: str) -> Any:
-        kernel = original(name)
-        if name not in ADDING:
-            return kernel
+    def watched(call: Callable[..., Any], release: Any, *arguments: Any) -> Any:
+        seen.add(tiers.in_constant_work(release))
+        return call(*arguments)
 
-        def call(*arguments: Any) -> Any:
-            # add_small is constant-work always, and add_short, where the table serves, never
-            seen.add(name == "add_small" or (name != "add_short" and bool(arguments[CONSTANT_WORK])))
-            return kernel(*arguments)
-
-        return call
-
-    monkeypatch.setattr(kernels, "kernel", watched)
+    tiers.around_c(monkeypatch, watched)
     return seen
 
 

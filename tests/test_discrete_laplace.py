@@ -7,16 +7,15 @@ import ctypes
 import random
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import reference
 import tiers
 from laws import BY_NAME, Law, over
 from proofs import MODES, entered
-
-from dpfast.kernels.saturate import clamped_sum
+from sums import summing
 
 REFERENCES = {"discrete_laplace": reference.DiscreteLaplace, "one_sided_geometric": reference.OneSidedGeometric}
 SHARE = {"integer": 1 / 3, "double": 1 / 6, "double-double": 1 / 12}  # the least that a tier decides
@@ -60,15 +59,16 @@ def test_tiers_agree_on_random_and_planted_digits(law: Law, scale: Fraction, hos
 
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize(("lower", "upper"), [(-8, 7), (0, 7), (-3, 3), (2, 2)])
-def test_small_world_of_the_clamped_sum(q: Fraction, lower: int, upper: int) -> None:
-    """All neighbours of a narrow type by the kernel's sum: ratios <= e^epsilon = 1/q."""
+def test_small_world_of_the_clamped_sum(q: Fraction, lower: int, upper: int, tmp_path: Path) -> None:
+    """All neighbours of a narrow type by the sum of csrc/sum.h: ratios <= e^epsilon = 1/q."""
+    added = summing(tmp_path)["sums"]
     far = 40  # noise beyond it clamps for every count; its mass is added in closed form
 
     def output(x: int) -> dict[int, Fraction]:
         law: dict[int, Fraction] = {}
-        for k in range(-far, far + 1):
+        draws = list(range(-far, far + 1))
+        for k, y in zip(draws, added(tiers.INT64, 1, [x] * len(draws), draws, lower, upper), strict=True):
             mass = (1 - q) / (1 + q) * q ** abs(k) if abs(k) < far else q**far / (1 + q)
-            y = int(clamped_sum.py_func(np.int64(x), np.int64(k), np.int64(lower), np.int64(upper)))
             law[y] = law.get(y, Fraction(0)) + mass
         return law
 

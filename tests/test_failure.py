@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 from fresh import HOME, python
 
-from dpfast import DiscreteLaplace, DpfastError, EntropyError, Key, Laplace, _native, exact, kernels
+from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, RandomizedResponse, exact, kernels
 
 
 def compiled(folder: Path, source: str) -> Path:
@@ -190,17 +191,10 @@ def test_a_signal_ends_the_wait_for_entropy(tmp_path) -> None:
 
 
 def test_entropy_that_fails_leaves_everything_alone(monkeypatch) -> None:
-    """In this process, through the one place that asks: no call gives noise without a key."""
-
-    class NoEntropy(_native.StreamKey):
-        __slots__ = ()
-
-        def draw(self) -> None:
-            raise EntropyError("none")
-
+    """In this process, through the two places that ask: no call gives noise without a key."""
     mech = DiscreteLaplace(1, 10)
-    monkeypatch.setattr(_native, "StreamKey", NoEntropy)
-    for n in (4096, 2**20):  # below, the kernel asks: see the test before
+    tiers.no_key(monkeypatch)
+    for n in (100, 4096, 2**20):
         counts = np.full(n, 999)
         calls: list[Callable[[], object]] = [
             lambda counts=counts: mech.release(counts, out=counts),
@@ -237,13 +231,13 @@ def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("where", "presses"), [("elsewhere", 1), ("in place", 30), ("strided", 1), ("strided", 30)])
 def test_ctrl_c_in_a_release(threads, where, presses) -> None:
-    """KeyboardInterrupt in a kernel's second call, once or repeated: every cell stays zero."""
+    """KeyboardInterrupt in the second call of C, once or repeated: every cell stays zero."""
     output = python(
         """
         import _thread, os, signal, sys, time
         import numpy as np
         import dpfast
-        from dpfast import kernels
+        from dpfast import _native
 
         threads, where, presses = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs behind it without one
@@ -251,7 +245,7 @@ def test_ctrl_c_in_a_release(threads, where, presses) -> None:
         n = 2**23
         counts = np.full(n, 777)
         out = {"elsewhere": np.full(n, 777), "in place": counts, "strided": np.full(2 * n, 777)[::2]}[where]
-        whole, calls, over = kernels.kernel, [], False
+        whole, calls, over = _native.Release.add, [], False
 
         def press_on():
             for _ in range(presses - 1):
@@ -259,17 +253,14 @@ def test_ctrl_c_in_a_release(threads, where, presses) -> None:
                 if not over:
                     os.kill(os.getpid(), signal.SIGINT)
 
-        def pressed(name):
-            def add(*arguments):
-                calls.append(name)
-                if len(calls) == 2:
-                    _thread.start_new_thread(press_on, ())
-                    os.kill(os.getpid(), signal.SIGINT)
-                return kernel(*arguments)
-            kernel = whole(name)
-            return add
+        def pressed(*arguments):
+            calls.append(arguments)
+            if len(calls) == 2:
+                _thread.start_new_thread(press_on, ())
+                os.kill(os.getpid(), signal.SIGINT)
+            return whole(*arguments)
 
-        kernels.kernel = pressed
+        _native.Release.add = pressed
         caught = False
         try:
             try:
@@ -297,7 +288,7 @@ STORM = """
     import _thread, signal, time
     import numpy as np
     import dpfast
-    from dpfast import kernels
+    from dpfast import _native
 
     class Boom(BaseException):
         pass
@@ -309,26 +300,23 @@ STORM = """
             raise Boom
 
     signal.signal(signal.SIGALRM, boom)
-    whole, main, writing, written = kernels.kernel, _thread.get_ident(), [], []
+    whole, main, writing, written = _native.Release.add, _thread.get_ident(), [], []
 
-    def slow(name):
-        def add(*arguments):
-            global storm
-            if _thread.get_ident() == main:
-                while not writing:
-                    time.sleep(0.001)
-                storm = True
-                signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
-                raise Boom
-            writing.append(name)
-            time.sleep(0.3)
-            done = kernel(*arguments)
-            written.append(writing.pop())
-            return done
-        kernel = whole(name)
-        return add
+    def slow(*arguments):
+        global storm
+        if _thread.get_ident() == main:
+            while not writing:
+                time.sleep(0.001)
+            storm = True
+            signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
+            raise Boom
+        writing.append(arguments)
+        time.sleep(0.3)
+        done = whole(*arguments)
+        written.append(writing.pop())
+        return done
 
-    kernels.kernel = slow
+    _native.Release.add = slow
     counts = np.full(2**20, 777)
     try:
         try:
@@ -376,6 +364,7 @@ def test_threads_that_do_not_start_leave_their_part_to_the_caller(way) -> None:
         def released(made):
             for mech, values in ((dpfast.DiscreteLaplace(1, 10), np.arange(2**21)), (dpfast.Laplace(1, 1), np.arange(2.0**21))):
                 made.append(mech.release(values, threads=3, key=fixed_key(1).derive("starved"), start=0))
+            made.append(dpfast.fixed_point_sum(np.arange(9) / 9, lower=0, upper=1, granularity=0.25, adjacency="add-remove")[0])
             return made
 
         starved = released([])
@@ -384,7 +373,7 @@ def test_threads_that_do_not_start_leave_their_part_to_the_caller(way) -> None:
             start(function, arguments)
         while _thread._count():
             time.sleep(0.001)
-        print(len(late) >= 4 or sys.argv[1] != "late", all(map(np.array_equal, starved, released([]))))
+        print(len(late) >= 5 or sys.argv[1] != "late", all(map(np.array_equal, starved, released([]))))
         """,
         way,
     )
@@ -419,26 +408,26 @@ def interrupt():
 def fail():
     raise MemoryError
 
-def release(zeros):
-    return dpfast.DiscreteLaplace(1, 10).release(zeros, out=zeros, key=fixed_key(1).derive("loading"), start=0)
+def release():  # of a sum, which a kernel computes
+    sums, _ = dpfast.fixed_point_sum(np.arange(9) / 9, lower=0, upper=1, granularity=0.25, adjacency="add-remove")
+    return dpfast.DiscreteLaplace(1, 10**6).release(sums, key=fixed_key(1).derive("loading"), start=0)
 """
 
 
-@pytest.mark.parametrize("module", ["numba", "numba.core.types", "numba.core.typing", "dpfast.kernels.saturate"])
+@pytest.mark.parametrize("module", ["numba", "numba.core.types", "numba.core.typing", "dpfast.kernels.fixed_point"])
 @pytest.mark.parametrize("fault", ["interrupt", "fail"])
 def test_a_fault_while_numba_loads_is_over_with_the_call(module, fault) -> None:
-    """The first release raises and leaves zeros; the next in the process gives what all give."""
-    second = "print(release(np.zeros(100, np.int64)).tolist())\n"
+    """The first release raises; the next in the process gives what all give."""
+    second = "print(release())\n"
     first = f"""
 Trap({module!r}, {fault})
-counts = np.full(100, 777)
 try:
-    release(counts)
+    release()
 except (KeyboardInterrupt, MemoryError) as error:
-    print(type(error).__name__, np.count_nonzero(counts))
+    print(type(error).__name__)
 """
     raised, _, rest = python(LOADING + first + second).partition("\n")
-    assert raised == ("KeyboardInterrupt 0" if fault == "interrupt" else "MemoryError 0")
+    assert raised == ("KeyboardInterrupt" if fault == "interrupt" else "MemoryError")
     assert rest == python(LOADING + second)
 
 
@@ -453,13 +442,13 @@ MEANWHILE = {
     "the program forks": """
         child = os.fork()
         if child == 0:
-            os._exit(int(not release(np.zeros(100, np.int64)).any()))
+            os._exit(int(not release().any()))
         assert os.waitpid(child, 0)[1] == 0
-        assert release(np.zeros(100, np.int64)).any()
+        assert release().any()
     """,
     "other threads release": """
         found = []
-        threads = [threading.Thread(target=lambda: found.append(release(np.zeros(100, np.int64)).any())) for _ in range(3)]
+        threads = [threading.Thread(target=lambda: found.append(release().any())) for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -468,7 +457,7 @@ MEANWHILE = {
     """,
     "a release at the end of the program": """
         import atexit
-        atexit.register(lambda: print(release(np.zeros(100, np.int64)).any()))
+        atexit.register(lambda: print(release().any()))
     """,
 }
 
@@ -479,7 +468,7 @@ def test_what_comes_while_numba_still_loads(what) -> None:
     script = f"""
 Trap("numba.core.types", interrupt)
 try:
-    release(np.zeros(100, np.int64))
+    release()
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 {dedent(MEANWHILE[what])}
@@ -543,8 +532,10 @@ WORK = """
     import numpy as np
     import dpfast
     from dpfast import kernels
-    for scale, n in ((10, 5000), (10**6, 100), (2**60, 100)):
-        assert len(np.unique(dpfast.DiscreteLaplace(1, scale).release(np.zeros(n, np.int64)))) > 1
+    for dtype in (float, int):
+        dpfast.fixed_point_sum(np.ones(9, dtype), lower=0, upper=1, granularity=1, adjacency="add-remove")
+    assert len(np.unique(dpfast.RandomizedResponse(1).release(np.zeros(100, int)))) > 1
+    dpfast.NoisyMax(1, 1).select([1, 2])
     state = kernels.cache_state()
     print(state["path"], state["loaded"], state["compiled"], dpfast.__file__)
 """
@@ -583,7 +574,7 @@ def test_a_full_disk_under_the_cache(tmp_path) -> None:
         import dpfast
         if sys.argv[1:]:
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        print(dpfast.DiscreteLaplace(1, 10).release(np.zeros((2, 2), np.int64)).shape)
+        print(dpfast.RandomizedResponse(1).release(np.zeros((2, 2), np.int64)).shape)
     """
     assert python(work, "full", NUMBA_CACHE_DIR=str(cache)) == "(2, 2)\n"
     assert not [path for path in cache.rglob("*.nb?") if path.stat().st_size]
@@ -596,69 +587,29 @@ def test_a_full_disk_under_the_cache(tmp_path) -> None:
 
 
 def test_a_compiler_that_fails_is_not_hidden(monkeypatch) -> None:
-    """Only the cache is done without: other failures come through, and out is zeroed."""
+    """Only the cache is done without: other failures come through."""
 
     def broken(name: str) -> object:
         raise RuntimeError("no kernel")
 
-    counts = np.full(5000, 999)
     monkeypatch.setattr(kernels, "kernel", broken)
     with pytest.raises(RuntimeError, match="no kernel"):
-        DiscreteLaplace(1, 1).release(counts, out=counts)
-    assert not counts.any()
+        RandomizedResponse(1).release(np.zeros(5000, np.int64))
 
 
-@pytest.mark.parametrize(
-    ("mech", "kernel", "values"),
-    [(DiscreteLaplace(1, 1), "add_small", np.full(50, 999)), (Laplace(1, 1), "add_grid", np.full(50, 1.5))],
-)
-def test_a_small_release_zeroes_out_too(mech, kernel, values, monkeypatch) -> None:
-    """In place, with nothing drawn yet: no value is left as it was."""
-    whole = kernels.kernel
+@pytest.mark.parametrize("n", [50, 5000])
+@pytest.mark.parametrize(("mech", "value"), [(DiscreteLaplace(1, 1), 999), (Laplace(1, 1), 1.5)])
+def test_a_release_that_fails_at_once_zeroes_out_too(mech, value, n, monkeypatch) -> None:
+    """In place, small and large, with nothing drawn yet: no value is left as it was."""
 
-    def broken(name: str) -> object:
-        if name == kernel:
-            raise RuntimeError("no kernel")
-        return whole(name)
+    def broken(*_: Any) -> Any:
+        raise MemoryError("no memory")
 
-    monkeypatch.setattr(kernels, "kernel", broken)
-    with pytest.raises(RuntimeError, match="no kernel"):
+    values = np.full(n, value)
+    tiers.around_c(monkeypatch, broken)
+    with pytest.raises(MemoryError, match="no memory"):
         mech.release(values, out=values)
     assert not values.any()
-
-
-@pytest.mark.parametrize("fails", [False, True], ids=["whole", "fails"])
-def test_a_small_release_leaves_neither_its_key_nor_a_count_that_waited(fails, monkeypatch) -> None:
-    """A small release's undecided draw: scratch becomes zeros, and `out` on a failure."""
-    whole, scratches = kernels.kernel, []
-
-    def with_one_open(name: str) -> Any:
-        kernel = whole(name)
-
-        def add(counts: Any, out: Any, scratch: Any, *rest: Any) -> int:
-            assert kernel(counts, out, scratch, *rest) == 0
-            scratch[:4] = 77  # a key, then three parts of as many words as there are counts: noise, positions, counts
-            scratch[4 + counts.size], scratch[4 + 2 * counts.size] = 0, counts[0]
-            scratches.append(scratch)
-            return 1
-
-        return add if name == "add_small" else kernel
-
-    def no_digits(*_: Any) -> int:
-        if fails:
-            raise DpfastError("the stream has no more digits")
-        return 5
-
-    monkeypatch.setattr(kernels, "kernel", with_one_open)
-    monkeypatch.setattr(DiscreteLaplace, "_decide", no_digits)
-    counts = np.full(50, 999)
-    if fails:
-        with pytest.raises(DpfastError):
-            DiscreteLaplace(1, 1).release(counts, out=counts)
-        assert not counts.any()
-    else:
-        assert DiscreteLaplace(1, 1).release(counts)[0] == 1004
-    assert not scratches[0].any()
 
 
 # ------------------------------------------------------------------ a host's floating point

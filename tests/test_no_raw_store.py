@@ -9,8 +9,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import tiers
 from fresh import python
 
 # The output's pages are read-only. A store faults and is let through by one processor step; before
@@ -68,7 +70,7 @@ WATCHED = """
     import ctypes, mmap, os, sys
     import numpy as np
     import dpfast
-    from dpfast import kernels
+    from dpfast import _native
 
     tool, defect = ctypes.CDLL(sys.argv[1]), sys.argv[2]
     sys.path.append(sys.argv[3])
@@ -87,36 +89,49 @@ WATCHED = """
     gaussian = open_often(dpfast.Gaussian(sigma=1), 0.49)
     wide_laplace = open_often(dpfast.Laplace(1, 1, granularity=2.0**-55), 0.49)
     wide_gaussian = open_often(dpfast.Gaussian(sigma=1, granularity=2.0**-55), 0.49)
-    i8, f8, f4 = np.int64, np.float64, np.float32
     # name: mechanism, size, of what and into what, how the output lies, options
+    i8, u8, f8, f4 = np.int64, np.uint64, np.float64, np.float32
     CASES = {
-        "add_short": (table, 8892, i8, i8, "plain", {}),
-        "add_short, odd place": (table, 8892, i8, i8, "odd", {}),
-        "add_short, past the caches": (table, 8892, i8, i8, "streamed", {}),
-        "add_short, narrow out": (table, 4500, i8, np.int16, "plain", {}),
-        "add_short, bounds": (table, 8892, i8, i8, "plain", {"lower": 0, "upper": 10**15}),
-        "add_narrow": (narrow, 8892, i8, i8, "plain", {}),
-        "add_narrow, past the caches": (narrow, 8892, i8, i8, "streamed", {}),
-        "add_narrow, constant-work": (narrow, 4500, i8, i8, "plain", {"constant_time": True}),
-        "add_narrow, strided": (narrow, 4500, i8, i8, "strided", {}),
-        "add_narrow, other byte order": (narrow, 4500, ">i4", ">i8", "plain", {}),
-        "add_narrow, two axes": (narrow, 4500, i8, i8, "turned", {}),
-        "add_narrow, rejecting": (rejecting, 4500, i8, i8, "plain", {}),
-        "add_wide": (wide, 4500, i8, i8, "plain", {}),
-        "add_wide, past the caches": (wide, 4500, i8, i8, "streamed", {}),
-        "add_wide, unsigned": (narrow, 4500, np.uint64, np.uint64, "plain", {}),
-        "add_small": (narrow, 500, i8, i8, "plain", {}),
-        "add_grid": (laplace, 4500, f8, f8, "plain", {}),
-        "add_grid, past the caches": (laplace, 4500, f8, f8, "streamed", {}),
-        "add_grid, gaussian": (gaussian, 4500, f8, f8, "plain", {}),
-        "add_grid, single": (laplace, 4500, f4, f4, "plain", {}),
-        "add_grid, to single": (laplace, 4500, f8, f4, "plain", {}),
-        "add_grid, missing": (laplace, 4500, f8, f8, "plain", {"missing": 0.5, "clamp": (0, 1), "lower": -1e9}),
-        "add_grid, small": (gaussian, 500, f8, f8, "plain", {}),
-        "add_grid, strided": (gaussian, 4500, f8, f8, "strided", {}),
-        "add_grid_wide": (wide_laplace, 4500, f8, f8, "plain", {}),
-        "add_grid_wide, gaussian": (wide_gaussian, 4500, f8, f8, "plain", {}),
-        "add_grid_wide, to single": (wide_gaussian, 4500, f8, f4, "plain", {}),
+        "int64": (table, 8892, i8, i8, "plain", {}),
+        "int64, odd place": (table, 8892, i8, i8, "odd", {}),
+        "int64, past the caches": (table, 8892, i8, i8, "streamed", {}),
+        "int64, narrow out": (table, 4500, i8, np.int16, "plain", {}),
+        "int64, bounds": (table, 8892, i8, i8, "plain", {"lower": 0, "upper": 10**15}),
+        "int64, doubles": (narrow, 8892, i8, i8, "plain", {}),
+        "int64, doubles, past the caches": (narrow, 8892, i8, i8, "streamed", {}),
+        "int64, constant-work": (narrow, 4500, i8, i8, "plain", {"constant_time": True}),
+        "int64, strided": (narrow, 4500, i8, i8, "strided", {}),
+        "int64, other byte order": (narrow, 4500, ">i4", ">i8", "plain", {}),
+        "int64, two axes": (narrow, 4500, i8, i8, "turned", {}),
+        "int64, rejecting": (rejecting, 4500, i8, i8, "plain", {}),
+        "int64 by two limbs": (wide, 4500, i8, i8, "plain", {}),
+        "int64 by two limbs, past the caches": (wide, 4500, i8, i8, "streamed", {}),
+        "int64 by two limbs, constant-work": (wide, 4500, i8, i8, "plain", {"constant_time": True}),
+        "uint64": (narrow, 4500, u8, u8, "plain", {}),
+        "uint64, table": (table, 4500, u8, u8, "plain", {}),
+        "uint64, constant-work": (narrow, 500, u8, u8, "plain", {}),
+        "uint64, past the caches": (narrow, 4500, u8, u8, "streamed", {}),
+        "uint64, to int64": (narrow, 4500, u8, i8, "plain", {}),
+        "int64, to uint64": (narrow, 4500, i8, u8, "plain", {}),
+        "few int64": (narrow, 500, i8, i8, "plain", {}),
+        "float64": (laplace, 4500, f8, f8, "plain", {}),
+        "float64, past the caches": (laplace, 4500, f8, f8, "streamed", {}),
+        "float64, gaussian": (gaussian, 4500, f8, f8, "plain", {}),
+        "float64, constant-work": (laplace, 4500, f8, f8, "plain", {"constant_time": True}),
+        "float32": (laplace, 4500, f4, f4, "plain", {}),
+        "float32, gaussian": (gaussian, 4500, f4, f4, "plain", {}),
+        "float32, past the caches": (laplace, 4500, f4, f4, "streamed", {}),
+        "float32, constant-work": (laplace, 4500, f4, f4, "plain", {"constant_time": True}),
+        "float64, to single": (laplace, 4500, f8, f4, "plain", {}),
+        "float64, missing": (laplace, 4500, f8, f8, "plain", {"missing": 0.5, "clamp": (0, 1), "lower": -1e9}),
+        "float64, strided": (gaussian, 4500, f8, f8, "strided", {}),
+        "few float64": (gaussian, 500, f8, f8, "plain", {}),
+        "few float32": (gaussian, 500, f4, f4, "plain", {}),
+        "float64 by two limbs": (wide_laplace, 4500, f8, f8, "plain", {}),
+        "float64 by two limbs, past the caches": (wide_laplace, 4500, f8, f8, "streamed", {}),
+        "float64 by two limbs, gaussian": (wide_gaussian, 4500, f8, f8, "plain", {}),
+        "float64 by two limbs, to single": (wide_gaussian, 4500, f8, f4, "plain", {}),
+        "float64 by two limbs, few": (wide_gaussian, 500, f8, f8, "plain", {}),
     }
 
     def output(page, n, kind, layout):
@@ -129,15 +144,19 @@ WATCHED = """
             return np.frombuffer(page, kind, n).reshape(50, n // 50).T
         return np.frombuffer(page, kind, n)
 
-    real_kernel = kernels.kernel
+    whole = {"add": _native.Release.add}
+    _native.small = lambda *_: None  # small releases go the general way
+    told_c = []
 
-    def raw_first(name):  # the kernel as it must not be: the counts lie in out until the noise does
-        whole = real_kernel(name)
-        def add(x, y, *rest):
-            if name.startswith("add"):
-                y[3:5] = x[3:5]
-            return whole(x, y, *rest)
-        return add
+    def calling(name):  # what C is told, and C as it must not be: the counts lie in out until the noise does
+        def call(release, *arguments):
+            how = release._how
+            told_c.append((how.kind, how.limbs, how.constant_work, how.non_temporal))
+            if defect == "raw":
+                x, y, at = arguments[3:]
+                y[at + 3 : at + 5] = x[at + 3 : at + 5]
+            return whole[name](release, *arguments)
+        return call
 
     def watched(mechanism, n, given, made, layout, options):
         \"\"\"How many stores another process looked at, and how many bytes it saw that were neither old, nor 0, nor final.\"\"\"
@@ -164,15 +183,16 @@ WATCHED = """
         for end in (stored, heard, logged):
             os.close(end)
         address = ctypes.addressof(ctypes.c_char.from_buffer(page))
-        if defect == "raw":
-            kernels.kernel = raw_first
+        for name in whole:
+            setattr(_native.Release, name, calling(name))
         tiers.past_the_caches(layout == "streamed")
         try:
             tool.watch(ctypes.c_void_p(address), ctypes.c_uint64(2**18), told, looked)
             mechanism.release(counts, out=out, threads=1, **options)
         finally:
             tool.leave()
-            kernels.kernel = real_kernel
+            for name, real in whole.items():
+                setattr(_native.Release, name, real)
         os.close(told)
         with open(log, "rb") as file:
             seen = np.frombuffer(file.read(), np.uint8).reshape(-1, 264)
@@ -189,7 +209,8 @@ WATCHED = """
 
     for name, case in CASES.items():
         if defect != "raw" or "," not in name:
-            print(name, *watched(*case), sep="|")
+            told_c.clear()
+            print(name, *watched(*case), *told_c[0], sep="|")
 """
 
 
@@ -206,30 +227,41 @@ def stepper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "tool.so"
 
 
-def stores(tool: Path, defect: str) -> dict[str, tuple[int, int, float]]:
-    """For each case: stores looked at, bytes without noise, the share of cells of noise 0."""
+class Seen(NamedTuple):
+    """Stores looked at, bytes without noise, the share of cells of noise 0; what C was told."""
+
+    looks: int
+    wrong: int
+    unchanged: float
+    told: tuple[int, ...]
+
+
+def stores(tool: Path, defect: str) -> dict[str, Seen]:
+    """What was seen of each case."""
     found = {}
     plain = "glibc.cpu.x86_rep_movsb_threshold=1000000"  # whole vectors: a string instruction would step byte by byte
     for line in python(WATCHED, tool, defect, Path(__file__).parent, timeout=300, GLIBC_TUNABLES=plain).splitlines():
-        name, looks, wrong, unchanged = line.split("|")
-        found[name] = int(looks), int(wrong), float(unchanged)
+        name, looks, wrong, unchanged, *told = line.split("|")
+        found[name] = Seen(int(looks), int(wrong), float(unchanged), tuple(map(int, told)))
     return found
 
 
 def test_no_cell_lies_open(stepper) -> None:
     """Every byte ever stored is 0 or the released one's, so no false alarm is possible."""
     found = stores(stepper, "none")
-    kernels = {"add_short", "add_narrow", "add_wide", "add_small", "add_grid", "add_grid_wide"}
-    assert kernels <= {name.split(",")[0] for name in found}
-    assert len(found) == 27
-    for name, (looks, _, unchanged) in found.items():
-        assert looks >= 50, f"{name}: hardly a store was seen"
-        assert unchanged < 0.2, f"{name}: most noise is 0, and a raw count looks like a released one"
-    assert {name: wrong for name, (_, wrong, _) in found.items() if wrong} == {}
+    assert len(found) == 40
+    told = {seen.told for seen in found.values()}
+    for kind in (tiers.INT64, tiers.FLOAT64, tiers.UINT64, tiers.FLOAT32):
+        for limbs in {tiers.UINT64: (2,), tiers.FLOAT32: (1,)}.get(kind, (1, 2)):
+            assert {(kind, limbs, 0, 0), (kind, limbs, 0, 1), (kind, limbs, 1, 0)} <= told
+    for name, seen in found.items():
+        assert seen.looks >= 50, f"{name}: hardly a store was seen"
+        assert seen.unchanged < 0.2, f"{name}: most noise is 0, and a raw count looks like a released one"
+    assert {name: seen.wrong for name, seen in found.items() if seen.wrong} == {}
 
 
 def test_a_count_that_lies_open_is_seen(stepper) -> None:
-    """Kernels that store two counts first, and the noise right after, are caught: each of them."""
+    """C that stored two counts first, and the noise right after, would be caught: of each kind."""
     found = stores(stepper, "raw")
-    assert len(found) == 6
-    assert all(wrong > 0 for _, wrong, _ in found.values()), found
+    assert len(found) == 9
+    assert all(seen.wrong > 0 for seen in found.values()), found

@@ -34,6 +34,11 @@ def test_fma_fuses_every_step_of_the_logarithm(name: str, polynomial: str, more:
         ("short_log", "q10 * m + -0x1.f27eff8f", "q10 * m + -0x1.f27eff8e"),  # a coefficient of the code alone
         ("short_log", "0x1.78p-36", "0x1.7p-36"),  # z's bound
         ("short_log", "short_error = 0x3p-37", "short_error = 0x2.cp-37"),
+        ("float_log", "0x1.24p-23", "0x1.1p-23"),  # the logarithm's bound
+        ("float_log", "p2 * f + -0x1.a967dp-6", "p2 * f + -0x1.a967p-6"),  # a coefficient of the code alone
+        ("float_log", "2.17", "2.1"),  # z's bound
+        ("float_log", "float_error = 0x3.2p-23", "float_error = 0x3p-23"),
+        ("float_log", "scale_error = 2.25", "scale_error = 2.1"),
         ("double_double", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
         ("double_double", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
         ("laplace", "0x4.cdp-52", "0x4.4p-52"),  # z's bound

@@ -33,7 +33,6 @@ from dpfast import (
     Sensitivity,
     Snapping,
     exact,
-    kernels,
 )
 
 SECRET = 91.25  # a value that no message may quote
@@ -370,25 +369,20 @@ def test_a_failure_on_the_way_zeroes_out(dtype: str, ratio: int, monkeypatch: py
     n = 2**20
     for failure in (KeyboardInterrupt, MemoryError, RuntimeError):
         mech = Laplace(1, ratio, granularity=1)
-        add, name = (kernels.kernel("add_grid" if ratio < 2**44 else "add_grid_wide"), "kernel")
-
-        def broken(_: str, add: Any = add, failure: type[BaseException] = failure) -> Any:
-            left = [3]
-
-            def kernel(*arguments: Any) -> Any:
-                left[0] -= 1
-                if left[0] < 0:
-                    raise failure
-                return add(*arguments)
-
-            return kernel
-
         for threads in (1, 2):
             values = np.full(n, SECRET, dtype)
             for out in (np.full(n, 77, dtype), values):
+                left = [3]
+
+                def broken(call: Callable[..., Any], release: Any, *arguments: Any, left: list[int] = left) -> Any:
+                    left[0] -= 1
+                    if left[0] < 0:
+                        raise failure
+                    return call(*arguments)
+
                 with monkeypatch.context() as patch:
                     tiers.slabs_of(patch, 50_000)
-                    patch.setattr(kernels, name, broken)
+                    tiers.around_c(patch, broken)
                     with pytest.raises(failure):
                         mech.release(values, out=out, threads=threads, missing=0, clamp=(-3, 3))
                 assert not out.any()

@@ -7,6 +7,7 @@ import _thread
 import itertools
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -20,10 +21,9 @@ import pytest
 import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sums import Summing, summing
 
-from dpfast import DiscreteLaplace, kernels
-from dpfast.errors import EntropyError
-from dpfast.kernels.saturate import clamped_sum, clamped_sum_wide
+from dpfast import DiscreteLaplace
 from dpfast.release.arrays import clamps
 
 DTYPES = [np.dtype(kind + size) for kind in "iu" for size in "1248"]
@@ -69,7 +69,7 @@ def add(
     mech, stream = mechanism(scale), tiers.StreamKey(SECRET)
     plan = tiers.constant_work_plan(mech) if constant_work else tiers.bulk_plan(mech)
     tiers.added(
-        counts, out, plan=plan, short=plan.has_table and not constant_work, narrow=tiers.narrow(mech), key=stream, start=start, constant_work=constant_work,
+        counts, out, plan=plan, narrow=tiers.narrow(mech), key=stream, start=start, constant_work=constant_work,
         decide=lambda i: tiers.decided(mech, stream, i), threads=threads, **bounds,
     )  # fmt: skip
 
@@ -141,17 +141,24 @@ def test_saturation_in_threads_and_strides(scale, given_, made) -> None:
 SIGNED_EDGES = [-(2**63), -(2**63) + 1, -(2**62), -129, -128, -1, 0, 1, 127, 128, 2**62, 2**63 - 2, 2**63 - 1]
 
 
-def test_the_narrow_sum_at_every_edge() -> None:
+@pytest.fixture(scope="module", params=["sums", "each"])
+def added(request, tmp_path_factory) -> Summing:
+    """The loops over a batch; the sum of a draw that waited."""
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler")
+    return summing(tmp_path_factory.mktemp("sums"))[request.param]
+
+
+def test_the_narrow_sum_at_every_edge(added) -> None:
     """x + noise clamped, for all edges of int64, noise below 2^62, and all pairs of bounds."""
-    draws = [-(2**62) + 1, -(2**61), -129, -1, 0, 1, 127, 2**61, 2**62 - 1]
-    bounds = list(itertools.combinations_with_replacement(SIGNED_EDGES, 2))
-    for x, k in itertools.product(SIGNED_EDGES, draws):
-        for lower, upper in bounds:
-            found = clamped_sum(np.int64(x), np.int64(k), np.int64(lower), np.int64(upper))
-            assert found == clamp(x + k, lower, upper)
+    draws = [-(2**62), -(2**62) + 1, -(2**61), -129, -1, 0, 1, 127, 2**61, 2**62 - 1]
+    values, noises = map(list, zip(*itertools.product(SIGNED_EDGES, draws), strict=True))
+    for lower, upper in itertools.combinations_with_replacement(SIGNED_EDGES, 2):
+        found = added(tiers.INT64, 1, values, noises, lower, upper)
+        assert found == [clamp(x + k, lower, upper) % 2**64 for x, k in zip(values, noises, strict=True)]
 
 
-def test_the_wide_sum_at_every_edge() -> None:
+def test_the_wide_sum_at_every_edge(added) -> None:
     """The same in two limbs: signed and unsigned, noise up to 2^67, bounds of both 64-bit types."""
     sizes = [
         0,
@@ -180,23 +187,15 @@ def test_the_wide_sum_at_every_edge() -> None:
         (-(2**63), -(2**63)),
     ]
 
-    def limbs(value: int) -> tuple[np.int64, np.uint64]:
-        return np.int64(value >> 64), np.uint64(value % 2**64)
-
-    def bits(value: int) -> np.int64:
-        return np.uint64(value % 2**64).astype(np.int64)
-
-    for edges, extends in ((SIGNED_EDGES, -1), (unsigned_edges, 0)):
-        for x, k, (lower, upper) in itertools.product(edges, draws, both):
-            high, low = limbs(k)
-            found = clamped_sum_wide(
-                bits(x), np.int64(extends), low.astype(np.int64), high, *limbs(lower), *limbs(upper)
-            )
-            assert int(found) % 2**64 == clamp(x + k, lower, upper) % 2**64, (x, k, lower, upper)
+    for edges, kind in ((SIGNED_EDGES, tiers.INT64), (unsigned_edges, tiers.UINT64)):
+        values, noises = map(list, zip(*itertools.product(edges, draws), strict=True))
+        for lower, upper in both:
+            found = added(kind, 2, values, noises, lower, upper)
+            assert found == [clamp(x + k, lower, upper) % 2**64 for x, k in zip(values, noises, strict=True)]
 
 
 def test_a_small_world_whole() -> None:
-    """Every int8 and uint8 count with every 16-bit noise: the short kernel over a table."""
+    """Every int8 and uint8 count with every 16-bit noise: by a table."""
     words = np.arange(2**16).astype(np.int16)
     words[words == tiers.UNDECIDED] = 0
     plan = tiers.Plan("discrete_laplace", table=words, width=16, bulk=tiers.TABLE, constant_work=tiers.INTEGER)
@@ -209,7 +208,7 @@ def test_a_small_world_whole() -> None:
         for lower, upper in ((None, None), (0, None), (-3, 100), (50, 50)):
             low, high = clamps(np.dtype(made), lower, upper)
             out = np.zeros(n, made)
-            tiers.added(counts, out, plan=plan, lower=lower, upper=upper, short=True, key=stream, decide=never_asked)
+            tiers.added(counts, out, plan=plan, lower=lower, upper=upper, key=stream, decide=never_asked)
             assert np.array_equal(out, np.clip(counts + draws, low, high).astype(made)), (given_, made, lower, upper)
 
 
@@ -235,10 +234,9 @@ def by(plan: tiers.Plan, **options: bool) -> dict[str, Any]:
     return {"plan": plan, "key": tiers.StreamKey(SECRET), **options}
 
 
-# Table, 32 and 64 bits of doubles, double-double, integers; with which kernel.
+# Table, 32 and 64 bits of doubles, double-double, integers.
 WAYS = {
-    "short": lambda: by(undecidable(), short=True),
-    "table as int64": lambda: by(undecidable()),
+    "table": lambda: by(undecidable()),
     "table, constant_work": lambda: by(undecidable(), constant_work=True),
     "double 32": lambda: by(undecidable(None, 32, tiers.DOUBLE)),
     "double 64": lambda: by(undecidable(None, 64, tiers.DOUBLE)),
@@ -274,7 +272,7 @@ def test_a_plan_that_never_decides(way) -> None:
 )
 def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
     """Every count gets count + exact(i), clamped as any integer; in place counts are kept."""
-    n, start = kernels.BLOCK + 77, 10**6
+    n, start = tiers.BLOCK + 77, 10**6
     counts = at_the_ends(np.dtype(given_), n)
     given_values = counts.tolist()
     out = counts.view(made) if in_place else np.full(n, 77, made)
@@ -296,8 +294,7 @@ def test_open_draws_are_added_exactly(way, in_place, given_, made) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("step", [1, 2])
-@pytest.mark.parametrize("short", [True, False])
-def test_some_open_draws_among_many(threads, step, short) -> None:
+def test_some_open_draws_among_many(threads, step) -> None:
     """A table with one word in 4,096 undecided: those get exact draws; any threads."""
     table = np.arange(2**16).astype(np.int16)
     table[:: 2**12] = tiers.UNDECIDED
@@ -315,7 +312,6 @@ def test_some_open_draws_among_many(threads, step, short) -> None:
         counts,
         counts,
         plan=plan,
-        short=short,
         key=tiers.StreamKey(SECRET),
         start=start,
         decide=planted,
@@ -333,7 +329,7 @@ def test_some_open_draws_among_many(threads, step, short) -> None:
 )
 @settings(max_examples=200, deadline=None)
 def test_any_open_sum(given_, made, way, bounds, data) -> None:
-    """Random counts, noise, bounds, dtypes: a plain clamp, whichever kernel was undecided."""
+    """Random counts, noise, bounds, dtypes: a plain clamp, whichever tier was undecided."""
     ends = np.iinfo(given_)
     counts = data.draw(st.lists(st.integers(int(ends.min), int(ends.max)), min_size=1, max_size=20))
     draws = data.draw(st.lists(st.integers(-(2**70), 2**70), min_size=len(counts), max_size=len(counts)))
@@ -349,18 +345,25 @@ def test_any_open_sum(given_, made, way, bounds, data) -> None:
     assert out.tolist() == [clamp(x + k, lower, upper) for x, k in zip(counts, draws, strict=True)]
 
 
+def holds_zeros(out: np.ndarray, decided: np.ndarray, asked: int) -> None:
+    """What C has read and nobody has decided holds 0; what it has not read comes after, as it was."""
+    assert not decided[asked]
+    left = out[~decided] != 0
+    assert not left[: np.count_nonzero(~decided[: asked + 1])].any()
+    assert not (left[:-1] & ~left[1:]).any()
+
+
 @by_way
 @pytest.mark.parametrize("in_place", [False, True])
 def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place) -> None:
     """Nobody who looks at out meanwhile sees a count without its noise."""
-    n = kernels.BLOCK + 500
+    n = tiers.BLOCK + 500
     counts = np.full(n, 999, np.int64)
     out = counts if in_place else np.full(n, 777, np.int64)
     decided = np.zeros(n, bool)
 
     def exact(i: int) -> int:
-        block = slice(i // kernels.BLOCK * kernels.BLOCK, (i // kernels.BLOCK + 1) * kernels.BLOCK)
-        assert not out[block][~decided[block]].any()
+        holds_zeros(out, decided, i)
         decided[i] = True
         return 10**6
 
@@ -369,7 +372,7 @@ def test_an_open_cell_holds_zero_until_it_is_decided(way, in_place) -> None:
     assert (out == 10**6 + 999).all()
 
 
-# ---------------------------------------------------------- small calls, whose kernel draws the key
+# ---------------------------------------------------------- small calls, for which C draws the key
 
 
 def test_a_small_call_is_the_constant_work_one_under_its_key() -> None:
@@ -398,17 +401,17 @@ def test_a_small_call_holds_zeros_until_it_is_decided(in_place) -> None:
     """And each undecided cell gets its own exact draw."""
     counts = np.full((20, 30), 999)
     out = counts if in_place else np.full((20, 30), 777)
-    left = set(range(600))
+    decided = np.zeros(600, bool)
 
     def exact(key: tiers.StreamKey, i: int) -> int:
-        assert not out.reshape(-1)[sorted(left)].any()
-        left.remove(i)
+        holds_zeros(out.reshape(-1), decided, i)
+        decided[i] = True
         return planted(i)
 
     plan = undecidable(None, 64, tiers.INTEGER)
     tiers.added_small(plan, counts, out, exact)
     assert out.reshape(-1).tolist() == [clamp(999 + planted(i), -(2**63), 2**63 - 1) for i in range(600)]
-    assert not left
+    assert decided.all()
 
 
 # ------------------------------------------------------------------ failing closed
@@ -425,8 +428,8 @@ FAILURES = [RuntimeError, KeyboardInterrupt, SystemExit, MemoryError, Odd]
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_failure_zeroes_out(way, failure) -> None:
     """Whatever exact raises, at the first draw or late, comes through; no cell keeps a value."""
-    n = kernels.BLOCK + 500
-    for at, view in ((0, slice(None)), (kernels.BLOCK + 400, slice(None)), (3000, slice(None, None, 2))):
+    n = tiers.BLOCK + 500
+    for at, view in ((0, slice(None)), (tiers.BLOCK + 400, slice(None)), (3000, slice(None, None, 2))):
         counts = np.full(n, 999, np.int64)
         for out in (np.full(n, 777, np.int64), counts):
             seen = [0]
@@ -487,7 +490,7 @@ def test_a_failure_in_one_thread_stops_all_and_zeroes_out(failure, step, where) 
         return 5
 
     with pytest.raises(failure):
-        tiers.added(counts, counts, plan=plan, short=True, key=tiers.StreamKey(SECRET), decide=exact, threads=4)
+        tiers.added(counts, counts, plan=plan, key=tiers.StreamKey(SECRET), decide=exact, threads=4)
     assert not counts.any()
     alone(before)
     assert not counts.any()
@@ -532,7 +535,7 @@ def test_ctrl_c_while_a_helper_still_works(presses) -> None:
         return 5
 
     with pytest.raises(KeyboardInterrupt):
-        tiers.added(counts, counts, plan=plan, short=True, key=tiers.StreamKey(SECRET), decide=exact, threads=2)
+        tiers.added(counts, counts, plan=plan, key=tiers.StreamKey(SECRET), decide=exact, threads=2)
     assert not counts.any()
     alone(before)
     assert not counts.any()
@@ -553,41 +556,3 @@ def test_the_noise_is_never_clipped() -> None:
     ]
     assert abs((both[0]() > 0).mean() - 0.5) < 0.05
     assert abs((both[1]() > 2**63).mean() - 0.5) < 0.05
-
-
-def test_a_small_call_decides_what_is_open_and_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One call: scratch wiped, undecided draws exact, zeros after a failure, no key no touch."""
-    real = kernels.kernel("add_small")
-    plan = tiers.constant_work_plan(DiscreteLaplace(1, 10))
-    counts = np.arange(7)
-
-    def leaving_two_open(x: np.ndarray, y: np.ndarray, scratch: np.ndarray, *rest: object) -> int:
-        assert real(x, y, scratch, *rest) == 0
-        assert not scratch.any()
-        scratch[:4] = np.frombuffer(SECRET, np.int64)
-        scratch[4 + 7 : 4 + 7 + 2] = [0, 5]
-        scratch[4 + 14 : 4 + 14 + 2] = x[[0, 5]]
-        y[[0, 5]] = 0
-        held.append(scratch)
-        return 2
-
-    held: list[np.ndarray] = []
-    first = tiers.StreamKey(SECRET).block(0, 0)
-    monkeypatch.setattr(kernels, "kernel", lambda name: leaving_two_open)
-    out = np.zeros(7, np.int64)
-    tiers.added_small(plan, counts, out, lambda key, i: {0: -100, 5: -4}[i] if key.block(0, 0) == first else 0, -5, 3)
-    assert out[[0, 5]].tolist() == [-5, 1]
-    assert not held[0].any()
-
-    def fail(key: object, i: int) -> int:
-        raise KeyboardInterrupt
-
-    out = np.ones(7, np.int64)
-    with pytest.raises(KeyboardInterrupt):
-        tiers.added_small(plan, counts, out, fail, -5, 3)
-    assert not out.any()
-    monkeypatch.setattr(kernels, "kernel", lambda name: lambda *_: -1)
-    out = np.full(7, 9)
-    with pytest.raises(EntropyError):
-        tiers.added_small(plan, counts, out, fail, -5, 3)
-    assert (out == 9).all()

@@ -94,6 +94,7 @@ def test_the_answers_cover_every_law_and_tier() -> None:
     planted = {(laws[answer.plan.law], answer.tier) for answer in ROWS if answer.tier}
     double, double_double, integer = _native.DOUBLE, _native.DOUBLE_DOUBLE, _native.INTEGER
     expected = {(law, tier) for law in ("discrete_laplace", "laplace") for tier in (double, double_double, integer)}
+    expected.add(("discrete_laplace", _native.FLOAT))
     expected |= {(law, tier) for law in ("gaussian", "discrete_gaussian") for tier in (double, double_double)}
     assert planted == expected
     fills = [answer for answer in ROWS if not answer.tier]
@@ -113,7 +114,7 @@ def test_the_answers_cover_every_law_and_tier() -> None:
 @pytest.mark.parametrize("isa", ISAS)
 def test_a_changed_answer_is_found(isa: int) -> None:
     """Another digest, digits or scale in any row, and the check names that row."""
-    scratch = ffi.new("int16_t[65536]")
+    scratch = ffi.new("uint64_t[]", lib.DPF_CHECK)
     for at, answer in enumerate(ROWS):
         changed = ffi.new("dpf_known[2]")
         changed[0] = answer

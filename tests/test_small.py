@@ -142,6 +142,7 @@ def test_an_undecided_draw_is_finished_exactly(
     values = np.zeros(9, dtype)
     found = blind_mech.release(values, out=values if given else None)
     assert len(keys) == 1
+    assert tiers.bytes_of(keys[0]) == bytes(32)
     assert len(np.unique(found)) > 1
 
     def fails(*_: object) -> None:

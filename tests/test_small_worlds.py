@@ -20,7 +20,7 @@ import tiers
 from worlds import HALF, delta_of, exponential_law, first_above, flip_law, geometric_law, shown_with
 
 import dpfast
-from dpfast import Sensitivity
+from dpfast import ParameterError, Sensitivity
 from dpfast.testing import fixed_key
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
@@ -45,14 +45,17 @@ def of(person: int, database: Rows) -> Rows:
     return tuple(row for row in database if row[0] == person)
 
 
+def histogram(database: Rows, bounds: tuple[int, int], adjacency: str = "add-remove") -> dpfast.BoundedHistogram:
+    people, keys = [p for p, _ in database], [k for _, k in database]
+    return dpfast.bounded_histogram(
+        np.array(keys, "U1"), np.array(people, np.int64), domain=KEYS, max_partitions=bounds[0], max_per_partition=bounds[1],
+        adjacency=adjacency, key=fixed_key(1).derive("small worlds"),
+    )  # fmt: skip
+
+
 @cache
 def counts(database: Rows, bounds: tuple[int, int]) -> Counts:
-    people, keys = [p for p, _ in database], [k for _, k in database]
-    found = dpfast.bounded_histogram(
-        np.array(keys, "U1"), np.array(people, np.int64), domain=KEYS, max_partitions=bounds[0], max_per_partition=bounds[1],
-        key=fixed_key(1).derive("small worlds"),
-    )  # fmt: skip
-    return tuple(found.counts.tolist())
+    return tuple(histogram(database, bounds).counts.tolist())
 
 
 @cache
@@ -103,6 +106,34 @@ def test_noisy_counts(bounds, adjacency) -> None:
     assert worst <= promised
     if adjacency == "add-remove" or bounds[0] == 1:  # elsewhere two people with four rows are too few to reach it
         assert worst == promised
+
+
+@each
+def test_counts_take_the_mechanisms_that_hide_their_neighbours(bounds, adjacency) -> None:
+    """With q = 1/2: what is taken covers the worst pair, and what is refused may not."""
+    worst = max(sum(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in neighbours(bounds, adjacency))
+    l1 = int(sensitivity(bounds, adjacency).l1)
+    found = histogram(databases()[-1], bounds, adjacency)
+    for made_for in range(1, l1 + 3):
+        mechanism = dpfast.DiscreteLaplace(LN_2 * made_for, made_for, adjacency=adjacency)
+        if made_for < l1:
+            with pytest.raises(ParameterError, match=f"mechanism must be made for l1 of at least {l1}, got one for"):
+                found.release(mechanism)
+        else:
+            assert found.release(mechanism).shape == (3,)
+            assert worst <= made_for == mechanism.guarantee.epsilon / LN_2
+    assert worst == l1 or (adjacency == "substitution" and bounds[0] > 1)  # so the next smaller one is no cover
+
+
+@each
+def test_the_release_of_every_world(bounds, adjacency) -> None:
+    """The counts plus the mechanism's own noise: under equal keys what its release gives."""
+    mechanism = dpfast.DiscreteLaplace(1, sensitivity(bounds, adjacency))
+    keys = [fixed_key(2).derive("noise") for _ in range(2)]
+    for at, database in enumerate(databases()):
+        found, place = histogram(database, bounds, adjacency), {"start": at * 3}
+        noisy = found.release(mechanism, key=keys[0], **place)
+        assert (noisy == mechanism.release(found.counts, key=keys[1], **place)).all()
 
 
 @each

@@ -23,13 +23,15 @@ from dpfast.records import fixed_point
 from dpfast.release import engine
 from dpfast.release.arrays import Job, clamps, prepare_real
 
-DOUBLE, INTEGER, TABLE, DOUBLE_DOUBLE = _native.DOUBLE, _native.INTEGER, _native.TABLE, _native.DOUBLE_DOUBLE
+FLOAT, DOUBLE, DOUBLE_DOUBLE = _native.FLOAT, _native.DOUBLE, _native.DOUBLE_DOUBLE
+INTEGER, TABLE = _native.INTEGER, _native.TABLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
-SMALL = engine.SMALL
+BLOCK, SMALL = _native.BLOCK, engine.SMALL
+INT64, UINT64, FLOAT64, FLOAT32 = map(_native.KINDS.__getitem__, "lLdf")  # what values are, to C
 Plan, StreamKey = _native.Plan, _native.StreamKey
 entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
 usable_threads, checked = engine.usable_threads, _native.checked
-score_ends = nominate._ends  # between which the kernel takes a candidate's score to lie
+score_ends = nominate._ends  # between which a kernel takes a candidate's score to lie
 fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
 
 ISAS = _native.ISAS
@@ -43,7 +45,7 @@ law = attrgetter("_law")  # in intervals
 prepared = attrgetter("_small")  # for small releases
 constants = methodcaller("_constants")  # a plan's, by the names of its fields
 record = attrgetter("_record")  # what the derivation of a stream key reads of it
-narrow = attrgetter("_narrow")  # whether the narrow kernel serves
+narrow = attrgetter("_narrow")  # whether one limb holds each draw
 exponent, bound, ratio = map(attrgetter, ("_exponent", "_bound", "_ratio"))  # a real law's grid and values
 rate = attrgetter("_rate")  # a selection's noise
 noises = attrgetter("_noise")  # AboveThreshold's: the threshold's and an answer's
@@ -77,6 +79,52 @@ def respond(mechanism: Any, answers: np.ndarray, words: np.ndarray, stream: Any)
     mechanism._respond(answers, words, stream)
 
 
+@contextmanager
+def small_pieces() -> Iterator[None]:
+    """Few counts at a time where arrays are not plain, and few for a thread."""
+    small = {"PIECE": 64, "ROWS": 3, "STRIP": 5, "LARGEST_PIECE": 256, "SHARE": 64, "BUFFER": 32}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in small.items():
+            patch.setattr(engine, name, value)
+        yield
+
+
+@contextmanager
+def scratch() -> Iterator[list[np.ndarray]]:
+    """The arrays that releases make for their pieces."""
+    made: list[np.ndarray] = []
+
+    class Recording:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+        def empty(self, *arguments: Any) -> np.ndarray:
+            made.append(np.empty(*arguments))
+            return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "np", Recording())
+        yield made
+
+
+@contextmanager
+def stopped_after(pieces: int, failure: BaseException | None = None) -> Iterator[None]:
+    """After so many pieces another thread has failed, or this one does."""
+    add, asked = engine._Work.run, 0
+
+    def run(work: Any, *rest: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        work.stopped = asked > pieces
+        if work.stopped and failure is not None:
+            raise failure
+        return add(work, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine._Work, "run", run)
+        yield
+
+
 # ------------------------------------------------------------------ tiers of C on planted digits
 
 PLANTED = np.dtype([("digits", np.uint64, 4), ("offset", np.float64), ("negative", np.int32), ("sine", np.int32)])
@@ -102,22 +150,19 @@ def narrow_margins(mechanism: Any, room: float) -> None:
     """C decides as little as these margins allow, and the exact tier the rest."""
     for plan in (mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan):
         plan.margin = plan.margin32 = plan.double_double_margin = room
+        plan.logarithm.float_margin = room
         plan.logarithm.wide_cell += 200
 
 
 def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], Any], Sequence[int]]:
-    """The C that takes a fresh key, a constant-work draw under it, and its low word's place."""
+    """The C that takes a fresh key, a constant-work draw added to a count of 0, and its place."""
     key, ffi, lib = StreamKey(entropy(32)), _native.ffi, _native.lib
-    lo, open_, at = (
-        ffi.new("int64_t[]", 1),
-        ffi.new("int64_t[]", 1),
-        ffi.gc(ffi.cast("uint8_t *", key.address), lambda _: key.wipe()),
-    )
-    return (
-        partial(lib.dpf_entropy, at, 32),
-        partial(lib.dpf_fill, isa, plan._plan, 1, at, 0, 1, lo, ffi.NULL, open_),
-        lo,
-    )
+    at = ffi.gc(ffi.cast("uint8_t *", key.address), lambda _: key.wipe())
+    how, count, out = ffi.new("dpf_release *"), ffi.new("int64_t[]", 1), ffi.new("int64_t[]", 1)
+    how.plan, how.key, how.isa, how.constant_work = plan._plan, at, isa, 1
+    how.kind, how.limbs, how.lower, how.upper = lib.DPF_INT64, 1, (2**63, 2**64 - 1), (2**63 - 1, 0)
+    room, undecided = ffi.new("dpf_undecided[]", 1), ffi.new("int64_t *")
+    return partial(lib.dpf_entropy, at, 32), partial(lib.dpf_add, how, 0, 1, count, out, room, undecided), out
 
 
 # ------------------------------------------------------------------ keys
@@ -204,19 +249,19 @@ class Asked:
 
 def added(
     counts: np.ndarray, out: np.ndarray, *, plan: Plan, key: StreamKey, decide: Callable[[int], int], start: int = 0,
-    lower: int | None = None, upper: int | None = None, short: bool = False, narrow: bool = True, constant_work: bool = False,
+    lower: int | None = None, upper: int | None = None, narrow: bool = True, constant_work: bool = False,
     threads: int | None = 1,
 ) -> None:  # fmt: skip
     """This plan's draws added to counts, clamped to type and bounds; decide: the undecided."""
     job = Job(counts, out, *clamps(out.dtype, lower, upper))
-    engine.run(job, engine.Draws(plan.address, short, narrow, key, start, constant_work, decide), threads)
+    engine.run(job, engine.Draws(plan.address, narrow, key, start, constant_work, decide), threads)
 
 
 def added_small(
     plan: Plan, counts: np.ndarray, out: np.ndarray, decide: Callable[[StreamKey, int], int],
     lower: int = -(2**63), upper: int = 2**63 - 1,
 ) -> None:  # fmt: skip
-    """A small call, whose kernel draws the key."""
+    """A small call, for which C draws the key."""
     assert engine.run_small(Job(counts, out, lower, upper), plan, decide)
 
 
@@ -229,13 +274,12 @@ def drawn(
     mechanism: Any, n: int, key: StreamKey, *, plan: Plan | None = None, constant_work: bool | None = None,
     start: int = 0, threads: int | None = 1,
 ) -> np.ndarray:  # fmt: skip
-    """n draws of an integer law, through the fused kernel, as a release of zeros sees them."""
+    """n draws of an integer law, as a release of zeros sees them."""
     zeros = np.zeros(n, np.int64)
     chosen, usual = mechanism._plan(n, constant_time=False)
     constant_work, plan = chosen if constant_work is None else constant_work, usual if plan is None else plan
     added(
-        zeros, zeros, plan=plan, short=plan.has_table and not constant_work, narrow=mechanism._narrow, key=key, start=start,
-        constant_work=constant_work, decide=lambda i: decided(mechanism, key, i), threads=threads,
+        zeros, zeros, plan=plan, narrow=mechanism._narrow, key=key, start=start, constant_work=constant_work, decide=lambda i: decided(mechanism, key, i), threads=threads,
     )  # fmt: skip
     return zeros
 
@@ -259,21 +303,21 @@ def noised(
         return exact_result(mechanism, read, i, job, value)
 
     constant_work = chosen if constant_work is None else constant_work
-    engine.run(job, engine.Draws(plan.address, False, mechanism._narrow, stream, first, constant_work, decide), threads)
+    engine.run(job, engine.Draws(plan.address, mechanism._narrow, stream, first, constant_work, decide), threads)
     return job.out
 
 
 def release_of_zeros(mechanism: Any, out: np.ndarray, key: StreamKey, *, constant_work: bool) -> Callable[[], None]:
     """What releases zeros into `out` from where the key has been drawn."""
     zeros, plan = out.copy(), constant_work_plan(mechanism) if constant_work else bulk_plan(mechanism)
-    read, short = reader(mechanism, key), plan.has_table and not constant_work
+    read = reader(mechanism, key)
     if isinstance(mechanism, RealMechanism):
         job: Any = prepare_real(zeros, out, exponent=mechanism._exponent)
         decide = lambda i, value: exact_result(mechanism, read, i, job, value)  # noqa: E731
     else:
         job = Job(zeros, out, *clamps(out.dtype, None, None))
         decide = lambda i: mechanism._law.draw(read, i)  # noqa: E731
-    draws = engine.Draws(plan.address, short, mechanism._narrow, key, 0, constant_work, decide)
+    draws = engine.Draws(plan.address, mechanism._narrow, key, 0, constant_work, decide)
     return lambda: engine.run(job, draws, 1)
 
 
@@ -301,6 +345,25 @@ def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object
     for module in (mechanism, integer):
         monkeypatch.setattr(module, "first_of_equals", lambda one: one)
     monkeypatch.setattr(owner, f"_{what}", value)
+
+
+def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any]) -> None:
+    """Each call of C for a release is wrap(call, release, *arguments); call(*arguments) makes it.
+
+    Small releases, too, then go the general way.
+    """
+    real = _native.Release.add
+
+    def called(release: Any, *arguments: Any) -> Any:
+        return wrap(partial(real, release), release, *arguments)
+
+    monkeypatch.setattr(_native.Release, "add", called)
+    no_small_calls(monkeypatch)
+
+
+def in_constant_work(release: Any) -> bool:
+    """Whether C is told to do equal work for each draw."""
+    return bool(release._how.constant_work)
 
 
 def no_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,4 +413,4 @@ def only_isa(monkeypatch: pytest.MonkeyPatch, isa: int) -> None:
 
 def past_the_caches(always: bool) -> None:
     """Whether every release, or only a large one, stores its results past the caches."""
-    engine.STREAM = 1 if always else 2**21
+    engine.NON_TEMPORAL = 1 if always else 2**21

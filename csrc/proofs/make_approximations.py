@@ -22,6 +22,11 @@ SHORT_LOG = (
     "0x1.accf134f6415dp1", "-0x1.cc453bc17852cp-1", "0x1.5006ae2ee1491p-3", "-0x1.2aeff2bae3afep-6",
     "0x1.e952a6a7899b7p-11",
 )  # fmt: skip
+# -ln(3/2 + f), |f| <= 1/2, in floats: fpminimax, absolute (decide.sollya).
+FLOAT_LOG = (
+    "-0x1.9f323ep-2", "-0x1.555544p-1", "0x1.c71b9cp-3", "-0x1.94a71p-4", "0x1.94e092p-5", "-0x1.a967dp-6",
+    "0x1.d302bp-7", "-0x1.4fd964p-7", "0x1.9e46fap-8",
+)  # fmt: skip
 # ln(1 + r) = r - r^2/2 + r^3 p(r): the series, 1/3 - r/4 + ... - r^7/10, rounded.
 LOG1P = (
     "0x1.5555555555555p-2", "-0x1p-2", "0x1.999999999999ap-3", "-0x1.5555555555555p-3",
@@ -53,6 +58,7 @@ SMALL_COSINE = "0x1.5555555555555p-5", "0x1.6c16c16c16c17p-10"
 QUARTER = ("0x1.921fb5p-1", -34), ("0x1.110b4611a6263p-27", -34), ("0x1.921fb54442d18p-1", -86)
 ROOT_TWO = "0x1.6a09e667f3bcdp0"
 LN2 = "0x1.62e42fefa39efp-1"
+FLOAT_LN2 = "0x1.62e43p-1"
 SPLIT = "0x1.6a09ep-1"  # m0: m lies in [m0, 2 m0), a little below the root of 1/2
 SHORT_BITS, HALF_BITS = 21, 26  # short_of and residue keep so many bits of a double
 
@@ -67,11 +73,11 @@ def mask(bits: int) -> int:
     return 2**64 - 2 ** (53 - bits)
 
 
-def function(says: str, name: str, x: str, step: str, coefficients: tuple[str, ...]) -> str:
+def function(says: str, name: str, x: str, step: str, coefficients: tuple[str, ...], kind: str = "double") -> str:
     """Horner's rule in C; step combines the sum so far, x and the next coefficient."""
-    *lower, highest = coefficients
-    lines = [f"    double sum = {highest};", *(f"    sum = {step.format(x=x, c=c)};" for c in reversed(lower))]
-    return f"/* {says} */\nDPF_INLINE double {name}(double {x}) {{\n" + "\n".join([*lines, "    return sum;"]) + "\n}\n"
+    *lower, highest = (c + "f" if kind == "float" else c for c in coefficients)
+    lines = [f"    {kind} sum = {highest};", *(f"    sum = {step.format(x=x, c=c)};" for c in reversed(lower))]
+    return f"/* {says} */\nDPF_INLINE {kind} {name}({kind} {x}) {{\n" + "\n".join([*lines, "    return sum;"]) + "\n}\n"
 
 
 def scaled(coefficients: tuple[str, ...], least: int) -> tuple[str, ...]:
@@ -92,6 +98,7 @@ def header() -> str:
         "}",
         "",
         f"static const double dpf_one_ln2 = {LN2}, dpf_root_two = {ROOT_TWO};",
+        f"static const float dpf_float_ln2 = {FLOAT_LN2}f;",
         f"static const double dpf_short_log = {SHORT_LOG[0]};",
         f"static const uint64_t dpf_split = {bits_of(SPLIT):#x}; /* the pattern of m0 */",
         f"static const uint64_t dpf_short_mask = {mask(SHORT_BITS):#x}, dpf_half_mask = {mask(HALF_BITS):#x};",
@@ -102,6 +109,7 @@ def header() -> str:
         function("(ln m)/s = 2 + z R(z).", "log_polynomial", "z", fused, LOG),
         function("(m - 1) ln 2 - ln m = dpf_short_log + m p(m).", "short_log_polynomial", "m", fused, SHORT_LOG[1:]),
         function("ln(1 + r) = r - r^2/2 + r^3 p(r).", "log1p_polynomial", "r", fma, LOG1P),
+        function("-ln(3/2 + f).", "float_log_polynomial", "f", "__builtin_fmaf(sum, {x}, {c})", FLOAT_LOG, "float"),
         function("(sin pi v/4)/v, w = v^2.", "sine_polynomial", "w", fused, SINE),
         function("cos pi v/4, w = v^2.", "cosine_polynomial", "w", fused, COSINE),
         function(f"(sin pi v/4)/V, w = V^2, v = V 2^{SHORT_UNIT}.", "short_sine_polynomial", "w", fused,
@@ -120,17 +128,17 @@ def sollya() -> str:
     return f"R = {nested[:at]}\n    {nested[at:]};"
 
 
-def sollya_short() -> str:
-    terms = [f"{c} * x^{k}" for k, c in enumerate(SHORT_LOG)]
-    return "Q = " + "\n    + ".join(" + ".join(terms[at : at + 3]) for at in range(0, len(terms), 3)) + ";"
+def sollya_sum(name: str, coefficients: tuple[str, ...]) -> str:
+    terms = [f"{c} * x^{k}" for k, c in enumerate(coefficients)]
+    return f"{name} = " + "\n    + ".join(" + ".join(terms[at : at + 3]) for at in range(0, len(terms), 3)) + ";"
 
 
 def gappa(assigned: str, r: str, z: str, coefficients: tuple[str, ...]) -> str:
-    """Horner's rule line by line, less its last step; assigned: whether each is rounded."""
+    """Horner's rule line by line, less its last step; assigned: how a step is rounded."""
     lines, last = [], coefficients[-1]
     names = [f"{r}{i}" for i in range(1, len(coefficients) - 1)]
     for name, c in zip(names, reversed(coefficients[1:-1]), strict=True):
-        lines.append(f"{name} {assigned} {last} * {z} + {c};")
+        lines.append(f"{name} {assigned.format(f'{last} * {z} + {c}')};")
         last = name
     return "\n".join(lines)
 
@@ -147,17 +155,22 @@ def between_marks(old: str, what: str, text: str) -> str:
 def files() -> dict[Path, str]:
     """What each file must hold."""
     found = {CSRC / "approximations.h": header()}
+    exact, each, once = "= {}", "rnd= {}", "= rnd({})"
     for name in ("decide", "normal"):
         path = CSRC / "proofs" / f"{name}.sollya"
         found[path] = between_marks(path.read_text(), "R", sollya())
         path = path.with_suffix(".gappa")
-        rounded = between_marks(path.read_text(), "r", gappa("rnd=", "r", "z", LOG))
-        found[path] = between_marks(rounded, "R", gappa("=", "R", "Z", LOG))
+        rounded = between_marks(path.read_text(), "r", gappa(each, "r", "z", LOG))
+        found[path] = between_marks(rounded, "R", gappa(exact, "R", "Z", LOG))
     path = CSRC / "proofs" / "decide.sollya"
-    found[path] = between_marks(found[path], "Q", sollya_short())
+    found[path] = between_marks(found[path], "Q", sollya_sum("Q", SHORT_LOG))
+    found[path] = between_marks(found[path], "P", sollya_sum("P", FLOAT_LOG))
     path = CSRC / "proofs" / "short_log.gappa"
-    rounded = between_marks(path.read_text(), "q", gappa("rnd=", "q", "m", SHORT_LOG))
-    found[path] = between_marks(rounded, "Q", gappa("=", "Q", "m", SHORT_LOG))
+    rounded = between_marks(path.read_text(), "q", gappa(each, "q", "m", SHORT_LOG))
+    found[path] = between_marks(rounded, "Q", gappa(exact, "Q", "m", SHORT_LOG))
+    path = CSRC / "proofs" / "float_log.gappa"
+    rounded = between_marks(path.read_text(), "p", gappa(once, "p", "f", FLOAT_LOG))
+    found[path] = between_marks(rounded, "P", gappa(exact, "P", "F", FLOAT_LOG))
     return found
 
 

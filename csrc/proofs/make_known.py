@@ -22,9 +22,10 @@ from dpfast._dpf import ffi, lib
 from dpfast.exact import Digits, ball
 
 SECRET = bytes(range(32))
-TABLE, DOUBLE, DOUBLE_DOUBLE, INTEGER = _native.TABLE, _native.DOUBLE, _native.DOUBLE_DOUBLE, _native.INTEGER
-TIERS = {TABLE: "table", DOUBLE: "double", DOUBLE_DOUBLE: "double-double", INTEGER: "integers"}
-CELLS, SHORTS = 0, 1  # what a fill writes: integers or doubles of 64 bits; 16-bit integers
+TABLE, FLOAT, DOUBLE = _native.TABLE, _native.FLOAT, _native.DOUBLE
+DOUBLE_DOUBLE, INTEGER = _native.DOUBLE_DOUBLE, _native.INTEGER
+TIERS = {TABLE: "table", FLOAT: "float", DOUBLE: "double", DOUBLE_DOUBLE: "double-double", INTEGER: "integers"}
+CELLS, SUMS = 0, 1  # what is digested: integers or doubles of 64 bits; what dpf_add adds to zeros
 LIMBS = 2  # integers of 128 bits
 
 
@@ -79,11 +80,13 @@ def scaled(law: Any, exponent: int) -> Any:
 
 # ------------------------------------------------------------------ fills
 
+LONG = 2 * lib.DPF_BLOCK + 1300  # all parts of the pipeline of csrc/table.h run
 # Each path through a fill, at its largest scale: most draws are near a boundary there. For the same
 # reason a constant-work fill starts in doubles if a bulk fill of its scale does.
 FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, constant_work, form, how many
-    (DiscreteLaplace, 3, 0, SHORTS, 1300),
+    (DiscreteLaplace, 3, 0, SUMS, LONG),
     (DiscreteLaplace, 3, 0, CELLS, 1300),
+    (DiscreteLaplace, 12, 0, CELLS, 700),
     (DiscreteLaplace, 17, DOUBLE, CELLS, 200),
     (DiscreteLaplace, 20, 0, CELLS, 700),
     (DiscreteLaplace, 44, 0, CELLS, 400),
@@ -103,7 +106,7 @@ FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, c
     (Gaussian, 40, DOUBLE, CELLS, 200),
     (Gaussian, 40, DOUBLE_DOUBLE, LIMBS, 200),
     (Gaussian, 48, 0, LIMBS, 200),
-    (DiscreteGaussian, 2, 0, SHORTS, 1300),
+    (DiscreteGaussian, 2, 0, SUMS, LONG),
     (DiscreteGaussian, 2, DOUBLE, CELLS, 200),
     (DiscreteGaussian, 8, 0, CELLS, 1300),
     (DiscreteGaussian, 8, DOUBLE, CELLS, 200),
@@ -180,6 +183,7 @@ def digest(row: Row) -> int:
 # ------------------------------------------------------------------ planted draws
 
 PLANTS: Sequence[tuple[Any, int, int, int]] = (  # law, log2 of the scale, tier, digits of U
+    (DiscreteLaplace, 12, FLOAT, 31),
     (DiscreteLaplace, 20, DOUBLE, 31),
     (DiscreteLaplace, 20, DOUBLE, 64),
     (DiscreteLaplace, 44, DOUBLE, 64),

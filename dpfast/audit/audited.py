@@ -38,7 +38,7 @@ def load(target: str) -> Function:
     except Exception as error:
         raise ParameterError(f"target {target} cannot be loaded: {_said(error)}") from error
     if not callable(found):
-        raise ParameterError(f"target {target} must be a function of a count and a number of outputs")
+        raise ParameterError(f"target {target} must be a function, not {type(found).__name__}")
     return found  # type: ignore[no-any-return]
 
 

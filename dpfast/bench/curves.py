@@ -11,7 +11,7 @@ import numpy as np
 
 import dpfast
 from dpfast.bench.measure import Bar, Row, Run, measured
-from dpfast.bench.rows import COUNTS, REALS, Arrays, released
+from dpfast.bench.rows import COUNTS, REALS, Array, Arrays, released
 from dpfast.release.engine import SHARE, usable_threads
 
 STRETCH = 100_000  # counts that small calls handle together between two readings of the clock
@@ -76,6 +76,14 @@ def scaling(size: int, rounds: int, bar: Bar = iter) -> Curve:
     runs = {n: {name: released(a, law, *arrays, threads=n) for name, law, arrays in laws} for n in threads()}
     at, lines = _curve(runs, rounds, bar, lambda _: 1)
     return Curve(at, {name: tuple(size / seconds for seconds in line) for name, line in lines.items()})
+
+
+def beside(
+    functions: Mapping[str, Callable[[Array], object]], given: Array, calls: Mapping[int, int], rounds: int, bar: Bar
+) -> Curve:
+    """Seconds a call of each function against its number of values. calls: timed together."""
+    runs = {n: {name: partial(function, given[:n]) for name, function in functions.items()} for n in calls}
+    return _curve(runs, rounds, bar, calls.__getitem__)
 
 
 def _curve(runs: Mapping[int, Mapping[str, Run]], rounds: int, bar: Bar, calls: Callable[[int], int]) -> Curve:

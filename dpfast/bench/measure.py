@@ -99,7 +99,7 @@ class Row:
     counts: int  # one run handles so many
     against: Reference | None = None
     bound: Bound = Bound()
-    kind: Literal["safe", "unsafe", "floor"] = "safe"
+    kind: Literal["safe", "unsafe", "floor", "sampler"] = "safe"  # a sampler is either
     who: str = "dpfast"
     called: str = ""  # the exact call, if the name does not say it
     unit: str = ""  # the unit of `counts`, if the table does not say it

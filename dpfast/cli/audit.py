@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from dpfast import terminal
-from dpfast.cli.options import Number, chosen, make, number, picture_file
-from dpfast.mechanisms.laws import own_laws
+from dpfast.cli.options import Number, noise_of, noise_options, number, picture_file
 
 EXAMPLES = """\b
 Examples:
@@ -26,10 +25,7 @@ Examples:
 @click.argument("target", metavar="MODULE:FUNCTION")
 @click.option("--epsilon", type=number, help="What it promises; of the Laplace laws, the parameter too.")
 @click.option("--delta", type=number, default="0", help="Its delta, by default 0.")
-@click.option("--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbours are.")
-@click.option("--law", "name", type=click.Choice([*own_laws()]), help="Also compare the noise with this exact law.")
-@click.option("--sigma", type=number, help="Gaussian laws: the parameter.")
-@click.option("--granularity", type=number, help="Real laws: the grid of outputs, a power of two.")
+@noise_options
 @click.option("--n", type=click.IntRange(200), default=2_000_000, show_default=True, help="Draws for each count.")
 @click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
@@ -39,7 +35,7 @@ def audit(
     epsilon: Number | None,
     delta: Number,
     sensitivity: Number,
-    name: str | None,
+    law: str | None,
     sigma: Number | None,
     granularity: Number | None,
     n: int,
@@ -57,23 +53,18 @@ def audit(
     """
     from dpfast import audit as auditor
 
-    if epsilon is None and (name is None or plot):
+    if epsilon is None and (law is None or plot):
         raise click.UsageError("Missing option '--epsilon': what the function promises")
     if plot:
         from dpfast.pictures.audit import draw  # before minutes are spent: matplotlib may be missing
-    law: Any = None
-    if name is not None:
-        own = {"sigma": sigma} if "gaussian" in name else {"epsilon": epsilon, "sensitivity": sensitivity}
-        if None in own.values():
-            raise click.UsageError(f"Missing option '--{next(iter(own))}': {name} needs it")
-        law = make(chosen({"mechanism": name.replace("_", "-"), "granularity": granularity, **own}), promises=False)
+    exact = noise_of(law, epsilon, sensitivity, sigma, granularity) if law else None
     function, reports = auditor.load(target), []
     with closing(terminal.Bar(quiet=quiet)) as bar:
         common: dict[str, Any] = {"n": n, "progress": lambda text: bar.show(text=text)}
         if epsilon is not None:
             reports.append(auditor.privacy(function, epsilon, delta=delta, sensitivity=sensitivity, **common))
-        if law:
-            reports.append(auditor.law(function, law, on_grid=granularity is not None, **common))
+        if exact:
+            reports.append(auditor.law(function, exact, on_grid=granularity is not None, **common))
     found = any(report.found for report in reports)
     if as_json:
         facts = {report.kind: report.as_dict() for report in reports}

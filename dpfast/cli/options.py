@@ -134,6 +134,30 @@ def law_options(command: Command, choices: Iterable[str] = ()) -> Command:
     return command
 
 
+def noise_options(command: Command) -> Command:
+    """Add the options that name an exact law, whose noise another's is compared with."""
+    for option in (
+        click.option("--granularity", type=number, help="Real laws: the grid of outputs, a power of two."),
+        click.option("--sigma", type=number, help="Gaussian laws: the parameter."),
+        click.option("--law", type=click.Choice([*laws.own_laws()]), help="Compare the noise with this exact law."),
+        click.option(
+            "--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbours are."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def noise_of(
+    law: str, epsilon: Number | None, sensitivity: Number, sigma: Number | None, granularity: Number | None
+) -> Any:
+    """The exact law of these options."""
+    own = {"sigma": sigma} if "gaussian" in law else {"epsilon": epsilon, "sensitivity": sensitivity}
+    if None in own.values():
+        raise click.UsageError(f"Missing option '--{next(iter(own))}': {law} needs it")
+    return make(chosen({"mechanism": law.replace("_", "-"), "granularity": granularity, **own}), promises=False)
+
+
 def chosen(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given."""
     return {name: value for name, value in options.items() if value is not None and value is not False}

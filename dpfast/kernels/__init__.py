@@ -17,7 +17,9 @@ from typing import Any, ClassVar
 
 from dpfast import _native
 
-KERNELS = "fixed_point", "fixed_point_bits", "nominate", "bounded_histogram", "siphash", "respond"
+FEW = 32  # bins of a unit whose tags are compared all with all, or hashed at once
+
+KERNELS = "fixed_point", "fixed_point_bits", "nominate", "bounded_histogram", "search", "siphash", "respond"
 
 # Held by the thread that imports numba or compiles. A fork waits for it, or the child would find
 # both locks held for ever. The hooks have no line of Python where a signal handler could raise.

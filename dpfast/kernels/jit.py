@@ -33,16 +33,20 @@ def external(name: str, signature: Any) -> Any:
     return types.ExternalFunction(full, signature)
 
 
-def jit(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile for one signature, without the interpreter lock; cached if a place is writable."""
+def jit(signature: Any, *, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
+    """Compile for one signature, without the interpreter lock; cached if a place is writable.
+
+    inline: into its callers before LLVM sees them. LLVM makes vectors of loops without calls.
+    """
+    options: Any = {"nogil": True, "inline": "always" if inline else "never"}
 
     def decorate(function: Callable[..., Any]) -> Any:
         function.__qualname__ += f"_abi{_native.ABI}_{DIGEST}"
         try:
-            return numba.njit(signature, nogil=True, cache=True)(function)
+            return numba.njit(signature, cache=True, **options)(function)
         except Exception:
             # No writable cache, a full disk, a damaged file: compile in every process instead.
-            return numba.njit(signature, nogil=True)(function)
+            return numba.njit(signature, **options)(function)
 
     return decorate
 

@@ -17,7 +17,7 @@ _I2, _I3 = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
 _13, _16, _17, _21, _32, _64 = (np.uint64(n) for n in (13, 16, 17, 21, 32, 64))
 
 
-@jit(STATE(word, word, word, word))
+@jit(STATE(word, word, word, word), inline=True)
 def _round(a, b, c, d):
     a += b
     c += d
@@ -32,22 +32,23 @@ def _round(a, b, c, d):
     return a, b, c, d
 
 
-@jit(STATE(word, word, word, word, word))
+@jit(STATE(word, word, word, word, word), inline=True)
 def _absorb(a, b, c, d, message):
     a, b, c, d = _round(a, b, c, d ^ message)
     a, b, c, d = _round(a, b, c, d)
     return a ^ message, b, c, d
 
 
-@jit(word(word, word, word, word))
+@jit(word(word, word, word, word), inline=True)
 def _finish(a, b, c, d):
-    c ^= np.uint64(0xFF)
-    for _ in range(4):
-        a, b, c, d = _round(a, b, c, d)
+    a, b, c, d = _round(a, b, c ^ np.uint64(0xFF), d)
+    a, b, c, d = _round(a, b, c, d)
+    a, b, c, d = _round(a, b, c, d)
+    a, b, c, d = _round(a, b, c, d)
     return a ^ b ^ c ^ d
 
 
-@jit(word(word, word, word, word))
+@jit(word(word, word, word, word), inline=True)
 def of_pair(key0, key1, first, second):
     """The hash of sixteen bytes: two words, each little-endian."""
     a, b, c, d = key0 ^ _I0, key1 ^ _I1, key0 ^ _I2, key1 ^ _I3

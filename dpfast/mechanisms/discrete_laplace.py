@@ -23,6 +23,7 @@ from dpfast.privacy.sensitivity import Sensitivity
 # Scales at which a tier, or a word, hands over to the next; functions of the parameters alone. The
 # widths belong to the stream: csrc/discrete_laplace.md, section 2, derives them.
 TABLE_SCALE = 2**7
+FLOAT_SCALE = 2**12
 SHORT_SCALE = 2**20
 DOUBLE_SCALE = 2**44
 CONSTANT_WORK_DOUBLE_SCALE = 2**17
@@ -108,7 +109,12 @@ def constants(law: ExactOneSidedGeometric) -> dict[str, Any]:
     relative_error = 5 * 2.0**-52
     return {
         "width": 16 if scale <= TABLE_SCALE else 32 if scale <= SHORT_SCALE else 64,
-        "bulk": tier((TABLE_SCALE, _native.TABLE), (DOUBLE_SCALE, _native.DOUBLE), (MOST_SCALE, _native.DOUBLE_DOUBLE)),
+        "bulk": tier(
+            (TABLE_SCALE, _native.TABLE),
+            (FLOAT_SCALE, _native.FLOAT),
+            (DOUBLE_SCALE, _native.DOUBLE),
+            (MOST_SCALE, _native.DOUBLE_DOUBLE),
+        ),
         "constant_work": tier(
             (CONSTANT_WORK_DOUBLE_SCALE, _native.DOUBLE), (CONSTANT_WORK_DOUBLE_DOUBLE_SCALE, _native.DOUBLE_DOUBLE)
         ),
@@ -117,6 +123,8 @@ def constants(law: ExactOneSidedGeometric) -> dict[str, Any]:
         "offset": exact.nearest_double(law.lost + 256, lambda: exact.ball(scale) * law.offset() - 0.5),
         "margin": 0.5 - relative_error * (t + 2),
         "relative_error": relative_error,
+        "float_margin": 0.5 - 2.0**-23 * (2.25 * t + 4),
+        "float_error": 3.125 * 2.0**-23,
         "margin32": 0.5 - SHORT_ERROR * (t + 1),
         "half_cell": (t / 2 + 0.25) * (1 + 2.0**-20),
         "c": c45 / 2**45,

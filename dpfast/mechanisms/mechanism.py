@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=64)
 def first_of_equals(mechanism: Mechanism) -> Mechanism:
-    """The mechanism whose plans serve all of its type and parameters: one made for each call
-    waits for them once.
-    """
+    """The mechanism whose plans serve all of its type and parameters."""
     return mechanism
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from dpfast.bench.curves import Curve
 from dpfast.bench.measure import Result
 from dpfast.bench.report import Report
-from dpfast.pictures.style import FAINT, GRID, INK, INSIDE, note, save
+from dpfast.bench.sampler import Comparison
+from dpfast.pictures.style import DASHED, FAINT, GRID, INK, INSIDE, MINUS, note, save
 from dpfast.privacy.formatting import quantity, short, three_digits
 
 EDGE = "#b4541a"  # the edge and the hatch of unsafe bars
 LINES = (INSIDE, "#0b3a66", EDGE, "#8a949c", "#4f9d69")
+BESIDE = LINES[-1], INSIDE, EDGE  # a sampler, dpfast, NumPy
 MARKERS = "osv^D"
 STYLE: Any = {
     "axes.axisbelow": True, "axes.edgecolor": FAINT, "axes.grid": True, "axes.labelcolor": INK, "axes.labelsize": 9,
@@ -35,6 +37,8 @@ WIDTH, DPI = 9, 160  # inches: some 900 points across on a page
 LEFT = 0.012  # a share of the width, before the title
 HEADING = 0.8  # inches: the title, the machine, the versions
 ROW = 0.235  # inches of height for a bar
+SAMPLER = "Time", "Noise against its law", "What the time of a call tells", "Noise after a fork"
+CLEAR = 5  # standard errors that chance hardly makes: a shaded band
 KINDS = {
     "ours": (INSIDE, "dpfast"),
     "safe": ("#9cc3e4", "other packages, safe"),
@@ -47,7 +51,9 @@ def bars(report: Report, path: Path) -> None:
     """A bar for each chosen row, fastest first, on a logarithmic scale."""
     chosen = report.chosen
     least, places = min(result.ns for result in chosen) / 1.6, range(len(chosen))
-    with _picture("Time to add noise to a count", report, ROW * len(chosen) + HEADING + 0.6, path, peers=True) as axes:
+    with _picture("Time to add noise to a count", report, ROW * len(chosen) + HEADING + 0.6, path, peers=True) as (
+        axes,
+    ):
         drawn = axes.barh(places, [result.ns - least for result in chosen], left=least, height=0.76, linewidth=0)
         axes.set_yticks(list(places), [result.row.name for result in chosen])
         for bar, label, result in zip(drawn, axes.get_yticklabels(), chosen, strict=True):
@@ -83,7 +89,7 @@ def _style(bar: Patch, kind: str) -> Patch:
 
 def latency(report: Report, curve: Curve, path: Path) -> None:
     """Seconds a call against counts a call."""
-    with _picture("Time of a call, DiscreteLaplace at scale 10", report, 4.8, path) as axes:
+    with _picture("Time of a call, DiscreteLaplace at scale 10", report, 4.8, path) as (axes,):
         _lines(axes, curve)
         _logarithmic(axes, "xy")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: short(n)))
@@ -95,7 +101,7 @@ def latency(report: Report, curve: Curve, path: Path) -> None:
 def scaling(report: Report, curve: Curve, path: Path) -> None:
     """Counts a second against threads, and what each law would do if threads cost nothing."""
     billions = Curve(curve.at, {name: tuple(value / 1e9 for value in line) for name, line in curve.lines.items()})
-    with _picture("Counts a second with more threads", report, 4.4, path) as axes:
+    with _picture("Counts a second with more threads", report, 4.4, path) as (axes,):
         for line, color in zip(billions.lines.values(), LINES, strict=False):
             axes.plot(curve.at, [line[0] * n for n in curve.at], color=color, linewidth=0.9, linestyle=(0, (2, 3)))
         _lines(axes, billions)
@@ -107,9 +113,52 @@ def scaling(report: Report, curve: Curve, path: Path) -> None:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def _lines(axes: Axes, curve: Curve) -> None:
-    for (name, line), color, marker in zip(curve.lines.items(), LINES, MARKERS, strict=False):
+def _lines(axes: Axes, curve: Curve, colors: Sequence[str] = LINES) -> None:
+    for (name, line), color, marker in zip(curve.lines.items(), colors, MARKERS, strict=False):
         axes.plot(curve.at[-len(line) :], line, color=color, marker=marker, markersize=4.5, linewidth=1.8, label=name)
+
+
+def sampler(report: Comparison, path: Path) -> None:
+    """Four diagrams: time against size, noise against its law, time against noise, and a fork."""
+    tested = [*report.tested.values()]
+    with _picture(f"A sampler: {next(iter(report.tested))}", report, 9, path, diagrams=(2, 2)) as (
+        cost,
+        law,
+        time,
+        fork,
+    ):
+        if report.latency:
+            at, lines = report.latency
+            a_value = {name: tuple(s / n for s, n in zip(line, at, strict=True)) for name, line in lines.items()}
+            _lines(cost, Curve(at, a_value), BESIDE)
+        _logarithmic(cost, "xy")
+        cost.xaxis.set_major_formatter(FuncFormatter(lambda n, _: short(n)))
+        cost.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: quantity(seconds, "s", "{:,g}".format)))
+        cost.set(xlabel="values in a call", ylabel="time of a call, a value")
+        for axes in (law, time):
+            axes.axhspan(-CLEAR, CLEAR, color=GRID)
+            axes.set_yscale("symlog", linthresh=2 * CLEAR)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda errors, _: f"{errors:,.0f}".replace("-", MINUS)))
+        law.set(xlabel=f"noise, {tested[0].law.promise}", ylabel="draws less those due, standard errors")
+        time.set(xlabel="calls of smaller noise, %", ylabel="mean rank of the time, standard errors")
+        fork.axline((0, 0), slope=1, color=FAINT, linewidth=0.9, linestyle=DASHED)
+        fork.set(xlabel="noise of a process after a fork", ylabel="noise of its child")
+        for each, color, marker in zip(tested, BESIDE, MARKERS, strict=False):
+            style: Any = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.4}
+            law.plot(*each.errors(report.mechanism), **style)
+            time.plot(*each.time.errors, **style)
+            fork.plot(*(each.fork.noise[:2] or ([], [])), **style | {"linestyle": "", "alpha": 0.6})
+        for axes in (law, time):
+            most = max(2 * CLEAR, *map(abs, axes.get_ylim()))
+            axes.set_ylim(-most, most)
+        costs = [f"{quantity(result.figure, 's')} a value" for result in report.results]
+        said = [costs, *zip(*(each.verdicts for each in tested), strict=True)]
+        for axes, title, words in zip((cost, law, time, fork), SAMPLER, said, strict=True):
+            labels = [f"{name}: {word}" for name, word in zip(report.tested, words, strict=True)]
+            axes.legend(
+                axes.get_lines()[-len(labels) :], labels, title=title, loc="lower left", bbox_to_anchor=(-0.02, 1), alignment="left",
+                title_fontproperties={"weight": "bold", "size": 10}, borderpad=0.2,
+            )  # fmt: skip
 
 
 def _logarithmic(axes: Axes, which: str) -> None:
@@ -120,13 +169,15 @@ def _logarithmic(axes: Axes, which: str) -> None:
 
 
 @contextmanager
-def _picture(title: str, report: Report, height: float, path: Path, *, peers: bool = False) -> Iterator[Axes]:
-    """Yield room for one diagram, below a title and the machine; then write the picture."""
+def _picture(
+    title: str, report: Report, height: float, path: Path, *, peers: bool = False, diagrams: tuple[int, int] = (1, 1)
+) -> Iterator[list[Axes]]:
+    """Yield room for diagrams, below a title and the machine; then write the picture."""
     with rc_context(STYLE):
         layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08, rect=(0, 0, 1, 1 - HEADING / height))
         picture = Figure(figsize=(WIDTH, height), dpi=DPI, layout=layout)
         picture.text(LEFT, 1 - 0.14 / height, title, va="top", fontsize=13, fontweight="bold")
         facts = f"{report.machine}; {report.facts['date']}\n{report.software(peers=peers)}"
         picture.text(LEFT, 1 - 0.42 / height, facts, va="top", fontsize=8.5, color=FAINT, linespacing=1.35)
-        yield picture.subplots()
+        yield [*picture.subplots(*diagrams, squeeze=False).flat]
         save(picture, path)

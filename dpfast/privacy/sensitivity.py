@@ -14,6 +14,8 @@ from dpfast.privacy.record import Record
 
 MAX_CELLS = 2**63 - 1  # more than any array has
 KEYS = ("public", "private")
+FIGURES = ("l0", "linf", "l1", "l2_squared")
+COVER = ": its noise must hide what one unit can change in the counts, so make it with their own sensitivity"
 
 
 class Cells(NamedTuple):
@@ -217,3 +219,28 @@ def in_norm(
         parameters.adjacency("add-remove" if adjacency is None else adjacency),
         parameters.unit("person" if unit is None else unit),
     )
+
+
+def refuse_less(
+    change: Sensitivity, stated: Real | Sensitivity | None, adjacency: str | None, unit: str | None
+) -> None:
+    """Called before a mechanism's noise hides this change in counts.
+
+    stated, adjacency, unit: the mechanism's own. The sensitivity may be in L1 alone. Each figure
+        that it states must be at least that of the change. So no change that can be is beyond it.
+    Raises: ParameterError (also for private keys).
+    """
+    change.refuse_private_keys()
+    if stated is None:
+        raise ParameterError(f"mechanism must be made for a sensitivity, got one without{COVER}")
+    for name, given in (("adjacency", adjacency), ("unit", unit)):
+        if given != getattr(change, name):
+            raise ParameterError(f"{name} must be that of the counts, {getattr(change, name)!r:.60}, got {given!r:.60}")
+    figures = {name: getattr(stated, name) for name in FIGURES} if isinstance(stated, Sensitivity) else {"l1": stated}
+    for name, figure in figures.items():
+        least = getattr(change, name)
+        if figure is not None and figure < least:
+            raise ParameterError(
+                f"mechanism must be made for {name} of at least {parameters.shown(least)}, got one for "
+                f"{parameters.shown(figure)}{COVER}"
+            )

@@ -9,23 +9,28 @@ from __future__ import annotations
 import struct
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpfast import kernels
 from dpfast.errors import DTypeError, InsecureKeyWarning, ParameterError
+from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import shown, whole
-from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity
+from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, refuse_less
 from dpfast.records.columns import CHUNK, Column, Integers, column
 from dpfast.release.arrays import UINT64
 from dpfast.release.key import Key, ReleaseKey, keyed
+
+if TYPE_CHECKING:
+    from dpfast.ledger import Ledger
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Find: TypeAlias = Callable[[Integers], npt.NDArray[np.int64]]
 
 OUTSIDE = ("drop", "refuse")
+BUCKET = 8  # integers of a bucket at least, on average: the index has a byte for each
 CHANGED = "unit_ids must not be written while they are counted: give a copy of the column"
 
 
@@ -35,12 +40,38 @@ class BoundedHistogram(NamedTuple):
     keys: the domain in its order; or without a domain the keys that occur, sorted, which are as
         private as the counts.
     counts: int64, one for each key, before any noise. sensitivity: the change that the noise must
-        hide.
+        hide. `release` adds noise that hides it.
     """
 
     keys: npt.NDArray[Any]
     counts: npt.NDArray[np.int64]
     sensitivity: Sensitivity
+
+    def release(self, mechanism: Releasing, /, *, ledger: Ledger | None = None, **options: Any) -> Any:
+        """`mechanism.release(counts, **options)`, if the mechanism was made for this sensitivity.
+
+        ledger: charged before the noise is drawn: `ledger.release(mechanism, counts, **options)`.
+
+            visits = bounded_histogram(towns, people, domain=known, max_partitions=2, max_per_partition=1)
+            noisy = visits.release(DiscreteLaplace(1, visits.sensitivity))
+
+        Returns: int64, one for each key, in the order of the domain.
+        Raises: DTypeError; ParameterError (also a mechanism made for less, for no sensitivity, or
+            for another adjacency or unit; keys without a domain, which only `thresholded` hides);
+            what the release raises. Nothing is charged then, and nothing drawn.
+        Privacy: spends what the mechanism's guarantee says.
+        """
+        if not isinstance(mechanism, Releasing):
+            raise DTypeError(f"mechanism must be one of dpfast's that release arrays, not {type(mechanism).__name__}")
+        made: Any = mechanism  # its sensitivity may be a number
+        refuse_less(self.sensitivity, made.sensitivity, made.adjacency, made.unit)
+        if ledger is None:
+            return mechanism.release(self.counts, **options)
+        from dpfast.ledger import Ledger  # late, because SQLite takes a while
+
+        if not isinstance(ledger, Ledger):
+            raise DTypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
+        return ledger.release(mechanism, self.counts, **options)
 
     def __repr__(self) -> str:
         """Shows no key, no count and no number of keys, because none of them is private yet."""
@@ -125,10 +156,11 @@ def bounded_histogram(
     rows = _sorted_rows(rows_keys, _finder(rows_keys, partitions), rows_ids, code, bits, refuse=outside == "refuse")
 
     counts = np.zeros(partitions.codes.size, np.int64)
-    held = min(most_partitions, counts.size, rows.size)
+    held, few = min(most_partitions, counts.size, rows.size), kernels.FEW
+    how = tuple(map(np.uint64, (bits, base, *sip[2:], min(cap, max(rows.size, 1)))))
     kernels.kernel("bounded_histogram")(
-        rows, np.uint64(bits), np.uint64(base), units, _words(partitions, sip[:2]), np.uint64(sip[2]), np.uint64(sip[3]),
-        min(cap, max(rows.size, 1)), np.empty(held, np.uint64), np.empty(held, np.int64), counts,
+        rows, units, _words(partitions, sip[:2]), how, np.empty(few, np.uint64), np.empty(held, np.uint64),
+        np.empty(held + few + 1, np.int64), np.empty(held + few + 1, np.int64), counts,
     )  # fmt: skip
     names = partitions.codes if partitions.texts is None else np.array(partitions.texts, dtype=object)
     return BoundedHistogram(names, counts, sensitivity)
@@ -224,11 +256,27 @@ def _finder_of_integers(known: Integers, order: npt.NDArray[np.int64]) -> Find:
         table[known.astype(np.uint64) - base] = order
         beyond = np.uint64(last + 1)
         return lambda rows: table[np.minimum(rows.astype(np.uint64) - base, beyond)]
+    search = _search(known)
 
     def find(rows: Integers) -> npt.NDArray[np.int64]:
-        wanted = rows.astype(known.dtype)
-        at = np.minimum(np.searchsorted(known, wanted), known.size - 1)
-        return np.where(known[at] == wanted, order[at], -1)
+        at = search(rows)
+        return np.where(at >= 0, order[at], -1)
+
+    return find
+
+
+def _search(known: Integers) -> Find:
+    """A function that finds integers, modulo 2^64, among sorted ones of 64 bits: places, or -1."""
+    words, span = known.view(np.uint64), int(known[-1]) - int(known[0])
+    leading = max(known.size // BUCKET, 1).bit_length() - 1
+    shift = min(max(span.bit_length() - leading, 0), 63)
+    edges = words[0] + (np.arange((span >> shift) + 1, dtype=np.uint64) << np.uint64(shift))
+    begins = np.append(np.searchsorted(known, edges.view(known.dtype)), known.size)
+
+    def find(rows: Integers) -> npt.NDArray[np.int64]:
+        places = np.empty(rows.size, np.int64)
+        kernels.kernel("search")(rows.astype(np.uint64), words, np.uint64(shift), begins, places)
+        return places
 
     return find
 
@@ -256,15 +304,16 @@ def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Inte
 
         return off_base, base, np.empty(0, np.uint64)
     distinct = _distinct(ids.codes)
-    words = distinct.astype(f"{distinct.dtype.kind}8", copy=False).view(np.uint64)
+    distinct = distinct.astype(f"{distinct.dtype.kind}8", copy=False)
+    search = _search(distinct)
 
     def placed(rows: Integers) -> Words:
-        at = np.searchsorted(distinct, rows)
-        if not np.array_equal(distinct[np.minimum(at, distinct.size - 1)], rows):
+        at = search(rows)
+        if (at < 0).any():
             raise ParameterError(CHANGED)
-        return at.astype(np.uint64)
+        return at.view(np.uint64)
 
-    return placed, 0, words
+    return placed, 0, distinct.view(np.uint64)
 
 
 def _sorted_rows(

@@ -16,7 +16,7 @@ from dpfast.release.arrays import INT64, UINT64, plain_array
 
 Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
-CHUNK = 1 << 16  # rows at a time that are Python objects or 64-bit temporaries
+CHUNK = 1 << 15  # rows at a time that are Python objects or 64-bit temporaries
 RULE = "integers or strings, all of one kind and none missing"
 
 

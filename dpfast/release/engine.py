@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import _thread
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 # noise. Above, undecided draws are few and refined later, and the rest are faster (docs/design.md).
 SMALL = _native.SMALL
 SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: about 2 ms
+# Counts of another layout or width are brought to plain words, so many at a time. Where an array is
+# transposed, a piece has enough rows to use what comes with each cache line, and a strip of it is
+# copied while its lines stay in the first cache.
+PIECE, ROWS, STRIP, LARGEST_PIECE = 1 << 15, 32, 512, 1 << 18
 SHARE = 1 << 18  # counts that make a thread worth starting
 NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
 
 NOT_FINITE = "values must be finite; missing=<public number>, with clamp=(a, b), stands for NaN and infinities"
-
-_PLAIN = ("contig", "aligned", "nbo")
 
 
 class Draws(NamedTuple):
@@ -218,29 +220,35 @@ class _Work:
         if self.plain:
             self.run(self.job.counts, self.job.out, begin, end, 0)
         else:
-            self.buffered(begin, end)
+            self.in_pieces(begin, end)
 
-    def buffered(self, begin: int, end: int) -> None:
-        """Any layout, byte order and width: NumPy brings it to plain 64-bit runs and back."""
-        chunks = np.nditer(  # type: ignore[call-overload]  # its stubs misspell "contig"
-            [np.atleast_1d(self.job.counts), np.atleast_1d(self.job.out)],
-            # Without the delay, setting the range flushes the first, still blank buffer over out.
-            flags=["external_loop", "buffered", "ranged", "delay_bufalloc"],
-            op_flags=[["readonly", *_PLAIN], ["writeonly", *_PLAIN]],
-            op_dtypes=list(self.kinds),
-            order="C",
-            casting="unsafe",  # widening of inputs; the bounds have made the outputs fit
-            buffersize=BUFFER,
-        )
-        with chunks:
-            chunks.iterrange = (begin, end)
-            position = begin
-            for x, y in chunks:
-                self.run(x, y, 0, x.size, position)
-                position += x.size
+    def in_pieces(self, begin: int, end: int) -> None:
+        """Any layout, byte order and width: NumPy brings pieces to plain words, and back."""
+        counts, out = _flat(self.job.counts), _flat(self.job.out)
+        row = max(_turned(counts), _turned(out))
+        most = min(max(PIECE, ROWS * row), LARGEST_PIECE)
+        # Pieces end where rows do, if these fit and are turned, else where batches do.
+        unit, shift = (row, 0) if 0 < row <= most else (PIECE, self.draws.start)
+        x = np.empty(min(most, end - begin), self.kinds[0])
+        y = x.view(self.kinds[1])  # in place: a piece and its results fit a cache
+        try:
+            while begin < end and not self.stopped:
+                stop = begin + most
+                n = min(stop - (shift + stop) % unit, end) - begin
+                for view, words in _views(counts, begin, begin + n, x):
+                    np.copyto(words, view, casting="unsafe")  # widened
+                n = self.run(x, y, 0, n, begin)
+                for view, words in _views(out, begin, begin + n, y):
+                    np.copyto(view, words, casting="unsafe")  # the bounds have made the results fit
+                begin += n
+        finally:
+            x.fill(0)
 
-    def run(self, x: AnyArray, y: AnyArray, begin: int, end: int, position: int) -> None:
-        """Plain values begin .. end - 1, the first of the array at this position of the release."""
+    def run(self, x: AnyArray, y: AnyArray, begin: int, end: int, position: int) -> int:
+        """Plain values begin .. end - 1, the first of the array at this position of the release.
+
+        Returns where it stopped: beyond, y holds no results, and values if it is x.
+        """
         draws, first = self.draws, self.draws.start + position
         while begin < end and not self.stopped:
             n = min(SLAB, end - begin)
@@ -249,6 +257,47 @@ class _Work:
                 raise ParameterError(NOT_FINITE)
             _settle(self.job, draws.exact, undecided, first + begin, y, begin)
             begin += done
+        return begin
+
+
+def _flat(array: AnyArray) -> AnyArray:
+    """A view with one axis if all elements lie one after the other."""
+    plain = array.view(np.ndarray)
+    return plain.reshape(-1) if plain.flags.c_contiguous else plain
+
+
+def _turned(array: AnyArray) -> int:
+    """How long a row is if its elements lie further apart than the rows do, else 0."""
+    return array.shape[-1] if array.ndim > 1 and abs(array.strides[-1]) > abs(array.strides[-2]) else 0
+
+
+def _views(array: AnyArray, begin: int, end: int, words: AnyArray) -> Iterator[tuple[AnyArray, AnyArray]]:
+    """The elements begin .. end - 1 in C order, and where they lie in `words`, one after the other."""
+    for view in _blocks(array, begin, end):
+        block, words = words[: view.size].reshape(view.shape), words[view.size :]
+        if row := _turned(view):
+            for at in range(0, row, STRIP):
+                yield view[..., at : at + STRIP], block[..., at : at + STRIP]
+        else:
+            yield view, block
+
+
+def _blocks(array: AnyArray, begin: int, end: int) -> Iterator[AnyArray]:
+    """The elements begin .. end - 1 in C order, in few views."""
+    if (begin, end) == (0, array.size):
+        yield array
+        return
+    row = array.size // len(array)
+    first, last = -(-begin // row), end // row  # whole rows
+    if first > last:
+        yield from _blocks(array[last], begin - last * row, end - last * row)
+        return
+    if begin < first * row:
+        yield from _blocks(array[first - 1], begin - (first - 1) * row, row)
+    if first < last:
+        yield array[first:last]
+    if last * row < end:
+        yield from _blocks(array[last], 0, end - last * row)
 
 
 def _plain(array: AnyArray) -> bool:

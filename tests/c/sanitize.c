@@ -76,7 +76,10 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
     memset(&plan, 0, sizeof plan);
     plan.law = law;
     plan.width = law == LAPLACE ? t <= 0x1p21 ? 32 : 64 : t <= 0x1p7 ? 16 : t <= 0x1p20 ? 32 : 64;
-    plan.bulk = law != LAPLACE && t <= 0x1p7 ? DPF_TABLE : t <= 0x1p44 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.bulk = law != LAPLACE && t <= 0x1p7    ? DPF_TABLE
+                : law != LAPLACE && t <= 0x1p12 ? DPF_FLOAT
+                : t <= 0x1p44                   ? DPF_DOUBLE
+                                                : DPF_DOUBLE_DOUBLE;
     plan.constant_work = t <= 0x1p17 ? DPF_DOUBLE : t <= 0x1p40 ? DPF_DOUBLE_DOUBLE : DPF_INTEGER;
     plan.logarithm.wide_cell = t < 1.0 ? 60 : 124 - __builtin_clzll((uint64_t)t);
     plan.t = t;
@@ -85,6 +88,8 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
     plan.relative_error = relative_error;
     plan.margin32 = 0.5 - 0x3p-37 * (t + 1.0);
     plan.half_cell = (t / 2.0 + 0.25) * (1.0 + 0x1p-20);
+    plan.logarithm.float_margin = 0.5 - 0x1p-23 * (2.25 * t + 4.0);
+    plan.logarithm.float_error = 0x3.2p-23;
     plan.logarithm.c = from(upper);
     plan.logarithm.c_low = from(c - upper);
     plan.double_double_margin = 0.5 - t * 0x1p-72 - 0x1p-38;
@@ -214,7 +219,7 @@ static void store(int isa) {
                 memset(to, 0x5a, 64 * 8 + 8);
                 memset(expected, 0x5a, 64 * 8 + 8);
                 memcpy(expected + at, from + 8, 8 * n);
-                dpf_store(isa, to + at, from + 8, (int64_t)n, non_temporal);
+                dpf_isa_of(isa)->store(to + at, from + 8, (int64_t)n, non_temporal);
                 dpf_fence();
                 same(to, expected, 64 * 8 + 8, "stored words");
             }
@@ -313,9 +318,11 @@ static void tiers(const dpf_plan *plan) {
         }
         memset(any_decided, 0, N);
         for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1))
-            for (int tier = DPF_DOUBLE; tier <= (is_normal(plan) ? DPF_DOUBLE_DOUBLE : DPF_INTEGER); tier++) {
+            for (int tier = DPF_FLOAT; tier <= (is_normal(plan) ? DPF_DOUBLE_DOUBLE : DPF_INTEGER); tier++) {
                 if (!is_normal(plan) &&
                     ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_DOUBLE_DOUBLE && bits <= 64)))
+                    continue;
+                if (tier == DPF_FLOAT && (plan->bulk != DPF_FLOAT || bits != 31))
                     continue;
                 if (is_normal(plan) && tier == DPF_DOUBLE && plan->t > 0x1p40)
                     continue;
@@ -345,73 +352,170 @@ static void tiers(const dpf_plan *plan) {
     free(any_decided);
 }
 
-/* The draws of one call in two limbs, by its law's function; how many are undecided. */
-static int64_t filled(int isa, const dpf_plan *plan, int constant_work, uint64_t start, int64_t n, const double *offset,
-                      int64_t *lo, int64_t *hi, int64_t *open, int wide) {
-    int64_t *upper = wide ? hi : NULL;
-    const int64_t left = is_real(plan) ? dpf_fill_real(isa, plan, constant_work, key, start, n, offset, lo, upper, open)
-                                       : dpf_fill(isa, plan, constant_work, key, start, n, lo, upper, open);
-    for (int64_t i = 0; i < n && !wide; i++) {
-        double cell;
-        memcpy(&cell, &lo[i], sizeof cell);
-        lo[i] = is_real(plan) ? (int64_t)cell : lo[i];
-        hi[i] = lo[i] >> 63;
+/* What a release does on a grid of 1, with wide bounds. */
+static dpf_release release(int isa, const dpf_plan *plan, int constant_work, int kind, int limbs) {
+    dpf_release how;
+    memset(&how, 0, sizeof how);
+    how.plan = plan, how.key = key, how.isa = isa, how.constant_work = constant_work;
+    how.kind = kind, how.limbs = limbs, how.single = kind == DPF_FLOAT32, how.refuse = 1;
+    how.upper.lo = INT64_MAX;
+    if (kind == DPF_INT64)
+        how.lower.lo = (uint64_t)1 << 63, how.lower.hi = UINT64_MAX;
+    how.granularity = how.inverse = how.inverse_too = 1.0;
+    how.least = how.real_lower = -DBL_MAX, how.greatest = how.real_upper = DBL_MAX;
+    return how;
+}
+
+/* All of a call, into rooms of exactly its size; which values are undecided, and how many. */
+static int64_t added(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out, uint8_t *open) {
+    const size_t read = how->kind == DPF_FLOAT32 ? 4 : 8, made = how->kind == DPF_NOISE ? 16 : read;
+    int64_t left = 0, done = 0;
+    memset(open, 0, (size_t)n);
+    while (done < n) {
+        const int64_t rest = n - done, most = rest < DPF_BLOCK ? rest : DPF_BLOCK;
+        dpf_undecided *undecided = room((size_t)most * sizeof *undecided);
+        int64_t count;
+        const int64_t more = dpf_add(how, start + (uint64_t)done, rest, (const char *)in + (size_t)done * read,
+                                     (char *)out + (size_t)done * made, undecided, &count);
+        holds(more > 0 && more <= rest && (more == rest || count > 0), "a call goes on");
+        holds(count >= 0 && count <= most && count <= more, "the undecided have room");
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t at = undecided[i].at;
+            holds(at >= 0 && at < more && !open[done + at], "an undecided value is one of these, once");
+            if (how->kind != DPF_NOISE && how->kind != DPF_FLOAT32 && in != out)
+                same(&undecided[i].value, (const char *)in + (size_t)(done + at) * read, 8, "values as read");
+            open[done + at] = 1;
+        }
+        left += count;
+        done += more;
+        free(undecided);
     }
     return left;
+}
+
+/* Values of a kind and noise: the same elsewhere and in place, past the caches or not, on every instruction
+ * set; zeros where a draw is open. */
+static void sums(const dpf_plan *plan, uint64_t start, int64_t n, int kind, int limbs, int constant_work) {
+    const size_t each = kind == DPF_FLOAT32 ? 4 : 8, size = (size_t)n * each;
+    char *in = room(size), *known = room(size), *out = room(size);
+    uint8_t *open = room((size_t)n), *known_open = room((size_t)n), zeros[8] = {0};
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t whole = (int64_t)(any() % 2000) - (kind == DPF_UINT64 ? 0 : 1000);
+        const double real = (double)whole + somewhere();
+        const float single = (float)real;
+        memcpy(in + (size_t)i * each, is_real(plan) ? kind == DPF_FLOAT32 ? (const void *)&single : &real : &whole,
+               each);
+    }
+    for (int isa = next_isa(0), first = 1; isa >= 0; isa = next_isa(isa + 1), first = 0)
+        for (int past = 0; past < 2; past++)
+            for (int in_place = 0; in_place < 2; in_place++) {
+                dpf_release how = release(isa, plan, constant_work, kind, limbs);
+                how.non_temporal = past;
+                memset(out, 0xa5, size);
+                if (in_place)
+                    memcpy(out, in, size);
+                added(&how, start, n, in_place ? out : in, out, open);
+                if (first && !past && !in_place) {
+                    memcpy(known, out, size);
+                    memcpy(known_open, open, (size_t)n);
+                }
+                for (int64_t i = 0; i < n; i++) {
+                    const size_t at = (size_t)i * each;
+                    if (open[i])
+                        same(out + at, zeros, each, "an open cell and zeros");
+                    else if (!known_open[i])
+                        same(out + at, known + at, each, "sums");
+                }
+            }
+    if (is_real(plan) && n > 0) { /* a value that is not finite ends the call */
+        const double nan = (double)__builtin_nan("");
+        const float single = (float)nan;
+        memcpy(in + size - each, kind == DPF_FLOAT32 ? (const void *)&single : &nan, each);
+        const dpf_release how = release(dpf_best_isa(), plan, constant_work, kind, limbs);
+        dpf_undecided *undecided = room((size_t)(n < DPF_BLOCK ? n : DPF_BLOCK) * sizeof *undecided);
+        int64_t count, done = 0, more = 0;
+        while (more >= 0 && done < n) {
+            more = dpf_add(&how, start + (uint64_t)done, n - done, in + (size_t)done * each, out + (size_t)done * each,
+                           undecided, &count);
+            done += more;
+        }
+        holds(more == DPF_NOT_FINITE, "a value that is not finite is refused");
+        holds(!dpf_all_finite(kind, n, in), "and seen");
+        free(undecided);
+    }
+    free(in);
+    free(known);
+    free(out);
+    free(open);
+    free(known_open);
+}
+
+/* Under a key of C's own: wiped, unless a draw is open. */
+static void fresh(const dpf_plan *plan) {
+    enum { N = 300 };
+    double *in = room(N * sizeof *in), *out = room(N * sizeof *out);
+    dpf_undecided *undecided = room(N * sizeof *undecided);
+    uint8_t *own = room(32), zeros[32] = {0};
+    int64_t count;
+    memset(in, 0, N * sizeof *in);
+    for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1)) {
+        dpf_release how = release(isa, plan, 1, is_real(plan) ? DPF_FLOAT64 : DPF_INT64, plan->t <= 0x1p40 ? 1 : 2);
+        how.key = NULL;
+        const int64_t done = dpf_add_fresh(&how, own, N, in, out, undecided, &count);
+        holds(done > 0 && (done == N || count > 0), "a fresh release");
+        holds((memcmp(own, zeros, sizeof zeros) == 0) == (count == 0), "its key is wiped");
+    }
+    free(in);
+    free(out);
+    free(undecided);
+    free(own);
 }
 
 /* Draws by every path; where two paths decide, they agree, and few stay undecided. */
 static void draws(const dpf_plan *plan, uint64_t start, int64_t n) {
     const size_t size = (size_t)n * sizeof(int64_t);
-    int64_t *lo = room(size), *hi = room(size), *open = room(size), *sure_lo = room(size), *sure_hi = room(size);
+    int64_t *noise = room(2 * size), *sure_noise = room(2 * size), zeros[2] = {0};
     double *offset = room(size);
-    uint8_t *sure = room((size_t)n);
+    uint8_t *open = room((size_t)n), *sure = room((size_t)n);
     for (int64_t i = 0; i < n; i++)
-        offset[i] = somewhere();
+        offset[i] = is_real(plan) ? somewhere() : 0.0;
     memset(sure, 0, (size_t)n);
     for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1))
         for (int constant_work = 0; constant_work < 2; constant_work++)
-            for (int wide = 0; wide < 2; wide++) {
-                memset(lo, 0xa5, size);
-                memset(hi, 0xa5, size);
-                const int64_t left = filled(isa, plan, constant_work, start, n, offset, lo, hi, open, wide);
+            for (int limbs = 1; limbs <= 2; limbs++) {
+                const dpf_release how = release(isa, plan, constant_work, DPF_NOISE, limbs);
+                memset(noise, 0xa5, 2 * size);
+                const int64_t left = added(&how, start, n, offset, noise, open);
                 const int ties =
                     is_real(plan) && plan->t < 0x1p-20; /* an offset of 1/2 then decides, by the sign of the noise */
                 const double most = is_real(plan) ? 0x1p44 : 0x1p54; /* up to this scale one limb holds all draws */
                 const int64_t few = plan->search.steps ? 4 + n / 32 : is_normal(plan) ? 4 + n / 64 : 1;
-                holds(left >= 0 && left <= ((wide || plan->t <= most) && !ties ? few : n), "few are open");
-                for (int64_t i = 0, o = 0; i < n; i++) {
-                    int is_open = 0;
-                    for (o = 0; o < left; o++)
-                        is_open |= open[o] == i;
-                    if (is_open) {
-                        holds(lo[i] == 0 && hi[i] == 0, "zeros where a draw is open");
+                holds(left <= ((limbs == 2 || plan->t <= most) && !ties ? few : n), "few are open");
+                for (int64_t i = 0; i < n; i++) {
+                    if (open[i]) {
+                        same(&noise[2 * i], zeros, sizeof zeros, "an open draw and zeros");
                         continue;
                     }
-                    if (sure[i]) {
-                        same(&lo[i], &sure_lo[i], sizeof *lo, "draws");
-                        same(&hi[i], &sure_hi[i], sizeof *hi, "upper limbs");
-                    }
+                    if (sure[i])
+                        same(&noise[2 * i], &sure_noise[2 * i], 2 * sizeof *noise, "draws");
                     sure[i] = 1;
-                    sure_lo[i] = lo[i];
-                    sure_hi[i] = hi[i];
+                    memcpy(&sure_noise[2 * i], &noise[2 * i], 2 * sizeof *noise);
                 }
             }
-    for (int isa = next_isa(0); isa >= 0 && plan->table; isa = next_isa(isa + 1)) {
-        int16_t *shorts = room((size_t)n * sizeof *shorts);
-        const int64_t left = dpf_fill_short(isa, plan, key, start, n, shorts, open, lo);
-        holds(left >= 0 && left <= (plan->search.steps ? 4 + n / 32 : 1), "few are open");
-        for (int64_t i = 0; i < n; i++)
-            holds(!sure[i] || shorts[i] == sure_lo[i] || (left > 0 && shorts[i] == 0), "short draws are the same");
-        free(shorts);
-    }
     free(offset);
-    free(lo);
-    free(hi);
+    free(noise);
+    free(sure_noise);
     free(open);
-    free(sure_lo);
-    free(sure_hi);
     free(sure);
+}
+
+static void all_sums(const dpf_plan *plan, uint64_t start, int64_t n) {
+    for (int constant_work = 0; constant_work < 2; constant_work++)
+        for (int limbs = 1; limbs <= 2; limbs++) {
+            sums(plan, start, n, is_real(plan) ? DPF_FLOAT64 : DPF_INT64, limbs, constant_work);
+            if (is_real(plan) ? limbs == 1 : limbs == 2)
+                sums(plan, start, n, is_real(plan) ? DPF_FLOAT32 : DPF_UINT64, limbs, constant_work);
+        }
 }
 
 /* Under a host's mode of its own, which comes back after a call. */
@@ -427,11 +531,16 @@ static void law(const dpf_plan *plan) {
     static const int64_t lengths[] = {0, 1, 2, 31, 33, 255, 257, 1023, 1024, 1025, 3001};
     static const uint64_t starts[] = {0, 1, 31, 255, 1000, 1024, ((uint64_t)1 << 32) - 7, (uint64_t)1 << 62};
     tiers(plan);
+    fresh(plan);
     for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
         for (size_t s = 0; s < sizeof starts / sizeof *starts; s++)
             draws(plan, starts[s], lengths[l]);
+        all_sums(plan, starts[l % 8], lengths[l]);
         draws(plan, ((uint64_t)1 << 63) - (uint64_t)lengths[l], lengths[l]); /* the last there are */
     }
+    if (plan->table) /* all parts of the pipeline run */
+        for (uint64_t start = 1000; start < 4000; start += 997)
+            all_sums(plan, start, 3 * DPF_BLOCK + 77);
 }
 
 static void entropy(void) {
@@ -466,7 +575,9 @@ int main(void) {
         store(isa);
         key_stream(isa);
         bit_generator(isa);
-        holds(dpf_self_check(isa, dpf_known_answers(), table) == NULL, "known answers");
+        uint64_t *scratch = room(DPF_CHECK * sizeof *scratch);
+        holds(dpf_self_check(isa, dpf_known_answers(), scratch) == NULL, "known answers");
+        free(scratch);
         sets++;
     }
     for (int at = 0; at < SCALES; at++)

@@ -252,7 +252,7 @@ def _drawn(library: Path, cases: Path, only: str | None = None) -> dict[str, Any
     while (name := lib.dpf_isa_name(len(names))) != ffi.NULL:
         names[len(names)] = ffi.string(name).decode()
     isas = [isa for isa, name in names.items() if lib.dpf_isa_runs(isa) and only in (None, name)]
-    scratch = ffi.new("int16_t[65536]")
+    scratch = ffi.new("uint64_t[]", lib.DPF_CHECK)
     failed = {isa: lib.dpf_self_check(isa, lib.dpf_known_answers(), scratch) for isa in isas}
     told = {names[isa]: ffi.string(what).decode() for isa, what in failed.items() if what != ffi.NULL}
     flushes = mode & 0x8040 != 0  # subnormals, since it was loaded
@@ -263,7 +263,7 @@ def _drawn(library: Path, cases: Path, only: str | None = None) -> dict[str, Any
     arrays = {"int16_t": "table", "uint64_t": "thresholds", "uint16_t": "guide"}
     with cases.open("rb") as file:
         plans = pickle.load(file)
-    lo, hi, undecided = ffi.new("int64_t[]", DRAWS), ffi.new("int64_t[]", DRAWS), ffi.new("int64_t[]", DRAWS)
+    draws, room, count = ffi.new("int64_t[]", 2 * DRAWS), ffi.new("dpf_undecided[]", DRAWS), ffi.new("int64_t *")
     key = ffi.new("uint8_t[]", bytes(range(32)))
     for isa in isas:
         digest = hashlib.sha256()
@@ -273,18 +273,19 @@ def _drawn(library: Path, cases: Path, only: str | None = None) -> dict[str, Any
             kept = {arrays[kind]: ffi.from_buffer(f"{kind}[]", data) for kind, data in case["arrays"].items()}
             for name in arrays.values():
                 setattr(plan if name == "table" else plan.search, name, kept.get(name, ffi.NULL))
-            offset = case["offset"] and ffi.new("double[]", case["offset"])
+            offset = ffi.new("double[]", case["offset"] or [0.0] * DRAWS)
             for constant_work in (0, 1):
-                for upper in (ffi.NULL, hi):
-                    before = isa, plan, constant_work, key, case["start"], DRAWS
-                    if offset:
-                        n = lib.dpf_fill_real(*before, offset, lo, upper, undecided)
-                    else:
-                        n = lib.dpf_fill(*before, lo, upper, undecided)
-                    digest.update(ffi.buffer(lo))
-                    digest.update(ffi.buffer(undecided, 8 * n))
-                    if upper != ffi.NULL:
-                        digest.update(ffi.buffer(hi))
+                for limbs in (1, 2):
+                    given = {"plan": plan, "key": key, "isa": isa, "constant_work": constant_work, "limbs": limbs}
+                    how = ffi.new("dpf_release *", {**given, "kind": lib.DPF_NOISE})
+                    done = 0
+                    while done < DRAWS:
+                        place = case["start"] + done, DRAWS - done, offset + done, draws + 2 * done
+                        more = lib.dpf_add(how, *place, room, count)
+                        waiting = sorted(done + room[i].at for i in range(count[0]))
+                        digest.update(repr(waiting).encode())
+                        done += more
+                    digest.update(ffi.buffer(draws))
         digests.add(digest.hexdigest())
     found["digest"] = ", ".join(sorted(digests))
     return found

@@ -25,9 +25,9 @@ static void four_points_decide(const dpf_plan *plan, int tier, const dpf_draws *
 static const dpf_law four_points_law = {
     .level0 = four_points_level0, .decide = four_points_decide, .last_tier = DPF_DOUBLE};
 
-static int64_t four_points_fill(const dpf_plan *plan, int constant_work, const uint8_t *key, uint64_t start, int64_t n,
-                                const dpf_target *to) {
-    return draw_all(&four_points_law, plan, constant_work, key, start, 0, n, to);
+static int64_t four_points_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
+                               dpf_undecided *undecided, int64_t *n_undecided) {
+    return draw_all(&four_points_law, how, start, n, in, out, undecided, n_undecided);
 }
 
 static void four_points_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
@@ -40,4 +40,4 @@ static void four_points_tier(const dpf_plan *plan, int tier, int bits, int64_t n
     }
 }
 
-static const dpf_code four_points = {"four_points", 0, four_points_fill, four_points_tier};
+static const dpf_code four_points = {"four_points", 0, four_points_add, four_points_tier};

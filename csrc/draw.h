@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How a call is drawn: in bulk by level 0, the undecided refined; or by both levels at once. */
+
+/* Store the results of draws from .. end - 1, of noise lo (and hi); the undecided wait, and have zeros. */
+DPF_INLINE void take(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,
+                     const uint8_t *undecided, int from, int end, int64_t at, const int64_t *lo, dpf_batch *batch) {
+    sum_up(job->how, in_at(job, at + from), from, end, lo, NULL, law->real, batch);
+    collect(law, job, words, accept, undecided, from, end, at, batch);
+    store_sums(job->how, batch, NULL, from, end, out_at(job, at + from));
+    while (job->waiting >= DPF_BATCH)
+        refine(law, job);
+}
+
+/* Level 0 of the acceptance words of draws DPF_MOST batch, ... */
+static void acceptance_words(const uint8_t *key, uint64_t candidate, uint64_t batch, uint64_t *accept) {
+    uint32_t words[DPF_WORDS];
+    batch_words(key, accept_nonce(candidate, 0), batch, words);
+    expand(words, 16, accept);
+    dpf_wipe(words, sizeof words);
+}
+
+/* The draws of a batch that level 0 decides, by a table or in doubles. */
+DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32_t *words, const double *offset,
+                          int64_t *cells, uint8_t *undecided) {
+    if (!law->table || plan->bulk != DPF_TABLE) {
+        law->level0(plan, law->real, words, offset, cells, undecided);
+        return;
+    }
+    for (int i = 0; i < DPF_MOST; i++) {
+        cells[i] = plan->table[word_at(words, 16, i)];
+        undecided[i] = cells[i] == DPF_UNDECIDED;
+    }
+}
+
+/* The first tier of a bulk call reads level 0 alone. */
+DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
+    const dpf_release *const how = job->how;
+    const dpf_plan *const plan = how->plan;
+    const int per_batch = 32 * DPF_WORDS / plan->width;
+    _Alignas(64) uint32_t words[DPF_WORDS];
+    _Alignas(64) int64_t cells[DPF_MOST];
+    uint8_t undecided[DPF_MOST];
+    uint64_t accept[DPF_MOST];
+    dpf_batch batch;
+    uint64_t accept_batch = UINT64_MAX;
+    int64_t done = 0;
+    memset(batch.offset, 0, sizeof batch.offset);
+    for (uint64_t b = job->start / (uint64_t)per_batch; done < job->n && job->n_undecided == 0; b++) {
+        const uint64_t first = b * (uint64_t)per_batch;
+        const int64_t at = (int64_t)(first - job->start); /* may be negative: start lies within */
+        const int from = at < 0 ? (int)-at : 0, end = at + per_batch > job->n ? (int)(job->n - at) : per_batch;
+        job->refused |= law->real && split(how, in_at(job, at + from), from, end, &batch);
+        if (job->refused)
+            break;
+        batch_words(how->key, noise_nonce(0, 0), b, words);
+        level0_of(law, plan, words, batch.offset, cells, undecided);
+        if (law->accepts) {
+            if (first / DPF_MOST != accept_batch)
+                acceptance_words(how->key, 0, accept_batch = first / DPF_MOST, accept);
+            for (int i = 0; i < per_batch; i++)
+                undecided[i] |= accept[first % DPF_MOST + (uint64_t)i] >= (uint64_t)plan->normal.accept_below;
+        }
+        take(law, job, words, accept + first % DPF_MOST, undecided, from, end, at, cells, &batch);
+        done = at + end;
+    }
+    while (job->waiting > 0)
+        refine(law, job);
+    dpf_wipe(words, sizeof words);
+    dpf_wipe(cells, sizeof cells);
+    dpf_wipe(accept, sizeof accept);
+    dpf_wipe(&batch, sizeof batch);
+    dpf_wipe(job->at, sizeof job->at);
+    dpf_wipe(job->value, sizeof job->value);
+    dpf_wipe(job->word, sizeof job->word);
+    return done;
+}
+
+enum { DPF_CANDIDATES = 2 }; /* proposals that constant work looks at, at most */
+
+/* The words of draws base .. base + DPF_STEP - 1 for one candidate, laid out for loops. */
+typedef struct {
+    uint64_t batch;                             /* whose level 0 lies in word, or UINT64_MAX */
+    uint64_t accept_batch;                      /* the same of accept */
+    _Alignas(64) uint64_t word[2 * DPF_WORDS];  /* level 0 */
+    uint64_t accept[DPF_MOST];
+    _Alignas(64) uint64_t more[DPF_STEP], more_accept[DPF_STEP]; /* level 1 */
+} dpf_step_words;
+
+static void read_step(const dpf_law *law, const dpf_release *how, uint64_t candidate, uint64_t base,
+                      dpf_step_words *read) {
+    const int width = how->plan->width;
+    const uint64_t per_batch = (uint64_t)(32 * DPF_WORDS / width);
+    _Alignas(64) uint32_t words[DPF_WORDS]; /* 64: the widest vector, whatever the frame's alignment */
+    if (base / per_batch != read->batch) {
+        read->batch = base / per_batch;
+        batch_words(how->key, noise_nonce(candidate, 0), read->batch, words);
+        expand(words, width, read->word);
+    }
+    batch_words(how->key, noise_nonce(candidate, 1), base / DPF_STEP, words);
+    expand(words, 64, read->more);
+    if (law->accepts) {
+        if (base / DPF_MOST != read->accept_batch)
+            acceptance_words(how->key, candidate, read->accept_batch = base / DPF_MOST, read->accept);
+        batch_words(how->key, accept_nonce(candidate, 1), base / DPF_STEP, words);
+        expand(words, 64, read->more_accept);
+    }
+    dpf_wipe(words, sizeof words);
+}
+
+/* The words of each draw's radius and angle: draws i and i ^ 64 share them. */
+DPF_INLINE void both_of_pairs(const uint64_t *word, uint64_t *radius, uint64_t *angle) {
+    for (int pair = 0; pair < DPF_STEP; pair += 128)
+        for (int half = 0; half < 128; half += 64) {
+            memcpy(radius + pair + half, word + pair, 64 * sizeof *word);
+            memcpy(angle + pair + half, word + pair + 64, 64 * sizeof *word);
+        }
+}
+
+static const double no_offset[DPF_STEP]; /* integer laws have none */
+
+/* Read both levels for every draw: small calls, constant work, and wide scales. */
+DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
+    const dpf_release *const how = job->how;
+    const int per_batch = 32 * DPF_WORDS / how->plan->width, candidates = law->accepts ? how->plan->normal.candidates : 1;
+    const int wide = how->limbs == 2 || how->kind == DPF_NOISE;
+    dpf_step_words read[DPF_CANDIDATES];
+    _Alignas(64) uint64_t draw[DPF_STEP];
+    _Alignas(64) uint64_t radius[DPF_STEP], angle[DPF_STEP], more_radius[DPF_STEP], more_angle[DPF_STEP];
+    _Alignas(64) int64_t lo[DPF_STEP], hi[DPF_STEP], found[DPF_STEP], found_hi[DPF_STEP];
+    int64_t settled[DPF_STEP];
+    dpf_batch batch;
+    int64_t done = 0;
+    int used = 0;
+    for (int candidate = 0; candidate < candidates; candidate++)
+        read[candidate].batch = read[candidate].accept_batch = UINT64_MAX;
+    for (uint64_t base = job->start / DPF_STEP * DPF_STEP; done < job->n && job->n_undecided == 0; base += DPF_STEP) {
+        const int64_t at = (int64_t)(base - job->start);
+        const int from = at < 0 ? (int)-at : 0, end = at + DPF_STEP > job->n ? (int)(job->n - at) : DPF_STEP;
+        used = used > end ? used : end;
+        job->refused |= law->real && split(how, in_at(job, at + from), from, end, &batch);
+        if (job->refused)
+            break;
+        for (int i = 0; i < DPF_STEP; i++)
+            draw[i] = base + (uint64_t)i;
+        if (law->accepts) {
+            memset(settled, 0, sizeof settled);
+            for (int64_t i = from; i < end; i++)
+                lo[i] = 0, hi[i] = DPF_UNDECIDED_LIMB; /* until a proposal is accepted */
+        }
+        for (int candidate = 0; candidate < candidates; candidate++) {
+            dpf_step_words *const words = &read[candidate];
+            read_step(law, how, (uint64_t)candidate, base, words);
+            const uint64_t *first = words->word + base % (uint64_t)per_batch, *then = words->more;
+            if (law->box_muller) {
+                both_of_pairs(first, radius, angle);
+                both_of_pairs(then, more_radius, more_angle);
+                first = radius, then = more_radius;
+            }
+            int64_t *const to = law->accepts ? found : lo, *const to_hi = law->accepts ? found_hi : hi;
+            const dpf_draws draws = {end - from,
+                                     draw + from,
+                                     {first + from, angle + from},
+                                     {then + from, more_angle + from},
+                                     law->real ? batch.offset + from : no_offset,
+                                     to + from,
+                                     to_hi + from};
+            law->decide(how->plan, tier, &draws);
+            uint64_t open = 0;
+            for (int64_t i = from; i < end; i++) {
+                const uint64_t limb = (uint64_t)to_hi[i] ^ (uint64_t)DPF_UNDECIDED_LIMB;
+                open |= (limb - 1) & ~limb;
+            }
+            for (int i = from; i < end && open >> 63 && tier != law->last_tier; i++)
+                if (to_hi[i] == DPF_UNDECIDED_LIMB) {
+                    const dpf_draws one = one_of(&draws, i - from);
+                    law->decide(how->plan, law->last_tier, &one);
+                }
+            for (int64_t i = from; i < end && law->accepts; i++) {
+                const uint64_t v = words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
+                const int64_t known = -(int64_t)(lacking(law, how, found[i], found_hi[i]) == 0);
+                const int64_t verdict = law->accepts(how->plan, found[i] & known, ~v) & known;
+                const int64_t takes = -(int64_t)((verdict == 1) & (settled[i] == 0));
+                lo[i] = (found[i] & takes) | (lo[i] & ~takes);
+                hi[i] = (found_hi[i] & takes) | (hi[i] & ~takes);
+                settled[i] |= verdict != -1; /* an undecided one stays so */
+            }
+        }
+        uint64_t undecided = 0;
+        for (int64_t i = from; i < end; i++)
+            undecided |= lacking(law, how, lo[i], hi[i]);
+        for (int i = from; i < end && undecided; i++)
+            settled[i] = lacking(law, how, lo[i], hi[i]) != 0;
+        if (law->real && !wide)
+            for (int64_t i = from; i < end; i++) /* exact: it fits 53 bits */
+                lo[i] = (int64_t)bits_of((double)(int32_t)(lo[i] >> 32) * 0x1p32 + to_double(0, (uint32_t)lo[i]));
+        sum_up(how, in_at(job, at + from), from, end, lo, wide ? hi : NULL, law->real, &batch);
+        for (int i = from; i < end && undecided; i++)
+            if (settled[i]) {
+                const uint64_t value = value_bits(how, in_at(job, at + i), 0);
+                job->undecided[job->n_undecided++] = (dpf_undecided){at + i, value};
+                batch.sums[i] = hi[i] = 0;
+            }
+        store_sums(how, &batch, hi, from, end, out_at(job, at + from));
+        done = at + end;
+    }
+    for (int candidate = 0; candidate < candidates; candidate++)
+        dpf_wipe(&read[candidate], sizeof read[candidate]);
+    if (law->box_muller) {
+        dpf_wipe(radius, sizeof radius);
+        dpf_wipe(angle, sizeof angle);
+        dpf_wipe(more_radius, sizeof more_radius);
+        dpf_wipe(more_angle, sizeof more_angle);
+    }
+    dpf_wipe(lo, used * (int64_t)sizeof *lo);
+    dpf_wipe(hi, used * (int64_t)sizeof *hi);
+    dpf_wipe(found, used * (int64_t)sizeof *found);
+    dpf_wipe(found_hi, used * (int64_t)sizeof *found_hi);
+    dpf_wipe(batch.sums, used * (int64_t)sizeof *batch.sums);
+    dpf_wipe(batch.offset, used * (int64_t)sizeof *batch.offset);
+    dpf_wipe(batch.point, used * (int64_t)sizeof *batch.point);
+    return done;
+}
+
+/* Draw and add as dpf_add says. */
+DPF_INLINE int64_t draw_all(const dpf_law *law, const dpf_release *how, uint64_t start, int64_t n, const void *in,
+                            void *out, dpf_undecided *undecided, int64_t *n_undecided) {
+    const dpf_plan *const plan = how->plan;
+    dpf_job job;
+    job.how = how, job.in = in, job.out = out;
+    job.start = start, job.n = n;
+    job.undecided = undecided;
+    job.n_undecided = 0;
+    job.refused = job.waiting = 0;
+    job.noise = NULL;
+    if (law->table && plan->table && !how->constant_work && how->kind == DPF_INT64 && how->limbs == 1)
+        return add_by_table(law, &job, n_undecided);
+    const int64_t done = !how->constant_work && plan->bulk <= DPF_DOUBLE
+                             ? bulk(law, &job)
+                             : both_levels(law, &job, how->constant_work ? plan->constant_work : plan->bulk);
+    dpf_fence();
+    dpf_scrub_law();
+    *n_undecided = job.n_undecided;
+    return job.refused ? DPF_NOT_FINITE : done;
+}

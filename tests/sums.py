@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""csrc/sum.h alone, built as the library builds it: sums of any values and noise."""
+
+from __future__ import annotations
+
+import ctypes
+import runpy
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from fresh import HOME
+
+SOURCE = r"""
+    #include "dpf_impl.h"
+    #define DPF_FMA 0
+    static void store(void *to, const void *from, int64_t n, int non_temporal) {
+        (void)non_temporal;
+        memcpy(to, from, 8 * (size_t)n);
+    }
+    #include "wide_log.h"
+    #include "wide_sine.h"
+    #include "decide.h"
+    #include "wide.h"
+    #include "sum.h"
+
+    void sums(int kind, int limbs, int64_t n, const int64_t *x, const int64_t *lo, const int64_t *hi,
+              const uint64_t *bounds, int64_t *out) {
+        const dpf_release how = {.kind = kind,
+                                 .limbs = limbs,
+                                 .lower = {bounds[0], bounds[1]},
+                                 .upper = {bounds[2], bounds[3]}};
+        static dpf_batch batch;
+        for (int64_t done = 0; done < n; done += DPF_MOST) {
+            const int end = n - done < DPF_MOST ? (int)(n - done) : DPF_MOST;
+            sum_up(&how, x + done, 0, end, lo + done, limbs == 2 ? hi + done : NULL, 0, &batch);
+            store_sums(&how, &batch, NULL, 0, end, out + done);
+        }
+    }
+
+    void each(int kind, int limbs, int64_t n, const int64_t *x, const int64_t *lo, const int64_t *hi,
+              const uint64_t *bounds, int64_t *out) {
+        const dpf_release how = {.kind = kind,
+                                 .limbs = limbs,
+                                 .lower = {bounds[0], bounds[1]},
+                                 .upper = {bounds[2], bounds[3]}};
+        for (int64_t i = 0; i < n; i++)
+            sum_up_one(&how, (uint64_t)x[i], lo[i], hi[i], out + i);
+    }
+"""
+Summing = Callable[[int, int, list[int], list[int], int, int], list[int]]
+
+
+def limbs_of(numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper words, in two's complement."""
+    words = np.array([(k % 2**64, k // 2**64 % 2**64) for k in numbers], np.uint64)
+    return np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1])
+
+
+def summing(folder: Path) -> dict[str, Summing]:
+    """By loops over a batch and one by one: (kind, limbs, values, noise, lower, upper) to sums mod 2^64."""
+    built = runpy.run_path(str(HOME / "csrc" / "build_ffi.py"))
+    (folder / "sums.c").write_text(SOURCE)
+    place = "-I", str(HOME / "csrc"), "-shared", "-fPIC", "-o", "sums.so", "sums.c"
+    flags = [flag for flag in built["FLAGS"] if flag != "-fvisibility=hidden"]
+    subprocess.run(["cc", *flags, *place], check=True, capture_output=True, cwd=folder)
+    library = ctypes.CDLL(str(folder / "sums.so"))
+
+    def calling(name: str) -> Summing:
+        function = getattr(library, name)
+
+        def call(kind: int, limbs: int, values: list[int], noise: list[int], lower: int, upper: int) -> list[int]:
+            x, _ = limbs_of(values)
+            (lo, hi), ends, out = limbs_of(noise), limbs_of([lower, upper]), np.empty_like(x)
+            bounds = np.ascontiguousarray(np.stack(ends, axis=1))
+            places = (ctypes.c_void_p(array.ctypes.data) for array in (x, lo, hi, bounds, out))
+            function(kind, limbs, ctypes.c_int64(x.size), *places)
+            return out.tolist()
+
+        return call
+
+    return {name: calling(name) for name in ("sums", "each")}
