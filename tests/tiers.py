@@ -340,10 +340,15 @@ def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float]
 # --------------------------------------------------------- what tests put in the place of something
 
 
-def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:
-    """Another `constants`, `decide`, `law_at` or `plan` of a class, not shared among equals."""
+def own_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal mechanisms share no plan."""
     for module in (mechanism, integer):
         monkeypatch.setattr(module, "first_of_equals", lambda one: one)
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:
+    """Another `constants`, `decide`, `law_at` or `plan` of a class, not shared among equals."""
+    own_plans(monkeypatch)
     monkeypatch.setattr(owner, f"_{what}", value)
 
 
