@@ -29,6 +29,7 @@ enum {
 };                /* what values are */
 enum {
     DPF_BLOCK = 8192,    /* dpf_add leaves no more draws undecided before it stops */
+    DPF_SMALL = 4096,    /* below so many values every draw does equal work (docs/design.md) */
     DPF_NOT_FINITE = -1, /* what dpf_add returns in place of how many values are done */
     DPF_NO_KEY = -2,
     DPF_AGAIN = -3 /* a signal came before there was a key: let its handler run, and call again */
@@ -169,6 +170,9 @@ int64_t dpf_add(const dpf_release *how, uint64_t start, int64_t n, const void *i
  * unless draws are undecided. DPF_NO_KEY, DPF_AGAIN: nothing has happened. */
 int64_t dpf_add_fresh(const dpf_release *how, uint8_t *key, int64_t n, const void *in, void *out,
                       dpf_undecided *undecided, int64_t *n_undecided);
+
+/* The PyMethodDef with which Python releases few plain values in one call (small.h). */
+void *dpf_small(void);
 
 /* Whether n doubles, or floats, are all finite. */
 int dpf_all_finite(int kind, int64_t n, const void *in);

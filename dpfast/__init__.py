@@ -3,7 +3,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from dpfast import adapters, postprocess, testing
 from dpfast.errors import (
     BudgetExhausted,
     DpfastError,
@@ -18,28 +17,29 @@ from dpfast.errors import (
     StateError,
     UntestedVersionWarning,
 )
-from dpfast.mechanisms.above_threshold import AboveThreshold
 from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.mechanisms.gaussian import Gaussian
 from dpfast.mechanisms.laplace import Laplace
-from dpfast.mechanisms.noise_source import NoiseSource, noise_source
-from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
-from dpfast.mechanisms.randomized_response import RandomizedResponse
-from dpfast.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
 from dpfast.mechanisms.snapping import Snapping
-from dpfast.privacy.composition import compose
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.sensitivity import Sensitivity
-from dpfast.random.random_bytes import fill_bytes, random_bytes
-from dpfast.records.bounded_histogram import BoundedHistogram, bounded_histogram
-from dpfast.records.fixed_point import fixed_point_sum
-from dpfast.records.partitions import Thresholded, thresholded
-from dpfast.release.key import Key, ReleaseKey
 
 if TYPE_CHECKING:
+    from dpfast import adapters, postprocess, testing
     from dpfast.ledger import Ledger
+    from dpfast.mechanisms.above_threshold import AboveThreshold
+    from dpfast.mechanisms.noise_source import NoiseSource, noise_source
+    from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
+    from dpfast.mechanisms.randomized_response import RandomizedResponse
+    from dpfast.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
+    from dpfast.privacy.composition import compose
     from dpfast.random.bit_generator import ChaCha20
+    from dpfast.random.random_bytes import fill_bytes, random_bytes
+    from dpfast.records.bounded_histogram import BoundedHistogram, bounded_histogram
+    from dpfast.records.fixed_point import fixed_point_sum
+    from dpfast.records.partitions import Thresholded, thresholded
+    from dpfast.release.key import Key, ReleaseKey
 
 Geometric = DiscreteLaplace
 
@@ -90,15 +90,34 @@ __all__ = [
     "thresholded",
 ]
 
-_LATE = {"ChaCha20": "dpfast.random.bit_generator", "Ledger": "dpfast.ledger"}  # these import numpy.random, sqlite3
+_SUBMODULES = "adapters", "postprocess", "testing"
+# Imported when first asked for: `import dpfast` loads what a release of an array needs.
+_LATE = {
+    "dpfast.ledger": "Ledger",
+    "dpfast.mechanisms.above_threshold": "AboveThreshold",
+    "dpfast.mechanisms.noise_source": "NoiseSource noise_source",
+    "dpfast.mechanisms.one_sided_geometric": "OneSidedGeometric",
+    "dpfast.mechanisms.randomized_response": "RandomizedResponse",
+    "dpfast.mechanisms.selection": "Exponential NoisyMax PermuteAndFlip",
+    "dpfast.privacy.composition": "compose",
+    "dpfast.random.bit_generator": "ChaCha20",
+    "dpfast.random.random_bytes": "fill_bytes random_bytes",
+    "dpfast.records.bounded_histogram": "BoundedHistogram bounded_histogram",
+    "dpfast.records.fixed_point": "fixed_point_sum",
+    "dpfast.records.partitions": "Thresholded thresholded",
+    "dpfast.release.key": "Key ReleaseKey",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module 'dpfast' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LATE[name]), name)
+    if name in _SUBMODULES:
+        return import_module(f"dpfast.{name}")
+    for module, names in _LATE.items():
+        if name in names.split():
+            return globals().setdefault(name, getattr(import_module(module), name))
+    raise AttributeError(f"module 'dpfast' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

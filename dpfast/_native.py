@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpfast._dpf import ffi, lib
 from dpfast.errors import EntropyError, SelfCheckError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    import numpy as np
 
 ABI: int = lib.DPF_ABI
 STREAM_VERSION: int = lib.DPF_STREAM_VERSION
@@ -26,7 +26,8 @@ DOUBLE_DOUBLE, INTEGER = lib.DPF_DOUBLE_DOUBLE, lib.DPF_INTEGER
 UNDECIDED: int = lib.DPF_UNDECIDED
 INTERRUPTED: int = lib.DPF_INTERRUPTED
 BLOCK: int = lib.DPF_BLOCK
-NOT_FINITE, NO_KEY, AGAIN = lib.DPF_NOT_FINITE, lib.DPF_NO_KEY, lib.DPF_AGAIN
+SMALL: int = lib.DPF_SMALL
+NOT_FINITE: int = lib.DPF_NOT_FINITE
 KINDS = {"l": lib.DPF_INT64, "L": lib.DPF_UINT64, "d": lib.DPF_FLOAT64, "f": lib.DPF_FLOAT32}  # by NumPy's letter
 
 
@@ -56,9 +57,7 @@ def address(cdata: object) -> int:
 
 def symbols() -> dict[str, int]:
     """The addresses that the kernels call, under names that a change of the C renames."""
-    functions = (
-        "dpf_add",
-    )
+    functions = ("dpf_add",)
     return {f"{name}_abi{ABI}": address(ffi.addressof(lib, name)) for name in functions}
 
 
@@ -95,14 +94,11 @@ class StreamKey:
         """A fresh key. Raises: EntropyError."""
         if _entropy(self._bytes, 32) != 0:
             _ask(self._bytes, 32, "key; nothing was released")
-        self.drawn()
+        self.address = int(_cast(_ADDRESS, self._bytes))
 
-    def take(self, secret: bytes | memoryview) -> None:
-        ffi.memmove(self._bytes, secret, 32)
-        self.drawn()
-
-    def drawn(self) -> None:
-        """The bytes are there."""
+    def take(self, secret: bytes | memoryview | int) -> None:
+        """secret: the bytes, or their address."""
+        ffi.memmove(self._bytes, ffi.cast(_KEY, secret) if isinstance(secret, int) else secret, 32)
         self.address = int(_cast(_ADDRESS, self._bytes))
 
     def block(self, counter: int, nonce: int) -> bytes:
@@ -136,6 +132,11 @@ def entropy_into(out: object) -> None:
     with ffi.from_buffer("uint8_t[]", out) as buffer:
         _ask(buffer, len(buffer), "bytes")
 
+
+# small(finish, prepared, values, out) of csrc/small.h
+_function = ctypes.pythonapi.PyCFunction_NewEx
+_function.restype, _function.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+small = _function(address(lib.dpf_small()), (np.ndarray, np.empty_like, "dtype", "size"), None)
 
 new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize  # new_bytes(None, n): bytes to fill before anybody sees them
 new_bytes.restype, new_bytes.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
@@ -299,12 +300,11 @@ class Release:
     __slots__ = ("_how", "_itemsize", "_values", "address")
 
     def __init__(self, plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0, 0), **fields: Any) -> None:
-        """plan: its address; dtype: of plain values; limits: of integers; fields: as in C."""
-        how = self._how = ffi.new(_RELEASE)
-        how.plan, how.isa, how.kind = _cast(_PLAN, plan), best_isa(), KINDS[dtype.char]
-        (how.lower.lo, how.lower.hi), (how.upper.lo, how.upper.hi) = map(_limbs, limits)
-        for name, value in fields.items():
-            setattr(how, name, value)
+        """plan: an address; dtype: plain values'; limits: an integer result's; fields: as in C."""
+        lower, upper = map(_limbs, limits)
+        how = self._how = ffi.new(
+            _RELEASE, dict(fields, plan=_cast(_PLAN, plan), isa=best_isa(), kind=KINDS[dtype.char], lower=lower, upper=upper)
+        )  # fmt: skip
         self._itemsize = dtype.itemsize
         self._values = {"i": "int64_t *", "u": "uint64_t *", "f": "double *"}[dtype.kind]
         self.address = address(how)
@@ -312,31 +312,30 @@ class Release:
     def add(
         self, key: StreamKey, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int
     ) -> tuple[int, list[tuple[int, Any]]]:
-        """Values at .. at + n - 1 of plain arrays: how many are done, or why none; the undecided."""
+        """Values at .. at + n - 1 of plain arrays: how many are done, or why none; undecided."""
         self._how.key = _cast(_KEY, key.address)
         offset = at * self._itemsize
-        with _bytes(values) as x, _bytes(out) as y:
-            return self._done(n, lib.dpf_add, self._how, start, n, x + offset, y + offset)
-
-    def add_fresh(self, key: StreamKey, values: np.ndarray, out: np.ndarray) -> tuple[int, list[tuple[int, Any]]]:
-        """The same of all values, by a key that C draws, and leaves in `key` if draws are undecided."""
-        n = values.size
-        with _bytes(values) as x, _bytes(out) as y:
-            return self._done(n, lib.dpf_add_fresh, self._how, key._bytes, n, x, y)  # noqa: SLF001
-
-    def _done(self, n: int, add: Callable[..., int], *arguments: Any) -> tuple[int, list[tuple[int, Any]]]:
         room, count = _new_room(_ROOM, min(n, BLOCK)), ffi.new(_COUNT)
-        done = add(*arguments, room, count)
-        if not count[0]:
-            return done, []
-        values = ffi.cast(self._values, ffi.addressof(room[0], "value"))
-        found = [(room[i].at, values[2 * i]) for i in range(count[0])]
-        lib.dpf_wipe(room, ffi.sizeof(room))
-        return done, found
+        with _bytes(values) as x, _bytes(out) as y:
+            done = lib.dpf_add(self._how, start, n, x + offset, y + offset, room, count)
+        return done, self.undecided(address(room), count[0]) if count[0] else []
+
+    def undecided(self, at: int, count: int) -> list[tuple[int, Any]]:
+        """What C left at this address: places and values. It is wiped."""
+        room = ffi.cast(_UNDECIDED, at)
+        values = ffi.cast(self._values, at + 8)
+        found = [(room[i].at, values[2 * i]) for i in range(count)]
+        lib.dpf_wipe(room, count * ffi.sizeof("dpf_undecided"))
+        return found
+
+    def bytes(self) -> bytes:
+        """What lies there, for `small`."""
+        return bytes(ffi.buffer(self._how))
 
 
 _RELEASE, _PLAN = ffi.typeof("dpf_release *"), ffi.typeof("dpf_plan *")
 _ROOM, _COUNT = ffi.typeof("dpf_undecided[]"), ffi.typeof("int64_t *")
+_UNDECIDED = ffi.typeof("dpf_undecided *")
 _new_room = ffi.new_allocator(should_clear_after_alloc=False)  # 128 KiB that C rarely writes
 _bytes = partial(ffi.from_buffer, ffi.typeof("uint8_t[]"))
 

@@ -17,7 +17,7 @@ import pytest
 import tiers
 from fresh import HOME, python
 
-from dpfast import DiscreteLaplace, DpfastError, EntropyError, Key, Laplace, RandomizedResponse, exact, kernels
+from dpfast import DiscreteLaplace, EntropyError, Key, Laplace, RandomizedResponse, exact, kernels
 
 
 def compiled(folder: Path, source: str) -> Path:
@@ -611,36 +611,6 @@ def test_a_release_that_fails_at_once_zeroes_out_too(mech, value, n, monkeypatch
     with pytest.raises(MemoryError, match="no memory"):
         mech.release(values, out=values)
     assert not values.any()
-
-
-@pytest.mark.parametrize("fails", [False, True], ids=["whole", "fails"])
-def test_a_small_release_leaves_neither_its_key_nor_a_count_that_waited(fails, monkeypatch) -> None:
-    """A small release's undecided draw: the key becomes zeros, and `out` on a failure."""
-    keys: list[Any] = []
-
-    def with_one_open(call: Any, release: Any, key: Any, counts: Any, out: Any) -> Any:
-        assert call(key, counts, out) == (counts.size, [])
-        key.take(bytes(range(32)))
-        keys.append(key)
-        waits = int(counts[0])
-        out[0] = 0
-        return counts.size, [(0, waits)]
-
-    def no_digits(*_: Any) -> int:
-        if fails:
-            raise DpfastError("the stream has no more digits")
-        return 5
-
-    tiers.around_c(monkeypatch, with_one_open, "add_fresh")
-    monkeypatch.setattr(DiscreteLaplace, "_decide", no_digits)
-    counts = np.full(50, 999)
-    if fails:
-        with pytest.raises(DpfastError):
-            DiscreteLaplace(1, 1).release(counts, out=counts)
-        assert not counts.any()
-    else:
-        assert DiscreteLaplace(1, 1).release(counts)[0] == 1004
-    assert tiers.bytes_of(keys[0]) == bytes(32)
 
 
 # ------------------------------------------------------------------ a host's floating point

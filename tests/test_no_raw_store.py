@@ -149,7 +149,7 @@ WATCHED = """
     def add(call, release, *arguments):  # what C is told, and C as it must not be: counts lie in out until the noise does
         told_c.append(tiers.told(release))
         if defect == "raw":
-            x, y, at = arguments[3:] if len(arguments) == 6 else (*arguments[1:], 0)
+            x, y, at = arguments[3:]
             y[at + 3 : at + 5] = x[at + 3 : at + 5]
         return call(*arguments)
 

@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 from sums import Summing, summing
 
 from dpfast import DiscreteLaplace
-from dpfast.errors import EntropyError
 from dpfast.release.arrays import clamps
 
 DTYPES = [np.dtype(kind + size) for kind in "iu" for size in "1248"]
@@ -557,40 +556,3 @@ def test_the_noise_is_never_clipped() -> None:
     ]
     assert abs((both[0]() > 0).mean() - 0.5) < 0.05
     assert abs((both[1]() > 2**63).mean() - 0.5) < 0.05
-
-
-def test_a_small_call_decides_what_is_open_and_fails_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undecided draws exact and clamped; zeros after a failure; no key, no change."""
-    plan = tiers.constant_work_plan(DiscreteLaplace(1, 10))
-    counts = np.arange(7)
-    first = tiers.StreamKey(SECRET).block(0, 0)
-    held: list[tiers.StreamKey] = []
-
-    def leaving_two_open(call: Callable[..., Any], release: Any, key: tiers.StreamKey, x: Any, y: Any) -> Any:
-        assert call(key, x, y) == (7, [])
-        assert tiers.bytes_of(key) == bytes(32)  # wiped, for nothing is left to draw
-        key.take(SECRET)
-        held.append(key)
-        y[[0, 5]] = 0
-        return 7, [(0, int(x[0])), (5, int(x[5]))]
-
-    tiers.around_c(monkeypatch, leaving_two_open, "add_fresh")
-    out = np.zeros(7, np.int64)
-    tiers.added_small(plan, counts, out, lambda key, i: {0: -100, 5: -4}[i] if key.block(0, 0) == first else 0, -5, 3)
-    assert out[[0, 5]].tolist() == [-5, 1]
-    assert tiers.bytes_of(held[0]) == bytes(32)
-
-    def fail(key: object, i: int) -> int:
-        raise KeyboardInterrupt
-
-    out = np.ones(7, np.int64)
-    with pytest.raises(KeyboardInterrupt):
-        tiers.added_small(plan, counts, out, fail, -5, 3)
-    assert not out.any()
-    assert tiers.bytes_of(held[1]) == bytes(32)
-
-    tiers.around_c(monkeypatch, lambda call, release, key, x, y: (tiers.NO_KEY, []), "add_fresh")
-    out = np.full(7, 9)
-    with pytest.raises(EntropyError):
-        tiers.added_small(plan, counts, out, fail, -5, 3)
-    assert (out == 9).all()

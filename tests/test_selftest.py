@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 import reference
+import tiers
 from scipy import stats
 
 from dpfast import ParameterError, _native, exact, selftest, statistics
@@ -138,6 +139,7 @@ def test_what_the_draws_would_find() -> None:
 @pytest.mark.parametrize(("field", "value"), [("half_cell", 0.0), ("margin", 0.6), ("offset", 0.0)])
 def test_a_plan_that_is_wrong_is_found(monkeypatch, field: str, value: float) -> None:
     """No altered output: discrete Laplace's double tier with a constant that its proof forbids."""
+    tiers.own_plans(monkeypatch)
     discrete_laplace = importlib.import_module("dpfast.mechanisms.discrete_laplace")  # not the function of that name
     right = discrete_laplace.constants
     monkeypatch.setattr(discrete_laplace, "constants", lambda law: right(law) | {field: value})
@@ -148,6 +150,7 @@ def test_a_plan_that_is_wrong_is_found(monkeypatch, field: str, value: float) ->
 
 def test_a_table_that_is_wrong_is_found(monkeypatch) -> None:
     """As built by the mechanism, one cell too low."""
+    tiers.own_plans(monkeypatch)
     right = exact.discrete_laplace.DiscreteLaplace.table
     monkeypatch.setattr(exact.discrete_laplace.DiscreteLaplace, "table", lambda self, bits: [*right(self, bits)[1:], 0])
     assert not selftest.run([CHECK["tables"]], factor=QUICK)[0].outcome.passed

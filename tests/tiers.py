@@ -16,7 +16,7 @@ import pytest
 from dpfast import _native, exact
 from dpfast.errors import EntropyError
 from dpfast.kernels import nominate
-from dpfast.mechanisms import selection
+from dpfast.mechanisms import integer, mechanism, selection
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy.inputs import Inputs
 from dpfast.records import fixed_point
@@ -26,7 +26,7 @@ from dpfast.release.arrays import Job, clamps, prepare_real
 FLOAT, DOUBLE, DOUBLE_DOUBLE = _native.FLOAT, _native.DOUBLE, _native.DOUBLE_DOUBLE
 INTEGER, TABLE = _native.INTEGER, _native.TABLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
-BLOCK, NO_KEY, SMALL = _native.BLOCK, _native.NO_KEY, engine.SMALL
+BLOCK, SMALL = _native.BLOCK, engine.SMALL
 INT64, UINT64, FLOAT64, FLOAT32 = map(_native.KINDS.__getitem__, "lLdf")  # what values are, to C
 Plan, StreamKey = _native.Plan, _native.StreamKey
 entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
@@ -42,6 +42,7 @@ LAWS = set(_native.LAWS)  # that C has
 
 constant_work_plan, bulk_plan = attrgetter("_constant_work_plan"), attrgetter("_bulk_plan")
 law = attrgetter("_law")  # in intervals
+prepared = attrgetter("_small")  # for small releases
 constants = methodcaller("_constants")  # a plan's, by the names of its fields
 record = attrgetter("_record")  # what the derivation of a stream key reads of it
 narrow = attrgetter("_narrow")  # whether one limb holds each draw
@@ -185,14 +186,40 @@ def one_key() -> Iterator[None]:
     def draw(stream: StreamKey) -> None:
         stream.take(bytes(32))
 
-    def add(_: Any, release: Any, key: StreamKey, values: np.ndarray, out: np.ndarray) -> Any:
-        draw(key)
-        return release.add(key, 0, values.size, values, out, 0)
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StreamKey, "draw", draw)
-        around_c(patch, add, "add_fresh")
+        no_small_calls(patch)
         yield
+
+
+def small_calls(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each release that C was asked to do at once, whether it did."""
+    seen, small = [], _native.small
+
+    def watched(*arguments: Any) -> Any:
+        found = small(*arguments)
+        seen.append(found is not None)
+        return found
+
+    monkeypatch.setattr(_native, "small", watched)
+    return seen
+
+
+def keys_taken(monkeypatch: pytest.MonkeyPatch) -> list[StreamKey]:
+    """Stream keys that took their bytes from elsewhere, from now on."""
+    found, take = [], StreamKey.take
+
+    def watched(stream: StreamKey, secret: Any) -> None:
+        take(stream, secret)
+        found.append(stream)
+
+    monkeypatch.setattr(StreamKey, "take", watched)
+    return found
+
+
+def no_small_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small releases, too, draw their key in Python."""
+    monkeypatch.setattr(_native, "small", lambda *_: None)
 
 
 class Asked:
@@ -235,7 +262,7 @@ def added_small(
     lower: int = -(2**63), upper: int = 2**63 - 1,
 ) -> None:  # fmt: skip
     """A small call, for which C draws the key."""
-    assert engine.run_small(Job(counts, out, lower, upper), plan.address, decide)
+    assert engine.run_small(Job(counts, out, lower, upper), plan, decide)
 
 
 def decided(mechanism: Any, key: StreamKey, i: int) -> int:
@@ -313,22 +340,30 @@ def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float]
 # --------------------------------------------------------- what tests put in the place of something
 
 
+def own_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal mechanisms share no plan."""
+    for module in (mechanism, integer):
+        monkeypatch.setattr(module, "first_of_equals", lambda one: one)
+
+
 def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:
-    """Another `constants`, `law_at` or `plan` of a class of mechanisms."""
-    monkeypatch.setattr(owner, {"constants": "_constants", "law_at": "_law_at", "plan": "_plan"}[what], value)
+    """Another `constants`, `decide`, `law_at` or `plan` of a class, not shared among equals."""
+    own_plans(monkeypatch)
+    monkeypatch.setattr(owner, f"_{what}", value)
 
 
-def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any], *names: str) -> None:
+def around_c(monkeypatch: pytest.MonkeyPatch, wrap: Callable[..., Any]) -> None:
     """Each call of C for a release is wrap(call, release, *arguments); call(*arguments) makes it.
 
-    names: "add", "add_fresh" (of a small release's first call), by default both.
+    Small releases, too, then go the general way.
     """
+    real = _native.Release.add
 
-    def wrapped(real: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda release, *arguments: wrap(partial(real, release), release, *arguments)
+    def called(release: Any, *arguments: Any) -> Any:
+        return wrap(partial(real, release), release, *arguments)
 
-    for name in names or ("add", "add_fresh"):
-        monkeypatch.setattr(_native.Release, name, wrapped(getattr(_native.Release, name)))
+    monkeypatch.setattr(_native.Release, "add", called)
+    no_small_calls(monkeypatch)
 
 
 def told(release: Any) -> tuple[int, ...]:
@@ -345,6 +380,7 @@ def in_constant_work(release: Any) -> bool:
 def no_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operating system gives nothing from now on."""
     monkeypatch.setattr(_native, "_entropy", lambda *_: -1)
+    no_small_calls(monkeypatch)
 
 
 def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,11 +393,12 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
             raise EntropyError("none")
 
     monkeypatch.setattr(_native, "StreamKey", NoEntropy)
-    around_c(monkeypatch, lambda *_: (NO_KEY, []), "add_fresh")
+    no_small_calls(monkeypatch)
 
 
 def broken_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every release fails on its way."""
+    no_small_calls(monkeypatch)
     monkeypatch.setattr(engine._Work, "run", lambda *_: 1 / 0)
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpfast import _native
 from dpfast.errors import DpfastError, DTypeError, ParameterError
 from dpfast.mechanisms.lockfree_property import lockfree_property
-from dpfast.mechanisms.mechanism import Mechanism, Releasing
+from dpfast.mechanisms.mechanism import Mechanism, Releasing, first_of_equals
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real, given
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array, prepare
@@ -99,6 +99,9 @@ class IntegerNoise(Mechanism):
     def _bulk_plan(self) -> _native.Plan:
         if not self._tabled:
             return self._constant_work_plan
+        first = first_of_equals(self)
+        if first is not self:
+            return first._bulk_plan  # noqa: SLF001
         return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
 
     def _run(
@@ -129,6 +132,7 @@ class IntegerMechanism(IntegerNoise, Releasing):
     """A law on the integers that hides what it is added to."""
 
     INTEGERS = True
+    _small_kinds = (np.int64,)
     _job = staticmethod(prepare)
 
 

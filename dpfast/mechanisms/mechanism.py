@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,8 +19,16 @@ from dpfast.privacy.inputs import NOTHING, inputs
 from dpfast.privacy.parameters import exact_positive, flag, given, probability, whole
 from dpfast.release.arrays import INT64, Job, RealJob, integer_dtype, real_dtype
 from dpfast.release.digits import reader
-from dpfast.release.engine import SMALL, Draws, check_finite, run, run_small, usable_threads
-from dpfast.release.key import ReleaseKey
+from dpfast.release.engine import (
+    SMALL,
+    Draws,
+    check_finite,
+    finish_small,
+    prepare_small,
+    run,
+    run_small,
+    usable_threads,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +39,13 @@ if TYPE_CHECKING:
     from dpfast.privacy.inputs import Inputs
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
-    from dpfast.release.key import Part
+    from dpfast.release.key import Part, ReleaseKey
+
+
+@lru_cache(maxsize=64)
+def first_of_equals(mechanism: Mechanism) -> Mechanism:
+    """The mechanism whose plans serve all of its type and parameters."""
+    return mechanism
 
 
 class Mechanism(Described, ABC):
@@ -61,6 +75,9 @@ class Mechanism(Described, ABC):
     @_native.own_mode()
     def _constant_work_plan(self) -> _native.Plan:
         """For calls that do the same work for every draw."""
+        first = first_of_equals(self)
+        if first is not self:
+            return first._constant_work_plan  # noqa: SLF001
         return _native.Plan(self.LAW, **self._constants())
 
     @property
@@ -209,9 +226,38 @@ class Releasing(Mechanism):
         Privacy: spends what the mechanism says; under a key once for all parts and retries.
 
         """
+        no_bounds = lower is None and upper is None and clamp is None and missing is None
+        if no_bounds and dtype is None and threads is None and key is None and start is None and constant_time is False:
+            found = _native.small(self._finish, self._small, values, out)
+            if found is not None:
+                return found
         return self._release(
             values, None, out, dtype, lower, upper, clamp, missing, threads, constant_time, key, start
         )  # fmt: skip
+
+    @property
+    @abstractmethod
+    def _small_kinds(self) -> tuple[npt.DTypeLike, ...]:
+        """The types of values, and of their results, that `_native.small` releases."""
+
+    @lockfree_property
+    @_native.own_mode()
+    def _small(self) -> tuple[object, ...]:
+        """What C needs for a release of few plain values; nothing if it must go the general way."""
+        first: Any = first_of_equals(self)
+        if first is not self:
+            shared: tuple[object, ...] = first._small  # noqa: SLF001
+            return shared
+        if not self._narrow:
+            return ()
+        jobs = [self._job(np.empty(0, kind)) for kind in self._small_kinds]
+        return tuple(each for job in jobs for each in prepare_small(job, self._constant_work_plan))
+
+    @_native.own_mode()
+    def _finish(self, values: Any, out: Any, *left: int) -> None:
+        """Do what C leaves of a release of few plain values."""
+        plan = self._constant_work_plan
+        finish_small(self._job(values, out), plan, partial(self._decide, plan.width), *left)
 
     def _release(
         self,
@@ -271,7 +317,7 @@ class Releasing(Mechanism):
     ) -> None:
         """Fill job.out with values plus noise: of the part's own stream, or of a fresh one."""
         quick = part is None and constant_work and self._narrow
-        if quick and run_small(job, plan.address, partial(self._decide, plan.width)):
+        if quick and run_small(job, plan, partial(self._decide, plan.width)):
             return
         stream = _native.StreamKey()
         try:
@@ -315,6 +361,8 @@ class Releasing(Mechanism):
 
 
 def release_key(key: object) -> ReleaseKey:
+    from dpfast.release.key import ReleaseKey  # late: most releases have none
+
     if not isinstance(key, ReleaseKey):
         raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
     return key

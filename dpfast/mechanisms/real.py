@@ -19,7 +19,7 @@ from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import written
-from dpfast.release.arrays import FLOAT32, RealJob, plain_array, prepare_real
+from dpfast.release.arrays import FLOAT32, REAL_ENDS, RealJob, plain_array, prepare_real
 
 LEAST_RATIO, MOST_RATIO = Fraction(1, 2**60), Fraction(2**60)  # scale / granularity
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # the granularity's: noise itself stays below 2^967
@@ -75,6 +75,10 @@ class RealMechanism(Releasing):
     @abstractmethod
     def _ratio_squared(self) -> Fraction:
         """The square of scale/granularity."""
+
+    @property
+    def _small_kinds(self) -> tuple[npt.DTypeLike, ...]:
+        return (np.float64, np.float32) if self._exponent >= REAL_ENDS[True][0] else (np.float64,)
 
     def _check_constant_time(self) -> None:
         if self._ratio_squared < CONSTANT_WORK_LEAST**2:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
 from fractions import Fraction
+from functools import cache
 from typing import Any, NoReturn, Self
 
 from dpfast.privacy.formatting import exact as short
@@ -37,6 +38,11 @@ def ratio(value: Fraction) -> tuple[int, int]:
 def unwritten(_: object) -> dict[str, Any]:
     """Writes nothing: only the record itself knows the field."""
     return {}
+
+
+@cache
+def _compared(kind: type[Record]) -> tuple[str, ...]:
+    return tuple(each.name for each in kind._fields() if each.compare)
 
 
 class Record:
@@ -86,7 +92,8 @@ class Record:
         return hash(self._compared())
 
     def _compared(self) -> tuple[Any, ...]:
-        return tuple(vars(self)[each.name] for each in self._fields() if each.compare)
+        kind: Any = type(self)
+        return tuple(map(vars(self).__getitem__, _compared(kind)))
 
     def __setattr__(self, name: str, _: object) -> NoReturn:
         raise FrozenInstanceError(f"{type(self).__name__} is frozen: {name} cannot be set or deleted")

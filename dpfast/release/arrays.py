@@ -148,7 +148,8 @@ def prepare_real(
     """As prepare, for reals; float32 gives float32 unless `out` or `dtype` says otherwise."""
     array = real_array("values", values)
     if out is None:
-        out = np.empty(array.shape, array.dtype.newbyteorder("=") if dtype is None else real_dtype(dtype))
+        same = FLOAT32 if array.dtype.itemsize == FLOAT32.itemsize else FLOAT64
+        out = np.empty(array.shape, same if dtype is None else real_dtype(dtype))
     else:
         check_out("values", array, out, dtype)
     single = out.dtype.itemsize == FLOAT32.itemsize

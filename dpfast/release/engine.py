@@ -7,25 +7,25 @@ import _thread
 import math
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dpfast import _native
-from dpfast.errors import EntropyError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.release.arrays import BUFFER, FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpfast._native import StreamKey
+    from dpfast._native import Plan, StreamKey
 
     AnyArray: TypeAlias = npt.NDArray[Any]
 
 # Below this many counts every draw does equal work, so that the time of a call does not show its
 # noise. Above, undecided draws are few and refined later, and the rest are faster (docs/design.md).
-SMALL = 4096
+SMALL = _native.SMALL
 SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: about 2 ms
 # Counts of another layout or width are brought to plain words, so many at a time. Where an array is
 # transposed, a piece has enough rows to use what comes with each cache line, and a strip of it is
@@ -48,40 +48,50 @@ class Draws(NamedTuple):
     exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
 
-def run_small(job: Job | RealJob, plan_address: int, exact: Callable[..., Any]) -> bool:
-    """As run, in fewer calls: by constant work, under a fresh key that C draws and wipes.
+def run_small(job: Job | RealJob, plan: Plan, exact: Callable[..., Any]) -> bool:
+    """As run, in one call: by constant work, under a fresh key that C draws and wipes.
 
     exact: as of Draws, behind the key and, of a real law, the job.
-    False, with nothing done, unless there are few, in plain arrays of one 64-bit type or float32.
+    False, with nothing done, unless there are few, in plain arrays of one type, and all finite.
     """
-    counts, out = job.counts, job.out
-    n, kind = counts.size, counts.dtype
-    if not (0 < n < SMALL and kind == out.dtype and kind.char in "ldf" and kind.isnative and _plain(counts) and _plain(out)):
+    kind = job.counts.dtype
+    if kind is not job.out.dtype or kind.char not in _native.KINDS or not kind.isnative:
         return False
+
+    def finish(_values: object, _out: object, *left: int) -> None:
+        finish_small(job, plan, exact, *left)
+
+    return _native.small(finish, prepare_small(job, plan), job.counts, job.out) is not None
+
+
+def prepare_small(job: Job | RealJob, plan: Plan) -> tuple[np.dtype[Any], bytes]:
+    """What `_native.small` wants to know for arrays like those of this job, of one type."""
+    kind: Any = type(job)
+    return job.counts.dtype, _prepared(_native.best_isa(), plan, kind, job.counts.dtype, *job[2:])
+
+
+@lru_cache(maxsize=64)
+def _prepared(_isa: int, plan: Plan, kind: type[Job | RealJob], dtype: np.dtype[Any], *public: Any) -> bytes:
+    """public: the bounds and the like."""
+    empty = np.empty(0, dtype)
+    return _release(kind(empty, empty, *public), plan.address, True, True).bytes()
+
+
+def finish_small(
+    job: Job | RealJob, plan: Plan, exact: Callable[..., Any], secret: int, done: int, undecided: int, count: int
+) -> None:
+    """Do what C leaves, under the key at this address: the undecided of the first `done`, and the rest."""
+    if done == _native.NOT_FINITE:
+        raise ParameterError(NOT_FINITE)
+    key = _native.StreamKey()
     try:
-        release = _release(job, plan_address, True, True)
-        key = _native.StreamKey()
-        try:
-            while (found := release.add_fresh(key, counts, out))[0] == _native.AGAIN:
-                pass  # the signal's handler has run, and has not raised
-            done, undecided = found
-            begin = 0
-            while undecided:
-                key.drawn()
-                draw = partial(exact, key) if isinstance(job, Job) else partial(exact, key, job)
-                _settle(job, draw, undecided, begin, out, begin)
-                begin += done
-                done, undecided = release.add(key, begin, n - begin, counts, out, begin)
-            if done == _native.NOT_FINITE:
-                raise ParameterError(NOT_FINITE)
-        finally:
-            key.wipe()
-    except BaseException:
-        out.fill(0)
-        raise
-    if done == _native.NO_KEY:
-        raise EntropyError("the operating system gave no random key; nothing was released")
-    return True
+        key.take(secret)
+        draw = partial(exact, key) if isinstance(job, Job) else partial(exact, key, job)
+        work = _Work(job, Draws(plan.address, True, key, 0, True, draw))
+        _finish_draws(job, draw, work.release.undecided(undecided, count), 0, job.out, 0)
+        work.share(done, job.counts.size)
+    finally:
+        key.wipe()
 
 
 def usable_threads() -> int:
@@ -246,7 +256,7 @@ class _Work:
             done, undecided = self.release.add(draws.key, first + begin, n, x, y, begin)
             if done < 0:
                 raise ParameterError(NOT_FINITE)
-            _settle(self.job, draws.exact, undecided, first + begin, y, begin)
+            _finish_draws(self.job, draws.exact, undecided, first + begin, y, begin)
             begin += done
         return begin
 
@@ -328,7 +338,7 @@ def _release(
     )  # fmt: skip
 
 
-def _settle(
+def _finish_draws(
     job: Job | RealJob, exact: Callable[..., Any], undecided: list[tuple[int, Any]], first: int, out: AnyArray, begin: int
 ) -> None:  # fmt: skip
     """Decide what C left, among draws from `first` on whose results stand from `begin` on."""

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A release of few plain values in one call from Python. Only cffi's own file includes this one:
+ * the rest of the C knows no Python. The interpreter lock is never released here. The work of fewer
+ * than DPF_SMALL values ends long before another thread may ask for the lock, and to give it away
+ * and wait for it would cost more than most such calls. */
+
+/* What is asked of an array: its bytes one after the other, aligned. 0: it is not so. */
+static int dpf_bytes(PyObject *array, int flags, size_t size, Py_buffer *found) {
+    if (PyObject_GetBuffer(array, found, PyBUF_ND | flags) != 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    if ((uintptr_t)found->buf % size == 0)
+        return 1;
+    PyBuffer_Release(found);
+    return 0;
+}
+
+/* Whether results for x may lie in y: of the same shape, in the same place or apart. */
+static int dpf_fit(const Py_buffer *x, const Py_buffer *y) {
+    const uintptr_t a = (uintptr_t)x->buf, b = (uintptr_t)y->buf, n = (uintptr_t)x->len;
+    return x->ndim == y->ndim && memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) == 0 &&
+           (a == b || a + n <= b || b + n <= a);
+}
+
+/* Fill y with x plus noise. 1: done; 0: nothing has happened; -1: a Python error, and y is zero. */
+static int dpf_fill_small(PyObject *finish, const dpf_release *how, PyObject *values, const Py_buffer *x, PyObject *out,
+                          const Py_buffer *y, int64_t n) {
+    uint8_t key[32];
+    int64_t left = 0, done;
+    PyObject *made = NULL;
+    dpf_undecided *const undecided = PyMem_Malloc((size_t)n * sizeof *undecided);
+    if (undecided == NULL)
+        return 0;
+    while ((done = dpf_add_fresh(how, key, n, x->buf, y->buf, undecided, &left)) == DPF_AGAIN)
+        if (PyErr_CheckSignals() != 0)
+            break;
+    int status = done == n && left == 0 ? 1 : done == DPF_NO_KEY ? 0 : -1;
+    if (status < 0 && done != DPF_AGAIN) { /* let Python finish it, or raise */
+        made = PyObject_CallFunction(finish, "OOKLKL", values, out, (unsigned long long)(uintptr_t)key, (long long)done,
+                                     (unsigned long long)(uintptr_t)undecided, (long long)left);
+        dpf_wipe(key, sizeof key);
+        dpf_wipe(undecided, left * (int64_t)sizeof *undecided);
+        status = made ? 1 : -1;
+        Py_XDECREF(made);
+    }
+    if (status < 0)
+        dpf_wipe(y->buf, y->len);
+    PyMem_Free(undecided);
+    return status;
+}
+
+/* small(finish, prepared, values, out): the result, or None if nothing has happened and the call
+ * must go the general way.
+ *     finish(values, out, key, done, undecided, count) does what C leaves, or raises; key and
+ *         undecided are addresses
+ *     prepared: for each type that comes here, the dtype and the bytes of a dpf_release
+ *     self: ndarray, empty_like, "dtype", "size" */
+static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize_t count) {
+    PyObject *const ndarray = PyTuple_GetItem(self, 0), *const empty_like = PyTuple_GetItem(self, 1);
+    PyObject *const dtype = PyTuple_GetItem(self, 2), *const size = PyTuple_GetItem(self, 3);
+    PyObject *const finish = given[0], *const prepared = given[1], *const values = given[2];
+    PyObject *out = given[3], *found = NULL;
+    const dpf_release *how = NULL;
+    Py_buffer x, y;
+    if (count != 4 || (PyObject *)Py_TYPE(values) != ndarray || (out != Py_None && (PyObject *)Py_TYPE(out) != ndarray))
+        Py_RETURN_NONE;
+
+    PyObject *const kind = PyObject_GetAttr(values, dtype), *const length = PyObject_GetAttr(values, size);
+    PyObject *const made = out == Py_None ? NULL : PyObject_GetAttr(out, dtype);
+    const Py_ssize_t n = length ? PyLong_AsSsize_t(length) : -1, kinds = PyTuple_Size(prepared);
+    for (Py_ssize_t i = 0; i + 1 < kinds && (made == NULL || made == kind); i += 2)
+        if (PyTuple_GetItem(prepared, i) == kind)
+            how = (const dpf_release *)PyBytes_AsString(PyTuple_GetItem(prepared, i + 1));
+    Py_XDECREF(kind);
+    Py_XDECREF(length);
+    Py_XDECREF(made);
+    if (PyErr_Occurred())
+        return NULL;
+    if (how == NULL || n <= 0 || n >= DPF_SMALL)
+        Py_RETURN_NONE;
+
+    out = out == Py_None ? PyObject_CallFunctionObjArgs(empty_like, values, NULL) : Py_NewRef(out);
+    if (out == NULL)
+        return NULL;
+    const size_t bytes = how->kind == DPF_FLOAT32 ? 4 : 8;
+    int status = 0;
+    if (dpf_bytes(values, 0, bytes, &x)) {
+        if (dpf_bytes(out, PyBUF_WRITABLE, bytes, &y)) {
+            if (dpf_fit(&x, &y) && y.len == n * (Py_ssize_t)bytes &&
+                (!how->refuse || dpf_all_finite(how->kind, n, x.buf)))
+                status = dpf_fill_small(finish, how, values, &x, out, &y, n);
+            PyBuffer_Release(&y);
+        }
+        PyBuffer_Release(&x);
+    }
+    found = status > 0 ? Py_NewRef(out) : status == 0 ? Py_NewRef(Py_None) : NULL;
+    Py_DECREF(out);
+    return found;
+}
+
+void *dpf_small(void) {
+    static PyMethodDef method = {"small", (PyCFunction)(void (*)(void))dpf_small_call, METH_FASTCALL, NULL};
+    return &method;
+}

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A release of few plain values: one call into C, with the promises of every other release."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import tiers
+from fresh import python
+
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, ParameterError, Snapping
+
+COUNTS = DiscreteLaplace(1, 10), DiscreteGaussian(10), DiscreteGaussian(1000), DiscreteLaplace(1, 2**30)
+REALS = Laplace(1, 1), Gaussian(3), Snapping(1, 1, bound=2**40)
+PLAIN = [(mech, dtype) for mechs, dtypes in ((COUNTS, "l"), (REALS, "df")) for mech in mechs for dtype in dtypes]
+FAR = 2**30  # from any noise
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    return tiers.small_calls(monkeypatch)
+
+
+def layouts(dtype: str) -> dict[str, np.ndarray]:
+    plain = (np.arange(24) * FAR).astype(dtype).reshape(4, 6)
+    fixed = plain.copy()
+    fixed.setflags(write=False)
+    return {
+        "one": plain[:1, :1].copy(), "0-d": np.array(FAR, dtype), "plain": plain, "read-only": fixed, "reversed": plain[::-1, ::-1],
+        "transposed": plain.T, "strided": plain[:, ::2], "spread": np.broadcast_to(plain[0], (3, 6)),
+        "misaligned": np.frombuffer(b"\0" + plain.tobytes(), dtype, offset=1),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("mech", "dtype"), PLAIN, ids=lambda value: getattr(value, "NAME", value))
+def test_every_layout(mech: Any, dtype: str, calls: list[bool]) -> None:
+    """A new array of the values' type and shape; the values stay as they are."""
+    for name, values in layouts(dtype).items():
+        before = values.copy()
+        made = mech.release(values)
+        assert calls.pop() or name == "misaligned", name
+        assert (type(made), made.dtype, made.shape) == (np.ndarray, values.dtype, values.shape), name
+        assert made.flags.carray, name
+        assert np.array_equal(values, before), name
+        assert not np.shares_memory(made, values), name
+        distance = np.abs(made.astype(float) - before.astype(float))
+        assert (distance < 2.0**45).all() if mech.scale > 2**20 else (distance < FAR // 2).all(), name
+
+
+@pytest.mark.parametrize(("mech", "dtype"), PLAIN, ids=lambda value: getattr(value, "NAME", value))
+def test_out_is_given(mech: Any, dtype: str, calls: list[bool]) -> None:
+    values, out = np.zeros(500, dtype), np.full(500, FAR, dtype)
+    assert mech.release(values, out=out) is out
+    assert not values.any()
+    assert len(np.unique(out)) > 5
+    assert mech.release(values, out=values) is values
+    assert len(np.unique(values)) > 5
+    assert calls == [True, True]
+
+
+def test_an_out_that_does_not_fit_is_refused_as_ever(calls: list[bool]) -> None:
+    mech, values = COUNTS[0], np.full(10, FAR)
+    fixed = np.empty(10, np.int64)
+    fixed.setflags(write=False)
+    both = np.arange(20)
+    for given, out in (
+        (values, np.empty(9, np.int64)),
+        (values, np.empty((10, 1), np.int64)),
+        (values, fixed),
+        (both[:10], both[5:15]),
+    ):
+        before = out.copy()
+        with pytest.raises(ParameterError):
+            mech.release(given, out=out)
+        assert np.array_equal(out, before)
+    assert not any(calls)
+    assert mech.release(both[:10], out=both[10:]) is not None  # neighbours are no overlap
+
+
+def test_what_is_not_plain_goes_the_general_way(calls: list[bool]) -> None:
+    """Other types, subclasses, scalars, many values: as ever; an __array__ is asked for."""
+
+    class Sub(np.ndarray):
+        pass
+
+    class Door:
+        def __array__(self, *_: object, **__: object) -> np.ndarray:
+            return np.full(3, FAR)
+
+    mech = COUNTS[0]
+    for values in (
+        np.zeros(3, np.int32),
+        np.zeros(3, ">i8"),
+        np.zeros(3, np.uint64),
+        np.zeros(0, np.int64),
+        np.zeros(4096, np.int64),
+    ):
+        assert mech.release(values).shape == values.shape
+    assert not any(calls)
+    assert type(mech.release(np.zeros(3, np.int64).view(Sub))) is np.ndarray
+    assert mech.release(Door()).shape == (3,)
+    assert mech.release(7).shape == ()
+    with pytest.raises(Exception, match="masked"):
+        mech.release(np.ma.masked_array([1, 2], [0, 1]))
+    for values in (np.zeros(3), np.zeros(3, "M8[ns]"), np.zeros(3, object), np.zeros(3, "l,l")):
+        with pytest.raises(Exception, match="integer"):
+            mech.release(values)
+
+
+@pytest.mark.parametrize(
+    "options", [{"lower": 0}, {"upper": FAR}, {"clamp": (0, 5)}, {"constant_time": True}, {"threads": 1}]
+)
+def test_options_are_kept(options: dict[str, Any], calls: list[bool]) -> None:
+    """They reach C as bounds, or as nothing that changes a small call."""
+    for mech, dtype in PLAIN:
+        found = mech.release(np.zeros(200, dtype), **options)
+        assert calls.pop()
+        assert found.min() >= options.get("lower", -np.inf)
+        assert found.max() <= options.get("upper", np.inf)
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["new", "in place"])
+@pytest.mark.parametrize(("mech", "dtype"), PLAIN[:1] + PLAIN[-4:], ids=lambda value: getattr(value, "NAME", value))
+def test_an_undecided_draw_is_finished_exactly(
+    mech: Any, dtype: str, given: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the exact tier, from the key that C drew, which is wiped, as all is if that fails."""
+    constants = tiers.constants(mech)
+    blind = {name: constants[name] for name in ("margin", "margin32", "double_double_margin") if name in constants}
+    tiers.plant(
+        monkeypatch, type(mech), "constants", lambda _: constants | dict.fromkeys(blind, -1.0) | {"wide_cell": 400}
+    )
+    keys = tiers.keys_taken(monkeypatch)
+    blind_mech = pickle.loads(pickle.dumps(mech))
+    values = np.zeros(9, dtype)
+    found = blind_mech.release(values, out=values if given else None)
+    assert len(keys) == 1
+    assert tiers.bytes_of(keys[0]) == bytes(32)
+    assert len(np.unique(found)) > 1
+
+    def fails(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    tiers.plant(monkeypatch, type(mech), "decide", fails)
+    values = np.full(9, FAR, dtype)
+    with pytest.raises(KeyboardInterrupt):
+        blind_mech.release(values, out=values if given else None)
+    assert set(values.tolist()) == ({0} if given else {FAR})
+
+
+def test_values_that_are_not_finite_are_refused_and_stay() -> None:
+    for mech in REALS:
+        for odd in (np.nan, np.inf, -np.inf):
+            values = np.array([1.0, odd])
+            for out in (None, values):
+                with pytest.raises(ParameterError, match="finite"):
+                    mech.release(values, out=out)
+                assert values[0] == 1.0
+
+
+def test_threads_and_garbage() -> None:
+    """Many threads share a mechanism; nothing that a release made is left behind."""
+    mech, values, found = DiscreteLaplace(1, 10), np.zeros(3000, np.int64), []
+
+    def work() -> None:
+        found.extend(int(mech.release(values)[:4].sum()) for _ in range(200))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) > 50
+    prepared, references = tiers.prepared(mech), sys.getrefcount(values)
+    before = sys.getrefcount(prepared[0]), sys.getrefcount(prepared[1])
+    gc.collect()
+    for _ in range(100):
+        mech.release(values)
+        mech.release(values, out=values)
+        mech.release(values[::-1])
+    assert sys.getrefcount(values) == references
+    assert (sys.getrefcount(prepared[0]), sys.getrefcount(prepared[1])) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_draws_noise_of_its_own() -> None:
+    mech, values = DiscreteLaplace(1, 2**30), np.zeros(4, np.int64)
+    mech.release(values)
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(writer, mech.release(values).tobytes())
+        os._exit(0)
+    mine = mech.release(values).tobytes()
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(reader, 100) != mine
+    os.close(reader), os.close(writer)
+
+
+def test_a_signal_handler_runs_between_calls() -> None:
+    """Ctrl-C ends a loop of small releases."""
+    output = python(
+        """
+        import os, signal, threading, numpy as np, dpfast
+        mech, values = dpfast.DiscreteLaplace(1, 10), np.zeros(5, np.int64)
+        mech.release(values)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            while True:
+                mech.release(values)
+        except KeyboardInterrupt:
+            print("ended")
+        """
+    )
+    assert output.split() == ["ended"]
+
+
+def test_a_plain_release_loads_no_compiler() -> None:
+    output = python(
+        """
+        import sys, numpy as np, dpfast
+        for mech, values in ((dpfast.DiscreteLaplace(1, 10), np.zeros(5, np.int64)), (dpfast.Laplace(1, 1), np.zeros(5))):
+            mech.release(values), mech.release(np.resize(values, 10_000))
+        print([name for name in ("numba", "llvmlite") if name in sys.modules])
+        """
+    )
+    assert output.strip() == "[]"
+
+
+def test_equal_mechanisms_share_a_plan() -> None:
+    """By exact parameters, types and recorded facts alike; the rest have their own."""
+    one, equal = DiscreteLaplace(1, 12), DiscreteLaplace(1.0, 12)
+    assert tiers.constant_work_plan(one) is tiers.constant_work_plan(equal)
+    assert tiers.bulk_plan(one) is tiers.bulk_plan(equal)
+    others = DiscreteLaplace(1, 13), DiscreteLaplace(2, 24), Laplace(1, 12), DiscreteLaplace(1, 12, unit="visit")
+    plans = {id(tiers.constant_work_plan(each)) for each in (one, *others)}
+    assert len(plans) == 5
