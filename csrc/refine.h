@@ -22,8 +22,8 @@ typedef struct {
     int box_muller; /* draws i and i ^ 64 share a radius and an angle (stream.md) */
     int last_tier;  /* in C, asked for what the first leaves undecided */
     int real;
-    /* NULL, or: a draw is a proposal k. w, 2^64 - 1 less V's first 64 digits, accepts it (1), rejects
-     * it (-1) or leaves it undecided (0). */
+    /* NULL, or: a draw is a proposal k. w, 2^64 - 1 less V's first 64 digits, accepts it (1),
+     * rejects it (-1) or leaves it undecided (0). */
     int64_t (*accepts)(const dpf_plan *, int64_t k, uint64_t w);
 } dpf_law;
 
@@ -158,8 +158,8 @@ DPF_INLINE uint64_t word_at(const uint32_t *words, int width, int i) {
                          : words[slot / 2 * DPF_LANES + lane] >> slot % 2 * 16 & 0xffff;
 }
 
-/* Queue the undecided among draws from .. end - 1 of a batch, whose first draw is number `at` of the
- * call, with their values; put zeros in the place of their sums. accept: acceptance words. */
+/* Queue the undecided among draws from .. end - 1 of a batch, whose first draw is number `at` of
+ * the call, with their values; put zeros in place of their sums. accept: acceptance words. */
 DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words, const uint64_t *accept,
                         const uint8_t *undecided, int from, int end, int64_t at, dpf_batch *batch) {
     const int width = job->how->plan->width;

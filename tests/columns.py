@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 
-from dpfast import DiscreteLaplace, InsecureKeyWarning, Laplace, adapters, kernels
+from dpfast import DiscreteLaplace, InsecureKeyWarning, Laplace, adapters
 from dpfast.testing import fixed_key
 
 COUNTS, VALUES = DiscreteLaplace(1, 3), Laplace(1, 3)
@@ -45,15 +46,15 @@ def address(array: np.ndarray) -> int:
 
 
 def failing_kernels(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
-    """Plant kernels that write the counts into the result and fail; where they wrote."""
+    """Plant C that writes the counts into the result and fails; where it wrote."""
     written = []
 
-    def planted(x: Any, y: Any, *_: Any) -> None:
+    def planted(_call: object, _release: object, _key: object, _start: int, _n: int, x: Any, y: Any, _at: int) -> None:
         y[:] = x
         written.append(y)
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(kernels, "kernel", lambda _: planted)
+    tiers.around_c(monkeypatch, planted)
     return written
 
 

@@ -53,6 +53,12 @@ def _nearest() -> Iterator[None]:
     assert 2.0**-1073 / 2 > 0
 
 
+@pytest.fixture(autouse=True)
+def _own_plans() -> None:
+    """No test's mechanisms share a plan with those of another."""
+    tiers.forget_equals()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the inner loop."""
     for item in items:

@@ -244,6 +244,7 @@ SCANNED: dict[str, Callable[[int, Room], Iterator[Call]]] = {
 }
 KEYLESS = {
     "dpf_all_finite",
+    "dpf_small",
     "dpf_best_isa",
     "dpf_isa_name",
     "dpf_law_name",
@@ -320,7 +321,7 @@ CIPHER = re.compile(r"(one_block|blocks|group_meanwhile)\b")  # whose frames hol
 # Who calls through the table of an instruction set, and which of its functions.
 THROUGH_TABLES = {
     "discrete_gaussian_add": r"\w+_level0",
-    "dpf_add": r"\w+_add",
+    **dict.fromkeys(("dpf_add", "dpf_add_fresh"), r"\w+_add"),
     "dpf_tier": r"\w+_tier",
     "dpf_blocks": "blocks",
     "dpf_key_stream": "batch_words|store",

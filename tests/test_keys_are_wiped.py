@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 from doors import Call, surface
 
 import dpfast
@@ -36,7 +37,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "random_bytes of many": {"n": 5000},
 }
 LOCKS = exact.alone, key._recording
-ELSEWHERE = {"Ledger.release"}  # draws as its mechanism does, after a thousand lines of its own
+# These draw as their mechanism does, after many lines of their own.
+ELSEWHERE = {"BoundedHistogram.release", "Ledger.release"}
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Those that are drawn from here on."""
     made: list[Any] = []
     new = _native._new_key
+    tiers.no_small_calls(monkeypatch)
 
     def recorded() -> object:
         made.append(new())

@@ -45,7 +45,7 @@ def test_every_layout(mech: Any, dtype: str, calls: list[bool]) -> None:
     for name, values in layouts(dtype).items():
         before = values.copy()
         made = mech.release(values)
-        assert calls.pop() or name == "misaligned", name
+        assert calls.pop() == bool(values.flags.carray or name == "read-only"), name
         assert (type(made), made.dtype, made.shape) == (np.ndarray, values.dtype, values.shape), name
         assert made.flags.carray, name
         assert np.array_equal(values, before), name
@@ -179,14 +179,14 @@ def test_threads_and_garbage() -> None:
         thread.join()
     assert len(set(found)) > 50
     prepared, references = tiers.prepared(mech), sys.getrefcount(values)
-    before = sys.getrefcount(prepared[0]), sys.getrefcount(prepared[1])
     gc.collect()
+    before = sys.getrefcount(prepared[1])
     for _ in range(100):
         mech.release(values)
         mech.release(values, out=values)
         mech.release(values[::-1])
     assert sys.getrefcount(values) == references
-    assert (sys.getrefcount(prepared[0]), sys.getrefcount(prepared[1])) == before
+    assert sys.getrefcount(prepared[1]) == before
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -340,6 +340,11 @@ def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float]
 # --------------------------------------------------------- what tests put in the place of something
 
 
+def forget_equals() -> None:
+    """Mechanisms from here on share no plan with those from before."""
+    mechanism.first_of_equals.cache_clear()
+
+
 def own_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal mechanisms share no plan."""
     for module in (mechanism, integer):

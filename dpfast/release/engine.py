@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one release: cut it, let C add the noise, decide the draws that it does not, and fail closed."""
+"""Run one release: cut it, let C add the noise, decide what it does not, and fail closed."""
 
 from __future__ import annotations
 

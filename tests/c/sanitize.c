@@ -393,8 +393,8 @@ static int64_t added(const dpf_release *how, uint64_t start, int64_t n, const vo
     return left;
 }
 
-/* Values of a kind and noise: the same elsewhere and in place, past the caches or not, on every instruction
- * set; zeros where a draw waits. */
+/* Values of a kind and noise: the same elsewhere and in place, past the caches or not, on every
+ * instruction set; zeros where a draw waits. */
 static void sums(const dpf_plan *plan, uint64_t start, int64_t n, int kind, int limbs, int constant_work) {
     const size_t each = kind == DPF_FLOAT32 ? 4 : 8, size = (size_t)n * each;
     char *in = room(size), *known = room(size), *out = room(size);

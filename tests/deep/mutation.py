@@ -38,11 +38,8 @@ MUTANTS = [
     # --------------------------------------------------------- a release that fails leaves no count
     Mutant("a failed release keeps its counts", "dpfast/release/engine.py", "job.out.fill(0)  # one call", "pass  # one call",
            "test_real_arrays.py -k 'not_finite or finite or zero'"),
-    Mutant("a failed small release keeps its counts", "dpfast/release/engine.py",
-           "            key.wipe()\n    except BaseException:\n        out.fill(0)\n", "            key.wipe()\n    except BaseException:\n",
-           "test_failure.py -k neither_its_key"),
-    Mutant("a small release leaves its key in memory", "dpfast/release/engine.py",
-           "        finally:\n            key.wipe()\n", "        finally:\n            pass\n", "test_failure.py -k neither_its_key"),
+    Mutant("a failed small release keeps its counts", "csrc/small.h", "dpf_wipe(y->buf, y->len);", ";", "test_small.py"),
+    Mutant("a small release leaves its key in memory", "csrc/small.h", "dpf_wipe(key, sizeof key);", ";", "test_small.py"),
     Mutant("C leaves the key of a small release in memory", "csrc/dispatch.c", "dpf_wipe(key, 32);", ";",
            "test_saturation.py -k fails_closed"),
     Mutant("values that are not finite are found too late", "dpfast/release/engine.py", "    if not finite:", "    if False:",
@@ -58,7 +55,7 @@ MUTANTS = [
     # ---------------------------------------------------------------- constant work, flags, numbers
     Mutant("small calls take the fast path", "dpfast/mechanisms/mechanism.py", "constant_work = constant_time or size < SMALL",
            "constant_work = constant_time", "test_constant_work.py -k 'table and i8'"),
-    Mutant("4,095 counts are many", "dpfast/release/engine.py", "SMALL = 4096", "SMALL = 4095", "test_constant_work.py -k 'table and i8'"),
+    Mutant("4,095 counts are many", "csrc/dpf_abi.h", "DPF_SMALL = 4096", "DPF_SMALL = 4095", "test_constant_work.py -k 'table and i8'"),
     Mutant("whatever is true to Python is a flag", "dpfast/privacy/parameters.py", "isinstance(value, (bool, np.bool_))",
            "isinstance(value, object)", "test_parameters.py -k flag"),
     Mutant("a real release takes any constant_time", "dpfast/mechanisms/mechanism.py",
