@@ -27,6 +27,6 @@ __attribute__((noinline)) void dpf_scrub_cipher(void) {
 }
 
 __attribute__((noinline)) void dpf_scrub_law(void) {
-    uint8_t below[5120];
+    uint8_t below[8192];
     dpf_wipe(below, sizeof below);
 }

@@ -160,7 +160,7 @@ static const dpf_law discrete_laplace_law = {
     .level0 = discrete_laplace_level0, .decide = discrete_laplace_decide, .table = 1, .last_tier = DPF_INTEGER};
 
 static int64_t discrete_laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
-                dpf_undecided *undecided, int64_t *n_undecided) {
+                                    dpf_undecided *undecided, int64_t *n_undecided) {
     return draw_all(&discrete_laplace_law, how, start, n, in, out, undecided, n_undecided);
 }
 

@@ -60,7 +60,7 @@ typedef struct {
     void (*blocks)(const uint8_t *key, const uint64_t *counter, uint64_t nonce, uint32_t *out);
     void (*batch_words)(const uint8_t *key, uint64_t nonce, uint64_t batch, uint32_t *words);
     void (*store)(void *to, const void *from, int64_t n, int non_temporal); /* n 8-byte words */
-    const dpf_code *const *laws; /* at their numbers */
+    const dpf_code *const *laws;                                            /* at their numbers */
 } dpf_isa;
 
 /* After stores past the caches, before another thread or a plain store touches that place. */

@@ -79,9 +79,9 @@ enum { DPF_CANDIDATES = 2 }; /* proposals that constant work looks at, at most *
 
 /* The words of draws base .. base + DPF_STEP - 1 for one candidate, laid out for loops. */
 typedef struct {
-    uint64_t batch;                             /* whose level 0 lies in word, or UINT64_MAX */
-    uint64_t accept_batch;                      /* the same of accept */
-    _Alignas(64) uint64_t word[2 * DPF_WORDS];  /* level 0 */
+    uint64_t batch;                            /* whose level 0 lies in word, or UINT64_MAX */
+    uint64_t accept_batch;                     /* the same of accept */
+    _Alignas(64) uint64_t word[2 * DPF_WORDS]; /* level 0 */
     uint64_t accept[DPF_MOST];
     _Alignas(64) uint64_t more[DPF_STEP], more_accept[DPF_STEP]; /* level 1 */
 } dpf_step_words;
@@ -121,7 +121,8 @@ static const double no_offset[DPF_STEP]; /* integer laws have none */
 /* Read both levels for every draw: small calls, constant work, and wide scales. */
 DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
     const dpf_release *const how = job->how;
-    const int per_batch = 32 * DPF_WORDS / how->plan->width, candidates = law->accepts ? how->plan->normal.candidates : 1;
+    const int per_batch = 32 * DPF_WORDS / how->plan->width,
+              candidates = law->accepts ? how->plan->normal.candidates : 1;
     const int wide = how->limbs == 2 || how->kind == DPF_NOISE;
     dpf_step_words read[DPF_CANDIDATES];
     _Alignas(64) uint64_t draw[DPF_STEP];

@@ -121,7 +121,7 @@ static const dpf_law laplace_law = {
     .level0 = laplace_level0, .decide = laplace_decide, .table = 0, .last_tier = DPF_INTEGER, .real = 1};
 
 static int64_t laplace_add(const dpf_release *how, uint64_t start, int64_t n, const void *in, void *out,
-                dpf_undecided *undecided, int64_t *n_undecided) {
+                           dpf_undecided *undecided, int64_t *n_undecided) {
     return draw_all(&laplace_law, how, start, n, in, out, undecided, n_undecided);
 }
 

@@ -38,7 +38,7 @@ typedef struct {
     int64_t n_undecided;
     int refused;    /* a value is not finite */
     int16_t *noise; /* NULL, or: draws go there, and are summed later (table.h) */
-    int waiting; /* draws that level 0 leaves undecided, until there are enough of them for a batch */
+    int waiting;    /* draws that level 0 leaves undecided, until there are enough of them for a batch */
     int64_t at[DPF_BATCH + DPF_MOST];
     uint64_t value[DPF_BATCH + DPF_MOST];
     uint64_t word[3][DPF_BATCH + DPF_MOST]; /* level 0: U's or the radius's; the angle's; the acceptance's */
@@ -112,7 +112,7 @@ DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
     for (int b = 0; b < most; b++) {
         const int w = from + (b < n ? b : 0);
         draw[b] = job->start + (uint64_t)job->at[w];
-        offset[b] = !law->real                ? 0.0
+        offset[b] = !law->real               ? 0.0
                     : how->kind == DPF_NOISE ? double_of(job->value[w])
                                              : beyond(in_steps(how, made_public(how, double_of(job->value[w]))));
         address[b] = law->box_muller ? draw[b] & ~(uint64_t)64 : draw[b];

@@ -129,7 +129,8 @@ const char *dpf_self_check(int isa, const dpf_known *row, uint64_t *scratch) {
     for (int word = 0; word < 1 << 16; word++)
         table[word] = (int16_t)(word % 8 == 5 ? DPF_UNDECIDED : (int)((unsigned)word * 40503 % 32768) - 16384);
     const dpf_fpmode mode = dpf_fp_enter();
-    while (row->what && (row->tier ? knows_planted(isa, row) : knows_draws(isa, row, table, (int64_t *)scratch + TABLE)))
+    while (row->what &&
+           (row->tier ? knows_planted(isa, row) : knows_draws(isa, row, table, (int64_t *)scratch + TABLE)))
         row++;
     dpf_fp_leave(mode);
     return row->what;

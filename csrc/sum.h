@@ -70,7 +70,7 @@ DPF_INLINE double to_odd(double s, double rest) {
     const uint64_t bits = bits_of(s);
     const uint64_t towards = (rest > 0.0) == (s > 0.0) ? 1 : UINT64_MAX;
     const int inexact = (rest > 0.0) | (rest < 0.0); /* not if s is infinite */
-    return inexact & !(bits & 1) ? double_of(bits + towards) : s;
+    return (inexact & !(bits & 1)) ? double_of(bits + towards) : s;
 }
 
 /* The result of a grid point and k steps, k below 2^53. */
@@ -180,7 +180,7 @@ static void sum_up(const dpf_release *given, const void *in, int from, int end, 
         uint64_t large = 0; /* a sum of 2^53 steps or more, which a double may have to round */
         for (int64_t i = 0; i < n; i++) {
             const double k = double_of((uint64_t)lo[i]);
-            large |= !(__builtin_fabs(point[i] + k * how.granularity) < how.granularity * 0x1p53);
+            large |= (uint64_t) !(__builtin_fabs(point[i] + k * how.granularity) < how.granularity * 0x1p53);
             sums[i] = (int64_t)bits_of(joined(&how, point[i], k));
         }
         for (int64_t i = 0; i < n && how.single; i++)

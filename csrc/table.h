@@ -35,7 +35,7 @@ DPF_INLINE longs blend(longs a, longs b, longs mask) {
 
 /* clamped_sum of a vector; bounded: by more than the type. */
 DPF_INLINE longs clamped_sums(const int64_t *x, const int16_t *noise, int bounded, uint64_t least, uint64_t most) {
-    longs value, draw;
+    longs value, draw = {0};
     memcpy(&value, x, sizeof value);
     for (int i = 0; i < DPF_VECTOR / 8; i++)
         draw[i] = (uint64_t)(int64_t)noise[i];

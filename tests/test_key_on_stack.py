@@ -353,7 +353,9 @@ def graph(folder: Path) -> Graph:
     for caller, called in calls.items():
         if "__indirect_call" in called:
             wanted = THROUGH_TABLES[caller.split(":")[-1].split(".")[0]]
-            found = {name for name in sizes if "isa_" in name and re.fullmatch(wanted, name.split(":")[-1].split(".")[0])}
+            found = {
+                name for name in sizes if "isa_" in name and re.fullmatch(wanted, name.split(":")[-1].split(".")[0])
+            }
             assert len(found) >= 3
             called.update(found)
     return sizes, calls

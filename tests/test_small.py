@@ -178,15 +178,16 @@ def test_threads_and_garbage() -> None:
     for thread in threads:
         thread.join()
     assert len(set(found)) > 50
-    prepared, references = tiers.prepared(mech), sys.getrefcount(values)
-    gc.collect()
-    before = sys.getrefcount(prepared[1])
+    prepared, references, before = tiers.prepared(mech), sys.getrefcount(values), 0
     for _ in range(100):
         mech.release(values)
         mech.release(values, out=values)
         mech.release(values[::-1])
+        gc.collect()
+        before = before or sys.getrefcount(prepared[1])  # once each way has kept what it keeps
+    after = sys.getrefcount(prepared[1])  # before pytest holds it, too
     assert sys.getrefcount(values) == references
-    assert sys.getrefcount(prepared[1]) == before
+    assert after == before
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

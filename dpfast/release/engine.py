@@ -80,7 +80,7 @@ def _prepared(_isa: int, plan: Plan, kind: type[Job | RealJob], dtype: np.dtype[
 def finish_small(
     job: Job | RealJob, plan: Plan, exact: Callable[..., Any], secret: int, done: int, undecided: int, count: int
 ) -> None:
-    """Do what C leaves, under the key at this address: the undecided of the first `done`, and the rest."""
+    """Do what C leaves, under the key at this address: undecided draws, and those not yet made."""
     if done == _native.NOT_FINITE:
         raise ParameterError(NOT_FINITE)
     key = _native.StreamKey()
@@ -273,7 +273,7 @@ def _turned(array: AnyArray) -> int:
 
 
 def _views(array: AnyArray, begin: int, end: int, words: AnyArray) -> Iterator[tuple[AnyArray, AnyArray]]:
-    """The elements begin .. end - 1 in C order, and where they lie in `words`, one after the other."""
+    """The elements begin .. end - 1 in C order, and where they lie in `words`, in a row."""
     for view in _blocks(array, begin, end):
         block, words = words[: view.size].reshape(view.shape), words[view.size :]
         if row := _turned(view):
