@@ -36,7 +36,7 @@ DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32
 DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
     const dpf_release *const how = job->how;
     const dpf_plan *const plan = how->plan;
-    const int per_batch = 32 * DPF_WORDS / plan->width;
+    const int per_batch = 32 * DPF_WORDS / plan->width, size = how->kind == DPF_FLOAT32 ? 4 : 8;
     _Alignas(64) uint32_t words[DPF_WORDS];
     _Alignas(64) int64_t cells[DPF_MOST];
     uint8_t undecided[DPF_MOST];
@@ -52,6 +52,10 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
         job->refused |= law->real && split(how, in_at(job, at + from), from, end, &batch);
         if (job->refused)
             break;
+        /* Fetch the next batch of values meanwhile; addresses only, for some may lie outside. */
+        const uintptr_t coming = (uintptr_t)job->in + (uintptr_t)size * (uintptr_t)(at + per_batch);
+        for (int ahead = 0; ahead < size * per_batch; ahead += 64)
+            __builtin_prefetch((const void *)(coming + (uintptr_t)ahead), 0, 3);
         batch_words(how->key, noise_nonce(0, 0), b, words);
         level0_of(law, plan, words, batch.offset, cells, undecided);
         if (law->accepts) {
