@@ -72,15 +72,20 @@ int64_t dpf_add_fresh(const dpf_release *how, uint8_t *key, int64_t n, const voi
 }
 
 int dpf_all_finite(int kind, int64_t n, const void *in) {
-    const double *x = in;
-    const float *y = in;
+    const char *const bytes = in;
     int finite = 1;
     if (kind == DPF_FLOAT32)
-        for (int64_t i = 0; i < n; i++)
-            finite &= __builtin_fabsf(y[i]) <= FLT_MAX;
+        for (int64_t i = 0; i < n; i++) {
+            float x;
+            memcpy(&x, bytes + 4 * i, sizeof x);
+            finite &= __builtin_fabsf(x) <= FLT_MAX;
+        }
     else
-        for (int64_t i = 0; i < n; i++)
-            finite &= __builtin_fabs(x[i]) <= DBL_MAX;
+        for (int64_t i = 0; i < n; i++) {
+            double x;
+            memcpy(&x, bytes + 8 * i, sizeof x);
+            finite &= __builtin_fabs(x) <= DBL_MAX;
+        }
     return finite;
 }
 

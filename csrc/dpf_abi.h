@@ -174,7 +174,7 @@ int64_t dpf_add_fresh(const dpf_release *how, uint8_t *key, int64_t n, const voi
 /* The PyMethodDef with which Python releases few plain values in one call (small.h). */
 void *dpf_small(void);
 
-/* Whether n doubles, or floats, are all finite. */
+/* Whether n doubles, or floats, aligned or not, are all finite. */
 int dpf_all_finite(int kind, int64_t n, const void *in);
 
 /* One tier alone on planted digits, for tests: the outcome (discrete Laplace: its magnitude), or 0

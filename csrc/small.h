@@ -19,8 +19,9 @@ static int dpf_bytes(PyObject *array, int flags, size_t size, Py_buffer *found) 
 /* Whether results for x may lie in y: of the same shape, in the same place or apart. */
 static int dpf_fit(const Py_buffer *x, const Py_buffer *y) {
     const uintptr_t a = (uintptr_t)x->buf, b = (uintptr_t)y->buf, n = (uintptr_t)x->len;
-    return x->ndim == y->ndim && memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) == 0 &&
-           (a == b || a + n <= b || b + n <= a);
+    const int same = x->ndim == y->ndim && (x->ndim == 0 || /* which has no shape */
+                                            memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) == 0);
+    return same && (a == b || a + n <= b || b + n <= a);
 }
 
 /* Fill y with x plus noise. 1: done; 0: nothing has happened; -1: a Python error, and y is zero. */

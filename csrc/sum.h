@@ -18,7 +18,8 @@ DPF_INLINE int64_t clamped_sum(int64_t x, int64_t noise, int64_t lower, int64_t 
 DPF_INLINE int64_t clamped_sum_wide(int64_t x, int is_unsigned, int64_t lo, int64_t hi, dpf_signed lower,
                                     dpf_signed upper) {
     const dpf_signed value = is_unsigned ? (dpf_signed)(uint64_t)x : (dpf_signed)x;
-    const dpf_signed total = value + (dpf_signed)((dpf_wide)(uint64_t)hi << 64 | (uint64_t)lo);
+    /* modulo 2^128, for an undecided draw has an upper limb that is none */
+    const dpf_signed total = (dpf_signed)((dpf_wide)value + ((dpf_wide)(uint64_t)hi << 64 | (uint64_t)lo));
     return (int64_t)(uint64_t)(total < lower ? lower : total > upper ? upper : total);
 }
 

@@ -155,6 +155,11 @@ def test_an_undecided_draw_is_finished_exactly(
     assert set(values.tolist()) == ({0} if given else {FAR})
 
 
+def test_c_wipes_the_key_that_it_drew() -> None:
+    """Unless a draw is undecided, which is next to never."""
+    assert tiers.key_behind(DiscreteLaplace(1, 10), 1000) == (bytes(32), 0)
+
+
 def test_values_that_are_not_finite_are_refused_and_stay() -> None:
     for mech in REALS:
         for odd in (np.nan, np.inf, -np.inf):

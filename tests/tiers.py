@@ -168,6 +168,17 @@ def draw_alone(plan: Plan, isa: int) -> tuple[Callable[[], Any], Callable[[], An
 # ------------------------------------------------------------------ keys
 
 
+def key_behind(mechanism: Any, n: int) -> tuple[bytes, int]:
+    """The key's memory after a fresh release of n zeros in C, and how many draws were undecided."""
+    ffi, zeros = _native.ffi, np.zeros(n, np.int64)
+    plan, limits = constant_work_plan(mechanism), (-(2**63), 2**63 - 1)
+    how = _native.Release(plan.address, zeros.dtype, limits, limbs=1, constant_work=1)._how
+    key, room, count = ffi.new("uint8_t[32]"), ffi.new("dpf_undecided[]", n), ffi.new("int64_t *")
+    at = ffi.from_buffer(zeros)
+    assert _native.lib.dpf_add_fresh(how, key, n, at, at, room, count) == n
+    return bytes(ffi.buffer(key)), count[0]
+
+
 def bytes_of(key: StreamKey) -> bytes:
     return bytes(_native.ffi.buffer(key._bytes))
 
