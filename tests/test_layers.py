@@ -25,9 +25,10 @@ ROOMS: dict[str, set[str]] = {
     "errors.py": set(),
     "privacy": {"dpfast.errors", "dpfast.exact", "dpfast.privacy", "flint", "numpy"},
     "_native.py": {"dpfast._dpf", "dpfast.errors", "numpy"},
-    "exact": {"dpfast.errors", "dpfast.exact", "flint"},
+    "loading.py": {"dpfast._native"},
+    "exact": {"dpfast.errors", "dpfast.exact", "dpfast.loading", "flint"},
     "statistics.py": {"dpfast.exact", "flint", "numpy"},
-    "kernels": {"dpfast._native", "dpfast.kernels", "numba", "llvmlite", "numpy"},
+    "kernels": {"dpfast._native", "dpfast.kernels", "dpfast.loading", "numba", "llvmlite", "numpy"},
     "release": {"dpfast.errors", "dpfast.privacy", "numpy"},
     "testing.py": {"dpfast.privacy", "dpfast.release.key"},
     "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library

@@ -7,15 +7,18 @@ a whole ball agrees on a result. The working precision is global to the library,
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from dpfast.errors import DpfastError
+from dpfast.loading import apart  # whose fork hook must be the earlier, to wait after ours
 
 if TYPE_CHECKING:
     from flint import arb
@@ -53,9 +56,13 @@ Read = Callable[..., Digits]
 
 def flint_at(bits: int) -> AbstractContextManager[None]:
     """Flint at this precision: of the whole process, so within `alone`."""
-    from flint import ctx
+    found: AbstractContextManager[None] = _flint().ctx.workprec(bits)
+    return found
 
-    return ctx.workprec(bits)
+
+@cache
+def _flint() -> Any:
+    return apart(partial(importlib.import_module, "flint"))
 
 
 def ball(value: Fraction | float) -> Ball:
