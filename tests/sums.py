@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from fresh import HOME
+
+CSRC = Path(__file__).resolve().parent.parent / "csrc"  # beside the tests, wherever dpfast is installed
 
 SOURCE = r"""
     #include "dpf_impl.h"
@@ -60,9 +61,9 @@ def limbs_of(numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
 
 def summing(folder: Path) -> dict[str, Summing]:
     """Sums modulo 2^64 of (kind, limbs, values, noise, lower, upper), by two ways."""
-    built = runpy.run_path(str(HOME / "csrc" / "build_ffi.py"))
+    built = runpy.run_path(str(CSRC / "build_ffi.py"))
     (folder / "sums.c").write_text(SOURCE)
-    place = "-I", str(HOME / "csrc"), "-shared", "-fPIC", "-o", "sums.so", "sums.c"
+    place = "-I", str(CSRC), "-shared", "-fPIC", "-o", "sums.so", "sums.c"
     flags = [flag for flag in built["FLAGS"] if flag != "-fvisibility=hidden"]
     subprocess.run(["cc", *flags, *place], check=True, capture_output=True, cwd=folder)
     library = ctypes.CDLL(str(folder / "sums.so"))
