@@ -155,6 +155,22 @@ def test_an_undecided_draw_is_finished_exactly(
     assert set(values.tolist()) == ({0} if given else {FAR})
 
 
+def test_a_failure_before_python_finishes_leaves_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C has stored half of the results by then: they go, for the release has failed."""
+
+    def fails(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    mech = Laplace(1, 1)
+    constants = tiers.constants(mech) | {"margin": 0.25, "double_double_margin": 0.25, "wide_cell": 400}
+    tiers.plant(monkeypatch, Laplace, "constants", lambda _: constants)
+    tiers.plant(monkeypatch, Laplace, "finish", fails)
+    values = np.full(200, float(FAR))
+    with pytest.raises(KeyboardInterrupt):
+        pickle.loads(pickle.dumps(mech)).release(values, out=values)
+    assert not values.any()
+
+
 def test_c_wipes_the_key_that_it_drew() -> None:
     """Unless a draw is undecided, which is next to never."""
     assert tiers.key_behind(DiscreteLaplace(1, 10), 1000) == (bytes(32), 0)

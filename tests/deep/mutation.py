@@ -38,8 +38,8 @@ MUTANTS = [
     # --------------------------------------------------------- a release that fails leaves no count
     Mutant("a failed release keeps its counts", "dpfast/release/engine.py", "job.out.fill(0)  # one call", "pass  # one call",
            "test_real_arrays.py -k 'not_finite or finite or zero'"),
-    Mutant("a failed small release keeps its counts", "csrc/small.h", "dpf_wipe(y->buf, y->len);", ";", "test_small.py -k finished"),
-    Mutant("a small release leaves its key in memory", "csrc/small.h", "dpf_wipe(key, sizeof key);", ";", "test_small.py -k finished"),
+    Mutant("a failed small release keeps its counts", "csrc/small.h", "dpf_wipe(y->buf, y->len);", ";",
+           "test_small.py -k before_python_finishes"),
     Mutant("C leaves the key of a small release in memory", "csrc/dispatch.c", "dpf_wipe(key, 32);", ";",
            "test_small.py -k wipes"),
     Mutant("values that are not finite are found too late", "dpfast/release/engine.py", "    if not finite:", "    if False:",
