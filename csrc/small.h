@@ -55,7 +55,8 @@ static int dpf_fill_small(PyObject *finish, const dpf_release *how, PyObject *va
  * must go the general way.
  *     finish(values, out, key, done, undecided, count) does what C leaves, or raises; key and
  *         undecided are addresses
- *     prepared: for each type that comes here, the dtype and the bytes of a dpf_release
+ *     prepared: for each type that comes here, the dtype, the bytes of a dpf_release, and the owner
+ *         of the plan that they point at
  *     self: ndarray, empty_like, "dtype", "size" */
 static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize_t count) {
     PyObject *const ndarray = PyTuple_GetItem(self, 0), *const empty_like = PyTuple_GetItem(self, 1);
@@ -70,7 +71,7 @@ static PyObject *dpf_small_call(PyObject *self, PyObject *const *given, Py_ssize
     PyObject *const kind = PyObject_GetAttr(values, dtype), *const length = PyObject_GetAttr(values, size);
     PyObject *const made = out == Py_None ? NULL : PyObject_GetAttr(out, dtype);
     const Py_ssize_t n = length ? PyLong_AsSsize_t(length) : -1, kinds = PyTuple_Size(prepared);
-    for (Py_ssize_t i = 0; i + 1 < kinds && (made == NULL || made == kind); i += 2)
+    for (Py_ssize_t i = 0; i + 2 < kinds && (made == NULL || made == kind); i += 3)
         if (PyTuple_GetItem(prepared, i) == kind)
             how = (const dpf_release *)PyBytes_AsString(PyTuple_GetItem(prepared, i + 1));
     Py_XDECREF(kind);

@@ -255,6 +255,23 @@ def test_a_plain_release_loads_no_compiler() -> None:
     assert output.strip() == "[]"
 
 
+def test_a_shared_plan_lives_as_long_as_a_mechanism_that_uses_it() -> None:
+    """The first of two equals goes, and many others take its place: the second's noise stays its own.
+
+    A false alarm needs noise of a thousand scales in one of 3,000 draws: 1e-431.
+    """
+    first, second = DiscreteLaplace(1, 10), DiscreteLaplace(1, 10)
+    values = np.zeros(3000, np.int64)
+    first.release(values)
+    second.release(values)
+    del first
+    others = [DiscreteLaplace(1, 10**6 + i) for i in range(200)]
+    for other in others:
+        other.release(values)
+    gc.collect()
+    assert np.abs(second.release(values)).max() < 10_000
+
+
 def test_equal_mechanisms_share_a_plan() -> None:
     """By exact parameters, types and recorded facts alike; the rest have their own."""
     one, equal = DiscreteLaplace(1, 12), DiscreteLaplace(1.0, 12)

@@ -64,10 +64,13 @@ def run_small(job: Job | RealJob, plan: Plan, exact: Callable[..., Any]) -> bool
     return _native.small(finish, prepare_small(job, plan), job.counts, job.out) is not None
 
 
-def prepare_small(job: Job | RealJob, plan: Plan) -> tuple[np.dtype[Any], bytes]:
-    """What `_native.small` wants to know for arrays like those of this job, of one type."""
+def prepare_small(job: Job | RealJob, plan: Plan) -> tuple[np.dtype[Any], bytes, Plan]:
+    """What `_native.small` wants to know for arrays like those of this job, of one type.
+
+    With the plan, for the bytes hold its address: whoever keeps them keeps it.
+    """
     kind: Any = type(job)
-    return job.counts.dtype, _prepared(_native.best_isa(), plan, kind, job.counts.dtype, *job[2:])
+    return job.counts.dtype, _prepared(_native.best_isa(), plan, kind, job.counts.dtype, *job[2:]), plan
 
 
 @lru_cache(maxsize=64)
