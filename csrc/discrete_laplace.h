@@ -43,13 +43,6 @@ DPF_INLINE float discrete_laplace_by_float(const dpf_plan *plan, uint32_t word, 
     *decided = (margin - __builtin_fabsf(g)) * x > 2.0f * (float)plan->half_cell;
     return shifted;
 }
-
-DPF_INLINE int64_t discrete_laplace_float_cell(const dpf_plan *plan, uint32_t word) {
-    int decided;
-    const float draw = discrete_laplace_by_float(plan, word, &decided);
-    const int32_t k = (int32_t)(bits_of_float(draw) - bits_of_float(DPF_FLOAT_TO_INTEGER));
-    return decided ? k : DPF_UNDECIDED_LIMB;
-}
 #endif
 
 DPF_INLINE int64_t discrete_laplace_cell32(const dpf_plan *plan, uint32_t word) {
@@ -58,19 +51,28 @@ DPF_INLINE int64_t discrete_laplace_cell32(const dpf_plan *plan, uint32_t word) 
     return decided ? integer_of(draw) : DPF_UNDECIDED_LIMB;
 }
 
+/* A build without fma decides in doubles: equal draws, others undecided. */
+DPF_INLINE int64_t discrete_laplace_float_cell(const dpf_plan *plan, uint32_t word) {
+#if DPF_FMA
+    int decided;
+    const float draw = discrete_laplace_by_float(plan, word, &decided);
+    const int32_t k = (int32_t)(bits_of_float(draw) - bits_of_float(DPF_FLOAT_TO_INTEGER));
+    return decided ? k : DPF_UNDECIDED_LIMB;
+#else
+    return discrete_laplace_cell32(plan, word);
+#endif
+}
+
 static void discrete_laplace_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
                                     const double *offset, int64_t *restrict cells, uint8_t *restrict undecided) {
     const dpf_plan p = *plan;
     const double digits = digit_count(p.width - 1);
     const int n = 32 * DPF_WORDS / p.width;
     (void)real, (void)offset;
-#if DPF_FMA
     if (p.bulk == DPF_FLOAT)
         for (int i = 0; i < DPF_WORDS; i++)
             cells[i] = discrete_laplace_float_cell(&p, words[i]);
-    else
-#endif
-        if (p.width == 32)
+    else if (p.width == 32)
         for (int i = 0; i < DPF_WORDS; i++)
             cells[i] = discrete_laplace_cell32(&p, words[i]);
     else
@@ -173,14 +175,10 @@ static void discrete_laplace_tier(const dpf_plan *plan, int tier, int bits, int6
         if (tier == DPF_TABLE) {
             low = plan->table[first];
             high = low == DPF_UNDECIDED ? DPF_UNDECIDED_LIMB : low >> 63;
-#if DPF_FMA
-        } else if (tier == DPF_FLOAT) {
-            low = discrete_laplace_float_cell(plan, (uint32_t)first);
-            high = low == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : low >> 63;
-#endif
         } else if (tier == DPF_FLOAT || tier == DPF_DOUBLE) {
-            low = bits == 31 ? discrete_laplace_cell32(plan, (uint32_t)first)
-                             : discrete_laplace_by_double(plan, as_double(first), digits, 0);
+            low = tier == DPF_FLOAT ? discrete_laplace_float_cell(plan, (uint32_t)first)
+                  : bits == 31      ? discrete_laplace_cell32(plan, (uint32_t)first)
+                                    : discrete_laplace_by_double(plan, as_double(first), digits, 0);
             high = low == DPF_UNDECIDED_LIMB ? DPF_UNDECIDED_LIMB : low >> 63;
 #if DPF_FMA
         } else if (tier == DPF_DOUBLE_DOUBLE) {

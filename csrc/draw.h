@@ -19,7 +19,7 @@ static void acceptance_words(const uint8_t *key, uint64_t candidate, uint64_t ba
     dpf_wipe(words, sizeof words);
 }
 
-/* The draws of a batch that level 0 decides, by a table or in doubles. */
+/* The draws of a batch that level 0 decides, by a table or by the law's arithmetic. */
 DPF_INLINE void level0_of(const dpf_law *law, const dpf_plan *plan, const uint32_t *words, const double *offset,
                           int64_t *cells, uint8_t *undecided) {
     if (!law->table || plan->bulk != DPF_TABLE) {
@@ -182,7 +182,7 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
                 }
             for (int64_t i = from; i < end && law->accepts; i++) {
                 const uint64_t v = words->accept[base % DPF_MOST + (uint64_t)i] << 48 | words->more_accept[i] >> 16;
-                const int64_t known = -(int64_t)(lacking(law, how, found[i], found_hi[i]) == 0);
+                const int64_t known = -(int64_t)fits(found[i], found_hi[i], 62); /* else k is cut */
                 const int64_t verdict = law->accepts(how->plan, found[i] & known, ~v) & known;
                 const int64_t takes = -(int64_t)((verdict == 1) & (final[i] == 0));
                 lo[i] = (found[i] & takes) | (lo[i] & ~takes);
@@ -201,7 +201,7 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
         sum_up(how, in_at(job, at + from), from, end, lo, wide ? hi : NULL, law->real, &batch);
         for (int i = from; i < end && undecided; i++)
             if (final[i]) {
-                const uint64_t value = value_bits(how, in_at(job, at + i), 0);
+                const uint64_t value = value_bits(how, in_at(job, at + i));
                 job->undecided[job->n_undecided++] = (dpf_undecided){at + i, value};
                 batch.sums[i] = hi[i] = 0;
             }

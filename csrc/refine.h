@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How every law is drawn: level 0 for all draws, level 1 for the undecided; the caller decides the
- * rest [docs/design.md]. A cell is an int64, or the bits of a double that is an integer. The cipher
- * makes a batch at once. A law's own functions inline all of this and know its constants. */
+ * Draws that level 0 leaves undecided: they wait for a batch, and level 1; the caller decides the
+ * rest [docs/design.md]. A cell is an int64, or the bits of a double that is an integer. A law's
+ * own functions inline all of this and know its constants. */
 
 /* Draws with the words of both levels: U's, or the radius's and the angle's. */
 typedef struct {
@@ -174,8 +174,8 @@ DPF_INLINE void collect(const dpf_law *law, dpf_job *job, const uint32_t *words,
                 if (i < from || i >= end)
                     continue;
                 job->at[w] = at + i;
-                job->value[w] = job->how->kind == DPF_NOISE ? bits_of(batch->offset[i])
-                                                            : value_bits(job->how, in_at(job, at + i), 0);
+                job->value[w] =
+                    job->how->kind == DPF_NOISE ? bits_of(batch->offset[i]) : value_bits(job->how, in_at(job, at + i));
                 job->word[0][w] = word_at(words, width, law->box_muller ? i & ~64 : i);
                 if (law->box_muller)
                     job->word[1][w] = word_at(words, width, i | 64);

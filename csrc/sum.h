@@ -120,10 +120,10 @@ DPF_INLINE double real_value(const dpf_release *how, const void *in, int64_t i) 
 }
 
 /* A value as the exact tier wants it. */
-DPF_INLINE uint64_t value_bits(const dpf_release *how, const void *in, int64_t i) {
+DPF_INLINE uint64_t value_bits(const dpf_release *how, const void *in) {
     return how->kind == DPF_NOISE     ? 0
-           : how->kind == DPF_FLOAT32 ? bits_of((double)((const float *)in)[i])
-                                      : ((const uint64_t *)in)[i];
+           : how->kind == DPF_FLOAT32 ? bits_of((double)*(const float *)in)
+                                      : *(const uint64_t *)in;
 }
 
 DPF_INLINE int split_as(const dpf_release *given, const void *in, int from, int end, dpf_batch *batch, int is_public,

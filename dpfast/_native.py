@@ -17,7 +17,6 @@ from dpfast.errors import EntropyError, SelfCheckError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-ABI: int = lib.DPF_ABI
 STREAM_VERSION: int = lib.DPF_STREAM_VERSION
 TABLE_BITS: int = lib.DPF_TABLE_BITS
 BATCH: int = 64 * lib.DPF_BATCH  # bytes of key stream computed at once
@@ -53,12 +52,6 @@ _new_key = partial(ffi.new, ffi.typeof("uint8_t[32]"))
 
 def address(cdata: object) -> int:
     return int(ffi.cast(_ADDRESS, cdata))
-
-
-def symbols() -> dict[str, int]:
-    """The addresses that the kernels call, under names that a change of the C renames."""
-    functions = ("dpf_add",)
-    return {f"{name}_abi{ABI}": address(ffi.addressof(lib, name)) for name in functions}
 
 
 def nonce(level: int, purpose: int = 1, candidate: int = 0) -> int:
@@ -215,7 +208,7 @@ def fields(plan: Any) -> dict[str, Any]:
 class Plan:
     """The C record of one law with its parameters; the fields are named as in csrc/dpf_abi.h."""
 
-    __slots__ = ("_kept", "_plan", "address", "has_table", "width")
+    __slots__ = ("_kept", "_plan", "address", "width")
 
     def __init__(self, law: str, *, table: np.ndarray | None = None, **fields: Any) -> None:
         """Arrays (table int16, thresholds uint64, guide uint16) are kept: the plan points there."""
@@ -231,7 +224,6 @@ class Plan:
                 held = int(value) % 2**64, int(value) >> 64
             setattr(place, name, held)
         self.address = address(self._plan)
-        self.has_table = table is not None
         self.width = int(self._plan.width)
 
     def fill(

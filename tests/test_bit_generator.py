@@ -19,7 +19,7 @@ from fresh import FORKED, HOME, python, workers
 from tiers import ISAS
 
 import dpfast
-from dpfast import ChaCha20, ParameterError, StateError, _native
+from dpfast import ChaCha20, ParameterError, StateError
 
 KEY = bytes(range(32))
 WORDS = 252  # that a refill hands out
@@ -373,4 +373,3 @@ def test_nothing_is_left_at_exit() -> None:
     )
     assert found == "True\n"
     assert ctypes.sizeof(ctypes.c_void_p) == 8
-    assert _native.ABI

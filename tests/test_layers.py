@@ -28,7 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "loading.py": {"dpfast._native"},
     "exact": {"dpfast.errors", "dpfast.exact", "dpfast.loading", "flint"},
     "statistics.py": {"dpfast.exact", "flint", "numpy"},
-    "kernels": {"dpfast._native", "dpfast.kernels", "dpfast.loading", "numba", "llvmlite", "numpy"},
+    "kernels": {"dpfast.kernels", "dpfast.loading", "numba", "llvmlite", "numpy"},
     "release": {"dpfast.errors", "dpfast.privacy", "numpy"},
     "testing.py": {"dpfast.privacy", "dpfast.release.key"},
     "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library

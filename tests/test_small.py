@@ -256,7 +256,7 @@ def test_a_plain_release_loads_no_compiler() -> None:
 
 
 def test_a_shared_plan_lives_as_long_as_a_mechanism_that_uses_it() -> None:
-    """The first of two equals goes, and many others take its place: the second's noise stays its own.
+    """The first of two equals goes, others take its place, and the second's noise stays its own.
 
     A false alarm needs noise of a thousand scales in one of 3,000 draws: 1e-431.
     """

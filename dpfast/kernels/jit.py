@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one jit wrapper, and the C functions under names that a numba cache may keep."""
+"""The one jit wrapper, and doubles as their bits."""
 
 from __future__ import annotations
 
@@ -8,29 +8,15 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding
 import numba
 from numba import types
 from numba.extending import intrinsic
 
-from dpfast import _native
-
-SYMBOLS = _native.symbols()
-# Part of a cached kernel's name, because numba looks at a kernel's own file alone: neither at what
-# it inlines from its neighbours nor at the C that it calls.
+# Part of a cached kernel's name, because numba looks at a kernel's own file alone, and not at what
+# it inlines from its neighbours.
 DIGEST = blake2b(
     b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))), digest_size=4
 ).hexdigest()
-for _name, _address in SYMBOLS.items():
-    llvmlite.binding.add_symbol(_name, _address)
-
-
-def external(name: str, signature: Any) -> Any:
-    """A C function as numba calls it."""
-    full = f"{name}_abi{_native.ABI}"
-    if full not in SYMBOLS:
-        raise KeyError(full)
-    return types.ExternalFunction(full, signature)
 
 
 def jit(signature: Any, *, inline: bool = False) -> Callable[[Callable[..., Any]], Any]:
@@ -41,7 +27,7 @@ def jit(signature: Any, *, inline: bool = False) -> Callable[[Callable[..., Any]
     options: Any = {"nogil": True, "inline": "always" if inline else "never"}
 
     def decorate(function: Callable[..., Any]) -> Any:
-        function.__qualname__ += f"_abi{_native.ABI}_{DIGEST}"
+        function.__qualname__ += f"_{DIGEST}"
         try:
             return numba.njit(signature, cache=True, **options)(function)
         except Exception:
@@ -66,4 +52,4 @@ def _bitcast(given: Any, wanted: Any) -> Any:
 
 bits_of, double_of = _bitcast(types.float64, types.int64), _bitcast(types.int64, types.float64)
 
-address, size, flag = types.uint64, types.int64, types.int32
+size, flag = types.int64, types.int32
