@@ -29,8 +29,24 @@ class EntropyError(DpfastError, OSError):
     """The operating system gave no key. No output was touched."""
 
 
+class DataDependentError(DpfastError):
+    """A refusal that depends on private values: whoever sees it learns something of them.
+
+    It is for whoever passes the values, and holds them. A server that answers others must not pass
+    it on: docs/threat_model.md lists each kind with what it tells.
+    """
+
+
+class UnusableValuesError(ParameterError, DataDependentError):
+    """Values that the mechanism does not take, such as a NaN. Nothing was charged or drawn."""
+
+
 class KeyReuseError(DpfastError):
-    """A release key was asked for a second release of other data."""
+    """A label names another release already, or this one without `resume=True`. Nothing was drawn."""
+
+
+class OtherInputError(KeyReuseError, DataDependentError):
+    """The input is not the one that was sealed under this label. Nothing was drawn."""
 
 
 class LedgerError(DpfastError):

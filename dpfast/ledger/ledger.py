@@ -11,9 +11,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from dpfast.errors import DTypeError, LedgerError, ParameterError
+from dpfast.errors import DTypeError, KeyReuseError, LedgerError, ParameterError
 from dpfast.ledger import store
-from dpfast.ledger.store import Charge, Store, Terms
+from dpfast.ledger.store import Charge, Reservation, Reserved, Store, Terms
 from dpfast.ledger.table import History
 from dpfast.mechanisms.mechanism import Releasing, release_key
 from dpfast.privacy import parameters
@@ -21,7 +21,8 @@ from dpfast.privacy.composition import Part
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
-from dpfast.release.key import LENGTH, ReleaseKey, encode
+from dpfast.release.key import ID_LENGTH, ReleaseKey, encode
+from dpfast.release.seal import Manifest, Seal, Sealed, compare, must_continue, note_here
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200
@@ -93,45 +94,73 @@ class Ledger:
         *,
         label: str | None = None,
         key: ReleaseKey | None = None,
-        start: int | None = None,
+        resume: bool = False,
         **options: Any,
     ) -> Any:
         """`mechanism.release(values, **options)`, checked, then charged, then drawn.
 
-        label: for the history; by default the key's, or none. options: for the mechanism's release.
-        key, start: without a key every call is a new release. Under a key, parts with equal stream
-            keys are one release, charged once, in whatever process and however often. Parts of one
-            release are charged once, too: they have one derived key, one law, equal parameters and
-            disjoint draws. The sensitivity must be that of the whole array, and the array must be
-            settled when its first part is released, not chosen from later results. Anything else is
-            charged.
+        label: for the history, of a release without a key; a key has its own. options: for the
+            mechanism's release.
+        key, resume: without a key every call is a new release. Under a key the values are sealed,
+            the seal is reserved, and the noise is drawn: one label, one charge, any number of tries
+            (docs/sealed.md). Again only with resume=True, and only with equal values.
 
         A lazy expression of Polars is charged at every evaluation.
-        Raises: BudgetExhausted, LedgerError; KeyReuseError (a part overlaps another, and is not the
-            same release of it); DTypeError, ParameterError (also a mechanism of another adjacency
-            or unit, or without a guarantee in the ledger's accounting unit; a fixed key); what
-            release raises. Nothing is charged then, except if the failure comes after the charge:
-            no key from the system, a full memory, Ctrl-C.
+        Raises: BudgetExhausted, LedgerError; KeyReuseError (the label is reserved: without
+            resume=True, under another key, for another mechanism, cost or shape); OtherInputError;
+            DTypeError, ParameterError (also a mechanism of another adjacency or unit, or without a
+            guarantee in the ledger's accounting unit; a fixed key); what release raises. Nothing is
+            charged then, except if the failure comes after the charge: no key from the system, a
+            full memory, Ctrl-C.
         Privacy: spends what the mechanism's guarantee says, from the ledger's budget.
         """
         if not isinstance(mechanism, Releasing):
             raise DTypeError(
                 f"mechanism must be one of dpfast's, not {type(mechanism).__name__}; for others there is spend"
             )
-        if label is None:
-            label = "" if key is None else release_key(key).label
-        if key is not None and not release_key(key).secure:
+        again = parameters.flag("resume", resume)
+        if key is None:
+            charge = self._charge(label or "", mechanism.guarantee, mechanism.metadata())
+            return mechanism._release(values, partial(self._store.charge, [charge]), resume=again, **options)  # noqa: SLF001  the ledger's own door
+        if label is not None:
+            raise ParameterError(f"label must not be given beside a key, which has its own, got {shown(label)}")
+        about = release_key(key)
+        charge = self._charge(about.label, mechanism.guarantee, mechanism.metadata())
+        self._store.look(charge, _hash(about.label), partial(_continued, about.label, about.id, again))
+        reserve = partial(self._reserve, resume=again)
+        return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
+
+    def reserve(self, seal: Seal, *, resume: bool = False) -> Sealed:
+        """Charge a sealed release, once for its label; the sealed key that is returned draws it.
+
+        All columns are charged, or none, in one transaction that is on the disk before this
+        returns. What is reserved is spent, whether or not a block is drawn.
+        resume: whether this is the release again that is reserved under the label. Where nothing is
+            reserved, it is reserved.
+        Raises: BudgetExhausted, LedgerError; KeyReuseError, OtherInputError, as release;
+            DTypeError; ParameterError. Nothing is charged then.
+        """
+        if not isinstance(seal, Seal):
+            raise DTypeError(f"seal must be a Seal, of key.seal(…), not {type(seal).__name__}")
+        self._reserve(seal, resume=parameters.flag("resume", resume))
+        return seal.reserved()
+
+    def _reserve(self, seal: Seal, *, resume: bool) -> None:
+        if not seal.secure:
             raise ParameterError("key must be secret: what is released under a fixed key is private to nobody")
-        charge = self._charge(label, mechanism.guarantee, mechanism.metadata())
+        about, key = seal.manifest, bytes.fromhex(seal.key_id)
+        record = {**seal.metadata(), "manifest": about.metadata()}
+        charge = self._charge(about.label, seal.cost, record)
+        record["cost"] = list(map(str, charge.amounts))
 
-        def pay(part: Any) -> None:
-            name = release_key(key).name(part)
-            priced = encode(name.release, *map(str, charge.amounts))  # another sensitivity has another price
-            group = blake2b(priced, digest_size=LENGTH, person=b"ledger").digest()
-            self._store.charge([charge], name._replace(release=group))
+        def known(found: Reserved) -> None:
+            where = _continued(about.label, seal.key_id, resume, found)
+            if found.entry.parameters.get("cost") != record["cost"]:
+                raise KeyReuseError(f"{about.label!r} is reserved {where} at another cost: pay for a new label")
+            compare(seal, Manifest.of(found.entry.parameters.get("manifest")), found.tag, where=where)
 
-        charged = partial(self._store.charge, [charge]) if key is None else pay
-        return mechanism._release(values, charged, key=key, start=start, **options)  # noqa: SLF001  the ledger's own door
+        self._store.reserve(charge, Reservation(_hash(about.label), key, seal.tag), known)
+        note_here(seal)
 
     def spend(self, *releases: Part, label: str = "") -> None:
         """Charge all these releases or none; only after this returns, draw their noise elsewhere.
@@ -255,6 +284,23 @@ class Ledger:
 
 
 # ------------------------------------------------------------------ parameters
+
+
+def _hash(label: str) -> bytes:
+    """By which a label is found: half of what a row has."""
+    return blake2b(encode(label), digest_size=ID_LENGTH, person=b"ledger label").digest()
+
+
+def _continued(label: str, key: str, resume: bool, found: Reserved) -> str:
+    """Where the label is reserved. Raises: KeyReuseError (not continued, or under another key)."""
+    where = f"(number {found.entry.number}, {found.entry.time[:10]})"
+    must_continue(label, where, resume=resume)
+    if found.key.hex() != key:
+        raise KeyReuseError(
+            f"{label!r} is reserved {where} under another key (id {found.key.hex()}, this one {key}): use that one, or pay for "
+            "a new label. What a lost key has sealed cannot be continued"
+        )
+    return where
 
 
 def _file(path: str | os.PathLike[str]) -> Path:

@@ -19,7 +19,7 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import blake2b
@@ -28,11 +28,11 @@ from operator import add, gt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from dpfast.errors import BudgetExhausted, KeyReuseError, LedgerError
+from dpfast.errors import BudgetExhausted, LedgerError
 from dpfast.ledger.lock import MARK, held
 from dpfast.ledger.table import Entry
 from dpfast.privacy import formatting
-from dpfast.release.key import PartName, encode
+from dpfast.release.key import encode
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -89,6 +89,22 @@ class Charge(NamedTuple):
     label: str
     record: dict[str, object]  # the mechanism's, JSON-able
     amounts: Amounts
+
+
+class Reservation(NamedTuple):
+    """What a ledger keeps of a sealed release; one for each label."""
+
+    label: bytes  # a hash
+    key: bytes  # the id of the release key
+    tag: bytes  # a pseudo-random function of manifest and root
+
+
+class Reserved(NamedTuple):
+    """A reservation that the ledger has: its charge, and what it keeps beside it."""
+
+    entry: Entry
+    key: bytes
+    tag: bytes
 
 
 class State(NamedTuple):
@@ -154,23 +170,42 @@ class Store:
                 connection.backup(copied)
             whole(copied, self.path)
 
-    def charge(self, charges: Sequence[Charge], part: PartName | None = None) -> None:
-        """Record all charges or none, on the disk. part: that of the one release charged.
+    def charge(self, charges: Sequence[Charge]) -> None:
+        """Record all charges or none, on the disk.
 
-        Raises: BudgetExhausted, KeyReuseError, LedgerError; all uncharged unless the disk failed.
+        Raises: BudgetExhausted, LedgerError; all uncharged unless the disk failed.
         """
         with writing(self.path) as connection:
             before = self._same(connection)
-            release = None if part is None else part.release
-            number = None if release is None else _known(connection, self.path, self.terms, release)
-            after = before if number is not None else self._charge(connection, before, charges, release)
-            if part is not None:
-                number = number or after.charges
-                if not _there(connection, self.path, number, part):
-                    insert(connection, "parts", b"", number, part.begin, part.end - part.begin, part.stream)
-                    after = after._replace(parts=after.parts + 1)
-            if after != before:
-                move(connection, self.terms, after)
+            move(connection, self.terms, self._charge(connection, before, charges, None))
+
+    def reserve(self, charge: Charge, reservation: Reservation, known: Callable[[Reserved], None]) -> None:
+        """Record the charge of a sealed release, once for its label.
+
+        known: is told of the reservation that is there, if there is one, and raises unless it is
+            this. Raises: as charge.
+        """
+        with writing(self.path) as connection:
+            before = self._same(connection)
+            found = _reserved(connection, self.path, self.terms, reservation.label)
+            if found is not None:
+                return known(found)
+            after = self._charge(connection, before, [charge], reservation.label + reservation.key)
+            insert(connection, "parts", b"", after.charges, 0, 0, reservation.tag)
+            move(connection, self.terms, after._replace(parts=after.parts + 1))
+        return None
+
+    def look(self, charge: Charge, label: bytes, known: Callable[[Reserved], None]) -> None:
+        """As reserve, and writes nothing: whether the label is there, or else the budget suffices."""
+        with _reading(self.path) as connection:
+            before = self._same(connection)
+            found = _reserved(connection, self.path, self.terms, label)
+            if found is not None:
+                return known(found)
+            total = tuple(map(add, before.spent, map(payable, charge.amounts, before.spent)))
+            if any(map(gt, total, self.terms.budget)):
+                raise self._exhausted(before.spent, total)
+        return None
 
     def _charge(self, connection: Connection, before: State, charges: Sequence[Charge], release: bytes | None) -> State:
         """Add the charges; what the ledger has then come to."""
@@ -459,30 +494,18 @@ def sound(connection: Connection, path: Path) -> None:
         raise damaged(path, f"SQLite says: {str(found[0][0]).splitlines()[-1]:.80}")
 
 
-def _known(connection: Connection, path: Path, terms: Terms, release: bytes) -> int | None:
-    """The number of the charge of a release under a key, if it is on record."""
-    row = connection.execute("SELECT * FROM releases WHERE release = ?", [release]).fetchone()
-    return None if row is None else _charged(connection, path, terms, row)[0].charges
-
-
-def _there(connection: Connection, path: Path, number: int, part: PartName) -> bool:
-    """Whether a part is empty or on record already. Raises: KeyReuseError (it overlaps another)."""
-    if part.begin == part.end:
-        return True
-    before = "SELECT * FROM parts WHERE number = ? AND begin < ? ORDER BY begin DESC LIMIT 1"
-    row = connection.execute(before, [number, min(part.end, 2**63 - 1)]).fetchone()
+def _reserved(connection: Connection, path: Path, terms: Terms, label: bytes) -> Reserved | None:
+    """The reservation of a label, if there is one."""
+    last = label + b"\xff" * len(label)
+    row = connection.execute("SELECT * FROM releases WHERE release BETWEEN ? AND ?", [label, last]).fetchone()
     if row is None:
-        return False
-    checked(path, b"", row)
-    _, begin, size, name, _ = row
-    if begin + size <= part.begin:
-        return False
-    if (begin, size, name) == (part.begin, part.end - part.begin, part.stream):
-        return True
-    raise KeyReuseError(
-        f"draws {part.begin} to {part.end} overlap a part that the ledger has of this release (number {number}), and are "
-        "not the same release of it; a key names one release of one input"
-    )
+        return None
+    state, entry = _charged(connection, path, terms, row)
+    parts = connection.execute("SELECT * FROM parts WHERE number = ?", [state.charges]).fetchall()
+    if len(parts) != 1:
+        raise damaged(path, "a reservation has no tag")
+    checked(path, b"", parts[0])
+    return Reserved(entry, row[-2][len(label) :], parts[0][3])
 
 
 def texts(accounting: tuple[str, ...], figures: Amounts) -> list[str | None]:

@@ -27,7 +27,6 @@ from dpfast.release.engine import (
     prepare_small,
     run,
     run_small,
-    usable_threads,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +38,8 @@ if TYPE_CHECKING:
     from dpfast.privacy.inputs import Inputs
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
-    from dpfast.release.key import Part, ReleaseKey
+    from dpfast.release.key import ReleaseKey
+    from dpfast.release.seal import Task
 
 
 @lru_cache(maxsize=64)
@@ -194,7 +194,8 @@ class Releasing(Mechanism):
         threads: int | None = None,
         constant_time: bool = False,
         key: ReleaseKey | None = None,
-        start: int | None = None,
+        names: Any = None,
+        resume: bool = False,
     ) -> Any:
         """Return `values` plus fresh noise: the exact sum; for reals rounded to the grid once.
 
@@ -221,18 +222,25 @@ class Releasing(Mechanism):
             threads: at most so many; by default all usable cores, one below some 500,000 values.
             constant_time: equal work for every draw, so that the time does not show the noise.
                 Calls below 4,096 values always do so.
-            key, start: for parts of a release: its key (dpfast.Key), and the first draw's number.
-        Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError.
-        Privacy: spends what the mechanism says; under a key once for all parts and retries.
+            key: a release key, `Key.generate().derive(label)`: the same noise for the same values,
+                and other noise for any others, wherever and however often (docs/sealed.md). Not in
+                place. A label names one release of one input.
+            names: under a key, what the values belong to, if not their places: a column of
+                integers or strings as long as the values, sealed with them. An index of pandas is
+                taken unasked.
+            resume: whether this is the release again that was begun under the key's label.
+        Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError (the label names a
+            release already); UnusableValuesError and OtherInputError, which depend on the values.
+        Privacy: spends what the mechanism says; under a key once, however often it is drawn.
 
         """
         no_bounds = lower is None and upper is None and clamp is None and missing is None
-        if no_bounds and dtype is None and threads is None and key is None and start is None and constant_time is False:
+        if no_bounds and dtype is None and threads is None and key is None and names is None and constant_time is False:
             found = _native.small(self._finish, self._small, values, out)
             if found is not None:
                 return found
         return self._release(
-            values, None, out, dtype, lower, upper, clamp, missing, threads, constant_time, key, start
+            values, None, out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume
         )  # fmt: skip
 
     @property
@@ -262,7 +270,7 @@ class Releasing(Mechanism):
     def _release(
         self,
         values: npt.ArrayLike,
-        charge: Callable[[Part | None], None] | None = None,
+        charge: Callable[..., None] | None = None,
         out: npt.NDArray[Any] | None = None,
         dtype: npt.DTypeLike | None = None,
         lower: Real | None = None,
@@ -271,10 +279,14 @@ class Releasing(Mechanism):
         missing: Real | None = None,
         threads: int | None = None,
         constant_time: bool = False,
-        key: ReleaseKey | None = None,
-        start: int | None = None,
+        key: ReleaseKey | Task | None = None,
+        names: Any = None,
+        resume: bool = False,
     ) -> Any:
-        """A release in three steps. charge: what a ledger does as the second, or it raises."""
+        """A release in three steps.
+
+        charge: what a ledger does as the second, or it raises. Under a key it is given the seal.
+        """
         # Prepare: what can be wrong is found here.
         public = NOTHING
         if missing is not None or clamp is not None:
@@ -289,67 +301,64 @@ class Releasing(Mechanism):
                 made = (integer_dtype if self.INTEGERS else real_dtype)(dtype).newbyteorder("=")
             options = {
                 "dtype": made, "lower": lower, "upper": upper, "clamp": clamp, "missing": missing,
-                "threads": threads, "constant_time": constant_time, "key": key, "start": start,
+                "threads": threads, "constant_time": constant_time, "key": key, "names": names, "resume": resume,
             }  # fmt: skip
             return other(partial(self._release, charge=charge), values, options)
         job = self._job(values, out, dtype, lower, upper, public)
         constant_work, plan = self._plan(job.counts.size, constant_time)
-        final = key is not None or charge is not None
-        if (final or out is not None) and isinstance(job, RealJob):
-            check_finite(job, final=final)
-        part = None
-        if key is not None or start is not None:
-            part = self._part(key, start, job, threads, public)
+        if key is not None or names is not None or resume is not False:
+            self._sealed(job, constant_work, plan, threads, charge, key, names, resume)
+            return job.out
+        if (charge is not None or out is not None) and isinstance(job, RealJob):
+            check_finite(job, final=charge is not None)
         # Charge: nothing is drawn yet, and nothing is checked any more.
         if charge is not None:
-            charge(part)
-        self._draw(job, constant_work, plan, key, part, threads)
+            charge()
+        self._draw(job, constant_work, plan, threads)
         return job.out
 
-    def _draw(
+    def _draw(self, job: Job | RealJob, constant_work: bool, plan: _native.Plan, threads: int | None) -> None:
+        """Fill job.out with values plus noise of a fresh stream."""
+        if constant_work and self._narrow and run_small(job, plan, partial(self._decide, plan.width)):
+            return
+        stream = _native.StreamKey()
+        try:
+            stream.draw()
+            exact = partial(self._decide, plan.width, stream, *(() if isinstance(job, Job) else (job,)))
+            run(job, Draws(plan.address, self._narrow, stream, 0, constant_work, exact), threads)
+        finally:
+            stream.wipe()
+
+    def _sealed(
         self,
         job: Job | RealJob,
         constant_work: bool,
         plan: _native.Plan,
-        key: ReleaseKey | None,
-        part: Part | None,
         threads: int | None,
+        reserve: Callable[..., None] | None,
+        key: ReleaseKey | Task | None,
+        names: Any,
+        resume: bool,
     ) -> None:
-        """Fill job.out with values plus noise: of the part's own stream, or of a fresh one."""
-        quick = part is None and constant_work and self._narrow
-        if quick and run_small(job, plan, partial(self._decide, plan.width)):
-            return
-        stream = _native.StreamKey()
-        try:
-            if key is None or part is None:
-                stream.draw()
-            else:
-                stream.take(key.stream_key(part))
-            exact = partial(self._decide, plan.width, stream, *(() if isinstance(job, Job) else (job,)))
-            first = 0 if part is None else part.begin
-            run(job, Draws(plan.address, self._narrow, stream, first, constant_work, exact), threads)
-        finally:
-            stream.wipe()
-
-    def _part(
-        self, key: ReleaseKey | None, start: int | None, job: Job | RealJob, threads: int | None, public: Inputs
-    ) -> Part:
-        """The name of a release under a key: law, parameters, values, changes before the noise."""
+        """Fill job.out under a key: each block of the values from the stream of its own digest."""
         if key is None:
-            raise ParameterError(
-                f"start is for parts of one release under a key; there is no key, {given(start=start)}"
-            )
+            raise ParameterError(f"names and resume are for releases under a key; there is no key, {given(resume=resume)}")
+        from dpfast.release.blocks import Blocks  # late: most releases have no key
+        from dpfast.release.names import Names
+
         release_key(key)
-        if start is None:
-            raise ParameterError("start must be given beside a key: the number of this part's first draw")
-        also: tuple[str, ...] = ()
-        if isinstance(job, RealJob):
-            also = "missing", "refused" if job.missing is None else job.missing.hex()
-        if public.clamp is not None:
-            also = *also, "clamp", *map(str, public.clamp)
-        workers = min(threads or usable_threads(), usable_threads())  # the hash starts as many as it is told
-        law = *self._record, *also
-        return key.part(_native.STREAM_VERSION, law, job.counts, whole("start", start), threads=workers)
+        if np.may_share_memory(job.counts, job.out):
+            raise ParameterError("out must not be values themselves under a key: no retry could read them again")
+        blocks = Blocks(
+            job,
+            plan.address,
+            narrow=self._narrow,
+            constant_work=constant_work,
+            decide=partial(self._decide, plan.width),
+            names=None if names is None else Names("names", names, job.counts.size),
+            threads=threads,
+        )
+        key.release(blocks, self, resume=flag("resume", resume), reserve=reserve)
 
     def _facts(self) -> dict[str, str]:
         half = self.interval()
@@ -360,9 +369,10 @@ class Releasing(Mechanism):
         }
 
 
-def release_key(key: object) -> ReleaseKey:
+def release_key(key: object) -> Any:
     from dpfast.release.key import ReleaseKey  # late: most releases have none
+    from dpfast.release.seal import Task
 
-    if not isinstance(key, ReleaseKey):
+    if not isinstance(key, (ReleaseKey, Task)):
         raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
     return key

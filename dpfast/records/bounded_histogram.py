@@ -19,7 +19,7 @@ from dpfast.errors import DTypeError, InsecureKeyWarning, ParameterError
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import shown, whole
 from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, refuse_less
-from dpfast.records.columns import CHUNK, Column, Integers, column
+from dpfast.release.columns import CHUNK, Column, Integers, column
 from dpfast.release.arrays import UINT64
 from dpfast.release.key import Key, ReleaseKey, keyed
 

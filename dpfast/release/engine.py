@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def prepare_small(job: Job | RealJob, plan: Plan) -> tuple[np.dtype[Any], bytes,
 def _prepared(_isa: int, plan: Plan, kind: type[Job | RealJob], dtype: np.dtype[Any], *public: Any) -> bytes:
     """public: the bounds and the like."""
     empty = np.empty(0, dtype)
-    return _release(kind(empty, empty, *public), plan.address, True, True).bytes()
+    return as_c(kind(empty, empty, *public), plan.address, True, True).bytes()
 
 
 def finish_small(
@@ -91,7 +91,7 @@ def finish_small(
         key.take(secret)
         draw = partial(exact, key) if isinstance(job, Job) else partial(exact, key, job)
         work = _Work(job, Draws(plan.address, True, key, 0, True, draw))
-        _finish_draws(job, draw, work.release.undecided(undecided, count), 0, job.out, 0)
+        finish_draws(job, draw, work.release.undecided(undecided, count), 0, job.out, 0)
         work.share(done, job.counts.size)
     finally:
         key.wipe()
@@ -103,18 +103,28 @@ def usable_threads() -> int:
 
 def run(job: Job | RealJob, draws: Draws, threads: int | None) -> None:
     """Fill job.out with counts plus noise, clamped. On any exception job.out is zeroed first."""
-    size = job.counts.size
-    if size == 0:
-        return
-    try:
-        work = _Work(job, draws)
-        if size < 2 * SHARE or threads == 1:
-            work.share(0, size)
-        else:
-            _share_out(work, size, min(threads or usable_threads(), size // SHARE))
-    except BaseException:
-        job.out.fill(0)  # one call into C, and no Python before it where a second Ctrl-C could come in between
-        raise
+    if job.counts.size:
+        try:
+            shared(_Work(job, draws), job.counts.size, threads)
+        except BaseException:
+            job.out.fill(0)  # one call into C, and no Python before it where a second Ctrl-C could come in between
+            raise
+
+
+class Work(Protocol):
+    """What threads share: values, by their places. A share looks at `stopped` now and then."""
+
+    stopped: bool
+
+    def share(self, begin: int, end: int) -> None: ...
+
+
+def shared(work: Work, size: int, threads: int | None) -> None:
+    """Do all of a work, its shares cut at multiples of BUFFER."""
+    if size < 2 * SHARE or threads == 1:
+        work.share(0, size)
+    else:
+        _in_threads(work, size, min(threads or usable_threads(), size // SHARE))
 
 
 class _Part:
@@ -129,7 +139,7 @@ class _Part:
         self.done = False
         self.failure: BaseException = MemoryError()  # unless another is told: there may be no memory to tell it
 
-    def help(self, work: _Work, gate: _Gate) -> None:
+    def help(self, work: Work, gate: _Gate) -> None:
         """What a thread of its own does."""
         if not self.taken.acquire(blocking=False):
             return
@@ -177,7 +187,7 @@ class _Gate:
                 _native.unlock(self.lock)
 
 
-def _share_out(work: _Work, size: int, workers: int) -> None:
+def _in_threads(work: Work, size: int, workers: int) -> None:
     # Threads of this call alone: no pool to rebuild after a fork, to lock or to leak. Not
     # threading.Thread: start() waits for ever if the new thread has no memory to begin, and join(),
     # once interrupted, takes a running thread for an ended one (CPython issue 45274).
@@ -215,10 +225,10 @@ class _Work:
     def __init__(self, job: Job | RealJob, draws: Draws) -> None:
         counts, out = job.counts, job.out
         self.job, self.draws, self.stopped = job, draws, False
-        self.kinds = _kinds(job, draws.narrow)
-        self.plain = (counts.dtype, out.dtype) == self.kinds and _plain(counts) and _plain(out)
+        self.kinds = kinds_of(job, draws.narrow)
+        self.plain = (counts.dtype, out.dtype) == self.kinds and is_plain(counts) and is_plain(out)
         past = self.plain and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out)
-        self.release = _release(job, draws.plan_address, draws.narrow, draws.constant_work, past)
+        self.release = as_c(job, draws.plan_address, draws.narrow, draws.constant_work, past)
 
     def share(self, begin: int, end: int) -> None:
         if self.plain:
@@ -228,7 +238,7 @@ class _Work:
 
     def in_pieces(self, begin: int, end: int) -> None:
         """Any layout, byte order and width: NumPy brings pieces to plain words, and back."""
-        counts, out = _flat(self.job.counts), _flat(self.job.out)
+        counts, out = flat(self.job.counts), flat(self.job.out)
         row = max(_turned(counts), _turned(out))
         most = min(max(PIECE, ROWS * row), LARGEST_PIECE)
         # Pieces end where rows do, if these fit and are turned, else where batches do.
@@ -239,10 +249,10 @@ class _Work:
             while begin < end and not self.stopped:
                 stop = begin + most
                 n = min(stop - (shift + stop) % unit, end) - begin
-                for view, words in _views(counts, begin, begin + n, x):
+                for view, words in views(counts, begin, begin + n, x):
                     np.copyto(words, view, casting="unsafe")  # widened
                 n = self.run(x, y, 0, n, begin)
-                for view, words in _views(out, begin, begin + n, y):
+                for view, words in views(out, begin, begin + n, y):
                     np.copyto(view, words, casting="unsafe")  # the bounds have made the results fit
                 begin += n
         finally:
@@ -259,12 +269,12 @@ class _Work:
             done, undecided = self.release.add(draws.key, first + begin, n, x, y, begin)
             if done < 0:
                 raise ParameterError(NOT_FINITE)
-            _finish_draws(self.job, draws.exact, undecided, first + begin, y, begin)
+            finish_draws(self.job, draws.exact, undecided, first + begin, y, begin)
             begin += done
         return begin
 
 
-def _flat(array: AnyArray) -> AnyArray:
+def flat(array: AnyArray) -> AnyArray:
     """A view with one axis if all elements lie one after the other."""
     plain = array.view(np.ndarray)
     return plain.reshape(-1) if plain.flags.c_contiguous else plain
@@ -275,7 +285,7 @@ def _turned(array: AnyArray) -> int:
     return array.shape[-1] if array.ndim > 1 and abs(array.strides[-1]) > abs(array.strides[-2]) else 0
 
 
-def _views(array: AnyArray, begin: int, end: int, words: AnyArray) -> Iterator[tuple[AnyArray, AnyArray]]:
+def views(array: AnyArray, begin: int, end: int, words: AnyArray) -> Iterator[tuple[AnyArray, AnyArray]]:
     """The elements begin .. end - 1 in C order, and where they lie in `words`, in a row."""
     for view in _blocks(array, begin, end):
         block, words = words[: view.size].reshape(view.shape), words[view.size :]
@@ -304,12 +314,12 @@ def _blocks(array: AnyArray, begin: int, end: int) -> Iterator[AnyArray]:
         yield from _blocks(array[last], 0, end - last * row)
 
 
-def _plain(array: AnyArray) -> bool:
+def is_plain(array: AnyArray) -> bool:
     flags = array.flags
     return bool(flags.c_contiguous and flags.aligned)
 
 
-def _kinds(job: Job | RealJob, narrow: bool) -> tuple[np.dtype[Any], np.dtype[Any]]:
+def kinds_of(job: Job | RealJob, narrow: bool) -> tuple[np.dtype[Any], np.dtype[Any]]:
     """The types in whose place C sees values and results."""
     if isinstance(job, RealJob):
         single = narrow and job.counts.dtype == job.out.dtype == FLOAT32
@@ -323,10 +333,10 @@ def _plain_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return UINT64 if dtype.kind == "u" and dtype.itemsize == 8 else INT64
 
 
-def _release(
+def as_c(
     job: Job | RealJob, plan: int, narrow: bool, constant_work: bool, non_temporal: bool = False
 ) -> _native.Release:
-    given, made = _kinds(job, narrow)
+    given, made = kinds_of(job, narrow)
     if isinstance(job, Job):
         limbs = 1 if narrow and UINT64 not in (given, made) else 2
         return _native.Release(
@@ -341,7 +351,7 @@ def _release(
     )  # fmt: skip
 
 
-def _finish_draws(
+def finish_draws(
     job: Job | RealJob, exact: Callable[..., Any], undecided: list[tuple[int, Any]], first: int, out: AnyArray, begin: int
 ) -> None:  # fmt: skip
     """Decide what C left, among draws from `first` on whose results stand from `begin` on."""
@@ -365,7 +375,7 @@ def check_finite(job: RealJob, *, final: bool) -> None:
     values = job.counts
     if job.missing is not None or not (final or np.may_share_memory(values, job.out)):
         return
-    if values.dtype in (FLOAT32, FLOAT64) and _plain(values):
+    if values.dtype in (FLOAT32, FLOAT64) and is_plain(values):
         finite = _native.all_finite(values)
     else:
         finite = all(_native.all_finite(np.frombuffer(run, FLOAT64)) for run in plain_runs(values))

@@ -1,40 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Release keys: for work that many workers share and that may be retried.
+"""Keys of sealed releases: one label names one release of one input (docs/sealed.md).
 
-A key names one release of one input. The stream key of a part is a keyed hash of all that
-the release depends on, so an equal part gets equal noise (the retried task), and anything
-else, a changed count included, gets independent noise and never an exact difference.
+A key makes digests of an input's blocks, a seal of the digests, and from a reserved seal the stream
+key of each block, in which the digest of the very values that get the noise takes part.
 """
 
 from __future__ import annotations
 
-import bisect
 import hmac
 import os
 import secrets
+import stat
 import sys
 import threading
 import warnings
+import weakref
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from blake3 import blake3
-
-from dpfast.errors import DTypeError, EntropyError, InsecureKeyWarning, KeyReuseError, ParameterError
-from dpfast.release.arrays import plain_runs
+from dpfast.errors import DTypeError, EntropyError, FileError, InsecureKeyWarning, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import numpy as np
-    import numpy.typing as npt
-
-# One lock for all records, held for microseconds; a fork waits, or the child could find it held.
-_recording = threading.RLock()
-os.register_at_fork(before=_recording.acquire, after_in_parent=_recording.release, after_in_child=_recording.release)
+    from dpfast.release.seal import BlockDigest, Digester, Seal
 
 LENGTH = 32
-LAST_DRAW = 2**63
+ID_LENGTH = 16
+
+# All secrets of this process, which a forked child finds blank; a fork waits for the lock.
+_secrets: weakref.WeakValueDictionary[int, _Secret] = weakref.WeakValueDictionary()
+lock = threading.RLock()
+
+
+def _blank() -> None:
+    for secret in list(_secrets.values()):
+        secret._held[:] = b""  # noqa: SLF001
+    lock.release()
+
+
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=_blank)
 
 
 def encode(*fields: bytes | str | int) -> bytes:
@@ -46,7 +52,8 @@ def encode(*fields: bytes | str | int) -> bytes:
     return found
 
 
-def keyed(secret: bytes, purpose: str, data: bytes = b"") -> bytes:
+def keyed(secret: bytes | bytearray, purpose: str, data: bytes = b"") -> bytes:
+    """A pseudo-random function of (purpose, data): at most 16 letters, and whatever bytes."""
     return blake2b(data, key=secret, digest_size=LENGTH, person=purpose.encode()).digest()
 
 
@@ -58,53 +65,69 @@ def _caller() -> int:
     return level
 
 
-class _Secret:
-    """32 secret bytes, shown as a fingerprint. Python cannot wipe them: docs/threat_model.md."""
+def warn_insecure(what: str) -> None:
+    warnings.warn(
+        f"{what} under a fixed key: reproducible, for tests only, private to nobody",
+        InsecureKeyWarning,
+        stacklevel=_caller(),
+    )
 
-    __slots__ = ("_secret",)
+
+class _Secret:
+    """32 secret bytes, shown by their id; blank in a forked child, and never pickled.
+
+    Python cannot wipe all copies of them: docs/threat_model.md.
+    """
+
+    __slots__ = ("__weakref__", "_held")
 
     def __init__(self, secret: bytes) -> None:
         if not isinstance(secret, bytes):
             raise DTypeError(f"secret must be bytes, not {type(secret).__name__}")
         if len(secret) != LENGTH:
             raise ParameterError(f"secret must be {LENGTH} bytes, got {len(secret)}")
-        self._secret = secret
+        self._held = bytearray(secret)
+        with lock:
+            _secrets[id(self)] = self
+
+    def _keyed(self, purpose: str, data: bytes = b"") -> bytes:
+        if not self._held:
+            raise ParameterError(
+                "key is blank here, for no key survives a fork: give the child what it may do, such as key.digester(…), "
+                "a sealed key or the path of a KeyFile"
+            )
+        return keyed(self._held, purpose, data)
 
     @property
-    def fingerprint(self) -> str:
-        return keyed(self._secret, "fingerprint")[:4].hex()
+    def id(self) -> str:
+        """128 bits in hexadecimal that tell keys apart, and nothing of the secret."""
+        return self._keyed("key id")[:ID_LENGTH].hex()
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and hmac.compare_digest(self._secret, other._secret)
+        return type(other) is type(self) and hmac.compare_digest(self._held, other._held)
 
     def __hash__(self) -> int:
-        return hash((type(self), self.fingerprint))
+        return hash((type(self), self.id))
+
+    def __reduce__(self) -> str:
+        raise TypeError(
+            f"a {type(self).__name__} is not pickled: send key.digester(…) or a sealed key, which can do one thing each, or "
+            "keep the secret in a KeyFile"
+        )
 
 
-class Key(_Secret):
-    """A master secret, from which release keys are derived. No raw key reaches the cipher."""
+class _Master(_Secret):
+    """A secret from which release keys are derived. No raw key reaches the cipher."""
 
     __slots__ = ()
 
-    @classmethod
-    def generate(cls) -> Key:
-        """A fresh key from the operating system. Raises: EntropyError."""
-        try:
-            return cls(secrets.token_bytes(LENGTH))
-        except OSError:
-            raise EntropyError("the operating system gave no random key") from None
-
-    @classmethod
-    def from_bytes(cls, secret: bytes) -> Key:
-        """A key kept elsewhere: 32 bytes that were drawn at random."""
-        return cls(secret)
-
-    def __bytes__(self) -> bytes:
-        return self._secret
-
     def derive(self, label: str) -> ReleaseKey:
-        """The key of the release named `label`; give each column of each release its own."""
-        return ReleaseKey(self._derived(label), label)
+        """The key of the release named `label`: one input, however many columns it has."""
+        return ReleaseKey(self._derived(label), label, self._place())
+
+    def _place(self) -> Path | None:
+        """The file where a worker finds the secret."""
+        return None
 
     def _derived(self, label: str) -> bytes:
         if not isinstance(label, str) or not label:
@@ -113,103 +136,179 @@ class Key(_Secret):
             encoded = label.encode()
         except UnicodeEncodeError:
             raise ParameterError(f"label must be text that UTF-8 can hold, got {label!r:.40}") from None
-        return keyed(self._secret, "release key", encoded)
+        return self._keyed("release key", encoded)
+
+
+class Key(_Master):
+    """A master secret in memory, from which release keys are derived."""
+
+    __slots__ = ()
+
+    @classmethod
+    def generate(cls) -> Key:
+        """A fresh key from the operating system. Raises: EntropyError."""
+        return cls(_fresh())
+
+    @classmethod
+    def from_bytes(cls, secret: bytes) -> Key:
+        """A key kept elsewhere: 32 bytes that were drawn at random."""
+        return cls(secret)
+
+    def __bytes__(self) -> bytes:
+        self._keyed("key id")  # refuses a blank key
+        return bytes(self._held)
 
     def __repr__(self) -> str:
-        return f"<dpfast.Key {self.fingerprint}>"
-
-    def __reduce__(self) -> str:
-        raise TypeError(
-            "a master Key is not pickled: derive a release key and send that, or keep bytes(key) in a vault"
-        )
+        return f"<dpfast.Key {self.id[:8]}>"
 
 
-class PartName(NamedTuple):
-    """What may be known of a part: its place, and hashes that tell equality, not key or counts."""
+class KeyFile(_Master):
+    """A master secret in a file: 32 random bytes that its owner alone may read.
 
-    release: bytes  # a hash of the key, the law and its parameters
-    stream: bytes  # a hash of all that the stream key depends on
-    begin: int  # its first draw
-    end: int
+    `KeyFile.create`, or `dpfast key new`, makes the file; opening never does. A sealed key that is
+    made from it is pickled as the path, the key's id and the root, so that the secret does not
+    travel. One file for one release is simplest: it is destroyed with the release's stage.
+    Raises: DTypeError; FileError (no file, not a regular one, others may read or write it, another
+        length).
+    """
 
+    __slots__ = ("path",)
 
-class Part(NamedTuple):
-    """A checked part of a release: what its names and stream key are hashed from, and its place."""
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = _path(path)
+        super().__init__(_read(self.path))
 
-    release: bytes
-    stream: bytes
-    begin: int
-    end: int
+    @classmethod
+    def create(cls, path: str | os.PathLike[str]) -> KeyFile:
+        """Make the file, over nothing that is there; it is on the disk when this returns.
+
+        Raises: DTypeError, EntropyError; FileError (path exists, or cannot be written).
+        """
+        file, secret = _path(path), _fresh()
+        try:
+            handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(handle, secret)
+                os.fsync(handle)
+            except BaseException:
+                file.unlink()
+                raise
+            finally:
+                os.close(handle)
+            _flush(file.parent)
+        except FileExistsError:
+            raise FileError(f"{file} exists; a key is never replaced, for what it has sealed would be lost") from None
+        except OSError as error:
+            raise FileError(f"cannot make the key file {file}: {error.strerror}") from None
+        return cls(file)
+
+    def _place(self) -> Path:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"<dpfast.KeyFile {str(self.path)!r} {self.id[:8]}>"
 
 
 class ReleaseKey(_Secret):
-    """The key of one release of one input, or of its parts. Pickles without its record of parts."""
+    """The key of one release: one label, one input, any number of tries."""
 
-    __slots__ = ("_parts", "label")
+    __slots__ = ("label", "place")
     secure: ClassVar[bool] = True
 
-    def __init__(self, secret: bytes, label: str) -> None:
+    def __init__(self, secret: bytes, label: str, place: Path | None = None) -> None:
         super().__init__(secret)
-        self.label = label
-        self._parts: list[tuple[int, int, bytes]] = []  # disjoint, in order: first draw, end, stream key
+        self.label, self.place = label, place
 
-    def part(
-        self, version: int, law: Iterable[str | int], values: npt.NDArray[np.number[Any]], start: int, *, threads: int
-    ) -> Part:
-        """A part of this release, from one pass over its values; not yet on record.
+    def digester(
+        self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None
+    ) -> Digester:
+        """What a worker needs to make the digests of blocks, and nothing else: it pickles.
 
-        version: of the stream. law: what else the noise depends on. start: the first draw's number.
-        Raises: ParameterError; KeyReuseError (it overlaps an earlier part and does not repeat it).
+        mechanism: of the column. column: its name in a table of several. clamp, missing: as of the
+            release.
+
+            digest = digester(j, block, names=None)  # of block j: rows 65,536 j up to 65,536 (j + 1)
         """
-        if not 0 <= start <= LAST_DRAW - values.size:
-            raise ParameterError(f"start must lie between 0 and 2**63 less the size of counts, got {start}")
-        unsigned = values.dtype.kind == "u" and values.size > 0 and int(values.max()) >= 2**63
-        digest = blake3(key=keyed(self._secret, "part digest"), max_threads=threads)
-        digest.update(encode(int(unsigned), start, *values.shape))
-        for run in plain_runs(values):
-            digest.update(run)
-        release = encode(version, self.label, *law)
-        part = Part(release, release + encode(digest.digest(length=LENGTH)), start, start + values.size)
-        with _recording:
-            self._place(part.begin, part.end, keyed(self._secret, "stream key", part.stream))
-        return part
+        from dpfast.release.seal import Digester
 
-    def name(self, part: Part) -> PartName:
-        hashes = keyed(self._secret, "release name", part.release), keyed(self._secret, "part name", part.stream)
-        return PartName(*hashes, part.begin, part.end)
+        return Digester(self._keyed("block digest"), self.id, mechanism, column, {"clamp": clamp, "missing": missing})
 
-    def stream_key(self, part: Part) -> bytes:
-        """The cipher's 32 bytes for a part, which goes on record. Raises: as `part`."""
-        stream_key = keyed(self._secret, "stream key", part.stream)
-        with _recording:
-            self._record(part.begin, part.end, stream_key)
-        if not self.secure:
-            warnings.warn(
-                "a release under a fixed key: reproducible, for tests only, private to nobody",
-                InsecureKeyWarning,
-                stacklevel=_caller(),
-            )
-        return stream_key
+    def seal(
+        self,
+        mechanism: Any,
+        digests: Iterable[BlockDigest],
+        *,
+        shape: tuple[int, ...] | None = None,
+        buckets: int | None = None,
+        domain: Any = None,
+    ) -> Seal:
+        """The seal of an input, from the digests of all its blocks in any order.
 
-    def _record(self, begin: int, end: int, stream_key: bytes) -> None:
-        at = self._place(begin, end, stream_key)
-        if at is not None:
-            self._parts.insert(at, (begin, end, stream_key))
+        mechanism: a mechanism; or for a table a dict of them by column name, in the order of the
+            columns. shape: of the array, or (rows,) of each column. domain: instead of a shape, the
+            public names of the rows in their order. buckets: instead of both, for unknown keys: how
+            many there are.
+        Returns: a Seal. `ledger.reserve(seal)` gives the key that draws.
+        Raises: DTypeError; ParameterError (a block is missing, doubled or of another size; a digest
+            of another label, column or version).
+        """
+        from dpfast.release.seal import Seal, manifest
 
-    def _place(self, begin: int, end: int, stream_key: bytes) -> int | None:
-        """Where in the record the part belongs; None if it is empty, or there."""
-        at = bisect.bisect_left(self._parts, end, key=lambda part: part[0])  # the parts that begin before our end
-        if begin == end or (at and self._parts[at - 1] == (begin, end, stream_key)):
-            return None
-        if at and self._parts[at - 1][1] > begin:
-            raise KeyReuseError(
-                f"release key {self.label!r}: draws {begin} to {end} overlap an earlier part and are not the same release "
-                "of it; a key names one release of one input"
-            )
-        return at
+        return Seal(self, mechanism, manifest(self.label, mechanism, shape, buckets, domain), tuple(digests))
+
+    def release(self, blocks: Any, mechanism: Any, *, resume: bool, reserve: Any) -> None:
+        """What `mechanism.release(values, key=…)` does once its arguments are found right."""
+        from dpfast.release.seal import release_whole
+
+        release_whole(self, blocks, mechanism, resume=resume, reserve=reserve)
 
     def __repr__(self) -> str:
-        return f"<dpfast.ReleaseKey {self.label!r} {self.fingerprint}>"
+        return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._secret, self.label)
+
+# ------------------------------------------------------------------ files
+
+
+def _fresh() -> bytes:
+    try:
+        return secrets.token_bytes(LENGTH)
+    except OSError:
+        raise EntropyError("the operating system gave no random key") from None
+
+
+def _path(path: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100  it resolves no links, and a chdir changes nothing
+    except TypeError:
+        raise DTypeError(f"path must name a file, not be {type(path).__name__}") from None
+
+
+def _read(file: Path) -> bytes:
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise FileError(f"the key file {file} does not exist: `dpfast key new {file}` makes one, for a new release") from None
+    except OSError as error:
+        raise FileError(f"cannot read the key file {file}: {error.strerror}") from None
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise FileError(f"the key file {file} is not a regular file")
+        if about.st_uid not in (os.geteuid(), 0):
+            raise FileError(f"the key file {file} belongs to another user, who may read it")
+        if about.st_mode & 0o077:
+            raise FileError(f"others may read or write the key file {file}: chmod 600 closes it, if nobody has read it yet")
+        secret = os.read(handle, LENGTH + 1)
+    finally:
+        os.close(handle)
+    if len(secret) != LENGTH:
+        raise FileError(f"the key file {file} must hold {LENGTH} bytes, and holds {about.st_size}")
+    return secret
+
+
+def _flush(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

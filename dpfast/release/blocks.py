@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A release in blocks, each noised from the very copy of its values that was digested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dpfast import _native
+from dpfast.errors import UnusableValuesError
+from dpfast.release.arrays import FLOAT64, Job, RealJob
+from dpfast.release.engine import NON_TEMPORAL, NOT_FINITE, as_c, finish_draws, flat, is_plain, kinds_of, shared, views
+from dpfast.release.names import Names, words_of
+
+BLOCK = 1 << 16  # values of a block: a constant of the manifest's version (docs/sealed.md)
+
+Words: TypeAlias = "np.ndarray[Any, Any]"
+Digest: TypeAlias = Callable[[int, list[Any]], bytes]  # of a block, by its number and its fields
+
+
+class Blocks:
+    """The values of one release, in blocks of BLOCK values in C order; the last is shorter.
+
+    A block is copied: eight bytes a value, what is missing put in, clamped, and no negative zero.
+    The copy is digested, and the copy gets the noise.
+    """
+
+    def __init__(
+        self,
+        job: Job | RealJob,
+        plan: int,
+        *,
+        narrow: bool,
+        constant_work: bool,
+        decide: Callable[..., Any],
+        names: Names | None,
+        threads: int | None,
+    ) -> None:
+        self.values, self.out, self.names, self.threads = job.counts, job.out, names, threads
+        self._decide = decide
+        kind = FLOAT64 if isinstance(job, RealJob) else kinds_of(job, narrow)[0]
+        self.job = job._replace(counts=np.empty(0, kind))  # type: ignore[arg-type]  # of words
+        self.kinds = kinds_of(self.job, narrow)
+        self._straight = self.out.dtype == self.kinds[1] and is_plain(self.out)
+        self._plain = self.out.reshape(-1) if self._straight else self.out
+        self._kept: tuple[Words, bytes] | None = None
+        past = self._straight and self.size >= NON_TEMPORAL
+        self._how = partial(as_c, self.job, plan, narrow, constant_work, past)
+
+    @property
+    def size(self) -> int:
+        return self.values.size
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    def one(self, digest: Callable[[list[Any]], bytes]) -> bytes:
+        """The digest of values that are one block. Their copy is kept for `draw`."""
+        words = self._copy(0, self._room(self.size))
+        found = digest(self._fields(0, words))
+        self._kept = words, found
+        return found
+
+    def digests(self, digest: Digest) -> list[bytes]:
+        """Of all blocks, in order."""
+        if self.size == 0:
+            return []
+        if self.size <= BLOCK:
+            return [self.one(partial(digest, 0))]
+        found = [b""] * -(-self.size // BLOCK)
+
+        def each(i: int, words: Words) -> None:
+            found[i] = digest(i, self._fields(i, words))
+
+        shared(_Copies(self, each), self.size, self.threads)
+        return found
+
+    def draw(self, key_of: Callable[[int, bytes], bytes], digest: Digest) -> None:
+        """Noise all blocks, each under a key of its own. After any exception the result is zeros.
+
+        key_of: the stream key of a block, by its number and the digest of its copy; or it refuses.
+        """
+
+        def each(i: int, words: Words) -> None:
+            self._noise(i, words, key_of(i, digest(i, self._fields(i, words))))
+
+        try:
+            if self._kept:
+                words, found = self._kept
+                try:
+                    self._noise(0, words, key_of(0, found))
+                finally:
+                    words.fill(0)
+            elif self.size:
+                shared(_Copies(self, each), self.size, self.threads)
+        except BaseException:
+            self.out.fill(0)
+            raise
+
+    def _room(self, size: int) -> Words:
+        return np.empty(min(BLOCK, size), self.kinds[0])
+
+    def _copy(self, i: int, room: Words) -> Words:
+        """A copy of block i, as it is noised. Raises: UnusableValuesError (not finite)."""
+        begin, end = i * BLOCK, min((i + 1) * BLOCK, self.size)
+        copied = room[: end - begin]
+        for view, words in views(flat(self.values), begin, end, copied):
+            np.copyto(words, view, casting="unsafe")  # widened
+        job = self.job
+        if isinstance(job, RealJob):
+            if job.missing is not None:
+                np.copyto(copied, job.missing, where=~np.isfinite(copied))
+            elif not _native.all_finite(copied):
+                raise UnusableValuesError(NOT_FINITE)
+            np.clip(copied, job.least, job.greatest, out=copied)
+            copied += 0.0
+        return copied
+
+    def _fields(self, i: int, words: Words) -> list[Any]:
+        """What the digest of block i is made from."""
+        if words.dtype == FLOAT64:
+            fields = ["reals", words.astype("<f8", copy=False).data.cast("B")]
+        else:
+            fields = list(words_of(words))
+        return fields + (self.names.fields(i * BLOCK, i * BLOCK + words.size) if self.names else [])
+
+    def _noise(self, i: int, words: Words, stream_key: bytes) -> None:
+        """Noise a copy of block i into its place of the result."""
+        begin, n = i * BLOCK, words.size
+        target = self._plain[begin : begin + n] if self._straight else words.view(self.kinds[1])
+        stream = _native.StreamKey()
+        try:
+            stream.take(stream_key)
+            done, undecided = self._how().add(stream, 0, n, words, target, 0)
+            if done != n:
+                raise UnusableValuesError(NOT_FINITE)
+            exact = partial(self._decide, stream, *(() if isinstance(self.job, Job) else (self.job,)))
+            finish_draws(self.job, exact, undecided, 0, target, 0)
+        finally:
+            stream.wipe()
+        if not self._straight:
+            for view, part in views(flat(self.out), begin, begin + n, target):
+                np.copyto(view, part, casting="unsafe")  # the bounds have made the results fit
+
+
+class _Copies:
+    """Copies of all blocks, one after the other, for one use each; wiped at the end."""
+
+    def __init__(self, blocks: Blocks, use: Callable[[int, Words], None]) -> None:
+        self.blocks, self.use, self.stopped = blocks, use, False
+
+    def share(self, begin: int, end: int) -> None:
+        room = self.blocks._room(end - begin)
+        try:
+            for i in range(begin // BLOCK, -(-end // BLOCK)):
+                if self.stopped:
+                    return
+                self.use(i, self.blocks._copy(i, room))
+        finally:
+            room.fill(0)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of rows, as they enter digests: integers, or texts with their lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpfast.errors import ParameterError
+from dpfast.release.arrays import UINT64
+from dpfast.release.columns import column
+
+
+def words_of(array: Any) -> tuple[str, Any]:
+    """Integers as eight little-endian bytes each, and how to read them: -1 is not 2^64 - 1."""
+    words = np.ascontiguousarray(array, f"<{array.dtype.kind}8")
+    unsigned = words.dtype == UINT64 and words.size > 0 and int(words.max()) >= 2**63
+    return "unsigned" if unsigned else "integers", words.reshape(-1).data.cast("B")
+
+
+class Names:
+    """A column of names, read once. name: of the parameter, for errors."""
+
+    def __init__(self, name: str, values: Any, size: int | None = None) -> None:
+        """size: how many there must be. Raises: DTypeError, ParameterError."""
+        self._codes, self._texts = column(name, values)
+        if size is not None and self._codes.size != size:
+            raise ParameterError(f"{name} must be as many as the values, {size}, got {self._codes.size}")
+        if self._texts is not None:
+            self._joined, ends = column(name, values).utf8()
+            self._begins = np.concatenate([[0], ends])
+            self._in_order = bool((self._codes == np.arange(self._codes.size)).all())
+
+    def __len__(self) -> int:
+        return self._codes.size
+
+    def fields(self, begin: int, end: int) -> list[Any]:
+        """The names begin .. end - 1: what they are, and their bytes."""
+        codes = self._codes[begin:end]
+        if self._texts is None:
+            return list(words_of(codes))
+        lengths = (self._begins[1:] - self._begins[:-1])[codes]
+        if self._in_order:  # each name once, as in most columns of names
+            text = self._joined[self._begins[begin] : self._begins[begin + codes.size]]
+        else:
+            starts = np.repeat(self._begins[codes] - np.concatenate([[0], np.cumsum(lengths[:-1])]), lengths)
+            text = self._joined[starts + np.arange(starts.size)]
+        return ["texts", lengths.astype("<i8").data.cast("B"), np.ascontiguousarray(text).data.cast("B")]

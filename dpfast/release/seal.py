@@ -1,0 +1,463 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seals: what names one release of one input, and what draws it, block by block (docs/sealed.md)."""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from blake3 import blake3
+
+from dpfast import _native
+from dpfast.errors import DTypeError, FileError, KeyReuseError, OtherInputError, ParameterError
+from dpfast.privacy.parameters import shown, whole
+from dpfast.release.blocks import BLOCK, Blocks
+from dpfast.release.key import KeyFile, ReleaseKey, encode, keyed, lock, warn_insecure
+from dpfast.release.names import Names
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dpfast.privacy.guarantee import Guarantee
+
+VERSION = 1  # of the manifest: its fields, the size of a block, the fields of digests
+
+ARRAY, TABLE, BUCKETS = "array", "table", "buckets"
+
+
+class Manifest(NamedTuple):
+    """What is published of a sealed release: nothing here depends on private values."""
+
+    label: str
+    kind: str  # "array", "table" or "buckets"
+    columns: tuple[tuple[str, tuple[str | int, ...]], ...]  # each column's name and its mechanism's record
+    size: tuple[int, ...]  # the shape of an array, (rows,) of a table, (number,) of buckets
+    domain: str = ""  # SHA-256 of the public names of the rows in their order, in hexadecimal
+    stream: int = _native.STREAM_VERSION
+    version: int = VERSION
+
+    def metadata(self) -> dict[str, object]:
+        """JSON-able."""
+        columns = [{"name": name, "mechanism": list(record)} for name, record in self.columns]
+        return {**self._asdict(), "columns": columns, "size": list(self.size)}
+
+    @classmethod
+    def of(cls, metadata: Any) -> Manifest:
+        """The manifest in metadata that were kept."""
+        columns = tuple((each["name"], tuple(each["mechanism"])) for each in metadata["columns"])
+        return cls(**{**metadata, "columns": columns, "size": tuple(metadata["size"])})
+
+    def encoded(self) -> bytes:
+        columns = [encode(name, *record) for name, record in self.columns]
+        sizes = encode(*self.size)
+        return encode(self.version, self.stream, self.label, self.kind, self.domain, sizes, *columns)
+
+    def rows(self, block: int) -> int:
+        """How many rows a block has; of a bucket nobody knows."""
+        return min(BLOCK, math.prod(self.size) - block * BLOCK)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks each column has."""
+        return self.size[0] if self.kind == BUCKETS else -(-math.prod(self.size) // BLOCK)
+
+
+def by_column(mechanism: Any) -> dict[str, Any]:
+    """The mechanisms of the columns; that of an array has no name."""
+    if isinstance(mechanism, Mapping):
+        return dict(mechanism)
+    return {"": mechanism}
+
+
+def manifest(
+    label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets: int | None, domain: Any
+) -> Manifest:
+    columns = by_column(mechanism)
+    if not columns:
+        raise ParameterError("mechanism must name at least one column")
+    kind = TABLE if isinstance(mechanism, Mapping) else ARRAY
+    if (shape is not None) + (buckets is not None) + (domain is not None) != 1:
+        raise ParameterError("shape, domain or buckets must be given, and one of them alone")
+    named = ""
+    if domain is not None:
+        names = Names("domain", domain)
+        named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
+    elif buckets is not None:
+        kind, size = BUCKETS, (whole("buckets", buckets, 1),)
+    else:
+        size = tuple(whole("shape", n, 0) for n in shape or ())
+    records = tuple((_name(name), each._record) for name, each in columns.items())  # noqa: SLF001
+    return Manifest(label, kind, records, size, named)
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise DTypeError(f"mechanism must have names of columns that are texts, not {type(name).__name__}")
+    return name
+
+
+def bytes_of(field: Any) -> bytes | str:
+    return field if isinstance(field, str) else bytes(field)
+
+
+class BlockDigest(NamedTuple):
+    """What a worker hands back of a block: a pseudo-random function of its values and names."""
+
+    key: str  # the id of the release key
+    column: str
+    block: int
+    rows: int
+    digest: bytes
+    stream: int = _native.STREAM_VERSION
+    version: int = VERSION
+
+
+def block_digest(secret: bytes, column: str, block: int, fields: Iterable[Any]) -> bytes:
+    """fields: texts and runs of bytes; each goes behind its length."""
+    found = blake3(encode(column, block), key=secret, max_threads=1)
+    for field in fields:
+        run = field.encode() if isinstance(field, str) else field
+        found.update(len(run).to_bytes(8, "little"))
+        found.update(run)
+    return found.digest(length=32)  # type: ignore[no-any-return]
+
+
+class Task:
+    """What a mechanism's release does with the blocks of its values in place of a whole release."""
+
+    secure = True
+
+    def release(self, blocks: Blocks, mechanism: Any, *, resume: bool, reserve: Any) -> None:
+        raise NotImplementedError
+
+
+class Digester:
+    """Makes the digests of blocks of one column, and can do nothing else. It pickles."""
+
+    def __init__(self, secret: bytes, key: str, mechanism: Any, column: str, inputs: dict[str, Any]) -> None:
+        self._secret, self._key, self._inputs = secret, key, inputs
+        self.mechanism, self.column = mechanism, column
+
+    def __call__(self, block: int, values: npt.ArrayLike, *, names: Any = None) -> BlockDigest:
+        """The digest of a block: rows 65,536 block up to 65,536 (block + 1) of the column.
+
+        names: of the rows, as many, where no public domain gives them.
+        Raises: DTypeError, ParameterError; UnusableValuesError (a NaN without `missing`).
+        """
+        task = _Digesting(self._secret, self.column, whole("block", block, 0))
+        self.mechanism._release(values, key=task, names=names, **self._inputs)  # noqa: SLF001  the seal's own door
+        return BlockDigest(self._key, self.column, task.block, task.rows, task.digest)
+
+    def __repr__(self) -> str:
+        return f"<Digester of {self.column or 'an array'}, key {self._key[:8]}>"
+
+
+class _Digesting(Task):
+    """Takes a digest, and draws nothing."""
+
+    rows, digest = 0, b""
+
+    def __init__(self, secret: bytes, column: str, block: int) -> None:
+        self._secret, self._column, self.block = secret, column, block
+
+    def release(self, blocks: Blocks, mechanism: Any, *, resume: bool, reserve: Any) -> None:
+        self.rows = blocks.size
+        at_most_a_block(self.rows)
+        self.digest = blocks.one(lambda fields: block_digest(self._secret, self._column, self.block, fields))
+
+
+def at_most_a_block(rows: int) -> None:
+    if rows > BLOCK:
+        raise ParameterError(f"values of a block must be at most {BLOCK:,}, got {rows:,}")
+
+
+# ------------------------------------------------------------------ seals
+
+
+class Seal:
+    """One input under one label: a manifest to publish, and private digests. Never pickled.
+
+    manifest: what may be published. cost: the guarantee of all columns together.
+    `ledger.reserve(seal)` gives the key that draws, and `seal.without_ledger()` says aloud that
+    nobody pays.
+    """
+
+    def __init__(self, key: ReleaseKey, mechanism: Any, about: Manifest, digests: tuple[BlockDigest, ...]) -> None:
+        self.manifest, self._key, self._columns = about, key, by_column(mechanism)
+        self._digests = {(each.column, each.block): each for each in digests}
+        self._check(digests)
+        names = [name for name, _ in about.columns]
+        ordered = [self._digests[name, j] for name in names for j in range(about.blocks)]
+        self._root = key._keyed("root", b"".join(encode(each.rows, each.digest) for each in ordered))  # noqa: SLF001
+
+    def _check(self, digests: tuple[BlockDigest, ...]) -> None:
+        about, key = self.manifest, self._key.id
+        for each in digests:
+            if not isinstance(each, BlockDigest):
+                raise DTypeError(f"digests must be those of key.digester(…), not {type(each).__name__}")
+            if each.key != key:
+                raise ParameterError(f"digests must be made under the key of {about.label!r}, and one is of another label or key")
+            check_versions(each.stream, each.version)
+            if each.column not in self._columns:
+                raise ParameterError(f"digests must be of the columns of the seal, and one is of {each.column!r:.60}")
+            if not 0 <= each.block < about.blocks:
+                raise ParameterError(f"digests must be of blocks 0 to {about.blocks - 1}, and one is of block {each.block}")
+            if about.kind != BUCKETS and each.rows != about.rows(each.block):
+                raise ParameterError(f"block {each.block} must have {about.rows(each.block):,} rows, got {each.rows:,}")
+        if len(self._digests) < len(digests):
+            raise ParameterError("digests must be one of each block, and a block came twice")
+        wanted = len(self._columns) * about.blocks
+        if len(digests) < wanted:
+            raise ParameterError(f"digests must be one of each block, and {wanted - len(digests)} of {wanted} are missing")
+
+    @property
+    def key_id(self) -> str:
+        return self._key.id
+
+    @property
+    def cost(self) -> Guarantee:
+        """What all columns spend together. Raises: NoGuaranteeError."""
+        from dpfast.privacy.composition import compose
+
+        return compose(*self._columns.values())
+
+    def metadata(self) -> dict[str, object]:
+        """What its columns spend, JSON-able, as of their mechanisms."""
+        found = [each.metadata() for each in self._columns.values()]
+        if self.manifest.kind == ARRAY:
+            return dict(found[0])
+        columns = dict(zip(self._columns, found, strict=True))
+        return {"mechanism": ", ".join(dict.fromkeys(str(each["mechanism"]) for each in found)), "columns": columns}
+
+    @property
+    def tag(self) -> bytes:
+        """What a ledger keeps: it tells whether an input is this one, to who holds the key alone."""
+        return self._key._keyed("tag", encode(self.manifest.encoded(), self._root))  # noqa: SLF001
+
+    @property
+    def secure(self) -> bool:
+        return self._key.secure
+
+    def without_ledger(self, *, resume: bool = False) -> Sealed:
+        """The key that draws, where nobody pays: the caller keeps count of what is spent.
+
+        resume: whether this is the release again that this process has begun under the label.
+        Raises: KeyReuseError (the label is reserved here and resume is not said, or for another
+            release); OtherInputError.
+        """
+        reserve_here(self, resume=resume)
+        return self.reserved()
+
+    def reserved(self) -> Sealed:
+        """The key that draws, for who has reserved."""
+        if not self.secure:
+            warn_insecure("a release")
+        digests = {at: each.digest for at, each in self._digests.items()}
+        return _opened(self._key, self.manifest, self._columns, digests, self._root)
+
+    def __repr__(self) -> str:
+        return f"<Seal of {self.manifest.label!r}, key {self.key_id[:8]}>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a Seal is not pickled, for it holds its key: send the sealed key that a reservation gives")
+
+
+def check_versions(stream: int, version: int) -> None:
+    """Raises: ParameterError (made by another version of dpfast)."""
+    if (stream, version) != (_native.STREAM_VERSION, VERSION):
+        raise ParameterError(
+            f"a sealed release of stream version {stream} and manifest version {version} must be finished by the dpfast that "
+            f"began it; this one has {_native.STREAM_VERSION} and {VERSION}"
+        )
+
+
+# ------------------------------------------------------------------ the record of this process
+
+_reserved: dict[str, tuple[Manifest, bytes]] = {}  # by the id of the release key: what it was sealed with
+
+
+def reserve_here(seal: Seal, *, resume: bool) -> None:
+    """Reserve the label in this process. Raises: as Seal.without_ledger. Fixed keys are exempt."""
+    known = note_here(seal)
+    if known is not None:
+        where = "in this process"
+        must_continue(seal.manifest.label, where, resume=resume)
+        compare(seal, *known, where=where)
+
+
+def note_here(seal: Seal) -> tuple[Manifest, bytes] | None:
+    """What this process has sealed under the key; if nothing, the seal, and None."""
+    if not seal.secure:
+        return None
+    with lock:
+        known = _reserved.get(seal.key_id)
+        if known is None:
+            _reserved[seal.key_id] = seal.manifest, seal.tag
+        return known
+
+
+def must_continue(label: str, where: str, *, resume: bool) -> None:
+    """Raises: KeyReuseError. where, and when, the label was reserved."""
+    if not resume:
+        raise KeyReuseError(
+            f"{label!r} is reserved {where}: resume=True continues it; new data are a new release under a label of its own, "
+            f"such as {label + ' 2'!r}"
+        )
+
+
+def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str) -> None:
+    """Refuse whatever is not the release that is reserved. Raises: KeyReuseError, OtherInputError."""
+    label = seal.manifest.label
+    for name, here, there in zip(Manifest._fields, seal.manifest, about, strict=True):
+        if here != there:
+            raise KeyReuseError(f"{label!r} is reserved {where} with another {name}: {there!s:.80}, not {here!s:.80}")
+    if not hmac.compare_digest(seal.tag, tag):
+        raise OtherInputError(
+            f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under a label of its "
+            "own. That it is another, or is not, is for its holder alone, and never published"
+        )
+
+
+# ------------------------------------------------------------------ what draws
+
+
+class Sealed:
+    """A key that draws the blocks of one sealed input, and nothing else. It pickles.
+
+    A task needs its own blocks' digests alone: `sealed.only(j)`. One made from a KeyFile pickles
+    as the file's path, the key's id and the root: a worker must find the same secret there.
+    """
+
+    def __init__(
+        self,
+        about: Manifest,
+        columns: Mapping[str, Any],
+        digests: Mapping[tuple[str, int], bytes],
+        root: bytes,
+        secrets: tuple[bytes, bytes],
+        key: tuple[str, bool, Path | None],
+    ) -> None:
+        """secrets: from which stream keys are derived, and which digests blocks. key: id, secure, place."""
+        self.manifest, self._columns, self._digests, self._root = about, columns, digests, root
+        self._secrets = secrets
+        self.key_id, self.secure, self._place = key
+
+    def only(self, *blocks: int) -> Sealed:
+        """The same for some blocks of all columns: what a task that draws them needs."""
+        digests = {(name, j): self._digest(name, j) for name in self._columns for j in blocks}
+        key = self.key_id, self.secure, self._place
+        return Sealed(self.manifest, self._columns, digests, self._root, self._secrets, key)
+
+    def release(
+        self,
+        block: int,
+        values: npt.ArrayLike,
+        *,
+        column: str | None = None,
+        names: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Block `block` of a column with its noise: the bytes that one call for all would give it.
+
+        values: those that were sealed. column: its name in a table. names: of the rows, as sealed.
+        options: as of the mechanism's release: out, dtype, lower, upper, clamp, missing, threads,
+            constant_time.
+        Raises: DTypeError, ParameterError; OtherInputError (other values than were sealed: nothing
+            is drawn).
+        """
+        at, name = whole("block", block, 0), self._column(column)
+        task = _Drawing(self, name, at)
+        return self._columns[name]._release(values, key=task, names=names, **options)  # noqa: SLF001
+
+    def _column(self, column: str | None) -> str:
+        name = next(iter(self._columns)) if column is None and len(self._columns) == 1 else column
+        if name not in self._columns:
+            raise ParameterError(f"column must be one of {', '.join(map(repr, self._columns))}, got {shown(column)}")
+        return name
+
+    def _digest(self, column: str, block: int) -> bytes:
+        found = self._digests.get((column, block))
+        if found is None:
+            raise ParameterError(f"block must be one that this sealed key draws, got {block}")
+        return found
+
+    def digest(self, column: str, block: int, fields: Iterable[Any]) -> bytes:
+        return block_digest(self._secrets[1], column, block, fields)
+
+    def stream_key(self, column: str, block: int, digest: bytes) -> bytes:
+        """The stream key of a block, from the digest of the copy that gets the noise.
+
+        It depends on this digest: even where the comparison fails, other values get other noise.
+        Raises: OtherInputError.
+        """
+        if not hmac.compare_digest(digest, self._digest(column, block)):
+            raise OtherInputError(
+                f"{self.manifest.label!r}: values must be those that were sealed, and a block is not; nothing of it was drawn"
+            )
+        return keyed(self._secrets[0], "stream key", encode(column, block, digest))
+
+    def __repr__(self) -> str:
+        return f"<Sealed {self.manifest.label!r}, key {self.key_id[:8]}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        known = self.manifest, dict(self._columns), dict(self._digests), self._root
+        if self._place is None:
+            return _sent, (*known, self._secrets, (self.key_id, self.secure, None))
+        return _read_again, (*known, self._place, self.key_id)
+
+
+def _opened(
+    key: ReleaseKey, about: Manifest, columns: Mapping[str, Any], digests: Mapping[tuple[str, int], bytes], root: bytes
+) -> Sealed:
+    inner = key._keyed("sealed", encode(about.encoded(), root))  # noqa: SLF001
+    secrets = inner, key._keyed("block digest")  # noqa: SLF001
+    return Sealed(about, columns, digests, root, secrets, (key.id, key.secure, key.place))
+
+
+def _sent(about: Manifest, columns: Any, digests: Any, root: bytes, secrets: Any, key: Any) -> Sealed:
+    check_versions(about.stream, about.version)
+    return Sealed(about, columns, digests, root, secrets, key)
+
+
+def _read_again(about: Manifest, columns: Any, digests: Any, root: bytes, place: Path, key_id: str) -> Sealed:
+    """A sealed key on a worker. Raises: FileError (the file is not there, or holds another key)."""
+    check_versions(about.stream, about.version)
+    key = KeyFile(place).derive(about.label)
+    if key.id != key_id:
+        raise FileError(f"the key file {place} holds another key than the one that {about.label!r} was sealed with")
+    return _opened(key, about, columns, digests, root)
+
+
+class _Drawing(Task):
+    """Draws one block."""
+
+    def __init__(self, sealed: Sealed, column: str, block: int) -> None:
+        self._sealed, self._column, self._block, self.secure = sealed, column, block, sealed.secure
+
+    def release(self, blocks: Blocks, mechanism: Any, *, resume: bool, reserve: Any) -> None:
+        at_most_a_block(blocks.size)
+        column, block = self._column, self._block
+        digest = blocks.one(lambda fields: self._sealed.digest(column, block, fields))
+        blocks.draw(lambda _, found: self._sealed.stream_key(column, block, found), digest)
+
+
+def release_whole(
+    key: ReleaseKey, blocks: Blocks, mechanism: Any, *, resume: bool, reserve: Callable[[Seal], None] | None
+) -> None:
+    """Seal, reserve, draw: an array in one call."""
+    secret, id_ = key._keyed("block digest"), key.id  # noqa: SLF001
+    found = blocks.digests(lambda j, fields: block_digest(secret, "", j, fields))
+    about = manifest(key.label, mechanism, blocks.shape, None, None)
+    each = tuple(BlockDigest(id_, "", j, about.rows(j), digest) for j, digest in enumerate(found))
+    seal = Seal(key, mechanism, about, each)
+    if reserve is None:
+        reserve_here(seal, resume=resume)
+    else:
+        reserve(seal)
+    sealed = seal.reserved()
+    blocks.draw(partial(sealed.stream_key, ""), partial(sealed.digest, ""))
