@@ -179,7 +179,7 @@ class Store:
             before = self._same(connection)
             move(connection, self.terms, self._charge(connection, before, charges, None))
 
-    def reserve(self, charge: Charge, reservation: Reservation, known: Callable[[Reserved], None]) -> None:
+    def reserve(self, charge: Charge, reservation: Reservation, known: Callable[[Reserved], object]) -> None:
         """Record the charge of a sealed release, once for its label.
 
         known: is told of the reservation that is there, if there is one, and raises unless it is
@@ -189,23 +189,23 @@ class Store:
             before = self._same(connection)
             found = _reserved(connection, self.path, self.terms, reservation.label)
             if found is not None:
-                return known(found)
+                known(found)
+                return
             after = self._charge(connection, before, [charge], reservation.label + reservation.key)
             insert(connection, "parts", b"", after.charges, 0, 0, reservation.tag)
             move(connection, self.terms, after._replace(parts=after.parts + 1))
-        return None
 
-    def look(self, charge: Charge, label: bytes, known: Callable[[Reserved], None]) -> None:
+    def look(self, charge: Charge, label: bytes, known: Callable[[Reserved], object]) -> None:
         """As reserve, and writes nothing: whether the label is there, or else the budget suffices."""
         with _reading(self.path) as connection:
             before = self._same(connection)
             found = _reserved(connection, self.path, self.terms, label)
             if found is not None:
-                return known(found)
+                known(found)
+                return
             total = tuple(map(add, before.spent, map(payable, charge.amounts, before.spent)))
             if any(map(gt, total, self.terms.budget)):
                 raise self._exhausted(before.spent, total)
-        return None
 
     def _charge(self, connection: Connection, before: State, charges: Sequence[Charge], release: bytes | None) -> State:
         """Add the charges; what the ledger has then come to."""

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpfast.privacy.guarantee import Guarantee
-    from dpfast.privacy.inputs import Inputs
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
     from dpfast.release.key import ReleaseKey
@@ -342,11 +341,14 @@ class Releasing(Mechanism):
     ) -> None:
         """Fill job.out under a key: each block of the values from the stream of its own digest."""
         if key is None:
-            raise ParameterError(f"names and resume are for releases under a key; there is no key, {given(resume=resume)}")
+            raise ParameterError(
+                f"names and resume are for releases under a key; there is no key, {given(resume=resume)}"
+            )
         from dpfast.release.blocks import Blocks  # late: most releases have no key
         from dpfast.release.names import Names
+        from dpfast.release.seal import Task, Whole
 
-        release_key(key)
+        task = key if isinstance(key, Task) else Whole(release_key(key), self, reserve, resume=flag("resume", resume))
         if np.may_share_memory(job.counts, job.out):
             raise ParameterError("out must not be values themselves under a key: no retry could read them again")
         blocks = Blocks(
@@ -358,7 +360,7 @@ class Releasing(Mechanism):
             names=None if names is None else Names("names", names, job.counts.size),
             threads=threads,
         )
-        key.release(blocks, self, resume=flag("resume", resume), reserve=reserve)
+        task.take(blocks)
 
     def _facts(self) -> dict[str, str]:
         half = self.interval()
@@ -369,10 +371,9 @@ class Releasing(Mechanism):
         }
 
 
-def release_key(key: object) -> Any:
+def release_key(key: object) -> ReleaseKey:
     from dpfast.release.key import ReleaseKey  # late: most releases have none
-    from dpfast.release.seal import Task
 
-    if not isinstance(key, (ReleaseKey, Task)):
+    if not isinstance(key, ReleaseKey):
         raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
     return key

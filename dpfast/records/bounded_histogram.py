@@ -7,7 +7,6 @@ A person may have many rows.
 from __future__ import annotations
 
 import struct
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -15,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import kernels
-from dpfast.errors import DTypeError, InsecureKeyWarning, ParameterError
+from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import shown, whole
 from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, refuse_less
-from dpfast.release.columns import CHUNK, Column, Integers, column
 from dpfast.release.arrays import UINT64
-from dpfast.release.key import Key, ReleaseKey, keyed
+from dpfast.release.columns import CHUNK, Column, Integers, column
+from dpfast.release.key import Key, ReleaseKey, warn_insecure
 
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger
@@ -169,16 +168,12 @@ def bounded_histogram(
 def _sip_keys(key: ReleaseKey | None) -> tuple[int, ...]:
     """Two SipHash keys, of two words each: for texts, and for pairs."""
     if key is None:
-        secret = bytes(Key.generate())
-    elif isinstance(key, ReleaseKey):
-        secret = key._secret  # noqa: SLF001  only the next hash uses it
-        if not key.secure:
-            warnings.warn(
-                "partitions chosen under a fixed key: reproducible, for tests only", InsecureKeyWarning, stacklevel=3
-            )
-    else:
+        key = Key.generate().derive("bounded_histogram")
+    elif not isinstance(key, ReleaseKey):
         raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
-    return struct.unpack("<4Q", keyed(secret, "choice of bins"))
+    elif not key.secure:
+        warn_insecure("partitions chosen")
+    return struct.unpack("<4Q", key.for_bins())
 
 
 def _words(names: Column, sip: tuple[int, ...]) -> Words:

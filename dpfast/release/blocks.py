@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Blocks:
         self.values, self.out, self.names, self.threads = job.counts, job.out, names, threads
         self._decide = decide
         kind = FLOAT64 if isinstance(job, RealJob) else kinds_of(job, narrow)[0]
-        self.job = job._replace(counts=np.empty(0, kind))  # type: ignore[arg-type]  # of words
+        self.job = job._replace(counts=np.empty(0, kind))  # of words
         self.kinds = kinds_of(self.job, narrow)
         self._straight = self.out.dtype == self.kinds[1] and is_plain(self.out)
         self._plain = self.out.reshape(-1) if self._straight else self.out
@@ -60,7 +60,7 @@ class Blocks:
 
     def one(self, digest: Callable[[list[Any]], bytes]) -> bytes:
         """The digest of values that are one block. Their copy is kept for `draw`."""
-        words = self._copy(0, self._room(self.size))
+        words = self.copy(0, self.room(self.size))
         found = digest(self._fields(0, words))
         self._kept = words, found
         return found
@@ -101,10 +101,10 @@ class Blocks:
             self.out.fill(0)
             raise
 
-    def _room(self, size: int) -> Words:
+    def room(self, size: int) -> Words:
         return np.empty(min(BLOCK, size), self.kinds[0])
 
-    def _copy(self, i: int, room: Words) -> Words:
+    def copy(self, i: int, room: Words) -> Words:
         """A copy of block i, as it is noised. Raises: UnusableValuesError (not finite)."""
         begin, end = i * BLOCK, min((i + 1) * BLOCK, self.size)
         copied = room[: end - begin]
@@ -154,11 +154,11 @@ class _Copies:
         self.blocks, self.use, self.stopped = blocks, use, False
 
     def share(self, begin: int, end: int) -> None:
-        room = self.blocks._room(end - begin)
+        room = self.blocks.room(end - begin)
         try:
             for i in range(begin // BLOCK, -(-end // BLOCK)):
                 if self.stopped:
                     return
-                self.use(i, self.blocks._copy(i, room))
+                self.use(i, self.blocks.copy(i, room))
         finally:
             room.fill(0)

@@ -219,9 +219,11 @@ class ReleaseKey(_Secret):
         super().__init__(secret)
         self.label, self.place = label, place
 
-    def digester(
-        self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None
-    ) -> Digester:
+    def for_bins(self) -> bytes:
+        """32 bytes that choose bins, and no noise (dpfast/records/bounded_histogram.py)."""
+        return self._keyed("choice of bins")
+
+    def digester(self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None) -> Digester:
         """What a worker needs to make the digests of blocks, and nothing else: it pickles.
 
         mechanism: of the column. column: its name in a table of several. clamp, missing: as of the
@@ -256,12 +258,6 @@ class ReleaseKey(_Secret):
 
         return Seal(self, mechanism, manifest(self.label, mechanism, shape, buckets, domain), tuple(digests))
 
-    def release(self, blocks: Any, mechanism: Any, *, resume: bool, reserve: Any) -> None:
-        """What `mechanism.release(values, key=…)` does once its arguments are found right."""
-        from dpfast.release.seal import release_whole
-
-        release_whole(self, blocks, mechanism, resume=resume, reserve=reserve)
-
     def __repr__(self) -> str:
         return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"
 
@@ -287,7 +283,9 @@ def _read(file: Path) -> bytes:
     try:
         handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
-        raise FileError(f"the key file {file} does not exist: `dpfast key new {file}` makes one, for a new release") from None
+        raise FileError(
+            f"the key file {file} does not exist: `dpfast key new {file}` makes one, for a new release"
+        ) from None
     except OSError as error:
         raise FileError(f"cannot read the key file {file}: {error.strerror}") from None
     try:
@@ -297,7 +295,9 @@ def _read(file: Path) -> bytes:
         if about.st_uid not in (os.geteuid(), 0):
             raise FileError(f"the key file {file} belongs to another user, who may read it")
         if about.st_mode & 0o077:
-            raise FileError(f"others may read or write the key file {file}: chmod 600 closes it, if nobody has read it yet")
+            raise FileError(
+                f"others may read or write the key file {file}: chmod 600 closes it, if nobody has read it yet"
+            )
         secret = os.read(handle, LENGTH + 1)
     finally:
         os.close(handle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hmac
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from hashlib import sha256
@@ -74,23 +75,19 @@ def by_column(mechanism: Any) -> dict[str, Any]:
     return {"": mechanism}
 
 
-def manifest(
-    label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets: int | None, domain: Any
-) -> Manifest:
+def manifest(label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets: int | None, domain: Any) -> Manifest:
     columns = by_column(mechanism)
     if not columns:
         raise ParameterError("mechanism must name at least one column")
     kind = TABLE if isinstance(mechanism, Mapping) else ARRAY
     if (shape is not None) + (buckets is not None) + (domain is not None) != 1:
         raise ParameterError("shape, domain or buckets must be given, and one of them alone")
-    named = ""
+    named, size = "", tuple(whole("shape", n, 0) for n in shape or ())
     if domain is not None:
         names = Names("domain", domain)
         named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
     elif buckets is not None:
         kind, size = BUCKETS, (whole("buckets", buckets, 1),)
-    else:
-        size = tuple(whole("shape", n, 0) for n in shape or ())
     records = tuple((_name(name), each._record) for name, each in columns.items())  # noqa: SLF001
     return Manifest(label, kind, records, size, named)
 
@@ -124,16 +121,14 @@ def block_digest(secret: bytes, column: str, block: int, fields: Iterable[Any]) 
         run = field.encode() if isinstance(field, str) else field
         found.update(len(run).to_bytes(8, "little"))
         found.update(run)
-    return found.digest(length=32)  # type: ignore[no-any-return]
+    return found.digest(length=32)
 
 
-class Task:
-    """What a mechanism's release does with the blocks of its values in place of a whole release."""
+class Task(ABC):
+    """What is done with the blocks of the values of one call of a mechanism's release."""
 
-    secure = True
-
-    def release(self, blocks: Blocks, mechanism: Any, *, resume: bool, reserve: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def take(self, blocks: Blocks) -> None: ...
 
 
 class Digester:
@@ -165,7 +160,7 @@ class _Digesting(Task):
     def __init__(self, secret: bytes, column: str, block: int) -> None:
         self._secret, self._column, self.block = secret, column, block
 
-    def release(self, blocks: Blocks, mechanism: Any, *, resume: bool, reserve: Any) -> None:
+    def take(self, blocks: Blocks) -> None:
         self.rows = blocks.size
         at_most_a_block(self.rows)
         self.digest = blocks.one(lambda fields: block_digest(self._secret, self._column, self.block, fields))
@@ -201,19 +196,25 @@ class Seal:
             if not isinstance(each, BlockDigest):
                 raise DTypeError(f"digests must be those of key.digester(…), not {type(each).__name__}")
             if each.key != key:
-                raise ParameterError(f"digests must be made under the key of {about.label!r}, and one is of another label or key")
+                raise ParameterError(
+                    f"digests must be made under the key of {about.label!r}, and one is of another label or key"
+                )
             check_versions(each.stream, each.version)
             if each.column not in self._columns:
                 raise ParameterError(f"digests must be of the columns of the seal, and one is of {each.column!r:.60}")
             if not 0 <= each.block < about.blocks:
-                raise ParameterError(f"digests must be of blocks 0 to {about.blocks - 1}, and one is of block {each.block}")
+                raise ParameterError(
+                    f"digests must be of blocks 0 to {about.blocks - 1}, and one is of block {each.block}"
+                )
             if about.kind != BUCKETS and each.rows != about.rows(each.block):
                 raise ParameterError(f"block {each.block} must have {about.rows(each.block):,} rows, got {each.rows:,}")
         if len(self._digests) < len(digests):
             raise ParameterError("digests must be one of each block, and a block came twice")
         wanted = len(self._columns) * about.blocks
         if len(digests) < wanted:
-            raise ParameterError(f"digests must be one of each block, and {wanted - len(digests)} of {wanted} are missing")
+            raise ParameterError(
+                f"digests must be one of each block, and {wanted - len(digests)} of {wanted} are missing"
+            )
 
     @property
     def key_id(self) -> str:
@@ -376,7 +377,7 @@ class Sealed:
 
     def _column(self, column: str | None) -> str:
         name = next(iter(self._columns)) if column is None and len(self._columns) == 1 else column
-        if name not in self._columns:
+        if name is None or name not in self._columns:
             raise ParameterError(f"column must be one of {', '.join(map(repr, self._columns))}, got {shown(column)}")
         return name
 
@@ -437,27 +438,31 @@ class _Drawing(Task):
     """Draws one block."""
 
     def __init__(self, sealed: Sealed, column: str, block: int) -> None:
-        self._sealed, self._column, self._block, self.secure = sealed, column, block, sealed.secure
+        self._sealed, self._column, self._block = sealed, column, block
 
-    def release(self, blocks: Blocks, mechanism: Any, *, resume: bool, reserve: Any) -> None:
+    def take(self, blocks: Blocks) -> None:
         at_most_a_block(blocks.size)
-        column, block = self._column, self._block
-        digest = blocks.one(lambda fields: self._sealed.digest(column, block, fields))
-        blocks.draw(lambda _, found: self._sealed.stream_key(column, block, found), digest)
+        at = self._column, self._block
+        blocks.one(partial(self._sealed.digest, *at))
+        blocks.draw(lambda _, digest: self._sealed.stream_key(*at, digest), partial(self._sealed.digest, self._column))
 
 
-def release_whole(
-    key: ReleaseKey, blocks: Blocks, mechanism: Any, *, resume: bool, reserve: Callable[[Seal], None] | None
-) -> None:
-    """Seal, reserve, draw: an array in one call."""
-    secret, id_ = key._keyed("block digest"), key.id  # noqa: SLF001
-    found = blocks.digests(lambda j, fields: block_digest(secret, "", j, fields))
-    about = manifest(key.label, mechanism, blocks.shape, None, None)
-    each = tuple(BlockDigest(id_, "", j, about.rows(j), digest) for j, digest in enumerate(found))
-    seal = Seal(key, mechanism, about, each)
-    if reserve is None:
-        reserve_here(seal, resume=resume)
-    else:
-        reserve(seal)
-    sealed = seal.reserved()
-    blocks.draw(partial(sealed.stream_key, ""), partial(sealed.digest, ""))
+class Whole(Task):
+    """Seals, reserves and draws an array in one call."""
+
+    def __init__(
+        self, key: ReleaseKey, mechanism: Any, reserve: Callable[[Seal], None] | None, *, resume: bool
+    ) -> None:
+        """reserve: what a ledger does; by default the record of this process."""
+        self._key, self._mechanism = key, mechanism
+        self._reserve = reserve or partial(reserve_here, resume=resume)
+
+    def take(self, blocks: Blocks) -> None:
+        key, secret = self._key, self._key._keyed("block digest")  # noqa: SLF001
+        found = blocks.digests(lambda j, fields: block_digest(secret, "", j, fields))
+        about = manifest(key.label, self._mechanism, blocks.shape, None, None)
+        digests = (BlockDigest(key.id, "", j, about.rows(j), digest) for j, digest in enumerate(found))
+        seal = Seal(key, self._mechanism, about, tuple(digests))
+        self._reserve(seal)
+        sealed = seal.reserved()
+        blocks.draw(partial(sealed.stream_key, ""), partial(sealed.digest, ""))
