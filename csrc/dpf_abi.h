@@ -4,7 +4,7 @@
  * through dpf_impl.h: hence no include guard and no preprocessor. */
 
 enum {
-    DPF_STREAM_VERSION = 1, /* the stream, its addresses and every law's map; see stream.md */
+    DPF_STREAM_VERSION = 2, /* the stream, its addresses, every law's map, and keys; see stream.md */
     DPF_BATCH = 32,         /* ChaCha blocks computed at once: a batch, two groups of sixteen lanes */
     DPF_TABLE_BITS = 15     /* magnitude bits of a 16-bit word */
 };

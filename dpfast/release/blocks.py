@@ -135,11 +135,14 @@ class Blocks:
         stream = _native.StreamKey()
         try:
             stream.take(stream_key)
-            done, undecided = self._how().add(stream, 0, n, words, target, 0)
-            if done != n:
-                raise UnusableValuesError(NOT_FINITE)
+            how, at = self._how(), 0
             exact = partial(self._decide, stream, *(() if isinstance(self.job, Job) else (self.job,)))
-            finish_draws(self.job, exact, undecided, 0, target, 0)
+            while at < n:  # C stops where it has left as many undecided as there is room for
+                done, undecided = how.add(stream, at, n - at, words, target, at)
+                if done < 0:
+                    raise UnusableValuesError(NOT_FINITE)
+                finish_draws(self.job, exact, undecided, at, target, at)
+                at += done
         finally:
             stream.wipe()
         if not self._straight:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: SLF001  selftest alone may reach private tiers (docs/design.md, who may import whom)
+
 """One stream: tiers, instruction sets, threads and cuts give equal draws; keys name one release."""
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import itertools
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,20 +54,20 @@ def releases(run: Run) -> Outcome:
     chosen = [each for each in subjects() if each.releases and each.mechanism.scale / each.granularity < 2**45]
     for at, (subject, constant_time) in enumerate(itertools.product(chosen, (False, True))):
         run.step(at / len(chosen) / 2)
-        key, start = Key.generate().derive("selftest"), below(LAST - n)
+        key = Key.generate().derive("selftest")
         values = np.full(n, 3) if subject.offset is None else np.full(n, (3 + subject.offset) * subject.granularity)
+        digest = key.digester(subject.mechanism)(0, values)
+        sealed = key.seal(subject.mechanism, [digest], shape=(n,)).without_ledger()
         try:
-            out = subject.mechanism.release(values, key=key, start=start, constant_time=constant_time, threads=1)
+            out = sealed.release(0, values, constant_time=constant_time, threads=1)
         except ParameterError:
             if constant_time:
                 continue  # refused on some grids
             raise
-        law = *subject.mechanism._record, *(() if subject.offset is None else ("missing", "refused"))
-        part = key.part(_native.STREAM_VERSION, law, values, start, threads=1)
-        stream = _native.StreamKey(key.stream_key(part))
+        stream = _native.StreamKey(sealed.stream_key("", 0, digest.digest))
         last, places = subject.exact(stream), [below(n) for _ in range(seen)]
         found = run.under_test("outputs", [float(out[i]) for i in places])
-        right = [(last(start + i) + 3) * subject.granularity for i in places]
+        right = [(last(i) + 3) * subject.granularity for i in places]
         run.expect(found == right, f"{subject.name}: a release is not its values plus the exact draws")
         made += 1
     run.expect(made > 3 / 2 * len(chosen), "too few mechanisms released")
@@ -92,7 +93,7 @@ def cuts(run: Run) -> Outcome:
         run.step(0.5 + at / len(mechanisms) / 2)
         key = Key.generate().derive("selftest")
         values = np.arange(size, dtype=np.int64 if subject.offset is None else np.float64)
-        outputs = [subject.mechanism.release(values, key=key, start=0, threads=count) for count in threads]
+        outputs = [subject.mechanism.release(values, key=key, resume=True, threads=count) for count in threads]
         outputs[-1] = run.under_test("in threads", outputs[-1])
         same = all(np.array_equal(outputs[0], other) for other in outputs[1:])
         run.expect(same, f"{subject.name}: a release depends on its threads")
@@ -102,7 +103,7 @@ def cuts(run: Run) -> Outcome:
 
 
 def keyed(run: Run) -> Outcome:
-    """An equal part, or a retry by another worker, has equal noise; all else is independent."""
+    """The same input has equal noise, whoever draws it; all else is independent."""
     n = 64
     counts = np.arange(10**6, 10**6 + n)
     compared = 0
@@ -113,36 +114,43 @@ def keyed(run: Run) -> Outcome:
         master = Key.generate()
 
         def noise(
+            label: str = "selftest",
             values: npt.NDArray[Any] = values,
-            start: int = 0,
             *,
             by: Any = mechanism,
             master: Key = master,
-            label: str = "selftest",
-            pickled: bool = False,
+            names: Any = None,
         ) -> npt.NDArray[Any]:
             key = master.derive(label)
-            if pickled:
-                key = pickle.loads(pickle.dumps(key))  # noqa: S301  our own
-            return by.release(values, key=key, start=start) - values  # type: ignore[no-any-return]
+            return by.release(values, key=key, names=names, resume=True) - values  # type: ignore[no-any-return]
+
+        def by_a_worker(master: Key = master, mechanism: Any = mechanism, values: Any = values) -> npt.NDArray[Any]:
+            key = master.derive("selftest")
+            digester = pickle.loads(pickle.dumps(key.digester(mechanism)))  # noqa: S301  our own
+            seal = key.seal(mechanism, [digester(0, values)], shape=values.shape)
+            sealed = pickle.loads(pickle.dumps(seal.without_ledger(resume=True)))  # noqa: S301
+            return sealed.release(0, values) - values  # type: ignore[no-any-return]
 
         first = noise()
-        same = [run.under_test("a retried part", noise()), noise(pickled=True)]
+        same = [run.under_test("a retry", noise()), by_a_worker()]
         compared += len(same)
-        run.expect(all(np.array_equal(first, other) for other in same), "a retried part has other noise")
+        run.expect(all(np.array_equal(first, other) for other in same), "a retry has other noise")
         changed = values.copy()
         changed[7] += 1
         others = [
-            run.under_test("noise of a changed input", (first, noise(changed)))[1], noise(start=n), noise(label="another"),
-            noise(by=type(mechanism)(1, 10**9 + 1)), noise(values.reshape(8, 8)).reshape(-1), noise(master=Key.generate()),
+            noise("another"), run.under_test("noise of a changed input", (first, noise("changed", changed)))[1],
+            noise("mechanism", by=type(mechanism)(1, 10**9 + 1)), noise("shape", values.reshape(8, 8)).reshape(-1),
+            noise("names", names=range(n)), noise(master=Key.generate()),
         ]  # fmt: skip
         compared += len(others)
         run.expect(all((first != other).sum() > n // 2 for other in others), "unlike releases share noise")
-        key = master.derive("selftest")
-        mechanism.release(values, key=key, start=0)
-        try:
-            mechanism.release(changed, key=key, start=0)
-        except KeyReuseError:
-            continue
-        run.expect(False, "a key served two releases")
-    return run.outcome(f"{compared} releases beside one another x {n} values; a key for a second release is refused")
+        for wrong in (
+            partial(noise, values=changed),
+            partial(mechanism.release, values, key=master.derive("selftest")),
+        ):
+            try:
+                wrong()
+            except KeyReuseError:
+                continue
+            run.expect(False, "a label served two releases")
+    return run.outcome(f"{compared} releases beside one another x {n} values; a label for a second release is refused")
