@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 import tiers
 
-from dpfast import DiscreteLaplace, InsecureKeyWarning, Laplace, adapters
-from dpfast.testing import fixed_key
+from dpfast import DiscreteLaplace, Laplace, adapters
 
 COUNTS, VALUES = DiscreteLaplace(1, 3), Laplace(1, 3)
 WIDE = DiscreteLaplace(1, 2**40)  # a cell comes out as it went in with probability 2^-41
@@ -25,10 +24,10 @@ INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 REALS = ["float32", "float64"]
 
 
-def keyed(values: Any, mech: Any = COUNTS, start: int = 0, **options: Any) -> Any:
-    """A release whose noise is a function of what NumPy would have been given."""
-    with pytest.warns(InsecureKeyWarning):
-        return mech.release(values, key=fixed_key(7).derive("columns"), start=start, **options)
+def fixed(values: Any, mech: Any = COUNTS, **options: Any) -> Any:
+    """A release whose noise is always the same."""
+    with tiers.fixed_stream():
+        return mech.release(values, **options)
 
 
 class Spy:

@@ -15,8 +15,7 @@ import pytest
 import reference
 import tiers
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, InsecureKeyWarning, Laplace, OneSidedGeometric
-from dpfast.testing import fixed_key
+from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, OneSidedGeometric
 
 HALF = Fraction(1, 2)
 # Constants by which no tier in C decides a real draw.
@@ -203,7 +202,7 @@ def expected(
     return np.array(found).reshape(values.shape)
 
 
-def keyed(mechanism: Any, values: object, label: str = "tests", **options: Any) -> np.ndarray:
-    """A release whose noise is a function of the label and of the values."""
-    with pytest.warns(InsecureKeyWarning):
-        return mechanism.release(values, key=fixed_key(7).derive(label), start=options.pop("start", 0), **options)
+def fixed(mechanism: Any, values: object, **options: Any) -> np.ndarray:
+    """A release whose noise is always the same."""
+    with tiers.fixed_stream():
+        return mechanism.release(values, **options)

@@ -21,7 +21,7 @@ from columns import (
     each,
     each_library,
     failing_kernels,
-    keyed,
+    fixed,
     pl,
 )
 from hypothesis import given, settings
@@ -46,13 +46,13 @@ from dpfast import (
 def test_integers(library, dtype) -> None:
     """int64 of the family, or dtype; attributes are kept, the input is unchanged."""
     counts = library.column(range(100), library.kinds[dtype], [30, 30])
-    noisy = keyed(counts)
+    noisy = fixed(counts)
     assert library.kept(noisy, counts)
     assert library.kind(noisy) == library.kinds["int64"]
-    assert library.cells(noisy) == keyed(np.arange(100)).tolist()
-    assert library.kind(keyed(counts, dtype="u1")) == library.kinds["uint8"]
-    assert library.cells(keyed(counts, dtype=">i4")) == library.cells(noisy)
-    assert {3, 9} <= set(library.cells(keyed(counts, lower=3, upper=9))) <= set(range(3, 10))
+    assert library.cells(noisy) == fixed(np.arange(100)).tolist()
+    assert library.kind(fixed(counts, dtype="u1")) == library.kinds["uint8"]
+    assert library.cells(fixed(counts, dtype=">i4")) == library.cells(noisy)
+    assert {3, 9} <= set(library.cells(fixed(counts, lower=3, upper=9))) <= set(range(3, 10))
     assert not any(a == b for a, b in zip(library.cells(WIDE.release(counts)), range(100), strict=True))
     assert library.cells(counts) == list(range(100))
 
@@ -62,11 +62,11 @@ def test_integers(library, dtype) -> None:
 def test_reals(library, dtype, mech) -> None:
     numbers = np.linspace(-5, 5, 100).astype(dtype)
     values = library.column(numbers.tolist(), library.kinds[dtype], [7])
-    noisy = keyed(values, mech)
+    noisy = fixed(values, mech)
     assert library.kept(noisy, values)
     assert library.kind(noisy) == library.kinds[dtype]
-    assert library.cells(noisy) == keyed(numbers, mech).tolist()
-    assert library.kind(keyed(values, mech, dtype=np.float32)) == library.kinds["float32"]
+    assert library.cells(noisy) == fixed(numbers, mech).tolist()
+    assert library.kind(fixed(values, mech, dtype=np.float32)) == library.kinds["float32"]
 
 
 @each(dtypes=["int64", "float32", "float64"])
@@ -97,10 +97,10 @@ def test_nulls_slices_and_chunks(library, data) -> None:
     if None in cells[cut]:
         with pytest.raises(ParameterError, match="^(counts must not hold nulls|values must be finite); missing="):
             mech.release(values)
-    noisy = keyed(values, mech, missing=missing, clamp=(0, 100))
+    noisy = fixed(values, mech, missing=missing, clamp=(0, 100))
     plain = np.array([(missing if dtype in INTEGERS else np.nan) if c is None else c for c in cells], dtype)[cut]
     assert library.kept(noisy, values)
-    assert library.cells(noisy) == keyed(plain, mech, missing=missing, clamp=(0, 100)).tolist()
+    assert library.cells(noisy) == fixed(plain, mech, missing=missing, clamp=(0, 100)).tolist()
 
 
 @each(dtypes=REALS, nullable=True)
@@ -109,7 +109,7 @@ def test_nulls_and_nan(library, dtype) -> None:
     values = library.column([1.0, None, float("nan"), float("inf")], library.kinds[dtype], [])
     public = {"missing": 2, "clamp": (0, 5)}
     plain = np.array([1, np.nan, np.nan, np.inf], dtype)
-    assert library.cells(keyed(values, VALUES, **public)) == keyed(plain, VALUES, **public).tolist()
+    assert library.cells(fixed(values, VALUES, **public)) == fixed(plain, VALUES, **public).tolist()
     for cut in (values, library.cut(values, slice(2))):
         with pytest.raises(ParameterError, match="^values must be finite; missing="):
             VALUES.release(cut)
@@ -139,7 +139,7 @@ def test_missing_is_checked_for_numpy_too() -> None:
         COUNTS.release(np.arange(3), missing=0.5)
     with pytest.raises(ParameterError, match="^missing must come with clamp"):
         COUNTS.release(np.arange(3), missing=5)
-    assert keyed(np.arange(3), missing=0).tolist() == keyed(np.arange(3)).tolist()
+    assert fixed(np.arange(3), missing=0).tolist() == fixed(np.arange(3)).tolist()
 
 
 # ------------------------------------------------------------------ refused

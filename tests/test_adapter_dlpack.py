@@ -7,7 +7,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from columns import COUNTS, VALUES, WIDE, Spy, address, failing_kernels, keyed
+from columns import COUNTS, VALUES, WIDE, Spy, address, failing_kernels, fixed
 
 from dpfast import DTypeError, Gaussian, ParameterError, Sensitivity, adapters
 
@@ -34,11 +34,11 @@ def test_an_array_of_an_unknown_library() -> None:
         spy = Spy()
         spy.release(Foreign(array))
         assert address(spy.given) == address(array)
-        noisy = keyed(Foreign(array))
+        noisy = fixed(Foreign(array))
         assert type(noisy) is np.ndarray
-        assert np.array_equal(noisy, keyed(array))
+        assert np.array_equal(noisy, fixed(array))
     reals = np.linspace(0, 1, 50, dtype=np.float32)
-    assert keyed(Foreign(reals), VALUES).tolist() == keyed(reals, VALUES).tolist()
+    assert fixed(Foreign(reals), VALUES).tolist() == fixed(reals, VALUES).tolist()
     assert (WIDE.release(Foreign(np.arange(100))) != np.arange(100)).all()
 
 
@@ -82,7 +82,7 @@ def test_numpy_itself_goes_straight() -> None:
 def test_an_array_of_the_standard() -> None:
     xp = pytest.importorskip("array_api_strict")
     array = xp.arange(100, dtype=xp.int32)
-    assert keyed(array).tolist() == keyed(np.arange(100)).tolist()
+    assert fixed(array).tolist() == fixed(np.arange(100)).tolist()
 
 
 # ------------------------------------------------------------------ torch
@@ -97,23 +97,23 @@ def test_tensors_of_any_shape(torch) -> None:
     counts = torch.arange(60).reshape(3, 20)
     for cut in (counts, counts.T, counts[:, ::3], counts[1], counts[0, 0], torch.ones(5, 4, dtype=torch.int64).T):
         spy = Spy()
-        noisy = keyed(cut)
+        noisy = fixed(cut)
         assert isinstance(noisy, torch.Tensor)
         assert noisy.dtype == torch.int64
         assert noisy.shape == cut.shape
-        assert noisy.tolist() == keyed(cut.numpy()).tolist()
+        assert noisy.tolist() == fixed(cut.numpy()).tolist()
         made = spy.release(cut)
         assert (address(spy.given), address(spy.made)) == (cut.data_ptr(), made.data_ptr())
     assert counts.flatten().tolist() == list(range(60))
     for dtype in (torch.float32, torch.float64):
         values = torch.linspace(-5, 5, 100, dtype=dtype)[::3]
         for mech in (VALUES, Gaussian(2, sensitivity=Sensitivity(1, 3))):
-            assert keyed(values, mech).tolist() == keyed(values.numpy(), mech).tolist()
+            assert fixed(values, mech).tolist() == fixed(values.numpy(), mech).tolist()
         values[3] = float("nan")
         for mech in (VALUES, Gaussian(2, sensitivity=Sensitivity(1, 3))):
             with pytest.raises(ParameterError, match="^values must be finite"):
                 mech.release(values)
-            assert keyed(values, mech, missing=1, clamp=(0, 4)).isfinite().all()
+            assert fixed(values, mech, missing=1, clamp=(0, 4)).isfinite().all()
 
 
 def test_tensors_refused(torch) -> None:

@@ -11,7 +11,7 @@ import pytest
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")  # for pandas's Arrow columns
 
-from columns import COUNTS, Spy, keyed  # noqa: E402
+from columns import COUNTS, Spy, fixed  # noqa: E402
 
 from dpfast import DiscreteGaussian  # noqa: E402
 
@@ -68,9 +68,9 @@ def test_a_subclass_is_a_series() -> None:
         def _constructor(self) -> type:
             return Visits
 
-    noisy = keyed(Visits([1, 2, 3], index=list("abc")))
+    noisy = fixed(Visits([1, 2, 3], index=list("abc")))
     assert type(noisy) is pd.Series
-    assert noisy.tolist() == keyed([1, 2, 3]).tolist()
+    assert noisy.tolist() == fixed([1, 2, 3]).tolist()
     assert noisy.index.tolist() == ["a", "b", "c"]
 
 
@@ -78,4 +78,4 @@ def test_a_reversed_column_is_a_view() -> None:
     values, spy = pd.Series(range(100))[::-2], Spy()
     spy.release(values)
     assert spy.given.strides == (-16,)
-    assert keyed(values).tolist() == keyed(np.arange(100)[::-2]).tolist()
+    assert fixed(values).tolist() == fixed(np.arange(100)[::-2]).tolist()

@@ -11,7 +11,7 @@ from fresh import python
 
 pl = pytest.importorskip("polars")
 
-from columns import COUNTS, VALUES, WIDE, failing_kernels, keyed  # noqa: E402
+from columns import COUNTS, VALUES, WIDE, failing_kernels, fixed  # noqa: E402
 
 from dpfast import (  # noqa: E402
     DiscreteGaussian,
@@ -63,7 +63,7 @@ def test_an_expression_is_the_release_of_its_column(frame) -> None:
     """Eager, lazy, streaming, anywhere: NumPy's release under that key, one call a column."""
     big = pl.DataFrame({"n": np.arange(300_000), "g": np.arange(300_000) % 7})
     key = fixed_key(7).derive("columns")
-    expected = keyed(big["n"]).to_list()
+    expected = fixed(big["n"]).to_list()
     noisy = COUNTS.release(n, key=key, start=0).alias("noisy")
     with pytest.warns(InsecureKeyWarning):
         assert big.select(noisy)["noisy"].to_list() == expected

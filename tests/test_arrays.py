@@ -17,7 +17,7 @@ import tiers
 from conftest import named
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import keyed
+from laws import fixed
 from layouts import FLOATS, INTEGERS, LAYOUTS, NO_OUTPUT, SHAPES, SWAPPED, layouts, some_counts, some_values, views
 
 import dpfast
@@ -42,8 +42,8 @@ class Kind(NamedTuple):
     def __str__(self) -> str:
         return self.name
 
-    def keyed(self, values: object, **options: Any) -> np.ndarray:
-        return keyed(self.mech, values, "arrays", **options)
+    def fixed(self, values: object, **options: Any) -> np.ndarray:
+        return fixed(self.mech, values, **options)
 
 
 INTEGER = Kind("counts", "an integer dtype", COUNTS, some_counts, [*INTEGERS, *SWAPPED], "i8", "i4")
@@ -71,10 +71,10 @@ def test_every_integer_dtype_comes_in(dtype: np.dtype) -> None:
     """The result is int64 of the same shape, and equal counts of any dtype get equal noise."""
     for n in (50, 5000):
         counts = some_counts((n,))
-        noisy = INTEGER.keyed(counts.astype(dtype))
+        noisy = INTEGER.fixed(counts.astype(dtype))
         assert noisy.dtype == np.int64
         assert noisy.dtype.isnative
-        assert noisy.tolist() == INTEGER.keyed(counts).tolist()
+        assert noisy.tolist() == INTEGER.fixed(counts).tolist()
         assert noisy.tolist() != counts.tolist()
 
 
@@ -85,14 +85,14 @@ def test_every_integer_dtype_comes_out(given_: str, dtype: np.dtype) -> None:
     for n in (50, 5000):
         counts = some_counts((n,))
         ends = np.iinfo(dtype)
-        expected = [min(max(x, ends.min), ends.max) for x in INTEGER.keyed(counts).tolist()]
-        made = INTEGER.keyed(counts.astype(given_), dtype=dtype)
+        expected = [min(max(x, ends.min), ends.max) for x in INTEGER.fixed(counts).tolist()]
+        made = INTEGER.fixed(counts.astype(given_), dtype=dtype)
         assert made.dtype == dtype
         assert made.tolist() == expected
         out = np.full(n, 77, dtype)
-        assert INTEGER.keyed(counts.astype(given_), out=out) is out
+        assert INTEGER.fixed(counts.astype(given_), out=out) is out
         assert out.tolist() == expected
-        assert INTEGER.keyed(counts.astype(given_), out=out, dtype=dtype) is out
+        assert INTEGER.fixed(counts.astype(given_), out=out, dtype=dtype) is out
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_second_type_of_64_bits(n: int) -> None:
     """C's long long, which on Linux is another type than int64."""
     counts = some_counts((n,))
     for given_, made in itertools.product((np.longlong, np.ulonglong), repeat=2):
-        expected = INTEGER.keyed(counts, dtype=np.dtype(made).str)
-        assert np.array_equal(INTEGER.keyed(counts.astype(given_), dtype=made), expected)
+        expected = INTEGER.fixed(counts, dtype=np.dtype(made).str)
+        assert np.array_equal(INTEGER.fixed(counts.astype(given_), dtype=made), expected)
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_a_second_type_of_64_bits(n: int) -> None:
 )  # fmt: skip
 def test_sequences_are_arrays(kind: Kind, cells: Any) -> None:
     """Lists, ranges, single numbers and buffers get what the array of them gets."""
-    noisy = kind.keyed(cells)
+    noisy = kind.fixed(cells)
     assert isinstance(noisy, np.ndarray)
     assert noisy.shape == np.shape(cells)
-    assert noisy.tolist() == kind.keyed(np.asarray(cells)).tolist()
+    assert noisy.tolist() == kind.fixed(np.asarray(cells)).tolist()
 
 
 NO_NUMBERS = [
@@ -189,13 +189,13 @@ def test_masked_arrays_are_refused(kind: Kind) -> None:
 def test_every_shape(shape: tuple[int, ...], kind: Kind, dtype: str) -> None:
     """The shape comes back, from 0-d and 0 elements to three dimensions; in place, too."""
     cells = kind.some(shape, dtype)
-    noisy = kind.keyed(cells)
+    noisy = kind.fixed(cells)
     assert noisy.shape == shape
     assert isinstance(noisy, np.ndarray)
-    assert equal(kind.keyed(cells, constant_time=True), noisy)
-    assert equal(kind.keyed(cells.reshape(-1)).reshape(shape), noisy) or len(shape) != 1
+    assert equal(kind.fixed(cells, constant_time=True), noisy)
+    assert equal(kind.fixed(cells.reshape(-1)).reshape(shape), noisy) or len(shape) != 1
     again = cells.copy()
-    assert kind.keyed(again, out=again) is again
+    assert kind.fixed(again, out=again) is again
     if kind is INTEGER:
         ends = np.iinfo(dtype)
         noisy = np.array([min(max(x, ends.min), ends.max) for x in noisy.reshape(-1).tolist()], dtype).reshape(shape)
@@ -210,16 +210,16 @@ def test_any_layout(shape: tuple[int, ...], kind: Kind, dtype: str, layout: str)
     cells = kind.some(shape, dtype)
     view = layouts(cells)[layout]
     before = view.tobytes()
-    assert equal(kind.keyed(view), kind.keyed(cells))
+    assert equal(kind.fixed(view), kind.fixed(cells))
     assert view.tobytes() == before
     if layout in NO_OUTPUT:
         return
-    expected = kind.keyed(cells, dtype=dtype)
+    expected = kind.fixed(cells, dtype=dtype)
     out = layouts(np.zeros(shape, dtype))[layout]
-    assert kind.keyed(cells, out=out) is out
+    assert kind.fixed(cells, out=out) is out
     assert equal(out, expected)
     place = layouts(cells)[layout]
-    kind.keyed(place, out=place)
+    kind.fixed(place, out=place)
     assert equal(place, expected)
 
 
@@ -231,13 +231,13 @@ def test_every_pair_of_types_in_pieces(kind: Kind, given_: np.dtype) -> None:
     cells = kind.some((5001,))
     for i, made in enumerate(kind.dtypes):
         start, threads, steps = (0, 1000, 2047)[i % 3], 1 + i // 3 % 3, ((3, -2), (-1, 1), (-5, 7), (1, -3))[i % 4]
-        expected = kind.keyed(cells.astype(kind.wide), dtype=made.newbyteorder("="), start=start)
+        expected = kind.fixed(cells.astype(kind.wide), dtype=made.newbyteorder("="))
         values, out = (
             np.zeros(abs(step) * cells.size, dtype)[::step] for step, dtype in zip(steps, (given_, made), strict=True)
         )
         values[...] = cells
         with tiers.small_pieces():
-            kind.keyed(values, out=out, start=start, threads=threads)
+            kind.fixed(values, out=out, threads=threads)
         assert equal(out, expected)
 
 
@@ -249,14 +249,14 @@ def test_any_view_in_pieces(data: st.DataObject) -> None:
     values, out = data.draw(views(kind.dtypes, 2))
     values[...] = kind.some(values.shape)
     start, threads = data.draw(st.sampled_from([0, 1, 1023])), data.draw(st.integers(1, 3))
-    expected = kind.keyed(np.ascontiguousarray(values), dtype=out.dtype.newbyteorder("="), start=start)
+    expected = kind.fixed(np.ascontiguousarray(values), dtype=out.dtype.newbyteorder("="))
     with tiers.small_pieces():
-        kind.keyed(values, out=out, start=start, threads=threads)
+        kind.fixed(values, out=out, threads=threads)
         assert equal(out, expected)
         row = values[:1]
         repeated = np.broadcast_to(row, values.shape)
-        assert equal(kind.keyed(repeated, start=start), kind.keyed(repeated.copy(), start=start))
-        kind.keyed(values, out=values, start=start, threads=threads)
+        assert equal(kind.fixed(repeated), kind.fixed(repeated.copy()))
+        kind.fixed(values, out=values, threads=threads)
     assert equal(values, expected)
 
 
@@ -266,18 +266,18 @@ def test_few_elements_in_pieces(shape: tuple[int, ...], kind: Kind, dtype: str) 
     """No axis, no element, axes of one element."""
     cells = kind.some(shape, dtype)
     with tiers.small_pieces():
-        found = kind.keyed(cells, out=np.empty(shape, dtype))
-    assert equal(found, kind.keyed(kind.some(shape), dtype=found.dtype.newbyteorder("=")))
+        found = kind.fixed(cells, out=np.empty(shape, dtype))
+    assert equal(found, kind.fixed(kind.some(shape), dtype=found.dtype.newbyteorder("=")))
 
 
 def test_undecided_draws_in_pieces() -> None:
     """The exact tier finds a place in a piece, and adds to the value that C read there."""
     mechanism = DiscreteLaplace(1, 10**6)
-    expected = keyed(mechanism, counts := some_counts((5001,)), "arrays")
+    expected = fixed(mechanism, counts := some_counts((5001,)))
     tiers.narrow_margins(mechanism, 0.49)
     out = np.zeros(3 * 5001, np.int64)[::-3]
     with tiers.small_pieces():
-        keyed(mechanism, counts, "arrays", out=out)
+        fixed(mechanism, counts, out=out)
     assert equal(out, expected)
 
 
@@ -323,11 +323,11 @@ def test_broadcast_input(kind: Kind, shape: tuple[int, ...]) -> None:
     """Elements that share memory on the way in are one cell each, with noise of their own."""
     cells = np.broadcast_to(np.dtype(kind.wide).type(5), shape)
     assert cells.strides == (0,) * len(shape)
-    noisy = kind.keyed(cells)
-    assert equal(noisy, kind.keyed(np.full(shape, 5, kind.wide)))
+    noisy = kind.fixed(cells)
+    assert equal(noisy, kind.fixed(np.full(shape, 5, kind.wide)))
     assert len(np.unique(noisy)) > 5
     rows = np.broadcast_to(np.arange(shape[-1]).astype(kind.wide), shape)
-    assert equal(kind.keyed(rows), kind.keyed(rows.copy()))
+    assert equal(kind.fixed(rows), kind.fixed(rows.copy()))
 
 
 @each
@@ -336,11 +336,11 @@ def test_memory_maps(kind: Kind, tmp_path: Path) -> None:
     cells = kind.some((6000,))
     cells.tofile(tmp_path / "cells")
     read = np.memmap(tmp_path / "cells", kind.wide, "r")
-    assert equal(kind.keyed(read), kind.keyed(cells))
+    assert equal(kind.fixed(read), kind.fixed(cells))
     written = np.memmap(tmp_path / "noisy", kind.half, "w+", shape=(6000,))
-    kind.keyed(read, out=np.asarray(written))
+    kind.fixed(read, out=np.asarray(written))
     written.flush()
-    assert equal(np.fromfile(tmp_path / "noisy", kind.half), kind.keyed(cells, dtype=kind.half))
+    assert equal(np.fromfile(tmp_path / "noisy", kind.half), kind.fixed(cells, dtype=kind.half))
     with pytest.raises(DTypeError, match="^out must be a plain NumPy array"):
         kind.mech.release(read, out=written)
 
@@ -362,9 +362,9 @@ def test_any_view_is_the_array_that_it_shows(kind: Kind, data: st.DataObject) ->
     given_, out, place = data.draw(views(kind.dtypes, 3))
     cells = kind.some(out.shape)
     given_[...] = place[...] = cells
-    expected = kind.keyed(cells, dtype=out.dtype)
-    kind.keyed(given_, out=out)
-    kind.keyed(place, out=place)
+    expected = kind.fixed(cells, dtype=out.dtype)
+    kind.fixed(given_, out=out)
+    kind.fixed(place, out=place)
     assert equal(out, expected)
     assert equal(place, expected)
 
@@ -384,11 +384,11 @@ def test_any_view_is_the_array_that_it_shows(kind: Kind, data: st.DataObject) ->
 def test_in_place_under_another_dtype(kind: Kind, dtype: str, made: str, swap: bool) -> None:
     """out may be the cells' own memory as the other kind of integer, or in the other byte order."""
     cells = kind.some((5000,), dtype)
-    expected = kind.keyed(cells, dtype=made)
+    expected = kind.fixed(cells, dtype=made)
     out = cells.view(made)
     if swap:
         out = out.view(out.dtype.newbyteorder())
-    kind.keyed(cells, out=out)
+    kind.fixed(cells, out=out)
     assert equal(out, expected)
 
 
@@ -396,14 +396,14 @@ def test_in_place_under_another_dtype(kind: Kind, dtype: str, made: str, swap: b
 def test_in_place_large_enough_for_threads(kind: Kind) -> None:
     """A million cells in place, threaded, and as another dtype, are those into a fresh array."""
     cells = kind.some((2**20 + 13,))
-    expected = kind.keyed(cells)
+    expected = kind.fixed(cells)
     for threads in (1, 2, 3, 64):
         copy = cells.copy()
-        kind.keyed(copy, out=copy, threads=threads)
+        kind.fixed(copy, out=copy, threads=threads)
         assert equal(copy, expected)
     if kind is INTEGER:
         copy = cells.copy()
-        kind.keyed(copy, out=copy.view(np.uint64), threads=2)
+        kind.fixed(copy, out=copy.view(np.uint64), threads=2)
         assert np.array_equal(copy, np.maximum(expected, 0))
 
 
@@ -413,13 +413,13 @@ def test_threads_do_not_meet(kind: Kind, dtype: str, step: int) -> None:
     """Threads, plain or through NumPy's buffers, each write their own cells and no other."""
     n = 2**19 + 2**18 + 77
     cells = kind.some((n,), dtype)
-    expected = kind.keyed(cells, dtype=dtype)
+    expected = kind.fixed(cells, dtype=dtype)
     for threads in (2, 3):
         out = np.zeros(n * abs(step), dtype)[::step]
-        kind.keyed(cells, out=out, threads=threads)
+        kind.fixed(cells, out=out, threads=threads)
         assert equal(out, expected), threads
         out[:] = cells
-        kind.keyed(out, out=out, threads=threads)
+        kind.fixed(out, out=out, threads=threads)
         assert equal(out, expected), threads
 
 
@@ -457,8 +457,8 @@ def test_disjoint_views_of_one_buffer_are_accepted(kind: Kind) -> None:
         pairs.append((table["b"], table["d"]))
     for cells, out in pairs:
         cells[...] = kind.some(cells.shape)
-        expected = kind.keyed(cells, dtype=out.dtype)
-        kind.keyed(cells, out=out)
+        expected = kind.fixed(cells, dtype=out.dtype)
+        kind.fixed(cells, out=out)
         assert equal(out, expected)
         assert np.array_equal(cells, kind.some(cells.shape))
 
@@ -598,12 +598,12 @@ def test_bounds_clamp_the_result(dtype: np.dtype, lower: int | None, upper: int 
     """lower and upper clamp what the unbounded release gives; small, large, strided, in place."""
     for n in (60, 6000):
         counts = some_counts((n,))
-        free = INTEGER.keyed(counts, dtype=dtype)
+        free = INTEGER.fixed(counts, dtype=dtype)
         low, high = -math.inf if lower is None else lower, math.inf if upper is None else upper
         expected = [min(max(x, low), high) for x in free.tolist()]
-        assert INTEGER.keyed(counts, dtype=dtype, lower=lower, upper=upper).tolist() == expected
+        assert INTEGER.fixed(counts, dtype=dtype, lower=lower, upper=upper).tolist() == expected
         out = np.zeros(2 * n, dtype)[::2]
-        INTEGER.keyed(counts, out=out, lower=lower, upper=upper)
+        INTEGER.fixed(counts, out=out, lower=lower, upper=upper)
         assert out.tolist() == expected
 
 
@@ -623,14 +623,14 @@ def test_the_noise_depends_on_key_and_counts_alone(scale: int) -> None:
     """Threads, out=, layout, dtype, byte order and constant_time change nothing, at any scale."""
     mech = DiscreteLaplace(1, scale)
     counts = some_counts((2**19 + 2**18 + 5,)) if scale in {100, 2**60} else some_counts((20011,))
-    expected = keyed(mech, counts)
+    expected = fixed(mech, counts)
     for options in (
         {"threads": 1}, {"threads": 2}, {"threads": 7}, {"constant_time": True}, {"out": np.zeros_like(counts)},
     ):  # fmt: skip
-        assert np.array_equal(keyed(mech, counts, **options), expected), options
-    assert np.array_equal(keyed(mech, counts.astype(">i4")), expected)
-    assert np.array_equal(keyed(mech, np.repeat(counts, 2)[::2], threads=2), expected)
-    assert np.array_equal(keyed(mech, counts.astype("u8"), constant_time=True), expected)
+        assert np.array_equal(fixed(mech, counts, **options), expected), options
+    assert np.array_equal(fixed(mech, counts.astype(">i4")), expected)
+    assert np.array_equal(fixed(mech, np.repeat(counts, 2)[::2], threads=2), expected)
+    assert np.array_equal(fixed(mech, counts.astype("u8"), constant_time=True), expected)
 
 
 @pytest.mark.parametrize("scale", [10, 1000, 2**30])
@@ -639,7 +639,7 @@ def test_a_small_call_draws_what_a_large_one_draws(scale: int) -> None:
     mech = DiscreteLaplace(1, scale)
     for n in (1, 4095, 4096, 4097, 8191, 8192, 8193, 16385):
         counts = some_counts((n,))
-        assert np.array_equal(keyed(mech, counts), keyed(mech, counts, constant_time=True)), n
+        assert np.array_equal(fixed(mech, counts), fixed(mech, counts, constant_time=True)), n
 
 
 def test_values_reach_the_digest_in_one_form() -> None:

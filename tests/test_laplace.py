@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import reference
 import tiers
-from laws import BLIND, BY_NAME, expected, judged, keyed, noise, numbers
+from laws import BLIND, BY_NAME, expected, fixed, judged, noise, numbers
 from laws import laplace as mechanism
 from layouts import same, singles, wild
 from proofs import MODES, PROOFS, entered
@@ -368,11 +368,11 @@ def test_a_hosts_rounding_mode_changes_nothing(mode: str, flush: bool, host: cty
 
     def work(ratio: Fraction, exponent: int, values: np.ndarray, shorts: list[np.ndarray]) -> list[np.ndarray]:
         mech = mechanism(ratio, exponent)
-        found = [keyed(mech, values, constant_time=care) for care in (False, True)]
+        found = [fixed(mech, values, constant_time=care) for care in (False, True)]
         for x in shorts:
             swapped = np.zeros(x.size, ">f4")
-            found += [keyed(mech, x), keyed(mech, x, dtype=np.float64)]
-            found.append(keyed(mech, x, out=swapped).byteswap().view("f4"))
+            found += [fixed(mech, x), fixed(mech, x, dtype=np.float64)]
+            found.append(fixed(mech, x, out=swapped).byteswap().view("f4"))
         return found
 
     wrong = []

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from laws import keyed
+from laws import fixed
 
 import dpfast
 from dpfast.mechanisms.laws import own_laws
@@ -37,7 +37,7 @@ def test_it_is_the_mechanism_of_exactly_that_scale(law, scale) -> None:
     assert (source.scale, source.stddev) == (mechanism.scale, mechanism.stddev)
     assert source.interval(0.95) == mechanism.interval(0.95)
     values = np.arange(100) if "discrete" in law else np.arange(100) / 7
-    np.testing.assert_array_equal(keyed(source, values), keyed(mechanism, values))
+    np.testing.assert_array_equal(fixed(source, values), fixed(mechanism, values))
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -41,8 +41,10 @@ INTEGERS = [DiscreteLaplace(1, 10), DiscreteLaplace(1, CELL), DiscreteGaussian(5
 NARROW = DiscreteLaplace(100, 1)  # whose noise is 0 but for 8e-44 of draws
 
 
-def keyed(mechanism: Any, values: Any, **options: Any) -> Any:
-    return mechanism.release(values, key=fixed_key(3).derive("cells"), start=0, **options)
+def fixed(mechanism: Any, values: Any, **options: Any) -> Any:
+    """A release whose noise is always the same."""
+    with tiers.fixed_stream():
+        return mechanism.release(values, **options)
 
 
 # ------------------------------------------------------------------ the rule
@@ -213,8 +215,8 @@ def test_values_are_clamped_exactly_before_the_noise(
     with pytest.MonkeyPatch.context() as patch:
         # One stream for both, whatever is clamped: what differs is then the cells alone.
         patch.setattr(dpfast.ReleaseKey, "stream_key", lambda *_: bytes(32))
-        one = keyed(mechanism, given, clamp=(low, high), missing=middle, dtype=np.float64)
-        other = keyed(mechanism, filled)
+        one = fixed(mechanism, given, clamp=(low, high), missing=middle, dtype=np.float64)
+        other = fixed(mechanism, filled)
     assert np.array_equal(one, other)
 
 
@@ -223,9 +225,9 @@ def test_values_are_clamped_exactly_before_the_noise(
 def test_in_place_and_into_out(mechanism: Any, size: int) -> None:
     """A clamped release in place is the one into a new array; a refusal leaves the cells."""
     cells = np.arange(size) if mechanism in INTEGERS else np.arange(float(size))
-    expected = keyed(mechanism, cells, clamp=(2, 9))
+    expected = fixed(mechanism, cells, clamp=(2, 9))
     place = cells.copy()
-    assert keyed(mechanism, place, clamp=(2, 9), out=place) is place
+    assert fixed(mechanism, place, clamp=(2, 9), out=place) is place
     assert np.array_equal(place, expected)
     place = cells.copy()
     with pytest.raises(ParameterError):
@@ -247,9 +249,9 @@ def test_a_failure_in_place_leaves_zeros(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_key_serves_one_clamp(mechanism: Any) -> None:
     """Another clamp is another release, even if it changes no cell; without one as ever."""
     cells = np.arange(500) if mechanism in INTEGERS else np.arange(500.0)
-    released = [keyed(mechanism, cells, **kept) for kept in ({}, {"clamp": (0, 500)}, {"clamp": (0, 501)})]
+    released = [fixed(mechanism, cells, **kept) for kept in ({}, {"clamp": (0, 500)}, {"clamp": (0, 501)})]
     assert len({one.tobytes() for one in released}) == 3
-    assert np.array_equal(released[1], keyed(mechanism, cells, clamp=(0, 500.0 if cells.dtype.kind == "f" else 500)))
+    assert np.array_equal(released[1], fixed(mechanism, cells, clamp=(0, 500.0 if cells.dtype.kind == "f" else 500)))
     key = fixed_key(4).derive("once")
     mechanism.release(cells, key=key, start=0, clamp=(0, 500))
     with pytest.raises(dpfast.KeyReuseError):

@@ -17,7 +17,7 @@ import pytest
 import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import keyed
+from laws import fixed
 from layouts import FLOATS, same, some_values
 
 import dpfast
@@ -57,19 +57,19 @@ def test_both_floats_come_in_and_out(dtype: np.dtype, mech: Any) -> None:
     """The result has the values' type, native; equal values of any dtype get equal noise."""
     for n in CALLS:
         values = some_values((n,))
-        wide, short = keyed(mech, values), keyed(mech, values, dtype="f4")
-        noisy = keyed(mech, values.astype(dtype))
+        wide, short = fixed(mech, values), fixed(mech, values, dtype="f4")
+        noisy = fixed(mech, values.astype(dtype))
         assert noisy.dtype == np.dtype(f"f{dtype.itemsize}")
         assert noisy.dtype.isnative
         assert same(noisy, wide if dtype.itemsize == 8 else short)
         assert not np.array_equal(noisy, values)
-        assert same(keyed(mech, values.astype(dtype), dtype=np.float64), wide)
-        assert same(keyed(mech, values.astype(dtype), dtype=np.float32), short)
+        assert same(fixed(mech, values.astype(dtype), dtype=np.float64), wide)
+        assert same(fixed(mech, values.astype(dtype), dtype=np.float32), short)
         for made in FLOATS:
             out = np.full(n, 77, made)
-            assert keyed(mech, values.astype(dtype), out=out) is out
+            assert fixed(mech, values.astype(dtype), out=out) is out
             assert same(out.astype(f"f{made.itemsize}"), wide if made.itemsize == 8 else short)
-            assert keyed(mech, values.astype(dtype), out=out, dtype=made) is out
+            assert fixed(mech, values.astype(dtype), out=out, dtype=made) is out
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "i8", "u8", ">i8"])
@@ -115,12 +115,12 @@ def test_bounds_clamp_the_result(dtype: str, mech: Any, lower: Any, upper: Any) 
         lower = upper = float(np.float32(0.1))
     for n in CALLS:
         values = some_values((n,), dtype)
-        free = keyed(mech, values)
+        free = fixed(mech, values)
         low, high = -math.inf if lower is None else float(lower), math.inf if upper is None else float(upper)
         expected = np.clip(free, np.array(low, dtype), np.array(high, dtype)) + np.array(0, dtype)
-        assert same(keyed(mech, values, lower=lower, upper=upper), expected)
+        assert same(fixed(mech, values, lower=lower, upper=upper), expected)
         out = np.zeros(2 * n, dtype)[::2]
-        keyed(mech, values, out=out, lower=lower, upper=upper)
+        fixed(mech, values, out=out, lower=lower, upper=upper)
         assert np.array_equal(out, expected)
 
 
@@ -197,7 +197,7 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype, monke
     for n in CALLS:
         values = some_values((n,), dtype)
         values[::7], values[1::7], values[2::7] = ODD[0], ODD[2], ODD[3]
-        mech_noise = keyed(mech, values, missing=2.5, clamp=(0, 5))
+        mech_noise = fixed(mech, values, missing=2.5, clamp=(0, 5))
         assert np.isfinite(mech_noise).all()
         assert len(np.unique(mech_noise[::7])) > 5
 
@@ -216,12 +216,12 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype, monke
 def test_missing_is_a_public_number() -> None:
     """Any finite double, taken exactly; another one, and the noise of all cells is another."""
     values = np.array([1.0, math.nan, 3.0] * 100)
-    results = [keyed(MECH, values, missing=x, clamp=(0, 3)) for x in (0, 1, Fraction(1, 2))]
-    results += [keyed(MECH, np.nan_to_num(values)), keyed(MECH, np.nan_to_num(values), missing=0, clamp=(0, 3))]
+    results = [fixed(MECH, values, missing=x, clamp=(0, 3)) for x in (0, 1, Fraction(1, 2))]
+    results += [fixed(MECH, np.nan_to_num(values)), fixed(MECH, np.nan_to_num(values), missing=0, clamp=(0, 3))]
     finite = ~np.isnan(values)
     for a, b in itertools.combinations(results, 2):
         assert not np.array_equal(a[finite], b[finite])
-    assert same(keyed(MECH, values, missing=0, clamp=(0, 3)), keyed(MECH, values, missing=-0.0, clamp=(0, 3)))
+    assert same(fixed(MECH, values, missing=0, clamp=(0, 3)), fixed(MECH, values, missing=-0.0, clamp=(0, 3)))
     for bad, error in (
         (math.nan, ParameterError),
         (math.inf, ParameterError),
@@ -296,7 +296,7 @@ def test_a_key_names_one_release_of_one_input() -> None:
         assert (out == 77).all()
     assert not same(MECH.release(values, key=key, start=6000), first)
     # parts cut from a file are as good as any; -0.0 is not 0.0 to the digest, and never a result
-    zeros = keyed(MECH, np.array([0.0, -0.0] * 3000))
+    zeros = fixed(MECH, np.array([0.0, -0.0] * 3000))
     assert not np.signbit(zeros[zeros == 0]).any()
 
 

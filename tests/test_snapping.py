@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import reference
 import tiers
-from laws import expected, keyed
+from laws import expected, fixed
 from layouts import same, wild
 from worlds import REALS, leaks, real_world
 
@@ -121,10 +121,10 @@ def test_bounds_of_every_kind() -> None:
 def test_public_bounds_beside_the_mechanisms_own() -> None:
     """lower and upper narrow the bound further; outside it they leave nothing."""
     mech, values = Snapping(1, 1, bound=8), np.linspace(-20, 20, 500)
-    free = keyed(mech, values)
+    free = fixed(mech, values)
     for lower, upper in ((-2, 3), (0, None), (None, 2.5), (-100, 100), (8, None)):
         low, high = -8 if lower is None else max(lower, -8), 8 if upper is None else min(upper, 8)
-        assert same(keyed(mech, values, lower=lower, upper=upper), np.clip(free, low, high) + 0.0)
+        assert same(fixed(mech, values, lower=lower, upper=upper), np.clip(free, low, high) + 0.0)
     for bad in ({"lower": 9}, {"upper": -9}, {"lower": 3, "upper": 2}):
         with pytest.raises(ParameterError, match="^lower must be at most upper"):
             mech.release(values, **bad)
@@ -133,7 +133,7 @@ def test_public_bounds_beside_the_mechanisms_own() -> None:
 def test_missing_values_are_clamped_too() -> None:
     """NaN's stand-in is a value like any other, under the release's clamp and the law's."""
     mech = Snapping(1, 1, bound=8)
-    with_missing = keyed(mech, np.array([math.nan, 100.0, -math.inf]), missing=100, clamp=(99, 101))
+    with_missing = fixed(mech, np.array([math.nan, 100.0, -math.inf]), missing=100, clamp=(99, 101))
     assert (np.abs(with_missing) <= 8).all()
     many = mech.release(np.full(20_000, math.nan), missing=-1e9, clamp=(-1e9, -1e9 + 1))
     assert 0.2 < (many > -8).mean() < 0.4
@@ -143,10 +143,10 @@ def test_the_stream_key_is_its_own() -> None:
     """One key, one input: Laplace on that grid, and another bound, get independent noise."""
     values = np.zeros(4000)
     laws = [Snapping(1, 1, bound=2**40), Snapping(1, 1, bound=2**41), Laplace(1, 1, granularity=1)]
-    results = [keyed(law, values) for law in laws]
+    results = [fixed(law, values) for law in laws]
     assert len({tiers.record(law) for law in laws}) == 3
     for i in range(3):
-        assert same(results[i], keyed(laws[i], values))
+        assert same(results[i], fixed(laws[i], values))
         for j in range(i):
             assert 0.05 < (results[i] == results[j]).mean() < 0.5
 

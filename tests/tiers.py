@@ -51,7 +51,19 @@ rate = attrgetter("_rate")  # a selection's noise
 noises = attrgetter("_noise")  # AboveThreshold's: the threshold's and an answer's
 curve, losses = attrgetter("_curve"), attrgetter("_losses")  # a module's: dpfast.bench.curves, dpfast.pictures
 response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
-secret_of, parts_of = attrgetter("_secret"), attrgetter("_parts")  # a key's; what a release key has recorded
+
+
+def secret_of(key: Any) -> bytes:
+    return bytes(key._held)
+
+
+@contextmanager
+def fixed_stream(secret: bytes = bytes(range(32))) -> Iterator[None]:
+    """Within, every release without a key draws from one stream, and none takes the small path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_native, "small", lambda *_: None)
+        patch.setattr(StreamKey, "draw", lambda self: self.take(secret))
+        yield
 
 
 def reader(mechanism: Any, key: StreamKey) -> exact.Read:

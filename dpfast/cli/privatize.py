@@ -131,10 +131,8 @@ def privatize(
     about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
     about |= {"composition": "basic: what the columns spend adds up"} if len(table.chosen) > 1 else {}
     about |= {"ledger": ledger.metadata()} if ledger else {}
-    master = dpfast.Key.generate()
-    keys = [master.derive(f"privatize/{name}") for name in table.chosen]
     noise, about["releases"] = [], []
-    for name, key, dtype in zip(table.chosen, keys, table.dtypes, strict=True):
+    for name, dtype in zip(table.chosen, table.dtypes, strict=True):
         public: dict[str, Any] = {"lower": near("lower", lower, dtype), "upper": near("upper", upper, dtype)}
         public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else dtype)
         if real:
@@ -142,7 +140,7 @@ def privatize(
         options = {**public, "threads": threads, "constant_time": constant_time}
         noise.append(partial(_released, mechanism, options))
         noise[-1](np.empty(0, dtype))  # refuses what these options cannot be, before anything is read
-        about["releases"].append({"column": name, **mechanism.metadata(key), **public})
+        about["releases"].append({"column": name, **mechanism.metadata(), **public})
     rows = 0
     with (
         files.destination(target, table, about, force=force) as write,
@@ -152,8 +150,7 @@ def privatize(
         for at, piece in enumerate(table.pieces()):
             if ledger and at == 0:  # columns that hold no numbers are found out by now
                 ledger.spend(*[mechanism] * len(table.chosen), label=_label(source, table.chosen))
-            pairs = zip(noise, piece.counts, keys, strict=True)
-            noisy = [release(cells, key=key, start=rows) for release, cells, key in pairs]
+            noisy = [release(cells) for release, cells in zip(noise, piece.counts, strict=True)]
             write(piece, noisy)
             rows += len(noisy[0])
             bar.show(done := done + piece.weight, f"{source.name}: {rows:,} rows")
@@ -190,14 +187,12 @@ def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_
     return [*said, f"rows {order}"]
 
 
-def _released(
-    mechanism: Mechanism, options: dict[str, Any], cells: CountArray | RealArray, **part: Any
-) -> CountArray | RealArray:
+def _released(mechanism: Mechanism, options: dict[str, Any], cells: CountArray | RealArray) -> CountArray | RealArray:
     """A release of a piece. Clamped integers are int64 in all pieces; a CSV has uint64 in some."""
     if options["clamp"] and cells.dtype.kind in "iu":
         most = options["clamp"][1]
         cells = (np.minimum(cells, max(most, 0)) if cells.dtype == np.uint64 else cells).astype(np.int64, copy=False)
-    return mechanism.release(cells, **options, **part)  # type: ignore[no-any-return]
+    return mechanism.release(cells, **options)  # type: ignore[no-any-return]
 
 
 def _label(source: Path, columns: Sequence[str]) -> str:
