@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from dpfast.errors import DTypeError, KeyReuseError, LedgerError, ParameterError
+from dpfast.errors import DataDependentError, DTypeError, KeyReuseError, LedgerError, ParameterError
 from dpfast.ledger import store
 from dpfast.ledger.store import Charge, Reservation, Reserved, Store, Terms
 from dpfast.ledger.table import History
+from dpfast.mechanisms.described import Payable
 from dpfast.mechanisms.mechanism import Releasing, release_key
 from dpfast.privacy import parameters
 from dpfast.privacy.composition import Part
@@ -88,7 +89,7 @@ class Ledger:
 
     def release(
         self,
-        mechanism: Releasing,
+        mechanism: Payable,
         values: Any,
         /,
         *,
@@ -99,6 +100,8 @@ class Ledger:
     ) -> Any:
         """`mechanism.release(values, **options)`, checked, then charged, then drawn.
 
+        Of a selection its `select`, of AboveThreshold its `run`. Randomized response charges its
+        epsilon once: each unit of privacy gives one of the answers.
         label: for the history, of a release without a key; a key has its own. options: for the
             mechanism's release.
         key, resume: without a key every call is a new release. Under a key the values are sealed,
@@ -109,26 +112,41 @@ class Ledger:
         Raises: BudgetExhausted, LedgerError; KeyReuseError (the label is reserved: without
             resume=True, under another key, for another mechanism, cost or shape); OtherInputError;
             DTypeError, ParameterError (also a mechanism of another adjacency or unit, or without a
-            guarantee in the ledger's accounting unit; a fixed key); what release raises. Nothing is
+            guarantee in the ledger's accounting unit; a fixed key); what release raises. What is
+            refused for its values (DataDependentError) is recorded as a refused attempt. Nothing is
             charged then, except if the failure comes after the charge: no key from the system, a
             full memory, Ctrl-C.
         Privacy: spends what the mechanism's guarantee says, from the ledger's budget.
         """
-        if not isinstance(mechanism, Releasing):
+        if not isinstance(mechanism, Payable):
             raise DTypeError(
                 f"mechanism must be one of dpfast's, not {type(mechanism).__name__}; for others there is spend"
             )
         again = parameters.flag("resume", resume)
         if key is None:
             charge = self._charge(label or "", mechanism.guarantee, mechanism.metadata())
-            return mechanism._release(values, partial(self._store.charge, [charge]), resume=again, **options)  # noqa: SLF001  the ledger's own door
+            if again:
+                raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
+            return self._drawn(mechanism, values, partial(self._store.charge, [charge]), charge, **options)
         if label is not None:
             raise ParameterError(f"label must not be given beside a key, which has its own, got {shown(label)}")
+        if not isinstance(mechanism, Releasing):
+            raise ParameterError(
+                f"key must be left out for a {type(mechanism).__name__}, which draws anew at every call"
+            )
         about = release_key(key)
         charge = self._charge(about.label, mechanism.guarantee, mechanism.metadata())
         self._store.look(charge, _hash(about.label), partial(_continued, about.label, about.id, again))
         reserve = partial(self._reserve, resume=again)
-        return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
+        return self._drawn(mechanism, values, reserve, charge, key=key, resume=again, **options)
+
+    def _drawn(self, mechanism: Payable, values: Any, pay: Callable[..., None], charge: Charge, **options: Any) -> Any:
+        """Release; what is refused for its values is recorded, since the refusal tells of them."""
+        try:
+            return mechanism._release(values, pay, **options)  # noqa: SLF001  the ledger's own door
+        except DataDependentError as refused:
+            self._store.refuse(charge._replace(record={**charge.record, "refused": type(refused).__name__}))
+            raise
 
     def reserve(self, seal: Seal, *, resume: bool = False) -> Sealed:
         """Charge a sealed release, once for its label; the sealed key that is returned draws it.

@@ -44,7 +44,7 @@ TOTALS = "epsilon_total", "delta_total", "rho_total"
 NAMES = "epsilon", "delta", "rho"  # the amounts in a row; null if the ledger is not kept in them
 # The accounting units, and the amounts of a row that are theirs.
 KEPT: dict[tuple[str, ...], slice] = {("epsilon", "delta"): slice(0, 2), ("rho",): slice(2, 3)}
-CHARGE = "charge"  # the one kind of row so far
+CHARGE, REFUSED = "charge", "refused"  # the kinds of rows; what is refused for its values costs nothing
 PATIENCE = 30.0  # seconds to wait while others write
 MOST_BITS = 1024  # in the denominator of a sum, before charges are rounded
 FINEST = 1074  # bits after the point of a rounded charge, as doubles have
@@ -170,6 +170,13 @@ class Store:
                 connection.backup(copied)
             whole(copied, self.path)
 
+    def refuse(self, charge: Charge) -> None:
+        """Record, at no cost, that a release was refused for its values. Raises: LedgerError."""
+        nothing = charge._replace(amounts=(Fraction(0),) * len(charge.amounts))
+        with writing(self.path) as connection:
+            before = self._same(connection)
+            move(connection, self.terms, self._charge(connection, before, [nothing], None, REFUSED))
+
     def charge(self, charges: Sequence[Charge]) -> None:
         """Record all charges or none, on the disk.
 
@@ -207,7 +214,14 @@ class Store:
             if any(map(gt, total, self.terms.budget)):
                 raise self._exhausted(before.spent, total)
 
-    def _charge(self, connection: Connection, before: State, charges: Sequence[Charge], release: bytes | None) -> State:
+    def _charge(
+        self,
+        connection: Connection,
+        before: State,
+        charges: Sequence[Charge],
+        release: bytes | None,
+        kind: str = CHARGE,
+    ) -> State:
         """Add the charges; what the ledger has then come to."""
         number, parts, total, digest = before
         for charge in charges:
@@ -215,7 +229,7 @@ class Store:
             total = tuple(map(add, total, paid))
             number += 1
             when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            about = number, when, CHARGE, charge.label, json.dumps(charge.record)
+            about = number, when, kind, charge.label, json.dumps(charge.record)
             figures = *texts(self.terms.accounting, paid), *texts(self.terms.accounting, total)
             digest = insert(connection, "releases", digest, *about, *figures, release)
         if any(map(gt, total, self.terms.budget)):
@@ -445,10 +459,12 @@ def _next(path: Path, terms: Terms, before: State, row: Sequence[Any]) -> tuple[
     """What a ledger has come to with one more charge, if it is as it was written and adds up."""
     digest = checked(path, before.digest, row)
     number, when, kind, label, record, *figures, _, _ = row
-    if kind != CHARGE:
+    if kind not in (CHARGE, REFUSED):
         raise LedgerError(f"{path}: charge {number} is of a kind that this version of dpfast does not know")
     kept = KEPT[terms.accounting]
     paid, totals = exact(path, figures[: len(NAMES)][kept]), exact(path, figures[len(NAMES) :][kept])
+    if kind == REFUSED and any(paid):
+        raise damaged(path, f"row {number} is of a refused release, and costs something")
     if number != before.charges + 1 or totals != tuple(map(add, before.spent, paid)):
         raise damaged(path, f"charge {before.charges + 1} does not add up")
     try:
@@ -457,7 +473,9 @@ def _next(path: Path, terms: Terms, before: State, row: Sequence[Any]) -> tuple[
     except (ValueError, TypeError, LookupError):
         raise damaged(path, f"charge {number} does not say what for") from None
     shown = dict(zip((*NAMES[kept], *TOTALS[kept]), (*paid, *totals), strict=True))
-    return State(number, 0, totals, digest), Entry(number, str(when), str(label), name, **shown, parameters=about)
+    return State(number, 0, totals, digest), Entry(
+        number, str(when), str(label), name, **shown, parameters=about, refused=kind == REFUSED
+    )
 
 
 def _entries(connection: Connection, path: Path, terms: Terms) -> list[Entry]:

@@ -12,7 +12,7 @@ NUMERIC = 4  # the column from which figures stand
 
 
 class Entry(NamedTuple):
-    """One charge. Figures are exact; those that the ledger is not kept in are None."""
+    """One charge, or one refused attempt. Figures are exact; those that the ledger is not kept in are None."""
 
     number: int
     time: str  # by the clock of who released, UTC; the number gives the order
@@ -25,6 +25,7 @@ class Entry(NamedTuple):
     delta_total: Fraction | None = None
     rho_total: Fraction | None = None
     parameters: dict[str, Any] = {}  # noqa: RUF012  the mechanism's metadata
+    refused: bool = False  # for its values: it cost nothing, and nothing was drawn
 
 
 class History(tuple[Entry, ...]):
@@ -53,5 +54,6 @@ class History(tuple[Entry, ...]):
         rows = [["#", "time (UTC)", "label", "mechanism", *names, *(f"{name} so far" for name in names)]]
         for entry in self:
             figures = (amount(getattr(entry, name), up=True) for name in (*names, *(f"{name}_total" for name in names)))
-            rows.append([str(entry.number), entry.time, entry.label, entry.mechanism, *figures])
+            what = f"{entry.mechanism}, refused" if entry.refused else entry.mechanism
+            rows.append([str(entry.number), entry.time, entry.label, what, *figures])
         return rows

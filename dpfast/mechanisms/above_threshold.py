@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
 from dpfast.errors import DTypeError, ParameterError
@@ -71,6 +71,10 @@ class AboveThreshold(OneAnswer):
         Raises: DTypeError (no integer), ParameterError (one of more than 4,096 bits); EntropyError.
         Privacy: spends epsilon once, whatever comes out, an error included.
         """
+        return self._release(answers)
+
+    def _release(self, answers: Iterable[int], charge: Callable[[], None] | None = None, /) -> int | None:
+        """charge: what a ledger does before the first answer is read, or it raises."""
         of_threshold, of_answer = self._noise
         try:
             given = iter(answers)
@@ -78,6 +82,8 @@ class AboveThreshold(OneAnswer):
             raise DTypeError(
                 f"answers must be integers that can be read one by one, not {type(answers).__name__}"
             ) from None
+        if charge is not None:
+            charge()
         least = self.threshold + _drawn(of_threshold, 1)[0]
         noise = _draws(of_answer)
         for index, answer in enumerate(given):

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpfast import _native
 from dpfast.privacy.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpfast.privacy.guarantee import Guarantee
 
 
 class Described(Record):
@@ -30,3 +36,15 @@ class Described(Record):
         facts = self._facts().items()
         rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
         return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+
+
+class Payable(Described, ABC):
+    """A mechanism whose releases a ledger can pay for: checked, then charged, then drawn."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee: ...
+
+    @abstractmethod
+    def _release(self, values: Any, charge: Callable[..., None] | None = None, /) -> Any:
+        """charge: what a ledger does once the values are found right and before a key, or it raises."""

@@ -13,7 +13,7 @@ import numpy as np
 from dpfast import _native
 from dpfast.adapters import releaser
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.mechanisms.described import Described
+from dpfast.mechanisms.described import Described, Payable
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.inputs import NOTHING, inputs
 from dpfast.privacy.parameters import exact_positive, flag, given, probability, whole
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpfast.privacy.guarantee import Guarantee
     from dpfast.privacy.parameters import Real
     from dpfast.privacy.sensitivity import Sensitivity
     from dpfast.release.key import ReleaseKey
@@ -165,15 +164,11 @@ class Mechanism(Described, ABC):
         )
 
 
-class Releasing(Mechanism):
+class Releasing(Mechanism, Payable):
     """A mechanism that releases arrays. A subclass says of what numbers, and checks them."""
 
     INTEGERS: ClassVar[bool]
     _job: ClassVar[Callable[..., Job | RealJob]]  # the arrays of a release, once all is found right with them
-
-    @property
-    @abstractmethod
-    def guarantee(self) -> Guarantee: ...
 
     @abstractmethod
     def _decide(self, width: int, stream: _native.StreamKey, *draw: Any) -> Any:
@@ -270,6 +265,7 @@ class Releasing(Mechanism):
         self,
         values: npt.ArrayLike,
         charge: Callable[..., None] | None = None,
+        /,
         out: npt.NDArray[Any] | None = None,
         dtype: npt.DTypeLike | None = None,
         lower: Real | None = None,
@@ -302,7 +298,7 @@ class Releasing(Mechanism):
                 "dtype": made, "lower": lower, "upper": upper, "clamp": clamp, "missing": missing,
                 "threads": threads, "constant_time": constant_time, "key": key, "names": names, "resume": resume,
             }  # fmt: skip
-            return other(partial(self._release, charge=charge), values, options)
+            return other(lambda cells, **of: self._release(cells, charge, **of), values, options)
         job = self._job(values, out, dtype, lower, upper, public)
         constant_work, plan = self._plan(job.counts.size, constant_time)
         if key is not None or names is not None or resume is not False:

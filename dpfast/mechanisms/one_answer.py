@@ -6,7 +6,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpfast.errors import ParameterError
-from dpfast.mechanisms.described import Described
+from dpfast.mechanisms.described import Payable
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.parameters import Real
@@ -15,7 +15,7 @@ from dpfast.privacy.sensitivity import Sensitivity, in_norm
 UNKNOWN = "sensitivity must be known in a single answer: Sensitivity(l0, linf), or a number"
 
 
-class OneAnswer(Described):
+class OneAnswer(Payable):
     """epsilon, and the largest change of a single answer, however many answers change."""
 
     epsilon: Fraction

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dpfast import _native, exact, kernels
-from dpfast.errors import DpfastError, DTypeError, ParameterError
-from dpfast.mechanisms.described import Described
+from dpfast.errors import DpfastError, DTypeError, ParameterError, UnusableValuesError
+from dpfast.mechanisms.described import Payable
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, parameters, two_coins
 from dpfast.privacy.guarantee import Guarantee
@@ -20,6 +20,9 @@ from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import written
 from dpfast.release.arrays import plain_array
 from dpfast.statistics import lower_bound, upper_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST_EPSILON = 600  # exp of it is a double
 LEAST = Fraction(1, 2**1000)  # the least epsilon, and the least coin, which estimates divide by
@@ -36,7 +39,7 @@ class Estimate(NamedTuple):
     upper: npt.NDArray[np.float64]
 
 
-class RandomizedResponse(Described):
+class RandomizedResponse(Payable):
     """k-ary randomized response: the truth with probability E/(E + k - 1), E = exp(epsilon).
 
     Every other answer is equally likely.
@@ -110,6 +113,10 @@ class RandomizedResponse(Described):
         Raises: DTypeError, ParameterError (an answer that is no category); EntropyError.
         Privacy: spends epsilon for each answer, for the unit that gave it.
         """
+        return self._release(answers)
+
+    def _release(self, answers: npt.ArrayLike, charge: Callable[[], None] | None = None, /) -> npt.NDArray[Any]:
+        """charge: what a ledger does once the answers are found right, or it raises."""
         array = plain_array("answers", answers, "integers or bools")
         if array.dtype.kind not in ("iub" if self.categories == 2 else "iu") or array.dtype.itemsize > 8:
             raise DTypeError(
@@ -121,14 +128,18 @@ class RandomizedResponse(Described):
             )
         said = array.astype(np.int64)  # a copy, and what is checked: another thread may write the array meanwhile
         try:
+            if said.size and not (
+                said.min() >= 0 and said.max() < self.categories
+            ):  # 2^63 and more, of uint64, are negative
+                raise UnusableValuesError(f"answers must lie between 0 and {self.categories - 1}")
+            if charge is not None:
+                charge()
             return self._answered(said.reshape(-1)).astype(array.dtype).reshape(said.shape)
         finally:
             said.fill(0)
 
     def _answered(self, said: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """In place. 2^63 and more, of uint64, are negative here."""
-        if said.size and not (said.min() >= 0 and said.max() < self.categories):
-            raise ParameterError(f"answers must lie between 0 and {self.categories - 1}")
+        """In place."""
         stream = _native.StreamKey()
         words = np.empty(said.size, np.uint64)
         try:

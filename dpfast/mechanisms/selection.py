@@ -10,7 +10,7 @@ So the winner has exactly the stated distribution, for scores taken as exact num
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import _native, exact, kernels
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 from dpfast.mechanisms.integer import SAMPLE_SCALE
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
@@ -65,6 +65,10 @@ class Selection(OneAnswer, ABC):
         Raises: DTypeError, ParameterError; EntropyError. Nothing of the scores is in a message.
         Privacy: spends epsilon at every call.
         """
+        return self._release(scores)
+
+    def _release(self, scores: npt.ArrayLike, charge: Callable[[], None] | None = None, /) -> int:
+        """charge: what a ledger does once the scores are found right, or it raises."""
         array = plain_array("scores", scores, "integers, float64 or float32")
         if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8 or array.dtype == np.float16:
             raise DTypeError(f"scores must be integers, float64 or float32, not {array.dtype}")
@@ -73,11 +77,17 @@ class Selection(OneAnswer, ABC):
         own = array.copy()  # what is checked is what runs: another thread may write the array meanwhile
         try:
             if own.dtype.kind == "f" and not np.isfinite(own).all():
-                raise ParameterError("scores must be finite")
+                raise UnusableValuesError("scores must be finite")
+            self._prepare(own)
+            if charge is not None:
+                charge()
             with _native.own_mode():
                 return self._winner(own)
         finally:
             own.fill(0)
+
+    def _prepare(self, scores: Scores) -> None:
+        """Find what could be wrong with the noise of such scores before it is paid for."""
 
     @abstractmethod
     def _winner(self, scores: Scores) -> int: ...
@@ -142,8 +152,14 @@ class NoisyMax(Selection):
 
     NAME: ClassVar[str] = "noisy_max"
 
+    def _on_integers(self, scores: Scores) -> bool:
+        return scores.dtype.kind != "f" and self.sensitivity.denominator == 1
+
+    def _prepare(self, scores: Scores) -> None:
+        _ = self._on_integers(scores) and self._noise
+
     def _winner(self, scores: Scores) -> int:
-        if scores.dtype.kind == "f" or self.sensitivity.denominator != 1:
+        if not self._on_integers(scores):
             return _noisy_argmax(scores, self._rate, gumbel=False)
         noise = self._noise.sample(scores.size)
         try:

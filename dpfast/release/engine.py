@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from dpfast import _native
-from dpfast.errors import ParameterError
+from dpfast.errors import UnusableValuesError
 from dpfast.release.arrays import BUFFER, FLOAT32, FLOAT64, INT64, UINT64, Job, RealJob, plain_runs
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def finish_small(
 ) -> None:
     """Do what C leaves, under the key at this address: undecided draws, and those not yet made."""
     if done == _native.NOT_FINITE:
-        raise ParameterError(NOT_FINITE)
+        raise UnusableValuesError(NOT_FINITE)
     key = _native.StreamKey()
     try:
         key.take(secret)
@@ -268,7 +268,7 @@ class _Work:
             n = min(SLAB, end - begin)
             done, undecided = self.release.add(draws.key, first + begin, n, x, y, begin)
             if done < 0:
-                raise ParameterError(NOT_FINITE)
+                raise UnusableValuesError(NOT_FINITE)
             finish_draws(self.job, draws.exact, undecided, first + begin, y, begin)
             begin += done
         return begin
@@ -361,7 +361,7 @@ def finish_draws(
     for i, value in undecided:
         if isinstance(job, RealJob):
             if job.missing is None and not math.isfinite(value):  # another thread writes the values
-                raise ParameterError(NOT_FINITE)
+                raise UnusableValuesError(NOT_FINITE)
             target[begin + i] = exact(first + i, value)
         else:
             target[begin + i] = min(max(value + exact(first + i), job.lower), job.upper)
@@ -380,4 +380,4 @@ def check_finite(job: RealJob, *, final: bool) -> None:
     else:
         finite = all(_native.all_finite(np.frombuffer(run, FLOAT64)) for run in plain_runs(values))
     if not finite:
-        raise ParameterError(NOT_FINITE)
+        raise UnusableValuesError(NOT_FINITE)
