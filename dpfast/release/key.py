@@ -45,11 +45,8 @@ os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_
 
 def encode(*fields: bytes | str | int) -> bytes:
     """A canonical encoding: each field behind its length, so that no two lists of fields meet."""
-    found = b""
-    for field in fields:
-        part = field if isinstance(field, bytes) else str(field).encode()
-        found += len(part).to_bytes(8, "little") + part
-    return found
+    parts = [field if type(field) is bytes else str(field).encode() for field in fields]
+    return b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "little"), part)])
 
 
 def keyed(secret: bytes | bytearray, purpose: str, data: bytes = b"") -> bytes:
@@ -79,14 +76,14 @@ class _Secret:
     Python cannot wipe all copies of them: docs/threat_model.md.
     """
 
-    __slots__ = ("__weakref__", "_held")
+    __slots__ = ("__weakref__", "_held", "_id")
 
     def __init__(self, secret: bytes) -> None:
         if not isinstance(secret, bytes):
             raise DTypeError(f"secret must be bytes, not {type(secret).__name__}")
         if len(secret) != LENGTH:
             raise ParameterError(f"secret must be {LENGTH} bytes, got {len(secret)}")
-        self._held = bytearray(secret)
+        self._held, self._id = bytearray(secret), ""
         with lock:
             _secrets[id(self)] = self
 
@@ -101,7 +98,8 @@ class _Secret:
     @property
     def id(self) -> str:
         """128 bits in hexadecimal that tell keys apart, and nothing of the secret."""
-        return self._keyed("key id")[:ID_LENGTH].hex()
+        self._id = self._id or self._keyed("key id")[:ID_LENGTH].hex()
+        return self._id
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and hmac.compare_digest(self._held, other._held)

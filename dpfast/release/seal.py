@@ -188,7 +188,8 @@ class Seal:
         self._check(digests)
         names = [name for name, _ in about.columns]
         ordered = [self._digests[name, j] for name in names for j in range(about.blocks)]
-        self._root = key._keyed("root", b"".join(encode(each.rows, each.digest) for each in ordered))  # noqa: SLF001
+        self._root = key._keyed("root", encode(*(field for each in ordered for field in (each.rows, each.digest))))  # noqa: SLF001
+        self._input = encode(about.encoded(), self._root)
 
     def _check(self, digests: tuple[BlockDigest, ...]) -> None:
         about, key = self.manifest, self._key.id
@@ -238,7 +239,7 @@ class Seal:
     @property
     def tag(self) -> bytes:
         """What a ledger keeps: it tells whether an input is this one, to who holds the key alone."""
-        return self._key._keyed("tag", encode(self.manifest.encoded(), self._root))  # noqa: SLF001
+        return self._key._keyed("tag", self._input)  # noqa: SLF001
 
     @property
     def secure(self) -> bool:
@@ -259,7 +260,7 @@ class Seal:
         if not self.secure:
             warn_insecure("a release")
         digests = {at: each.digest for at, each in self._digests.items()}
-        return _opened(self._key, self.manifest, self._columns, digests, self._root)
+        return _opened(self._key, self.manifest, self._columns, digests, self._root, self._input)
 
     def __repr__(self) -> str:
         return f"<Seal of {self.manifest.label!r}, key {self.key_id[:8]}>"
@@ -413,10 +414,15 @@ class Sealed:
 
 
 def _opened(
-    key: ReleaseKey, about: Manifest, columns: Mapping[str, Any], digests: Mapping[tuple[str, int], bytes], root: bytes
+    key: ReleaseKey,
+    about: Manifest,
+    columns: Mapping[str, Any],
+    digests: Mapping[tuple[str, int], bytes],
+    root: bytes,
+    input_: bytes,
 ) -> Sealed:
-    inner = key._keyed("sealed", encode(about.encoded(), root))  # noqa: SLF001
-    secrets = inner, key._keyed("block digest")  # noqa: SLF001
+    """input_: the manifest and the root, encoded."""
+    secrets = key._keyed("sealed", input_), key._keyed("block digest")  # noqa: SLF001
     return Sealed(about, columns, digests, root, secrets, (key.id, key.secure, key.place))
 
 
@@ -431,7 +437,7 @@ def _read_again(about: Manifest, columns: Any, digests: Any, root: bytes, place:
     key = KeyFile(place).derive(about.label)
     if key.id != key_id:
         raise FileError(f"the key file {place} holds another key than the one that {about.label!r} was sealed with")
-    return _opened(key, about, columns, digests, root)
+    return _opened(key, about, columns, digests, root, encode(about.encoded(), root))
 
 
 class _Drawing(Task):
