@@ -9,6 +9,9 @@ cities is a public list: which labels there are, and their order, get no noise, 
 noisy one is of the same family. These may hold data without noise, so they
 are not carried over: attributes (`attrs`), subclasses, and labels that an index keeps although no
 row has them (levels of a MultiIndex, categories).
+
+Under a key an index other than 0, 1, 2, ... is sealed as the rows' names unasked: of integers or
+strings. Of other labels give names= in their place.
 """
 
 from __future__ import annotations
@@ -42,8 +45,14 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
     if not isinstance(values, pd.Series):
         hint = next((HINTS[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINTS), "")
         raise DTypeError(f"of pandas a release takes a Series, not {type(values).__name__}{hint}")
+    if options["key"] is not None and options["names"] is None and not _by_position(values.index):
+        options["names"] = values.index
     noisy = _cells(released, values, options)
     return pd.Series(noisy, index=_labels_in_use(values.index), name=values.name, copy=False)
+
+
+def _by_position(index: Any) -> bool:
+    return isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1)
 
 
 def _labels_in_use(index: Any) -> Any:

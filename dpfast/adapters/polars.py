@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, Snapping
+from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Snapping
 from dpfast.adapters import filler, library
 
 pl = library("polars", "polars", ">=1.0")
@@ -40,10 +40,15 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
 
     The type is the one that NumPy would have: integers become Int64, or `dtype`; a real type stays.
     The input is copied only if it holds nulls or lies in several chunks.
-    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what
-        release raises. For an expression, when it is evaluated.
+    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`; an
+        expression under a key); what release raises. For an expression, when it is evaluated.
     """
     if isinstance(values, pl.Expr):
+        if options["key"] is not None:
+            raise ParameterError(
+                "key must be left out for an expression, which Polars evaluates once for each plan, group and chunk: release "
+                "the Series"
+            )
         # Not elementwise, which would allow Polars to cut the column and to move filters across the
         # noise.
         made = OWN if options["dtype"] is None else POLARS[options["dtype"]]

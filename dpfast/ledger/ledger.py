@@ -23,7 +23,7 @@ from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
 from dpfast.release.key import ID_LENGTH, ReleaseKey, encode
-from dpfast.release.seal import Manifest, Seal, Sealed, compare, must_continue, note_here
+from dpfast.release.seal import Manifest, Seal, Sealed, check_versions, compare, must_continue, note_here
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200
@@ -161,7 +161,7 @@ class Ledger:
         if not isinstance(seal, Seal):
             raise DTypeError(f"seal must be a Seal, of key.seal(…), not {type(seal).__name__}")
         self._reserve(seal, resume=parameters.flag("resume", resume))
-        return seal.reserved()
+        return seal._reserved()  # noqa: SLF001  for who has reserved
 
     def _reserve(self, seal: Seal, *, resume: bool) -> None:
         if not seal.secure:
@@ -175,10 +175,19 @@ class Ledger:
             where = _continued(about.label, seal.key_id, resume, found)
             if found.entry.parameters.get("cost") != record["cost"]:
                 raise KeyReuseError(f"{about.label!r} is reserved {where} at another cost: pay for a new label")
-            compare(seal, Manifest.of(found.entry.parameters.get("manifest")), found.tag, where=where)
+            compare(seal, self._kept(found), found.tag, where=where)
 
         self._store.reserve(charge, Reservation(_hash(about.label), key, seal.tag), known)
         note_here(seal)
+
+    def _kept(self, found: Reserved) -> Manifest:
+        """The manifest that a reservation keeps, to compare. Raises: LedgerError, ParameterError."""
+        try:
+            kept: Any = found.entry.parameters["manifest"]
+            check_versions(kept["stream"], kept["version"])
+            return Manifest.of(kept)
+        except (TypeError, LookupError):
+            raise store.damaged(self.path, f"charge {found.entry.number} does not say what it reserved") from None
 
     def spend(self, *releases: Part, label: str = "") -> None:
         """Charge all these releases or none; only after this returns, draw their noise elsewhere.

@@ -17,7 +17,7 @@ from dpfast.mechanisms.described import Described, Payable
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.inputs import NOTHING, inputs
 from dpfast.privacy.parameters import exact_positive, flag, given, probability, whole
-from dpfast.release.arrays import INT64, Job, RealJob, integer_dtype, real_dtype
+from dpfast.release.arrays import INT64, Job, RealJob, disjoint, integer_dtype, real_dtype
 from dpfast.release.digits import reader
 from dpfast.release.engine import (
     SMALL,
@@ -302,7 +302,8 @@ class Releasing(Mechanism, Payable):
         job = self._job(values, out, dtype, lower, upper, public)
         constant_work, plan = self._plan(job.counts.size, constant_time)
         if key is not None or names is not None or resume is not False:
-            self._sealed(job, constant_work, plan, threads, charge, key, names, resume)
+            in_place = out is not None and not disjoint(np.asarray(values), out)  # a clamp has made a copy
+            self._sealed(job, constant_work, plan, threads, charge, key, names, resume, in_place=in_place)
             return job.out
         if (charge is not None or out is not None) and isinstance(job, RealJob):
             check_finite(job, final=charge is not None)
@@ -320,7 +321,7 @@ class Releasing(Mechanism, Payable):
         try:
             stream.draw()
             exact = partial(self._decide, plan.width, stream, *(() if isinstance(job, Job) else (job,)))
-            run(job, Draws(plan.address, self._narrow, stream, 0, constant_work, exact), threads)
+            run(job, Draws(plan.address, self._narrow, stream, constant_work, exact), threads)
         finally:
             stream.wipe()
 
@@ -334,19 +335,21 @@ class Releasing(Mechanism, Payable):
         key: ReleaseKey | Task | None,
         names: Any,
         resume: bool,
+        *,
+        in_place: bool,
     ) -> None:
         """Fill job.out under a key: each block of the values from the stream of its own digest."""
         if key is None:
             raise ParameterError(
                 f"names and resume are for releases under a key; there is no key, {given(resume=resume)}"
             )
+        if in_place:
+            raise ParameterError("out must not be values themselves under a key: no retry could read them again")
         from dpfast.release.blocks import Blocks  # late: most releases have no key
         from dpfast.release.names import Names
         from dpfast.release.seal import Task, Whole
 
         task = key if isinstance(key, Task) else Whole(release_key(key), self, reserve, resume=flag("resume", resume))
-        if np.may_share_memory(job.counts, job.out):
-            raise ParameterError("out must not be values themselves under a key: no retry could read them again")
         blocks = Blocks(
             job,
             plan.address,
@@ -356,7 +359,10 @@ class Releasing(Mechanism, Payable):
             names=None if names is None else Names("names", names, job.counts.size),
             threads=threads,
         )
-        task.take(blocks)
+        try:
+            task.take(blocks)
+        finally:
+            blocks.wipe()
 
     def _facts(self) -> dict[str, str]:
         half = self.interval()

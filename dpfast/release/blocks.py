@@ -46,7 +46,7 @@ class Blocks:
         self.kinds = kinds_of(self.job, narrow)
         self._straight = self.out.dtype == self.kinds[1] and is_plain(self.out)
         self._plain = self.out.reshape(-1) if self._straight else self.out
-        self._kept: tuple[Words, bytes] | None = None
+        self._words, self._digest = self.room(0), b""  # the copy of an input of one block, kept for `draw`
         past = self._straight and self.size >= NON_TEMPORAL
         self._how = partial(as_c, self.job, plan, narrow, constant_work, past)
 
@@ -60,10 +60,9 @@ class Blocks:
 
     def one(self, digest: Callable[[list[Any]], bytes]) -> bytes:
         """The digest of values that are one block. Their copy is kept for `draw`."""
-        words = self.copy(0, self.room(self.size))
-        found = digest(self._fields(0, words))
-        self._kept = words, found
-        return found
+        self._words = self.room(self.size)
+        self._digest = digest(self._fields(0, self.copy(0, self._words)))
+        return self._digest
 
     def digests(self, digest: Digest) -> list[bytes]:
         """Of all blocks, in order."""
@@ -89,17 +88,17 @@ class Blocks:
             self._noise(i, words, key_of(i, digest(i, self._fields(i, words))))
 
         try:
-            if self._kept:
-                words, found = self._kept
-                try:
-                    self._noise(0, words, key_of(0, found))
-                finally:
-                    words.fill(0)
+            if self._digest:
+                self._noise(0, self._words, key_of(0, self._digest))
             elif self.size:
                 shared(_Copies(self, each), self.size, self.threads)
         except BaseException:
             self.out.fill(0)
             raise
+
+    def wipe(self) -> None:
+        """The copy that was kept, and may not have been drawn."""
+        self._words.fill(0)
 
     def room(self, size: int) -> Words:
         return np.empty(min(BLOCK, size), self.kinds[0])
@@ -152,6 +151,8 @@ class Blocks:
 
 class _Copies:
     """Copies of all blocks, one after the other, for one use each; wiped at the end."""
+
+    unit = BLOCK
 
     def __init__(self, blocks: Blocks, use: Callable[[int, Words], None]) -> None:
         self.blocks, self.use, self.stopped = blocks, use, False

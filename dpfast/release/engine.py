@@ -43,7 +43,6 @@ class Draws(NamedTuple):
     plan_address: int
     narrow: bool  # every draw that C decides is below 2^62, of a real law below 2^53
     key: StreamKey
-    start: int
     constant_work: bool
     exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
@@ -90,7 +89,7 @@ def finish_small(
     try:
         key.take(secret)
         draw = partial(exact, key) if isinstance(job, Job) else partial(exact, key, job)
-        work = _Work(job, Draws(plan.address, True, key, 0, True, draw))
+        work = _Work(job, Draws(plan.address, True, key, True, draw))
         finish_draws(job, draw, work.release.undecided(undecided, count), 0, job.out, 0)
         work.share(done, job.counts.size)
     finally:
@@ -114,13 +113,14 @@ def run(job: Job | RealJob, draws: Draws, threads: int | None) -> None:
 class Work(Protocol):
     """What threads share: values, by their places. A share looks at `stopped` now and then."""
 
+    unit: int  # shares are cut at multiples of it
     stopped: bool
 
     def share(self, begin: int, end: int) -> None: ...
 
 
 def shared(work: Work, size: int, threads: int | None) -> None:
-    """Do all of a work, its shares cut at multiples of BUFFER."""
+    """Do all of a work, in shares."""
     if size < 2 * SHARE or threads == 1:
         work.share(0, size)
     else:
@@ -193,7 +193,7 @@ def _in_threads(work: Work, size: int, workers: int) -> None:
     # once interrupted, takes a running thread for an ended one (CPython issue 45274).
     # Here nobody waits for a helper that has not taken its part.
     gate = _Gate()
-    edges = [size * part // workers // BUFFER * BUFFER for part in range(workers)] + [size]
+    edges = [size * part // workers // work.unit * work.unit for part in range(workers)] + [size]
     parts = [_Part(edges[i], edges[i + 1]) for i in range(workers)]
     shut, lock = _native.shut, gate.lock
     try:
@@ -224,7 +224,7 @@ class _Work:
 
     def __init__(self, job: Job | RealJob, draws: Draws) -> None:
         counts, out = job.counts, job.out
-        self.job, self.draws, self.stopped = job, draws, False
+        self.job, self.draws, self.unit, self.stopped = job, draws, BUFFER, False
         self.kinds = kinds_of(job, draws.narrow)
         self.plain = (counts.dtype, out.dtype) == self.kinds and is_plain(counts) and is_plain(out)
         past = self.plain and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out)
@@ -242,13 +242,13 @@ class _Work:
         row = max(_turned(counts), _turned(out))
         most = min(max(PIECE, ROWS * row), LARGEST_PIECE)
         # Pieces end where rows do, if these fit and are turned, else where batches do.
-        unit, shift = (row, 0) if 0 < row <= most else (PIECE, self.draws.start)
+        unit = row if 0 < row <= most else PIECE
         x = np.empty(min(most, end - begin), self.kinds[0])
         y = x.view(self.kinds[1])  # in place: a piece and its results fit a cache
         try:
             while begin < end and not self.stopped:
                 stop = begin + most
-                n = min(stop - (shift + stop) % unit, end) - begin
+                n = min(stop - stop % unit, end) - begin
                 for view, words in views(counts, begin, begin + n, x):
                     np.copyto(words, view, casting="unsafe")  # widened
                 n = self.run(x, y, 0, n, begin)
@@ -263,13 +263,13 @@ class _Work:
 
         Returns where it stopped: beyond, y holds no results, and values if it is x.
         """
-        draws, first = self.draws, self.draws.start + position
+        draws = self.draws
         while begin < end and not self.stopped:
             n = min(SLAB, end - begin)
-            done, undecided = self.release.add(draws.key, first + begin, n, x, y, begin)
+            done, undecided = self.release.add(draws.key, position + begin, n, x, y, begin)
             if done < 0:
                 raise UnusableValuesError(NOT_FINITE)
-            finish_draws(self.job, draws.exact, undecided, first + begin, y, begin)
+            finish_draws(self.job, draws.exact, undecided, position + begin, y, begin)
             begin += done
         return begin
 

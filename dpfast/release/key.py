@@ -35,9 +35,11 @@ lock = threading.RLock()
 
 
 def _blank() -> None:
-    for secret in list(_secrets.values()):
-        secret._held[:] = b""  # noqa: SLF001
-    lock.release()
+    try:
+        for secret in list(_secrets.values()):
+            secret.blank()
+    finally:
+        lock.release()
 
 
 os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=_blank)
@@ -83,9 +85,14 @@ class _Secret:
             raise DTypeError(f"secret must be bytes, not {type(secret).__name__}")
         if len(secret) != LENGTH:
             raise ParameterError(f"secret must be {LENGTH} bytes, got {len(secret)}")
-        self._held, self._id = bytearray(secret), ""
         with lock:
+            self._held, self._id = bytearray(secret), ""
             _secrets[id(self)] = self
+
+    def blank(self) -> None:
+        """Wipe the secret, in place: where a thread hashes under it, it cannot be resized."""
+        self._held[:] = bytes(len(self._held))
+        self._held = bytearray()
 
     def _keyed(self, purpose: str, data: bytes = b"") -> bytes:
         if not self._held:
@@ -102,7 +109,9 @@ class _Secret:
         return self._id
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and hmac.compare_digest(self._held, other._held)
+        if self is other:
+            return True
+        return type(other) is type(self) and bool(self._held) and hmac.compare_digest(self._held, other._held)
 
     def __hash__(self) -> int:
         return hash((type(self), self.id))
@@ -166,8 +175,8 @@ class KeyFile(_Master):
     `KeyFile.create`, or `dpfast key new`, makes the file; opening never does. A sealed key that is
     made from it is pickled as the path, the key's id and the root, so that the secret does not
     travel. One file for one release is simplest: it is destroyed with the release's stage.
-    Raises: DTypeError; FileError (no file, not a regular one, others may read or write it, another
-        length).
+    Raises: DTypeError, ParameterError; FileError (no file, not a regular one, others may read or
+        write it, another length).
     """
 
     __slots__ = ("path",)
@@ -180,7 +189,8 @@ class KeyFile(_Master):
     def create(cls, path: str | os.PathLike[str]) -> KeyFile:
         """Make the file, over nothing that is there; it is on the disk when this returns.
 
-        Raises: DTypeError, EntropyError; FileError (path exists, or cannot be written).
+        Raises: DTypeError, ParameterError, EntropyError; FileError (path exists, or cannot be
+            written).
         """
         file, secret = _path(path), _fresh()
         try:
@@ -229,9 +239,10 @@ class ReleaseKey(_Secret):
 
             digest = digester(j, block, names=None)  # of block j: rows 65,536 j up to 65,536 (j + 1)
         """
-        from dpfast.release.seal import Digester
+        from dpfast.release.seal import Digester, releases
 
-        return Digester(self._keyed("block digest"), self.id, mechanism, column, {"clamp": clamp, "missing": missing})
+        inputs = {"clamp": clamp, "missing": missing}
+        return Digester(self._keyed("block digest"), self.id, releases(mechanism), column, inputs)
 
     def seal(
         self,
@@ -272,9 +283,12 @@ def _fresh() -> bytes:
 
 def _path(path: str | os.PathLike[str]) -> Path:
     try:
-        return Path(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100  it resolves no links, and a chdir changes nothing
+        name = os.fsdecode(path)
     except TypeError:
         raise DTypeError(f"path must name a file, not be {type(path).__name__}") from None
+    if "\0" in name:
+        raise ParameterError("path must be without null characters")
+    return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links, and a chdir changes nothing
 
 
 def _read(file: Path) -> bytes:

@@ -69,10 +69,20 @@ class Manifest(NamedTuple):
 
 
 def by_column(mechanism: Any) -> dict[str, Any]:
-    """The mechanisms of the columns; that of an array has no name."""
-    if isinstance(mechanism, Mapping):
-        return dict(mechanism)
-    return {"": mechanism}
+    """The mechanisms of the columns; that of an array has no name. Raises: DTypeError."""
+    columns = dict(mechanism) if isinstance(mechanism, Mapping) else {"": mechanism}
+    for name, each in columns.items():
+        if not isinstance(name, str):
+            raise DTypeError(f"mechanism must have names of columns that are texts, not {type(name).__name__}")
+        releases(each)
+    return columns
+
+
+def releases(mechanism: Any) -> Any:
+    """The mechanism itself, if it noises arrays. Raises: DTypeError."""
+    if isinstance(mechanism, type) or not hasattr(mechanism, "_job"):  # whose module is above this one
+        raise DTypeError(f"mechanism must be one of dpfast's that release arrays, not {type(mechanism).__name__}")
+    return mechanism
 
 
 def manifest(label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets: int | None, domain: Any) -> Manifest:
@@ -88,14 +98,8 @@ def manifest(label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets:
         named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
     elif buckets is not None:
         kind, size = BUCKETS, (whole("buckets", buckets, 1),)
-    records = tuple((_name(name), each._record) for name, each in columns.items())  # noqa: SLF001
+    records = tuple((name, each._record) for name, each in columns.items())  # noqa: SLF001
     return Manifest(label, kind, records, size, named)
-
-
-def _name(name: object) -> str:
-    if not isinstance(name, str):
-        raise DTypeError(f"mechanism must have names of columns that are texts, not {type(name).__name__}")
-    return name
 
 
 def bytes_of(field: Any) -> bytes | str:
@@ -253,9 +257,9 @@ class Seal:
             release); OtherInputError.
         """
         reserve_here(self, resume=resume)
-        return self.reserved()
+        return self._reserved()
 
-    def reserved(self) -> Sealed:
+    def _reserved(self) -> Sealed:
         """The key that draws, for who has reserved."""
         if not self.secure:
             warn_insecure("a release")
@@ -470,5 +474,5 @@ class Whole(Task):
         digests = (BlockDigest(key.id, "", j, about.rows(j), digest) for j, digest in enumerate(found))
         seal = Seal(key, self._mechanism, about, tuple(digests))
         self._reserve(seal)
-        sealed = seal.reserved()
+        sealed = seal._reserved()  # noqa: SLF001
         blocks.draw(partial(sealed.stream_key, ""), partial(sealed.digest, ""))
