@@ -33,8 +33,8 @@ ROOMS: dict[str, set[str]] = {
     "testing.py": {"dpfast.privacy", "dpfast.release.key"},
     "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library
     "random": {"dpfast._native", "dpfast.errors", "dpfast.privacy", "numpy", "typing_extensions"},
-    "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.privacy", "dpfast.release.key"},
-    "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.records.columns", "dpfast.release.arrays", "dpfast.release.key", "numpy"},
+    "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.privacy", "dpfast.release.key", "dpfast.release.seal"},
+    "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.key", "numpy"},
     "postprocess.py": {"dpfast.errors", "dpfast.privacy", "dpfast.release.arrays", "numpy"},
     "mechanisms": {"dpfast", "dpfast._native", "dpfast.adapters", "dpfast.errors", "dpfast.exact", "dpfast.kernels", "dpfast.mechanisms", "dpfast.privacy",
                    "dpfast.release", "dpfast.statistics", "numpy"},
@@ -68,13 +68,17 @@ BEYOND = {
     "records/partitions.py": {"dpfast.mechanisms"},  # it draws noise: the rest of records/ never does
     "release/digits.py": {"dpfast._native", "dpfast.exact"},
     "release/engine.py": {"dpfast._native", "dpfast.release.arrays"},
-    "release/key.py": {"dpfast.release.arrays", "blake3"},
+    "release/blocks.py": {"dpfast._native", "dpfast.release.arrays", "dpfast.release.engine", "dpfast.release.names"},
+    "release/columns.py": {"dpfast.release.arrays"},
+    "release/key.py": {"dpfast.release.seal"},  # late
+    "release/names.py": {"dpfast.release.arrays", "dpfast.release.columns"},
+    "release/seal.py": {"dpfast._native", "dpfast.release.blocks", "dpfast.release.key", "dpfast.release.names", "blake3"},
 }
 # Where a module's name is computed, and so is not read here: what a user or a table names.
 COMPUTED = {"__init__.py", "adapters/__init__.py", "adapters/tumult.py", "audit/audited.py", "kernels/__init__.py"}
 # Loops in mechanisms/ whose length is that of data, and why each may be.
 LOOPS = {
-    ("above_threshold.py", "run"): "one answer after another is the mechanism",
+    ("above_threshold.py", "_release"): "one answer after another is the mechanism",
     ("discrete_gaussian.py", "search"): "thresholds of a table",
     ("integer.py", "signed_table"): "cells of a table",
     ("randomized_response.py", "_respond"): "chunks of answers, and the answers that the kernel left open",

@@ -45,7 +45,7 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
     if not isinstance(values, pd.Series):
         hint = next((HINTS[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINTS), "")
         raise DTypeError(f"of pandas a release takes a Series, not {type(values).__name__}{hint}")
-    if options["key"] is not None and options["names"] is None and not _by_position(values.index):
+    if options.get("key") is not None and options.get("names") is None and not _by_position(values.index):
         options["names"] = values.index
     noisy = _cells(released, values, options)
     return pd.Series(noisy, index=_labels_in_use(values.index), name=values.name, copy=False)

@@ -44,7 +44,7 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
         expression under a key); what release raises. For an expression, when it is evaluated.
     """
     if isinstance(values, pl.Expr):
-        if options["key"] is not None:
+        if options.get("key") is not None:
             raise ParameterError(
                 "key must be left out for an expression, which Polars evaluates once for each plan, group and chunk: release "
                 "the Series"

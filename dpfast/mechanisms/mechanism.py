@@ -321,7 +321,7 @@ class Releasing(Mechanism, Payable):
         try:
             stream.draw()
             exact = partial(self._decide, plan.width, stream, *(() if isinstance(job, Job) else (job,)))
-            run(job, Draws(plan.address, self._narrow, stream, constant_work, exact), threads)
+            run(job, Draws(plan.address, self._narrow, stream, 0, constant_work, exact), threads)
         finally:
             stream.wipe()
 

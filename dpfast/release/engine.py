@@ -43,6 +43,7 @@ class Draws(NamedTuple):
     plan_address: int
     narrow: bool  # every draw that C decides is below 2^62, of a real law below 2^53
     key: StreamKey
+    start: int
     constant_work: bool
     exact: Callable[..., Any]  # a draw by its number; of a real law the result, by its number and the value
 
@@ -89,7 +90,7 @@ def finish_small(
     try:
         key.take(secret)
         draw = partial(exact, key) if isinstance(job, Job) else partial(exact, key, job)
-        work = _Work(job, Draws(plan.address, True, key, True, draw))
+        work = _Work(job, Draws(plan.address, True, key, 0, True, draw))
         finish_draws(job, draw, work.release.undecided(undecided, count), 0, job.out, 0)
         work.share(done, job.counts.size)
     finally:
@@ -242,13 +243,13 @@ class _Work:
         row = max(_turned(counts), _turned(out))
         most = min(max(PIECE, ROWS * row), LARGEST_PIECE)
         # Pieces end where rows do, if these fit and are turned, else where batches do.
-        unit = row if 0 < row <= most else PIECE
+        unit, shift = (row, 0) if 0 < row <= most else (PIECE, self.draws.start)
         x = np.empty(min(most, end - begin), self.kinds[0])
         y = x.view(self.kinds[1])  # in place: a piece and its results fit a cache
         try:
             while begin < end and not self.stopped:
                 stop = begin + most
-                n = min(stop - stop % unit, end) - begin
+                n = min(stop - (shift + stop) % unit, end) - begin
                 for view, words in views(counts, begin, begin + n, x):
                     np.copyto(words, view, casting="unsafe")  # widened
                 n = self.run(x, y, 0, n, begin)
@@ -263,13 +264,13 @@ class _Work:
 
         Returns where it stopped: beyond, y holds no results, and values if it is x.
         """
-        draws = self.draws
+        draws, first = self.draws, self.draws.start + position
         while begin < end and not self.stopped:
             n = min(SLAB, end - begin)
-            done, undecided = self.release.add(draws.key, position + begin, n, x, y, begin)
+            done, undecided = self.release.add(draws.key, first + begin, n, x, y, begin)
             if done < 0:
                 raise UnusableValuesError(NOT_FINITE)
-            finish_draws(self.job, draws.exact, undecided, position + begin, y, begin)
+            finish_draws(self.job, draws.exact, undecided, first + begin, y, begin)
             begin += done
         return begin
 
