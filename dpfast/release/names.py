@@ -41,7 +41,7 @@ class Names:
         return cls(found.codes) if found.texts is None else cls(found.codes, *found.utf8())
 
     def __len__(self) -> int:
-        return self._codes.size
+        return int(self._codes.size)
 
     def fields(self, begin: int, end: int) -> list[Any]:
         """The names begin .. end - 1: what they are, and their bytes."""
