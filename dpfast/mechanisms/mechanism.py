@@ -356,7 +356,7 @@ class Releasing(Mechanism, Payable):
             narrow=self._narrow,
             constant_work=constant_work,
             decide=partial(self._decide, plan.width),
-            names=None if names is None else Names("names", names, job.counts.size),
+            names=names if names is None or isinstance(names, Names) else Names.read("names", names, job.counts.size),
             threads=threads,
         )
         try:

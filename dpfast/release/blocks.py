@@ -46,6 +46,7 @@ class Blocks:
         self.kinds = kinds_of(self.job, narrow)
         self._straight = self.out.dtype == self.kinds[1] and is_plain(self.out)
         self._plain = self.out.reshape(-1) if self._straight else self.out
+        self.block = BLOCK
         self._words, self._digest = self.room(0), b""  # the copy of an input of one block, kept for `draw`
         past = self._straight and self.size >= NON_TEMPORAL
         self._how = partial(as_c, self.job, plan, narrow, constant_work, past)
@@ -59,7 +60,8 @@ class Blocks:
         return self.values.shape
 
     def one(self, digest: Callable[[list[Any]], bytes]) -> bytes:
-        """The digest of values that are one block. Their copy is kept for `draw`."""
+        """The digest of values that are one block, of any size. Their copy is kept for `draw`."""
+        self.block = max(BLOCK, self.size)
         self._words = self.room(self.size)
         self._digest = digest(self._fields(0, self.copy(0, self._words)))
         return self._digest
@@ -101,11 +103,11 @@ class Blocks:
         self._words.fill(0)
 
     def room(self, size: int) -> Words:
-        return np.empty(min(BLOCK, size), self.kinds[0])
+        return np.empty(min(self.block, size), self.kinds[0])
 
     def copy(self, i: int, room: Words) -> Words:
         """A copy of block i, as it is noised. Raises: UnusableValuesError (not finite)."""
-        begin, end = i * BLOCK, min((i + 1) * BLOCK, self.size)
+        begin, end = i * self.block, min((i + 1) * self.block, self.size)
         copied = room[: end - begin]
         for view, words in views(flat(self.values), begin, end, copied):
             np.copyto(words, view, casting="unsafe")  # widened
@@ -122,14 +124,14 @@ class Blocks:
     def _fields(self, i: int, words: Words) -> list[Any]:
         """What the digest of block i is made from."""
         if words.dtype == FLOAT64:
-            fields = ["reals", words.astype("<f8", copy=False).data.cast("B")]
+            fields = ["reals", words.astype("<f8", copy=False).view("u1")]
         else:
             fields = list(words_of(words))
-        return fields + (self.names.fields(i * BLOCK, i * BLOCK + words.size) if self.names else [])
+        return fields + (self.names.fields(i * self.block, i * self.block + words.size) if self.names else [])
 
     def _noise(self, i: int, words: Words, stream_key: bytes) -> None:
         """Noise a copy of block i into its place of the result."""
-        begin, n = i * BLOCK, words.size
+        begin, n = i * self.block, words.size
         target = self._plain[begin : begin + n] if self._straight else words.view(self.kinds[1])
         stream = _native.StreamKey()
         try:

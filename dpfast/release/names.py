@@ -16,29 +16,37 @@ def words_of(array: Any) -> tuple[str, Any]:
     """Integers as eight little-endian bytes each, and how to read them: -1 is not 2^64 - 1."""
     words = np.ascontiguousarray(array, f"<{array.dtype.kind}8")
     unsigned = words.dtype == UINT64 and words.size > 0 and int(words.max()) >= 2**63
-    return "unsigned" if unsigned else "integers", words.reshape(-1).data.cast("B")
+    return "unsigned" if unsigned else "integers", words.reshape(-1).view("u1")
 
 
 class Names:
-    """A column of names, read once. name: of the parameter, for errors."""
+    """Names of rows: integers, or runs of bytes, each row's by its place among the distinct ones."""
 
-    def __init__(self, name: str, values: Any, size: int | None = None) -> None:
-        """size: how many there must be. Raises: DTypeError, ParameterError."""
-        self._codes, self._texts = column(name, values)
-        if size is not None and self._codes.size != size:
-            raise ParameterError(f"{name} must be as many as the values, {size}, got {self._codes.size}")
-        if self._texts is not None:
-            self._joined, ends = column(name, values).utf8()
+    def __init__(self, codes: Any, joined: Any = None, ends: Any = None) -> None:
+        """codes: the integers; or, if there are runs of bytes, joined, with their ends: the places."""
+        self._codes, self._joined = codes, joined
+        if joined is not None:
             self._begins = np.concatenate([[0], ends])
-            self._in_order = bool((self._codes == np.arange(self._codes.size)).all())
+            self._in_order = bool((codes == np.arange(codes.size)).all())
+
+    @classmethod
+    def read(cls, name: str, values: Any, size: int | None = None) -> Names:
+        """A column, read once. name: of the parameter. size: how many there must be.
+
+        Raises: DTypeError, ParameterError.
+        """
+        found = column(name, values)
+        if size is not None and found.codes.size != size:
+            raise ParameterError(f"{name} must be as many as the values, {size}, got {found.codes.size}")
+        return cls(found.codes) if found.texts is None else cls(found.codes, *found.utf8())
 
     def __len__(self) -> int:
-        return self._codes.size
+        return int(self._codes.size)
 
     def fields(self, begin: int, end: int) -> list[Any]:
         """The names begin .. end - 1: what they are, and their bytes."""
         codes = self._codes[begin:end]
-        if self._texts is None:
+        if self._joined is None:
             return list(words_of(codes))
         lengths = (self._begins[1:] - self._begins[:-1])[codes]
         if self._in_order:  # each name once, as in most columns of names
@@ -46,4 +54,4 @@ class Names:
         else:
             starts = np.repeat(self._begins[codes] - np.concatenate([[0], np.cumsum(lengths[:-1])]), lengths)
             text = self._joined[starts + np.arange(starts.size)]
-        return ["texts", lengths.astype("<i8").data.cast("B"), np.ascontiguousarray(text).data.cast("B")]
+        return ["texts", lengths.astype("<i8").view("u1"), text]

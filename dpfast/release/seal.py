@@ -94,7 +94,7 @@ def manifest(label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets:
         raise ParameterError("shape, domain or buckets must be given, and one of them alone")
     named, size = "", tuple(whole("shape", n, 0) for n in shape or ())
     if domain is not None:
-        names = Names("domain", domain)
+        names = Names.read("domain", domain)
         named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
     elif buckets is not None:
         kind, size = BUCKETS, (whole("buckets", buckets, 1),)
