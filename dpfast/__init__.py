@@ -5,17 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import (
     BudgetExhausted,
+    DataDependentError,
     DpfastError,
     DTypeError,
     EntropyError,
+    FileError,
     InsecureKeyWarning,
     KeyReuseError,
     LedgerError,
     NoGuaranteeError,
+    OtherInputError,
     ParameterError,
     SelfCheckError,
     StateError,
     UntestedVersionWarning,
+    UnusableValuesError,
 )
 from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     from dpfast.records.bounded_histogram import BoundedHistogram, bounded_histogram
     from dpfast.records.fixed_point import fixed_point_sum
     from dpfast.records.partitions import Thresholded, thresholded
-    from dpfast.release.key import Key, ReleaseKey
+    from dpfast.release.key import Key, KeyFile, ReleaseKey
 
 Geometric = DiscreteLaplace
 
@@ -50,16 +54,19 @@ __all__ = [
     "BudgetExhausted",
     "ChaCha20",
     "DTypeError",
+    "DataDependentError",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "DpfastError",
     "EntropyError",
     "Exponential",
+    "FileError",
     "Gaussian",
     "Geometric",
     "Guarantee",
     "InsecureKeyWarning",
     "Key",
+    "KeyFile",
     "KeyReuseError",
     "Laplace",
     "Ledger",
@@ -68,6 +75,7 @@ __all__ = [
     "NoiseSource",
     "NoisyMax",
     "OneSidedGeometric",
+    "OtherInputError",
     "ParameterError",
     "PermuteAndFlip",
     "RandomizedResponse",
@@ -78,6 +86,7 @@ __all__ = [
     "StateError",
     "Thresholded",
     "UntestedVersionWarning",
+    "UnusableValuesError",
     "adapters",
     "bounded_histogram",
     "compose",
@@ -105,7 +114,7 @@ _LATE = {
     "dpfast.records.bounded_histogram": "BoundedHistogram bounded_histogram",
     "dpfast.records.fixed_point": "fixed_point_sum",
     "dpfast.records.partitions": "Thresholded thresholded",
-    "dpfast.release.key": "Key ReleaseKey",
+    "dpfast.release.key": "Key KeyFile ReleaseKey",
 }
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -37,6 +38,7 @@ OPTIONS = {
     "missing",
     "threads",
     "constant_time",
+    "names",
 }  # that the releases in HAND_ON hand on
 HAND_ON = {"BoundedHistogram.release", "Ledger.release"}
 OPEN_ENDED = {"ChaCha20.spawn.n_children"}  # a list of 2^62 things may be asked for, and takes its time
@@ -44,6 +46,18 @@ REFUSED = {  # by what has such a method for its name alone
     "ChaCha20.jumped", "OneSidedGeometric.dp_event", "OneSidedGeometric.privacy_loss_distribution",
 }  # fmt: skip
 CELL = dpfast.Sensitivity(1, 1)
+MECHANISM = dpfast.DiscreteLaplace(Fraction(1, 1000), 1)
+
+
+def key_file() -> dpfast.KeyFile:
+    return dpfast.KeyFile.create(Path(tempfile.mkdtemp()) / "made.key")
+
+
+def sealed_once() -> Any:
+    """A seal of private values, under a label of its own."""
+    key = dpfast.Key.generate().derive("visits " + secrets.token_hex(8))
+    return key.seal(MECHANISM, [key.digester(MECHANISM)(0, [SECRET, 1])], shape=(2,))
+
 
 # By parameter, for all doors or for one; a function makes what is to be another at each call.
 GOOD: dict[str, Any] = {
@@ -56,13 +70,17 @@ GOOD: dict[str, Any] = {
     "outside": "drop", "p": 0.3, "also_add_remove": None, "prior": 0.1, "probability": 0.5, "records_per_unit": "up to",
     "release": dpfast.Guarantee(0.001, 1e-9), "reports": [0, 1, 1], "rho": None, "scale": 2, "scores": [SECRET, SECRET + 1],
     "secret": b"x" * 32, "seed": None, "sensitivity": 1, "sigma": 100, "sigma_squared": None, "signed": False, "size": 3,
-    "squared": 2, "start": None, "step": 1, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,
+    "squared": 2, "step": 1, "names": None, "resume": False, "column": "", "shape": (3,), "buckets": None, "mechanism": MECHANISM, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,
     "totals": [3.0, 7.0], "unit": "person", "unit_ids": ["u", str(SECRET), "u"], "upper": None,
     "value_discretization_interval": 1e-3, "values": np.array([SECRET + 0.5, SECRET + 1.5]), "zcdp": False,
     "AboveThreshold.run.answers": [SECRET, SECRET], "DiscreteGaussian.from_zcdp.rho": 0.1, "Gaussian.from_zcdp.rho": 0.1,
     "Gaussian.granularity": None, "Guarantee.rho": 0.5, "Laplace.granularity": None,
+    "Key.derive.label": lambda: secrets.token_hex(8), "KeyFile.derive.label": lambda: secrets.token_hex(8),
+    "KeyFile.path": lambda: key_file().path, "KeyFile.create.path": lambda: Path(tempfile.mkdtemp()) / "made.key",
+    "ReleaseKey.seal.digests": lambda: [dpfast.Key(BYTES).derive("visits").digester(MECHANISM)(0, [SECRET, 1, 2])], "seal.domain": None,
+    "Ledger.reserve.seal": sealed_once,
     "Ledger.copy.path": lambda: Path(tempfile.mkdtemp()) / "copy.db", "Ledger.path": lambda: Path(tempfile.mkdtemp()) / "budget.db",
-    "ledger": None, "release.mechanism": dpfast.DiscreteLaplace(Fraction(1, 1000), 1),
+    "ledger": None, "release.mechanism": MECHANISM,
     **{
         f"{owner}.release.values": np.array([SECRET, SECRET + 1])
         for owner in ("DiscreteGaussian", "DiscreteLaplace", "Ledger")
@@ -124,7 +142,7 @@ NOT_CALLED = {"Thresholded", "adapters", "Geometric"}
 # everything; of a result all but its release.
 NOT_FUZZED = {
     "BoundedHistogram", "BoundedHistogram.count", "BoundedHistogram.index",
-    "ReleaseKey.part", "ReleaseKey.name", "ReleaseKey.stream_key", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
+    "ReleaseKey", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
     "Key.from_bytes.secret",
 }  # fmt: skip
 
@@ -149,6 +167,7 @@ def objects(folder: Path) -> dict[str, Any]:
         "Geometric": dpfast.Geometric(1, 1),
         "Guarantee": dpfast.Guarantee(1, rho=0.5),
         "Key": dpfast.Key(BYTES),
+        "KeyFile": key_file(),
         "Ledger": dpfast.Ledger(folder / "fuzzed.db", 10**9, delta=Fraction(1, 2), create=True),
         "NoiseSource": dpfast.noise_source("laplace", 3),
         "NoisyMax": dpfast.NoisyMax(1, 1),

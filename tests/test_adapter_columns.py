@@ -26,6 +26,7 @@ from columns import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import SEALED_ROWS
 
 from dpfast import (
     DiscreteGaussian,
@@ -34,7 +35,9 @@ from dpfast import (
     DTypeError,
     Gaussian,
     Key,
+    KeyReuseError,
     Laplace,
+    OtherInputError,
     ParameterError,
     Snapping,
 )
@@ -187,19 +190,23 @@ def test_out_is_for_numpy(library) -> None:
 
 
 @each_library
-def test_parts_under_a_key(library) -> None:
-    """start counts on as for arrays. Chunks are one part; other data under its key are refused."""
-    whole = library.column(range(100), library.kinds["int64"], [60])
-    for parts, wrong in (
-        ([(0, 100)], (60, library.cut(whole, slice(60, None)))),
-        ([(0, 60), (60, 100)], (0, library.column(range(1, 101), library.kinds["int64"], []))),
-    ):
-        key = Key.generate().derive("visits")
-        for start, end in parts:
-            noisy = COUNTS.release(library.cut(whole, slice(start, end)), key=key, start=start)
-            assert library.cells(noisy) == COUNTS.release(np.arange(start, end), key=key, start=start).tolist()
-        with pytest.raises(DpfastError, match="^release key 'visits'"):
-            COUNTS.release(wrong[1], key=key, start=wrong[0])
+def test_a_column_under_a_key(library) -> None:
+    """As the array of its numbers, by one call or by blocks, chunks or not; other data are refused."""
+    whole, n = library.column(range(70_000), library.kinds["int64"], [60_000]), 70_000
+    key = Key.generate().derive("visits")
+    noisy = library.cells(COUNTS.release(whole, key=key))
+    names = whole.index if hasattr(whole, "iloc") else None  # of pandas
+    assert noisy == COUNTS.release(np.arange(n), key=key, names=names, resume=True).tolist()
+    blocks = [library.cut(whole, slice(0, SEALED_ROWS)), library.cut(whole, slice(SEALED_ROWS, None))]
+    digester = key.digester(COUNTS)
+    seal = key.seal(COUNTS, [digester(j, block) for j, block in enumerate(blocks)], shape=(n,))
+    sealed = seal.without_ledger(resume=True)
+    assert [cell for j, block in enumerate(blocks) for cell in library.cells(sealed.release(j, block))] == noisy
+    other = library.column(range(1, n + 1), library.kinds["int64"], [])
+    with pytest.raises(OtherInputError, match="^'visits'"):
+        COUNTS.release(other, key=key, resume=True)
+    with pytest.raises(KeyReuseError, match="^'visits'"):
+        COUNTS.release(whole, key=key)
 
 
 @each()

@@ -12,8 +12,9 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")  # for pandas's Arrow columns
 
 from columns import COUNTS, Spy, fixed  # noqa: E402
+from tiers import SEALED_ROWS  # noqa: E402
 
-from dpfast import DiscreteGaussian  # noqa: E402
+from dpfast import DiscreteGaussian, DTypeError, Key, OtherInputError  # noqa: E402
 
 
 def test_every_mechanism_and_every_index() -> None:
@@ -79,3 +80,55 @@ def test_a_reversed_column_is_a_view() -> None:
     spy.release(values)
     assert spy.given.strides == (-16,)
     assert fixed(values).tolist() == fixed(np.arange(100)[::-2]).tolist()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        ["a", "b", "b", "é"],
+        [7, -1, 3, 3],
+        pd.CategoricalIndex(["x", "y", "x", "y"], categories=["y", "z", "x"]),
+        pd.Index(["a", "b", "c", "d"], dtype="string"),
+        pd.RangeIndex(1, 5),
+        pd.RangeIndex(0, 8, 2),
+    ],
+    ids=str,
+)
+def test_an_index_is_sealed_unasked(index) -> None:
+    """As names= of its labels: another order of them is another input, at equal counts too."""
+    key, counts = Key.generate().derive("visits"), pd.Series([5, 5, 5, 5], index=index)
+    noisy = COUNTS.release(counts, key=key)
+    assert noisy.index.tolist() == counts.index.tolist()
+    names = list(counts.index)
+    assert noisy.tolist() == COUNTS.release(counts.to_numpy(), key=key, names=names, resume=True).tolist()
+    assert noisy.equals(COUNTS.release(counts, key=key, names=names, resume=True))
+    turned = pd.Series([5, 5, 5, 5], index=counts.index[::-1])
+    for other in (turned, counts.to_numpy(), counts.reset_index(drop=True)):
+        with pytest.raises(OtherInputError):
+            COUNTS.release(other, key=key, resume=True)
+
+
+def test_places_are_no_names() -> None:
+    """The index 0, 1, 2, ... says what an array's places say; so do those of a block of it."""
+    key, n = Key.generate().derive("places"), SEALED_ROWS + 9
+    counts = pd.Series(np.arange(n) % 10)
+    noisy = COUNTS.release(counts, key=key)
+    assert noisy.tolist() == COUNTS.release(counts.to_numpy(), key=key, resume=True).tolist()
+    digester, blocks = key.digester(COUNTS), [counts[:SEALED_ROWS], counts[SEALED_ROWS:]]
+    seal = key.seal(COUNTS, [digester(j, block) for j, block in enumerate(blocks)], shape=(n,))
+    sealed = seal.without_ledger(resume=True)
+    assert pd.concat([sealed.release(j, block) for j, block in enumerate(blocks)]).equals(noisy)
+    assert sealed.release(1, blocks[1].reset_index(drop=True)).tolist() == noisy[SEALED_ROWS:].tolist()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [pd.date_range("2026-01-01", periods=2), pd.MultiIndex.from_tuples([("a", 1), ("b", 1)]), [0.5, 1.5], ["a", None]],
+    ids=lambda index: type(index).__name__,
+)
+def test_other_labels_are_refused_under_a_key(index) -> None:
+    """Names that cannot be sealed are never dropped in silence; names= stands for them."""
+    counts = pd.Series([5, 5], index=index)
+    with pytest.raises(DTypeError, match="^names must"):
+        COUNTS.release(counts, key=Key.generate().derive("x"))
+    assert len(COUNTS.release(counts, key=Key.generate().derive("x"), names=["a", "b"])) == 2

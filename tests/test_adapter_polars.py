@@ -7,26 +7,26 @@ import warnings
 
 import numpy as np
 import pytest
+import tiers
 from fresh import python
 
 pl = pytest.importorskip("polars")
 
 from columns import COUNTS, VALUES, WIDE, failing_kernels, fixed  # noqa: E402
 
+import dpfast  # noqa: E402
 from dpfast import (  # noqa: E402
     DiscreteGaussian,
     DiscreteLaplace,
     DpfastError,
     DTypeError,
     Gaussian,
-    InsecureKeyWarning,
     Key,
     Laplace,
     ParameterError,
     Snapping,
     adapters,
 )
-from dpfast.testing import fixed_key  # noqa: E402
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # OpenDP may have been here before
@@ -60,12 +60,11 @@ def frame() -> pl.DataFrame:
 
 
 def test_an_expression_is_the_release_of_its_column(frame) -> None:
-    """Eager, lazy, streaming, anywhere: NumPy's release under that key, one call a column."""
+    """Eager, lazy, streaming, anywhere: NumPy's release of the same stream, one call a column."""
     big = pl.DataFrame({"n": np.arange(300_000), "g": np.arange(300_000) % 7})
-    key = fixed_key(7).derive("columns")
     expected = fixed(big["n"]).to_list()
-    noisy = COUNTS.release(n, key=key, start=0).alias("noisy")
-    with pytest.warns(InsecureKeyWarning):
+    noisy = COUNTS.release(n).alias("noisy")
+    with tiers.fixed_stream():
         assert big.select(noisy)["noisy"].to_list() == expected
         assert big.with_columns(noisy)["noisy"].to_list() == expected
         assert big.lazy().with_columns(noisy).collect(**STREAMING)["noisy"].to_list() == expected
@@ -127,14 +126,20 @@ def test_every_evaluation_is_a_release(frame) -> None:
     assert two["d"].abs().max() < 20 < two["a"].abs().min()  # each fails with probability 1e-9 at most
 
 
-def test_a_release_key_is_one_release(frame) -> None:
-    lazy, key = frame.lazy(), Key.generate().derive("visits")
-    noisy = COUNTS.release(n, key=key, start=0)
-    assert lazy.select(noisy).collect().equals(lazy.select(noisy).collect())
-    with pytest.raises(FAILED, match="release key 'visits'"):
-        lazy.with_columns(n + 1).select(noisy).collect()
-    with pytest.raises(FAILED, match="release key 'visits'"):
-        lazy.select(COUNTS.release(n, key=Key.generate().derive("visits"), start=0).over("g")).collect()
+def test_an_expression_under_a_key_is_refused(frame, tmp_path) -> None:
+    """It is evaluated for each plan, group and chunk: at once, and it costs nothing. A Series is sealed."""
+    key, ledger = Key.generate().derive("visits"), dpfast.Ledger(tmp_path / "b.db", epsilon=2, create=True)
+    for call in (
+        lambda: COUNTS.release(n, key=key),
+        lambda: ledger.release(COUNTS, n, key=key),
+        lambda: key.digester(COUNTS)(0, n),
+        lambda: Noise(n).discrete_laplace(1, 1, key=key),
+    ):
+        with pytest.raises(ParameterError, match="^key must be left out for an expression"):
+            call()
+    assert ledger.spent.epsilon == 0
+    noisy = ledger.release(COUNTS, frame["n"], key=key, names=["a", "b", "c", "d", "e", "f"])
+    assert noisy.equals(COUNTS.release(frame["n"], key=key, names=pl.Series(list("abcdef")), resume=True))
 
 
 def test_groups(frame) -> None:
@@ -203,12 +208,12 @@ def test_the_namespace(frame) -> None:
         ("snapping", (1, 3, 64), Snapping(1, 3, bound=64), pl.Float64),
     ]
     for name, parameters, mech, kind in laws:
-        column, key = frame["n"].cast(kind), fixed_key(7).derive("columns")
-        with pytest.warns(InsecureKeyWarning):
-            expected = mech.release(column, key=key, start=0, lower=0)
-            assert getattr(Noise(column), name)(*parameters, key=key, start=0, lower=0).equals(expected)
-            assert Noise(column).release(mech, key=key, start=0, lower=0).equals(expected)
-            noisy = getattr(Noise(n.cast(kind)), name)(*parameters, key=key, start=0, lower=0)
+        column = frame["n"].cast(kind)
+        with tiers.fixed_stream():
+            expected = mech.release(column, lower=0)
+            assert getattr(Noise(column), name)(*parameters, lower=0).equals(expected)
+            assert Noise(column).release(mech, lower=0).equals(expected)
+            noisy = getattr(Noise(n.cast(kind)), name)(*parameters, lower=0)
             assert frame.select(noisy)["n"].equals(expected)
 
 

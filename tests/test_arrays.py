@@ -230,7 +230,7 @@ def test_every_pair_of_types_in_pieces(kind: Kind, given_: np.dtype) -> None:
     """Strides odd and negative, threads, starts inside a batch: what plain words give, cast."""
     cells = kind.some((5001,))
     for i, made in enumerate(kind.dtypes):
-        start, threads, steps = (0, 1000, 2047)[i % 3], 1 + i // 3 % 3, ((3, -2), (-1, 1), (-5, 7), (1, -3))[i % 4]
+        threads, steps = 1 + i // 3 % 3, ((3, -2), (-1, 1), (-5, 7), (1, -3))[i % 4]
         expected = kind.fixed(cells.astype(kind.wide), dtype=made.newbyteorder("="))
         values, out = (
             np.zeros(abs(step) * cells.size, dtype)[::step] for step, dtype in zip(steps, (given_, made), strict=True)
@@ -248,7 +248,7 @@ def test_any_view_in_pieces(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([INTEGER, REAL]))
     values, out = data.draw(views(kind.dtypes, 2))
     values[...] = kind.some(values.shape)
-    start, threads = data.draw(st.sampled_from([0, 1, 1023])), data.draw(st.integers(1, 3))
+    threads = data.draw(st.integers(1, 3))
     expected = kind.fixed(np.ascontiguousarray(values), dtype=out.dtype.newbyteorder("="))
     with tiers.small_pieces():
         kind.fixed(values, out=out, threads=threads)
@@ -574,8 +574,8 @@ def test_a_refusal_leaves_out_alone(kind: Kind) -> None:
     bad = np.zeros(5000)
     bad[7] = math.nan
     refusals: list[dict[str, Any]] = [
-        {"lower": 2, "upper": 1}, {"threads": 0}, {"start": 3}, {"key": dpfast.Key.generate()}, {"key": release_key()},
-        {"key": release_key(), "start": -1}, {"dtype": kind.half}, {"missing": math.nan},
+        {"lower": 2, "upper": 1}, {"threads": 0}, {"resume": True}, {"names": range(5000)}, {"key": dpfast.Key.generate()},
+        {"key": release_key(), "resume": 1}, {"key": release_key(), "names": [1]}, {"dtype": kind.half}, {"missing": math.nan},
     ]  # fmt: skip
     for refusal in refusals:
         with pytest.raises(dpfast.DpfastError):
@@ -660,16 +660,22 @@ def test_a_second_release_takes_no_memory_of_the_arrays_size(kind: Kind) -> None
     n = 2**22
     cells, out, key = kind.some((n,)), np.zeros(n, kind.wide), dpfast.Key.generate().derive("memory")
     ways: list[tuple[Any, np.ndarray, dict[str, Any]]] = [
-        (kind.mech, cells, {"out": out}), (kind.mech, cells[::-1], {"out": out}), (kind.mech, cells, {"out": out, "key": key, "start": 0}),
+        (kind.mech, cells, {"out": out}), (kind.mech, cells[::-1], {"out": out}), (kind.mech, cells, {"out": out, "key": key, "resume": True}),
     ]  # fmt: skip
     if kind is INTEGER:
-        ways.append((kind.mech, cells[::-1].view(np.uint64), {"out": out, "key": key, "start": n}))
+        ways.append(
+            (
+                kind.mech,
+                cells[::-1].view(np.uint64),
+                {"out": out, "key": dpfast.Key.generate().derive("turned"), "resume": True},
+            )
+        )
     else:
         short, short_out, wide = cells.astype("f4"), np.zeros(n, "f4"), Laplace(1, 2.0**50, granularity=1)
         ways += [
             (kind.mech, cells[::-1], {"out": out, "missing": 0, "clamp": (-3, 3)}), (kind.mech, short, {"out": short_out}),
             (kind.mech, short, {"out": out}), (kind.mech, short[::-1], {"out": short_out}), (wide, short, {"out": short_out}),
-            (kind.mech, short, {"out": short_out, "key": dpfast.Key.generate().derive("short"), "start": 0}),
+            (kind.mech, short, {"out": short_out, "key": dpfast.Key.generate().derive("short"), "resume": True}),
         ]  # fmt: skip
     ways.append((kind.mech, cells, {"out": cells}))
     for mech, given_, options in ways:
@@ -695,8 +701,9 @@ def test_no_message_holds_a_cell(kind: Kind) -> None:
         lambda: kind.mech.release([*cells.tolist(), None]),
         lambda: kind.mech.release(cells, dtype=float if kind is INTEGER else int),
         lambda: kind.mech.release(cells, lower="x"),
-        lambda: kind.mech.release(cells, key=3, start=0),
-        lambda: kind.mech.release(cells, key=release_key(), start=2**63 - 1),
+        lambda: kind.mech.release(cells, key=3),
+        lambda: kind.mech.release(cells, key=release_key(), names=[91.25] * 12),
+        lambda: kind.mech.release(cells, key=release_key(), out=cells),
         lambda: kind.mech.release(odd),
         lambda: kind.mech.release(odd, out=odd),
         lambda: kind.mech.sample(cells),

@@ -72,7 +72,13 @@ BEYOND = {
     "release/columns.py": {"dpfast.release.arrays"},
     "release/key.py": {"dpfast.release.seal"},  # late
     "release/names.py": {"dpfast.release.arrays", "dpfast.release.columns"},
-    "release/seal.py": {"dpfast._native", "dpfast.release.blocks", "dpfast.release.key", "dpfast.release.names", "blake3"},
+    "release/seal.py": {
+        "dpfast._native",
+        "dpfast.release.blocks",
+        "dpfast.release.key",
+        "dpfast.release.names",
+        "blake3",
+    },
 }
 # Where a module's name is computed, and so is not read here: what a user or a table names.
 COMPUTED = {"__init__.py", "adapters/__init__.py", "adapters/tumult.py", "audit/audited.py", "kernels/__init__.py"}

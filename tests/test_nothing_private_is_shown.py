@@ -92,9 +92,18 @@ def spoilt(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "outside", lambda: bounded(domain=["flu"], outside="refuse")
     yield "private keys", lambda: dpfast.DiscreteLaplace(1, bounded().sensitivity)
     key = dpfast.Key(BYTES).derive("visits")
-    yield "reuse", lambda: [law.release([count], key=key, start=0) for count in (SECRET, SECRET + 1)]
+    yield "reuse", lambda: [law.release([count], key=key) for count in (SECRET, SECRET + 1)]
+    yield "another input", lambda: [law.release([count], key=key, resume=True) for count in (SECRET, SECRET + 1)]
+    yield "names", lambda: law.release(counts, key=key, names=[NAME, None])
+    yield "another block", lambda: _sealed_block(law, [SECRET + 1])
     yield "key", lambda: dpfast.Key(BYTES + b"!")
-    yield "not a key", lambda: law.release(counts, key=dpfast.Key(BYTES), start=0)
+    yield "not a key", lambda: law.release(counts, key=dpfast.Key(BYTES))
+
+
+def _sealed_block(law: Any, values: Any) -> Any:
+    """A block of other values than were sealed."""
+    key = dpfast.Key.generate().derive("visits")
+    return key.seal(law, [key.digester(law)(0, [SECRET])], shape=(1,)).without_ledger().release(0, values)
 
 
 def test_an_error_shows_nothing_private(tmp_path: Path) -> None:

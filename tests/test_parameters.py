@@ -395,7 +395,7 @@ def test_metadata_goes_through_json() -> None:
     assert (Fraction(record["epsilon"]), Fraction(record["sensitivity"])) == (mech.epsilon, mech.sensitivity)
     assert record["mechanism"] == "discrete_laplace"
     assert (record["adjacency"], record["unit"], record["scale"]) == ("add-remove", "household", mech.scale)
-    assert (record["dpfast"], record["stream_version"], record["secure"]) == (dpfast.__version__, 1, True)
+    assert (record["dpfast"], record["stream_version"], record["secure"]) == (dpfast.__version__, 2, True)
 
 
 # ---------------------------------------------------- the law's figures, against 60 digits and more
@@ -606,7 +606,8 @@ def test_nothing_else_is_a_flag(value) -> None:
         (lambda: DiscreteLaplace(1, 1).metadata(5), "key"),
         (lambda: DiscreteLaplace(np.timedelta64(1, "s"), 1), "epsilon"),
         (lambda: DiscreteLaplace(1, 1).interval(cells=np.timedelta64(1, "s")), "cells"),
-        (lambda: DiscreteLaplace(1, 1).release([1], start=10**5000), "start"),
+        (lambda: DiscreteLaplace(1, 1).release([1], names=[10**5000]), "names"),
+        (lambda: DiscreteLaplace(1, 1).release([1], resume=10**5000), "resume"),
         (lambda: DiscreteLaplace(1, 1).release([1], dtype="i4,("), "dtype"),
         (lambda: DiscreteLaplace(1, 1).dp_event(zcdp=np.array([1, 2])), "zcdp"),
         (lambda: DiscreteLaplace(1, 1).privacy_loss_distribution(value_discretization_interval="x"), "value_discretization"),

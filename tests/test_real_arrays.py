@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Callable
@@ -29,9 +28,11 @@ from dpfast import (
     Key,
     KeyReuseError,
     Laplace,
+    OtherInputError,
     ParameterError,
     Sensitivity,
     Snapping,
+    UnusableValuesError,
     exact,
 )
 
@@ -214,14 +215,17 @@ def test_missing_stands_for_what_is_not_finite(mech: Any, dtype: np.dtype, monke
 
 
 def test_missing_is_a_public_number() -> None:
-    """Any finite double, taken exactly; another one, and the noise of all cells is another."""
+    """Any finite double, taken exactly; under a key it is sealed as a value like any."""
     values = np.array([1.0, math.nan, 3.0] * 100)
-    results = [fixed(MECH, values, missing=x, clamp=(0, 3)) for x in (0, 1, Fraction(1, 2))]
-    results += [fixed(MECH, np.nan_to_num(values)), fixed(MECH, np.nan_to_num(values), missing=0, clamp=(0, 3))]
-    finite = ~np.isnan(values)
-    for a, b in itertools.combinations(results, 2):
-        assert not np.array_equal(a[finite], b[finite])
-    assert same(fixed(MECH, values, missing=0, clamp=(0, 3)), fixed(MECH, values, missing=-0.0, clamp=(0, 3)))
+    for x in (0, 1, Fraction(1, 2), -0.0):
+        filled = np.nan_to_num(values, nan=float(x))
+        assert same(fixed(MECH, values, missing=x, clamp=(0, 3)), fixed(MECH, filled))
+    key = Key.generate().derive("missing")
+    first = MECH.release(values, key=key, missing=0, clamp=(0, 3))
+    assert same(MECH.release(values, key=key, missing=-0.0, clamp=(0, 3), resume=True), first)
+    assert same(MECH.release(np.nan_to_num(values), key=key, resume=True), first)
+    with pytest.raises(OtherInputError):
+        MECH.release(values, key=key, missing=1, clamp=(0, 3), resume=True)
     for bad, error in (
         (math.nan, ParameterError),
         (math.inf, ParameterError),
@@ -276,40 +280,39 @@ def test_parameters_that_are_refused(name: str, bad: object, error: type[Excepti
 
 
 def test_a_key_names_one_release_of_one_input() -> None:
-    """Retries are equal; other values, other `missing` or overlaps are refused; parts follow on."""
+    """Retries are equal; other values, another clamp that matters, another law are refused."""
     values = some_values((6000,))
     key = Key.generate().derive("reuse")
-    first = MECH.release(values, key=key, start=0)
-    assert same(MECH.release(values, key=key, start=0), first)
-    assert same(MECH.release(values.astype(">f8")[::-1][::-1], key=key, start=0, constant_time=True), first)
-    for again in (
-        lambda: MECH.release(values + 1, key=key, start=0),
-        lambda: MECH.release(values, key=key, start=0, missing=0, clamp=(-3, 3)),
-        lambda: MECH.release(values, key=key, start=5999),
-        lambda: Laplace(1, 3, granularity=0.5).release(values, key=key, start=0),
-        lambda: Snapping(1, 3, bound=4).release(values, key=key, start=0),
+    first = MECH.release(values, key=key)
+    assert same(MECH.release(values, key=key, resume=True), first)
+    assert same(MECH.release(values.astype(">f8")[::-1][::-1], key=key, constant_time=True, resume=True), first)
+    for mech, changed, options in (
+        (MECH, values + 1, {}),
+        (MECH, values, {"missing": 0, "clamp": (-3, 3)}),
+        (MECH, values[:5999], {}),
+        (Laplace(1, 3, granularity=0.5), values, {}),
+        (Snapping(1, 3, bound=4), values, {}),
     ):
-        out = np.full(6000, 77.0)
+        out = np.full(changed.size, 77.0)
         with pytest.raises(KeyReuseError) as caught:
-            again()
+            mech.release(changed, key=key, out=out, resume=True, **options)
         assert not re.search(r"\d\.\d", str(caught.value))
         assert (out == 77).all()
-    assert not same(MECH.release(values, key=key, start=6000), first)
-    # parts cut from a file are as good as any; -0.0 is not 0.0 to the digest, and never a result
     zeros = fixed(MECH, np.array([0.0, -0.0] * 3000))
     assert not np.signbit(zeros[zeros == 0]).any()
 
 
 def test_a_refused_value_does_not_use_up_the_key() -> None:
-    """Nothing was released: the part may be released with right values or a stand-in."""
+    """Nothing was sealed: the label may be released with right values or a stand-in."""
     for n in CALLS:
         values = np.full(n, SECRET)
         values[3] = math.nan
-        for place in (None, values):
+        for place in (None, np.full(n, 77.0)):
             key = Key.generate().derive("refused")
-            with pytest.raises(ParameterError, match="^values must be finite"):
-                MECH.release(values, key=key, start=0, out=place)
-            assert np.isfinite(MECH.release(values, key=key, start=0, missing=0, clamp=(-3, 3))).all()
+            with pytest.raises(UnusableValuesError, match="^values must be finite"):
+                MECH.release(values, key=key, out=place)
+            assert place is None or (place == 77).all()
+            assert np.isfinite(MECH.release(values, key=key, missing=0, clamp=(-3, 3))).all()
 
 
 def test_negative_zero_gets_the_noise_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,13 +20,14 @@ from dpfast.mechanisms import integer, mechanism, selection
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy.inputs import Inputs
 from dpfast.records import fixed_point
+from dpfast.release import blocks as sealed_blocks
 from dpfast.release import engine
 from dpfast.release.arrays import Job, clamps, prepare_real
 
 FLOAT, DOUBLE, DOUBLE_DOUBLE = _native.FLOAT, _native.DOUBLE, _native.DOUBLE_DOUBLE
 INTEGER, TABLE = _native.INTEGER, _native.TABLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
-BLOCK, SMALL = _native.BLOCK, engine.SMALL
+BLOCK, SMALL, SEALED_ROWS = _native.BLOCK, engine.SMALL, sealed_blocks.BLOCK
 INT64, UINT64, FLOAT64, FLOAT32 = map(_native.KINDS.__getitem__, "lLdf")  # what values are, to C
 Plan, StreamKey = _native.Plan, _native.StreamKey
 entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa

@@ -45,14 +45,16 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
     if not isinstance(values, pd.Series):
         hint = next((HINTS[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINTS), "")
         raise DTypeError(f"of pandas a release takes a Series, not {type(values).__name__}{hint}")
-    if options.get("key") is not None and options.get("names") is None and not _by_position(values.index):
+    key = options.get("key")
+    if key is not None and options.get("names") is None and not _by_place(values.index, key):
         options["names"] = values.index
     noisy = _cells(released, values, options)
     return pd.Series(noisy, index=_labels_in_use(values.index), name=values.name, copy=False)
 
 
-def _by_position(index: Any) -> bool:
-    return isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1)
+def _by_place(index: Any, key: Any) -> bool:
+    """Whether the labels are the rows' places, within all of them or within a block."""
+    return isinstance(index, pd.RangeIndex) and index.step == 1 and index.start in (0, getattr(key, "first_row", 0))
 
 
 def _labels_in_use(index: Any) -> Any:

@@ -124,7 +124,7 @@ class Ledger:
             )
         again = parameters.flag("resume", resume)
         if key is None:
-            charge = self._charge(label or "", mechanism.guarantee, mechanism.metadata())
+            charge = self._charge("" if label is None else label, mechanism.guarantee, mechanism.metadata())
             if again:
                 raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
             return self._drawn(mechanism, values, partial(self._store.charge, [charge]), charge, **options)

@@ -37,7 +37,7 @@ lock = threading.RLock()
 def _blank() -> None:
     try:
         for secret in list(_secrets.values()):
-            secret.blank()
+            secret._blank()  # noqa: SLF001
     finally:
         lock.release()
 
@@ -89,7 +89,7 @@ class _Secret:
             self._held, self._id = bytearray(secret), ""
             _secrets[id(self)] = self
 
-    def blank(self) -> None:
+    def _blank(self) -> None:
         """Wipe the secret, in place: where a thread hashes under it, it cannot be resized."""
         self._held[:] = bytes(len(self._held))
         self._held = bytearray()
@@ -265,7 +265,11 @@ class ReleaseKey(_Secret):
         """
         from dpfast.release.seal import Seal, manifest
 
-        return Seal(self, mechanism, manifest(self.label, mechanism, shape, buckets, domain), tuple(digests))
+        try:
+            given = tuple(digests)
+        except TypeError:
+            raise DTypeError(f"digests must be those of key.digester(…), not {type(digests).__name__}") from None
+        return Seal(self, mechanism, manifest(self.label, mechanism, shape, buckets, domain), given)
 
     def __repr__(self) -> str:
         return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"

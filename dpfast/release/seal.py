@@ -131,6 +131,8 @@ def block_digest(secret: bytes, column: str, block: int, fields: Iterable[Any]) 
 class Task(ABC):
     """What is done with the blocks of the values of one call of a mechanism's release."""
 
+    first_row = 0  # the place of the first value among all that are sealed
+
     @abstractmethod
     def take(self, blocks: Blocks) -> None: ...
 
@@ -163,6 +165,7 @@ class _Digesting(Task):
 
     def __init__(self, secret: bytes, column: str, block: int) -> None:
         self._secret, self._column, self.block = secret, column, block
+        self.first_row = block * BLOCK
 
     def take(self, blocks: Blocks) -> None:
         self.rows = blocks.size
@@ -449,6 +452,7 @@ class _Drawing(Task):
 
     def __init__(self, sealed: Sealed, column: str, block: int) -> None:
         self._sealed, self._column, self._block = sealed, column, block
+        self.first_row = block * BLOCK
 
     def take(self, blocks: Blocks) -> None:
         at_most_a_block(blocks.size)
