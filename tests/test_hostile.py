@@ -17,6 +17,7 @@ import dpfast
 ALSO_NAMED = {
     "values": ["counts"],
     "path": ["ledger", " exists", "not a file", "no such file", "key file"],
+    "shape": ["rows", "blocks"],
     "sensitivity": ["linf", "l0", "loss", "sigma"],
 }
 

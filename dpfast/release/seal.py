@@ -92,7 +92,7 @@ def manifest(label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets:
     kind = TABLE if isinstance(mechanism, Mapping) else ARRAY
     if (shape is not None) + (buckets is not None) + (domain is not None) != 1:
         raise ParameterError("shape, domain or buckets must be given, and one of them alone")
-    named, size = "", tuple(whole("shape", n, 0) for n in shape or ())
+    named, size = "", _size(shape, kind)
     if domain is not None:
         names = Names.read("domain", domain)
         named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
@@ -100,6 +100,20 @@ def manifest(label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets:
         kind, size = BUCKETS, (whole("buckets", buckets, 1),)
     records = tuple((name, each._record) for name, each in columns.items())  # noqa: SLF001
     return Manifest(label, kind, records, size, named)
+
+
+def _size(shape: tuple[int, ...] | None, kind: str) -> tuple[int, ...]:
+    """Raises: DTypeError, ParameterError."""
+    if shape is None:
+        return ()
+    if not isinstance(shape, (tuple, list)):
+        raise DTypeError(f"shape must be a tuple of ints, not {type(shape).__name__}")
+    size = tuple(whole("shape", n, 0) for n in shape)
+    if math.prod(size) >= 2**63:
+        raise ParameterError("shape must be of fewer than 2**63 values")
+    if kind == TABLE and len(size) != 1:
+        raise ParameterError(f"shape must be (rows,) of a table, got {len(size)} numbers")
+    return size
 
 
 def bytes_of(field: Any) -> bytes | str:
@@ -191,14 +205,14 @@ class Seal:
 
     def __init__(self, key: ReleaseKey, mechanism: Any, about: Manifest, digests: tuple[BlockDigest, ...]) -> None:
         self.manifest, self._key, self._columns = about, key, by_column(mechanism)
-        self._digests = {(each.column, each.block): each for each in digests}
-        self._check(digests)
+        self._digests = self._checked(digests)
         names = [name for name, _ in about.columns]
         ordered = [self._digests[name, j] for name in names for j in range(about.blocks)]
         self._root = key._keyed("root", encode(*(field for each in ordered for field in (each.rows, each.digest))))  # noqa: SLF001
         self._input = encode(about.encoded(), self._root)
 
-    def _check(self, digests: tuple[BlockDigest, ...]) -> None:
+    def _checked(self, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], BlockDigest]:
+        """Each by its place. Raises: DTypeError, ParameterError."""
         about, key = self.manifest, self._key.id
         for each in digests:
             if not isinstance(each, BlockDigest):
@@ -216,13 +230,15 @@ class Seal:
                 )
             if about.kind != BUCKETS and each.rows != about.rows(each.block):
                 raise ParameterError(f"block {each.block} must have {about.rows(each.block):,} rows, got {each.rows:,}")
-        if len(self._digests) < len(digests):
+        found = {(each.column, each.block): each for each in digests}
+        if len(found) < len(digests):
             raise ParameterError("digests must be one of each block, and a block came twice")
         wanted = len(self._columns) * about.blocks
         if len(digests) < wanted:
             raise ParameterError(
                 f"digests must be one of each block, and {wanted - len(digests)} of {wanted} are missing"
             )
+        return found
 
     @property
     def key_id(self) -> str:
