@@ -55,8 +55,9 @@ def _nearest() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _own_plans() -> None:
-    """No test's mechanisms share a plan with those of another."""
+    """No test's mechanisms share a plan with those of another, and no test meets another's labels."""
     tiers.forget_equals()
+    tiers.forget_labels()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,6 +26,7 @@ from typing import Never
 
 import numpy as np
 import pytest
+import tiers
 from fresh import python
 
 import dpfast
@@ -51,7 +52,7 @@ from dpfast.cli import main
 from dpfast.ledger import lock, store, upgrade
 from dpfast.mechanisms import mechanism as steps
 from dpfast.privacy.formatting import amount
-from dpfast.release.key import PartName, keyed
+from dpfast.release.key import keyed
 
 TENTH = DiscreteLaplace(Decimal("0.1"), 1000)  # two draws are equal once in 40,000
 ZEROS = np.zeros(50, np.int64)
@@ -183,12 +184,9 @@ def test_the_charge_is_on_disk_before_the_key_is_drawn(path, monkeypatch) -> Non
     monkeypatch.setattr(store, "insert", inserted)
     ledger.release(TENTH, ZEROS)
     ledger.release(TENTH, np.zeros(5000, np.int32))
-    ledger.release(TENTH, ZEROS, key=release_key(), start=0)
+    ledger.release(TENTH, ZEROS, key=release_key("flushed"))
     ledger.release(Laplace(Decimal("0.1"), 1), [0.5])
     assert seen == [1, 2, 3, 4]
-
-
-SENT = {"key": release_key("refused"), "start": 0}
 
 
 @pytest.mark.parametrize(
@@ -199,14 +197,17 @@ SENT = {"key": release_key("refused"), "start": 0}
         (TENTH, ZEROS, {"threads": 0}, ParameterError),
         (TENTH, ZEROS, {"lower": 2, "upper": 1}, ParameterError),
         (TENTH, ZEROS, {"no_such_option": 2}, TypeError),
-        (TENTH, ZEROS, {"start": 0}, ParameterError),
-        (TENTH, ZEROS, {"key": release_key()}, ParameterError),
-        (TENTH, ZEROS, {"key": release_key(), "start": -1}, ParameterError),
-        (TENTH, ZEROS, {"key": release_key(), "start": 2**63 - 10}, ParameterError),
-        (TENTH, ZEROS, {"key": Key.generate(), "start": 0}, DTypeError),
-        (TENTH, ZEROS, {"key": dpfast.testing.fixed_key(1).derive("x"), "start": 0}, ParameterError),
-        (Laplace(Decimal("0.1"), 1), [0.5, np.nan], {}, ParameterError),
-        (Laplace(Decimal("0.1"), 1), [0.5, np.inf], SENT, ParameterError),
+        (TENTH, ZEROS, {"resume": True}, ParameterError),
+        (TENTH, ZEROS, {"resume": 1}, DTypeError),
+        (TENTH, ZEROS, {"names": range(50)}, ParameterError),
+        (TENTH, ZEROS, {"key": release_key(), "names": range(49)}, ParameterError),
+        (TENTH, ZEROS, {"key": release_key(), "names": [0.5] * 50}, DTypeError),
+        (TENTH, ZEROS, {"key": release_key(), "out": ZEROS}, ParameterError),
+        (TENTH, ZEROS, {"key": release_key(), "out": ZEROS, "clamp": (0, 1)}, ParameterError),
+        (TENTH, ZEROS, {"key": Key.generate()}, DTypeError),
+        (TENTH, ZEROS, {"key": dpfast.testing.fixed_key(1).derive("x")}, ParameterError),
+        (TENTH, ZEROS, {"key": release_key("x" * 201)}, ParameterError),
+        (dpfast.RandomizedResponse(Decimal("0.1"), 2), [0, 1], {"key": release_key()}, ParameterError),
         (Laplace(Decimal("0.1"), 1, granularity=2**28), [0.5], {"constant_time": True}, ParameterError),
         (DiscreteLaplace(Decimal("0.1"), 1, adjacency="substitution"), ZEROS, {}, ParameterError),
         (DiscreteLaplace(Decimal("0.1"), 1, unit="household"), ZEROS, {}, ParameterError),
@@ -228,6 +229,21 @@ def test_what_is_refused_is_not_charged(ledger, mechanism, values, options, erro
         ledger.release(mechanism, values, **options)
     assert ledger.path.read_bytes() == before
     assert not isinstance(caught.value, LedgerError)
+
+
+@pytest.mark.parametrize("options", [{}, {"key": release_key("refused")}], ids=["", "keyed"])
+def test_what_is_refused_for_its_values_is_on_record(ledger, options, capsys) -> None:
+    """It costs nothing, and tells that somebody asked."""
+    for values in ([0.5, np.nan], [0.5, np.inf]):
+        with pytest.raises(dpfast.UnusableValuesError):
+            ledger.release(Laplace(Decimal("0.1"), 1), values, **options)
+    history = Ledger(ledger.path).history()
+    assert [(entry.refused, entry.epsilon, entry.parameters["refused"]) for entry in history] == [
+        (True, 0, "UnusableValuesError")
+    ] * 2
+    assert ledger.spent == Guarantee(0, 0)
+    assert "laplace, refused" in str(history)
+    assert ledger.verify() == 2
 
 
 def test_a_refused_mechanism_is_told_why(ledger) -> None:
@@ -289,109 +305,172 @@ def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch) -> N
 # ------------------------------------------------------------------ releases under keys
 
 
-def test_an_equal_part_is_the_same_release(ledger) -> None:
-    """In this process or another, any layout: equal noise, one charge, the key's label."""
-    first = ledger.release(TENTH, ZEROS, key=release_key(), start=0)
-    again = Ledger(ledger.path).release(
-        TENTH, ZEROS.astype(np.int8), key=release_key(), start=0, label="retry", lower=0
-    )
+def test_a_label_is_charged_once(ledger) -> None:
+    """In this process or another, any layout: resume=True gives equal noise, for nothing."""
+    first = ledger.release(TENTH, ZEROS, key=release_key())
+    again = Ledger(ledger.path).release(TENTH, ZEROS.astype(np.int8), key=release_key(), resume=True, lower=0)
     assert (np.maximum(first, 0) == again).all()
-    assert (first == TENTH.release(ZEROS, key=release_key(), start=0)).all()
-    assert [(entry.label, entry.epsilon) for entry in ledger.history()] == [("visits/age", Fraction(1, 10))]
-
-
-def test_parts_of_one_release_are_charged_once(ledger) -> None:
-    parts = [ledger.release(TENTH, ZEROS, key=release_key(), start=start) for start in (50, 0, 2**63 - 50)]
-    ledger.release(TENTH, ZEROS[:0], key=release_key(), start=2**63)
+    assert (first == TENTH.release(ZEROS, key=release_key(), resume=True)).all()
     ledger.spend(Guarantee(ledger.remaining.epsilon))
-    parts.append(ledger.release(TENTH, ZEROS, key=release_key(), start=100))
-    again = ledger.release(TENTH, ZEROS, key=release_key(), start=50)
-    assert ledger.spent.epsilon == 1
-    assert len(ledger.history()) == 2
-    assert (again == parts[0]).all()
-    assert len({tuple(part) for part in parts}) == 4
+    assert (ledger.release(TENTH, ZEROS, key=release_key(), resume=True) == first).all()
+    assert ledger.history()[0][2:5:2] == ("visits/age", Fraction(1, 10))
+    assert (ledger.spent.epsilon, len(ledger.history())) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("counts", "start"), [(ZEROS + 1, 0), (ZEROS, 1), (ZEROS, 49), (ZEROS[:49], 0), (ZEROS.reshape(5, 10), 0)]
-)
-def test_an_overlap_that_is_not_the_same_is_refused(ledger, counts, start) -> None:
-    """Other counts, cut or shape, by another process: nothing is drawn, nothing is charged."""
-    ledger.release(TENTH, ZEROS, key=release_key(), start=0)
-    before = ledger.path.read_bytes()
-    with pytest.raises(KeyReuseError, match=r"number 1.*not the same release") as caught:
-        ledger.release(TENTH, counts, key=release_key(), start=start)
-    assert ledger.path.read_bytes() == before
-    assert release_key().fingerprint not in str(caught.value)
-
-
-def test_anything_else_is_charged(ledger) -> None:
-    reals, key = np.zeros(3), release_key
-    ways = [
-        (TENTH, ZEROS, {"key": key()}, Fraction(1, 10)),
-        (TENTH, ZEROS, {"key": key("visits/hours")}, Fraction(1, 10)),
-        (DiscreteLaplace(Decimal("0.2"), 2000), ZEROS, {"key": key()}, Fraction(2, 10)),
-        (Laplace(Decimal("0.1"), 1), reals, {"key": key()}, Fraction(1, 10)),
-        (Laplace(Decimal("0.1"), 1), reals, {"key": key(), "missing": 0, "clamp": (0, 1)}, Fraction(1, 10)),
-        (Gaussian.calibrated(Decimal("0.1"), CELLS, delta=Decimal("1e-7")), reals, {"key": key()}, Fraction(1, 10)),
-    ]
-    for mechanism, values, options, _ in ways * 2:  # and the second time nothing
-        ledger.release(mechanism, values, start=0, **options)
-    assert [entry.epsilon for entry in ledger.history()] == [epsilon for *_, epsilon in ways]
-
-
-def test_a_wider_sensitivity_has_a_price_of_its_own(path) -> None:
-    """A sigma does not know its guarantee: the same part, sold cheap before, is charged in full."""
-    ledger, seen = Ledger(path, rho=1, create=True), []
-    for cells in (1, 4, 1, 4):
-        mechanism = Gaussian(3, sensitivity=Sensitivity(cells, 1))
-        seen.append(ledger.release(mechanism, np.zeros(3), key=release_key(), start=0).tolist())
-    assert seen[1:] == seen[:-1]
-    assert [entry.rho for entry in ledger.history()] == [Fraction(1, 18), Fraction(4, 18)]
-
-
-def test_a_refused_release_leaves_its_key_free(path) -> None:
-    ledger, key = Ledger(path, Decimal("0.1"), create=True), release_key()
-    with pytest.raises(BudgetExhausted):
-        ledger.release(DiscreteLaplace(1, 1), ZEROS, key=key, start=0)
-    ledger.release(TENTH, ZEROS + 1, key=key, start=0)
-    with pytest.raises(KeyReuseError, match="overlap an earlier part"):  # in this process the key itself knows
-        ledger.release(DiscreteLaplace(Decimal("1e-9"), 1), ZEROS, key=key, start=0)
+def test_resume_reserves_where_nothing_is_reserved(ledger) -> None:
+    """So that an orchestrator may always say it."""
+    first = ledger.release(TENTH, ZEROS, key=release_key("new"), resume=True)
+    assert (first == ledger.release(TENTH, ZEROS, key=release_key("new"), resume=True)).all()
     assert len(ledger.history()) == 1
 
 
-def test_random_parts_against_a_plain_list(path) -> None:
-    """Accepted iff empty, known, or apart from all before: three releases, each charged once."""
-    book, choose = Ledger(path, 3, create=True)._store, random.Random(1)
-    charge, accepted = store.Charge("", {"mechanism": ""}, (Fraction(1), Fraction(0))), set()
-    for _ in range(400):
-        begin, size, content, release = (choose.randrange(n) for n in (60, 5, 2, 3))
-        part = PartName(bytes([release]) * 32, bytes([content]) * 32, begin, begin + size)
-        same = [other for other in accepted if other.release == part.release]
-        fits = not size or part in accepted or all(part.end <= p.begin or p.end <= begin for p in same)
-        try:
-            book.charge([charge], part)
-        except KeyReuseError:
-            assert not fits
-        else:
-            assert fits
-            accepted |= {part} if size else set()
-    assert len(accepted) > 30
-    assert book.spent()[0] == 3
+GAUSSIAN = Gaussian(3, sensitivity=Sensitivity(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "values", "key", "resume", "message"),
+    [
+        (
+            TENTH,
+            ZEROS,
+            release_key(),
+            False,
+            r"^'visits/age' is reserved \(number 1, .*resume=True continues it; new data",
+        ),
+        (TENTH, ZEROS + 1, release_key(), False, "resume=True continues it"),  # whatever the data
+        (
+            TENTH,
+            ZEROS,
+            Key.generate().derive("visits/age"),
+            True,
+            r"under another key \(id [0-9a-f]{32}, this one [0-9a-f]{32}\)",
+        ),
+        (DiscreteLaplace(Decimal("0.2"), 1000), ZEROS, release_key(), True, "with another columns"),
+        (
+            DiscreteGaussian.calibrated(Decimal("0.1"), CELLS, delta=Decimal("1e-7")),
+            ZEROS,
+            release_key(),
+            True,
+            "with another",
+        ),
+        (TENTH, ZEROS[:49], release_key(), True, r"with another size: \(50,\), not \(49,\)"),
+        (TENTH, ZEROS.reshape(5, 10), release_key(), True, r"with another size: \(50,\), not \(5, 10\)"),
+    ],
+)
+def test_another_release_under_a_label_is_refused(ledger, mechanism, values, key, resume, message) -> None:
+    """It says which of label, key, parameters differs; nothing is drawn, charged or written."""
+    ledger.release(TENTH, ZEROS, key=release_key())
+    before, out = ledger.path.read_bytes(), np.full(values.shape, 77)
+    with pytest.raises(KeyReuseError, match=message) as caught:
+        ledger.release(mechanism, values, key=key, resume=resume, out=out)
+    assert not isinstance(caught.value, dpfast.DataDependentError)
+    assert ledger.path.read_bytes() == before
+    assert (out == 77).all()
+
+
+def test_another_input_under_a_label_is_refused(ledger) -> None:
+    """Apart from the others, for it depends on the data; the attempt is on record, at no cost."""
+    ledger.release(TENTH, ZEROS, key=release_key())
+    for values, names in ((ZEROS + 1, None), (ZEROS, range(50))):
+        with pytest.raises(dpfast.OtherInputError, match="^'visits/age': the input is not the one that was reserved"):
+            Ledger(ledger.path).release(TENTH, values, key=release_key(), names=names, resume=True)
+    assert ledger.spent.epsilon == Fraction(1, 10)
+    assert [(entry.refused, entry.epsilon) for entry in ledger.history()] == [
+        (False, Fraction(1, 10)),
+        (True, 0),
+        (True, 0),
+    ]
+
+
+def test_another_label_is_charged(ledger) -> None:
+    for label in ("a", "b", "a "):
+        ledger.release(TENTH, ZEROS, key=release_key(label))
+    with pytest.raises(ParameterError, match="^label must not be given beside a key"):
+        ledger.release(TENTH, ZEROS, key=release_key("c"), label="d")
+    assert [entry.label for entry in ledger.history()] == ["a", "b", "a "]
+
+
+def test_a_lower_price_is_another_release(path) -> None:
+    """A sigma does not know its guarantee: what was sold cheap is not drawn again for a dear one."""
+    ledger = Ledger(path, rho=1, create=True)
+    ledger.release(GAUSSIAN, np.zeros(3), key=release_key())
+    dear = Gaussian(3, sensitivity=Sensitivity(4, 1))
+    assert tiers.record(dear) == tiers.record(GAUSSIAN)
+    with pytest.raises(KeyReuseError, match="at another cost: pay for a new label"):
+        ledger.release(dear, np.zeros(3), key=release_key(), resume=True)
+    assert [entry.rho for entry in ledger.history()] == [Fraction(1, 18)]
+
+
+def test_a_refused_release_leaves_its_label_free(path) -> None:
+    """Neither a price beyond the budget nor a NaN reserves anything, here or in the process."""
+    ledger, key, real = Ledger(path, Decimal("0.1"), create=True), release_key("free"), Laplace(Decimal("0.1"), 1)
+    for mechanism, values, error in (
+        (DiscreteLaplace(1, 1), ZEROS, BudgetExhausted),
+        (real, [np.nan], dpfast.UnusableValuesError),
+    ):
+        with pytest.raises(error):
+            ledger.release(mechanism, values, key=key)
+    ledger.release(real, np.zeros(50), key=key)
+    assert [entry.refused for entry in ledger.history()] == [True, False]
+
+
+def test_a_budget_is_looked_at_before_the_values(path, monkeypatch) -> None:
+    """Nobody reads eight gigabytes to be told that nothing is left."""
+    ledger = Ledger(path, Decimal("0.05"), create=True)
+    monkeypatch.setattr("dpfast.release.blocks.Blocks.digests", lambda *_: pytest.fail("values were read"))
+    with pytest.raises(BudgetExhausted):
+        ledger.release(TENTH, ZEROS, key=release_key())
+
+
+def sealed_table(key: dpfast.ReleaseKey, counts: np.ndarray, **more: object) -> object:
+    """The seal of two columns."""
+    columns = {"visits": TENTH, "hours": DiscreteLaplace(Decimal("0.2"), 5), **more}
+    made = [key.digester(law, column=name)(0, counts) for name, law in columns.items()]
+    return key.seal(columns, made, shape=(counts.size,))
+
+
+def test_a_table_is_reserved_whole(ledger) -> None:
+    """All its columns in one row, or none; equal counts in two columns get their own noise."""
+    sealed = ledger.reserve(sealed_table(release_key(), ZEROS))
+    assert ledger.spent.epsilon == Fraction(3, 10)
+    (entry,) = ledger.history()
+    assert (entry.label, entry.mechanism, set(entry.parameters["columns"])) == (
+        "visits/age",
+        "discrete_laplace",
+        {"visits", "hours"},
+    )
+    noisy = [sealed.release(0, ZEROS, column=name) for name in ("visits", "hours")]
+    assert (noisy[0] != noisy[1]).any()
+    again = ledger.reserve(sealed_table(release_key(), ZEROS), resume=True)
+    assert (again.release(0, ZEROS, column="hours") == noisy[1]).all()
+    with pytest.raises(KeyReuseError, match="resume=True continues it"):
+        ledger.reserve(sealed_table(release_key(), ZEROS))
+    with pytest.raises(dpfast.OtherInputError):
+        ledger.reserve(sealed_table(release_key(), ZEROS + 1), resume=True)
+    with pytest.raises(BudgetExhausted):
+        ledger.reserve(sealed_table(release_key("dear"), ZEROS, more=DiscreteLaplace(1, 1)))
+    with pytest.raises(ParameterError, match="^key must be secret"):
+        ledger.reserve(sealed_table(dpfast.testing.fixed_key(1).derive("x"), ZEROS))
+    with pytest.raises(DTypeError, match="^seal must be a Seal"):
+        ledger.reserve(TENTH)
+    assert ledger.spent.epsilon == Fraction(3, 10)
 
 
 def test_the_file_tells_nothing_of_keys_or_counts(ledger) -> None:
-    """No secret of any kind, no digest, no count; and the names of parts are no stream keys."""
-    key, counts, streams = release_key(), np.arange(918273645, 918273695), []
+    """No secret of any kind, no root, no digest, no count."""
+    key, counts, streams = release_key("told"), np.arange(918273645, 918273695), []
     real = _native.StreamKey.take
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_native.StreamKey, "take", lambda key, secret: streams.append(secret) or real(key, secret))
-        noisy = ledger.release(TENTH, counts, key=key, start=0)
+        noisy = ledger.release(TENTH, counts, key=key)
         ledger.release(TENTH, counts)
     assert len(streams) == 1  # that without a key is drawn in C, where it is wiped
     found = ledger.path.read_bytes()
-    secrets = [streams[0], key._secret, bytes(range(32))]
-    secrets += [keyed(key._secret, purpose) for purpose in ("part digest", "fingerprint")]
+    held = tiers.secret_of(key)
+    digest = key.digester(TENTH)(0, counts)
+    seal = key.seal(TENTH, [digest], shape=counts.shape)
+    secrets = [streams[0], held, bytes(range(32)), digest.digest, seal._root]
+    secrets += [keyed(held, purpose) for purpose in ("block digest", "choice of bins")]
     hidden = [secret[at : at + 8] for secret in secrets for at in range(0, 32, 8)]
     hidden += [secret[:8].hex().encode() for secret in secrets]
     hidden += [form for value in (*counts, *noisy) for form in (value.tobytes()[:4], str(value).encode())]
@@ -589,7 +668,11 @@ ALTERED = "a row is not as it was written"
         (rewritten("DELETE FROM releases WHERE number = 2"), ALTERED),
         (rewritten("UPDATE releases SET mechanism = '7' WHERE number = 3"), "charge 3 does not say what for"),
         (rewritten("UPDATE releases SET mechanism = '{' WHERE number = 3"), "charge 3 does not say what for"),
-        (rewritten("UPDATE releases SET kind = 'refused' WHERE number = 3"), "charge 3 is of a kind that this version"),
+        (rewritten("UPDATE releases SET kind = 'other' WHERE number = 3"), "charge 3 is of a kind that this version"),
+        (
+            rewritten("UPDATE releases SET kind = 'refused' WHERE number = 3"),
+            "row 3 is of a refused release, and costs",
+        ),
         (rewritten("UPDATE releases SET label = CAST(X'FF' AS TEXT) WHERE number = 3"), "UTF-8"),
         (rewritten("ALTER TABLE releases ADD COLUMN note TEXT"), "its tables are not those of a ledger"),
         (rewritten("CREATE TABLE more (n)"), "its tables are not those of a ledger"),
@@ -635,21 +718,21 @@ def torn(path: Path) -> None:
         (rewritten("UPDATE releases SET label = CAST(X'FF' AS TEXT) WHERE number = 1"), "UTF-8"),
         (edited("UPDATE releases SET label = 'x' WHERE number = 2"), ALTERED),
         (edited("DELETE FROM releases WHERE number = 1"), ALTERED),
-        (edited("UPDATE parts SET begin = 100 WHERE begin = 50"), ALTERED),
-        (edited("DELETE FROM parts WHERE begin = 50"), "parts are lost or added"),
-        (edited("UPDATE parts SET size = 40, digest = X'00' WHERE begin = 50"), ALTERED),
+        (edited("UPDATE parts SET begin = 100 WHERE number = 2"), ALTERED),
+        (edited("DELETE FROM parts WHERE number = 2"), "parts are lost or added"),
+        (edited("UPDATE parts SET size = 40, digest = X'00' WHERE number = 2"), ALTERED),
         (torn, "SQLite says|malformed"),
     ],
 )
 def test_damage_that_only_a_whole_check_finds(ledger, capsys, damage, message) -> None:
     """What opening no longer reads: charges before the last, parts, indexes. Sums need it."""
-    for start in (0, 50):
-        ledger.release(TENTH, ZEROS, key=release_key(), start=start)
+    for label in ("first", "second"):
+        ledger.release(TENTH, ZEROS, key=release_key(label), resume=True)
     for _ in range(4):
         ledger.release(TENTH, ZEROS)
     spent = ledger.spent
-    assert ledger.verify() == 5
-    assert command(capsys, "ledger", "verify", ledger.path)[:2] == (0, "visits: 5 charges, all as they were written\n")
+    assert ledger.verify() == 6
+    assert command(capsys, "ledger", "verify", ledger.path)[:2] == (0, "visits: 6 charges, all as they were written\n")
     damage(ledger.path)
     assert Ledger(ledger.path).spent == spent
     with pytest.raises(LedgerError, match=message):
@@ -673,22 +756,49 @@ def test_damage_since_it_was_opened(ledger, statement) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE parts SET name = X'00' WHERE begin = 0", "UPDATE releases SET time = 'x' WHERE number = 1"]
+    "statement", ["UPDATE parts SET name = X'00' WHERE number = 1", "UPDATE releases SET time = 'x' WHERE number = 1"]
 )
 def test_a_release_under_a_key_checks_what_it_goes_by(ledger, statement) -> None:
-    """The charge that it belongs to and the part beside it, however long ago they were written."""
-    for start in (0, 50):
-        ledger.release(TENTH, ZEROS, key=release_key(), start=start)
+    """The reservation and its tag, however long ago they were written."""
+    for label in ("first", "second"):
+        ledger.release(TENTH, ZEROS, key=release_key(label), resume=True)
     ledger.spend(TENTH, TENTH)
     edited(statement)(ledger.path)
     with pytest.raises(LedgerError, match="a row is not as it was written; nothing was released"):
-        ledger.release(TENTH, ZEROS, key=release_key(), start=0)
+        ledger.release(TENTH, ZEROS, key=release_key("first"), resume=True)
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "message"),
+    [
+        ("UPDATE releases SET mechanism = replace(mechanism, '[50]', '[51]')", KeyReuseError, "another size"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '\"manifest\"', '\"no\"')", LedgerError, "does not say what it reserved"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '\"size\"', '\"sizes\"')", LedgerError, "does not say what it reserved"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '\"stream\": 2', '\"stream\": 3')", ParameterError, "stream version 3"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '\"cost\": [\"1/10\"', '\"cost\": [\"1/20\"')", KeyReuseError, "another cost"),
+        ("DELETE FROM parts", LedgerError, "a reservation has no tag"),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_was_edited_is_compared_and_never_obeyed(ledger, statement, error, message) -> None:
+    """With all digests and sums put right: the caller's parameters are what is drawn with."""
+    ledger.release(TENTH, ZEROS, key=release_key("edited"), resume=True)
+    rewritten(statement)(ledger.path)
+    for again in (
+        lambda: ledger.release(TENTH, ZEROS, key=release_key("edited"), resume=True),
+        lambda: ledger.reserve(seal_of(release_key("edited")), resume=True),
+    ):
+        with pytest.raises(error, match=message):
+            again()
+
+
+def seal_of(key: dpfast.ReleaseKey) -> object:
+    return key.seal(TENTH, [key.digester(TENTH)(0, ZEROS)], shape=ZEROS.shape)
 
 
 def test_bytes_flipped_at_random_never_pass_for_another_sum(ledger) -> None:
     """An altered file is refused at opening or at a whole check; or it still says the same."""
     for n in range(8):
-        ledger.release(TENTH, ZEROS, label=f"release {n}", key=release_key(str(n)), start=0)
+        ledger.release(TENTH, ZEROS, key=release_key(f"release {n}"))
     history, spent = ledger.history(), ledger.spent
     sound, choose, refused = ledger.path.read_bytes(), random.Random(2), 0
     for _ in range(300):
@@ -707,7 +817,7 @@ def test_bytes_flipped_at_random_never_pass_for_another_sum(ledger) -> None:
 
 def test_the_tables_are_only_added_to(ledger) -> None:
     """Against slips with an editor; who means to can take the triggers off."""
-    ledger.release(TENTH, ZEROS, key=release_key(), start=0)
+    ledger.release(TENTH, ZEROS, key=release_key())
     connection = sqlite3.connect(ledger.path, isolation_level=None)
     for table in ("promise", "releases", "parts"):
         for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET rowid = 9"):
@@ -876,13 +986,13 @@ def test_a_ledger_in_the_making_has_no_second_name(path, monkeypatch) -> None:
 
 def test_a_copy_is_a_ledger_of_its_own(ledger, capsys) -> None:
     """Equal, checked, its owner's alone, over nothing; from Python and the command line."""
-    ledger.release(TENTH, ZEROS, key=release_key(), start=0)
+    ledger.release(TENTH, ZEROS, key=release_key())
     ledger.spend(TENTH)
     copy = ledger.copy(ledger.path.with_name("copy.db"))
     assert (copy.history(), copy.budget, copy.verify()) == (ledger.history(), ledger.budget, 2)
     assert stat.S_IMODE(copy.path.stat().st_mode) == 0o600
     assert copy.path.stat().st_nlink == 1
-    copy.release(TENTH, ZEROS, key=release_key(), start=0)  # what was released before is free there, too
+    copy.release(TENTH, ZEROS, key=release_key(), resume=True)  # what was released before is free there, too
     copy.spend(TENTH)
     assert (copy.spent.epsilon, ledger.spent.epsilon) == (Fraction(3, 10), Fraction(2, 10))
     other = ledger.path.with_name("other.db")
@@ -992,15 +1102,14 @@ def test_a_ledger_of_format_1_is_upgraded(path, capsys) -> None:
     assert ledger.history()[0].time == "2026-11-22T00:09:07Z"
     assert ledger.verify() == 4
     mechanism = DiscreteLaplace(Decimal("0.1"), 1000, unit="household")
-    for start in (0, 50, 100):  # parts of the second charge, and one more
-        ledger.release(mechanism, ZEROS, key=release_key(), start=start)
     assert ledger.spent.epsilon == Fraction(55, 100)
-    with pytest.raises(KeyReuseError):
-        ledger.release(mechanism, ZEROS + 1, key=release_key(), start=0)
-    ledger.spend(Guarantee(Decimal("0.45"), Decimal("9e-7"), unit="household"))
+    ledger.release(
+        mechanism, ZEROS, key=release_key("of format 2")
+    )  # what format 1 has drawn is finished by its version
+    ledger.spend(Guarantee(Decimal("0.35"), Decimal("9e-7"), unit="household"))
     with pytest.raises(LedgerError, match="is not a ledger of format 1"):
         Ledger.upgrade(path)
-    assert ledger.verify() == 5
+    assert ledger.verify() == 6
 
     other = of_format_1(path.with_name("rho.db"), "ledger_format_1_rho.db")
     code, out, _ = command(capsys, "ledger", "upgrade", other)
@@ -1139,7 +1248,7 @@ def test_a_clock_that_goes_backwards(ledger, monkeypatch) -> None:
     for second in (10**9, 10**8, 2 * 10**9):
         now = store.time.struct_time((2000 + second // 10**8, 1, 2, 3, 4, 5, 0, 0, 0))
         monkeypatch.setattr(store.time, "gmtime", lambda now=now: now)
-        ledger.release(TENTH, ZEROS, key=release_key(), start=second)
+        ledger.release(TENTH, ZEROS, key=release_key("clock"), resume=True)
         ledger.release(TENTH, ZEROS)
     assert [entry.number for entry in ledger.history()] == [1, 2, 3, 4]
     assert [entry.time[:4] for entry in ledger.history()] == ["2010", "2010", "2001", "2020"]

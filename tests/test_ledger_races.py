@@ -20,7 +20,7 @@ CROWD = """
 
     path = sys.argv[1]
     mechanism, zeros = dpfast.DiscreteLaplace(1, 10**6), np.zeros(9, np.int64)  # at this scale no two results are equal
-    mechanism.release(zeros, key=dpfast.Key.generate().derive("warm"), start=0)
+    mechanism.release(zeros, key=dpfast.Key.generate().derive("warm"))
 
     def crowd(size, work):
         '''What so many processes, let go at one moment, return.'''
@@ -118,31 +118,37 @@ def test_eight_processes_want_the_last_epsilon(path) -> None:
 
 
 def test_eight_workers_share_one_release(path) -> None:
-    """Parts and retries are charged once; two inputs for one part are never both released."""
+    """Tries of one label are charged once, with one noise; two inputs of it are never both released."""
     output = python(
         CROWD
         + """
-    ledger, master = dpfast.Ledger(path, 2, create=True), dpfast.Key.generate()
+    ledger, secret = dpfast.Ledger(path, 20, create=True), os.urandom(32)
+
+    def released(label, values, **options):
+        try:
+            key = dpfast.Key.from_bytes(secret).derive(label)  # none survives the fork
+            return ledger.release(mechanism, values, key=key, **options).tolist()
+        except dpfast.KeyReuseError as refusal:
+            return type(refusal).__name__
 
     def same(number):
-        starts = [9 * n for n in range(12)]
-        random.shuffle(starts)
-        return {start: ledger.release(mechanism, zeros, key=master.derive("same"), start=start).tolist() for start in starts}
-
-    def different(number):
-        try:
-            return ledger.release(mechanism, zeros + number, key=master.derive("different"), start=0).tolist()
-        except dpfast.KeyReuseError:
-            return None
+        labels = [f"same {n}" for n in range(12)]
+        random.shuffle(labels)
+        return {label: released(label, zeros, resume=True) for label in labels}
 
     found = crowd(8, same)
-    print(all(parts == found[0] for parts in found), len({tuple(part) for part in found[0].values()}))
-    print(sum(part is not None for part in crowd(8, different)), [e.label for e in ledger.history()] == ["same", "different"])
+    print(all(noisy == found[0] for noisy in found), len({tuple(noisy) for noisy in found[0].values()}))
+    different = crowd(8, lambda number: released("different", zeros + number, resume=True))
+    print(sum(type(noisy) is list for noisy in different), different.count("OtherInputError"))
+    forgotten = crowd(8, lambda number: released("forgotten", zeros))
+    print(sum(type(noisy) is list for noisy in forgotten), forgotten.count("KeyReuseError"))
+    charged = [entry for entry in ledger.history() if not entry.refused]
+    print(len(charged), ledger.spent.epsilon, len(ledger.history()) - len(charged))
     """,
         path,
         timeout=120,
     )
-    assert output.split() == ["True", "12", "1", "True"]
+    assert output.split() == ["True", "12", "1", "7", "1", "7", "14", "14", "7"]
 
 
 @pytest.mark.parametrize(("place", "kills", "budget", "most"), [("memory", 150, 400, 8), ("disk", 50, 60, 2)])
@@ -155,7 +161,7 @@ def test_two_hundred_kills(path, tmp_path, place, kills, budget, most) -> None:
         CROWD
         + """
     kills, budget, most = map(int, sys.argv[2:])
-    ledger, key = dpfast.Ledger(path, budget, create=True), dpfast.Key.generate().derive("parts")
+    ledger, secret = dpfast.Ledger(path, budget, create=True), os.urandom(32)
     said, journals = set(), 0
     for kill in range(kills):
         read, write = os.pipe()
@@ -170,8 +176,9 @@ def test_two_hundred_kills(path, tmp_path, place, kills, budget, most) -> None:
                     if n % 3:
                         ledger.release(mechanism, zeros, label=label)
                     else:
-                        ledger.release(mechanism, zeros, key=key, start=10**6 * kill + 9 * n)
-                        label = "parts"
+                        label = f"sealed {n % 7}"
+                        key = dpfast.Key.from_bytes(secret).derive(label)
+                        label += f"={hash(ledger.release(mechanism, zeros, key=key, resume=True).tobytes())}"
                 except dpfast.BudgetExhausted:
                     label = "exhausted"
                 os.write(write, f"{label}\\n".encode())
@@ -188,8 +195,11 @@ def test_two_hundred_kills(path, tmp_path, place, kills, budget, most) -> None:
         if kill % 10 == 9:
             history = dpfast.Ledger(path).history()
             labels = [entry.label for entry in history]
-            assert said - {"exhausted"} <= set(labels), "released and not recorded"
-            assert len(set(labels)) == len(labels), "parts of one release are charged once"
+            sealed = {line for line in said if "=" in line}
+            names = {line.partition("=")[0] for line in sealed}
+            assert len(names) == len(sealed), "a label has one noise"
+            assert said - sealed - {"exhausted"} | names <= set(labels), "released and not recorded"
+            assert len(set(labels)) == len(labels), "a label is charged once"
             assert ledger.spent.epsilon == len(history) <= budget
     print("exhausted" in said, len(history), len(said) > 0.8 * budget, journals > 0)
     """,

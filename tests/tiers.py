@@ -21,7 +21,7 @@ from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy.inputs import Inputs
 from dpfast.records import fixed_point
 from dpfast.release import blocks as sealed_blocks
-from dpfast.release import engine
+from dpfast.release import engine, seal
 from dpfast.release.arrays import Job, clamps, prepare_real
 
 FLOAT, DOUBLE, DOUBLE_DOUBLE = _native.FLOAT, _native.DOUBLE, _native.DOUBLE_DOUBLE
@@ -56,6 +56,11 @@ response_lines = attrgetter("_lines")  # what the kernel of randomized response 
 
 def secret_of(key: Any) -> bytes:
     return bytes(key._held)
+
+
+def forget_labels() -> None:
+    """The record of this process: labels may be used again."""
+    seal._reserved.clear()
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
 from dpfast.release.key import ID_LENGTH, ReleaseKey, encode
-from dpfast.release.seal import Manifest, Seal, Sealed, check_versions, compare, must_continue, note_here
+from dpfast.release.seal import Manifest, Seal, Sealed, check_versions, compare, compare_here, must_continue, note_here
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200
@@ -177,6 +177,7 @@ class Ledger:
                 raise KeyReuseError(f"{about.label!r} is reserved {where} at another cost: pay for a new label")
             compare(seal, self._kept(found), found.tag, where=where)
 
+        compare_here(seal)
         self._store.reserve(charge, Reservation(_hash(about.label), key, seal.tag), known)
         note_here(seal)
 

@@ -326,6 +326,14 @@ def note_here(seal: Seal) -> tuple[Manifest, bytes] | None:
         return known
 
 
+def compare_here(seal: Seal) -> None:
+    """Refuse what this process has sealed with another input, whoever paid. Raises: as compare."""
+    with lock:
+        known = _reserved.get(seal.key_id)
+    if known is not None:
+        compare(seal, *known, where="in this process")
+
+
 def must_continue(label: str, where: str, *, resume: bool) -> None:
     """Raises: KeyReuseError. where, and when, the label was reserved."""
     if not resume:

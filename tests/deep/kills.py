@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fresh import python
 
-COVERS = ("dpfast/ledger", "dpfast/release/key.py", "dpfast/mechanisms/mechanism.py")
+COVERS = ("dpfast/ledger", "dpfast/release/key.py", "dpfast/release/seal.py", "dpfast/mechanisms/mechanism.py")
 
 LOCKDROP = """
     import multiprocessing, sys, threading, time
@@ -93,6 +93,44 @@ KILLS = """
     print(released, journals)
 """
 
+SEALED = """
+    import os, random, signal, sys, time
+    import numpy as np
+    import dpfast
+
+    path, kills = sys.argv[1], int(sys.argv[2])
+    ledger, file = dpfast.Ledger(path, 10**9, create=True), f"{path}.key"
+    mechanism, counts = dpfast.DiscreteLaplace(1, 10**6), np.arange(150_000) % 10
+    dpfast.KeyFile.create(file)
+    mechanism.release(counts, key=dpfast.Key.generate().derive("warm"))
+    random.seed(8)
+    tries, done = 0, {}
+    for n in range(kills):
+        label = f"release {n // 4}"  # tried again and again
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(100)
+            noisy = ledger.release(mechanism, counts, key=dpfast.KeyFile(file).derive(label), resume=True)
+            os.write(write, noisy[::500].tobytes())  # of all three blocks
+            signal.pause()
+        os.close(write)
+        time.sleep(random.expovariate(1 / 0.02))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        with os.fdopen(read, "rb") as rest:
+            found = rest.read()
+        if found:
+            tries += 1
+            assert done.setdefault(label, found) == found, "another noise"
+    last = ledger.release(mechanism, counts, key=dpfast.KeyFile(file).derive(label), resume=True)
+    assert done.get(label, last[::500].tobytes()) == last[::500].tobytes()
+    charged = [entry.label for entry in ledger.history()]
+    assert len(set(charged)) == len(charged) == ledger.spent.epsilon == ledger.verify()
+    assert {*done} <= {*charged}
+    print(tries, len(charged))
+"""
+
 FORK = """
     import os, signal, sys, threading, time
     import dpfast
@@ -162,6 +200,14 @@ def ledger_kills(cheap: bool) -> dict[str, int]:
     return {"kills": kills, "charges": released, "journals undone": journals}
 
 
+def sealed_kills(cheap: bool) -> dict[str, int]:
+    """A sealed release killed at random moments and begun again: one noise and one charge a label."""
+    kills = 16 if cheap else 200
+    with tempfile.TemporaryDirectory() as folder:
+        whole, charges = map(int, python(SEALED, Path(folder, "budget.db"), kills).split())
+    return {"kills": kills, "whole tries": whole, "charges": charges}
+
+
 def fork_and_kill(cheap: bool) -> dict[str, int]:
     """Forked inside a charge and killed: the child holds no lock, the next charge passes."""
     rounds = 2 if cheap else 50
@@ -170,7 +216,7 @@ def fork_and_kill(cheap: bool) -> dict[str, int]:
     return {"forks": 2 * rounds, "charges": charges}
 
 
-CHECKS: tuple[Callable[[bool], dict[str, int]], ...] = (lockdrop, ledger_kills, fork_and_kill)
+CHECKS: tuple[Callable[[bool], dict[str, int]], ...] = (lockdrop, ledger_kills, sealed_kills, fork_and_kill)
 
 
 def check(*, cheap: bool) -> dict[str, dict[str, int]]:
