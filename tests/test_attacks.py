@@ -277,10 +277,12 @@ def test_two_inputs_under_one_key() -> None:
 
     mechanism, master = DiscreteLaplace(1, 10**6), Key.generate()
     key = master.derive("visits")
-    first = mechanism.release(yesterday, key=key, start=0)
-    with pytest.raises(KeyReuseError):
-        mechanism.release(today, key=key, start=0)
-    elsewhere = mechanism.release(today, key=master.derive("visits"), start=0)
+    first = mechanism.release(yesterday, key=key)
+    for resume in (False, True):
+        with pytest.raises(KeyReuseError):
+            mechanism.release(today, key=master.derive("visits"), resume=resume)
+    tiers.forget_labels()  # another process without a ledger, where nobody refuses
+    elsewhere = mechanism.release(today, key=master.derive("visits"))
     difference = elsewhere - first - (today - yesterday)
     assert (difference == 0).sum() <= 2  # by chance 1e-3 of a cell; three: 3e-10
     # Each has variance 2 t^2, so their difference 4 t^2 and a fourth moment of 72 t^4.
@@ -290,13 +292,30 @@ def test_two_inputs_under_one_key() -> None:
     assert normal_p((np.mean(real**2) - 4 * t**2) / math.sqrt(56 * t**4 / n)) > ALPHA / 2
 
 
-def test_parts_cut_otherwise_show_no_difference() -> None:
-    """The same counts in parts cut elsewhere: other noise, so no cut subtracts from another."""
-    counts, mechanism, master = np.arange(10_000), DiscreteLaplace(1, 10**6), Key.generate()
-    whole = mechanism.release(counts, key=master.derive("cut"), start=0)
-    other = master.derive("cut")
-    parts = [mechanism.release(counts[i : i + 5_000], key=other, start=i) for i in (0, 5_000)]
-    assert (np.concatenate(parts) == whole).sum() <= 2  # as above: 3e-9
+def test_a_mean_of_many_parts_does_not_find_the_count() -> None:
+    """One count passed again and again under one label, as thousands of parts: one release, or a refusal."""
+    mechanism, key = DiscreteLaplace(1, 10**6), Key.generate().derive("visits")
+    seen = {int(mechanism.release([7], key=key, resume=True)[0]) for _ in range(200)}
+    for values in ([7, 7], [[7]]):
+        with pytest.raises(KeyReuseError):
+            mechanism.release(values, key=key, resume=True)
+    assert len(seen) == 1
+
+
+def test_equal_parts_and_columns_show_no_equal_noise() -> None:
+    """Counts that are equal in two blocks, columns, or under two labels, are not told by equal outputs."""
+    mechanism, master, n = DiscreteLaplace(1, 10**6), Key.generate(), tiers.SEALED_ROWS
+    counts = np.zeros(2 * n, np.int64)
+    noisy = mechanism.release(counts, key=master.derive("blocks"))
+    assert (noisy[:n] == noisy[n:]).sum() <= 5  # by chance 2.5e-7 of a cell; six: 1e-14
+    key = master.derive("columns")
+    columns = {"a": mechanism, "b": mechanism}
+    made = [key.digester(mechanism, column=name)(0, counts[:n]) for name in columns]
+    sealed = key.seal(columns, made, shape=(n,)).without_ledger()
+    one, other = (sealed.release(0, counts[:n], column=name) for name in columns)
+    assert (one == other).sum() <= 5
+    labels = [mechanism.release(counts[:n], key=master.derive(label)) for label in ("a", "b")]
+    assert (labels[0] == labels[1]).sum() <= 5
 
 
 # ------------------------------------------------------------------ thresholds that are off by one

@@ -38,7 +38,7 @@ from dpfast import (
 )
 from dpfast.kernels import FEW, kernel
 from dpfast.kernels.siphash import of_pair
-from dpfast.records import columns
+from dpfast.release import columns
 from dpfast.release.key import keyed
 from dpfast.testing import fixed_key
 
@@ -343,12 +343,11 @@ ROWS = [(u, b) for u in range(64) for b in range(4)]
 
 
 def test_keys_of_the_choice() -> None:
-    """Fresh by default; a release key repeats it, records nothing; other label, other choice."""
+    """Fresh by default; a release key repeats it; other label, other choice."""
     key = Key.generate().derive("visits")
     one, same = ours(ROWS, 1, 1, key), ours(ROWS, 1, 1, key)
     assert isinstance(one, dpfast.BoundedHistogram)
     assert (one.counts == same.counts).all()
-    assert tiers.parts_of(key) == []
     others = [ours(ROWS, 1, 1, k).counts.tolist() for k in (None, None, Key.generate().derive("visits"))]
     assert len({tuple(c) for c in others} | {tuple(one.counts.tolist())}) > 1
     with pytest.warns(InsecureKeyWarning, match="fixed key") as caught:
@@ -363,8 +362,10 @@ def test_the_key_is_no_other_key() -> None:
     purposes = []
     for path in Path(dpfast.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "keyed" and len(node.args) > 1:
-                purposes += [n.value for n in ast.walk(node.args[1]) if isinstance(n, ast.Constant)]
+            if isinstance(node, ast.Call):  # keyed(secret, purpose, …), or a method of a key
+                called = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
+                said = {"keyed": node.args[1:2], "_keyed": node.args[:1]}.get(called, [])
+                purposes += [n.value for each in said for n in ast.walk(each) if isinstance(n, ast.Constant)]
     assert Counter(purposes)["choice of bins"] == 1
     assert {"stream key", "release key"} <= set(purposes)
 
@@ -470,8 +471,8 @@ def test_it_is_released_by_what_was_made_for_it(mechanism) -> None:
     assert BOUNDED.release(mechanism, out=out, lower=0, upper=2) is out
     assert ((out >= 0) & (out <= 2)).all()
     key = Key.generate().derive("visits")
-    first = BOUNDED.release(mechanism, key=key, start=0)
-    assert (first == mechanism.release(BOUNDED.counts, key=key, start=0)).all()
+    first = BOUNDED.release(mechanism, key=key)
+    assert (first == mechanism.release(BOUNDED.counts, key=key, resume=True)).all()
 
 
 LESS = "must be made for {} of at least {}, got one for {}: its noise must hide what one unit can change"

@@ -55,18 +55,14 @@ def in_place(n: int, kind: str) -> dict[str, Any]:
 
 
 def under_a_key(n: int, kind: str) -> dict[str, Any]:
-    return {"values": np.zeros(n, kind), "key": dpfast.Key.generate().derive("one"), "start": 0}
-
-
-def late_part(n: int, kind: str) -> dict[str, Any]:
-    return {"values": np.zeros(n, kind), "key": dpfast.Key.generate().derive("one"), "start": 10**6}
+    return {"values": np.zeros(n, kind), "key": dpfast.Key.generate().derive("one")}
 
 
 def swapped(n: int, kind: str) -> dict[str, Any]:
     return {"values": np.zeros(n, np.dtype(kind).newbyteorder())}
 
 
-WAYS = [plain, strided, in_place, under_a_key, late_part, swapped]
+WAYS = [plain, strided, in_place, under_a_key, swapped]
 RELEASES = [
     pytest.param(mechanism, way, kind, id=f"{name}-{way.__name__}-{kind}")
     for laws, kinds in ((INTEGERS, ("i8", "i4", "u1", "u8")), (REALS, ("f8", "f4")))

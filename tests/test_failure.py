@@ -86,7 +86,7 @@ def test_a_getrandom_that_fails(tmp_path) -> None:
         way, asked = ctypes.c_int.in_dll(tool, "way"), ctypes.c_int.in_dll(tool, "asked")
         mech = dpfast.DiscreteLaplace(1, 10**6)
         key = dpfast.Key.generate().derive("x")
-        expected = mech.release(np.zeros(5000, np.int64), key=key, start=0).tolist()
+        expected = mech.release(np.zeros(5000, np.int64), key=key).tolist()
 
         def tries():
             for n in (1, 100, 5000, 2**19):
@@ -116,7 +116,7 @@ def test_a_getrandom_that_fails(tmp_path) -> None:
                 assert all(np.array_equal(array, kept) for array, kept in zip(arrays, before, strict=True))
             way.value = failing
             # A keyed release asks nobody.
-            assert mech.release(np.zeros(5000, np.int64), key=key, start=0).tolist() == expected
+            assert mech.release(np.zeros(5000, np.int64), key=key, resume=True).tolist() == expected
             way.value = 0
         way.value = 1
         try:
@@ -210,7 +210,7 @@ def test_entropy_that_fails_leaves_everything_alone(monkeypatch) -> None:
 
 def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch) -> None:
     """A table that fails to build (Ctrl-C, memory) is no failed release: nothing was written."""
-    counts = np.full(5000, 999)
+    counts, out = np.full(5000, 999), np.full(5000, 777)
     for failure in (KeyboardInterrupt, MemoryError):
 
         def refuse(*arguments: object, failure: type[BaseException] = failure) -> None:
@@ -221,8 +221,9 @@ def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch) -> None:
             with pytest.raises(failure):
                 DiscreteLaplace(1, 10).release(counts, out=counts)
             with pytest.raises(failure):
-                DiscreteLaplace(1, 10**7).release(counts, out=counts, key=Key.generate().derive("x"), start=0)
+                DiscreteLaplace(1, 10**7).release(counts, out=out, key=Key.generate().derive("x"))
     assert (counts == 999).all()
+    assert (out == 777).all()
 
 
 # ------------------------------------------------------------------ Ctrl-C
@@ -346,9 +347,8 @@ def test_threads_that_do_not_start_leave_their_part_to_the_caller(way) -> None:
         import numpy as np
         import dpfast
         from dpfast import kernels
-        from dpfast.testing import fixed_key
 
-        warnings.simplefilter("ignore")
+        key = dpfast.Key.generate()
         start, late = _thread.start_new_thread, []
 
         def refuse(function, arguments=()):
@@ -363,7 +363,7 @@ def test_threads_that_do_not_start_leave_their_part_to_the_caller(way) -> None:
 
         def released(made):
             for mech, values in ((dpfast.DiscreteLaplace(1, 10), np.arange(2**21)), (dpfast.Laplace(1, 1), np.arange(2.0**21))):
-                made.append(mech.release(values, threads=3, key=fixed_key(1).derive("starved"), start=0))
+                made.append(mech.release(values, threads=3, key=key.derive(type(mech).__name__), resume=True))
             made.append(dpfast.fixed_point_sum(np.arange(9) / 9, lower=0, upper=1, granularity=0.25, adjacency="add-remove")[0])
             return made
 
@@ -386,9 +386,7 @@ LOADING = """
 import os, signal, sys, threading, time, warnings
 import numpy as np
 import dpfast
-from dpfast.testing import fixed_key
 
-warnings.simplefilter("ignore")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Trap:  # something happens when a module is looked for, once
@@ -410,7 +408,7 @@ def fail():
 
 def release():  # a kernel computes the sum
     sums, _ = dpfast.fixed_point_sum(np.arange(9) / 9, lower=0, upper=1, granularity=0.25, adjacency="add-remove")
-    return dpfast.DiscreteLaplace(1, 10**6).release(sums, key=fixed_key(1).derive("loading"), start=0)
+    return dpfast.DiscreteLaplace(1, 10**6).release(sums, key=dpfast.Key.from_bytes(bytes(32)).derive("loading"), resume=True)
 """
 
 
@@ -650,7 +648,7 @@ def test_rounding_modes_and_flushing_change_nothing(tmp_path) -> None:
         import dpfast
         tool = ctypes.CDLL(sys.argv[1])
         tool.get_mode.restype = ctypes.c_long
-        key = lambda: dpfast.Key.from_bytes(bytes(32)).derive("modes")
+        key = lambda label: dpfast.Key.from_bytes(bytes(32)).derive(label)
         scales = [2.0**-60, 0.1, 1, 10, 100, 1000, 10**6, 10**9, 2**40 + 1, 10**13, 2**54, 2**54 + 1, 2**60]
 
         def work():
@@ -659,7 +657,7 @@ def test_rounding_modes_and_flushing_change_nothing(tmp_path) -> None:
                 mech = dpfast.DiscreteLaplace(1, scale)
                 for n in (1000, 20000) if i % 4 else (1000, 20000, 2**19 + 1):
                     counts = np.zeros(n, np.int64)
-                    made.append(mech.release(counts, key=key(), start=n, threads=2))
+                    made.append(mech.release(counts, key=key(f"{scale} {n}"), resume=True, threads=2))
                 made.append(mech.interval(cells=1000))
                 made.append(mech.quantile(dpfast.DiscreteLaplace(3, 4).epsilon / 7))
             return made

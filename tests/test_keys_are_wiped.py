@@ -31,12 +31,16 @@ DRAWS = """AboveThreshold.run DiscreteGaussian.release DiscreteGaussian.sample D
 CALLS: dict[str, dict[str, Any]] = {
     **{name: {} for name in DRAWS.split()},
     "DiscreteLaplace.release of many": {"values": COUNTS},
-    "DiscreteLaplace.release under a key": {"values": COUNTS, "key": Key.from_bytes(bytes(32)).derive("x"), "start": 0},
+    "DiscreteLaplace.release under a key": {
+        "values": COUNTS,
+        "key": Key.from_bytes(bytes(32)).derive("x"),
+        "resume": True,
+    },
     "Laplace.release of many": {"values": COUNTS / 1},
     "fill_bytes of many": {"buffer": bytearray(5000)},
     "random_bytes of many": {"n": 5000},
 }
-LOCKS = exact.alone, key._recording
+LOCKS = exact.alone, key.lock
 # These draw as their mechanism does, after many lines of their own.
 ELSEWHERE = {"BoundedHistogram.release", "Ledger.release"}
 

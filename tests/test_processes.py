@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,7 +20,7 @@ FORKS = (
     + """
     mech = dpfast.DiscreteLaplace(1, 10**6)
     big = np.zeros(2**20, np.int64)
-    key = dpfast.Key.generate().derive("forks")
+    key, secret = dpfast.Key.generate().derive("forks"), os.urandom(32)
 
     def noise(n=64):  # 64 draws at this scale are never twice the same
         return mech.release(np.zeros(n, np.int64)).tobytes().hex()
@@ -27,8 +28,9 @@ FORKS = (
     def everything():
         made = [noise(), mech.release(big, threads=2)[:64].tobytes().hex(), mech.sample(64).tobytes().hex()]
         made.append(dpfast.DiscreteLaplace(1, 10**5).sample(5000)[:64].tobytes().hex())  # another plan
-        again = mech.release(big, key=key, start=0, threads=2)  # the hash's threads, too
-        assert (again == mech.release(big, key=key, start=0)).all()
+        own = dpfast.Key.from_bytes(secret).derive("big")
+        again = mech.release(big, key=own, threads=2, resume=True)  # the digests' threads, too
+        assert (again == mech.release(big, key=own, resume=True)).all()
         return " ".join(made)
 """
 )
@@ -84,22 +86,23 @@ def test_forks_in_the_middle_of_other_threads_releases() -> None:
     assert output.split() == ["48", "48"]
 
 
-def test_a_fork_while_another_thread_records_a_part() -> None:
+def test_a_fork_while_another_thread_takes_a_label() -> None:
     """The lock of the record is never left held in the child."""
     output = python(
         FORKS
         + """
     import time
+    from dpfast.release import seal
 
-    class Slow(list):
-        def insert(self, at, part):
+    class Slow(dict):
+        def get(self, name):
             inside.set()
             time.sleep(0.3)
-            list.insert(self, at, part)
+            return dict.get(self, name)
 
-    inside = threading.Event()
-    key._parts = Slow()
-    busy = threading.Thread(target=lambda: mech.release(big, key=key, start=0))
+    inside, key = threading.Event(), dpfast.Key.generate().derive("taken")
+    seal._reserved = Slow()
+    busy = threading.Thread(target=lambda: mech.release(big, key=key))
     busy.start()
     inside.wait()
     print(len(forked(everything).split()))
@@ -107,6 +110,59 @@ def test_a_fork_while_another_thread_records_a_part() -> None:
     """
     )
     assert output.split() == ["4"]
+
+
+@pytest.mark.parametrize("seconds", [0, 0.002, 0.01])
+def test_a_forked_child_has_no_key(seconds) -> None:
+    """Blank, whatever another thread does: also while it hashes under the key, as for the root of many blocks."""
+    output = python(
+        FORKS
+        + """
+    import contextlib, time
+    master = dpfast.Key.generate()
+    held = [master, key, dpfast.KeyFile.create(f"{sys.argv[2]}/visits.key"), master.derive("more")]
+    digester = key.digester(mech)
+    digest = digester(0, [1, 2, 3])
+    seal = key.seal(mech, [digest], shape=(3,))
+    sealed = seal.without_ledger()
+    stop = threading.Event()
+
+    def busy():
+        data = bytes(2**22)
+        while not stop.is_set():
+            for each in held:
+                each._keyed("root", data)  # the GIL is free meanwhile
+
+    def child():
+        tries = [lambda: bytes(master), lambda: master.derive("x"), lambda: mech.release([1], key=key, resume=True), lambda: key.digester(mech),
+                 lambda: seal.without_ledger(resume=True), lambda: held[2].derive("x"), lambda: held[3].for_bins()]
+        refused = 0
+        for attempt in tries:
+            try:
+                attempt()
+            except dpfast.ParameterError as error:
+                refused += "no key survives a fork" in str(error)
+        assert master != dpfast.Key.from_bytes(bytes(32)) and key == key
+        assert digester(0, [1, 2, 3]) == digest  # what can do one thing goes on
+        assert not any(bytes(each._held) for each in held)
+        return f"{refused} {sealed.release(0, [1, 2, 3]).tolist() == expected} "
+
+    expected = sealed.release(0, [1, 2, 3]).tolist()
+    threads = [threading.Thread(target=busy) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        time.sleep(float(sys.argv[1]))
+        print(forked(child))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len(bytes(master)) == 32  # the parent has its keys
+    """,
+        seconds,
+        tempfile.mkdtemp(),
+    )
+    assert output.split() == ["7", "True"] * 10
 
 
 @pytest.mark.parametrize("delay", [0, 0.005, 0.02, 0.06, 0.12, 0.25])
@@ -130,7 +186,7 @@ def test_forks_in_the_middle_of_a_first_release(delay) -> None:
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_multiprocessing(tmp_path, method) -> None:
-    """Mechanisms and release keys reach all workers: fresh noise differs, parts are equal."""
+    """Mechanisms, digesters and sealed keys reach all workers: fresh noise differs, a block has one."""
     found = workers(
         tmp_path,
         """
@@ -139,22 +195,24 @@ import numpy as np
 import dpfast
 
 def work(task):
-    mech, key, seen = task
+    mech, digester, sealed = task
     fresh = mech.release(np.zeros(64, np.int64)).tobytes()
-    part = mech.release(np.zeros(5000, np.int64), key=key, start=5000).tobytes()
-    return fresh, part, seen
+    block = np.zeros(5000, np.int64)
+    return fresh, digester(1, block), sealed.release(1, block).tobytes()
 
 if __name__ == "__main__":
     mech, key = dpfast.DiscreteLaplace(1, 10**6), dpfast.Key.generate().derive("workers")
     mech.release(np.zeros(5000, np.int64))
+    digester, cells = key.digester(mech), [np.zeros(65_536, np.int64), np.zeros(5000, np.int64)]
+    sealed = key.seal(mech, map(digester, range(2), cells), shape=(70_536,)).without_ledger()
     with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
-        found = pool.map(work, [(mech, key, i) for i in range(9)], chunksize=1)
-    found.append(work((mech, key, 9)))
-    print(len({fresh for fresh, _, _ in found}), len({part for _, part, _ in found}))
+        found = pool.map(work, [(mech, digester, sealed.only(1))] * 9, chunksize=1)
+    found.append(work((mech, digester, sealed)))
+    print(*(len({*each}) for each in zip(*found)))
 """,
         method,
     )
-    assert found == ["10", "1"]
+    assert found == ["10", "1", "1"]
 
 
 def test_eight_threads_at_once() -> None:
@@ -172,7 +230,7 @@ def test_eight_threads_at_once() -> None:
             n = (200, 5000, 2**19 + 5, 6001)[i % 4]
             out = np.zeros(n, np.int64)
             fresh.append(mech.release(out[::-1] if i % 3 == 2 else out, threads=1 + i % 3)[:200].tobytes())
-            keyed.append(mechs[0].release(part, key=key, start=0).tobytes())
+            keyed.append(mechs[0].release(part, key=key, resume=True).tobytes())
         return fresh, keyed
 
     with ThreadPoolExecutor(8) as pool:
@@ -213,8 +271,8 @@ def test_threads_far_beyond_the_cores(threads) -> None:
     for n in (3, 5000, 2**21):
         counts = np.arange(n)
         key = Key.generate().derive("many")
-        expected = mech.release(counts, key=key, start=0, threads=1)
-        assert np.array_equal(mech.release(counts, key=key, start=0, threads=threads), expected)
+        expected = mech.release(counts, key=key, threads=1)
+        assert np.array_equal(mech.release(counts, key=key, resume=True, threads=threads), expected)
         assert mech.release(counts, threads=threads).shape == (n,)
         assert mech.sample(n, threads=threads).shape == (n,)
     assert threading.active_count() == before

@@ -362,7 +362,7 @@ class Releasing(Mechanism, Payable):
         try:
             task.take(blocks)
         finally:
-            blocks.wipe()
+            blocks.forget()
 
     def _facts(self) -> dict[str, str]:
         half = self.interval()

@@ -128,9 +128,8 @@ class RandomizedResponse(Payable):
             )
         said = array.astype(np.int64)  # a copy, and what is checked: another thread may write the array meanwhile
         try:
-            if said.size and not (
-                said.min() >= 0 and said.max() < self.categories
-            ):  # 2^63 and more, of uint64, are negative
+            # 2^63 and more, of uint64, are negative.
+            if said.size and not (said.min() >= 0 and said.max() < self.categories):
                 raise UnusableValuesError(f"answers must lie between 0 and {self.categories - 1}")
             if charge is not None:
                 charge()

@@ -98,8 +98,8 @@ class Blocks:
             self.out.fill(0)
             raise
 
-    def wipe(self) -> None:
-        """The copy that was kept, and may not have been drawn."""
+    def forget(self) -> None:
+        """Wipe the copy that was kept, and may not have been drawn."""
         self._words.fill(0)
 
     def room(self, size: int) -> Words:

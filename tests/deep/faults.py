@@ -15,7 +15,7 @@ INTERRUPTED = """
     import os, signal, sys, time, warnings
     import numpy as np
     import dpfast
-    from dpfast.testing import fixed_key
+    from dpfast import _native
 
     class Pressed(KeyboardInterrupt):
         pass
@@ -23,12 +23,12 @@ INTERRUPTED = """
     def press(*_):
         raise Pressed
 
-    warnings.simplefilter("ignore")
+    _native.small, _native.StreamKey.draw = lambda *_: None, lambda key: key.take(bytes(range(32)))  # one stream for all
     law = {"integer": dpfast.DiscreteLaplace, "real": dpfast.Laplace}[sys.argv[1]](1, 10)
     kind = np.int64 if sys.argv[1] == "integer" else np.float64
 
     def release(values):
-        return law.release(values, out=values, key=fixed_key(1).derive("interrupted"), start=0)
+        return law.release(values, out=values)
 
     signal.signal(signal.SIGALRM, press)
     values, begun = np.full(100, 777, kind), time.monotonic()
@@ -68,7 +68,9 @@ STORMS = """
     for round_ in range(int(sys.argv[1])):
         law, values = [(dpfast.DiscreteLaplace(0.1, 1), given), (dpfast.Laplace(0.1, 1.0), given.astype(float))][round_ % 2]
         law.release(values)
-        in_place = round_ % 4 < 2
+        in_place, options = round_ % 6 < 2, {}
+        if round_ % 6 > 3:
+            options = {"key": dpfast.Key.generate().derive("stormy"), "names": np.arange(n)}
         out = values.copy() if in_place else np.full_like(values, 7)
         before = out.copy()
         counts = out if in_place else values
@@ -76,7 +78,7 @@ STORMS = """
         try:
             signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 8e-3), random.choice([3e-5, 1e-4, 3e-4, 1e-3]))
             try:
-                law.release(counts, out=out, threads=2 + round_ % 3)
+                law.release(counts, out=out, threads=2 + round_ % 3, **options)
             finally:
                 armed = False
         except Boom:

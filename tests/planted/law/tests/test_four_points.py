@@ -6,26 +6,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpfast import FourPoints, InsecureKeyWarning, NoGuaranteeError, _native
-from dpfast.testing import fixed_key
-
-START = 2**40 + 77
+from dpfast import FourPoints, Key, NoGuaranteeError, _native
 
 
 @pytest.mark.parametrize("constant_time", [False, True])
 @pytest.mark.parametrize("n", [100, 5000])
 @pytest.mark.parametrize("t", [1, 10, 2**40])
-def test_a_release_under_a_key_is_its_values_plus_the_exact_draws(t: int, n: int, constant_time: bool) -> None:
+def test_a_release_is_its_values_plus_the_exact_draws(t: int, n: int, constant_time: bool) -> None:
     """Fewer than 4,096 values go another way than more."""
     law, values = FourPoints(t), np.arange(n)
-    key = fixed_key(1).derive("four points")
-    with pytest.warns(InsecureKeyWarning):
-        out = law.release(values, key=key, start=START, constant_time=constant_time)
-    part = key.part(_native.STREAM_VERSION, law._record, values, START, threads=1)
-    with pytest.warns(InsecureKeyWarning):
-        stream = _native.StreamKey(key.stream_key(part))
-    read = law._reader(stream, 32)
-    assert (out - values).tolist() == [law._law.draw(read, START + i) for i in range(n)]
+    key = Key.generate().derive("four points")
+    digest = key.digester(law)(0, values)
+    sealed = key.seal(law, [digest], shape=(n,)).without_ledger()
+    out = sealed.release(0, values, constant_time=constant_time)
+    read = law._reader(_native.StreamKey(sealed.stream_key("", 0, digest.digest)), 32)
+    assert (out - values).tolist() == [law._law.draw(read, i) for i in range(n)]
     assert {*(out - values).tolist()} == {-2 * t, -t, t, 2 * t}
 
 
