@@ -193,16 +193,16 @@ class KeyFile(_Master):
             written).
         """
         file, secret = _path(path), _fresh()
+        made = file.with_name(f".dpfast-{secrets.token_hex(8)}")
         try:
-            handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            handle = os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             try:
                 os.write(handle, secret)
                 os.fsync(handle)
-            except BaseException:
-                file.unlink()
-                raise
+                file.hardlink_to(made)  # whole at once, and unlike a rename it never replaces what is there
             finally:
                 os.close(handle)
+                made.unlink()
             _flush(file.parent)
         except FileExistsError:
             raise FileError(f"{file} exists; a key is never replaced, for what it has sealed would be lost") from None
