@@ -98,6 +98,16 @@ def respond(mechanism: Any, answers: np.ndarray, words: np.ndarray, stream: Any)
 
 
 @contextmanager
+def small_blocks(rows: int) -> Iterator[None]:
+    """Sealed blocks of so many values."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sealed_blocks, "BLOCK", rows)
+        patch.setattr(seal, "BLOCK", rows)
+        patch.setattr(sealed_blocks._Copies, "unit", rows)
+        yield
+
+
+@contextmanager
 def small_pieces() -> Iterator[None]:
     """Few counts at a time where arrays are not plain, and few for a thread."""
     small = {"PIECE": 64, "ROWS": 3, "STRIP": 5, "LARGEST_PIECE": 256, "SHARE": 64, "BUFFER": 32}
