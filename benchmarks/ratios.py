@@ -80,7 +80,7 @@ def counts(a: Arrays) -> Iterator[Row]:
 
     def keyed() -> object:
         key = master.derive(f"benchmark {next(labels)}")
-        return ten.release(a["counts"], out=a["other"], threads=1, key=key, start=0)
+        return ten.release(a["counts"], out=a["other"], threads=1, key=key)
 
     into, copy, chunked = released(a, ten), ("np.copyto", copied(a)), (CHUNKED, unsafe(a, "laplace", *COUNTS))
     written, add = (AS_WRITTEN, unsafe(a, "laplace", "counts", None)), ("np.add(counts, 1, out=counts)", added(a))

@@ -17,13 +17,14 @@ import tiers
 from fresh import python
 
 import dpfast
-from dpfast import ParameterError, postprocess
+from dpfast import OtherInputError, ParameterError, postprocess
 
+REFUSALS = ParameterError, OtherInputError
 HOME = str(Path(dpfast.__file__).parent)
 
 
 def changed_at(step: int, call: Callable[[], Any], change: Callable[[], None]) -> tuple[Any, int]:
-    """The result or ParameterError if `change` runs before that line of dpfast; the line count."""
+    """The result or the refusal if `change` runs before that line of dpfast; the line count."""
     steps = 0
 
     def trace(frame: Any, event: str, _argument: object) -> Any:
@@ -40,7 +41,7 @@ def changed_at(step: int, call: Callable[[], Any], change: Callable[[], None]) -
     sys.settrace(trace)
     try:
         found = call()
-    except ParameterError as error:
+    except REFUSALS as error:
         found = error
     finally:
         sys.settrace(before)
@@ -62,6 +63,12 @@ def category(k: int) -> Callable[[Any], bool]:
 def histogram(unit_ids: np.ndarray, domain: Any) -> Any:
     """Each row is of a unit of its own, and all of key 0."""
     return dpfast.bounded_histogram(KEYS, unit_ids, domain=domain, max_partitions=1, max_per_partition=1).counts
+
+
+def sealed(mechanism: Any, values: np.ndarray) -> Any:
+    """A release under a key in blocks of 16 values, which are read twice."""
+    with tiers.small_blocks(16):
+        return mechanism.release(values, key=dpfast.Key.generate().derive("x"))
 
 
 FLOATS = np.full(40, float(CENTRE))
@@ -105,6 +112,11 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
     ),
     "counts": (lambda a: dpfast.DiscreteLaplace(1, 1).release(a, dtype=np.int64), INTEGERS, CENTRE + 50, near),
     "values": (lambda a: dpfast.Laplace(1, 1).release(a), FLOATS, np.nan, near),
+    "sealed counts": (lambda a: sealed(dpfast.DiscreteLaplace(1, 1), a), INTEGERS, CENTRE + 50, near),
+    "sealed values": (lambda a: sealed(dpfast.Laplace(1, 1), a), FLOATS, np.nan, near),
+    "sealed values of one block": (
+        lambda a: dpfast.Laplace(1, 1).release(a, key=dpfast.Key.generate().derive("x")), FLOATS, np.nan, near,
+    ),
     "clip": (lambda a: postprocess.clip(a, lower=0, upper=2 * CENTRE), FLOATS, np.nan, near),
     "rounded": (postprocess.rounded, FLOATS, np.nan, near),
     "non negative": (postprocess.non_negative, FLOATS, np.nan, near),
@@ -117,7 +129,7 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_array_changes_at_each_moment_of_the_call(name) -> None:
-    """A change before each line of Python: a right answer or a ParameterError (C: below)."""
+    """A change before each line of Python: a right answer or a refusal (C: below)."""
     call, right, wrong, holds = CALLS[name]
     for first, then in ((right, wrong), (wrong, right)):
         array = right.copy()
@@ -133,8 +145,8 @@ def test_the_array_changes_at_each_moment_of_the_call(name) -> None:
         for step in range(steps):
             write(first)
             found, _ = changed_at(step, lambda: call(array), lambda: write(then))
-            outcomes.add(type(found) is ParameterError)
-            assert type(found) is ParameterError or holds(found), (step, found)
+            outcomes.add(isinstance(found, REFUSALS))
+            assert isinstance(found, REFUSALS) or holds(found), (step, found)
         assert False in outcomes  # the last moments are too late to matter, or the first ones early enough
 
 

@@ -101,7 +101,7 @@ PLANTED_DEFECTS = {
         PlantedDefect("release", "releases", "outputs", "one output off by one", last_one_up),
         PlantedDefect("cut", "cuts", "a piece", "one draw of a piece off by one", one_more),
         PlantedDefect("threads", "cuts", "in threads", "one output off by one by another number of threads", one_cell),
-        PlantedDefect("retry", "keyed", "a retried part", "one output of a retry off by one", one_cell),
+        PlantedDefect("retry", "keyed", "a retry", "one output of a retry off by one", one_cell),
         PlantedDefect("key-reuse", "keyed", "noise of a changed input", "a changed input gets the noise it had before", lambda both: both[:1] * 2),
         PlantedDefect("p-value", "p-values", "p-value", "p-values one in ten thousand too large", lambda p: p * 1.0001),
         *(
