@@ -252,13 +252,15 @@ class ReleaseKey(_Secret):
         shape: tuple[int, ...] | None = None,
         buckets: int | None = None,
         domain: Any = None,
+        source: bytes = b"",
     ) -> Seal:
         """The seal of an input, from the digests of all its blocks in any order.
 
         mechanism: a mechanism; or for a table a dict of them by column name, in the order of the
             columns. shape: of the array, or (rows,) of each column. domain: instead of a shape, the
             public names of the rows in their order. buckets: instead of both, for unknown keys: how
-            many there are.
+            many there are. source: a digest of all else that is published with the noisy values,
+            such as the file that they come from; it is as private as they are.
         Returns: a Seal. `ledger.reserve(seal)` gives the key that draws.
         Raises: DTypeError; ParameterError (a block is missing, doubled or of another size; a digest
             of another label, column or version).
@@ -269,7 +271,7 @@ class ReleaseKey(_Secret):
             given = tuple(digests)
         except TypeError:
             raise DTypeError(f"digests must be those of key.digester(…), not {type(digests).__name__}") from None
-        return Seal(self, mechanism, manifest(self.label, mechanism, shape, buckets, domain), given)
+        return Seal(self, mechanism, manifest(self.label, mechanism, shape, buckets, domain), given, source)
 
     def __repr__(self) -> str:
         return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"
