@@ -16,7 +16,7 @@ import numpy as np
 import dpfast
 from dpfast import terminal
 from dpfast.cli.ledger import amounts, figures
-from dpfast.cli.options import LAWS, Number, chosen, half_width, inner, law, law_options, make, near, number
+from dpfast.cli.options import LAWS, Mechanism, Number, chosen, half_width, inner, law, law_options, make, near, number
 from dpfast.errors import ParameterError
 from dpfast.privacy.formatting import plain
 from dpfast.privacy.parameters import exact_positive
@@ -171,9 +171,7 @@ def _run(
     if resume and key_file is None:
         raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
-    with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
-        if target.samefile(source):
-            raise ParameterError(f"OUT must not be IN, got {target}")
+    _check_paths(source, target)
     ledger = dpfast.Ledger(ledger_file) if ledger_file else None
     key = dpfast.KeyFile(key_file).derive(label or "") if key_file else None
     table = files.open_source(
@@ -237,6 +235,12 @@ def _spent(
     return said + (
         [f"{ledger.path}: {amounts(figures(ledger.remaining), figures(ledger.budget))} left"] if ledger else []
     )
+
+
+def _check_paths(source: Path, target: Path) -> None:
+    with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
+        if target.samefile(source):
+            raise ParameterError(f"OUT must not be IN, got {target}")
 
 
 def _check(given: Mapping[str, Any], columns: Sequence[str], epsilon_is: str | None) -> None:
