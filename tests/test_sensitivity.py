@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.privacy.sensitivity import Cells, Sensitivity
+from dpfast.privacy.gaussian import discrete_delta
+from dpfast.privacy.sensitivity import Cells, Sensitivity, refuse_less
 
 
 def figures(s: Sensitivity) -> tuple:
@@ -59,6 +60,101 @@ def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed) -
     assert s.l2_squared == max(sum(x * x for x in c) for c in changes)
     cells, most = s.largest
     assert (most,) * cells + (0,) * (4 - cells) in {tuple(sorted(map(abs, c), reverse=True)) for c in changes}
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+@pytest.mark.parametrize(
+    ("l0", "linf", "l1"), [(None, None, 1), (None, None, 2), (2, 2, 3), (2, 3, 4), (2, 9, 3), (1, 2, 9), (2, 1, 9)]
+)
+def test_norms_together_are_the_maxima_over_a_small_world(l0, linf, l1, adjacency, signed) -> None:
+    """All contributions of whole numbers within l0, linf and l1 at once, to two supports."""
+    most, cells = min(linf or l1, l1), l0 or l1
+    units = [
+        v
+        for v in itertools.product(range(-most if signed else 0, most + 1), repeat=2 * cells)
+        if sum(map(abs, v)) <= l1 and sum(x != 0 for x in v) <= cells
+    ]
+    others = units if adjacency == "substitution" else [(0,) * 2 * cells]
+    changes = {tuple(map(int.__sub__, v, w)) for v in units for w in others}
+    s = Sensitivity(l0, linf, l1=l1, adjacency=adjacency, signed=signed)
+    assert s.l0 == max(sum(x != 0 for x in c) for c in changes)
+    assert s.linf == max(max(map(abs, c)) for c in changes)
+    assert s.l1 == max(sum(map(abs, c)) for c in changes)
+    assert s.l2_squared == max(sum(x * x for x in c) for c in changes)
+    if s.largest:
+        n, d = s.largest
+        assert (d,) * n + (0,) * (2 * cells - n) in {tuple(sorted(map(abs, c), reverse=True)) for c in changes}
+    else:
+        assert most < l1 < cells * most
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "figures_", "largest"),
+    [("add-remove", (5, 5, 5, 25), (1, 5)), ("substitution", (10, 5, 10, 50), (2, 5))],
+)
+def test_l1_alone(adjacency, figures_, largest) -> None:
+    """m, m, m, m^2; under substitution 2m, m, 2m, 2m^2."""
+    s = Sensitivity(l1=5, adjacency=adjacency)
+    assert (figures(s), s.largest) == (figures_, largest)
+    assert s.contributes == (5, 5)
+    assert s.contributed == 5
+
+
+def test_l1_beside_cells() -> None:
+    """It lowers linf and what follows; one that bounds nothing is forgotten."""
+    assert Sensitivity(3, 2, l1=6) == Sensitivity(3, 2, l1=99) == Sensitivity(3, 2)
+    assert Sensitivity(l1=1) == Sensitivity(1, 1)
+    assert Sensitivity(1, l1=5) == Sensitivity(1, 5)
+    assert figures(Sensitivity(4, 2, l1=5)) == (4, 2, 5, 9)
+    assert figures(Sensitivity(3, l1=Fraction(1, 2))) == (3, Fraction(1, 2), Fraction(1, 2), Fraction(1, 4))
+    assert Sensitivity(l1=2.5).l0 == 2
+    assert repr(Sensitivity(4, 2, l1=5)).startswith("Sensitivity(l0=4, linf=2, l1=5, adjacency=")
+    for arguments, message in {
+        (): "l0 and linf must be given, or l1",
+        (3,): "l0 and linf must be given, or l1",
+    }.items():
+        with pytest.raises(ParameterError, match=message):
+            Sensitivity(*arguments)
+    for l1, message in {
+        0: "l1 must be positive",
+        0.5: "l1 must be at least 1 without l0",
+        2**63: "l0 must be below",
+    }.items():
+        with pytest.raises(ParameterError, match=message):
+            Sensitivity(l1=l1)
+
+
+CHANGES = [
+    Sensitivity(l0=l0, linf=linf, l1=l1, adjacency="substitution", signed=signed)
+    for signed in (False, True)
+    for l0, linf, l1 in [
+        (1, 1, None),
+        (2, 1, None),
+        (1, 2, None),
+        (3, 2, None),
+        (None, None, 2),
+        (None, None, 3),
+        (3, 2, 4),
+        (6, 1, 4),
+    ]
+]
+
+
+@pytest.mark.parametrize("stated", CHANGES, ids=repr)
+def test_what_is_made_for_more_covers_the_worst_change(stated) -> None:
+    """Its delta is that of `largest`: no change that is accepted has a larger one, at any epsilon."""
+    for change in CHANGES:
+        try:
+            refuse_less(change, stated, "substitution", "person")
+        except ParameterError:
+            assert change != stated
+            continue
+        for epsilon in (Fraction(1, 2), Fraction(3)):
+            theirs, ours = (
+                discrete_delta(epsilon, *(s.largest or (s.l0, s.linf)), Fraction(2)) for s in (change, stated)
+            )
+            assert theirs <= ours
 
 
 @given(st.integers(1, 10**6), st.fractions(min_value=Fraction(1, 10**6), max_value=10**6), st.booleans(), st.booleans())
@@ -168,10 +264,11 @@ EACH = [
     Sensitivity(3, Fraction(1, 3), adjacency="substitution", unit="household", signed=True),
     Sensitivity.from_l2(2),
     Sensitivity.changes(1, 7),
+    Sensitivity(4, 2, l1=5),
 ]
 
 
-@pytest.mark.parametrize("s", EACH, ids=["contributes", "norm", "changes"])
+@pytest.mark.parametrize("s", EACH, ids=["contributes", "norm", "changes", "several"])
 def test_a_frozen_value(s) -> None:
     for name in ("l0", "linf", "l1", "l2", "l2_squared", "adjacency", "signed", "contributes", "other"):
         with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):

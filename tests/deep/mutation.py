@@ -121,8 +121,8 @@ MUTANTS = [
     # ---------------------------------------------------------------- what is promised
     Mutant("substitution is not doubled", "dpfast/privacy/sensitivity.py", "both = 2 if substitution else 1", "both = 1",
            "test_sensitivity.py -k contributed"),
-    Mutant("signed substitution is not doubled twice", "dpfast/privacy/sensitivity.py", "both * twice * cells * most**2",
-           "both * cells * most**2", "test_sensitivity.py -k contributed"),
+    Mutant("signed substitution is not doubled twice", "dpfast/privacy/sensitivity.py", "both * twice * squared",
+           "both * squared", "test_sensitivity.py -k contributed"),
     Mutant("a negative lower bound changes nothing", "dpfast/records/fixed_point.py", "records * max(abs(steps.lower), abs(steps.upper))",
            "records * abs(steps.upper)", "test_fixed_point_sum.py -k neighbours"),
     Mutant("delta is rounded down", "dpfast/exact/balls.py", "return near if near >= exact else math.nextafter(near, math.inf)",
