@@ -38,8 +38,7 @@ from dpfast import (
 )
 from dpfast.kernels import FEW, kernel
 from dpfast.kernels.siphash import of_pair
-from dpfast.records import columns
-from dpfast.release.key import keyed
+from dpfast.release import columns
 from dpfast.testing import fixed_key
 
 one_each = partial(bounded_histogram, max_partitions=1, max_per_partition=1)
@@ -122,7 +121,7 @@ def word(name: int | str, key: tuple[int, int]) -> int:
 
 def reference(rows, partitions, cap, key, tag=None, group=lambda name: name) -> Counter:
     """The same in Python. tag: of (row, name's rank, name, bin). group: what makes a unit."""
-    four = struct.unpack("<4Q", keyed(tiers.secret_of(key), "choice of bins"))
+    four = tiers.choice_of(key)[:4]
 
     def proper(row, rank, name, bin_) -> int:
         return sip(*four[2:], struct.pack("<2Q", word(name, four[:2]), word(bin_, four[:2])))
@@ -348,7 +347,6 @@ def test_keys_of_the_choice() -> None:
     one, same = ours(ROWS, 1, 1, key), ours(ROWS, 1, 1, key)
     assert isinstance(one, dpfast.BoundedHistogram)
     assert (one.counts == same.counts).all()
-    assert tiers.parts_of(key) == []
     others = [ours(ROWS, 1, 1, k).counts.tolist() for k in (None, None, Key.generate().derive("visits"))]
     assert len({tuple(c) for c in others} | {tuple(one.counts.tolist())}) > 1
     with pytest.warns(InsecureKeyWarning, match="fixed key") as caught:
@@ -363,10 +361,11 @@ def test_the_key_is_no_other_key() -> None:
     purposes = []
     for path in Path(dpfast.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "keyed" and len(node.args) > 1:
-                purposes += [n.value for n in ast.walk(node.args[1]) if isinstance(n, ast.Constant)]
-    assert Counter(purposes)["choice of bins"] == 1
-    assert {"stream key", "release key"} <= set(purposes)
+            name = getattr(getattr(node, "func", None), "id", getattr(getattr(node, "func", None), "attr", ""))
+            if isinstance(node, ast.Call) and name in {"keyed", "_keyed"}:
+                purposes += [n.value for each in node.args for n in ast.walk(each) if isinstance(n, ast.Constant)]
+    assert Counter(purposes)["choice of bins"] == Counter(purposes)["choice of rows"] == 1
+    assert {"release key", "key id"} <= set(purposes)
 
 
 def test_no_entropy_no_choice(monkeypatch) -> None:
@@ -470,8 +469,8 @@ def test_it_is_released_by_what_was_made_for_it(mechanism) -> None:
     assert BOUNDED.release(mechanism, out=out, lower=0, upper=2) is out
     assert ((out >= 0) & (out <= 2)).all()
     key = Key.generate().derive("visits")
-    first = BOUNDED.release(mechanism, key=key, start=0)
-    assert (first == mechanism.release(BOUNDED.counts, key=key, start=0)).all()
+    first = BOUNDED.release(mechanism, key=key)
+    assert (first == mechanism.release(BOUNDED.counts, key=key, resume=True)).all()
 
 
 LESS = "must be made for {} of at least {}, got one for {}: its noise must hide what one unit can change"

@@ -32,7 +32,7 @@ Plan, StreamKey = _native.Plan, _native.StreamKey
 entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
 usable_threads, checked = engine.usable_threads, _native.checked
 score_ends = nominate._ends  # between which a kernel takes a candidate's score to lie
-fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
+fixed_point_steps, fixed_point_kernel = fixed_point.on_grid, fixed_point._sum
 
 ISAS = _native.ISAS
 ISA_NAMES = _native.ISA_NAMES
@@ -51,6 +51,7 @@ rate = attrgetter("_rate")  # a selection's noise
 noises = attrgetter("_noise")  # AboveThreshold's: the threshold's and an answer's
 curve, losses = attrgetter("_curve"), attrgetter("_losses")  # a module's: dpfast.bench.curves, dpfast.pictures
 response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
+
 secret_of, parts_of = attrgetter("_secret"), attrgetter("_parts")  # a key's; what a release key has recorded
 
 
@@ -442,3 +443,8 @@ def only_isa(monkeypatch: pytest.MonkeyPatch, isa: int) -> None:
 def past_the_caches(always: bool) -> None:
     """Whether every release, or only a large one, stores its results past the caches."""
     engine.NON_TEMPORAL = 1 if always else 2**21
+
+
+def choice_of(key: Any) -> tuple[int, ...]:
+    """The words by which a release key chooses bins and rows."""
+    return key.chooser().words()
