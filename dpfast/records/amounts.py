@@ -15,6 +15,7 @@ from dpfast.records.fixed_point import FAR, on_grid
 from dpfast.release.arrays import ENDS, INT64_ENDS, UINT64, grid_of, plain_array
 
 RULE = "integers, float64 or float32"
+MISSING = "values must hold no NaN and no null: leave such rows out, or give them a number"
 
 
 class Grid(NamedTuple):
@@ -72,6 +73,8 @@ class Amounts:
                 raise ParameterError(f"granularity must be 1, or be left out, where values are of {dtype}")
         elif dtype.kind != "f" or dtype.itemsize not in (4, 8):
             raise DTypeError(f"values must be of {RULE}, not {dtype}")
+        elif not isinstance(values, (list, tuple)) and np.asarray(values[:0]).dtype.kind in "iu":
+            raise UnusableValuesError(MISSING)  # nulls have made floats of a column of integers
         elif on.exponent is None:
             raise ParameterError(f"granularity must be given where values are of {dtype}: a power of two")
         if self._array.ndim != 1:
@@ -89,9 +92,7 @@ class Amounts:
             return values.astype(np.int64)
         reals = self._array[part].astype(np.float64)
         if np.isnan(reals).any():
-            raise UnusableValuesError(
-                "values must hold no NaN: leave out the rows that have none, or give them a number"
-            )
+            raise UnusableValuesError(MISSING)
         _, first, second = grid_of(self._grid.exponent or 0)
         with np.errstate(all="ignore"):
             reals *= first

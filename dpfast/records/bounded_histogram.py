@@ -435,7 +435,8 @@ def _sorted_rows(
         rows.sort()
         return rows, values
     order = np.argsort(rows)
-    return rows[order], values[:kept][order]
+    rows = rows[order]  # the old ones go, before there are other values
+    return rows, values[order]
 
 
 def _in_common(keys: list[npt.NDArray[Any]], *, public: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:

@@ -100,9 +100,9 @@ def domain_keys(domain: Any, keys: Any) -> Known:
         raise DTypeError(TUPLES)
     if not domain:
         raise ParameterError("domain must hold at least one key")
+    given = [column("domain", list(each)) for each in zip(*domain, strict=True)]
     if len(set(domain)) < len(domain):
         raise ParameterError("domain must hold each key once")
-    given = [column("domain", list(each)) for each in zip(*domain, strict=True)]
     columns = [occurring(each) for each in given]
     return Known(columns, [finder(a, b)(a.codes) for a, b in zip(given, columns, strict=True)], single=False)
 
