@@ -69,7 +69,7 @@ def within(moved: np.ndarray, stated: Sensitivity) -> bool:
 
 
 class Caps(NamedTuple):
-    """Of bounded_histogram; `each`: whether each value is clamped, or the sum of a unit and key."""
+    """The caller's caps and bounds. each: whether rows are clamped, or sums of a unit and key."""
 
     partitions: int | None = None
     per_partition: int | None = None
@@ -79,15 +79,14 @@ class Caps(NamedTuple):
     each: bool = True
 
 
-Tag = Callable[[tuple[int, int], int, Row, int], Hashable]  # of (a key, the row's number, the row, equal rows before)
+Tag = Callable[[tuple[int, int], int, Row, int], Hashable]  # a key, a row's number, the row, how many equal ones before
 
 
 class Choice:
-    """What each unit keeps under a release key. tag: another than the proper one, to plant a defect."""
+    """What each unit keeps under a release key. tag: a planted one instead of the proper one."""
 
     def __init__(self, key: Any, tag: Tag | None = None) -> None:
-        words = tiers.choice_of(key)
-        self.texts, self.bins, self.rows, self.all = zip(words[::2], words[1::2], strict=True)
+        self.texts, self.bins, self.rows, self.all = tiers.choice_of(key)
         self.tag = tag or self.proper
 
     def proper(self, key: tuple[int, int], _: int, row: Row, before: int) -> int:
@@ -119,7 +118,7 @@ class Choice:
         return sums if caps.each else Counter({b: min(max(n, caps.lower), caps.upper) for b, n in sums.items()})
 
     def sums(self, rows: list[Row], caps: Caps) -> Counter:
-        """Of all units together, without the zeros."""
+        """The sums of all units together, without the zeros."""
         by_unit: dict[int | str, list[tuple[int, Row]]] = {}
         for number, row in enumerate(rows):
             by_unit.setdefault(row[0], []).append((number, row))

@@ -37,7 +37,7 @@ ALARM = 1e-6
 
 
 def ours(rows, caps: Caps, key, *, sums: bool = False, **options: Any) -> BoundedHistogram:
-    """Of rows of (unit, key, value). A key of several names goes in as several columns."""
+    """Rows are (unit, key, value). A key of several names goes in as several columns."""
     keys: Any = [b for _, b, _ in rows]
     if keys and isinstance(keys[0], tuple):
         keys = tuple(map(list, zip(*keys, strict=True)))
@@ -161,7 +161,7 @@ def test_units_of_few_rows_and_of_many(most) -> None:
 
 
 def test_equal_tags_keep_the_bound() -> None:
-    """Bins of one name have one tag: of these the first are kept, and no more; of their rows, too."""
+    """Bins of one name have one tag: the first are kept, and no more; the same goes for rows."""
     words, none = np.full(8, 9, np.uint64), np.empty(0, np.uint64)
     for whole, left in ((1, [0, 0, 0, 1, 1, 1]), (0, [0, 1])):
         rows, heap, places = np.repeat(np.arange(5, dtype=np.uint64), 3), np.empty(2, np.uint64), np.empty(2, np.int64)
@@ -188,7 +188,7 @@ SMALL = {
 
 
 def worlds(*, sums: bool) -> list[tuple]:
-    """All multisets of at most four rows (three where rows have values) of two people and two keys."""
+    """All multisets of at most four rows (three, with values) of two people and two keys."""
     kinds = list(itertools.product(PEOPLE, KEYS, AMOUNTS if sums else (1,)))
     return [rows for n in range(4 if sums else 5) for rows in itertools.combinations_with_replacement(kinds, n)]
 
@@ -330,7 +330,7 @@ def test_the_choice_of_rows_is_uniform() -> None:
 
 
 def test_rows_in_all_are_spread_over_keys() -> None:
-    """Of nine rows in one key and one in another, the one is kept a tenth of the time."""
+    """A unit has nine rows in one key and one in another: that one is kept a tenth of the time."""
     n = 20_000
     keys = np.where(np.arange(10 * n) % 10 == 0, 1, 0)
     found = bounded_histogram(keys, np.repeat(np.arange(n), 10), domain=[0, 1], max_contributions=1)
@@ -503,7 +503,7 @@ def test_memory_with_values() -> None:
 
 
 def test_keys_of_several_columns() -> None:
-    """Domains by column make their product; a list names the tuples; none gives those that occur."""
+    """Domains by column make a product; a list names tuples; without either those that occur."""
     towns, years, people = ["Ulm", "Jena", "Ulm", "Köln"], np.array([2024, 2025, 2025, 2025], np.int16), [1, 1, 2, 3]
     product = bounded_histogram((towns, years), people, domain=(["Ulm", "Jena"], [2025, 2024]), max_contributions=9)
     assert product.keys.tolist() == [("Ulm", 2025), ("Ulm", 2024), ("Jena", 2025), ("Jena", 2024)]
@@ -634,7 +634,7 @@ def part(keys: Any = None, ids: Any = None, **options: Any) -> BoundedHistogram:
 
 
 def test_merged_keys_of_many_kinds() -> None:
-    """Of unequal widths and signs, and texts; of keys that nobody has in one part."""
+    """Integers of unequal signs, and texts; keys that nobody has in one part."""
     joined = BoundedHistogram.merged([part([1, 2**63]), part([5, 1], [3, 4]), part([])])
     assert (joined.keys.tolist(), joined.counts.tolist(), joined.keys.dtype) == ([1, 5, 2**63], [2, 1, 1], np.uint64)
     assert BoundedHistogram.merged([part([])] * 2).counts.size == 0
@@ -695,7 +695,7 @@ def test_a_chooser_chooses_and_nothing_else() -> None:
     chooser = key.chooser()
     assert (chooser.id, chooser.secure) == (key.id, True)
     assert repr(chooser) == f"<Chooser, key {key.id[:8]}>"
-    assert len({*tiers.choice_of(key)}) == 8
+    assert len({word for function in tiers.choice_of(key) for word in function}) == 8
     with pytest.raises(DTypeError, match="key must be a release key"):
         DiscreteLaplace(1, 1).release([1], key=chooser)
     with pytest.warns(InsecureKeyWarning, match="fixed key"):
@@ -755,3 +755,22 @@ def test_unlisted_sums_go_into_thresholded() -> None:
     shown = dpfast.thresholded(found.keys, found.counts, epsilon=1, delta=1e-6, sensitivity=found.sensitivity)
     assert shown.keys.tolist() == [0, 1, 2, 3, 4]
     assert np.abs(shown.counts - found.counts).max() < 500
+
+
+def test_unlisted_keys_of_several_columns_go_into_thresholded() -> None:
+    """Sorted, and still tuples, however many are shown; one with a missing name is dropped."""
+    rng = np.random.default_rng(2)
+    towns, years = np.array(["Ulm", "Jena"])[rng.integers(0, 2, 4000)], rng.integers(2024, 2026, 4000)
+    found = bounded_histogram((towns, years), np.arange(4000), max_contributions=1)
+    for most in (4, 2, 1, 0):
+        counts = np.where(np.arange(4) < most, found.counts, 1)
+        shown = dpfast.thresholded(found.keys, counts, epsilon=1, delta=1e-6, sensitivity=found.sensitivity)
+        assert shown.keys.tolist() == [("Jena", 2024), ("Jena", 2025), ("Ulm", 2024), ("Ulm", 2025)][:most]
+        assert shown.keys.shape == (most,)
+    odd = np.fromiter([(1, float("nan")), (1, None), ((1,), 2), ("a", 1), (1, 1), (True, 1), (1,)], object, 7)
+    shown = dpfast.thresholded(odd, [10**4] * 7, epsilon=1, delta=1e-6, sensitivity=found.sensitivity)
+    assert shown.keys.tolist() == [(True, 1), (1,), (1, 1), ("a", 1)]
+    with pytest.raises(ParameterError, match="keys must all be different"):
+        dpfast.thresholded(
+            np.fromiter([(1, "a"), (1, "a")], object, 2), [1, 1], epsilon=1, delta=1e-6, sensitivity=found.sensitivity
+        )

@@ -143,7 +143,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("stated", CHANGES, ids=repr)
 def test_what_is_made_for_more_covers_the_worst_change(stated) -> None:
-    """Its delta is that of `largest`: no change that is accepted has a larger one, at any epsilon."""
+    """Its delta is that of `largest`: no change that is accepted has a larger one."""
     for change in CHANGES:
         try:
             refuse_less(change, stated, "substitution", "person")

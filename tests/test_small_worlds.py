@@ -270,7 +270,7 @@ def moves(sums: Callable[[Valued], Counts], adjacency: str) -> Iterator[tuple[in
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("case", SUMS)
 def test_noisy_sums(case, adjacency) -> None:
-    """As counts: the worst neighbours are worth what a mechanism made for them says, and no more."""
+    """The worst neighbours are worth what a mechanism made for the sums says, and no more."""
     bounds, contributed = SUMS[case]
     key, seen = fixed_key(1).derive("small worlds"), set()
 

@@ -445,6 +445,6 @@ def past_the_caches(always: bool) -> None:
     engine.NON_TEMPORAL = 1 if always else 2**21
 
 
-def choice_of(key: Any) -> tuple[int, ...]:
-    """The words by which a release key chooses bins and rows."""
-    return key.chooser().words()
+def choice_of(key: Any) -> tuple[tuple[int, int], ...]:
+    """The keys of the functions by which a release key chooses partitions and rows."""
+    return key.chooser().functions()

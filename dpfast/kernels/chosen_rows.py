@@ -20,7 +20,7 @@ VALUES = types.Array(types.int64, 1, "C")
 
 
 @jit(types.void(VALUES, size, size, size))
-def _settle(values, begin, at, many):
+def _sift(values, begin, at, many):
     """The value begin + at goes down the heap of `many` values, until no child is larger."""
     while True:
         child = 2 * at + 1
@@ -37,10 +37,10 @@ def _sort(values, begin, end):
     """Sort values[begin:end], in time that no order of theirs makes longer."""
     many = end - begin
     for at in range(many // 2 - 1, -1, -1):
-        _settle(values, begin, at, many)
+        _sift(values, begin, at, many)
     for last in range(many - 1, 0, -1):
         values[begin], values[begin + last] = values[begin + last], values[begin]
-        _settle(values, begin, np.int64(0), last)
+        _sift(values, begin, np.int64(0), last)
 
 
 @jit(types.void(WORDS, VALUES, size, size))
@@ -112,7 +112,7 @@ def chosen_rows(rows, values, units, bins, how, heap, places):
             before = before + 1 if i > begin and _again(rows, values, i, whole) else 0
             if entries > most and (whole == 0 or before == 0):
                 tag = _tag(rows, values, bins, how, name, i, before)
-                keep = tag < last or (tag == last and room > 0)  # of equal tags the first
+                keep = tag < last or (tag == last and room > 0)  # the first ones, where tags are equal
                 room -= 1 if tag == last else 0
             if keep:
                 rows[kept] = rows[i]

@@ -7,8 +7,8 @@ l2_squared and sigma_squared are exact rationals > 0.
 
 [BS16] Bun, Steinke 2016 · [BW18] Balle, Wang 2018 · [CKS20] Canonne, Kamath, Steinke 2020.
 
-Discrete noise on integer cells, and why (l0, linf) or l1 is enough. Neighbours move cell i by an integer
-d_i, |d_i| <= linf, in at most l0 cells, and the noises X_i are independent.
+Discrete noise on integer cells, and why (l0, linf) or l1 is enough. Neighbours move cell i by an
+integer d_i, |d_i| <= linf, in at most l0 cells, and the noises X_i are independent.
 1. One cell. p(x - d)/p(x) grows with x for every d > 0. So by Neyman, Pearson the best test of X
    against X + d at any level is a threshold. The threshold does not depend on d > 0, and it finds X
    + d more often if d is larger. So X and X + d are told apart at least as well as X and X + d' for

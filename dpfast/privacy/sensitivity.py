@@ -293,6 +293,6 @@ def _covers(worst: Cells, change: Sensitivity) -> bool:
     A cell of the worst one stands for as many cells of the change as it moves by as much in all
     (dpfast/privacy/gaussian.py, 3).
     """
-    cells, most = change.largest or Cells(change.l0, change.linf)  # type: ignore[arg-type]  # of counts both are known
-    at_once = change.l1 <= worst.linf  # type: ignore[operator]
-    return at_once or (most <= worst.linf and -(-cells // (worst.linf // most)) <= worst.l0)
+    cells, most = change.largest or Cells(change.l0, change.linf)  # type: ignore[arg-type]  # counts have both
+    in_one_cell = change.l1 <= worst.linf  # type: ignore[operator]
+    return in_one_cell or (most <= worst.linf and -(-cells // (worst.linf // most)) <= worst.l0)

@@ -339,39 +339,43 @@ def _counted(
     known: Known, find: Finder, ids: Column, amounts: Amounts | None, terms: Terms, chooser: Chooser, *, refuse: bool
 ) -> npt.NDArray[np.int64]:
     """What the units keep: counts, or sums in steps."""
-    *texts, bin0, bin1, row0, row1, all0, all1 = chooser.words()
+    texts, of_partitions, of_rows, of_all = chooser.functions()
     bits = max(known.size - 1, 0).bit_length()
-    code, base, units = _units(ids, bits, tuple(texts))
+    code, base, units = _units(ids, bits, texts)
     rows, values = _sorted_rows(find, ids, amounts, code, bits, refuse=refuse)
-    words, caps = known.words(tuple(texts)), terms.caps
-    if amounts is None and caps.contributions is None:
-        counts, few = np.zeros(known.size, np.int64), kernels.FEW
-        held = min(caps.partitions or rows.size, counts.size, rows.size)
-        how = tuple(map(np.uint64, (bits, base, bin0, bin1, min(caps.per_partition or 1, max(rows.size, 1)))))
-        kernels.kernel("bounded_histogram")(
-            rows, units, words, how, np.empty(few, np.uint64), np.empty(held, np.uint64),
-            np.empty(held + few + 1, np.int64), np.empty(held + few + 1, np.int64), counts,
-        )  # fmt: skip
-        return counts
-    for cap, among, whole_bins, key in (
-        (caps.partitions, bits, 1, (bin0, bin1)),
-        (caps.per_partition, 0, 0, (row0, row1)),
-        (caps.contributions, bits, 0, (all0, all1)),
+    words, caps, bounds = known.words(texts), terms.caps, terms.bounds
+    if bounds is None and caps.contributions is None:
+        return _plain_counts(rows, units, words, (bits, base, *of_partitions), caps)
+    for cap, among, whole_partitions, function in (
+        (caps.partitions, bits, 1, of_partitions),
+        (caps.per_partition, 0, 0, of_rows),
+        (caps.contributions, bits, 0, of_all),
     ):
         if cap is not None and cap < rows.size:
-            how = tuple(map(np.uint64, (bits, base, *key, among, whole_bins)))
+            how = tuple(map(np.uint64, (bits, base, *function, among, whole_partitions)))
             heap, places = np.empty(cap, np.uint64), np.empty(cap, np.int64)
             kept = kernels.kernel("chosen_rows")(rows, values, units, words, how, heap, places)
             rows, values = rows[:kept], values[:kept]
-    bounds = terms.bounds
     ends = (1, 1) if bounds is None else (bounds.lower, bounds.upper)
     return _totals(rows, values, bits, known.size, ends, int(bounds is None or caps.choose_rows))
+
+
+def _plain_counts(rows: Words, units: Words, words: Words, how: tuple[int, ...], caps: Caps) -> npt.NDArray[np.int64]:
+    """Counts of max_per_partition in max_partitions, in one pass."""
+    counts, few = np.zeros(words.size, np.int64), kernels.FEW
+    held = min(caps.partitions or rows.size, counts.size, rows.size)
+    cap = min(caps.per_partition or rows.size, max(rows.size, 1))
+    kernels.kernel("bounded_histogram")(
+        rows, units, words, tuple(map(np.uint64, (*how, cap))), np.empty(few, np.uint64), np.empty(held, np.uint64),
+        np.empty(held + few + 1, np.int64), np.empty(held + few + 1, np.int64), counts,
+    )  # fmt: skip
+    return counts
 
 
 def _totals(
     rows: Words, values: npt.NDArray[np.int64], bits: int, size: int, ends: tuple[int, int], each: int
 ) -> npt.NDArray[np.int64]:
-    """Sums by bin, in 128 bits, and then saturated: an overflow error would tell of them."""
+    """Sums by partition, in 128 bits, and then saturated: an overflow error would tell of them."""
     tops, lows = np.zeros(size, np.int64), np.zeros(size, np.uint64)
     kernels.kernel("totals")(rows, values, bits, *ends, each, tops, lows)
     sums = lows.view(np.int64)

@@ -88,12 +88,12 @@ def _several(keys: Any) -> bool:
 
 
 def domain_keys(domain: Any, keys: Any) -> Known:
-    """The keys of a domain, in its order. keys: the rows' own, which say how many columns it has."""
+    """The keys of a domain, in its order. keys: those of the rows, of as many columns."""
     if not _several(keys):
-        names = _once("domain", column("domain", domain))
+        names = _distinct_names("domain", column("domain", domain))
         return Known([names], [np.arange(_count(names))], single=True)
     if isinstance(domain, tuple) and len(domain) == len(keys):
-        columns = [_once(f"domain[{i}]", column(f"domain[{i}]", each)) for i, each in enumerate(domain)]
+        columns = [_distinct_names(f"domain[{i}]", column(f"domain[{i}]", each)) for i, each in enumerate(domain)]
         product = np.indices([_count(names) for names in columns]).reshape(len(columns), -1)
         return Known(columns, list(product), single=False)
     if not isinstance(domain, list) or not all(isinstance(each, tuple) and len(each) == len(keys) for each in domain):
@@ -107,7 +107,7 @@ def domain_keys(domain: Any, keys: Any) -> Known:
     return Known(columns, [finder(a, b)(a.codes) for a, b in zip(given, columns, strict=True)], single=False)
 
 
-def _once(name: str, names: Column) -> Column:
+def _distinct_names(name: str, names: Column) -> Column:
     if not names.codes.size:
         raise ParameterError(f"{name} must hold at least one key")
     if distinct(names.codes).size < names.codes.size:
@@ -168,7 +168,7 @@ class Finder:
         self._pairs.append(_finder_of_integers(pairs, np.arange(pairs.size)) if pairs.size else _nowhere)
 
     def __call__(self, part: slice) -> Places:
-        """Of the rows in `part`, copied first, because another thread may write them meanwhile."""
+        """Find the keys of the rows in `part`, which are copied first: a thread may write them."""
         at = self._find[0](self._rows[0].codes[part].copy())
         rest = zip(self._rows[1:], self._find[1:], self._known.columns[1:], self._pairs, strict=True)
         for rows, find, names, pairs in rest:
@@ -189,8 +189,8 @@ def occurring_keys(rows: list[Column], *, single: bool) -> Known:
         at = _finder_of_integers(levels[-1], np.arange(levels[-1].size))(pairs) if levels[-1].size else _nowhere(pairs)
     found: npt.NDArray[Any] = np.arange(levels[-1].size if levels else _count(columns[0]))
     places: list[Places] = []
-    for pairs, names in zip(reversed(levels), reversed(columns), strict=False):
-        found, place = np.divmod(pairs[found], _count(names))
+    for level, names in zip(reversed(levels), reversed(columns), strict=False):
+        found, place = np.divmod(level[found], _count(names))
         places.append(place)
     return Known(columns, [found, *reversed(places)], single=False)
 

@@ -274,9 +274,13 @@ class Chooser:
     def __init__(self, secret: bytes, key: str, *, secure: bool) -> None:
         self._secret, self.id, self.secure = secret, key, secure
 
-    def words(self) -> tuple[int, ...]:
-        """Eight words: keys of four pseudo-random functions (dpfast/records/bounded_histogram.py)."""
-        return struct.unpack("<8Q", self._secret + keyed(self._secret, "choice of rows"))
+    def functions(self) -> tuple[tuple[int, int], ...]:
+        """Keys of four pseudo-random functions (SipHash), of two words each.
+
+        They are of texts; for the choice of partitions, of rows in each, and of rows in all.
+        """
+        both = self._secret + keyed(self._secret, "choice of rows")
+        return tuple(struct.iter_unpack("<2Q", both))
 
     def __repr__(self) -> str:
         return f"<{'' if self.secure else 'INSECURE '}Chooser, key {self.id[:8]}>"
