@@ -10,6 +10,7 @@ import math
 import pickle
 from decimal import Decimal
 from fractions import Fraction
+from operator import le
 
 import pytest
 from hypothesis import given, settings
@@ -258,6 +259,21 @@ def test_refusals_of_a_norm(bad, error, message) -> None:
         Sensitivity.from_l2(1, adjacency="none")
     with pytest.raises(ParameterError, match="^unit must"):
         Sensitivity.from_l2(1, unit="")
+
+
+def test_a_worst_change_that_is_not_covered_is_refused() -> None:
+    """Three cells move by 2, all norms are smaller; but not as two cells that move by 3."""
+    stated = Sensitivity(l1=3, adjacency="substitution")
+    change = Sensitivity(3, 1, adjacency="substitution", signed=True)
+    assert all(map(le, figures(change), figures(stated)))
+    assert (change.largest, stated.largest) == ((3, 2), (2, 3))
+    with pytest.raises(ParameterError, match="must be made for the worst change of the counts"):
+        refuse_less(change, stated, "substitution", "person")
+    for enough in (
+        Sensitivity(l1=3, adjacency="substitution", signed=True),
+        Sensitivity(l1=4, adjacency="substitution"),
+    ):
+        refuse_less(change, enough, "substitution", "person")
 
 
 EACH = [
