@@ -139,12 +139,11 @@ def test_a_unit_is_on_its_own_and_order_is_nothing(
 def test_every_order_of_few_rows() -> None:
     """All orders of five rows of two people, where three of one are kept."""
     rows = [(1, "a", 5), (1, "a", 5), (1, "b", 5), (1, "a", 7), (2, "a", 1)]
-    for caps in (Caps(None, None, 2, 0, 9), Caps(1, 2, None, 0, 9), Caps(2, 1, 1, 0, 9)):
-        found = {
-            ours(order, caps, release_key(8), sums=True, domain=["a", "b"]).counts.tobytes()
-            for order in itertools.permutations(rows)
-        }
-        assert len(found) == 1
+    for caps, secret in itertools.product(
+        (Caps(None, None, 2, 0, 9), Caps(1, 2, None, 0, 9), Caps(2, 1, 1, 0, 9)), range(5)
+    ):
+        key, options = release_key(secret), {"sums": True, "domain": ["a", "b"]}
+        assert len({ours(order, caps, key, **options).counts.tobytes() for order in itertools.permutations(rows)}) == 1
 
 
 @pytest.mark.parametrize("most", [1, FEW - 1, FEW, FEW + 1, 150])
@@ -364,6 +363,8 @@ def test_integers_of_every_width_and_their_ends() -> None:
     for order in itertools.permutations([high, high, low]):
         assert sums_of(list(order), low, high, **one) == [high - 1, 0]
         assert sums_of(list(order), -5, 7, **one) == [7, 0]
+    assert sums_of([high, high, 5], low, high, **one) == [high, 0]
+    assert sums_of([low, -5, low], low, high, **one) == [low, 0]
     assert bounded_histogram(**{**BASE, "values": [1, 1, 1], "lower": low, "upper": high}).sensitivity.linf == 5 * 2**63
 
 
@@ -419,7 +420,11 @@ BAD_SUMS = [
     ({"granularity": 0.3, "values": [0.5] * 3}, ParameterError, "granularity must be a power of two"),
     ({"granularity": 0.5}, ParameterError, "granularity must be 1, or be left out, where values are of int64"),
     ({"values": [0.5, 7.7, 1.0]}, ParameterError, "granularity must be given where values are of float64"),
-    ({"granularity": 8, "values": [0.5] * 3}, ParameterError, "or be rounded to 0: no unit could change a sum"),
+    (
+        {"granularity": 8, "values": [0.5] * 3},
+        ParameterError,
+        "granularity is too coarse: lower and upper must not both be rounded to 0",
+    ),
     ({"granularity": 0.5, "values": [0.5] * 3, "upper": 2**63}, ParameterError, "granularity is too fine"),
     ({"granularity": 0.5, "values": [0.5] * 3, "upper": float("nan")}, ParameterError, "upper must be finite"),
     ({"granularity": 0.5, "values": [0.5] * 3, "upper": float("inf")}, ParameterError, "upper must be finite"),
@@ -459,7 +464,7 @@ def test_bad_sums(change, error, message) -> None:
         ({"max_contributions": 2.0}, DTypeError, "max_contributions must be an int"),
         ({"max_contributions": None}, ParameterError, "max_contributions must be given, or max_partitions with max_per_partition"),
         ({"max_contributions": None, "max_partitions": 1}, ParameterError, "max_contributions must be given, or max_part"),
-        ({"max_contributions": 2**63, "domain": None}, ParameterError, r"must be below 2\*\*63"),
+        ({"max_contributions": 2**63, "domain": None}, ParameterError, r"max_contributions must be below 2\*\*63"),
         ({"lower": 0}, ParameterError, "are of values: give values, or leave them out"),
         ({"granularity": 1}, ParameterError, "are of values: give values, or leave them out"),
     ],
@@ -544,6 +549,7 @@ def test_many_columns_of_far_names() -> None:
         ({"keys": ([1, 2], [1.5, 2.5])}, DTypeError, r"keys\[1\] must hold integers or strings"),
         ({"keys": ([1, 2], 5)}, DTypeError, r"keys\[1\] must be a column of"),
         ({"keys": ([1, 2], [None, 2])}, DTypeError, r"keys\[1\] must hold .* none missing; there are NoneType, int"),
+        ({"keys": (1, [2, 3])}, DTypeError, "keys and domain must be both of one column, or both of several"),
         ({"keys": (1, [2, 3]), "domain": [1]}, DTypeError, "keys must hold"),
         ({"domain": [1, 2]}, DTypeError, "domain must be a tuple of columns"),
         ({"domain": ([1, 2],)}, DTypeError, "domain must be a tuple of columns"),
@@ -556,8 +562,8 @@ def test_many_columns_of_far_names() -> None:
         ({"domain": ([1], [])}, ParameterError, r"domain\[1\] must hold at least one key"),
         ({"domain": (["a"], [1])}, DTypeError, "keys and domain must be both of integers or both of strings"),
         ({"domain": [(1, 1.5)]}, DTypeError, "domain must hold integers or strings"),
-        ({"keys": [1, 2], "domain": [(1, "a")]}, DTypeError, "domain must hold integers or strings"),
-        ({"keys": [1, 2], "domain": ([1], ["a"])}, DTypeError, "domain must hold integers or strings"),
+        ({"keys": [1, 2], "domain": [(1, "a")]}, DTypeError, "keys and domain must be both of one column"),
+        ({"keys": [1, 2], "domain": ([1], ["a"])}, DTypeError, "keys and domain must be both of one column"),
     ],
     ids=str,
 )  # fmt: skip
@@ -687,6 +693,8 @@ def test_what_else_is_no_part() -> None:
         BoundedHistogram.merged([])
     with pytest.raises(DTypeError, match="parts must be results of bounded_histogram, not tuple"):
         BoundedHistogram.merged([tuple(part())])
+    with pytest.raises(DTypeError, match="parts must be results of bounded_histogram, not int"):
+        BoundedHistogram.merged(5)
 
 
 def test_a_chooser_chooses_and_nothing_else() -> None:

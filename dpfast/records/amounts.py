@@ -54,7 +54,10 @@ def grid(lower: Real | None, upper: Real | None, granularity: Real | None) -> Gr
         rounded = on_grid(lower, upper, granularity, None)
         found = Grid(rounded.lower, rounded.upper, rounded.exponent)
     if not found.most:
-        raise ParameterError("lower and upper must not both be 0, or be rounded to 0: no unit could change a sum")
+        coarse = "" if granularity is None else "granularity is too coarse: "
+        raise ParameterError(
+            f"{coarse}lower and upper must not both be {'rounded to ' * bool(coarse)}0: no unit could change a sum"
+        )
     return found
 
 
@@ -68,6 +71,8 @@ class Amounts:
     def __init__(self, values: Any, on: Grid) -> None:
         self._array, self._grid = plain_array("values", values, RULE), on
         dtype = self._array.dtype
+        if self._array.ndim != 1:
+            raise ParameterError(f"values must have one dimension, got {self._array.ndim}")
         if dtype.kind in "iu":
             if on.exponent:
                 raise ParameterError(f"granularity must be 1, or be left out, where values are of {dtype}")
@@ -77,8 +82,6 @@ class Amounts:
             raise UnusableValuesError(MISSING)  # nulls have made floats of a column of integers
         elif on.exponent is None:
             raise ParameterError(f"granularity must be given where values are of {dtype}: a power of two")
-        if self._array.ndim != 1:
-            raise ParameterError(f"values must have one dimension, got {self._array.ndim}")
 
     def __len__(self) -> int:
         return self._array.size

@@ -134,7 +134,10 @@ class BoundedHistogram(_Counted):
         Raises: DTypeError; ParameterError (no part; parts of other bounds, keys, sensitivity or
             release key, or of a fresh key).
         """
-        found = list(parts)
+        try:
+            found = list(iter(parts))
+        except TypeError:
+            raise DTypeError(f"parts must be results of bounded_histogram, not {type(parts).__name__}") from None
         for part in found:
             if not isinstance(part, BoundedHistogram):
                 raise DTypeError(f"parts must be results of bounded_histogram, not {type(part).__name__}")
@@ -308,7 +311,8 @@ def _sensitivity(caps: Caps, bounds: Grid | None, size: int | None, adjacency: s
     """The least norms that follow from all caps together, for a domain of this size."""
     most = min(cap for cap in (caps.partitions, caps.contributions, size) if cap is not None)
     if most > MAX_CELLS:
-        raise ParameterError(f"max_partitions must be below 2**63, got {shown(most)}")
+        name = "max_partitions" if most == caps.partitions else "max_contributions"
+        raise ParameterError(f"{name} must be below 2**63, got {shown(most)}")
     rows = min((cap for cap in caps[1:] if cap is not None), default=1)
     step = 1 if bounds is None else bounds.most
     return Sensitivity(

@@ -90,6 +90,8 @@ def _several(keys: Any) -> bool:
 def domain_keys(domain: Any, keys: Any) -> Known:
     """The keys of a domain, in its order. keys: those of the rows, of as many columns."""
     if not _several(keys):
+        if _several(domain) or (isinstance(domain, list) and domain and isinstance(domain[0], tuple)):
+            raise DTypeError("keys and domain must be both of one column, or both of several")
         names = _distinct_names("domain", column("domain", domain))
         return Known([names], [np.arange(_count(names))], single=True)
     if isinstance(domain, tuple) and len(domain) == len(keys):
