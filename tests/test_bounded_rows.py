@@ -293,8 +293,7 @@ def test_planted_choices_break_the_bound(defect) -> None:
 @pytest.mark.parametrize("planted", ["no clamp", "clamped before the sum", "a row too many"])
 def test_planted_sums_leave_the_small_world(planted) -> None:
     """Its distances exceed the Sensitivity of what it should be."""
-    caps = Caps(1, None, None, -1, 2, each=False)
-    wrong = {"no clamp": caps._replace(lower=-9, upper=9), "clamped before the sum": caps._replace(each=True),
+    wrong = {"no clamp": Caps(1, None, None, -9, 9, each=False), "clamped before the sum": Caps(1, None, None, -1, 2, each=True),
              "a row too many": Caps(1, 2, None, -1, 2)}[planted]  # fmt: skip
     counts = {}
     for rows in worlds(sums=True):
@@ -686,7 +685,7 @@ def test_what_else_is_no_part() -> None:
             BoundedHistogram.merged(parts)
     with pytest.raises(ParameterError, match="these differ: keys, or the domain"):
         BoundedHistogram.merged([part(["a", "b"]), part(([1, 2], ["a", "b"]))])
-    for fresh in ([part(key=None)], [part(key=None), part()], [part()._replace()]):
+    for fresh in ([part(key=None)], [part(key=None), part()], [BoundedHistogram(*part())]):
         with pytest.raises(ParameterError, match="give key= to each"):
             BoundedHistogram.merged(fresh)
     with pytest.raises(ParameterError, match="parts must hold at least one"):
