@@ -678,6 +678,14 @@ def test_parts_that_differ_are_refused(other, message) -> None:
             BoundedHistogram.merged(parts)
 
 
+def test_a_unit_in_two_parts_breaks_the_bound() -> None:
+    """Why parts are cut by unit: no part can see it."""
+    given = {"domain": [1], "max_contributions": 1}
+    cut_through = BoundedHistogram.merged([part([1], [7], **given), part([1], [7], **given)])
+    whole = part([1, 1], [7, 7], **given)
+    assert (cut_through.counts.tolist(), whole.counts.tolist(), whole.sensitivity.l1) == ([2], [1], 1)
+
+
 def test_what_else_is_no_part() -> None:
     domains = [part(domain=[1, 2]), part(domain=[2, 1])], [part(domain=[1, 2]), part(domain=[1, 3])]
     for parts in domains:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 OUTSIDE = ("drop", "refuse")
 CHANGED = "unit_ids must not be written while they are counted: give a copy of the column"
 SAME = "parts must be counted in one way, under one release key, from units of which each is in one part"
-
 OTHER_KEYS = f"{SAME}; these differ: keys, or the domain"
 
 
@@ -83,6 +82,7 @@ class BoundedHistogram(_Counted):
     counts: int64, one for each key, before any noise; sums in steps of `granularity`.
     sensitivity: the change that the noise must hide, in the same steps. `release` adds noise that
         hides it.
+    terms: what parts must share to be `merged`.
     """
 
     terms: Terms | None = None
@@ -235,8 +235,8 @@ def bounded_histogram(
     Parts of the rows, cut by unit, may be counted apart: `BoundedHistogram.merged` adds them up.
 
     Memory: 9 bytes a row of integers, 17 if ids are spread over all 64 bits or keys have no domain;
-        25 of strings, besides the strings that differ; with values 33 bytes. Time and memory access
-        depend on the data.
+        25 of strings, besides the strings that differ; with values, or of several columns without
+        a domain, 33 bytes. Time and memory access depend on the data.
     Raises: DTypeError, ParameterError; UnusableValuesError (NaN among values); EntropyError. No
         message shows a key, an id, a value or a count, but the fact that an input is refused can
         depend on them. Warns: InsecureKeyWarning (a fixed key).
