@@ -267,7 +267,7 @@ def delta_of(change: tuple[int, ...], epsilon: float, sigma_squared: float) -> f
     x = np.arange(-40, 41)
     p = np.exp(-(x**2) / (2 * sigma_squared))
     p /= p.sum()
-    law = {0: 1.0}  # of the loss, times 2 sigma^2
+    law = {0: 1.0}  # the law of the loss, times 2 sigma^2
     for d in change:
         found: dict[int, float] = {}
         for (so_far, mass), (value, own) in itertools.product(law.items(), zip(x.tolist(), p.tolist(), strict=True)):
