@@ -11,6 +11,7 @@ import hmac
 import os
 import secrets
 import stat
+import struct
 import sys
 import threading
 import warnings
@@ -227,9 +228,9 @@ class ReleaseKey(_Secret):
         super().__init__(secret)
         self.label, self.place = label, place
 
-    def for_bins(self) -> bytes:
-        """32 bytes that choose bins, and no noise (dpfast/records/bounded_histogram.py)."""
-        return self._keyed("choice of bins")
+    def chooser(self) -> Chooser:
+        """What a worker needs to choose bins and rows (`bounded_histogram(key=)`): it pickles."""
+        return Chooser(self._keyed("choice of bins"), self.id, secure=self.secure)
 
     def digester(self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None) -> Digester:
         """What a worker needs to make the digests of blocks, and nothing else: it pickles.
@@ -275,6 +276,29 @@ class ReleaseKey(_Secret):
 
     def __repr__(self) -> str:
         return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"
+
+
+class Chooser:
+    """Chooses bins and rows in bounded_histogram as its release key does, and can do nothing else.
+
+    It holds 32 bytes that make no noise, and pickles.
+    """
+
+    __slots__ = ("_secret", "id", "secure")
+
+    def __init__(self, secret: bytes, key: str, *, secure: bool) -> None:
+        self._secret, self.id, self.secure = secret, key, secure
+
+    def functions(self) -> tuple[tuple[int, int], ...]:
+        """Keys of four pseudo-random functions (SipHash), of two words each.
+
+        They are of texts; for the choice of partitions, of rows in each, and of rows in all.
+        """
+        both = self._secret + keyed(self._secret, "choice of rows")
+        return tuple(struct.iter_unpack("<2Q", both))
+
+    def __repr__(self) -> str:
+        return f"<{'' if self.secure else 'INSECURE '}Chooser, key {self.id[:8]}>"
 
 
 # ------------------------------------------------------------------ files
