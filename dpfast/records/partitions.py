@@ -4,22 +4,34 @@
 from __future__ import annotations
 
 import math
+import struct
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
+from fractions import Fraction
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
+from dpfast.mechanisms.mechanism import release_key
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee
-from dpfast.privacy.parameters import Real
+from dpfast.privacy.parameters import Real, whole
+from dpfast.privacy.record import ratio, written
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.privacy.threshold import least_threshold
 from dpfast.release.arrays import ENDS, INT64, UINT64, CountArray, integer_array, plain_array
+from dpfast.release.key import encode
+from dpfast.release.names import Names
+
+if TYPE_CHECKING:
+    from dpfast.ledger import Ledger
+    from dpfast.release.key import ReleaseKey
+
+BUCKETS = 256  # under a key, unless the caller says otherwise
 
 KINDS = "iufbUSmM"  # the kinds of dtypes whose keys have an order
 OBJECTS: dict[str, Any] = {  # kinds of Python objects; a bool is an int, and a datetime a date
@@ -40,8 +52,42 @@ class Thresholded(NamedTuple):
     guarantee: Guarantee
 
 
+class _Withholding(DiscreteLaplace):
+    """The noise of keys that may be withheld, and what both spend: known before a key is."""
+
+    NAME: ClassVar[str] = "thresholded"
+    delta: Fraction = written(stream=ratio)
+    cells: tuple[int, int] = written(stream=tuple, metadata=lambda cells: {"l0": cells[0], "linf": cells[1]})
+
+    def __init__(self, epsilon: Real, delta: Real, sensitivity: Sensitivity) -> None:
+        cells = _cells(sensitivity)
+        super().__init__(epsilon, sensitivity.with_public_keys())
+        self._keep(delta=parameters.probability("delta", delta), cells=cells)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        of = super().guarantee
+        return Guarantee(
+            of.epsilon, self.delta, adjacency=of.adjacency, unit=of.unit, also_add_remove=of.also_add_remove
+        )
+
+    @property
+    def threshold(self) -> int:
+        return least_threshold(self.epsilon / self.sensitivity, self.delta, *self.cells)
+
+
 def thresholded(
-    keys: npt.ArrayLike, counts: npt.ArrayLike, *, epsilon: Real, delta: Real, sensitivity: Sensitivity
+    keys: npt.ArrayLike,
+    counts: npt.ArrayLike,
+    *,
+    epsilon: Real,
+    delta: Real,
+    sensitivity: Sensitivity,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    key: ReleaseKey | None = None,
+    resume: bool = False,
+    buckets: int = BUCKETS,
 ) -> Thresholded:
     """Show the keys whose noisy count is at least a threshold, with their noisy counts.
 
@@ -59,6 +105,12 @@ def thresholded(
     epsilon, delta: taken exactly. Every call spends them.
     sensitivity: a Sensitivity. It says in how many keys (l0) and by how much in each (linf) one
         unit of privacy changes the counts.
+    ledger: charged before the noise is drawn. label: for its history, without a key.
+    key, resume: as of a mechanism's release: the same noise and the same keys for the same input,
+        in whatever order it comes, and one charge. Equal keys of another dtype are another input if
+        they are dates.
+    buckets: under a key, into how many the keys are divided by a keyed hash: it is published, so
+        choose it without a look at the data.
 
     Each count gets discrete Laplace noise of scale l1/epsilon; the threshold is the least T above
     linf with 1 - (1 - P(noise >= T - linf))^l0 <= delta, found in intervals. A key that only one
@@ -70,10 +122,8 @@ def thresholded(
     Raises: DTypeError, ParameterError; EntropyError. No message shows a key or a count.
     Source: dpfast/privacy/threshold.py has the proof; Korolova, Kenthapadi, Mishra, Ntoulas 2009.
     """
-    change = _cells(sensitivity)
-    noise = DiscreteLaplace(epsilon, sensitivity.with_public_keys())
-    exact_delta = parameters.probability("delta", delta)
-    threshold = least_threshold(noise.epsilon / noise.sensitivity, exact_delta, *change)
+    noise = _Withholding(epsilon, delta, sensitivity)
+    threshold = noise.threshold
     typed = hasattr(keys, "dtype")
     # The copies are checked and used, because another thread may write the caller's arrays
     # meanwhile.
@@ -86,11 +136,58 @@ def thresholded(
     if values.size and values.min() < 0:
         raise ParameterError("counts must not be negative")
     order = _sorted(names, values > 0)
-    noisy = noise.release(values[order])
+    present = values[order]
+    if key is not None:
+        noisy = _sealed(noise, present, names[order], release_key(key), ledger, whole("buckets", buckets, 1), resume)
+    elif ledger is not None:
+        noisy = ledger.release(noise, present, label=label)
+    else:
+        noisy = noise.release(present)
     shown = noisy >= threshold
-    of = noise.guarantee
-    spent = Guarantee(of.epsilon, exact_delta, adjacency=of.adjacency, unit=of.unit, also_add_remove=of.also_add_remove)
-    return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, spent)
+    return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, noise.guarantee)
+
+
+def _sealed(
+    noise: _Withholding,
+    counts: CountArray,
+    names: npt.NDArray[Any],
+    key: ReleaseKey,
+    ledger: Ledger | None,
+    buckets: int,
+    resume: bool,
+) -> CountArray:
+    """Noisy counts of sorted keys. A bucket is a block, so how many keys there are is not published."""
+    again = parameters.flag("resume", resume)
+    if ledger is not None:
+        ledger.expect(key, noise, resume=again)
+    runs = [_canonical(name) for name in names.tolist()]
+    bucket = np.array(key.buckets(runs, buckets), np.int64)
+    order = np.argsort(bucket, kind="stable")
+    edges = np.searchsorted(bucket[order], np.arange(buckets + 1))
+    parts = [order[edges[j] : edges[j + 1]] for j in range(buckets)]
+    named = [Names.of_bytes([runs[i] for i in part.tolist()]) for part in parts]
+    digester = key.digester(noise)
+    digests = [digester(j, counts[part], names=named[j]) for j, part in enumerate(parts)]
+    seal = key.seal(noise, digests, buckets=buckets)
+    sealed = seal.without_ledger(resume=again) if ledger is None else ledger.reserve(seal, resume=again)
+    noisy = np.empty(counts.size, np.int64)
+    for j, part in enumerate(parts):
+        noisy[part] = sealed.release(j, counts[part], names=named[j])
+    return noisy
+
+
+def _canonical(name: object) -> bytes:
+    """A key in bytes, its kind first: equal for keys that are equal and of one kind, and no others."""
+    if isinstance(name, tuple):
+        return b"tuple" + encode(*map(_canonical, name))
+    kind = str(_kind(name)).encode() + b" "
+    if isinstance(name, str):
+        return kind + name.encode("utf-8", "surrogatepass")
+    if isinstance(name, bytes):
+        return kind + name
+    if isinstance(name, float):
+        return kind + struct.pack(">d", name + 0.0)
+    return kind + str(name).encode()
 
 
 def _cells(sensitivity: Sensitivity) -> tuple[int, int]:

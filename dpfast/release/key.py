@@ -232,6 +232,11 @@ class ReleaseKey(_Secret):
         """What a worker needs to choose bins and rows (`bounded_histogram(key=)`): it pickles."""
         return Chooser(self._keyed("choice of bins"), self.id, secure=self.secure)
 
+    def buckets(self, names: Iterable[bytes], many: int) -> list[int]:
+        """The bucket of each name, of 0 to many - 1: a pseudo-random function of the name."""
+        secret = self._keyed("buckets")
+        return [int.from_bytes(keyed(secret, "bucket", name)[:8], "little") % many for name in names]
+
     def digester(self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None) -> Digester:
         """What a worker needs to make the digests of blocks, and nothing else: it pickles.
 

@@ -40,6 +40,12 @@ class Names:
             raise ParameterError(f"{name} must be as many as the values, {size}, got {found.codes.size}")
         return cls(found.codes) if found.texts is None else cls(found.codes, *found.utf8())
 
+    @classmethod
+    def of_bytes(cls, runs: list[bytes]) -> Names:
+        """Runs of bytes, one a row."""
+        ends = np.cumsum([len(run) for run in runs], dtype=np.int64)
+        return cls(np.arange(len(runs)), np.frombuffer(b"".join(runs), np.uint8), ends)
+
     def __len__(self) -> int:
         return int(self._codes.size)
 

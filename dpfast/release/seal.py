@@ -183,7 +183,6 @@ class _Digesting(Task):
 
     def take(self, blocks: Blocks) -> None:
         self.rows = blocks.size
-        at_most_a_block(self.rows)
         self.digest = blocks.one(lambda fields: block_digest(self._secret, self._column, self.block, fields))
 
 
@@ -482,7 +481,8 @@ class _Drawing(Task):
         self.first_row = block * BLOCK
 
     def take(self, blocks: Blocks) -> None:
-        at_most_a_block(blocks.size)
+        if self._sealed.manifest.kind != BUCKETS:
+            at_most_a_block(blocks.size)
         at = self._column, self._block
         blocks.one(partial(self._sealed.digest, *at))
         blocks.draw(lambda _, digest: self._sealed.stream_key(*at, digest), partial(self._sealed.digest, self._column))
