@@ -203,7 +203,7 @@ class Store:
             move(connection, self.terms, after._replace(parts=after.parts + 1))
 
     def look(self, charge: Charge, label: bytes, known: Callable[[Reserved], object]) -> None:
-        """As reserve, and writes nothing: whether the label is there, or else the budget suffices."""
+        """As reserve, without writing: whether the label is there, or else the budget suffices."""
         with _reading(self.path) as connection:
             before = self._same(connection)
             found = _reserved(connection, self.path, self.terms, label)

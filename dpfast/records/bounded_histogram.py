@@ -173,7 +173,7 @@ def _sip_keys(key: ReleaseKey | None) -> tuple[int, ...]:
         raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
     elif not key.secure:
         warn_insecure("partitions chosen")
-    return struct.unpack("<4Q", key.for_bins())
+    return struct.unpack("<4Q", key.for_choice())
 
 
 def _words(names: Column, sip: tuple[int, ...]) -> Words:

@@ -227,8 +227,8 @@ class ReleaseKey(_Secret):
         super().__init__(secret)
         self.label, self.place = label, place
 
-    def for_bins(self) -> bytes:
-        """32 bytes that choose bins, and no noise (dpfast/records/bounded_histogram.py)."""
+    def for_choice(self) -> bytes:
+        """32 bytes that choose the rows of a bounded histogram, and no noise."""
         return self._keyed("choice of bins")
 
     def digester(self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None) -> Digester:
@@ -237,7 +237,7 @@ class ReleaseKey(_Secret):
         mechanism: of the column. column: its name in a table of several. clamp, missing: as of the
             release.
 
-            digest = digester(j, block, names=None)  # of block j: rows 65,536 j up to 65,536 (j + 1)
+            digest = digester(j, block, names=None)  # j: rows 65,536 j up to 65,536 (j + 1)
         """
         from dpfast.release.seal import Digester, releases
 

@@ -101,13 +101,13 @@ def insecure(label: str) -> ReleaseKey:
 
 def digest_of_draws(subject: Subject, isa: int, *, constant_work: bool) -> str:
     """The digest of 4,096 draws as decimal numbers, whichever tier decides them."""
-    stream = _native.StreamKey(insecure(subject.name).for_bins())
+    stream = _native.StreamKey(insecure(subject.name).for_choice())
     draws = subject.draws(stream, GOLDEN_START, GOLDEN_DRAWS, constant_work=constant_work, isa=isa)
     return blake2b(" ".join(map(str, draws)).encode(), digest_size=12).hexdigest()
 
 
 def digest_of_release(subject: Subject) -> str:
-    """The digest of a release of 4,096 values under a fixed key: digest, root and derived keys are in it."""
+    """The digest of a release of 4,096 values under a fixed key: it depends on all of its seal."""
     kind = "<i8" if subject.offset is None else "<f8"
     values = np.arange(GOLDEN_DRAWS).astype(kind)
     with warnings.catch_warnings():
