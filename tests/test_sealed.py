@@ -350,7 +350,7 @@ def test_all_tries_show_one_execution(world: tuple[np.ndarray, list[Any]]) -> No
 
 
 def test_stream_keys_of_small_worlds_never_meet() -> None:
-    """All inputs of up to four cells of three values: shapes, labels, laws, names; blocks of two."""
+    """Inputs of up to four cells of three values: shapes, labels, laws, names; blocks of two."""
     seen: dict[bytes, Any] = {}
     master, laws = Key.generate(), (MECH, DiscreteLaplace(2, 2 * 10**6))
     with tiers.small_blocks(2):
