@@ -23,7 +23,9 @@ from dpfast.bench.measure import Bound, Reference, Row, Run, timed
 VERSIONS = ("pandas",)
 SIZE, ROUNDS = 2_000_000, 5
 BINS, PARTITIONS, CAP = 1000, 5, 2
+ALL = 10
 MUST, AIM = 450e6, 600e6  # rows a minute, from integers to a release
+MUST_OTHERWISE = 200e6  # with rows in all bounded, and of sums
 ABOUT = (
     f"rows, twenty a person, {BINS} keys; at most {PARTITIONS} of a person and {CAP} rows in each; processor seconds"
 )
@@ -39,6 +41,21 @@ def released(keys: Any, people: Any, domain: Any) -> Any:
     """From rows to what is published."""
     counts = dpfast.bounded_histogram(keys, people, domain=domain, max_partitions=PARTITIONS, max_per_partition=CAP)
     return counts.release(dpfast.DiscreteLaplace(1, counts.sensitivity), threads=1)
+
+
+def other_ways(values: Any) -> dict[str, dict[str, Any]]:
+    """How else rows are bounded, and summed."""
+    rows, partitions, cap = {"max_contributions": ALL}, {"max_partitions": PARTITIONS}, {"max_per_partition": CAP}
+    clamped = {"values": values, "lower": 0, "upper": 500}
+    reals = {**clamped, "values": values * 0.37, "granularity": 2.0**-10}
+    return {
+        "rows in all": rows,
+        "rows in all, all three caps": {**rows, **partitions, **cap},
+        "sums of rows": {**clamped, **partitions, **cap},
+        "sums of rows in all": {**clamped, **rows},
+        "sums of rows in all, reals": {**reals, **rows},
+        "sums of a person": {**clamped, **partitions},
+    }
 
 
 def pandas(keys: Any, people: Any, domain: Any) -> Any:
@@ -66,6 +83,7 @@ def rows(size: int) -> Iterator[Row]:
     keys, people = rng.integers(0, BINS, size), rng.integers(0, persons, size)
     spread = rng.integers(-(2**63), 2**63 - 1, persons)
     towns, names = np.array([f"town {i}" for i in range(BINS)]), np.array([f"person-{i:07}" for i in range(persons)])
+    clock = partial(timed, clock=time.process_time)
     texts = pd.Series(towns[keys]), pd.Series(names[people]), towns
     for name, case in {
         "integers": (keys, people, np.arange(BINS)),
@@ -77,9 +95,17 @@ def rows(size: int) -> Iterator[Row]:
         run, reference = partial(ours, *case), Reference("pandas", partial(pandas, *case), size)
         assert abs(int(run().sum()) - int(reference.run().sum())) < size / 100
         row = partial(Row, counts=size, against=reference, who="dpfast's counts", unit="row", chart=True)
-        clock = partial(timed, clock=time.process_time)
         yield row(name, run, clock=clock)
         yield row(f"{name}: memory", run, clock=peak, measures="B")
         if "integers" in name:
             bound = Bound("ns", 60e9 / MUST, 60e9 / AIM)
             yield row(f"{name}: to a release", partial(released, *case), bound=bound, clock=clock)
+    for name, options in other_ways(rng.integers(-100, 1000, size)).items():
+        run = partial(dpfast.bounded_histogram, keys, people, domain=np.arange(BINS), **options)
+        bound = Bound("ns", 60e9 / MUST_OTHERWISE)
+        yield Row(name, run, size, bound=bound, who="dpfast's counts", unit="row", clock=clock)
+    two, domains = (keys // 50, keys % 50), (range(BINS // 50), range(50))
+    run = partial(
+        dpfast.bounded_histogram, two, people, domain=domains, max_partitions=PARTITIONS, max_per_partition=CAP
+    )
+    yield Row("two columns of integers", run, size, who="dpfast's counts", unit="row", clock=clock)

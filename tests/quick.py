@@ -31,6 +31,7 @@ QUICK = {
     "test_small_worlds": "noisy_counts.*|the_key.*|counts_that.*",
     "test_randomized_response": "planted_words.*|undecided.*|coins.*|no_entropy.*|nothing_private.*",
     "test_bounded_histogram": "siphash.*|keys_of_the_choice|.*small_world.*",
+    "test_bounded_rows": "rows_in_all.*|every_small_world.*|planted.*|parts.*|bad.*",
     "test_fixed_point_sum": "rounded_as.*|saturates.*|up_to.*|sensitivity.*|a_float_sum.*",
     # what is promised, and who keeps count
     "test_sensitivity": ALL,

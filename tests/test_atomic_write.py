@@ -26,7 +26,7 @@ def names(folder: Path) -> list[str]:
 def publish(
     path: Path, record: str | None = "{}", *, force: bool = False, meanwhile: Callable[[], object] = bool
 ) -> None:
-    with atomic_write(path, record, force=force) as file:
+    with atomic_write(path, record, found="replace" if force else "refuse") as file:
         file.write(b"new")
         meanwhile()
 
@@ -62,7 +62,7 @@ def test_the_output_is_private_until_it_is_whole(tmp_path, kind, mask, force) ->
         publish(tmp_path / "out.csv")
     before = os.umask(mask)
     try:
-        with atomic_write(tmp_path / "out.csv", "{}", force=force) as file:
+        with atomic_write(tmp_path / "out.csv", "{}", found="replace" if force else "refuse") as file:
             file.write(b"x")
             assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
     finally:
@@ -175,7 +175,7 @@ def test_killed_between_record_and_output(tmp_path, force) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             place(file, path, force=force)
         publish._place = killed
-        with publish.atomic_write(Path("out.csv"), "new record", force={force}):
+        with publish.atomic_write(Path("out.csv"), "new record", found={"replace" if force else "refuse"!r}):
             pass
     """
     child = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=tmp_path, check=False)

@@ -19,6 +19,7 @@ from typing import Any, Never
 import numpy as np
 import pytest
 import tiers
+from bounding import as_counter, release_key, sip, within, word
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -39,44 +40,12 @@ from dpfast import (
 from dpfast.kernels import FEW, kernel
 from dpfast.kernels.siphash import of_pair
 from dpfast.release import columns
-from dpfast.release.key import keyed
 from dpfast.testing import fixed_key
 
 one_each = partial(bounded_histogram, max_partitions=1, max_per_partition=1)
 
 
-def release_key(number: int) -> dpfast.ReleaseKey:
-    """Known to all, without the warning."""
-    return Key.from_bytes(number.to_bytes(32, "little")).derive("bins")
-
-
 # ------------------------------------------------------------------ SipHash
-
-
-def sip(key0: int, key1: int, data: bytes) -> int:
-    """SipHash-2-4 by the book."""
-    mask = 2**64 - 1
-    v = [key0 ^ 0x736F6D6570736575, key1 ^ 0x646F72616E646F6D, key0 ^ 0x6C7967656E657261, key1 ^ 0x7465646279746573]
-
-    def rounds(n: int) -> None:
-        for _ in range(n):
-            for i, j, turn in ((0, 1, 13), (2, 3, 16)):
-                v[i] = v[i] + v[j] & mask
-                v[j] = (v[j] << turn | v[j] >> 64 - turn) & mask ^ v[i]
-            v[0] = (v[0] << 32 | v[0] >> 32) & mask
-            for i, j, turn in ((0, 3, 21), (2, 1, 17)):
-                v[i] = v[i] + v[j] & mask
-                v[j] = (v[j] << turn | v[j] >> 64 - turn) & mask ^ v[i]
-            v[2] = (v[2] << 32 | v[2] >> 32) & mask
-
-    padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) % 256])
-    for (word,) in struct.iter_unpack("<Q", padded):
-        v[3] ^= word
-        rounds(2)
-        v[0] ^= word
-    v[2] ^= 0xFF
-    rounds(4)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
 def siphash(key0: int, key1: int, texts: list[bytes]) -> list[int]:
@@ -116,16 +85,12 @@ def test_siphash_by_the_book(secret, texts) -> None:
 # ------------------------------------------------------------------ a reference, right and wrong
 
 
-def word(name: int | str, key: tuple[int, int]) -> int:
-    return name % 2**64 if isinstance(name, int) else sip(*key, name.encode())
-
-
 def reference(rows, partitions, cap, key, tag=None, group=lambda name: name) -> Counter:
     """The same in Python. tag: of (row, name's rank, name, bin). group: what makes a unit."""
-    four = struct.unpack("<4Q", keyed(tiers.secret_of(key), "choice of bins"))
+    texts, pairs = tiers.choice_of(key)[:2]
 
     def proper(row, rank, name, bin_) -> int:
-        return sip(*four[2:], struct.pack("<2Q", word(name, four[:2]), word(bin_, four[:2])))
+        return sip(*pairs, struct.pack("<2Q", word(name, texts), word(bin_, texts)))
 
     of_unit: dict = {}
     ranks = {name: i for i, name in enumerate(sorted({name for name, _ in rows}))}
@@ -144,10 +109,6 @@ def ours(rows, partitions, cap, key, **options) -> dpfast.BoundedHistogram:
     return bounded_histogram(
         [b for _, b in rows], [name for name, _ in rows], max_partitions=partitions, max_per_partition=cap, key=key, **options
     )  # fmt: skip
-
-
-def as_counter(found) -> Counter:
-    return Counter({k: int(c) for k, c in zip(found.keys.tolist(), found.counts, strict=True) if c})
 
 
 NAMES = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1)), st.text(max_size=4)
@@ -215,13 +176,6 @@ def test_a_unit_is_on_its_own(rows, partitions, cap, secret, random) -> None:
 
 PEOPLE = {"numbers": (7, -2, 10**18), "texts": ("ann", "bob", "cy")}
 KEYS = {"numbers": (3, 0, -5), "texts": ("Ulm", "Jena", "Ü")}
-
-
-def within(moved: np.ndarray, stated: Sensitivity) -> bool:
-    size = np.abs(moved)
-    l0, linf, l1, squared = (size > 0).sum(-1), size.max(-1), size.sum(-1), (size**2).sum(-1)
-    most = stated.l0, stated.linf, stated.l1, stated.l2_squared
-    return all(int(norm.max()) <= bound for norm, bound in zip((l0, linf, l1, squared), most, strict=True))
 
 
 def worlds(names) -> Iterator[tuple[tuple[object, object], ...]]:
@@ -366,8 +320,8 @@ def test_the_key_is_no_other_key() -> None:
                 called = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
                 said = {"keyed": node.args[1:2], tiers.KEYED: node.args[:1]}.get(called, [])
                 purposes += [n.value for each in said for n in ast.walk(each) if isinstance(n, ast.Constant)]
-    assert Counter(purposes)["choice of bins"] == 1
-    assert {"stream key", "release key"} <= set(purposes)
+    assert Counter(purposes)["choice of bins"] == Counter(purposes)["choice of rows"] == 1
+    assert {"stream key", "release key", "key id"} <= set(purposes)
 
 
 def test_no_entropy_no_choice(monkeypatch) -> None:

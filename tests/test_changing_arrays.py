@@ -71,6 +71,13 @@ def sealed(mechanism: Any, values: np.ndarray) -> Any:
         return mechanism.release(values, key=dpfast.Key.generate().derive("x"))
 
 
+def summed(values: np.ndarray, upper: int) -> Any:
+    grid = {"granularity": 0.25} if values.dtype == np.float64 else {}
+    return dpfast.bounded_histogram(
+        KEYS, np.arange(40), values=values, lower=0, upper=upper, domain=[0], max_contributions=1, **grid
+    ).counts
+
+
 FLOATS = np.full(40, float(CENTRE))
 INTEGERS = np.full(40, CENTRE)
 SPREAD = np.arange(40) * 2**57  # ids too far apart to be numbered by their distance
@@ -107,6 +114,8 @@ CALLS: dict[str, tuple[Callable[[np.ndarray], Any], np.ndarray, Any, Callable[[A
     "units far apart": (
         lambda a: histogram(a, np.arange(2**16)), SPREAD, np.arange(40) + (2**63 - 40), lambda found: found.sum() == 40,
     ),
+    "values by key": (lambda a: summed(a, 4 * CENTRE), FLOATS, np.nan, lambda found: found.sum() == 160 * CENTRE),
+    "integers by key": (lambda a: summed(a, 10**9), INTEGERS, -(2**63), lambda found: 0 <= found.sum() <= 40 * CENTRE),
     "sum": (
         lambda a: dpfast.fixed_point_sum(a, lower=0, upper=1, granularity=0.25, adjacency="add-remove")[0], np.ones(40), np.nan, lambda n: n == 160,
     ),

@@ -34,7 +34,7 @@ ROOMS: dict[str, set[str]] = {
     "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library
     "random": {"dpfast._native", "dpfast.errors", "dpfast.privacy", "numpy", "typing_extensions"},
     "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.privacy", "dpfast.release.key", "dpfast.release.seal"},
-    "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.key", "numpy"},
+    "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.records", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.key", "numpy"},
     "postprocess.py": {"dpfast.errors", "dpfast.privacy", "dpfast.release.arrays", "numpy"},
     "mechanisms": {"dpfast", "dpfast._native", "dpfast.adapters", "dpfast.errors", "dpfast.exact", "dpfast.kernels", "dpfast.mechanisms", "dpfast.privacy",
                    "dpfast.release", "dpfast.statistics", "numpy"},

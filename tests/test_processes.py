@@ -135,7 +135,7 @@ def test_a_forked_child_has_no_key(seconds) -> None:
 
     def child():
         tries = [lambda: bytes(master), lambda: master.derive("x"), lambda: mech.release([1], key=key, resume=True), lambda: key.digester(mech),
-                 lambda: seal.without_ledger(resume=True), lambda: held[2].derive("x"), lambda: held[3].for_choice()]
+                 lambda: seal.without_ledger(resume=True), lambda: held[2].derive("x"), lambda: held[3].chooser()]
         refused = 0
         for attempt in tries:
             try:

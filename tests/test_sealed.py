@@ -725,7 +725,7 @@ def test_what_travels_can_do_one_thing() -> None:
     for attempt in (lambda: one.release(0, cut(values)[0]), lambda: one.only(2), lambda: sealed.release(3, values[:0])):
         with pytest.raises(ParameterError, match="^block must be one that this sealed key draws"):
             attempt()
-    assert not {"derive", "for_choice", "digester", "seal"} & {*dir(one), *dir(digester)}
+    assert not {"derive", "chooser", "digester", "seal"} & {*dir(one), *dir(digester)}
     assert not hasattr(seal_of(fresh(), values), "reserved")  # only a reservation, or who says it aloud, draws
 
 

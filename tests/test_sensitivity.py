@@ -10,13 +10,16 @@ import math
 import pickle
 from decimal import Decimal
 from fractions import Fraction
+from operator import le
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.privacy.sensitivity import Cells, Sensitivity
+from dpfast.privacy.gaussian import discrete_delta
+from dpfast.privacy.sensitivity import Cells, Sensitivity, refuse_less
 
 
 def figures(s: Sensitivity) -> tuple:
@@ -59,6 +62,101 @@ def test_every_figure_is_the_maximum_over_a_small_world(l0, adjacency, signed) -
     assert s.l2_squared == max(sum(x * x for x in c) for c in changes)
     cells, most = s.largest
     assert (most,) * cells + (0,) * (4 - cells) in {tuple(sorted(map(abs, c), reverse=True)) for c in changes}
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+@pytest.mark.parametrize(
+    ("l0", "linf", "l1"), [(None, None, 1), (None, None, 2), (2, 2, 3), (2, 3, 4), (2, 9, 3), (1, 2, 9), (2, 1, 9)]
+)
+def test_norms_together_are_the_maxima_over_a_small_world(l0, linf, l1, adjacency, signed) -> None:
+    """All contributions of whole numbers within l0, linf and l1 at once, to two supports."""
+    most, cells = min(linf or l1, l1), l0 or l1
+    units = [
+        v
+        for v in itertools.product(range(-most if signed else 0, most + 1), repeat=2 * cells)
+        if sum(map(abs, v)) <= l1 and sum(x != 0 for x in v) <= cells
+    ]
+    others = units if adjacency == "substitution" else [(0,) * 2 * cells]
+    changes = {tuple(map(int.__sub__, v, w)) for v in units for w in others}
+    s = Sensitivity(l0, linf, l1=l1, adjacency=adjacency, signed=signed)
+    assert s.l0 == max(sum(x != 0 for x in c) for c in changes)
+    assert s.linf == max(max(map(abs, c)) for c in changes)
+    assert s.l1 == max(sum(map(abs, c)) for c in changes)
+    assert s.l2_squared == max(sum(x * x for x in c) for c in changes)
+    if s.largest:
+        n, d = s.largest
+        assert (d,) * n + (0,) * (2 * cells - n) in {tuple(sorted(map(abs, c), reverse=True)) for c in changes}
+    else:
+        assert most < l1 < cells * most
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "figures_", "largest"),
+    [("add-remove", (5, 5, 5, 25), (1, 5)), ("substitution", (10, 5, 10, 50), (2, 5))],
+)
+def test_l1_alone(adjacency, figures_, largest) -> None:
+    """m, m, m, m^2; under substitution 2m, m, 2m, 2m^2."""
+    s = Sensitivity(l1=5, adjacency=adjacency)
+    assert (figures(s), s.largest) == (figures_, largest)
+    assert s.contributes == (5, 5)
+    assert s.contributed == 5
+
+
+def test_l1_beside_cells() -> None:
+    """It lowers linf and what follows; one that bounds nothing is forgotten."""
+    assert Sensitivity(3, 2, l1=6) == Sensitivity(3, 2, l1=99) == Sensitivity(3, 2)
+    assert Sensitivity(l1=1) == Sensitivity(1, 1)
+    assert Sensitivity(1, l1=5) == Sensitivity(1, 5)
+    assert figures(Sensitivity(4, 2, l1=5)) == (4, 2, 5, 9)
+    assert figures(Sensitivity(3, l1=Fraction(1, 2))) == (3, Fraction(1, 2), Fraction(1, 2), Fraction(1, 4))
+    assert Sensitivity(l1=2.5).l0 == 2
+    assert repr(Sensitivity(4, 2, l1=5)).startswith("Sensitivity(l0=4, linf=2, l1=5, adjacency=")
+    for arguments, message in {
+        (): "l0 and linf must be given, or l1",
+        (3,): "l0 and linf must be given, or l1",
+    }.items():
+        with pytest.raises(ParameterError, match=message):
+            Sensitivity(*arguments)
+    for l1, message in {
+        0: "l1 must be positive",
+        0.5: "l1 must be at least 1 without l0",
+        2**63: "l0 must be below",
+    }.items():
+        with pytest.raises(ParameterError, match=message):
+            Sensitivity(l1=l1)
+
+
+CHANGES = [
+    Sensitivity(l0=l0, linf=linf, l1=l1, adjacency="substitution", signed=signed)
+    for signed in (False, True)
+    for l0, linf, l1 in [
+        (1, 1, None),
+        (2, 1, None),
+        (1, 2, None),
+        (3, 2, None),
+        (None, None, 2),
+        (None, None, 3),
+        (3, 2, 4),
+        (6, 1, 4),
+    ]
+]
+
+
+@pytest.mark.parametrize("stated", CHANGES, ids=repr)
+def test_what_is_made_for_more_covers_the_worst_change(stated) -> None:
+    """Its delta is that of `largest`: no change that is accepted has a larger one."""
+    for change in CHANGES:
+        try:
+            refuse_less(change, stated, "substitution", "person")
+        except ParameterError:
+            assert change != stated
+            continue
+        for epsilon in (Fraction(1, 2), Fraction(3)):
+            theirs, ours = (
+                discrete_delta(epsilon, *(s.largest or (s.l0, s.linf)), Fraction(2)) for s in (change, stated)
+            )
+            assert theirs <= ours
 
 
 @given(st.integers(1, 10**6), st.fractions(min_value=Fraction(1, 10**6), max_value=10**6), st.booleans(), st.booleans())
@@ -164,14 +262,60 @@ def test_refusals_of_a_norm(bad, error, message) -> None:
         Sensitivity.from_l2(1, unit="")
 
 
+def delta_of(change: tuple[int, ...], epsilon: float, sigma_squared: float) -> float:
+    """The delta of discrete Gaussian noise for one change of cells, by the law of its loss."""
+    x = np.arange(-40, 41)
+    p = np.exp(-(x**2) / (2 * sigma_squared))
+    p /= p.sum()
+    law = {0: 1.0}  # the law of the loss, times 2 sigma^2
+    for d in change:
+        found: dict[int, float] = {}
+        for (so_far, mass), (value, own) in itertools.product(law.items(), zip(x.tolist(), p.tolist(), strict=True)):
+            loss = so_far + 2 * value * d + d * d
+            found[loss] = found.get(loss, 0.0) + mass * own
+        law = {loss: mass for loss, mass in found.items() if mass > 1e-18}
+    return sum(mass * max(0.0, 1 - math.exp(epsilon - loss / (2 * sigma_squared))) for loss, mass in law.items())
+
+
+@pytest.mark.parametrize("sigma_squared", [0.7, 1.0, 2.5, 9.0])
+def test_no_change_is_worse_than_the_largest(sigma_squared) -> None:
+    """All changes of whole numbers within l1 = 4; up by 2 and down by 2 under substitution."""
+    one_way = [(4,), (3, 1), (2, 2), (2, 1, 1), (1, 1, 1, 1), (3,), (2, 1), (1, 1, 1)]
+    both_ways = [(2, -2), (1, 1, -2), (1, 1, -1, -1), (2, -1), (1, 1, -1)]
+    for stated, changes in ((Sensitivity(l1=4), one_way), (Sensitivity(l1=2, adjacency="substitution"), both_ways)):
+        for epsilon in (0.1, 1.0, 3.0):
+            exact = discrete_delta(Fraction(epsilon), *stated.largest, Fraction(sigma_squared))
+            worst = [delta_of(change, epsilon, sigma_squared) for change in changes]
+            assert worst[0] == pytest.approx(exact, rel=1e-9)
+            assert max(worst) <= exact * (1 + 1e-9)
+    worse = delta_of((5,), 3.0, sigma_squared)  # planted: a change beyond l1
+    assert worse > discrete_delta(Fraction(3), *Sensitivity(l1=4).largest, Fraction(sigma_squared)) * (1 + 1e-9)
+
+
+def test_a_worst_change_that_is_not_covered_is_refused() -> None:
+    """Three cells move by 2, all norms are smaller; but not as two cells that move by 3."""
+    stated = Sensitivity(l1=3, adjacency="substitution")
+    change = Sensitivity(3, 1, adjacency="substitution", signed=True)
+    assert all(map(le, figures(change), figures(stated)))
+    assert (change.largest, stated.largest) == ((3, 2), (2, 3))
+    with pytest.raises(ParameterError, match="must be made for the worst change of the counts"):
+        refuse_less(change, stated, "substitution", "person")
+    for enough in (
+        Sensitivity(l1=3, adjacency="substitution", signed=True),
+        Sensitivity(l1=4, adjacency="substitution"),
+    ):
+        refuse_less(change, enough, "substitution", "person")
+
+
 EACH = [
     Sensitivity(3, Fraction(1, 3), adjacency="substitution", unit="household", signed=True),
     Sensitivity.from_l2(2),
     Sensitivity.changes(1, 7),
+    Sensitivity(4, 2, l1=5),
 ]
 
 
-@pytest.mark.parametrize("s", EACH, ids=["contributes", "norm", "changes"])
+@pytest.mark.parametrize("s", EACH, ids=["contributes", "norm", "changes", "several"])
 def test_a_frozen_value(s) -> None:
     for name in ("l0", "linf", "l1", "l2", "l2_squared", "adjacency", "signed", "contributes", "other"):
         with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):

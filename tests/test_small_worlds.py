@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 
@@ -27,7 +27,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
 
 KEYS, PEOPLE, MOST_ROWS = ("a", "b", "c"), (1, 2), 4
 LN_2 = Fraction(math.log(2))  # a step of the noise at rate 1 is worth a factor of 2, to 17 digits
-BOUNDS = [(1, 1), (2, 1), (1, 2)]  # max_partitions, max_per_partition
+Bounds = tuple[int | None, int | None, int | None]  # max_partitions, max_per_partition, max_contributions
+STATED: dict[Bounds, tuple[int, int, int]] = {  # and l0, linf, l1 of what one person contributes then
+    (1, 1, None): (1, 1, 1), (2, 1, None): (2, 1, 2), (1, 2, None): (1, 2, 2),
+    (None, None, 2): (2, 2, 2), (None, None, 3): (3, 3, 3), (2, 2, 3): (2, 2, 3), (None, 1, 2): (2, 1, 2),
+}  # fmt: skip
+BOUNDS = list(STATED)
 ADJACENCIES = ["add-remove", "substitution"]
 NEARLY = 1 + Fraction(1, 10**12)  # for that, and for tails that are summed to a reach
 
@@ -45,21 +50,21 @@ def of(person: int, database: Rows) -> Rows:
     return tuple(row for row in database if row[0] == person)
 
 
-def histogram(database: Rows, bounds: tuple[int, int], adjacency: str = "add-remove") -> dpfast.BoundedHistogram:
+def histogram(database: Rows, bounds: Bounds, adjacency: str = "add-remove") -> dpfast.BoundedHistogram:
     people, keys = [p for p, _ in database], [k for _, k in database]
     return dpfast.bounded_histogram(
         np.array(keys, "U1"), np.array(people, np.int64), domain=KEYS, max_partitions=bounds[0], max_per_partition=bounds[1],
-        adjacency=adjacency, key=fixed_key(1).derive("small worlds"),
+        max_contributions=bounds[2], adjacency=adjacency, key=fixed_key(1).derive("small worlds"),
     )  # fmt: skip
 
 
 @cache
-def counts(database: Rows, bounds: tuple[int, int]) -> Counts:
+def counts(database: Rows, bounds: Bounds) -> Counts:
     return tuple(histogram(database, bounds).counts.tolist())
 
 
 @cache
-def neighbours(bounds: tuple[int, int], adjacency: str) -> list[tuple[Counts, Counts]]:
+def neighbours(bounds: Bounds, adjacency: str) -> list[tuple[Counts, Counts]]:
     """The pairs of counts that neighbours give, each once: not what a Sensitivity would allow."""
 
     def pairs() -> Iterator[tuple[Rows, Rows]]:
@@ -79,8 +84,15 @@ def neighbours(bounds: tuple[int, int], adjacency: str) -> list[tuple[Counts, Co
     return sorted((x, y) for x, y in found if x != y)
 
 
-def sensitivity(bounds: tuple[int, int], adjacency: str) -> Sensitivity:
-    return Sensitivity(*bounds, adjacency=adjacency)
+def sensitivity(bounds: Bounds, adjacency: str) -> Sensitivity:
+    l0, linf, l1 = STATED[bounds]
+    return Sensitivity(l0, linf, l1=l1, adjacency=adjacency)
+
+
+def reached(bounds: Bounds, adjacency: str) -> bool:
+    """Whether three keys are enough for a person's rows and those in their place to share none."""
+    _, linf, l1 = STATED[bounds]
+    return adjacency == "add-remove" or 2 * math.ceil(l1 / linf) <= len(KEYS)
 
 
 def ratio(p: list[Fraction], q: list[Fraction]) -> Fraction:
@@ -104,7 +116,7 @@ def test_noisy_counts(bounds, adjacency) -> None:
     promised = 2 ** (mechanism.guarantee.epsilon / LN_2)
     worst = max(2 ** sum(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in neighbours(bounds, adjacency))
     assert worst <= promised
-    if adjacency == "add-remove" or bounds[0] == 1:  # elsewhere two people with four rows are too few to reach it
+    if reached(bounds, adjacency):
         assert worst == promised
 
 
@@ -122,7 +134,7 @@ def test_counts_take_the_mechanisms_that_hide_their_neighbours(bounds, adjacency
         else:
             assert found.release(mechanism).shape == (3,)
             assert worst <= made_for == mechanism.guarantee.epsilon / LN_2
-    assert worst == l1 or (adjacency == "substitution" and bounds[0] > 1)  # so the next smaller one is no cover
+    assert worst == l1 or not reached(bounds, adjacency)  # so the next smaller one is no cover
 
 
 @each
@@ -180,7 +192,7 @@ def test_the_key_with_most_rows(mechanism, law, bounds, adjacency) -> None:
     law = cache(law)
     worst = max(ratio(law(x), law(y)) for x, y in neighbours(bounds, adjacency))
     assert 1 < worst <= promised * NEARLY
-    if bounds == (1, 1) and not monotonic:
+    if bounds == (1, 1, None) and not monotonic:
         assert worst > 2  # so the factor 2 is needed
 
 
@@ -206,7 +218,7 @@ def test_the_first_key_above_a_threshold(bounds, adjacency) -> None:
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_counts_that_nobody_bounded_are_caught(adjacency) -> None:
     """Planted: the rows themselves, counted, with the sensitivity of one row a person."""
-    promised = Fraction(2) ** int(sensitivity((1, 1), adjacency).l1)
+    promised = Fraction(2) ** int(sensitivity((1, 1, None), adjacency).l1)
 
     def plain(database: Rows) -> Counts:
         return tuple(sum(key == k for _, key in database) for k in KEYS)
@@ -217,3 +229,83 @@ def test_counts_that_nobody_bounded_are_caught(adjacency) -> None:
         for person in PEOPLE
     ]
     assert Fraction(2) ** max(apart) > promised
+
+
+# ------------------------------------------------------------------ sums by key
+
+VALUES = (-1, 1, 3)
+SUMS: dict[str, tuple[dict[str, int], Sensitivity]] = {  # the bounds, and what one person contributes then
+    "a sum": ({"max_partitions": 1, "lower": -2, "upper": 4}, Sensitivity(1, 4, signed=True)),
+    "sums": ({"max_partitions": 2, "lower": 0, "upper": 3}, Sensitivity(2, 3)),
+    "two rows": ({"max_contributions": 2, "lower": -1, "upper": 2}, Sensitivity(2, 4, l1=4, signed=True)),
+    "two rows, one a key": (
+        {"max_contributions": 2, "max_per_partition": 1, "lower": 0, "upper": 3},
+        Sensitivity(2, 3),
+    ),
+    "two rows of a key": ({"max_partitions": 1, "max_per_partition": 2, "lower": 0, "upper": 2}, Sensitivity(1, 4)),
+}
+Valued = tuple[tuple[int, str, int], ...]
+
+
+@cache
+def tables() -> list[Valued]:
+    """All multisets of up to three rows of two people, two keys, three values."""
+    rows = list(itertools.product(PEOPLE, KEYS[:2], VALUES))
+    return [table for n in range(4) for table in itertools.combinations_with_replacement(rows, n)]
+
+
+def moves(sums: Callable[[Valued], Counts], adjacency: str) -> Iterator[tuple[int, ...]]:
+    """What neighbours differ by: tables that have all but one person's rows in common."""
+    found = {table: sums(table) for table in tables()}
+    for person in PEOPLE:
+        rest: dict[Valued, list[Valued]] = {}
+        for table in found:
+            rest.setdefault(tuple(row for row in table if row[0] != person), []).append(table)
+        for others, same in rest.items():
+            for x, y in itertools.product(same, same if adjacency == "substitution" else [others]):
+                yield tuple(a - b for a, b in zip(found[x], found[y], strict=True))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("case", SUMS)
+def test_noisy_sums(case, adjacency) -> None:
+    """The worst neighbours are worth what a mechanism made for the sums says, and no more."""
+    bounds, contributed = SUMS[case]
+    key, seen = fixed_key(1).derive("small worlds"), set()
+
+    def sums(table: Valued) -> Counts:
+        found = dpfast.bounded_histogram(
+            np.array([k for _, k, _ in table], "U1"), np.array([p for p, _, _ in table], int), domain=KEYS[:2],
+            values=np.array([v for _, _, v in table], int), adjacency=adjacency, key=key, **bounds,
+        )  # fmt: skip
+        seen.add(found.sensitivity)
+        return tuple(found.counts.tolist())
+
+    apart = set(moves(sums, adjacency))
+    l0, linf = contributed.contributes or (0, 0)
+    total, signed = contributed.contributed, contributed.signed
+    assert seen == {Sensitivity(l0, linf, l1=total, adjacency=adjacency, signed=signed)}
+    mechanism = dpfast.DiscreteLaplace(LN_2 * seen.copy().pop().l1, seen.pop())
+    assert mechanism.scale == float(1 / LN_2)  # a step of a sum is worth a factor of 2
+    worst = max(sum(map(abs, change)) for change in apart)
+    assert Fraction(2) ** worst <= 2 ** (mechanism.guarantee.epsilon / LN_2)
+    if adjacency == "add-remove":
+        assert worst == contributed.l1
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(
+    "planted", ["rows that nobody clamped", "sums that nobody clamped", "a row of each key too many"]
+)
+def test_sums_that_nobody_bounded_are_caught(planted, adjacency) -> None:
+    """Each is beyond what the sums of two rows, clamped to [-1, 2], may be moved by."""
+
+    def sums(table: Valued) -> Counts:
+        kept = [
+            row for p in PEOPLE for row in [row for row in table if row[0] == p][: 3 if "too many" in planted else 2]
+        ]
+        clamped = kept if "nobody clamped" in planted else [(p, k, min(max(v, -1), 2)) for p, k, v in kept]
+        return tuple(sum(v for _, key, v in clamped if key == k) for k in KEYS[:2])
+
+    worst = max(sum(map(abs, change)) for change in moves(sums, adjacency))
+    assert worst > Sensitivity(2, 4, l1=4, signed=True, adjacency=adjacency).l1

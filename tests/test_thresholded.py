@@ -132,7 +132,7 @@ def halves(numbers: list[float]) -> np.ndarray:
         (list, ["flu", "gout"], "a rare disease with a long name"), (list, [1, 2], 2**63), (list, [1, 2], 2.5),
         (np.array, ["flu", "gout"], "a rare disease with a long name"), (np.array, [b"a", b"b"], b"abcdef"),
         (list, ["flu", "gout"], None), (list, ["flu", "gout"], 5), (list, [1, 2], "x"), (list, [1, 2], True),
-        (list, [1, 2], float("nan")), (list, [1.5, 2.5], (1, 2)), (list, [1, 2], object()),
+        (list, [1, 2], float("nan")), (list, [1.5, 2.5], {1, 2}), (list, [1, 2], object()),
         (np.array, [1, 2], None), (np.array, ["flu", "gout"], None), (np.array, [1.0, 2.0], float("nan")),
         (list, [date(2026, 1, 1), date(2026, 1, 2)], NO_ZONE),
         (list, [NO_ZONE], NO_ZONE.replace(tzinfo=UTC)),
@@ -154,7 +154,7 @@ def test_a_hidden_key_leaves_no_trace_in_the_dtype(made, shown, hidden) -> None:
 
 def test_keys_of_several_kinds_are_sorted_within_each() -> None:
     """The missing, or of an unordered kind, is dropped before the noise, as if never there."""
-    keys = ["b", 2, None, "a", 1, float("nan"), (1, 2), b"x", 0.5, True, "end\0", "end"]
+    keys = ["b", 2, None, "a", 1, float("nan"), {1, 2}, b"x", 0.5, True, "end\0", "end"]
     found = thresholded(keys, [10**6] * len(keys), **USUAL | {"delta": 1e-9})
     assert found.keys.tolist() == [True, b"x", 0.5, 1, 2, "a", "b", "end", "end\0"]
     assert found.keys.dtype == object

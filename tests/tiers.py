@@ -33,7 +33,7 @@ Plan, StreamKey = _native.Plan, _native.StreamKey
 entropy, nonce, blocks, best_isa = _native.entropy, _native.nonce, _native.blocks, _native.best_isa
 usable_threads, checked = engine.usable_threads, _native.checked
 score_ends = nominate._ends  # between which a kernel takes a candidate's score to lie
-fixed_point_steps, fixed_point_kernel = fixed_point._steps, fixed_point._sum
+fixed_point_steps, fixed_point_kernel = fixed_point.on_grid, fixed_point._sum
 
 ISAS = _native.ISAS
 ISA_NAMES = _native.ISA_NAMES
@@ -473,3 +473,8 @@ def only_isa(monkeypatch: pytest.MonkeyPatch, isa: int) -> None:
 def past_the_caches(always: bool) -> None:
     """Whether every release, or only a large one, stores its results past the caches."""
     engine.NON_TEMPORAL = 1 if always else 2**21
+
+
+def choice_of(key: Any) -> tuple[tuple[int, int], ...]:
+    """The keys of the functions by which a release key chooses partitions and rows."""
+    return key.chooser().functions()

@@ -103,8 +103,8 @@ def _discrete_gaussian(
     known: Any = mechanism.sensitivity if sensitivity is None else sensitivity
     if known.largest is None:
         raise ParameterError(
-            "sensitivity must be known as (l0, linf) for the losses of discrete Gaussian noise, and this one is an L2 norm: "
-            "dp_event() has its zCDP"
+            "sensitivity must be known as (l0, linf), or as l1 alone, for the losses of discrete Gaussian noise, and this one "
+            "is not: dp_event() has its zCDP"
         )
     cells, change = known.largest.l0, _integer(known.largest.linf, "linf")
     sigma = _root_below(mechanism.sigma_squared)

@@ -41,5 +41,5 @@ def around_marks(path: Path, name: str) -> tuple[str, str]:
 
 def write_between_marks(path: Path, name: str, text: str) -> None:
     before, after = around_marks(path, name)
-    with atomic_write(path, force=True) as file:
+    with atomic_write(path, found="replace") as file:
         file.write(f"{before}\n{text}\n{after}".encode())

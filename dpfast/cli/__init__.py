@@ -24,8 +24,9 @@ from dpfast.cli.audit import audit
 from dpfast.cli.bench import bench
 from dpfast.cli.explain import explain
 from dpfast.cli.info import info
+from dpfast.cli.key import key
 from dpfast.cli.ledger import ledger
-from dpfast.cli.privatize import privatize
+from dpfast.cli.privatize import privatize, verify
 from dpfast.cli.selftest import selftest
 from dpfast.errors import DpfastError, DTypeError, ParameterError
 
@@ -38,7 +39,7 @@ def commands() -> None:
     """Differentially private counts and real values, with noise of exactly the stated law."""
 
 
-for _command in (privatize, explain, ledger, info, selftest, audit, bench):
+for _command in (privatize, verify, explain, key, ledger, info, selftest, audit, bench):
     commands.add_command(_command)
 
 

@@ -107,7 +107,7 @@ def bench(
         draw.scaling(report, report.scaling, scaling)
     as_json = json.dumps(report.record(), indent=1) + "\n"
     if json_file and json_file != PLAIN:
-        with atomic_write(json_file, force=True) as file:
+        with atomic_write(json_file, found="replace") as file:
             file.write(as_json.encode())
     if markdown:
         write_between_marks(markdown, MARK, report.markdown(report.chosen))

@@ -13,7 +13,9 @@ from dpfast.loading import apart
 
 FEW = 32  # bins of a unit whose tags are compared all with all, or hashed at once
 
-KERNELS = "fixed_point", "fixed_point_bits", "nominate", "bounded_histogram", "search", "siphash", "respond"
+KERNELS = (
+    "fixed_point", "fixed_point_bits", "nominate", "bounded_histogram", "chosen_rows", "totals", "search", "siphash", "respond",
+)  # fmt: skip
 
 
 @cache

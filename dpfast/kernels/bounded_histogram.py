@@ -10,7 +10,7 @@ from dpfast.kernels.siphash import WORDS, of_pair, word
 
 VECTOR = 8  # FEW is a multiple of it
 _ONE = np.uint64(1)
-_PLACES = types.Array(types.int64, 1, "C")
+PLACES = types.Array(types.int64, 1, "C")
 _HOW = types.UniTuple(word, 5)
 
 
@@ -22,7 +22,7 @@ def _tags(how, name, words, found):
         words[i] = of_pair(key0, key1, name, words[i])
 
 
-@jit(size(WORDS, size, size, _PLACES, _PLACES))
+@jit(size(WORDS, size, size, PLACES, PLACES))
 def _least(tags, found, most, begin, many):
     """The bins of the `most` least tags come first in begin and many. Returns how many they are.
 
@@ -40,7 +40,7 @@ def _least(tags, found, most, begin, many):
     return kept
 
 
-@jit(types.void(WORDS, _PLACES, size, size))
+@jit(types.void(WORDS, PLACES, size, size))
 def _sink(tag, begin, at, most):
     """The entry `at` goes down the heap, largest tag first, until no child is larger."""
     while True:
@@ -54,8 +54,8 @@ def _sink(tag, begin, at, most):
         at = child
 
 
-@jit(types.void(WORDS, _PLACES, size, word, size))
-def _hold(heap, begin, held, tag, at):
+@jit(types.void(WORDS, PLACES, size, word, size))
+def hold(heap, begin, held, tag, at):
     """Hold one bin more, or instead of the largest tag if there is no room."""
     most = heap.size
     if held < most:
@@ -68,7 +68,7 @@ def _hold(heap, begin, held, tag, at):
         _sink(heap, begin, 0, most)
 
 
-@jit(types.void(WORDS, size, word, WORDS, _HOW, WORDS, WORDS, _PLACES, _PLACES))
+@jit(types.void(WORDS, size, word, WORDS, _HOW, WORDS, WORDS, PLACES, PLACES))
 def _draw(rows, at, name, bins, how, tags, heap, begin, many):
     """The same for the unit of rows[at:], with any number of bins: a heap holds `most`."""
     low, most, held, found = (_ONE << how[0]) - _ONE, heap.size, 0, 0
@@ -82,7 +82,7 @@ def _draw(rows, at, name, bins, how, tags, heap, begin, many):
         if found == FEW or not inside:
             _tags(how, name, tags, found)
             for i in range(found):
-                _hold(heap, begin, held, tags[i], begin[most + i])
+                hold(heap, begin, held, tags[i], begin[most + i])
                 held = min(held + 1, most)
             found = 0
     for i in range(most):
@@ -91,7 +91,7 @@ def _draw(rows, at, name, bins, how, tags, heap, begin, many):
             many[i] += 1
 
 
-@jit(types.void(WORDS, WORDS, WORDS, _HOW, WORDS, WORDS, _PLACES, _PLACES, types.Array(types.int64, 1, "C")))
+@jit(types.void(WORDS, WORDS, WORDS, _HOW, WORDS, WORDS, PLACES, PLACES, types.Array(types.int64, 1, "C")))
 def bounded_histogram(rows, units, bins, how, tags, heap, begin, many, counts):
     """Add to counts what the units keep.
 

@@ -58,6 +58,18 @@ def of_pair(key0, key1, first, second):
     return _finish(a, b, c, d)
 
 
+@jit(word(word, word, STATE), inline=True)
+def of_four(key0, key1, words):
+    """The hash of 32 bytes: four words, each little-endian."""
+    a, b, c, d = key0 ^ _I0, key1 ^ _I1, key0 ^ _I2, key1 ^ _I3
+    a, b, c, d = _absorb(a, b, c, d, words[0])
+    a, b, c, d = _absorb(a, b, c, d, words[1])
+    a, b, c, d = _absorb(a, b, c, d, words[2])
+    a, b, c, d = _absorb(a, b, c, d, words[3])
+    a, b, c, d = _absorb(a, b, c, d, np.uint64(32 << 56))
+    return _finish(a, b, c, d)
+
+
 @jit(types.void(word, word, BYTES, types.Array(size, 1, "C", readonly=True), WORDS))
 def siphash(key0, key1, data, ends, out):
     """Into out[i]: of data[ends[i - 1] : ends[i]], the first from 0."""

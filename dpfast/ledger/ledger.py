@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
@@ -18,12 +19,22 @@ from dpfast.ledger.table import History
 from dpfast.mechanisms.described import Payable
 from dpfast.mechanisms.mechanism import Releasing, release_key
 from dpfast.privacy import parameters
-from dpfast.privacy.composition import Part
+from dpfast.privacy.composition import Part, compose
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
 from dpfast.release.key import ID_LENGTH, ReleaseKey, encode
-from dpfast.release.seal import Manifest, Seal, Sealed, check_versions, compare, compare_here, must_continue, note_here
+from dpfast.release.seal import (
+    Manifest,
+    Seal,
+    Sealed,
+    by_column,
+    check_versions,
+    compare,
+    compare_here,
+    must_continue,
+    note_here,
+)
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
 LONGEST_TEXT = 200
@@ -127,7 +138,8 @@ class Ledger:
             charge = self._charge("" if label is None else label, mechanism.guarantee, mechanism.metadata())
             if again:
                 raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
-            return self._drawn(mechanism, values, partial(self._store.charge, [charge]), charge, **options)
+            with self._on_record(charge):
+                return mechanism._release(values, partial(self._store.charge, [charge]), **options)  # noqa: SLF001  the ledger's own door
         if label is not None:
             raise ParameterError(f"label must not be given beside a key, which has its own, got {shown(label)}")
         if not isinstance(mechanism, Releasing):
@@ -138,15 +150,28 @@ class Ledger:
         charge = self._charge(about.label, mechanism.guarantee, mechanism.metadata())
         self._store.look(charge, _hash(about.label), partial(_continued, about.label, about.id, again))
         reserve = partial(self._reserve, resume=again)
-        return self._drawn(mechanism, values, reserve, charge, key=key, resume=again, **options)
+        with self._on_record(charge):
+            return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
 
-    def _drawn(self, mechanism: Payable, values: Any, pay: Callable[..., None], charge: Charge, **options: Any) -> Any:
-        """Release; what is refused for its values is recorded, since the refusal tells of them."""
+    @contextmanager
+    def _on_record(self, charge: Charge) -> Iterator[None]:
+        """What is refused for its values is recorded, for the refusal tells of them."""
         try:
-            return mechanism._release(values, pay, **options)  # noqa: SLF001  the ledger's own door
+            yield
         except DataDependentError as refused:
             self._store.refuse(charge._replace(record={**charge.record, "refused": type(refused).__name__}))
             raise
+
+    def expect(self, key: ReleaseKey, mechanism: Any, *, resume: bool = False) -> bool:
+        """Whether the label is reserved; refuse what `reserve` would refuse whatever the values are.
+
+        mechanism, resume: as of the seal, and of reserve. Nothing is charged, and nothing is kept.
+        Raises: as reserve, but for OtherInputError and what is about the shape.
+        """
+        about, columns = release_key(key), by_column(mechanism)
+        charge = self._charge(about.label, compose(*columns.values()), {"mechanism": ""})
+        again = parameters.flag("resume", resume)
+        return self._store.look(charge, _hash(about.label), partial(_continued, about.label, about.id, again))
 
     def reserve(self, seal: Seal, *, resume: bool = False) -> Sealed:
         """Charge a sealed release, once for its label; the sealed key that is returned draws it.
@@ -160,7 +185,9 @@ class Ledger:
         """
         if not isinstance(seal, Seal):
             raise DTypeError(f"seal must be a Seal, of key.seal(…), not {type(seal).__name__}")
-        self._reserve(seal, resume=parameters.flag("resume", resume))
+        again = parameters.flag("resume", resume)
+        with self._on_record(self._charge(seal.manifest.label, seal.cost, seal.metadata())):
+            self._reserve(seal, resume=again)
         return seal._reserved()  # noqa: SLF001  for who has reserved
 
     def _reserve(self, seal: Seal, *, resume: bool) -> None:

@@ -202,17 +202,18 @@ class Store:
             insert(connection, "parts", b"", after.charges, 0, 0, reservation.tag)
             move(connection, self.terms, after._replace(parts=after.parts + 1))
 
-    def look(self, charge: Charge, label: bytes, known: Callable[[Reserved], object]) -> None:
-        """As reserve, without writing: whether the label is there, or else the budget suffices."""
+    def look(self, charge: Charge, label: bytes, known: Callable[[Reserved], object]) -> bool:
+        """As reserve, and writes nothing. Whether the label is there; else the budget suffices."""
         with _reading(self.path) as connection:
             before = self._same(connection)
             found = _reserved(connection, self.path, self.terms, label)
             if found is not None:
                 known(found)
-                return
+                return True
             total = tuple(map(add, before.spent, map(payable, charge.amounts, before.spent)))
             if any(map(gt, total, self.terms.budget)):
                 raise self._exhausted(before.spent, total)
+        return False
 
     def _charge(
         self,

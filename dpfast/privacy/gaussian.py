@@ -7,8 +7,8 @@ l2_squared and sigma_squared are exact rationals > 0.
 
 [BS16] Bun, Steinke 2016 · [BW18] Balle, Wang 2018 · [CKS20] Canonne, Kamath, Steinke 2020.
 
-Discrete noise on integer cells, and why (l0, linf) is enough. Neighbours move cell i by an integer
-d_i, |d_i| <= linf, in at most l0 cells, and the noises X_i are independent.
+Discrete noise on integer cells, and why (l0, linf) or l1 is enough. Neighbours move cell i by an
+integer d_i, |d_i| <= linf, in at most l0 cells, and the noises X_i are independent.
 1. One cell. p(x - d)/p(x) grows with x for every d > 0. So by Neyman, Pearson the best test of X
    against X + d at any level is a threshold. The threshold does not depend on d > 0, and it finds X
    + d more often if d is larger. So X and X + d are told apart at least as well as X and X + d' for
@@ -16,14 +16,19 @@ d_i, |d_i| <= linf, in at most l0 cells, and the noises X_i are independent.
 2. All cells. By Blackwell's theorem, 1 says that a randomised map takes (X, X + d) to (X, X + d').
    Apply such maps cell by cell, and data processing: no change has a larger delta than linf in each
    of l0 cells.
-3. Equal shifts. The likelihood ratio of n cells moved by d each depends on S = sum X_i alone. If
-   X_2 + ... + X_n is added to one cell moved by nd, the result is S against S + nd. So one cell
-   moved by nd is worse than n cells moved by d. A signed substitution moves cells of both supports
-   by 2 linf, others by linf; these pair up: the worst changes are those of one support,
-   Sensitivity.largest.
-4. L(s) = (n d^2 + 2 d s)/(2 sigma^2) is the loss at S = s, and P(S = s) exp(-L(s)) = P(S = s + nd).
-   So delta = E[(1 - exp(epsilon - L(S)))_+] = P(S > t) - exp(epsilon) P(S > t + nd), t = epsilon
-   sigma^2/d - nd/2; for n = 1 this is Theorem 7 of [CKS20].
+3. Fewer cells, moved further. Let power(d, a) be the most that a test of level a for X has against
+   X + d. The best test is one threshold for all d > 0 (1), so power(d + e, a) = power(e, power(d,
+   a)). Of (X, Y), (X + d, Y), (X + d, Y + e) a test of level a for the first has at most power(d,
+   a) against the second, and so at most power(e, power(d, a)) against the third. So one cell moved
+   by d + e is worse than two moved by d and e; by symmetry for -d and -e, too. A signed
+   substitution moves cells of both supports by 2 linf, others by linf; these pair up: the worst
+   changes are those of one support. If l1 alone is bounded, the worst change is one cell moved by
+   l1. A substitution of contributions >= 0 moves cells up by l1 in all and others down by l1 in
+   all: two cells moved by l1. These changes are Sensitivity.largest.
+4. The likelihood ratio of n cells moved by d each depends on S = sum X_i alone. L(s) = (n d^2 + 2 d
+   s)/(2 sigma^2) is the loss at S = s, and P(S = s) exp(-L(s)) = P(S = s + nd). So delta = E[(1 -
+   exp(epsilon - L(S)))_+] = P(S > t) - exp(epsilon) P(S > t + nd), t = epsilon sigma^2/d - nd/2;
+   for n = 1 this is Theorem 7 of [CKS20].
 
 The distribution of S. For r = s mod n and sum x_i = s, |x|^2 = s^2/n + |y|^2, where y runs through
 one coset of A_(n-1), the integer vectors of sum 0. The coset depends on r alone. So P(S = s) = c_r

@@ -32,6 +32,21 @@ def _cells(l0: int, linf: Real) -> Cells:
     return Cells(cells, parameters.exact_positive("linf", linf))
 
 
+def _contributed(l0: int | None, linf: Real | None, l1: Real | None) -> tuple[Cells, Fraction]:
+    """At most l0 cells, each by at most linf; and the most in all, which bounds linf as well."""
+    if l1 is None:
+        if l0 is None or linf is None:
+            raise ParameterError("l0 and linf must be given, or l1: what one unit contributes at most")
+        cells = _cells(l0, linf)
+        return cells, cells.l0 * cells.linf
+    total = parameters.exact_positive("l1", l1)
+    if l0 is None and total < 1:
+        raise ParameterError(f"l1 must be at least 1 without l0, for it is of whole numbers then, got {shown(l1)}")
+    cells = _cells(math.floor(total) if l0 is None else l0, total if linf is None else linf)
+    most = min(cells.linf, total)
+    return Cells(cells.l0, most), min(cells.l0 * most, total)
+
+
 def root_above(square: Fraction) -> float:
     """The least double that is not below the root; infinity beyond the largest double."""
     digits = 64 + max(0, (square.denominator.bit_length() - square.numerator.bit_length()) // 2)
@@ -54,6 +69,8 @@ class Sensitivity(Record):
 
     l0: the most cells that one unit touches. linf: the most that it adds to a cell (with
         signed=True: adds or takes away): int, float, Fraction or Decimal, taken exactly.
+    l1: the most that it adds in all, if that is less than l0 linf. Without linf, linf = l1. Without
+        l0, contributions are whole numbers, and l0 is l1 rounded down.
     adjacency: "add-remove" (neighbours differ by the presence of one unit) or "substitution" (one
         unit contributes something else). unit: the unit of privacy, such as "person".
     signed: whether contributions can be negative. This matters under substitution. It also matters
@@ -64,20 +81,23 @@ class Sensitivity(Record):
         Sensitivity.
 
     Let one unit contribute the vector v before and w after. Neighbours differ by v, or under
-    substitution by v - w:
+    substitution by v - w. Let s be the most that |v|^2 can be:
 
     | adjacency, contributions | l0 | linf | l1 | l2_squared | largest |
     | --- | --- | --- | --- | --- | --- |
-    | add-remove | l0 | linf | l0 linf | l0 linf^2 | (l0, linf) |
-    | substitution, >= 0 | 2 l0 | linf | 2 l0 linf | 2 l0 linf^2 | (2 l0, linf) |
-    | substitution, signed | 2 l0 | 2 linf | 2 l0 linf | 4 l0 linf^2 | (l0, 2 linf) |
+    | add-remove | l0 | linf | l1 | s | (l0, linf) or (1, l1) |
+    | substitution, >= 0 | 2 l0 | linf | 2 l1 | 2 s | (2 l0, linf) or (2, l1) |
+    | substitution, signed | 2 l0 | 2 linf | 2 l1 | 4 s | (l0, 2 linf) or (1, 2 l1) |
+
+    s = q linf^2 + r^2, where l1 = q linf + r, 0 <= r < linf: |v|^2 is convex, so it is largest at a
+    corner of what the bounds allow, and there at most one entry is neither 0 nor linf. Without an
+    l1 of its own l1 = l0 linf and s = l0 linf^2; l1 alone has s = l1^2.
 
     Disjoint supports double l0, and |v - w| <= |v| + |w| doubles l1. Contributions >= 0 differ by
     at most linf in a cell, and their inner product is >= 0, so |v - w|^2 <= |v|^2 + |w|^2. Signed
     contributions with opposite signs in one cell differ by 2 linf, and |v - w|^2 <= (|v| + |w|)^2
     is four times the square. Each figure is reached. A signed substitution does not reach l0 and
-    linf together. `largest` is the one change that reaches l1 and
-    l2_squared: this many cells, each by this much.
+    linf together, nor does an l1 of its own.
 
     `from_l2` makes one from the norm of a neighbour's change alone, `changes` from its cells: there
     `contributes` is None.
@@ -96,25 +116,28 @@ class Sensitivity(Record):
 
     def __init__(
         self,
-        l0: int,
-        linf: Real,
+        l0: int | None = None,
+        linf: Real | None = None,
         *,
+        l1: Real | None = None,
         adjacency: str = "add-remove",
         unit: str = "person",
         signed: bool = False,
         keys: str = "public",
     ) -> None:
-        cells, most = _cells(l0, linf)
+        cells, total = _contributed(l0, linf, l1)
+        full, rest = divmod(total, cells.linf)
+        squared = full * cells.linf**2 + rest**2
         both_ways = parameters.flag("signed", signed)
         substitution = parameters.adjacency(adjacency) == "substitution"
         both = 2 if substitution else 1
         twice = 2 if substitution and both_ways else 1
         self._keep(
-            contributes=Cells(cells, most),
-            l0=both * cells,
-            linf=twice * most,
-            l1=both * cells * most,
-            l2_squared=both * twice * cells * most**2,
+            contributes=cells,
+            l0=both * cells.l0,
+            linf=twice * cells.linf,
+            l1=both * total,
+            l2_squared=both * twice * squared,
             adjacency=adjacency,
             unit=parameters.unit(unit),
             signed=both_ways,
@@ -154,10 +177,25 @@ class Sensitivity(Record):
         return root_above(self.l2_squared)
 
     @property
+    def contributed(self) -> Fraction | None:
+        """The most that one unit contributes in all, where `contributes` is known."""
+        if self.contributes is None or self.l1 is None:
+            return None
+        return self.l1 / (2 if self.adjacency == "substitution" else 1)
+
+    @property
     def largest(self) -> Cells | None:
-        """The change that reaches l1 and l2_squared: this many cells, each by this much."""
+        """The change that reaches l1 and l2_squared: this many cells, each by this much.
+
+        No change is told from none more easily (dpfast/privacy/gaussian.py). None if no such change
+        is known: of an L2 norm alone, and if l1 is between linf and l0 linf.
+        """
         if self.l1 is None:
             return None
+        if self.contributes is not None:
+            l0, linf = self.contributes
+            if self.contributed not in (linf, l0 * linf):
+                return None
         return Cells(int(self.l1**2 / self.l2_squared), self.l2_squared / self.l1)
 
     @property
@@ -185,8 +223,9 @@ class Sensitivity(Record):
         if self.contributes is None:
             return f"Sensitivity.changes(l0={self.l0}, linf={self.linf}, {common})"
         l0, linf = self.contributes
+        total = "" if self.contributed == l0 * linf else f", l1={self.contributed}"
         return (
-            f"Sensitivity(l0={l0}, linf={linf}, {common}, signed={self.signed}{private}; a neighbour changes "
+            f"Sensitivity(l0={l0}, linf={linf}{total}, {common}, signed={self.signed}{private}; a neighbour changes "
             f"l0={self.l0}, linf={self.linf}, l1={self.l1}, l2_squared={self.l2_squared}, l2={self.l2:.6g})"
         )
 
@@ -244,3 +283,16 @@ def refuse_less(
                 f"mechanism must be made for {name} of at least {parameters.shown(least)}, got one for "
                 f"{parameters.shown(figure)}{COVER}"
             )
+    if isinstance(stated, Sensitivity) and stated.largest is not None and not _covers(stated.largest, change):
+        raise ParameterError(f"mechanism must be made for the worst change of the counts{COVER}")
+
+
+def _covers(worst: Cells, change: Sensitivity) -> bool:
+    """Whether no change of this Sensitivity is told from none more easily than the worst one.
+
+    A cell of the worst one stands for as many cells of the change as it moves by as much in all
+    (dpfast/privacy/gaussian.py, 3).
+    """
+    cells, most = change.largest or Cells(change.l0, change.linf)  # type: ignore[arg-type]  # counts have both
+    in_one_cell = change.l1 <= worst.linf  # type: ignore[operator]
+    return in_one_cell or (most <= worst.linf and -(-cells // (worst.linf // most)) <= worst.l0)

@@ -6,9 +6,9 @@ A person may have many rows.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,35 +16,81 @@ import numpy.typing as npt
 from dpfast import kernels
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.mechanism import Releasing
-from dpfast.privacy.parameters import shown, whole
+from dpfast.privacy.parameters import Real, shown, whole
 from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, refuse_less
-from dpfast.release.arrays import UINT64
+from dpfast.records.amounts import Amounts, Grid, grid
+from dpfast.records.places import (
+    Finder,
+    Known,
+    Words,
+    distinct,
+    domain_keys,
+    key_columns,
+    occurring_keys,
+    search_of,
+    words_of,
+)
+from dpfast.release.arrays import INT64_ENDS
 from dpfast.release.columns import CHUNK, Column, Integers, column
-from dpfast.release.key import Key, ReleaseKey, warn_insecure
+from dpfast.release.key import Chooser, Key, ReleaseKey, warn_insecure
 
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger
 
-Words: TypeAlias = npt.NDArray[np.uint64]
-Find: TypeAlias = Callable[[Integers], npt.NDArray[np.int64]]
-
 OUTSIDE = ("drop", "refuse")
-BUCKET = 8  # integers of a bucket at least, on average: the index has a byte for each
 CHANGED = "unit_ids must not be written while they are counted: give a copy of the column"
+SAME = "parts must be counted in one way, under one release key, from units of which each is in one part"
+OTHER_KEYS = f"{SAME}; these differ: keys, or the domain"
 
 
-class BoundedHistogram(NamedTuple):
-    """Counts that are not private yet.
+class Caps(NamedTuple):
+    """The caller's caps, each or None."""
 
-    keys: the domain in its order; or without a domain the keys that occur, sorted, which are as
-        private as the counts.
-    counts: int64, one for each key, before any noise. sensitivity: the change that the noise must
-        hide. `release` adds noise that hides it.
+    partitions: int | None
+    per_partition: int | None
+    contributions: int | None
+
+    @property
+    def choose_rows(self) -> bool:
+        """Whether rows are chosen, and not only the partitions of a unit."""
+        return self.per_partition is not None or self.contributions is not None
+
+
+class Terms(NamedTuple):
+    """What decides a unit's part of the counts, beside its rows and the keys that are counted.
+
+    bounds: of values, or None of counts. key: the id of the release key, or None of a fresh one.
     """
 
+    caps: Caps
+    bounds: Grid | None
+    key: str | None
+
+
+class _Counted(NamedTuple):
     keys: npt.NDArray[Any]
     counts: npt.NDArray[np.int64]
     sensitivity: Sensitivity
+
+
+class BoundedHistogram(_Counted):
+    """Counts, or sums, that are not private yet.
+
+    keys: the domain in its order; or without a domain the keys that occur, sorted, which are as
+        private as the counts. Integers; or an array of objects: texts, or of several columns
+        tuples.
+    counts: int64, one for each key, before any noise; sums in steps of `granularity`.
+    sensitivity: the change that the noise must hide, in the same steps. `release` adds noise that
+        hides it.
+    terms: what parts must share to be `merged`.
+    """
+
+    terms: Terms | None = None
+
+    @property
+    def granularity(self) -> Fraction:
+        """What a step of the counts is worth: 1, or of sums of real values a power of two."""
+        return Fraction(1) if self.terms is None or self.terms.bounds is None else self.terms.bounds.granularity
 
     def release(self, mechanism: Releasing, /, *, ledger: Ledger | None = None, **options: Any) -> Any:
         """`mechanism.release(counts, **options)`, if the mechanism was made for this sensitivity.
@@ -72,6 +118,47 @@ class BoundedHistogram(NamedTuple):
             raise DTypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
         return ledger.release(mechanism, self.counts, **options)
 
+    @staticmethod
+    def merged(parts: Iterable[BoundedHistogram]) -> BoundedHistogram:
+        """The whole, from parts of which each counts *all* rows of its units.
+
+        Rows may be cut into parts by unit and by nothing else: a unit in two parts contributes
+        twice, which nothing here can see, and the sensitivity would be false. Parts in any order
+        and number, empty ones too, give the bytes that all rows at once give, under the same
+        release key, if no part's sum is beyond int64.
+
+            key = release_key.chooser()  # to the workers
+            parts = [bounded_histogram(towns, people, domain=known, max_contributions=5, key=key) for ...]
+            visits = BoundedHistogram.merged(parts)
+
+        Raises: DTypeError; ParameterError (no part; parts of other bounds, keys, sensitivity or
+            release key, or of a fresh key).
+        """
+        try:
+            found = list(iter(parts))
+        except TypeError:
+            raise DTypeError(f"parts must be results of bounded_histogram, not {type(parts).__name__}") from None
+        for part in found:
+            if not isinstance(part, BoundedHistogram):
+                raise DTypeError(f"parts must be results of bounded_histogram, not {type(part).__name__}")
+        if not found:
+            raise ParameterError("parts must hold at least one")
+        first = found[0]
+        if first.terms is None or first.terms.key is None:
+            raise ParameterError(f"{SAME}: give key= to each")
+        for part in found[1:]:
+            differ = [name for name in Terms._fields if getattr(part.terms, name, None) != getattr(first.terms, name)]
+            if part.sensitivity != first.sensitivity:
+                differ.append("sensitivity")
+            if differ:
+                raise ParameterError(f"{SAME}; these differ: {', '.join(differ)}")
+        names, places = _in_common([part.keys for part in found], public=first.sensitivity.keys == "public")
+        ends = INT64_ENDS
+        counts = _totals(
+            places.astype(np.uint64), np.concatenate([part.counts for part in found]), 63, names.size, ends, 1
+        )
+        return _made(names, counts, first.sensitivity, first.terms)
+
     def __repr__(self) -> str:
         """Shows no key, no count and no number of keys, because none of them is private yet."""
         return f"<BoundedHistogram: keys and counts, not private yet, of sensitivity={self.sensitivity!r}>"
@@ -81,199 +168,222 @@ def bounded_histogram(
     keys: Any,
     unit_ids: Any,
     *,
+    values: Any = None,
     domain: Any = None,
-    max_partitions: int,
-    max_per_partition: int,
+    max_partitions: int | None = None,
+    max_per_partition: int | None = None,
+    max_contributions: int | None = None,
+    lower: Real | None = None,
+    upper: Real | None = None,
+    granularity: Real | None = None,
     outside: Literal["drop", "refuse"] = "drop",
     adjacency: str = "add-remove",
     unit: str = "person",
-    key: ReleaseKey | None = None,
+    key: ReleaseKey | Chooser | None = None,
 ) -> BoundedHistogram:
-    """Count rows by key, with bounded contributions.
+    """Count rows by key, or sum their values, with bounded contributions.
 
-    No unit of privacy touches more than max_partitions counts or adds more than max_per_partition
-    to one.
+    No unit of privacy touches more than max_partitions counts, adds more than max_per_partition to
+    one, or more than max_contributions in all.
 
     keys, unit_ids: what each row counts, and the id of its unit. Two columns of equal length, of
         integers or strings: lists, NumPy arrays, columns of pandas, Polars or Arrow, categorical or
         not. Equal values are equal whatever holds them: 5 is 5 in every integer type, and never
-        "5".
-    domain: the possible keys, public, each once; a key that nobody has gets a 0. Without a domain
-        the function returns the keys that occur. Which keys occur is private, so only `thresholded`
-        may take them: the Sensitivity says so (keys="private"), and whatever publishes a cell for
-        each key refuses it.
-    max_partitions, max_per_partition: chosen without a look at the data; they may exceed what there
-        is.
+        "5". A *tuple* of columns makes keys of several columns: (towns, years).
+    values: a column of what is summed, instead of counting rows: integers, float64 or float32.
+    domain: the possible keys, public, each once; a key that nobody has gets a 0. Of several columns
+        a tuple of domains, one of each column, for all their combinations, the last column running
+        fastest; or a list of tuples. Without a domain the function returns the keys that occur.
+        Which keys occur is private, so only `thresholded` may take them: the Sensitivity says so
+        (keys="private"), and whatever publishes a cell for each key refuses it.
+    max_partitions, max_per_partition, max_contributions: chosen without a look at the data; they
+        may exceed what there is. Of counts, max_contributions or both others; of sums,
+        max_contributions or max_partitions.
+    lower, upper: of values. If max_per_partition or max_contributions is given, *rows* are chosen,
+        and each row's value is clamped to [lower, upper]. With max_partitions alone all rows of a
+        unit in a partition are added, and their *sum* is clamped; a unit without rows there adds 0.
+    granularity: of real values, a power of two: values and bounds are rounded to its multiples,
+        half to even, and sums are counted in these steps. Integers have 1.
     outside: rows with a key outside the domain are dropped ("drop"), or refused ("refuse"). A
         refusal reveals that there is such a row.
     adjacency, unit: those of the sensitivity returned.
-    key: a release key, for an equal choice again; otherwise a fresh key.
+    key: a release key, or its chooser(), for an equal choice again; otherwise a fresh key.
 
     The keys of the domain are the partitions. Of a unit's partitions, max_partitions are kept,
-    those whose tag is least; then at most max_per_partition of its rows in each. The tag is a
-    pseudo-random function of (key, unit id, partition): SipHash-2-4 under a key that is derived for
-    this alone. No noise stream is made from this key. So each choice of partitions is equally
-    likely.
+    those whose tag is least; then max_per_partition of its rows in each; then max_contributions of
+    the rows that are left. A partition's tag is a pseudo-random function of (key, unit id,
+    partition), a row's of (key, unit id, partition, value, how many equal rows come before):
+    SipHash-2-4 under keys that are derived for this alone. No noise stream is made from them. So
+    each choice is equally likely, and it depends on no order of rows.
 
-    The sensitivity is Sensitivity(l0=max_partitions, linf=max_per_partition); l0 is the size of the
-    domain if that is less. It holds for *every* key, a public one too. Proof: equal ids make one
-    unit, and ids are compared, not hashes. What a unit keeps depends on the key, its id and its own
-    rows: on no other unit, no row number, no order of rows. So counts = the sum over units of
-    v(key, id, rows), with at most l0 entries, each in 0 .. linf. Adding or removing a unit adds or
-    removes one such v; substituting a unit adds w - v. (If two tags are equal, the order of the
-    unit's own partitions decides.)
+    The sensitivity is Sensitivity(l0=max_partitions, linf=max_per_partition, l1=max_contributions),
+    each if it is given, and l0 at most max_contributions and the size of the domain; of sums, linf
+    and l1 are multiplied by the largest magnitude within [lower, upper] in steps, and signed if
+    values of both signs are. So max_contributions=m alone has l0, linf, l1, l2_squared = m, m, m,
+    m^2, and 2m, m, 2m, 2m^2 under substitution. It holds for *every* key, a public one too. Proof:
+    equal ids make one unit, and ids are compared, not hashes. What a unit keeps depends on the key,
+    its id and the multiset of its own rows: on no other unit, no row number, no order of rows. So
+    counts = the sum over units of v(key, id, rows). Each v has at most l0 entries, each in 0 ..
+    linf, and they add up to at most m, the rows that are kept. Integers that add up to m have at
+    most m entries that are not 0, none above m, and squares that add up to at most m^2. Adding or
+    removing a unit adds or removes one such v; substituting a unit adds w - v, and |w - v|^2 <=
+    |w|^2 + |v|^2 as no entry is negative. A sum's v is that many values within [lower, upper], each
+    rounded and clamped on its own, or one clamped sum of a partition. Sums have 128 bits, and are
+    brought into int64 once, at the end, which moves no two of them apart. (If two tags are equal,
+    the order of the unit's own rows decides.)
+
+    Parts of the rows, cut by unit, may be counted apart: `BoundedHistogram.merged` adds them up.
 
     Memory: 9 bytes a row of integers, 17 if ids are spread over all 64 bits or keys have no domain;
-        25 of strings, besides the strings that differ. Time and memory access depend on the data.
-    Raises: DTypeError, ParameterError; EntropyError. No message shows a key, an id or a count, but
-        the fact that an input is refused can depend on them. Warns: InsecureKeyWarning (a fixed
-        key).
+        25 of strings, besides the strings that differ; with values, or of several columns without
+        a domain, 33 bytes. Time and memory access depend on the data.
+    Raises: DTypeError, ParameterError; UnusableValuesError (NaN among values); EntropyError. No
+        message shows a key, an id, a value or a count, but the fact that an input is refused can
+        depend on them. Warns: InsecureKeyWarning (a fixed key).
     """
-    most_partitions, cap = whole("max_partitions", max_partitions, 1), whole("max_per_partition", max_per_partition, 1)
+    caps = Caps(
+        *(
+            None if cap is None else whole(name, cap, 1)
+            for name, cap in (
+                ("max_partitions", max_partitions),
+                ("max_per_partition", max_per_partition),
+                ("max_contributions", max_contributions),
+            )
+        )
+    )
+    bounds = _bounds(values, lower, upper, granularity)
+    _check(caps, bounds)
     if not isinstance(outside, str) or outside not in OUTSIDE:
         raise ParameterError(f"outside must be 'drop' or 'refuse', got {shown(outside)}")
     if outside == "refuse" and domain is None:
         raise ParameterError("outside='refuse' needs a domain")
-    partitions = None if domain is None else _domain(domain)
-    most = most_partitions if partitions is None else min(most_partitions, partitions.codes.size)
-    if most > MAX_CELLS:
-        raise ParameterError(f"max_partitions must be below 2**63, got {shown(max_partitions)}")
-    sensitivity = Sensitivity(
-        most, cap, adjacency=adjacency, unit=unit, keys="private" if partitions is None else "public"
-    )
-    sip = _sip_keys(key)
+    if domain is None and bounds is not None and bounds.lower < 0:
+        raise ParameterError("lower must be at least 0 without a domain, for thresholded takes no negative sums")
+    known = None if domain is None else domain_keys(domain, keys)
+    sensitivity = _sensitivity(caps, bounds, None if known is None else known.size, adjacency, unit)
+    chooser = _chooser(key)
+    terms = Terms(caps, bounds, None if key is None else chooser.id)
 
-    rows_keys, rows_ids = column("keys", keys), column("unit_ids", unit_ids)
-    if rows_keys.codes.size != rows_ids.codes.size:
+    rows_keys, single = key_columns(keys)
+    rows_ids = column("unit_ids", unit_ids)
+    amounts = None if bounds is None else Amounts(values, bounds)
+    if rows_keys[0].codes.size != rows_ids.codes.size:
         raise ParameterError("keys and unit_ids must be of equal length: one of each in a row")
-    if partitions is None:
-        partitions = _occurring(rows_keys)
-    elif rows_keys.codes.size and (rows_keys.texts is None) != (partitions.texts is None):
+    if amounts is not None and len(amounts) != rows_ids.codes.size:
+        raise ParameterError("values and unit_ids must be of equal length: one of each in a row")
+    if known is None:
+        known = occurring_keys(rows_keys, single=single)
+    elif rows_ids.codes.size and any(
+        (a.texts is None) != (b.texts is None) for a, b in zip(rows_keys, known.columns, strict=True)
+    ):
         raise DTypeError("keys and domain must be both of integers or both of strings")
-    bits = max(partitions.codes.size - 1, 0).bit_length()
-    code, base, units = _units(rows_ids, bits, sip[:2])
-    rows = _sorted_rows(rows_keys, _finder(rows_keys, partitions), rows_ids, code, bits, refuse=outside == "refuse")
+    counts = _counted(known, Finder(rows_keys, known), rows_ids, amounts, terms, chooser, refuse=outside == "refuse")
+    return _made(known.names(), counts, sensitivity, terms)
 
-    counts = np.zeros(partitions.codes.size, np.int64)
-    held, few = min(most_partitions, counts.size, rows.size), kernels.FEW
-    how = tuple(map(np.uint64, (bits, base, *sip[2:], min(cap, max(rows.size, 1)))))
+
+def _made(
+    keys: npt.NDArray[Any], counts: npt.NDArray[np.int64], sensitivity: Sensitivity, terms: Terms
+) -> BoundedHistogram:
+    made = BoundedHistogram(keys, counts, sensitivity)
+    made.terms = terms
+    return made
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def _bounds(values: Any, lower: Real | None, upper: Real | None, granularity: Real | None) -> Grid | None:
+    if values is not None:
+        return grid(lower, upper, granularity)
+    if not lower is upper is granularity is None:
+        raise ParameterError("lower, upper and granularity are of values: give values, or leave them out")
+    return None
+
+
+def _check(caps: Caps, bounds: Grid | None) -> None:
+    enough = caps.partitions is not None and (caps.per_partition is not None or bounds is not None)
+    if caps.contributions is None and not enough:
+        others = "max_partitions with max_per_partition" if bounds is None else "max_partitions"
+        raise ParameterError(f"max_contributions must be given, or {others}")
+
+
+def _sensitivity(caps: Caps, bounds: Grid | None, size: int | None, adjacency: str, unit: str) -> Sensitivity:
+    """The least norms that follow from all caps together, for a domain of this size."""
+    most = min(cap for cap in (caps.partitions, caps.contributions, size) if cap is not None)
+    if most > MAX_CELLS:
+        name = "max_partitions" if most == caps.partitions else "max_contributions"
+        raise ParameterError(f"{name} must be below 2**63, got {shown(most)}")
+    rows = min((cap for cap in caps[1:] if cap is not None), default=1)
+    step = 1 if bounds is None else bounds.most
+    return Sensitivity(
+        most,
+        rows * step,
+        l1=None if caps.contributions is None else caps.contributions * step,
+        adjacency=adjacency,
+        unit=unit,
+        signed=bounds is not None and bounds.signed,
+        keys="private" if size is None else "public",
+    )
+
+
+def _chooser(key: ReleaseKey | Chooser | None) -> Chooser:
+    if key is None:
+        return Key.generate().derive("bounded_histogram").chooser()
+    if not isinstance(key, (ReleaseKey, Chooser)):
+        raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
+    if not key.secure:
+        warn_insecure("partitions chosen")
+    return key if isinstance(key, Chooser) else key.chooser()
+
+
+# ------------------------------------------------------------------ the choice
+
+
+def _counted(
+    known: Known, find: Finder, ids: Column, amounts: Amounts | None, terms: Terms, chooser: Chooser, *, refuse: bool
+) -> npt.NDArray[np.int64]:
+    """What the units keep: counts, or sums in steps."""
+    texts, of_partitions, of_rows, of_all = chooser.functions()
+    bits = max(known.size - 1, 0).bit_length()
+    code, base, units = _units(ids, bits, texts)
+    rows, values = _sorted_rows(find, ids, amounts, code, bits, refuse=refuse)
+    words, caps, bounds = known.words(texts), terms.caps, terms.bounds
+    if bounds is None and caps.contributions is None:
+        return _plain_counts(rows, units, words, (bits, base, *of_partitions), caps)
+    for cap, among, whole_partitions, function in (
+        (caps.partitions, bits, 1, of_partitions),
+        (caps.per_partition, 0, 0, of_rows),
+        (caps.contributions, bits, 0, of_all),
+    ):
+        if cap is not None and cap < rows.size:
+            how = tuple(map(np.uint64, (bits, base, *function, among, whole_partitions)))
+            heap, places = np.empty(cap, np.uint64), np.empty(cap, np.int64)
+            kept = kernels.kernel("chosen_rows")(rows, values, units, words, how, heap, places)
+            rows, values = rows[:kept], values[:kept]
+    ends = (1, 1) if bounds is None else (bounds.lower, bounds.upper)
+    return _totals(rows, values, bits, known.size, ends, int(bounds is None or caps.choose_rows))
+
+
+def _plain_counts(rows: Words, units: Words, words: Words, how: tuple[int, ...], caps: Caps) -> npt.NDArray[np.int64]:
+    """Counts of max_per_partition in max_partitions, in one pass."""
+    counts, few = np.zeros(words.size, np.int64), kernels.FEW
+    held = min(caps.partitions or rows.size, counts.size, rows.size)
+    cap = min(caps.per_partition or rows.size, max(rows.size, 1))
     kernels.kernel("bounded_histogram")(
-        rows, units, _words(partitions, sip[:2]), how, np.empty(few, np.uint64), np.empty(held, np.uint64),
+        rows, units, words, tuple(map(np.uint64, (*how, cap))), np.empty(few, np.uint64), np.empty(held, np.uint64),
         np.empty(held + few + 1, np.int64), np.empty(held + few + 1, np.int64), counts,
     )  # fmt: skip
-    names = partitions.codes if partitions.texts is None else np.array(partitions.texts, dtype=object)
-    return BoundedHistogram(names, counts, sensitivity)
+    return counts
 
 
-def _sip_keys(key: ReleaseKey | None) -> tuple[int, ...]:
-    """Two SipHash keys, of two words each: for texts, and for pairs."""
-    if key is None:
-        key = Key.generate().derive("bounded_histogram")
-    elif not isinstance(key, ReleaseKey):
-        raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
-    elif not key.secure:
-        warn_insecure("partitions chosen")
-    return struct.unpack("<4Q", key.for_choice())
-
-
-def _words(names: Column, sip: tuple[int, ...]) -> Words:
-    """The word of each name in the tag: an integer itself, modulo 2^64, or a keyed hash of a text.
-
-    Two names with equal words share their tags, which changes no bound.
-    """
-    if names.texts is None:
-        return names.codes.astype(np.uint64)
-    out = np.empty(len(names.texts), np.uint64)
-    kernels.kernel("siphash")(*map(np.uint64, sip), *names.utf8(), out)
-    return out
-
-
-# ------------------------------------------------------------------ the partitions
-
-
-def _domain(domain: Any) -> Column:
-    partitions = column("domain", domain)
-    if not partitions.codes.size:
-        raise ParameterError("domain must hold at least one key")
-    if _distinct(partitions.codes).size < partitions.codes.size:
-        raise ParameterError("domain must hold each key once")
-    return partitions if partitions.texts is None else _in_order([partitions.texts[code] for code in partitions.codes])
-
-
-def _occurring(keys: Column) -> Column:
-    if keys.texts is None:
-        return Column(_distinct(keys.codes), None)
-    there = np.zeros(len(keys.texts), bool)
-    there[keys.codes] = True
-    return _in_order(sorted(keys.texts[i] for i in np.flatnonzero(there)))
-
-
-def _in_order(texts: list[str]) -> Column:
-    return Column(np.arange(len(texts)), texts)
-
-
-def _distinct(values: Integers) -> Integers:
-    """The distinct values, sorted. np.unique hashes, which takes five times as long."""
-    ordered = np.sort(values)
-    new = np.empty(ordered.size, bool)
-    new[:1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    return ordered[new]
-
-
-def _finder(keys: Column, partitions: Column) -> Find:
-    """A function that finds the partitions of rows of keys: their places, or -1."""
-    if keys.texts is not None and partitions.texts is not None:
-        place = {text: i for i, text in enumerate(partitions.texts)}
-        table = np.array([place.get(text, -1) for text in keys.texts], np.int64)
-        return lambda rows: table[rows]
-    order = np.argsort(partitions.codes)
-    known = partitions.codes[order]
-    if not known.size or partitions.texts is not None:  # no rows
-        return lambda rows: np.full(rows.size, -1)
-    known = known.astype(np.uint64 if known.dtype == UINT64 else np.int64)
-    find = _finder_of_integers(known, order)
-    if (keys.codes.dtype == UINT64) == (known.dtype == UINT64):
-        return find
-    # One of the two reaches 2^63 and the other goes below 0. Values that both hold are between.
-    return lambda rows: np.where(rows.astype(np.int64) >= 0, find(rows), -1)
-
-
-def _finder_of_integers(known: Integers, order: npt.NDArray[np.int64]) -> Find:
-    """A function that finds integers among the sorted `known`, modulo 2^64.
-
-    If they lie close together it uses a table.
-    """
-    low, last = int(known[0]), int(known[-1]) - int(known[0])
-    if last < 4 * known.size + CHUNK:
-        base = np.uint64(low % 2**64)
-        table = np.full(last + 2, -1)
-        table[known.astype(np.uint64) - base] = order
-        beyond = np.uint64(last + 1)
-        return lambda rows: table[np.minimum(rows.astype(np.uint64) - base, beyond)]
-    search = _search(known)
-
-    def find(rows: Integers) -> npt.NDArray[np.int64]:
-        at = search(rows)
-        return np.where(at >= 0, order[at], -1)
-
-    return find
-
-
-def _search(known: Integers) -> Find:
-    """A function that finds integers, modulo 2^64, among sorted ones of 64 bits: places, or -1."""
-    words, span = known.view(np.uint64), int(known[-1]) - int(known[0])
-    leading = max(known.size // BUCKET, 1).bit_length() - 1
-    shift = min(max(span.bit_length() - leading, 0), 63)
-    edges = words[0] + (np.arange((span >> shift) + 1, dtype=np.uint64) << np.uint64(shift))
-    begins = np.append(np.searchsorted(known, edges.view(known.dtype)), known.size)
-
-    def find(rows: Integers) -> npt.NDArray[np.int64]:
-        places = np.empty(rows.size, np.int64)
-        kernels.kernel("search")(rows.astype(np.uint64), words, np.uint64(shift), begins, places)
-        return places
-
-    return find
+def _totals(
+    rows: Words, values: npt.NDArray[np.int64], bits: int, size: int, ends: tuple[int, int], each: int
+) -> npt.NDArray[np.int64]:
+    """Sums by partition, in 128 bits, and then saturated: an overflow error would tell of them."""
+    tops, lows = np.zeros(size, np.int64), np.zeros(size, np.uint64)
+    kernels.kernel("totals")(rows, values, bits, *ends, each, tops, lows)
+    sums = lows.view(np.int64)
+    return np.where(tops == sums >> 63, sums, np.where(tops < 0, *INT64_ENDS))
 
 
 # ------------------------------------------------------------------ the rows
@@ -286,7 +396,7 @@ def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Inte
     written since the ids were first read is refused: it would have no number.
     """
     if ids.texts is not None:
-        return lambda rows: rows.astype(np.uint64), 0, _words(ids, sip)
+        return lambda rows: rows.astype(np.uint64), 0, words_of(ids, sip)
     low, high = (int(ids.codes.min()), int(ids.codes.max())) if ids.codes.size else (0, 0)
     if (high - low).bit_length() + bits <= 64:
         base, last = low % 2**64, max(high - low, 0)
@@ -298,9 +408,9 @@ def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Inte
             return found
 
         return off_base, base, np.empty(0, np.uint64)
-    distinct = _distinct(ids.codes)
-    distinct = distinct.astype(f"{distinct.dtype.kind}8", copy=False)
-    search = _search(distinct)
+    known = distinct(ids.codes)
+    known = known.astype(f"{known.dtype.kind}8", copy=False)
+    search = search_of(known)
 
     def placed(rows: Integers) -> Words:
         at = search(rows)
@@ -308,23 +418,55 @@ def _units(ids: Column, bits: int, sip: tuple[int, ...]) -> tuple[Callable[[Inte
             raise ParameterError(CHANGED)
         return at.view(np.uint64)
 
-    return placed, 0, distinct.view(np.uint64)
+    return placed, 0, known.view(np.uint64)
 
 
 def _sorted_rows(
-    keys: Column, find: Find, ids: Column, code: Callable[[Integers], Words], bits: int, *, refuse: bool
-) -> Words:
-    """The rows inside the domain, each as unit << bits | partition, sorted."""
-    rows, kept = np.empty(keys.codes.size, np.uint64), 0
+    find: Finder, ids: Column, amounts: Amounts | None, code: Callable[[Integers], Words], bits: int, *, refuse: bool
+) -> tuple[Words, npt.NDArray[np.int64]]:
+    """The rows inside the domain, each as unit << bits | partition, sorted; and their values."""
+    rows, kept = np.empty(ids.codes.size, np.uint64), 0
+    values = np.empty(0 if amounts is None else rows.size, np.int64)
     for begin in range(0, rows.size, CHUNK):
         part = slice(begin, begin + CHUNK)
-        places = find(keys.codes[part].copy())  # another thread may write the columns meanwhile
+        places = find(part)
         inside = places >= 0
         if refuse and not inside.all():
             raise ParameterError("keys must all be of the domain")
         packed = (code(ids.codes[part].copy()) << np.uint64(bits) | places.astype(np.uint64))[inside]
         rows[kept : kept + packed.size] = packed
+        if amounts is not None:
+            values[kept : kept + packed.size] = amounts(part)[inside]
         kept += packed.size
     rows = rows[:kept]
-    rows.sort()
-    return rows
+    if amounts is None:
+        rows.sort()
+        return rows, values
+    order = np.argsort(rows)
+    rows = rows[order]  # the old ones go, before there are other values
+    return rows, values[order]
+
+
+def _in_common(keys: list[npt.NDArray[Any]], *, public: bool) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The keys of all parts together, and the places of each part's, one part after the other."""
+    there = keys if public else [each for each in keys if each.size] or keys[:1]
+    first = there[0]
+    if any((each.dtype == object) != (first.dtype == object) for each in there):
+        raise ParameterError(OTHER_KEYS)
+    if public:
+        if not all(np.array_equal(each, first) for each in there):
+            raise ParameterError(OTHER_KEYS)
+        return first, np.tile(np.arange(first.size), len(keys))
+    if first.dtype != object:
+        alike = all(each.dtype == first.dtype for each in there)
+        joined = (
+            np.concatenate(there) if alike else column("keys", [name for each in there for name in each.tolist()]).codes
+        )
+        names = distinct(joined)
+        return names, np.searchsorted(names, joined)
+    listed = [name for each in there for name in each.tolist()]
+    try:
+        place = {name: i for i, name in enumerate(sorted(set(listed)))}
+    except TypeError:  # texts and tuples
+        raise ParameterError(OTHER_KEYS) from None
+    return np.fromiter(place, object, len(place)), np.array([place[name] for name in listed], np.int64)

@@ -93,7 +93,7 @@ def fixed_point_sum(
     if not isinstance(records_per_unit, str) or records_per_unit not in RECORDS_PER_UNIT:
         raise ParameterError(f"records_per_unit must be 'up to' or 'exactly', got {shown(records_per_unit)}")
     records = whole("max_records", max_records, 1)
-    steps = _steps(lower, upper, granularity, missing)
+    steps = on_grid(lower, upper, granularity, missing)
     if adjacency == "add-remove":
         change = records * max(abs(steps.lower), abs(steps.upper))
     elif records_per_unit == "exactly":
@@ -115,7 +115,7 @@ def fixed_point_sum(
     return min(max(total, least), most), sensitivity
 
 
-def _steps(lower: Real, upper: Real, granularity: Real, missing: Real | None) -> _Steps:
+def on_grid(lower: Real, upper: Real, granularity: Real, missing: Real | None) -> _Steps:
     exponent = power_of_two("granularity", granularity)
     if not -1074 <= exponent <= 1023:
         raise ParameterError(f"granularity must be within 2**-1074 and 2**1023, got {shown(granularity)}")

@@ -47,13 +47,14 @@ def thresholded(
 
     This is partition selection, for keys that nobody knew beforehand.
 
-    keys: one dimension, no two equal: integers, floats, strings, bytes, bools, dates and times. A
-        key that is missing (None, NaN, NaT) is dropped before the noise. So is a key of another
-        kind among Python objects: a refusal would reveal it. Objects are sorted within each kind,
-        and 1, 1.0 and True are three keys. The keys *shown* decide the dtype of the result, because
-        a width, a unit or `object` would reveal a hidden key. It is int64, or uint64 if they need
-        it; float64; strings as wide as the widest; dates in days, or in the coarsest of seconds and
-        their thousandths that holds all; for objects the dtype that np.array finds, or object.
+    keys: one dimension, no two equal: integers, floats, strings, bytes, bools, dates and times; in
+        an array of objects tuples of them, too. A key that is missing (None, NaN, NaT) is dropped
+        before the noise. So is a key of another kind among Python objects: a refusal would reveal
+        it. Objects are sorted within each kind, and 1, 1.0 and True are three keys. The keys
+        *shown* decide the dtype of the result, because a width, a unit or `object` would reveal a
+        hidden key. It is int64, or uint64 if they need it; float64; strings as wide as the widest;
+        dates in days, or in the coarsest of seconds and their thousandths that holds all; for
+        objects the dtype that np.array finds, or object.
     counts: integers, one for each key, not negative. A key with a count of 0 counts as absent.
     epsilon, delta: taken exactly. Every call spends them.
     sensitivity: a Sensitivity. It says in how many keys (l0) and by how much in each (linf) one
@@ -123,6 +124,9 @@ def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDAr
 
 def _kind(key: object) -> str | None:
     """The kind of a key, by the key alone, to sort it within; None if it is missing or has none."""
+    if isinstance(key, tuple):  # a key of several columns
+        kinds = [None if isinstance(each, tuple) else _kind(each) for each in key]
+        return None if None in kinds else f"({', '.join(map(str, kinds))})"
     for kind, types in OBJECTS.items():
         if isinstance(key, types):
             if key != key:  # noqa: PLR0124  NaN, NaT
@@ -159,6 +163,4 @@ def _of_objects(keys: list[Any]) -> npt.NDArray[Any]:
         found = np.array(keys)
         if found.ndim == 1 and [(type(key), key) for key in found.tolist()] == [(type(key), key) for key in keys]:
             return found
-    found = np.empty(len(keys), object)
-    found[:] = keys
-    return found
+    return np.fromiter(keys, object, len(keys))

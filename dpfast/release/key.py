@@ -11,6 +11,7 @@ import hmac
 import os
 import secrets
 import stat
+import struct
 import sys
 import threading
 import warnings
@@ -227,9 +228,9 @@ class ReleaseKey(_Secret):
         super().__init__(secret)
         self.label, self.place = label, place
 
-    def for_choice(self) -> bytes:
-        """32 bytes that choose the rows of a bounded histogram, and no noise."""
-        return self._keyed("choice of bins")
+    def chooser(self) -> Chooser:
+        """What a worker needs to choose bins and rows (`bounded_histogram(key=)`): it pickles."""
+        return Chooser(self._keyed("choice of bins"), self.id, secure=self.secure)
 
     def digester(self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None) -> Digester:
         """What a worker needs to make the digests of blocks, and nothing else: it pickles.
@@ -252,13 +253,15 @@ class ReleaseKey(_Secret):
         shape: tuple[int, ...] | None = None,
         buckets: int | None = None,
         domain: Any = None,
+        source: bytes = b"",
     ) -> Seal:
         """The seal of an input, from the digests of all its blocks in any order.
 
         mechanism: a mechanism; or for a table a dict of them by column name, in the order of the
             columns. shape: of the array, or (rows,) of each column. domain: instead of a shape, the
             public names of the rows in their order. buckets: instead of both, for unknown keys: how
-            many there are.
+            many there are. source: a digest of all else that is published with the noisy values,
+            such as the file that they come from; it is as private as they are.
         Returns: a Seal. `ledger.reserve(seal)` gives the key that draws.
         Raises: DTypeError; ParameterError (a block is missing, doubled or of another size; a digest
             of another label, column or version).
@@ -269,10 +272,33 @@ class ReleaseKey(_Secret):
             given = tuple(digests)
         except TypeError:
             raise DTypeError(f"digests must be those of key.digester(…), not {type(digests).__name__}") from None
-        return Seal(self, mechanism, manifest(self.label, mechanism, shape, buckets, domain), given)
+        return Seal(self, mechanism, manifest(self.label, mechanism, shape, buckets, domain), given, source)
 
     def __repr__(self) -> str:
         return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"
+
+
+class Chooser:
+    """Chooses bins and rows in bounded_histogram as its release key does, and can do nothing else.
+
+    It holds 32 bytes that make no noise, and pickles.
+    """
+
+    __slots__ = ("_secret", "id", "secure")
+
+    def __init__(self, secret: bytes, key: str, *, secure: bool) -> None:
+        self._secret, self.id, self.secure = secret, key, secure
+
+    def functions(self) -> tuple[tuple[int, int], ...]:
+        """Keys of four pseudo-random functions (SipHash), of two words each.
+
+        They are of texts; for the choice of partitions, of rows in each, and of rows in all.
+        """
+        both = self._secret + keyed(self._secret, "choice of rows")
+        return tuple(struct.iter_unpack("<2Q", both))
+
+    def __repr__(self) -> str:
+        return f"<{'' if self.secure else 'INSECURE '}Chooser, key {self.id[:8]}>"
 
 
 # ------------------------------------------------------------------ files

@@ -203,12 +203,15 @@ class Seal:
     nobody pays.
     """
 
-    def __init__(self, key: ReleaseKey, mechanism: Any, about: Manifest, digests: tuple[BlockDigest, ...]) -> None:
+    def __init__(
+        self, key: ReleaseKey, mechanism: Any, about: Manifest, digests: tuple[BlockDigest, ...], source: bytes = b""
+    ) -> None:
         self.manifest, self._key, self._columns = about, key, by_column(mechanism)
         self._digests = self._checked(digests)
         names = [name for name, _ in about.columns]
         ordered = [self._digests[name, j] for name in names for j in range(about.blocks)]
-        self._root = key._keyed("root", encode(*(field for each in ordered for field in (each.rows, each.digest))))  # noqa: SLF001
+        fields = [field for each in ordered for field in (each.rows, each.digest)]
+        self._root = key._keyed("root", encode(*([source] if source else []), *fields))  # noqa: SLF001
         self._input = encode(about.encoded(), self._root)
 
     def _checked(self, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], BlockDigest]:

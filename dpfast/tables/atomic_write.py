@@ -12,34 +12,39 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal, TypeAlias
 
 from dpfast.errors import DpfastError, FileError
 
+CHUNK = 1 << 20  # bytes that are compared at a time
+
+
+Found: TypeAlias = Literal["refuse", "replace", "keep", "compare"]
+
 
 @contextmanager
-def atomic_write(path: Path, record: str | None = None, *, force: bool) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path, record: str | None = None, *, found: Found) -> Iterator[IO[bytes]]:
     """Yield a private file that becomes `path` if the block ends without an exception.
 
     record: this text becomes `path`.json just before.
-    Raises: FileError (a file that is there already and may not or cannot be replaced; a full disk).
+    found: what becomes of a `path` that is there: "refuse" it, "replace" it, "keep" it if it is
+        equal, or "compare" them, and write nothing.
+    Raises: FileError (a file that is there already and may not or cannot be replaced, or is
+        another; a full disk).
     """
     beside = path.with_name(f"{path.name}.json")
     try:
-        _refuse_existing(path, force=force)
-        if record is not None:
-            # A record alone is refused too. A run that was killed between the two renames leaves
-            # one, but more often the user moved `path` away. Then this record may be the only
-            # account of an epsilon that was spent.
-            why = f" without {path.name}: a release was moved away, or its run killed just before the end"
-            _refuse_existing(beside, why, force=force)
+        check(path, record is not None, found=found)
         with _temporary(path.parent) as file:
             yield file
+            if found == "compare" or (found == "keep" and path.exists()):
+                _compare(file, path, record, beside)
+                return
             _finish(file)
             if record is None:
-                _place(file, path, force=force)
+                _place(file, path, force=found == "replace")
             else:
-                _place_both(file, path, record.encode(), beside, force=force)
+                _place_both(file, path, record.encode(), beside, force=found != "refuse")
             _sync_directory(path.parent)
     except DpfastError:
         raise
@@ -47,11 +52,44 @@ def atomic_write(path: Path, record: str | None = None, *, force: bool) -> Itera
         raise FileError(f"cannot write {path}: {os.strerror(error.errno) if error.errno else 'write failed'}") from None
 
 
+def check(path: Path, recorded: bool, *, found: Found) -> None:
+    """Refuse a `path` that could not be written, before the work. recorded: whether with a record."""
+    may_be = found != "refuse"
+    _refuse_existing(path, force=may_be)
+    if recorded:
+        # A record alone is refused too. A run that was killed between the two renames leaves one,
+        # but more often the user moved `path` away. Then this record may be the only account of an
+        # epsilon that was spent.
+        why = f" without {path.name}: a release was moved away, or its run killed just before the end"
+        _refuse_existing(path.with_name(f"{path.name}.json"), why, force=may_be)
+
+
+def _compare(file: IO[bytes], path: Path, record: str | None, beside: Path) -> None:
+    """Raises: FileError (`path` is not what the release gives)."""
+    file.flush()
+    with os.fdopen(os.dup(file.fileno()), "rb") as made, path.open("rb") as there:
+        made.seek(0)
+        same = _same(made, there)
+    if record is not None:
+        same = same and beside.is_file() and beside.read_bytes() == record.encode()
+    if not same:
+        raise FileError(
+            f"{path} is not what this release gives: another file, damaged, or by other options or versions"
+        )
+
+
+def _same(one: IO[bytes], other: IO[bytes]) -> bool:
+    while chunk := one.read(CHUNK):
+        if other.read(len(chunk)) != chunk:
+            return False
+    return not other.read(1)
+
+
 @contextmanager
 def _temporary(directory: Path) -> Iterator[IO[bytes]]:
     """Yield a file for its owner alone, without a name if it can be, so that no kill leaves it."""
     if (handle := _nameless(directory)) is not None:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "w+b") as file:
             yield file
         return
     with tempfile.NamedTemporaryFile(dir=directory, prefix=".dpfast-", suffix=".tmp", delete=False) as file:
@@ -63,7 +101,7 @@ def _temporary(directory: Path) -> Iterator[IO[bytes]]:
 
 def _nameless(directory: Path) -> int | None:
     with suppress(AttributeError, OSError):  # not every system and file system has such files
-        handle = os.open(directory, os.O_TMPFILE | os.O_WRONLY, 0o600)
+        handle = os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
         if os.path.exists(f"/proc/self/fd/{handle}"):  # noqa: PTH110  this path gives it a name later
             return handle
         os.close(handle)

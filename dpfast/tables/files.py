@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.release.arrays import FLOAT64, INT64, CountArray, RealArray
 from dpfast.tables import passed
-from dpfast.tables.atomic_write import atomic_write
+from dpfast.tables.atomic_write import Found, atomic_write, check
 from dpfast.tables.csv_text import CsvText, Records
 
 Column: TypeAlias = CountArray | RealArray
@@ -336,19 +336,26 @@ class CsvSource:
         return _finite(f"column {self.text.names[place]!r} of {self.path}", records.reals(place), self.missing)
 
 
-@contextmanager
-def destination(path: Path, source: Source, about: dict[str, object], *, force: bool) -> Iterator[Write]:
-    """Yield the function that writes pieces to the file that becomes `path`.
-
-    about: goes into its schema, or into a file beside it.
-    """
+def checked_target(path: Path, source: Source, *, found: Found) -> str:
+    """The format of `path`, if it can be written. Raises: FileError, ParameterError."""
     kind = file_format(path)
     if isinstance(source, NpySource) != (kind == "npy"):
         raise ParameterError(f"{path}: an npy file can only become an npy file, and a table a table")
+    check(path, kind in {"CSV", "npy"}, found=found)
+    return kind
+
+
+@contextmanager
+def destination(path: Path, source: Source, about: dict[str, object], *, found: Found) -> Iterator[Write]:
+    """Yield the function that writes pieces to the file that becomes `path`.
+
+    about: goes into its schema, or into a file beside it. found: as of atomic_write.
+    """
+    kind = checked_target(path, source, found=found)
     with suppress(KeyError, TypeError, ValueError):  # the input is no output of dpfast
         about = {**about, "earlier": json.loads(source.schema.metadata[b"dpfast"])}
     text = json.dumps(about, indent=2) + "\n"
-    with atomic_write(path, text if kind in {"CSV", "npy"} else None, force=force) as file:
+    with atomic_write(path, text if kind in {"CSV", "npy"} else None, found=found) as file:
         if isinstance(source, NpySource):
             form = {"descr": source.dtypes[0].str, "fortran_order": source.fortran, "shape": source.shape}
             np.lib.format.write_array_header_1_0(file, form)

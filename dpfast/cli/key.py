@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dpfast key`: key files for sealed releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import dpfast
+from dpfast import terminal
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+EXAMPLES = """\b
+Examples:
+  dpfast key new visits.key
+  dpfast key show visits.key
+"""
+
+
+@click.group(epilog=EXAMPLES)
+def key() -> None:
+    """Make a key file. Its releases can be tried again, and cost once (docs/sealed.md)."""
+
+
+@key.command()
+@click.argument("file", type=FILE)
+def new(file: Path) -> None:
+    """Make a key in FILE, where nothing is yet. Keep FILE as the data are kept: it takes noise off."""
+    made = dpfast.KeyFile.create(file)
+    click.echo(
+        terminal.printable(f"{file}: a new key, id {made.id}. It is part of the data: keep it where they are kept")
+    )
+
+
+@key.command()
+@click.argument("file", type=FILE)
+def show(file: Path) -> None:
+    """Show the id of the key in FILE, which ledgers keep beside a label."""
+    click.echo(dpfast.KeyFile(file).id)
