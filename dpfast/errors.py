@@ -42,7 +42,7 @@ class UnusableValuesError(ParameterError, DataDependentError):
 
 
 class KeyReuseError(DpfastError):
-    """A label names another release already, or this one without `resume=True`. Nothing was drawn."""
+    """A label names another release, or this one, without `resume=True`. Nothing was drawn."""
 
 
 class OtherInputError(KeyReuseError, DataDependentError):

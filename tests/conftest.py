@@ -55,7 +55,7 @@ def _nearest() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _own_plans() -> None:
-    """No test's mechanisms share a plan with those of another, and no test meets another's labels."""
+    """No test's mechanisms share a plan with another test's, and no test meets another's labels."""
     tiers.forget_equals()
     tiers.forget_labels()
 

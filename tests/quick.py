@@ -40,7 +40,8 @@ QUICK = {
     "test_parameters": ALL,
     "test_postprocess": ALL,
     "test_noise_source": ALL,
-    "test_key": "each_label.*|a_retried.*|one_changed.*|overlapping.*|golden.*|the_encoding.*",
+    "test_key": "each_label.*|a_key_file_is_32.*|the_encoding.*",
+    "test_sealed": "one_changed.*|golden.*|which_refusals.*|a_loop.*|names_that.*|equal_blocks.*|all_tries.*",
     "test_ledger": "a_release_is_charged|beyond.*|what_is_refused.*|an_equal_part.*|a_damaged_or.*",
     # doors
     "test_random_bytes": "random_bytes|the_bytes.*|kinds.*|no_entropy",

@@ -191,11 +191,11 @@ def test_out_is_for_numpy(library) -> None:
 
 @each_library
 def test_a_column_under_a_key(library) -> None:
-    """As the array of its numbers, by one call or by blocks, chunks or not; other data are refused."""
+    """As the array of its numbers, by one call or blocks, chunks or not; other data are refused."""
     whole, n = library.column(range(70_000), library.kinds["int64"], [60_000]), 70_000
     key = Key.generate().derive("visits")
     noisy = library.cells(COUNTS.release(whole, key=key))
-    names = whole.index if hasattr(whole, "iloc") else None  # of pandas
+    names = whole.index if hasattr(whole, "iloc") else None  # pandas's
     assert noisy == COUNTS.release(np.arange(n), key=key, names=names, resume=True).tolist()
     blocks = [library.cut(whole, slice(0, SEALED_ROWS)), library.cut(whole, slice(SEALED_ROWS, None))]
     digester = key.digester(COUNTS)

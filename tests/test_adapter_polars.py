@@ -127,7 +127,7 @@ def test_every_evaluation_is_a_release(frame) -> None:
 
 
 def test_an_expression_under_a_key_is_refused(frame, tmp_path) -> None:
-    """It is evaluated for each plan, group and chunk: at once, and it costs nothing. A Series is sealed."""
+    """At once, for nothing: it is evaluated for each plan, group, chunk. A Series is sealed."""
     key, ledger = Key.generate().derive("visits"), dpfast.Ledger(tmp_path / "b.db", epsilon=2, create=True)
     for call in (
         lambda: COUNTS.release(n, key=key),

@@ -293,7 +293,7 @@ def test_two_inputs_under_one_key() -> None:
 
 
 def test_a_mean_of_many_parts_does_not_find_the_count() -> None:
-    """One count passed again and again under one label, as thousands of parts: one release, or a refusal."""
+    """One count under one label, again and again, in any shape: one release, or a refusal."""
     mechanism, key = DiscreteLaplace(1, 10**6), Key.generate().derive("visits")
     seen = {int(mechanism.release([7], key=key, resume=True)[0]) for _ in range(200)}
     for values in ([7, 7], [[7]]):
@@ -303,7 +303,7 @@ def test_a_mean_of_many_parts_does_not_find_the_count() -> None:
 
 
 def test_equal_parts_and_columns_show_no_equal_noise() -> None:
-    """Counts that are equal in two blocks, columns, or under two labels, are not told by equal outputs."""
+    """Equal counts in two blocks, columns, or under two labels are not told by equal outputs."""
     mechanism, master, n = DiscreteLaplace(1, 10**6), Key.generate(), tiers.SEALED_ROWS
     counts = np.zeros(2 * n, np.int64)
     noisy = mechanism.release(counts, key=master.derive("blocks"))

@@ -318,7 +318,7 @@ def test_the_key_is_no_other_key() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):  # keyed(secret, purpose, …), or a method of a key
                 called = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
-                said = {"keyed": node.args[1:2], "_keyed": node.args[:1]}.get(called, [])
+                said = {"keyed": node.args[1:2], tiers.KEYED: node.args[:1]}.get(called, [])
                 purposes += [n.value for each in said for n in ast.walk(each) if isinstance(n, ast.Constant)]
     assert Counter(purposes)["choice of bins"] == Counter(purposes)["choice of rows"] == 1
     assert {"stream key", "release key", "key id"} <= set(purposes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and their files: what they show, derive and refuse; the encoding of what is hashed under them."""
+"""Keys and their files: what they show, derive and refuse; the encoding of what they hash."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_keys_of_another_type_are_refused(bad) -> None:
 
 
 def test_no_text_of_a_key_shows_its_secret(tmp_path) -> None:
-    """repr, str and format show the beginning of the id and the label, not four bytes of a secret."""
+    """repr, str and format show the label and some of the id, not four bytes of a secret."""
     key = master()
     derived = key.derive("2026 visits/count")
     fixed, file = fixed_key(7), KeyFile.create(tmp_path / "a.key")
@@ -317,7 +317,7 @@ def test_a_key_file_is_on_the_disk_when_it_is_made(tmp_path, monkeypatch) -> Non
 
 
 def test_many_make_one_key_file(tmp_path) -> None:
-    """Of processes that make it at once one does, and all then read the same key."""
+    """One of the processes that do so at once succeeds, and all then read the same key."""
     output = python(
         """
         import multiprocessing, sys
@@ -344,7 +344,7 @@ def test_many_make_one_key_file(tmp_path) -> None:
 
 
 def test_every_release_under_a_fixed_key_warns() -> None:
-    """Each of them, at the caller's own line, small or large, again and again; no other release does."""
+    """Each of them, at the caller's own line, small or large, and again; no other release does."""
     key = fixed_key(7).derive("x")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

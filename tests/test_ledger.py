@@ -391,7 +391,7 @@ def test_another_label_is_charged(ledger) -> None:
 
 
 def test_a_lower_price_is_another_release(path) -> None:
-    """A sigma does not know its guarantee: what was sold cheap is not drawn again for a dear one."""
+    """A sigma does not know its guarantee: what was sold cheap is no dear release."""
     ledger = Ledger(path, rho=1, create=True)
     ledger.release(GAUSSIAN, np.zeros(3), key=release_key())
     dear = Gaussian(3, sensitivity=Sensitivity(4, 1))

@@ -118,7 +118,7 @@ def test_eight_processes_want_the_last_epsilon(path) -> None:
 
 
 def test_eight_workers_share_one_release(path) -> None:
-    """Tries of one label are charged once, with one noise; two inputs of it are never both released."""
+    """Tries of one label: one charge, one noise; two inputs of it are never both released."""
     output = python(
         CROWD
         + """

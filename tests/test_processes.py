@@ -114,7 +114,7 @@ def test_a_fork_while_another_thread_takes_a_label() -> None:
 
 @pytest.mark.parametrize("seconds", [0, 0.002, 0.01])
 def test_a_forked_child_has_no_key(seconds) -> None:
-    """Blank, whatever another thread does: also while it hashes under the key, as for the root of many blocks."""
+    """Blank, whatever another thread does: also while it hashes under the key."""
     output = python(
         FORKS
         + """
@@ -135,7 +135,7 @@ def test_a_forked_child_has_no_key(seconds) -> None:
 
     def child():
         tries = [lambda: bytes(master), lambda: master.derive("x"), lambda: mech.release([1], key=key, resume=True), lambda: key.digester(mech),
-                 lambda: seal.without_ledger(resume=True), lambda: held[2].derive("x"), lambda: held[3].for_bins()]
+                 lambda: seal.without_ledger(resume=True), lambda: held[2].derive("x"), lambda: held[3].chooser()]
         refused = 0
         for attempt in tries:
             try:
@@ -186,7 +186,7 @@ def test_forks_in_the_middle_of_a_first_release(delay) -> None:
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_multiprocessing(tmp_path, method) -> None:
-    """Mechanisms, digesters and sealed keys reach all workers: fresh noise differs, a block has one."""
+    """Mechanisms, digesters, sealed keys reach workers: fresh noise differs, a block has one."""
     found = workers(
         tmp_path,
         """

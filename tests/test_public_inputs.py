@@ -242,7 +242,7 @@ def test_a_failure_in_place_leaves_zeros(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("mechanism", [INTEGERS[0], REALS[0], REALS[2], REALS[4]], ids=repr)
 def test_what_is_sealed_is_clamped(mechanism: Any) -> None:
-    """A clamp that changes no cell is no other input. One that changes a cell is, in place of the exact difference."""
+    """A clamp that changes no cell is no other input; one that changes a cell is refused."""
     cells = np.arange(500) if mechanism in INTEGERS else np.arange(500.0)
     key = dpfast.Key.generate().derive("once")
     released = mechanism.release(cells, key=key)

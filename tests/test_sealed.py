@@ -283,7 +283,7 @@ def test_a_public_domain_stands_for_names() -> None:
 
 
 def test_buckets_of_unknown_keys() -> None:
-    """Any number of rows, none too, which no manifest shows; a name's bucket and place are public to nobody."""
+    """Any number of rows, none too, which no manifest shows."""
     key, names = fresh(), [["a", "c"], [], ["b"]]
     digester = key.digester(MECH)
     counts = [np.full(len(each), 5) for each in names]
@@ -319,7 +319,7 @@ def worlds(draw: st.DrawFn) -> tuple[np.ndarray, list[Any]]:
 @given(worlds())
 @settings(max_examples=150, deadline=None)
 def test_all_tries_show_one_execution(world: tuple[np.ndarray, list[Any]]) -> None:
-    """Calls, blocks in any order, again and again, refused tries between them: each cell has one noise."""
+    """Calls, blocks in any order, again, refused tries between them: each cell has one noise."""
     values, attempts = world
     key = fresh()
     with tiers.small_blocks(2):
@@ -350,7 +350,7 @@ def test_all_tries_show_one_execution(world: tuple[np.ndarray, list[Any]]) -> No
 
 
 def test_stream_keys_of_small_worlds_never_meet() -> None:
-    """All inputs of at most four cells of three values, in blocks of two, two shapes, labels, laws, names or none."""
+    """Inputs of up to four cells of three values: shapes, labels, laws, names; blocks of two."""
     seen: dict[bytes, Any] = {}
     master, laws = Key.generate(), (MECH, DiscreteLaplace(2, 2 * 10**6))
     with tiers.small_blocks(2):
@@ -466,7 +466,7 @@ def test_equal_blocks_and_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_loop_over_groups_stops_at_its_second_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the group holds. Planted: without the record, groups of equal counts share their noise."""
+    """Whatever the group holds. Planted: without the record, equal groups share their noise."""
 
     def loop() -> list[list[int]]:
         key = fresh()
@@ -485,7 +485,7 @@ def test_a_loop_over_groups_stops_at_its_second_turn(monkeypatch: pytest.MonkeyP
 
 
 def test_names_that_are_traded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of equal counts in another order, or other names: another input. Planted: names unsealed."""
+    """Equal counts in another order, or of other names: another input. Planted: names unsealed."""
     counts, one, other = np.zeros(50, np.int64), [f"city {i}" for i in range(50)], [f"city {i ^ 1}" for i in range(50)]
     for named, traded in (
         (one, other),
@@ -633,7 +633,7 @@ def of_another_size(made: list[Any]) -> list[Any]:
     ],
 )
 def test_digests_that_are_lost_doubled_or_of_others(spoil: Any, error: Any, message: str, monkeypatch: Any) -> None:
-    """A lost partition must not shrink a release. Planted: without the check a spoilt list may pass."""
+    """A lost partition must not shrink a release. Planted: unchecked, spoilt lists may pass."""
     key, n = fresh(), 2 * SEALED_ROWS + 9
     made = [key.digester(MECH)(j, block) for j, block in enumerate(cut(np.zeros(n, np.int64)))]
     with pytest.raises(error, match=message):
@@ -646,7 +646,7 @@ def test_digests_that_are_lost_doubled_or_of_others(spoil: Any, error: Any, mess
 
 
 def test_another_labels_digest() -> None:
-    """Of equal values: it is another pseudo-random function."""
+    """It is another pseudo-random function, though the values are equal."""
     key, other = known("a"), known("b")
     one, same = (each.digester(MECH)(0, [1, 2]) for each in (key, other))
     assert one.digest != same.digest
@@ -680,7 +680,7 @@ except Exception as error:
     ids=["right", "another key", "truncated", "readable", "absent", "another stream", "another manifest"],
 )  # fmt: skip
 def test_a_worker_with_another_key_or_version(tmp_path: Path, spoil: str, before: str, message: str) -> None:
-    """By name, before anything is read. The task holds neither the secret nor what is derived from it."""
+    """By name, before anything is read. The task holds no secret, and nothing derived from it."""
     file = KeyFile.create(tmp_path / "visits.key")
     sealed = sealed_of(file.derive("visits"), [1, 2, 3])
     task, right = pickle.dumps(sealed), sealed.release(0, [1, 2, 3]).tolist()
@@ -725,7 +725,7 @@ def test_what_travels_can_do_one_thing() -> None:
     for attempt in (lambda: one.release(0, cut(values)[0]), lambda: one.only(2), lambda: sealed.release(3, values[:0])):
         with pytest.raises(ParameterError, match="^block must be one that this sealed key draws"):
             attempt()
-    assert not {"derive", "for_bins", "digester", "seal"} & {*dir(one), *dir(digester)}
+    assert not {"derive", "chooser", "digester", "seal"} & {*dir(one), *dir(digester)}
     assert not hasattr(seal_of(fresh(), values), "reserved")  # only a reservation, or who says it aloud, draws
 
 
@@ -747,7 +747,7 @@ def test_a_seal_without_a_ledger_is_met_once() -> None:
 
 @pytest.mark.parametrize("mech", [MECH, LAWS["laplace"]], ids=["integers", "reals"])
 def test_in_place_is_refused_under_a_key(mech: Any) -> None:
-    """No retry could read the values; overlaps and clamped copies too. Beside each other is fine."""
+    """No retry could read the values; so for overlaps and clamped copies. Side by side is fine."""
     wide = cells(mech, 20)
     for values, out, options in (
         (wide, wide, {}),
@@ -771,7 +771,7 @@ def test_what_names_and_resume_are_for() -> None:
 
 
 def test_which_refusals_depend_on_the_values() -> None:
-    """A server that answers others passes no DataDependentError on; the others tell public things."""
+    """A server that answers others passes no DataDependentError on; others tell public things."""
     key = fresh()
     MECH.release([1], key=key)
     found = []
@@ -903,7 +903,7 @@ def test_every_refusal_of_a_ledger_has_its_guard(tmp_path: Path, monkeypatch: py
 
 
 def test_an_edited_manifest_is_never_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even if nobody compares it: the caller's scale is drawn with, not one that stands in a file."""
+    """Even if nobody compares it: the caller's scale is drawn with, not that in a file."""
     ledger, counts = Ledger(tmp_path / "b.db", 1000, create=True), np.zeros(50, np.int64)
     first = ledger.release(MECH, counts, key=known())
     real = sealing.Manifest.of
@@ -1023,7 +1023,7 @@ def test_killed_before_and_after_each_flush(tmp_path: Path) -> None:
     assert ledger.verify() == ledger.spent.epsilon == len(points) + 1
 
 
-# ------------------------------------------------------------------ stream version 2, from csrc/stream.md alone
+# ------------------------------------------------------------------ csrc/stream.md, by itself
 
 
 def E(*fields: bytes | str | int) -> bytes:  # noqa: N802  its name there

@@ -174,7 +174,7 @@ def test_json(three, capsys) -> None:
     assert shown["false_alarm_rate"] == 1e-6
     assert shown["finds_scale_off_by"] == pytest.approx(0.00225, rel=0.01)
     assert shown["instruction_sets"][0] == "portable"
-    assert shown["stream_version"] == 1
+    assert shown["stream_version"] == 2
     assert [check["name"] for check in shown["checks"]] == ["cipher", "keyed", "p-values"]
     keys = {"name", "shows", "passed", "compared", "wrong", "level", "seconds"}
     assert all(set(check) == keys and check["passed"] and not check["wrong"] for check in shown["checks"])

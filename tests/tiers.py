@@ -54,6 +54,9 @@ curve, losses = attrgetter("_curve"), attrgetter("_losses")  # a module's: dpfas
 response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
 
 
+KEYED = "_keyed"  # by which keys hash, for a purpose
+
+
 def secret_of(key: Any) -> bytes:
     return bytes(key._held)
 

@@ -209,7 +209,7 @@ class Ledger:
         note_here(seal)
 
     def _kept(self, found: Reserved) -> Manifest:
-        """The manifest that a reservation keeps, to compare. Raises: LedgerError, ParameterError."""
+        """What a reservation keeps, to compare with. Raises: LedgerError, ParameterError."""
         try:
             kept: Any = found.entry.parameters["manifest"]
             check_versions(kept["stream"], kept["version"])

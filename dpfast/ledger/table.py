@@ -12,7 +12,10 @@ NUMERIC = 4  # the column from which figures stand
 
 
 class Entry(NamedTuple):
-    """One charge, or one refused attempt. Figures are exact; those that the ledger is not kept in are None."""
+    """One charge, or one refused attempt.
+
+    Figures are exact; those that the ledger is not kept in are None.
+    """
 
     number: int
     time: str  # by the clock of who released, UTC; the number gives the order

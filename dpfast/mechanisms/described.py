@@ -47,4 +47,4 @@ class Payable(Described, ABC):
 
     @abstractmethod
     def _release(self, values: Any, charge: Callable[..., None] | None = None, /) -> Any:
-        """charge: what a ledger does once the values are found right and before a key, or it raises."""
+        """charge: what a ledger does once values are found right, before a key; or it raises."""

@@ -18,7 +18,7 @@ from dpfast.release.names import Names, words_of
 BLOCK = 1 << 16  # values of a block: a constant of the manifest's version (docs/sealed.md)
 
 Words: TypeAlias = "np.ndarray[Any, Any]"
-Digest: TypeAlias = Callable[[int, list[Any]], bytes]  # of a block, by its number and its fields
+Digest: TypeAlias = Callable[[int, list[Any]], bytes]  # a block's, from its number and its fields
 
 
 class Blocks:
@@ -42,7 +42,7 @@ class Blocks:
         self.values, self.out, self.names, self.threads = job.counts, job.out, names, threads
         self._decide = decide
         kind = FLOAT64 if isinstance(job, RealJob) else kinds_of(job, narrow)[0]
-        self.job = job._replace(counts=np.empty(0, kind))  # of words
+        self.job = job._replace(counts=np.empty(0, kind))  # and now words
         self.kinds = kinds_of(self.job, narrow)
         self._straight = self.out.dtype == self.kinds[1] and is_plain(self.out)
         self._plain = self.out.reshape(-1) if self._straight else self.out
@@ -67,7 +67,7 @@ class Blocks:
         return self._digest
 
     def digests(self, digest: Digest) -> list[bytes]:
-        """Of all blocks, in order."""
+        """The digests of all blocks, in order."""
         if self.size == 0:
             return []
         if self.size <= BLOCK:

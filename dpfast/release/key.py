@@ -243,7 +243,7 @@ class ReleaseKey(_Secret):
         mechanism: of the column. column: its name in a table of several. clamp, missing: as of the
             release.
 
-            digest = digester(j, block, names=None)  # of block j: rows 65,536 j up to 65,536 (j + 1)
+            digest = digester(j, block, names=None)  # j: rows 65,536 j up to 65,536 (j + 1)
         """
         from dpfast.release.seal import Digester, releases
 

@@ -20,10 +20,10 @@ def words_of(array: Any) -> tuple[str, Any]:
 
 
 class Names:
-    """Names of rows: integers, or runs of bytes, each row's by its place among the distinct ones."""
+    """Names of rows: integers, or runs of bytes, by their places among the distinct ones."""
 
     def __init__(self, codes: Any, joined: Any = None, ends: Any = None) -> None:
-        """codes: the integers; or, if there are runs of bytes, joined, with their ends: the places."""
+        """codes: the integers; or, if there are runs of bytes, joined, with ends: their places."""
         self._codes, self._joined = codes, joined
         if joined is not None:
             self._begins = np.concatenate([[0], ends])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seals: what names one release of one input, and what draws it, block by block (docs/sealed.md)."""
+"""Seals: what names one release of one input, and what draws it by blocks (docs/sealed.md)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dpfast.privacy.guarantee import Guarantee
 
-VERSION = 1  # of the manifest: its fields, the size of a block, the fields of digests
+VERSION = 1  # the manifest's: its fields, the size of a block, the fields of digests
 
 ARRAY, TABLE, BUCKETS = "array", "table", "buckets"
 
@@ -263,7 +263,7 @@ class Seal:
 
     @property
     def tag(self) -> bytes:
-        """What a ledger keeps: it tells whether an input is this one, to who holds the key alone."""
+        """What a ledger keeps: whoever has the key can tell by it whether an input is this one."""
         return self._key._keyed("tag", self._input)  # noqa: SLF001
 
     @property
@@ -346,7 +346,7 @@ def must_continue(label: str, where: str, *, resume: bool) -> None:
 
 
 def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str) -> None:
-    """Refuse whatever is not the release that is reserved. Raises: KeyReuseError, OtherInputError."""
+    """Refuse what is not the release that is reserved. Raises: KeyReuseError, OtherInputError."""
     label = seal.manifest.label
     for name, here, there in zip(Manifest._fields, seal.manifest, about, strict=True):
         if here != there:
@@ -377,7 +377,7 @@ class Sealed:
         secrets: tuple[bytes, bytes],
         key: tuple[str, bool, Path | None],
     ) -> None:
-        """secrets: from which stream keys are derived, and which digests blocks. key: id, secure, place."""
+        """secrets: for stream keys, for digests. key: its id, whether it is secret, its file."""
         self.manifest, self._columns, self._digests, self._root = about, columns, digests, root
         self._secrets = secrets
         self.key_id, self.secure, self._place = key

@@ -107,7 +107,7 @@ def digest_of_draws(subject: Subject, isa: int, *, constant_work: bool) -> str:
 
 
 def digest_of_release(subject: Subject) -> str:
-    """The digest of a release of 4,096 values under a fixed key: digest, root and derived keys are in it."""
+    """The digest of a release of 4,096 values under a fixed key: it depends on all of its seal."""
     kind = "<i8" if subject.offset is None else "<f8"
     values = np.arange(GOLDEN_DRAWS).astype(kind)
     with warnings.catch_warnings():

@@ -112,7 +112,7 @@ SEALED = """
         if child == 0:
             signal.alarm(100)
             noisy = ledger.release(mechanism, counts, key=dpfast.KeyFile(file).derive(label), resume=True)
-            os.write(write, noisy[::500].tobytes())  # of all three blocks
+            os.write(write, noisy[::500].tobytes())  # all three blocks
             signal.pause()
         os.close(write)
         time.sleep(random.expovariate(1 / 0.02))
@@ -201,7 +201,7 @@ def ledger_kills(cheap: bool) -> dict[str, int]:
 
 
 def sealed_kills(cheap: bool) -> dict[str, int]:
-    """A sealed release killed at random moments and begun again: one noise and one charge a label."""
+    """A sealed release killed at random moments, and begun again: one noise, one charge a label."""
     kills = 16 if cheap else 200
     with tempfile.TemporaryDirectory() as folder:
         whole, charges = map(int, python(SEALED, Path(folder, "budget.db"), kills).split())
