@@ -70,11 +70,12 @@ GOOD: dict[str, Any] = {
     "outside": "drop", "p": 0.3, "also_add_remove": None, "prior": 0.1, "probability": 0.5, "records_per_unit": "up to",
     "release": dpfast.Guarantee(0.001, 1e-9), "reports": [0, 1, 1], "rho": None, "scale": 2, "scores": [SECRET, SECRET + 1],
     "secret": b"x" * 32, "seed": None, "sensitivity": 1, "sigma": 100, "sigma_squared": None, "signed": False, "size": 3,
-    "squared": 2, "step": 1, "names": None, "resume": False, "column": "", "shape": (3,), "buckets": None, "mechanism": MECHANISM, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,
+    "squared": 2, "step": 1, "names": None, "resume": False, "column": "", "shape": (3,), "buckets": None, "source": b"", "mechanism": MECHANISM, "threads": None, "threshold": 5, "total": 4.0, "total_variance": 1,
     "totals": [3.0, 7.0], "unit": "person", "unit_ids": ["u", str(SECRET), "u"], "upper": None,
     "value_discretization_interval": 1e-3, "values": np.array([SECRET + 0.5, SECRET + 1.5]), "zcdp": False,
     "AboveThreshold.run.answers": [SECRET, SECRET], "DiscreteGaussian.from_zcdp.rho": 0.1, "Gaussian.from_zcdp.rho": 0.1,
     "Gaussian.granularity": None, "Guarantee.rho": 0.5, "Laplace.granularity": None,
+    "Ledger.expect.key": lambda: dpfast.Key.generate().derive("visits"),
     "Key.derive.label": lambda: secrets.token_hex(8), "KeyFile.derive.label": lambda: secrets.token_hex(8),
     "KeyFile.path": lambda: key_file().path, "KeyFile.create.path": lambda: Path(tempfile.mkdtemp()) / "made.key",
     "ReleaseKey.seal.digests": lambda: [dpfast.Key(BYTES).derive("visits").digester(MECHANISM)(0, [SECRET, 1, 2])], "seal.domain": None,
@@ -144,7 +145,7 @@ NOT_CALLED = {"Thresholded", "adapters", "Geometric"}
 # everything; of a result all but its release.
 NOT_FUZZED = {
     "BoundedHistogram", "BoundedHistogram.count", "BoundedHistogram.index",
-    "ReleaseKey", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
+    "ReleaseKey", "ReleaseKey.buckets", "ReleaseKey.chooser", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
     "Key.from_bytes.secret",
 }  # fmt: skip
 

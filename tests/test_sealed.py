@@ -1069,9 +1069,13 @@ class Described:
                 self.digests[name, j] = blake3(data, key=secret).digest()
                 fields += [len(block), self.digests[name, j]]
         root = H(self.key, b"root", E(*fields))
-        manifest = E(1, 2, label, kind, "", E(*size), *(E(name, *record) for name, (record, _) in columns.items()))
+        self.columns, self.label = [E(name, *record) for name, (record, _) in columns.items()], label
+        manifest = self.manifest(kind, size)
         self.tag = H(self.key, b"tag", E(manifest, root))
         self.sealed = H(self.key, b"sealed", E(manifest, root))
+
+    def manifest(self, kind: str, size: list[int]) -> bytes:
+        return E(1, 2, self.label, kind, "", E(*size), *self.columns)
 
     @staticmethod
     def values(block: list[Any]) -> list[bytes]:
@@ -1159,6 +1163,10 @@ def test_golden_stream_keys_of_a_table() -> None:
         assert keys == told.stream_keys()
         found += keys
     assert len({*found}) == 4
+    root = H(told.key, b"root", E(b"file", 3, made[0].digest, 3, made[1].digest))
+    assert key.seal(columns, made, shape=(3,), source=b"file").tag == H(
+        told.key, b"tag", E(told.manifest("table", [3]), root)
+    )
     assert hashlib.sha256(b"".join(found)).hexdigest()[:32] == GOLDEN["table"]
 
 

@@ -233,7 +233,7 @@ class ReleaseKey(_Secret):
         return Chooser(self._keyed("choice of bins"), self.id, secure=self.secure)
 
     def buckets(self, names: Iterable[bytes], many: int) -> list[int]:
-        """The bucket of each name, of 0 to many - 1: a pseudo-random function of the name."""
+        """The bucket of each name, from 0 to many - 1: a pseudo-random function of the name."""
         secret = self._keyed("buckets")
         return [int.from_bytes(keyed(secret, "bucket", name)[:8], "little") % many for name in names]
 
@@ -273,6 +273,8 @@ class ReleaseKey(_Secret):
         """
         from dpfast.release.seal import Seal, manifest
 
+        if not isinstance(source, bytes):
+            raise DTypeError(f"source must be bytes, not {type(source).__name__}")
         try:
             given = tuple(digests)
         except TypeError:

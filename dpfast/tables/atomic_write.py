@@ -53,7 +53,7 @@ def atomic_write(path: Path, record: str | None = None, *, found: Found) -> Iter
 
 
 def check(path: Path, recorded: bool, *, found: Found) -> None:
-    """Refuse a `path` that could not be written, before the work. recorded: whether with a record."""
+    """Refuse a `path` that could not be written, before the work. recorded: with a record."""
     may_be = found != "refuse"
     _refuse_existing(path, force=may_be)
     if recorded:
@@ -168,10 +168,10 @@ def _replace(file: IO[bytes], path: Path) -> None:
 
 
 def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
-    if path.is_file():
+    if os.path.isfile(path):  # noqa: PTH113  it never raises, for a name that is too long either
         if not force:
             raise FileError(f"{path} exists{why}; --force would replace it")
-    elif path.exists() or path.is_symlink():
+    elif os.path.lexists(path):
         raise FileError(f"{path} exists and is not a file")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The noisy pieces of a file: fresh ones, or those of a sealed release, which can be drawn again."""
+"""The noisy pieces of a file: fresh ones, or a sealed release's, which can be drawn again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Cells(NamedTuple):
 
 
 def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None) -> Drawn:
-    """pay: what a ledger does once the first piece is read: columns without numbers are found out by then."""
+    """pay: what a ledger does once the first piece is read, and its columns hold numbers."""
     for at, piece in enumerate(table.pieces()):
         if pay is not None and at == 0:
             pay()
@@ -103,7 +103,7 @@ class Sealing:
 
 
 def file_digest(path: Path) -> bytes:
-    """Of all bytes of a file. It is private, as the bytes are."""
+    """The digest of all bytes of a file. It is private, as the bytes are."""
     found = blake3(max_threads=usable_threads())
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
