@@ -26,7 +26,7 @@ def key() -> None:
 @key.command()
 @click.argument("file", type=FILE)
 def new(file: Path) -> None:
-    """Make a key in FILE, where nothing is yet. Keep FILE as the data are kept: it takes noise off."""
+    """Make a key in FILE, where nothing is yet. Keep FILE as the data: it takes noise off."""
     made = dpfast.KeyFile.create(file)
     click.echo(
         terminal.printable(f"{file}: a new key, id {made.id}. It is part of the data: keep it where they are kept")

@@ -156,7 +156,7 @@ def _sealed(
     buckets: int,
     resume: bool,
 ) -> CountArray:
-    """Noisy counts of sorted keys. A bucket is a block, so how many keys there are is not published."""
+    """Noisy counts of sorted keys. A bucket is a block: how many keys there are is not published."""
     again = parameters.flag("resume", resume)
     if ledger is not None:
         ledger.expect(key, noise, resume=again)
@@ -177,7 +177,7 @@ def _sealed(
 
 
 def _canonical(name: object) -> bytes:
-    """A key in bytes, its kind first: equal for keys that are equal and of one kind, and no others."""
+    """A key in bytes, its kind first: equal keys of one kind have equal bytes, and no others."""
     if isinstance(name, tuple):
         return b"tuple" + encode(*map(_canonical, name))
     kind = str(_kind(name)).encode() + b" "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The noisy pieces of a file: fresh ones, or those of a sealed release, which can be drawn again."""
+"""The noisy pieces of a file: fresh ones, or those of a sealed release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from blake3 import blake3
 
 from dpfast.errors import FileError
-from dpfast.release.engine import usable_threads
 from dpfast.tables.in_blocks import blocks, results
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Cells(NamedTuple):
 
 
 def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None) -> Drawn:
-    """pay: what a ledger does once the first piece is read: columns without numbers are found out by then."""
+    """pay: what a ledger does once a piece is read, and columns without numbers are found out."""
     for at, piece in enumerate(table.pieces()):
         if pay is not None and at == 0:
             pay()
@@ -103,8 +102,8 @@ class Sealing:
 
 
 def file_digest(path: Path) -> bytes:
-    """Of all bytes of a file. It is private, as the bytes are."""
-    found = blake3(max_threads=usable_threads())
+    """A digest of all bytes of a file. It is private, as the bytes are."""
+    found = blake3(max_threads=blake3.AUTO)
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             found.update(chunk)
