@@ -16,8 +16,6 @@ from dpfast.tables.in_blocks import blocks, results
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpfast.ledger import Ledger
-    from dpfast.release.key import ReleaseKey
     from dpfast.tables.files import Piece, Source
 
 Column: TypeAlias = "npt.NDArray[Any]"
@@ -57,7 +55,8 @@ def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None)
 class Sealing:
     """A sealed release of a file, in two passes: digests, then noise. All columns are one seal."""
 
-    def __init__(self, table: Source, columns: list[Cells], key: ReleaseKey, ledger: Ledger, *, resume: bool) -> None:
+    def __init__(self, table: Source, columns: list[Cells], key: Any, ledger: Any, *, resume: bool) -> None:
+        """key: a release key. ledger: it pays."""
         self._table, self._columns, self._ledger, self._resume = table, columns, ledger, resume
         self._mechanisms = {each.name: each.mechanism for each in columns}
         self.again = ledger.expect(key, self._mechanisms, resume=resume)  # before much is read
