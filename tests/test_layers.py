@@ -34,7 +34,7 @@ ROOMS: dict[str, set[str]] = {
     "adapters": {"dpfast", "dpfast.adapters", "dpfast.errors", "numpy"},  # and each its library
     "random": {"dpfast._native", "dpfast.errors", "dpfast.privacy", "numpy", "typing_extensions"},
     "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.privacy", "dpfast.release.key", "dpfast.release.seal"},
-    "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.records", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.key", "numpy"},
+    "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.records", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.key", "dpfast.release.names", "numpy"},
     "postprocess.py": {"dpfast.errors", "dpfast.privacy", "dpfast.release.arrays", "numpy"},
     "mechanisms": {"dpfast", "dpfast._native", "dpfast.adapters", "dpfast.errors", "dpfast.exact", "dpfast.kernels", "dpfast.mechanisms", "dpfast.privacy",
                    "dpfast.release", "dpfast.statistics", "numpy"},
@@ -44,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": PUBLIC | {"dpfast.audit", "dpfast.bench", "dpfast.cli", "dpfast.pictures", "dpfast.release.arrays", "dpfast.selftest", "dpfast.tables",
                      "dpfast.terminal", "click", "numpy"},
     "terminal.py": {"rich"},
-    "tables": {"dpfast.errors", "dpfast.release.arrays", "dpfast.tables", "numpy", "pyarrow"},
+    "tables": {"blake3", "dpfast.errors", "dpfast.release.arrays", "dpfast.release.blocks", "dpfast.tables", "numpy", "pyarrow"},
     "pictures": PUBLIC | {"dpfast.audit", "dpfast.bench.curves", "dpfast.bench.measure", "dpfast.bench.report", "dpfast.bench.sampler", "dpfast.pictures",
                            "dpfast.tables.atomic_write", "matplotlib", "numpy"},
     "audit": PUBLIC | {"dpfast.audit", "dpfast.exact", "dpfast.statistics", "dpfast.terminal", "numpy"},
@@ -65,15 +65,9 @@ BEYOND = {
     "bench/sampler.py": {"dpfast.audit", "dpfast.selftest.processes", "dpfast.statistics"},  # the tests that there are
     "cli/info.py": {"dpfast._native", "dpfast.release.engine", "dpfast.kernels"},
     "records/bounded_histogram.py": {"dpfast.mechanisms", "dpfast.ledger"},  # its results are released
-    "records/partitions.py": {
-        "dpfast.mechanisms",
-        "dpfast.ledger",
-        "dpfast.release.names",
-    },  # it draws noise: the rest of records/ never does
+    "records/partitions.py": {"dpfast.mechanisms", "dpfast.ledger"},  # it draws noise: the rest of records/ never does
     "release/digits.py": {"dpfast._native", "dpfast.exact"},
     "release/engine.py": {"dpfast._native", "dpfast.release.arrays"},
-    "tables/drawn.py": {"dpfast.ledger", "dpfast.release.engine", "dpfast.release.key", "blake3"},
-    "tables/in_blocks.py": {"dpfast.release.blocks"},
     "release/blocks.py": {"dpfast._native", "dpfast.release.arrays", "dpfast.release.engine", "dpfast.release.names"},
     "release/columns.py": {"dpfast.release.arrays"},
     "release/key.py": {"dpfast.release.seal"},  # late

@@ -163,7 +163,7 @@ class Ledger:
             raise
 
     def expect(self, key: ReleaseKey, mechanism: Any, *, resume: bool = False) -> bool:
-        """Whether the label is reserved; refuse what `reserve` refuses whatever the values are.
+        """Whether the label is reserved. It refuses what `reserve` would, whatever the values are.
 
         mechanism, resume: as of the seal, and of reserve. Nothing is charged, and nothing is kept.
         Raises: as reserve, but for OtherInputError and what is about the shape.

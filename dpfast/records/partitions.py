@@ -19,7 +19,7 @@ from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.mechanisms.mechanism import release_key
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee
-from dpfast.privacy.parameters import Real, whole
+from dpfast.privacy.parameters import Real, shown, whole
 from dpfast.privacy.record import ratio, written
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.privacy.threshold import least_threshold
@@ -135,16 +135,31 @@ def thresholded(
         )
     if values.size and values.min() < 0:
         raise ParameterError("counts must not be negative")
+    _check_payment(ledger, label, key, parameters.flag("resume", resume))
+    among = whole("buckets", buckets, 1)
     order = _sorted(names, values > 0)
     present = values[order]
     if key is not None:
-        noisy = _sealed(noise, present, names[order], release_key(key), ledger, whole("buckets", buckets, 1), resume)
+        noisy = _sealed(noise, present, names[order], release_key(key), ledger, among, resume)
     elif ledger is not None:
         noisy = ledger.release(noise, present, label=label)
     else:
         noisy = noise.release(present)
     shown = noisy >= threshold
     return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, noise.guarantee)
+
+
+def _check_payment(ledger: object, label: object, key: object, resume: bool) -> None:
+    """Raises: DTypeError, ParameterError."""
+    if resume and key is None:
+        raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
+    if label is not None and (ledger is None or key is not None):
+        raise ParameterError(f"label is for a ledger, of a release without a key, got {shown(label)}")
+    if ledger is not None:
+        from dpfast.ledger import Ledger
+
+        if not isinstance(ledger, Ledger):
+            raise DTypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
 
 
 def _sealed(
@@ -156,7 +171,7 @@ def _sealed(
     buckets: int,
     resume: bool,
 ) -> CountArray:
-    """Noisy counts of sorted keys. A bucket is a block, so the number of keys is not published."""
+    """Noisy counts of sorted keys. A bucket is a block: how many keys there are is not published."""
     again = parameters.flag("resume", resume)
     if ledger is not None:
         ledger.expect(key, noise, resume=again)
@@ -177,7 +192,7 @@ def _sealed(
 
 
 def _canonical(name: object) -> bytes:
-    """A key in bytes, its kind first: equal for keys that are equal and of one kind alone."""
+    """A key in bytes, its kind first: equal keys of one kind have equal bytes, and no others."""
     if isinstance(name, tuple):
         return b"tuple" + encode(*map(_canonical, name))
     kind = str(_kind(name)).encode() + b" "

@@ -53,7 +53,7 @@ def atomic_write(path: Path, record: str | None = None, *, found: Found) -> Iter
 
 
 def check(path: Path, recorded: bool, *, found: Found) -> None:
-    """Refuse a `path` that could not be written, before the work. recorded: with a record."""
+    """Refuse a `path` that could not be written. recorded: whether it comes with a record."""
     may_be = found != "refuse"
     _refuse_existing(path, force=may_be)
     if recorded:

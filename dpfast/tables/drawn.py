@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The noisy pieces of a file: fresh ones, or a sealed release's, which can be drawn again."""
+"""The noisy pieces of a file: fresh ones, or those of a sealed release."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ import numpy as np
 from blake3 import blake3
 
 from dpfast.errors import FileError
-from dpfast.release.engine import usable_threads
 from dpfast.tables.in_blocks import blocks, results
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpfast.ledger import Ledger
-    from dpfast.release.key import ReleaseKey
     from dpfast.tables.files import Piece, Source
 
 Column: TypeAlias = "npt.NDArray[Any]"
@@ -48,7 +45,7 @@ class Cells(NamedTuple):
 
 
 def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None) -> Drawn:
-    """pay: what a ledger does once the first piece is read, and its columns hold numbers."""
+    """pay: what a ledger does once a piece is read, and columns without numbers are found out."""
     for at, piece in enumerate(table.pieces()):
         if pay is not None and at == 0:
             pay()
@@ -58,7 +55,8 @@ def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None)
 class Sealing:
     """A sealed release of a file, in two passes: digests, then noise. All columns are one seal."""
 
-    def __init__(self, table: Source, columns: list[Cells], key: ReleaseKey, ledger: Ledger, *, resume: bool) -> None:
+    def __init__(self, table: Source, columns: list[Cells], key: Any, ledger: Any, *, resume: bool) -> None:
+        """key: a release key. ledger: it pays."""
         self._table, self._columns, self._ledger, self._resume = table, columns, ledger, resume
         self._mechanisms = {each.name: each.mechanism for each in columns}
         self.again = ledger.expect(key, self._mechanisms, resume=resume)  # before much is read
@@ -103,8 +101,8 @@ class Sealing:
 
 
 def file_digest(path: Path) -> bytes:
-    """The digest of all bytes of a file. It is private, as the bytes are."""
-    found = blake3(max_threads=usable_threads())
+    """A digest of all bytes of a file. It is private, as the bytes are."""
+    found = blake3(max_threads=blake3.AUTO)
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             found.update(chunk)

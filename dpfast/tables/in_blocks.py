@@ -74,7 +74,7 @@ def blocks(pieces: Iterable[Piece]) -> Iterator[tuple[int, list[Column]]]:
 def results(
     pieces: Iterable[Piece], draw: Callable[[int, list[Column]], list[Column]]
 ) -> Iterator[tuple[Piece, list[Column]]]:
-    """Each piece with its rows' results. draw: from a block's number and columns to its results."""
+    """Each piece with the results of its rows. draw: what makes those of a block, by its number."""
     waiting: deque[Piece] = deque()
     made = _Rows()
 
