@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.mechanisms.mechanism import release_key
 from dpfast.privacy import parameters
@@ -134,7 +134,7 @@ def thresholded(
             f"keys and counts must have one dimension and equal lengths, got shapes {names.shape}, {values.shape}"
         )
     if values.size and values.min() < 0:
-        raise ParameterError("counts must not be negative")
+        raise UnusableValuesError("counts must not be negative")
     _check_payment(ledger, label, key, parameters.flag("resume", resume))
     among = whole("buckets", buckets, 1)
     order = _sorted(names, values > 0)
@@ -171,7 +171,7 @@ def _sealed(
     buckets: int,
     resume: bool,
 ) -> CountArray:
-    """Noisy counts of sorted keys. A bucket is a block: how many keys there are is not published."""
+    """Noisy counts of sorted keys. A bucket is a block, so the number of keys is not published."""
     again = parameters.flag("resume", resume)
     if ledger is not None:
         ledger.expect(key, noise, resume=again)
@@ -230,7 +230,7 @@ def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDAr
     else:
         raise DTypeError(f"keys must be integers, strings, dates or the like, not {names.dtype}")
     if equal:
-        raise ParameterError("keys must all be different: each key has one count")
+        raise UnusableValuesError("keys must all be different: each key has one count")
     return order
 
 

@@ -190,8 +190,8 @@ MUTANTS = [
     Mutant("a budget may be passed once", "dpfast/ledger/store.py",
            "            raise self._exhausted(before.spent, total)\n        return State", "            pass\n        return State",
            "test_ledger.py -k beyond_the_budget"),
-    Mutant("a release without a key is not charged", "dpfast/ledger/ledger.py", "partial(self._store.charge, [charge]), charge, **options",
-           "lambda: None, charge, **options", "test_ledger.py -k release_is_charged"),
+    Mutant("a release without a key is not charged", "dpfast/ledger/ledger.py", "partial(self._store.charge, [charge]), **options",
+           "lambda: None, **options", "test_ledger.py -k release_is_charged"),
     # ---------------------------------------------------------------- C: the copy is built anew
     Mutant("dpf_wipe wipes nothing", "csrc/entropy.c", "    memset(at, 0, (size_t)n);\n", "", "test_random_bytes.py -k half_way"),
     Mutant("a short read of the system's numbers is a whole one", "csrc/entropy.c", "        out += got;\n        n -= (size_t)got;",
