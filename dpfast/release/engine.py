@@ -369,9 +369,9 @@ def finish_draws(
 
 
 def check_finite(job: RealJob, *, final: bool) -> None:
-    """Raise ParameterError unless all values are finite, where C would find one too late.
+    """Raise UnusableValuesError unless all values are finite, where C would find one too late.
 
-    final: a failure from here on costs a key's part or a charge. In place it costs the values.
+    final: a failure from here on costs a charge. In place it costs the values.
     """
     values = job.counts
     if job.missing is not None or not (final or np.may_share_memory(values, job.out)):
