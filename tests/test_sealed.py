@@ -725,6 +725,12 @@ def test_what_travels_can_do_one_thing() -> None:
     for attempt in (lambda: one.release(0, cut(values)[0]), lambda: one.only(2), lambda: sealed.release(3, values[:0])):
         with pytest.raises(ParameterError, match="^block must be one that this sealed key draws"):
             attempt()
+    for options in ({"key": key}, {"resume": True}):
+        with pytest.raises(ParameterError, match="^key and resume must be left out"):
+            sealed.release(0, cut(values)[0], **options)
+    for bad in ({"mechanism": 7}, {"mechanism": MECH, "column": 7}, {"mechanism": dpfast.OneSidedGeometric(1, 1)}):
+        with pytest.raises(DTypeError, match="^(mechanism|column) must be"):
+            key.digester(**bad)
     assert not {"derive", "chooser", "digester", "seal"} & {*dir(one), *dir(digester)}
     assert not hasattr(seal_of(fresh(), values), "reserved")  # only a reservation, or who says it aloud, draws
 

@@ -241,12 +241,14 @@ class ReleaseKey(_Secret):
         """What a worker needs to make the digests of blocks, and nothing else: it pickles.
 
         mechanism: of the column. column: its name in a table of several. clamp, missing: as of the
-            release.
+            release. Raises: DTypeError.
 
             digest = digester(j, block, names=None)  # j: rows 65,536 j up to 65,536 (j + 1)
         """
         from dpfast.release.seal import Digester, releases
 
+        if not isinstance(column, str):
+            raise DTypeError(f"column must be a string, not {type(column).__name__}")
         inputs = {"clamp": clamp, "missing": missing}
         return Digester(self._keyed("block digest"), self.id, releases(mechanism), column, inputs)
 

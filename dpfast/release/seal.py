@@ -405,6 +405,8 @@ class Sealed:
         Raises: DTypeError, ParameterError; OtherInputError (other values than were sealed: nothing
             is drawn).
         """
+        if options.keys() & {"key", "resume"}:
+            raise ParameterError("key and resume must be left out: a sealed key is both")
         at, name = whole("block", block, 0), self._column(column)
         task = _Drawing(self, name, at)
         return self._columns[name]._release(values, key=task, names=names, **options)  # noqa: SLF001
