@@ -37,7 +37,7 @@ def copied(
     table = files.open_source(source, columns, real=real, **options)
     dtypes = table.dtypes if real else [np.int64] * max(1, len(columns))
     sizes = []
-    with files.destination(target, table, {"epsilon_total": "1"}, force=False) as write:
+    with files.destination(target, table, {"epsilon_total": "1"}, found="refuse") as write:
         for piece in table.pieces():
             write(piece, [change(cells).astype(t) for cells, t in zip(piece.counts, dtypes, strict=True)])
             sizes.append(len(piece.counts[0]))
