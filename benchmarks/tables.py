@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables: ratios, workloads, bounded_histogram, and one for each installed adapter library.
+"""The tables: ratios, fresh_arrays, workloads, bounded_histogram, and one for each adapter library.
 
-A table is a module with SIZE, ROUNDS, ABOUT and rows(size); those of adapters/ share theirs.
+A table is a module with SIZE, ROUNDS, ABOUT and rows(size); those of adapters/ share theirs. A page
+has marks for its main rows (`bench:NAME`), or for all rows with a limit (`bench:NAME_limits`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dpfast.bench.measure import Result, Row, Turn, machine, measured
 from dpfast.bench.report import Columns, Report
 from dpfast.privacy.formatting import compared, quantity, three_digits
 
-TABLES = ("ratios", "workloads", "bounded_histogram")
+TABLES = ("ratios", "fresh_arrays", "workloads", "bounded_histogram")
 ADAPTERS = tuple(sorted(path.stem for path in (Path(__file__).parent / "adapters").glob("[!_]*.py")))
 
 
@@ -45,13 +46,17 @@ SHORT: Columns = (
     ("time", time),
     ("ratio", lambda r: compared(r.ratio, r.row.measures)),
 )
+LIMITS: Columns = (
+    *SHORT,
+    ("must", lambda r: r.row.bound.show(r.row.bound.must)),
+    ("aim", lambda r: r.row.bound.show(r.row.bound.aim)),
+    ("verdict", lambda r: r.verdict),
+)
 FULL: Columns = (
     *SHORT,
     ("quartiles", quartiles),
     ("least", lambda r: compared(r.least, r.row.measures)),
-    ("must", lambda r: r.row.bound.show(r.row.bound.must)),
-    ("aim", lambda r: r.row.bound.show(r.row.bound.aim)),
-    ("verdict", lambda r: r.verdict),
+    *LIMITS[len(SHORT) :],
 )
 
 
@@ -70,6 +75,18 @@ def table(name: str) -> Table:
     common = import_module("adapters") if name in ADAPTERS else given
     versions, short = getattr(given, "VERSIONS", ()), getattr(common, "COLUMNS", SHORT)
     return Table(given.rows, given.SIZE, common.ROUNDS, common.ABOUT, versions, short)
+
+
+def limits(name: str) -> str:
+    """The name of the marks between which a page holds all rows with a limit."""
+    return f"{name}_limits"
+
+
+def texts(name: str, found: Report) -> dict[str, str]:
+    """What a page may hold of a table, by the name of its marks."""
+    main = [result for result in found.results if result.row.chart]
+    limited = [result for result in found.results if result.row.bound.must is not None]
+    return {name: found.markdown(main), limits(name): found.markdown(limited, LIMITS)}
 
 
 def report(name: str, size: int | None = None, rounds: int | None = None) -> Report:
