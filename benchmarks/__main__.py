@@ -23,7 +23,7 @@ from dpfast.bench.measure import machine
 from dpfast.bench.page import around_marks, has_marks, write_between_marks
 from dpfast.bench.report import Report
 
-ROUNDS = 7  # of the curves
+ROUNDS = 7  # for the curves
 
 
 def main() -> None:

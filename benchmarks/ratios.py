@@ -130,7 +130,7 @@ def counts(a: Arrays) -> Iterator[Row]:
 
 
 def less(part: Run, of: Run) -> Clock:
-    """A clock that takes the time of a part, run before, away from that of one run and of no other."""
+    """A clock that takes the time of a part, run before, away from that of one run only."""
 
     def clock(run: Run) -> tuple[float, object]:
         apart = timed(part)[0] if run is of else 0

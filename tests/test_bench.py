@@ -371,7 +371,7 @@ def test_tables_are_measured_and_written(benchmarks, tmp_path, capsys, monkeypat
 
 
 def test_pages_get_what_their_marks_name_and_curves_are_drawn(benchmarks, tmp_path, monkeypatch) -> None:
-    """One command: main rows for one page, rows with a limit for another, and a picture of two curves."""
+    """One command: main rows for one page, rows with a limit for another, and a picture."""
     ratios, found = benchmarks("ratios"), tmp_path / "found.json"
     rows = {(row.chart, row.bound.must is None): row for row in ratios.rows(100) if row.clock is timed}
     both, limit, neither = rows[True, False], rows[False, False], rows[False, True]

@@ -91,8 +91,8 @@ def by_size(most: int, rounds: int, bar: Bar = iter) -> Curve:
     long = {n: runs.pop(n) for n in sizes(most) if n > REPEATED}
     at, lines = _curve(runs, rounds, bar, _stretch, lambda n: array[:n].fill(0))
     if long:
-        once = _curve(long, 1, bar, _stretch, lambda n: array[:n].fill(0))
-        at, lines = at + once.at, {name: line + once.lines[name] for name, line in lines.items()}
+        rest = _curve(long, 1, bar, _stretch, lambda n: array[:n].fill(0))
+        at, lines = at + rest.at, {name: line + rest.lines[name] for name, line in lines.items()}
     return Curve(at, lines).a_value(at)
 
 
@@ -105,7 +105,7 @@ def by_scale(rounds: int, bar: Bar = iter) -> Curve:
 
 
 def _releases(values: Array, scale: float) -> dict[str, Run]:
-    """Releases in place, and a sum, which costs least. Other calls may have left any bits: zero them.
+    """Releases in place, and a sum, which costs least. Bits that another call left may be a NaN.
 
     Small calls are made as people make them: without threads=, of which they use one.
     """

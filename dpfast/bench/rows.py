@@ -223,7 +223,7 @@ def small_calls(
     a: Arrays, size: int, beside: str, call: Callable[[Array], Run], ours: Callable[[Array], Run] | None = None,
     name: str = "", given: str = "counts", **options: Any,
 ) -> Row:  # fmt: skip
-    """Many calls of few values, beside as many other calls. ours: by default those of one mechanism."""
+    """Many calls of few values, beside as many others. ours: by default one mechanism's."""
     release = ours or partial(partial, dpfast.DiscreteLaplace(1, 10).release)
     run, reference = (many(partial(bound, a, given, size, to)) for to in (release, call))
     name = name or ("a call of one count" if size == 1 else f"a call of {size:,} counts")

@@ -97,7 +97,7 @@ def latency(report: Report, curve: Curve, path: Path) -> None:
 
 
 def costs(report: Report, by_size: Curve, by_scale: Curve, path: Path) -> None:
-    """Two diagrams: seconds a value against values in a call, and against the scale of the noise."""
+    """Seconds a value: against values in a call, and against the scale of the noise."""
     with _picture("Time of a value, in place and on one thread", report, 4.8, path, diagrams=(1, 2)) as (
         size,
         scale,
