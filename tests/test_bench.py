@@ -8,6 +8,7 @@ import gc
 import importlib
 import json
 import math
+import re
 import runpy
 import sys
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from click.testing import CliRunner
 import dpfast
 from dpfast.bench import curves, peers
 from dpfast.bench.measure import Bound, Reference, Result, Row, growth, machine, measured, timed
-from dpfast.bench.page import aligned, markdown, write_between_marks
+from dpfast.bench.page import aligned, around_marks, markdown, write_between_marks
 from dpfast.bench.report import Report, rate
 from dpfast.bench.rows import SCALES, Arrays, of_this_machine, ours
 from dpfast.cli.bench import LATENCY, bench
@@ -397,6 +398,23 @@ def test_pages_get_what_their_marks_name_and_curves_are_drawn(benchmarks, tmp_pa
     lines = drawn["scale"]["seconds"]
     assert {*lines} == {"DiscreteLaplace", "DiscreteGaussian", "Laplace", "Gaussian", "np.add"}
     assert [name for name, (_, last) in lines.items() if last is None] == ["DiscreteGaussian"]
+
+
+@pytest.mark.parametrize(
+    ("page", "table", "mark", "shown"),
+    [
+        ("README.md", "ratios", "ratios", lambda row: row.chart),
+        ("docs/performance.md", "ratios", "ratios_limits", lambda row: row.bound.must is not None),
+        ("docs/performance.md", "fresh_arrays", "fresh_arrays", lambda row: row.chart),
+    ],
+)
+def test_a_page_holds_the_rows_of_today(benchmarks, page, table, mark, shown) -> None:
+    """Each once, in order; the rows of narrower instruction sets are those of its machine."""
+    before, after = around_marks(BENCHMARKS.parent / page, mark)
+    text = (BENCHMARKS.parent / page).read_text()[len(before) : -len(after)]
+    held = re.findall(r"^\| ([^|]+?) \|", text, re.MULTILINE)[1:]  # without the rule below the heads
+    due = [row.name for row in benchmarks(table).rows(100) if shown(row)]
+    assert [name for name in held if "forced" not in name] == [name for name in due if "forced" not in name]
 
 
 def test_the_curve_ends_where_half_of_the_free_memory_does(tmp_path, monkeypatch) -> None:
