@@ -14,9 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
-from tables import ADAPTERS, TABLES, limits, report, table, texts
+from tables import ADAPTERS, TABLES, limits, progress, report, table, texts
 
 from dpfast.bench import curves
 from dpfast.bench.measure import machine
@@ -67,7 +68,8 @@ def main() -> None:
         most, rounds = curves.that_fit(options.largest), options.rounds or ROUNDS
         if most < options.largest:
             print(f"curves: memory for {options.largest:,} values is not free; they end at {most:,}", file=sys.stderr)
-        size, scale = curves.by_size(most, rounds), curves.by_scale(rounds)
+        size = curves.by_size(most, rounds, partial(progress, "curve against size"))
+        scale = curves.by_scale(rounds, partial(progress, "curve against scale"))
         draw.costs(Report(machine(), most, rounds, []), size, scale, options.curves)
         records["curves"] = {"size": size.record("values", "seconds"), "scale": scale.record("scale", "seconds")}
     if options.json:

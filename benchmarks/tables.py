@@ -11,6 +11,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -77,6 +78,13 @@ def table(name: str) -> Table:
     return Table(given.rows, given.SIZE, common.ROUNDS, common.ABOUT, versions, short)
 
 
+def progress(name: str, turns: list[Turn]) -> Iterator[Turn]:
+    """A bar in words: a line a round."""
+    for at, in_round in itertools.groupby(turns, key=lambda turn: turn[0]):
+        print(f"{name}: round {at + 1} of {turns[-1][0] + 1}", file=sys.stderr)
+        yield from in_round
+
+
 def limits(name: str) -> str:
     """The name of the marks between which a page holds all rows with a limit."""
     return f"{name}_limits"
@@ -93,13 +101,7 @@ def report(name: str, size: int | None = None, rounds: int | None = None) -> Rep
     """Measure one table, by default in its own size and rounds."""
     facts, given = machine(), table(name)
     size, rounds = size or given.size, rounds or given.rounds
-
-    def bar(turns: list[Turn]) -> Iterator[Turn]:
-        for at, in_round in itertools.groupby(turns, key=lambda turn: turn[0]):
-            print(f"{name}: round {at + 1} of {rounds}", file=sys.stderr)
-            yield from in_round
-
-    results = measured(list(given.rows(size)), rounds, bar)
+    results = measured(list(given.rows(size)), rounds, partial(progress, name))
     versions = {package: version(package) for package in given.versions}
     filled = [column for column in FULL if any(map(column[1], results))]
     return Report(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 import dpfast
-from dpfast.bench.measure import Bar, Row, Run, measured
+from dpfast.bench.measure import Bar, Row, Run, measured, timed
 from dpfast.bench.rows import COUNTS, REALS, Array, Arrays, released
 from dpfast.release.engine import SHARE, SMALL, usable_threads
 
@@ -21,6 +22,7 @@ STRETCH = 100_000  # counts that small calls handle together between two reading
 MOST_CALLS = 1_000
 STEPS = (1, 3)  # sizes in each power of ten
 AT_SCALE, AT_SIZE = 10, 1 << 20  # where the other one changes; so many values fit the caches
+ALONE = partial(timed, clock=time.thread_time)  # the processor's time, while others use it too
 MEMORY = Path("/proc/meminfo")
 SCALES = tuple(2.0**exponent for exponent in range(-1, 61))
 LARGEST_SIGMA = 2.0**29  # below 1e9, which is the largest that is accepted
@@ -89,9 +91,9 @@ def by_size(most: int, rounds: int, bar: Bar = iter) -> Curve:
     array = np.zeros(most)
     runs = {n: _releases(array[:n], AT_SCALE) for n in sizes(most)}
     long = {n: runs.pop(n) for n in sizes(most) if n > REPEATED}
-    at, lines = _curve(runs, rounds, bar, _stretch, lambda n: array[:n].fill(0))
+    at, lines = _curve(runs, rounds, bar, _stretch, lambda n: array[:n].fill(0), clock=ALONE)
     if long:
-        rest = _curve(long, 1, bar, _stretch, lambda n: array[:n].fill(0))
+        rest = _curve(long, 1, bar, _stretch, lambda n: array[:n].fill(0), clock=ALONE)
         at, lines = at + rest.at, {name: line + rest.lines[name] for name, line in lines.items()}
     return Curve(at, lines).a_value(at)
 
@@ -100,7 +102,7 @@ def by_scale(rounds: int, bar: Bar = iter) -> Curve:
     """Seconds a value against the scale of the noise, its sigma for Gaussian laws."""
     array = np.zeros(AT_SIZE)
     runs = {scale: _releases(array, scale) for scale in SCALES}
-    curve = _curve(runs, rounds, bar, lambda _: 1, lambda _: array.fill(0))
+    curve = _curve(runs, rounds, bar, lambda _: 1, lambda _: array.fill(0), clock=ALONE)
     return curve.a_value([AT_SIZE] * len(SCALES))
 
 
@@ -150,17 +152,17 @@ Place = TypeVar("Place", int, float)
 
 def _curve(
     runs: Mapping[Place, Mapping[str, Run]], rounds: int, bar: Bar, calls: Callable[[Place], int],
-    first: Callable[[Place], object] = lambda _: None,
+    first: Callable[[Place], object] = lambda _: None, **options: Any,
 ) -> Curve:  # fmt: skip
     """Median seconds a call, after an untimed call: arrays are cached if the caches hold them.
 
-    first: what precedes the untimed call.
+    first: what precedes the untimed call. options: of the rows.
     """
     places = [(at, name) for at, lines in runs.items() for name in lines]
     rows = [
         Row(
             name, partial(_repeated, runs[at][name], calls(at)), calls(at),
-            prepare=partial(_before, first, at, runs[at][name]),
+            prepare=partial(_before, first, at, runs[at][name]), **options,
         )
         for at, name in places
     ]  # fmt: skip

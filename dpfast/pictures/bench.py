@@ -110,7 +110,7 @@ def costs(report: Report, by_size: Curve, by_scale: Curve, path: Path) -> None:
         scale.set_xticks([2.0**exponent for exponent in range(0, 61, 10)])
         scale.minorticks_off()
         scale.yaxis.set_major_formatter(FuncFormatter(_seconds))
-        size.set(xlabel=f"values in a call, at scale {AT_SCALE}", ylabel="time of a value")
+        size.set(xlabel=f"values in a call, at scale {AT_SCALE}", ylabel="processor time of a value")
         scale.set(xlabel=f"scale (Gaussian noise: sigma), at {AT_SIZE:,} values")
         size.legend(loc="upper right")
 
