@@ -108,6 +108,15 @@ def counts(a: Arrays) -> Iterator[Row]:
         yield small_calls(
             a, n, "np.copyto", lambda c: partial(np.copyto, a["other"][: c.size], c), bound=bound, chart=True
         )
+    yield small_calls(
+        a,
+        1,
+        "np.copyto",
+        lambda c: partial(np.copyto, a["other"][:1], c),
+        made=True,
+        bound=Bound("µs", 8, 3),
+        chart=True,
+    )
 
     for isa, name in ISAS:
         bounds = {"avx2": (9, 11), "portable": (5, 6)}.get(name, ())

@@ -38,6 +38,7 @@ QUICK = {
     "test_composition": "sums.*|rhos.*|parallel.*|bad_input",
     "test_parameters": ALL,
     "test_postprocess": ALL,
+    "test_equals": ALL,
     "test_noise_source": ALL,
     "test_key": "each_label.*|a_retried.*|one_changed.*|overlapping.*|golden.*|the_encoding.*",
     "test_ledger": "a_release_is_charged|beyond.*|what_is_refused.*|an_equal_part.*|a_damaged_or.*",

@@ -219,9 +219,16 @@ def many(bound: Callable[[], Run]) -> Run:
     return run
 
 
-def small_calls(a: Arrays, size: int, beside: str, call: Callable[[Array], Run], **options: Any) -> Row:
-    """Many calls of few counts, beside as many other calls."""
-    law, name = dpfast.DiscreteLaplace(1, 10), "one count" if size == 1 else f"{size:,} counts"
-    run = many(lambda: partial(law.release, a["counts"][:size]))
-    reference = many(lambda: call(a["counts"][:size]))
-    return Row(f"a call of {name}", run, CALLS, Reference(beside, reference, CALLS), unit="call", **options)
+def small_calls(
+    a: Arrays, size: int, beside: str, call: Callable[[Array], Run], *, made: bool = False, **options: Any
+) -> Row:
+    """Many calls of few counts, beside as many other calls. made: each by a new mechanism."""
+    law, name = partial(dpfast.DiscreteLaplace, 1, 10), "one count" if size == 1 else f"{size:,} counts"
+    name = f"a mechanism made for {name}" if made else f"a call of {name}"
+
+    def bound() -> Run:
+        counts = a["counts"][:size]
+        return (lambda: law().release(counts)) if made else partial(law().release, counts)
+
+    reference = Reference(beside, many(lambda: call(a["counts"][:size])), CALLS)
+    return Row(name, many(bound), CALLS, reference, unit="call", **options)

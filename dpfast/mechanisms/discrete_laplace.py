@@ -14,6 +14,7 @@ from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.exact.discrete_laplace import DiscreteLaplace as ExactDiscreteLaplace
 from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
+from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
@@ -38,6 +39,7 @@ class GeometricNoise(Pure, IntegerNoise):
 
     SCALES = "2**-60", "2**60"
 
+    @remembered
     def __init__(
         self, epsilon: Real, sensitivity: Real | Sensitivity, *, adjacency: str | None = None, unit: str | None = None
     ) -> None:

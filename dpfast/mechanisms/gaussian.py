@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.exact.gaussian import Gaussian as ExactGaussian
+from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
 from dpfast.mechanisms.sigma import Sigma
@@ -50,6 +51,7 @@ class Gaussian(Sigma, RealMechanism):
     NAME: ClassVar[str] = "gaussian"
     _exponent: int = GRID()
 
+    @remembered
     def __init__(
         self,
         sigma: Real | None = None,
