@@ -461,3 +461,15 @@ def test_flint_is_used_under_managers_of_c_alone() -> None:
     for manager in (exact.alone, exact.flint_at(64)):
         for name in ("__enter__", "__exit__"):
             assert not isinstance(getattr(type(manager), name), FunctionType)
+
+
+def test_roots_of_rationals_without_flint() -> None:
+    """Below the root by less than 2^-255 of it, by integers; exact where the root is rational."""
+    random.seed(7)
+    for exponent in range(-118, 119):
+        square = Fraction(random.getrandbits(200) + 1, random.getrandbits(60) + 1) * Fraction(2) ** exponent
+        root = exact.root_below(square)
+        assert root**2 <= square < (root * (1 + Fraction(1, 2**255))) ** 2
+        assert exact.root_below(square**2) <= square
+    for rational in (Fraction(3), Fraction(5, 2**40), Fraction(2**60)):
+        assert exact.root_below(rational**2) == rational
