@@ -129,9 +129,9 @@ def nearest_double(precision: int, value: Callable[[], Ball]) -> float:
 
 
 def root_below(square: Fraction) -> Fraction:
-    """At most the root, and less below it than 2^-255 of it. Without a ball: the root of an integer.
+    """The root rounded down by less than 2^-255 of it. No ball is needed.
 
-    floor(sqrt(floor(x))) = floor(sqrt(x)), so it is the root rounded down to a multiple of 2^-bits.
+    floor(sqrt(floor(x))) = floor(sqrt(x)), so an integer's root gives it in multiples of 2^-bits.
     """
     bits = 256 + abs(square.numerator.bit_length() - square.denominator.bit_length())
     return Fraction(math.isqrt((square.numerator << 2 * bits) // square.denominator), 2**bits)
