@@ -217,7 +217,7 @@ def test_a_failure_before_there_is_a_key_leaves_out_alone(monkeypatch) -> None:
             raise failure
 
         with monkeypatch.context() as patch:
-            patch.setattr(exact, "unique_floor", refuse)
+            patch.setattr(exact.one_sided_geometric.OneSidedGeometric, "_decimals", refuse)
             with pytest.raises(failure):
                 DiscreteLaplace(1, 10).release(counts, out=counts)
             with pytest.raises(failure):
