@@ -16,7 +16,7 @@ import pytest
 from dpfast import _native, exact
 from dpfast.errors import EntropyError
 from dpfast.kernels import nominate
-from dpfast.mechanisms import integer, mechanism, selection
+from dpfast.mechanisms import equals, selection
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy.inputs import Inputs
 from dpfast.records import fixed_point
@@ -42,6 +42,7 @@ LAWS = set(_native.LAWS)  # that C has
 
 constant_work_plan, bulk_plan = attrgetter("_constant_work_plan"), attrgetter("_bulk_plan")
 law = attrgetter("_law")  # in intervals
+kept_for_equals, remembered = (equals._first_of_equals, equals._checked), equals.remembered
 prepared = attrgetter("_small")  # for small releases
 constants = methodcaller("_constants")  # a plan's, by the names of its fields
 record = attrgetter("_record")  # what the derivation of a stream key reads of it
@@ -353,13 +354,13 @@ def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float]
 
 def forget_equals() -> None:
     """Mechanisms from here on share no plan with those from before."""
-    mechanism.first_of_equals.cache_clear()
+    for kept in kept_for_equals:
+        kept.cache_clear()
 
 
 def own_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal mechanisms share no plan."""
-    for module in (mechanism, integer):
-        monkeypatch.setattr(module, "first_of_equals", lambda one: one)
+    monkeypatch.setattr(equals, "first_of", lambda one: one)
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:

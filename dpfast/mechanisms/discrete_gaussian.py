@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.exact.discrete_gaussian import DiscreteGaussian as ExactDiscreteGaussian
+from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.gaussian import normal_constants
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.lockfree_property import lockfree_property
@@ -47,6 +48,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
     NAME: ClassVar[str] = "discrete_gaussian"
     SCALES = "1e-3", "1e9"
 
+    @remembered
     def __init__(
         self, sigma: Real | None = None, *, sigma_squared: Real | None = None, sensitivity: Sensitivity | None = None
     ) -> None:

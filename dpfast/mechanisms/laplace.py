@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dpfast import _native
 from dpfast.exact.laplace import Laplace as ExactLaplace
 from dpfast.mechanisms.discrete_laplace import SHORT_ERROR, wide_constants
+from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import Pure
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
@@ -48,6 +49,7 @@ class Laplace(Pure, RealMechanism):
     NAME: ClassVar[str] = "laplace"
     _exponent: int = GRID()
 
+    @remembered
     def __init__(
         self,
         epsilon: Real,
