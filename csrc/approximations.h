@@ -116,6 +116,25 @@ DPF_INLINE double short_cosine_polynomial(double w) {
     return sum;
 }
 
+/* (sin pi v/4)/v, w = v^2. */
+DPF_INLINE float float_sine_polynomial(float w) {
+    float sum = -0x1.2bbf4ap-15f;
+    sum = __builtin_fmaf(sum, w, 0x1.4650e6p-9f);
+    sum = __builtin_fmaf(sum, w, -0x1.4abb7cp-4f);
+    sum = __builtin_fmaf(sum, w, 0x1.921fb4p-1f);
+    return sum;
+}
+
+/* cos pi v/4, w = v^2. */
+DPF_INLINE float float_cosine_polynomial(float w) {
+    float sum = 0x1.d61e28p-19f;
+    sum = __builtin_fmaf(sum, w, -0x1.55b684p-12f);
+    sum = __builtin_fmaf(sum, w, 0x1.03c1b6p-6f);
+    sum = __builtin_fmaf(sum, w, -0x1.3bd3ccp-2f);
+    sum = __builtin_fmaf(sum, w, 1.0f);
+    return sum;
+}
+
 /* (b - sin b)/b^3, w = b^2. */
 DPF_INLINE double small_sine_polynomial(double w) {
     double sum = 0x1.a01a01a01a01ap-13;

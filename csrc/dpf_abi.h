@@ -54,18 +54,19 @@ typedef struct {
     double margin32;             /* 1/2 less both, for the most noise of a 32-bit word (Gaussian: margin) */
     double half_cell;            /* t/2 + 1/4 (Gaussian: t^2), and a little more: half a cell of U, scaled */
     double double_double_margin; /* 1/2 less the error of the double-double tier */
+    double float_margin;         /* margin and relative_error in floats ... */
+    double float_error;          /* ... (Gaussian: for each unit of the radius, scaled) */
     struct {                     /* t (C - ln U), C = ln(2/(1+q)) or 0 */
         double offset;           /* t C - 1/2, rounded */
-        double float_margin;     /* margin and relative_error in floats */
-        double float_error;
-        double c, c_low;   /* C, cut to 45 fractional bits, and the rest */
-        dpf_u128 wide_t;   /* the scale in units of 2^-67, cut */
-        dpf_u128 wide_c;   /* C in units of 2^-120 */
-        int32_t wide_cell; /* e + 61, where 2^e <= t < 2^(e+1) */
+        double c, c_low;         /* C, cut to 45 fractional bits, and the rest */
+        dpf_u128 wide_t;         /* the scale in units of 2^-67, cut */
+        dpf_u128 wide_c;         /* C in units of 2^-120 */
+        int32_t wide_cell;       /* e + 61, where 2^e <= t < 2^(e+1) */
     } logarithm;
     struct {                       /* Box-Muller */
         double half_angle;         /* half a cell of the angle; 32-bit words: and the relative error */
         double double_double_cell; /* the double-double tier's error that grows as the radius shrinks */
+        double float_log_error;    /* the error of -ln U in floats, scaled as half_cell is */
         double rejects;            /* P(a proposal k is rejected) <= rejects k^2 */
         int32_t candidates;        /* proposals that a constant-work draw makes */
         int32_t accept_below;      /* a 16-bit acceptance word below it accepts any proposal */
@@ -184,7 +185,8 @@ int dpf_all_finite(int kind, int64_t n, const void *in);
  *         others. The double-double tier takes all 128 as U's.
  *     Gaussian, discrete Gaussian without thresholds: words as a draw reads them, digits[0..1] the
  *         radius, digits[2..3] the angle, its first three bits the flags (gaussian.md). Level 0 has
- *         plan->width bits, aligned to the right; level 1, which comes second, 64.
+ *         plan->width bits, aligned to the right; level 1, which comes second, 64. The float tier
+ *         reads level 0 alone.
  *     Discrete Gaussian with thresholds: digits[0] has the first 64 digits of U.
  *     DPF_TABLE: digits[0] is the place in the table. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,

@@ -12,6 +12,7 @@ MADE = generator("make_approximations")
 SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
 GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()
 SHORT_GAPPA = (CSRC / "proofs" / "gaussian_short.gappa").read_text()
+FLOAT_GAPPA = (CSRC / "proofs" / "gaussian_float.gappa").read_text()
 DOUBLE_DOUBLE = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
 
 
@@ -36,6 +37,18 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert constants(between(short, "q = ", ";"))[::-1] == cosine
     assert MADE.SHORT_UNIT == -29  # a 32-bit word holds so many digits of v
     assert f"root_two = {MADE.ROOT_TWO};" in SHORT_GAPPA
+
+    sine, cosine = values(MADE.FLOAT_SINE)[::-1], values(MADE.FLOAT_COSINE)[:0:-1]
+    assert sine == constants(between(FLOAT_GAPPA, "w rnd= v * v;", "sine rnd="))
+    assert sine == constants(between(FLOAT_GAPPA, "W = v * v;", "Q3 ="))
+    assert cosine == constants(between(FLOAT_GAPPA, "sine rnd=", "cosine ="))
+    assert cosine == constants(between(FLOAT_GAPPA, "Q3 =", "CP ="))
+    assert "cosine = rnd(q1 * w + 1);" in FLOAT_GAPPA
+    assert "CP = Q1 * W + 1;" in FLOAT_GAPPA
+    assert MADE.FLOAT_COSINE[0] == "1.0"
+    short = between(SOLLYA, "/* float_octant", "claim")
+    assert constants(between(short, "p = ", ";"))[::-1] == sine
+    assert constants(between(short, "q = 1 + ", ";"))[::-1] == cosine
     assert f"{MADE.ROOT_TWO} / sqrt(2)" in SOLLYA
 
     p, (q0, q1) = values(MADE.SMALL_SINE)[::-1], values(MADE.SMALL_COSINE)

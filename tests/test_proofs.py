@@ -57,6 +57,17 @@ def test_fma_fuses_every_step_of_the_logarithm(name: str, polynomial: str, more:
         ("gaussian_short", "half_angle = 0x1.bp-31", "half_angle = 0x1.aep-31"),
         ("gaussian_short", "margin = 0.5 - 0x4p-52", "margin = 0.5 - 0x2p-52"),
         ("gaussian_short", "[-0x8p-52, 0x8p-52]", "[-0x6p-52, 0x6p-52]"),  # a cell's weight
+        ("gaussian_float", "E in [0x1p-19, 23]", "E in [-0x1p-19, 23]"),  # no root
+        ("gaussian_float", "sine - SP in [-0x1.2p-23, 0x1.2p-23]", "sine - SP in [-0x1p-23, 0x1p-23]"),
+        ("gaussian_float", "cosine - CP in [-0x0.fp-23, 0x0.fp-23]", "cosine - CP in [-0x0.5p-23, 0x0.5p-23]"),
+        ("gaussian_float", "p2 * w - 0x1.4abb7cp-4", "p2 * w - 0x1.4abb0cp-4"),  # a coefficient of the code alone
+        ("gaussian_float", "q1 * w + 1)", "q1 * w + 0x1.00001p0)"),
+        ("gaussian_float", "[-0x3.5p-23, 0x3.5p-23]", "[-0x3p-23, 0x3p-23]"),  # y's bound, by the sine
+        ("gaussian_float", "[-0x3.5cp-23, 0x3.5cp-23]", "[-0x3.2p-23, 0x3.2p-23]"),  # by the cosine
+        ("gaussian_float", "e -/ E in [-0x1.0ap-23, 0x1.0ap-23]", "e -/ E in [-0x1.8p-23, 0x1.8p-23]"),
+        ("gaussian_float", "float_error = 0x3.6p-23", "float_error = 0x3.5p-23"),
+        ("gaussian_float", "float_margin = 0.5 - 0x4p-23", "float_margin = 0.5 - 0x3p-23"),
+        ("gaussian_float", "[-0x2.01p-23, 0x2.01p-23]", "[-0x1.8p-23, 0x1.8p-23]"),  # the test's product
         ("normal", "0x4.ep-52", "0x3.8p-52"),  # the radius's bound
         ("normal", "f -/ F in [-0x1p-52, 0x1p-52]", "f -/ F in [-0x2p-52, 0x2p-52]"),  # twice rounded
         ("normal", "below = fixed<-1, dn>", "below = fixed<-42, dn>"),  # the rest of middle, then inexact
@@ -90,6 +101,8 @@ def test_sollya_certifies_the_polynomials(name: str) -> None:
         ("normal", "0x1.55d3c7dc3b7f3p-12", "0x1.55d3c7dc3c7f3p-12"),  # the cosine
         ("normal", "0x1.466bba8bfc001p-9", "0x1.466bbb8bfc001p-9"),  # the short sine
         ("normal", "0x1.d9c364eac5df8p-19", "0x1.d9d364eac5df8p-19"),  # the short cosine
+        ("normal", "-0x1.4abb7cp-4", "-0x1.4abb7ep-4"),  # the sine in floats
+        ("normal", "-0x1.55b684p-12", "-0x1.55b784p-12"),  # the cosine in floats
         ("normal", "0x1.1111111111111p-7", "0x1.1111112111111p-7"),  # P
         ("normal", "0x1.6c16c16c16c17p-10", "0x1.6c17c16c16c17p-10"),  # Q
         ("normal", "0x1.110b4611a6263p-27", "0x1.110b4611a7263p-27"),  # pi/4

@@ -51,6 +51,9 @@ SHORT_COSINE = (
     "0x1.d9c364eac5df8p-19",
 )  # fmt: skip
 SHORT_UNIT = -29
+# The same in floats: fpminimax, absolute (normal.sollya).
+FLOAT_SINE = "0x1.921fb4p-1", "-0x1.4abb7cp-4", "0x1.4650e6p-9", "-0x1.2bbf4ap-15"
+FLOAT_COSINE = "1.0", "-0x1.3bd3ccp-2", "0x1.03c1b6p-6", "-0x1.55b684p-12", "0x1.d61e28p-19"
 # sin b = b - b^3 P(b^2), cos b = 1 - b^2/2 + b^4 (Q0 - Q1 b^2), |b| < pi/4 2^-8: series, rounded.
 SMALL_SINE = "0x1.5555555555555p-3", "-0x1.1111111111111p-7", "0x1.a01a01a01a01ap-13"
 SMALL_COSINE = "0x1.5555555555555p-5", "0x1.6c16c16c16c17p-10"
@@ -87,6 +90,7 @@ def scaled(coefficients: tuple[str, ...], least: int) -> tuple[str, ...]:
 
 def header() -> str:
     fused, fma, plain = "fused(sum, {x}, {c})", "__builtin_fma(sum, {x}, {c})", "sum * {x} + {c}"
+    fmaf = "__builtin_fmaf(sum, {x}, {c})"
     high, low, whole = (f"{(float.fromhex(value) * 2.0**unit).hex()}" for value, unit in QUARTER)
     return "\n".join([
         "/* SPDX-License-Identifier: Apache-2.0",
@@ -109,12 +113,14 @@ def header() -> str:
         function("(ln m)/s = 2 + z R(z).", "log_polynomial", "z", fused, LOG),
         function("(m - 1) ln 2 - ln m = dpf_short_log + m p(m).", "short_log_polynomial", "m", fused, SHORT_LOG[1:]),
         function("ln(1 + r) = r - r^2/2 + r^3 p(r).", "log1p_polynomial", "r", fma, LOG1P),
-        function("-ln(3/2 + f).", "float_log_polynomial", "f", "__builtin_fmaf(sum, {x}, {c})", FLOAT_LOG, "float"),
+        function("-ln(3/2 + f).", "float_log_polynomial", "f", fmaf, FLOAT_LOG, "float"),
         function("(sin pi v/4)/v, w = v^2.", "sine_polynomial", "w", fused, SINE),
         function("cos pi v/4, w = v^2.", "cosine_polynomial", "w", fused, COSINE),
         function(f"(sin pi v/4)/V, w = V^2, v = V 2^{SHORT_UNIT}.", "short_sine_polynomial", "w", fused,
                  scaled(SHORT_SINE, 1)),
         function("cos pi v/4, likewise.", "short_cosine_polynomial", "w", fused, scaled(SHORT_COSINE, 0)),
+        function("(sin pi v/4)/v, w = v^2.", "float_sine_polynomial", "w", fmaf, FLOAT_SINE, "float"),
+        function("cos pi v/4, w = v^2.", "float_cosine_polynomial", "w", fmaf, FLOAT_COSINE, "float"),
         function("(b - sin b)/b^3, w = b^2.", "small_sine_polynomial", "w", plain, SMALL_SINE),
     ])  # fmt: skip
 

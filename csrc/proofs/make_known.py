@@ -110,6 +110,8 @@ FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, c
     (DiscreteGaussian, 2, DOUBLE, CELLS, 200),
     (DiscreteGaussian, 8, 0, CELLS, 1300),
     (DiscreteGaussian, 8, DOUBLE, CELLS, 200),
+    (DiscreteGaussian, 12, 0, CELLS, 700),
+    (DiscreteGaussian, 20, 0, CELLS, 700),
     (DiscreteGaussian, 29, 0, CELLS, 400),
 )
 START = 1000  # inside a batch of any width
@@ -205,6 +207,7 @@ PLANTS: Sequence[tuple[Any, int, int, int]] = (  # law, log2 of the scale, tier,
     (Gaussian, 22, DOUBLE_DOUBLE, 128),
     (Gaussian, 40, DOUBLE_DOUBLE, 128),
     (DiscreteGaussian, 2, DOUBLE, 64),
+    (DiscreteGaussian, 12, FLOAT, 32),
     (DiscreteGaussian, 29, DOUBLE, 128),
     (DiscreteGaussian, 29, DOUBLE_DOUBLE, 128),
 )
@@ -220,6 +223,8 @@ def truth(row: Row, planted: Planted) -> int | None:
     if is_pair(row):
         read = read_of_pair(row)
         whole = Digits(radius >> 128 - read, read), Digits(angle >> max(0, 125 - read), min(128, read + 3))
+        if row.tier == FLOAT:  # words of level 0, the flags in the angle's
+            whole = Digits(planted.digits[0], read), Digits(planted.digits[2], read)
         return getattr(law, "proposal", law).rounded(*whole, planted.sine, begin)
     u = radius >> 64 + 64 - row.bits if row.bits > 64 else planted.digits[0]
     if isinstance(row.mechanism, DiscreteGaussian):
@@ -229,12 +234,12 @@ def truth(row: Row, planted: Planted) -> int | None:
 
 
 def is_pair(row: Row) -> bool:
-    return isinstance(row.mechanism, Gaussian) or (isinstance(row.mechanism, DiscreteGaussian) and row.bits == 128)
+    return isinstance(row.mechanism, Gaussian) or (isinstance(row.mechanism, DiscreteGaussian) and row.bits != 64)
 
 
 def read_of_pair(row: Row) -> int:
     """How many digits of the radius a tier reads, and of v at least."""
-    return 64 if row.tier == DOUBLE else 128
+    return {FLOAT: 32, DOUBLE: 64}.get(row.tier, 128)
 
 
 def near(row: Row, at: int, made: Callable[[int], Planted]) -> Iterator[Planted]:
@@ -302,6 +307,8 @@ def plant_pair(row: Row, scale: Fraction, tail: Fraction, begin: float, i: int) 
     size = ball((k - Fraction(begin) - Fraction(1, 2)) * sign / scale) / side
 
     def made(u: int) -> Planted:
+        if row.tier == FLOAT:
+            return Planted((u, 0, angle >> 96, 0), begin, negative=False, sine=sine)
         return Planted((*divmod(u << (128 - read), 2**64), *divmod(angle, 2**64)), begin, negative=False, sine=sine)
 
     yield from near(row, cell(size * size / 2, read), made)

@@ -160,6 +160,8 @@ MUTANTS = [
            "*decided = error_margin * weight > 0;", "test_bounds.py -k decided"),
     Mutant("a margin is 1e-9 too small", "csrc/decide.h", "*decided = error_margin * weight > plan->half_cell;",
            "*decided = (error_margin + 1e-9) * weight > plan->half_cell;", "test_bounds.py -k decided"),
+    Mutant("floats have no margin for the logarithm", "csrc/discrete_gaussian.h", "-(float)plan->normal.float_log_error", "0.0f",
+           "test_discrete_gaussian.py -k floats"),
     Mutant("32-bit words have no margin", "csrc/decide.h", "(plan->margin32 - __builtin_fabs(g)) * weight",
            "(0.5 - __builtin_fabs(g)) * weight", "test_bounds.py -k decided"),
 ]  # fmt: skip
