@@ -52,8 +52,8 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
         job->refused |= law->real && split(how, in_at(job, at + from), from, end, &batch);
         if (job->refused)
             break;
-        /* Fetch the next batch meanwhile: its values, and the line of results that it shares with this
-         * one, where a miss would hold up all stores. Addresses only, for some may lie outside. */
+        /* Fetch the next batch meanwhile: its values, and the line of results that it shares with
+         * this one, where a miss would hold up all stores. Addresses only: some may lie outside. */
         const uintptr_t next = (uintptr_t)size * (uintptr_t)(at + per_batch);
         for (int ahead = 0; ahead <= size * per_batch; ahead += 64)
             __builtin_prefetch((const void *)((uintptr_t)job->in + next + (uintptr_t)ahead), 0, 3);

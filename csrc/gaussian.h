@@ -123,6 +123,56 @@ static void gaussian_by_double_both(const dpf_plan *plan, const dpf_draws *draws
     gaussian_wipe_digits(&d, n);
 }
 
+/* What the draws of pairs share in the extended tier. */
+typedef struct {
+    _Alignas(64) double tr[64], tr_low[64], weight[64]; /* t R, the first part in 26 bits */
+    double sine[64], sine_low[64], cosine[64], cosine_low[64];
+} gaussian_pairs;
+
+/* Extended (section 8): once for both draws of a pair, where all draws come in whole pairs. */
+static void gaussian_by_extended_both(const dpf_plan *plan, const dpf_draws *draws) {
+    const dpf_plan p = *plan;
+    const uint64_t *restrict radius = draws->word[0], *restrict angle = draws->word[1], *restrict draw = draws->draw;
+    const uint64_t *restrict more = draws->more[0], *restrict more_angle = draws->more[1];
+    const double *restrict offset = draws->offset;
+    int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
+    const int64_t n = draws->n;
+    const int width = p.width, both = n % 128 == 0 && draw[0] % 128 == 0;
+    gaussian_pairs s;
+    for (int64_t base = 0; base < n; base += both ? 128 : 64) {
+        const int64_t pairs = n - base < 64 ? n - base : 64;
+        for (int64_t i = 0; i < pairs; i++) {
+            const uint64_t first = radius[base + i] << (64 - width), then = more[base + i] >> (width & 63);
+            double x, r, r_low;
+            radius_extended(first | (width == 64 ? 0 : then), &x, &r, &r_low);
+            const double tr = half_of(p.t * r);
+            s.tr[i] = tr;
+            s.tr_low[i] = product_less(p.t, r, tr) + fused(p.t, r_low, p.t_low * r);
+            s.weight[i] = r > 0x1p-20 ? (x - 0.5) * tr : 0.0;
+        }
+        for (int64_t i = 0; i < pairs; i++) {
+            const uint64_t v = angle[base + i] << (67 - width) | more_angle[base + i] >> (width - 3);
+            octant_extended(v, &s.sine[i], &s.sine_low[i], &s.cosine[i], &s.cosine_low[i]);
+        }
+        for (int64_t from = base; from <= base + 64 * both; from += 64)
+            for (int64_t i = 0; i < pairs; i++) {
+                const int64_t k = from + i;
+                const uint64_t flags = angle[k] >> (width - 3), second = draw[k] >> 6 & 1;
+                const uint64_t is_sine = (second ^ flags) & 1, negative = flags >> (2 - second) & 1;
+                const double tr = s.tr[i], side = is_sine ? s.sine[i] : s.cosine[i];
+                const double side_low = is_sine ? s.sine_low[i] : s.cosine_low[i];
+                const double product = tr * side, whole = (product + DPF_TO_INTEGER) - DPF_TO_INTEGER;
+                const double part = (product - whole) + fused(tr, side_low, s.tr_low[i] * (side + side_low));
+                const double z = turned(part, negative) + offset[k], shifted = z + DPF_TO_INTEGER;
+                const double room =
+                    (p.extended_margin - p.normal.extended_error * tr) - __builtin_fabs(z - (shifted - DPF_TO_INTEGER));
+                lo[k] = integer_of(turned(whole, negative) + shifted);
+                hi[k] = room * s.weight[i] > p.half_cell ? lo[k] >> 63 : DPF_UNDECIDED_LIMB;
+            }
+    }
+    dpf_wipe(&s, sizeof s);
+}
+
 /* Double-double (section 6), in three loops: one would need more registers than there are. */
 static void gaussian_by_double_double_both(const dpf_plan *plan, const dpf_draws *draws) {
     const dpf_plan p = *plan;
@@ -164,6 +214,8 @@ static void gaussian_by_double_double_both(const dpf_plan *plan, const dpf_draws
 static void gaussian_decide(const dpf_plan *plan, int tier, const dpf_draws *draws) {
     if (tier == DPF_DOUBLE)
         gaussian_by_double_both(plan, draws);
+    else if (tier == DPF_EXTENDED)
+        gaussian_by_extended_both(plan, draws);
     else
         gaussian_by_double_double_both(plan, draws);
 }

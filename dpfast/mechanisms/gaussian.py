@@ -120,10 +120,11 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
     precision = 256 + abs(ratio_squared.numerator.bit_length() - ratio_squared.denominator.bit_length())
     t = exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt())
     width = 32 if short else 64
+    beyond = _native.EXTENDED if short else _native.DOUBLE_DOUBLE
     return {
         "width": width,
         "bulk": _native.DOUBLE if ratio_squared <= DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
-        "constant_work": _native.DOUBLE if ratio_squared <= CONSTANT_WORK_DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
+        "constant_work": _native.DOUBLE if ratio_squared <= CONSTANT_WORK_DOUBLE_RATIO**2 else beyond,
         "t": t,
         "t_low": exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt() - exact.ball(Fraction(t))),
         "margin": 0.5 - 2.0**-50,
@@ -133,6 +134,8 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
         "half_cell": t * (max(t * (1 + 2.0**33 * SHORT_LOG_ERROR), 1.75) if short else t) * (1 + 2.0**-20),
         # (pi/4) 2^-(width - 2), and more; short: with the errors of sine and cosine
         "half_angle": 3.375 * 2.0**-32 if short else 2.0**-62 * (1 + 2.0**-20),
+        "extended_margin": 0.5 - 2.0**-48,
+        "extended_error": 2.0**-53,
         "double_double_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
         "double_double_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
     }
