@@ -75,6 +75,7 @@ static void store(void *to, const void *from, int64_t n, int non_temporal) {
 #include "wide.h"
 #include "exponential.h"
 #include "normal.h"
+#include "extended.h"
 
 #include "sum.h"
 #include "refine.h"

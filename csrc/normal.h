@@ -4,9 +4,9 @@
  * normal_double_double.gappa prove them in all four rounding modes. dpf_sine is in wide_sine.h. */
 
 /* high 2^32 + low + 1/2, rounded once; the result + *rest is the exact sum. */
-DPF_INLINE double middle(uint32_t high, uint32_t low, double *rest) {
+DPF_INLINE double middle(uint64_t high, uint64_t low, double *rest) {
     const double above = double_of(0x4530000000000000 | high) - 0x1.000000008p84; /* high 2^32 - 2^51 */
-    const double below = double_of(0x4320000000000000 | (uint64_t)low << 1 | 1);  /* 2^51 + low + 1/2 */
+    const double below = double_of(0x4320000000000000 | low << 1 | 1);            /* 2^51 + low + 1/2 */
     const double x = above + below;
     *rest = below - (x - above);
     return x;

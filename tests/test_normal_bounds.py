@@ -13,6 +13,7 @@ SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
 GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()
 SHORT_GAPPA = (CSRC / "proofs" / "gaussian_short.gappa").read_text()
 FLOAT_GAPPA = (CSRC / "proofs" / "gaussian_float.gappa").read_text()
+EXTENDED = (CSRC / "proofs" / "extended_normal.gappa").read_text()
 DOUBLE_DOUBLE = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
 
 
@@ -50,6 +51,18 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert constants(between(short, "p = ", ";"))[::-1] == sine
     assert constants(between(short, "q = 1 + ", ";"))[::-1] == cosine
     assert f"{MADE.ROOT_TWO} / sqrt(2)" in SOLLYA
+
+    sine, cosine = values(MADE.SINE_REST)[::-1], values(MADE.COSINE_REST)[::-1]
+    (q0, q1), (c0, c1) = values(MADE.EIGHTH), values(MADE.CURVE)
+    assert [*sine, q1] == constants(between(EXTENDED, "p5 rnd=", "arch ="))
+    assert [*sine, q1] == constants(between(EXTENDED, "P5 =", "SP ="))
+    assert cosine == constants(between(EXTENDED, "q5 rnd=", "ww ="))
+    assert cosine == constants(between(EXTENDED, "Q5 =", "CP ="))
+    assert [c0, c1] == constants(between(EXTENDED, "wc =", "W ="))
+    extended = between(SOLLYA, "/* octant_extended", "claim")
+    assert constants(between(extended, "p = ", ";")) == [q0, q1, *sine[::-1]]
+    assert constants(between(extended, "q = 1 + ", ";")) == [c0, c1, *cosine[::-1]]
+    assert f"t rnd= {MADE.EIGHTH[0]} * VL;" in EXTENDED
 
     p, (q0, q1) = values(MADE.SMALL_SINE)[::-1], values(MADE.SMALL_COSINE)
     assert p == constants(between(DOUBLE_DOUBLE, "p1 rnd= ", "q1 rnd="))

@@ -23,8 +23,8 @@ from dpfast.records import fixed_point
 from dpfast.release import engine
 from dpfast.release.arrays import Job, clamps, prepare_real
 
-FLOAT, DOUBLE, DOUBLE_DOUBLE = _native.FLOAT, _native.DOUBLE, _native.DOUBLE_DOUBLE
-INTEGER, TABLE = _native.INTEGER, _native.TABLE
+FLOAT, DOUBLE, EXTENDED = _native.FLOAT, _native.DOUBLE, _native.EXTENDED
+DOUBLE_DOUBLE, INTEGER, TABLE = _native.DOUBLE_DOUBLE, _native.INTEGER, _native.TABLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
 BLOCK, SMALL = _native.BLOCK, engine.SMALL
 INT64, UINT64, FLOAT64, FLOAT32 = map(_native.KINDS.__getitem__, "lLdf")  # what values are, to C

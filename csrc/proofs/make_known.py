@@ -23,8 +23,11 @@ from dpfast.exact import Digits, ball
 
 SECRET = bytes(range(32))
 TABLE, FLOAT, DOUBLE = _native.TABLE, _native.FLOAT, _native.DOUBLE
-DOUBLE_DOUBLE, INTEGER = _native.DOUBLE_DOUBLE, _native.INTEGER
-TIERS = {TABLE: "table", FLOAT: "float", DOUBLE: "double", DOUBLE_DOUBLE: "double-double", INTEGER: "integers"}
+EXTENDED, DOUBLE_DOUBLE, INTEGER = _native.EXTENDED, _native.DOUBLE_DOUBLE, _native.INTEGER
+TIERS = {
+    TABLE: "table", FLOAT: "float", DOUBLE: "double", EXTENDED: "extended", DOUBLE_DOUBLE: "double-double",
+    INTEGER: "integers",
+}  # fmt: skip
 CELLS, SUMS = 0, 1  # what is digested: integers or doubles of 64 bits; what dpf_add adds to zeros
 LIMBS = 2  # integers of 128 bits
 
@@ -98,12 +101,14 @@ FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, c
     (Laplace, 21, 0, CELLS, 700),
     (Laplace, 44, 0, CELLS, 400),
     (Laplace, 44, DOUBLE, CELLS, 200),
+    (Laplace, 21, EXTENDED, CELLS, 200),
     (Laplace, 40, DOUBLE_DOUBLE, LIMBS, 200),
     (Laplace, 60, 0, LIMBS, 200),
     (Laplace, 60, INTEGER, LIMBS, 200),
     (Gaussian, 21, 0, CELLS, 700),
     (Gaussian, 40, 0, CELLS, 400),
     (Gaussian, 40, DOUBLE, CELLS, 200),
+    (Gaussian, 21, EXTENDED, CELLS, 200),
     (Gaussian, 40, DOUBLE_DOUBLE, LIMBS, 200),
     (Gaussian, 48, 0, LIMBS, 200),
     (DiscreteGaussian, 2, 0, SUMS, LONG),
@@ -112,6 +117,7 @@ FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, c
     (DiscreteGaussian, 8, DOUBLE, CELLS, 200),
     (DiscreteGaussian, 12, 0, CELLS, 700),
     (DiscreteGaussian, 20, 0, CELLS, 700),
+    (DiscreteGaussian, 20, EXTENDED, CELLS, 200),
     (DiscreteGaussian, 29, 0, CELLS, 400),
 )
 START = 1000  # inside a batch of any width
@@ -198,17 +204,20 @@ PLANTS: Sequence[tuple[Any, int, int, int]] = (  # law, log2 of the scale, tier,
     (OneSidedGeometric, 40, INTEGER, 127),
     (Laplace, 21, DOUBLE, 31),
     (Laplace, 44, DOUBLE, 64),
+    (Laplace, 21, EXTENDED, 64),
     (Laplace, 21, DOUBLE_DOUBLE, 95),
     (Laplace, 44, DOUBLE_DOUBLE, 127),
     (Laplace, 21, INTEGER, 95),
     (Laplace, 44, INTEGER, 127),
     (Gaussian, 22, DOUBLE, 128),
     (Gaussian, 40, DOUBLE, 128),
+    (Gaussian, 22, EXTENDED, 128),
     (Gaussian, 22, DOUBLE_DOUBLE, 128),
     (Gaussian, 40, DOUBLE_DOUBLE, 128),
     (DiscreteGaussian, 2, DOUBLE, 64),
     (DiscreteGaussian, 12, FLOAT, 32),
     (DiscreteGaussian, 29, DOUBLE, 128),
+    (DiscreteGaussian, 22, EXTENDED, 128),
     (DiscreteGaussian, 29, DOUBLE_DOUBLE, 128),
 )
 TAILS = Fraction(1, 50), Fraction(1), Fraction(5)  # sizes of the noise, in scales: boundaries near them are planted
@@ -239,7 +248,7 @@ def is_pair(row: Row) -> bool:
 
 def read_of_pair(row: Row) -> int:
     """How many digits of the radius a tier reads, and of v at least."""
-    return {FLOAT: 32, DOUBLE: 64}.get(row.tier, 128)
+    return {FLOAT: 32, DOUBLE: 64, EXTENDED: 64}.get(row.tier, 128)
 
 
 def near(row: Row, at: int, made: Callable[[int], Planted]) -> Iterator[Planted]:

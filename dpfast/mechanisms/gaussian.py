@@ -122,10 +122,11 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
     root = exact.root_below(ratio_squared)
     t = float(root)
     width = 32 if short else 64
+    beyond = _native.EXTENDED if short else _native.DOUBLE_DOUBLE
     return {
         "width": width,
         "bulk": _native.DOUBLE if ratio_squared <= DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
-        "constant_work": _native.DOUBLE if ratio_squared <= CONSTANT_WORK_DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
+        "constant_work": _native.DOUBLE if ratio_squared <= CONSTANT_WORK_DOUBLE_RATIO**2 else beyond,
         "t": t,
         "t_low": float(root - Fraction(t)),
         "margin": 0.5 - 2.0**-50,
@@ -135,6 +136,8 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
         "half_cell": t * (max(t * (1 + 2.0**33 * SHORT_LOG_ERROR), 1.75) if short else t) * (1 + 2.0**-20),
         # (pi/4) 2^-(width - 2), and more; short: with the errors of sine and cosine
         "half_angle": 3.375 * 2.0**-32 if short else 2.0**-62 * (1 + 2.0**-20),
+        "extended_margin": 0.5 - 2.0**-48,
+        "extended_error": 2.0**-53,
         "double_double_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
         "double_double_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
     }

@@ -83,6 +83,7 @@ class Laplace(Pure, RealMechanism):
         t, relative_error = float(ratio), 6 * 2.0**-52
         constant_work = {
             CONSTANT_WORK_DOUBLE_RATIO: _native.DOUBLE,
+            SHORT_RATIO: _native.EXTENDED,
             CONSTANT_WORK_DOUBLE_DOUBLE_RATIO: _native.DOUBLE_DOUBLE,
         }
         return {
@@ -95,6 +96,7 @@ class Laplace(Pure, RealMechanism):
             "relative_error": relative_error,
             "margin32": 0.5 - SHORT_ERROR * (t + 1),
             "half_cell": (t / 2 + 0.25) * (1 + 2.0**-20),
+            "extended_margin": 0.5 - 2.0**-35,
             "double_double_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
             **wide_constants(ratio),
             "wide_c": 2**20,

@@ -80,7 +80,11 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
                 : law != LAPLACE && t <= 0x1p12 ? DPF_FLOAT
                 : t <= 0x1p44                   ? DPF_DOUBLE
                                                 : DPF_DOUBLE_DOUBLE;
-    plan.constant_work = t <= 0x1p17 ? DPF_DOUBLE : t <= 0x1p40 ? DPF_DOUBLE_DOUBLE : DPF_INTEGER;
+    plan.constant_work = t <= 0x1p17                     ? DPF_DOUBLE
+                         : law == LAPLACE && t <= 0x1p21 ? DPF_EXTENDED
+                         : t <= 0x1p40                   ? DPF_DOUBLE_DOUBLE
+                                                         : DPF_INTEGER;
+    plan.extended_margin = 0.5 - 0x1p-35;
     plan.logarithm.wide_cell = t < 1.0 ? 60 : 124 - __builtin_clzll((uint64_t)t);
     plan.t = t;
     plan.logarithm.offset = t < 0x1p52 ? t * from(c) - 0.5 : -0.125 / t;
@@ -120,7 +124,9 @@ static dpf_plan normal(int law, double t) {
     plan.law = law;
     plan.width = short_words ? 32 : 64;
     plan.bulk = law == DISCRETE_GAUSSIAN && t <= 0x1p12 ? DPF_FLOAT : t <= 0x1p40 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
-    plan.constant_work = t <= 0x1p16 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.constant_work = t <= 0x1p16 ? DPF_DOUBLE : short_words ? DPF_EXTENDED : DPF_DOUBLE_DOUBLE;
+    plan.extended_margin = 0.5 - 0x1p-48;
+    plan.normal.extended_error = 0x1p-53;
     plan.t = t;
     plan.margin = 0.5 - 0x1p-50;
     plan.relative_error = 0x14p-52;
@@ -322,8 +328,10 @@ static void tiers(const dpf_plan *plan) {
         memset(any_decided, 0, N);
         for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1))
             for (int tier = DPF_FLOAT; tier <= (is_normal(plan) ? DPF_DOUBLE_DOUBLE : DPF_INTEGER); tier++) {
-                if (!is_normal(plan) &&
-                    ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_DOUBLE_DOUBLE && bits <= 64)))
+                if (!is_normal(plan) && ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_EXTENDED && bits != 64) ||
+                                         (tier == DPF_DOUBLE_DOUBLE && bits <= 64)))
+                    continue;
+                if (tier == DPF_EXTENDED && (plan->law == DISCRETE_LAPLACE || plan->t > 0x1p21))
                     continue;
                 if (tier == DPF_FLOAT && (plan->bulk != DPF_FLOAT || (bits != 31 && !is_normal(plan))))
                     continue;
