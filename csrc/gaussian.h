@@ -162,8 +162,8 @@ static void gaussian_by_extended_both(const dpf_plan *plan, const dpf_draws *dra
                 const int64_t k = from + i;
                 const uint64_t flags = angle[k] >> (width - 3), second = draw[k] >> 6 & 1;
                 const uint64_t is_sine = (second ^ flags) & 1, negative = flags >> (2 - second) & 1;
-                const double tr = s.tr[i], side = is_sine ? s.sine[i] : s.cosine[i];
-                const double side_low = is_sine ? s.sine_low[i] : s.cosine_low[i];
+                const double tr = s.tr[i], side = side_of(is_sine, s.sine[i], s.cosine[i]);
+                const double side_low = side_of(is_sine, s.sine_low[i], s.cosine_low[i]);
                 const double product = tr * side, whole = (product + DPF_TO_INTEGER) - DPF_TO_INTEGER;
                 const double part = (product - whole) + fused(tr, side_low, s.tr_low[i] * (side + side_low));
                 const double z = turned(part, negative) + offset[k], shifted = z + DPF_TO_INTEGER;

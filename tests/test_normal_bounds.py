@@ -27,7 +27,11 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert cosine == constants(between(GAPPA, "Q5 =", "CP ="))
     assert constants(between(SOLLYA, "p = ", ";"))[::-1] == sine
     assert constants(between(SOLLYA, "q = 1 + ", ";"))[::-1] == cosine
+    assert f"{MADE.ROOT_TWO} / sqrt(2)" in SOLLYA
 
+
+def test_the_short_proofs_speak_of_the_code() -> None:
+    """Those of 32-bit words: in doubles, and in floats."""
     sine, cosine = values(MADE.SHORT_SINE)[::-1], values(MADE.SHORT_COSINE)[::-1]
     assert sine == constants(between(SHORT_GAPPA, "w rnd= v * v;", "q3 rnd="))
     assert sine == constants(between(SHORT_GAPPA, "W = v * v;", "Q3 ="))
@@ -50,8 +54,10 @@ def test_the_proofs_speak_of_the_code() -> None:
     short = between(SOLLYA, "/* float_octant", "claim")
     assert constants(between(short, "p = ", ";"))[::-1] == sine
     assert constants(between(short, "q = 1 + ", ";"))[::-1] == cosine
-    assert f"{MADE.ROOT_TWO} / sqrt(2)" in SOLLYA
 
+
+def test_the_longer_proofs_speak_of_the_code() -> None:
+    """Those of constant work: an upper part and a double, and pairs of doubles."""
     sine, cosine = values(MADE.SINE_REST)[::-1], values(MADE.COSINE_REST)[::-1]
     (q0, q1), (c0, c1) = values(MADE.EIGHTH), values(MADE.CURVE)
     assert [*sine, q1] == constants(between(EXTENDED, "p5 rnd=", "arch ="))

@@ -133,7 +133,7 @@ def test_an_undecided_draw_is_finished_exactly(
 ) -> None:
     """By the exact tier, from the key that C drew, which is wiped, as all is if that fails."""
     constants = tiers.constants(mech)
-    blind = {name: constants[name] for name in ("margin", "margin32", "double_double_margin") if name in constants}
+    blind = {name: constants[name] for name in constants if "margin" in name}
     tiers.plant(
         monkeypatch, type(mech), "constants", lambda _: constants | dict.fromkeys(blind, -1.0) | {"wide_cell": 400}
     )
@@ -162,7 +162,12 @@ def test_a_failure_before_python_finishes_leaves_zeros(monkeypatch: pytest.Monke
         raise KeyboardInterrupt
 
     mech = Laplace(1, 1)
-    constants = tiers.constants(mech) | {"margin": 0.25, "double_double_margin": 0.25, "wide_cell": 400}
+    constants = tiers.constants(mech) | {
+        "margin": 0.25,
+        "extended_margin": 0.25,
+        "double_double_margin": 0.25,
+        "wide_cell": 400,
+    }
     tiers.plant(monkeypatch, Laplace, "constants", lambda _: constants)
     tiers.plant(monkeypatch, Laplace, "finish", fails)
     values = np.full(200, float(FAR))

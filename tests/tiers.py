@@ -150,7 +150,7 @@ accept_below, rejects, candidates = (
 def narrow_margins(mechanism: Any, room: float) -> None:
     """C decides as little as these margins allow, and the exact tier the rest."""
     for plan in (mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan):
-        plan.margin = plan.margin32 = plan.double_double_margin = plan.float_margin = room
+        plan.margin = plan.margin32 = plan.float_margin = plan.extended_margin = plan.double_double_margin = room
         plan.logarithm.wide_cell += 200
 
 
