@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure and print tables: ratios, workloads, bounded_histogram, or libraries of adapters/.
+"""Measure and print tables: ratios, fresh_arrays, workloads, bounded_histogram, or of adapters/.
 
-    python benchmarks [TABLE ...] [--size N] [--rounds R] [--json FILE] [--markdown FILE]
+    python benchmarks [TABLE ...] [--size N] [--rounds R] [--json FILE] [--markdown PAGE ...]
+                      [--curves FILE [--largest N]]
 
 `adapters` means all that are installed. In every round every row is timed right after its
 reference, in one process: a change of the machine's speed falls on both. benchmarks/README.md says
@@ -13,11 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
-from tables import ADAPTERS, TABLES, report, table
+from tables import ADAPTERS, TABLES, limits, progress, report, table, texts
 
-from dpfast.bench.page import around_marks, write_between_marks
+from dpfast.bench import curves
+from dpfast.bench.measure import machine
+from dpfast.bench.page import around_marks, has_marks, write_between_marks
+from dpfast.bench.report import Report
+
+ROUNDS = 7  # for the curves
 
 
 def main() -> None:
@@ -28,12 +35,19 @@ def main() -> None:
     parser.add_argument("--size", type=int, help="of the table's largest array")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--json", type=Path, help="write everything measured to this file")
-    parser.add_argument("--markdown", type=Path, help="write each table's main rows between its marks in this file")
+    parser.add_argument(
+        "--markdown", type=Path, nargs="+", default=[], metavar="PAGE", help="write each table between its marks there"
+    )
+    parser.add_argument("--curves", type=Path, help="draw the time of a value against size and scale: .png or .svg")
+    parser.add_argument("--largest", type=int, default=10**8, help="values at the end of the curve, 8 bytes each")
     options = parser.parse_args()
     names = [name for given in options.tables for name in (ADAPTERS if given == "adapters" else [given])]
     if unknown := {*names} - {*TABLES, *ADAPTERS}:
         parser.error(f"no such table: {', '.join(unknown)}")
-    records = {}
+    records: dict[str, object] = {}
+    if options.curves:
+        import dpfast.pictures.bench as draw  # before minutes are spent: matplotlib may be missing
+
     for name in names:
         try:
             table(name)
@@ -42,14 +56,22 @@ def main() -> None:
                 raise
             print(f"{name}: left out, {missing}", file=sys.stderr)
             continue
-        if options.markdown:
-            around_marks(options.markdown, name)  # fail before minutes are spent
+        places = [(page, mark) for page in options.markdown for mark in (name, limits(name)) if has_marks(page, mark)]
+        if options.markdown and not places:
+            around_marks(options.markdown[0], name)  # fails, before minutes are spent
         found = report(name, options.size, options.rounds)
         print(f"\n{name}\n\n{found.table()}", end="")
         records[name] = found.record()
-        if options.markdown:
-            chart = [result for result in found.results if result.row.chart]
-            write_between_marks(options.markdown, name, found.markdown(chart))
+        for page, mark in places:
+            write_between_marks(page, mark, texts(name, found)[mark])
+    if options.curves:
+        most, rounds = curves.that_fit(options.largest), options.rounds or ROUNDS
+        if most < options.largest:
+            print(f"curves: memory for {options.largest:,} values is not free; they end at {most:,}", file=sys.stderr)
+        size = curves.by_size(most, rounds, partial(progress, "curve against size"))
+        scale = curves.by_scale(rounds, partial(progress, "curve against scale"))
+        draw.costs(Report(machine(), most, rounds, []), size, scale, options.curves)
+        records["curves"] = {"size": size.record("values", "seconds"), "scale": scale.record("scale", "seconds")}
     if options.json:
         options.json.write_text(json.dumps(records, indent=1) + "\n")
 

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 import dpfast
 from dpfast.bench.measure import Bound, Reference, Row, Run, timed
@@ -59,6 +58,8 @@ def other_ways(values: Any) -> dict[str, dict[str, Any]]:
 
 
 def pandas(keys: Any, people: Any, domain: Any) -> Any:
+    import pandas as pd
+
     rows = pd.DataFrame({"person": people, "key": keys})
     rows = rows[rows["key"].isin(domain)].sample(frac=1)
     pairs = rows.drop_duplicates(["person", "key"])
@@ -77,17 +78,30 @@ def peak(run: Run) -> tuple[float, object]:
     return found, out
 
 
-def rows(size: int) -> Iterator[Row]:
+def to_a_release(name: str, keys: Any, people: Any, domain: Any) -> Row:
+    """The row from records to noise, by the processor's time."""
+    run, bound = partial(released, keys, people, domain), Bound("ns", 60e9 / MUST, 60e9 / AIM)
+    return Row(name, run, len(keys), bound=bound, unit="row", clock=partial(timed, clock=time.process_time))
+
+
+def integers(size: int) -> tuple[Any, Any, Any]:
+    """Keys, people and the domain."""
     rng = np.random.default_rng(1)
+    return rng.integers(0, BINS, size), rng.integers(0, max(1, size // 20), size), np.arange(BINS)
+
+
+def rows(size: int) -> Iterator[Row]:
+    import pandas as pd
+
+    keys, people, domain = integers(size)
     persons = max(1, size // 20)
-    keys, people = rng.integers(0, BINS, size), rng.integers(0, persons, size)
-    spread = rng.integers(-(2**63), 2**63 - 1, persons)
+    spread = np.random.default_rng(2).integers(-(2**63), 2**63 - 1, persons)
     towns, names = np.array([f"town {i}" for i in range(BINS)]), np.array([f"person-{i:07}" for i in range(persons)])
     clock = partial(timed, clock=time.process_time)
     texts = pd.Series(towns[keys]), pd.Series(names[people]), towns
     for name, case in {
-        "integers": (keys, people, np.arange(BINS)),
-        "integers, ids over all 64 bits": (keys, spread[people], np.arange(BINS)),
+        "integers": (keys, people, domain),
+        "integers, ids over all 64 bits": (keys, spread[people], domain),
         "strings of pandas": texts,
         "categoricals of pandas": (texts[0].astype("category"), texts[1].astype("category"), towns),
         "lists of strings": (texts[0].tolist(), texts[1].tolist(), towns.tolist()),
@@ -98,10 +112,9 @@ def rows(size: int) -> Iterator[Row]:
         yield row(name, run, clock=clock)
         yield row(f"{name}: memory", run, clock=peak, measures="B")
         if "integers" in name:
-            bound = Bound("ns", 60e9 / MUST, 60e9 / AIM)
-            yield row(f"{name}: to a release", partial(released, *case), bound=bound, clock=clock)
-    for name, options in other_ways(rng.integers(-100, 1000, size)).items():
-        run = partial(dpfast.bounded_histogram, keys, people, domain=np.arange(BINS), **options)
+            yield to_a_release(f"{name}: to a release", *case)
+    for name, options in other_ways(np.random.default_rng(3).integers(-100, 1000, size)).items():
+        run = partial(dpfast.bounded_histogram, keys, people, domain=domain, **options)
         bound = Bound("ns", 60e9 / MUST_OTHERWISE)
         yield Row(name, run, size, bound=bound, who="dpfast's counts", unit="row", clock=clock)
     two, domains = (keys // 50, keys % 50), (range(BINS // 50), range(50))

@@ -7,22 +7,25 @@ import itertools
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 from unittest import mock
 
+import bounded_histogram
 import numpy as np
 
 import dpfast
 from dpfast import _native
-from dpfast.bench.measure import Bound, Reference, Row, Run, growth
+from dpfast.bench.measure import Bound, Clock, Reference, Row, Run, growth, timed
 from dpfast.bench.rows import (
     COUNTS,
     NARROW,
     REALS,
     SINGLES,
     SPREAD,
+    Array,
     Arrays,
     added,
     copied,
@@ -32,7 +35,9 @@ from dpfast.bench.rows import (
 )
 
 SIZE, ROUNDS = 50_000_000, 7
+CONSTANT_TIME = {"Laplace, float64": 12.2, "Gaussian": 26, "DiscreteGaussian, sigma 1000": 31}  # ns before one C entry
 LAW_SIZE = 20_000_000  # most values in a row of another law
+CACHED = 4_000_000  # values that the last cache holds, or nearly
 ABOUT = (
     f"int64 counts (rows that name a law: at most {LAW_SIZE:,} values, scale 1), times a count, scale 10 and one thread "
     "where nothing else is said"
@@ -43,12 +48,18 @@ ISAS = [(isa, name) for isa, name in sorted(_native.ISA_NAMES.items(), reverse=T
 # Each prints one number. The clock starts after the interpreter; for a release, after the import.
 IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 FIRST = """
-import time, numpy as np, dpfast
-counts = np.arange({})
+import sys, time, numpy as np, dpfast
+values = np.arange({})
 t = time.process_time()
-dpfast.DiscreteLaplace(epsilon=1, sensitivity=10).release(counts)
+dpfast.{}(epsilon=1, sensitivity=10).release(values)
 print(time.process_time() - t)
+assert not {{"numba", "llvmlite"}} & {{*sys.modules}}
 """
+FIRSTS = (  # the values, and how many of which kind
+    ("10 float64", "10.0", "Laplace"),
+    ("1,000 counts", "1_000", "DiscreteLaplace"),
+    ("1,000,000 counts", "1_000_000", "DiscreteLaplace"),
+)
 
 
 def row(a: Arrays, name: str, run: Run, beside: str, reference: Run, *limits: Any, **options: Any) -> Row:
@@ -58,10 +69,6 @@ def row(a: Arrays, name: str, run: Run, beside: str, reference: Run, *limits: An
 
 def laplace(scale: float) -> dpfast.DiscreteLaplace:
     return dpfast.DiscreteLaplace(1, int(scale))
-
-
-def both(one: Run, other: Run) -> Run:
-    return lambda: (one(), other())
 
 
 def forced(isa: int, run: Run) -> Run:
@@ -86,10 +93,10 @@ def counts(a: Arrays) -> Iterator[Row]:
     written, add = (AS_WRITTEN, unsafe(a, "laplace", "counts", None)), ("np.add(counts, 1, out=counts)", added(a))
     in_place, two = released(a, ten, "own", "own"), released(a, ten, threads=2)
     yield row(a, "into another array", into, *copy, "x", 2.2, 1.7, chart=True)
-    yield row(a, "in place", in_place, *add, "x", 2.4, 1.9, chart=True, prepare=a.refresh)
+    yield row(a, "in place", in_place, *add, "x", 2.4, 1.9, prepare=a.refresh)
     yield row(a, "into another array", into, *chunked, "x faster", 13, 15, chart=True)
     yield row(a, "into another array", into, *written, "x faster")
-    yield row(a, "two threads", two, "np.copyto, one thread", copied(a), "x", 1.4, 1.0, chart=True)
+    yield row(a, "two threads", two, "np.copyto, one thread", copied(a), "x", 1.4, 1.0)
     for name, scale, kind, must, aim in (
         ("1", 1, "x", 2.2, 1.7),
         ("100", 100, "x", 3, 2.3),
@@ -100,18 +107,12 @@ def counts(a: Arrays) -> Iterator[Row]:
         ("1e15", 1e15, "x", 9, 7),
         ("2^60", 2**60, "ns", 20, 8),
     ):
-        chart = name in {"1", "100", "1e6", "1e12", "2^60"}
-        yield row(a, f"scale {name}", released(a, laplace(scale)), *copy, kind, must, aim, chart=chart)
-    yield row(a, "under a release key", keyed, *copy, "ns", 15, 4, chart=True)
-    for n, must, aim in ((1, 2.5, 1.5), (1_000, 6.5, 4.6)):
-        bound = Bound("µs", must, aim)
-        yield small_calls(
-            a, n, "np.copyto", lambda c: partial(np.copyto, a["other"][: c.size], c), bound=bound, chart=True
-        )
+        yield row(a, f"scale {name}", released(a, laplace(scale)), *copy, kind, must, aim)
+    yield row(a, "under a release key", keyed, *copy, "ns", 15, 4)
 
     for isa, name in ISAS:
         bounds = {"avx2": (9, 11), "portable": (5, 6)}.get(name, ())
-        yield row(a, f"{name} forced", forced(isa, into), *chunked, "x faster", *bounds, chart=True)
+        yield row(a, f"{name} forced", forced(isa, into), *chunked, "x faster", *bounds)
         for at, scale in (("1e3", 1e3), ("1e6", 1e6), ("1e12", 1e12), ("2^60", 2**60)):
             yield row(a, f"{name} forced, scale {at}", forced(isa, released(a, laplace(scale))), *copy)
     for name in ("1", "1e3", "1e6", "1e12"):
@@ -120,14 +121,43 @@ def counts(a: Arrays) -> Iterator[Row]:
         yield row(a, f"constant time, scale {name}", constant, "the bulk call", bulk)
     for kind in ("uint64", *NARROW):
         yield row(
-            a, f"{kind} to {kind}", released(a, ten, kind, f"other {kind}"), "int64 to int64", into, "x", 1.5, 1.1
+            a, f"{kind} to {kind}", released(a, ten, kind, f"other {kind}"), "int64 to int64", into, "x", 1.5, 1.0
         )
     for kind in SPREAD:
         here, views = released(a, ten, kind, f"other {kind}"), copied(a, kind, f"other {kind}")
-        yield row(a, f"{kind} counts", here, "int64 to int64, and np.copyto of them", both(into, views), "x", 1.2, 1.0)
+        name, clock = f"{kind} counts, less np.copyto of them", less(views, here)
+        yield row(a, name, here, "int64 to int64", into, "x", 1.2, 1.0, clock=clock)
 
 
-def laws(a: Arrays) -> Iterator[Row]:
+def less(part: Run, of: Run) -> Clock:
+    """A clock that takes the time of a part, run before, away from that of one run only."""
+
+    def clock(run: Run) -> tuple[float, object]:
+        apart = timed(part)[0] if run is of else 0
+        seconds, out = timed(run)
+        return seconds - apart, out
+
+    return clock
+
+
+def small(a: Arrays) -> Iterator[Row]:
+    """Calls of few values, each into a new array."""
+
+    def copy(values: Array) -> Run:
+        return partial(np.copyto, np.empty_like(values), values)
+
+    def made(counts: Array) -> Run:
+        return lambda: laplace(10).release(counts)
+
+    of = partial(small_calls, a, beside="np.copyto", call=copy)
+    yield of(1, bound=Bound("µs", 2.5, 1.5))
+    yield of(1_000, bound=Bound("µs", 6.5, 4.6))
+    real, name = partial(partial, dpfast.Laplace(1, 10).release), "a call of one real value"
+    yield of(1, ours=real, given="reals", name=name, bound=Bound("µs", 4, 2))
+    yield of(1, ours=made, name="a mechanism made, and a call of one count", bound=Bound("µs", 8, 3))
+
+
+def laws(a: Arrays, cached: Arrays) -> Iterator[Row]:
     """The other laws, beside the unsafe noise that they replace.
 
     Unless a name says more: another array, one thread, scale or sigma 1, the default granularity.
@@ -143,12 +173,16 @@ def laws(a: Arrays) -> Iterator[Row]:
         )
     for name, mech, law, scale, (given, out), bound in table:
         run, chunked = released(a, mech, given, out), unsafe(a, law, given, out, scale)
-        yield row(a, name, run, CHUNKED, chunked, "x faster", *bound, chart=True)
+        yield row(a, name, run, CHUNKED, chunked, "x faster", *bound, chart=name in {"Laplace, float64", "Gaussian"})
         yield row(a, name, run, AS_WRITTEN, unsafe(a, law, given, None, scale), "x faster")
+    for sigma, *bound in ((0.5, 10, 11), (10, 9, 10)):
+        run, chunked = released(cached, dpfast.DiscreteGaussian(sigma)), unsafe(cached, "normal", *COUNTS, sigma)
+        name = f"DiscreteGaussian, sigma {sigma:g}, {CACHED:,} values"
+        yield row(cached, name, run, CHUNKED, chunked, "x faster", *bound)
     for name, mech, _, _, arrays, _ in table:
-        if name != "Laplace, float32":
-            constant, bulk = released(a, mech, *arrays, constant_time=True), released(a, mech, *arrays)
-            yield row(a, f"{name}, constant time", constant, "the bulk call", bulk)
+        constant, bulk = released(a, mech, *arrays, constant_time=True), released(a, mech, *arrays)
+        bounds = [CONSTANT_TIME[name] * share for share in (0.8, 0.5)] if name in CONSTANT_TIME else []
+        yield row(a, f"{name}, constant time", constant, "the bulk call", bulk, "ns", *bounds)
     for exponent in (-30, -45):
         for mech, law in (
             (dpfast.Laplace(1, 1, granularity=2.0**exponent), "laplace"),
@@ -167,32 +201,36 @@ def laws(a: Arrays) -> Iterator[Row]:
     def clipped() -> object:
         return np.clip(a["reals"], 0, 500).sum()
 
-    yield row(a, "fixed_point_sum", fixed_point, "np.clip(values, 0, 500).sum()", clipped, "x faster", 0.5, chart=True)
+    yield row(a, "fixed_point_sum", fixed_point, "np.clip(values, 0, 500).sum()", clipped, "x faster", 0.5)
 
 
-def child(code: str) -> float:
+def child(code: str, **caches: str) -> float:
     """The output of a fresh process, which may keep bytecode like any installed package."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | caches
     done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 
+def cold(code: str) -> float:
+    """The same, with bytecode and numba's cache in a new folder: nothing was compiled before."""
+    with tempfile.TemporaryDirectory() as empty:
+        return child(code, PYTHONPYCACHEPREFIX=empty, NUMBA_CACHE_DIR=empty)
+
+
 def processes() -> Iterator[Row]:
-    """Fresh processes with their own clocks; the untimed round has warmed numba's cache."""
+    """Fresh processes with their own clocks; the untimed round has kept the bytecode."""
 
     def printed(run: Run) -> tuple[float, object]:
         return run(), None
 
     numpy = Reference("import numpy", partial(child, IMPORT.format("numpy")), 1)
     run, bound = partial(child, IMPORT.format("dpfast")), Bound("x", 1.5, 1.2)
-    yield Row("import dpfast", run, 1, numpy, bound, chart=True, clock=printed)
-    for n in (1_000, 1_000_000):
-        name, run, bound = (
-            f"first release of a process, {n:,} counts",
-            partial(child, FIRST.format(n)),
-            Bound("s", 0.08, 0.04),
-        )
-        yield Row(name, run, 1, bound=bound, chart=n > 1_000, clock=printed)
+    yield Row("import dpfast", run, 1, numpy, bound, clock=printed)
+    for run, cache in ((child, ""), (cold, ", nothing compiled before")):
+        for what, values, law in FIRSTS:
+            name, chart = f"first release of a process, {what}{cache}", what == FIRSTS[-1][0] and run is child
+            code = FIRST.format(values, law)
+            yield Row(name, partial(run, code), 1, bound=Bound("s", 0.08, 0.04), chart=chart, clock=printed)
 
 
 def memory(a: Arrays, fewer: Arrays) -> Iterator[Row]:
@@ -207,12 +245,14 @@ def memory(a: Arrays, fewer: Arrays) -> Iterator[Row]:
     ):
         run, options = (
             released(on, mechanism, *arrays, threads=None),
-            {"clock": growth, "measures": "B", "chart": not name},
+            {"clock": growth, "measures": "B"},
         )
         yield Row(f"growth of peak memory in a second call{name}", run, 1, bound=Bound("MiB", 8, 2), **options)
 
 
 def rows(size: int) -> Iterator[Row]:
     """All rows in the order of the table."""
-    a, fewer = Arrays(size), Arrays(min(size, LAW_SIZE))
-    yield from (*counts(a), *processes(), *memory(a, fewer), *laws(fewer))
+    a, fewer, cached = Arrays(size), Arrays(min(size, LAW_SIZE)), Arrays(min(size, CACHED))
+    records = bounded_histogram.integers(min(size, bounded_histogram.SIZE))
+    yield from (*counts(a), *small(a), *processes(), *memory(a, fewer), *laws(fewer, cached))
+    yield bounded_histogram.to_a_release("rows to bounded counts to a release, integer keys", *records)

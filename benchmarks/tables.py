@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables: ratios, workloads, bounded_histogram, and one for each installed adapter library.
+"""The tables: ratios, fresh_arrays, workloads, bounded_histogram, and one for each adapter library.
 
-A table is a module with SIZE, ROUNDS, ABOUT and rows(size); those of adapters/ share theirs.
+A table is a module with SIZE, ROUNDS, ABOUT and rows(size); those of adapters/ share theirs. A page
+has marks for its main rows (`bench:NAME`), or for all rows with a limit (`bench:NAME_limits`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +21,7 @@ from dpfast.bench.measure import Result, Row, Turn, machine, measured
 from dpfast.bench.report import Columns, Report
 from dpfast.privacy.formatting import compared, quantity, three_digits
 
-TABLES = ("ratios", "workloads", "bounded_histogram")
+TABLES = ("ratios", "fresh_arrays", "workloads", "bounded_histogram")
 ADAPTERS = tuple(sorted(path.stem for path in (Path(__file__).parent / "adapters").glob("[!_]*.py")))
 
 
@@ -45,13 +47,17 @@ SHORT: Columns = (
     ("time", time),
     ("ratio", lambda r: compared(r.ratio, r.row.measures)),
 )
+LIMITS: Columns = (
+    *SHORT,
+    ("must", lambda r: r.row.bound.show(r.row.bound.must)),
+    ("aim", lambda r: r.row.bound.show(r.row.bound.aim)),
+    ("verdict", lambda r: r.verdict),
+)
 FULL: Columns = (
     *SHORT,
     ("quartiles", quartiles),
     ("least", lambda r: compared(r.least, r.row.measures)),
-    ("must", lambda r: r.row.bound.show(r.row.bound.must)),
-    ("aim", lambda r: r.row.bound.show(r.row.bound.aim)),
-    ("verdict", lambda r: r.verdict),
+    *LIMITS[len(SHORT) :],
 )
 
 
@@ -72,17 +78,30 @@ def table(name: str) -> Table:
     return Table(given.rows, given.SIZE, common.ROUNDS, common.ABOUT, versions, short)
 
 
+def progress(name: str, turns: list[Turn]) -> Iterator[Turn]:
+    """A bar in words: a line a round."""
+    for at, in_round in itertools.groupby(turns, key=lambda turn: turn[0]):
+        print(f"{name}: round {at + 1} of {turns[-1][0] + 1}", file=sys.stderr)
+        yield from in_round
+
+
+def limits(name: str) -> str:
+    """The name of the marks between which a page holds all rows with a limit."""
+    return f"{name}_limits"
+
+
+def texts(name: str, found: Report) -> dict[str, str]:
+    """What a page may hold of a table, by the name of its marks."""
+    main = [result for result in found.results if result.row.chart]
+    limited = [result for result in found.results if result.row.bound.must is not None]
+    return {name: found.markdown(main), limits(name): found.markdown(limited, LIMITS)}
+
+
 def report(name: str, size: int | None = None, rounds: int | None = None) -> Report:
     """Measure one table, by default in its own size and rounds."""
     facts, given = machine(), table(name)
     size, rounds = size or given.size, rounds or given.rounds
-
-    def bar(turns: list[Turn]) -> Iterator[Turn]:
-        for at, in_round in itertools.groupby(turns, key=lambda turn: turn[0]):
-            print(f"{name}: round {at + 1} of {rounds}", file=sys.stderr)
-            yield from in_round
-
-    results = measured(list(given.rows(size)), rounds, bar)
+    results = measured(list(given.rows(size)), rounds, partial(progress, name))
     versions = {package: version(package) for package in given.versions}
     filled = [column for column in FULL if any(map(column[1], results))]
     return Report(

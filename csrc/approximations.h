@@ -13,7 +13,20 @@ static const uint64_t dpf_split = 0x3fe6a09e00000000; /* the pattern of m0 */
 static const uint64_t dpf_short_mask = 0xffffffff00000000, dpf_half_mask = 0xfffffffff8000000;
 static const double dpf_quarter_high = 0x1.921fb50000000p-35, dpf_quarter_low = 0x1.110b4611a6263p-61;
 static const double dpf_quarter = 0x1.921fb54442d18p-87;
+static const double dpf_eighth[2] = {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55}, dpf_curve[2] = {-0x1.3bd3cc9be45dep-2, -0x1.692b71366cc04p-56};
 static const double dpf_small_cosine[2] = {0x1.5555555555555p-5, 0x1.6c16c16c16c17p-10};
+
+/* (ln m)/s = 2 + z R(z): R. */
+DPF_INLINE double log_rest_polynomial(double z) {
+    double sum = 0x1.2b63baf6b5ad3p-3;
+    sum = fused(sum, z, 0x1.39fd724a51eadp-3);
+    sum = fused(sum, z, 0x1.7462bbc992a96p-3);
+    sum = fused(sum, z, 0x1.c71c62cd506d9p-3);
+    sum = fused(sum, z, 0x1.2492492e0234ep-2);
+    sum = fused(sum, z, 0x1.9999999995287p-2);
+    sum = fused(sum, z, 0x1.5555555555558p-1);
+    return sum;
+}
 
 /* (ln m)/s = 2 + z R(z). */
 DPF_INLINE double log_polynomial(double z) {
@@ -96,6 +109,28 @@ DPF_INLINE double cosine_polynomial(double w) {
     return sum;
 }
 
+/* sin pi v/4 = v (pi/4 + w S(w)): S. */
+DPF_INLINE double sine_rest_polynomial(double w) {
+    double sum = 0x1.e4a9327454b39p-38;
+    sum = fused(sum, w, -0x1.e3027c19b467ap-30);
+    sum = fused(sum, w, 0x1.50783206ab3dap-22);
+    sum = fused(sum, w, -0x1.32d2cce4fe916p-15);
+    sum = fused(sum, w, 0x1.466bc6775a463p-9);
+    sum = fused(sum, w, -0x1.4abbce625be52p-4);
+    return sum;
+}
+
+/* cos pi v/4 = 1 - (pi^2/32) w + w^2 C(w): C. */
+DPF_INLINE double cosine_rest_polynomial(double w) {
+    double sum = -0x1.b3ac37776e5d5p-42;
+    sum = fused(sum, w, 0x1.f9d03119595e4p-34);
+    sum = fused(sum, w, -0x1.a6d1f11c16a6ap-26);
+    sum = fused(sum, w, 0x1.e1f5068892b19p-19);
+    sum = fused(sum, w, -0x1.55d3c7e3cbfa7p-12);
+    sum = fused(sum, w, 0x1.03c1f081b5ac4p-6);
+    return sum;
+}
+
 /* (sin pi v/4)/V, w = V^2, v = V 2^-29. */
 DPF_INLINE double short_sine_polynomial(double w) {
     double sum = 0x1.4bc25574d1a2cp-283;
@@ -113,6 +148,25 @@ DPF_INLINE double short_cosine_polynomial(double w) {
     sum = fused(sum, w, 0x1.03c1dc1bafc62p-122);
     sum = fused(sum, w, -0x1.3bd3cc7323531p-60);
     sum = fused(sum, w, 0x1.ffffffff97c47p-1);
+    return sum;
+}
+
+/* (sin pi v/4)/v, w = v^2. */
+DPF_INLINE float float_sine_polynomial(float w) {
+    float sum = -0x1.2bbf4ap-15f;
+    sum = __builtin_fmaf(sum, w, 0x1.4650e6p-9f);
+    sum = __builtin_fmaf(sum, w, -0x1.4abb7cp-4f);
+    sum = __builtin_fmaf(sum, w, 0x1.921fb4p-1f);
+    return sum;
+}
+
+/* cos pi v/4, w = v^2. */
+DPF_INLINE float float_cosine_polynomial(float w) {
+    float sum = 0x1.d61e28p-19f;
+    sum = __builtin_fmaf(sum, w, -0x1.55b684p-12f);
+    sum = __builtin_fmaf(sum, w, 0x1.03c1b6p-6f);
+    sum = __builtin_fmaf(sum, w, -0x1.3bd3ccp-2f);
+    sum = __builtin_fmaf(sum, w, 1.0f);
     return sum;
 }
 

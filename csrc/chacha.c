@@ -14,6 +14,7 @@ __attribute__((noinline)) static void one_block(const uint8_t *key, uint64_t cou
         for (int b = 0; b < 4; b++)
             out[4 * i + b] = (uint8_t)(word >> 8 * b);
     }
+    DPF_CLEAR_BASE;
 }
 
 void dpf_block(const uint8_t *key, uint64_t counter, uint64_t nonce, uint8_t *out) {

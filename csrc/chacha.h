@@ -48,4 +48,5 @@ __attribute__((noinline)) static void blocks(const uint8_t *key, const uint64_t 
             }
         }
     }
+    DPF_CLEAR;
 }

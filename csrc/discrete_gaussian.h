@@ -38,6 +38,57 @@ static void discrete_gaussian_decide(const dpf_plan *plan, int tier, const dpf_d
     }
 }
 
+#if DPF_FMA
+enum { DPF_FLOAT_MOST = 0x7fffe000 }; /* from here on U is so near to 1 that the next tier decides */
+
+/* The integer nearest to tr side if its distance, times weight, is below least; else INT32_MIN. */
+DPF_INLINE int32_t rounded_gaussian_cell(float tr, float side, float weight, float least) {
+    const float shifted = __builtin_fmaf(tr, side, DPF_FLOAT_TO_INTEGER);
+    const float g = __builtin_fmaf(tr, side, DPF_FLOAT_TO_INTEGER - shifted);
+    const int32_t k = (int32_t)(bits_of_float(shifted) - bits_of_float(DPF_FLOAT_TO_INTEGER));
+    return __builtin_fabsf(g) * weight < least ? k : INT32_MIN;
+}
+
+/* Floats (section 3): a pair's proposals from its words of level 0. */
+DPF_INLINE void rounded_gaussian_pair(const dpf_plan *plan, uint32_t radius, uint32_t angle, int32_t *draw) {
+    const float square = (float)(2.0 * plan->t * plan->t), cell = (float)plan->half_cell;
+    const int32_t a = (int32_t)(radius >> 1);
+    const float x = (float)a, tr = __builtin_sqrtf(square * minus_log_float(x)), weight = tr * x;
+    const float room = __builtin_fmaf(-(float)plan->float_error, tr, (float)plan->float_margin);
+    const float left = __builtin_fmaf(room, tr, -(float)plan->normal.float_log_error);
+    const float least = a < DPF_FLOAT_MOST ? __builtin_fmaf(left, x, -cell) : -1.0f;
+    float sine, cosine;
+    float_octant((float)(int32_t)(angle & 0x1fffffff) * 0x1p-29f, &sine, &cosine);
+    /* masks, as in gaussian_pair32 */
+    const uint32_t swap = (bits_of_float(sine) ^ bits_of_float(cosine)) & (0 - (angle >> 29 & 1));
+    const float first = float_of(bits_of_float(cosine) ^ swap ^ (angle & 0x80000000));
+    const float second = float_of(bits_of_float(sine) ^ swap ^ (angle << 1 & 0x80000000));
+    draw[0] = rounded_gaussian_cell(tr, first, weight, least);
+    draw[64] = rounded_gaussian_cell(tr, second, weight, least);
+}
+#endif
+
+static void rounded_gaussian_level0(const dpf_plan *plan, int real, const uint32_t *restrict words,
+                                    const double *restrict offset, int64_t *restrict cells,
+                                    uint8_t *restrict undecided) {
+#if DPF_FMA
+    if (plan->bulk == DPF_FLOAT) {
+        const dpf_plan p = *plan;
+        int32_t draw[DPF_WORDS];
+        for (int base = 0; base < DPF_WORDS; base += 128)
+            for (int i = base; i < base + 64; i++)
+                rounded_gaussian_pair(&p, words[i], words[i + 64], draw + i);
+        for (int i = 0; i < DPF_WORDS; i++)
+            cells[i] = draw[i];
+        for (int i = 0; i < DPF_WORDS; i++)
+            undecided[i] = draw[i] == INT32_MIN;
+        dpf_wipe(draw, sizeof draw);
+        return;
+    }
+#endif
+    gaussian_level0(plan, real, words, offset, cells, undecided);
+}
+
 /* Section 4. W = 2^64 - 1 - V's first 64 digits: 1 - V lies in (W, W + 1] 2^-64, and a proposal k
  * is accepted if 1 - V > P(k is rejected). 1: accepted, -1: rejected, 0: undecided. */
 static int64_t accepts(const dpf_plan *plan, int64_t k, uint64_t w) {
@@ -49,7 +100,7 @@ static int64_t accepts(const dpf_plan *plan, int64_t k, uint64_t w) {
 
 /* With thresholds, and without. */
 static const dpf_law discrete_gaussian_law = {.decide = discrete_gaussian_decide, .table = 1, .last_tier = DPF_DOUBLE};
-static const dpf_law rounded_gaussian_law = {.level0 = gaussian_level0,
+static const dpf_law rounded_gaussian_law = {.level0 = rounded_gaussian_level0,
                                              .decide = gaussian_decide,
                                              .box_muller = 1,
                                              .last_tier = DPF_DOUBLE_DOUBLE,
@@ -64,8 +115,29 @@ static int64_t discrete_gaussian_add(const dpf_release *how, uint64_t start, int
     return draw_all(&discrete_gaussian_law, how, start, n, in, out, undecided, n_undecided);
 }
 
+/* Each planted pair is a batch's first. */
+static void rounded_gaussian_float_tier(const dpf_plan *plan, int64_t n, const dpf_planted *planted, dpf_u128 *found,
+                                        uint8_t *decided) {
+    static const double offset[DPF_WORDS];
+    uint32_t words[DPF_WORDS] = {0};
+    int64_t cells[DPF_WORDS];
+    uint8_t undecided[DPF_WORDS];
+    for (int64_t i = 0; i < n; i++) {
+        words[0] = (uint32_t)planted[i].digits[0], words[64] = (uint32_t)planted[i].digits[2];
+        rounded_gaussian_level0(plan, 0, words, offset, cells, undecided);
+        const int at = planted[i].sine ? 64 : 0;
+        decided[i] = !undecided[at];
+        found[i].lo = decided[i] ? (uint64_t)cells[at] : 0;
+        found[i].hi = decided[i] ? (uint64_t)(cells[at] >> 63) : 0;
+    }
+}
+
 static void discrete_gaussian_tier(const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted,
                                    dpf_u128 *found, uint8_t *decided) {
+    if (!plan->search.steps && tier == DPF_FLOAT) {
+        rounded_gaussian_float_tier(plan, n, planted, found, decided);
+        return;
+    }
     if (!plan->search.steps) {
         gaussian_tier(plan, tier, bits, n, planted, found, decided);
         return;

@@ -39,7 +39,7 @@ DPF_INLINE float discrete_laplace_by_float(const dpf_plan *plan, uint32_t word, 
     const float z = __builtin_fmaf((float)plan->t, minus_log_float(x), (float)plan->logarithm.offset);
     const float y = float_of(bits_of_float(z) ^ (word & 0x80000000));
     const float shifted = y + DPF_FLOAT_TO_INTEGER, g = y - (shifted - DPF_FLOAT_TO_INTEGER);
-    const float margin = __builtin_fmaf(-(float)plan->logarithm.float_error, z, (float)plan->logarithm.float_margin);
+    const float margin = __builtin_fmaf(-(float)plan->float_error, z, (float)plan->float_margin);
     *decided = (margin - __builtin_fabsf(g)) * x > 2.0f * (float)plan->half_cell;
     return shifted;
 }

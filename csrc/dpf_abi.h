@@ -14,8 +14,9 @@ enum {
     DPF_TABLE = 1,
     DPF_FLOAT = 2, /* level 0 of 32-bit words; for a build without fma it is DPF_DOUBLE */
     DPF_DOUBLE = 3,
-    DPF_DOUBLE_DOUBLE = 4,
-    DPF_INTEGER = 5
+    DPF_EXTENDED = 4,
+    DPF_DOUBLE_DOUBLE = 5,
+    DPF_INTEGER = 6
 };                               /* tiers in C; the last one is dpfast/exact/ */
 enum { DPF_UNDECIDED = -32768 }; /* in a table */
 enum { DPF_INTERRUPTED = 1 };    /* by a signal, and nothing has happened */
@@ -53,19 +54,22 @@ typedef struct {
     double relative_error;       /* the error for each unit of noise */
     double margin32;             /* 1/2 less both, for the most noise of a 32-bit word (Gaussian: margin) */
     double half_cell;            /* t/2 + 1/4 (Gaussian: t^2), and a little more: half a cell of U, scaled */
+    double extended_margin;      /* 1/2 less the error of the extended tier (Gaussian: that does not grow) */
     double double_double_margin; /* 1/2 less the error of the double-double tier */
+    double float_margin;         /* margin and relative_error in floats ... */
+    double float_error;          /* ... (Gaussian: for each unit of the radius, scaled) */
     struct {                     /* t (C - ln U), C = ln(2/(1+q)) or 0 */
         double offset;           /* t C - 1/2, rounded */
-        double float_margin;     /* margin and relative_error in floats */
-        double float_error;
-        double c, c_low;   /* C, cut to 45 fractional bits, and the rest */
-        dpf_u128 wide_t;   /* the scale in units of 2^-67, cut */
-        dpf_u128 wide_c;   /* C in units of 2^-120 */
-        int32_t wide_cell; /* e + 61, where 2^e <= t < 2^(e+1) */
+        double c, c_low;         /* C, cut to 45 fractional bits, and the rest */
+        dpf_u128 wide_t;         /* the scale in units of 2^-67, cut */
+        dpf_u128 wide_c;         /* C in units of 2^-120 */
+        int32_t wide_cell;       /* e + 61, where 2^e <= t < 2^(e+1) */
     } logarithm;
     struct {                       /* Box-Muller */
         double half_angle;         /* half a cell of the angle; 32-bit words: and the relative error */
+        double extended_error;     /* the extended tier's error for each unit of t times the radius */
         double double_double_cell; /* the double-double tier's error that grows as the radius shrinks */
+        double float_log_error;    /* the error of -ln U in floats, scaled as half_cell is */
         double rejects;            /* P(a proposal k is rejected) <= rejects k^2 */
         int32_t candidates;        /* proposals that a constant-work draw makes */
         int32_t accept_below;      /* a 16-bit acceptance word below it accepts any proposal */
@@ -182,9 +186,11 @@ int dpf_all_finite(int kind, int64_t n, const void *in);
  *         cell of the first `bits` digits of the 128 in digits[0] and, below it, digits[1]. Of 31
  *         digits the double tier makes what level 0 makes of a 32-bit word; the float tier takes no
  *         others. The double-double tier takes all 128 as U's.
+ *         Of Laplace the extended tier takes 64 digits.
  *     Gaussian, discrete Gaussian without thresholds: words as a draw reads them, digits[0..1] the
  *         radius, digits[2..3] the angle, its first three bits the flags (gaussian.md). Level 0 has
- *         plan->width bits, aligned to the right; level 1, which comes second, 64.
+ *         plan->width bits, aligned to the right; level 1, which comes second, 64. The float tier
+ *         reads level 0 alone.
  *     Discrete Gaussian with thresholds: digits[0] has the first 64 digits of U.
  *     DPF_TABLE: digits[0] is the place in the table. */
 void dpf_tier(int isa, const dpf_plan *plan, int tier, int bits, int64_t n, const dpf_planted *planted, dpf_u128 *found,

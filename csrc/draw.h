@@ -52,10 +52,12 @@ DPF_INLINE int64_t bulk(const dpf_law *law, dpf_job *job) {
         job->refused |= law->real && split(how, in_at(job, at + from), from, end, &batch);
         if (job->refused)
             break;
-        /* Fetch the next batch of values meanwhile; addresses only, for some may lie outside. */
-        const uintptr_t coming = (uintptr_t)job->in + (uintptr_t)size * (uintptr_t)(at + per_batch);
-        for (int ahead = 0; ahead < size * per_batch; ahead += 64)
-            __builtin_prefetch((const void *)(coming + (uintptr_t)ahead), 0, 3);
+        /* Fetch the next batch meanwhile: its values, and the line of results that it shares with
+         * this one, where a miss would hold up all stores. Addresses only: some may lie outside. */
+        const uintptr_t next = (uintptr_t)size * (uintptr_t)(at + per_batch);
+        for (int ahead = 0; ahead <= size * per_batch; ahead += 64)
+            __builtin_prefetch((const void *)((uintptr_t)job->in + next + (uintptr_t)ahead), 0, 3);
+        __builtin_prefetch((const void *)((uintptr_t)job->out + next), 1, 3);
         batch_words(how->key, noise_nonce(0, 0), b, words);
         level0_of(law, plan, words, batch.offset, cells, undecided);
         if (law->accepts) {

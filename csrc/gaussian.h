@@ -3,14 +3,19 @@
  *     K = floor(f + t N + 1/2),  N = R cos theta or R sin theta,  R = sqrt(-2 ln U),
  * t the scale in grid steps, f the value's place on it. Draws i and i ^ 64 share U and theta. */
 
+/* The sine if is_sine is 1, the cosine if it is 0. By a mask: the time of a branch would tell. */
+DPF_INLINE double side_of(uint64_t is_sine, double sine, double cosine) {
+    return double_of(bits_of(cosine) ^ ((bits_of(sine) ^ bits_of(cosine)) & (0 - is_sine)));
+}
+
 /* The nearest integers of a pair's draws (section 5): the radius's digits a, tR at their middle. */
 DPF_INLINE void gaussian_pair_by_double(const dpf_plan *plan, double a, double tr, double v, uint64_t flags,
                                         const double *offset, int64_t *cells) {
     double sine, cosine;
     octant(v, &sine, &cosine);
     const double weight = a * tr, angle_error = plan->normal.half_angle * tr;
-    const int swap = (int)(flags & 1);
-    const double first = tr * (swap ? sine : cosine), second = tr * (swap ? cosine : sine);
+    const uint64_t swap = flags & 1;
+    const double first = tr * side_of(swap, sine, cosine), second = tr * side_of(swap, cosine, sine);
     int sure;
     const double k = nearest(plan, offset[0], turned(first, flags >> 2), angle_error, weight, &sure);
     cells[0] = sure ? (int64_t)bits_of(k) : DPF_UNDECIDED_LIMB;
@@ -35,12 +40,10 @@ DPF_INLINE gaussian_pair gaussian_pair32(const dpf_plan *plan, uint32_t radius, 
     const uint64_t flags = widened(angle);
     double sine, cosine;
     short_octant(short_middle(angle & 0x1fffffff), &sine, &cosine);
-    /* masks, for not every vector unit compares 64-bit integers */
-    const uint64_t swap = (bits_of(sine) ^ bits_of(cosine)) & (0 - (flags >> 29 & 1));
-    const double first = double_of(bits_of(cosine) ^ swap), second = double_of(bits_of(sine) ^ swap);
-    return (gaussian_pair){{turned32(tr * first, flags), turned32(tr * second, flags << 33)},
-                           plan->margin32 - plan->normal.half_angle * tr,
-                           x * tr};
+    const uint64_t swap = flags >> 29 & 1;
+    const double first = tr * side_of(swap, sine, cosine), second = tr * side_of(swap, cosine, sine);
+    return (gaussian_pair){
+        {turned32(first, flags), turned32(second, flags << 33)}, plan->margin32 - plan->normal.half_angle * tr, x * tr};
 }
 
 /* The bits of the integer nearest to z = offset + noise. */
@@ -114,13 +117,63 @@ static void gaussian_by_double_both(const dpf_plan *plan, const dpf_draws *draws
         const double r = radius64((uint32_t)(d.u[i] >> 32), (uint32_t)d.u[i]);
         double sine, cosine;
         octant((as_double(d.v[i]) + 0.5) * 0x1p-64, &sine, &cosine);
-        const double tr = p.t * r, y = turned(tr * (d.is_sine[i] ? sine : cosine), d.negative[i]);
+        const double tr = p.t * r, y = turned(tr * side_of(d.is_sine[i], sine, cosine), d.negative[i]);
         int sure;
         const double k = nearest(&p, offset[i], y, tr * 0x1p-60, as_double(d.u[i]) * tr, &sure);
         lo[i] = (int64_t)(bits_of(k + DPF_TO_INTEGER) - bits_of(DPF_TO_INTEGER));
         hi[i] = sure ? lo[i] >> 63 : DPF_UNDECIDED_LIMB;
     }
     gaussian_wipe_digits(&d, n);
+}
+
+/* What the draws of pairs share in the extended tier. */
+typedef struct {
+    _Alignas(64) double tr[64], tr_low[64], weight[64]; /* t R, the first part in 26 bits */
+    double sine[64], sine_low[64], cosine[64], cosine_low[64];
+} gaussian_pairs;
+
+/* Extended (section 8): once for both draws of a pair, where all draws come in whole pairs. */
+static void gaussian_by_extended_both(const dpf_plan *plan, const dpf_draws *draws) {
+    const dpf_plan p = *plan;
+    const uint64_t *restrict radius = draws->word[0], *restrict angle = draws->word[1], *restrict draw = draws->draw;
+    const uint64_t *restrict more = draws->more[0], *restrict more_angle = draws->more[1];
+    const double *restrict offset = draws->offset;
+    int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
+    const int64_t n = draws->n;
+    const int width = p.width, both = n % 128 == 0 && draw[0] % 128 == 0;
+    gaussian_pairs s;
+    for (int64_t base = 0; base < n; base += both ? 128 : 64) {
+        const int64_t pairs = n - base < 64 ? n - base : 64;
+        for (int64_t i = 0; i < pairs; i++) {
+            const uint64_t first = radius[base + i] << (64 - width), then = more[base + i] >> (width & 63);
+            double x, r, r_low;
+            radius_extended(first | (width == 64 ? 0 : then), &x, &r, &r_low);
+            const double tr = half_of(p.t * r);
+            s.tr[i] = tr;
+            s.tr_low[i] = product_less(p.t, r, tr) + fused(p.t, r_low, p.t_low * r);
+            s.weight[i] = r > 0x1p-20 ? (x - 0.5) * tr : 0.0;
+        }
+        for (int64_t i = 0; i < pairs; i++) {
+            const uint64_t v = angle[base + i] << (67 - width) | more_angle[base + i] >> (width - 3);
+            octant_extended(v, &s.sine[i], &s.sine_low[i], &s.cosine[i], &s.cosine_low[i]);
+        }
+        for (int64_t from = base; from <= base + 64 * both; from += 64)
+            for (int64_t i = 0; i < pairs; i++) {
+                const int64_t k = from + i;
+                const uint64_t flags = angle[k] >> (width - 3), second = draw[k] >> 6 & 1;
+                const uint64_t is_sine = (second ^ flags) & 1, negative = flags >> (2 - second) & 1;
+                const double tr = s.tr[i], side = side_of(is_sine, s.sine[i], s.cosine[i]);
+                const double side_low = side_of(is_sine, s.sine_low[i], s.cosine_low[i]);
+                const double product = tr * side, whole = (product + DPF_TO_INTEGER) - DPF_TO_INTEGER;
+                const double part = (product - whole) + fused(tr, side_low, s.tr_low[i] * (side + side_low));
+                const double z = turned(part, negative) + offset[k], shifted = z + DPF_TO_INTEGER;
+                const double room =
+                    (p.extended_margin - p.normal.extended_error * tr) - __builtin_fabs(z - (shifted - DPF_TO_INTEGER));
+                lo[k] = integer_of(turned(whole, negative) + shifted);
+                hi[k] = room * s.weight[i] > p.half_cell ? lo[k] >> 63 : DPF_UNDECIDED_LIMB;
+            }
+    }
+    dpf_wipe(&s, sizeof s);
 }
 
 /* Double-double (section 6), in three loops: one would need more registers than there are. */
@@ -137,8 +190,8 @@ static void gaussian_by_double_double_both(const dpf_plan *plan, const dpf_draws
     for (int i = 0; i < n; i++) {
         double sine, sine_low, cosine, cosine_low;
         octant_double_double(d.v[i], d.more_v[i], &sine, &sine_low, &cosine, &cosine_low);
-        side[i] = d.is_sine[i] ? sine : cosine;
-        side_low[i] = d.is_sine[i] ? sine_low : cosine_low;
+        side[i] = side_of(d.is_sine[i], sine, cosine);
+        side_low[i] = side_of(d.is_sine[i], sine_low, cosine_low);
     }
     for (int i = 0; i < n; i++) {
         const double r = radius[i], normal = r * side[i];
@@ -164,6 +217,8 @@ static void gaussian_by_double_double_both(const dpf_plan *plan, const dpf_draws
 static void gaussian_decide(const dpf_plan *plan, int tier, const dpf_draws *draws) {
     if (tier == DPF_DOUBLE)
         gaussian_by_double_both(plan, draws);
+    else if (tier == DPF_EXTENDED)
+        gaussian_by_extended_both(plan, draws);
     else
         gaussian_by_double_double_both(plan, draws);
 }

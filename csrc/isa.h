@@ -7,6 +7,7 @@
  *     DPF_VECTOR_ROTATE    rotate a vector's words left: DPF_ROTATE, if compilers do it well
  *     DPF_EQUAL(from, k)   which of the DPF_VECTOR / 2 numbers of 16 bits are k, in
  *     DPF_EQUAL_BITS       bits for each of them
+ *     DPF_CLEAR            clear all vector registers
  * includes this file, and ends with its table of DPF_OFFERS. Only that table leaves the unit. */
 #include "wide_log.h"
 #include "wide_sine.h"
@@ -74,6 +75,7 @@ static void store(void *to, const void *from, int64_t n, int non_temporal) {
 #include "wide.h"
 #include "exponential.h"
 #include "normal.h"
+#include "extended.h"
 
 #include "sum.h"
 #include "refine.h"

@@ -21,6 +21,7 @@
     (uint32_t)                                                                                                         \
         _mm256_movemask_epi8(_mm256_cmpeq_epi16(_mm256_loadu_si256((const __m256i *)(from)), _mm256_set1_epi16(k)))
 #define DPF_EQUAL_BITS 2
+#define DPF_CLEAR      __asm__ volatile("vzeroall" ::: "memory", DPF_LOW_VECTORS)
 #include "isa.h"
 
 const dpf_isa dpf_isa_avx2 = DPF_OFFERS("avx2");

@@ -18,6 +18,11 @@
 #define DPF_EQUAL(from, k)                                                                                             \
     (uint64_t) _mm512_cmpeq_epi16_mask(_mm512_loadu_si512((const void *)(from)), _mm512_set1_epi16(k))
 #define DPF_EQUAL_BITS 1
+#define DPF_CLEAR                                                                                                      \
+    __asm__ volatile("vzeroall\n.irp k,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n"                              \
+                     "vpxord %%zmm\\k, %%zmm\\k, %%zmm\\k\n.endr" ::                                                   \
+                         : "memory", DPF_LOW_VECTORS, "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22",   \
+                           "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31")
 #include "isa.h"
 
 const dpf_isa dpf_isa_avx512 = DPF_OFFERS("avx512");

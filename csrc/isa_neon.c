@@ -20,6 +20,7 @@ DPF_INLINE uint32x4_t rotate(uint32x4_t x, int k) {
 #define DPF_VECTOR_ROTATE(x, k) ((vector)rotate((uint32x4_t)(x), k))
 #define DPF_EQUAL               dpf_equal
 #define DPF_EQUAL_BITS          8
+#define DPF_CLEAR               DPF_CLEAR_BASE
 #include "isa.h"
 
 const dpf_isa dpf_isa_neon = DPF_OFFERS("neon");

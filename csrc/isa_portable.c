@@ -8,6 +8,7 @@
 #define DPF_VECTOR_ROTATE DPF_ROTATE
 #define DPF_EQUAL         dpf_equal
 #define DPF_EQUAL_BITS    8
+#define DPF_CLEAR         DPF_CLEAR_BASE
 #ifdef __x86_64__
 #include <immintrin.h>
 #define DPF_STORE(to, from) _mm_stream_si128((__m128i *)(to), _mm_loadu_si128((const __m128i *)(from)))

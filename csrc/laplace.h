@@ -54,6 +54,38 @@ static void laplace_by_double_both(const dpf_plan *plan, const dpf_draws *draws)
     }
 }
 
+/* Extended (section 8): high + low = -ln U at the middle of U's cell of 64 digits, x in it. */
+DPF_INLINE void laplace_by_extended(const dpf_plan *plan, double x, double high, double low, uint64_t negative,
+                                    double offset, int64_t *lo, int64_t *hi) {
+    const double whole = (plan->t * high + DPF_TO_INTEGER) - DPF_TO_INTEGER;
+    const double part = product_less(plan->t, high, whole) + fused(low, plan->t, plan->t_low * high);
+    const double z = turned(part, negative) + offset, shifted = z + DPF_TO_INTEGER;
+    const double room = plan->extended_margin - __builtin_fabs(z - (shifted - DPF_TO_INTEGER));
+    *lo = integer_of(turned(whole, negative) + shifted);
+    *hi = room * x > plan->half_cell ? *lo >> 63 : DPF_UNDECIDED_LIMB;
+}
+
+/* In two loops: one would wait for its own latency. */
+static void laplace_by_extended_both(const dpf_plan *plan, const dpf_draws *draws) {
+    const dpf_plan p = *plan;
+    const uint64_t *restrict word = draws->word[0], *restrict more = draws->more[0];
+    const double *restrict offset = draws->offset;
+    int64_t *restrict lo = draws->lo, *restrict hi = draws->hi;
+    const int64_t n = draws->n;
+    _Alignas(64) double x[64], high[64], low[64];
+    for (int64_t base = 0; base < n; base += 64) {
+        const int64_t some = n - base < 64 ? n - base : 64;
+        for (int64_t i = 0; i < some; i++)
+            minus_log_extended(upper(word[base + i], p.width, more[base + i]), &x[i], &high[i], &low[i]);
+        for (int64_t i = 0; i < some; i++)
+            laplace_by_extended(&p, x[i], high[i], low[i], word[base + i] >> (p.width - 1), offset[base + i],
+                                &lo[base + i], &hi[base + i]);
+    }
+    dpf_wipe(x, sizeof x);
+    dpf_wipe(high, sizeof high);
+    dpf_wipe(low, sizeof low);
+}
+
 #if DPF_FMA
 /* Double-double (section 4): U from at least 95 digits. */
 DPF_INLINE void laplace_by_double_double(const dpf_plan *plan, uint64_t u, uint64_t more, uint64_t negative,
@@ -109,6 +141,8 @@ __attribute__((noinline)) static void laplace_by_integers_both(const dpf_plan *p
 static void laplace_decide(const dpf_plan *plan, int tier, const dpf_draws *draws) {
     if (tier == DPF_DOUBLE)
         laplace_by_double_both(plan, draws);
+    else if (tier == DPF_EXTENDED)
+        laplace_by_extended_both(plan, draws);
 #if DPF_FMA
     else if (tier == DPF_DOUBLE_DOUBLE)
         laplace_by_double_double_both(plan, draws);
@@ -139,6 +173,10 @@ static void laplace_tier(const dpf_plan *plan, int tier, int bits, int64_t n, co
                            : laplace_by_double(plan, as_double(first), digit_count(bits), negative, d.offset, &sure);
             low = sure ? (int64_t)k : 0;
             high = low >> 63;
+        } else if (tier == DPF_EXTENDED) {
+            double x, above, below;
+            minus_log_extended(first, &x, &above, &below);
+            laplace_by_extended(plan, x, above, below, negative, d.offset, &low, &high);
 #if DPF_FMA
         } else if (tier == DPF_DOUBLE_DOUBLE) {
             laplace_by_double_double(plan, first, d.digits[1], negative, d.offset, &low, &high);

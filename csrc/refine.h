@@ -120,7 +120,11 @@ DPF_INLINE void refine(const dpf_law *law, dpf_job *job) {
             address[most + b] = draw[b] | 64;
     }
     scattered(how->key, noise_nonce(0, 1), address, more);
-    if (law->accepts) {
+    int unsure = 0; /* a proposal waits that level 0 alone does not accept */
+    for (int b = 0; b < n && law->accepts; b++)
+        unsure |= job->word[2][from + b] >= (uint64_t)how->plan->normal.accept_below;
+    memset(more_accept, 0, sizeof more_accept);
+    if (unsure) {
         for (int b = most; b < DPF_BATCH; b++)
             draw[b] = draw[0];
         scattered(how->key, accept_nonce(0, 1), draw, more_accept);

@@ -127,6 +127,7 @@ __attribute__((noinline)) static void group_meanwhile(const dpf_release *how, ui
             memcpy(next_words + DPF_LANES * i + L * set, &word, sizeof word);
         }
     }
+    DPF_CLEAR;
 }
 
 /* The words of the first group. */

@@ -21,6 +21,7 @@ HALF = Fraction(1, 2)
 # Constants by which no tier in C decides a real draw.
 BLIND = {
     "margin": -1.0,
+    "extended_margin": -1.0,
     "double_double_margin": -1.0,
     "wide_cell": 400,
     "bulk": tiers.INTEGER,

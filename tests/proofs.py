@@ -72,7 +72,7 @@ def rejects(script: str, old: str, new: str) -> None:
 
 def fused(script: str) -> str:
     """The polynomials of a Gappa script as a build with fma evaluates them: one rounding a step."""
-    step = re.compile(r"^(\w+) rnd= (\S+) \* (z|w|m|count) ([+-]) (\S+);$", re.MULTILINE)
+    step = re.compile(r"^(\w+) rnd= (\S+) \* (z|w|ww|m|s|t|count) ([+-]) (\S+);$", re.MULTILINE)
     last = re.compile(r"^(b|sine) rnd= (\w+) \* \((\w+) \* (z|w) \+ (\S+)\);$", re.MULTILINE)
     return last.sub(r"\1 = rnd(\2 * rnd(\3 * \4 + \5));", step.sub(r"\1 = rnd(\2 * \3 \4 \5);", script))
 

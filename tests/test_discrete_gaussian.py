@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 import tiers
 from laws import BY_NAME, reference_of
-from proofs import MODES, entered
+from proofs import CSRC, MODES, entered
 
 from dpfast import DiscreteGaussian, Gaussian, Sensitivity, exact
 from dpfast.errors import DTypeError, ParameterError
+from dpfast.exact import Digits
 from dpfast.mechanisms.discrete_gaussian import search
 from dpfast.mechanisms.gaussian import normal_constants
 
@@ -66,6 +67,109 @@ def test_a_defective_threshold_is_caught(defect: Callable[[int], list[int]]) -> 
     plan = tiers.Plan("discrete_gaussian", width=16, bulk=tiers.DOUBLE, constant_work=tiers.DOUBLE, **search(wrong))
     cells = [t + beside for t in thresholds for beside in (-1, 0, 1)]
     assert plan.tier(tiers.DOUBLE, 64, cells) != [law.magnitude(cell, 64) for cell in cells]
+
+
+# ------------------------------------------------------------------ proposals by floats
+
+FLOATS = Fraction(129), Fraction(1000), Fraction(2**12)
+U = 2.0**-23
+
+
+def test_the_proof_of_floats_speaks_of_the_plan() -> None:
+    """gaussian_float.gappa's constants are the plan's; the rest cover section 3's sums."""
+    script = (CSRC / "proofs" / "gaussian_float.gappa").read_text()
+    assert "float_error = 0x3.6p-23;\nfloat_margin = 0.5 - 0x4p-23;" in script
+    for sigma in FLOATS:
+        plan, t = tiers.constants(DiscreteGaussian(sigma)), float(sigma)
+        assert plan["bulk"] == tiers.FLOAT
+        assert (plan["float_error"], plan["float_margin"]) == (3.375 * U, 0.5 - 4 * U)
+        assert plan["float_log_error"] >= 1.02 * 2.16 * U * t**2 * (1 + 2.0**-20)
+        assert plan["half_cell"] >= 1.02 * t**2 * (1 + 2.0**-20)
+    assert tiers.constants(DiscreteGaussian(2**12 + 1))["bulk"] == tiers.DOUBLE
+    assert tiers.constants(Gaussian(1000, granularity=1))["bulk"] == tiers.DOUBLE  # it has an offset
+    # Up to the last digits that floats decide D' + 1/a is a small part of E: 1.02 covers the root.
+    for a in (1, 2, 3, 2**30, 0x7FFFE000 - 1):
+        error, e = 2.16 * U, -math.log1p((a - 2**31) / 2**31)
+        part = (error + 1 / a) / (e - error)
+        assert 2 / (1 + math.sqrt(1 - part)) <= 1.02
+
+
+@cache
+def beside_boundaries(sigma: Fraction) -> tuple[np.ndarray, list[int | None]]:
+    """Words of level 0 whose draw lies near a boundary, or at an end, and what they decide."""
+    rng, t, words = random.Random(str(sigma)), float(sigma), []
+    for _ in range(100):
+        v = rng.choice([rng.random(), 2.0 ** -rng.uniform(0, 25), 1 - 2.0 ** -rng.uniform(1, 25)])
+        angle = rng.randrange(8) << 29 | int(v * 2**29)
+        sine = rng.random() < 0.5
+        turn = (angle % 2**29 + 0.5) * 2.0**-29 * math.pi / 4
+        side = math.sin(turn) if sine == (angle >> 29 & 1 == 0) else math.cos(turn)
+        k = math.ceil(rng.choice([6, 1, 0.1, 0.01]) * rng.random() * t * side)
+        r = max(k - 0.5, 0.5) / (t * side)
+        if r > 6.5:
+            continue
+        error = U * (3.4 * t * r + 2.2 * t / r) * r / (t * side)  # in -ln U
+        near = (math.exp(-r * r / 2 - rng.choice((-1, 1)) * error * 2 ** rng.uniform(-3, 3)) for _ in range(8))
+        words += [(min(int(2**32 * u), 2**32 - 1), angle, sine) for u in near]
+    ends = 0, 1, 2, 3, 2**32 - 1, *(2**32 - 2**e + move for e in (1, 4, 9, 13, 14, 16) for move in (-2, 0, 1))
+    words += [(u, f << 29 | v, f % 3 == 0) for u in ends for f, v in enumerate((0, 1, 2**29 - 1, rng.getrandbits(29)))]
+    planted = np.zeros(len(words), tiers.PLANTED)
+    planted["digits"][:, 0], planted["digits"][:, 2] = ([word[i] for word in words] for i in (0, 1))
+    planted["sine"] = [word[2] for word in words]
+    proposal = tiers.law(DiscreteGaussian(sigma)).proposal
+    truth = [proposal.rounded(Digits(u, 32), Digits(angle, 32), sine, Fraction(0)) for u, angle, sine in words]
+    return planted, truth
+
+
+def by_floats(plan: tiers.Plan, sigma: Fraction, isa: int) -> tuple[int, int]:
+    """How many of these draws the float tier decides, and how many of them wrongly."""
+    planted, truth = beside_boundaries(sigma)
+    found, decided = tiers.tier(plan, tiers.FLOAT, 32, planted, isa)
+    draws = found[:, 0].astype(np.int64)
+    wrong = sum(draw != right for draw, right, sure in zip(draws.tolist(), truth, decided, strict=True) if sure)
+    return int(decided.sum()), wrong
+
+
+@pytest.mark.parametrize("sigma", FLOATS, ids=str)
+def test_what_floats_decide_is_right(sigma: Fraction, host: ctypes.CDLL) -> None:
+    """Beside boundaries and at the ends of both words, in any mode: decided draws are the law's."""
+    for isa in tiers.ISAS:
+        for mode in MODES:
+            for flush in (False, True):
+                with entered(host, mode, flush):
+                    decided, wrong = by_floats(tiers.bulk_plan(DiscreteGaussian(sigma)), sigma, isa)
+                assert wrong == 0
+                assert decided > 100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"float_error": 0.0}, {"float_log_error": 0.0}, {"float_margin": 0.5, "float_error": 0.0}],
+    ids=["no error of the radius", "no error of the logarithm", "no error of both"],
+)
+def test_floats_with_smaller_errors_are_caught(change: dict[str, float], host: ctypes.CDLL) -> None:
+    """The same draws find a plan that allows for less, in some mode."""
+    if tiers.ISAS == (0,):
+        pytest.skip("this machine's build has no fma, and decides in doubles")
+    wrong = 0
+    for sigma in FLOATS:
+        plan = tiers.Plan("discrete_gaussian", **tiers.constants(DiscreteGaussian(sigma)) | change)
+        for mode in MODES:
+            with entered(host, mode, flush=False):
+                wrong += by_floats(plan, sigma, tiers.ISAS[-1])[1]
+    assert wrong > 0
+
+
+@pytest.mark.parametrize("sigma", FLOATS, ids=str)
+def test_floats_leave_few_draws_undecided_and_change_none(sigma: Fraction) -> None:
+    """Draws by floats, by doubles alone, and by the last tiers alone are the same."""
+    mech, key, n = DiscreteGaussian(sigma), tiers.StreamKey(KEY), 20_000
+    right = tiers.bulk_plan(mech).fill(key, 99, n, constant_work=True)
+    usual = tiers.constants(mech)
+    for change in ({}, {"bulk": tiers.DOUBLE}, {"float_error": 2.0**-12}):
+        plan = tiers.Plan("discrete_gaussian", **usual | change)
+        for isa in tiers.ISAS:
+            assert plan.fill(key, 99, n, constant_work=False, isa=isa) == right
 
 
 # ------------------------------------------------------------------ acceptance

@@ -27,11 +27,12 @@ from dpfast.exact import Digits
 from dpfast.mechanisms.gaussian import SHORT_LOG_ERROR, normal_constants
 
 GAPPA, SHORT_GAPPA = ((PROOFS / f"{name}.gappa").read_text() for name in ("gaussian", "gaussian_short"))
+EXTENDED_GAPPA = (PROOFS / "extended_normal.gappa").read_text()
 LAW = BY_NAME["gaussian"]
 RATIOS, mechanism = LAW.scales, LAW.make
 N = 2**20
-TIERS = {"double": tiers.DOUBLE, "double-double": tiers.DOUBLE_DOUBLE}
-MOST_DOUBLE = 2**40  # the ratio up to which a plan may start there
+TIERS = {"double": tiers.DOUBLE, "extended": tiers.EXTENDED, "double-double": tiers.DOUBLE_DOUBLE}
+MOST = {"double": 2**40, "extended": 2**22, "double-double": 2**60}  # the ratio up to which a tier's bound holds
 
 
 # ------------------------------------------------------------------ tiers on planted digits
@@ -50,7 +51,9 @@ class Point:
 
     def read(self, name: str, short: bool) -> tuple[int, int, int, int]:
         """The cells that a tier knows: of U, its digits, of v, its digits."""
-        u, v = (64, 64) if name == "double" else (96, 93) if short else (128, 125)
+        u, v = (
+            (128, 125) if name == "double-double" and not short else (96, 93) if name == "double-double" else (64, 64)
+        )
         return self.u >> (128 - u), u, self.v >> (125 - v), v
 
     def truth(self, law: reference.Gaussian, name: str, short: bool) -> int | None:
@@ -88,6 +91,8 @@ def beside_boundaries(
             continue
         radius = math.sqrt(max(-2 * math.log(at / 2**128), 2.0**-120))
         error = 2.0**-52 * (2 * float(height) + 1)
+        if name == "extended":
+            error = t * 2.0**-54 * radius + 2.0**-50
         if name == "double-double":
             error = t * 2.0**-76 * rng.choice((1.0, 1 / min(radius, 1.0))) + 2.0**-40
         off = Fraction(2 ** rng.uniform(-3, 3)) * rng.choice((-1, 1))
@@ -157,7 +162,7 @@ def made(ratio: Fraction, short: bool, **changed: float) -> tiers.Plan:
 @pytest.mark.parametrize("ratio", RATIOS, ids=str)
 def test_what_is_decided_is_right(ratio: Fraction, name: str, host: ctypes.CDLL) -> None:
     """Random and planted digits, any rounding mode or flush, every instruction set."""
-    if name == "double" and ratio > MOST_DOUBLE:
+    if ratio > MOST[name]:
         return
     for short in (False, True):
         if short and ratio > 2**21:
@@ -188,6 +193,9 @@ DEFECTS: list[tuple[str, str, Fraction, bool, dict[str, float]]] = [
     ("a fifteenth of it", "double", Fraction(2**40), False, {"relative_error": 1.3 * 2.0**-52}),
     ("no width of the cell", "double", Fraction(37, 10), False, {"half_cell": 0.0}),
     ("the derivative alone at U = 1", "double", Fraction(2**20), False, {"half_cell": 2.0**39 * (1 + 2.0**-4)}),
+    ("no error of the extended tier", "extended", Fraction(2**22), False, {"extended_margin": 0.5, "extended_error": 0.0}),
+    ("a twentieth of what grows with the radius", "extended", Fraction(2**22), False, {"extended_error": 2.0**-53 / 20}),
+    ("no width of the cell there", "extended", Fraction(37, 10), False, {"half_cell": 0.0}),
     ("no error of the double-double tier", "double-double", Fraction(2**60), False,
      {"double_double_margin": 0.5 - 2.0**-38, "double_double_cell": 0.0}),
     ("t 2^-78 for it", "double-double", Fraction(10**17, 7), False,
@@ -375,6 +383,10 @@ def test_the_plan_is_what_section_5_derives(ratio: Fraction) -> None:
     assert fraction["half_cell"] >= t**2 * least * (1 + 30 * u)
     if width == 32:  # a = 0 never passes: the margin is below 1/2, x = 1/2, and R < 6.764
         assert fraction["half_cell"] > HALF * HALF * t * Fraction(6764, 1000) * (1 + 30 * u)
+    assert "SINE in [-0x1.ap-54, 0x1.ap-54]" in EXTENDED_GAPPA  # section 8; R's 2^-55.5 counts with a side below 0.7072
+    grows = Fraction(13, 8) / 2**54 + Fraction(7072, 10**4) * Fraction(14143, 20000) / 2**55 + Fraction(1, 2**65)
+    assert fraction["extended_error"] >= grows * (1 + Fraction(1, 2**20))
+    assert fraction["extended_margin"] <= HALF - Fraction(1, 2**48)
     r = Fraction(667, 100)  # R for U >= 2^-32
     lost = t * r * (Fraction(1, 2**76) + Fraction(1, 2**97)) + Fraction(1, 2**39) + Fraction(1, 2**50)
     assert fraction["double_double_margin"] <= HALF - lost
@@ -386,6 +398,13 @@ def test_the_plan_is_what_section_5_derives(ratio: Fraction) -> None:
     if Fraction(1, 2**19) <= t <= 2**40:
         if plan["constant_work"] == tiers.DOUBLE:
             left = 2 * (HALF - fraction["margin"]) + 2 * fraction["relative_error"] * t * Fraction(4, 5) + 3 * t / 2**60
+        elif plan["constant_work"] == tiers.EXTENDED:
+            assert t <= 2**21
+            left = (
+                2 * (HALF - fraction["extended_margin"])
+                + 2 * fraction["extended_error"] * t * Fraction(1254, 1000)
+                + 3 * t / 2**60
+            )
         else:
             left = 2 * (HALF - fraction["double_double_margin"]) + 2 * fraction["double_double_cell"] * Fraction(1254, 1000) + Fraction(1, 2**32) + Fraction(1, 2**41)  # fmt: skip
         assert left < Fraction(1, 2**30)

@@ -31,6 +31,7 @@ RATIOS = LAW.scales
 # A tier, the digits it takes, and about what its z is wrong by at height z and ratio t.
 TIERS: dict[str, tuple[int, list[int], Callable[[float, float], float]]] = {
     "double": (tiers.DOUBLE, [31, 63, 64], lambda z, t: 2.0**-52 * (z + t + 1)),
+    "extended": (tiers.EXTENDED, [64], lambda z, t: 2.0**-57 * t + 2.0**-51),
     "double-double": (tiers.DOUBLE_DOUBLE, [95, 127], lambda z, t: 2.0**-75 * t + 2.0**-39),
     "integer": (tiers.INTEGER, [31, 63, 64, 95, 127], lambda z, t: 2.0**-39),
 }
@@ -55,6 +56,7 @@ def test_the_proof_speaks_of_the_code() -> None:
         assert constants["half_cell"] >= t / 2 * (1 + 2.0**-21) + 0.25
         assert constants["margin32"] == 0.5 - 3 * 2.0**-37 * (t + 1)
         assert constants["wide_c"] == 2**20
+        assert constants["extended_margin"] == 0.5 - 2.0**-35
 
 
 def test_the_limits_leave_less_than_they_promise() -> None:
@@ -63,6 +65,7 @@ def test_the_limits_leave_less_than_they_promise() -> None:
     assert 2 * 6 * u * (2 * 2.0**44 + 2) < 0.1  # bulk double
     assert 2.0**44 * 65 * math.log(2) + 1 < 2.0**51  # as nearest needs it, and below 2^53 as the narrow kernel does
     assert 2 * 6 * u * (2 * 2.0**17 + 2) + 2.0**17 * 2.0**-64 * 45 < 2.0**-30
+    assert 2 * 2.0**-35 + 2.0**21 * 2.0**-64 * 45 < 2.0**-33
     assert 2 * (2.0**40 * 2.0**-72 + 2.0**-38) + 2.0**-32 < 2.0**-30
     assert 2 * (2.0**20 + 3) * 2.0**-59 + 2.0**-64 < 2.0**-37.9
     assert 2.0**21 * 2.0**-31 * (math.log(2.0**10) + 1) < 0.01  # 32-bit words, level 0
@@ -70,8 +73,8 @@ def test_the_limits_leave_less_than_they_promise() -> None:
     for ratio, plan in plans.items():
         assert plan["width"] == (32 if ratio <= 2**21 else 64)
         assert plan["bulk"] == (tiers.DOUBLE if ratio <= 2**44 else tiers.DOUBLE_DOUBLE)
-        constant_work = tiers.DOUBLE if ratio <= 2**17 else tiers.DOUBLE_DOUBLE if ratio <= 2**40 else tiers.INTEGER
-        assert plan["constant_work"] == constant_work
+        limits = {2**17: tiers.DOUBLE, 2**21: tiers.EXTENDED, 2**40: tiers.DOUBLE_DOUBLE, 2**60: tiers.INTEGER}
+        assert plan["constant_work"] == next(tier for limit, tier in limits.items() if ratio <= limit)
         assert tiers.narrow(mechanism(ratio)) == (ratio <= 2**44)
 
 
@@ -138,7 +141,7 @@ def inputs(ratio: Fraction, name: str, bits: int) -> Cells:
 
 def digits(ratio: Fraction, name: str) -> list[int]:
     """How many digits the tier may get at this ratio: words are wide enough for it (section 2)."""
-    return [bits for bits in TIERS[name][1] if ratio <= 2**21 or bits not in {31, 95}]
+    return [bits for bits in TIERS[name][1] if ratio <= 2**21 or (bits not in {31, 95} and name != "extended")]
 
 
 @pytest.mark.parametrize("name", TIERS)
@@ -179,6 +182,8 @@ DEFECTS: list[tuple[str, str, Fraction, int, dict[str, float]]] = [
     ("no error of the short logarithm", "double", Fraction(2**21), 31, {"margin32": 0.5}),
     ("no width of the cell", "double", Fraction(37, 10), 31, {"half_cell": 0.0}),
     ("nine tenths of it", "double", Fraction(1000), 31, {"half_cell": 450.0}),
+    ("no error of the extended tier", "extended", Fraction(2**21), 64, {"extended_margin": 0.5}),
+    ("no width of the cell there", "extended", Fraction(37, 10), 64, {"half_cell": 0.0}),
     ("no error of the double-double tier", "double-double", Fraction(2**60), 127, {"double_double_margin": 0.5}),
     ("t 2^-77 for it", "double-double", Fraction(2**60), 127, {"double_double_margin": 0.5 - 2.0**-17}),
     ("2^-41 beside it, which is too little upwards", "double-double", Fraction(1), 95, {"double_double_margin": 0.5 - 2.0**-41}),

@@ -12,6 +12,8 @@ MADE = generator("make_approximations")
 SOLLYA = (CSRC / "proofs" / "normal.sollya").read_text()
 GAPPA = (CSRC / "proofs" / "normal.gappa").read_text()
 SHORT_GAPPA = (CSRC / "proofs" / "gaussian_short.gappa").read_text()
+FLOAT_GAPPA = (CSRC / "proofs" / "gaussian_float.gappa").read_text()
+EXTENDED = (CSRC / "proofs" / "extended_normal.gappa").read_text()
 DOUBLE_DOUBLE = (CSRC / "proofs" / "normal_double_double.gappa").read_text()
 
 
@@ -25,7 +27,11 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert cosine == constants(between(GAPPA, "Q5 =", "CP ="))
     assert constants(between(SOLLYA, "p = ", ";"))[::-1] == sine
     assert constants(between(SOLLYA, "q = 1 + ", ";"))[::-1] == cosine
+    assert f"{MADE.ROOT_TWO} / sqrt(2)" in SOLLYA
 
+
+def test_the_short_proofs_speak_of_the_code() -> None:
+    """Those of 32-bit words: in doubles, and in floats."""
     sine, cosine = values(MADE.SHORT_SINE)[::-1], values(MADE.SHORT_COSINE)[::-1]
     assert sine == constants(between(SHORT_GAPPA, "w rnd= v * v;", "q3 rnd="))
     assert sine == constants(between(SHORT_GAPPA, "W = v * v;", "Q3 ="))
@@ -36,7 +42,33 @@ def test_the_proofs_speak_of_the_code() -> None:
     assert constants(between(short, "q = ", ";"))[::-1] == cosine
     assert MADE.SHORT_UNIT == -29  # a 32-bit word holds so many digits of v
     assert f"root_two = {MADE.ROOT_TWO};" in SHORT_GAPPA
-    assert f"{MADE.ROOT_TWO} / sqrt(2)" in SOLLYA
+
+    sine, cosine = values(MADE.FLOAT_SINE)[::-1], values(MADE.FLOAT_COSINE)[:0:-1]
+    assert sine == constants(between(FLOAT_GAPPA, "w rnd= v * v;", "sine rnd="))
+    assert sine == constants(between(FLOAT_GAPPA, "W = v * v;", "Q3 ="))
+    assert cosine == constants(between(FLOAT_GAPPA, "sine rnd=", "cosine ="))
+    assert cosine == constants(between(FLOAT_GAPPA, "Q3 =", "CP ="))
+    assert "cosine = rnd(q1 * w + 1);" in FLOAT_GAPPA
+    assert "CP = Q1 * W + 1;" in FLOAT_GAPPA
+    assert MADE.FLOAT_COSINE[0] == "1.0"
+    short = between(SOLLYA, "/* float_octant", "claim")
+    assert constants(between(short, "p = ", ";"))[::-1] == sine
+    assert constants(between(short, "q = 1 + ", ";"))[::-1] == cosine
+
+
+def test_the_longer_proofs_speak_of_the_code() -> None:
+    """Those of constant work: an upper part and a double, and pairs of doubles."""
+    sine, cosine = values(MADE.SINE_REST)[::-1], values(MADE.COSINE_REST)[::-1]
+    (q0, q1), (c0, c1) = values(MADE.EIGHTH), values(MADE.CURVE)
+    assert [*sine, q1] == constants(between(EXTENDED, "p5 rnd=", "arch ="))
+    assert [*sine, q1] == constants(between(EXTENDED, "P5 =", "SP ="))
+    assert cosine == constants(between(EXTENDED, "q5 rnd=", "ww ="))
+    assert cosine == constants(between(EXTENDED, "Q5 =", "CP ="))
+    assert [c0, c1] == constants(between(EXTENDED, "wc =", "W ="))
+    extended = between(SOLLYA, "/* octant_extended", "claim")
+    assert constants(between(extended, "p = ", ";")) == [q0, q1, *sine[::-1]]
+    assert constants(between(extended, "q = 1 + ", ";")) == [c0, c1, *cosine[::-1]]
+    assert f"t rnd= {MADE.EIGHTH[0]} * VL;" in EXTENDED
 
     p, (q0, q1) = values(MADE.SMALL_SINE)[::-1], values(MADE.SMALL_COSINE)
     assert p == constants(between(DOUBLE_DOUBLE, "p1 rnd= ", "q1 rnd="))

@@ -7,7 +7,10 @@ import pytest
 from proofs import MODES, PROOFS, certifies, fused, generator, proves, refutes, rejects
 
 GAPPA = {path.stem: path.read_text() for path in PROOFS.glob("*.gappa")}
-GAPPA |= {f"{name} with fma": fused(GAPPA[name]) for name in ("decide", "normal", "short_log", "gaussian_short")}
+GAPPA |= {
+    f"{name} with fma": fused(GAPPA[name])
+    for name in ("decide", "normal", "short_log", "gaussian_short", "extended", "extended_normal")
+}
 SOLLYA = {path.stem: path.read_text() for path in PROOFS.glob("*.sollya")}
 
 
@@ -18,7 +21,9 @@ def test_gappa_proves_the_roundings(name: str, mode: str) -> None:
     proves(GAPPA[name], mode)
 
 
-@pytest.mark.parametrize(("name", "polynomial", "more"), [("decide", "LOG", 0), ("short_log", "SHORT_LOG", 1)])
+@pytest.mark.parametrize(
+    ("name", "polynomial", "more"), [("decide", "LOG", 0), ("short_log", "SHORT_LOG", 1), ("extended", "LOG", 4)]
+)
 def test_fma_fuses_every_step_of_the_logarithm(name: str, polynomial: str, more: int) -> None:
     """So what is proved with fma is another evaluation. more: a fused step behind it."""
     steps = len(getattr(generator("make_approximations"), polynomial)) - 1
@@ -41,6 +46,14 @@ def test_fma_fuses_every_step_of_the_logarithm(name: str, polynomial: str, more:
         ("float_log", "scale_error = 2.25", "scale_error = 2.1"),
         ("double_double", "0x1.ap-74", "0x1.8p-74"),  # the logarithm's bound
         ("double_double", "rest = rnd(tail * c + q)", "rest = rnd(rnd(tail * c) + q)"),
+        ("extended", "TRUE in [-0x1.8p-58, 0x1.8p-58]", "TRUE in [-0x1.6p-58, 0x1.6p-58]"),  # the logarithm's bound
+        ("extended", "[-0x1.5p-36, 0x1.5p-36]", "[-0x1.4p-36, 0x1.4p-36]"),  # z's bound
+        ("extended", "more rnd= over * z + over;", "more rnd= over * 1;"),  # artanh's slope forgotten
+        ("extended", "dl = rnd(away + fl)", "dl = rnd(fl)"),  # what d lacks
+        ("extended_normal", "SINE in [-0x1.ap-54, 0x1.ap-54]", "SINE in [-0x1.8p-55, 0x1.8p-55]"),
+        ("extended_normal", "[-0x1.ap-56, 0x1.ap-56]", "[-0x1p-56, 0x1p-56]"),  # the cosine's bound
+        ("extended_normal", "sine_low rnd= cosine * t + sine_part;", "sine_low rnd= sine_part;"),  # the angle's lower half
+        ("extended_normal", "wc = rnd(wl * ", "wc = rnd(0 * "),  # the square's
         ("laplace", "0x4.cdp-52", "0x4.4p-52"),  # z's bound
         ("laplace", "relative_error = 0x6p-52", "relative_error = 0x4.8p-52"),
         ("laplace", "beta in [-0x3.9ap-52, 0x3.9ap-52]", "beta in [-0x4.9ap-52, 0x4.9ap-52]"),  # a worse logarithm
@@ -57,6 +70,17 @@ def test_fma_fuses_every_step_of_the_logarithm(name: str, polynomial: str, more:
         ("gaussian_short", "half_angle = 0x1.bp-31", "half_angle = 0x1.aep-31"),
         ("gaussian_short", "margin = 0.5 - 0x4p-52", "margin = 0.5 - 0x2p-52"),
         ("gaussian_short", "[-0x8p-52, 0x8p-52]", "[-0x6p-52, 0x6p-52]"),  # a cell's weight
+        ("gaussian_float", "E in [0x1p-19, 23]", "E in [-0x1p-19, 23]"),  # no root
+        ("gaussian_float", "sine - SP in [-0x1.2p-23, 0x1.2p-23]", "sine - SP in [-0x1p-23, 0x1p-23]"),
+        ("gaussian_float", "cosine - CP in [-0x0.fp-23, 0x0.fp-23]", "cosine - CP in [-0x0.5p-23, 0x0.5p-23]"),
+        ("gaussian_float", "p2 * w - 0x1.4abb7cp-4", "p2 * w - 0x1.4abb0cp-4"),  # a coefficient of the code alone
+        ("gaussian_float", "q1 * w + 1)", "q1 * w + 0x1.00001p0)"),
+        ("gaussian_float", "[-0x3.5p-23, 0x3.5p-23]", "[-0x3p-23, 0x3p-23]"),  # y's bound, by the sine
+        ("gaussian_float", "[-0x3.5cp-23, 0x3.5cp-23]", "[-0x3.2p-23, 0x3.2p-23]"),  # by the cosine
+        ("gaussian_float", "e -/ E in [-0x1.0ap-23, 0x1.0ap-23]", "e -/ E in [-0x1.8p-23, 0x1.8p-23]"),
+        ("gaussian_float", "float_error = 0x3.6p-23", "float_error = 0x3.5p-23"),
+        ("gaussian_float", "float_margin = 0.5 - 0x4p-23", "float_margin = 0.5 - 0x3p-23"),
+        ("gaussian_float", "[-0x2.01p-23, 0x2.01p-23]", "[-0x1.8p-23, 0x1.8p-23]"),  # the test's product
         ("normal", "0x4.ep-52", "0x3.8p-52"),  # the radius's bound
         ("normal", "f -/ F in [-0x1p-52, 0x1p-52]", "f -/ F in [-0x2p-52, 0x2p-52]"),  # twice rounded
         ("normal", "below = fixed<-1, dn>", "below = fixed<-42, dn>"),  # the rest of middle, then inexact
@@ -88,8 +112,13 @@ def test_sollya_certifies_the_polynomials(name: str) -> None:
         ("normal", "0x1.9999999995287p-2", "0x1.9999999995307p-2"),  # the logarithm
         ("normal", "0x1.466bc67754fffp-9", "0x1.466bc67755fffp-9"),  # the sine
         ("normal", "0x1.55d3c7dc3b7f3p-12", "0x1.55d3c7dc3c7f3p-12"),  # the cosine
+        ("normal", "0x1.50783206ab3dap-22", "0x1.50784206ab3dap-22"),  # the extended sine
+        ("normal", "0x1.55d3c7e3cbfa7p-12", "0x1.55d3c7e3ccfa7p-12"),  # the extended cosine
+        ("normal", "0x1.1a62633145c07p-55 - pi", "0x1.1a62633145c07p-54 - pi"),  # pi/4 twice
         ("normal", "0x1.466bba8bfc001p-9", "0x1.466bbb8bfc001p-9"),  # the short sine
         ("normal", "0x1.d9c364eac5df8p-19", "0x1.d9d364eac5df8p-19"),  # the short cosine
+        ("normal", "-0x1.4abb7cp-4", "-0x1.4abb7ep-4"),  # the sine in floats
+        ("normal", "-0x1.55b684p-12", "-0x1.55b784p-12"),  # the cosine in floats
         ("normal", "0x1.1111111111111p-7", "0x1.1111112111111p-7"),  # P
         ("normal", "0x1.6c16c16c16c17p-10", "0x1.6c17c16c16c17p-10"),  # Q
         ("normal", "0x1.110b4611a6263p-27", "0x1.110b4611a7263p-27"),  # pi/4

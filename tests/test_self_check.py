@@ -92,10 +92,10 @@ def test_the_answers_cover_every_law_and_tier() -> None:
     """Planted: each law with each of its tiers. Fills: also every width, and both real forms."""
     laws = {number: name for name, number in _native.LAWS.items()}
     planted = {(laws[answer.plan.law], answer.tier) for answer in ROWS if answer.tier}
-    double, double_double, integer = _native.DOUBLE, _native.DOUBLE_DOUBLE, _native.INTEGER
+    double, extended, double_double, integer = _native.DOUBLE, _native.EXTENDED, _native.DOUBLE_DOUBLE, _native.INTEGER
     expected = {(law, tier) for law in ("discrete_laplace", "laplace") for tier in (double, double_double, integer)}
-    expected.add(("discrete_laplace", _native.FLOAT))
-    expected |= {(law, tier) for law in ("gaussian", "discrete_gaussian") for tier in (double, double_double)}
+    expected |= {(law, _native.FLOAT) for law in ("discrete_laplace", "discrete_gaussian")} | {("laplace", extended)}
+    expected |= {(law, tier) for law in ("gaussian", "discrete_gaussian") for tier in (double, extended, double_double)}
     assert planted == expected
     fills = [answer for answer in ROWS if not answer.tier]
     tiers = {(laws[each.plan.law], each.plan.constant_work if each.constant_work else each.plan.bulk) for each in fills}
@@ -125,7 +125,7 @@ def test_a_changed_answer_is_found(isa: int) -> None:
         if answer.tier:
             moved = ffi.new("dpf_planted[]", answer.n)
             ffi.memmove(moved, answer.planted, ffi.sizeof(moved))
-            moved[answer.n - 1].digits[0] ^= 1 << (29 if answer.bits == 31 else 62)  # far from where it lay
+            moved[answer.n - 1].digits[0] ^= 1 << min(62, answer.bits - 2)  # far from where it lay
             changed[0].planted = moved
         else:
             changed[0].start += 1

@@ -5,105 +5,44 @@ Noise owes nothing to the machine. If time owes nothing to noise, the two are in
 load, drift and outliers, which cost power and raise no alarm. Figures are of ranks; no call is
 dropped.
 
-| figure | limit, deep | limit, default | chance of a false alarm, each | |
-| --- | --- | --- | --- | --- |
-| Spearman's rho of time and size | 0.02 at 200,000 calls | 6.5 standard errors | 1e-10 (deep: 4e-19) | |
-| guesses above or below the median that are right, mean of both kinds | 51.5 % | 50 % + 6.5 standard errors | 1e-10 (deep: 1e-12) | rule learnt on the other calls |
-| AUC of time, the largest 0.1 % of these calls | 0.5 +- 6.5 standard errors | the same | 1e-10 | lines that few draws read are cold here, as they are outside |
-| AUC of time, planted keys, largest 0.1 % against the rest | 0.5 +- 4 standard errors, 2,000 of each | the same | 4e-9 (6e-5 twice) | an alarm must repeat with new events |
+| figure | limit | chance of a false alarm, each | |
+| --- | --- | --- | --- |
+| Spearman's rho of time and size | 6.5 standard errors | 1e-10 | |
+| guesses above or below the median that are right, mean of both kinds | 50 % + 6.5 standard errors | 1e-10 | rule learnt on the other calls |
+| AUC of time, the largest 0.1 % of these calls | 0.5 +- 6.5 standard errors | 1e-10 | lines that few draws read are cold here, as they are outside |
+| AUC of time, planted keys, largest 0.1 % against the rest | 0.5 +- 4 standard errors, 2,000 of each | 4e-9 (6e-5 twice) | an alarm must repeat with new events |
 
-DPFAST_DEEP=1 runs 200,000 calls of each kind: half an hour at rest (pytest -s prints figures).
+pytest -s prints the figures. tests/deep/timing.py times more calls, of all laws.
 """
 
 from __future__ import annotations
 
-import gc
 import itertools
 import math
 import os
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import tiers
-from scipy import stats
+from call_times import TAIL, auc, leak, timed, undisturbed
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian
 
-DEEP = os.environ.get("DPFAST_DEEP") == "1"
-CALLS = 200_000 if DEEP else 30_000  # one count each
-LARGE_CALLS = 200_000 if DEEP else 1_200  # LARGE counts each
+CALLS = 30_000  # one count each
+LARGE_CALLS = 1_200  # LARGE counts each
 LARGE = 65_536
 EVENTS = 2_000  # calls of either kind in the test of the tail
-TAIL = 1e-3
 BETWEEN = 12  # ordinary calls before each that is timed: else every second call were a large one, and its caches warm
 MECHANISMS = [DiscreteLaplace(1, scale) for scale in (1, 10**3, 10**6, 10**12)]
 MECHANISMS += [Gaussian(1000), DiscreteGaussian(100), DiscreteGaussian(1000)]
 ALONE = [DiscreteLaplace(1, 1), DiscreteLaplace(1, 3), DiscreteGaussian(10), DiscreteGaussian(100)]
 IDS = [f"{type(m).__name__}-{m.scale:g}" for m in MECHANISMS]
 pytestmark = pytest.mark.xdist_group("timing")  # one after another
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """No garbage collection, whose turn comes by counting objects."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-# ------------------------------------------------------------------ figures
-
-
-class Leak(NamedTuple):
-    rho: float
-    guessed: float
-    n: int
-    guess_error: float  # one standard error of `guessed`, if time knows nothing
-    tail: float  # AUC of the largest 0.1 % of these calls, and from 1/2 in standard errors
-    tail_z: float
-
-    @property
-    def told(self) -> list[str]:
-        rho, guess = (0.02, 0.015) if self.n >= 200_000 else (6.5 / math.sqrt(self.n), 6.5 * self.guess_error)
-        return (
-            [f"rho = {self.rho:.4f}"] * (abs(self.rho) >= rho)
-            + [f"guessed {self.guessed:.2%}"] * (self.guessed > 0.5 + guess)
-            + [f"AUC {self.tail:.4f}"] * (abs(self.tail_z) > 6.5)
-        )
-
-    def __str__(self) -> str:
-        return f"rho {self.rho:+.4f}, guessed {self.guessed:.2%}, AUC {self.tail:.3f} ({self.tail_z:+.1f}) of {self.n:,} calls"
-
-
-def leak(time: np.ndarray, size: np.ndarray) -> Leak:
-    """What call times tell of the sizes of the noise."""
-    rho = float(stats.spearmanr(time, size).statistic)
-    # A rule learnt on even calls, tested on odd ones: in each of 32 time bands the likelier half.
-    above = size > np.median(size)
-    band = np.searchsorted(np.quantile(time[::2], np.arange(1, 32) / 32), time, side="right")
-    share = above[::2].mean()
-    rule = np.bincount(band[::2], above[::2] - share, minlength=32) > 0
-    guess, truth = rule[band[1::2]], above[1::2]
-    guessed = float(guess[truth].mean() + (~guess)[~truth].mean()) / 2
-    error = 0.25 * math.sqrt(1 / truth.sum() + 1 / (~truth).sum())
-    mixed = size + np.random.default_rng().random(size.size) * 1e-9 * (1 + size)  # ties in any order
-    value, tail_error = auc(time, mixed >= np.quantile(mixed, 1 - TAIL))
-    return Leak(rho, guessed, time.size, error, value, (value - 0.5) / tail_error)
-
-
-def auc(time: np.ndarray, tail: np.ndarray) -> tuple[float, float]:
-    """P(a tail call takes longer than another), ties shared, and its standard error if equal."""
-    ranks, n, m = stats.rankdata(time), int(tail.sum()), int((~tail).sum())
-    return float((ranks[tail].sum() - n * (n + 1) / 2) / (n * m)), math.sqrt((n + m + 1) / (12 * n * m))
 
 
 # ------------------------------------------------------------------ keys whose first draw is large
@@ -211,33 +150,17 @@ def tail_told(mechanism: Any, n: int, *, constant_work: bool = True) -> list[str
 # ------------------------------------------------------------------ calls
 
 
-def calls(release: Callable[[], Any], out: np.ndarray, n: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Times of n calls that release zeros into `out`, and how large the noise was."""
-    time, largest, mean = np.empty(n), np.empty(n), np.empty(n)
-    with undisturbed():
-        for i in range(-20, n):
-            begin = perf_counter_ns()
-            release()
-            time[i] = perf_counter_ns() - begin
-            if out.size == 1:
-                largest[i] = abs(out[0])
-            else:
-                sizes = np.abs(out)
-                largest[i], mean[i] = sizes.max(), sizes.mean()
-    return time, {"largest": largest} | ({"mean": mean} if out.size > 1 else {})
-
-
 def zeros(mechanism: Any, n: int) -> np.ndarray:
     return np.zeros(n, np.float64 if isinstance(mechanism, Gaussian) else np.int64)
 
 
-def judged(name: str, release: Callable[[], Any], out: np.ndarray, n: int) -> list[str]:
-    time, sizes = calls(release, out, n)
+def judged(name: str, release: Callable[[], Any], n: int) -> list[str]:
+    [(time, sizes)] = timed([release], n)
     found = []
     for kind, size in sizes.items():
         figures = leak(time, size)
-        print(f"{name}, {out.size:,} counts, {kind}: {figures}; median {np.median(time) / 1e3:.2f} us")  # noqa: T201  pytest -s shows it
-        found += figures.told
+        print(f"{name}, {kind}: {figures}; median {np.median(time) / 1e3:.2f} us")  # noqa: T201  pytest -s shows it
+        found += figures.told()
     return found
 
 
@@ -245,7 +168,7 @@ def judged(name: str, release: Callable[[], Any], out: np.ndarray, n: int) -> li
 def test_a_call_of_one_count(mechanism: Any) -> None:
     """As released by default: neither correlation nor a guesser, nor the tail."""
     x, out = zeros(mechanism, 1), zeros(mechanism, 1)
-    assert judged(repr(mechanism)[:60], lambda: mechanism.release(x, out=out), out, CALLS) == []
+    assert judged(f"{mechanism!r:.60}, one count", lambda: mechanism.release(x, out=out), CALLS) == []
     assert tail_told(mechanism, 1) == []
 
 
@@ -254,8 +177,8 @@ def test_a_large_call_in_constant_time(mechanism: Any) -> None:
     """Time of 65,536 counts: no mean or largest |noise|, nor a first draw in the tail."""
     x, out = zeros(mechanism, LARGE), zeros(mechanism, LARGE)
     release = lambda: mechanism.release(x, out=out, constant_time=True, threads=1)  # noqa: E731
-    assert judged(repr(mechanism)[:60], release, out, LARGE_CALLS) == []
-    if DEEP or mechanism in MECHANISMS[:3]:
+    assert judged(f"{mechanism!r:.60}, {LARGE:,} counts", release, LARGE_CALLS) == []
+    if mechanism in MECHANISMS[:3]:
         assert tail_told(mechanism, LARGE) == []
 
 
@@ -263,7 +186,7 @@ def test_a_large_call_in_constant_time(mechanism: Any) -> None:
 @pytest.mark.parametrize("mechanism", ALONE, ids=lambda m: f"{type(m).__name__}-{m.scale:g}")
 def test_a_draw_alone(mechanism: Any, isa: int) -> None:
     """The C of one constant-work draw without its call: a branch on the noise is a few ns there."""
-    n = (10 if DEEP else 4) * CALLS
+    n = 4 * CALLS
     fresh_key, draw, drawn = tiers.draw_alone(tiers.constant_work_plan(mechanism), isa)
     time, size = np.empty(n), np.empty(n)
     with undisturbed():
@@ -277,36 +200,38 @@ def test_a_draw_alone(mechanism: Any, isa: int) -> None:
     print(f"{mechanism!r:.60}, {tiers.ISA_NAMES[isa]}, C alone: {figures}; median {np.median(time):.0f} ns")  # noqa: T201  pytest -s shows it
     # Loads among thresholds differ by a nanosecond with their place in memory: there the tail
     # alone.
-    told = [found for found in figures.told if mechanism.LAW == "discrete_laplace" or found.startswith("AUC")]
+    told = [found for found in figures.told() if mechanism.LAW == "discrete_laplace" or found.startswith("AUC")]
     assert told == []
 
 
 # ------------------------------------------------------------------ what must be caught
 
 
-def looping(t: float, out: np.ndarray) -> Callable[[], None]:
+def looping(t: float, out: np.ndarray) -> Callable[[], np.ndarray]:
     """The textbook's geometric law by Bernoulli trials: as many as the noise is large."""
     stop, chance = -math.expm1(-1 / t), random.Random(1).random
 
-    def release() -> None:
+    def release() -> np.ndarray:
         for i in range(out.size):
             noise = 0
             while chance() > stop:
                 noise += 1
             out[i] = noise if chance() < 0.5 else -noise
+        return out
 
     return release
 
 
-def looping_together(t: float, out: np.ndarray) -> Callable[[], None]:
+def looping_together(t: float, out: np.ndarray) -> Callable[[], np.ndarray]:
     """The same on arrays: a round for all that have not stopped."""
     stop, rng = -math.expm1(-1 / t), np.random.default_rng(1)
 
-    def release() -> None:
+    def release() -> np.ndarray:
         out[:] = 0
         at = np.arange(out.size)
         while (at := at[rng.random(at.size) > stop]).size:
             out[at] += 1
+        return out
 
     return release
 
@@ -315,8 +240,8 @@ def test_a_looping_sampler_is_caught() -> None:
     """By correlation and guesser, for one count and for many, in a twentieth of the calls."""
     one, many = np.zeros(1, np.int64), np.zeros(4096, np.int64)
     for t in (1, 30):
-        assert len(judged(f"looping, scale {t}", looping(t, one), one, 3_000)) == 2
-    assert judged("looping, scale 30", looping_together(30, many), many, 400)
+        assert len(judged(f"looping, scale {t}", looping(t, one), 3_000)) == 2
+    assert judged("looping, scale 30, 4,096 counts", looping_together(30, many), 400)
 
 
 @pytest.mark.parametrize("scale", [10, 100, 10**6])

@@ -16,7 +16,7 @@ import pytest
 from dpfast import _native, exact
 from dpfast.errors import EntropyError
 from dpfast.kernels import nominate
-from dpfast.mechanisms import integer, mechanism, selection
+from dpfast.mechanisms import equals, selection
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy.inputs import Inputs
 from dpfast.records import fixed_point
@@ -24,8 +24,8 @@ from dpfast.release import blocks as sealed_blocks
 from dpfast.release import engine, seal
 from dpfast.release.arrays import Job, clamps, prepare_real
 
-FLOAT, DOUBLE, DOUBLE_DOUBLE = _native.FLOAT, _native.DOUBLE, _native.DOUBLE_DOUBLE
-INTEGER, TABLE = _native.INTEGER, _native.TABLE
+FLOAT, DOUBLE, EXTENDED = _native.FLOAT, _native.DOUBLE, _native.EXTENDED
+DOUBLE_DOUBLE, INTEGER, TABLE = _native.DOUBLE_DOUBLE, _native.INTEGER, _native.TABLE
 STREAM_VERSION, TABLE_BITS, UNDECIDED = _native.STREAM_VERSION, _native.TABLE_BITS, _native.UNDECIDED
 BLOCK, SMALL, SEALED_ROWS = _native.BLOCK, engine.SMALL, sealed_blocks.BLOCK
 INT64, UINT64, FLOAT64, FLOAT32 = map(_native.KINDS.__getitem__, "lLdf")  # what values are, to C
@@ -43,6 +43,7 @@ LAWS = set(_native.LAWS)  # that C has
 
 constant_work_plan, bulk_plan = attrgetter("_constant_work_plan"), attrgetter("_bulk_plan")
 law = attrgetter("_law")  # in intervals
+kept_for_equals, remembered = (equals._first_of_equals, equals._checked), equals.remembered
 prepared = attrgetter("_small")  # for small releases
 constants = methodcaller("_constants")  # a plan's, by the names of its fields
 record = attrgetter("_record")  # what the derivation of a stream key reads of it
@@ -180,8 +181,7 @@ accept_below, rejects, candidates = (
 def narrow_margins(mechanism: Any, room: float) -> None:
     """C decides as little as these margins allow, and the exact tier the rest."""
     for plan in (mechanism._constant_work_plan._plan, mechanism._bulk_plan._plan):
-        plan.margin = plan.margin32 = plan.double_double_margin = room
-        plan.logarithm.float_margin = room
+        plan.margin = plan.margin32 = plan.float_margin = plan.extended_margin = plan.double_double_margin = room
         plan.logarithm.wide_cell += 200
 
 
@@ -384,13 +384,13 @@ def with_law(mechanism: Any, planted: object, **bounds: Any) -> Callable[[float]
 
 def forget_equals() -> None:
     """Mechanisms from here on share no plan with those from before."""
-    mechanism.first_of_equals.cache_clear()
+    for kept in kept_for_equals:
+        kept.cache_clear()
 
 
 def own_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal mechanisms share no plan."""
-    for module in (mechanism, integer):
-        monkeypatch.setattr(module, "first_of_equals", lambda one: one)
+    monkeypatch.setattr(equals, "first_of", lambda one: one)
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, owner: type, what: str, value: object) -> None:

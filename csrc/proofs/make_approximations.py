@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write what the proofs and the C must have alike: `python csrc/proofs/make_approximations.py`.
 
-The C gets approximations.h. Four proofs get the logarithm's polynomial, between their marks. The
+The C gets approximations.h. Five proofs get the logarithm's polynomial, between their marks. The
 tests compare the other polynomials and constants, each in one or two proofs, with these lists.
 Coefficients are in hexadecimal, the lowest first.
 """
@@ -41,6 +41,18 @@ COSINE = (
     "1.0", "-0x1.3bd3cc9be459dp-2", "0x1.03c1f081b0e01p-6", "-0x1.55d3c7dc3b7f3p-12",
     "0x1.e1f4fb8227887p-19", "-0x1.a6c9c96ed0881p-26", "0x1.f3dca8531a138p-34",
 )  # fmt: skip
+# sin(pi v/4) = v (pi/4 + w S(w)), cos(pi v/4) = 1 - (pi^2/32) w + w^2 C(w), w = v^2: fpminimax,
+# absolute (normal.sollya); pi/4 and -pi^2/32 in two doubles.
+SINE_REST = (
+    "-0x1.4abbce625be52p-4", "0x1.466bc6775a463p-9", "-0x1.32d2cce4fe916p-15", "0x1.50783206ab3dap-22",
+    "-0x1.e3027c19b467ap-30", "0x1.e4a9327454b39p-38",
+)  # fmt: skip
+COSINE_REST = (
+    "0x1.03c1f081b5ac4p-6", "-0x1.55d3c7e3cbfa7p-12", "0x1.e1f5068892b19p-19", "-0x1.a6d1f11c16a6ap-26",
+    "0x1.f9d03119595e4p-34", "-0x1.b3ac37776e5d5p-42",
+)  # fmt: skip
+EIGHTH = "0x1.921fb54442d18p-1", "0x1.1a62633145c07p-55"
+CURVE = "-0x1.3bd3cc9be45dep-2", "-0x1.692b71366cc04p-56"
 # The same to fewer digits, for 32-bit words; the C has v in units of 2^SHORT_UNIT.
 SHORT_SINE = (
     "0x1.921fb5443af5fp-1", "-0x1.4abbce564cd85p-4", "0x1.466bba8bfc001p-9", "-0x1.32ca854cad1bfp-15",
@@ -51,6 +63,9 @@ SHORT_COSINE = (
     "0x1.d9c364eac5df8p-19",
 )  # fmt: skip
 SHORT_UNIT = -29
+# The same in floats: fpminimax, absolute (normal.sollya).
+FLOAT_SINE = "0x1.921fb4p-1", "-0x1.4abb7cp-4", "0x1.4650e6p-9", "-0x1.2bbf4ap-15"
+FLOAT_COSINE = "1.0", "-0x1.3bd3ccp-2", "0x1.03c1b6p-6", "-0x1.55b684p-12", "0x1.d61e28p-19"
 # sin b = b - b^3 P(b^2), cos b = 1 - b^2/2 + b^4 (Q0 - Q1 b^2), |b| < pi/4 2^-8: series, rounded.
 SMALL_SINE = "0x1.5555555555555p-3", "-0x1.1111111111111p-7", "0x1.a01a01a01a01ap-13"
 SMALL_COSINE = "0x1.5555555555555p-5", "0x1.6c16c16c16c17p-10"
@@ -87,6 +102,7 @@ def scaled(coefficients: tuple[str, ...], least: int) -> tuple[str, ...]:
 
 def header() -> str:
     fused, fma, plain = "fused(sum, {x}, {c})", "__builtin_fma(sum, {x}, {c})", "sum * {x} + {c}"
+    fmaf = "__builtin_fmaf(sum, {x}, {c})"
     high, low, whole = (f"{(float.fromhex(value) * 2.0**unit).hex()}" for value, unit in QUARTER)
     return "\n".join([
         "/* SPDX-License-Identifier: Apache-2.0",
@@ -104,17 +120,23 @@ def header() -> str:
         f"static const uint64_t dpf_short_mask = {mask(SHORT_BITS):#x}, dpf_half_mask = {mask(HALF_BITS):#x};",
         f"static const double dpf_quarter_high = {high}, dpf_quarter_low = {low};",
         f"static const double dpf_quarter = {whole};",
+        f"static const double dpf_eighth[2] = {{{', '.join(EIGHTH)}}}, dpf_curve[2] = {{{', '.join(CURVE)}}};",
         f"static const double dpf_small_cosine[2] = {{{', '.join(SMALL_COSINE)}}};",
         "",
+        function("(ln m)/s = 2 + z R(z): R.", "log_rest_polynomial", "z", fused, LOG[1:]),
         function("(ln m)/s = 2 + z R(z).", "log_polynomial", "z", fused, LOG),
         function("(m - 1) ln 2 - ln m = dpf_short_log + m p(m).", "short_log_polynomial", "m", fused, SHORT_LOG[1:]),
         function("ln(1 + r) = r - r^2/2 + r^3 p(r).", "log1p_polynomial", "r", fma, LOG1P),
-        function("-ln(3/2 + f).", "float_log_polynomial", "f", "__builtin_fmaf(sum, {x}, {c})", FLOAT_LOG, "float"),
+        function("-ln(3/2 + f).", "float_log_polynomial", "f", fmaf, FLOAT_LOG, "float"),
         function("(sin pi v/4)/v, w = v^2.", "sine_polynomial", "w", fused, SINE),
         function("cos pi v/4, w = v^2.", "cosine_polynomial", "w", fused, COSINE),
+        function("sin pi v/4 = v (pi/4 + w S(w)): S.", "sine_rest_polynomial", "w", fused, SINE_REST),
+        function("cos pi v/4 = 1 - (pi^2/32) w + w^2 C(w): C.", "cosine_rest_polynomial", "w", fused, COSINE_REST),
         function(f"(sin pi v/4)/V, w = V^2, v = V 2^{SHORT_UNIT}.", "short_sine_polynomial", "w", fused,
                  scaled(SHORT_SINE, 1)),
         function("cos pi v/4, likewise.", "short_cosine_polynomial", "w", fused, scaled(SHORT_COSINE, 0)),
+        function("(sin pi v/4)/v, w = v^2.", "float_sine_polynomial", "w", fmaf, FLOAT_SINE, "float"),
+        function("cos pi v/4, w = v^2.", "float_cosine_polynomial", "w", fmaf, FLOAT_COSINE, "float"),
         function("(b - sin b)/b^3, w = b^2.", "small_sine_polynomial", "w", plain, SMALL_SINE),
     ])  # fmt: skip
 
@@ -159,7 +181,8 @@ def files() -> dict[Path, str]:
     for name in ("decide", "normal"):
         path = CSRC / "proofs" / f"{name}.sollya"
         found[path] = between_marks(path.read_text(), "R", sollya())
-        path = path.with_suffix(".gappa")
+    for name in ("decide", "normal", "extended"):
+        path = CSRC / "proofs" / f"{name}.gappa"
         rounded = between_marks(path.read_text(), "r", gappa(each, "r", "z", LOG))
         found[path] = between_marks(rounded, "R", gappa(exact, "R", "Z", LOG))
     path = CSRC / "proofs" / "decide.sollya"

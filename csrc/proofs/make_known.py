@@ -23,8 +23,11 @@ from dpfast.exact import Digits, ball
 
 SECRET = bytes(range(32))
 TABLE, FLOAT, DOUBLE = _native.TABLE, _native.FLOAT, _native.DOUBLE
-DOUBLE_DOUBLE, INTEGER = _native.DOUBLE_DOUBLE, _native.INTEGER
-TIERS = {TABLE: "table", FLOAT: "float", DOUBLE: "double", DOUBLE_DOUBLE: "double-double", INTEGER: "integers"}
+EXTENDED, DOUBLE_DOUBLE, INTEGER = _native.EXTENDED, _native.DOUBLE_DOUBLE, _native.INTEGER
+TIERS = {
+    TABLE: "table", FLOAT: "float", DOUBLE: "double", EXTENDED: "extended", DOUBLE_DOUBLE: "double-double",
+    INTEGER: "integers",
+}  # fmt: skip
 CELLS, SUMS = 0, 1  # what is digested: integers or doubles of 64 bits; what dpf_add adds to zeros
 LIMBS = 2  # integers of 128 bits
 
@@ -98,18 +101,23 @@ FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, c
     (Laplace, 21, 0, CELLS, 700),
     (Laplace, 44, 0, CELLS, 400),
     (Laplace, 44, DOUBLE, CELLS, 200),
+    (Laplace, 21, EXTENDED, CELLS, 200),
     (Laplace, 40, DOUBLE_DOUBLE, LIMBS, 200),
     (Laplace, 60, 0, LIMBS, 200),
     (Laplace, 60, INTEGER, LIMBS, 200),
     (Gaussian, 21, 0, CELLS, 700),
     (Gaussian, 40, 0, CELLS, 400),
     (Gaussian, 40, DOUBLE, CELLS, 200),
+    (Gaussian, 21, EXTENDED, CELLS, 200),
     (Gaussian, 40, DOUBLE_DOUBLE, LIMBS, 200),
     (Gaussian, 48, 0, LIMBS, 200),
     (DiscreteGaussian, 2, 0, SUMS, LONG),
     (DiscreteGaussian, 2, DOUBLE, CELLS, 200),
     (DiscreteGaussian, 8, 0, CELLS, 1300),
     (DiscreteGaussian, 8, DOUBLE, CELLS, 200),
+    (DiscreteGaussian, 12, 0, CELLS, 700),
+    (DiscreteGaussian, 20, 0, CELLS, 700),
+    (DiscreteGaussian, 20, EXTENDED, CELLS, 200),
     (DiscreteGaussian, 29, 0, CELLS, 400),
 )
 START = 1000  # inside a batch of any width
@@ -196,16 +204,20 @@ PLANTS: Sequence[tuple[Any, int, int, int]] = (  # law, log2 of the scale, tier,
     (OneSidedGeometric, 40, INTEGER, 127),
     (Laplace, 21, DOUBLE, 31),
     (Laplace, 44, DOUBLE, 64),
+    (Laplace, 21, EXTENDED, 64),
     (Laplace, 21, DOUBLE_DOUBLE, 95),
     (Laplace, 44, DOUBLE_DOUBLE, 127),
     (Laplace, 21, INTEGER, 95),
     (Laplace, 44, INTEGER, 127),
     (Gaussian, 22, DOUBLE, 128),
     (Gaussian, 40, DOUBLE, 128),
+    (Gaussian, 22, EXTENDED, 128),
     (Gaussian, 22, DOUBLE_DOUBLE, 128),
     (Gaussian, 40, DOUBLE_DOUBLE, 128),
     (DiscreteGaussian, 2, DOUBLE, 64),
+    (DiscreteGaussian, 12, FLOAT, 32),
     (DiscreteGaussian, 29, DOUBLE, 128),
+    (DiscreteGaussian, 22, EXTENDED, 128),
     (DiscreteGaussian, 29, DOUBLE_DOUBLE, 128),
 )
 TAILS = Fraction(1, 50), Fraction(1), Fraction(5)  # sizes of the noise, in scales: boundaries near them are planted
@@ -220,6 +232,8 @@ def truth(row: Row, planted: Planted) -> int | None:
     if is_pair(row):
         read = read_of_pair(row)
         whole = Digits(radius >> 128 - read, read), Digits(angle >> max(0, 125 - read), min(128, read + 3))
+        if row.tier == FLOAT:  # words of level 0, the flags in the angle's
+            whole = Digits(planted.digits[0], read), Digits(planted.digits[2], read)
         return getattr(law, "proposal", law).rounded(*whole, planted.sine, begin)
     u = radius >> 64 + 64 - row.bits if row.bits > 64 else planted.digits[0]
     if isinstance(row.mechanism, DiscreteGaussian):
@@ -229,12 +243,12 @@ def truth(row: Row, planted: Planted) -> int | None:
 
 
 def is_pair(row: Row) -> bool:
-    return isinstance(row.mechanism, Gaussian) or (isinstance(row.mechanism, DiscreteGaussian) and row.bits == 128)
+    return isinstance(row.mechanism, Gaussian) or (isinstance(row.mechanism, DiscreteGaussian) and row.bits != 64)
 
 
 def read_of_pair(row: Row) -> int:
     """How many digits of the radius a tier reads, and of v at least."""
-    return 64 if row.tier == DOUBLE else 128
+    return {FLOAT: 32, DOUBLE: 64, EXTENDED: 64}.get(row.tier, 128)
 
 
 def near(row: Row, at: int, made: Callable[[int], Planted]) -> Iterator[Planted]:
@@ -302,6 +316,8 @@ def plant_pair(row: Row, scale: Fraction, tail: Fraction, begin: float, i: int) 
     size = ball((k - Fraction(begin) - Fraction(1, 2)) * sign / scale) / side
 
     def made(u: int) -> Planted:
+        if row.tier == FLOAT:
+            return Planted((u, 0, angle >> 96, 0), begin, negative=False, sine=sine)
         return Planted((*divmod(u << (128 - read), 2**64), *divmod(angle, 2**64)), begin, negative=False, sine=sine)
 
     yield from near(row, cell(size * size / 2, read), made)

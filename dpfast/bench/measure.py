@@ -25,13 +25,14 @@ from dpfast.errors import DpfastError
 from dpfast.release.engine import usable_threads
 
 Run: TypeAlias = Callable[[], object]
-Clock: TypeAlias = Callable[[Run], tuple[float, object]]  # seconds or bytes of a run, and what it returned
+Clock: TypeAlias = Callable[[Run], tuple[float, object]]  # what it measures in a run, and what that returned
 Figures: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 Turn: TypeAlias = tuple[int, "Result", set[bytes]]  # a round, and a row with the results it gave
 Bar: TypeAlias = Callable[[list[Turn]], Iterable[Turn]]  # shows how far it has come
 HEAD = 1_000  # results that are compared between two timed calls
 SURELY = 100  # no accident makes so many results equal, at any scale measured here
 PROCESS = Path("/proc/self")
+RECORDED = {"s": "seconds", "B": "bytes", "": "numbers"}
 LIMITS = {"ns": 1e-9, "µs": 1e-6, "s": 1.0, "MiB": 2.0**20}
 
 
@@ -78,7 +79,7 @@ class Bound:
     aim: float | None = None
 
     def show(self, limit: float | None) -> str:
-        return "" if limit is None else f"{limit:g} {self.kind}"
+        return "" if limit is None else f"{limit:.3g} {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Row:
     chart: bool = False  # also a bar in the picture, or a line in a page
     prepare: Run = lambda: None  # right before each run, untimed
     clock: Clock = timed
-    measures: Literal["s", "B"] = "s"  # what the clock tells
+    measures: Literal["s", "B", ""] = "s"  # what the clock tells: seconds, bytes, or a mere number
 
 
 @dataclass
@@ -121,7 +122,7 @@ class Result:
 
     @property
     def figures(self) -> Figures:
-        """Seconds or bytes a count, round by round."""
+        """Seconds, bytes or whatever is measured, a count, round by round."""
         return np.array(self.runs) / self.row.counts
 
     @property
@@ -161,10 +162,10 @@ class Result:
             return ""
         limits = [limit for limit in (bound.must, bound.aim) if limit is not None]
         kept = [limit for limit in limits if (1 / value >= limit if bound.kind == "x faster" else value <= limit)]
-        return ("MISSED", "must", "aim")[len(kept)]
+        return ("MISSED", "kept", "aim kept")[len(kept)]
 
     def record(self) -> dict[str, object]:
-        row, unit = self.row, "seconds" if self.row.measures == "s" else "bytes"
+        row, unit = self.row, RECORDED[self.row.measures]
         figures = {"ratio": self.ratio, "peak_growth_bytes": self.grown}
         if row.measures == "s":
             figures |= {"ns_per_count": self.ns, "counts_per_second": 1 / self.figure}

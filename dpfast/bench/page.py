@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dpfast.errors import FileError
@@ -37,6 +38,12 @@ def around_marks(path: Path, name: str) -> tuple[str, str]:
     if not found or not ends:
         raise FileError(f"{path} has no lines {start} and {end} to write between")
     return before + start, end + after
+
+
+def has_marks(path: Path, name: str) -> bool:
+    with suppress(FileError):
+        return bool(around_marks(path, name))
+    return False
 
 
 def write_between_marks(path: Path, name: str, text: str) -> None:

@@ -114,12 +114,12 @@ class Report:
         called = [f"  {r.row.name}: {r.row.called}" for r in self.results if r.row.called and r.row.who != "dpfast"]
         return "\n".join([*lines, *(["", "What was called", *called] if called else [])]) + "\n"
 
-    def markdown(self, results: Sequence[Result]) -> str:
-        """These rows in this order, for a page."""
+    def markdown(self, results: Sequence[Result], columns: Columns | None = None) -> str:
+        """These rows in this order, for a page; by default in the columns of the short table."""
         facts = f"{self.machine}; {self.software()}; {self.facts['date']}."
         missing = f"Absent: {', '.join(self.absent)}." if self.absent else ""
         said = " ".join(filter(None, (self._medians, missing, *self.meaning[:1])))
-        return "\n".join([markdown(self._cells(self.short, results)), "", said, *self.meaning[1:], facts])
+        return "\n".join([markdown(self._cells(columns or self.short, results)), "", said, *self.meaning[1:], facts])
 
     @property
     def _medians(self) -> str:

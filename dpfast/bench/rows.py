@@ -219,9 +219,16 @@ def many(bound: Callable[[], Run]) -> Run:
     return run
 
 
-def small_calls(a: Arrays, size: int, beside: str, call: Callable[[Array], Run], **options: Any) -> Row:
-    """Many calls of few counts, beside as many other calls."""
-    law, name = dpfast.DiscreteLaplace(1, 10), "one count" if size == 1 else f"{size:,} counts"
-    run = many(lambda: partial(law.release, a["counts"][:size]))
-    reference = many(lambda: call(a["counts"][:size]))
-    return Row(f"a call of {name}", run, CALLS, Reference(beside, reference, CALLS), unit="call", **options)
+def small_calls(
+    a: Arrays, size: int, beside: str, call: Callable[[Array], Run], ours: Callable[[Array], Run] | None = None,
+    name: str = "", given: str = "counts", **options: Any,
+) -> Row:  # fmt: skip
+    """Many calls of few values, beside as many others. ours: by default one mechanism's."""
+    release = ours or partial(partial, dpfast.DiscreteLaplace(1, 10).release)
+    run, reference = (many(partial(bound, a, given, size, to)) for to in (release, call))
+    name = name or ("a call of one count" if size == 1 else f"a call of {size:,} counts")
+    return Row(name, run, CALLS, Reference(beside, reference, CALLS), unit="call", **options)
+
+
+def bound(a: Arrays, given: str, size: int, call: Callable[[Array], Run]) -> Run:
+    return call(a[given][:size])

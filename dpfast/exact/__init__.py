@@ -13,6 +13,7 @@ from dpfast.exact.balls import (
     double_above,
     flint_at,
     nearest_double,
+    root_below,
     rounded_up,
     unique_floor,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "double_above",
     "flint_at",
     "nearest_double",
+    "root_below",
     "rounded_up",
     "unique_floor",
     "winner",

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
 from dpfast.errors import DpfastError
 from dpfast.exact.balls import MAX_LEVELS, Ball, Read, ball, lost, miss, split, table_of, unique_floor
+
+# Plans are made from decimals, because python-flint takes 20 ms to load. Section 3 of
+# csrc/discrete_laplace.md bounds their errors.
+DIGITS = 128
+WITHIN = Decimal("1e-80")  # a threshold's error is smaller, in cells of 2^-64 or more
 
 
 class OneSidedGeometric:
@@ -39,18 +44,34 @@ class OneSidedGeometric:
         """T (C - ln u), whose floor is the magnitude at U = u."""
         return ball(self.scale) * (self.offset() - ball(u).log())
 
+    def _decimals(self) -> tuple[Context, Decimal, Decimal]:
+        """Their context, q and the weight: each within a relative 2^-350."""
+        by = Context(DIGITS, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, clamp=0, flags=[], traps=[])
+        q = by.exp(by.divide(-self.rate.numerator, self.rate.denominator))
+        return by, q, self._weight_of(by, q)
+
+    def _weight_of(self, _by: Context, _q: Decimal) -> Decimal:
+        return Decimal(1)
+
+    def offset_near(self) -> Fraction:
+        """C within 2^-340."""
+        by, _, weight = self._decimals()
+        return Fraction(by.ln(weight))
+
     def table(self, bits: int) -> list[int | None]:
         """The magnitude on each cell [a, a + 1) / 2^bits of U, None where a threshold is inside."""
-        return table_of(bits, ((at, at) for at in self._cells(bits)))
+        return table_of(bits, self._cells(bits))
 
-    def _cells(self, bits: int) -> Iterator[int]:
-        """The cell of every threshold, down to cell 0."""
-        for k in itertools.count(1):
-            power = -k * self.rate
-            at = unique_floor(self.lost + bits + 64, lambda: 2**bits * self._weight() * ball(power).exp())  # noqa: B023  used at once
-            if at == 0:
+    def _cells(self, bits: int) -> Iterator[tuple[int, int]]:
+        """The first and the last cell that may hold each threshold, down to cell 0."""
+        by, q, height = self._decimals()
+        height = by.multiply(2**bits, height)
+        while True:
+            height = by.multiply(height, q)
+            first, last = int(by.subtract(height, WITHIN)), int(by.add(height, WITHIN))
+            if last == 0:
                 return
-            yield at
+            yield first, last
 
     def magnitude(self, prefix: int, bits: int) -> int | None:
         """The magnitude on [prefix, prefix + 1) / 2^bits of U; None if a threshold is inside."""

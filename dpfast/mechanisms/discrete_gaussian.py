@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.exact.discrete_gaussian import DiscreteGaussian as ExactDiscreteGaussian
+from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.gaussian import normal_constants
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.lockfree_property import lockfree_property
@@ -26,6 +27,7 @@ LEAST_SQUARED, MOST_SQUARED = Fraction(1, 10**6), Fraction(10**18)
 # sigma^2 from which fewer than 2^-30 proposals are rejected: csrc/discrete_gaussian.md, section 4
 ONE_CANDIDATE = 2**26
 SHORT_SQUARED = 2**40
+FLOAT_SQUARED = 2**24  # above it floats leave too many draws to the next tier
 
 
 class DiscreteGaussian(Sigma, IntegerMechanism):
@@ -47,6 +49,7 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
     NAME: ClassVar[str] = "discrete_gaussian"
     SCALES = "1e-3", "1e9"
 
+    @remembered
     def __init__(
         self, sigma: Real | None = None, *, sigma_squared: Real | None = None, sensitivity: Sensitivity | None = None
     ) -> None:
@@ -76,8 +79,13 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
         if self._law.inversion:
             found = search(self._law.thresholds())
             return {"width": 16, "bulk": _native.TABLE, "constant_work": _native.DOUBLE, **found}
+        constants = normal_constants(self.sigma_squared, short=self.sigma_squared <= SHORT_SQUARED)
         return {
-            **normal_constants(self.sigma_squared, short=self.sigma_squared <= SHORT_SQUARED),
+            **constants,
+            "bulk": _native.FLOAT if self.sigma_squared <= FLOAT_SQUARED else constants["bulk"],
+            "float_margin": 0.5 - 4 * 2.0**-23,
+            "float_error": 3.375 * 2.0**-23,
+            "float_log_error": 2.25 * 2.0**-23 * constants["t"] ** 2,
             "rejects": 1 / (24 * float(self.sigma_squared) ** 2),
             "accept_below": math.floor(2**16 * (1 - Fraction(385, 100) / self.sigma_squared)),
             "candidates": 1 if self.sigma_squared > ONE_CANDIDATE else 2,

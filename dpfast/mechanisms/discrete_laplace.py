@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dpfast import _native, exact
+from dpfast import _native
 from dpfast.errors import ParameterError
 from dpfast.exact.discrete_laplace import DiscreteLaplace as ExactDiscreteLaplace
 from dpfast.exact.one_sided_geometric import OneSidedGeometric as ExactOneSidedGeometric
+from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
@@ -38,6 +39,7 @@ class GeometricNoise(Pure, IntegerNoise):
 
     SCALES = "2**-60", "2**60"
 
+    @remembered
     def __init__(
         self, epsilon: Real, sensitivity: Real | Sensitivity, *, adjacency: str | None = None, unit: str | None = None
     ) -> None:
@@ -105,7 +107,8 @@ def constants(law: ExactOneSidedGeometric) -> dict[str, Any]:
     def tier(*upto: tuple[int | Fraction, int]) -> int:
         return next((tier for limit, tier in upto if scale <= limit), _native.INTEGER)
 
-    c45 = exact.unique_floor(law.lost + 128, lambda: law.offset() * 2**45)
+    offset = law.offset_near()
+    c45 = math.floor(offset * 2**45)
     relative_error = 5 * 2.0**-52
     return {
         "width": 16 if scale <= TABLE_SCALE else 32 if scale <= SHORT_SCALE else 64,
@@ -120,7 +123,7 @@ def constants(law: ExactOneSidedGeometric) -> dict[str, Any]:
         ),
         "t": t,
         "t_low": float(scale - Fraction(t)),
-        "offset": exact.nearest_double(law.lost + 256, lambda: exact.ball(scale) * law.offset() - 0.5),
+        "offset": float(scale * offset - Fraction(1, 2)),
         "margin": 0.5 - relative_error * (t + 2),
         "relative_error": relative_error,
         "float_margin": 0.5 - 2.0**-23 * (2.25 * t + 4),
@@ -128,10 +131,10 @@ def constants(law: ExactOneSidedGeometric) -> dict[str, Any]:
         "margin32": 0.5 - SHORT_ERROR * (t + 1),
         "half_cell": (t / 2 + 0.25) * (1 + 2.0**-20),
         "c": c45 / 2**45,
-        "c_low": exact.nearest_double(law.lost + 256, lambda: law.offset() - exact.ball(Fraction(c45, 2**45))),
+        "c_low": float(offset - Fraction(c45, 2**45)),
         "double_double_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
         **wide_constants(scale),
-        "wide_c": exact.unique_floor(law.lost + 256, lambda: law.offset() * 2**120),
+        "wide_c": math.floor(offset * 2**120),
     }
 
 

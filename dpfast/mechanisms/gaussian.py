@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dpfast import _native, exact
 from dpfast.errors import ParameterError
 from dpfast.exact.gaussian import Gaussian as ExactGaussian
+from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
 from dpfast.mechanisms.sigma import Sigma
@@ -50,6 +51,7 @@ class Gaussian(Sigma, RealMechanism):
     NAME: ClassVar[str] = "gaussian"
     _exponent: int = GRID()
 
+    @remembered
     def __init__(
         self,
         sigma: Real | None = None,
@@ -117,15 +119,16 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
     """The plan of a Gaussian of that variance, in grid steps, derived in csrc/gaussian.md."""
-    precision = 256 + abs(ratio_squared.numerator.bit_length() - ratio_squared.denominator.bit_length())
-    t = exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt())
+    root = exact.root_below(ratio_squared)
+    t = float(root)
     width = 32 if short else 64
+    beyond = _native.EXTENDED if short else _native.DOUBLE_DOUBLE
     return {
         "width": width,
         "bulk": _native.DOUBLE if ratio_squared <= DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
-        "constant_work": _native.DOUBLE if ratio_squared <= CONSTANT_WORK_DOUBLE_RATIO**2 else _native.DOUBLE_DOUBLE,
+        "constant_work": _native.DOUBLE if ratio_squared <= CONSTANT_WORK_DOUBLE_RATIO**2 else beyond,
         "t": t,
-        "t_low": exact.nearest_double(precision, lambda: exact.ball(ratio_squared).sqrt() - exact.ball(Fraction(t))),
+        "t_low": float(root - Fraction(t)),
         "margin": 0.5 - 2.0**-50,
         "relative_error": 20 * 2.0**-52,
         "margin32": 0.5 - 2.0**-50,
@@ -133,6 +136,8 @@ def normal_constants(ratio_squared: Fraction, *, short: bool) -> dict[str, Any]:
         "half_cell": t * (max(t * (1 + 2.0**33 * SHORT_LOG_ERROR), 1.75) if short else t) * (1 + 2.0**-20),
         # (pi/4) 2^-(width - 2), and more; short: with the errors of sine and cosine
         "half_angle": 3.375 * 2.0**-32 if short else 2.0**-62 * (1 + 2.0**-20),
+        "extended_margin": 0.5 - 2.0**-48,
+        "extended_error": 2.0**-53,
         "double_double_margin": 0.5 - t * 2.0**-73 - 2.0**-38,
         "double_double_cell": t * (2.0**-63 if short else 1.4143 * 2.0**-73),
     }

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from dpfast import _native
 from dpfast.errors import DpfastError, DTypeError, ParameterError
-from dpfast.mechanisms.lockfree_property import lockfree_property
-from dpfast.mechanisms.mechanism import Mechanism, Releasing, first_of_equals
+from dpfast.mechanisms.equals import shared_property
+from dpfast.mechanisms.mechanism import Mechanism, Releasing
 from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real, given
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array, prepare
@@ -94,14 +94,10 @@ class IntegerNoise(Mechanism):
     def _tabled(self) -> bool:
         """Whether bulk releases begin at a table."""
 
-    @lockfree_property
-    @_native.own_mode()
+    @shared_property
     def _bulk_plan(self) -> _native.Plan:
         if not self._tabled:
             return self._constant_work_plan
-        first = first_of_equals(self)
-        if first is not self:
-            return first._bulk_plan  # noqa: SLF001
         return _native.Plan(self.LAW, table=signed_table(self._law.table(_native.TABLE_BITS)), **self._constants())
 
     def _run(

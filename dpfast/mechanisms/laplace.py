@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dpfast import _native
 from dpfast.exact.laplace import Laplace as ExactLaplace
 from dpfast.mechanisms.discrete_laplace import SHORT_ERROR, wide_constants
+from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import Pure
 from dpfast.mechanisms.real import GRID, SHORT_RATIO, RealMechanism, grid_exponent
@@ -48,6 +49,7 @@ class Laplace(Pure, RealMechanism):
     NAME: ClassVar[str] = "laplace"
     _exponent: int = GRID()
 
+    @remembered
     def __init__(
         self,
         epsilon: Real,
@@ -81,6 +83,7 @@ class Laplace(Pure, RealMechanism):
         t, relative_error = float(ratio), 6 * 2.0**-52
         constant_work = {
             CONSTANT_WORK_DOUBLE_RATIO: _native.DOUBLE,
+            SHORT_RATIO: _native.EXTENDED,
             CONSTANT_WORK_DOUBLE_DOUBLE_RATIO: _native.DOUBLE_DOUBLE,
         }
         return {
@@ -93,6 +96,7 @@ class Laplace(Pure, RealMechanism):
             "relative_error": relative_error,
             "margin32": 0.5 - SHORT_ERROR * (t + 1),
             "half_cell": (t / 2 + 0.25) * (1 + 2.0**-20),
+            "extended_margin": 0.5 - 2.0**-35,
             "double_double_margin": 0.5 - t * 2.0**-72 - 2.0**-38,
             **wide_constants(ratio),
             "wide_c": 2**20,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from dpfast import _native
 from dpfast.adapters import releaser
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.described import Described, Payable
+from dpfast.mechanisms.equals import shared_property
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.inputs import NOTHING, inputs
 from dpfast.privacy.parameters import exact_positive, flag, given, probability, whole
@@ -40,12 +41,6 @@ if TYPE_CHECKING:
     from dpfast.release.seal import Task
 
 
-@lru_cache(maxsize=64)
-def first_of_equals(mechanism: Mechanism) -> Mechanism:
-    """The mechanism whose plans serve all of its type and parameters."""
-    return mechanism
-
-
 class Mechanism(Described, ABC):
     """A law with its parameters, frozen. A subclass says which law, in C and in intervals."""
 
@@ -69,13 +64,9 @@ class Mechanism(Described, ABC):
     def _constants(self) -> dict[str, Any]:
         """The fields of its plan."""
 
-    @lockfree_property
-    @_native.own_mode()
+    @shared_property
     def _constant_work_plan(self) -> _native.Plan:
         """For calls that do the same work for every draw."""
-        first = first_of_equals(self)
-        if first is not self:
-            return first._constant_work_plan  # noqa: SLF001
         return _native.Plan(self.LAW, **self._constants())
 
     @property
@@ -242,14 +233,9 @@ class Releasing(Mechanism, Payable):
     def _small_kinds(self) -> tuple[npt.DTypeLike, ...]:
         """The types of values, and of their results, that `_native.small` releases."""
 
-    @lockfree_property
-    @_native.own_mode()
+    @shared_property
     def _small(self) -> tuple[object, ...]:
         """What C needs for a release of few plain values; nothing if it must go the general way."""
-        first: Any = first_of_equals(self)
-        if first is not self:
-            shared: tuple[object, ...] = first._small  # noqa: SLF001
-            return shared
         if not self._narrow:
             return ()
         jobs = [self._job(np.empty(0, kind)) for kind in self._small_kinds]

@@ -91,7 +91,7 @@ def noise_source(law: str, scale: Real) -> NoiseSource:
         raise ParameterError(f"scale must lie between {least} and {most} for {law}, got {shown(scale)}") from None
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)
 def _made(law: str, scale: Fraction) -> NoiseSource:
     found: NoiseSource = OF_SCALE[law](scale)
     return found

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from dpfast.errors import ParameterError
+from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.laplace import Laplace
 from dpfast.mechanisms.pure import Pure
 from dpfast.mechanisms.real import LEAST_EXPONENT, MOST_EXPONENT, grid_exponent
@@ -39,6 +40,7 @@ class Snapping(Laplace):
     NAME: ClassVar[str] = "snapping"
     bound: Fraction = written(stream=ratio)
 
+    @remembered
     def __init__(
         self,
         epsilon: Real,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures: bars of nanoseconds a count, a curve of latency, a curve over threads."""
+"""The pictures: bars of nanoseconds a count, and curves over sizes, scales and threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from dpfast.bench.curves import Curve
+from dpfast.bench.curves import AT_SCALE, AT_SIZE, Curve
 from dpfast.bench.measure import Result
 from dpfast.bench.report import Report
 from dpfast.bench.sampler import Comparison
@@ -91,11 +91,39 @@ def latency(report: Report, curve: Curve, path: Path) -> None:
     """Seconds a call against counts a call."""
     with _picture("Time of a call, DiscreteLaplace at scale 10", report, 4.8, path) as (axes,):
         _lines(axes, curve)
-        _logarithmic(axes, "xy")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: short(n)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: quantity(seconds, "s", "{:,g}".format)))
+        _against_size(axes)
         axes.set_xlabel("counts in a call")
         axes.legend(loc="upper left")
+
+
+def costs(report: Report, by_size: Curve, by_scale: Curve, path: Path) -> None:
+    """Seconds a value: against values in a call, and against the scale of the noise."""
+    with _picture("Time of a value, in place and on one thread", report, 4.8, path, diagrams=(1, 2)) as (
+        size,
+        scale,
+    ):
+        _lines(size, by_size)
+        _against_size(size)
+        _lines(scale, by_scale)
+        scale.set_ylim(0)
+        scale.set_xscale("log", base=2)
+        scale.set_xticks([2.0**exponent for exponent in range(0, 61, 10)])
+        scale.minorticks_off()
+        scale.yaxis.set_major_formatter(FuncFormatter(_seconds))
+        size.set(xlabel=f"values in a call, at scale {AT_SCALE}", ylabel="processor time of a value")
+        scale.set(xlabel=f"scale (Gaussian noise: sigma), at {AT_SIZE:,} values")
+        size.legend(loc="upper right")
+
+
+def _against_size(axes: Axes) -> None:
+    """Time against values in a call, both logarithmic."""
+    _logarithmic(axes, "xy")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: short(n)))
+    axes.yaxis.set_major_formatter(FuncFormatter(_seconds))
+
+
+def _seconds(seconds: float, _: object) -> str:
+    return quantity(seconds, "s", "{:,g}".format)
 
 
 def scaling(report: Report, curve: Curve, path: Path) -> None:
@@ -115,7 +143,7 @@ def scaling(report: Report, curve: Curve, path: Path) -> None:
 
 def _lines(axes: Axes, curve: Curve, colors: Sequence[str] = LINES) -> None:
     for (name, line), color, marker in zip(curve.lines.items(), colors, MARKERS, strict=False):
-        axes.plot(curve.at[-len(line) :], line, color=color, marker=marker, markersize=4.5, linewidth=1.8, label=name)
+        axes.plot(curve.at, line, color=color, marker=marker, markersize=4.5, linewidth=1.8, label=name)
 
 
 def sampler(report: Comparison, path: Path) -> None:
@@ -128,12 +156,8 @@ def sampler(report: Comparison, path: Path) -> None:
         fork,
     ):
         if report.latency:
-            at, lines = report.latency
-            a_value = {name: tuple(s / n for s, n in zip(line, at, strict=True)) for name, line in lines.items()}
-            _lines(cost, Curve(at, a_value), BESIDE)
-        _logarithmic(cost, "xy")
-        cost.xaxis.set_major_formatter(FuncFormatter(lambda n, _: short(n)))
-        cost.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: quantity(seconds, "s", "{:,g}".format)))
+            _lines(cost, report.latency.a_value(report.latency.at), BESIDE)
+        _against_size(cost)
         cost.set(xlabel="values in a call", ylabel="time of a call, a value")
         for axes in (law, time):
             axes.axhspan(-CLEAR, CLEAR, color=GRID)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
 from fractions import Fraction
 from functools import cache
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 from dpfast.privacy.formatting import exact as short
 
@@ -48,8 +48,11 @@ def _compared(kind: type[Record]) -> tuple[str, ...]:
 class Record:
     """A frozen dataclass whose constructor checks. Its fields alone decide ==, hash and pickle."""
 
+    NUMBERS: ClassVar[tuple[str, ...]]  # the fields on which streams, and so draws, depend
+
     def __init_subclass__(cls) -> None:
         dataclass(init=False, repr=False, eq=False)(cls)
+        cls.NUMBERS = tuple(each.name for each in cls._fields() if each.metadata.get("stream"))
 
     def _keep(self, **values: object) -> None:
         vars(self).update(values)

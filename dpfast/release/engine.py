@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 # noise. Above, undecided draws are few and refined later, and the rest are faster (docs/design.md).
 SMALL = _native.SMALL
 SLAB = 1 << 20  # counts between two looks at the stop flag and at signals: about 2 ms
-# Counts of another layout or width are brought to plain words, so many at a time. Where an array is
-# transposed, a piece has enough rows to use what comes with each cache line, and a strip of it is
-# copied while its lines stay in the first cache.
-PIECE, ROWS, STRIP, LARGEST_PIECE = 1 << 15, 32, 512, 1 << 18
+# Counts of another layout or width are brought to plain words, a piece at a time; its calls cost
+# some 7 us. Where an array is transposed, a piece is smaller, with just enough rows to use what
+# comes with each cache line, and a strip of it is copied while its lines stay in the first cache.
+PIECE, ROWS, STRIP, LARGEST_PIECE = 1 << 17, 32, 512, 1 << 18
 SHARE = 1 << 18  # counts that make a thread worth starting
 NON_TEMPORAL = 1 << 21  # counts from which a second array is stored past the caches: too many to stay there
 
@@ -241,7 +241,7 @@ class _Work:
         """Any layout, byte order and width: NumPy brings pieces to plain words, and back."""
         counts, out = flat(self.job.counts), flat(self.job.out)
         row = max(_turned(counts), _turned(out))
-        most = min(max(PIECE, ROWS * row), LARGEST_PIECE)
+        most = min(max(PIECE // 4, ROWS * row), LARGEST_PIECE) if row else PIECE
         # Pieces end where rows do, if these fit and are turned, else where batches do.
         unit, shift = (row, 0) if 0 < row <= most else (PIECE, self.draws.start)
         x = np.empty(min(most, end - begin), self.kinds[0])
@@ -299,6 +299,9 @@ def views(array: AnyArray, begin: int, end: int, words: AnyArray) -> Iterator[tu
 
 def _blocks(array: AnyArray, begin: int, end: int) -> Iterator[AnyArray]:
     """The elements begin .. end - 1 in C order, in few views."""
+    if array.ndim == 1:
+        yield array[begin:end]
+        return
     if (begin, end) == (0, array.size):
         yield array
         return

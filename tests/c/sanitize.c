@@ -80,7 +80,11 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
                 : law != LAPLACE && t <= 0x1p12 ? DPF_FLOAT
                 : t <= 0x1p44                   ? DPF_DOUBLE
                                                 : DPF_DOUBLE_DOUBLE;
-    plan.constant_work = t <= 0x1p17 ? DPF_DOUBLE : t <= 0x1p40 ? DPF_DOUBLE_DOUBLE : DPF_INTEGER;
+    plan.constant_work = t <= 0x1p17                     ? DPF_DOUBLE
+                         : law == LAPLACE && t <= 0x1p21 ? DPF_EXTENDED
+                         : t <= 0x1p40                   ? DPF_DOUBLE_DOUBLE
+                                                         : DPF_INTEGER;
+    plan.extended_margin = 0.5 - 0x1p-35;
     plan.logarithm.wide_cell = t < 1.0 ? 60 : 124 - __builtin_clzll((uint64_t)t);
     plan.t = t;
     plan.logarithm.offset = t < 0x1p52 ? t * from(c) - 0.5 : -0.125 / t;
@@ -88,8 +92,8 @@ static dpf_plan exponential(int law, int at, int16_t *table) {
     plan.relative_error = relative_error;
     plan.margin32 = 0.5 - 0x3p-37 * (t + 1.0);
     plan.half_cell = (t / 2.0 + 0.25) * (1.0 + 0x1p-20);
-    plan.logarithm.float_margin = 0.5 - 0x1p-23 * (2.25 * t + 4.0);
-    plan.logarithm.float_error = 0x3.2p-23;
+    plan.float_margin = 0.5 - 0x1p-23 * (2.25 * t + 4.0);
+    plan.float_error = 0x3.2p-23;
     plan.logarithm.c = from(upper);
     plan.logarithm.c_low = from(c - upper);
     plan.double_double_margin = 0.5 - t * 0x1p-72 - 0x1p-38;
@@ -119,8 +123,10 @@ static dpf_plan normal(int law, double t) {
     memset(&plan, 0, sizeof plan);
     plan.law = law;
     plan.width = short_words ? 32 : 64;
-    plan.bulk = t <= 0x1p40 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
-    plan.constant_work = t <= 0x1p16 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.bulk = law == DISCRETE_GAUSSIAN && t <= 0x1p12 ? DPF_FLOAT : t <= 0x1p40 ? DPF_DOUBLE : DPF_DOUBLE_DOUBLE;
+    plan.constant_work = t <= 0x1p16 ? DPF_DOUBLE : short_words ? DPF_EXTENDED : DPF_DOUBLE_DOUBLE;
+    plan.extended_margin = 0.5 - 0x1p-48;
+    plan.normal.extended_error = 0x1p-53;
     plan.t = t;
     plan.margin = 0.5 - 0x1p-50;
     plan.relative_error = 0x14p-52;
@@ -129,6 +135,9 @@ static dpf_plan normal(int law, double t) {
     plan.normal.half_angle = short_words ? 0x1.bp-31 : 0x1p-62 * (1.0 + 0x1p-20);
     plan.double_double_margin = 0.5 - t * 0x1p-73 - 0x1p-38;
     plan.normal.double_double_cell = t * (short_words ? 0x1p-63 : 1.4143 * 0x1p-73);
+    plan.float_margin = 0.5 - 0x4p-23;
+    plan.float_error = 0x3.6p-23;
+    plan.normal.float_log_error = 0x2.4p-23 * t * t;
     plan.normal.rejects = 1.0 / (24.0 * t * t * t * t);
     plan.normal.accept_below = t > 128.0 ? (int32_t)(65536.0 * (1.0 - 3.85 / (t * t))) : 0;
     plan.normal.candidates = t * t > 0x1p26 ? 1 : 2;
@@ -319,10 +328,12 @@ static void tiers(const dpf_plan *plan) {
         memset(any_decided, 0, N);
         for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1))
             for (int tier = DPF_FLOAT; tier <= (is_normal(plan) ? DPF_DOUBLE_DOUBLE : DPF_INTEGER); tier++) {
-                if (!is_normal(plan) &&
-                    ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_DOUBLE_DOUBLE && bits <= 64)))
+                if (!is_normal(plan) && ((tier == DPF_DOUBLE && bits > 64) || (tier == DPF_EXTENDED && bits != 64) ||
+                                         (tier == DPF_DOUBLE_DOUBLE && bits <= 64)))
                     continue;
-                if (tier == DPF_FLOAT && (plan->bulk != DPF_FLOAT || bits != 31))
+                if (tier == DPF_EXTENDED && (plan->law == DISCRETE_LAPLACE || plan->t > 0x1p21))
+                    continue;
+                if (tier == DPF_FLOAT && (plan->bulk != DPF_FLOAT || (bits != 31 && !is_normal(plan))))
                     continue;
                 if (is_normal(plan) && tier == DPF_DOUBLE && plan->t > 0x1p40)
                     continue;
