@@ -14,14 +14,10 @@ DPF_INLINE int64_t discrete_gaussian_search(const dpf_plan *plan, uint64_t u, in
     return (int64_t)at;
 }
 
-/* Read every cache line that a search may read: else a large draw would find its lines cold. */
-static void discrete_gaussian_warm(const dpf_plan *plan) {
-    const volatile uint16_t *guide = plan->search.guide;
-    const volatile uint64_t *thresholds = plan->search.thresholds;
-    for (int i = 0; i <= 64 * 16; i += 32)
-        (void)guide[i];
-    for (int i = 0; i < guide[0] + (1 << plan->search.steps); i += 8)
-        (void)thresholds[i];
+static void discrete_gaussian_read_tables(const dpf_plan *plan) {
+    const uint16_t *const guide = plan->search.guide;
+    read_lines(guide, (64 * 16 + 1) * sizeof *guide);
+    read_lines(plan->search.thresholds, ((size_t)guide[0] + ((size_t)1 << plan->search.steps)) * sizeof(uint64_t));
 }
 
 static void discrete_gaussian_decide(const dpf_plan *plan, int tier, const dpf_draws *draws) {
@@ -59,7 +55,7 @@ DPF_INLINE void rounded_gaussian_pair(const dpf_plan *plan, uint32_t radius, uin
     const float least = a < DPF_FLOAT_MOST ? __builtin_fmaf(left, x, -cell) : -1.0f;
     float sine, cosine;
     float_octant((float)(int32_t)(angle & 0x1fffffff) * 0x1p-29f, &sine, &cosine);
-    /* masks, as in gaussian_pair32 */
+    /* masks, as in side_of */
     const uint32_t swap = (bits_of_float(sine) ^ bits_of_float(cosine)) & (0 - (angle >> 29 & 1));
     const float first = float_of(bits_of_float(cosine) ^ swap ^ (angle & 0x80000000));
     const float second = float_of(bits_of_float(sine) ^ swap ^ (angle << 1 & 0x80000000));
@@ -111,7 +107,7 @@ static int64_t discrete_gaussian_add(const dpf_release *how, uint64_t start, int
     if (!how->plan->search.steps)
         return draw_all(&rounded_gaussian_law, how, start, n, in, out, undecided, n_undecided);
     if (how->constant_work)
-        discrete_gaussian_warm(how->plan);
+        discrete_gaussian_read_tables(how->plan);
     return draw_all(&discrete_gaussian_law, how, start, n, in, out, undecided, n_undecided);
 }
 

@@ -138,6 +138,7 @@ DPF_INLINE int64_t both_levels(const dpf_law *law, dpf_job *job, int tier) {
     dpf_batch batch;
     int64_t done = 0;
     int used = 0;
+    read_tables(tier, law->box_muller);
     for (int candidate = 0; candidate < candidates; candidate++)
         read[candidate].batch = read[candidate].accept_batch = UINT64_MAX;
     for (uint64_t base = job->start / DPF_STEP * DPF_STEP; done < job->n && job->n_undecided == 0; base += DPF_STEP) {

@@ -58,6 +58,33 @@ DPF_INLINE dpf_wide minus_log_integers(dpf_wide prefix, dpf_wide c, int *zeros) 
            log1p;
 }
 
+/* Read every cache line of a table: else a draw that looks at a cold one waits for it, and the time
+ * of a small call tells which digits its noise has. */
+static void read_lines(const void *table, size_t bytes) {
+    const volatile char *at = table;
+    for (size_t i = 0; i < bytes; i += 64)
+        (void)at[i];
+    (void)at[bytes - 1];
+}
+
+/* The same for all tables of a tier; box_muller: of its angles, too. */
+static void read_tables(int tier, int box_muller) {
+    if (tier < DPF_DOUBLE_DOUBLE)
+        return; /* which has none */
+    if (box_muller)
+        read_lines(dpf_sine, sizeof dpf_sine);
+#if DPF_FMA
+    if (tier == DPF_DOUBLE_DOUBLE) {
+        read_lines(dpf_reciprocals, sizeof dpf_reciprocals);
+        return;
+    }
+#endif
+    read_lines(dpf_step1, sizeof dpf_step1), read_lines(dpf_log1, sizeof dpf_log1);
+    read_lines(dpf_step2, sizeof dpf_step2), read_lines(dpf_log2, sizeof dpf_log2);
+    read_lines(dpf_step3, sizeof dpf_step3), read_lines(dpf_log3, sizeof dpf_log3);
+    read_lines(dpf_ln2, sizeof dpf_ln2);
+}
+
 #if DPF_FMA
 /* *high + *low = c - ln U within 2^-73.3, U the first 106 digits of (hi, lo), hi >= 2^32; c in two
  * parts, the first in 2^-45 Z. U = 2^e m; ln m = ln(1 + r) - ln c, r = m c - 1, |r| < 2^-8. */
