@@ -640,7 +640,7 @@ def test_digests_that_are_lost_doubled_or_of_others(spoil: Any, error: Any, mess
         key.seal(MECH, spoil(made), shape=(n,))
     assert key.seal(MECH, iter(made[::-1]), shape=(n,)).manifest.size == (n,)
     if spoil is doubled or spoil is of_another_size:
-        unchecked = lambda about, key, found: {(each.column, each.block): each for each in found}  # noqa: E731
+        unchecked = lambda about, key, found: {(each.column, each.block): (each.rows, each.digest) for each in found}  # noqa: E731
         monkeypatch.setattr(sealing, "checked", unchecked)
         key.seal(MECH, spoil(made), shape=(n,))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -335,9 +335,7 @@ class Releasing(Mechanism, Payable):
             )
         if in_place:
             raise ParameterError("out must not be values themselves under a key: no retry could read them again")
-        from dpfast.release.seal import task_of  # late: most releases have no key
-
-        task = task_of(key, self, reserve, resume=resume is not False and flag("resume", resume))
+        task = _seals().task_of(key, self, reserve, resume=resume is not False and flag("resume", resume))
         blocks = Blocks(
             job,
             plan.address,
@@ -359,3 +357,11 @@ class Releasing(Mechanism, Payable):
             "standard deviation": f"{self.stddev:.6g}",
             "95 % interval": f"±{half}" if isinstance(half, int) else f"±{half:.6g}",
         }
+
+
+@cache
+def _seals() -> Any:
+    """The module of seals, late: most releases have no key."""
+    from dpfast.release import seal
+
+    return seal

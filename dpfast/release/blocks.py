@@ -56,6 +56,8 @@ class Blocks:
     ) -> None:
         self.job, self.values, self.out, self.names, self.threads = job, job.counts, job.out, names, threads
         self.kinds = (FLOAT64, FLOAT64) if isinstance(job, RealJob) else kinds_of(job, narrow)
+        as_noised = isinstance(job, Job) and self.values.dtype == self.kinds[0] and is_plain(self.values)
+        self._as_noised = self.values.reshape(-1) if as_noised else None  # where the values lie as they are noised
         self._decide = decide
         self._straight = self.out.dtype == self.kinds[1] and is_plain(self.out)
         self._plain = self.out.reshape(-1) if self._straight else self.out
@@ -137,6 +139,9 @@ class Blocks:
         """A copy of block i, as it is noised. Raises: UnusableValuesError (not finite)."""
         begin, end = i * self.block, min((i + 1) * self.block, self.size)
         copied = room[: end - begin]
+        if self._as_noised is not None:
+            copied[:] = self._as_noised[begin:end]
+            return copied
         for view, words in views(flat(self.values), begin, end, copied):
             np.copyto(words, view, casting="unsafe")  # widened
         job = self.job
@@ -151,9 +156,8 @@ class Blocks:
 
     def _look(self, i: int, room: Words) -> Words:
         """Block i as it is noised, to be digested alone: in its place if it lies there so."""
-        if isinstance(self.job, Job) and self.values.dtype == self.kinds[0] and is_plain(self.values):
-            return self.values.reshape(-1)[i * self.block : (i + 1) * self.block]
-        return self.copy(i, room)
+        here = self._as_noised
+        return self.copy(i, room) if here is None else here[i * self.block : (i + 1) * self.block]
 
     def _fields(self, i: int, words: Words) -> list[Any]:
         """What the digest of block i is made from."""

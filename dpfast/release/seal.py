@@ -225,14 +225,13 @@ class Seal:
         key: ReleaseKey,
         columns: Mapping[str, Any],
         about: Manifest,
-        digests: Mapping[tuple[str, int], BlockDigest],
+        digests: Mapping[tuple[str, int], tuple[int, bytes]],
         source: bytes = b"",
     ) -> None:
-        """columns: their mechanisms. digests: of all blocks, by their places (`checked`)."""
+        """columns: their mechanisms. digests: rows and digest of each block, by its place."""
         self.manifest, self._key, self._columns, self._digests = about, key, columns, digests
         blocks = range(about.blocks)
-        ordered = [digests[name, j] for name in columns for j in blocks]
-        fields = [field for each in ordered for field in (each.rows, each.digest)]
+        fields = [field for name in columns for j in blocks for field in digests[name, j]]
         self._root = key._keyed("root", encode(*([source] if source else []), *fields))  # noqa: SLF001
         self._input = encode(about.encoded(), self._root)
 
@@ -278,7 +277,7 @@ class Seal:
         """The key that draws, for who has reserved."""
         if not self.secure:
             warn_insecure("a release")
-        digests = {at: each.digest for at, each in self._digests.items()}
+        digests = {at: digest for at, (_, digest) in self._digests.items()}
         return _opened(self._key, self.manifest, self._columns, digests, self._root, self._input)
 
     def __repr__(self) -> str:
@@ -288,8 +287,8 @@ class Seal:
         raise TypeError("a Seal is not pickled, for it holds its key: send the sealed key that a reservation gives")
 
 
-def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], BlockDigest]:
-    """Digests of all blocks by their places. key: its id. Raises: DTypeError, ParameterError."""
+def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], tuple[int, bytes]]:
+    """Rows and digest of each block by its place. key: its id. Raises: DTypeError, ParameterError."""
     columns = {name for name, _ in about.columns}
     for each in digests:
         if not isinstance(each, BlockDigest):
@@ -305,7 +304,7 @@ def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict
             raise ParameterError(f"digests must be of blocks 0 to {about.blocks - 1}, and one is of block {each.block}")
         if about.kind != BUCKETS and each.rows != about.rows(each.block):
             raise ParameterError(f"block {each.block} must have {about.rows(each.block):,} rows, got {each.rows:,}")
-    found = {(each.column, each.block): each for each in digests}
+    found = {(each.column, each.block): (each.rows, each.digest) for each in digests}
     if len(found) < len(digests):
         raise ParameterError("digests must be one of each block, and a block came twice")
     wanted = len(columns) * about.blocks
@@ -525,7 +524,7 @@ class Whole(Task):
         found = blocks.digests(lambda j, fields: block_digest(secret, "", j, fields))
         columns = {"": self._mechanism}
         about = Manifest(key.label, ARRAY, _records(columns), blocks.shape)
-        digests = {("", j): BlockDigest(key.id, "", j, about.rows(j), digest) for j, digest in enumerate(found)}
+        digests = {("", j): (about.rows(j), digest) for j, digest in enumerate(found)}
         seal = Seal(key, columns, about, digests)
         self._reserve(seal)
         sealed = seal._reserved()  # noqa: SLF001
