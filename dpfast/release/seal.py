@@ -288,7 +288,10 @@ class Seal:
 
 
 def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], tuple[int, bytes]]:
-    """Rows and digest of each block by its place. key: its id. Raises: DTypeError, ParameterError."""
+    """Rows and digest of each block by its place. key: its id.
+
+    Raises: DTypeError, ParameterError.
+    """
     columns = {name for name, _ in about.columns}
     for each in digests:
         if not isinstance(each, BlockDigest):
