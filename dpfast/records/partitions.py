@@ -51,7 +51,7 @@ class Thresholded(NamedTuple):
     guarantee: Guarantee
 
 
-class _Withholding(DiscreteLaplace):
+class Withholding(DiscreteLaplace):
     """The noise of keys that may be withheld, and what both spend: known before a key is."""
 
     NAME: ClassVar[str] = "thresholded"
@@ -121,7 +121,7 @@ def thresholded(
     Raises: DTypeError, ParameterError; EntropyError. No message shows a key or a count.
     Source: dpfast/privacy/threshold.py has the proof; Korolova, Kenthapadi, Mishra, Ntoulas 2009.
     """
-    noise = _Withholding(epsilon, delta, sensitivity)
+    noise = Withholding(epsilon, delta, sensitivity)
     threshold = noise.threshold
     typed = hasattr(keys, "dtype")
     # The copies are checked and used, because another thread may write the caller's arrays
@@ -162,7 +162,7 @@ def _check_payment(ledger: object, label: object, key: object, resume: bool) -> 
 
 
 def _sealed(
-    noise: _Withholding,
+    noise: Withholding,
     counts: CountArray,
     names: npt.NDArray[Any],
     key: ReleaseKey,
@@ -174,7 +174,7 @@ def _sealed(
     again = parameters.flag("resume", resume)
     if ledger is not None:
         ledger.expect(key, noise, resume=again)
-    runs = [_canonical(name) for name in names.tolist()]
+    runs = [canonical(name) for name in names.tolist()]
     bucket = np.array(key.buckets(runs, buckets), np.int64)
     order = np.argsort(bucket, kind="stable")
     edges = np.searchsorted(bucket[order], np.arange(buckets + 1))
@@ -190,10 +190,10 @@ def _sealed(
     return noisy
 
 
-def _canonical(name: object) -> bytes:
+def canonical(name: object) -> bytes:
     """A key in bytes, its kind first: equal keys of one kind have equal bytes, and no others."""
     if isinstance(name, tuple):
-        return b"tuple" + encode(*map(_canonical, name))
+        return b"tuple" + encode(*map(canonical, name))
     kind = str(_kind(name)).encode() + b" "
     if isinstance(name, str):
         return kind + name.encode("utf-8", "surrogatepass")

@@ -233,8 +233,11 @@ class ReleaseKey(_Secret):
 
     def buckets(self, names: Iterable[bytes], many: int) -> list[int]:
         """The bucket of each name, from 0 to many - 1: a pseudo-random function of the name."""
-        secret = self._keyed("buckets")
-        return [int.from_bytes(keyed(secret, "bucket", name)[:8], "little") % many for name in names]
+        return self.bucketer(many)(names)
+
+    def bucketer(self, many: int) -> Bucketer:
+        """What a worker needs to put names into `many` buckets, and nothing else: it pickles."""
+        return Bucketer(self._keyed("buckets"), many, self.id)
 
     def digester(self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None) -> Digester:
         """What a worker needs to make the digests of blocks, and nothing else: it pickles.
@@ -309,6 +312,22 @@ class Chooser:
 
     def __repr__(self) -> str:
         return f"<{'' if self.secure else 'INSECURE '}Chooser, key {self.id[:8]}>"
+
+
+class Bucketer:
+    """Puts names into buckets by a keyed hash, and can do nothing else. It pickles."""
+
+    __slots__ = ("_secret", "id", "many")
+
+    def __init__(self, secret: bytes, many: int, key: str) -> None:
+        self._secret, self.many, self.id = secret, many, key
+
+    def __call__(self, names: Iterable[bytes]) -> list[int]:
+        hashes = (keyed(self._secret, "bucket", name)[:8] for name in names)
+        return [int.from_bytes(each, "little") % self.many for each in hashes]
+
+    def __repr__(self) -> str:
+        return f"<Bucketer, key {self.id[:8]}>"
 
 
 def release_key(key: object) -> ReleaseKey:

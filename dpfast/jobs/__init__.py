@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sealed releases of records that an engine holds: pure functions of a block (docs/engines.md).
+
+    from dpfast import jobs  # or dpfast.adapters.dask: the same verbs on a cluster
+    counts = jobs.bounded_counts("visits/", unit="user", by="page", domain=pages, max_partitions=10,
+                                 max_per_partition=1, key=key, stage="private/visits-2026-11")
+    jobs.release(counts, DiscreteLaplace(1, counts.sensitivity), key=key, ledger=ledger, to="out")
+
+An engine is four methods: `Engine`. `OneProcess` has them in 20 lines.
+"""
+
+from dpfast.jobs.engine import Engine, OneProcess
+from dpfast.jobs.tasks import Bound, Digest, Draw, Freeze, Task, cut, scatter
+from dpfast.jobs.verbs import Counts, bounded_counts, release, verify
+from dpfast.records.partitions import Withholding
+
+__all__ = [
+    "Bound",
+    "Counts",
+    "Digest",
+    "Draw",
+    "Engine",
+    "Freeze",
+    "OneProcess",
+    "Task",
+    "Withholding",
+    "bounded_counts",
+    "cut",
+    "release",
+    "scatter",
+    "verify",
+]

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders on any file system that Arrow knows, where each file is written whole and never again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from dpfast.errors import DTypeError, FileError, ParameterError
+from dpfast.tables.atomic_write import atomic_write
+
+WHOLE_AT_CLOSE = {"s3", "gcs", "abfs"}  # object stores: no rename, and no half an object either
+_writing = threading.Lock()  # atomic_write sets the umask of the process for a moment
+
+
+class Folder:
+    """A folder: a path, or a URI such as s3://bucket/folder or hdfs://host/folder. It pickles.
+
+    Credentials are those that a process finds in its environment, and never a part of the URI.
+    """
+
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        """Raises: DTypeError, ParameterError, FileError (no such kind of place)."""
+        try:
+            name = os.fsdecode(place)
+        except TypeError:
+            raise DTypeError(f"a folder must be a path or a URI, not {type(place).__name__}") from None
+        if not name or "\0" in name:
+            raise ParameterError("a folder must be named, without null characters")
+        self.place = name if "://" in name else os.path.abspath(name)  # noqa: PTH100  it resolves no links
+        try:
+            found = fs.FileSystem.from_uri(name) if "://" in name else (fs.LocalFileSystem(), self.place)
+        except (pa.ArrowException, OSError, ImportError) as error:
+            raise FileError(f"{name:.200} cannot be reached: {type(error).__name__}") from None
+        self._files: Any = found[0]
+        self._path: str = found[1]
+        self.local = isinstance(self._files, fs.LocalFileSystem)
+
+    def make(self, *, private: bool = False) -> bool:
+        """Make the folder; whether it was not there. private: for its owner alone, where modes are.
+
+        Raises: FileError (it cannot be made, or others may enter a private one).
+        """
+        if not self.local:
+            there = self._info("").type != fs.FileType.NotFound
+            self._do("make", lambda: self._files.create_dir(self._path, recursive=True))
+            return not there
+        try:
+            Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+            os.mkdir(self._path, 0o700 if private else 0o777)  # noqa: PTH102
+        except FileExistsError:
+            if private and Path(self._path).stat().st_mode & 0o077:
+                raise FileError(f"others may enter {self.place}, which holds private values: chmod 700 it") from None
+            return False
+        except OSError as error:
+            raise self._failed("make", error) from None
+        return True
+
+    def names(self) -> list[str]:
+        """The files there, but for temporary ones."""
+        found = self._do("read", lambda: self._files.get_file_info(fs.FileSelector(self._path, allow_not_found=True)))
+        return sorted(each.base_name for each in found if not each.base_name.startswith(".dpfast-"))
+
+    def open(self, name: str) -> Any:
+        """A file to read at any place. Raises: FileError."""
+        return self._do("read", lambda: self._files.open_input_file(self._at(name)))
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file; None if there is none."""
+        if self._info(name).type == fs.FileType.NotFound:
+            return None
+        with self.open(name) as file:
+            return bytes(self._do("read", file.read))
+
+    def write(self, name: str, data: bytes) -> bool:
+        """Write a file that is not there; whether the file that is there now holds this.
+
+        What is there is never replaced (an object store cannot tell two who write at once).
+        """
+        if self.local:
+            return self._write_local(name, data)
+        if (there := self.read(name)) is not None:
+            return there == data
+        at_once = self._files.type_name in WHOLE_AT_CLOSE
+        begun = self._at(name) if at_once else self._at(f".dpfast-{secrets.token_hex(8)}.tmp")
+
+        def write() -> None:
+            with self._files.open_output_stream(begun) as file:
+                file.write(data)
+            if not at_once:
+                self._files.move(begun, self._at(name))
+
+        self._do("write", write)
+        return True
+
+    def _write_local(self, name: str, data: bytes) -> bool:
+        try:
+            with _writing, atomic_write(Path(self._at(name)), found="refuse") as file:
+                file.write(data)
+        except FileError:
+            if (there := self.read(name)) is None:
+                raise
+            return there == data
+        return True
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}/{name}" if name else self._path
+
+    def _info(self, name: str) -> Any:
+        return self._do("read", lambda: self._files.get_file_info(self._at(name)))
+
+    def _do(self, what: str, work: Any) -> Any:
+        try:
+            return work()
+        except (OSError, pa.ArrowException) as error:
+            raise self._failed(what, error) from None
+
+    def _failed(self, what: str, error: Exception) -> FileError:
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else type(error).__name__
+        return FileError(f"cannot {what} {self.place}: {why}")
+
+    def __repr__(self) -> str:
+        return f"<Folder {self.place!r}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Folder, (self.place,)

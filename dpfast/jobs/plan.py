@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What bounded counts are counts of: public terms, from which every task knows what to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.privacy.parameters import Real, exact_real, shown, whole
+from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.records.bounded_histogram import bounded_histogram
+from dpfast.records.places import domain_keys
+from dpfast.release.blocks import BLOCK
+from dpfast.release.key import ReleaseKey
+
+VERSION = 1  # the stage's: its files, and how rows become blocks
+CAPS = "max_partitions", "max_per_partition", "max_contributions"
+BOUNDS = "lower", "upper", "granularity"
+
+
+class Plan(NamedTuple):
+    """The terms of bounded counts. They are public: nothing here depends on a row."""
+
+    label: str
+    key: str  # the id of the release key
+    unit: str  # the column of the units of privacy
+    by: tuple[str, ...]  # the columns of keys
+    types: tuple[str, ...]  # theirs: int64, uint64 or string
+    values: str | None  # the column that is summed
+    how: dict[str, Any]  # the parameters of bounded_histogram
+    domain: str  # SHA-256 of the keys; empty if they are unknown
+    size: int  # of the domain, or how many buckets
+    version: int = VERSION
+
+    @property
+    def known(self) -> bool:
+        return bool(self.domain)
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.size // BLOCK) if self.known else self.size
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of rows that are read, each once."""
+        return list(dict.fromkeys([self.unit, *self.by, *([] if self.values is None else [self.values])]))
+
+    @property
+    def number(self) -> str:
+        """The column of noisy numbers."""
+        return "count" if self.values is None else "sum"
+
+    def written(self) -> bytes:
+        """As JSON, numbers that are not whole as fractions."""
+        exact_how = {name: str(value) if isinstance(value, Fraction) else value for name, value in self.how.items()}
+        return json.dumps({**self._asdict(), "how": exact_how}, indent=2).encode()
+
+    def histogram(self, table: Any, domain: Any, key: Any) -> Any:
+        """`bounded_histogram` of all rows of some units."""
+        keys = [table[name] for name in self.by]
+        return bounded_histogram(
+            keys[0] if len(keys) == 1 else tuple(keys),
+            table[self.unit],
+            values=None if self.values is None else table[self.values],
+            domain=domain,
+            key=key,
+            **self.how,
+        )
+
+
+def plan(
+    schema: pa.Schema,
+    key: ReleaseKey,
+    *,
+    unit_column: str,
+    by: str | Sequence[str],
+    domain: Any,
+    buckets: int,
+    values: str | None,
+    **how: Any,
+) -> tuple[Plan, pa.Table | None, Sensitivity]:
+    """The terms; the domain sorted by key, or None; the change that noise must hide.
+
+    Raises: DTypeError, ParameterError: all that is wrong whatever the rows are.
+    """
+    names = (by,) if isinstance(by, str) else tuple(by)
+    if not names or len(set(names)) < len(names):
+        raise ParameterError("by must name at least one column, and none twice")
+    for name in (unit_column, *names, *([] if values is None else [values])):
+        if not isinstance(name, str):
+            raise DTypeError(f"names of columns must be texts, not {type(name).__name__}")
+        if name not in schema.names:
+            raise ParameterError(f"the rows must have a column {name!r:.60}; they have {', '.join(schema.names):.200}")
+    for name in BOUNDS:
+        how[name] = None if how[name] is None else _plain(name, how[name])
+    if "count" in names or "sum" in names:
+        raise ParameterError("by must name no column 'count' or 'sum', which is that of the noisy numbers")
+    types = tuple(_type(name, schema.field(name).type) for name in names)
+    sorted_domain = None if domain is None else _sorted(names, types, domain)
+    listed = None if sorted_domain is None else keys_of(sorted_domain)
+    size = whole("buckets", buckets, 1) if sorted_domain is None else sorted_domain.num_rows
+    digest = "" if sorted_domain is None else sha256(ipc(sorted_domain)).hexdigest()
+    found = Plan(key.label, key.id, unit_column, names, types, values, how, digest, size)
+    empty = found.histogram(schema.empty_table(), listed, key.chooser())  # it looks at every parameter
+    return found, sorted_domain, empty.sensitivity
+
+
+def keys_of(table: pa.Table) -> Any:
+    """The keys of a table of their columns, as bounded_histogram takes a domain."""
+    if table.num_columns == 1:
+        return table.column(0)
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def names_of(table: pa.Table) -> Any:
+    """The names of a domain's rows, as a seal takes them: of several columns a list in JSON each."""
+    if table.num_columns == 1:
+        return table.column(0)
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return [json.dumps(row, ensure_ascii=False) for row in rows]
+
+
+def columns_of(names: Any, of: Plan) -> list[pa.Array]:
+    """The columns of keys that bounded_histogram gives."""
+    if len(of.by) == 1:
+        return [pa.array(names, of.types[0])]
+    several = zip(*names.tolist(), strict=True) if len(names) else [()] * len(of.by)
+    return [pa.array(each, kind) for each, kind in zip(several, of.types, strict=True)]
+
+
+def ipc(table: pa.Table) -> bytes:
+    """A table as an Arrow file, a batch for each block: equal tables have equal bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks(), max_chunksize=BLOCK)
+    return bytes(sink.getvalue())
+
+
+def _plain(name: str, value: Real) -> int | Fraction:
+    found = exact_real(name, value)
+    return int(found) if found.denominator == 1 else found
+
+
+def _type(name: str, kind: pa.DataType) -> str:
+    """Raises: DTypeError."""
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(value):
+        return "uint64" if value == pa.uint64() else "int64"
+    if pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value):
+        return "string"
+    raise DTypeError(f"{name} must be a column of integers or texts, not {kind}: write others as one of these first")
+
+
+def _sorted(by: tuple[str, ...], types: tuple[str, ...], domain: Any) -> pa.Table:
+    """The domain in the order of its keys' canonical bytes: numbers by value, texts by UTF-8."""
+    known = domain_keys(domain, [] if len(by) == 1 else tuple([] for _ in by))
+    columns = []
+    for name, kind, names, places in zip(by, types, known.columns, known.places, strict=True):
+        if (names.texts is None) != (kind != "string"):
+            raise DTypeError(f"the domain of {name} must be of the type of its column, {kind}")
+        try:
+            distinct = pa.array(names.codes if names.texts is None else names.texts, kind)
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+            raise ParameterError(f"the domain of {name} must fit its column, {kind}") from None
+        columns.append(distinct.take(pa.array(places)))
+    return sort(pa.table(columns, names=list(by)))
+
+
+def sort(table: pa.Table, columns: int | None = None) -> pa.Table:
+    """Rows sorted by their first columns, texts by their bytes."""
+    keys = [(name, "ascending") for name in table.column_names[:columns]]
+    return table.sort_by(keys).combine_chunks() if table.num_rows else table
+
+
+def differences(here: Plan, there: bytes) -> list[str]:
+    """The names of terms in which a plan that was written is another."""
+    mine, other = json.loads(here.written()), json.loads(there)
+    how, others = mine.pop("how"), other.pop("how", {})
+    pairs = [*((name, mine[name], other.get(name)) for name in mine), *((n, how[n], others.get(n)) for n in how)]
+    return [f"{name} is {shown_term(old)}, not {shown_term(new)}" for name, new, old in pairs if new != old]
+
+
+def shown_term(value: Any) -> str:
+    return shown(value) if isinstance(value, (int, float)) else f"{value!r:.60}"

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows in the forms that one process takes: Arrow's tables, batches and datasets, Parquet files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from dpfast.errors import DTypeError, FileError
+from dpfast.jobs.tasks import quiet
+
+
+def dataset(place: str | os.PathLike[str]) -> ds.Dataset:
+    """Parquet files: a file, a folder or a URI. Raises: FileError."""
+    try:
+        return ds.dataset(os.fspath(place), format="parquet")
+    except (pa.ArrowException, OSError) as error:
+        raise FileError(f"{os.fspath(place):.200} cannot be read as Parquet files: {type(error).__name__}") from None
+
+
+def schema_of(rows: Any) -> pa.Schema:
+    """The columns of what `tables` takes. Raises: DTypeError, FileError."""
+    if isinstance(rows, (str, os.PathLike)):
+        rows = dataset(rows)
+    if isinstance(rows, (list, tuple)) and rows:
+        rows = rows[0]
+    if hasattr(rows, "physical_schema"):  # a fragment of a dataset
+        return rows.physical_schema
+    if hasattr(rows, "schema") and isinstance(rows.schema, pa.Schema):
+        return rows.schema
+    if hasattr(rows, "columns") and hasattr(rows, "dtypes"):  # pandas
+        with quiet():
+            return pa.Schema.from_pandas(rows, preserve_index=False)
+    raise DTypeError(f"rows must be Arrow tables or batches, or Parquet files, not {type(rows).__name__}")
+
+
+def tables(rows: Any, columns: list[str]) -> Iterator[pa.Table]:
+    """The columns of rows: Arrow tables and batches, datasets, Parquet files, lists of these."""
+    if isinstance(rows, (str, os.PathLike)):
+        rows = dataset(rows)
+    with quiet():
+        if isinstance(rows, (list, tuple)):
+            for each in rows:
+                yield from tables(each, columns)
+        elif isinstance(rows, pa.Table):
+            yield rows.select(columns)
+        elif hasattr(rows, "to_table"):  # a dataset, or a fragment of one
+            yield rows.to_table(columns=columns)
+        elif isinstance(rows, (pa.RecordBatch, pa.RecordBatchReader)):
+            batches = [rows] if isinstance(rows, pa.RecordBatch) else rows
+            yield pa.Table.from_batches(batches, rows.schema).select(columns)
+        elif hasattr(rows, "columns") and hasattr(rows, "dtypes"):
+            yield pa.Table.from_pandas(rows[columns], preserve_index=False)
+        else:
+            raise DTypeError(f"rows must be Arrow tables or batches, or Parquet files, not {type(rows).__name__}")

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a driver does: freeze, seal, reserve, draw, publish; and all of it again after a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpfast import _native
+from dpfast.errors import DTypeError, FileError, ParameterError
+from dpfast.jobs.engine import Engine, OneProcess
+from dpfast.jobs.folder import Folder
+from dpfast.jobs.plan import Plan, differences, ipc, names_of, plan, sort
+from dpfast.jobs.tasks import DOMAIN, Bound, Check, Digest, Draw, Freeze, Publish, file_of, put, same
+from dpfast.mechanisms.mechanism import Releasing
+from dpfast.privacy.parameters import Real, flag
+from dpfast.privacy.sensitivity import Sensitivity, refuse_less
+from dpfast.records.partitions import BUCKETS, Withholding
+from dpfast.release.blocks import BLOCK
+from dpfast.release.key import KeyFile, ReleaseKey, release_key
+from dpfast.release.seal import VERSION, BlockDigest, Seal
+
+if TYPE_CHECKING:
+    from dpfast.ledger import Ledger
+
+TERMS, FROZEN, SEALED = "terms.json", "frozen.json", "sealed.json"  # of a stage
+MANIFEST = "_dpfast.json"  # of an output
+HERE = OneProcess()
+
+
+class Counts:
+    """Bounded counts or sums on a stage, frozen, not private yet.
+
+    sensitivity: the change that the mechanism of a release must hide. `repr` shows no value.
+    """
+
+    def __init__(self, terms: Plan, stage: Folder, hashes: dict[int, str], sensitivity: Sensitivity) -> None:
+        self.terms, self.stage, self.hashes, self.sensitivity = terms, stage, hashes, sensitivity
+
+    def __repr__(self) -> str:
+        return f"<Counts of {self.terms.label!r} on {self.stage.place!r}, not private yet>"
+
+
+def bounded_counts(
+    rows: Any,
+    *,
+    unit: str,
+    by: str | Sequence[str],
+    key: ReleaseKey,
+    stage: str | os.PathLike[str],
+    domain: Any = None,
+    buckets: int = BUCKETS,
+    values: str | None = None,
+    max_partitions: int | None = None,
+    max_per_partition: int | None = None,
+    max_contributions: int | None = None,
+    lower: Real | None = None,
+    upper: Real | None = None,
+    granularity: Real | None = None,
+    adjacency: str = "add-remove",
+    privacy_unit: str = "person",
+    engine: Engine = HERE,
+) -> Counts:
+    """Freeze counts of rows by key, or sums of values, on a stage: `bounded_histogram`, in parts.
+
+    rows: what the engine takes; of one process Arrow tables, batches or Parquet files. If the stage
+        is complete they are not looked at.
+    unit, by, values: columns: the ids of units, one or several of keys, and what is summed. None
+        may hold nulls.
+    domain: as of bounded_histogram; without it keys are unknown, and a release hides those that few
+        have. buckets: of unknown keys: into how many a keyed hash puts them; it is published.
+    stage: a folder of its own, private as the rows are: a path, or a URI. It is made, or begun
+        again; what is on it is never replaced.
+    max_partitions to privacy_unit: as of bounded_histogram (privacy_unit: its `unit`).
+
+    Raises: DTypeError, ParameterError (a column is not there, a stage of another release);
+        FileError; UnusableValuesError, OtherInputError (the rows changed between two tries).
+    """
+    secret = release_key(key)
+    terms, names, sensitivity = plan(
+        engine.schema(rows), secret, unit_column=unit, by=by, domain=domain, buckets=buckets, values=values,
+        max_partitions=max_partitions, max_per_partition=max_per_partition, max_contributions=max_contributions,
+        lower=lower, upper=upper, granularity=granularity, adjacency=adjacency, unit=privacy_unit,
+    )  # fmt: skip
+    folder = Folder(stage)
+    folder.make(private=True)
+    _begin(folder, terms)
+    if (frozen := folder.read(FROZEN)) is None:
+        probe(engine, secret)
+        if names is not None and not folder.write(DOMAIN, ipc(names)):
+            raise FileError(f"{folder.place} holds another domain: it is damaged")
+        bucketer = None if terms.known else secret.bucketer(terms.size)
+        freeze = Freeze(terms, folder)
+        found = dict(engine.freeze(rows, Bound(terms, secret.chooser(), bucketer, folder), freeze))
+        found |= dict(engine.run(freeze, [j for j in range(terms.blocks) if j not in found]))
+        frozen = json.dumps([found[j] for j in range(terms.blocks)]).encode()
+        if not folder.write(FROZEN, frozen):
+            raise FileError(f"{folder.place} was frozen meanwhile, with other counts: begin on a stage of its own")
+    return Counts(terms, folder, dict(enumerate(json.loads(frozen))), sensitivity)
+
+
+def _begin(folder: Folder, terms: Plan) -> None:
+    """Write the terms on a stage that is empty, or compare. Raises: ParameterError, FileError."""
+    if folder.read(TERMS) is None and folder.names():
+        raise FileError(f"{folder.place} is neither empty nor a stage")
+    if not folder.write(TERMS, terms.written()):
+        differ = differences(terms, folder.read(TERMS) or b"{}")
+        raise ParameterError(f"stage must be of this release, and on {folder.place} {'; '.join(differ):.400}")
+
+
+def release(
+    counts: Counts,
+    mechanism: Any,
+    *,
+    key: ReleaseKey,
+    ledger: Ledger | None,
+    to: str | os.PathLike[str],
+    resume: bool = False,
+    engine: Engine = HERE,
+) -> dict[str, Any]:
+    """Seal the counts, reserve, draw their noise, publish: after any crash again, at one charge.
+
+    mechanism: made for counts.sensitivity; of unknown keys `Withholding(epsilon, delta,
+        counts.sensitivity)`. ledger: who pays; None says aloud that nobody does. to: a folder for
+        the output, empty or not there: Parquet files of 65,536 rows, sorted by key, and
+        `_dpfast.json`, which is written last and lists them.
+    resume: whether this is the release again that was begun under the key's label.
+
+    Returns: what `_dpfast.json` holds.
+    Raises: DTypeError, ParameterError; BudgetExhausted, LedgerError; KeyReuseError, OtherInputError;
+        FileError. What is reserved stays spent: begin again with resume=True.
+    Privacy: spends what the mechanism's guarantee says, once.
+    """
+    secret, again = _checked(counts, mechanism, key), flag("resume", resume)
+    out = Folder(to)
+    if ledger is not None:
+        ledger.expect(secret, mechanism, resume=again)
+    if not out.make() and not again and out.names():
+        raise FileError(f"{out.place} is not empty: resume=True continues a release that was begun there")
+    probe(engine, secret)
+    seal = _seal(counts, mechanism, secret, engine)
+    facts = _facts(counts, mechanism, seal)
+    if (there := out.read(MANIFEST)) is not None and {**json.loads(there), "files": None} != {**facts, "files": None}:
+        raise ParameterError(f"{out.place} must be an output of this release, and is one of another")
+    sealed = seal.without_ledger(resume=again) if ledger is None else ledger.reserve(seal, resume=again)
+    blocks, draw = range(counts.terms.blocks), Draw(counts.terms, counts.stage, sealed, _threshold(mechanism))
+    if counts.terms.known:
+        files = engine.run(Publish(draw, out), blocks)
+    else:
+        files = [put(out, j, table) for j, table in _cut(engine.run(draw, blocks), counts.terms)]
+    facts["files"] = [{"name": name, "rows": rows} for name, rows in files]
+    if not out.write(MANIFEST, json.dumps(facts, indent=2).encode()):
+        raise FileError(f"{MANIFEST} in {out.place} lists other files: damaged, or another's")
+    return facts
+
+
+def verify(
+    to: str | os.PathLike[str], counts: Counts, mechanism: Any, *, key: ReleaseKey, engine: Engine = HERE
+) -> None:
+    """Draw an output again, and compare each of its files. Nothing is written, and nothing spent.
+
+    counts, mechanism, key: those of the release: what an output says of itself is compared, never
+    believed.
+    Raises: FileError (a file differs, or is missing); OtherInputError (the stage was changed);
+        DTypeError, ParameterError.
+    """
+    secret, out = _checked(counts, mechanism, key), Folder(to)
+    if (written := out.read(MANIFEST)) is None:
+        raise FileError(f"{out.place} has no {MANIFEST}: no output, or its release was not finished")
+    probe(engine, secret)
+    seal = _seal(counts, mechanism, secret, engine)
+    draw = Draw(counts.terms, counts.stage, seal.without_ledger(resume=True), _threshold(mechanism))
+    blocks = range(counts.terms.blocks)
+    if counts.terms.known:
+        files = engine.run(Check(draw, out), blocks)
+    else:
+        found = [(file_of(j), table) for j, table in _cut(engine.run(draw, blocks), counts.terms)]
+        files = [(name, table.num_rows if same(out, name, table) else -1) for name, table in found]
+    facts = {**_facts(counts, mechanism, seal), "files": [{"name": name, "rows": rows} for name, rows in files]}
+    if json.loads(written) != facts:
+        raise FileError(f"{out.place} is not what this release gives")
+
+
+# ------------------------------------------------------------------ steps
+
+
+def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
+    """The key, if key and mechanism are for these counts. Raises: DTypeError, ParameterError."""
+    if not isinstance(counts, Counts):
+        raise DTypeError(f"counts must be those of bounded_counts, not {type(counts).__name__}")
+    if not isinstance(mechanism, Releasing):
+        raise DTypeError(f"mechanism must be one of dpfast's that release arrays, not {type(mechanism).__name__}")
+    secret, terms = release_key(key), counts.terms
+    if secret.id != terms.key:
+        raise ParameterError(
+            f"key must be that of the stage, which is of {terms.label!r:.60}, got {secret.label!r:.60}"
+        )
+    change = counts.sensitivity
+    if isinstance(mechanism, Withholding):
+        if terms.known:
+            raise ParameterError("mechanism must be one that shows every key, for the domain is public")
+        change = change.with_public_keys()
+        if any(has < least for has, least in zip(mechanism.cells, (change.l0, change.linf), strict=True)):  # type: ignore[operator]
+            raise ParameterError("mechanism must be made for counts.sensitivity, or more")
+    refuse_less(change, mechanism.sensitivity, mechanism.adjacency, mechanism.unit)  # type: ignore[attr-defined]
+    return secret
+
+
+def _threshold(mechanism: Any) -> int | None:
+    return mechanism.threshold if isinstance(mechanism, Withholding) else None
+
+
+def _seal(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> Seal:
+    """The seal, from digests that are on the stage, or that are made now and kept there."""
+    terms, stage = counts.terms, counts.stage
+    size: dict[str, Any] = {"buckets": terms.size}
+    if terms.known:
+        with stage.open(DOMAIN) as file:
+            size = {"domain": names_of(pa.ipc.open_file(file).read_all())}
+    kept, of = json.loads(stage.read(SEALED) or b"{}"), list(mechanism._record)  # noqa: SLF001  the record in a seal
+    if kept.get("mechanism") == of:
+        digests = [BlockDigest(terms.key, "", j, rows, bytes.fromhex(d)) for j, (rows, d) in enumerate(kept["digests"])]
+        return key.seal(mechanism, digests, **size)
+    digests = engine.run(Digest(terms, stage, counts.hashes, key.digester(mechanism)), range(terms.blocks))
+    seal = key.seal(mechanism, digests, **size)
+    if not kept:
+        ordered = [(each.rows, each.digest.hex()) for each in sorted(digests, key=lambda each: each.block)]
+        stage.write(SEALED, json.dumps({"mechanism": of, "digests": ordered}).encode())
+    return seal
+
+
+def _cut(kept: list[pa.Table], terms: Plan) -> list[tuple[int, pa.Table]]:
+    """The rows shown of all buckets, sorted by key, in tables of fixed size by their rank."""
+    table = sort(pa.concat_tables(kept), len(terms.by))
+    return [(j, table.slice(j * BLOCK, BLOCK)) for j in range(-(-table.num_rows // BLOCK))]
+
+
+def _facts(counts: Counts, mechanism: Any, seal: Seal) -> dict[str, Any]:
+    """What is published of a release, beside its rows."""
+    terms, how = counts.terms, counts.terms.how
+    facts = {
+        "release": seal.manifest.metadata(),
+        "spends": seal.metadata(),
+        "keys": list(terms.by),
+        "number": terms.number,
+        "granularity": str(how["granularity"] or 1),
+        "threshold": _threshold(mechanism),
+    }
+    found: dict[str, Any] = json.loads(json.dumps(facts))
+    return found
+
+
+# ------------------------------------------------------------------ workers
+
+
+class Probe:
+    """What a worker has: versions, and the key's file."""
+
+    def __init__(self, key: ReleaseKey) -> None:
+        self._label, self._id, self._place = key.label, key.id, key.place
+
+    def __call__(self) -> dict[str, str | int]:
+        """Raises: FileError (no key file there, or another's)."""
+        from dpfast import __version__
+
+        if self._place is not None and KeyFile(self._place).derive(self._label).id != self._id:
+            raise FileError(f"the key file {self._place} holds another key on a worker")
+        return {"dpfast": __version__, "stream": _native.STREAM_VERSION, "manifest": VERSION, "pyarrow": pa.__version__}
+
+
+def probe(engine: Engine, key: ReleaseKey) -> None:
+    """Look at all workers before a job. Raises: ParameterError, FileError."""
+    check = Probe(key)
+    here = check()
+    for there in engine.everywhere(check):
+        for name, version in here.items():
+            if there.get(name) != version:
+                raise ParameterError(
+                    f"every worker must have {name} version {version}, as the driver has, and one has {there.get(name)}"
+                )
