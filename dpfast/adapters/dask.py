@@ -2,11 +2,12 @@
 """Dask: sealed releases of records that a cluster holds, with the verbs of dpfast.jobs.
 
     from dpfast.adapters import dask as dp
-    counts = dp.bounded_counts("s3://visits/2026-11", unit="user", by="page", domain=pages, max_partitions=10,
-                               max_per_partition=1, key=key, stage="s3://private/visits-2026-11")
-    dp.release(counts, mechanism, key=key, ledger=ledger, to="s3://public/visits-2026-11", resume=True)
+    counts = dp.bounded_counts("s3://visits/2026-11", unit="user", by="page", domain=pages,
+                               max_partitions=10, max_per_partition=1, key=key, stage="s3://private/visits")
+    dp.release(counts, mechanism, key=key, ledger=ledger, to="s3://public/visits", resume=True)
 
-A task that runs twice, on a worker that was lost or beside it, writes the same bytes: docs/engines.md.
+A task that runs twice, on a worker that was lost or beside it, writes the same bytes:
+docs/engines.md.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from dpfast import DTypeError, ParameterError, jobs
+from dpfast import DpfastError, DTypeError, ParameterError, jobs
 from dpfast.adapters import library
 from dpfast.jobs import rows as reading
 
@@ -78,8 +79,12 @@ class Cluster:
     def everywhere(self, check: Callable[[], T]) -> list[T]:
         try:
             found: list[T] = list(self._client.run(check).values())
-        except ModuleNotFoundError as missing:
-            raise ParameterError(f"every worker must have dpfast, and {missing.name} is missing on one") from None
+        except DpfastError:
+            raise
+        except Exception as error:  # dask hands on the text of what cannot be unpickled, and not its kind
+            if "No module named" in str(error):
+                raise ParameterError(f"every worker must have dpfast, and one has not: {error!s:.100}") from None
+            raise
         return found
 
     def freeze(self, rows: Any, bound: jobs.Bound, freeze: jobs.Freeze) -> Iterable[tuple[int, str]]:

@@ -24,6 +24,7 @@ from dpfast.cli.audit import audit
 from dpfast.cli.bench import bench
 from dpfast.cli.explain import explain
 from dpfast.cli.info import info
+from dpfast.cli.jobs import jobs
 from dpfast.cli.key import key
 from dpfast.cli.ledger import ledger
 from dpfast.cli.privatize import privatize, verify
@@ -39,7 +40,7 @@ def commands() -> None:
     """Differentially private counts and real values, with noise of exactly the stated law."""
 
 
-for _command in (privatize, verify, explain, key, ledger, info, selftest, audit, bench):
+for _command in (privatize, verify, explain, key, ledger, jobs, info, selftest, audit, bench):
     commands.add_command(_command)
 
 

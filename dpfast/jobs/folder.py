@@ -55,6 +55,8 @@ class Folder:
             Path(self._path).parent.mkdir(parents=True, exist_ok=True)
             os.mkdir(self._path, 0o700 if private else 0o777)  # noqa: PTH102
         except FileExistsError:
+            if not Path(self._path).is_dir():
+                raise FileError(f"cannot make {self.place}: there is a file") from None
             if private and Path(self._path).stat().st_mode & 0o077:
                 raise FileError(f"others may enter {self.place}, which holds private values: chmod 700 it") from None
             return False
@@ -87,13 +89,13 @@ class Folder:
             return self._write_local(name, data)
         if (there := self.read(name)) is not None:
             return there == data
-        at_once = self._files.type_name in WHOLE_AT_CLOSE
-        begun = self._at(name) if at_once else self._at(f".dpfast-{secrets.token_hex(8)}.tmp")
+        whole = self._files.type_name in WHOLE_AT_CLOSE
+        begun = self._at(name) if whole else self._at(f".dpfast-{secrets.token_hex(8)}.tmp")
 
         def write() -> None:
             with self._files.open_output_stream(begun) as file:
                 file.write(data)
-            if not at_once:
+            if not whole:
                 self._files.move(begun, self._at(name))
 
         self._do("write", write)

@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     values: str | None  # the column that is summed
     how: dict[str, Any]  # the parameters of bounded_histogram
     domain: str  # SHA-256 of the keys; empty if they are unknown
-    size: int  # of the domain, or how many buckets
+    size: int  # how many keys the domain has, or how many buckets
     version: int = VERSION
 
     @property
@@ -119,7 +119,7 @@ def keys_of(table: pa.Table) -> Any:
 
 
 def names_of(table: pa.Table) -> Any:
-    """The names of a domain's rows, as a seal takes them: of several columns a list in JSON each."""
+    """The names of a domain's rows, as a seal takes them: those of several columns as JSON."""
     if table.num_columns == 1:
         return table.column(0)
     rows = zip(*(column.to_pylist() for column in table.columns), strict=True)

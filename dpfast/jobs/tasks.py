@@ -107,7 +107,7 @@ class Bound:
             if self.plan.known:
                 return pa.table([live // BLOCK, live % BLOCK, counts], schema=self.schema)
             names = found.keys[live]
-            buckets = self._bucketer(map(canonical, names.tolist()))  # type: ignore[misc]  # of unknown keys it is there
+            buckets = self._bucketer(map(canonical, names.tolist()))  # type: ignore[misc]  # it is there for unknown keys
             return pa.table([buckets, *columns_of(names, self.plan), counts], schema=self.schema)
 
     def _domain(self) -> Any:
@@ -175,7 +175,7 @@ def merged(plan: Plan, block: int, partial: pa.Table | None) -> pa.Table:
 
 
 def saturated(high: npt.NDArray[np.int64], low: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The sums high 2^32 + low, brought into int64 where it does not fit: an error would tell of it."""
+    """The sums high 2^32 + low, saturated to int64: an error would tell of them."""
     high = high + (low >> 32)
     ends = np.iinfo(np.int64)
     fits = (high >= -(2**31)) & (high < 2**31)
@@ -202,7 +202,10 @@ def _numbers(block: pa.Table, plan: Plan) -> tuple[npt.NDArray[np.int64], Names 
 def _read(data: bytes | None, stage: Folder) -> pa.Table:
     if data is None:
         raise FileError(f"{stage.place} lacks a block of its own: it was changed, or half of it was removed")
-    return pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    try:
+        return pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    except pa.ArrowException:
+        raise FileError(f"a block of {stage.place} is damaged") from None
 
 
 class Digest(Task):

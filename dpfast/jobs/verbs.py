@@ -27,8 +27,8 @@ from dpfast.release.seal import VERSION, BlockDigest, Seal
 if TYPE_CHECKING:
     from dpfast.ledger import Ledger
 
-TERMS, FROZEN, SEALED = "terms.json", "frozen.json", "sealed.json"  # of a stage
-MANIFEST = "_dpfast.json"  # of an output
+TERMS, FROZEN, SEALED = "terms.json", "frozen.json", "sealed.json"  # files of a stage
+MANIFEST = "_dpfast.json"  # the file of an output that lists the others
 HERE = OneProcess()
 
 
@@ -81,6 +81,7 @@ def bounded_counts(
         FileError; UnusableValuesError, OtherInputError (the rows changed between two tries).
     """
     secret = release_key(key)
+    probe(engine, secret)
     terms, names, sensitivity = plan(
         engine.schema(rows), secret, unit_column=unit, by=by, domain=domain, buckets=buckets, values=values,
         max_partitions=max_partitions, max_per_partition=max_per_partition, max_contributions=max_contributions,
@@ -90,7 +91,6 @@ def bounded_counts(
     folder.make(private=True)
     _begin(folder, terms)
     if (frozen := folder.read(FROZEN)) is None:
-        probe(engine, secret)
         if names is not None and not folder.write(DOMAIN, ipc(names)):
             raise FileError(f"{folder.place} holds another domain: it is damaged")
         bucketer = None if terms.known else secret.bucketer(terms.size)
@@ -131,12 +131,14 @@ def release(
     resume: whether this is the release again that was begun under the key's label.
 
     Returns: what `_dpfast.json` holds.
-    Raises: DTypeError, ParameterError; BudgetExhausted, LedgerError; KeyReuseError, OtherInputError;
-        FileError. What is reserved stays spent: begin again with resume=True.
+    Raises: DTypeError, ParameterError; BudgetExhausted, LedgerError; KeyReuseError,
+        OtherInputError; FileError. What is reserved stays spent: begin again with resume=True.
     Privacy: spends what the mechanism's guarantee says, once.
     """
     secret, again = _checked(counts, mechanism, key), flag("resume", resume)
     out = Folder(to)
+    if out.place == counts.stage.place:
+        raise ParameterError("to must be a folder of its own, and is the stage, which is private")
     if ledger is not None:
         ledger.expect(secret, mechanism, resume=again)
     if not out.make() and not again and out.names():
@@ -144,7 +146,7 @@ def release(
     probe(engine, secret)
     seal = _seal(counts, mechanism, secret, engine)
     facts = _facts(counts, mechanism, seal)
-    if (there := out.read(MANIFEST)) is not None and {**json.loads(there), "files": None} != {**facts, "files": None}:
+    if (there := out.read(MANIFEST)) is not None and not _alike(json.loads(there), facts, "files"):
         raise ParameterError(f"{out.place} must be an output of this release, and is one of another")
     sealed = seal.without_ledger(resume=again) if ledger is None else ledger.reserve(seal, resume=again)
     blocks, draw = range(counts.terms.blocks), Draw(counts.terms, counts.stage, sealed, _threshold(mechanism))
@@ -181,7 +183,7 @@ def verify(
         found = [(file_of(j), table) for j, table in _cut(engine.run(draw, blocks), counts.terms)]
         files = [(name, table.num_rows if same(out, name, table) else -1) for name, table in found]
     facts = {**_facts(counts, mechanism, seal), "files": [{"name": name, "rows": rows} for name, rows in files]}
-    if json.loads(written) != facts:
+    if not _alike(json.loads(written), facts):
         raise FileError(f"{out.place} is not what this release gives")
 
 
@@ -242,9 +244,11 @@ def _cut(kept: list[pa.Table], terms: Plan) -> list[tuple[int, pa.Table]]:
 def _facts(counts: Counts, mechanism: Any, seal: Seal) -> dict[str, Any]:
     """What is published of a release, beside its rows."""
     terms, how = counts.terms, counts.terms.how
+    spends = mechanism.metadata()
     facts = {
+        "dpfast": spends.pop("dpfast"),
         "release": seal.manifest.metadata(),
-        "spends": seal.metadata(),
+        "spends": spends,
         "keys": list(terms.by),
         "number": terms.number,
         "granularity": str(how["granularity"] or 1),
@@ -252,6 +256,11 @@ def _facts(counts: Counts, mechanism: Any, seal: Seal) -> dict[str, Any]:
     }
     found: dict[str, Any] = json.loads(json.dumps(facts))
     return found
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any], *but: str) -> bool:
+    """Whether two outputs say the same of themselves, whichever version of dpfast wrote them."""
+    return {**one, **dict.fromkeys(("dpfast", *but))} == {**other, **dict.fromkeys(("dpfast", *but))}
 
 
 # ------------------------------------------------------------------ workers

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stage or an output says of itself: public terms, and never a count."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dpfast.errors import FileError
+from dpfast.jobs.folder import Folder
+from dpfast.jobs.verbs import FROZEN, MANIFEST, TERMS
+
+
+def about(place: str) -> dict[str, Any]:
+    """The facts of a stage or of an output, JSON-able. Raises: FileError (it is neither)."""
+    folder = Folder(place)
+    for name, facts in ((TERMS, _stage), (MANIFEST, _output)):
+        if (written := folder.read(name)) is not None:
+            try:
+                return facts(folder, json.loads(written))
+            except (ValueError, LookupError, TypeError):
+                raise FileError(f"{name} in {folder.place} is damaged") from None
+    raise FileError(f"{folder.place} is neither a stage nor an output: it has no {TERMS} and no {MANIFEST}")
+
+
+def _stage(folder: Folder, terms: dict[str, Any]) -> dict[str, Any]:
+    how = {name: value for name, value in terms["how"].items() if value is not None}
+    return {
+        "stage of": terms["label"],
+        "complete": folder.read(FROZEN) is not None,
+        "key id": terms["key"],
+        "units in": terms["unit"],
+        "keys": terms["by"],
+        "counts": "rows" if terms["values"] is None else f"the sum of {terms['values']}",
+        "size": f"{terms['size']:,} {'public keys' if terms['domain'] else 'buckets of unknown keys'}",
+        **how,
+    }
+
+
+def _output(_: Folder, facts: dict[str, Any]) -> dict[str, Any]:
+    release, spends = facts["release"], facts["spends"]
+    return {
+        "output of": release["label"],
+        **{name: value for name, value in spends.items() if isinstance(value, (str, int)) and name != "secure"},
+        "keys": facts["keys"],
+        "granularity": facts["granularity"],
+        "threshold": facts["threshold"],
+        "size": f"{release['size'][0]:,} {'public keys' if release['domain'] else 'buckets of unknown keys'}",
+        "rows": sum(each["rows"] for each in facts["files"]),
+        "files": len(facts["files"]),
+    }

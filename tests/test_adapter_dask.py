@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dask: a cluster of processes gives the bytes of one process, whatever is killed."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+distributed = pytest.importorskip("distributed")
+
+import visits  # noqa: E402
+from visits import CAPS, PHASES, SECRET, at_home, charges, files, job, same  # noqa: E402
+
+import dpfast  # noqa: E402
+from dpfast import FileError, OtherInputError, ParameterError, jobs  # noqa: E402
+from dpfast.adapters import dask  # noqa: E402
+from dpfast.jobs import tasks, verbs  # noqa: E402
+from dpfast.release import key as keys  # noqa: E402
+
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("dask")]
+TESTS = Path(__file__).parent
+ROWS = visits.visits()
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Two workers, a process each, which find the modules of the tests."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]))
+        cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+        with cluster, distributed.Client(cluster) as client:
+            yield client
+
+
+class Planted(distributed.WorkerPlugin):
+    """What is done to a worker, and to each that comes after it was killed."""
+
+    def setup(self, worker: Any) -> None:
+        self.patched = pytest.MonkeyPatch()
+        self.plant(self.patched)
+
+    def teardown(self, worker: Any) -> None:
+        self.patched.undo()
+
+    def plant(self, patched: pytest.MonkeyPatch) -> None:
+        raise NotImplementedError
+
+
+class Killed(Planted):
+    """A worker dies before or after it writes a block, one for each block; the writes are kept."""
+
+    def __init__(self, seen: Path, *, after: bool) -> None:
+        self.seen, self.after = seen, after
+
+    def plant(self, patched: pytest.MonkeyPatch) -> None:
+        put = tasks.put
+
+        def puts(to: Any, block: int, table: pa.Table) -> Any:
+            died = self.seen / f"died-{block}"
+            if self.after or died.exists():
+                (self.seen / f"{block}-{os.getpid()}").write_bytes(tasks.ipc(table))
+                found = put(to, block, table)
+            if not died.exists():
+                died.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return found
+
+        patched.setattr(tasks, "put", puts)
+
+
+class OrderedMerge(Planted):
+    def plant(self, patched: pytest.MonkeyPatch) -> None:
+        patched.setattr(tasks, "merged", visits.ordered)
+
+
+class NoKey(Planted):
+    def plant(self, patched: pytest.MonkeyPatch) -> None:
+        def refuse(file: Path) -> bytes:
+            raise FileError(f"cannot read the key file {file}: Permission denied")
+
+        patched.setattr(keys, "_read", refuse)
+
+
+class OtherStream(Planted):
+    def plant(self, patched: pytest.MonkeyPatch) -> None:
+        patched.setattr(verbs._native, "STREAM_VERSION", 1)
+
+
+class NoDpfast(Planted):
+    def plant(self, patched: pytest.MonkeyPatch) -> None:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "dpfast"]:
+            patched.delitem(sys.modules, name)
+        patched.setitem(sys.modules, "dpfast", None)
+
+
+@pytest.fixture
+def planted(client: Any) -> Iterator[Any]:
+    """Plant into all workers; taken away afterwards."""
+    names: list[str] = []
+
+    def plant(what: Planted) -> None:
+        names.append(f"planted-{len(names)}")
+        client.register_plugin(what, name=names[-1])
+
+    yield plant
+    for name in names:
+        client.unregister_worker_plugin(name)
+
+
+# ------------------------------------------------------------------ one release
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown", "sums"])
+def test_a_cluster_gives_the_bytes_of_one_process(tmp_path, client, kind) -> None:
+    home = at_home(tmp_path, "one", "four", "seven")
+    job(jobs, kind, ROWS, home, "one")
+    job(dask, kind, visits.parquet(home / "rows", ROWS), home, "four", resume=True, client=client, shards=4)
+    job(
+        dask,
+        kind,
+        [ROWS.slice(0, 0), ROWS.slice(0, 9), ROWS.slice(9)],
+        home,
+        "seven",
+        resume=True,
+        client=client,
+        shards=7,
+    )
+    same(home, "one", "four")
+    same(home, "one", "seven")
+    assert charges(home, "four") == 1
+
+
+def test_dask_collections_are_read(tmp_path, client) -> None:
+    home = at_home(tmp_path)
+    delayed = pytest.importorskip("dask").delayed
+    parts = [ROWS.slice(0, 4000), ROWS.slice(4000)]
+    how = {"unit": "user", "by": "country", "domain": ["no", "se"], **CAPS}
+    found = []
+    for i, rows in enumerate(
+        [
+            parts,
+            [delayed(pa.Table.to_pandas)(part) for part in parts],
+            client.scatter(parts, hash=False),
+            Bag(parts, delayed),
+            ROWS,
+        ]
+    ):
+        key = dpfast.KeyFile(home / "visits.key").derive("q")
+        found.append(dask.bounded_counts(rows, key=key, stage=home / f"{i}", shards=3, **how))  # the current client
+    assert all(each.hashes == found[0].hashes for each in found)
+
+
+class Bag:
+    """A dask collection, as far as the adapter looks: each part is a list of tables."""
+
+    def __init__(self, parts: list[pa.Table], delayed: Any) -> None:
+        self.to_delayed = lambda: [delayed(list)([part]) for part in parts]
+
+
+# ------------------------------------------------------------------ what is killed
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_workers_killed_before_and_after_their_write_change_no_byte(tmp_path, client, planted, after) -> None:
+    home = at_home(tmp_path, "one", "killed")
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    job(jobs, "known", ROWS, home, "one")
+    planted(Killed(seen, after=after))
+    job(dask, "known", visits.parquet(home / "rows", ROWS), home, "killed", resume=True, client=client)
+    assert len(list(seen.glob("died-*"))) == 3
+    for block in range(3):
+        copies = [path.read_bytes() for path in seen.glob(f"{block}-*")]
+        assert len(copies) >= 1 + after
+        assert len(set(copies)) == 1
+    same(home, "one", "killed")
+    assert charges(home, "killed") == 1
+
+
+def test_a_driver_killed_anywhere_begins_again_and_pays_once(tmp_path, client) -> None:
+    home = at_home(tmp_path, "one", *PHASES)
+    rows = visits.parquet(home / "rows", ROWS)
+    job(jobs, "known", ROWS, home, "one")
+    address = client.scheduler.address
+    drivers = [
+        subprocess.Popen([sys.executable, TESTS / "visits.py", address, home, phase, phase], stderr=subprocess.PIPE)
+        for phase in PHASES
+    ]
+    for phase, driver in zip(PHASES, drivers, strict=True):
+        errors = driver.communicate(timeout=300)[1]
+        assert driver.returncode == 9, errors.decode()[-2000:]
+        job(dask, "known", rows, home, phase, resume=True, client=client, shards=7)
+        same(home, "one", phase)
+        assert charges(home, phase) == 1
+
+
+def test_an_order_dependent_merge_ends_in_a_refusal(tmp_path, client, planted) -> None:
+    home = at_home(tmp_path, "a")
+    planted(OrderedMerge())
+    with visits.dying("freeze", stop), pytest.raises(KeyboardInterrupt):
+        job(dask, "known", [ROWS], home, "a", client=client, shards=4)
+    with pytest.raises(OtherInputError, match="not to equal counts"):
+        job(dask, "known", [ROWS], home, "a", client=client, shards=7)
+    assert charges(home, "a") == 0
+    assert not (home / "a.out").exists()
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
+
+
+# ------------------------------------------------------------------ what must not tell, and bad input
+
+
+def logs(client: Any) -> str:
+    return str(client.get_worker_logs()) + str(client.get_scheduler_logs()) + str(client.get_events())
+
+
+def test_logs_hold_no_key_and_no_row(tmp_path, client) -> None:
+    """After releases under a key in a file and one in memory, and after tasks that fail."""
+    home = at_home(tmp_path, "a")
+    job(dask, "unknown", [ROWS], home, "a", client=client)
+    master = dpfast.Key.generate()
+    key = master.derive("visits")
+    how = {"unit": "user", "by": "page", "domain": range(99), **CAPS, "client": client}
+    counts = dask.bounded_counts([ROWS], key=key, stage=home / "s", **how)
+    dask.release(counts, visits.mechanism("known", counts), key=key, ledger=None, to=home / "o", client=client)
+    (home / "s" / tasks.name_of(0)).write_bytes(b"damaged")
+    with pytest.raises(FileError, match="damaged"):
+        dask.verify(home / "o", counts, visits.mechanism("known", counts), key=key, client=client)
+    nulls = ROWS.set_column(1, "page", pa.array([None, *[SECRET + 5] * (ROWS.num_rows - 1)]))
+    with pytest.raises(dpfast.DTypeError, match="nulls"):
+        dask.bounded_counts([nulls], key=key, stage=home / "n", **how)
+    told = logs(client)
+    assert "Compute Failed" in told
+    assert str(SECRET)[:6] not in told
+    files_key = (home / "visits.key").read_bytes()
+    for secret in (
+        files_key,
+        bytes(master),
+        bytes(key._held),
+        key.chooser()._secret,
+        bytes(dpfast.KeyFile(home / "visits.key").derive("unknown")._held),
+    ):
+        for form in (secret.hex(), base64.b64encode(secret).decode(), repr(secret)[2:-1], repr(bytearray(secret))):
+            assert form not in told
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "message"),
+    [
+        (NoKey(), FileError, "cannot read the key file"),
+        (OtherStream(), ParameterError, "every worker must have stream version"),
+        (NoDpfast(), ParameterError, "every worker must have dpfast"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Planted) else "",
+)
+def test_a_worker_that_cannot_is_one_error_before_anything(tmp_path, client, planted, what, error, message) -> None:
+    home = at_home(tmp_path, "a")
+    key = dpfast.KeyFile(home / "visits.key").derive("known")
+    counts = jobs.bounded_counts(ROWS, unit="user", key=key, stage=home / "a.stage", **visits.KINDS["known"])
+    planted(what)
+    with pytest.raises(error, match=message):
+        dask.release(
+            counts,
+            visits.mechanism("known", counts),
+            key=key,
+            ledger=dpfast.Ledger(home / "a.db"),
+            to=home / "o",
+            client=client,
+        )
+    assert charges(home, "a") == 0
+    assert files(home / "o") == {}
+
+
+def test_bad_input_is_one_error_on_the_driver(tmp_path, client) -> None:
+    home = at_home(tmp_path)
+    for rows, changed, error, message in (
+        ([ROWS], {"by": "town"}, ParameterError, "column 'town'"),
+        ([ROWS], {"domain": [1, 1]}, ParameterError, "each key once"),
+        ([], {}, ParameterError, "at least one part"),
+        (5, {}, dpfast.DTypeError, "rows must be"),
+        (
+            [ROWS.set_column(0, "user", pa.array([None] + [1] * (ROWS.num_rows - 1)))],
+            {},
+            dpfast.DTypeError,
+            "none missing|no nulls",
+        ),
+    ):
+        with pytest.raises(error, match=message):
+            key = dpfast.KeyFile(home / "visits.key").derive("known")
+            dask.bounded_counts(
+                rows, unit="user", key=key, stage=home / "s", client=client, **{**visits.KINDS["known"], **changed}
+            )
+    assert not (home / "s" / verbs.FROZEN).exists()
+    assert np.asarray(client.run(os.getpid)) is not None

@@ -1,0 +1,524 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs in one process: pure tasks, stages, and a driver that is killed anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+import visits
+from click.testing import CliRunner
+from pyarrow import fs
+from visits import CAPS, KINDS, PAGES, PHASES, SECRET, at_home, charges, files, job, mechanism, same
+
+import dpfast
+from dpfast import (
+    BudgetExhausted,
+    DiscreteLaplace,
+    DTypeError,
+    FileError,
+    KeyReuseError,
+    OtherInputError,
+    ParameterError,
+    bounded_histogram,
+    jobs,
+)
+from dpfast.cli import commands
+from dpfast.jobs import folder as folders
+from dpfast.jobs import tasks, verbs
+from dpfast.jobs.folder import Folder
+
+ROWS = visits.visits()
+
+
+def counted(home: Path, kind: str = "known", rows: Any = ROWS, name: str = "a", **changed: Any) -> jobs.Counts:
+    key = dpfast.KeyFile(home / "visits.key").derive(changed.pop("label", kind))
+    return jobs.bounded_counts(
+        rows, **{"unit": "user", "key": key, "stage": home / f"{name}.stage", **KINDS[kind], **changed}
+    )
+
+
+def key_of(home: Path, label: str = "known") -> dpfast.ReleaseKey:
+    return dpfast.KeyFile(home / "visits.key").derive(label)
+
+
+# ------------------------------------------------------------------ one release, however it is cut
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shards_order_and_form_of_the_rows_change_no_byte(tmp_path, kind) -> None:
+    home = at_home(tmp_path, "one", "four", "seven")
+    job(jobs, kind, ROWS, home, "one")
+    table = ROWS.take(pa.array(np.random.default_rng(1).permutation(ROWS.num_rows)))
+    job(jobs, kind, table.to_batches(max_chunksize=999), home, "four", resume=True, engine=jobs.OneProcess(4))
+    job(jobs, kind, visits.parquet(home / "rows", ROWS), home, "seven", resume=True, engine=jobs.OneProcess(7))
+    same(home, "one", "four")
+    same(home, "one", "seven")
+    assert charges(home, "one") == charges(home, "seven") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_are_those_of_bounded_histogram(tmp_path, kind) -> None:
+    how = {name: value for name, value in KINDS[kind].items() if name not in ("by", "values", "buckets")}
+    by, values = KINDS[kind]["by"], KINDS[kind].get("values")
+    keys = ROWS[by] if isinstance(by, str) else tuple(ROWS[name] for name in by)
+    at_home(tmp_path)
+    counts = counted(tmp_path, kind, engine=jobs.OneProcess(3))
+    whole = bounded_histogram(keys, ROWS["user"], values=values and ROWS[values], key=key_of(tmp_path, kind), **how)
+    blocks = [pa.ipc.open_file(tmp_path / "a.stage" / tasks.name_of(j)).read_all() for j in range(counts.terms.blocks)]
+    assert counts.sensitivity == whole.sensitivity
+    if kind != "unknown":
+        found = dict(zip(sorted(whole.keys.tolist()), np.concatenate([b["n"] for b in blocks]).tolist(), strict=True))
+        assert found == dict(zip(whole.keys.tolist(), whole.counts.tolist(), strict=True))
+        return
+    rows = pa.concat_tables(blocks).to_pydict().values()
+    occurring = zip(whole.keys.tolist(), whole.counts.tolist(), strict=True)
+    assert {tuple(key): n for *key, n in zip(*rows, strict=True)} == {key: n for key, n in occurring if n}
+    shown = dpfast.thresholded(whole.keys, whole.counts, epsilon=1, delta=1e-6, sensitivity=whole.sensitivity,
+                               key=key_of(tmp_path, kind), buckets=8)  # fmt: skip
+    jobs.release(
+        counts, mechanism(kind, counts), key=key_of(tmp_path, kind), ledger=None, to=tmp_path / "out", resume=True
+    )
+    out = pq.read_table(tmp_path / "out" / tasks.file_of(0))
+    assert out["count"].to_pylist() == shown.counts.tolist()
+    assert list(zip(out["country"].to_pylist(), out["page"].to_pylist(), strict=True)) == shown.keys.tolist()
+    assert out.num_rows > 3
+
+
+def test_a_release_is_the_counts_and_noise_of_its_law(tmp_path) -> None:
+    at_home(tmp_path)
+    counts = counted(tmp_path)
+    facts = jobs.release(counts, mechanism("known", counts), key=key_of(tmp_path), ledger=None, to=tmp_path / "out")
+    names = [each["name"] for each in facts["files"]]
+    out = pa.concat_tables([pq.read_table(tmp_path / "out" / name) for name in names])
+    blocks = [np.asarray(pa.ipc.open_file(tmp_path / "a.stage" / tasks.name_of(j)).read_all()["n"]) for j in range(3)]
+    noise = np.asarray(out["count"]) - np.concatenate(blocks)
+    assert np.asarray(out["page"]).tolist() == list(range(PAGES))
+    assert abs(noise.mean()) < 0.2
+    assert abs(noise.std() / mechanism("known", counts).stddev - 1) < 0.02
+    assert (
+        len({block.tobytes() for block in np.split(noise[:130_000], 13)}) == 13
+    )  # the empty block has noise of its own
+
+
+def test_sums_that_do_not_fit_saturate_in_any_order() -> None:
+    ends = np.iinfo(np.int64)
+    plan = verbs.plan(
+        pa.schema([("u", pa.int64()), ("k", pa.int64())]), dpfast.Key.generate().derive("q"), unit_column="u", by="k", domain=[5, 7],
+        buckets=1, values=None, max_contributions=1, max_partitions=None, max_per_partition=None, lower=None, upper=None,
+        granularity=None, adjacency="add-remove", unit="person",
+    )[0]  # fmt: skip
+    n, row = np.array([ends.max, ends.max, -5, ends.min, -1, ends.min]), np.array([0, 0, 0, 1, 1, 1])
+    rng = np.random.default_rng(3)
+    for order in [rng.permutation(6) for _ in range(5)]:
+        partial = pa.table({"block": np.zeros(6, np.int64), "row": row[order], "n": n[order]})
+        assert tasks.merged(plan, 0, partial)["n"].to_pylist() == [ends.max, ends.min]
+    exact = [2**40 - 3, -(2**33), 7]
+    partial = pa.table({"block": [0] * 3, "row": [0, 1, 1], "n": exact})
+    assert tasks.merged(plan, 0, partial)["n"].to_pylist() == [2**40 - 3, 7 - 2**33]
+
+
+# ------------------------------------------------------------------ a driver that dies
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown"])
+def test_a_driver_killed_anywhere_begins_again_and_pays_once(tmp_path, kind) -> None:
+    home = at_home(tmp_path, "whole", *PHASES)
+    job(jobs, kind, ROWS, home, "whole")
+    for phase in PHASES:
+        child = os.fork()
+        if child == 0:
+            with visits.dying(phase, lambda: os._exit(9)):
+                job(jobs, kind, ROWS, home, phase, resume=True)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9, phase
+        assert not (home / f"{phase}.out" / verbs.MANIFEST).exists()
+        assert charges(home, phase) == (phase in ("reserve", "draw", "publish"))
+        job(jobs, kind, ROWS, home, phase, resume=True, engine=jobs.OneProcess(3))
+        same(home, "whole", phase)
+        assert charges(home, phase) == 1
+
+
+def test_a_frozen_stage_is_read_and_the_rows_are_not(tmp_path) -> None:
+    at_home(tmp_path)
+    before = counted(tmp_path)
+    there = files(tmp_path / "a.stage")
+    again = counted(tmp_path, rows=ROWS.slice(0, 10))  # a source that changed after the freeze
+    assert again.hashes == before.hashes
+    assert files(tmp_path / "a.stage") == there
+
+
+def test_rows_that_changed_while_a_stage_was_begun_are_refused(tmp_path, monkeypatch) -> None:
+    at_home(tmp_path)
+    with visits.dying("freeze", lambda: (_ for _ in ()).throw(KeyboardInterrupt)), pytest.raises(KeyboardInterrupt):
+        counted(tmp_path)
+    with pytest.raises(OtherInputError, match="computed twice, and not to equal counts"):
+        counted(tmp_path, rows=ROWS.slice(100))
+    assert not (tmp_path / "a.stage" / verbs.FROZEN).exists()
+
+
+def test_a_merge_that_depends_on_the_order_of_rows_ends_in_a_refusal(tmp_path, monkeypatch) -> None:
+    at_home(tmp_path)
+    monkeypatch.setattr(tasks, "merged", visits.ordered)
+    with visits.dying("freeze", lambda: (_ for _ in ()).throw(KeyboardInterrupt)), pytest.raises(KeyboardInterrupt):
+        counted(tmp_path, engine=jobs.OneProcess(4))
+    with pytest.raises(OtherInputError):
+        counted(tmp_path, engine=jobs.OneProcess(7))
+
+
+def test_a_stage_that_is_written_after_it_was_frozen_or_sealed_is_refused(tmp_path) -> None:
+    home = at_home(tmp_path, "a")
+    counts, ledger = counted(home), dpfast.Ledger(home / "a.db")
+    how, key = mechanism("known", counts), key_of(home)
+    block = home / "a.stage" / tasks.name_of(2)
+    frozen, other = block.read_bytes(), (home / "a.stage" / tasks.name_of(0)).read_bytes()
+    block.write_bytes(other)
+    with pytest.raises(OtherInputError, match="changed after it was frozen"):
+        jobs.release(counts, how, key=key, ledger=ledger, to=home / "a.out")
+    assert charges(home, "a") == 0
+    block.write_bytes(frozen)
+    with visits.dying("draw", lambda: (_ for _ in ()).throw(KeyboardInterrupt)), pytest.raises(KeyboardInterrupt):
+        jobs.release(counts, how, key=key, ledger=ledger, to=home / "a.out")
+    changed = pa.ipc.open_file(block).read_all()["n"].to_numpy().copy()
+    changed[0] += 1
+    block.write_bytes(tasks.ipc(pa.table({"n": changed})))
+    for _ in range(2):  # it was sealed with another block, and is so still
+        with pytest.raises(OtherInputError, match="a block is not"):
+            jobs.release(counts, how, key=key, ledger=ledger, to=home / "a.out", resume=True)
+    assert not (home / "a.out" / verbs.MANIFEST).exists()
+    assert not (home / "a.out" / tasks.file_of(2)).exists()
+    block.unlink()
+    with pytest.raises(FileError, match="lacks a block"):
+        jobs.release(counts, how, key=key, ledger=ledger, to=home / "a.out", resume=True)
+    assert charges(home, "a") == 1
+
+
+# ------------------------------------------------------------------ what must not tell
+
+
+def layout(home: Path, name: str) -> Any:
+    """All of an output that is no noisy number."""
+    listed = json.loads((home / f"{name}.out" / verbs.MANIFEST).read_text())
+    parts = [pq.ParquetFile(home / f"{name}.out" / each["name"]) for each in listed["files"]]
+    groups = [(part.metadata.num_rows, part.metadata.num_row_groups, part.schema_arrow) for part in parts]
+    return listed, groups, [part.read().select(listed["keys"]).to_pydict() for part in parts]
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown"])
+def test_neighbours_give_the_same_order_and_layout(tmp_path, kind) -> None:
+    """One more person, first in the rows, with a hidden key or with one that is shown."""
+    home = at_home(tmp_path, "x")
+    job(jobs, kind, ROWS, home, "x")
+    for name, page in (("hidden", PAGES - 30), ("shown", 41)):
+        one = pa.table({"user": [SECRET - 1], "page": [page], "country": ["se"], "minutes": [1.0], "extra": [""]})
+        key, rows = dpfast.Key.generate().derive(kind), pa.concat_tables([one, ROWS])
+        counts = jobs.bounded_counts(rows, unit="user", key=key, stage=home / f"{name}.stage", **KINDS[kind])
+        jobs.release(counts, mechanism(kind, counts), key=key, ledger=None, to=home / f"{name}.out")
+        (listed, groups, keys), (as_before, groups_before, keys_before) = layout(home, name), layout(home, "x")
+        if kind == "known":
+            assert (listed, groups, keys) == (as_before, groups_before, keys_before)
+            continue
+        assert {**listed, "files": None} == {**as_before, "files": None}
+        for each in (*keys, *keys_before):
+            rows_shown = list(zip(*each.values(), strict=True))
+            assert rows_shown == sorted(rows_shown)  # by what is published alone
+        both = [set(zip(*each[0].values(), strict=True)) for each in (keys, keys_before)]
+        assert len(both[0] & both[1]) > 3
+
+
+def test_output_is_cut_by_public_rank_alone(tmp_path, monkeypatch) -> None:
+    """Unknown keys: by the rank among those shown, whatever the buckets held."""
+    monkeypatch.setattr(verbs, "BLOCK", 3)
+    home = at_home(tmp_path, "a")
+    job(jobs, "unknown", ROWS, home, "a")
+    listed, _, keys = layout(home, "a")
+    assert [each["rows"] for each in listed["files"]][:-1] == [3] * (len(keys) - 1)
+    assert len(keys) > 1
+    found = [row for each in keys for row in zip(*each.values(), strict=True)]
+    assert found == sorted(found)
+
+
+def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
+    home = at_home(tmp_path, "a")
+    counts, key = counted(home, "unknown"), key_of(home, "unknown")
+    master = (home / "visits.key").read_bytes()
+    how = mechanism("unknown", counts)
+    folder, engine = counts.stage, jobs.OneProcess(2)
+    digest = tasks.Digest(counts.terms, folder, counts.hashes, key.digester(how))
+    sealed = verbs._seal(counts, how, key, engine).without_ledger()
+    draw = tasks.Draw(counts.terms, folder, sealed, how.threshold)
+    bound = tasks.Bound(counts.terms, key.chooser(), key.bucketer(8), folder)
+    publish = tasks.Publish(draw, Folder(home / "out"))
+    told = " ".join(
+        map(repr, (counts, counts.terms, folder, digest, draw, bound, publish, publish.only(3), key.bucketer(8)))
+    )
+    told += json.dumps(jobs.release(counts, how, key=key, ledger=None, to=home / "o", resume=True)) + caplog.text
+    told += "".join(capsys.readouterr())
+    assert str(SECRET)[:6] not in told
+    for secret in (master, *(bytes(each) for each in (sealed._secrets[0], key.chooser()._secret, bytes(key._held)))):
+        assert secret.hex() not in told
+        assert repr(secret)[2:-1] not in told
+    assert master not in pickle.dumps([publish.only(1), digest.only(1), bound])  # none of them can do all
+    assert len(pickle.dumps(publish.only(1))) < 3000
+    tables = [file.read_bytes() for file in (home / "o").iterdir()]
+    assert not any(str(SECRET)[:6].encode() in each for each in tables)
+
+
+# ------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"by": "town"}, ParameterError, "must have a column 'town'"),
+        ({"unit": "person"}, ParameterError, "must have a column 'person'"),
+        ({"values": "hours", "lower": 0, "upper": 1}, ParameterError, "must have a column 'hours'"),
+        ({"by": ["page", "page"]}, ParameterError, "none twice"),
+        ({"by": "minutes"}, DTypeError, "integers or texts"),
+        ({"unit": "minutes"}, DTypeError, "integers or strings"),
+        ({"domain": [1, 2, 1]}, ParameterError, "each key once"),
+        ({"domain": ["a"]}, DTypeError, "of the type of its column"),
+        ({"domain": [2**63]}, ParameterError, "must fit its column"),
+        ({"domain": []}, ParameterError, "at least one key"),
+        ({"max_partitions": 0}, ParameterError, "max_partitions"),
+        ({"key": b"x" * 32}, DTypeError, "release key"),
+        ({"stage": ""}, ParameterError, "must be named"),
+        ({"stage": 5}, DTypeError, "path or a URI"),
+        ({"stage": "nowhere://x/y"}, FileError, "cannot be reached"),
+        ({"rows": 5}, DTypeError, "Arrow tables"),
+        ({"rows": "/nowhere/at/all"}, FileError, "Parquet"),
+        ({"rows": ROWS.set_column(0, "user", pa.array([None, *[SECRET] * (ROWS.num_rows - 1)]))}, DTypeError, "no nulls"),
+        ({"rows": ROWS.set_column(1, "page", pa.array([None, *[SECRET] * (ROWS.num_rows - 1)]))}, DTypeError, "no nulls"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_error_and_freezes_nothing(tmp_path, changed, error, message) -> None:
+    at_home(tmp_path)
+    with pytest.raises(error, match=message) as refused:
+        counted(tmp_path, **changed)
+    assert str(SECRET)[:6] not in str(refused.value)
+    assert not (tmp_path / "a.stage" / verbs.FROZEN).exists()
+
+
+def test_a_stage_of_another_release_is_refused_by_name(tmp_path) -> None:
+    home = at_home(tmp_path, "a")
+    counts = counted(home)
+    there = files(home / "a.stage")
+    for changed, named in (
+        ({"label": "other"}, "label is 'known', not 'other'"),
+        ({"max_partitions": 5}, "max_partitions is 4, not 5"),
+        ({"domain": range(PAGES - 1)}, "size is"),
+        ({"by": "country", "domain": ["no"]}, "by is"),
+        ({"unit": "page"}, "unit is 'user', not 'page'"),
+    ):
+        with pytest.raises(ParameterError, match=named):
+            counted(home, **changed)
+    ledger = dpfast.Ledger(home / "a.db")
+    with pytest.raises(ParameterError, match="must be that of the stage, which is of 'known', got 'other'"):
+        jobs.release(counts, mechanism("known", counts), key=key_of(home, "other"), ledger=ledger, to=home / "a.out")
+    (home / "b.stage").mkdir(0o700)
+    (home / "b.stage" / "notes.txt").write_text("mine")
+    with pytest.raises(FileError, match="neither empty nor a stage"):
+        counted(home, name="b")
+    (home / "a.stage").chmod(0o755)
+    with pytest.raises(FileError, match="others may enter"):
+        counted(home)
+    assert files(home / "a.stage") == there
+    assert charges(home, "a") == 0
+
+
+def test_what_a_release_refuses_costs_nothing(tmp_path) -> None:
+    home = at_home(tmp_path, "a")
+    counts, unknown, ledger = counted(home), counted(home, "unknown", name="u"), dpfast.Ledger(home / "a.db")
+    how = mechanism("known", counts)
+
+    def refused(error: type[Exception], message: str, of: Any = counts, mech: Any = how, **given: Any) -> None:
+        with pytest.raises(error, match=message):
+            jobs.release(of, mech, **{"key": key_of(home), "ledger": ledger, "to": home / "out", **given})
+
+    refused(DTypeError, "counts must be those", of=[1])
+    refused(DTypeError, "mechanism must be one of dpfast's", mech=7)
+    refused(ParameterError, "must be made for l1 of at least", mech=DiscreteLaplace(1, 1))
+    refused(ParameterError, "shows every key", mech=jobs.Withholding(1, 1e-6, unknown.sensitivity))
+    refused(ParameterError, "private keys", of=unknown, mech=DiscreteLaplace(1, 8), key=key_of(home, "unknown"))
+    less = jobs.Withholding(1, 1e-6, dpfast.Sensitivity(8, 1))
+    refused(ParameterError, "counts.sensitivity, or more", of=unknown, mech=less, key=key_of(home, "unknown"))
+    refused(DTypeError, "release key", key=None)
+    refused(DTypeError, "resume", resume=1)
+    refused(BudgetExhausted, "epsilon", mech=DiscreteLaplace(11, counts.sensitivity))
+    (home / "out").mkdir(exist_ok=True)
+    (home / "out" / "a.txt").write_text("mine")
+    refused(FileError, "is not empty")
+    assert charges(home, "a") == 0
+    (home / "visits.key").chmod(0o644)
+    with pytest.raises(FileError, match="others may read"):
+        jobs.release(counts, how, key=counts_key(home), ledger=ledger, to=home / "o2")
+    assert charges(home, "a") == 0
+
+
+def counts_key(home: Path) -> dpfast.ReleaseKey:
+    """A key that was read before others could."""
+    (home / "visits.key").chmod(0o600)
+    key = key_of(home)
+    (home / "visits.key").chmod(0o644)
+    return key
+
+
+def test_a_label_is_one_release(tmp_path) -> None:
+    home = at_home(tmp_path, "a")
+    counts, ledger, key = counted(home), dpfast.Ledger(home / "a.db"), key_of(home)
+    how = mechanism("known", counts)
+    jobs.release(counts, how, key=key, ledger=ledger, to=home / "a.out")
+    there = files(home / "a.out")
+    for again in ({"to": home / "b.out"}, {"to": home / "a.out"}):
+        with pytest.raises(KeyReuseError, match="resume=True"):
+            jobs.release(counts, how, key=key, ledger=ledger, **again)
+    other = DiscreteLaplace(2, counts.sensitivity)
+    with pytest.raises((KeyReuseError, ParameterError)):
+        jobs.release(counts, other, key=key, ledger=ledger, to=home / "c.out", resume=True)
+    with pytest.raises(ParameterError, match="output of this release"):
+        jobs.release(counts, other, key=key, ledger=ledger, to=home / "a.out", resume=True)
+    jobs.release(counts, how, key=key, ledger=ledger, to=home / "d.out", resume=True)
+    assert files(home / "a.out") == files(home / "d.out") == there
+    (home / "d.out" / tasks.file_of(1)).write_bytes(b"damaged")
+    with pytest.raises(FileError, match="not what this release gives"):
+        jobs.release(counts, how, key=key, ledger=ledger, to=home / "d.out", resume=True)
+    assert charges(home, "a") == 1
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown"])
+def test_verify_draws_again_and_compares(tmp_path, kind) -> None:
+    home = at_home(tmp_path, "a")
+    job(jobs, kind, ROWS, home, "a")
+    counts, key, out = counted(home, kind), key_of(home, kind), home / "a.out"
+    how, part = mechanism(kind, counts), out / tasks.file_of(0)
+    kept, facts = part.read_bytes(), json.loads((out / verbs.MANIFEST).read_text())
+
+    def fails(
+        error: type[Exception] = FileError, message: str = "not what this release gives", mech: Any = how
+    ) -> None:
+        with pytest.raises(error, match=message):
+            jobs.verify(out, counts, mech, key=key)
+
+    table = pq.read_table(part)
+    noisy = table["count"].to_numpy().copy()
+    noisy[1] += 1
+    pq.write_table(table.set_column(table.num_columns - 1, "count", pa.array(noisy)), part)
+    fails()
+    part.unlink()
+    fails()
+    pq.write_table(table, part, compression="none")  # the same rows, by another writer
+    jobs.verify(out, counts, how, key=key)
+    part.write_bytes(kept)
+    (out / "part-x.parquet").write_bytes(b"a stray file, which no manifest lists")
+    jobs.verify(out, counts, how, key=key)
+    (out / verbs.MANIFEST).write_text(json.dumps({**facts, "files": facts["files"][1:]}))
+    fails()
+    (out / verbs.MANIFEST).unlink()
+    fails(message="has no _dpfast.json")
+
+
+# ------------------------------------------------------------------ folders, rows, the command line
+
+
+def test_a_folder_never_replaces_a_file_whatever_the_file_system(tmp_path, monkeypatch) -> None:
+    for name in ("local", "renames", "objects"):
+        (tmp_path / name).mkdir()
+        folder = Folder(tmp_path / name)
+        if name != "local":
+            folder.local, folder._path = False, name
+            folder._files = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+        if name == "objects":
+            monkeypatch.setattr(folders, "WHOLE_AT_CLOSE", {folder._files.type_name})
+        assert not folder.make()
+        assert folder.read("a") is None
+        assert folder.write("a", b"1")
+        assert folder.write("a", b"1")
+        assert not folder.write("a", b"2")
+        assert folder.read("a") == b"1"
+        (tmp_path / name / ".dpfast-left.tmp").write_bytes(b"")
+        assert folder.names() == ["a"]
+        with pytest.raises(FileError, match="No such file"):
+            folder.open("b")
+    again = pickle.loads(pickle.dumps(Folder(tmp_path / "local")))
+    assert again.read("a") == b"1"
+    with pytest.raises(FileError, match="cannot make"):
+        Folder(tmp_path / "local" / "a" / "b").make()
+
+
+def test_rows_may_come_in_many_forms(tmp_path) -> None:
+    at_home(tmp_path)
+    rows = ROWS.slice(0, 500)
+    path = tmp_path / "rows.parquet"
+    pq.write_table(rows, path)
+    texts = rows.set_column(2, "country", rows["country"].dictionary_encode()).set_column(
+        0, "user", rows["user"].cast(pa.string())
+    )
+    forms = [
+        rows,
+        rows.to_batches()[0],
+        rows.to_reader(),
+        path,
+        ds.dataset(path),
+        rows.to_pandas(),
+        [rows.slice(0, 9), rows.slice(9)],
+    ]
+    found = [
+        counted(tmp_path, "sums", form, f"form{i}", engine=jobs.OneProcess(1 + i % 2)).hashes
+        for i, form in enumerate(forms)
+    ]
+    assert all(each == found[0] for each in found)
+    assert counted(tmp_path, "sums", texts, "texts").terms.types == ("string",)
+    one, other = (counted(tmp_path, "sums", texts, f"texts{n}", engine=jobs.OneProcess(n)).hashes for n in (2, 5))
+    assert one == other
+    assert (
+        tasks.Bound(counted(tmp_path, name="z").terms, key_of(tmp_path).chooser(), None, Folder(tmp_path / "z.stage"))(
+            []
+        ).num_rows
+        == 0
+    )
+
+
+def test_a_domain_is_sorted_by_its_keys_bytes(tmp_path) -> None:
+    at_home(tmp_path)
+    texts = ["é", "z", "Z", "", "a\0b", "\U0001f600", "\uffff"]
+    rows = pa.table({"user": [1, 2], "town": ["z", "é"], "year": pa.array([3, 2**63], pa.uint64())})
+    how: dict[str, Any] = {"unit": "user", "key": key_of(tmp_path), **CAPS}
+    counts = jobs.bounded_counts(rows, by="town", domain=texts, stage=tmp_path / "s", **how)
+    with counts.stage.open(tasks.DOMAIN) as file:
+        assert pa.ipc.open_file(file).read_all()["town"].to_pylist() == sorted(texts, key=str.encode)
+    counts = jobs.bounded_counts(rows, by=["year", "town"], domain=([2**63, 3], texts), stage=tmp_path / "t", **how)
+    jobs.release(counts, mechanism("known", counts), key=key_of(tmp_path), ledger=None, to=tmp_path / "out")
+    out = pq.read_table(tmp_path / "out" / tasks.file_of(0))
+    assert out.drop(["count"]).to_pylist()[::7] == [{"year": 3, "town": ""}, {"year": 2**63, "town": ""}]
+
+
+def test_jobs_show_says_what_a_folder_is_and_no_count(tmp_path) -> None:
+    home = at_home(tmp_path, "a")
+    job(jobs, "unknown", ROWS, home, "a")
+
+    def shown(*arguments: str) -> str:
+        return CliRunner().invoke(commands, ["jobs", "show", *arguments], catch_exceptions=False).output
+
+    told = shown(str(home / "a.stage"))
+    assert "stage of" in told
+    assert "complete" in told
+    assert "country, page" in told
+    assert "8 buckets of unknown keys" in told
+    facts = json.loads(shown(str(home / "a.out"), "--json"))
+    assert facts["output of"] == "unknown"
+    assert facts["threshold"] > 1
+    shutil.rmtree(home / "a.out")
+    with pytest.raises(FileError, match="neither a stage nor an output"):
+        shown(str(home))
+    (home / "a.stage" / verbs.TERMS).write_text("{}")
+    with pytest.raises(FileError, match="damaged"):
+        shown(str(home / "a.stage"))

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that every engine must do alike: made-up visits, their releases, and drivers that die."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from blake3 import blake3
+
+import dpfast
+from dpfast import jobs
+from dpfast.jobs import tasks, verbs
+from dpfast.jobs.folder import Folder
+
+PAGES = 140_000  # three blocks; nobody visits the second
+SECRET = 918_273_645_000  # what the ids of people begin with, and nothing else
+CAPS: dict[str, Any] = {"max_partitions": 4, "max_per_partition": 2}
+# Each kind of release: what is counted, and the mechanism for it.
+KINDS: dict[str, dict[str, Any]] = {
+    "known": {"by": "page", "domain": range(PAGES), **CAPS},
+    "unknown": {"by": ["country", "page"], "buckets": 8, **CAPS},
+    "sums": {"by": "country", "domain": ["no", "se", "dk", "is"], "values": "minutes", "lower": 0, "upper": 60, "granularity": 0.25,
+             "max_contributions": 6},
+}  # fmt: skip
+PHASES = ("freeze", "seal", "reserve", "draw", "publish")  # where a driver dies
+
+
+def visits(people: int = 600) -> pa.Table:
+    """Some 6,000 rows; half of them are of one page, and none between 60,000 and 139,000."""
+    rng = np.random.default_rng(7)
+    n = 10 * people
+    page = np.where(rng.random(n) < 0.5, 41, rng.zipf(1.5, n) % 60_000)
+    page[:20] = PAGES - 1 - np.arange(20)
+    return pa.table({
+        "user": SECRET + rng.integers(0, people, n), "page": page, "country": rng.choice(["no", "se", "dk"], n),
+        "minutes": rng.random(n) * 90, "extra": ["unread"] * n,
+    })  # fmt: skip
+
+
+def parquet(folder: Path, rows: pa.Table) -> Path:
+    """The rows in four files, of which one is empty."""
+    folder.mkdir()
+    step = -(-rows.num_rows // 3)
+    for i in range(4):
+        pq.write_table(rows.slice(step * i, step), folder / f"{i}.parquet")
+    return folder
+
+
+def mechanism(kind: str, counts: jobs.Counts) -> Any:
+    if kind == "unknown":
+        return jobs.Withholding(1, 1e-6, counts.sensitivity)
+    return dpfast.DiscreteLaplace(1, counts.sensitivity)
+
+
+def job(
+    dp: Any, kind: str, rows: Any, home: Path, name: str, *, resume: bool = False, ledger: Any = "own", **engine: Any
+) -> None:
+    """Freeze, release and verify: stage and output are folders of home, its ledger pays."""
+    key = dpfast.KeyFile(home / "visits.key").derive(kind)
+    paying = dpfast.Ledger(home / f"{name}.db") if ledger == "own" else ledger
+    shards = {} if "shards" not in engine else {"shards": engine.pop("shards")}
+    counts = dp.bounded_counts(
+        rows, unit="user", key=key, stage=home / f"{name}.stage", **KINDS[kind], **engine, **shards
+    )
+    how = mechanism(kind, counts)
+    dp.release(counts, how, key=key, ledger=paying, to=home / f"{name}.out", resume=resume, **engine)
+    dp.verify(home / f"{name}.out", counts, how, key=key, **engine)
+
+
+def at_home(home: Path, *names: str) -> Path:
+    """A folder with a key and a ledger for each name."""
+    dpfast.KeyFile.create(home / "visits.key")
+    for name in names:
+        dpfast.Ledger(home / f"{name}.db", 10, delta=1e-3, create=True)
+    return home
+
+
+def charges(home: Path, name: str) -> int:
+    return len(dpfast.Ledger(home / f"{name}.db").history())
+
+
+def files(folder: Path) -> dict[str, str]:
+    """The files of a folder, but for temporary ones that a killed process has left."""
+    return {
+        path.name: blake3(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if not path.name.startswith(".dpfast-")
+    }
+
+
+def same(home: Path, one: str, other: str) -> None:
+    """Stage and output are equal, byte for byte."""
+    for part in ("stage", "out"):
+        assert files(home / f"{one}.{part}") == files(home / f"{other}.{part}"), part
+
+
+# ------------------------------------------------------------------ what goes wrong
+
+
+@contextmanager
+def dying(phase: str, die: Callable[[], object]) -> Iterator[None]:
+    """The driver dies within a phase, when some of its work is done."""
+    patched = pytest.MonkeyPatch()
+
+    def before(owner: Any, name: str, when: Callable[..., bool] = lambda *_: True) -> None:
+        works = getattr(owner, name)
+
+        def dies(*given: Any, **named: Any) -> Any:
+            if when(*given):
+                die()
+            return works(*given, **named)
+
+        patched.setattr(owner, name, dies)
+
+    if phase == "freeze":
+        before(Folder, "write", lambda _, name, __: name in ("00000002.arrow", verbs.FROZEN))
+    elif phase == "seal":
+        before(dpfast.ReleaseKey, "seal")
+    elif phase == "reserve":
+        before(verbs, "Draw")  # it is on the disk, and nothing is drawn
+    elif phase == "draw":
+        before(tasks, "put", lambda _, block, __: block == 1)
+        before(verbs, "_cut")
+    else:
+        before(Folder, "write", lambda _, name, __: name == verbs.MANIFEST)
+    try:
+        yield
+    finally:
+        patched.undo()
+
+
+def ordered(plan: Any, block: int, partial: pa.Table | None) -> pa.Table:
+    """A merge with a planted fault: of rows with equal places the last one wins."""
+    size = min(tasks.BLOCK, plan.size - block * tasks.BLOCK)
+    counts = np.zeros(size, np.int64)
+    if partial is not None:
+        counts[np.asarray(partial["row"])] += np.asarray(partial["n"])
+    return pa.table({"n": counts})
+
+
+if __name__ == "__main__":  # a driver of its own: a scheduler's address, home, the name of the job, where it dies
+    from dask.distributed import Client
+
+    from dpfast.adapters import dask
+
+    address, there, called, at = sys.argv[1:]
+    works = dask.Cluster.run
+
+    def run(self: Any, task: Any, blocks: Any) -> Any:
+        if at == "draw" and isinstance(task, tasks.Publish):  # one block is written, and the others are not
+            works(self, task, [1])
+            os._exit(9)
+        return works(self, task, blocks)
+
+    dask.Cluster.run = run  # type: ignore[method-assign]
+    with Client(address) as client, dying(at, lambda: os._exit(9)):
+        job(dask, "known", f"{there}/rows", Path(there), called, resume=True, client=client, shards=4)
