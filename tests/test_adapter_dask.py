@@ -18,6 +18,7 @@ import pytest
 
 distributed = pytest.importorskip("distributed")
 
+import tiers  # noqa: E402
 import visits  # noqa: E402
 from visits import CAPS, PHASES, SECRET, at_home, charges, files, job, same  # noqa: E402
 
@@ -25,7 +26,6 @@ import dpfast  # noqa: E402
 from dpfast import FileError, OtherInputError, ParameterError, jobs  # noqa: E402
 from dpfast.adapters import dask  # noqa: E402
 from dpfast.jobs import tasks, verbs  # noqa: E402
-from dpfast.release import key as keys  # noqa: E402
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("dask")]
 TESTS = Path(__file__).parent
@@ -85,15 +85,15 @@ class OrderedMerge(Planted):
 
 class NoKey(Planted):
     def plant(self, patched: pytest.MonkeyPatch) -> None:
-        def refuse(file: Path) -> bytes:
-            raise FileError(f"cannot read the key file {file}: Permission denied")
+        def refuse(path: Path) -> Any:
+            raise FileError(f"cannot read the key file {path}: Permission denied")
 
-        patched.setattr(keys, "_read", refuse)
+        patched.setattr(verbs, "KeyFile", refuse)
 
 
-class OtherStream(Planted):
+class OtherVersion(Planted):
     def plant(self, patched: pytest.MonkeyPatch) -> None:
-        patched.setattr(verbs._native, "STREAM_VERSION", 1)
+        patched.setattr(verbs, "VERSION", 0)
 
 
 class NoDpfast(Planted):
@@ -219,7 +219,7 @@ def stop() -> None:
     raise KeyboardInterrupt
 
 
-# ------------------------------------------------------------------ what must not tell, and bad input
+# ------------------------------------------------------------------ what must not tell; bad input
 
 
 def logs(client: Any) -> str:
@@ -244,14 +244,9 @@ def test_logs_hold_no_key_and_no_row(tmp_path, client) -> None:
     told = logs(client)
     assert "Compute Failed" in told
     assert str(SECRET)[:6] not in told
-    files_key = (home / "visits.key").read_bytes()
-    for secret in (
-        files_key,
-        bytes(master),
-        bytes(key._held),
-        key.chooser()._secret,
-        bytes(dpfast.KeyFile(home / "visits.key").derive("unknown")._held),
-    ):
+    of_file = dpfast.KeyFile(home / "visits.key").derive("unknown")
+    derived = [tiers.secret_of(key), tiers.choosing(key.chooser()), tiers.secret_of(of_file)]
+    for secret in ((home / "visits.key").read_bytes(), bytes(master), *derived):
         for form in (secret.hex(), base64.b64encode(secret).decode(), repr(secret)[2:-1], repr(bytearray(secret))):
             assert form not in told
 
@@ -260,7 +255,7 @@ def test_logs_hold_no_key_and_no_row(tmp_path, client) -> None:
     ("what", "error", "message"),
     [
         (NoKey(), FileError, "cannot read the key file"),
-        (OtherStream(), ParameterError, "every worker must have stream version"),
+        (OtherVersion(), ParameterError, "every worker must have manifest version"),
         (NoDpfast(), ParameterError, "every worker must have dpfast"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Planted) else "",

@@ -27,7 +27,21 @@ PAGE = (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8")
 def test_importing_dpfast_imports_no_adapter() -> None:
     """Nor any of the libraries that adapters are for."""
     loaded = set(python("import sys, dpfast; print(*sys.modules)").split())
-    assert not {"pandas", "polars", "pyarrow", "diffprivlib", "opendp", "dp_accounting", "torch", "sklearn"} & loaded
+    assert (
+        not {
+            "pandas",
+            "polars",
+            "pyarrow",
+            "diffprivlib",
+            "opendp",
+            "dp_accounting",
+            "torch",
+            "sklearn",
+            "dask",
+            "distributed",
+        }
+        & loaded
+    )
     assert not any(name.startswith("dpfast.adapters.") for name in loaded)
 
 
@@ -127,6 +141,7 @@ def test_an_adapter_of_the_next_version_is_refused_and_then_allowed(name) -> Non
 # What each adapter imports first, and the name and the extra by which to install it.
 LIBRARIES = {
     "arrow": ("pyarrow", "pyarrow", "arrow"),
+    "dask": ("distributed", "distributed", "dask"),
     "diffprivlib": ("diffprivlib", "diffprivlib", "diffprivlib"),
     "dp_accounting": ("dp_accounting", "dp-accounting", "accounting"),
     "opacus": ("opacus", "opacus", "opacus"),

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+import tiers
 import visits
 from click.testing import CliRunner
 from pyarrow import fs
@@ -175,6 +176,23 @@ def test_a_merge_that_depends_on_the_order_of_rows_ends_in_a_refusal(tmp_path, m
         counted(tmp_path, engine=jobs.OneProcess(7))
 
 
+def test_noise_that_is_drawn_anew_ends_in_a_refusal(tmp_path, monkeypatch) -> None:
+    """The planted fault of other systems: NumPy's noise, which a second try draws again."""
+    home, rng = at_home(tmp_path, "a"), np.random.default_rng()
+
+    def fresh(_: Any, block: int, values: Any, **__: Any) -> Any:
+        return values + rng.geometric(0.1, values.size) - rng.geometric(0.1, values.size)
+
+    monkeypatch.setattr(tasks.Sealed, "release", fresh)
+    with visits.dying("publish", lambda: (_ for _ in ()).throw(KeyboardInterrupt)), pytest.raises(KeyboardInterrupt):
+        job(jobs, "known", ROWS, home, "a")
+    there = files(home / "a.out")
+    with pytest.raises(FileError, match="not what this release gives"):
+        job(jobs, "known", ROWS, home, "a", resume=True)
+    assert files(home / "a.out") == there
+    assert len(there) == 3
+
+
 def test_a_stage_that_is_written_after_it_was_frozen_or_sealed_is_refused(tmp_path) -> None:
     home = at_home(tmp_path, "a")
     counts, ledger = counted(home), dpfast.Ledger(home / "a.db")
@@ -254,7 +272,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
     how = mechanism("unknown", counts)
     folder, engine = counts.stage, jobs.OneProcess(2)
     digest = tasks.Digest(counts.terms, folder, counts.hashes, key.digester(how))
-    sealed = verbs._seal(counts, how, key, engine).without_ledger()
+    sealed = verbs.seal_of(counts, how, key, engine).without_ledger()
     draw = tasks.Draw(counts.terms, folder, sealed, how.threshold)
     bound = tasks.Bound(counts.terms, key.chooser(), key.bucketer(8), folder)
     publish = tasks.Publish(draw, Folder(home / "out"))
@@ -264,7 +282,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
     told += json.dumps(jobs.release(counts, how, key=key, ledger=None, to=home / "o", resume=True)) + caplog.text
     told += "".join(capsys.readouterr())
     assert str(SECRET)[:6] not in told
-    for secret in (master, *(bytes(each) for each in (sealed._secrets[0], key.chooser()._secret, bytes(key._held)))):
+    for secret in (master, *tiers.drawing(sealed), tiers.choosing(key.chooser()), tiers.secret_of(key)):
         assert secret.hex() not in told
         assert repr(secret)[2:-1] not in told
     assert master not in pickle.dumps([publish.only(1), digest.only(1), bound])  # none of them can do all
@@ -434,10 +452,10 @@ def test_a_folder_never_replaces_a_file_whatever_the_file_system(tmp_path, monke
         (tmp_path / name).mkdir()
         folder = Folder(tmp_path / name)
         if name != "local":
-            folder.local, folder._path = False, name
-            folder._files = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+            folder.local, folder.path = False, name
+            folder.files = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
         if name == "objects":
-            monkeypatch.setattr(folders, "WHOLE_AT_CLOSE", {folder._files.type_name})
+            monkeypatch.setattr(folders, "WHOLE_AT_CLOSE", {folder.files.type_name})
         assert not folder.make()
         assert folder.read("a") is None
         assert folder.write("a", b"1")
@@ -522,3 +540,46 @@ def test_jobs_show_says_what_a_folder_is_and_no_count(tmp_path) -> None:
     (home / "a.stage" / verbs.TERMS).write_text("{}")
     with pytest.raises(FileError, match="damaged"):
         shown(str(home / "a.stage"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_object_stores_hold_stages_and_outputs(tmp_path, monkeypatch) -> None:
+    """S3: no rename. A driver that dies is begun again there, and the bytes are those of a disk."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "for nobody")
+        at = f"?endpoint_override={host}:{port}&scheme=http&region=us-east-1"
+        store = fs.S3FileSystem(
+            endpoint_override=f"{host}:{port}", scheme="http", region="us-east-1", allow_bucket_creation=True
+        )
+        store.create_dir("visits")
+        with store.open_output_stream("visits/rows/0.parquet") as file:
+            pq.write_table(ROWS, file)
+        home = at_home(tmp_path, "one", "s3")
+        job(jobs, "known", ROWS, home, "one")
+        key, ledger = key_of(home), dpfast.Ledger(home / "s3.db")
+
+        def begin() -> None:
+            counts = counted(home, rows=f"s3://visits/rows{at}", stage=f"s3://visits/private/stage{at}")
+            how = mechanism("known", counts)
+            jobs.release(counts, how, key=key, ledger=ledger, to=f"s3://visits/out{at}", resume=True)
+            jobs.verify(f"s3://visits/out{at}", counts, how, key=key)
+
+        for phase in PHASES:
+            with (
+                visits.dying(phase, lambda: (_ for _ in ()).throw(KeyboardInterrupt)),
+                pytest.raises(KeyboardInterrupt),
+            ):
+                begin()
+            assert Folder(f"s3://visits/out{at}").read(verbs.MANIFEST) is None
+        begin()
+        for part, place in (("stage", "visits/private/stage"), ("out", "visits/out")):
+            folder = Folder(f"s3://{place}{at}")
+            there = {name: folder.read(name) for name in folder.names()}
+            assert there == {path.name: path.read_bytes() for path in (home / f"one.{part}").iterdir()}
+        assert charges(home, "s3") == 1
+    finally:
+        server.stop()

@@ -62,6 +62,9 @@ def secret_of(key: Any) -> bytes:
     return bytes(key._held)
 
 
+choosing, drawing = attrgetter("_secret"), attrgetter("_secrets")  # what a Chooser and a Sealed hold
+
+
 def forget_labels() -> None:
     """The record of this process: labels may be used again."""
     seal._reserved.clear()

@@ -129,7 +129,7 @@ def dying(phase: str, die: Callable[[], object]) -> Iterator[None]:
         before(verbs, "Draw")  # it is on the disk, and nothing is drawn
     elif phase == "draw":
         before(tasks, "put", lambda _, block, __: block == 1)
-        before(verbs, "_cut")
+        before(verbs, "ranked")
     else:
         before(Folder, "write", lambda _, name, __: name == verbs.MANIFEST)
     try:

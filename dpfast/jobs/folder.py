@@ -38,9 +38,9 @@ class Folder:
             found = fs.FileSystem.from_uri(name) if "://" in name else (fs.LocalFileSystem(), self.place)
         except (pa.ArrowException, OSError, ImportError) as error:
             raise FileError(f"{name:.200} cannot be reached: {type(error).__name__}") from None
-        self._files: Any = found[0]
-        self._path: str = found[1]
-        self.local = isinstance(self._files, fs.LocalFileSystem)
+        self.files: Any = found[0]
+        self.path: str = found[1]
+        self.local = isinstance(self.files, fs.LocalFileSystem)
 
     def make(self, *, private: bool = False) -> bool:
         """Make the folder; whether it was not there. private: for its owner alone, where modes are.
@@ -49,15 +49,15 @@ class Folder:
         """
         if not self.local:
             there = self._info("").type != fs.FileType.NotFound
-            self._do("make", lambda: self._files.create_dir(self._path, recursive=True))
+            self._do("make", lambda: self.files.create_dir(self.path, recursive=True))
             return not there
         try:
-            Path(self._path).parent.mkdir(parents=True, exist_ok=True)
-            os.mkdir(self._path, 0o700 if private else 0o777)  # noqa: PTH102
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            os.mkdir(self.path, 0o700 if private else 0o777)  # noqa: PTH102
         except FileExistsError:
-            if not Path(self._path).is_dir():
+            if not Path(self.path).is_dir():
                 raise FileError(f"cannot make {self.place}: there is a file") from None
-            if private and Path(self._path).stat().st_mode & 0o077:
+            if private and Path(self.path).stat().st_mode & 0o077:
                 raise FileError(f"others may enter {self.place}, which holds private values: chmod 700 it") from None
             return False
         except OSError as error:
@@ -66,12 +66,12 @@ class Folder:
 
     def names(self) -> list[str]:
         """The files there, but for temporary ones."""
-        found = self._do("read", lambda: self._files.get_file_info(fs.FileSelector(self._path, allow_not_found=True)))
+        found = self._do("read", lambda: self.files.get_file_info(fs.FileSelector(self.path, allow_not_found=True)))
         return sorted(each.base_name for each in found if not each.base_name.startswith(".dpfast-"))
 
     def open(self, name: str) -> Any:
         """A file to read at any place. Raises: FileError."""
-        return self._do("read", lambda: self._files.open_input_file(self._at(name)))
+        return self._do("read", lambda: self.files.open_input_file(self._at(name)))
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a file; None if there is none."""
@@ -89,14 +89,14 @@ class Folder:
             return self._write_local(name, data)
         if (there := self.read(name)) is not None:
             return there == data
-        whole = self._files.type_name in WHOLE_AT_CLOSE
+        whole = self.files.type_name in WHOLE_AT_CLOSE
         begun = self._at(name) if whole else self._at(f".dpfast-{secrets.token_hex(8)}.tmp")
 
         def write() -> None:
-            with self._files.open_output_stream(begun) as file:
+            with self.files.open_output_stream(begun) as file:
                 file.write(data)
             if not whole:
-                self._files.move(begun, self._at(name))
+                self.files.move(begun, self._at(name))
 
         self._do("write", write)
         return True
@@ -112,10 +112,10 @@ class Folder:
         return True
 
     def _at(self, name: str) -> str:
-        return f"{self._path}/{name}" if name else self._path
+        return f"{self.path}/{name}" if name else self.path
 
     def _info(self, name: str) -> Any:
-        return self._do("read", lambda: self._files.get_file_info(self._at(name)))
+        return self._do("read", lambda: self.files.get_file_info(self._at(name)))
 
     def _do(self, what: str, work: Any) -> Any:
         try:

@@ -144,7 +144,7 @@ def release(
     if not out.make() and not again and out.names():
         raise FileError(f"{out.place} is not empty: resume=True continues a release that was begun there")
     probe(engine, secret)
-    seal = _seal(counts, mechanism, secret, engine)
+    seal = seal_of(counts, mechanism, secret, engine)
     facts = _facts(counts, mechanism, seal)
     if (there := out.read(MANIFEST)) is not None and not _alike(json.loads(there), facts, "files"):
         raise ParameterError(f"{out.place} must be an output of this release, and is one of another")
@@ -153,7 +153,7 @@ def release(
     if counts.terms.known:
         files = engine.run(Publish(draw, out), blocks)
     else:
-        files = [put(out, j, table) for j, table in _cut(engine.run(draw, blocks), counts.terms)]
+        files = [put(out, j, table) for j, table in ranked(engine.run(draw, blocks), counts.terms)]
     facts["files"] = [{"name": name, "rows": rows} for name, rows in files]
     if not out.write(MANIFEST, json.dumps(facts, indent=2).encode()):
         raise FileError(f"{MANIFEST} in {out.place} lists other files: damaged, or another's")
@@ -174,13 +174,13 @@ def verify(
     if (written := out.read(MANIFEST)) is None:
         raise FileError(f"{out.place} has no {MANIFEST}: no output, or its release was not finished")
     probe(engine, secret)
-    seal = _seal(counts, mechanism, secret, engine)
+    seal = seal_of(counts, mechanism, secret, engine)
     draw = Draw(counts.terms, counts.stage, seal.without_ledger(resume=True), _threshold(mechanism))
     blocks = range(counts.terms.blocks)
     if counts.terms.known:
         files = engine.run(Check(draw, out), blocks)
     else:
-        found = [(file_of(j), table) for j, table in _cut(engine.run(draw, blocks), counts.terms)]
+        found = [(file_of(j), table) for j, table in ranked(engine.run(draw, blocks), counts.terms)]
         files = [(name, table.num_rows if same(out, name, table) else -1) for name, table in found]
     facts = {**_facts(counts, mechanism, seal), "files": [{"name": name, "rows": rows} for name, rows in files]}
     if not _alike(json.loads(written), facts):
@@ -216,7 +216,7 @@ def _threshold(mechanism: Any) -> int | None:
     return mechanism.threshold if isinstance(mechanism, Withholding) else None
 
 
-def _seal(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> Seal:
+def seal_of(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> Seal:
     """The seal, from digests that are on the stage, or that are made now and kept there."""
     terms, stage = counts.terms, counts.stage
     size: dict[str, Any] = {"buckets": terms.size}
@@ -235,7 +235,7 @@ def _seal(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> Se
     return seal
 
 
-def _cut(kept: list[pa.Table], terms: Plan) -> list[tuple[int, pa.Table]]:
+def ranked(kept: list[pa.Table], terms: Plan) -> list[tuple[int, pa.Table]]:
     """The rows shown of all buckets, sorted by key, in tables of fixed size by their rank."""
     table = sort(pa.concat_tables(kept), len(terms.by))
     return [(j, table.slice(j * BLOCK, BLOCK)) for j in range(-(-table.num_rows // BLOCK))]

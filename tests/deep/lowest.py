@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = ("cli", "plot", "pandas", "polars", "arrow")
 FILES = (
     "adapter_arrow", "adapter_columns", "adapter_dlpack", "adapter_pandas", "adapter_polars", "arrays", "atomic_write", "cli",
-    "composition", "csv_text", "discrete_laplace", "exact", "files", "guarantee", "key", "laws", "ledger", "package",
+    "composition", "csv_text", "discrete_laplace", "exact", "files", "guarantee", "jobs", "key", "laws", "ledger", "package",
     "parameters", "postprocess", "sensitivity", "terminal", "thresholded",
 )  # fmt: skip
 
@@ -38,7 +38,7 @@ def floors(pyproject: dict[str, Any]) -> dict[str, str]:
     adapters = [wanted for extra in EXTRAS for wanted in extras[extra]]
     found: dict[str, str] = {}
     for wanted in (*pyproject["build-system"]["requires"], *project["dependencies"], *adapters, *tools):
-        parsed = re.fullmatch(r"([\w.-]+)>=([\d.]+)", wanted)
+        parsed = re.fullmatch(r"([\w.-]+)(?:\[[\w,]+\])?>=([\d.]+)", wanted)
         if not parsed:
             raise AssertionError(
                 f"pyproject.toml must name a floor and nothing else, as in 'numpy>=1.26', got {wanted!r}"
