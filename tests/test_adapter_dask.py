@@ -26,6 +26,7 @@ import dpfast  # noqa: E402
 from dpfast import FileError, OtherInputError, ParameterError, jobs  # noqa: E402
 from dpfast.adapters import dask  # noqa: E402
 from dpfast.jobs import tasks, verbs  # noqa: E402
+from dpfast.jobs.keys import ipc  # noqa: E402
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("dask")]
 TESTS = Path(__file__).parent
@@ -68,7 +69,7 @@ class Killed(Planted):
         def puts(to: Any, block: int, table: pa.Table) -> Any:
             died = self.seen / f"died-{block}"
             if self.after or died.exists():
-                (self.seen / f"{block}-{os.getpid()}").write_bytes(tasks.ipc(table))
+                (self.seen / f"{block}-{os.getpid()}").write_bytes(ipc(table))
                 found = put(to, block, table)
             if not died.exists():
                 died.touch()

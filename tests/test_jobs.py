@@ -37,6 +37,10 @@ from dpfast.cli import commands
 from dpfast.jobs import folder as folders
 from dpfast.jobs import tasks, verbs
 from dpfast.jobs.folder import Folder
+from dpfast.jobs.keys import ipc, names_of_runs, runs_of
+from dpfast.records.partitions import canonical
+from dpfast.release.names import Names
+from dpfast.release.seal import bytes_of
 
 ROWS = visits.visits()
 
@@ -128,6 +132,20 @@ def test_sums_that_do_not_fit_saturate_in_any_order() -> None:
     assert tasks.merged(plan, 0, partial)["n"].to_pylist() == [2**40 - 3, 7 - 2**33]
 
 
+def test_the_canonical_bytes_of_columns_are_those_of_their_keys() -> None:
+    """By Arrow in columns, and one by one as `thresholded` writes them."""
+    texts, numbers = ["", "é", "a\0b", "5"], [-(2**63), 0, 5, 2**63 - 1]
+    for columns in ([texts], [numbers], [texts, numbers], [numbers, texts, texts]):
+        kinds = ["string" if each is texts else "int64" for each in columns]
+        rows = columns[0] if len(columns) == 1 else zip(*columns, strict=True)
+        found = runs_of([pa.array(each, kind) for each, kind in zip(columns, kinds, strict=True)])
+        assert found.to_pylist() == list(map(canonical, rows))
+        names, wanted = names_of_runs(found), Names.of_bytes(found.to_pylist())
+        assert list(map(bytes_of, names.fields(0, 4))) == list(map(bytes_of, wanted.fields(0, 4)))
+    assert runs_of([pa.array([2**64 - 1], pa.uint64())]).to_pylist() == [canonical(2**64 - 1)]
+    assert len(names_of_runs(runs_of([pa.array([], pa.string())]))) == 0
+
+
 # ------------------------------------------------------------------ a driver that dies
 
 
@@ -208,7 +226,7 @@ def test_a_stage_that_is_written_after_it_was_frozen_or_sealed_is_refused(tmp_pa
         jobs.release(counts, how, key=key, ledger=ledger, to=home / "a.out")
     changed = pa.ipc.open_file(block).read_all()["n"].to_numpy().copy()
     changed[0] += 1
-    block.write_bytes(tasks.ipc(pa.table({"n": changed})))
+    block.write_bytes(ipc(pa.table({"n": changed})))
     for _ in range(2):  # it was sealed with another block, and is so still
         with pytest.raises(OtherInputError, match="a block is not"):
             jobs.release(counts, how, key=key, ledger=ledger, to=home / "a.out", resume=True)
@@ -301,6 +319,8 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
         ({"unit": "person"}, ParameterError, "must have a column 'person'"),
         ({"values": "hours", "lower": 0, "upper": 1}, ParameterError, "must have a column 'hours'"),
         ({"by": ["page", "page"]}, ParameterError, "none twice"),
+        ({"by": [["page"]]}, DTypeError, "must be texts"),
+        ({"by": []}, ParameterError, "at least one column"),
         ({"by": "minutes"}, DTypeError, "integers or texts"),
         ({"unit": "minutes"}, DTypeError, "integers or strings"),
         ({"domain": [1, 2, 1]}, ParameterError, "each key once"),
@@ -370,6 +390,8 @@ def test_what_a_release_refuses_costs_nothing(tmp_path) -> None:
     less = jobs.Withholding(1, 1e-6, dpfast.Sensitivity(8, 1))
     refused(ParameterError, "counts.sensitivity, or more", of=unknown, mech=less, key=key_of(home, "unknown"))
     refused(DTypeError, "release key", key=None)
+    refused(DTypeError, "ledger must be a Ledger", ledger=7)
+    refused(ParameterError, "is the stage", to=home / "a.stage")
     refused(DTypeError, "resume", resume=1)
     refused(BudgetExhausted, "epsilon", mech=DiscreteLaplace(11, counts.sensitivity))
     (home / "out").mkdir(exist_ok=True)
@@ -514,7 +536,25 @@ def test_a_domain_is_sorted_by_its_keys_bytes(tmp_path) -> None:
     with counts.stage.open(tasks.DOMAIN) as file:
         assert pa.ipc.open_file(file).read_all()["town"].to_pylist() == sorted(texts, key=str.encode)
     counts = jobs.bounded_counts(rows, by=["year", "town"], domain=([2**63, 3], texts), stage=tmp_path / "t", **how)
-    jobs.release(counts, mechanism("known", counts), key=key_of(tmp_path), ledger=None, to=tmp_path / "out")
+    listed = [(year, town) for town in texts for year in (2**63, 3)]
+    assert (
+        jobs.bounded_counts(rows, by=["year", "town"], domain=listed, stage=tmp_path / "u", **how).hashes
+        == counts.hashes
+    )
+    some = jobs.bounded_counts(rows, by=["year", "town"], domain=listed[1:], stage=tmp_path / "v", **how)
+    with pytest.raises(KeyReuseError, match="another size"):  # a domain without one key is another release
+        for each in (counts, some):
+            jobs.release(
+                each,
+                mechanism("known", each),
+                key=key_of(tmp_path),
+                ledger=None,
+                to=tmp_path / each.terms.domain,
+                resume=True,
+            )
+    jobs.release(
+        counts, mechanism("known", counts), key=key_of(tmp_path), ledger=None, to=tmp_path / "out", resume=True
+    )
     out = pq.read_table(tmp_path / "out" / tasks.file_of(0))
     assert out.drop(["count"]).to_pylist()[::7] == [{"year": 3, "town": ""}, {"year": 2**63, "town": ""}]
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from dpfast.errors import FileError
@@ -15,10 +14,10 @@ def about(place: str) -> dict[str, Any]:
     """The facts of a stage or of an output, JSON-able. Raises: FileError (it is neither)."""
     folder = Folder(place)
     for name, facts in ((TERMS, _stage), (MANIFEST, _output)):
-        if (written := folder.read(name)) is not None:
+        if (written := folder.facts(name)) is not None:
             try:
-                return facts(folder, json.loads(written))
-            except (ValueError, LookupError, TypeError):
+                return facts(folder, written)
+            except (LookupError, TypeError):
                 raise FileError(f"{name} in {folder.place} is damaged") from None
     raise FileError(f"{folder.place} is neither a stage nor an output: it has no {TERMS} and no {MANIFEST}")
 

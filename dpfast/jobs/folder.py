@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import threading
@@ -79,6 +80,14 @@ class Folder:
             return None
         with self.open(name) as file:
             return bytes(self._do("read", file.read))
+
+    def facts(self, name: str) -> Any:
+        """What a file of JSON says; None if there is none. Raises: FileError (damaged)."""
+        written = self.read(name)
+        try:
+            return None if written is None else json.loads(written)
+        except ValueError:
+            raise FileError(f"{name} in {self.place} is damaged") from None
 
     def write(self, name: str, data: bytes) -> bool:
         """Write a file that is not there; whether the file that is there now holds this.

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dpfast.errors import DTypeError, ParameterError
+from dpfast.jobs.keys import ipc, keys_of, sorted_domain, type_of
 from dpfast.privacy.parameters import Real, exact_real, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.records.bounded_histogram import bounded_histogram
-from dpfast.records.places import domain_keys
 from dpfast.release.blocks import BLOCK
 from dpfast.release.key import ReleaseKey
 
@@ -90,56 +90,25 @@ def plan(
     Raises: DTypeError, ParameterError: all that is wrong whatever the rows are.
     """
     names = (by,) if isinstance(by, str) else tuple(by)
-    if not names or len(set(names)) < len(names):
-        raise ParameterError("by must name at least one column, and none twice")
     for name in (unit_column, *names, *([] if values is None else [values])):
         if not isinstance(name, str):
             raise DTypeError(f"names of columns must be texts, not {type(name).__name__}")
         if name not in schema.names:
             raise ParameterError(f"the rows must have a column {name!r:.60}; they have {', '.join(schema.names):.200}")
+    if not names or len(set(names)) < len(names):
+        raise ParameterError("by must name at least one column, and none twice")
     for name in BOUNDS:
         how[name] = None if how[name] is None else _plain(name, how[name])
     if "count" in names or "sum" in names:
         raise ParameterError("by must name no column 'count' or 'sum', which is that of the noisy numbers")
-    types = tuple(_type(name, schema.field(name).type) for name in names)
-    sorted_domain = None if domain is None else _sorted(names, types, domain)
-    listed = None if sorted_domain is None else keys_of(sorted_domain)
-    size = whole("buckets", buckets, 1) if sorted_domain is None else sorted_domain.num_rows
-    digest = "" if sorted_domain is None else sha256(ipc(sorted_domain)).hexdigest()
+    types = tuple(type_of(name, schema.field(name).type) for name in names)
+    keys = None if domain is None else sorted_domain(names, types, domain)
+    listed = None if keys is None else keys_of(keys)
+    size = whole("buckets", buckets, 1) if keys is None else keys.num_rows
+    digest = "" if keys is None else sha256(ipc(keys)).hexdigest()
     found = Plan(key.label, key.id, unit_column, names, types, values, how, digest, size)
     empty = found.histogram(schema.empty_table(), listed, key.chooser())  # it looks at every parameter
-    return found, sorted_domain, empty.sensitivity
-
-
-def keys_of(table: pa.Table) -> Any:
-    """The keys of a table of their columns, as bounded_histogram takes a domain."""
-    if table.num_columns == 1:
-        return table.column(0)
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-
-
-def names_of(table: pa.Table) -> Any:
-    """The names of a domain's rows, as a seal takes them: those of several columns as JSON."""
-    if table.num_columns == 1:
-        return table.column(0)
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    return [json.dumps(row, ensure_ascii=False) for row in rows]
-
-
-def columns_of(names: Any, of: Plan) -> list[pa.Array]:
-    """The columns of keys that bounded_histogram gives."""
-    if len(of.by) == 1:
-        return [pa.array(names, of.types[0])]
-    several = zip(*names.tolist(), strict=True) if len(names) else [()] * len(of.by)
-    return [pa.array(each, kind) for each, kind in zip(several, of.types, strict=True)]
-
-
-def ipc(table: pa.Table) -> bytes:
-    """A table as an Arrow file, a batch for each block: equal tables have equal bytes."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks(), max_chunksize=BLOCK)
-    return bytes(sink.getvalue())
+    return found, keys, empty.sensitivity
 
 
 def _plain(name: str, value: Real) -> int | Fraction:
@@ -147,40 +116,9 @@ def _plain(name: str, value: Real) -> int | Fraction:
     return int(found) if found.denominator == 1 else found
 
 
-def _type(name: str, kind: pa.DataType) -> str:
-    """Raises: DTypeError."""
-    value = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_integer(value):
-        return "uint64" if value == pa.uint64() else "int64"
-    if pa.types.is_string(value) or pa.types.is_large_string(value) or pa.types.is_string_view(value):
-        return "string"
-    raise DTypeError(f"{name} must be a column of integers or texts, not {kind}: write others as one of these first")
-
-
-def _sorted(by: tuple[str, ...], types: tuple[str, ...], domain: Any) -> pa.Table:
-    """The domain in the order of its keys' canonical bytes: numbers by value, texts by UTF-8."""
-    known = domain_keys(domain, [] if len(by) == 1 else tuple([] for _ in by))
-    columns = []
-    for name, kind, names, places in zip(by, types, known.columns, known.places, strict=True):
-        if (names.texts is None) != (kind != "string"):
-            raise DTypeError(f"the domain of {name} must be of the type of its column, {kind}")
-        try:
-            distinct = pa.array(names.codes if names.texts is None else names.texts, kind)
-        except (pa.ArrowException, OverflowError, UnicodeEncodeError):
-            raise ParameterError(f"the domain of {name} must fit its column, {kind}") from None
-        columns.append(distinct.take(pa.array(places)))
-    return sort(pa.table(columns, names=list(by)))
-
-
-def sort(table: pa.Table, columns: int | None = None) -> pa.Table:
-    """Rows sorted by their first columns, texts by their bytes."""
-    keys = [(name, "ascending") for name in table.column_names[:columns]]
-    return table.sort_by(keys).combine_chunks() if table.num_rows else table
-
-
-def differences(here: Plan, there: bytes) -> list[str]:
+def differences(here: Plan, there: dict[str, Any]) -> list[str]:
     """The names of terms in which a plan that was written is another."""
-    mine, other = json.loads(here.written()), json.loads(there)
+    mine, other = json.loads(here.written()), dict(there)
     how, others = mine.pop("how"), other.pop("how", {})
     pairs = [*((name, mine[name], other.get(name)) for name in mine), *((n, how[n], others.get(n)) for n in how)]
     return [f"{name} is {shown_term(old)}, not {shown_term(new)}" for name, new, old in pairs if new != old]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from blake3 import blake3
 
 from dpfast.errors import DTypeError, FileError, OtherInputError
 from dpfast.jobs.folder import Folder
-from dpfast.jobs.plan import Plan, columns_of, ipc, keys_of, sort
-from dpfast.records.partitions import canonical
+from dpfast.jobs.keys import columns_of, ipc, keys_of, names_of_runs, runs_of, sort
+from dpfast.jobs.plan import Plan
 from dpfast.records.places import words_of
 from dpfast.release.blocks import BLOCK
 from dpfast.release.columns import column
@@ -106,9 +107,9 @@ class Bound:
             counts = found.counts[live]
             if self.plan.known:
                 return pa.table([live // BLOCK, live % BLOCK, counts], schema=self.schema)
-            names = found.keys[live]
-            buckets = self._bucketer(map(canonical, names.tolist()))  # type: ignore[misc]  # it is there for unknown keys
-            return pa.table([buckets, *columns_of(names, self.plan), counts], schema=self.schema)
+            keys = columns_of(found.keys[live], self.plan.types)
+            buckets = self._bucketer(runs_of(keys).to_pylist())  # type: ignore[misc]  # it is there for unknown keys
+            return pa.table([buckets, *keys, counts], schema=self.schema)
 
     def _domain(self) -> Any:
         return _domain(self._stage.place, self.plan.domain) if self.plan.known else None
@@ -118,9 +119,16 @@ class Bound:
 
 
 @lru_cache(maxsize=1)
-def _domain(place: str, _digest: str) -> Any:
-    with Folder(place).open(DOMAIN) as file:
-        return keys_of(pa.ipc.open_file(file).read_all())
+def _domain(place: str, digest: str) -> Any:
+    return keys_of(domain_of(Folder(place), digest))
+
+
+def domain_of(stage: Folder, digest: str) -> pa.Table:
+    """The sorted domain. Raises: FileError (it is not the one of the stage's terms)."""
+    data = stage.read(DOMAIN)
+    if data is None or sha256(data).hexdigest() != digest:
+        raise FileError(f"{DOMAIN} on {stage.place} is damaged, or another's")
+    return pa.ipc.open_file(pa.py_buffer(data)).read_all()
 
 
 class Freeze(Task):
@@ -194,9 +202,7 @@ def _numbers(block: pa.Table, plan: Plan) -> tuple[npt.NDArray[np.int64], Names 
     counts = np.asarray(block["n"])
     if plan.known:
         return counts, None
-    columns = [each.to_pylist() for each in block.columns[:-1]]
-    rows = columns[0] if len(columns) == 1 else zip(*columns, strict=True)
-    return counts, Names.of_bytes([canonical(row) for row in rows])
+    return counts, names_of_runs(runs_of([column.combine_chunks() for column in block.columns[:-1]]))
 
 
 def _read(data: bytes | None, stage: Folder) -> pa.Table:

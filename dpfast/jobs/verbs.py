@@ -14,8 +14,9 @@ from dpfast import _native
 from dpfast.errors import DTypeError, FileError, ParameterError
 from dpfast.jobs.engine import Engine, OneProcess
 from dpfast.jobs.folder import Folder
-from dpfast.jobs.plan import Plan, differences, ipc, names_of, plan, sort
-from dpfast.jobs.tasks import DOMAIN, Bound, Check, Digest, Draw, Freeze, Publish, file_of, put, same
+from dpfast.jobs.keys import ipc, names_of, sort
+from dpfast.jobs.plan import Plan, differences, plan
+from dpfast.jobs.tasks import DOMAIN, Bound, Check, Digest, Draw, Freeze, Publish, domain_of, file_of, put, same
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import Real, flag
 from dpfast.privacy.sensitivity import Sensitivity, refuse_less
@@ -90,17 +91,17 @@ def bounded_counts(
     folder = Folder(stage)
     folder.make(private=True)
     _begin(folder, terms)
-    if (frozen := folder.read(FROZEN)) is None:
+    if (hashes := folder.facts(FROZEN)) is None:
         if names is not None and not folder.write(DOMAIN, ipc(names)):
             raise FileError(f"{folder.place} holds another domain: it is damaged")
         bucketer = None if terms.known else secret.bucketer(terms.size)
         freeze = Freeze(terms, folder)
         found = dict(engine.freeze(rows, Bound(terms, secret.chooser(), bucketer, folder), freeze))
         found |= dict(engine.run(freeze, [j for j in range(terms.blocks) if j not in found]))
-        frozen = json.dumps([found[j] for j in range(terms.blocks)]).encode()
-        if not folder.write(FROZEN, frozen):
+        hashes = [found[j] for j in range(terms.blocks)]
+        if not folder.write(FROZEN, json.dumps(hashes).encode()):
             raise FileError(f"{folder.place} was frozen meanwhile, with other counts: begin on a stage of its own")
-    return Counts(terms, folder, dict(enumerate(json.loads(frozen))), sensitivity)
+    return Counts(terms, folder, dict(enumerate(hashes)), sensitivity)
 
 
 def _begin(folder: Folder, terms: Plan) -> None:
@@ -108,7 +109,7 @@ def _begin(folder: Folder, terms: Plan) -> None:
     if folder.read(TERMS) is None and folder.names():
         raise FileError(f"{folder.place} is neither empty nor a stage")
     if not folder.write(TERMS, terms.written()):
-        differ = differences(terms, folder.read(TERMS) or b"{}")
+        differ = differences(terms, folder.facts(TERMS) or {})
         raise ParameterError(f"stage must be of this release, and on {folder.place} {'; '.join(differ):.400}")
 
 
@@ -140,13 +141,17 @@ def release(
     if out.place == counts.stage.place:
         raise ParameterError("to must be a folder of its own, and is the stage, which is private")
     if ledger is not None:
+        from dpfast.ledger import Ledger  # late, because SQLite takes a while
+
+        if not isinstance(ledger, Ledger):
+            raise DTypeError(f"ledger must be a Ledger, or None where nobody pays, not {type(ledger).__name__}")
         ledger.expect(secret, mechanism, resume=again)
     if not out.make() and not again and out.names():
         raise FileError(f"{out.place} is not empty: resume=True continues a release that was begun there")
     probe(engine, secret)
     seal = seal_of(counts, mechanism, secret, engine)
     facts = _facts(counts, mechanism, seal)
-    if (there := out.read(MANIFEST)) is not None and not _alike(json.loads(there), facts, "files"):
+    if (there := out.facts(MANIFEST)) is not None and not _alike(there, facts, "files"):
         raise ParameterError(f"{out.place} must be an output of this release, and is one of another")
     sealed = seal.without_ledger(resume=again) if ledger is None else ledger.reserve(seal, resume=again)
     blocks, draw = range(counts.terms.blocks), Draw(counts.terms, counts.stage, sealed, _threshold(mechanism))
@@ -171,7 +176,7 @@ def verify(
         DTypeError, ParameterError.
     """
     secret, out = _checked(counts, mechanism, key), Folder(to)
-    if (written := out.read(MANIFEST)) is None:
+    if (written := out.facts(MANIFEST)) is None:
         raise FileError(f"{out.place} has no {MANIFEST}: no output, or its release was not finished")
     probe(engine, secret)
     seal = seal_of(counts, mechanism, secret, engine)
@@ -183,7 +188,7 @@ def verify(
         found = [(file_of(j), table) for j, table in ranked(engine.run(draw, blocks), counts.terms)]
         files = [(name, table.num_rows if same(out, name, table) else -1) for name, table in found]
     facts = {**_facts(counts, mechanism, seal), "files": [{"name": name, "rows": rows} for name, rows in files]}
-    if not _alike(json.loads(written), facts):
+    if not _alike(written, facts):
         raise FileError(f"{out.place} is not what this release gives")
 
 
@@ -221,9 +226,8 @@ def seal_of(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> 
     terms, stage = counts.terms, counts.stage
     size: dict[str, Any] = {"buckets": terms.size}
     if terms.known:
-        with stage.open(DOMAIN) as file:
-            size = {"domain": names_of(pa.ipc.open_file(file).read_all())}
-    kept, of = json.loads(stage.read(SEALED) or b"{}"), list(mechanism._record)  # noqa: SLF001  the record in a seal
+        size = {"domain": names_of(domain_of(stage, terms.domain))}
+    kept, of = stage.facts(SEALED) or {}, list(mechanism._record)  # noqa: SLF001  the record in a seal
     if kept.get("mechanism") == of:
         digests = [BlockDigest(terms.key, "", j, rows, bytes.fromhex(d)) for j, (rows, d) in enumerate(kept["digests"])]
         return key.seal(mechanism, digests, **size)
