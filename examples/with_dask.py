@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Page views on a dask cluster: counted, sealed, charged, published; and the same again for free."""
+"""Page views on a dask cluster: counted, sealed, charged, published; and again for nothing."""
 
 import tempfile
 from pathlib import Path

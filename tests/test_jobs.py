@@ -333,6 +333,8 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
         ({"stage": 5}, DTypeError, "path or a URI"),
         ({"stage": "nowhere://x/y"}, FileError, "cannot be reached"),
         ({"rows": 5}, DTypeError, "Arrow tables"),
+        ({"rows": [ROWS, ROWS.drop(["page"])]}, DTypeError, "cannot be read"),
+        ({"rows": [ROWS, ROWS.set_column(1, "page", ROWS["country"])]}, DTypeError, "cannot be read"),
         ({"rows": "/nowhere/at/all"}, FileError, "Parquet"),
         ({"rows": ROWS.set_column(0, "user", pa.array([None, *[SECRET] * (ROWS.num_rows - 1)]))}, DTypeError, "no nulls"),
         ({"rows": ROWS.set_column(1, "page", pa.array([None, *[SECRET] * (ROWS.num_rows - 1)]))}, DTypeError, "no nulls"),

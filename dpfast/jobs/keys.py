@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys in Arrow columns: their order, their canonical bytes, and as the rest of dpfast takes them."""
+"""Keys in Arrow columns: their order, their canonical bytes, and what others take them as."""
 
 from __future__ import annotations
 

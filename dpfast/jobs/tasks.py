@@ -40,7 +40,7 @@ def quiet() -> Iterator[None]:
     """What Arrow says of values stays on the worker. Raises: DTypeError."""
     try:
         yield
-    except pa.ArrowException as error:
+    except (pa.ArrowException, KeyError) as error:
         raise DTypeError(f"rows cannot be read: {type(error).__name__}") from None
 
 
