@@ -143,7 +143,7 @@ def test_a_cluster_gives_the_bytes_of_one_process(tmp_path, client, kind) -> Non
 
 def test_dask_collections_are_read(tmp_path, client) -> None:
     home = at_home(tmp_path)
-    delayed = pytest.importorskip("dask").delayed
+    delayed, bag = pytest.importorskip("dask").delayed, pytest.importorskip("dask.bag")
     parts = [ROWS.slice(0, 4000), ROWS.slice(4000)]
     how = {"unit": "user", "by": "country", "domain": ["no", "se"], **CAPS}
     found = []
@@ -152,20 +152,13 @@ def test_dask_collections_are_read(tmp_path, client) -> None:
             parts,
             [delayed(pa.Table.to_pandas)(part) for part in parts],
             client.scatter(parts, hash=False),
-            Bag(parts, delayed),
+            bag.from_sequence(parts, npartitions=2),
             ROWS,
         ]
     ):
         key = dpfast.KeyFile(home / "visits.key").derive("q")
         found.append(dask.bounded_counts(rows, key=key, stage=home / f"{i}", shards=3, **how))  # the current client
     assert all(each.hashes == found[0].hashes for each in found)
-
-
-class Bag:
-    """A dask collection, as far as the adapter looks: each part is a list of tables."""
-
-    def __init__(self, parts: list[pa.Table], delayed: Any) -> None:
-        self.to_delayed = lambda: [delayed(list)([part]) for part in parts]
 
 
 # ------------------------------------------------------------------ what is killed

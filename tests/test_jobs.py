@@ -71,6 +71,42 @@ def test_shards_order_and_form_of_the_rows_change_no_byte(tmp_path, kind) -> Non
     assert charges(home, "one") == charges(home, "seven") == 1
 
 
+class Adverse:
+    """An engine that pickles all, runs it twice in any order, and knows of no empty block."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(11)
+
+    def schema(self, rows: Any) -> pa.Schema:
+        return rows.schema
+
+    def everywhere(self, check: Any) -> list[Any]:
+        return [pickle.loads(pickle.dumps(check))() for _ in range(3)]
+
+    def freeze(self, rows: pa.Table, bound: Any, freeze: Any) -> list[tuple[int, str]]:
+        bound, freeze = pickle.loads(pickle.dumps((bound, freeze)))
+        shard = np.asarray(rows["user"]) % 13
+        partial = pa.concat_tables([bound(part.to_batches()) for part in jobs.cut(rows, shard, range(14))])
+        partial = partial.take(pa.array(self.rng.permutation(partial.num_rows)))
+        blocks = np.asarray(partial["block"])
+        found = [freeze(j, partial.filter(pa.array(blocks == j))) for j in 2 * np.unique(blocks).tolist()]
+        return list(self.rng.permutation(np.array(found, object)).tolist())
+
+    def run(self, task: Any, blocks: Any) -> list[Any]:
+        order = self.rng.permutation(2 * list(blocks))
+        found = {int(j): pickle.loads(pickle.dumps(task.only(int(j))))(int(j)) for j in order}
+        return [found[j] for j in blocks]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_engine_may_run_everything_twice_and_anywhere(tmp_path, kind) -> None:
+    home = at_home(tmp_path, "one", "adverse")
+    job(jobs, kind, ROWS, home, "one")
+    job(jobs, kind, ROWS, home, "adverse", resume=True, engine=Adverse())
+    same(home, "one", "adverse")
+    assert charges(home, "adverse") == 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_are_those_of_bounded_histogram(tmp_path, kind) -> None:
     how = {name: value for name, value in KINDS[kind].items() if name not in ("by", "values", "buckets")}
