@@ -145,7 +145,7 @@ NOT_CALLED = {"Thresholded", "adapters", "Geometric"}
 # everything; of a result all but its release.
 NOT_FUZZED = {
     "BoundedHistogram", "BoundedHistogram.count", "BoundedHistogram.index",
-    "ReleaseKey", "ReleaseKey.buckets", "ReleaseKey.chooser", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
+    "ReleaseKey", "ReleaseKey.bucketer", "ReleaseKey.buckets", "ReleaseKey.chooser", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
     "Key.from_bytes.secret",
 }  # fmt: skip
 
