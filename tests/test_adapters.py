@@ -39,6 +39,7 @@ def test_importing_dpfast_imports_no_adapter() -> None:
             "sklearn",
             "dask",
             "distributed",
+            "pyspark",
         }
         & loaded
     )
@@ -150,6 +151,7 @@ LIBRARIES = {
     "pipeline_dp": ("pipeline_dp", "pipeline-dp", "pipeline-dp"),
     "polars": ("polars", "polars", "polars"),
     "smartnoise": ("snsql", "smartnoise-sql", "smartnoise"),
+    "spark": ("pyspark", "pyspark", "spark"),
     "tumult": ("tmlt.core", "tmlt.core", "tumult"),
 }
 

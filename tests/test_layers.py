@@ -57,6 +57,7 @@ BEYOND = {
     "adapters/arrow.py": {"pyarrow"},
     "adapters/dask.py": {"distributed", "dpfast.jobs", "pyarrow"},
     "adapters/pandas.py": {"pandas", "pyarrow"},
+    "adapters/spark.py": {"dpfast.jobs", "pyarrow", "pyspark"},
     "adapters/pipeline_dp.py": {"pipeline_dp"},
     "adapters/smartnoise.py": {"snsql"},
     "adapters/tumult.py": {"tmlt", "pandas"},

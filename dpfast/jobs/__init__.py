@@ -13,8 +13,10 @@ from dpfast.jobs.engine import Engine, OneProcess
 from dpfast.jobs.tasks import Bound, Digest, Draw, Freeze, Task, cut, scatter
 from dpfast.jobs.verbs import Counts, bounded_counts, release, verify
 from dpfast.records.partitions import Withholding
+from dpfast.release.blocks import BLOCK
 
 __all__ = [
+    "BLOCK",
     "Bound",
     "Counts",
     "Digest",
