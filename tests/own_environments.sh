@@ -7,8 +7,8 @@
 # FOLDER keeps the environments. PYTHON (python3) makes them; tumult wants Java 8, 11 or 17,
 # spark 17 or 21.
 # They cannot share one: Tumult Core holds NumPy and, up to Python 3.11, pandas below 2, and SymPy
-# below 1.13, which PyTorch wants above; SmartNoise holds OpenDP at 0.14 and pandas below 3. Spark is half a
-# gigabyte, and warns of pandas 3.
+# below 1.13, which PyTorch wants above; SmartNoise holds OpenDP at 0.14 and pandas below 3.
+# Spark is half a gigabyte, and warns of pandas 3.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -26,7 +26,7 @@ from dpfast.adapters import library
 pyspark = library("pyspark", "spark", ">=4.0")
 
 T = TypeVar("T")
-AT_ONCE = 4096  # blocks of one Spark job: beyond a megabyte Spark writes closures, and so keys, to disks
+A_JOB = 4096  # blocks at most: Spark writes closures beyond a megabyte to disks, and keys with them
 
 
 def bounded_counts(rows: Any, *, key: ReleaseKey, shards: int | None = None, **terms: Any) -> jobs.Counts:
@@ -106,8 +106,8 @@ class Cluster:
 
     def run(self, task: jobs.Task, blocks: Iterable[int]) -> list[Any]:
         listed, found = list(blocks), []
-        for i in range(0, len(listed), AT_ONCE):
-            some = listed[i : i + AT_ONCE]
+        for i in range(0, len(listed), A_JOB):
+            some = listed[i : i + A_JOB]
             found += self._each(task.only(*some), some, min(len(some), 4 * self._slots))
         return found
 
