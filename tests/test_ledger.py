@@ -345,16 +345,22 @@ GAUSSIAN = Gaussian(3, sensitivity=Sensitivity(1, 1))
             True,
             r"under another key \(id [0-9a-f]{32}, this one [0-9a-f]{32}\)",
         ),
-        (DiscreteLaplace(Decimal("0.2"), 1000), ZEROS, release_key(), True, "with another columns"),
+        (
+            DiscreteLaplace(Decimal("0.2"), 1000),
+            ZEROS,
+            release_key(),
+            True,
+            "with other parameters of discrete_laplace",
+        ),
         (
             DiscreteGaussian.calibrated(Decimal("0.1"), CELLS, delta=Decimal("1e-7")),
             ZEROS,
             release_key(),
             True,
-            "with another",
+            "with another mechanism, discrete_laplace, not discrete_gaussian",
         ),
-        (TENTH, ZEROS[:49], release_key(), True, r"with another size: \(50,\), not \(49,\)"),
-        (TENTH, ZEROS.reshape(5, 10), release_key(), True, r"with another size: \(50,\), not \(5, 10\)"),
+        (TENTH, ZEROS[:49], release_key(), True, r"with another shape, \(50,\), not \(49,\)"),
+        (TENTH, ZEROS.reshape(5, 10), release_key(), True, r"with another shape, \(50,\), not \(5, 10\)"),
     ],
 )
 def test_another_release_under_a_label_is_refused(ledger, mechanism, values, key, resume, message) -> None:
@@ -396,7 +402,9 @@ def test_a_lower_price_is_another_release(path) -> None:
     ledger.release(GAUSSIAN, np.zeros(3), key=release_key())
     dear = Gaussian(3, sensitivity=Sensitivity(4, 1))
     assert tiers.record(dear) == tiers.record(GAUSSIAN)
-    with pytest.raises(KeyReuseError, match="at another cost: pay for a new label"):
+    with pytest.raises(
+        KeyReuseError, match=r"at another cost, rho 0\.0555556, not rho 0\.222223: .*pay for a new label"
+    ):
         ledger.release(dear, np.zeros(3), key=release_key(), resume=True)
     assert [entry.rho for entry in ledger.history()] == [Fraction(1, 18)]
 
@@ -771,7 +779,7 @@ def test_a_release_under_a_key_checks_what_it_goes_by(ledger, statement) -> None
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("UPDATE releases SET mechanism = replace(mechanism, '[50]', '[51]')", KeyReuseError, "another size"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '[50]', '[51]')", KeyReuseError, "another shape"),
         ("UPDATE releases SET mechanism = replace(mechanism, '\"manifest\"', '\"no\"')", LedgerError, "does not say what it reserved"),
         ("UPDATE releases SET mechanism = replace(mechanism, '\"size\"', '\"sizes\"')", LedgerError, "does not say what it reserved"),
         ("UPDATE releases SET mechanism = replace(mechanism, '\"stream\": 2', '\"stream\": 3')", ParameterError, "stream version 3"),

@@ -64,7 +64,10 @@ def create(
 @click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
-    """Print what was charged, and what is left, after the sums were checked."""
+    """Print what was charged, and what is left, after the sums were checked.
+
+    An attempt that was refused for its values stands there too: it cost nothing, and drew nothing.
+    """
     found = dpfast.Ledger(file)
     history, spent, left, total = found.history(), *map(figures, (found.spent, found.remaining, found.budget))
     if as_json:

@@ -134,6 +134,7 @@ class Ledger:
                 f"mechanism must be one of dpfast's, not {type(mechanism).__name__}; for others there is spend"
             )
         again = parameters.flag("resume", resume)
+        mechanism._check_options(options)  # noqa: SLF001
         if key is None:
             charge = self._charge("" if label is None else label, mechanism.guarantee, mechanism.metadata())
             if again:
@@ -200,11 +201,17 @@ class Ledger:
 
         def known(found: Reserved) -> None:
             where = _continued(about.label, seal.key_id, resume, found)
+            dearer = ""
             if found.entry.parameters.get("cost") != record["cost"]:
-                raise KeyReuseError(f"{about.label!r} is reserved {where} at another cost: pay for a new label")
-            compare(seal, self._kept(found), found.tag, where=where)
+                there = [getattr(found.entry, name) for name in self._store.terms.accounting]
+                dearer = f"at another cost, {self._said(there)}, not {self._said(charge.amounts)}"
+            compare(seal, self._kept(found), found.tag, where=where, unlike=dearer)
 
-        compare_here(seal)
+        try:
+            compare_here(seal)
+        except KeyReuseError:
+            self._store.look(charge, _hash(about.label), known)  # the ledger also says since when
+            raise
         self._store.reserve(charge, Reservation(_hash(about.label), key, seal.tag), known)
         note_here(seal)
 
@@ -304,6 +311,9 @@ class Ledger:
         budget = amounts(dict(zip(terms.accounting, terms.budget, strict=True)), up=True)
         return f"<Ledger {self.dataset!r}: {budget} per {terms.unit}, {terms.adjacency}; {self.path}>"
 
+    def _said(self, figures: Iterable[Fraction]) -> str:
+        return amounts(dict(zip(self._store.terms.accounting, figures, strict=True)), up=True)
+
     def _left(self) -> tuple[Fraction, ...]:
         return tuple(most - spent for most, spent in zip(self._store.terms.budget, self._store.spent(), strict=True))
 
@@ -353,7 +363,7 @@ def _continued(label: str, key: str, resume: bool, found: Reserved) -> str:
     if found.key.hex() != key:
         raise KeyReuseError(
             f"{label!r} is reserved {where} under another key (id {found.key.hex()}, this one {key}): use that one, or pay for "
-            "a new label. What a lost key has sealed cannot be continued"
+            f"a new label, such as {label + ' 2'!r}. What a lost key has sealed cannot be continued"
         )
     return where
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 VERSION = 1  # the manifest's: its fields, the size of a block, the fields of digests
 
 ARRAY, TABLE, BUCKETS = "array", "table", "buckets"
+_WITH_ARTICLE = {ARRAY: "an array", TABLE: "a table", BUCKETS: "buckets of unknown keys"}
+_SIZED = "a shape", "a public domain"
 
 
 class Manifest(NamedTuple):
@@ -62,10 +64,40 @@ class Manifest(NamedTuple):
         """How many rows a block has; of a bucket nobody knows."""
         return min(BLOCK, math.prod(self.size) - block * BLOCK)
 
+    def unlike(self, kept: Manifest) -> str:
+        """How a manifest that was kept differs from this one, in words; nothing if it does not."""
+        if kept.kind != self.kind:
+            return f"as {_WITH_ARTICLE[kept.kind]}, not as {_WITH_ARTICLE[self.kind]}"
+        if kept.columns != self.columns:
+            return self._unlike_columns(kept)
+        if bool(kept.domain) != bool(self.domain):
+            return f"with {_SIZED[bool(kept.domain)]}, not with {_SIZED[bool(self.domain)]}"
+        if kept.size != self.size:
+            return (
+                f"with another {'number of buckets' if self.kind == BUCKETS else 'shape'}, {kept.size}, not {self.size}"
+            )
+        if kept.domain != self.domain:
+            return "with another public domain"
+        return "" if kept == self else "with another manifest"
+
+    def _unlike_columns(self, kept: Manifest) -> str:
+        here, there = dict(self.columns), dict(kept.columns)
+        if list(here) != list(there):
+            return f"with the columns {_listed(there)}, not {_listed(here)}"
+        name = next(name for name in here if here[name] != there[name])
+        of = f" of column {name!r:.60}" if name else ""
+        if here[name][0] != there[name][0]:
+            return f"with another mechanism{of}, {there[name][0]}, not {here[name][0]}"
+        return f"with other parameters of {there[name][0]}{of}"
+
     @property
     def blocks(self) -> int:
         """How many blocks each column has."""
         return self.size[0] if self.kind == BUCKETS else -(-math.prod(self.size) // BLOCK)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return f"{', '.join(map(repr, names)):.200}"
 
 
 def by_column(mechanism: Any) -> dict[str, Any]:
@@ -345,16 +377,22 @@ def must_continue(label: str, where: str, *, resume: bool) -> None:
         )
 
 
-def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str) -> None:
-    """Refuse what is not the release that is reserved. Raises: KeyReuseError, OtherInputError."""
+def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str, unlike: str = "") -> None:
+    """Refuse what is not the release that is reserved. Raises: KeyReuseError, OtherInputError.
+
+    unlike: what else differs, and is public.
+    """
     label = seal.manifest.label
-    for name, here, there in zip(Manifest._fields, seal.manifest, about, strict=True):
-        if here != there:
-            raise KeyReuseError(f"{label!r} is reserved {where} with another {name}: {there!s:.80}, not {here!s:.80}")
+    unlike = seal.manifest.unlike(about) or unlike
+    if unlike:
+        raise KeyReuseError(
+            f"{label!r} is reserved {where} {unlike}: go on with what was reserved, or pay for a new label, such as "
+            f"{label + ' 2'!r}"
+        )
     if not hmac.compare_digest(seal.tag, tag):
         raise OtherInputError(
-            f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under a label of its "
-            "own. That it is another, or is not, is for its holder alone, and never published"
+            f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under a label of "
+            f"its own, such as {label + ' 2'!r}. That it is another, or is not, is for its holder alone, and never published"
         )
 
 
@@ -408,6 +446,7 @@ class Sealed:
         if options.keys() & {"key", "resume"}:
             raise ParameterError("key and resume must be left out: a sealed key is both")
         at, name = whole("block", block, 0), self._column(column)
+        self._columns[name]._check_options(options)  # noqa: SLF001  the door of sealed releases
         task = _Drawing(self, name, at)
         return self._columns[name]._release(values, key=task, names=names, **options)  # noqa: SLF001
 
