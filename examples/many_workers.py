@@ -19,7 +19,7 @@ import numpy as np
 
 import dpfast
 
-ROWS = 65_536  # of a block; the last block is shorter
+ROWS = 65_536  # a block has so many, but for the last
 MECHANISM = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
 
 
