@@ -108,7 +108,9 @@ def test_readme_quotes_the_ten_lines() -> None:
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize(("page", "first"), [("README.md", 1), ("docs/choosing.md", 0), ("docs/records.md", 0)])
+@pytest.mark.parametrize(
+    ("page", "first"), [("README.md", 1), ("docs/choosing.md", 0), ("docs/records.md", 0), ("docs/sealed.md", 0)]
+)
 def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
     """Each block with its own names, in one process; README.md's first ones as an example."""
     monkeypatch.chdir(tmp_path)
