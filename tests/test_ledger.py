@@ -302,7 +302,76 @@ def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch) -> N
     assert ledger.spent.epsilon == Fraction(6, 10)
 
 
+PAID = [  # mechanisms that are no noise; values, and values that they refuse
+    (dpfast.Exponential(Decimal("0.1"), 1), [1, 5], [1, np.nan]),
+    (dpfast.PermuteAndFlip(Decimal("0.1"), 1), [1, 5], [1, np.nan]),
+    (dpfast.NoisyMax(Decimal("0.1"), 1), [1, 5], [1, np.nan]),
+    (dpfast.AboveThreshold(Decimal("0.1"), 1, threshold=3), [1, 10**6], None),
+    (dpfast.RandomizedResponse(Decimal("0.1"), 2), [0, 1, 1], [0, 2]),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "values", "unusable"), PAID, ids=lambda of: type(of).__name__)
+def test_choices_and_answers_pay_too(path, mechanism, values, unusable, capsys) -> None:
+    """Once a call; not for what is refused; and never beyond the budget."""
+    ledger = Ledger(path, 1, adjacency=mechanism.guarantee.adjacency, create=True)
+    ledger.release(mechanism, values, label="q")
+    if unusable is not None:
+        with pytest.raises(dpfast.UnusableValuesError):
+            ledger.release(mechanism, unusable, label="q")
+    with pytest.raises(DTypeError, match="^'nope' is no option of a release by"):
+        ledger.release(mechanism, values, nope=1)
+    with pytest.raises(ParameterError, match="^key must be left out"):
+        ledger.release(mechanism, values, key=release_key())
+    kinds = [(entry.mechanism, entry.refused) for entry in ledger.history()]
+    assert kinds == [(mechanism.NAME, False), (mechanism.NAME, True)][: len(kinds)]
+    assert len(kinds) == 1 + (unusable is not None)
+    assert ledger.spent.epsilon == Fraction(1, 10)
+    said = command(capsys, "ledger", "verify", path)[1]
+    assert said == f"budget: 1 charge{' and 1 refused attempt' if unusable else ''}, all as they were written\n"
+    ledger.spend(ledger.remaining)
+    with pytest.raises(BudgetExhausted):
+        ledger.release(mechanism, values)
+
+
+def test_private_keys_pay_too(ledger) -> None:
+    """thresholded is charged (epsilon, delta); under a key once, for one input in any order."""
+    how = {"epsilon": Decimal("0.1"), "delta": Decimal("1e-7"), "sensitivity": Sensitivity(1, 1), "ledger": ledger}
+    dpfast.thresholded(["a", "b"], [500, 1], **how, label="words")
+    first = dpfast.thresholded(["a", "b"], [500, 1], **how, key=release_key())
+    again = dpfast.thresholded(["b", "a"], [1, 500], **how, key=release_key(), resume=True)
+    assert (first.counts == again.counts).all()
+    with pytest.raises(dpfast.OtherInputError):
+        dpfast.thresholded(["a", "b"], [500, 2], **how, key=release_key(), resume=True)
+    assert ledger.spent == Guarantee(Decimal("0.2"), Decimal("2e-7"))
+    assert [entry.label for entry in ledger.history()] == ["words", "visits/age", "visits/age"]
+    assert "thresholded, refused: OtherInputError" in str(ledger.history())
+
+
 # ------------------------------------------------------------------ releases under keys
+
+
+def test_the_ledger_says_since_when_a_label_is_reserved(ledger) -> None:
+    """Also where this process knows it, which knows no date; and all columns are named."""
+    ledger.reserve(sealed_table(release_key(), ZEROS))
+    at = r"^'visits/age' is reserved \(number 1, \d{4}-\d\d-\d\d\) "
+    for more, message in [
+        ({"people": TENTH}, "with the columns 'visits', 'hours', not 'visits', 'hours', 'people': go on with"),
+        ({"hours": TENTH}, "with other parameters of discrete_laplace of column 'hours'"),
+        (
+            {"hours": GAUSSIAN_COUNTS},
+            "with another mechanism of column 'hours', discrete_laplace, not discrete_gaussian",
+        ),
+    ]:
+        with pytest.raises(KeyReuseError, match=at + message):
+            ledger.reserve(sealed_table(release_key(), ZEROS, **more), resume=True)
+    with pytest.raises(KeyReuseError, match=at + "as a table, not as an array"):
+        ledger.release(DiscreteLaplace(Decimal("0.3"), 1), ZEROS, key=release_key(), resume=True)
+    with pytest.raises(dpfast.OtherInputError, match=r"reserved \(number 1, .* such as 'visits/age 2'"):
+        ledger.reserve(sealed_table(release_key(), ZEROS + 1), resume=True)
+    with pytest.raises(KeyReuseError, match=at.rstrip(" ") + ": resume=True continues it") as caught:
+        ledger.reserve(sealed_table(release_key(), ZEROS + 1))
+    assert not isinstance(caught.value, dpfast.DataDependentError)
 
 
 def test_a_label_is_charged_once(ledger) -> None:
@@ -325,6 +394,7 @@ def test_resume_reserves_where_nothing_is_reserved(ledger) -> None:
 
 
 GAUSSIAN = Gaussian(3, sensitivity=Sensitivity(1, 1))
+GAUSSIAN_COUNTS = DiscreteGaussian.calibrated(Decimal("0.2"), CELLS, delta=Decimal("1e-7"))
 
 
 @pytest.mark.parametrize(

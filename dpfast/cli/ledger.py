@@ -127,7 +127,10 @@ def verify(file: Path) -> None:
     """
     found = dpfast.Ledger(file)
     charges = found.verify()
-    click.echo(f"{found.dataset}: {charges:,} {'charge' if charges == 1 else 'charges'}, all as they were written")
+    refused = sum(entry.refused for entry in found.history())
+    said = f"{charges - refused:,} {'charge' if charges - refused == 1 else 'charges'}"
+    said += f" and {refused:,} refused {'attempt' if refused == 1 else 'attempts'}" if refused else ""
+    click.echo(f"{found.dataset}: {said}, all as they were written")
 
 
 @ledger.command()

@@ -268,10 +268,10 @@ class Ledger:
         return History(self._store.entries())
 
     def verify(self) -> int:
-        """Check the whole file: SQLite's pages and indexes, each charge, all sums, each part.
+        """Check the whole file: SQLite's pages and indexes, each charge, all sums, each tag.
 
         Opening and charging look at the checkpoint and the last charge alone.
-        Returns: how many charges there are.
+        Returns: how many charges there are, refused attempts among them.
         Raises: LedgerError, which says what is not as it was written.
         """
         return self._store.verify()
@@ -291,7 +291,7 @@ class Ledger:
     def upgrade(cls, path: str | os.PathLike[str]) -> Ledger:
         """Turn a ledger of format 1, by an earlier version of dpfast, into today's; then open it.
 
-        Its budget, charges and parts stay. Earlier versions of dpfast refuse it then.
+        Its budget and charges stay. Earlier versions of dpfast refuse it then.
         Raises: LedgerError (no ledger of format 1, or damaged: then the file is as it was).
         """
         from dpfast.ledger.upgrade import upgrade
