@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import csv
+import doctest
+import importlib
 import importlib.util
 import json
 import re
@@ -118,6 +120,16 @@ def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
     assert code
     result = run("-c", f"for block in {code!r}: exec(compile(block, block, 'exec'), {{'__name__': '__main__'}})")
     assert (result.returncode, result.stderr) == (0, "")
+
+
+DOCUMENTED = "errors", "ledger.ledger", "privacy.sensitivity", "release.key", "release.seal"
+
+
+@pytest.mark.parametrize("module", DOCUMENTED)
+def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = doctest.testmod(importlib.import_module(f"dpfast.{module}"), extraglobs={"dpfast": dpfast})
+    assert found.failed == 0 < found.attempted
 
 
 def test_the_table_of_sensitivities_is_what_they_are() -> None:

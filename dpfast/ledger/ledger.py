@@ -113,8 +113,10 @@ class Ledger:
 
         Of a selection its `select`, of AboveThreshold its `run`. Randomized response charges its
         epsilon once: each unit of privacy gives one of the answers.
-        label: for the history, of a release without a key; a key has its own. options: for the
-            mechanism's release.
+        values: what the mechanism's release takes; it returns what that returns. label: for the
+            history, of a release without a key; a key has its own. options: for the mechanism's
+            release: out, dtype, lower, upper, clamp, missing, threads, constant_time; under a key
+            names, a column of integers or strings, as many as the values and sealed with them.
         key, resume: without a key every call is a new release. Under a key the values are sealed,
             the seal is reserved, and the noise is drawn: one label, one charge, any number of tries
             (docs/sealed.md). Again only with resume=True, and only with equal values.
@@ -126,8 +128,17 @@ class Ledger:
             guarantee in the ledger's accounting unit; a fixed key); what release raises. What is
             refused for its values (DataDependentError) is recorded as a refused attempt. Nothing is
             charged then, except if the failure comes after the charge: no key from the system, a
-            full memory, Ctrl-C.
-        Privacy: spends what the mechanism's guarantee says, from the ledger's budget.
+            full memory, Ctrl-C, values that change between the seal and the draw.
+        Privacy: spends what the mechanism's guarantee says, from the ledger's budget; under a key
+            once for its label.
+
+            >>> ledger = dpfast.Ledger("visits.db", epsilon=3, create=True)
+            >>> mechanism = dpfast.DiscreteLaplace(epsilon=0.5, sensitivity=1)
+            >>> key, cities = dpfast.Key.generate().derive("visits 2026-11"), ["Lima", "Oslo", "Pune"]
+            >>> noisy = ledger.release(mechanism, [120, 80, 3], key=key, names=cities)
+            >>> again = ledger.release(mechanism, [120, 80, 3], key=key, names=cities, resume=True)
+            >>> bool((noisy == again).all()), float(ledger.spent.epsilon)
+            (True, 0.5)
         """
         if not isinstance(mechanism, Payable):
             raise DTypeError(
@@ -166,8 +177,19 @@ class Ledger:
     def expect(self, key: ReleaseKey, mechanism: Any, *, resume: bool = False) -> bool:
         """Whether the label is reserved. It refuses what `reserve` would, whatever the values are.
 
+        Ask before values are read that take long: whether the label is free or may be continued,
+        and whether the budget suffices.
         mechanism, resume: as of the seal, and of reserve. Nothing is charged, and nothing is kept.
-        Raises: as reserve, but for OtherInputError and what is about the shape.
+        Raises: BudgetExhausted, LedgerError; KeyReuseError (reserved without resume=True, or under
+            another key); DTypeError, ParameterError. `reserve` compares the rest.
+
+            >>> ledger = dpfast.Ledger("expected.db", epsilon=3, create=True)
+            >>> key, mechanism = dpfast.Key.generate().derive("visits 2026-11"), dpfast.DiscreteLaplace(1, 1)
+            >>> ledger.expect(key, mechanism)
+            False
+            >>> noisy = ledger.release(mechanism, [120, 80, 3], key=key)
+            >>> ledger.expect(key, mechanism, resume=True)
+            True
         """
         about, columns = release_key(key), by_column(mechanism)
         charge = self._charge(about.label, compose(*columns.values()), {"mechanism": ""})
@@ -179,10 +201,18 @@ class Ledger:
 
         All columns are charged, or none, in one transaction that is on the disk before this
         returns. What is reserved is spent, whether or not a block is drawn.
-        resume: whether this is the release again that is reserved under the label. Where nothing is
-            reserved, it is reserved.
+        seal: of `key.seal(…)`. resume: whether this is the release again that is reserved under
+            the label. Where nothing is reserved, it is reserved.
         Raises: BudgetExhausted, LedgerError; KeyReuseError, OtherInputError, as release;
             DTypeError; ParameterError. Nothing is charged then.
+        Privacy: spends the seal's cost, once for its label. Source: docs/sealed.md.
+
+            >>> ledger = dpfast.Ledger("reserved.db", epsilon=3, create=True)
+            >>> key, mechanism = dpfast.Key.generate().derive("visits 2026-11"), dpfast.DiscreteLaplace(1, 1)
+            >>> digests = [key.digester(mechanism)(0, [120, 80, 3])]  # each by a worker
+            >>> sealed = ledger.reserve(key.seal(mechanism, digests, shape=(3,)), resume=True)
+            >>> sealed.release(0, [120, 80, 3]).shape
+            (3,)
         """
         if not isinstance(seal, Seal):
             raise DTypeError(f"seal must be a Seal, of key.seal(…), not {type(seal).__name__}")

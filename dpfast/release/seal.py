@@ -184,7 +184,10 @@ class Task(ABC):
 
 
 class Digester:
-    """Makes the digests of blocks of one column, and can do nothing else. It pickles."""
+    """Makes the digests of blocks of one column, and can do nothing else. It pickles.
+
+    `key.digester(mechanism)` makes it, for the workers.
+    """
 
     def __init__(self, secret: bytes, key: str, mechanism: Any, column: str, inputs: dict[str, Any]) -> None:
         self._secret, self._key, self._inputs = secret, key, inputs
@@ -193,7 +196,10 @@ class Digester:
     def __call__(self, block: int, values: npt.ArrayLike, *, names: Any = None) -> BlockDigest:
         """The digest of a block: rows 65,536 block up to 65,536 (block + 1) of the column.
 
-        names: of the rows, as many, where no public domain gives them.
+        block: its number, from 0. values: at most 65,536 of them, of what the mechanism releases
+            and in any layout; the last block of a column may be shorter. names: of the rows, as
+            many, where no public domain gives them: a column of integers or of strings.
+        Returns: a BlockDigest, for `key.seal`; as private as the values.
         Raises: DTypeError, ParameterError; UnusableValuesError (a NaN without `missing`).
         """
         task = _Digesting(self._secret, self.column, whole("block", block, 0))
@@ -229,9 +235,10 @@ def at_most_a_block(rows: int) -> None:
 class Seal:
     """One input under one label: a manifest to publish, and private digests. Never pickled.
 
+    `key.seal(mechanism, digests, shape=shape)` makes it.
     manifest: what may be published. cost: the guarantee of all columns together.
     `ledger.reserve(seal)` gives the key that draws, and `seal.without_ledger()` says aloud that
-    nobody pays.
+    nobody pays. Source: docs/sealed.md.
     """
 
     def __init__(
@@ -308,6 +315,7 @@ class Seal:
         resume: whether this is the release again that this process has begun under the label.
         Raises: KeyReuseError (the label is reserved here and resume is not said, or for another
             release); OtherInputError.
+        Privacy: what is drawn spends `cost`, once for this label and input.
         """
         reserve_here(self, resume=resume)
         return self._reserved()
@@ -404,6 +412,16 @@ class Sealed:
 
     A task needs its own blocks' digests alone: `sealed.only(j)`. One made from a KeyFile pickles
     as the file's path, the key's id and the root: a worker must find the same secret there.
+    Whoever has it and a result can take the noise off blocks that they guess: keep it as the data.
+    Source: docs/sealed.md.
+
+        >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+        >>> key = dpfast.Key.generate().derive("visits 2026-11")
+        >>> seal = key.seal(mechanism, [key.digester(mechanism)(0, [120, 80, 3])], shape=(3,))
+        >>> sealed = dpfast.Ledger("budget.db", epsilon=3, create=True).reserve(seal)
+        >>> noisy = sealed.only(0).release(0, [120, 80, 3])  # on a worker
+        >>> bool((noisy == mechanism.release([120, 80, 3], key=key, resume=True)).all())
+        True
     """
 
     def __init__(
@@ -421,7 +439,10 @@ class Sealed:
         self.key_id, self.secure, self._place = key
 
     def only(self, *blocks: int) -> Sealed:
-        """The same for some blocks of all columns: what a task that draws them needs."""
+        """The same for some blocks of all columns: what a task that draws them needs.
+
+        Raises: ParameterError (no such block).
+        """
         digests = {(name, j): self._digest(name, j) for name in self._columns for j in blocks}
         key = self.key_id, self.secure, self._place
         return Sealed(self.manifest, self._columns, digests, self._root, self._secrets, key)
@@ -437,11 +458,13 @@ class Sealed:
     ) -> Any:
         """Block `block` of a column with its noise: the bytes that one call for all would give it.
 
-        values: those that were sealed. column: its name in a table. names: of the rows, as sealed.
-        options: as of the mechanism's release: out, dtype, lower, upper, clamp, missing, threads,
-            constant_time.
+        block: its number, from 0. values: those that were sealed, in any layout and width. column:
+            its name in a table. names: of the rows, as sealed. options: as of the mechanism's
+            release: out, dtype, lower, upper, threads, constant_time; clamp, missing as sealed.
+        Returns: as the mechanism's release.
         Raises: DTypeError, ParameterError; OtherInputError (other values than were sealed: nothing
-            is drawn).
+            is drawn, and out holds zeros).
+        Privacy: spends nothing more: the reservation paid for all blocks, however often drawn.
         """
         if options.keys() & {"key", "resume"}:
             raise ParameterError("key and resume must be left out: a sealed key is both")
