@@ -365,7 +365,7 @@ def test_the_ledger_says_since_when_a_label_is_reserved(ledger) -> None:
     ]:
         with pytest.raises(KeyReuseError, match=at + message):
             ledger.reserve(sealed_table(release_key(), ZEROS, **more), resume=True)
-    with pytest.raises(KeyReuseError, match=at + "as a table, not as an array"):
+    with pytest.raises(KeyReuseError, match=at + "with another kind, table, not array"):
         ledger.release(DiscreteLaplace(Decimal("0.3"), 1), ZEROS, key=release_key(), resume=True)
     with pytest.raises(dpfast.OtherInputError, match=r"reserved \(number 1, .* such as 'visits/age 2'"):
         ledger.reserve(sealed_table(release_key(), ZEROS + 1), resume=True)
@@ -854,6 +854,9 @@ def test_a_release_under_a_key_checks_what_it_goes_by(ledger, statement) -> None
         ("UPDATE releases SET mechanism = replace(mechanism, '\"size\"', '\"sizes\"')", LedgerError, "does not say what it reserved"),
         ("UPDATE releases SET mechanism = replace(mechanism, '\"stream\": 2', '\"stream\": 3')", ParameterError, "stream version 3"),
         ("UPDATE releases SET mechanism = replace(mechanism, '\"cost\": [\"1/10\"', '\"cost\": [\"1/20\"')", KeyReuseError, "another cost"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '\"kind\": \"array\"', '\"kind\": [7]')", KeyReuseError, r"another kind, \[7\], not array"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '\"name\": \"\"', '\"name\": [7]')", KeyReuseError, r"with the columns \[7\], not ''"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '[\"discrete_laplace\", ', '[[], ')", KeyReuseError, r"another mechanism, \[\], not"),
         ("DELETE FROM parts", LedgerError, "a reservation has no tag"),
     ],
 )  # fmt: skip
@@ -1526,6 +1529,23 @@ def test_privatize_charges_nothing_for_what_it_refuses(ledger, capsys) -> None:
     assert command(capsys, "privatize", source, new, *law, "--quiet")[0] == 1
     assert len(ledger.history()) == 1
     assert not new.exists()
+
+
+def test_a_label_on_the_command_line(path, tmp_path, capsys) -> None:
+    """It is met again with --resume, which the refusal names; what was refused is shown."""
+    ledger, counts, out = Ledger(path, 1, create=True), tmp_path / "in.csv", tmp_path / "out.csv"
+    counts.write_text("city,count\nOslo,120\nLima,80\n")
+    made = dpfast.KeyFile.create(tmp_path / "visits.key").path
+    options = ["--column", "count", "--epsilon", "0.1", "--sensitivity", "1", "--label", "visits"]
+    options += ["--ledger", ledger.path, "--key-file", made]
+    assert command(capsys, "privatize", counts, out, *options)[0] == 0
+    code, _, said = command(capsys, "privatize", counts, tmp_path / "b.csv", *options)
+    assert (code, "--resume continues it; new data are a new release" in said) == (1, True)
+    counts.write_text("city,count\nOslo,121\nLima,80\n")
+    code, _, said = command(capsys, "privatize", counts, tmp_path / "b.csv", *options, "--resume")
+    assert (code, "the input is not the one that was reserved (number 1, " in said) == (1, True)
+    assert "discrete_laplace, refused: OtherInputError" in command(capsys, "ledger", "show", path)[1]
+    assert ledger.spent.epsilon == Fraction(1, 10)
 
 
 def test_the_picture(ledger, capsys) -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 VERSION = 1  # the manifest's: its fields, the size of a block, the fields of digests
 
 ARRAY, TABLE, BUCKETS = "array", "table", "buckets"
-_WITH_ARTICLE = {ARRAY: "an array", TABLE: "a table", BUCKETS: "buckets of unknown keys"}
 _SIZED = "a shape", "a public domain"
 
 
@@ -65,30 +64,31 @@ class Manifest(NamedTuple):
         return min(BLOCK, math.prod(self.size) - block * BLOCK)
 
     def unlike(self, kept: Manifest) -> str:
-        """How a manifest that was kept differs from this one, in words; nothing if it does not."""
+        """How a manifest that was kept differs, in words; nothing if it does not. It may be edited."""
         if kept.kind != self.kind:
-            return f"as {_WITH_ARTICLE[kept.kind]}, not as {_WITH_ARTICLE[self.kind]}"
+            return f"with another kind, {kept.kind!s:.20}, not {self.kind}"
         if kept.columns != self.columns:
             return self._unlike_columns(kept)
         if bool(kept.domain) != bool(self.domain):
             return f"with {_SIZED[bool(kept.domain)]}, not with {_SIZED[bool(self.domain)]}"
         if kept.size != self.size:
-            return (
-                f"with another {'number of buckets' if self.kind == BUCKETS else 'shape'}, {kept.size}, not {self.size}"
-            )
+            what = "number of buckets" if self.kind == BUCKETS else "shape"
+            return f"with another {what}, {kept.size!s:.80}, not {self.size!s:.80}"
         if kept.domain != self.domain:
             return "with another public domain"
         return "" if kept == self else "with another manifest"
 
     def _unlike_columns(self, kept: Manifest) -> str:
-        here, there = dict(self.columns), dict(kept.columns)
-        if list(here) != list(there):
+        here, there = ([name for name, _ in of.columns] for of in (self, kept))
+        if here != there:
             return f"with the columns {_listed(there)}, not {_listed(here)}"
-        name = next(name for name in here if here[name] != there[name])
+        (name, mine), (_, other) = next(
+            both for both in zip(self.columns, kept.columns, strict=True) if both[0] != both[1]
+        )
         of = f" of column {name!r:.60}" if name else ""
-        if here[name][0] != there[name][0]:
-            return f"with another mechanism{of}, {there[name][0]}, not {here[name][0]}"
-        return f"with other parameters of {there[name][0]}{of}"
+        if mine[:1] != other[:1]:
+            return f"with another mechanism{of}, {', '.join(map(str, other[:1])):.40}, not {mine[0]}"
+        return f"with other parameters of {mine[0]}{of}"
 
     @property
     def blocks(self) -> int:
