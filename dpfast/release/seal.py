@@ -64,7 +64,7 @@ class Manifest(NamedTuple):
         return min(BLOCK, math.prod(self.size) - block * BLOCK)
 
     def unlike(self, kept: Manifest) -> str:
-        """How a manifest that was kept, perhaps edited, differs, in words; nothing if it does not."""
+        """How a manifest that was kept differs, in words, or nothing. It may have been edited."""
         if kept.kind != self.kind:
             return f"with another kind, {kept.kind!s:.20}, not {self.kind}"
         if kept.columns != self.columns:
