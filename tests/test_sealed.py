@@ -642,8 +642,8 @@ def test_digests_that_are_lost_doubled_or_of_others(spoil: Any, error: Any, mess
         key.seal(MECH, spoil(made), shape=(n,))
     assert key.seal(MECH, iter(made[::-1]), shape=(n,)).manifest.size == (n,)
     if spoil is doubled or spoil is of_another_size:
-        unchecked = lambda self, found: {(each.column, each.block): each for each in found}  # noqa: E731
-        monkeypatch.setattr(sealing.Seal, "_checked", unchecked)
+        unchecked = lambda about, key, found: {(each.column, each.block): (each.rows, each.digest) for each in found}  # noqa: E731
+        monkeypatch.setattr(sealing, "checked", unchecked)
         key.seal(MECH, spoil(made), shape=(n,))
 
 
@@ -962,7 +962,7 @@ KILLED = """
             return found
         setattr(owner, name, watched)
 
-    steps = [(store.Store, "look", 1), (blocks.Blocks, "copy", 1), (blocks.Blocks, "digests", 1), (seal.Seal, "_checked", 1),
+    steps = [(store.Store, "look", 1), (blocks.Blocks, "_look", 1), (blocks.Blocks, "digests", 1), (seal.Seal, "__init__", 1),
              (paying, "compare_here", 1), (store.Store, "reserve", 1), (store, "insert", 1), (store, "insert", 2), (store, "move", 1),
              (paying, "note_here", 1), (seal, "_opened", 1), (blocks.Blocks, "draw", 1), (blocks.Blocks, "_noise", 1),
              (blocks.Blocks, "_noise", 2)]

@@ -17,13 +17,13 @@ from dpfast.ledger import store
 from dpfast.ledger.store import Charge, Reservation, Reserved, Store, Terms
 from dpfast.ledger.table import History
 from dpfast.mechanisms.described import Payable
-from dpfast.mechanisms.mechanism import Releasing, release_key
+from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy import parameters
 from dpfast.privacy.composition import Part, compose
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
-from dpfast.release.key import ID_LENGTH, ReleaseKey, encode
+from dpfast.release.key import ID_LENGTH, ReleaseKey, encode, release_key
 from dpfast.release.seal import (
     Manifest,
     Seal,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LENGTH = 32
 ID_LENGTH = 16
+_length = struct.Struct("<Q").pack
 
 # All secrets of this process, which a forked child finds blank; a fork waits for the lock.
 _secrets: weakref.WeakValueDictionary[int, _Secret] = weakref.WeakValueDictionary()
@@ -48,8 +49,11 @@ os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_
 
 def encode(*fields: bytes | str | int) -> bytes:
     """A canonical encoding: each field behind its length, so that no two lists of fields meet."""
-    parts = [field if type(field) is bytes else str(field).encode() for field in fields]
-    return b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "little"), part)])
+    pieces: list[bytes] = []
+    for field in fields:
+        part = field if type(field) is bytes else str(field).encode()
+        pieces += _length(len(part)), part
+    return b"".join(pieces)
 
 
 def keyed(secret: bytes | bytearray, purpose: str, data: bytes = b"") -> bytes:
@@ -79,15 +83,16 @@ class _Secret:
     Python cannot wipe all copies of them: docs/threat_model.md.
     """
 
-    __slots__ = ("__weakref__", "_held", "_id")
+    __slots__ = ("__weakref__", "_held", "id")
 
     def __init__(self, secret: bytes) -> None:
         if not isinstance(secret, bytes):
             raise DTypeError(f"secret must be bytes, not {type(secret).__name__}")
         if len(secret) != LENGTH:
             raise ParameterError(f"secret must be {LENGTH} bytes, got {len(secret)}")
+        self.id = keyed(secret, "key id")[:ID_LENGTH].hex()  # tells keys apart, and nothing of the secret
         with lock:
-            self._held, self._id = bytearray(secret), ""
+            self._held = bytearray(secret)
             _secrets[id(self)] = self
 
     def _blank(self) -> None:
@@ -102,12 +107,6 @@ class _Secret:
                 "a sealed key or the path of a KeyFile"
             )
         return keyed(self._held, purpose, data)
-
-    @property
-    def id(self) -> str:
-        """128 bits in hexadecimal that tell keys apart, and nothing of the secret."""
-        self._id = self._id or self._keyed("key id")[:ID_LENGTH].hex()
-        return self._id
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -331,7 +330,7 @@ class ReleaseKey(_Secret):
             >>> seal.cost
             <Guarantee epsilon=2, adjacency='add-remove', unit='person'>
         """
-        from dpfast.release.seal import Seal, manifest
+        from dpfast.release.seal import Seal, by_column, checked, kind_of, manifest
 
         if not isinstance(source, bytes):
             raise DTypeError(f"source must be bytes, not {type(source).__name__}")
@@ -339,7 +338,9 @@ class ReleaseKey(_Secret):
             given = tuple(digests)
         except TypeError:
             raise DTypeError(f"digests must be those of key.digester(…), not {type(digests).__name__}") from None
-        return Seal(self, mechanism, manifest(self.label, mechanism, shape, buckets, domain), given, source)
+        columns = by_column(mechanism)
+        about = manifest(self.label, columns, kind_of(mechanism), shape, buckets=buckets, domain=domain)
+        return Seal(self, columns, about, checked(about, self.id, given), source)
 
     def __repr__(self) -> str:
         return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"
@@ -366,6 +367,13 @@ class Chooser:
 
     def __repr__(self) -> str:
         return f"<{'' if self.secure else 'INSECURE '}Chooser, key {self.id[:8]}>"
+
+
+def release_key(key: object) -> ReleaseKey:
+    """Raises: DTypeError."""
+    if not isinstance(key, ReleaseKey):
+        raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
+    return key
 
 
 # ------------------------------------------------------------------ files

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import hmac
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +17,7 @@ from dpfast import _native
 from dpfast.errors import DTypeError, FileError, KeyReuseError, OtherInputError, ParameterError
 from dpfast.privacy.parameters import shown, whole
 from dpfast.release.blocks import BLOCK, Blocks
-from dpfast.release.key import KeyFile, ReleaseKey, encode, keyed, lock, warn_insecure
+from dpfast.release.key import KeyFile, ReleaseKey, encode, keyed, lock, release_key, warn_insecure
 from dpfast.release.names import Names
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Manifest(NamedTuple):
         return cls(**{**metadata, "columns": columns, "size": tuple(metadata["size"])})
 
     def encoded(self) -> bytes:
-        columns = [encode(name, *record) for name, record in self.columns]
+        columns = [_encoded(*column) for column in self.columns]
         sizes = encode(*self.size)
         return encode(self.version, self.stream, self.label, self.kind, self.domain, sizes, *columns)
 
@@ -100,6 +99,11 @@ def _listed(names: Iterable[str]) -> str:
     return f"{', '.join(map(repr, names)):.200}"
 
 
+@lru_cache
+def _encoded(name: str, record: tuple[str | int, ...]) -> bytes:
+    return encode(name, *record)
+
+
 def by_column(mechanism: Any) -> dict[str, Any]:
     """The mechanisms of the columns; that of an array has no name. Raises: DTypeError."""
     columns = dict(mechanism) if isinstance(mechanism, Mapping) else {"": mechanism}
@@ -117,11 +121,22 @@ def releases(mechanism: Any) -> Any:
     return mechanism
 
 
-def manifest(label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets: int | None, domain: Any) -> Manifest:
-    columns = by_column(mechanism)
+def kind_of(mechanism: Any) -> str:
+    return TABLE if isinstance(mechanism, Mapping) else ARRAY
+
+
+def manifest(
+    label: str,
+    columns: Mapping[str, Any],
+    kind: str,
+    shape: tuple[int, ...] | None = None,
+    *,
+    buckets: int | None = None,
+    domain: Any = None,
+) -> Manifest:
+    """Raises: DTypeError, ParameterError."""
     if not columns:
         raise ParameterError("mechanism must name at least one column")
-    kind = TABLE if isinstance(mechanism, Mapping) else ARRAY
     if (shape is not None) + (buckets is not None) + (domain is not None) != 1:
         raise ParameterError("shape, domain or buckets must be given, and one of them alone")
     named, size = "", _size(shape, kind)
@@ -130,8 +145,11 @@ def manifest(label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets:
         named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
     elif buckets is not None:
         kind, size = BUCKETS, (whole("buckets", buckets, 1),)
-    records = tuple((name, each._record) for name, each in columns.items())  # noqa: SLF001
-    return Manifest(label, kind, records, size, named)
+    return Manifest(label, kind, _records(columns), size, named)
+
+
+def _records(columns: Mapping[str, Any]) -> tuple[tuple[str, tuple[str | int, ...]], ...]:
+    return tuple([(name, each._record) for name, each in columns.items()])  # noqa: SLF001
 
 
 def _size(shape: tuple[int, ...] | None, kind: str) -> tuple[int, ...]:
@@ -174,13 +192,13 @@ def block_digest(secret: bytes, column: str, block: int, fields: Iterable[Any]) 
     return found.digest(length=32)
 
 
-class Task(ABC):
+class Task:
     """What is done with the blocks of the values of one call of a mechanism's release."""
 
     first_row = 0  # the place of the first value among all that are sealed
 
-    @abstractmethod
-    def take(self, blocks: Blocks) -> None: ...
+    def take(self, blocks: Blocks) -> None:
+        raise NotImplementedError
 
 
 class Digester:
@@ -242,44 +260,19 @@ class Seal:
     """
 
     def __init__(
-        self, key: ReleaseKey, mechanism: Any, about: Manifest, digests: tuple[BlockDigest, ...], source: bytes = b""
+        self,
+        key: ReleaseKey,
+        columns: Mapping[str, Any],
+        about: Manifest,
+        digests: Mapping[tuple[str, int], tuple[int, bytes]],
+        source: bytes = b"",
     ) -> None:
-        self.manifest, self._key, self._columns = about, key, by_column(mechanism)
-        self._digests = self._checked(digests)
-        names = [name for name, _ in about.columns]
-        ordered = [self._digests[name, j] for name in names for j in range(about.blocks)]
-        fields = [field for each in ordered for field in (each.rows, each.digest)]
+        """columns: their mechanisms. digests: rows and digest of each block, by its place."""
+        self.manifest, self._key, self._columns, self._digests = about, key, columns, digests
+        blocks = range(about.blocks)
+        fields = [field for name in columns for j in blocks for field in digests[name, j]]
         self._root = key._keyed("root", encode(*([source] if source else []), *fields))  # noqa: SLF001
         self._input = encode(about.encoded(), self._root)
-
-    def _checked(self, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], BlockDigest]:
-        """Each by its place. Raises: DTypeError, ParameterError."""
-        about, key = self.manifest, self._key.id
-        for each in digests:
-            if not isinstance(each, BlockDigest):
-                raise DTypeError(f"digests must be those of key.digester(…), not {type(each).__name__}")
-            if each.key != key:
-                raise ParameterError(
-                    f"digests must be made under the key of {about.label!r}, and one is of another label or key"
-                )
-            check_versions(each.stream, each.version)
-            if each.column not in self._columns:
-                raise ParameterError(f"digests must be of the columns of the seal, and one is of {each.column!r:.60}")
-            if not 0 <= each.block < about.blocks:
-                raise ParameterError(
-                    f"digests must be of blocks 0 to {about.blocks - 1}, and one is of block {each.block}"
-                )
-            if about.kind != BUCKETS and each.rows != about.rows(each.block):
-                raise ParameterError(f"block {each.block} must have {about.rows(each.block):,} rows, got {each.rows:,}")
-        found = {(each.column, each.block): each for each in digests}
-        if len(found) < len(digests):
-            raise ParameterError("digests must be one of each block, and a block came twice")
-        wanted = len(self._columns) * about.blocks
-        if len(digests) < wanted:
-            raise ParameterError(
-                f"digests must be one of each block, and {wanted - len(digests)} of {wanted} are missing"
-            )
-        return found
 
     @property
     def key_id(self) -> str:
@@ -324,7 +317,7 @@ class Seal:
         """The key that draws, for who has reserved."""
         if not self.secure:
             warn_insecure("a release")
-        digests = {at: each.digest for at, each in self._digests.items()}
+        digests = {at: digest for at, (_, digest) in self._digests.items()}
         return _opened(self._key, self.manifest, self._columns, digests, self._root, self._input)
 
     def __repr__(self) -> str:
@@ -332,6 +325,35 @@ class Seal:
 
     def __reduce__(self) -> str:
         raise TypeError("a Seal is not pickled, for it holds its key: send the sealed key that a reservation gives")
+
+
+def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], tuple[int, bytes]]:
+    """Rows and digest of each block by its place. key: its id.
+
+    Raises: DTypeError, ParameterError.
+    """
+    columns = {name for name, _ in about.columns}
+    for each in digests:
+        if not isinstance(each, BlockDigest):
+            raise DTypeError(f"digests must be those of key.digester(…), not {type(each).__name__}")
+        if each.key != key:
+            raise ParameterError(
+                f"digests must be made under the key of {about.label!r}, and one is of another label or key"
+            )
+        check_versions(each.stream, each.version)
+        if each.column not in columns:
+            raise ParameterError(f"digests must be of the columns of the seal, and one is of {each.column!r:.60}")
+        if not 0 <= each.block < about.blocks:
+            raise ParameterError(f"digests must be of blocks 0 to {about.blocks - 1}, and one is of block {each.block}")
+        if about.kind != BUCKETS and each.rows != about.rows(each.block):
+            raise ParameterError(f"block {each.block} must have {about.rows(each.block):,} rows, got {each.rows:,}")
+    found = {(each.column, each.block): (each.rows, each.digest) for each in digests}
+    if len(found) < len(digests):
+        raise ParameterError("digests must be one of each block, and a block came twice")
+    wanted = len(columns) * about.blocks
+    if len(digests) < wanted:
+        raise ParameterError(f"digests must be one of each block, and {wanted - len(digests)} of {wanted} are missing")
+    return found
 
 
 def check_versions(stream: int, version: int) -> None:
@@ -565,9 +587,15 @@ class Whole(Task):
     def take(self, blocks: Blocks) -> None:
         key, secret = self._key, self._key._keyed("block digest")  # noqa: SLF001
         found = blocks.digests(lambda j, fields: block_digest(secret, "", j, fields))
-        about = manifest(key.label, self._mechanism, blocks.shape, None, None)
-        digests = (BlockDigest(key.id, "", j, about.rows(j), digest) for j, digest in enumerate(found))
-        seal = Seal(key, self._mechanism, about, tuple(digests))
+        columns = {"": self._mechanism}
+        about = Manifest(key.label, ARRAY, _records(columns), blocks.shape)
+        digests = {("", j): (about.rows(j), digest) for j, digest in enumerate(found)}
+        seal = Seal(key, columns, about, digests)
         self._reserve(seal)
         sealed = seal._reserved()  # noqa: SLF001
         blocks.draw(partial(sealed.stream_key, ""), partial(sealed.digest, ""))
+
+
+def task_of(key: object, mechanism: Any, reserve: Callable[[Seal], None] | None, *, resume: bool) -> Task:
+    """What a release does under a key; or the key is a task already. Raises: DTypeError."""
+    return key if isinstance(key, Task) else Whole(release_key(key), mechanism, reserve, resume=resume)
