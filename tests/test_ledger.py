@@ -246,6 +246,16 @@ def test_what_is_refused_for_its_values_is_on_record(ledger, options, capsys) ->
     assert ledger.verify() == 2
 
 
+def test_no_budget_is_said_whatever_the_values_are(ledger) -> None:
+    """Else whoever sees this refusal, and no other, learns that the values are usable."""
+    for options in ({}, {"key": release_key("dear")}):
+        for values in ([0.5], [np.nan]):
+            with pytest.raises(BudgetExhausted) as caught:
+                ledger.release(Laplace(2, 1), values, **options)
+            assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert len(ledger.history()) == 0
+
+
 def test_a_refused_mechanism_is_told_why(ledger) -> None:
     for mechanism, message in [
         (DiscreteLaplace(1, 1, adjacency="substitution"), "adjacency must be that of the ledger, 'add-remove', got 'substitution'"),

@@ -150,7 +150,7 @@ class Ledger:
             charge = self._charge("" if label is None else label, mechanism.guarantee, mechanism.metadata())
             if again:
                 raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
-            with self._on_record(charge):
+            with self._on_record(charge, unpaid=True):
                 return mechanism._release(values, partial(self._store.charge, [charge]), **options)  # noqa: SLF001  the ledger's own door
         if label is not None:
             raise ParameterError(f"label must not be given beside a key, which has its own, got {shown(label)}")
@@ -166,12 +166,16 @@ class Ledger:
             return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
 
     @contextmanager
-    def _on_record(self, charge: Charge) -> Iterator[None]:
-        """What is refused for its values is recorded, for the refusal tells of them."""
+    def _on_record(self, charge: Charge, *, unpaid: bool = False) -> Iterator[None]:
+        """What is refused for its values is recorded, for the refusal tells of them.
+
+        unpaid: whether nobody has asked yet if the budget suffices.
+        """
         try:
             yield
         except DataDependentError as refused:
-            self._store.refuse(charge._replace(record={**charge.record, "refused": type(refused).__name__}))
+            record = {**charge.record, "refused": type(refused).__name__}
+            self._store.refuse(charge._replace(record=record), unpaid=unpaid)
             raise
 
     def expect(self, key: ReleaseKey, mechanism: Any, *, resume: bool = False) -> bool:
@@ -256,6 +260,8 @@ class Ledger:
 
     def spend(self, *releases: Part, label: str = "") -> None:
         """Charge all these releases or none; only after this returns, draw their noise elsewhere.
+
+        For noise of another library: dpfast's own is charged by `release` and `reserve`.
 
         releases: mechanisms, dpfast's or not, with a `guarantee`; or Guarantees.
         Raises: as release.
