@@ -256,6 +256,19 @@ def test_no_budget_is_said_whatever_the_values_are(ledger) -> None:
     assert len(ledger.history()) == 0
 
 
+def test_another_mechanism_is_said_whatever_the_values_are(ledger) -> None:
+    """Under a label that is reserved; so is another cost, to whoever looks before reading."""
+    key, tenth = release_key("hours"), Laplace(Decimal("0.1"), 1)
+    ledger.release(tenth, np.zeros(2), key=key)
+    for values in ([0.5, 0.5], [np.nan, 0.5]):
+        with pytest.raises(KeyReuseError, match="with other parameters of laplace: go on"):
+            ledger.release(Laplace(Decimal("0.2"), 1), values, key=key, resume=True)
+    with pytest.raises(KeyReuseError, match="with another kind, array, not table"):
+        ledger.expect(key, {"hours": tenth}, resume=True)
+    assert ledger.expect(key, tenth, resume=True)
+    assert len(ledger.history()) == 1
+
+
 def test_a_refused_mechanism_is_told_why(ledger) -> None:
     for mechanism, message in [
         (DiscreteLaplace(1, 1, adjacency="substitution"), "adjacency must be that of the ledger, 'add-remove', got 'substitution'"),

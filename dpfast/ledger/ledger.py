@@ -25,6 +25,7 @@ from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
 from dpfast.release.key import ID_LENGTH, ReleaseKey, encode, release_key
 from dpfast.release.seal import (
+    BUCKETS,
     Manifest,
     Seal,
     Sealed,
@@ -32,8 +33,11 @@ from dpfast.release.seal import (
     check_versions,
     compare,
     compare_here,
+    kind_of,
+    must_be_alike,
     must_continue,
     note_here,
+    records,
 )
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
@@ -160,7 +164,7 @@ class Ledger:
             )
         about = release_key(key)
         charge = self._charge(about.label, mechanism.guarantee, mechanism.metadata())
-        self._store.look(charge, _hash(about.label), partial(_continued, about.label, about.id, again))
+        self._look(about, mechanism, charge, resume=again)
         reserve = partial(self._reserve, resume=again)
         with self._on_record(charge):
             return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
@@ -184,8 +188,9 @@ class Ledger:
         Ask before values are read that take long: whether the label is free or may be continued,
         and whether the budget suffices.
         mechanism, resume: as of the seal, and of reserve. Nothing is charged, and nothing is kept.
-        Raises: BudgetExhausted, LedgerError; KeyReuseError (reserved without resume=True, or under
-            another key); DTypeError, ParameterError. `reserve` compares the rest.
+        Raises: BudgetExhausted, LedgerError; KeyReuseError (reserved without resume=True, under
+            another key, for another mechanism or cost); DTypeError, ParameterError. `reserve`
+            compares shape and input, too.
 
             >>> ledger = dpfast.Ledger("expected.db", epsilon=3, create=True)
             >>> key, mechanism = dpfast.Key.generate().derive("visits 2026-11"), dpfast.DiscreteLaplace(1, 1)
@@ -197,8 +202,18 @@ class Ledger:
         """
         about, columns = release_key(key), by_column(mechanism)
         charge = self._charge(about.label, compose(*columns.values()), {"mechanism": ""})
-        again = parameters.flag("resume", resume)
-        return self._store.look(charge, _hash(about.label), partial(_continued, about.label, about.id, again))
+        return self._look(about, mechanism, charge, resume=parameters.flag("resume", resume))
+
+    def _look(self, key: ReleaseKey, mechanism: Any, charge: Charge, *, resume: bool) -> bool:
+        """Whether the label is reserved. What is public is compared before values are read."""
+
+        def known(found: Reserved) -> None:
+            where, kept = _continued(key.label, key.id, resume, found), self._kept(found)
+            kind = BUCKETS if kept.kind == BUCKETS else kind_of(mechanism)
+            like = kept._replace(kind=kind, columns=records(by_column(mechanism)))  # shape and domain are not known yet
+            must_be_alike(key.label, where, like.unlike(kept) or self._dearer(found, charge))
+
+        return self._store.look(charge, _hash(key.label), known)
 
     def reserve(self, seal: Seal, *, resume: bool = False) -> Sealed:
         """Charge a sealed release, once for its label; the sealed key that is returned draws it.
@@ -234,11 +249,7 @@ class Ledger:
         record["cost"] = list(map(str, charge.amounts))
 
         def known(found: Reserved) -> None:
-            where = _continued(about.label, seal.key_id, resume, found)
-            dearer = ""
-            if found.entry.parameters.get("cost") != record["cost"]:
-                there = [getattr(found.entry, name) for name in self._store.terms.accounting]
-                dearer = f"at another cost, {self._said(there)}, not {self._said(charge.amounts)}"
+            where, dearer = _continued(about.label, seal.key_id, resume, found), self._dearer(found, charge)
             compare(seal, self._kept(found), found.tag, where=where, unlike=dearer)
 
         try:
@@ -248,6 +259,13 @@ class Ledger:
             raise
         self._store.reserve(charge, Reservation(_hash(about.label), key, seal.tag), known)
         note_here(seal)
+
+    def _dearer(self, found: Reserved, charge: Charge) -> str:
+        """How the price of a reservation differs, in words; nothing if it does not."""
+        if found.entry.parameters.get("cost") == list(map(str, charge.amounts)):
+            return ""
+        there = [getattr(found.entry, name) for name in self._store.terms.accounting]
+        return f"at another cost, {self._said(there)}, not {self._said(charge.amounts)}"
 
     def _kept(self, found: Reserved) -> Manifest:
         """What a reservation keeps, to compare with. Raises: LedgerError, ParameterError."""

@@ -145,10 +145,10 @@ def manifest(
         named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
     elif buckets is not None:
         kind, size = BUCKETS, (whole("buckets", buckets, 1),)
-    return Manifest(label, kind, _records(columns), size, named)
+    return Manifest(label, kind, records(columns), size, named)
 
 
-def _records(columns: Mapping[str, Any]) -> tuple[tuple[str, tuple[str | int, ...]], ...]:
+def records(columns: Mapping[str, Any]) -> tuple[tuple[str, tuple[str | int, ...]], ...]:
     return tuple([(name, each._record) for name, each in columns.items()])  # noqa: SLF001
 
 
@@ -407,18 +407,22 @@ def must_continue(label: str, where: str, *, resume: bool) -> None:
         )
 
 
+def must_be_alike(label: str, where: str, unlike: str) -> None:
+    """Raises: KeyReuseError, if anything is unlike."""
+    if unlike:
+        raise KeyReuseError(
+            f"{label!r} is reserved {where} {unlike}: go on with what was reserved, or pay for a new label, such as "
+            f"{label + ' 2'!r}"
+        )
+
+
 def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str, unlike: str = "") -> None:
     """Refuse what is not the release that is reserved. Raises: KeyReuseError, OtherInputError.
 
     unlike: what else differs, and is public.
     """
     label = seal.manifest.label
-    unlike = seal.manifest.unlike(about) or unlike
-    if unlike:
-        raise KeyReuseError(
-            f"{label!r} is reserved {where} {unlike}: go on with what was reserved, or pay for a new label, such as "
-            f"{label + ' 2'!r}"
-        )
+    must_be_alike(label, where, seal.manifest.unlike(about) or unlike)
     if not hmac.compare_digest(seal.tag, tag):
         raise OtherInputError(
             f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under a label of "
@@ -588,7 +592,7 @@ class Whole(Task):
         key, secret = self._key, self._key._keyed("block digest")  # noqa: SLF001
         found = blocks.digests(lambda j, fields: block_digest(secret, "", j, fields))
         columns = {"": self._mechanism}
-        about = Manifest(key.label, ARRAY, _records(columns), blocks.shape)
+        about = Manifest(key.label, ARRAY, records(columns), blocks.shape)
         digests = {("", j): (about.rows(j), digest) for j, digest in enumerate(found)}
         seal = Seal(key, columns, about, digests)
         self._reserve(seal)
