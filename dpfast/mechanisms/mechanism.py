@@ -227,7 +227,9 @@ class Releasing(Mechanism, Payable):
 
         """
         no_bounds = lower is None and upper is None and clamp is None and missing is None
-        if no_bounds and dtype is None and threads is None and key is None and names is None and constant_time is False:
+        one_thread = threads is None or (type(threads) is int and threads > 0)  # as few values take
+        no_key = key is None and names is None and resume is False
+        if no_bounds and dtype is None and one_thread and no_key and constant_time is False:
             found = _native.small(self._finish, self._small, values, out)
             if found is not None:
                 return found
