@@ -14,7 +14,7 @@ from conftest import named
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import delta_of, neighbours, shown_with
+from worlds import delta_of, most_shown, neighbours, shown_with
 
 import dpfast
 from dpfast import DTypeError, ParameterError, Sensitivity, thresholded
@@ -23,26 +23,67 @@ from dpfast.privacy.threshold import least_threshold
 USUAL = {"epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)}
 
 
+RATES = st.fractions(Fraction(1, 50), 4, max_denominator=50)
+DELTAS = st.sampled_from([Fraction(1, 10**9), Fraction(1, 10**6), *map(Fraction, ("1/1000", "1/10", "9/10"))])
+
+
+def real(number: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(number.numerator) / number.denominator
+
+
 @settings(max_examples=100, deadline=None)
-@given(
-    rate=st.fractions(Fraction(1, 50), 4, max_denominator=50),
-    delta=st.sampled_from([Fraction(1, 10**9), Fraction(1, 10**6), *map(Fraction, ("1/1000", "1/10", "9/10"))]),
-    l0=st.integers(1, 1000),
-    linf=st.integers(1, 50),
-)
+@given(RATES, DELTAS, st.integers(1, 1000), st.integers(1, 50))
 def test_the_threshold_is_the_least(rate, delta, l0, linf) -> None:
     """It spends at most delta, and one less would spend more, or be within linf."""
-    found = least_threshold(rate, delta, l0, linf)
+    found = least_threshold(rate, delta, l0, linf, l0 * linf)
     with mpmath.workprec(500):
-        q = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator)
+        q = mpmath.exp(-real(rate))
 
         def spent(threshold: int) -> mpmath.mpf:
             return 1 - (1 - q ** (threshold - linf) / (1 + q)) ** l0
 
-        wanted = mpmath.mpf(delta.numerator) / delta.denominator
         assert found > linf
-        assert spent(found) <= wanted
-        assert found == linf + 1 or spent(found - 1) > wanted
+        assert spent(found) <= real(delta)
+        assert found == linf + 1 or spent(found - 1) > real(delta)
+
+
+@settings(max_examples=150, deadline=None)
+@given(RATES, DELTAS, st.integers(1, 7), st.integers(1, 7), st.integers(0, 12))
+def test_the_threshold_is_the_least_for_rows_in_all(rate, delta, l0, linf, more) -> None:
+    """Against all counts that one unit alone can have, one by one: no more, and no less."""
+    l1 = min(linf + more, l0 * linf)
+    found = least_threshold(rate, delta, l0, linf, l1)
+    with mpmath.workprec(500):
+        q = mpmath.exp(-real(rate))
+        assert found > linf
+        assert most_shown(q, found, l0, linf, l1) <= real(delta)
+        assert found == linf + 1 or most_shown(q, found - 1, l0, linf, l1) > real(delta)
+
+
+def test_rows_in_all_cost_less_than_both_caps() -> None:
+    """m rows are in m keys, or m in a key, and never m in each of m. Golden thresholds."""
+
+    def threshold(change: Sensitivity) -> int:
+        return thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=change).threshold
+
+    assert [threshold(Sensitivity(l1=m)) for m in (1, 5, 20)] == [15, 76, 324]
+    assert threshold(Sensitivity(5, 5)) == 374
+    for m in (5, 20):  # with m keys of one row each, and nothing else
+        assert threshold(Sensitivity(l1=m)) == threshold(Sensitivity(m, 1))
+
+
+def test_what_one_unit_has_alone_is_not_doubled() -> None:
+    """Under substitution x has one contribution alone, and y the other; signed ones may cancel."""
+    change = {"adjacency": "substitution"}
+    delta = Fraction(1, 10**6)
+    for stated, alone in (
+        (Sensitivity(2, 3, **change), (2, 3, 6)),
+        (Sensitivity(l1=5, **change), (5, 5, 5)),
+        (Sensitivity(2, 3, signed=True, **change), (4, 6, 12)),
+        (Sensitivity.changes(2, 3, **change), (2, 3, 6)),
+    ):
+        found = thresholded([], np.array([], int), epsilon=1, delta=delta, sensitivity=stated)
+        assert found.threshold == least_threshold(1 / stated.l1, delta, *alone)
 
 
 def test_the_figures_of_the_course_notes() -> None:
@@ -56,14 +97,16 @@ def test_the_figures_of_the_course_notes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("l0", "linf", "l1", "keys"), [(1, 1, 1, 2), (2, 1, 2, 2), (1, 2, 2, 2), (2, 2, 4, 2), (2, 1, 2, 3)]
+    ("l0", "linf", "l1", "keys"),
+    [(1, 1, 1, 2), (2, 1, 2, 2), (1, 2, 2, 2), (2, 2, 4, 2), (2, 1, 2, 3), (2, 2, 2, 2), (2, 2, 3, 2), (3, 2, 3, 3)],
 )
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize("above", [1, 2, 5])
 def test_every_small_world_keeps_delta(l0, linf, l1, keys, q, above) -> None:
-    """At each T the worst of all neighbours spends just 1 - (1 - p)^l0: no more, and no less."""
+    """At each T the worst of all neighbours spends what keys of one unit do: no more, no less."""
     threshold = linf + above
-    stated = 1 - (1 - shown_with(linf, q, threshold)) ** l0
+    stated = most_shown(q, threshold, l0, linf, l1)
+    assert l1 < l0 * linf or stated == 1 - (1 - shown_with(linf, q, threshold)) ** l0
     worst = max(delta_of(x, y, q, l1, threshold) for x, y in neighbours(l0, linf, l1, keys))
     assert worst <= stated
     assert worst >= stated * Fraction(99, 100)
@@ -196,7 +239,7 @@ def test_what_it_promises() -> None:
         ({"sensitivity": 1}, DTypeError, "must be a Sensitivity"),
         ({"sensitivity": Sensitivity.from_l2(1)}, ParameterError, "in L2 alone"),
         ({"sensitivity": Sensitivity(1, 0.5)}, ParameterError, "linf must be at least 1"),
-        ({"columns": (["a", "b"], [1])}, ParameterError, r"\(2,\), \(1,\)"),
+        ({"columns": (["a", "b"], [1])}, ParameterError, "one dimension and equal lengths$"),
         ({"columns": ([["a"]], [[1]])}, ParameterError, "one dimension"),
         ({"columns": (["a"], [1.0])}, DTypeError, "integer dtype"),
         ({"columns": (["a"], [-7])}, ParameterError, "counts must not be negative"),

@@ -57,12 +57,14 @@ class _Withholding(DiscreteLaplace):
 
     NAME: ClassVar[str] = "thresholded"
     delta: Fraction = written(stream=ratio)
-    cells: tuple[int, int] = written(stream=tuple, metadata=lambda cells: {"l0": cells[0], "linf": cells[1]})
+    alone: tuple[int, int, int] = written(
+        stream=tuple, metadata=lambda alone: {"alone": dict(zip(("l0", "linf", "l1"), alone, strict=True))}
+    )
 
     def __init__(self, epsilon: Real, delta: Real, sensitivity: Sensitivity) -> None:
-        cells = _cells(sensitivity)
+        alone = _alone(sensitivity)
         super().__init__(epsilon, sensitivity.with_public_keys())
-        self._keep(delta=parameters.probability("delta", delta), cells=cells)
+        self._keep(delta=parameters.probability("delta", delta), alone=alone)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -73,7 +75,7 @@ class _Withholding(DiscreteLaplace):
 
     @property
     def threshold(self) -> int:
-        return least_threshold(self.epsilon / self.sensitivity, self.delta, *self.cells)
+        return least_threshold(self.epsilon / self.sensitivity, self.delta, *self.alone)
 
 
 def thresholded(
@@ -103,8 +105,8 @@ def thresholded(
         objects the dtype that np.array finds, or object.
     counts: integers, one for each key, not negative. A key with a count of 0 counts as absent.
     epsilon, delta: taken exactly. Every call spends them.
-    sensitivity: a Sensitivity. It says in how many keys (l0) and by how much in each (linf) one
-        unit of privacy changes the counts.
+    sensitivity: a Sensitivity. It says in how many keys (l0), by how much in each (linf) and by how
+        much in all (l1) one unit of privacy changes the counts.
     ledger: charged before the noise is drawn. label: for its history, without a key.
     key, resume: as of a mechanism's release: the same noise and the same keys for the same input,
         in whatever order it comes, and one charge. Equal keys of another dtype are another input if
@@ -112,10 +114,10 @@ def thresholded(
     buckets: under a key, into how many the keys are divided by a keyed hash: it is published, so
         choose it without a look at the data.
 
-    Each count gets discrete Laplace noise of scale l1/epsilon; the threshold is the least T above
-    linf with 1 - (1 - P(noise >= T - linf))^l0 <= delta, found in intervals. A key that only one
-    unit has is shown with probability delta at most. Keys with small counts stay hidden: the
-    histogram loses its tail.
+    Each count gets discrete Laplace noise of scale l1/epsilon. The threshold is the least T above
+    linf that shows a key of one unit alone with probability delta at most, whatever such keys it
+    has: as many, with counts as high and of such a sum, as it may contribute. It is found in
+    intervals. Keys with small counts stay hidden: the histogram loses its tail.
 
     Privacy: each call is (epsilon, delta)-differentially private, for the adjacency and the unit of
         the sensitivity.
@@ -130,9 +132,7 @@ def thresholded(
     names = plain_array("keys", keys, "keys that sort", None if typed else object).copy()
     values = integer_array("counts", counts).copy()
     if names.ndim != 1 or values.shape != names.shape:
-        raise ParameterError(
-            f"keys and counts must have one dimension and equal lengths, got shapes {names.shape}, {values.shape}"
-        )
+        raise ParameterError("keys and counts must have one dimension and equal lengths")  # how many is private
     if values.size and values.min() < 0:
         raise UnusableValuesError("counts must not be negative")
     _check_payment(ledger, label, key, parameters.flag("resume", resume))
@@ -205,14 +205,19 @@ def _canonical(name: object) -> bytes:
     return kind + str(name).encode()
 
 
-def _cells(sensitivity: Sensitivity) -> tuple[int, int]:
+def _alone(sensitivity: Sensitivity) -> tuple[int, int, int]:
+    """What keys one unit alone can have: how many, with what counts at most, and what sum."""
     if not isinstance(sensitivity, Sensitivity):
         raise DTypeError(f"sensitivity must be a Sensitivity(l0, linf), not {type(sensitivity).__name__}")
-    if sensitivity.l0 is None or sensitivity.linf is None:
+    cells, total = (sensitivity.l0, sensitivity.linf), sensitivity.l1
+    if sensitivity.contributes is not None and not sensitivity.signed:
+        cells, total = sensitivity.contributes, sensitivity.contributed
+    l0, linf = cells
+    if l0 is None or linf is None or total is None:
         raise ParameterError("sensitivity must be known as l0 and linf here, and this one in L2 alone")
-    if sensitivity.linf < 1:
-        raise ParameterError(f"linf must be at least 1, for counts change by whole numbers, got {sensitivity.linf}")
-    return sensitivity.l0, math.floor(sensitivity.linf)
+    if linf < 1:
+        raise ParameterError(f"linf must be at least 1, for counts change by whole numbers, got {linf}")
+    return l0, math.floor(linf), math.floor(total)
 
 
 def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
