@@ -96,7 +96,7 @@ def thresholded(
     This is partition selection, for keys that nobody knew beforehand.
 
     keys: one dimension, no two equal: integers, floats, strings, bytes, bools, dates and times; in
-        an array of objects tuples of them, too. A key that is missing (None, NaN, NaT) is dropped
+        a list or an array of objects tuples of them, too. A key that is missing (None, NaN, NaT) is dropped
         before the noise. So is a key of another kind among Python objects: a refusal would reveal
         it. Objects are sorted within each kind, and 1, 1.0 and True are three keys. The keys
         *shown* decide the dtype of the result, because a width, a unit or `object` would reveal a
@@ -126,27 +126,41 @@ def thresholded(
     """
     noise = _Withholding(epsilon, delta, sensitivity)
     threshold = noise.threshold
-    typed = hasattr(keys, "dtype")
-    # The copies are checked and used, because another thread may write the caller's arrays
-    # meanwhile.
-    names = plain_array("keys", keys, "keys that sort", None if typed else object).copy()
-    values = integer_array("counts", counts).copy()
-    if names.ndim != 1 or values.shape != names.shape:
-        raise ParameterError("keys and counts must have one dimension and equal lengths")  # how many is private
-    if values.size and values.min() < 0:
-        raise UnusableValuesError("counts must not be negative")
     _check_payment(ledger, label, key, parameters.flag("resume", resume))
-    among = whole("buckets", buckets, 1)
-    order = _sorted(names, values > 0)
-    present = values[order]
-    if key is not None:
-        noisy = _sealed(noise, present, names[order], release_key(key), ledger, among, resume)
+    among, under = whole("buckets", buckets, 1), None if key is None else release_key(key)
+    if ledger is None:
+        names, present = _read(keys, counts)
+    else:
+        if under is not None:
+            ledger.expect(under, noise, resume=resume)
+        with ledger.recording(noise, label or "" if under is None else under.label):
+            names, present = _read(keys, counts)
+    if under is not None:
+        noisy = _sealed(noise, present, names, under, ledger, among, resume)
     elif ledger is not None:
         noisy = ledger.release(noise, present, label=label)
     else:
         noisy = noise.release(present)
     shown = noisy >= threshold
-    return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, noise.guarantee)
+    return Thresholded(_of_their_own(names[shown]), noisy[shown], threshold, noise.guarantee)
+
+
+def _read(keys: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The keys that are there, in their order, and their counts.
+
+    Both are copies, because another thread may write the caller's arrays meanwhile.
+    """
+    if isinstance(keys, (list, tuple)):
+        keys = np.fromiter(keys, object, len(keys))  # else tuples of one length would be rows
+    names = plain_array("keys", keys, "keys that sort", None if hasattr(keys, "dtype") else object).copy()
+    none = isinstance(counts, (list, tuple)) and not counts  # NumPy makes floats of it, whose refusal would tell
+    values = integer_array("counts", np.empty(0, INT64) if none else counts).copy()
+    if names.ndim != 1 or values.shape != names.shape:
+        raise ParameterError("keys and counts must have one dimension and equal lengths")  # how many is private
+    if values.size and values.min() < 0:
+        raise UnusableValuesError("counts must not be negative")
+    order = _sorted(names, values > 0)
+    return names[order], values[order]
 
 
 def _check_payment(ledger: object, label: object, key: object, resume: bool) -> None:
@@ -172,9 +186,6 @@ def _sealed(
     resume: bool,
 ) -> CountArray:
     """Noisy counts of sorted keys. A bucket is a block, so the number of keys is not published."""
-    again = parameters.flag("resume", resume)
-    if ledger is not None:
-        ledger.expect(key, noise, resume=again)
     runs = [_canonical(name) for name in names.tolist()]
     bucket = np.array(key.buckets(runs, buckets), np.int64)
     order = np.argsort(bucket, kind="stable")
@@ -184,7 +195,7 @@ def _sealed(
     digester = key.digester(noise)
     digests = [digester(j, counts[part], names=named[j]) for j, part in enumerate(parts)]
     seal = key.seal(noise, digests, buckets=buckets)
-    sealed = seal.without_ledger(resume=again) if ledger is None else ledger.reserve(seal, resume=again)
+    sealed = seal.without_ledger(resume=resume) if ledger is None else ledger.reserve(seal, resume=resume)
     noisy = np.empty(counts.size, np.int64)
     for j, part in enumerate(parts):
         noisy[part] = sealed.release(j, counts[part], names=named[j])
@@ -192,17 +203,17 @@ def _sealed(
 
 
 def _canonical(name: object) -> bytes:
-    """A key in bytes, its kind first: equal keys of one kind have equal bytes, and no others."""
+    """A key in bytes, its kind first: unequal keys have unequal bytes (csrc/stream.md)."""
     if isinstance(name, tuple):
-        return b"tuple" + encode(*map(_canonical, name))
-    kind = str(_kind(name)).encode() + b" "
-    if isinstance(name, str):
-        return kind + name.encode("utf-8", "surrogatepass")
-    if isinstance(name, bytes):
-        return kind + name
-    if isinstance(name, float):
-        return kind + struct.pack(">d", name + 0.0)
-    return kind + str(name).encode()
+        return encode("tuple", *map(_canonical, name))
+    body: bytes | str = str(name)
+    if isinstance(name, (str, bytes)):
+        body = name.encode("utf-8", "surrogatepass") if isinstance(name, str) else bytes(name)
+    elif isinstance(name, (int, np.integer, np.bool_)):
+        body = str(int(name))
+    elif isinstance(name, (float, np.floating)) and float(name) == name:
+        body = struct.pack("<d", name + 0.0)
+    return encode(str(_kind(name)), body)
 
 
 def _alone(sensitivity: Sensitivity) -> tuple[int, int, int]:
