@@ -1125,6 +1125,8 @@ GOLDEN = {
     "gaussian": "5e83f5205abea6d4639dfd57d66a09a9",
     "snapping": "61a2deae3d29dfa7733a862487e96e0e",
     "table": "867370e8e53351efb771f489f5b29c25",
+    "unknown keys, l0 and linf": "5ba9c9b71ab597407f81cf9cff482ebb",
+    "unknown keys, l1": "17c32c5267432e917e17dcdbf01ca139",
 }
 
 
@@ -1174,6 +1176,56 @@ def test_golden_stream_keys_of_a_table() -> None:
         told.key, b"tag", E(told.manifest("table", [3]), root)
     )
     assert hashlib.sha256(b"".join(found)).hexdigest()[:32] == GOLDEN["table"]
+
+
+def canonical(name: Any) -> bytes:
+    if isinstance(name, tuple):
+        return E("tuple", *map(canonical, name))
+    kind = type(name).__name__
+    body = {"float": lambda: np.float64(name + 0.0).tobytes(), "bytes": lambda: name, "bool": lambda: str(int(name))}
+    return E(kind, body.get(kind, lambda: str(name))())
+
+
+UNKNOWN: list[tuple[list[Any], int]] = [  # keys in their order, and how many buckets
+    ([-5, 3, 2**70], 1),
+    (["", "Ulm", "Zürich"], 256),
+    ([(1, "a"), (1, "b"), False, b"x", 0.0, 0.5, 3, "3"], 3),
+    ([], 2),
+]
+
+
+@pytest.mark.parametrize("mech", ["l0 and linf", "l1"])
+def test_golden_stream_keys_of_unknown_keys(mech: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """thresholded under a key, by the description: each key's bucket, its block's stream key."""
+    change = dpfast.Sensitivity(l1=5) if mech == "l1" else dpfast.Sensitivity(2, 3)
+    record = ["thresholded", 1, 2, *((5, 1, 1, 100, 5, 5, 5) if mech == "l1" else (6, 1, 1, 100, 2, 3, 6))]
+    found: list[bytes] = []
+    for names, many in UNKNOWN:
+        tiers.forget_labels()
+        key, seen = H(SECRET, b"release key", b"words"), []
+        counts = [7 + i for i in range(len(names))]
+        in_bucket: list[list[int]] = [[] for _ in range(many)]
+        for i, name in enumerate(names):
+            hashed = H(H(key, b"buckets"), b"bucket", canonical(name))
+            in_bucket[int.from_bytes(hashed[:8], "little") % many].append(i)
+        fields, digests = [], []
+        for j, places in enumerate(in_bucket):
+            runs = [canonical(names[i]) for i in places]
+            lengths = b"".join(len(run).to_bytes(8, "little") for run in runs)
+            named = E(b"texts", lengths, b"".join(runs)) if runs else b""
+            data = E("", j) + E(*integers([counts[i] for i in places])) + named
+            digests.append(blake3(data, key=H(key, b"block digest")).digest())
+            fields += [len(places), digests[-1]]
+        manifest = E(1, 2, "words", "buckets", "", E(many), E("", *record))
+        sealed = H(key, b"sealed", E(manifest, H(key, b"root", E(*fields))))
+        with monkeypatch.context() as patch:
+            take = _native.StreamKey.take
+            patch.setattr(_native.StreamKey, "take", lambda key, secret, take=take, seen=seen: seen.append(secret) or take(key, secret))
+            dpfast.thresholded(names[::-1], counts[::-1], epsilon=Fraction(1, 2), delta=Fraction(1, 100), sensitivity=change,
+                               key=known("words"), buckets=many)  # fmt: skip
+        assert seen == [H(sealed, b"stream key", E("", j, digest)) for j, digest in enumerate(digests)]
+        found += seen
+    assert hashlib.sha256(b"".join(found)).hexdigest()[:32] == GOLDEN[f"unknown keys, {mech}"]
 
 
 def test_no_raw_key_reaches_the_cipher() -> None:
