@@ -159,6 +159,19 @@ def test_units_of_few_rows_and_of_many(most) -> None:
         compared(rows, caps, most, sums=True)
 
 
+def test_one_unit_has_all_rows() -> None:
+    """Thousands in a partition, which are sorted otherwise; in any order the same rows are kept."""
+    rng, n, key = np.random.default_rng(4), 7000, release_key(4)
+    keys, values = np.sort(rng.integers(0, 4, n)) // 3, rng.integers(0, 400, n)  # three quarters in one
+    for caps in (Caps(None, None, n // 2, 0, 400), Caps(2, n // 4, None, 0, 400)):
+        rows = list(zip([7] * n, keys.tolist(), values.tolist(), strict=True))
+        expected = as_counter(compared(rows, caps, 4, sums=True))
+        turned = rng.permutation(n)
+        for order in (turned, turned[::-1], np.argsort(values), np.argsort(-values)):
+            found = ours([rows[i] for i in order], caps, key, sums=True)
+            assert as_counter(found) == expected
+
+
 def test_equal_tags_keep_the_bound() -> None:
     """Bins of one name have one tag: the first are kept, and no more; the same goes for rows."""
     words, none = np.full(8, 9, np.uint64), np.empty(0, np.uint64)
