@@ -153,7 +153,7 @@ class Ledger:
         with self._on_record(charge):
             return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
 
-    def recording(self, mechanism: Any, label: str) -> AbstractContextManager[None]:
+    def _recording(self, mechanism: Any, label: str) -> AbstractContextManager[None]:
         """Within, what is refused for its values is recorded as a refused attempt of this release.
 
         Raises: ParameterError (a mechanism or a label that the ledger would refuse).

@@ -7,9 +7,9 @@ with its noisy count if this is T or more. So a key of count c < T is shown with
 q^(T - c)/(1 + q), which grows with c.
 
 Let x and y be neighbours. A key of x alone is there by what one unit has, and by nothing else. Let
-C be the counts that such keys can have together: at most l0 of them, each from 1 to linf, with a sum
-of at most l1. Let loss(T) be the most that 1 - (product of 1 - p(c)) can be for such counts. All
-keys together differ by at most L1. Let a be the probability under x that no key of x alone is
+C be the counts that such keys can have together: at most l0 of them, each from 1 to linf, with a
+sum of at most l1. Let loss(T) be the most that 1 - (product of 1 - p(c)) can be for such counts.
+All keys together differ by at most L1. Let a be the probability under x that no key of x alone is
 shown, and b the probability under y that no key of y alone is shown: both are at least 1 - loss(T).
 An outcome that shows a key of x alone has no weight under y. Any other outcome has weight a f under
 x. If it shows no key of y alone, it has weight b g under y. Here f and g are the weights of what it
@@ -79,7 +79,10 @@ def _least(rate: Fraction, delta: Fraction, counts: dict[int, int]) -> int:
 
         def share() -> Ball:
             q = (-ball(rate)).exp()
-            logs = [keys * (-((-ball(rate) * (threshold - count)).exp() / (1 + q))).log1p() for count, keys in counts.items()]
+            logs = [
+                keys * (-((-ball(rate) * (threshold - count)).exp() / (1 + q))).log1p()
+                for count, keys in counts.items()
+            ]
             return sum(logs) / ball(-delta).log1p()
 
         return unique_floor(_precision(rate, delta, sum(counts.values())), share) == 0

@@ -368,7 +368,7 @@ def _counted(
 
 
 def _sort_long(rows: Words, values: npt.NDArray[np.int64]) -> None:
-    """Sort the values of long partitions of a unit: NumPy is faster than the kernel, which sorts the others."""
+    """Sort the values of long partitions of a unit, which NumPy does faster than the kernel."""
     if not values.size:
         return
     sample = rows[::LONG]

@@ -96,9 +96,9 @@ def thresholded(
     This is partition selection, for keys that nobody knew beforehand.
 
     keys: one dimension, no two equal: integers, floats, strings, bytes, bools, dates and times; in
-        a list or an array of objects tuples of them, too. A key that is missing (None, NaN, NaT) is dropped
-        before the noise. So is a key of another kind among Python objects: a refusal would reveal
-        it. Objects are sorted within each kind, and 1, 1.0 and True are three keys. The keys
+        a list or an array of objects tuples of them, too. A key that is missing (None, NaN, NaT) is
+        dropped before the noise. So is a key of another kind among Python objects: a refusal would
+        reveal it. Objects are sorted within each kind, and 1, 1.0 and True are three keys. The keys
         *shown* decide the dtype of the result, because a width, a unit or `object` would reveal a
         hidden key. It is int64, or uint64 if they need it; float64; strings as wide as the widest;
         dates in days, or in the coarsest of seconds and their thousandths that holds all; for
@@ -133,7 +133,7 @@ def thresholded(
     else:
         if under is not None:
             ledger.expect(under, noise, resume=resume)
-        with ledger.recording(noise, label or "" if under is None else under.label):
+        with ledger._recording(noise, label or "" if under is None else under.label):  # noqa: SLF001  the ledger's own door
             names, present = _read(keys, counts)
     if under is not None:
         noisy = _sealed(noise, present, names, under, ledger, among, resume)
