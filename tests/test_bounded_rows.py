@@ -239,6 +239,33 @@ def test_every_small_world_keeps_its_distance(case, adjacency) -> None:
         assert reached == stated.l1
 
 
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_every_figure_of_rows_in_all_is_reached(most, step) -> None:
+    """By one person's rows, of any number, in as many keys as two people can have: and no more.
+
+    m, m, m, m^2, and under substitution 2m, m, 2m, 2m^2; of sums in steps of 2 likewise.
+    """
+    keys = range(2 * most)
+    for adjacency, figures in (
+        ("add-remove", (most, most * step, most * step, (most * step) ** 2)),
+        ("substitution", (2 * most, most * step, 2 * most * step, 2 * (most * step) ** 2)),
+    ):
+        worlds_ = [rows for n in range(most + 2) for rows in itertools.combinations_with_replacement(keys, n)]
+        caps, found = Caps(None, None, most, 0, step), []
+        for rows in worlds_:
+            table = [(7, 0, step)] + [(8, b, 5) for b in rows]
+            one = ours(table, caps, release_key(1), sums=step > 1, domain=keys, adjacency=adjacency)
+            found.append(one.counts)
+        stated = one.sensitivity
+        assert (stated.l0, stated.linf, stated.l1, stated.l2_squared) == figures
+        counts = np.array(found)
+        others = counts if adjacency == "substitution" else counts[:1]
+        moved = (counts[:, None] - others).reshape(-1, len(keys))
+        size = np.abs(moved)
+        assert ((size > 0).sum(1).max(), size.max(), size.sum(1).max(), (size**2).sum(1).max()) == figures
+
+
 def test_the_sensitivity_of_rows_in_all() -> None:
     """m, m, m, m^2, and 2m, m, 2m, 2m^2; with other caps the least that follows."""
 
