@@ -453,6 +453,18 @@ def test_a_label_is_one_release(change, error, message, paid, tmp_path, monkeypa
         assert refused == [False] + [True] * (error is OtherInputError)
 
 
+@pytest.mark.parametrize("other", [["a", "c"], ["b", "c"], ["a", b"b"], ["a", ("b",)], ["a", 5]], ids=str)
+def test_keys_are_sealed_with_their_counts(other) -> None:
+    """In one bucket, of equal counts and in the same order: other keys are another input."""
+    counts, options = [50, 50], {**BEGUN, "buckets": 1, "counts": [50, 50]}
+    thresholded(**{**options, "keys": ["a", "b"]}, key=key_of())
+    order = sorted(other, key=lambda key: (type(key).__name__, key))
+    with pytest.raises(OtherInputError):
+        thresholded(
+            **{**options, "keys": order, "counts": counts}, key=Key.from_bytes(BYTES).derive("words"), resume=True
+        )
+
+
 def test_another_process_goes_on(tmp_path) -> None:
     """With a ledger, a key file, and rows in another order; without resume it is refused."""
     ledger, file = Ledger(tmp_path / "b.db", 10, delta=1e-3, create=True), dpfast.KeyFile.create(tmp_path / "words.key")
