@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
@@ -168,6 +168,13 @@ class Ledger:
         reserve = partial(self._reserve, resume=again)
         with self._on_record(charge):
             return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
+
+    def _recording(self, mechanism: Any, label: str) -> AbstractContextManager[None]:
+        """Within, what is refused for its values is recorded as a refused attempt of this release.
+
+        Raises: ParameterError (a mechanism or a label that the ledger would refuse).
+        """
+        return self._on_record(self._charge(label, mechanism.guarantee, mechanism.metadata()))
 
     @contextmanager
     def _on_record(self, charge: Charge, *, unpaid: bool = False) -> Iterator[None]:

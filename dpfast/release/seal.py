@@ -181,6 +181,10 @@ class BlockDigest(NamedTuple):
     stream: int = _native.STREAM_VERSION
     version: int = VERSION
 
+    def __repr__(self) -> str:
+        """Without the digest, and without the rows: how many a bucket has is private."""
+        return f"<BlockDigest of block {self.block} of {self.column or 'an array'}, key {self.key[:8]}>"
+
 
 def block_digest(secret: bytes, column: str, block: int, fields: Iterable[Any]) -> bytes:
     """fields: texts and runs of bytes; each goes behind its length."""
