@@ -251,9 +251,8 @@ class Ledger:
         if not seal.secure:
             raise ParameterError("key must be secret: what is released under a fixed key is private to nobody")
         about, key = seal.manifest, bytes.fromhex(seal.key_id)
-        record = {**seal.metadata(), "manifest": about.metadata()}
-        charge = self._charge(about.label, seal.cost, record)
-        record["cost"] = list(map(str, charge.amounts))
+        charge = self._charge(about.label, seal.cost, {**seal.metadata(), "manifest": about.metadata()})
+        charge = charge._replace(record=_priced(charge))
 
         def known(found: Reserved) -> None:
             where, dearer = _continued(about.label, seal.key_id, resume, found), self._dearer(found, charge)
@@ -269,10 +268,11 @@ class Ledger:
 
     def _dearer(self, found: Reserved, charge: Charge) -> str:
         """How the price of a reservation differs, in words; nothing if it does not."""
-        if found.entry.parameters.get("cost") == list(map(str, charge.amounts)):
-            return ""
-        there = [getattr(found.entry, name) for name in self._store.terms.accounting]
-        return f"at another cost, {self._said(there)}, not {self._said(charge.amounts)}"
+        record = _priced(charge)
+        if found.entry.parameters.get("cost") != record["cost"]:
+            there = [getattr(found.entry, name) for name in self._store.terms.accounting]
+            return f"at another cost, {self._said(there)}, not {self._said(charge.amounts)}"
+        return ""
 
     def _kept(self, found: Reserved) -> Manifest:
         """What a reservation keeps, to compare with. Raises: LedgerError, ParameterError."""
@@ -415,6 +415,11 @@ class Ledger:
 def _hash(label: str) -> bytes:
     """By which a label is found: half of what a row has."""
     return blake2b(encode(label), digest_size=ID_LENGTH, person=b"ledger label").digest()
+
+
+def _priced(charge: Charge) -> dict[str, object]:
+    """What a reservation keeps of itself: its record, and what it cost."""
+    return {**charge.record, "cost": list(map(str, charge.amounts))}
 
 
 def _continued(label: str, key: str, resume: bool, found: Reserved) -> str:
