@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from unittest import mock
 
@@ -33,10 +36,13 @@ from dpfast.bench.rows import (
     small_calls,
     unsafe,
 )
+from dpfast.release.blocks import BLOCK
 
 SIZE, ROUNDS = 50_000_000, 7
 CONSTANT_TIME = {"Laplace, float64": 12.2, "Gaussian": 26, "DiscreteGaussian, sigma 1000": 31}  # ns before one C entry
 LAW_SIZE = 20_000_000  # most values in a row of another law
+BLOCKS = 50  # blocks that a row of blocks times together
+CHARGES = 100_000
 CACHED = 4_000_000  # values that the last cache holds, or nearly
 ABOUT = (
     f"int64 counts (rows that name a law: at most {LAW_SIZE:,} values, scale 1), times a count, scale 10 and one thread "
@@ -85,9 +91,9 @@ def counts(a: Arrays) -> Iterator[Row]:
     """Scale 10, one thread and int64, if a row's name says nothing else."""
     ten, labels, master = laplace(10), itertools.count(), dpfast.Key.generate()
 
-    def keyed() -> object:
+    def keyed(threads: int | None) -> object:
         key = master.derive(f"benchmark {next(labels)}")
-        return ten.release(a["counts"], out=a["other"], threads=1, key=key)
+        return ten.release(a["counts"], out=a["other"], threads=threads, key=key)
 
     into, copy, chunked = released(a, ten), ("np.copyto", copied(a)), (CHUNKED, unsafe(a, "laplace", *COUNTS))
     written, add = (AS_WRITTEN, unsafe(a, "laplace", "counts", None)), ("np.add(counts, 1, out=counts)", added(a))
@@ -108,7 +114,8 @@ def counts(a: Arrays) -> Iterator[Row]:
         ("2^60", 2**60, "ns", 20, 8),
     ):
         yield row(a, f"scale {name}", released(a, laplace(scale)), *copy, kind, must, aim)
-    yield row(a, "under a release key", keyed, *copy, "ns", 15, 4)
+    for name, threads in (("under a release key, all threads", None), ("under a release key", 1)):
+        yield row(a, name, partial(keyed, threads), *copy, "x", 6.5, 4.5)
 
     for isa, name in ISAS:
         bounds = {"avx2": (9, 11), "portable": (5, 6)}.get(name, ())
@@ -155,6 +162,66 @@ def small(a: Arrays) -> Iterator[Row]:
     real, name = partial(partial, dpfast.Laplace(1, 10).release), "a call of one real value"
     yield of(1, ours=real, given="reals", name=name, bound=Bound("µs", 4, 2))
     yield of(1, ours=made, name="a mechanism made, and a call of one count", bound=Bound("µs", 8, 3))
+
+
+def sealed(a: Arrays) -> Iterator[Row]:
+    """The parts of a sealed release, as they are called from Python."""
+    ten, labels, master = laplace(10), itertools.count(), dpfast.Key.generate()
+    block = a["counts"][:BLOCK]
+
+    def derived() -> dpfast.ReleaseKey:
+        return master.derive(f"benchmark {next(labels)}")
+
+    def keyed(few: Array) -> Run:
+        return lambda: ten.release(few, key=derived())
+
+    def sealed_by(key: dpfast.ReleaseKey, values: Array) -> dpfast.Seal:
+        return key.seal(ten, [key.digester(ten)(0, values)], shape=values.shape)
+
+    def several(run: Run) -> Run:
+        return lambda: len([run() for _ in range(BLOCKS)])
+
+    yield small_calls(
+        a, 100, beside="np.copyto", call=lambda few: partial(np.copyto, np.empty_like(few), few), ours=keyed,
+        name="a call of 100 counts under a release key", bound=Bound("µs", 30, 20),
+    )  # fmt: skip
+    key = derived()
+    copy = Reference("np.copyto", several(partial(np.copyto, np.empty_like(block), block)), BLOCKS)
+    drawing, digester = sealed_by(key, block).without_ledger(), key.digester(ten)
+    for name, run in (
+        ("a block of 65,536 counts of a sealed release, drawn", partial(drawing.release, 0, block)),
+        ("a block of 65,536 counts of a sealed release, its digest", partial(digester, 0, block)),
+    ):
+        yield Row(name, several(run), BLOCKS, copy, Bound("µs", 250, 160), unit="block")
+
+    @cache
+    def folder() -> str:
+        made = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, made)
+        return made
+
+    @cache
+    def ledger() -> dpfast.Ledger:
+        made = dpfast.Ledger(f"{folder()}/budget.db", 10**9, create=True)
+        for _ in range(CHARGES // 1000):
+            made.spend(*[ten] * 1000)
+        return made
+
+    @cache
+    def plain() -> sqlite3.Connection:
+        made = sqlite3.connect(f"{folder()}/plain.db", isolation_level=None)
+        made.executescript("PRAGMA synchronous=EXTRA; CREATE TABLE rows (number INTEGER PRIMARY KEY, row BLOB)")
+        return made
+
+    def row_flushed() -> object:
+        return plain().execute("INSERT INTO rows (row) VALUES (zeroblob(500))")
+
+    def reserve() -> object:
+        return ledger().reserve(sealed_by(derived(), block[:1]))
+
+    name = f"a reservation, in a ledger of {CHARGES:,} charges, less a transaction"
+    beside, bound = Reference("a row of SQLite, flushed", row_flushed, 1), Bound("µs", 5000, 2000)
+    yield Row(name, reserve, 1, beside, bound, unit="call", clock=less(row_flushed, reserve))
 
 
 def laws(a: Arrays, cached: Arrays) -> Iterator[Row]:
@@ -226,9 +293,9 @@ def processes() -> Iterator[Row]:
     numpy = Reference("import numpy", partial(child, IMPORT.format("numpy")), 1)
     run, bound = partial(child, IMPORT.format("dpfast")), Bound("x", 1.5, 1.2)
     yield Row("import dpfast", run, 1, numpy, bound, clock=printed)
-    for run, cache in ((child, ""), (cold, ", nothing compiled before")):
+    for run, state in ((child, ""), (cold, ", nothing compiled before")):
         for what, values, law in FIRSTS:
-            name, chart = f"first release of a process, {what}{cache}", what == FIRSTS[-1][0] and run is child
+            name, chart = f"first release of a process, {what}{state}", what == FIRSTS[-1][0] and run is child
             code = FIRST.format(values, law)
             yield Row(name, partial(run, code), 1, bound=Bound("s", 0.08, 0.04), chart=chart, clock=printed)
 
@@ -254,5 +321,5 @@ def rows(size: int) -> Iterator[Row]:
     """All rows in the order of the table."""
     a, fewer, cached = Arrays(size), Arrays(min(size, LAW_SIZE)), Arrays(min(size, CACHED))
     records = bounded_histogram.integers(min(size, bounded_histogram.SIZE))
-    yield from (*counts(a), *small(a), *processes(), *memory(a, fewer), *laws(fewer, cached))
+    yield from (*counts(a), *small(a), *sealed(a), *processes(), *memory(a, fewer), *laws(fewer, cached))
     yield bounded_histogram.to_a_release("rows to bounded counts to a release, integer keys", *records)

@@ -289,17 +289,14 @@ class Plan:
 class Release:
     """What one release does to each of its values: a dpf_release (csrc/dpf_abi.h)."""
 
-    __slots__ = ("_how", "_itemsize", "_values", "address")
+    __slots__ = ("_how", "_itemsize", "_values")
 
-    def __init__(self, plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0, 0), **fields: Any) -> None:
-        """plan: an address; dtype: plain values'; limits: an integer result's; fields: as in C."""
-        lower, upper = map(_limbs, limits)
-        how = self._how = ffi.new(
-            _RELEASE, dict(fields, plan=_cast(_PLAN, plan), isa=best_isa(), kind=KINDS[dtype.char], lower=lower, upper=upper)
-        )  # fmt: skip
+    def __init__(self, how: bytes, dtype: np.dtype[Any]) -> None:
+        """how: of `release_bytes`, for plain values of this dtype."""
+        self._how = _new_release(_RELEASE)
+        _move(self._how, how, len(how))
         self._itemsize = dtype.itemsize
-        self._values = {"i": "int64_t *", "u": "uint64_t *", "f": "double *"}[dtype.kind]
-        self.address = address(how)
+        self._values = _VALUES[dtype.kind]
 
     def add(
         self, key: StreamKey, start: int, n: int, values: np.ndarray, out: np.ndarray, at: int
@@ -320,14 +317,21 @@ class Release:
         lib.dpf_wipe(room, count * ffi.sizeof("dpf_undecided"))
         return found
 
-    def bytes(self) -> bytes:
-        """What lies there, for `small`."""
-        return bytes(ffi.buffer(self._how))
+
+def release_bytes(plan: int, dtype: np.dtype[Any], limits: tuple[int, int] = (0, 0), **fields: Any) -> bytes:
+    """A dpf_release, for no key yet. plan: an address; limits: of an integer; fields: as in C."""
+    lower, upper = map(_limbs, limits)
+    how = dict(
+        fields, plan=_cast(_PLAN, plan), isa=best_isa(), kind=KINDS[dtype.char], lower=lower, upper=upper
+    )  # fmt: skip
+    return bytes(ffi.buffer(ffi.new(_RELEASE, how)))
 
 
 _RELEASE, _PLAN = ffi.typeof("dpf_release *"), ffi.typeof("dpf_plan *")
 _ROOM, _COUNT = ffi.typeof("dpf_undecided[]"), ffi.typeof("int64_t *")
 _UNDECIDED = ffi.typeof("dpf_undecided *")
+_VALUES = {"i": "int64_t *", "u": "uint64_t *", "f": "double *"}
+_move, _new_release = ffi.memmove, ffi.new_allocator(should_clear_after_alloc=False)
 _new_room = ffi.new_allocator(should_clear_after_alloc=False)  # 128 KiB that C rarely writes
 _bytes = partial(ffi.from_buffer, ffi.typeof("uint8_t[]"))
 

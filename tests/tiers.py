@@ -108,7 +108,7 @@ def small_blocks(rows: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sealed_blocks, "BLOCK", rows)
         patch.setattr(seal, "BLOCK", rows)
-        patch.setattr(sealed_blocks._Copies, "unit", rows)
+        patch.setattr(sealed_blocks._Each, "unit", rows)
         yield
 
 
@@ -204,7 +204,9 @@ def key_behind(mechanism: Any, n: int) -> tuple[bytes, int]:
     """The key's memory after a fresh release of n zeros in C, and how many draws were undecided."""
     ffi, zeros = _native.ffi, np.zeros(n, np.int64)
     plan, limits = constant_work_plan(mechanism), (-(2**63), 2**63 - 1)
-    how = _native.Release(plan.address, zeros.dtype, limits, limbs=1, constant_work=1)._how
+    how = _native.Release(
+        _native.release_bytes(plan.address, zeros.dtype, limits, limbs=1, constant_work=1), zeros.dtype
+    )._how
     key, room, count = ffi.new("uint8_t[32]"), ffi.new("dpf_undecided[]", n), ffi.new("int64_t *")
     at = ffi.from_buffer(zeros)
     assert _native.lib.dpf_add_fresh(how, key, n, at, at, room, count) == n

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpfast import _native
 from dpfast.adapters import releaser
-from dpfast.errors import DTypeError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.mechanisms.described import Described, Payable
 from dpfast.mechanisms.equals import shared_property
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.inputs import NOTHING, inputs
-from dpfast.privacy.parameters import exact_positive, flag, given, probability, whole
+from dpfast.privacy.parameters import exact_positive, flag, probability, whole
 from dpfast.release.arrays import INT64, Job, RealJob, disjoint, integer_dtype, real_dtype
+from dpfast.release.blocks import Blocks
 from dpfast.release.digits import reader
 from dpfast.release.engine import (
     SMALL,
@@ -29,6 +30,7 @@ from dpfast.release.engine import (
     run,
     run_small,
 )
+from dpfast.release.names import Names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +89,7 @@ class Mechanism(Described, ABC):
     @abstractmethod
     def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float: ...
 
-    @property
+    @lockfree_property
     def _record(self) -> tuple[str | int, ...]:
         """The law and its exact parameters, for the derivation of stream keys."""
         return self.NAME, *(n for _, value, numbers in self._written("stream") if numbers for n in numbers(value))
@@ -116,6 +118,8 @@ class Mechanism(Described, ABC):
 
         key: the release key, if any: `secure` tells if it was secret. Raises: DTypeError (no key).
         """
+        from dpfast.release.key import release_key  # late, as below
+
         return {**self._on_record, "secure": key is None or release_key(key).secure}
 
     # ------------------------------------------------------------------ for accountants
@@ -158,6 +162,9 @@ class Mechanism(Described, ABC):
 class Releasing(Mechanism, Payable):
     """A mechanism that releases arrays. A subclass says of what numbers, and checks them."""
 
+    OPTIONS: ClassVar[frozenset[str]] = frozenset(
+        {"out", "dtype", "lower", "upper", "clamp", "missing", "threads", "constant_time", "names"}
+    )
     INTEGERS: ClassVar[bool]
     _job: ClassVar[Callable[..., Job | RealJob]]  # the arrays of a release, once all is found right with them
 
@@ -220,7 +227,9 @@ class Releasing(Mechanism, Payable):
 
         """
         no_bounds = lower is None and upper is None and clamp is None and missing is None
-        if no_bounds and dtype is None and threads is None and key is None and names is None and constant_time is False:
+        one_thread = threads is None or (type(threads) is int and threads > 0)  # as few values take
+        no_key = key is None and names is None and resume is False
+        if no_bounds and dtype is None and one_thread and no_key and constant_time is False:
             found = _native.small(self._finish, self._small, values, out)
             if found is not None:
                 return found
@@ -326,16 +335,11 @@ class Releasing(Mechanism, Payable):
     ) -> None:
         """Fill job.out under a key: each block of the values from the stream of its own digest."""
         if key is None:
-            raise ParameterError(
-                f"names and resume are for releases under a key; there is no key, {given(resume=resume)}"
-            )
+            what = "resume is" if names is None else "names are"
+            raise ParameterError(f"{what} for a release under a key, and there is no key")
         if in_place:
             raise ParameterError("out must not be values themselves under a key: no retry could read them again")
-        from dpfast.release.blocks import Blocks  # late: most releases have no key
-        from dpfast.release.names import Names
-        from dpfast.release.seal import Task, Whole
-
-        task = key if isinstance(key, Task) else Whole(release_key(key), self, reserve, resume=flag("resume", resume))
+        task = _seals().task_of(key, self, reserve, resume=resume is not False and flag("resume", resume))
         blocks = Blocks(
             job,
             plan.address,
@@ -359,9 +363,9 @@ class Releasing(Mechanism, Payable):
         }
 
 
-def release_key(key: object) -> ReleaseKey:
-    from dpfast.release.key import ReleaseKey  # late: most releases have none
+@cache
+def _seals() -> Any:
+    """The module of seals, late: most releases have no key."""
+    from dpfast.release import seal
 
-    if not isinstance(key, ReleaseKey):
-        raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
-    return key
+    return seal

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError, UnusableValuesError
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
-from dpfast.mechanisms.mechanism import release_key
 from dpfast.privacy import parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.parameters import Real, shown, whole
@@ -24,7 +23,7 @@ from dpfast.privacy.record import ratio, written
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.privacy.threshold import least_threshold
 from dpfast.release.arrays import ENDS, INT64, UINT64, CountArray, integer_array, plain_array
-from dpfast.release.key import encode
+from dpfast.release.key import encode, release_key
 from dpfast.release.names import Names
 
 if TYPE_CHECKING:

@@ -11,11 +11,26 @@ import numpy as np
 
 from dpfast import _native
 from dpfast.errors import UnusableValuesError
-from dpfast.release.arrays import FLOAT64, Job, RealJob
-from dpfast.release.engine import NON_TEMPORAL, NOT_FINITE, as_c, finish_draws, flat, is_plain, kinds_of, shared, views
+from dpfast.release.arrays import FLOAT64, INT64, Job, RealJob
+from dpfast.release.engine import (
+    NON_TEMPORAL,
+    NOT_FINITE,
+    SMALL,
+    as_c,
+    finish_draws,
+    flat,
+    is_plain,
+    kinds_of,
+    shared,
+    views,
+)
 from dpfast.release.names import Names, words_of
 
 BLOCK = 1 << 16  # values of a block: a constant of the manifest's version (docs/sealed.md)
+
+NOTHING = np.empty(0, INT64)
+SPARE = 8
+_spare: list[Any] = []  # up to SPARE rooms for a block, wiped: new memory costs more than the noise
 
 Words: TypeAlias = "np.ndarray[Any, Any]"
 Digest: TypeAlias = Callable[[int, list[Any]], bytes]  # a block's, from its number and its fields
@@ -39,17 +54,17 @@ class Blocks:
         names: Names | None,
         threads: int | None,
     ) -> None:
-        self.values, self.out, self.names, self.threads = job.counts, job.out, names, threads
+        self.job, self.values, self.out, self.names, self.threads = job, job.counts, job.out, names, threads
+        self.kinds = (FLOAT64, FLOAT64) if isinstance(job, RealJob) else kinds_of(job, narrow)
+        as_noised = isinstance(job, Job) and self.values.dtype == self.kinds[0] and is_plain(self.values)
+        self._as_noised = self.values.reshape(-1) if as_noised else None  # where the values lie as they are noised
         self._decide = decide
-        kind = FLOAT64 if isinstance(job, RealJob) else kinds_of(job, narrow)[0]
-        self.job = job._replace(counts=np.empty(0, kind))  # and now words
-        self.kinds = kinds_of(self.job, narrow)
         self._straight = self.out.dtype == self.kinds[1] and is_plain(self.out)
         self._plain = self.out.reshape(-1) if self._straight else self.out
         self.block = BLOCK
-        self._words, self._digest = self.room(0), b""  # the copy of an input of one block, kept for `draw`
+        self._words, self._digest = NOTHING, b""  # the copy of an input of one block, kept for `draw`
         past = self._straight and self.size >= NON_TEMPORAL
-        self._how = partial(as_c, self.job, plan, narrow, constant_work, past)
+        self._how = as_c(job, self.kinds, plan, narrow, constant_work, past)
 
     @property
     def size(self) -> int:
@@ -77,7 +92,7 @@ class Blocks:
         def each(i: int, words: Words) -> None:
             found[i] = digest(i, self._fields(i, words))
 
-        shared(_Copies(self, each), self.size, self.threads)
+        shared(_Each(self, self._look, each), self.size, self.threads)
         return found
 
     def draw(self, key_of: Callable[[int, bytes], bytes], digest: Digest) -> None:
@@ -93,22 +108,40 @@ class Blocks:
             if self._digest:
                 self._noise(0, self._words, key_of(0, self._digest))
             elif self.size:
-                shared(_Copies(self, each), self.size, self.threads)
+                shared(_Each(self, self.copy, each), self.size, self.threads)
         except BaseException:
             self.out.fill(0)
             raise
 
     def forget(self) -> None:
         """Wipe the copy that was kept, and may not have been drawn."""
-        self._words.fill(0)
+        self.leave(self._words)
+        self._words = NOTHING
 
     def room(self, size: int) -> Words:
-        return np.empty(min(self.block, size), self.kinds[0])
+        """Memory for the copy of a block; `leave` it. size: of all blocks that it is for."""
+        size = min(self.block, size)
+        if not SMALL < size <= BLOCK:
+            return np.empty(size, self.kinds[0])
+        try:
+            room = _spare.pop()
+        except IndexError:
+            room = np.empty(BLOCK, INT64)
+        found: Words = room[:size].view(self.kinds[0])
+        return found
+
+    def leave(self, room: Words) -> None:
+        room.fill(0)
+        if room.base is not None and len(_spare) < SPARE:
+            _spare.append(room.base)
 
     def copy(self, i: int, room: Words) -> Words:
         """A copy of block i, as it is noised. Raises: UnusableValuesError (not finite)."""
         begin, end = i * self.block, min((i + 1) * self.block, self.size)
         copied = room[: end - begin]
+        if self._as_noised is not None:
+            copied[:] = self._as_noised[begin:end]
+            return copied
         for view, words in views(flat(self.values), begin, end, copied):
             np.copyto(words, view, casting="unsafe")  # widened
         job = self.job
@@ -120,6 +153,11 @@ class Blocks:
             np.clip(copied, job.least, job.greatest, out=copied)
             copied += 0.0
         return copied
+
+    def _look(self, i: int, room: Words) -> Words:
+        """Block i as it is noised, to be digested alone: in its place if it lies there so."""
+        here = self._as_noised
+        return self.copy(i, room) if here is None else here[i * self.block : (i + 1) * self.block]
 
     def _fields(self, i: int, words: Words) -> list[Any]:
         """What the digest of block i is made from."""
@@ -136,7 +174,7 @@ class Blocks:
         stream = _native.StreamKey()
         try:
             stream.take(stream_key)
-            how, at = self._how(), 0
+            how, at = _native.Release(self._how, self.kinds[0]), 0
             exact = partial(self._decide, stream, *(() if isinstance(self.job, Job) else (self.job,)))
             while at < n:  # C stops where it has left as many undecided as there is room for
                 done, undecided = how.add(stream, at, n - at, words, target, at)
@@ -151,13 +189,13 @@ class Blocks:
                 np.copyto(view, part, casting="unsafe")  # the bounds have made the results fit
 
 
-class _Copies:
-    """Copies of all blocks, one after the other, for one use each; wiped at the end."""
+class _Each:
+    """All blocks, one after the other, for one use each; memory for copies is wiped at the end."""
 
     unit = BLOCK
 
-    def __init__(self, blocks: Blocks, use: Callable[[int, Words], None]) -> None:
-        self.blocks, self.use, self.stopped = blocks, use, False
+    def __init__(self, blocks: Blocks, take: Callable[[int, Words], Words], use: Callable[[int, Words], None]) -> None:
+        self.blocks, self.take, self.use, self.stopped = blocks, take, use, False
 
     def share(self, begin: int, end: int) -> None:
         room = self.blocks.room(end - begin)
@@ -165,6 +203,6 @@ class _Copies:
             for i in range(begin // BLOCK, -(-end // BLOCK)):
                 if self.stopped:
                     return
-                self.use(i, self.blocks.copy(i, room))
+                self.use(i, self.take(i, room))
         finally:
-            room.fill(0)
+            self.blocks.leave(room)

@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.release.arrays import INT64, UINT64, plain_array
 
-Integers: TypeAlias = npt.NDArray[np.integer[Any]]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Integers: TypeAlias = "npt.NDArray[np.integer[Any]]"
 
 CHUNK = 1 << 15  # rows at a time that are Python objects or 64-bit temporaries
 RULE = "integers or strings, all of one kind and none missing"

@@ -69,15 +69,8 @@ def prepare_small(job: Job | RealJob, plan: Plan) -> tuple[np.dtype[Any], bytes,
 
     With the plan, for the bytes hold its address: whoever keeps them keeps it.
     """
-    kind: Any = type(job)
-    return job.counts.dtype, _prepared(_native.best_isa(), plan, kind, job.counts.dtype, *job[2:]), plan
-
-
-@lru_cache(maxsize=64)
-def _prepared(_isa: int, plan: Plan, kind: type[Job | RealJob], dtype: np.dtype[Any], *public: Any) -> bytes:
-    """public: the bounds and the like."""
-    empty = np.empty(0, dtype)
-    return as_c(kind(empty, empty, *public), plan.address, True, True).bytes()
+    kind = job.counts.dtype
+    return kind, as_c(job, (kind, kind), plan.address, True, True), plan
 
 
 def finish_small(
@@ -229,7 +222,8 @@ class _Work:
         self.kinds = kinds_of(job, draws.narrow)
         self.plain = (counts.dtype, out.dtype) == self.kinds and is_plain(counts) and is_plain(out)
         past = self.plain and counts.size >= NON_TEMPORAL and not np.may_share_memory(counts, out)
-        self.release = as_c(job, draws.plan_address, draws.narrow, draws.constant_work, past)
+        how = as_c(job, self.kinds, draws.plan_address, draws.narrow, draws.constant_work, past)
+        self.release = _native.Release(how, self.kinds[0])
 
     def share(self, begin: int, end: int) -> None:
         if self.plain:
@@ -338,20 +332,40 @@ def _plain_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def as_c(
-    job: Job | RealJob, plan: int, narrow: bool, constant_work: bool, non_temporal: bool = False
-) -> _native.Release:
-    given, made = kinds_of(job, narrow)
-    if isinstance(job, Job):
-        limbs = 1 if narrow and UINT64 not in (given, made) else 2
-        return _native.Release(
-            plan, given, job[2:], limbs=limbs, constant_work=constant_work, non_temporal=non_temporal
-        )  # fmt: skip
-    granularity, inverse, inverse_too = job.grid
-    return _native.Release(
-        plan, given, limbs=1 if narrow else 2, constant_work=constant_work, non_temporal=non_temporal,
-        single=job.out.dtype.itemsize == FLOAT32.itemsize, refuse=job.missing is None,
-        granularity=granularity, inverse=inverse, inverse_too=inverse_too, missing=job.missing or 0.0,
-        least=job.least, greatest=job.greatest, real_lower=job.lower, real_upper=job.upper,
+    job: Job | RealJob,
+    kinds: tuple[np.dtype[Any], np.dtype[Any]],
+    plan: int,
+    narrow: bool,
+    constant_work: bool,
+    non_temporal: bool = False,
+) -> bytes:
+    """What C does to plain values and results of these kinds. plan: its address."""
+    about = plan, narrow, constant_work, non_temporal
+    return _as_c(_native.best_isa(), isinstance(job, Job), kinds, job.out.dtype.itemsize, job[2:], *about)
+
+
+@lru_cache(maxsize=64)
+def _as_c(
+    _isa: int,
+    integers: bool,
+    kinds: tuple[np.dtype[Any], np.dtype[Any]],
+    itemsize: int,
+    public: Any,
+    plan: int,
+    narrow: bool,
+    constant_work: bool,
+    non_temporal: bool,
+) -> bytes:
+    """itemsize: of the result; public: what follows the arrays of a job."""
+    work: dict[str, Any] = {"constant_work": constant_work, "non_temporal": non_temporal}
+    if integers:
+        limbs = 1 if narrow and UINT64 not in kinds else 2
+        return _native.release_bytes(plan, kinds[0], public, limbs=limbs, **work)
+    lower, upper, (granularity, inverse, inverse_too), least, greatest, missing = public
+    return _native.release_bytes(
+        plan, kinds[0], limbs=1 if narrow else 2, **work, single=itemsize == FLOAT32.itemsize, refuse=missing is None,
+        granularity=granularity, inverse=inverse, inverse_too=inverse_too, missing=missing or 0.0,
+        least=least, greatest=greatest, real_lower=lower, real_upper=upper,
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LENGTH = 32
 ID_LENGTH = 16
+_length = struct.Struct("<Q").pack
 
 # All secrets of this process, which a forked child finds blank; a fork waits for the lock.
 _secrets: weakref.WeakValueDictionary[int, _Secret] = weakref.WeakValueDictionary()
@@ -48,8 +49,11 @@ os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_
 
 def encode(*fields: bytes | str | int) -> bytes:
     """A canonical encoding: each field behind its length, so that no two lists of fields meet."""
-    parts = [field if type(field) is bytes else str(field).encode() for field in fields]
-    return b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "little"), part)])
+    pieces: list[bytes] = []
+    for field in fields:
+        part = field if type(field) is bytes else str(field).encode()
+        pieces += _length(len(part)), part
+    return b"".join(pieces)
 
 
 def keyed(secret: bytes | bytearray, purpose: str, data: bytes = b"") -> bytes:
@@ -79,15 +83,16 @@ class _Secret:
     Python cannot wipe all copies of them: docs/threat_model.md.
     """
 
-    __slots__ = ("__weakref__", "_held", "_id")
+    __slots__ = ("__weakref__", "_held", "id")
 
     def __init__(self, secret: bytes) -> None:
         if not isinstance(secret, bytes):
             raise DTypeError(f"secret must be bytes, not {type(secret).__name__}")
         if len(secret) != LENGTH:
             raise ParameterError(f"secret must be {LENGTH} bytes, got {len(secret)}")
+        self.id = keyed(secret, "key id")[:ID_LENGTH].hex()  # tells keys apart, and nothing of the secret
         with lock:
-            self._held, self._id = bytearray(secret), ""
+            self._held = bytearray(secret)
             _secrets[id(self)] = self
 
     def _blank(self) -> None:
@@ -102,12 +107,6 @@ class _Secret:
                 "a sealed key or the path of a KeyFile"
             )
         return keyed(self._held, purpose, data)
-
-    @property
-    def id(self) -> str:
-        """128 bits in hexadecimal that tell keys apart, and nothing of the secret."""
-        self._id = self._id or self._keyed("key id")[:ID_LENGTH].hex()
-        return self._id
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -130,7 +129,12 @@ class _Master(_Secret):
     __slots__ = ()
 
     def derive(self, label: str) -> ReleaseKey:
-        """The key of the release named `label`: one input, however many columns it has."""
+        """The key of the release named `label`: one input, however many columns it has.
+
+        label: public, and never used again for other data, such as "visits 2026-11". A ledger takes
+            at most 200 printable characters.
+        Raises: ParameterError (no text, or an empty one; a key that a fork has blanked).
+        """
         return ReleaseKey(self._derived(label), label, self._place())
 
     def _place(self) -> Path | None:
@@ -148,7 +152,19 @@ class _Master(_Secret):
 
 
 class Key(_Master):
-    """A master secret in memory, from which release keys are derived."""
+    """A master secret in memory, from which release keys are derived.
+
+    For what outlives the process, take a KeyFile, or keep `bytes(key)` as you keep the data. It is
+    not pickled, and is blank in a forked child. To derive a key spends nothing: releases do.
+    Source: docs/sealed.md.
+
+        >>> key = dpfast.Key.generate().derive("visits 2026-11")
+        >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+        >>> noisy = mechanism.release([120, 80, 3], key=key)
+        >>> again = mechanism.release([120, 80, 3], key=key, resume=True)
+        >>> bool((noisy == again).all())
+        True
+    """
 
     __slots__ = ()
 
@@ -159,7 +175,10 @@ class Key(_Master):
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> Key:
-        """A key kept elsewhere: 32 bytes that were drawn at random."""
+        """A key kept elsewhere: 32 bytes that were drawn at random. Never a password or a hash.
+
+        Raises: DTypeError (no bytes), ParameterError (another length).
+        """
         return cls(secret)
 
     def __bytes__(self) -> bytes:
@@ -175,9 +194,15 @@ class KeyFile(_Master):
 
     `KeyFile.create`, or `dpfast key new`, makes the file; opening never does. A sealed key that is
     made from it is pickled as the path, the key's id and the root, so that the secret does not
-    travel. One file for one release is simplest: it is destroyed with the release's stage.
+    travel. One file for one release is simplest: it is destroyed with the frozen values.
+    path: of the file; it is read once, here.
     Raises: DTypeError, ParameterError; FileError (no file, not a regular one, others may read or
         write it, another length).
+    Source: docs/sealed.md.
+
+        >>> made = dpfast.KeyFile.create("visits.key")
+        >>> dpfast.KeyFile("visits.key").derive("visits 2026-11") == made.derive("visits 2026-11")
+        True
     """
 
     __slots__ = ("path",)
@@ -219,7 +244,12 @@ class KeyFile(_Master):
 
 
 class ReleaseKey(_Secret):
-    """The key of one release: one label, one input, any number of tries."""
+    """The key of one release: one label, one input, any number of tries.
+
+    `master.derive(label)` makes it. `mechanism.release(values, key=key)` and `ledger.release` take
+    it. For blocks on many machines: `digester`, `seal`, then `ledger.reserve`. It is not pickled,
+    and is blank in a forked child. It spends nothing itself. Source: docs/sealed.md.
+    """
 
     __slots__ = ("label", "place")
     secure: ClassVar[bool] = True
@@ -229,7 +259,18 @@ class ReleaseKey(_Secret):
         self.label, self.place = label, place
 
     def chooser(self) -> Chooser:
-        """What a worker needs to choose bins and rows (`bounded_histogram(key=)`): it pickles."""
+        """What a worker needs to choose bins and rows (`bounded_histogram(key=)`): it pickles.
+
+        It draws no noise. Whoever has it can compute which rows survive: keep it as the rows.
+        Raises: ParameterError (a key that a fork has blanked).
+
+            >>> chooser = dpfast.Key.generate().derive("visits 2026-11").chooser()
+            >>> counted = {"domain": ["Lima", "Oslo"], "max_contributions": 1, "key": chooser}
+            >>> one = dpfast.bounded_histogram(["Oslo", "Lima"], [17, 17], **counted)
+            >>> two = dpfast.bounded_histogram(["Oslo"], [4], **counted)  # all rows of each person in one part
+            >>> int(dpfast.BoundedHistogram.merged([one, two]).counts.sum())
+            2
+        """
         return Chooser(self._keyed("choice of bins"), self.id, secure=self.secure)
 
     def buckets(self, names: Iterable[bytes], many: int) -> list[int]:
@@ -241,9 +282,16 @@ class ReleaseKey(_Secret):
         """What a worker needs to make the digests of blocks, and nothing else: it pickles.
 
         mechanism: of the column. column: its name in a table of several. clamp, missing: as of the
-            release. Raises: DTypeError.
+            release, which must have the same.
+        Returns: a Digester. `digester(j, block, names=None)` gives the digest of rows 65,536 j up
+            to 65,536 (j + 1), which is as private as they are.
+        Raises: DTypeError, ParameterError.
+        Privacy: spends nothing, for nothing of it may be published.
 
-            digest = digester(j, block, names=None)  # j: rows 65,536 j up to 65,536 (j + 1)
+            >>> key = dpfast.Key.generate().derive("visits 2026-11")
+            >>> digester = key.digester(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1))
+            >>> digester(0, [120, 80, 3], names=["Lima", "Oslo", "Pune"]).rows
+            3
         """
         from dpfast.release.seal import Digester, releases
 
@@ -272,8 +320,17 @@ class ReleaseKey(_Secret):
         Returns: a Seal. `ledger.reserve(seal)` gives the key that draws.
         Raises: DTypeError; ParameterError (a block is missing, doubled or of another size; a digest
             of another label, column or version).
+        Privacy: spends nothing: a reservation does.
+
+            >>> columns = {"visits": dpfast.DiscreteLaplace(1, 1), "hours": dpfast.DiscreteLaplace(1, 24)}
+            >>> values = {"visits": [120, 80, 3], "hours": [700, 410, 9]}
+            >>> key = dpfast.Key.generate().derive("visits 2026-11")
+            >>> digests = [key.digester(columns[name], column=name)(0, values[name]) for name in columns]
+            >>> seal = key.seal(columns, digests, shape=(3,))
+            >>> seal.cost
+            <Guarantee epsilon=2, adjacency='add-remove', unit='person'>
         """
-        from dpfast.release.seal import Seal, manifest
+        from dpfast.release.seal import Seal, by_column, checked, kind_of, manifest
 
         if not isinstance(source, bytes):
             raise DTypeError(f"source must be bytes, not {type(source).__name__}")
@@ -281,7 +338,9 @@ class ReleaseKey(_Secret):
             given = tuple(digests)
         except TypeError:
             raise DTypeError(f"digests must be those of key.digester(…), not {type(digests).__name__}") from None
-        return Seal(self, mechanism, manifest(self.label, mechanism, shape, buckets, domain), given, source)
+        columns = by_column(mechanism)
+        about = manifest(self.label, columns, kind_of(mechanism), shape, buckets=buckets, domain=domain)
+        return Seal(self, columns, about, checked(about, self.id, given), source)
 
     def __repr__(self) -> str:
         return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"
@@ -308,6 +367,13 @@ class Chooser:
 
     def __repr__(self) -> str:
         return f"<{'' if self.secure else 'INSECURE '}Chooser, key {self.id[:8]}>"
+
+
+def release_key(key: object) -> ReleaseKey:
+    """Raises: DTypeError."""
+    if not isinstance(key, ReleaseKey):
+        raise DTypeError(f"key must be a release key, such as Key.generate().derive('label'), not {type(key).__name__}")
+    return key
 
 
 # ------------------------------------------------------------------ files

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import hmac
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +17,7 @@ from dpfast import _native
 from dpfast.errors import DTypeError, FileError, KeyReuseError, OtherInputError, ParameterError
 from dpfast.privacy.parameters import shown, whole
 from dpfast.release.blocks import BLOCK, Blocks
-from dpfast.release.key import KeyFile, ReleaseKey, encode, keyed, lock, warn_insecure
+from dpfast.release.key import KeyFile, ReleaseKey, encode, keyed, lock, release_key, warn_insecure
 from dpfast.release.names import Names
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 VERSION = 1  # the manifest's: its fields, the size of a block, the fields of digests
 
 ARRAY, TABLE, BUCKETS = "array", "table", "buckets"
+_SIZED = "a shape", "a public domain"
 
 
 class Manifest(NamedTuple):
@@ -54,7 +54,7 @@ class Manifest(NamedTuple):
         return cls(**{**metadata, "columns": columns, "size": tuple(metadata["size"])})
 
     def encoded(self) -> bytes:
-        columns = [encode(name, *record) for name, record in self.columns]
+        columns = [_encoded(*column) for column in self.columns]
         sizes = encode(*self.size)
         return encode(self.version, self.stream, self.label, self.kind, self.domain, sizes, *columns)
 
@@ -62,10 +62,46 @@ class Manifest(NamedTuple):
         """How many rows a block has; of a bucket nobody knows."""
         return min(BLOCK, math.prod(self.size) - block * BLOCK)
 
+    def unlike(self, kept: Manifest) -> str:
+        """How a manifest that was kept differs, in words, or nothing. It may have been edited."""
+        if kept.kind != self.kind:
+            return f"with another kind, {kept.kind!s:.20}, not {self.kind}"
+        if kept.columns != self.columns:
+            return self._unlike_columns(kept)
+        if bool(kept.domain) != bool(self.domain):
+            return f"with {_SIZED[bool(kept.domain)]}, not with {_SIZED[bool(self.domain)]}"
+        if kept.size != self.size:
+            what = "number of buckets" if self.kind == BUCKETS else "shape"
+            return f"with another {what}, {kept.size!s:.80}, not {self.size!s:.80}"
+        if kept.domain != self.domain:
+            return "with another public domain"
+        return "" if kept == self else "with another manifest"
+
+    def _unlike_columns(self, kept: Manifest) -> str:
+        here, there = ([name for name, _ in of.columns] for of in (self, kept))
+        if here != there:
+            return f"with the columns {_listed(there)}, not {_listed(here)}"
+        (name, mine), (_, other) = next(
+            both for both in zip(self.columns, kept.columns, strict=True) if both[0] != both[1]
+        )
+        of = f" of column {name!r:.60}" if name else ""
+        if mine[:1] != other[:1]:
+            return f"with another mechanism{of}, {', '.join(map(str, other[:1])):.40}, not {mine[0]}"
+        return f"with other parameters of {mine[0]}{of}"
+
     @property
     def blocks(self) -> int:
         """How many blocks each column has."""
         return self.size[0] if self.kind == BUCKETS else -(-math.prod(self.size) // BLOCK)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return f"{', '.join(map(repr, names)):.200}"
+
+
+@lru_cache
+def _encoded(name: str, record: tuple[str | int, ...]) -> bytes:
+    return encode(name, *record)
 
 
 def by_column(mechanism: Any) -> dict[str, Any]:
@@ -85,11 +121,22 @@ def releases(mechanism: Any) -> Any:
     return mechanism
 
 
-def manifest(label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets: int | None, domain: Any) -> Manifest:
-    columns = by_column(mechanism)
+def kind_of(mechanism: Any) -> str:
+    return TABLE if isinstance(mechanism, Mapping) else ARRAY
+
+
+def manifest(
+    label: str,
+    columns: Mapping[str, Any],
+    kind: str,
+    shape: tuple[int, ...] | None = None,
+    *,
+    buckets: int | None = None,
+    domain: Any = None,
+) -> Manifest:
+    """Raises: DTypeError, ParameterError."""
     if not columns:
         raise ParameterError("mechanism must name at least one column")
-    kind = TABLE if isinstance(mechanism, Mapping) else ARRAY
     if (shape is not None) + (buckets is not None) + (domain is not None) != 1:
         raise ParameterError("shape, domain or buckets must be given, and one of them alone")
     named, size = "", _size(shape, kind)
@@ -98,8 +145,11 @@ def manifest(label: str, mechanism: Any, shape: tuple[int, ...] | None, buckets:
         named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
     elif buckets is not None:
         kind, size = BUCKETS, (whole("buckets", buckets, 1),)
-    records = tuple((name, each._record) for name, each in columns.items())  # noqa: SLF001
-    return Manifest(label, kind, records, size, named)
+    return Manifest(label, kind, records(columns), size, named)
+
+
+def records(columns: Mapping[str, Any]) -> tuple[tuple[str, tuple[str | int, ...]], ...]:
+    return tuple([(name, each._record) for name, each in columns.items()])  # noqa: SLF001
 
 
 def _size(shape: tuple[int, ...] | None, kind: str) -> tuple[int, ...]:
@@ -146,17 +196,20 @@ def block_digest(secret: bytes, column: str, block: int, fields: Iterable[Any]) 
     return found.digest(length=32)
 
 
-class Task(ABC):
+class Task:
     """What is done with the blocks of the values of one call of a mechanism's release."""
 
     first_row = 0  # the place of the first value among all that are sealed
 
-    @abstractmethod
-    def take(self, blocks: Blocks) -> None: ...
+    def take(self, blocks: Blocks) -> None:
+        raise NotImplementedError
 
 
 class Digester:
-    """Makes the digests of blocks of one column, and can do nothing else. It pickles."""
+    """Makes the digests of blocks of one column, and can do nothing else. It pickles.
+
+    `key.digester(mechanism)` makes it, for the workers.
+    """
 
     def __init__(self, secret: bytes, key: str, mechanism: Any, column: str, inputs: dict[str, Any]) -> None:
         self._secret, self._key, self._inputs = secret, key, inputs
@@ -165,7 +218,10 @@ class Digester:
     def __call__(self, block: int, values: npt.ArrayLike, *, names: Any = None) -> BlockDigest:
         """The digest of a block: rows 65,536 block up to 65,536 (block + 1) of the column.
 
-        names: of the rows, as many, where no public domain gives them.
+        block: its number, from 0. values: at most 65,536 of them, of what the mechanism releases
+            and in any layout; the last block of a column may be shorter. names: of the rows, as
+            many, where no public domain gives them: a column of integers or of strings.
+        Returns: a BlockDigest, for `key.seal`; as private as the values.
         Raises: DTypeError, ParameterError; UnusableValuesError (a NaN without `missing`).
         """
         task = _Digesting(self._secret, self.column, whole("block", block, 0))
@@ -201,50 +257,26 @@ def at_most_a_block(rows: int) -> None:
 class Seal:
     """One input under one label: a manifest to publish, and private digests. Never pickled.
 
+    `key.seal(mechanism, digests, shape=shape)` makes it.
     manifest: what may be published. cost: the guarantee of all columns together.
     `ledger.reserve(seal)` gives the key that draws, and `seal.without_ledger()` says aloud that
-    nobody pays.
+    nobody pays. Source: docs/sealed.md.
     """
 
     def __init__(
-        self, key: ReleaseKey, mechanism: Any, about: Manifest, digests: tuple[BlockDigest, ...], source: bytes = b""
+        self,
+        key: ReleaseKey,
+        columns: Mapping[str, Any],
+        about: Manifest,
+        digests: Mapping[tuple[str, int], tuple[int, bytes]],
+        source: bytes = b"",
     ) -> None:
-        self.manifest, self._key, self._columns = about, key, by_column(mechanism)
-        self._digests = self._checked(digests)
-        names = [name for name, _ in about.columns]
-        ordered = [self._digests[name, j] for name in names for j in range(about.blocks)]
-        fields = [field for each in ordered for field in (each.rows, each.digest)]
+        """columns: their mechanisms. digests: rows and digest of each block, by its place."""
+        self.manifest, self._key, self._columns, self._digests = about, key, columns, digests
+        blocks = range(about.blocks)
+        fields = [field for name in columns for j in blocks for field in digests[name, j]]
         self._root = key._keyed("root", encode(*([source] if source else []), *fields))  # noqa: SLF001
         self._input = encode(about.encoded(), self._root)
-
-    def _checked(self, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], BlockDigest]:
-        """Each by its place. Raises: DTypeError, ParameterError."""
-        about, key = self.manifest, self._key.id
-        for each in digests:
-            if not isinstance(each, BlockDigest):
-                raise DTypeError(f"digests must be those of key.digester(…), not {type(each).__name__}")
-            if each.key != key:
-                raise ParameterError(
-                    f"digests must be made under the key of {about.label!r}, and one is of another label or key"
-                )
-            check_versions(each.stream, each.version)
-            if each.column not in self._columns:
-                raise ParameterError(f"digests must be of the columns of the seal, and one is of {each.column!r:.60}")
-            if not 0 <= each.block < about.blocks:
-                raise ParameterError(
-                    f"digests must be of blocks 0 to {about.blocks - 1}, and one is of block {each.block}"
-                )
-            if about.kind != BUCKETS and each.rows != about.rows(each.block):
-                raise ParameterError(f"block {each.block} must have {about.rows(each.block):,} rows, got {each.rows:,}")
-        found = {(each.column, each.block): each for each in digests}
-        if len(found) < len(digests):
-            raise ParameterError("digests must be one of each block, and a block came twice")
-        wanted = len(self._columns) * about.blocks
-        if len(digests) < wanted:
-            raise ParameterError(
-                f"digests must be one of each block, and {wanted - len(digests)} of {wanted} are missing"
-            )
-        return found
 
     @property
     def key_id(self) -> str:
@@ -280,6 +312,7 @@ class Seal:
         resume: whether this is the release again that this process has begun under the label.
         Raises: KeyReuseError (the label is reserved here and resume is not said, or for another
             release); OtherInputError.
+        Privacy: what is drawn spends `cost`, once for this label and input.
         """
         reserve_here(self, resume=resume)
         return self._reserved()
@@ -288,7 +321,7 @@ class Seal:
         """The key that draws, for who has reserved."""
         if not self.secure:
             warn_insecure("a release")
-        digests = {at: each.digest for at, each in self._digests.items()}
+        digests = {at: digest for at, (_, digest) in self._digests.items()}
         return _opened(self._key, self.manifest, self._columns, digests, self._root, self._input)
 
     def __repr__(self) -> str:
@@ -296,6 +329,35 @@ class Seal:
 
     def __reduce__(self) -> str:
         raise TypeError("a Seal is not pickled, for it holds its key: send the sealed key that a reservation gives")
+
+
+def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict[tuple[str, int], tuple[int, bytes]]:
+    """Rows and digest of each block by its place. key: its id.
+
+    Raises: DTypeError, ParameterError.
+    """
+    columns = {name for name, _ in about.columns}
+    for each in digests:
+        if not isinstance(each, BlockDigest):
+            raise DTypeError(f"digests must be those of key.digester(…), not {type(each).__name__}")
+        if each.key != key:
+            raise ParameterError(
+                f"digests must be made under the key of {about.label!r}, and one is of another label or key"
+            )
+        check_versions(each.stream, each.version)
+        if each.column not in columns:
+            raise ParameterError(f"digests must be of the columns of the seal, and one is of {each.column!r:.60}")
+        if not 0 <= each.block < about.blocks:
+            raise ParameterError(f"digests must be of blocks 0 to {about.blocks - 1}, and one is of block {each.block}")
+        if about.kind != BUCKETS and each.rows != about.rows(each.block):
+            raise ParameterError(f"block {each.block} must have {about.rows(each.block):,} rows, got {each.rows:,}")
+    found = {(each.column, each.block): (each.rows, each.digest) for each in digests}
+    if len(found) < len(digests):
+        raise ParameterError("digests must be one of each block, and a block came twice")
+    wanted = len(columns) * about.blocks
+    if len(digests) < wanted:
+        raise ParameterError(f"digests must be one of each block, and {wanted - len(digests)} of {wanted} are missing")
+    return found
 
 
 def check_versions(stream: int, version: int) -> None:
@@ -349,16 +411,26 @@ def must_continue(label: str, where: str, *, resume: bool) -> None:
         )
 
 
-def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str) -> None:
-    """Refuse what is not the release that is reserved. Raises: KeyReuseError, OtherInputError."""
+def must_be_alike(label: str, where: str, unlike: str) -> None:
+    """Raises: KeyReuseError, if anything is unlike."""
+    if unlike:
+        raise KeyReuseError(
+            f"{label!r} is reserved {where} {unlike}: go on with what was reserved, or pay for a new label, such as "
+            f"{label + ' 2'!r}"
+        )
+
+
+def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str, unlike: str = "") -> None:
+    """Refuse what is not the release that is reserved. Raises: KeyReuseError, OtherInputError.
+
+    unlike: what else differs, and is public.
+    """
     label = seal.manifest.label
-    for name, here, there in zip(Manifest._fields, seal.manifest, about, strict=True):
-        if here != there:
-            raise KeyReuseError(f"{label!r} is reserved {where} with another {name}: {there!s:.80}, not {here!s:.80}")
+    must_be_alike(label, where, seal.manifest.unlike(about) or unlike)
     if not hmac.compare_digest(seal.tag, tag):
         raise OtherInputError(
-            f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under a label of its "
-            "own. That it is another, or is not, is for its holder alone, and never published"
+            f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under a label of "
+            f"its own, such as {label + ' 2'!r}. That it is another, or is not, is for its holder alone, and never published"
         )
 
 
@@ -370,6 +442,16 @@ class Sealed:
 
     A task needs its own blocks' digests alone: `sealed.only(j)`. One made from a KeyFile pickles
     as the file's path, the key's id and the root: a worker must find the same secret there.
+    Whoever has it and a result can take the noise off blocks that they guess: keep it as the data.
+    Source: docs/sealed.md.
+
+        >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+        >>> key = dpfast.Key.generate().derive("visits 2026-11")
+        >>> seal = key.seal(mechanism, [key.digester(mechanism)(0, [120, 80, 3])], shape=(3,))
+        >>> sealed = dpfast.Ledger("budget.db", epsilon=3, create=True).reserve(seal)
+        >>> noisy = sealed.only(0).release(0, [120, 80, 3])  # on a worker
+        >>> bool((noisy == mechanism.release([120, 80, 3], key=key, resume=True)).all())
+        True
     """
 
     def __init__(
@@ -387,7 +469,10 @@ class Sealed:
         self.key_id, self.secure, self._place = key
 
     def only(self, *blocks: int) -> Sealed:
-        """The same for some blocks of all columns: what a task that draws them needs."""
+        """The same for some blocks of all columns: what a task that draws them needs.
+
+        Raises: ParameterError (no such block).
+        """
         digests = {(name, j): self._digest(name, j) for name in self._columns for j in blocks}
         key = self.key_id, self.secure, self._place
         return Sealed(self.manifest, self._columns, digests, self._root, self._secrets, key)
@@ -403,15 +488,18 @@ class Sealed:
     ) -> Any:
         """Block `block` of a column with its noise: the bytes that one call for all would give it.
 
-        values: those that were sealed. column: its name in a table. names: of the rows, as sealed.
-        options: as of the mechanism's release: out, dtype, lower, upper, clamp, missing, threads,
-            constant_time.
+        block: its number, from 0. values: those that were sealed, in any layout and width. column:
+            its name in a table. names: of the rows, as sealed. options: as of the mechanism's
+            release: out, dtype, lower, upper, threads, constant_time; clamp, missing as sealed.
+        Returns: as the mechanism's release.
         Raises: DTypeError, ParameterError; OtherInputError (other values than were sealed: nothing
-            is drawn).
+            is drawn, and out holds zeros).
+        Privacy: spends nothing more: the reservation paid for all blocks, however often drawn.
         """
         if options.keys() & {"key", "resume"}:
             raise ParameterError("key and resume must be left out: a sealed key is both")
         at, name = whole("block", block, 0), self._column(column)
+        self._columns[name]._check_options(options)  # noqa: SLF001  the door of sealed releases
         task = _Drawing(self, name, at)
         return self._columns[name]._release(values, key=task, names=names, **options)  # noqa: SLF001
 
@@ -507,9 +595,15 @@ class Whole(Task):
     def take(self, blocks: Blocks) -> None:
         key, secret = self._key, self._key._keyed("block digest")  # noqa: SLF001
         found = blocks.digests(lambda j, fields: block_digest(secret, "", j, fields))
-        about = manifest(key.label, self._mechanism, blocks.shape, None, None)
-        digests = (BlockDigest(key.id, "", j, about.rows(j), digest) for j, digest in enumerate(found))
-        seal = Seal(key, self._mechanism, about, tuple(digests))
+        columns = {"": self._mechanism}
+        about = Manifest(key.label, ARRAY, records(columns), blocks.shape)
+        digests = {("", j): (about.rows(j), digest) for j, digest in enumerate(found)}
+        seal = Seal(key, columns, about, digests)
         self._reserve(seal)
         sealed = seal._reserved()  # noqa: SLF001
         blocks.draw(partial(sealed.stream_key, ""), partial(sealed.digest, ""))
+
+
+def task_of(key: object, mechanism: Any, reserve: Callable[[Seal], None] | None, *, resume: bool) -> Task:
+    """What a release does under a key; or the key is a task already. Raises: DTypeError."""
+    return key if isinstance(key, Task) else Whole(release_key(key), mechanism, reserve, resume=resume)
