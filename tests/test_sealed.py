@@ -365,7 +365,7 @@ class Stopped(Exception):  # noqa: N818  it is what happened
 
 
 STEPS: list[tuple[Any, str]] = [
-    (blocks.Blocks, "copy"), (blocks.Blocks, "digests"), (sealing.Seal, "_checked"), (sealing, "note_here"), (paying, "note_here"),
+    (blocks.Blocks, "copy"), (blocks.Blocks, "digests"), (blocks.Blocks, "_look"), (sealing.Seal, "__init__"), (sealing, "note_here"), (paying, "note_here"),
     (store.Store, "look"), (store.Store, "reserve"), (sealing, "_opened"), (blocks.Blocks, "draw"), (sealing.Sealed, "stream_key"),
     (_native.StreamKey, "take"), (blocks.Blocks, "_noise"),
 ]  # fmt: skip
