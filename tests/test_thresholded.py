@@ -608,6 +608,8 @@ def test_values_that_are_refused_are_recorded(tmp_path, own) -> None:
             thresholded(**{**options, **wrong})
     with pytest.raises(ParameterError):
         thresholded(**{**options, "counts": [1]})
+    with pytest.raises(dpfast.BudgetExhausted):  # what is public is said whatever the values are
+        thresholded(**{**options, "counts": [1, 1, 1, -1], "epsilon": 4})
     assert [(entry.refused, entry.mechanism, entry.label) for entry in ledger.history()] == [
         (True, "thresholded", "" if not own else "words")
     ] * 2

@@ -169,12 +169,13 @@ class Ledger:
         with self._on_record(charge):
             return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
 
-    def _recording(self, mechanism: Any, label: str) -> AbstractContextManager[None]:
+    def _recording(self, mechanism: Any, label: str, *, unpaid: bool) -> AbstractContextManager[None]:
         """Within, what is refused for its values is recorded as a refused attempt of this release.
 
-        Raises: ParameterError (a mechanism or a label that the ledger would refuse).
+        unpaid: whether nobody has asked yet if the budget suffices. Raises: ParameterError (a
+            mechanism or a label that the ledger would refuse).
         """
-        return self._on_record(self._charge(label, mechanism.guarantee, mechanism.metadata()))
+        return self._on_record(self._charge(label, mechanism.guarantee, mechanism.metadata()), unpaid=unpaid)
 
     @contextmanager
     def _on_record(self, charge: Charge, *, unpaid: bool = False) -> Iterator[None]:

@@ -132,7 +132,8 @@ def thresholded(
     else:
         if under is not None:
             ledger.expect(under, noise, resume=resume)
-        with ledger._recording(noise, label or "" if under is None else under.label):  # noqa: SLF001  the ledger's own door
+        called = label or "" if under is None else under.label
+        with ledger._recording(noise, called, unpaid=under is None):  # noqa: SLF001  the ledger's own door
             names, present = _read(keys, counts)
     if under is not None:
         noisy = _sealed(noise, present, names, under, ledger, among, resume)
