@@ -20,6 +20,7 @@ from dpfast.cli.options import LAWS, Mechanism, Number, chosen, half_width, inne
 from dpfast.errors import ParameterError
 from dpfast.privacy.formatting import plain
 from dpfast.privacy.parameters import exact_positive
+from dpfast.release.engine import usable_threads
 
 if TYPE_CHECKING:
     from dpfast.tables import files
@@ -200,7 +201,7 @@ def _run(
             )
             drawn: Iterable[tuple[files.Piece, list[Any]]] = fresh(table, made, pay)
         else:
-            drawn = sealing = Sealing(table, made, key, ledger, resume=resume)
+            drawn = sealing = Sealing(table, made, key, ledger, resume=resume, threads=threads or usable_threads())
             if found == "compare" and not sealing.again:
                 raise ParameterError(f"--label must be that of a release, and {ledger_file} has none of {label!r:.60}")
             for done in sealing.digest():
