@@ -219,6 +219,8 @@ def _run(
     said += _spent(mechanism, spent, given, epsilon_is, ledger)
     said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
     said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
+    if key is not None and getattr(table, "fortran", False):
+        said.append("the array is sealed in the file's order, which is Fortran's: in C order it is another input")
     click.echo("\n".join(map(terminal.printable, said)), err=True)
 
 

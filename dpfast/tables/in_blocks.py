@@ -104,7 +104,7 @@ def in_threads(work: Callable[[Given], Made], items: Iterable[Given], threads: i
     try:
         for item in items:
             ahead.append(pool.submit(work, item))
-            if len(ahead) > threads:
+            if len(ahead) >= threads:
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
