@@ -219,8 +219,6 @@ def _run(
     said += _spent(mechanism, spent, given, epsilon_is, ledger)
     said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
     said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
-    if key is not None and getattr(table, "fortran", False):
-        said.append("the array is sealed in the file's order, which is Fortran's: in C order it is another input")
     click.echo("\n".join(map(terminal.printable, said)), err=True)
 
 
@@ -276,7 +274,8 @@ def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_
     order = (
         f"are sorted by {', '.join(sort_by)}" if sort_by else f"keep the order of {source}, which is published{hint}"
     )
-    return [*said, f"rows {order}"]
+    turned = ["cells are read, and sealed, in the file's order, which is Fortran's"]
+    return [*said, f"rows {order}", *(turned if getattr(table, "fortran", False) else [])]
 
 
 def _label(source: Path, columns: Sequence[str]) -> str:

@@ -77,7 +77,8 @@ class Sealing:
                 for j, block in enumerate(_blocks(column.usable(part)))
             ]
 
-        first, made = _Pass(self._table), []
+        first = _Pass(self._table)
+        made: list[Any] = []
         for found in in_threads(digests, runs(first.pieces()), self._threads):
             made += found
             yield first.done
@@ -124,10 +125,7 @@ class _Pass:
             yield piece
 
     def digest(self) -> bytes:
-        """Of all that OUT takes from the file and no digest of a block covers, as it was read.
-
-        It is private, as the file is.
-        """
+        """A private digest of all that OUT takes from the file, but for what the blocks hold."""
         return blake3(self._found.digest() + self._table.rest()).digest()
 
 

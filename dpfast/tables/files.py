@@ -313,7 +313,7 @@ class NpySource:
             file.seek(self.start)
             for left in range(self.size, 0, -ROWS):
                 cells = np.empty(min(left, ROWS), self.dtype)
-                if file.readinto(cells.view(np.uint8)) < cells.nbytes:  # a `read` costs more than all the noise
+                if file.readinto(cells.view(np.uint8).data) < cells.nbytes:  # a `read` costs more than all the noise
                     raise ValueError
                 if self.dtype.kind == "f":
                     _finite(str(self.path), cells, self.missing)

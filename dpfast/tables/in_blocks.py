@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Column: TypeAlias = "npt.NDArray[Any]"
 Draw: TypeAlias = Callable[[tuple[int, list[Column]]], list[Column]]
-Given, Made = TypeVar("Given"), TypeVar("Made")
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 class _Rows:

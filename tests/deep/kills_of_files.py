@@ -25,7 +25,7 @@ COVERS = (
 )  # fmt: skip
 TIMES, FIRST = 400, 10**9
 AGAIN, FRESH = 300, 20  # kills of releases under a key: in forked processes, and of command lines
-KILLS = 10  # of one release
+KILLS = 10  # one release is killed so many times
 ROWS = 20_000
 ENDS = (".csv", ".parquet", ".arrow", ".npy")
 
