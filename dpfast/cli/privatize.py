@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from fractions import Fraction
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dpfast.tables import files
     from dpfast.tables.atomic_write import Found
     from dpfast.tables.files import Source
+
+KEPT = 1 << 25  # bytes of freed memory that stay with the process
 
 EXAMPLES = """\b
 Examples:
@@ -121,6 +124,7 @@ def privatize(resume: bool, force: bool, **options: Any) -> None:
     --key-file, too, a run that was killed is begun again with --resume: it gives the same OUT, and
     is charged once.
     """
+    _keep_memory()
     _run(resume=resume, found="replace" if force else "keep" if resume else "refuse", **options)
 
 
@@ -135,6 +139,7 @@ def verify(**options: Any) -> None:
         raise ParameterError("--key-file must be given: a release without a key cannot be drawn again")
     if not options["target"].is_file():
         raise ParameterError(f"OUT must be the file of a release, got {options['target']}")
+    _keep_memory()
     _run(resume=True, found="compare", **options)
 
 
@@ -220,6 +225,13 @@ def _run(
     said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
     said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
     click.echo("\n".join(map(terminal.printable, said)), err=True)
+
+
+def _keep_memory() -> None:
+    """Freed memory stays with the process: else the system clears it anew for each piece."""
+    with suppress(AttributeError, OSError, TypeError):  # another C library than glibc
+        for option in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
+            ctypes.CDLL(None).mallopt(option, KEPT)
 
 
 def _spent(

@@ -37,6 +37,7 @@ Write: TypeAlias = "Callable[[Piece, Sequence[Column]], object]"
 FORMATS = {".csv": "CSV", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".npy": "npy"}
 ROWS = 1 << 20  # rows held at once (CSV: csv_text.BLOCK bytes)
 CELLS = 1 << 22  # cells held at once: with many columns there are fewer rows
+ELEMENTS = 1 << 17  # of an array that are held at once: a megabyte, which stays in a cache
 HASHED = 1 << 20  # bytes of a file that are hashed at once
 OTHER_LAWS = {  # the mechanisms for a kind of number that the chosen one refuses
     "integer": ": for counts there are discrete-laplace and discrete-gaussian",
@@ -311,8 +312,8 @@ class NpySource:
         # SIGBUS.
         with _reading(self.path), self.path.open("rb") as file:
             file.seek(self.start)
-            for left in range(self.size, 0, -ROWS):
-                cells = np.empty(min(left, ROWS), self.dtype)
+            for left in range(self.size, 0, -ELEMENTS):
+                cells = np.empty(min(left, ELEMENTS), self.dtype)
                 if file.readinto(cells.view(np.uint8).data) < cells.nbytes:  # a `read` costs more than all the noise
                     raise ValueError
                 if self.dtype.kind == "f":
