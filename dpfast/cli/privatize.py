@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from fractions import Fraction
@@ -36,6 +37,13 @@ Examples:
   dpfast privatize in.csv out.csv --column hours --mechanism laplace --epsilon 1 --l0 1 --linf 24
   dpfast privatize in.npy out.npy --mechanism discrete-gaussian --epsilon 1 --delta 1e-6 --l0 50 --linf 1
   dpfast privatize in.csv out.csv --column count --epsilon 1 --sensitivity 1 --ledger budget.db
+  dpfast privatize in.csv out.csv --column count --epsilon 1 --sensitivity 1 --ledger budget.db \\
+      --key-file visits.key --label "visits 2026-11" --resume
+"""
+VERIFY = """\b
+Example:
+  dpfast verify in.csv out.csv --column count --epsilon 1 --sensitivity 1 --ledger budget.db \\
+      --key-file visits.key --label "visits 2026-11"
 """
 
 
@@ -128,12 +136,13 @@ def privatize(resume: bool, force: bool, **options: Any) -> None:
     _run(resume=resume, found="replace" if force else "keep" if resume else "refuse", **options)
 
 
-@click.command()
+@click.command(epilog=VERIFY)
 @release_options
 def verify(**options: Any) -> None:
-    """Draw a release under a key again, and compare it with OUT, which stays as it is.
+    """Draw a release of IN under a key again, and compare it with OUT, which stays as it is.
 
-    The options are those of the release. Nothing is charged: the label must be reserved.
+    The options are those of the release, without --resume and --force. Nothing is charged: the
+    label must be reserved in the ledger. The exit code is 0 if OUT, with its record, is equal.
     """
     if options["key_file"] is None:
         raise ParameterError("--key-file must be given: a release without a key cannot be drawn again")
@@ -197,7 +206,7 @@ def _run(
         made[-1].release(np.empty(0, dtype))  # refuses what these options cannot be, before anything is read
         about["releases"].append({"column": name, **mechanism.metadata(), **public})
     files.checked_target(target, table, found=found)
-    size, rows, done = source.stat().st_size, 0, 0.0
+    size, rows, done, begun = source.stat().st_size, 0, 0.0, time.monotonic()
     with closing(terminal.Bar(size if key is None else 2 * size, quiet=quiet)) as bar:
         bar.show(done, source.name)
         if key is None or ledger is None:
@@ -210,13 +219,13 @@ def _run(
             if found == "compare" and not sealing.again:
                 raise ParameterError(f"--label must be that of a release, and {ledger_file} has none of {label!r:.60}")
             for done in sealing.digest():
-                bar.show(done, f"{source.name}: sealing")
+                bar.show(done, f"{source.name}: sealing, {_rate(done, begun)}")
             about["manifest"] = sealing.manifest
         with files.destination(target, table, about, found=found) as write:
             for piece, noisy in drawn:
                 write(piece, noisy)
                 rows += len(noisy[0])
-                bar.show(done := done + piece.weight, f"{source.name}: {rows:,} rows")
+                bar.show(done := done + piece.weight, f"{source.name}: {rows:,} rows, {_rate(done, begun)}")
     if quiet:
         return
     what, within = "values" if real else "counts", f"95 % within {half_width(mechanism, Fraction(95, 100))}"
@@ -232,6 +241,11 @@ def _keep_memory() -> None:
     with suppress(AttributeError, OSError, TypeError):  # another C library than glibc
         for option in (-1, -3):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
             ctypes.CDLL(None).mallopt(option, KEPT)
+
+
+def _rate(done: float, begun: float) -> str:
+    """How fast the file is read, in one pass or two."""
+    return f"{done / max(time.monotonic() - begun, 1e-3) / 1e6:.0f} MB/s"
 
 
 def _spent(
