@@ -37,7 +37,7 @@ Write: TypeAlias = "Callable[[Piece, Sequence[Column]], object]"
 FORMATS = {".csv": "CSV", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".npy": "npy"}
 ROWS = 1 << 20  # rows held at once (CSV: csv_text.BLOCK bytes)
 CELLS = 1 << 22  # cells held at once: with many columns there are fewer rows
-ELEMENTS = 1 << 17  # of an array that are held at once: a megabyte, which stays in a cache
+ELEMENTS = 1 << 17  # an array is read in so many: a megabyte, which stays in a cache
 HASHED = 1 << 20  # bytes of a file that are hashed at once
 OTHER_LAWS = {  # the mechanisms for a kind of number that the chosen one refuses
     "integer": ": for counts there are discrete-laplace and discrete-gaussian",
