@@ -213,7 +213,7 @@ def _run(
             pay = (
                 partial(ledger.spend, *[mechanism] * len(made), label=_label(source, table.chosen)) if ledger else None
             )
-            drawn: Iterable[tuple[files.Piece, list[Any]]] = fresh(table, made, pay)
+            drawn: Iterable[tuple[files.Piece, list[Any]]] = fresh(table, made, pay, threads or usable_threads())
         else:
             drawn = sealing = Sealing(table, made, key, ledger, resume=resume, threads=threads or usable_threads())
             if found == "compare" and not sealing.again:

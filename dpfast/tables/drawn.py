@@ -42,12 +42,19 @@ class Cells(NamedTuple):
         return found
 
 
-def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None) -> Drawn:
+def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None, threads: int) -> Drawn:
     """pay: what a ledger does once a piece is read, and columns without numbers are found out."""
-    for at, piece in enumerate(table.pieces()):
-        if pay is not None and at == 0:
-            pay()
-        yield piece, [column.release(cells) for column, cells in zip(columns, piece.counts, strict=True)]
+
+    def paid() -> Iterator[Piece]:
+        for at, piece in enumerate(table.pieces()):
+            if pay is not None and at == 0:
+                pay()
+            yield piece
+
+    def draw(piece: Piece) -> tuple[Piece, list[Column]]:
+        return piece, [column.release(cells) for column, cells in zip(columns, piece.counts, strict=True)]
+
+    return in_threads(draw, paid(), threads)
 
 
 class Sealing:
