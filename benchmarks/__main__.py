@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure and print tables: ratios, fresh_arrays, workloads, bounded_histogram, or of adapters/.
+"""Measure and print tables: those of tables.py, or of adapters/.
 
     python benchmarks [TABLE ...] [--size N] [--rounds R] [--json FILE] [--markdown PAGE ...]
                       [--curves FILE [--largest N]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables: ratios, fresh_arrays, workloads, bounded_histogram, and one for each adapter library.
+"""The tables: TABLES, and one for each adapter library.
 
 A table is a module with SIZE, ROUNDS, ABOUT and rows(size); those of adapters/ share theirs. A page
 has marks for its main rows (`bench:NAME`), or for all rows with a limit (`bench:NAME_limits`).
@@ -21,7 +21,7 @@ from dpfast.bench.measure import Result, Row, Turn, machine, measured
 from dpfast.bench.report import Columns, Report
 from dpfast.privacy.formatting import compared, quantity, three_digits
 
-TABLES = ("ratios", "fresh_arrays", "workloads", "bounded_histogram")
+TABLES = ("ratios", "fresh_arrays", "workloads", "bounded_histogram", "files")
 ADAPTERS = tuple(sorted(path.stem for path in (Path(__file__).parent / "adapters").glob("[!_]*.py")))
 
 

@@ -33,20 +33,38 @@ class DataDependentError(DpfastError):
     """A refusal that depends on private values: whoever sees it learns something of them.
 
     It is for whoever passes the values, and holds them. A server that answers others must not pass
-    it on: docs/threat_model.md lists each kind with what it tells.
+    it on: docs/threat_model.md lists each kind with what it tells, and a ledger records it as a
+    refused attempt. Nothing was charged, unless the values changed after the charge.
+
+        >>> mechanism = dpfast.Laplace(epsilon=1, sensitivity=1)
+        >>> try:
+        ...     answer = mechanism.release([7.5, float("nan")])
+        ... except dpfast.DataDependentError:
+        ...     answer = "not ready"  # as for what was not released for other reasons
     """
 
 
 class UnusableValuesError(ParameterError, DataDependentError):
-    """Values that the mechanism does not take, such as a NaN. Nothing was charged or drawn."""
+    """Values that the mechanism does not take, such as a NaN or a null.
+
+    It tells that there is one. Nothing was charged or drawn. A public `missing=` avoids it.
+    """
 
 
 class KeyReuseError(DpfastError):
-    """A label names another release, or this one, without `resume=True`. Nothing was drawn."""
+    """A label names another release, or this one, without `resume=True`.
+
+    The message says which of key, mechanism, cost and shape differs: all public. Nothing was
+    charged or drawn.
+    """
 
 
 class OtherInputError(KeyReuseError, DataDependentError):
-    """The input is not the one that was sealed under this label. Nothing was drawn."""
+    """The input is not the one that was sealed under this label.
+
+    That it is another, or is not, is an exact bit that no epsilon covers: it is for who holds the
+    values, and never published. Nothing of it was drawn.
+    """
 
 
 class LedgerError(DpfastError):

@@ -170,10 +170,10 @@ def test_killed_between_record_and_output(tmp_path, force) -> None:
         from pathlib import Path
         from dpfast.tables import atomic_write as publish
         place = publish._place
-        def killed(file, path, *, force):
+        def killed(file, path, *, found):
             if path.name == "out.csv":
                 os.kill(os.getpid(), signal.SIGKILL)
-            place(file, path, force=force)
+            place(file, path, found=found)
         publish._place = killed
         with publish.atomic_write(Path("out.csv"), "new record", found={"replace" if force else "refuse"!r}):
             pass

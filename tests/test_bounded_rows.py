@@ -159,6 +159,19 @@ def test_units_of_few_rows_and_of_many(most) -> None:
         compared(rows, caps, most, sums=True)
 
 
+def test_one_unit_has_all_rows() -> None:
+    """Thousands in a partition, which are sorted otherwise; in any order the same rows are kept."""
+    rng, n, key = np.random.default_rng(4), 7000, release_key(4)
+    keys, values = np.sort(rng.integers(0, 4, n)) // 3, rng.integers(0, 400, n)  # three quarters in one
+    for caps in (Caps(None, None, n // 2, 0, 400), Caps(2, n // 4, None, 0, 400)):
+        rows = list(zip([7] * n, keys.tolist(), values.tolist(), strict=True))
+        expected = as_counter(compared(rows, caps, 4, sums=True))
+        turned = rng.permutation(n)
+        for order in (turned, turned[::-1], np.argsort(values), np.argsort(-values)):
+            found = ours([rows[i] for i in order], caps, key, sums=True)
+            assert as_counter(found) == expected
+
+
 def test_equal_tags_keep_the_bound() -> None:
     """Bins of one name have one tag: the first are kept, and no more; the same goes for rows."""
     words, none = np.full(8, 9, np.uint64), np.empty(0, np.uint64)
@@ -224,6 +237,33 @@ def test_every_small_world_keeps_its_distance(case, adjacency) -> None:
     one_key = caps.partitions == 1
     if adjacency == "add-remove" or one_key:  # two people with few rows, and two keys, reach no more
         assert reached == stated.l1
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_every_figure_of_rows_in_all_is_reached(most, step) -> None:
+    """By one person's rows, of any number, in as many keys as two people can have: and no more.
+
+    m, m, m, m^2, and under substitution 2m, m, 2m, 2m^2; of sums in steps of 2 likewise.
+    """
+    keys = range(2 * most)
+    for adjacency, figures in (
+        ("add-remove", (most, most * step, most * step, (most * step) ** 2)),
+        ("substitution", (2 * most, most * step, 2 * most * step, 2 * (most * step) ** 2)),
+    ):
+        worlds_ = [rows for n in range(most + 2) for rows in itertools.combinations_with_replacement(keys, n)]
+        caps, found = Caps(None, None, most, 0, step), []
+        for rows in worlds_:
+            table = [(7, 0, step)] + [(8, b, 5) for b in rows]
+            one = ours(table, caps, release_key(1), sums=step > 1, domain=keys, adjacency=adjacency)
+            found.append(one.counts)
+        stated = one.sensitivity
+        assert (stated.l0, stated.linf, stated.l1, stated.l2_squared) == figures
+        counts = np.array(found)
+        others = counts if adjacency == "substitution" else counts[:1]
+        moved = (counts[:, None] - others).reshape(-1, len(keys))
+        size = np.abs(moved)
+        assert ((size > 0).sum(1).max(), size.max(), size.sum(1).max(), (size**2).sum(1).max()) == figures
 
 
 def test_the_sensitivity_of_rows_in_all() -> None:

@@ -341,7 +341,7 @@ def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, n
         from dpfast.tables import files
         if sys.argv.pop(1) == "False":
             vars(os).pop("O_TMPFILE", None)
-        files.ROWS = 10_000
+        files.ELEMENTS = 10_000
         pieces = files.NpySource.pieces
         def slow(self):
             for i, piece in enumerate(pieces(self)):
@@ -383,7 +383,8 @@ def test_memory_stays_flat_while_the_file_grows(tmp_path, end) -> None:
         import pyarrow as pa
         from dpfast import cli
         from dpfast.tables import csv_text, files
-        files.ROWS, files.CELLS, csv_text.BLOCK = 1 << 15, 1 << 15, 1 << 18
+        files.ROWS = files.CELLS = files.ELEMENTS = 1 << 15
+        csv_text.BLOCK = 1 << 18
         def memory():
             return int(re.search(r"RssAnon:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024
         def watched(pieces):
@@ -657,7 +658,8 @@ def test_bounds_are_checked_though_there_are_no_rows(tmp_path, capsys) -> None:
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".npy"])
 def test_pieces_of_real_columns_have_noise_of_their_own(tmp_path, monkeypatch, end) -> None:
-    monkeypatch.setattr(files, "ROWS", 1024)
+    for size in ("ROWS", "ELEMENTS"):
+        monkeypatch.setattr(files, size, 1024)
     monkeypatch.setattr(files, "CELLS", 0)
     monkeypatch.setattr("dpfast.tables.csv_text.BLOCK", 4096)
     assert privatize(tmp_path, *LAPLACE, *LAW, "--quiet", cells=np.zeros(4096), end=end) == 0

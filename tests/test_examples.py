@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import csv
+import doctest
+import importlib
 import importlib.util
 import json
 import re
@@ -110,7 +112,9 @@ def test_readme_quotes_the_ten_lines() -> None:
 CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize(("page", "first"), [("README.md", 1), ("docs/choosing.md", 0), ("docs/records.md", 0)])
+@pytest.mark.parametrize(
+    ("page", "first"), [("README.md", 1), ("docs/choosing.md", 0), ("docs/records.md", 0), ("docs/sealed.md", 0)]
+)
 def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
     """Each block with its own names, in one process; README.md's first ones as an example."""
     monkeypatch.chdir(tmp_path)
@@ -118,6 +122,16 @@ def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
     assert code
     result = run("-c", f"for block in {code!r}: exec(compile(block, block, 'exec'), {{'__name__': '__main__'}})")
     assert (result.returncode, result.stderr) == (0, "")
+
+
+DOCUMENTED = "errors", "ledger.ledger", "privacy.sensitivity", "release.key", "release.seal"
+
+
+@pytest.mark.parametrize("module", DOCUMENTED)
+def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = doctest.testmod(importlib.import_module(f"dpfast.{module}"), extraglobs={"dpfast": dpfast})
+    assert found.failed == 0 < found.attempted
 
 
 def test_the_table_of_sensitivities_is_what_they_are() -> None:

@@ -252,7 +252,7 @@ def test_offsets_that_lead_astray_are_refused(tmp_path) -> None:
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_npy_of_any_numbers_and_shape(tmp_path, monkeypatch, dtype, shape, order) -> None:
     """int64 or the same real type, in the same shape and order, in pieces of at most 64."""
-    monkeypatch.setattr(files, "ROWS", 64)
+    monkeypatch.setattr(files, "ELEMENTS", 64)
     real, numbers = "f" in dtype, np.arange(np.prod(shape)).reshape(shape) % 100
     kind = np.dtype(dtype).newbyteorder("<") if real else np.dtype("i8")
     array = np.asarray(numbers / 8 if real else numbers, dtype=dtype, order=order)

@@ -246,6 +246,29 @@ def test_what_is_refused_for_its_values_is_on_record(ledger, options, capsys) ->
     assert ledger.verify() == 2
 
 
+def test_no_budget_is_said_whatever_the_values_are(ledger) -> None:
+    """Else whoever sees this refusal, and no other, learns that the values are usable."""
+    for options in ({}, {"key": release_key("dear")}):
+        for values in ([0.5], [np.nan]):
+            with pytest.raises(BudgetExhausted) as caught:
+                ledger.release(Laplace(2, 1), values, **options)
+            assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert len(ledger.history()) == 0
+
+
+def test_another_mechanism_is_said_whatever_the_values_are(ledger) -> None:
+    """Under a label that is reserved; so is another cost, to whoever looks before reading."""
+    key, tenth = release_key("hours"), Laplace(Decimal("0.1"), 1)
+    ledger.release(tenth, np.zeros(2), key=key)
+    for values in ([0.5, 0.5], [np.nan, 0.5]):
+        with pytest.raises(KeyReuseError, match="with other parameters of laplace: go on"):
+            ledger.release(Laplace(Decimal("0.2"), 1), values, key=key, resume=True)
+    with pytest.raises(KeyReuseError, match="with another kind, array, not table"):
+        ledger.expect(key, {"hours": tenth}, resume=True)
+    assert ledger.expect(key, tenth, resume=True)
+    assert len(ledger.history()) == 1
+
+
 def test_a_refused_mechanism_is_told_why(ledger) -> None:
     for mechanism, message in [
         (DiscreteLaplace(1, 1, adjacency="substitution"), "adjacency must be that of the ledger, 'add-remove', got 'substitution'"),
@@ -302,7 +325,76 @@ def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch) -> N
     assert ledger.spent.epsilon == Fraction(6, 10)
 
 
+PAID = [  # mechanisms that are no noise; values, and values that they refuse
+    (dpfast.Exponential(Decimal("0.1"), 1), [1, 5], [1, np.nan]),
+    (dpfast.PermuteAndFlip(Decimal("0.1"), 1), [1, 5], [1, np.nan]),
+    (dpfast.NoisyMax(Decimal("0.1"), 1), [1, 5], [1, np.nan]),
+    (dpfast.AboveThreshold(Decimal("0.1"), 1, threshold=3), [1, 10**6], None),
+    (dpfast.RandomizedResponse(Decimal("0.1"), 2), [0, 1, 1], [0, 2]),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "values", "unusable"), PAID, ids=lambda of: type(of).__name__)
+def test_choices_and_answers_pay_too(path, mechanism, values, unusable, capsys) -> None:
+    """Once a call; not for what is refused; and never beyond the budget."""
+    ledger = Ledger(path, 1, adjacency=mechanism.guarantee.adjacency, create=True)
+    ledger.release(mechanism, values, label="q")
+    if unusable is not None:
+        with pytest.raises(dpfast.UnusableValuesError):
+            ledger.release(mechanism, unusable, label="q")
+    with pytest.raises(DTypeError, match="^'nope' is no option of a release by"):
+        ledger.release(mechanism, values, nope=1)
+    with pytest.raises(ParameterError, match="^key must be left out"):
+        ledger.release(mechanism, values, key=release_key())
+    kinds = [(entry.mechanism, entry.refused) for entry in ledger.history()]
+    assert kinds == [(mechanism.NAME, False), (mechanism.NAME, True)][: len(kinds)]
+    assert len(kinds) == 1 + (unusable is not None)
+    assert ledger.spent.epsilon == Fraction(1, 10)
+    said = command(capsys, "ledger", "verify", path)[1]
+    assert said == f"budget: 1 charge{' and 1 refused attempt' if unusable else ''}, all as they were written\n"
+    ledger.spend(ledger.remaining)
+    with pytest.raises(BudgetExhausted):
+        ledger.release(mechanism, values)
+
+
+def test_private_keys_pay_too(ledger) -> None:
+    """thresholded is charged (epsilon, delta); under a key once, for one input in any order."""
+    how = {"epsilon": Decimal("0.1"), "delta": Decimal("1e-7"), "sensitivity": Sensitivity(1, 1), "ledger": ledger}
+    dpfast.thresholded(["a", "b"], [500, 1], **how, label="words")
+    first = dpfast.thresholded(["a", "b"], [500, 1], **how, key=release_key())
+    again = dpfast.thresholded(["b", "a"], [1, 500], **how, key=release_key(), resume=True)
+    assert (first.counts == again.counts).all()
+    with pytest.raises(dpfast.OtherInputError):
+        dpfast.thresholded(["a", "b"], [500, 2], **how, key=release_key(), resume=True)
+    assert ledger.spent == Guarantee(Decimal("0.2"), Decimal("2e-7"))
+    assert [entry.label for entry in ledger.history()] == ["words", "visits/age", "visits/age"]
+    assert "thresholded, refused: OtherInputError" in str(ledger.history())
+
+
 # ------------------------------------------------------------------ releases under keys
+
+
+def test_the_ledger_says_since_when_a_label_is_reserved(ledger) -> None:
+    """Also where this process knows it, which knows no date; and all columns are named."""
+    ledger.reserve(sealed_table(release_key(), ZEROS))
+    at = r"^'visits/age' is reserved \(number 1, \d{4}-\d\d-\d\d\) "
+    for more, message in [
+        ({"people": TENTH}, "with the columns 'visits', 'hours', not 'visits', 'hours', 'people': go on with"),
+        ({"hours": TENTH}, "with other parameters of discrete_laplace of column 'hours'"),
+        (
+            {"hours": GAUSSIAN_COUNTS},
+            "with another mechanism of column 'hours', discrete_laplace, not discrete_gaussian",
+        ),
+    ]:
+        with pytest.raises(KeyReuseError, match=at + message):
+            ledger.reserve(sealed_table(release_key(), ZEROS, **more), resume=True)
+    with pytest.raises(KeyReuseError, match=at + "with another kind, table, not array"):
+        ledger.release(DiscreteLaplace(Decimal("0.3"), 1), ZEROS, key=release_key(), resume=True)
+    with pytest.raises(dpfast.OtherInputError, match=r"reserved \(number 1, .* such as 'visits/age 2'"):
+        ledger.reserve(sealed_table(release_key(), ZEROS + 1), resume=True)
+    with pytest.raises(KeyReuseError, match=at.rstrip(" ") + ": resume=True continues it") as caught:
+        ledger.reserve(sealed_table(release_key(), ZEROS + 1))
+    assert not isinstance(caught.value, dpfast.DataDependentError)
 
 
 def test_a_label_is_charged_once(ledger) -> None:
@@ -325,6 +417,7 @@ def test_resume_reserves_where_nothing_is_reserved(ledger) -> None:
 
 
 GAUSSIAN = Gaussian(3, sensitivity=Sensitivity(1, 1))
+GAUSSIAN_COUNTS = DiscreteGaussian.calibrated(Decimal("0.2"), CELLS, delta=Decimal("1e-7"))
 
 
 @pytest.mark.parametrize(
@@ -345,16 +438,22 @@ GAUSSIAN = Gaussian(3, sensitivity=Sensitivity(1, 1))
             True,
             r"under another key \(id [0-9a-f]{32}, this one [0-9a-f]{32}\)",
         ),
-        (DiscreteLaplace(Decimal("0.2"), 1000), ZEROS, release_key(), True, "with another columns"),
+        (
+            DiscreteLaplace(Decimal("0.2"), 1000),
+            ZEROS,
+            release_key(),
+            True,
+            "with other parameters of discrete_laplace",
+        ),
         (
             DiscreteGaussian.calibrated(Decimal("0.1"), CELLS, delta=Decimal("1e-7")),
             ZEROS,
             release_key(),
             True,
-            "with another",
+            "with another mechanism, discrete_laplace, not discrete_gaussian",
         ),
-        (TENTH, ZEROS[:49], release_key(), True, r"with another size: \(50,\), not \(49,\)"),
-        (TENTH, ZEROS.reshape(5, 10), release_key(), True, r"with another size: \(50,\), not \(5, 10\)"),
+        (TENTH, ZEROS[:49], release_key(), True, r"with another shape, \(50,\), not \(49,\)"),
+        (TENTH, ZEROS.reshape(5, 10), release_key(), True, r"with another shape, \(50,\), not \(5, 10\)"),
     ],
 )
 def test_another_release_under_a_label_is_refused(ledger, mechanism, values, key, resume, message) -> None:
@@ -396,7 +495,9 @@ def test_a_lower_price_is_another_release(path) -> None:
     ledger.release(GAUSSIAN, np.zeros(3), key=release_key())
     dear = Gaussian(3, sensitivity=Sensitivity(4, 1))
     assert tiers.record(dear) == tiers.record(GAUSSIAN)
-    with pytest.raises(KeyReuseError, match="at another cost: pay for a new label"):
+    with pytest.raises(
+        KeyReuseError, match=r"at another cost, rho 0\.0555556, not rho 0\.222223: .*pay for a new label"
+    ):
         ledger.release(dear, np.zeros(3), key=release_key(), resume=True)
     assert [entry.rho for entry in ledger.history()] == [Fraction(1, 18)]
 
@@ -771,11 +872,14 @@ def test_a_release_under_a_key_checks_what_it_goes_by(ledger, statement) -> None
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [
-        ("UPDATE releases SET mechanism = replace(mechanism, '[50]', '[51]')", KeyReuseError, "another size"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '[50]', '[51]')", KeyReuseError, "another shape"),
         ("UPDATE releases SET mechanism = replace(mechanism, '\"manifest\"', '\"no\"')", LedgerError, "does not say what it reserved"),
         ("UPDATE releases SET mechanism = replace(mechanism, '\"size\"', '\"sizes\"')", LedgerError, "does not say what it reserved"),
         ("UPDATE releases SET mechanism = replace(mechanism, '\"stream\": 2', '\"stream\": 3')", ParameterError, "stream version 3"),
         ("UPDATE releases SET mechanism = replace(mechanism, '\"cost\": [\"1/10\"', '\"cost\": [\"1/20\"')", KeyReuseError, "another cost"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '\"kind\": \"array\"', '\"kind\": [7]')", KeyReuseError, r"another kind, \[7\], not array"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '\"name\": \"\"', '\"name\": [7]')", KeyReuseError, r"with the columns \[7\], not ''"),
+        ("UPDATE releases SET mechanism = replace(mechanism, '[\"discrete_laplace\", ', '[[], ')", KeyReuseError, r"another mechanism, \[\], not"),
         ("DELETE FROM parts", LedgerError, "a reservation has no tag"),
     ],
 )  # fmt: skip
@@ -1448,6 +1552,23 @@ def test_privatize_charges_nothing_for_what_it_refuses(ledger, capsys) -> None:
     assert command(capsys, "privatize", source, new, *law, "--quiet")[0] == 1
     assert len(ledger.history()) == 1
     assert not new.exists()
+
+
+def test_a_label_on_the_command_line(path, tmp_path, capsys) -> None:
+    """It is met again with --resume, which the refusal names; what was refused is shown."""
+    ledger, counts, out = Ledger(path, 1, create=True), tmp_path / "in.csv", tmp_path / "out.csv"
+    counts.write_text("city,count\nOslo,120\nLima,80\n")
+    made = dpfast.KeyFile.create(tmp_path / "visits.key").path
+    options = ["--column", "count", "--epsilon", "0.1", "--sensitivity", "1", "--label", "visits"]
+    options += ["--ledger", ledger.path, "--key-file", made]
+    assert command(capsys, "privatize", counts, out, *options)[0] == 0
+    code, _, said = command(capsys, "privatize", counts, tmp_path / "b.csv", *options)
+    assert (code, "--resume continues it; new data are a new release" in said) == (1, True)
+    counts.write_text("city,count\nOslo,121\nLima,80\n")
+    code, _, said = command(capsys, "privatize", counts, tmp_path / "b.csv", *options, "--resume")
+    assert (code, "the input is not the one that was reserved (number 1, " in said) == (1, True)
+    assert "discrete_laplace, refused: OtherInputError" in command(capsys, "ledger", "show", path)[1]
+    assert ledger.spent.epsilon == Fraction(1, 10)
 
 
 def test_the_picture(ledger, capsys) -> None:

@@ -148,7 +148,7 @@ def test_a_forked_child_has_no_key(seconds) -> None:
         return f"{refused} {sealed.release(0, [1, 2, 3]).tolist() == expected} "
 
     expected = sealed.release(0, [1, 2, 3]).tolist()
-    threads = [threading.Thread(target=busy) for _ in range(2)]
+    threads = [threading.Thread(target=busy, daemon=True) for _ in range(2)]  # else a failure would hang
     for thread in threads:
         thread.start()
     for _ in range(10):

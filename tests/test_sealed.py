@@ -12,9 +12,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,7 @@ from dpfast import (
     _native,
 )
 from dpfast.ledger import ledger as paying
+from dpfast.ledger import store
 from dpfast.release import blocks
 from dpfast.release import seal as sealing
 from dpfast.testing import fixed_key
@@ -199,32 +203,37 @@ import numpy as np
 import dpfast
 from dpfast import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Snapping
 
-laws = [DiscreteLaplace(1, 10), DiscreteGaussian(30), Laplace(1, 3), Gaussian(2), Snapping(1, 3, bound=64)]
-rows, n = 65_536, 6 * 65_536 + 1
+laws = [DiscreteLaplace(1, 10), DiscreteLaplace(1, 2**58), DiscreteGaussian(30), DiscreteGaussian(10**6), Laplace(1, 3),
+        Laplace(1, 2.0**50, granularity=1), Gaussian(2), Snapping(1, 3, bound=64)]
+rows, n, integer = 65_536, 6 * 65_536 + 1, 4
+layouts = [lambda x: x, lambda x: x.astype(x.dtype.newbyteorder()), lambda x: np.repeat(x, 2)[::2], lambda x: x[::-1].copy()[::-1],
+           lambda x: x.astype("i2" if x.dtype.kind == "i" else "f4")]
 
 def block(law, j):
     values = np.arange(j * rows, min((j + 1) * rows, n)) % 1000
-    return values if law < 2 else values / 8
+    return values if law < integer else values / 8
 
 def digest(task):
-    digester, law, j = task
-    return digester(j, block(law, j))
+    digester, law, j, layout = task
+    return digester(j, layouts[layout](block(law, j)))
 
 def draw(task):
-    sealed, law, j = task
-    return sealed.release(j, block(law, j)).tobytes()
+    sealed, law, j, layout = task
+    return sealed.release(j, layouts[layout](block(law, j)), dtype="i8" if law < integer else "f8").tobytes()
 
 if __name__ == "__main__":
     file = dpfast.KeyFile.create(sys.argv[1])
     memory = dpfast.Key.from_bytes(file.path.read_bytes())
     found = [set() for _ in laws]
-    for method, processes, master in [("fork", 1, file), ("spawn", 2, file), ("fork", 7, file), ("fork", 7, memory)]:
+    for turn, (method, processes, master) in enumerate(
+        [("fork", 1, file), ("spawn", 2, file), ("fork", 7, file), ("fork", 7, memory), ("fork", 2, memory)]
+    ):
         with multiprocessing.get_context(method).Pool(processes) as pool:
             for law, mech in enumerate(laws):
                 key = master.derive(f"law {law}")
-                tasks = [(key.digester(mech), law, j) for j in range(7)]
+                tasks = [(key.digester(mech), law, j, (j + turn) % 5) for j in range(7)]
                 sealed = key.seal(mech, pool.imap_unordered(digest, tasks), shape=(n,)).without_ledger(resume=True)
-                noisy = pool.map(draw, [(sealed.only(j), law, j) for j in range(7)], chunksize=1)
+                noisy = pool.map(draw, [(sealed.only(j), law, j, (3 * j + turn) % 5) for j in range(7)], chunksize=1)
                 found[law].add(hashlib.sha256(b"".join(noisy)).hexdigest())
     for law, mech in enumerate(laws):
         values = np.concatenate([block(law, j) for j in range(7)])
@@ -235,8 +244,8 @@ if __name__ == "__main__":
 
 
 def test_one_two_and_seven_processes(tmp_path: Path) -> None:
-    """Forked or new, with a key in memory or in a file: the bytes of one call, of every law."""
-    assert workers(tmp_path, PROCESSES, str(tmp_path / "visits.key")) == ["1"] * 5
+    """Forked or new, a key in memory or in a file, any layout: the bytes of one call, every law."""
+    assert workers(tmp_path, PROCESSES, str(tmp_path / "visits.key")) == ["1"] * 8
 
 
 def test_a_table_has_one_seal() -> None:
@@ -258,7 +267,9 @@ def test_a_table_has_one_seal() -> None:
     again = key.seal(columns, made, shape=(70_000,)).without_ledger(resume=True)
     assert (again.release(1, counts[SEALED_ROWS:], column="both/") == noisy["both/"][SEALED_ROWS:]).all()
     turned = key.seal(dict(reversed(columns.items())), made, shape=(70_000,))
-    with pytest.raises(KeyReuseError, match="with another columns"):
+    with pytest.raises(
+        KeyReuseError, match="with the columns 'visits', 'hours', 'both/', not 'both/', 'hours', 'visits'"
+    ):
         turned.without_ledger(resume=True)
     for column in (None, "", "none", 7):
         with pytest.raises(ParameterError, match="^column must be one of 'visits', 'hours', 'both/'"):
@@ -276,7 +287,7 @@ def test_a_public_domain_stands_for_names() -> None:
     expected = hashlib.sha256(E(b"texts", *texts(domain))).hexdigest()
     assert sealed.manifest.domain == expected
     assert key.seal(MECH, made, domain=np.array(domain)).manifest == sealed.manifest
-    with pytest.raises(KeyReuseError, match="another domain"):
+    with pytest.raises(KeyReuseError, match="another public domain"):
         key.seal(MECH, made, domain=domain[::-1]).without_ledger(resume=True)
     with pytest.raises(ParameterError, match="must have 99 rows, got 100"):
         key.seal(MECH, made, domain=domain[:-1])
@@ -347,6 +358,86 @@ def test_all_tries_show_one_execution(world: tuple[np.ndarray, list[Any]]) -> No
             elif kind == "forgotten":
                 with pytest.raises(KeyReuseError):
                     MECH.release(values, key=key)
+
+
+class Stopped(Exception):  # noqa: N818  it is what happened
+    """What a planted step raises."""
+
+
+STEPS: list[tuple[Any, str]] = [
+    (blocks.Blocks, "copy"), (blocks.Blocks, "digests"), (blocks.Blocks, "_look"), (sealing.Seal, "__init__"), (sealing, "note_here"), (paying, "note_here"),
+    (store.Store, "look"), (store.Store, "reserve"), (sealing, "_opened"), (blocks.Blocks, "draw"), (sealing.Sealed, "stream_key"),
+    (_native.StreamKey, "take"), (blocks.Blocks, "_noise"),
+]  # fmt: skip
+
+
+def stop_at(patch: pytest.MonkeyPatch, step: int, nth: int, *, done: bool) -> None:
+    """The n-th call of a step fails: before it does its work, or after."""
+    owner, name = STEPS[step]
+    real, calls = getattr(owner, name), itertools.count(1)
+
+    def failing(*job: Any, **options: Any) -> Any:
+        stop = next(calls) == nth
+        if stop and not done:
+            raise Stopped
+        found = real(*job, **options)
+        if stop:
+            raise Stopped
+        return found
+
+    patch.setattr(owner, name, failing)
+
+
+TRIES = st.lists(
+    st.tuples(
+        st.integers(0, len(STEPS) - 1),
+        st.integers(1, 3),
+        st.booleans(),
+        st.integers(1, 2),
+        st.sampled_from(["call", "blocks"]),
+    ),
+    max_size=8,
+)
+
+
+@given(st.lists(st.integers(-2, 2), max_size=7), TRIES, st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_failures_at_any_step_show_one_execution(numbers: list[int], tries: list[Any], paid: bool) -> None:
+    """Each try ends whole, or with zeros or nothing; what is seen is one noise, charged once."""
+    values, key, seen = np.array(numbers, np.int64), fresh(), {}
+    with tiers.small_blocks(2), tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder, "b.db"), 9, create=True) if paid else None
+
+        def call(threads: int) -> None:
+            out = np.full(values.size, 77)
+            try:
+                release = MECH.release if ledger is None else partial(ledger.release, MECH)
+                release(values, key=key, out=out, threads=threads, resume=True)
+            finally:  # zeros, nothing, or if all was done the whole
+                if out.any() and not (out == 77).all():
+                    see(0, out)
+
+        def by_blocks_again(_: int) -> None:
+            digester = key.digester(MECH)
+            made = [digester(j, block) for j, block in enumerate(values[i : i + 2] for i in range(0, values.size, 2))]
+            seal = key.seal(MECH, made[::-1], shape=values.shape)
+            sealed = seal.without_ledger(resume=True) if ledger is None else ledger.reserve(seal, resume=True)
+            for j in reversed(range(len(made))):
+                see(2 * j, pickle.loads(pickle.dumps(sealed.only(j))).release(j, values[2 * j : 2 * j + 2]))
+
+        def see(begin: int, noisy: np.ndarray) -> None:
+            for i, each in enumerate(noisy.tolist()):
+                assert seen.setdefault(begin + i, each) == each
+
+        for step, nth, done, threads, how in tries:
+            with pytest.MonkeyPatch.context() as patch, suppress(Stopped):
+                stop_at(patch, step, nth, done=done)
+                (call if how == "call" else by_blocks_again)(threads)
+        assert ledger is None or ledger.spent.epsilon >= bool(seen)
+        call(1)
+        by_blocks_again(1)
+        assert ledger is None or ledger.verify() == ledger.spent.epsilon == 1
+    assert len(seen) == values.size
 
 
 def test_stream_keys_of_small_worlds_never_meet() -> None:
@@ -769,8 +860,9 @@ def test_in_place_is_refused_under_a_key(mech: Any) -> None:
 
 def test_what_names_and_resume_are_for() -> None:
     for options, named in (({"names": ["a"]}, "names"), ({"resume": True}, "resume")):
-        with pytest.raises(ParameterError, match=f"{named}.*there is no key"):
-            MECH.release([1], **options)
+        for values in ([1], np.zeros(1, np.int64)):  # C draws few plain values by a way of its own
+            with pytest.raises(ParameterError, match=f"{named}.*there is no key"):
+                MECH.release(values, **options)
     for bad in ([1, 2], [0.5], [None], "a", [["a"]], 7, [True], np.array([[1]]), ["a", "b"]):
         with pytest.raises(dpfast.DpfastError, match="^names must"):
             MECH.release([1], key=fresh(), names=bad)
@@ -795,11 +887,87 @@ def test_which_refusals_depend_on_the_values() -> None:
     assert found == [True] * 3 + [False] * 3
 
 
+def refusals(folder: Path, count: int, name: str) -> Iterator[Callable[[], Any]]:
+    """Calls with a private count and name: each is refused alike, whatever these are."""
+    counts, names = np.array([count, 3]), [name, "b"]
+    ledger, law = Ledger(folder / "b.db", 1000, delta=0.5, create=True), LAWS["laplace"]
+    hidden = {"epsilon": 1, "delta": 1e-6, "sensitivity": dpfast.Sensitivity(1, 1)}
+    key, reals, words, table = (known(label) for label in ("visits", "reals", "words", "table"))
+    MECH.release(counts, key=key, names=names)
+    ledger.release(MECH, counts, key=known("paid"), names=names)
+    dpfast.thresholded(names, counts, key=words, ledger=ledger, **hidden)
+    columns = {"a": MECH, "b": MECH}
+    digester, digest = table.digester(MECH, column="a"), table.digester(MECH, column="b")(0, counts, names=names)
+    made = [digester(0, counts, names=names), digest]
+    sealed = table.seal(columns, made, shape=(2,)).without_ledger()
+    yield lambda: MECH.release(counts + 1, key=key, names=names, resume=True)
+    yield lambda: MECH.release(counts, key=key, names=names[::-1], resume=True)
+    yield lambda: MECH.release(counts, key=key, resume=True)
+    yield lambda: MECH.release(counts, key=key, names=names)
+    yield lambda: DiscreteLaplace(1, 7).release(counts, key=key, names=names, resume=True)
+    yield lambda: MECH.release(counts, key=known("other"), names=[name, None])
+    yield lambda: MECH.release(counts, key=known("other"), names=[name])
+    yield lambda: law.release([count, np.nan], key=reals)
+    yield lambda: ledger.release(MECH, counts + 1, key=known("paid"), names=names, resume=True)
+    yield lambda: ledger.release(MECH, counts, key=known("paid"), names=names)
+    yield lambda: ledger.release(MECH, counts, key=fresh("paid"), names=names, resume=True)
+    yield lambda: ledger.release(law, [count, np.inf], key=reals)
+    yield lambda: ledger.reserve(
+        known("paid").seal(MECH, [known("paid").digester(MECH)(0, counts)], shape=(2,)), resume=True
+    )
+    yield lambda: sealed.release(0, counts + 1, column="a", names=names)
+    yield lambda: sealed.release(0, counts, column="a", names=names[::-1])
+    yield lambda: sealed.release(1, counts, column="a", names=names)
+    yield lambda: table.seal(columns, made[:1], shape=(2,))
+    yield lambda: table.seal(columns, made, shape=(3,))
+    yield lambda: table.seal(columns, [*made, digest], shape=(2,))
+    yield lambda: known("x").seal(columns, made, shape=(2,))
+    yield lambda: pickle.dumps(table.seal(columns, made, shape=(2,)))
+    for changed in (
+        {"counts": counts + 1},
+        {"counts": -counts},
+        {"keys": ["b", "b"]},
+        {"resume": False},
+        {"delta": 1e-7},
+    ):
+        given_ = {"keys": names, "counts": counts, "key": words, "resume": True, **hidden, **changed}
+        for paying_ in ({}, {"ledger": ledger}):
+            yield lambda arguments={**given_, **paying_}: dpfast.thresholded(**arguments)
+
+
+def test_a_refusal_tells_its_kind_alone(tmp_path: Path) -> None:
+    """Message, class, causes and traceback are the same for two inputs that are refused alike.
+
+    Of a key's id and a date they may tell, which depend on no value.
+    """
+    said: list[list[str]] = []
+    for world, (count, name) in enumerate(((91_234, "Jane Doe, rare"), (5, "a"))):
+        tiers.forget_labels()
+        (tmp_path / str(world)).mkdir()
+        said.append([])
+        for attempt in refusals(tmp_path / str(world), count, name):
+            with pytest.raises((dpfast.DpfastError, TypeError)) as caught:
+                attempt()
+            whole = "".join(traceback.format_exception(caught.value)) + repr(caught.value.args)
+            assert "Jane" not in whole
+            assert "9123" not in whole
+            said[-1].append(re.sub(r"this one [0-9a-f]{32}", "this one", whole))
+    assert len(said[0]) == len(said[1]) == 31
+    for one, other in zip(*said, strict=True):
+        assert one == other
+
+
 def test_the_copies_are_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a block is drawn, only digested, or refused: no copy of a count stays behind."""
     made: list[np.ndarray] = []
     room = blocks.Blocks.room
-    monkeypatch.setattr(blocks.Blocks, "room", lambda self, size: made.append(room(self, size)) or made[-1])
+
+    def new(self: Any, size: int) -> np.ndarray:
+        blocks._spare.clear()  # a room that is used again would be wiped by its last use
+        made.append(room(self, size))
+        return made[-1]
+
+    monkeypatch.setattr(blocks.Blocks, "room", new)
     values, key = np.full(3 * SEALED_ROWS, 91), fresh()
     few, other = values[:50], fresh()
     MECH.release(values, key=key)
@@ -900,6 +1068,7 @@ def test_every_refusal_of_a_ledger_has_its_guard(tmp_path: Path, monkeypatch: py
             attempt()
         with monkeypatch.context() as patch:
             patch.setattr(paying, guard, gone)
+            patch.setattr(paying, "must_be_alike", lambda *_: None)  # which asks before values are read
             if guard == "_continued":
                 patch.setattr(paying, "compare", gone)
             noisy = attempt()
@@ -915,9 +1084,10 @@ def test_an_edited_manifest_is_never_obeyed(tmp_path: Path, monkeypatch: pytest.
     real = sealing.Manifest.of
     edited = lambda kept: real({**kept, "columns": [{"name": "", "mechanism": ["discrete_laplace", 1, 1, 1, 1000]}]})  # noqa: E731
     monkeypatch.setattr(sealing.Manifest, "of", staticmethod(edited))
-    with pytest.raises(KeyReuseError, match="with another columns"):
+    with pytest.raises(KeyReuseError, match="with other parameters of discrete_laplace"):
         ledger.release(MECH, counts, key=known(), resume=True)
     monkeypatch.setattr(paying, "compare", lambda *_, **__: None)
+    monkeypatch.setattr(paying, "must_be_alike", lambda *_: None)
     assert (ledger.release(MECH, counts, key=known(), resume=True) == first).all()
 
 
@@ -1125,6 +1295,8 @@ GOLDEN = {
     "gaussian": "5e83f5205abea6d4639dfd57d66a09a9",
     "snapping": "61a2deae3d29dfa7733a862487e96e0e",
     "table": "867370e8e53351efb771f489f5b29c25",
+    "unknown keys, l0 and linf": "5ba9c9b71ab597407f81cf9cff482ebb",
+    "unknown keys, l1": "17c32c5267432e917e17dcdbf01ca139",
 }
 
 
@@ -1174,6 +1346,60 @@ def test_golden_stream_keys_of_a_table() -> None:
         told.key, b"tag", E(told.manifest("table", [3]), root)
     )
     assert hashlib.sha256(b"".join(found)).hexdigest()[:32] == GOLDEN["table"]
+
+
+def canonical(name: Any) -> bytes:
+    if isinstance(name, tuple):
+        return E("tuple", *map(canonical, name))
+    kind = type(name).__name__
+    body = {"float": lambda: np.float64(name + 0.0).tobytes(), "bytes": lambda: name, "bool": lambda: str(int(name))}
+    return E(kind, body.get(kind, lambda: str(name))())
+
+
+UNKNOWN: list[tuple[list[Any], int]] = [  # keys in their order, and how many buckets
+    ([-5, 3, 2**70], 1),
+    (["", "Ulm", "Zürich"], 256),
+    ([(1, "a"), (1, "b"), False, b"x", 0.0, 0.5, 3, "3"], 3),
+    ([], 2),
+]
+
+
+@pytest.mark.parametrize("mech", ["l0 and linf", "l1"])
+def test_golden_stream_keys_of_unknown_keys(mech: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """thresholded under a key, by the description: each key's bucket, its block's stream key."""
+    change = dpfast.Sensitivity(l1=5) if mech == "l1" else dpfast.Sensitivity(2, 3)
+    record = ["thresholded", 1, 2, *((5, 1, 1, 100, 5, 5, 5) if mech == "l1" else (6, 1, 1, 100, 2, 3, 6))]
+    found: list[bytes] = []
+    for names, many in UNKNOWN:
+        tiers.forget_labels()
+        key, seen = H(SECRET, b"release key", b"words"), []
+        counts = [7 + i for i in range(len(names))]
+        in_bucket: list[list[int]] = [[] for _ in range(many)]
+        for i, name in enumerate(names):
+            hashed = H(H(key, b"buckets"), b"bucket", canonical(name))
+            in_bucket[int.from_bytes(hashed[:8], "little") % many].append(i)
+        fields, digests = [], []
+        for j, places in enumerate(in_bucket):
+            runs = [canonical(names[i]) for i in places]
+            lengths = b"".join(len(run).to_bytes(8, "little") for run in runs)
+            named = E(b"texts", lengths, b"".join(runs)) if runs else b""
+            data = E("", j) + E(*integers([counts[i] for i in places])) + named
+            digests.append(blake3(data, key=H(key, b"block digest")).digest())
+            fields += [len(places), digests[-1]]
+        manifest = E(1, 2, "words", "buckets", "", E(many), E("", *record))
+        sealed = H(key, b"sealed", E(manifest, H(key, b"root", E(*fields))))
+        with monkeypatch.context() as patch:
+            take = _native.StreamKey.take
+            patch.setattr(
+                _native.StreamKey,
+                "take",
+                lambda key, secret, take=take, seen=seen: seen.append(secret) or take(key, secret),
+            )
+            dpfast.thresholded(names[::-1], counts[::-1], epsilon=Fraction(1, 2), delta=Fraction(1, 100), sensitivity=change,
+                               key=known("words"), buckets=many)  # fmt: skip
+        assert seen == [H(sealed, b"stream key", E("", j, digest)) for j, digest in enumerate(digests)]
+        found += seen
+    assert hashlib.sha256(b"".join(found)).hexdigest()[:32] == GOLDEN[f"unknown keys, {mech}"]
 
 
 def test_no_raw_key_reaches_the_cipher() -> None:

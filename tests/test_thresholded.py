@@ -6,43 +6,98 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
+import tiers
 from conftest import named
+from fresh import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import delta_of, neighbours, shown_with
+from worlds import delta_of, most_shown, neighbours, shown_with
 
 import dpfast
-from dpfast import DTypeError, ParameterError, Sensitivity, thresholded
+from dpfast import (
+    DTypeError,
+    Key,
+    KeyReuseError,
+    Ledger,
+    OtherInputError,
+    ParameterError,
+    Sensitivity,
+    UnusableValuesError,
+    thresholded,
+)
 from dpfast.privacy.threshold import least_threshold
+from dpfast.testing import fixed_key
 
 USUAL = {"epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)}
 
 
+RATES = st.fractions(Fraction(1, 50), 4, max_denominator=50)
+DELTAS = st.sampled_from([Fraction(1, 10**9), Fraction(1, 10**6), *map(Fraction, ("1/1000", "1/10", "9/10"))])
+
+
+def real(number: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(number.numerator) / number.denominator
+
+
 @settings(max_examples=100, deadline=None)
-@given(
-    rate=st.fractions(Fraction(1, 50), 4, max_denominator=50),
-    delta=st.sampled_from([Fraction(1, 10**9), Fraction(1, 10**6), *map(Fraction, ("1/1000", "1/10", "9/10"))]),
-    l0=st.integers(1, 1000),
-    linf=st.integers(1, 50),
-)
+@given(RATES, DELTAS, st.integers(1, 1000), st.integers(1, 50))
 def test_the_threshold_is_the_least(rate, delta, l0, linf) -> None:
     """It spends at most delta, and one less would spend more, or be within linf."""
-    found = least_threshold(rate, delta, l0, linf)
+    found = least_threshold(rate, delta, l0, linf, l0 * linf)
     with mpmath.workprec(500):
-        q = mpmath.exp(-mpmath.mpf(rate.numerator) / rate.denominator)
+        q = mpmath.exp(-real(rate))
 
         def spent(threshold: int) -> mpmath.mpf:
             return 1 - (1 - q ** (threshold - linf) / (1 + q)) ** l0
 
-        wanted = mpmath.mpf(delta.numerator) / delta.denominator
         assert found > linf
-        assert spent(found) <= wanted
-        assert found == linf + 1 or spent(found - 1) > wanted
+        assert spent(found) <= real(delta)
+        assert found == linf + 1 or spent(found - 1) > real(delta)
+
+
+@settings(max_examples=150, deadline=None)
+@given(RATES, DELTAS, st.integers(1, 7), st.integers(1, 7), st.integers(0, 12))
+def test_the_threshold_is_the_least_for_rows_in_all(rate, delta, l0, linf, more) -> None:
+    """Against all counts that one unit alone can have, one by one: no more, and no less."""
+    l1 = min(linf + more, l0 * linf)
+    found = least_threshold(rate, delta, l0, linf, l1)
+    with mpmath.workprec(500):
+        q = mpmath.exp(-real(rate))
+        assert found > linf
+        assert most_shown(q, found, l0, linf, l1) <= real(delta)
+        assert found == linf + 1 or most_shown(q, found - 1, l0, linf, l1) > real(delta)
+
+
+def test_rows_in_all_cost_less_than_both_caps() -> None:
+    """m rows are in m keys, or m in a key, and never m in each of m. Golden thresholds."""
+
+    def threshold(change: Sensitivity) -> int:
+        return thresholded([], np.array([], int), epsilon=1, delta=1e-6, sensitivity=change).threshold
+
+    assert [threshold(Sensitivity(l1=m)) for m in (1, 5, 20)] == [15, 76, 324]
+    assert threshold(Sensitivity(5, 5)) == 374
+    for m in (5, 20):  # with m keys of one row each, and nothing else
+        assert threshold(Sensitivity(l1=m)) == threshold(Sensitivity(m, 1))
+
+
+def test_what_one_unit_has_alone_is_not_doubled() -> None:
+    """Under substitution x has one contribution alone, and y the other; signed ones may cancel."""
+    change = {"adjacency": "substitution"}
+    delta = Fraction(1, 10**6)
+    for stated, alone in (
+        (Sensitivity(2, 3, **change), (2, 3, 6)),
+        (Sensitivity(l1=5, **change), (5, 5, 5)),
+        (Sensitivity(2, 3, signed=True, **change), (4, 6, 12)),
+        (Sensitivity.changes(2, 3, **change), (2, 3, 6)),
+    ):
+        found = thresholded([], np.array([], int), epsilon=1, delta=delta, sensitivity=stated)
+        assert found.threshold == least_threshold(1 / stated.l1, delta, *alone)
 
 
 def test_the_figures_of_the_course_notes() -> None:
@@ -56,14 +111,16 @@ def test_the_figures_of_the_course_notes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("l0", "linf", "l1", "keys"), [(1, 1, 1, 2), (2, 1, 2, 2), (1, 2, 2, 2), (2, 2, 4, 2), (2, 1, 2, 3)]
+    ("l0", "linf", "l1", "keys"),
+    [(1, 1, 1, 2), (2, 1, 2, 2), (1, 2, 2, 2), (2, 2, 4, 2), (2, 1, 2, 3), (2, 2, 2, 2), (2, 2, 3, 2), (3, 2, 3, 3)],
 )
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize("above", [1, 2, 5])
 def test_every_small_world_keeps_delta(l0, linf, l1, keys, q, above) -> None:
-    """At each T the worst of all neighbours spends just 1 - (1 - p)^l0: no more, and no less."""
+    """At each T the worst of all neighbours spends what keys of one unit do: no more, no less."""
     threshold = linf + above
-    stated = 1 - (1 - shown_with(linf, q, threshold)) ** l0
+    stated = most_shown(q, threshold, l0, linf, l1)
+    assert l1 < l0 * linf or stated == 1 - (1 - shown_with(linf, q, threshold)) ** l0
     worst = max(delta_of(x, y, q, l1, threshold) for x, y in neighbours(l0, linf, l1, keys))
     assert worst <= stated
     assert worst >= stated * Fraction(99, 100)
@@ -196,7 +253,7 @@ def test_what_it_promises() -> None:
         ({"sensitivity": 1}, DTypeError, "must be a Sensitivity"),
         ({"sensitivity": Sensitivity.from_l2(1)}, ParameterError, "in L2 alone"),
         ({"sensitivity": Sensitivity(1, 0.5)}, ParameterError, "linf must be at least 1"),
-        ({"columns": (["a", "b"], [1])}, ParameterError, r"\(2,\), \(1,\)"),
+        ({"columns": (["a", "b"], [1])}, ParameterError, "one dimension and equal lengths$"),
         ({"columns": ([["a"]], [[1]])}, ParameterError, "one dimension"),
         ({"columns": (["a"], [1.0])}, DTypeError, "integer dtype"),
         ({"columns": (["a"], [-7])}, ParameterError, "counts must not be negative"),
@@ -211,3 +268,373 @@ def test_bad_input(arguments, error, message) -> None:
     with pytest.raises(error, match=message) as caught:
         thresholded(*columns, **USUAL | changed)
     assert "7" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ under a release key
+
+LEAKY = {"epsilon": 1, "delta": 0.9}  # a threshold as low as can be: many keys show, and many do not
+CAPPED = {"max_partitions": 3, "max_per_partition": 2}
+BYTES = bytes(range(32))
+
+
+def key_of(label: str = "words") -> dpfast.ReleaseKey:
+    """The same secret each time, as another process has it."""
+    tiers.forget_labels()
+    return Key.from_bytes(BYTES).derive(label)
+
+
+def published(found: dpfast.Thresholded) -> tuple:
+    """All that comes out, to the byte."""
+    keys = found.keys.tobytes() if found.keys.dtype != object else repr(found.keys.tolist())
+    return keys, found.keys.dtype, found.counts.tobytes(), found.threshold, found.guarantee
+
+
+def shards_of(rows: list, units: list, many: int) -> list[list]:
+    return [[row for row in rows if units.index(row[0]) % many == j] for j in range(many)]
+
+
+def counted(rows: list, several: bool, chooser: Any, **caps: Any) -> dpfast.BoundedHistogram:
+    keys: Any = [name for _, name in rows]
+    if several:
+        keys = ([a for a, _ in keys], [b for _, b in keys])
+    return dpfast.bounded_histogram(keys, [unit for unit, _ in rows], key=chooser, **caps)
+
+
+WORDS = st.text(max_size=3)
+ONE_OF_THESE = st.sampled_from(
+    [st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1), WORDS, st.tuples(st.integers(0, 2), WORDS)]
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(ONE_OF_THESE.flatmap(lambda names: st.lists(st.tuples(st.integers(0, 9), names), min_size=1, max_size=60)),
+       st.integers(1, 4), st.sampled_from([1, 3, 256]), st.sampled_from([CAPPED, {"max_contributions": 4}]),
+       st.randoms(use_true_random=False))  # fmt: skip
+def test_the_same_under_any_sharding_and_order(rows, many, buckets, caps, random) -> None:
+    """Rows cut by unit and turned about, counted apart, merged: the same keys, noise and bytes."""
+    several = isinstance(rows[0][1], tuple)
+    chooser = key_of().chooser()
+    units = random.sample(range(10), 10)
+    whole = counted(rows, several, chooser, **caps)
+    options = {**LEAKY, "sensitivity": whole.sensitivity, "buckets": buckets}
+    expected = published(thresholded(whole.keys, whole.counts, key=key_of(), **options))
+    parts = [
+        counted(random.sample(each, len(each)), several, chooser, **caps)
+        for each in shards_of(rows, units, many)
+        if each
+    ]
+    merged = dpfast.BoundedHistogram.merged(random.sample(parts, len(parts)))
+    order = random.sample(range(merged.keys.size), merged.keys.size)
+    for keys, counts in ((merged.keys, merged.counts), (merged.keys[order], merged.counts[order])):
+        assert published(thresholded(keys, counts, key=key_of(), **options)) == expected
+
+
+MIXED = st.one_of(st.integers(-(2**70), 2**70), st.booleans(), st.floats(allow_nan=False), WORDS, st.binary(max_size=3),
+                  st.tuples(st.integers(0, 3), WORDS), st.dates(), st.datetimes(), st.timedeltas())  # fmt: skip
+
+
+def kind_and_value(key: Any) -> tuple:
+    """By which keys are told apart: 1, 1.0 and True are three."""
+    return (tuple(map(kind_and_value, key)),) if isinstance(key, tuple) else (type(key), key)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(MIXED, st.integers(1, 4)), max_size=20, unique_by=lambda pair: kind_and_value(pair[0])),
+       st.lists(st.sampled_from([None, float("nan"), np.datetime64("NaT"), "absent", -1]), max_size=4),
+       st.randoms(use_true_random=False))  # fmt: skip
+def test_the_same_of_keys_of_all_kinds(rows, odd, random) -> None:
+    """In any order; and with keys that are missing, or that nobody has, between them."""
+    options = {**LEAKY, "sensitivity": Sensitivity(2, 4), "buckets": 2}
+    expected = published(thresholded([k for k, _ in rows], [n for _, n in rows], key=key_of(), **options))
+    absent = [(key, 5 * (key is None or key != key)) for key in odd]  # noqa: PLR0124
+    mixed = random.sample([*rows, *absent], len(rows) + len(absent))
+    assert published(thresholded([k for k, _ in mixed], [n for _, n in mixed], key=key_of(), **options)) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(MIXED, max_size=12))
+def test_canonical_bytes_are_one_to_one(keys) -> None:
+    names = {kind_and_value(key): tiers.canonical(key) for key in keys}
+    assert len({*names.values()}) == len(names)
+    for key in keys:
+        if type(key) in (int, str, bytes, float):
+            assert tiers.canonical(np.array([key], object)[0]) == names[kind_and_value(key)]
+
+
+def test_canonical_bytes_of_what_is_nearly_equal() -> None:
+    """Floats that are doubles and those that are none; of numbers their value, not their class."""
+    alike = [
+        [5, np.int8(5), np.uint64(5)],
+        [0.5, np.float32(0.5), np.longdouble(0.5)],
+        [0.0, -0.0, np.float16(-0.0)],
+        [True, np.True_],
+    ]
+    runs = [{tiers.canonical(key) for key in keys} for keys in alike]
+    assert [len(run) for run in runs] == [1] * 4
+    others = [5.0, "5", b"5", (5,), ("5",), (5, 5), ((5,), 5), np.longdouble("0.1"), 0.1, "\ud800", "", b"", (), date(2026, 1, 5),
+              datetime.fromisoformat("2026-01-05"), datetime.fromisoformat("2026-01-05").replace(tzinfo=UTC), "2026-01-05"]  # fmt: skip
+    assert len({*map(tiers.canonical, others)}.union(*runs)) == len(others) + 4
+
+
+def test_columns_of_any_kind_are_one_input() -> None:
+    """Lists, arrays of any width or order of bytes: the same noise for the same keys."""
+    for values, kinds in ((range(40), ("i1", "u2", ">i4", "i8", "u8", "O")), ([f"w{i}" for i in range(40)], ("U3", "U9", "O")),
+                          ([i / 4 for i in range(40)], ("f2", ">f4", "f8", "O"))):  # fmt: skip
+        options = {**LEAKY, "sensitivity": Sensitivity(1, 1)}
+        expected = thresholded(list(values), [1] * 40, key=key_of(), **options)
+        for kind in kinds:
+            found = thresholded(np.array(list(values), kind)[::-1], np.ones(40, ">i2"), key=key_of(), **options)
+            assert found.keys.tolist() == expected.keys.tolist()
+            assert (found.counts == expected.counts).all()
+
+
+def test_each_key_has_a_noise_of_its_own() -> None:
+    """Keys of equal counts, in one bucket and in many; and the law is the one without a key."""
+    n, options = 4000, {"epsilon": Fraction(1, 10**6), "delta": 0.9, "sensitivity": Sensitivity(1, 1)}
+    for buckets in (1, 256):
+        counts = thresholded(np.arange(n), np.full(n, 5 * 10**6), key=key_of(), buckets=buckets, **options).counts
+        assert np.unique(counts).size > 0.99 * counts.size > 0.9 * n
+    found = thresholded(np.arange(20_000), np.full(20_000, 12), key=Key.generate().derive("law"), **USUAL)
+    with mpmath.workprec(200):
+        q = float(mpmath.exp(-1))
+    assert stats.binomtest(found.counts.size, 20_000, shown_with(12, q, found.threshold)).pvalue > 1e-6
+
+
+BEGUN = {
+    "keys": ["a", "b", "c", "d"],
+    "counts": [50, 50, 50, 9],
+    "epsilon": 1,
+    "delta": 1e-6,
+    "sensitivity": Sensitivity(2, 1),
+}
+
+
+@pytest.mark.parametrize("paid", [True, False])
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"resume": False}, KeyReuseError, "resume=True continues it"),
+        ({"resume": False, "counts": [1] * 4}, KeyReuseError, "resume=True continues it"),
+        ({"epsilon": 2}, KeyReuseError, "other parameters of thresholded"),
+        ({"delta": 1e-7}, KeyReuseError, "other parameters of thresholded"),
+        ({"sensitivity": Sensitivity(1, 2)}, KeyReuseError, "other parameters of thresholded"),
+        ({"sensitivity": Sensitivity(2, 2, l1=2)}, KeyReuseError, "other parameters of thresholded"),
+        ({"buckets": 255}, KeyReuseError, "another number of buckets"),
+        ({"counts": [50, 50, 50, 10]}, OtherInputError, "the input is not the one"),
+        ({"counts": [50, 50, 50, 0]}, OtherInputError, "the input is not the one"),
+        ({"keys": ["a", "b", "c", "e"]}, OtherInputError, "the input is not the one"),
+        ({"keys": ["a", "b", "c", b"d"]}, OtherInputError, "the input is not the one"),
+        ({"keys": ["d", "b", "c", "a"]}, OtherInputError, "the input is not the one"),
+        ({"keys": ["a", "b", "c"], "counts": [50, 50, 50]}, OtherInputError, "the input is not the one"),
+        ({"key": Key.from_bytes(BYTES[::-1]).derive("words")}, KeyReuseError, "under another key"),
+    ],
+    ids=named,
+)  # fmt: skip
+def test_a_label_is_one_release(change, error, message, paid, tmp_path, monkeypatch) -> None:
+    """Again only with resume, and with the same of everything: else nothing is drawn or charged."""
+    ledger = Ledger(tmp_path / "b.db", 10, delta=1e-3, create=True) if paid else None
+    begun = {**BEGUN, "key": key_of(), "ledger": ledger}
+    first = published(thresholded(**begun))
+    assert published(thresholded(**begun, resume=True)) == first
+    taken = []
+    take = tiers.StreamKey.take
+    if "under another key" in message and not paid:
+        return  # only a ledger knows of labels; another key is another function
+    with monkeypatch.context() as patch:
+        patch.setattr(tiers.StreamKey, "take", lambda stream, secret: taken.append(1) or take(stream, secret))
+        with pytest.raises(error, match=message) as caught:
+            thresholded(**{**begun, "resume": True, **change})
+        assert not taken
+    assert type(caught.value) is error
+    assert published(thresholded(**begun, resume=True)) == first
+    if ledger is not None:
+        assert ledger.spent.epsilon == 1
+        refused = [entry.refused for entry in ledger.history()]
+        assert refused == [False] + [True] * (error is OtherInputError)
+
+
+@pytest.mark.parametrize("other", [["a", "c"], ["b", "c"], ["a", b"b"], ["a", ("b",)], ["a", 5]], ids=str)
+def test_keys_are_sealed_with_their_counts(other) -> None:
+    """In one bucket, of equal counts and in the same order: other keys are another input."""
+    counts, options = [50, 50], {**BEGUN, "buckets": 1, "counts": [50, 50]}
+    thresholded(**{**options, "keys": ["a", "b"]}, key=key_of())
+    order = sorted(other, key=lambda key: (type(key).__name__, key))
+    with pytest.raises(OtherInputError):
+        thresholded(
+            **{**options, "keys": order, "counts": counts}, key=Key.from_bytes(BYTES).derive("words"), resume=True
+        )
+
+
+def test_another_process_goes_on(tmp_path) -> None:
+    """With a ledger, a key file, and rows in another order; without resume it is refused."""
+    ledger, file = Ledger(tmp_path / "b.db", 10, delta=1e-3, create=True), dpfast.KeyFile.create(tmp_path / "words.key")
+    first = thresholded(**BEGUN, key=file.derive("words"), ledger=ledger)
+    tiers.forget_labels()
+    turned = {**BEGUN, "keys": ["d", "c", "b", "a"], "counts": [9, 50, 50, 50]}
+    again = partial(thresholded, **turned, key=dpfast.KeyFile(file.path).derive("words"), ledger=Ledger(ledger.path))
+    with pytest.raises(KeyReuseError, match="number 1, .*resume=True continues it"):
+        again()
+    assert published(again(resume=True)) == published(first)
+    assert ledger.verify() == ledger.spent.epsilon == 1
+
+
+KILLED = """
+    import os, signal, sys
+    import dpfast
+    from dpfast.ledger import ledger as paying
+    from dpfast.ledger.store import Store
+    from dpfast.release.seal import Seal, Sealed
+
+    ledger, file = dpfast.Ledger(sys.argv[1], 100, delta=0.9, create=True), dpfast.KeyFile.create(sys.argv[2])
+    change = dpfast.Sensitivity(2, 1)
+
+    def attempt(label):
+        key = dpfast.KeyFile(file.path).derive(label)
+        found = dpfast.thresholded(list("abcd"), [50, 50, 50, 9], epsilon=1, delta=1e-6, sensitivity=change, ledger=ledger,
+                                   key=key, resume=True, buckets=3)
+        return found.keys.tolist(), found.counts.tolist()
+
+    def kill_at(owner, name, nth):
+        real, calls = getattr(owner, name), []
+        def watched(*job, **options):
+            calls.append(1)
+            if len(calls) == nth:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*job, **options)
+        setattr(owner, name, watched)
+
+    steps = [(Store, "look", 1), (Seal, "metadata", 1), (Store, "reserve", 1), (paying, "note_here", 1), (Sealed, "digest", 1),
+             (Sealed, "stream_key", 1), (Sealed, "stream_key", 2), (Sealed, "stream_key", 3)]
+    charged = ""
+    for step in steps:
+        label = f"{step[1]} {step[2]}"
+        child = os.fork()
+        if child == 0:
+            signal.alarm(100)
+            kill_at(*step)
+            attempt(label)
+            os._exit(0)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, label
+        charged += str([entry.label for entry in ledger.history()].count(label))
+        assert attempt(label) == attempt(label)
+        assert [entry.label for entry in ledger.history()].count(label) == 1
+    assert ledger.verify() == ledger.spent.epsilon == len(steps)
+    print(charged)
+"""
+
+
+def test_killed_between_reserve_and_draw(tmp_path) -> None:
+    """And begun again: one charge, the same keys and counts."""
+    assert python(KILLED, tmp_path / "b.db", tmp_path / "words.key").strip() == "00011111"
+
+
+class Unread:
+    """Columns that nobody may look at."""
+
+    def __len__(self) -> int:
+        raise AssertionError("a column was read")
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        raise AssertionError("a column was read")
+
+
+def test_the_price_is_known_before_the_values_are_read(tmp_path) -> None:
+    """Whether the budget suffices, or the label is there, depends on no key and no count."""
+    ledger = Ledger(tmp_path / "b.db", 1, delta=1e-6, create=True)
+    with pytest.raises(dpfast.BudgetExhausted):
+        thresholded(**{**BEGUN, "epsilon": 2, "keys": Unread(), "counts": Unread()}, key=key_of(), ledger=ledger)
+    thresholded(**BEGUN, key=key_of(), ledger=ledger)
+    assert (ledger.spent.epsilon, ledger.spent.delta) == (1, Fraction(1e-6))
+    with pytest.raises(KeyReuseError, match="resume=True continues it"):
+        thresholded(**{**BEGUN, "keys": Unread(), "counts": Unread()}, key=key_of(), ledger=ledger)
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_an_empty_input_costs_the_same(tmp_path, keyed) -> None:
+    """Its row in the ledger is the same but for the time: nor does the number of keys show."""
+    rows = []
+    for n, (keys, counts) in enumerate(
+        (([], np.array([], int)), ([], []), ([None, "a"], [5, 0]), (["a"], [10**6]), (range(3000), [9] * 3000))
+    ):
+        ledger = Ledger(tmp_path / f"{n}.db", 3, delta=0.1, create=True)
+        own = {"key": key_of()} if keyed else {"label": "words"}
+        thresholded(**{**BEGUN, "keys": list(keys), "counts": counts}, ledger=ledger, **own)
+        (entry,) = ledger.history()
+        rows.append(
+            (entry.number, entry.label, entry.mechanism, entry.epsilon, entry.delta, entry.parameters, entry.refused)
+        )
+    assert all(row == rows[0] for row in rows)
+
+
+def test_how_many_keys_a_bucket_has_shows_nowhere(tmp_path) -> None:
+    """Not in what the steps show of themselves, in a manifest or in a refusal: of 2 rows or 937."""
+    shown = []
+    for rows in (2, 937):
+        tiers.forget_labels()
+        key, names, law = (
+            Key.from_bytes(BYTES).derive("words"),
+            [f"name {i}" for i in range(rows)],
+            dpfast.DiscreteLaplace(1, 1),
+        )
+        digester, counts = key.digester(law), np.ones(rows, int)
+        made = [digester(0, counts, names=names), digester(1, counts[:0])]
+        seal = key.seal(law, made, buckets=2)
+        sealed = seal.without_ledger()
+        said = [digester, *made, made, seal, sealed, seal.manifest, seal.metadata(), seal.cost]
+        for attempt in (
+            lambda: digester(0, counts, names=names[1:]),
+            lambda: sealed.release(0, counts[1:], names=names[1:]),
+            lambda: sealed.release(0, counts, names=names[1:]),
+            lambda: key.seal(law, made[:1], buckets=2),
+            lambda: key.seal(law, [made[0], *made], buckets=2),
+            lambda: thresholded(**{**BEGUN, "keys": names, "counts": counts[1:]}),
+            lambda: thresholded(**{**BEGUN, "keys": [*names, names[0]], "counts": np.append(counts, 1)}),
+            lambda: thresholded(**{**BEGUN, "keys": names, "counts": -counts}),
+        ):
+            with pytest.raises(dpfast.DpfastError) as caught:
+                attempt()
+            said += [caught.value, caught.value.__cause__, caught.value.__context__]
+        shown.append([f"{each!r} {each}" for each in said])
+    assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("own", [{"label": "words"}, {"key": None}, {}], ids=["label", "key", "neither"])
+def test_values_that_are_refused_are_recorded(tmp_path, own) -> None:
+    """As a refused attempt, for the refusal tells of them; a shape that is wrong is none."""
+    ledger = Ledger(tmp_path / "b.db", 3, delta=0.1, create=True)
+    options = {**BEGUN, "ledger": ledger, **({"key": key_of()} if "key" in own else own)}
+    for wrong in ({"counts": [1, 1, 1, -1]}, {"keys": list("abca")}):
+        with pytest.raises(UnusableValuesError):
+            thresholded(**{**options, **wrong})
+    with pytest.raises(ParameterError):
+        thresholded(**{**options, "counts": [1]})
+    with pytest.raises(dpfast.BudgetExhausted):  # what is public is said whatever the values are
+        thresholded(**{**options, "counts": [1, 1, 1, -1], "epsilon": 4})
+    assert [(entry.refused, entry.mechanism, entry.label) for entry in ledger.history()] == [
+        (True, "thresholded", "" if not own else "words")
+    ] * 2
+    assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"resume": True}, ParameterError, "resume is for a release under a key"),
+        ({"resume": 1}, DTypeError, "resume must be True or False"),
+        ({"label": "x"}, ParameterError, "label is for a ledger"),
+        (
+            {"label": "x", "key": fixed_key(1).derive("x")},
+            ParameterError,
+            "label is for a ledger, of a release without a key",
+        ),
+        ({"ledger": 5}, DTypeError, "ledger must be a Ledger, not int"),
+        ({"key": Key.from_bytes(BYTES)}, DTypeError, "key must be a release key"),
+        ({"key": key_of().chooser()}, DTypeError, "key must be a release key"),
+        ({"buckets": 0}, ParameterError, "buckets must be at least 1"),
+        ({"buckets": 1.0}, DTypeError, "buckets must be an int"),
+    ],
+    ids=named,
+)
+def test_bad_payment(change, error, message) -> None:
+    with pytest.raises(error, match=message):
+        thresholded(**{**BEGUN, **change})

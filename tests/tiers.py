@@ -19,7 +19,7 @@ from dpfast.kernels import nominate
 from dpfast.mechanisms import equals, selection
 from dpfast.mechanisms.real import RealMechanism
 from dpfast.privacy.inputs import Inputs
-from dpfast.records import fixed_point
+from dpfast.records import fixed_point, partitions
 from dpfast.release import blocks as sealed_blocks
 from dpfast.release import engine, seal
 from dpfast.release.arrays import Job, clamps, prepare_real
@@ -55,6 +55,7 @@ curve, losses = attrgetter("_curve"), attrgetter("_losses")  # a module's: dpfas
 response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
 
 
+canonical = partitions.canonical  # a private key's bytes
 KEYED = "_keyed"  # by which keys hash, for a purpose
 
 

@@ -132,6 +132,20 @@ def delta_of(x: World, y: World, q: Fraction, l1: int, threshold: int) -> Fracti
     return total
 
 
+def alone(l0: int, linf: int, l1: int) -> Iterator[World]:
+    """All counts that keys of one unit alone can have, the largest first; none, too."""
+    yield ()
+    for count in range(1, min(linf, l1) + 1 if l0 else 1):
+        for rest in alone(l0 - 1, count, l1 - count):
+            yield (count, *rest)
+
+
+def most_shown(q: Any, threshold: int, l0: int, linf: int, l1: int) -> Any:
+    """The most that P(one of these keys is shown) can be, for a threshold above linf."""
+    hidden = [1 - q ** (threshold - count) / (1 + q) for count in range(linf + 1)]
+    return 1 - min(math.prod(hidden[count] for count in counts) for counts in alone(l0, linf, l1))
+
+
 def neighbours(l0: int, linf: int, l1: int, keys: int = 2) -> Iterator[tuple[World, World]]:
     """All pairs of counts below 3 that differ by no more than these norms say."""
     for x in itertools.product(range(3), repeat=keys):

@@ -92,7 +92,7 @@ FILLS: Sequence[tuple[Any, int, int, int, int]] = (  # law, log2 of the scale, c
     (DiscreteLaplace, 12, 0, CELLS, 700),
     (DiscreteLaplace, 17, DOUBLE, CELLS, 200),
     (DiscreteLaplace, 20, 0, CELLS, 700),
-    (DiscreteLaplace, 44, 0, CELLS, 400),
+    (DiscreteLaplace, 43, 0, CELLS, 400),
     (DiscreteLaplace, 44, DOUBLE, CELLS, 200),
     (DiscreteLaplace, 40, DOUBLE_DOUBLE, LIMBS, 200),
     (DiscreteLaplace, 54, 0, LIMBS, 200),

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast.errors import DTypeError, ParameterError, UntestedVersionWarning
+from dpfast.errors import DTypeError, ParameterError, UntestedVersionWarning, UnusableValuesError
 
 # The one look upward from mechanisms: who releases what is no NumPy array, by the top-level module
 # of its type.
@@ -174,10 +174,11 @@ def _adapter(kind: type) -> str | None:
 def filler(missing: object, dtype: np.dtype[Any]) -> int:
     """The number that replaces the nulls of a column of integers.
 
-    Raises: DTypeError (no integer), ParameterError (not given, or beyond the type).
+    Raises: DTypeError (no integer); ParameterError (beyond the type); UnusableValuesError (not
+        given).
     """
     if missing is None:
-        raise ParameterError(
+        raise UnusableValuesError(
             "counts must not hold nulls; missing=<public integer> stands for them, and gets noise like any count"
         )
     if not isinstance(missing, int):

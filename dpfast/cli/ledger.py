@@ -64,7 +64,10 @@ def create(
 @click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
-    """Print what was charged, and what is left, after the sums were checked."""
+    """Print what was charged, and what is left, after the sums were checked.
+
+    An attempt that was refused for its values stands there too: it cost nothing, and drew nothing.
+    """
     found = dpfast.Ledger(file)
     history, spent, left, total = found.history(), *map(figures, (found.spent, found.remaining, found.budget))
     if as_json:
@@ -124,7 +127,10 @@ def verify(file: Path) -> None:
     """
     found = dpfast.Ledger(file)
     charges = found.verify()
-    click.echo(f"{found.dataset}: {charges:,} {'charge' if charges == 1 else 'charges'}, all as they were written")
+    refused = sum(entry.refused for entry in found.history())
+    said = f"{charges - refused:,} {'charge' if charges - refused == 1 else 'charges'}"
+    said += f" and {refused:,} refused {'attempt' if refused == 1 else 'attempts'}" if refused else ""
+    click.echo(f"{found.dataset}: {said}, all as they were written")
 
 
 @ledger.command()

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.records.places import domain_keys
 from dpfast.release.blocks import BLOCK
+from dpfast.release.key import encode
 from dpfast.release.names import Names
 
 
@@ -91,25 +92,23 @@ def columns_of(names: Any, types: tuple[str, ...]) -> list[pa.Array]:
 
 def runs_of(columns: list[pa.Array]) -> pa.Array:
     """The canonical bytes of keys, those that `records.partitions.canonical` gives one by one."""
-    each = [_canonical(column) for column in columns]
-    if len(each) == 1:
-        return each[0]
-    pieces = [pa.scalar(b"tuple", pa.large_binary())]
-    for runs in each:
+    each = []
+    for column in columns:
+        kind = "int" if pa.types.is_integer(column.type) else "str"
+        each.append(_encoded(kind, [column.cast(pa.large_string()).cast(pa.large_binary())]))
+    return each[0] if len(each) == 1 else _encoded("tuple", each)
+
+
+def _encoded(first: str, fields: list[pa.Array]) -> pa.Array:
+    """`encode(first, *fields)` of each row: every field behind its length."""
+    pieces = [pa.scalar(encode(first), pa.large_binary())]
+    for runs in fields:
         lengths = np.asarray(pc.binary_length(runs)).astype("<i8")
-        pieces += (
-            pa.Array.from_buffers(pa.binary(8), len(runs), [None, pa.py_buffer(lengths)]).cast(pa.large_binary()),
-            runs,
+        pieces.append(
+            pa.Array.from_buffers(pa.binary(8), len(runs), [None, pa.py_buffer(lengths)]).cast(pa.large_binary())
         )
+        pieces.append(runs)
     return pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
-
-
-def _canonical(column: pa.Array) -> pa.Array:
-    kind = "int " if pa.types.is_integer(column.type) else "str "
-    texts = column.cast(pa.large_string())
-    return pc.binary_join_element_wise(pa.scalar(kind, texts.type), texts, pa.scalar("", texts.type)).cast(
-        pa.large_binary()
-    )
 
 
 def names_of_runs(runs: pa.Array) -> Names:

@@ -210,9 +210,10 @@ def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
     if isinstance(mechanism, Withholding):
         if terms.known:
             raise ParameterError("mechanism must be one that shows every key, for the domain is public")
-        change = change.with_public_keys()
-        if any(has < least for has, least in zip(mechanism.cells, (change.l0, change.linf), strict=True)):  # type: ignore[operator]
+        needed = Withholding(mechanism.epsilon, mechanism.delta, change).alone
+        if any(has < least for has, least in zip(mechanism.alone, needed, strict=True)):
             raise ParameterError("mechanism must be made for counts.sensitivity, or more")
+        change = change.with_public_keys()
     refuse_less(change, mechanism.sensitivity, mechanism.adjacency, mechanism.unit)  # type: ignore[attr-defined]
     return secret
 

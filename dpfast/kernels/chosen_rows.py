@@ -47,10 +47,12 @@ def _sort(values, begin, end):
 def _sort_each(rows, values, at, end):
     """Sort the values of each bin of rows[at:end], so that equal rows come together."""
     while at < end:
-        begin = at
+        begin, falls = at, np.int64(0)
         while at < end and rows[at] == rows[begin]:
+            falls |= np.int64(at > begin and values[at] < values[at - 1])
             at += 1
-        _sort(values, begin, at)
+        if falls:
+            _sort(values, begin, at)
 
 
 @jit(flag(WORDS, VALUES, size, word), inline=True)

@@ -15,9 +15,8 @@ chosen from earlier results. The sums are a privacy filter: [RRUV16] Rogers, Rot
 3. rho. Let L be the likelihood ratio of what M shows, and K(y) that of all after y. Then for each
    order t > 1: E'[L^t E'[K(y)^t]] <= exp(t (t - 1) r) exp(t (t - 1) (rho - r)), where M spends r
    and rho - r is left: [BS16] Lemma 1.7, for any choice.
-4. Parts of one release show the noise of one array piece by piece, for this array's sensitivity.
-   One charge covers them if the array is settled when its first part is released. An equal part
-   shows again what it showed.
+4. A sealed release is charged once, when its label is reserved. All its tries draw one execution
+   of the mechanism on one input (docs/sealed.md), so they show what one release shows.
 5. AboveThreshold is charged once and answers for a while. Its queries may be chosen from releases
    made meanwhile, and these from its answers; points 1 to 3 do not cover this. A theorem does: a
    filter that is valid if each mechanism answers once is valid for interactive mechanisms that run
@@ -26,8 +25,9 @@ chosen from earlier results. The sums are a privacy filter: [RRUV16] Rogers, Rot
    Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023, after Vadhan, Wang 2021; Lyu 2022; Vadhan, Zhang
    2023.
 A refusal for want of budget depends on the charges alone, which are public. A refusal for the
-values of an array, such as a NaN, depends on the data. It is not charged, and no epsilon covers it
-(docs/threat_model.md, Errors).
+values of an array, such as a NaN, depends on the data: it is a DataDependentError. It is not
+charged, no epsilon covers it, and the history has it as a refused attempt (docs/threat_model.md,
+"Refusals that depend on the data").
 """
 
 from dpfast.ledger.ledger import Ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
@@ -25,6 +25,7 @@ from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
 from dpfast.release.key import ID_LENGTH, ReleaseKey, encode, release_key
 from dpfast.release.seal import (
+    BUCKETS,
     Manifest,
     Seal,
     Sealed,
@@ -32,8 +33,11 @@ from dpfast.release.seal import (
     check_versions,
     compare,
     compare_here,
+    kind_of,
+    must_be_alike,
     must_continue,
     note_here,
+    records,
 )
 
 MOST_BUDGET, LONGEST_BUDGET = 2**64, 1100  # bits of a numerator or denominator
@@ -113,8 +117,10 @@ class Ledger:
 
         Of a selection its `select`, of AboveThreshold its `run`. Randomized response charges its
         epsilon once: each unit of privacy gives one of the answers.
-        label: for the history, of a release without a key; a key has its own. options: for the
-            mechanism's release.
+        values: what the mechanism's release takes; it returns what that returns. label: for the
+            history, of a release without a key; a key has its own. options: for the mechanism's
+            release: out, dtype, lower, upper, clamp, missing, threads, constant_time; under a key
+            names, a column of integers or strings, as many as the values and sealed with them.
         key, resume: without a key every call is a new release. Under a key the values are sealed,
             the seal is reserved, and the noise is drawn: one label, one charge, any number of tries
             (docs/sealed.md). Again only with resume=True, and only with equal values.
@@ -126,19 +132,29 @@ class Ledger:
             guarantee in the ledger's accounting unit; a fixed key); what release raises. What is
             refused for its values (DataDependentError) is recorded as a refused attempt. Nothing is
             charged then, except if the failure comes after the charge: no key from the system, a
-            full memory, Ctrl-C.
-        Privacy: spends what the mechanism's guarantee says, from the ledger's budget.
+            full memory, Ctrl-C, values that change between the seal and the draw.
+        Privacy: spends what the mechanism's guarantee says, from the ledger's budget; under a key
+            once for its label.
+
+            >>> ledger = dpfast.Ledger("visits.db", epsilon=3, create=True)
+            >>> mechanism = dpfast.DiscreteLaplace(epsilon=0.5, sensitivity=1)
+            >>> key, cities = dpfast.Key.generate().derive("visits 2026-11"), ["Lima", "Oslo", "Pune"]
+            >>> noisy = ledger.release(mechanism, [120, 80, 3], key=key, names=cities)
+            >>> again = ledger.release(mechanism, [120, 80, 3], key=key, names=cities, resume=True)
+            >>> bool((noisy == again).all()), float(ledger.spent.epsilon)
+            (True, 0.5)
         """
         if not isinstance(mechanism, Payable):
             raise DTypeError(
                 f"mechanism must be one of dpfast's, not {type(mechanism).__name__}; for others there is spend"
             )
         again = parameters.flag("resume", resume)
+        mechanism._check_options(options)  # noqa: SLF001
         if key is None:
             charge = self._charge("" if label is None else label, mechanism.guarantee, mechanism.metadata())
             if again:
                 raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
-            with self._on_record(charge):
+            with self._on_record(charge, unpaid=True):
                 return mechanism._release(values, partial(self._store.charge, [charge]), **options)  # noqa: SLF001  the ledger's own door
         if label is not None:
             raise ParameterError(f"label must not be given beside a key, which has its own, got {shown(label)}")
@@ -148,40 +164,82 @@ class Ledger:
             )
         about = release_key(key)
         charge = self._charge(about.label, mechanism.guarantee, mechanism.metadata())
-        self._store.look(charge, _hash(about.label), partial(_continued, about.label, about.id, again))
+        self._look(about, mechanism, charge, resume=again)
         reserve = partial(self._reserve, resume=again)
         with self._on_record(charge):
             return mechanism._release(values, reserve, key=key, resume=again, **options)  # noqa: SLF001
 
+    def _recording(self, mechanism: Any, label: str, *, unpaid: bool) -> AbstractContextManager[None]:
+        """Within, what is refused for its values is recorded as a refused attempt of this release.
+
+        unpaid: whether nobody has asked yet if the budget suffices. Raises: ParameterError (a
+            mechanism or a label that the ledger would refuse).
+        """
+        return self._on_record(self._charge(label, mechanism.guarantee, mechanism.metadata()), unpaid=unpaid)
+
     @contextmanager
-    def _on_record(self, charge: Charge) -> Iterator[None]:
-        """What is refused for its values is recorded, for the refusal tells of them."""
+    def _on_record(self, charge: Charge, *, unpaid: bool = False) -> Iterator[None]:
+        """What is refused for its values is recorded, for the refusal tells of them.
+
+        unpaid: whether nobody has asked yet if the budget suffices.
+        """
         try:
             yield
         except DataDependentError as refused:
-            self._store.refuse(charge._replace(record={**charge.record, "refused": type(refused).__name__}))
+            record = {**charge.record, "refused": type(refused).__name__}
+            self._store.refuse(charge._replace(record=record), unpaid=unpaid)
             raise
 
     def expect(self, key: ReleaseKey, mechanism: Any, *, resume: bool = False) -> bool:
         """Whether the label is reserved. It refuses what `reserve` would, whatever the values are.
 
+        Ask before values are read that take long: whether the label is free or may be continued,
+        and whether the budget suffices.
         mechanism, resume: as of the seal, and of reserve. Nothing is charged, and nothing is kept.
-        Raises: as reserve, but for OtherInputError and what is about the shape.
+        Raises: BudgetExhausted, LedgerError; KeyReuseError (reserved without resume=True, under
+            another key, for another mechanism or cost); DTypeError, ParameterError. `reserve`
+            compares shape and input, too.
+
+            >>> ledger = dpfast.Ledger("expected.db", epsilon=3, create=True)
+            >>> key, mechanism = dpfast.Key.generate().derive("visits 2026-11"), dpfast.DiscreteLaplace(1, 1)
+            >>> ledger.expect(key, mechanism)
+            False
+            >>> noisy = ledger.release(mechanism, [120, 80, 3], key=key)
+            >>> ledger.expect(key, mechanism, resume=True)
+            True
         """
         about, columns = release_key(key), by_column(mechanism)
         charge = self._charge(about.label, compose(*columns.values()), {"mechanism": ""})
-        again = parameters.flag("resume", resume)
-        return self._store.look(charge, _hash(about.label), partial(_continued, about.label, about.id, again))
+        return self._look(about, mechanism, charge, resume=parameters.flag("resume", resume))
+
+    def _look(self, key: ReleaseKey, mechanism: Any, charge: Charge, *, resume: bool) -> bool:
+        """Whether the label is reserved. What is public is compared before values are read."""
+
+        def known(found: Reserved) -> None:
+            where, kept = _continued(key.label, key.id, resume, found), self._kept(found)
+            kind = BUCKETS if kept.kind == BUCKETS else kind_of(mechanism)
+            like = kept._replace(kind=kind, columns=records(by_column(mechanism)))  # shape and domain are not known yet
+            must_be_alike(key.label, where, like.unlike(kept) or self._dearer(found, charge))
+
+        return self._store.look(charge, _hash(key.label), known)
 
     def reserve(self, seal: Seal, *, resume: bool = False) -> Sealed:
         """Charge a sealed release, once for its label; the sealed key that is returned draws it.
 
         All columns are charged, or none, in one transaction that is on the disk before this
         returns. What is reserved is spent, whether or not a block is drawn.
-        resume: whether this is the release again that is reserved under the label. Where nothing is
-            reserved, it is reserved.
+        seal: of `key.seal(…)`. resume: whether this is the release again that is reserved under
+            the label. Where nothing is reserved, it is reserved.
         Raises: BudgetExhausted, LedgerError; KeyReuseError, OtherInputError, as release;
             DTypeError; ParameterError. Nothing is charged then.
+        Privacy: spends the seal's cost, once for its label. Source: docs/sealed.md.
+
+            >>> ledger = dpfast.Ledger("reserved.db", epsilon=3, create=True)
+            >>> key, mechanism = dpfast.Key.generate().derive("visits 2026-11"), dpfast.DiscreteLaplace(1, 1)
+            >>> digests = [key.digester(mechanism)(0, [120, 80, 3])]  # each by a worker
+            >>> sealed = ledger.reserve(key.seal(mechanism, digests, shape=(3,)), resume=True)
+            >>> sealed.release(0, [120, 80, 3]).shape
+            (3,)
         """
         if not isinstance(seal, Seal):
             raise DTypeError(f"seal must be a Seal, of key.seal(…), not {type(seal).__name__}")
@@ -194,19 +252,28 @@ class Ledger:
         if not seal.secure:
             raise ParameterError("key must be secret: what is released under a fixed key is private to nobody")
         about, key = seal.manifest, bytes.fromhex(seal.key_id)
-        record = {**seal.metadata(), "manifest": about.metadata()}
-        charge = self._charge(about.label, seal.cost, record)
-        record["cost"] = list(map(str, charge.amounts))
+        charge = self._charge(about.label, seal.cost, {**seal.metadata(), "manifest": about.metadata()})
+        charge = charge._replace(record=_priced(charge))
 
         def known(found: Reserved) -> None:
-            where = _continued(about.label, seal.key_id, resume, found)
-            if found.entry.parameters.get("cost") != record["cost"]:
-                raise KeyReuseError(f"{about.label!r} is reserved {where} at another cost: pay for a new label")
-            compare(seal, self._kept(found), found.tag, where=where)
+            where, dearer = _continued(about.label, seal.key_id, resume, found), self._dearer(found, charge)
+            compare(seal, self._kept(found), found.tag, where=where, unlike=dearer)
 
-        compare_here(seal)
+        try:
+            compare_here(seal)
+        except KeyReuseError:
+            self._store.look(charge, _hash(about.label), known)  # the ledger also says since when
+            raise
         self._store.reserve(charge, Reservation(_hash(about.label), key, seal.tag), known)
         note_here(seal)
+
+    def _dearer(self, found: Reserved, charge: Charge) -> str:
+        """How the price of a reservation differs, in words; nothing if it does not."""
+        record = _priced(charge)
+        if found.entry.parameters.get("cost") != record["cost"]:
+            there = [getattr(found.entry, name) for name in self._store.terms.accounting]
+            return f"at another cost, {self._said(there)}, not {self._said(charge.amounts)}"
+        return ""
 
     def _kept(self, found: Reserved) -> Manifest:
         """What a reservation keeps, to compare with. Raises: LedgerError, ParameterError."""
@@ -219,6 +286,8 @@ class Ledger:
 
     def spend(self, *releases: Part, label: str = "") -> None:
         """Charge all these releases or none; only after this returns, draw their noise elsewhere.
+
+        For noise of another library: dpfast's own is charged by `release` and `reserve`.
 
         releases: mechanisms, dpfast's or not, with a `guarantee`; or Guarantees.
         Raises: as release.
@@ -261,10 +330,10 @@ class Ledger:
         return History(self._store.entries())
 
     def verify(self) -> int:
-        """Check the whole file: SQLite's pages and indexes, each charge, all sums, each part.
+        """Check the whole file: SQLite's pages and indexes, each charge, all sums, each tag.
 
         Opening and charging look at the checkpoint and the last charge alone.
-        Returns: how many charges there are.
+        Returns: how many charges there are, refused attempts among them.
         Raises: LedgerError, which says what is not as it was written.
         """
         return self._store.verify()
@@ -284,7 +353,7 @@ class Ledger:
     def upgrade(cls, path: str | os.PathLike[str]) -> Ledger:
         """Turn a ledger of format 1, by an earlier version of dpfast, into today's; then open it.
 
-        Its budget, charges and parts stay. Earlier versions of dpfast refuse it then.
+        Its budget and charges stay. Earlier versions of dpfast refuse it then.
         Raises: LedgerError (no ledger of format 1, or damaged: then the file is as it was).
         """
         from dpfast.ledger.upgrade import upgrade
@@ -303,6 +372,9 @@ class Ledger:
         terms = self._store.terms
         budget = amounts(dict(zip(terms.accounting, terms.budget, strict=True)), up=True)
         return f"<Ledger {self.dataset!r}: {budget} per {terms.unit}, {terms.adjacency}; {self.path}>"
+
+    def _said(self, figures: Iterable[Fraction]) -> str:
+        return amounts(dict(zip(self._store.terms.accounting, figures, strict=True)), up=True)
 
     def _left(self) -> tuple[Fraction, ...]:
         return tuple(most - spent for most, spent in zip(self._store.terms.budget, self._store.spent(), strict=True))
@@ -346,6 +418,11 @@ def _hash(label: str) -> bytes:
     return blake2b(encode(label), digest_size=ID_LENGTH, person=b"ledger label").digest()
 
 
+def _priced(charge: Charge) -> dict[str, object]:
+    """What a reservation keeps of itself: its record, and what it cost."""
+    return {**charge.record, "cost": list(map(str, charge.amounts))}
+
+
 def _continued(label: str, key: str, resume: bool, found: Reserved) -> str:
     """Where the label is reserved. Raises: KeyReuseError (not continued, or under another key)."""
     where = f"(number {found.entry.number}, {found.entry.time[:10]})"
@@ -353,7 +430,7 @@ def _continued(label: str, key: str, resume: bool, found: Reserved) -> str:
     if found.key.hex() != key:
         raise KeyReuseError(
             f"{label!r} is reserved {where} under another key (id {found.key.hex()}, this one {key}): use that one, or pay for "
-            "a new label. What a lost key has sealed cannot be continued"
+            f"a new label, such as {label + ' 2'!r}. What a lost key has sealed cannot be continued"
         )
     return where
 

@@ -170,11 +170,17 @@ class Store:
                 connection.backup(copied)
             whole(copied, self.path)
 
-    def refuse(self, charge: Charge) -> None:
-        """Record, at no cost, that a release was refused for its values. Raises: LedgerError."""
+    def refuse(self, charge: Charge, *, unpaid: bool) -> None:
+        """Record, at no cost, that a release was refused for its values.
+
+        unpaid: whether it would have been charged. Raises: LedgerError; BudgetExhausted, if it
+            would, and nobody could pay: what is public is said whatever the values are.
+        """
         nothing = charge._replace(amounts=(Fraction(0),) * len(charge.amounts))
         with writing(self.path) as connection:
             before = self._same(connection)
+            if unpaid:
+                self._afford(before, charge)
             move(connection, self.terms, self._charge(connection, before, [nothing], None, REFUSED))
 
     def charge(self, charges: Sequence[Charge]) -> None:
@@ -210,10 +216,14 @@ class Store:
             if found is not None:
                 known(found)
                 return True
-            total = tuple(map(add, before.spent, map(payable, charge.amounts, before.spent)))
-            if any(map(gt, total, self.terms.budget)):
-                raise self._exhausted(before.spent, total)
+            self._afford(before, charge)
         return False
+
+    def _afford(self, before: State, charge: Charge) -> None:
+        """Raises: BudgetExhausted."""
+        total = tuple(map(add, before.spent, map(payable, charge.amounts, before.spent)))
+        if any(map(gt, total, self.terms.budget)):
+            raise self._exhausted(before.spent, total) from None
 
     def _charge(
         self,

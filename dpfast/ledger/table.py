@@ -57,6 +57,8 @@ class History(tuple[Entry, ...]):
         rows = [["#", "time (UTC)", "label", "mechanism", *names, *(f"{name} so far" for name in names)]]
         for entry in self:
             figures = (amount(getattr(entry, name), up=True) for name in (*names, *(f"{name}_total" for name in names)))
-            what = f"{entry.mechanism}, refused" if entry.refused else entry.mechanism
+            what = entry.mechanism
+            if entry.refused:
+                what += f", refused: {entry.parameters.get('refused', '')}"
             rows.append([str(entry.number), entry.time, entry.label, what, *figures])
         return rows

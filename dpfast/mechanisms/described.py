@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpfast import _native
+from dpfast.errors import DTypeError
 from dpfast.privacy.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from dpfast.privacy.guarantee import Guarantee
 
@@ -40,6 +41,14 @@ class Described(Record):
 
 class Payable(Described, ABC):
     """A mechanism whose releases a ledger can pay for: checked, then charged, then drawn."""
+
+    OPTIONS: ClassVar[frozenset[str]] = frozenset()  # that its release takes, beside values and keys
+
+    def _check_options(self, options: Iterable[str]) -> None:
+        """Raises: DTypeError (an option that its release does not take)."""
+        unknown = sorted(set(options) - self.OPTIONS)
+        if unknown:
+            raise DTypeError(f"{unknown[0]!r:.40} is no option of a release by {type(self).__name__}")
 
     @property
     @abstractmethod

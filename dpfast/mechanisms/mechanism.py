@@ -17,7 +17,7 @@ from dpfast.mechanisms.described import Described, Payable
 from dpfast.mechanisms.equals import shared_property
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.inputs import NOTHING, inputs
-from dpfast.privacy.parameters import exact_positive, flag, given, probability, whole
+from dpfast.privacy.parameters import exact_positive, flag, probability, whole
 from dpfast.release.arrays import INT64, Job, RealJob, disjoint, integer_dtype, real_dtype
 from dpfast.release.blocks import Blocks
 from dpfast.release.digits import reader
@@ -162,6 +162,9 @@ class Mechanism(Described, ABC):
 class Releasing(Mechanism, Payable):
     """A mechanism that releases arrays. A subclass says of what numbers, and checks them."""
 
+    OPTIONS: ClassVar[frozenset[str]] = frozenset(
+        {"out", "dtype", "lower", "upper", "clamp", "missing", "threads", "constant_time", "names"}
+    )
     INTEGERS: ClassVar[bool]
     _job: ClassVar[Callable[..., Job | RealJob]]  # the arrays of a release, once all is found right with them
 
@@ -224,7 +227,9 @@ class Releasing(Mechanism, Payable):
 
         """
         no_bounds = lower is None and upper is None and clamp is None and missing is None
-        if no_bounds and dtype is None and threads is None and key is None and names is None and constant_time is False:
+        one_thread = threads is None or (type(threads) is int and threads > 0)  # as few values take
+        no_key = key is None and names is None and resume is False
+        if no_bounds and dtype is None and one_thread and no_key and constant_time is False:
             found = _native.small(self._finish, self._small, values, out)
             if found is not None:
                 return found
@@ -330,9 +335,8 @@ class Releasing(Mechanism, Payable):
     ) -> None:
         """Fill job.out under a key: each block of the values from the stream of its own digest."""
         if key is None:
-            raise ParameterError(
-                f"names and resume are for releases under a key; there is no key, {given(resume=resume)}"
-            )
+            what = "resume is" if names is None else "names are"
+            raise ParameterError(f"{what} for a release under a key, and there is no key")
         if in_place:
             raise ParameterError("out must not be values themselves under a key: no retry could read them again")
         task = _seals().task_of(key, self, reserve, resume=resume is not False and flag("resume", resume))

@@ -102,6 +102,12 @@ class Sensitivity(Record):
     `from_l2` makes one from the norm of a neighbour's change alone, `changes` from its cells: there
     `contributes` is None.
     Raises: DTypeError, ParameterError.
+
+        >>> rows = dpfast.Sensitivity(l1=7)  # at most 7 rows of a person, wherever they are
+        >>> rows.l0, int(rows.linf), int(rows.l1), int(rows.l2_squared)
+        (7, 7, 7, 49)
+        >>> int(dpfast.Sensitivity(7, 3, l1=7).l2_squared)  # and at most 3 in a cell: 9 + 9 + 1
+        19
     """
 
     contributes: Cells | None

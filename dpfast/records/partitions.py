@@ -56,12 +56,14 @@ class Withholding(DiscreteLaplace):
 
     NAME: ClassVar[str] = "thresholded"
     delta: Fraction = written(stream=ratio)
-    cells: tuple[int, int] = written(stream=tuple, metadata=lambda cells: {"l0": cells[0], "linf": cells[1]})
+    alone: tuple[int, int, int] = written(
+        stream=tuple, metadata=lambda alone: {"alone": dict(zip(("l0", "linf", "l1"), alone, strict=True))}
+    )
 
     def __init__(self, epsilon: Real, delta: Real, sensitivity: Sensitivity) -> None:
-        cells = _cells(sensitivity)
+        alone = _alone(sensitivity)
         super().__init__(epsilon, sensitivity.with_public_keys())
-        self._keep(delta=parameters.probability("delta", delta), cells=cells)
+        self._keep(delta=parameters.probability("delta", delta), alone=alone)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -72,7 +74,7 @@ class Withholding(DiscreteLaplace):
 
     @property
     def threshold(self) -> int:
-        return least_threshold(self.epsilon / self.sensitivity, self.delta, *self.cells)
+        return least_threshold(self.epsilon / self.sensitivity, self.delta, *self.alone)
 
 
 def thresholded(
@@ -93,17 +95,17 @@ def thresholded(
     This is partition selection, for keys that nobody knew beforehand.
 
     keys: one dimension, no two equal: integers, floats, strings, bytes, bools, dates and times; in
-        an array of objects tuples of them, too. A key that is missing (None, NaN, NaT) is dropped
-        before the noise. So is a key of another kind among Python objects: a refusal would reveal
-        it. Objects are sorted within each kind, and 1, 1.0 and True are three keys. The keys
+        a list or an array of objects tuples of them, too. A key that is missing (None, NaN, NaT) is
+        dropped before the noise. So is a key of another kind among Python objects: a refusal would
+        reveal it. Objects are sorted within each kind, and 1, 1.0 and True are three keys. The keys
         *shown* decide the dtype of the result, because a width, a unit or `object` would reveal a
         hidden key. It is int64, or uint64 if they need it; float64; strings as wide as the widest;
         dates in days, or in the coarsest of seconds and their thousandths that holds all; for
         objects the dtype that np.array finds, or object.
     counts: integers, one for each key, not negative. A key with a count of 0 counts as absent.
     epsilon, delta: taken exactly. Every call spends them.
-    sensitivity: a Sensitivity. It says in how many keys (l0) and by how much in each (linf) one
-        unit of privacy changes the counts.
+    sensitivity: a Sensitivity. It says in how many keys (l0), by how much in each (linf) and by how
+        much in all (l1) one unit of privacy changes the counts.
     ledger: charged before the noise is drawn. label: for its history, without a key.
     key, resume: as of a mechanism's release: the same noise and the same keys for the same input,
         in whatever order it comes, and one charge. Equal keys of another dtype are another input if
@@ -111,10 +113,10 @@ def thresholded(
     buckets: under a key, into how many the keys are divided by a keyed hash: it is published, so
         choose it without a look at the data.
 
-    Each count gets discrete Laplace noise of scale l1/epsilon; the threshold is the least T above
-    linf with 1 - (1 - P(noise >= T - linf))^l0 <= delta, found in intervals. A key that only one
-    unit has is shown with probability delta at most. Keys with small counts stay hidden: the
-    histogram loses its tail.
+    Each count gets discrete Laplace noise of scale l1/epsilon. The threshold is the least T above
+    linf that shows a key of one unit alone with probability delta at most, whatever such keys it
+    has: as many, with counts as high and of such a sum, as it may contribute. It is found in
+    intervals. Keys with small counts stay hidden: the histogram loses its tail.
 
     Privacy: each call is (epsilon, delta)-differentially private, for the adjacency and the unit of
         the sensitivity.
@@ -123,29 +125,42 @@ def thresholded(
     """
     noise = Withholding(epsilon, delta, sensitivity)
     threshold = noise.threshold
-    typed = hasattr(keys, "dtype")
-    # The copies are checked and used, because another thread may write the caller's arrays
-    # meanwhile.
-    names = plain_array("keys", keys, "keys that sort", None if typed else object).copy()
-    values = integer_array("counts", counts).copy()
-    if names.ndim != 1 or values.shape != names.shape:
-        raise ParameterError(
-            f"keys and counts must have one dimension and equal lengths, got shapes {names.shape}, {values.shape}"
-        )
-    if values.size and values.min() < 0:
-        raise UnusableValuesError("counts must not be negative")
     _check_payment(ledger, label, key, parameters.flag("resume", resume))
-    among = whole("buckets", buckets, 1)
-    order = _sorted(names, values > 0)
-    present = values[order]
-    if key is not None:
-        noisy = _sealed(noise, present, names[order], release_key(key), ledger, among, resume)
+    among, under = whole("buckets", buckets, 1), None if key is None else release_key(key)
+    if ledger is None:
+        names, present = _read(keys, counts)
+    else:
+        if under is not None:
+            ledger.expect(under, noise, resume=resume)
+        called = label or "" if under is None else under.label
+        with ledger._recording(noise, called, unpaid=under is None):  # noqa: SLF001  the ledger's own door
+            names, present = _read(keys, counts)
+    if under is not None:
+        noisy = _sealed(noise, present, names, under, ledger, among, resume)
     elif ledger is not None:
         noisy = ledger.release(noise, present, label=label)
     else:
         noisy = noise.release(present)
     shown = noisy >= threshold
-    return Thresholded(_of_their_own(names[order[shown]]), noisy[shown], threshold, noise.guarantee)
+    return Thresholded(_of_their_own(names[shown]), noisy[shown], threshold, noise.guarantee)
+
+
+def _read(keys: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The keys that are there, in their order, and their counts.
+
+    Both are copies, because another thread may write the caller's arrays meanwhile.
+    """
+    if isinstance(keys, (list, tuple)):
+        keys = np.fromiter(keys, object, len(keys))  # else tuples of one length would be rows
+    names = plain_array("keys", keys, "keys that sort", None if hasattr(keys, "dtype") else object).copy()
+    none = isinstance(counts, (list, tuple)) and not counts  # NumPy makes floats of it, whose refusal would tell
+    values = integer_array("counts", np.empty(0, INT64) if none else counts).copy()
+    if names.ndim != 1 or values.shape != names.shape:
+        raise ParameterError("keys and counts must have one dimension and equal lengths")  # how many is private
+    if values.size and values.min() < 0:
+        raise UnusableValuesError("counts must not be negative")
+    order = _sorted(names, values > 0)
+    return names[order], values[order]
 
 
 def _check_payment(ledger: object, label: object, key: object, resume: bool) -> None:
@@ -171,9 +186,6 @@ def _sealed(
     resume: bool,
 ) -> CountArray:
     """Noisy counts of sorted keys. A bucket is a block, so the number of keys is not published."""
-    again = parameters.flag("resume", resume)
-    if ledger is not None:
-        ledger.expect(key, noise, resume=again)
     runs = [canonical(name) for name in names.tolist()]
     bucket = np.array(key.buckets(runs, buckets), np.int64)
     order = np.argsort(bucket, kind="stable")
@@ -183,7 +195,7 @@ def _sealed(
     digester = key.digester(noise)
     digests = [digester(j, counts[part], names=named[j]) for j, part in enumerate(parts)]
     seal = key.seal(noise, digests, buckets=buckets)
-    sealed = seal.without_ledger(resume=again) if ledger is None else ledger.reserve(seal, resume=again)
+    sealed = seal.without_ledger(resume=resume) if ledger is None else ledger.reserve(seal, resume=resume)
     noisy = np.empty(counts.size, np.int64)
     for j, part in enumerate(parts):
         noisy[part] = sealed.release(j, counts[part], names=named[j])
@@ -191,27 +203,32 @@ def _sealed(
 
 
 def canonical(name: object) -> bytes:
-    """A key in bytes, its kind first: equal keys of one kind have equal bytes, and no others."""
+    """A key in bytes, its kind first: unequal keys have unequal bytes (csrc/stream.md)."""
     if isinstance(name, tuple):
-        return b"tuple" + encode(*map(canonical, name))
-    kind = str(_kind(name)).encode() + b" "
-    if isinstance(name, str):
-        return kind + name.encode("utf-8", "surrogatepass")
-    if isinstance(name, bytes):
-        return kind + name
-    if isinstance(name, float):
-        return kind + struct.pack(">d", name + 0.0)
-    return kind + str(name).encode()
+        return encode("tuple", *map(canonical, name))
+    body: bytes | str = str(name)
+    if isinstance(name, (str, bytes)):
+        body = name.encode("utf-8", "surrogatepass") if isinstance(name, str) else bytes(name)
+    elif isinstance(name, (int, np.integer, np.bool_)):
+        body = str(int(name))
+    elif isinstance(name, (float, np.floating)) and float(name) == name:
+        body = struct.pack("<d", name + 0.0)
+    return encode(str(_kind(name)), body)
 
 
-def _cells(sensitivity: Sensitivity) -> tuple[int, int]:
+def _alone(sensitivity: Sensitivity) -> tuple[int, int, int]:
+    """What keys one unit alone can have: how many, with what counts at most, and what sum."""
     if not isinstance(sensitivity, Sensitivity):
         raise DTypeError(f"sensitivity must be a Sensitivity(l0, linf), not {type(sensitivity).__name__}")
-    if sensitivity.l0 is None or sensitivity.linf is None:
+    cells, total = (sensitivity.l0, sensitivity.linf), sensitivity.l1
+    if sensitivity.contributes is not None and not sensitivity.signed:
+        cells, total = sensitivity.contributes, sensitivity.contributed
+    l0, linf = cells
+    if l0 is None or linf is None or total is None:
         raise ParameterError("sensitivity must be known as l0 and linf here, and this one in L2 alone")
-    if sensitivity.linf < 1:
-        raise ParameterError(f"linf must be at least 1, for counts change by whole numbers, got {sensitivity.linf}")
-    return sensitivity.l0, math.floor(sensitivity.linf)
+    if linf < 1:
+        raise ParameterError(f"linf must be at least 1, for counts change by whole numbers, got {linf}")
+    return l0, math.floor(linf), math.floor(total)
 
 
 def _sorted(names: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:

@@ -129,7 +129,12 @@ class _Master(_Secret):
     __slots__ = ()
 
     def derive(self, label: str) -> ReleaseKey:
-        """The key of the release named `label`: one input, however many columns it has."""
+        """The key of the release named `label`: one input, however many columns it has.
+
+        label: public, and never used again for other data, such as "visits 2026-11". A ledger takes
+            at most 200 printable characters.
+        Raises: ParameterError (no text, or an empty one; a key that a fork has blanked).
+        """
         return ReleaseKey(self._derived(label), label, self._place())
 
     def _place(self) -> Path | None:
@@ -147,7 +152,19 @@ class _Master(_Secret):
 
 
 class Key(_Master):
-    """A master secret in memory, from which release keys are derived."""
+    """A master secret in memory, from which release keys are derived.
+
+    For what outlives the process, take a KeyFile, or keep `bytes(key)` as you keep the data. It is
+    not pickled, and is blank in a forked child. To derive a key spends nothing: releases do.
+    Source: docs/sealed.md.
+
+        >>> key = dpfast.Key.generate().derive("visits 2026-11")
+        >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+        >>> noisy = mechanism.release([120, 80, 3], key=key)
+        >>> again = mechanism.release([120, 80, 3], key=key, resume=True)
+        >>> bool((noisy == again).all())
+        True
+    """
 
     __slots__ = ()
 
@@ -158,7 +175,10 @@ class Key(_Master):
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> Key:
-        """A key kept elsewhere: 32 bytes that were drawn at random."""
+        """A key kept elsewhere: 32 bytes that were drawn at random. Never a password or a hash.
+
+        Raises: DTypeError (no bytes), ParameterError (another length).
+        """
         return cls(secret)
 
     def __bytes__(self) -> bytes:
@@ -174,9 +194,15 @@ class KeyFile(_Master):
 
     `KeyFile.create`, or `dpfast key new`, makes the file; opening never does. A sealed key that is
     made from it is pickled as the path, the key's id and the root, so that the secret does not
-    travel. One file for one release is simplest: it is destroyed with the release's stage.
+    travel. One file for one release is simplest: it is destroyed with the frozen values.
+    path: of the file; it is read once, here.
     Raises: DTypeError, ParameterError; FileError (no file, not a regular one, others may read or
         write it, another length).
+    Source: docs/sealed.md.
+
+        >>> made = dpfast.KeyFile.create("visits.key")
+        >>> dpfast.KeyFile("visits.key").derive("visits 2026-11") == made.derive("visits 2026-11")
+        True
     """
 
     __slots__ = ("path",)
@@ -218,7 +244,12 @@ class KeyFile(_Master):
 
 
 class ReleaseKey(_Secret):
-    """The key of one release: one label, one input, any number of tries."""
+    """The key of one release: one label, one input, any number of tries.
+
+    `master.derive(label)` makes it. `mechanism.release(values, key=key)` and `ledger.release` take
+    it. For blocks on many machines: `digester`, `seal`, then `ledger.reserve`. It is not pickled,
+    and is blank in a forked child. It spends nothing itself. Source: docs/sealed.md.
+    """
 
     __slots__ = ("label", "place")
     secure: ClassVar[bool] = True
@@ -228,7 +259,18 @@ class ReleaseKey(_Secret):
         self.label, self.place = label, place
 
     def chooser(self) -> Chooser:
-        """What a worker needs to choose bins and rows (`bounded_histogram(key=)`): it pickles."""
+        """What a worker needs to choose bins and rows (`bounded_histogram(key=)`): it pickles.
+
+        It draws no noise. Whoever has it can compute which rows survive: keep it as the rows.
+        Raises: ParameterError (a key that a fork has blanked).
+
+            >>> chooser = dpfast.Key.generate().derive("visits 2026-11").chooser()
+            >>> counted = {"domain": ["Lima", "Oslo"], "max_contributions": 1, "key": chooser}
+            >>> one = dpfast.bounded_histogram(["Oslo", "Lima"], [17, 17], **counted)
+            >>> two = dpfast.bounded_histogram(["Oslo"], [4], **counted)  # all rows of each person in one part
+            >>> int(dpfast.BoundedHistogram.merged([one, two]).counts.sum())
+            2
+        """
         return Chooser(self._keyed("choice of bins"), self.id, secure=self.secure)
 
     def buckets(self, names: Iterable[bytes], many: int) -> list[int]:
@@ -243,9 +285,16 @@ class ReleaseKey(_Secret):
         """What a worker needs to make the digests of blocks, and nothing else: it pickles.
 
         mechanism: of the column. column: its name in a table of several. clamp, missing: as of the
-            release. Raises: DTypeError.
+            release, which must have the same.
+        Returns: a Digester. `digester(j, block, names=None)` gives the digest of rows 65,536 j up
+            to 65,536 (j + 1), which is as private as they are.
+        Raises: DTypeError, ParameterError.
+        Privacy: spends nothing, for nothing of it may be published.
 
-            digest = digester(j, block, names=None)  # j: rows 65,536 j up to 65,536 (j + 1)
+            >>> key = dpfast.Key.generate().derive("visits 2026-11")
+            >>> digester = key.digester(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1))
+            >>> digester(0, [120, 80, 3], names=["Lima", "Oslo", "Pune"]).rows
+            3
         """
         from dpfast.release.seal import Digester, releases
 
@@ -274,6 +323,15 @@ class ReleaseKey(_Secret):
         Returns: a Seal. `ledger.reserve(seal)` gives the key that draws.
         Raises: DTypeError; ParameterError (a block is missing, doubled or of another size; a digest
             of another label, column or version).
+        Privacy: spends nothing: a reservation does.
+
+            >>> columns = {"visits": dpfast.DiscreteLaplace(1, 1), "hours": dpfast.DiscreteLaplace(1, 24)}
+            >>> values = {"visits": [120, 80, 3], "hours": [700, 410, 9]}
+            >>> key = dpfast.Key.generate().derive("visits 2026-11")
+            >>> digests = [key.digester(columns[name], column=name)(0, values[name]) for name in columns]
+            >>> seal = key.seal(columns, digests, shape=(3,))
+            >>> seal.cost
+            <Guarantee epsilon=2, adjacency='add-remove', unit='person'>
         """
         from dpfast.release.seal import Seal, by_column, checked, kind_of, manifest
 

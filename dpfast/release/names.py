@@ -42,7 +42,7 @@ class Names:
         """
         found = column(name, values)
         if size is not None and found.codes.size != size:
-            raise ParameterError(f"{name} must be as many as the values, {size}, got {found.codes.size}")
+            raise ParameterError(f"{name} must be as many as the values")  # how many, of a bucket, is private
         return cls(found.codes) if found.texts is None else cls(found.codes, *found.utf8())
 
     @classmethod

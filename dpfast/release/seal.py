@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 VERSION = 1  # the manifest's: its fields, the size of a block, the fields of digests
 
 ARRAY, TABLE, BUCKETS = "array", "table", "buckets"
+_SIZED = "a shape", "a public domain"
 
 
 class Manifest(NamedTuple):
@@ -61,10 +62,41 @@ class Manifest(NamedTuple):
         """How many rows a block has; of a bucket nobody knows."""
         return min(BLOCK, math.prod(self.size) - block * BLOCK)
 
+    def unlike(self, kept: Manifest) -> str:
+        """How a manifest that was kept differs, in words, or nothing. It may have been edited."""
+        if kept.kind != self.kind:
+            return f"with another kind, {kept.kind!s:.20}, not {self.kind}"
+        if kept.columns != self.columns:
+            return self._unlike_columns(kept)
+        if bool(kept.domain) != bool(self.domain):
+            return f"with {_SIZED[bool(kept.domain)]}, not with {_SIZED[bool(self.domain)]}"
+        if kept.size != self.size:
+            what = "number of buckets" if self.kind == BUCKETS else "shape"
+            return f"with another {what}, {kept.size!s:.80}, not {self.size!s:.80}"
+        if kept.domain != self.domain:
+            return "with another public domain"
+        return "" if kept == self else "with another manifest"
+
+    def _unlike_columns(self, kept: Manifest) -> str:
+        here, there = ([name for name, _ in of.columns] for of in (self, kept))
+        if here != there:
+            return f"with the columns {_listed(there)}, not {_listed(here)}"
+        (name, mine), (_, other) = next(
+            both for both in zip(self.columns, kept.columns, strict=True) if both[0] != both[1]
+        )
+        of = f" of column {name!r:.60}" if name else ""
+        if mine[:1] != other[:1]:
+            return f"with another mechanism{of}, {', '.join(map(str, other[:1])):.40}, not {mine[0]}"
+        return f"with other parameters of {mine[0]}{of}"
+
     @property
     def blocks(self) -> int:
         """How many blocks each column has."""
         return self.size[0] if self.kind == BUCKETS else -(-math.prod(self.size) // BLOCK)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return f"{', '.join(map(repr, names)):.200}"
 
 
 @lru_cache
@@ -113,10 +145,10 @@ def manifest(
         named, size = sha256(encode(*map(bytes_of, names.fields(0, len(names))))).hexdigest(), (len(names),)
     elif buckets is not None:
         kind, size = BUCKETS, (whole("buckets", buckets, 1),)
-    return Manifest(label, kind, _records(columns), size, named)
+    return Manifest(label, kind, records(columns), size, named)
 
 
-def _records(columns: Mapping[str, Any]) -> tuple[tuple[str, tuple[str | int, ...]], ...]:
+def records(columns: Mapping[str, Any]) -> tuple[tuple[str, tuple[str | int, ...]], ...]:
     return tuple([(name, each._record) for name, each in columns.items()])  # noqa: SLF001
 
 
@@ -149,6 +181,10 @@ class BlockDigest(NamedTuple):
     stream: int = _native.STREAM_VERSION
     version: int = VERSION
 
+    def __repr__(self) -> str:
+        """Without the digest, and without the rows: how many a bucket has is private."""
+        return f"<BlockDigest of block {self.block} of {self.column or 'an array'}, key {self.key[:8]}>"
+
 
 def block_digest(secret: bytes, column: str, block: int, fields: Iterable[Any]) -> bytes:
     """fields: texts and runs of bytes; each goes behind its length."""
@@ -170,7 +206,10 @@ class Task:
 
 
 class Digester:
-    """Makes the digests of blocks of one column, and can do nothing else. It pickles."""
+    """Makes the digests of blocks of one column, and can do nothing else. It pickles.
+
+    `key.digester(mechanism)` makes it, for the workers.
+    """
 
     def __init__(self, secret: bytes, key: str, mechanism: Any, column: str, inputs: dict[str, Any]) -> None:
         self._secret, self._key, self._inputs = secret, key, inputs
@@ -179,7 +218,10 @@ class Digester:
     def __call__(self, block: int, values: npt.ArrayLike, *, names: Any = None) -> BlockDigest:
         """The digest of a block: rows 65,536 block up to 65,536 (block + 1) of the column.
 
-        names: of the rows, as many, where no public domain gives them.
+        block: its number, from 0. values: at most 65,536 of them, of what the mechanism releases
+            and in any layout; the last block of a column may be shorter. names: of the rows, as
+            many, where no public domain gives them: a column of integers or of strings.
+        Returns: a BlockDigest, for `key.seal`; as private as the values.
         Raises: DTypeError, ParameterError; UnusableValuesError (a NaN without `missing`).
         """
         task = _Digesting(self._secret, self.column, whole("block", block, 0))
@@ -215,9 +257,10 @@ def at_most_a_block(rows: int) -> None:
 class Seal:
     """One input under one label: a manifest to publish, and private digests. Never pickled.
 
+    `key.seal(mechanism, digests, shape=shape)` makes it.
     manifest: what may be published. cost: the guarantee of all columns together.
     `ledger.reserve(seal)` gives the key that draws, and `seal.without_ledger()` says aloud that
-    nobody pays.
+    nobody pays. Source: docs/sealed.md.
     """
 
     def __init__(
@@ -269,6 +312,7 @@ class Seal:
         resume: whether this is the release again that this process has begun under the label.
         Raises: KeyReuseError (the label is reserved here and resume is not said, or for another
             release); OtherInputError.
+        Privacy: what is drawn spends `cost`, once for this label and input.
         """
         reserve_here(self, resume=resume)
         return self._reserved()
@@ -367,16 +411,26 @@ def must_continue(label: str, where: str, *, resume: bool) -> None:
         )
 
 
-def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str) -> None:
-    """Refuse what is not the release that is reserved. Raises: KeyReuseError, OtherInputError."""
+def must_be_alike(label: str, where: str, unlike: str) -> None:
+    """Raises: KeyReuseError, if anything is unlike."""
+    if unlike:
+        raise KeyReuseError(
+            f"{label!r} is reserved {where} {unlike}: go on with what was reserved, or pay for a new label, such as "
+            f"{label + ' 2'!r}"
+        )
+
+
+def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str, unlike: str = "") -> None:
+    """Refuse what is not the release that is reserved. Raises: KeyReuseError, OtherInputError.
+
+    unlike: what else differs, and is public.
+    """
     label = seal.manifest.label
-    for name, here, there in zip(Manifest._fields, seal.manifest, about, strict=True):
-        if here != there:
-            raise KeyReuseError(f"{label!r} is reserved {where} with another {name}: {there!s:.80}, not {here!s:.80}")
+    must_be_alike(label, where, seal.manifest.unlike(about) or unlike)
     if not hmac.compare_digest(seal.tag, tag):
         raise OtherInputError(
-            f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under a label of its "
-            "own. That it is another, or is not, is for its holder alone, and never published"
+            f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under a label of "
+            f"its own, such as {label + ' 2'!r}. That it is another, or is not, is for its holder alone, and never published"
         )
 
 
@@ -388,6 +442,16 @@ class Sealed:
 
     A task needs its own blocks' digests alone: `sealed.only(j)`. One made from a KeyFile pickles
     as the file's path, the key's id and the root: a worker must find the same secret there.
+    Whoever has it and a result can take the noise off blocks that they guess: keep it as the data.
+    Source: docs/sealed.md.
+
+        >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+        >>> key = dpfast.Key.generate().derive("visits 2026-11")
+        >>> seal = key.seal(mechanism, [key.digester(mechanism)(0, [120, 80, 3])], shape=(3,))
+        >>> sealed = dpfast.Ledger("budget.db", epsilon=3, create=True).reserve(seal)
+        >>> noisy = sealed.only(0).release(0, [120, 80, 3])  # on a worker
+        >>> bool((noisy == mechanism.release([120, 80, 3], key=key, resume=True)).all())
+        True
     """
 
     def __init__(
@@ -405,7 +469,10 @@ class Sealed:
         self.key_id, self.secure, self._place = key
 
     def only(self, *blocks: int) -> Sealed:
-        """The same for some blocks of all columns: what a task that draws them needs."""
+        """The same for some blocks of all columns: what a task that draws them needs.
+
+        Raises: ParameterError (no such block).
+        """
         digests = {(name, j): self._digest(name, j) for name in self._columns for j in blocks}
         key = self.key_id, self.secure, self._place
         return Sealed(self.manifest, self._columns, digests, self._root, self._secrets, key)
@@ -421,15 +488,18 @@ class Sealed:
     ) -> Any:
         """Block `block` of a column with its noise: the bytes that one call for all would give it.
 
-        values: those that were sealed. column: its name in a table. names: of the rows, as sealed.
-        options: as of the mechanism's release: out, dtype, lower, upper, clamp, missing, threads,
-            constant_time.
+        block: its number, from 0. values: those that were sealed, in any layout and width. column:
+            its name in a table. names: of the rows, as sealed. options: as of the mechanism's
+            release: out, dtype, lower, upper, threads, constant_time; clamp, missing as sealed.
+        Returns: as the mechanism's release.
         Raises: DTypeError, ParameterError; OtherInputError (other values than were sealed: nothing
-            is drawn).
+            is drawn, and out holds zeros).
+        Privacy: spends nothing more: the reservation paid for all blocks, however often drawn.
         """
         if options.keys() & {"key", "resume"}:
             raise ParameterError("key and resume must be left out: a sealed key is both")
         at, name = whole("block", block, 0), self._column(column)
+        self._columns[name]._check_options(options)  # noqa: SLF001  the door of sealed releases
         task = _Drawing(self, name, at)
         return self._columns[name]._release(values, key=task, names=names, **options)  # noqa: SLF001
 
@@ -526,7 +596,7 @@ class Whole(Task):
         key, secret = self._key, self._key._keyed("block digest")  # noqa: SLF001
         found = blocks.digests(lambda j, fields: block_digest(secret, "", j, fields))
         columns = {"": self._mechanism}
-        about = Manifest(key.label, ARRAY, _records(columns), blocks.shape)
+        about = Manifest(key.label, ARRAY, records(columns), blocks.shape)
         digests = {("", j): (about.rows(j), digest) for j, digest in enumerate(found)}
         seal = Seal(key, columns, about, digests)
         self._reserve(seal)

@@ -42,9 +42,9 @@ def atomic_write(path: Path, record: str | None = None, *, found: Found) -> Iter
                 return
             _finish(file)
             if record is None:
-                _place(file, path, force=found == "replace")
+                _place(file, path, found=found)
             else:
-                _place_both(file, path, record.encode(), beside, force=found != "refuse")
+                _place_both(file, path, record.encode(), beside, found=found)
             _sync_directory(path.parent)
     except DpfastError:
         raise
@@ -66,16 +66,21 @@ def check(path: Path, recorded: bool, *, found: Found) -> None:
 
 def _compare(file: IO[bytes], path: Path, record: str | None, beside: Path) -> None:
     """Raises: FileError (`path` is not what the release gives)."""
+    _must_be(file, path)
+    if record is not None and not (beside.is_file() and beside.read_bytes() == record.encode()):
+        raise _another(beside)
+
+
+def _must_be(file: IO[bytes], path: Path) -> None:
     file.flush()
     with os.fdopen(os.dup(file.fileno()), "rb") as made, path.open("rb") as there:
         made.seek(0)
-        same = _same(made, there)
-    if record is not None:
-        same = same and beside.is_file() and beside.read_bytes() == record.encode()
-    if not same:
-        raise FileError(
-            f"{path} is not what this release gives: another file, damaged, or by other options or versions"
-        )
+        if not _same(made, there):
+            raise _another(path)
+
+
+def _another(path: Path) -> FileError:
+    return FileError(f"{path} is not what this release gives: another file, damaged, or by other options or versions")
 
 
 def _same(one: IO[bytes], other: IO[bytes]) -> bool:
@@ -117,35 +122,38 @@ def _finish(file: IO[bytes]) -> None:
     os.fsync(file.fileno())
 
 
-def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, force: bool) -> None:
+def _place_both(file: IO[bytes], path: Path, record: bytes, beside: Path, *, found: Found) -> None:
     """Place the record, then the file: the file is never there without its own record."""
     with _temporary(path.parent) as extra:
         extra.write(record)
         _finish(extra)
-        if force:
+        if found == "replace":
             path.unlink(missing_ok=True)  # otherwise a kill here would leave the old file beside the new record
-        _place(extra, beside, force=force)
+        placed = _place(extra, beside, found=found)
         try:
-            _place(file, path, force=force)
+            _place(file, path, found=found)
         except BaseException:
-            beside.unlink()
+            if placed:
+                beside.unlink()
             raise
 
 
-def _place(file: IO[bytes], path: Path, *, force: bool) -> None:
-    """Give a file the name `path`."""
+def _place(file: IO[bytes], path: Path, *, found: Found) -> bool:
+    """Give a file the name `path`. False: an equal file has it, and keeps it."""
     try:
         _link(file, path)  # unlike a rename, a link never replaces a file that came meanwhile
-    except FileExistsError:
-        _refuse_existing(path, force=force)
-        if not force:  # the file has gone again
+    except OSError as error:
+        exists = isinstance(error, FileExistsError)
+        if not exists and isinstance(file.name, int):
             raise
-        _replace(file, path)
-    except OSError:
-        if isinstance(file.name, int):
+        if found == "keep" and path.is_file():
+            _must_be(file, path)
+            return False
+        _refuse_existing(path, force=found == "replace")
+        if exists and found != "replace":  # the file has gone again
             raise
-        _refuse_existing(path, force=force)  # a file system without links
-        _replace(file, path)
+        _replace(file, path)  # also on a file system without links
+    return True
 
 
 def _link(file: IO[bytes], path: Path) -> None:

@@ -25,7 +25,7 @@ from dpfast.tables.passed import in_order
 
 Places: TypeAlias = npt.NDArray[np.int64]
 
-BLOCK = 1 << 22  # bytes held at once
+BLOCK = 1 << 20  # bytes held at once; of short lines Python holds some thirty times as many
 LONGEST_RECORD = 1 << 24  # bytes; a longer record is treated as a quote that was never closed
 COMMA, QUOTE, NEWLINE, RETURN = b',"\n\r'
 WHOLE = "^-?[0-9]+$"

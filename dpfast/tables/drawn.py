@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from blake3 import blake3
 
-from dpfast.errors import FileError
-from dpfast.tables.in_blocks import blocks, results
+from dpfast.errors import FileError, OtherInputError
+from dpfast.release.blocks import BLOCK
+from dpfast.tables.in_blocks import in_threads, results, runs
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Column: TypeAlias = "npt.NDArray[Any]"
 Drawn: TypeAlias = "Iterator[tuple[Piece, list[Column]]]"
-
-CHUNK = 1 << 22  # bytes of a file that are hashed at a time
 
 
 class Cells(NamedTuple):
@@ -44,66 +42,100 @@ class Cells(NamedTuple):
         return found
 
 
-def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None) -> Drawn:
+def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None, threads: int) -> Drawn:
     """pay: what a ledger does once a piece is read, and columns without numbers are found out."""
-    for at, piece in enumerate(table.pieces()):
-        if pay is not None and at == 0:
-            pay()
-        yield piece, [column.release(cells) for column, cells in zip(columns, piece.counts, strict=True)]
+
+    def paid() -> Iterator[Piece]:
+        for at, piece in enumerate(table.pieces()):
+            if pay is not None and at == 0:
+                pay()
+            yield piece
+
+    def draw(piece: Piece) -> tuple[Piece, list[Column]]:
+        return piece, [column.release(cells) for column, cells in zip(columns, piece.counts, strict=True)]
+
+    return in_threads(draw, paid(), threads)
 
 
 class Sealing:
     """A sealed release of a file, in two passes: digests, then noise. All columns are one seal."""
 
-    def __init__(self, table: Source, columns: list[Cells], key: Any, ledger: Any, *, resume: bool) -> None:
-        """key: a release key. ledger: it pays."""
+    def __init__(
+        self, table: Source, columns: list[Cells], key: Any, ledger: Any, *, resume: bool, threads: int
+    ) -> None:
+        """key: a release key. ledger: it pays. threads: that digest and draw."""
         self._table, self._columns, self._ledger, self._resume = table, columns, ledger, resume
         self._mechanisms = {each.name: each.mechanism for each in columns}
         self.again = ledger.expect(key, self._mechanisms, resume=resume)  # before much is read
-        self._key = key
+        self._key, self._threads = key, threads
 
     def digest(self) -> Iterator[float]:
         """The first pass; yields how many bytes of the file are done. Then there is a manifest."""
-        self._file = file_digest(self._table.path)
         digesters = []
         for each in self._columns:
             inputs = {name: each.options.get(name) for name in ("clamp", "missing")}
             digesters.append(self._key.digester(each.mechanism, column=each.name, **inputs))
-        rows, done, made = 0, 0.0, []
 
-        def seen() -> Iterator[Piece]:
-            nonlocal rows, done
-            for piece in self._table.pieces():
-                rows += len(piece.counts[0])
-                done += piece.weight
-                yield piece
+        def digests(run: tuple[int, list[Column]]) -> list[Any]:
+            at, cells = run
+            return [
+                digester(at + j, block)
+                for digester, column, part in zip(digesters, self._columns, cells, strict=True)
+                for j, block in enumerate(_blocks(column.usable(part)))
+            ]
 
-        for at, cells in blocks(seen()):
-            for digester, column, part in zip(digesters, self._columns, cells, strict=True):
-                made.append(digester(at, column.usable(part)))
-            yield done
-        self._seal = self._key.seal(self._mechanisms, made, shape=(rows,), source=self._file)
+        first = _Pass(self._table)
+        made: list[Any] = []
+        for found in in_threads(digests, runs(first.pieces()), self._threads):
+            made += found
+            yield first.done
+        self._passed = first.digest()
+        self._seal = self._key.seal(self._mechanisms, made, shape=(first.rows,), source=self._passed)
         self.manifest = self._seal.manifest.metadata()
 
     def __iter__(self) -> Drawn:
         """The second pass, once it is reserved. Raises: FileError (the file has changed)."""
-        sealed = self._ledger.reserve(self._seal, resume=self._resume)
+        sealed, second = self._ledger.reserve(self._seal, resume=self._resume), _Pass(self._table)
+        changed = FileError(f"{self._table.path} has changed while it was read; OUT was not written")
 
-        def draw(at: int, cells: list[Column]) -> list[Column]:
-            return [
-                sealed.release(at, column.usable(part), column=column.name, **column.options)
-                for column, part in zip(self._columns, cells, strict=True)
-            ]
+        def draw(run: tuple[int, list[Column]]) -> list[Column]:
+            (at, cells), drawn = run, []
+            if at + len(cells[0]) // BLOCK > sealed.manifest.blocks:
+                raise changed
+            for column, part, kind in zip(self._columns, cells, self._table.dtypes, strict=True):
+                noisy = np.empty(len(part), kind)
+                for j, (block, out) in enumerate(zip(_blocks(column.usable(part)), _blocks(noisy), strict=True)):
+                    sealed.release(at + j, block, column=column.name, out=out, **column.options)
+                drawn.append(noisy)
+            return drawn
 
-        yield from results(self._table.pieces(), draw)
-        if file_digest(self._table.path) != self._file:
-            raise FileError(f"{self._table.path} has changed while it was read; OUT was not written")
+        try:
+            yield from results(second.pieces(), draw, self._threads)
+        except OtherInputError:
+            raise changed from None
+        if second.digest() != self._passed:
+            raise changed
 
 
-def file_digest(path: Path) -> bytes:
-    """A digest of all bytes of a file. It is private, as the bytes are."""
-    found = blake3(max_threads=blake3.AUTO)
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            found.update(chunk)
-    return found.digest()
+class _Pass:
+    """One reading of a file."""
+
+    def __init__(self, table: Source) -> None:
+        self._table, self._found = table, blake3()
+        self.rows, self.done = 0, 0.0
+
+    def pieces(self) -> Iterator[Piece]:
+        for piece in self._table.pieces():
+            self._found.update(piece.text)
+            self.rows += len(piece.counts[0])
+            self.done += piece.weight
+            yield piece
+
+    def digest(self) -> bytes:
+        """A private digest of all that OUT takes from the file, but for what the blocks hold."""
+        return blake3(self._found.digest() + self._table.rest()).digest()
+
+
+def _blocks(column: Column) -> Iterator[Column]:
+    """The blocks of a run."""
+    return (column[begin : begin + BLOCK] for begin in range(0, len(column), BLOCK))

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
+from blake3 import blake3
 
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.release.arrays import FLOAT64, INT64, CountArray, RealArray
@@ -36,6 +37,8 @@ Write: TypeAlias = "Callable[[Piece, Sequence[Column]], object]"
 FORMATS = {".csv": "CSV", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".npy": "npy"}
 ROWS = 1 << 20  # rows held at once (CSV: csv_text.BLOCK bytes)
 CELLS = 1 << 22  # cells held at once: with many columns there are fewer rows
+ELEMENTS = 1 << 17  # an array is read in so many: a megabyte, which stays in a cache
+HASHED = 1 << 20  # bytes of a file that are hashed at once
 OTHER_LAWS = {  # the mechanisms for a kind of number that the chosen one refuses
     "integer": ": for counts there are discrete-laplace and discrete-gaussian",
     "floating": ": for real values there are laplace and gaussian",
@@ -46,12 +49,14 @@ OTHER_LAWS = {  # the mechanisms for a kind of number that the chosen one refuse
 class Piece:
     """Some rows of a table, or elements of an array.
 
-    weight: their share of the file in bytes. counts: the chosen cells. rows: all cells.
+    weight: their share of the file in bytes. counts: the chosen cells. rows: all cells. text: the
+    bytes of the file that hold the cells that pass, where a format has them apart.
     """
 
     weight: float
     counts: list[Column]
     rows: pa.RecordBatch | Records | None = None
+    text: bytes = b""
 
 
 class Source(Protocol):
@@ -71,6 +76,9 @@ class Source(Protocol):
     notes: Sequence[str]
 
     def pieces(self) -> Iterator[Piece]: ...
+
+    def rest(self) -> bytes:
+        """What OUT depends on beside the pieces' chosen cells and texts, or a digest of it."""
 
 
 def file_format(path: Path) -> str:
@@ -216,6 +224,14 @@ class ArrowSource:
                     columns[place] = coded.coded(columns[place]) if coded else passed.rebuilt(columns[place], kind)
                 yield Piece(size * share, cells, pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
+    def rest(self) -> bytes:
+        """The digest of the file as it is now: its cells lie compressed, and in no order."""
+        found = blake3()
+        with _reading(self.path), self.path.open("rb") as file:
+            while chunk := file.read(HASHED):
+                found.update(chunk)
+        return found.digest()
+
     def _categories(self, rows: int) -> dict[int, passed.Categories]:
         """The categories that rows have, for each column with categories: it is read twice."""
         kinds = {i: f.type for i, f in enumerate(self.raw) if pa.types.is_dictionary(f.type)}
@@ -296,12 +312,16 @@ class NpySource:
         # SIGBUS.
         with _reading(self.path), self.path.open("rb") as file:
             file.seek(self.start)
-            for left in range(self.size, 0, -ROWS):
-                data = file.read(min(left, ROWS) * self.dtype.itemsize)
-                cells = np.frombuffer(data, self.dtype, min(left, ROWS))
+            for left in range(self.size, 0, -ELEMENTS):
+                cells = np.empty(min(left, ELEMENTS), self.dtype)
+                if file.readinto(cells.view(np.uint8).data) < cells.nbytes:  # a `read` costs more than all the noise
+                    raise ValueError
                 if self.dtype.kind == "f":
                     _finite(str(self.path), cells, self.missing)
-                yield Piece(len(data), [cells])
+                yield Piece(cells.nbytes, [cells])
+
+    def rest(self) -> bytes:
+        return repr((self.shape, self.fortran)).encode()
 
 
 class CsvSource:
@@ -328,7 +348,10 @@ class CsvSource:
                 self.text.sort(self.sort_by)
             for records in self.text.records():
                 cells = [self._cells(records, place) for place in self.places]
-                yield Piece(len(records.block), cells, records)
+                yield Piece(len(records.block), cells, records, records.block)
+
+    def rest(self) -> bytes:
+        return self.text.header
 
     def _cells(self, records: Records, place: int) -> Column:
         if not self.real:

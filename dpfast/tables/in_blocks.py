@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a file's pieces in blocks of one size, as a sealed release digests and draws them."""
+"""The rows of a file's pieces in runs of blocks, as a sealed release digests and draws them."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from dpfast.tables.files import Piece
 
 Column: TypeAlias = "npt.NDArray[Any]"
+Draw: TypeAlias = Callable[[tuple[int, list[Column]]], list[Column]]
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 class _Rows:
@@ -52,29 +56,28 @@ def _joined(parts: Sequence[Column]) -> Column:
     kinds = {part.dtype for part in parts}
     if UINT64 in kinds and len(kinds) > 1:
         if any(part.size and part.dtype != UINT64 and part.min() < 0 for part in parts):
-            raise FileError(
-                "a column holds numbers below 0 and others of 2**63 or more, and one block cannot hold both"
-            )
+            raise FileError("a column holds numbers below 0 and others of 2**63 or more, and no block can hold both")
         parts = [part.astype(UINT64) for part in parts]
     return np.concatenate(parts)
 
 
-def blocks(pieces: Iterable[Piece]) -> Iterator[tuple[int, list[Column]]]:
-    """The blocks of all columns, with their numbers; the last may be shorter."""
+def runs(pieces: Iterable[Piece]) -> Iterator[tuple[int, list[Column]]]:
+    """The rows of all pieces in runs of whole blocks, each with the number of its first block.
+
+    The last block of the last run may be shorter.
+    """
     rows, at = _Rows(), 0
     for piece in pieces:
         rows.add(piece.counts)
-        while rows.size >= BLOCK:
-            yield at, rows.cut(BLOCK)
-            at += 1
+        if whole := rows.size // BLOCK:
+            yield at, rows.cut(whole * BLOCK)
+            at += whole
     if rows.size:
         yield at, rows.cut(rows.size)
 
 
-def results(
-    pieces: Iterable[Piece], draw: Callable[[int, list[Column]], list[Column]]
-) -> Iterator[tuple[Piece, list[Column]]]:
-    """Each piece with the results of its rows. draw: what makes those of a block, by its number."""
+def results(pieces: Iterable[Piece], draw: Draw, threads: int) -> Iterator[tuple[Piece, list[Column]]]:
+    """Each piece with the results of its rows. draw: what makes those of a run, in threads."""
     waiting: deque[Piece] = deque()
     made = _Rows()
 
@@ -83,11 +86,28 @@ def results(
             waiting.append(piece)
             yield piece
 
-    for at, columns in blocks(seen()):
-        made.add(draw(at, columns))
+    for columns in in_threads(draw, runs(seen()), threads):
+        made.add(columns)
         while waiting and len(waiting[0].counts[0]) <= made.size:
             piece = waiting.popleft()
             rows = len(piece.counts[0])
             yield piece, made.cut(rows) if rows else list(piece.counts)
     while waiting:  # pieces without rows
         yield waiting[0], list(waiting.popleft().counts)
+
+
+def in_threads(work: Callable[[Given], Made], items: Iterable[Given], threads: int) -> Iterator[Made]:
+    """What `work` makes of the items, in their order. The caller reads and writes meanwhile."""
+    if threads == 1:
+        yield from map(work, items)
+        return
+    pool, ahead = ThreadPoolExecutor(threads), deque[Future[Made]]()
+    try:
+        for item in items:
+            ahead.append(pool.submit(work, item))
+            if len(ahead) >= threads:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL at random moments of `privatize`: OUT is there whole with its record, or nothing is."""
+"""SIGKILL at random moments of `privatize`: OUT is there whole with its record, or nothing is.
+
+Under a key it is begun again with --resume until it ends: the same bytes, one charge, no leftovers.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,11 @@ from pathlib import Path
 
 COVERS = (
     "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py",
-    "dpfast/cli/privatize.py",
+    "dpfast/tables/drawn.py", "dpfast/tables/in_blocks.py", "dpfast/cli/privatize.py",
 )  # fmt: skip
 TIMES, FIRST = 400, 10**9
+AGAIN, FRESH = 300, 20  # kills of releases under a key: in forked processes, and of command lines
+KILLS = 10  # one release is killed so many times
 ROWS = 20_000
 ENDS = (".csv", ".parquet", ".arrow", ".npy")
 
@@ -109,15 +114,96 @@ def one_kill(end: str, *, force: bool, after: float, old: bytes | None) -> str:
     return state(end, old)
 
 
+def begun(end: str, label: str, *, fresh: bool) -> int:
+    """The id of a process that makes a release under a key, or goes on with it."""
+    from dpfast.cli import main
+
+    chosen = [] if end == ".npy" else ["--column", "n"]
+    options = ["--epsilon", "1", "--sensitivity", "1", "--quiet", *chosen]
+    options += ["--ledger", "budget.db", "--key-file", "a.key", "--label", label, "--resume"]
+    command = ["privatize", f"in{end}", f"out{end}", *options]
+    if fresh:
+        return subprocess.Popen([sys.executable, "-m", "dpfast", *command], stderr=subprocess.DEVNULL).pid
+    if (child := os.fork()) == 0:
+        with contextlib.redirect_stderr(io.StringIO()):
+            os._exit(main(command))
+    return child
+
+
+def made(end: str) -> set[bytes]:
+    """The output that lies there, if one does. Raises: AssertionError (something else does)."""
+    ours = {f"in{end}", f"out{end}", f"out{end}.json", "a.key", "budget.db", "budget.db.lock", "budget.db-journal"}
+    left = {path.name for path in Path().iterdir()} - ours
+    assert not left, f"left {sorted(left)}"
+    out = Path(f"out{end}")
+    return {out.read_bytes()} if out.exists() else set()
+
+
+def removed(end: str) -> None:
+    for path in (Path(f"out{end}"), Path(f"out{end}.json")):
+        path.unlink(missing_ok=True)
+
+
+def one_release_killed(end: str, r: random.Random, kills: int, *, fresh: bool) -> Counter[str]:
+    """Kill a release, and begin it again, so many times; then let it end. What each kill left."""
+    import dpfast
+
+    def whole(label: str) -> float:
+        begin = time.monotonic()
+        assert os.waitpid(begun(end, label, fresh=fresh), 0)[1] == 0, "it does not end"
+        return time.monotonic() - begin
+
+    store(end)
+    dpfast.KeyFile.create("a.key")
+    dpfast.Ledger("budget.db", 10, create=True)
+    whole("before")
+    removed(end)
+    takes = whole("before")  # nothing is loaded for the first time
+    removed(end)
+    states, outputs = Counter[str](), set[bytes]()
+    while states.total() - states["ended before"] < kills:
+        process = begun(end, "counts", fresh=fresh)
+        time.sleep(r.uniform(0, takes))
+        os.kill(process, signal.SIGKILL)
+        ended = os.waitpid(process, 0)[1] == 0
+        outputs |= (there := made(end))
+        charged = len(dpfast.Ledger("budget.db").history()) == 2
+        state = "an output" if there else "a record alone" if Path(f"out{end}.json").exists() else "no output"
+        states["ended before" if ended else f"{'charged' if charged else 'not charged'}, {state}"] += 1
+        if r.random() < 0.3:
+            removed(end)
+    whole("counts")
+    outputs |= made(end)
+    whole("counts")  # it finds OUT complete
+    assert len(outputs | made(end)) == 1, "different outputs"
+    ledger = dpfast.Ledger("budget.db")
+    assert (ledger.verify(), ledger.spent.epsilon) == (2, 2), "another number of charges"
+    return states
+
+
+def kills_of_resumed(times: int, seed: int, *, fresh: bool = False) -> dict[str, int]:
+    """How often which state was left. Raises: AssertionError (a forbidden one)."""
+    r, states = random.Random(seed), Counter[str]()
+    for number in range(-(-times // KILLS)):
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            states += one_release_killed(ENDS[number % len(ENDS)], r, min(KILLS, times), fresh=fresh)
+    return dict(sorted(states.items()))
+
+
 def child(code: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     command = [sys.executable, "-c", f"import json\nfrom deep.kills_of_files import *\n{code}"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def check(*, cheap: bool) -> dict[str, int]:
+def check(*, cheap: bool) -> dict[str, object]:
     """Kill. The same kills find the temporary files that releases leave where files need a name."""
-    made = child(f"print(json.dumps(kills_of_privatize({16 if cheap else TIMES}, 1)))")
+    calls = f"""
+figures = kills_of_privatize({16 if cheap else TIMES}, 1)
+figures["under a key"] = kills_of_resumed({8 if cheap else AGAIN}, 3)
+figures["under a key, command lines"] = kills_of_resumed({2 if cheap else FRESH}, 4, fresh=True)
+print(json.dumps(figures))"""
+    made = child(calls)
     assert made.returncode == 0, made.stderr[-2000:]
     if not cheap:
         named = child("kills_of_privatize(200, 2, nameless=False)")
