@@ -147,20 +147,26 @@ def ordered(plan: Any, block: int, partial: pa.Table | None) -> pa.Table:
     return pa.table({"n": counts})
 
 
+def driver(rows: Any, engine: Any, home: Path, name: str, phase: str) -> None:
+    """A driver of its own, with workers elsewhere, dies within a phase."""
+    works = engine.run
+
+    def run(task: Any, blocks: Any) -> Any:
+        if phase == "draw" and isinstance(task, tasks.Publish):  # one block is written, and the others are not
+            works(task, [1])
+            os._exit(9)
+        return works(task, blocks)
+
+    engine.run = run
+    with dying(phase, lambda: os._exit(9)):
+        job(jobs, "known", rows, home, name, resume=True, engine=engine)
+
+
 if __name__ == "__main__":  # a driver of its own: a scheduler's address, home, the name of the job, where it dies
     from dask.distributed import Client
 
     from dpfast.adapters import dask
 
     address, there, called, at = sys.argv[1:]
-    works = dask.Cluster.run
-
-    def run(self: Any, task: Any, blocks: Any) -> Any:
-        if at == "draw" and isinstance(task, tasks.Publish):  # one block is written, and the others are not
-            works(self, task, [1])
-            os._exit(9)
-        return works(self, task, blocks)
-
-    dask.Cluster.run = run  # type: ignore[method-assign]
-    with Client(address) as client, dying(at, lambda: os._exit(9)):
-        job(dask, "known", f"{there}/rows", Path(there), called, resume=True, client=client, shards=4)
+    with Client(address) as client:
+        driver(f"{there}/rows", dask.Cluster(client, 4), Path(there), called, at)

@@ -143,6 +143,6 @@ def _raised() -> Iterator[None]:
             raise ParameterError(
                 "every executor must have dpfast, and one has not: PYSPARK_PYTHON names the Python that it starts"
             ) from None
-        if found := re.search(r"^dpfast\.errors\.(\w+): (.+)$", text, re.MULTILINE):
-            raise getattr(errors, found[1])(found[2]) from None
+        for name, message in re.findall(r"^dpfast\.errors\.(\w+): (.+)$", text, re.MULTILINE)[-1:]:
+            raise getattr(errors, name)(message) from None
         raise

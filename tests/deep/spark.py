@@ -14,11 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+import visits
+
+import dpfast
+from dpfast import jobs
+
 COVERS = ("dpfast/adapters/spark.py", "dpfast/jobs", "dpfast/release/seal.py", "dpfast/release/key.py")
 
 TESTS = Path(__file__).resolve().parents[1]
 PORT = 17_077
-FAULTS = ("worker before", "worker after", "executor", "straggler", "numpy")
+FAULTS = ("worker before", "worker after", "executor", "straggler", "numpy")  # on_spark.Fault
 CONFIG = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
@@ -59,126 +65,86 @@ def cluster(home: Path) -> Iterator[str]:
     finally:
         for daemon in reversed(started):
             daemon.terminate()
-        for daemon in started:
             daemon.wait(60)
 
 
 def session(address: str) -> Any:
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(address).appName("dpfast")
-    for name, value in CONFIG.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return SparkSession.builder.master(address).appName("dpfast").config(map=CONFIG).getOrCreate()
 
 
-def driver(address: str, home: Path, phase: str) -> None:
-    """A driver that dies within a phase."""
-    import visits
-
+def after_death(opened: Any, home: Path, phase: str) -> dict[str, int]:
+    """What a driver left that died within this phase is finished by another one."""
     from dpfast.adapters import spark
 
-    opened = session(address)
-    works = spark.Cluster.run
-
-    def run(self: Any, task: Any, blocks: Any) -> Any:
-        if phase == "draw" and type(task).__name__ == "Publish":  # one block is written, and the others are not
-            works(self, task, [1])
-            os._exit(9)
-        return works(self, task, blocks)
-
-    spark.Cluster.run = run  # type: ignore[method-assign]
-    with visits.dying(phase, lambda: os._exit(9)):
-        rows = opened.read.parquet(str(home / "rows"))
-        visits.job(_jobs(), "known", rows, home, phase, resume=True, engine=spark.Cluster(opened))
+    rows = opened.read.parquet(str(home / "rows"))
+    visits.job(jobs, "known", rows, home, phase, resume=True, engine=spark.Cluster(opened, 7))
+    visits.same(home, "one", phase)
+    return {"charges": visits.charges(home, phase)}
 
 
-def _jobs() -> Any:
-    from dpfast import jobs
+def under(opened: Any, home: Path, fault: str) -> dict[str, int]:
+    """A release in which this happens to each block once."""
+    import on_spark
 
-    return jobs
+    seen = home / f"{fault}.seen"
+    seen.mkdir()
+    rows, planted = opened.read.parquet(str(home / "rows")), on_spark.Planted(opened, on_spark.Fault(seen, fault))
+    if fault != "numpy":
+        visits.job(jobs, "known", rows, home, fault, resume=True, engine=planted)
+        visits.same(home, "one", fault)
+        return {"charges": visits.charges(home, fault), **copies(seen)}
+    how: dict[str, Any] = {"key": dpfast.KeyFile(home / "visits.key").derive("known"), "engine": planted}
+    counts = jobs.bounded_counts(rows, unit="user", stage=home / f"{fault}.stage", **visits.KINDS["known"], **how)
+    jobs.release(counts, visits.mechanism("known", counts), ledger=None, to=home / f"{fault}.out", resume=True, **how)
+    return copies(seen)
 
 
 def copies(seen: Path) -> dict[str, int]:
     """How many blocks were written more than once, and how many of these not with equal rows."""
-    written = [path for path in seen.iterdir() if not path.name.startswith("died-")]
-    times = Counter(path.name.partition("-")[0] for path in written)
-    different = Counter(block for block, _ in {(path.name.partition("-")[0], path.read_bytes()) for path in written})
-    return {
-        "blocks twice": sum(n > 1 for n in times.values()),
-        "different": sum(n > 1 for n in different.values()),
-    }
+    written = [(path.name.partition("-")[0], path.read_bytes()) for path in seen.glob("[0-9]*-*")]
+    times, kinds = (Counter(block for block, _ in each) for each in (written, set(written)))
+    return {"blocks twice": sum(n > 1 for n in times.values()), "different": sum(n > 1 for n in kinds.values())}
 
 
-def one_fault(opened: Any, home: Path, fault: str) -> dict[str, int]:
-    """A release in which this happens to each block once."""
-    import on_spark
-    import visits
-
-    name = fault.replace(" ", "-")
-    seen = home / f"{name}.seen"
-    seen.mkdir()
-    rows = opened.read.parquet(str(home / "rows"))
-    planted = on_spark.Planted(opened, on_spark.Fault(seen, fault))
-    if fault != "numpy":
-        visits.job(_jobs(), "known", rows, home, name, resume=True, engine=planted)
-        visits.same(home, "one", name)
-        assert visits.charges(home, name) == 1
-        return copies(seen)
-    key = _key(home)
-    counts = _jobs().bounded_counts(rows, unit="user", key=key, stage=home / f"{name}.stage", engine=planted,
-                                    **visits.KINDS["known"])  # fmt: skip
-    _jobs().release(counts, visits.mechanism("known", counts), key=key, ledger=None, to=home / f"{name}.out",
-                    resume=True, engine=planted)  # fmt: skip
-    return copies(seen)
-
-
-def _key(home: Path) -> Any:
-    import dpfast
-
-    return dpfast.KeyFile(home / "visits.key").derive("known")
-
-
-def check(*, cheap: bool) -> dict[str, Any]:
-    """The whole matrix; cheap: a killed executor, in one application."""
-    import pytest
-
-    pytest.importorskip("pyspark")
-    import visits
-
-    faults, phases = (("executor",), ()) if cheap else (FAULTS, visits.PHASES)
-    kept = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYSPARK_PYTHON")}
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    found: dict[str, Any] = {}
-    try:
-        with tempfile.TemporaryDirectory() as folder, cluster(Path(folder)) as address:
-            home = visits.at_home(Path(folder), "one", *(fault.replace(" ", "-") for fault in faults), *phases)
-            rows = visits.visits()
-            visits.parquet(home / "rows", rows)
-            visits.job(_jobs(), "known", rows, home, "one")
-            for phase in phases:
-                died = subprocess.run([sys.executable, "-m", "deep.spark", address, home, phase], check=False)
-                assert died.returncode == 9, phase
-            opened = session(address)
-            for phase in phases:
-                from dpfast.adapters import spark
-
-                again = opened.read.parquet(str(home / "rows"))
-                visits.job(_jobs(), "known", again, home, phase, resume=True, engine=spark.Cluster(opened, 7))
-                visits.same(home, "one", phase)
-                found[f"driver in {phase}"] = {"charges": visits.charges(home, phase)}
-                assert visits.charges(home, phase) == 1
-            for fault in faults:
-                found[fault] = one_fault(opened, home, fault)
-                assert found[fault]["blocks twice"] == 3, (fault, found)
-                assert (found[fault]["different"] > 0) is (fault == "numpy"), (fault, found)
+def matrix(home: Path, faults: tuple[str, ...], phases: tuple[str, ...]) -> dict[str, dict[str, int]]:
+    """What was found under each fault, and after a driver's death in each phase."""
+    visits.at_home(home, "one", *faults, *phases)
+    rows = visits.visits()
+    visits.parquet(home / "rows", rows)
+    visits.job(jobs, "known", rows, home, "one")
+    with cluster(home) as address:
+        for phase in phases:
+            died = subprocess.run([sys.executable, "-m", "deep.spark", address, home, phase], check=False)
+            assert died.returncode == 9, phase
+        opened = session(address)
+        try:
+            found = {f"driver in {phase}": after_death(opened, home, phase) for phase in phases}
+            return {**found, **{fault: under(opened, home, fault) for fault in faults}}
+        finally:
             opened.stop()
-    finally:
-        for name, value in kept.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def check(*, cheap: bool) -> dict[str, dict[str, int]]:
+    """The whole matrix; cheap: killed executors. It wants dpfast[spark], Java, two of 127.0.0.x."""
+    if cheap:
+        pytest.importorskip("pyspark")
+    path = os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
+    with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", path)
+        patched.setenv("PYSPARK_PYTHON", sys.executable)
+        found = matrix(Path(home), ("executor",) if cheap else FAULTS, () if cheap else visits.PHASES)
+    for name, figures in found.items():
+        assert figures.get("charges", 1) == 1, (name, found)
+        assert figures.get("blocks twice", 3) == 3, (name, found)
+        assert (figures.get("different", 0) > 0) is (name == "numpy"), (name, found)
     return found
 
 
-if __name__ == "__main__":
-    driver(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+if __name__ == "__main__":  # a driver of its own: the master's address, home, where it dies
+    from dpfast.adapters import spark
+
+    here, at = Path(sys.argv[2]), sys.argv[3]
+    opened = session(sys.argv[1])
+    visits.driver(opened.read.parquet(str(here / "rows")), spark.Cluster(opened), here, at, at)
