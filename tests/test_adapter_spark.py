@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from fresh import run
 
@@ -117,6 +118,17 @@ def test_the_verbs_are_those_of_jobs(tmp_path, session) -> None:
     here = ROWS.rename_columns(["user", "the `page`. 5", "country", "minutes", "extra"])
     jobs.bounded_counts(here, key=key, stage=home / "one.stage", **how)
     assert files(home / "one.stage").items() <= files(home / "spark.stage").items()
+
+
+@pytest.mark.parametrize("people", [0, 2])
+def test_more_shards_than_people(tmp_path, session, people) -> None:
+    home = at_home(tmp_path)
+    rows = ROWS.filter(pc.less(ROWS["user"], SECRET + people))
+    for name, engine in (("one", jobs.OneProcess()), ("spark", spark.Cluster(session, 13))):
+        key = dpfast.KeyFile(home / "visits.key").derive("q")
+        given = rows if name == "one" else frame(session, rows)
+        jobs.bounded_counts(given, unit="user", key=key, stage=home / name, engine=engine, **KINDS["unknown"])
+    assert files(home / "one") == files(home / "spark")
 
 
 def test_more_blocks_than_go_at_once(tmp_path, session, monkeypatch) -> None:
