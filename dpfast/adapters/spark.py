@@ -123,8 +123,8 @@ class Cluster:
 
         with _raised():
             rows = self._session.range(0, len(listed), 1, tasks).mapInArrow(working, "id long, found binary").toArrow()
-        found: list[T] = [pickle.loads(each) for each in rows.sort_by("id")["found"].to_pylist()]  # noqa: S301  of workers, to whom the driver is what it is to them
-        return found
+        found = dict(zip(rows["id"].to_pylist(), rows["found"].to_pylist(), strict=True))
+        return [pickle.loads(found[i]) for i in range(len(listed))]  # noqa: S301  workers run what the driver pickles, too
 
 
 SQL = {pa.int64(): "long", pa.string(): "string"}  # Spark has no unsigned integers
