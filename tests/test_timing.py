@@ -215,7 +215,7 @@ def test_no_draw_waits_for_a_cold_line_of_a_table(scale: int, place: int) -> Non
     """
     mechanism, zero = DiscreteLaplace(1, scale), np.zeros(1, np.int64)
     stride = np.ones((768, 64, 8))[:, place : place + 8, 0]
-    time, noise = np.empty(50_000), np.empty(50_000)
+    time, noise = np.empty(100_000), np.empty(100_000)
     with undisturbed():
         for i in range(time.size):
             stride.sum()
