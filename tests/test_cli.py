@@ -379,10 +379,12 @@ def test_a_signal_in_the_middle_leaves_no_partial_file(tmp_path, number, code, n
 def test_memory_stays_flat_while_the_file_grows(tmp_path, end) -> None:
     """12 MB more in a row group or batch cost next to nothing, but a mapped file's pages."""
     look = """
+        import importlib
         import re
         import pyarrow as pa
         from dpfast import cli
         from dpfast.tables import csv_text, files
+        importlib.import_module("dpfast.cli.privatize").KEPT = 1 << 20  # freed memory goes back, but for 1 MiB
         files.ROWS = files.CELLS = files.ELEMENTS = 1 << 15
         csv_text.BLOCK = 1 << 18
         def memory():
@@ -1001,3 +1003,17 @@ def test_a_terminal_gets_a_progress_bar(tmp_path) -> None:
     assert "0%" in shown
     assert "\N{BOX DRAWINGS HEAVY HORIZONTAL}" in shown
     assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l"), "the cursor stays hidden"
+
+
+def test_threads_share_pieces_and_no_piece_has_its_own(tmp_path, monkeypatch) -> None:
+    """--threads is the most that there are: releases in threads must start none themselves."""
+    source, asked, release = tmp_path / "in.npy", set(), dpfast.DiscreteLaplace.release
+    np.save(source, np.zeros(300_000, np.int64))
+
+    def watched(self, values, **options) -> object:
+        asked.add(options["threads"])
+        return release(self, values, **options)
+
+    monkeypatch.setattr(dpfast.DiscreteLaplace, "release", watched)
+    assert main(["privatize", str(source), str(tmp_path / "out.npy"), *LAW, "--quiet", "--threads", "2"]) == 0
+    assert asked == {1}

@@ -10,7 +10,7 @@ dropped.
 | Spearman's rho of time and size | 6.5 standard errors | 1e-10 | |
 | guesses above or below the median that are right, mean of both kinds | 50 % + 6.5 standard errors | 1e-10 | rule learnt on the other calls |
 | AUC of time, the largest 0.1 % of these calls | 0.5 +- 6.5 standard errors | 1e-10 | lines that few draws read are cold here, as they are outside |
-| Kruskal and Wallis's H of time by 16ths of a table that a draw looks at, an eighth of its lines cold | p = 1e-10 | 1e-10 | without the reading of all lines, four processes of four raised 4 to 6 alarms of 8 |
+| Kruskal and Wallis's H of time by 16ths of a table that a draw looks at, an eighth of its lines cold | p = 1e-10 | 1e-10 | without the reading of all lines, seven processes of eight raised 2 to 6 alarms of 8, with half of the calls |
 | AUC of time, planted keys, largest 0.1 % against the rest | 0.5 +- 4 standard errors, 2,000 of each | 4e-9 (6e-5 twice) | an alarm must repeat with new events |
 
 pytest -s prints the figures. tests/deep/timing.py times more calls, of all laws.
@@ -215,7 +215,7 @@ def test_no_draw_waits_for_a_cold_line_of_a_table(scale: int, place: int) -> Non
     """
     mechanism, zero = DiscreteLaplace(1, scale), np.zeros(1, np.int64)
     stride = np.ones((768, 64, 8))[:, place : place + 8, 0]
-    time, noise = np.empty(50_000), np.empty(50_000)
+    time, noise = np.empty(100_000), np.empty(100_000)
     with undisturbed():
         for i in range(time.size):
             stride.sum()

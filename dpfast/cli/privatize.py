@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpfast.tables.atomic_write import Found
     from dpfast.tables.files import Source
 
-KEPT = 1 << 25  # bytes of freed memory that stay with the process
+KEPT = 1 << 25  # bytes of freed memory that stay with the process: the most that glibc's second option takes
 
 EXAMPLES = """\b
 Examples:
@@ -197,7 +197,7 @@ def _run(
     about |= {"composition": "basic: what the columns spend adds up"} if len(table.chosen) > 1 else {}
     about |= {"ledger": ledger.metadata()} if ledger else {}
     about["releases"], made = [], []
-    work = {"threads": threads, "constant_time": constant_time}
+    work = {"threads": 1, "constant_time": constant_time}  # pieces, or blocks, are what threads share
     for name, dtype in zip(table.chosen, table.dtypes, strict=True):
         public: dict[str, Any] = {"lower": near("lower", lower, dtype), "upper": near("upper", upper, dtype)}
         public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else dtype)

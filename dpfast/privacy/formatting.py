@@ -52,12 +52,15 @@ def amounts(values: dict[str, Fraction], *, up: bool) -> str:
     return ", ".join(f"{name} {amount(value, up=up)}" for name, value in values.items())
 
 
+LEAST = Fraction(1, 10**6)  # per cent: what lacks less to 0 or 100 is not told apart
+
+
 def percent(value: Fraction, *, up: bool) -> str:
     """A probability in three digits; above 99 %, three digits of what it lacks to 100 %."""
     high = 100 * value > 99
     small = 100 * (1 - value if high else value)
-    if up == high and small < Fraction(1, 10**6):
-        small = Fraction(0)
+    if 0 < small < LEAST and (up == high or high):
+        small = Fraction(0) if up == high else LEAST  # 100 less so little would be rounded, whichever way
     near = _divided(small, 3, ROUND_CEILING if up != high else ROUND_FLOOR)
     return f"{_written(100 - near if high else near)} %"
 
