@@ -66,7 +66,7 @@ class Blocks:
         self._plain = self.out.reshape(-1) if self._straight else self.out
         self.block = BLOCK
         self._unseen = unseen and self._straight
-        self._kept, self._digests = NOTHING, list[bytes]()  # of all blocks: their copies, for `draw`
+        self._kept, self._digests = NOTHING, list[bytes]()  # copies of all blocks, for `draw`
         past = self._straight and not unseen and self.size >= NON_TEMPORAL
         self._how = as_c(job, self.kinds, plan, narrow, constant_work, past)
 
@@ -168,7 +168,7 @@ class Blocks:
         return copied
 
     def _look(self, i: int, room: Words) -> Words:
-        """Block i as it is noised, to be digested: a copy that is kept, or its place if it lies there so."""
+        """Block i to be digested: a copy that is kept, or where it lies if it is as it is noised."""
         if self._digests:
             return self.copy(i, self._again(i, room))
         here = self._as_noised
