@@ -168,7 +168,7 @@ class Blocks:
         return copied
 
     def _look(self, i: int, room: Words) -> Words:
-        """Block i to be digested: a copy that is kept, or where it lies if it is as it is noised."""
+        """Block i, to be digested: a copy that is kept, or where it lies if it lies as noised."""
         if self._digests:
             return self.copy(i, self._again(i, room))
         here = self._as_noised
