@@ -91,9 +91,9 @@ def counts(a: Arrays) -> Iterator[Row]:
     """Scale 10, one thread and int64, if a row's name says nothing else."""
     ten, labels, master = laplace(10), itertools.count(), dpfast.Key.generate()
 
-    def keyed(threads: int | None) -> object:
+    def keyed(threads: int | None, out: Array | None = None) -> object:
         key = master.derive(f"benchmark {next(labels)}")
-        return ten.release(a["counts"], out=a["other"], threads=threads, key=key)
+        return ten.release(a["counts"], out=out, threads=threads, key=key)
 
     into, copy, chunked = released(a, ten), ("np.copyto", copied(a)), (CHUNKED, unsafe(a, "laplace", *COUNTS))
     written, add = (AS_WRITTEN, unsafe(a, "laplace", "counts", None)), ("np.add(counts, 1, out=counts)", added(a))
@@ -116,6 +116,7 @@ def counts(a: Arrays) -> Iterator[Row]:
         yield row(a, f"scale {name}", released(a, laplace(scale)), *copy, kind, must, aim)
     for name, threads in (("under a release key, all threads", None), ("under a release key", 1)):
         yield row(a, name, partial(keyed, threads), *copy, "x", 6.5, 4.5)
+    yield row(a, "under a release key, into another array", partial(keyed, 1, a["other"]), *copy, "x")
 
     for isa, name in ISAS:
         bounds = {"avx2": (9, 11), "portable": (5, 6)}.get(name, ())

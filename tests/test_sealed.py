@@ -652,8 +652,11 @@ def test_a_block_rewritten_between_seal_and_draw(at: int, threads: int, monkeypa
     assert difference[at] == 1
 
 
-def test_an_input_of_one_block_is_noised_from_the_copy_that_was_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
-    key, values = fresh(), np.zeros(5000, np.int64)
+@pytest.mark.parametrize(("n", "threads"), [(5000, None), (9 * SEALED_ROWS, 1), (9 * SEALED_ROWS, 3)])
+def test_a_result_of_its_own_is_noised_from_the_copy_that_was_sealed(
+    n: int, threads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, values = fresh(), np.zeros(n, np.int64)
     first = MECH.release(values, key=key)
     real = sealing.Seal._reserved
 
@@ -662,7 +665,7 @@ def test_an_input_of_one_block_is_noised_from_the_copy_that_was_sealed(monkeypat
         return real(seal)
 
     monkeypatch.setattr(sealing.Seal, "_reserved", rewriting)
-    assert (MECH.release(values, key=key, resume=True) == first).all()
+    assert (MECH.release(values, key=key, threads=threads, resume=True) == first).all()
     assert (values == 10**9).all()
 
 
@@ -967,7 +970,18 @@ def test_the_copies_are_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(room(self, size))
         return made[-1]
 
+    results: list[np.ndarray] = []
+    draw, forget = blocks.Blocks.draw, blocks.Blocks.forget
+    drawn: list[Any] = []
+
+    def kept(self: Any) -> None:
+        forget(self)
+        if self.size > self.block and self not in drawn:
+            results.append(self.out)  # the copies of all blocks lie in a result that nobody gets
+
     monkeypatch.setattr(blocks.Blocks, "room", new)
+    monkeypatch.setattr(blocks.Blocks, "draw", lambda self, *how: (draw(self, *how), drawn.append(self)))
+    monkeypatch.setattr(blocks.Blocks, "forget", kept)
     values, key = np.full(3 * SEALED_ROWS, 91), fresh()
     few, other = values[:50], fresh()
     MECH.release(values, key=key)
@@ -977,6 +991,8 @@ def test_the_copies_are_wiped(monkeypatch: pytest.MonkeyPatch) -> None:
             MECH.release(changed, key=under, resume=True)
         with pytest.raises(KeyReuseError):
             MECH.release(changed, key=under)
+    assert len(results) == 2
+    assert not any(each.any() for each in results)
     sealed = sealed_of(other, few)
     sealed.release(0, few)
     with pytest.raises(OtherInputError):

@@ -132,7 +132,7 @@ class Ledger:
             guarantee in the ledger's accounting unit; a fixed key); what release raises. What is
             refused for its values (DataDependentError) is recorded as a refused attempt. Nothing is
             charged then, except if the failure comes after the charge: no key from the system, a
-            full memory, Ctrl-C, values that change between the seal and the draw.
+            full memory, Ctrl-C, values that change between the seal and a draw into `out`.
         Privacy: spends what the mechanism's guarantee says, from the ledger's budget; under a key
             once for its label.
 

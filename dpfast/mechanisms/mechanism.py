@@ -297,8 +297,9 @@ class Releasing(Mechanism, Payable):
         job = self._job(values, out, dtype, lower, upper, public)
         constant_work, plan = self._plan(job.counts.size, constant_time)
         if key is not None or names is not None or resume is not False:
-            in_place = out is not None and not disjoint(np.asarray(values), out)  # a clamp has made a copy
-            self._sealed(job, constant_work, plan, threads, charge, key, names, resume, in_place=in_place)
+            if not (key is None or out is None or disjoint(np.asarray(values), out)):  # a clamp has made a copy
+                raise ParameterError("out must not be values themselves under a key: no retry could read them again")
+            self._sealed(job, constant_work, plan, threads, charge, key, names, resume, unseen=out is None)
             return job.out
         if (charge is not None or out is not None) and isinstance(job, RealJob):
             check_finite(job, final=charge is not None)
@@ -331,14 +332,12 @@ class Releasing(Mechanism, Payable):
         names: Any,
         resume: bool,
         *,
-        in_place: bool,
+        unseen: bool,
     ) -> None:
         """Fill job.out under a key: each block of the values from the stream of its own digest."""
         if key is None:
             what = "resume is" if names is None else "names are"
             raise ParameterError(f"{what} for a release under a key, and there is no key")
-        if in_place:
-            raise ParameterError("out must not be values themselves under a key: no retry could read them again")
         task = _seals().task_of(key, self, reserve, resume=resume is not False and flag("resume", resume))
         blocks = Blocks(
             job,
@@ -348,6 +347,7 @@ class Releasing(Mechanism, Payable):
             decide=partial(self._decide, plan.width),
             names=names if names is None or isinstance(names, Names) else Names.read("names", names, job.counts.size),
             threads=threads,
+            unseen=unseen,
         )
         try:
             task.take(blocks)

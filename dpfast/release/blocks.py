@@ -40,7 +40,8 @@ class Blocks:
     """The values of one release, in blocks of BLOCK values in C order; the last is shorter.
 
     A block is copied: eight bytes a value, what is missing put in, clamped, and no negative zero.
-    The copy is digested, and the copy gets the noise.
+    The copy is digested, and the copy gets the noise. Copies of all blocks are kept from the one to
+    the other if there is a place for them: of one block, and in a result that nobody else can see.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class Blocks:
         decide: Callable[..., Any],
         names: Names | None,
         threads: int | None,
+        unseen: bool,
     ) -> None:
+        """unseen: whether the result is new memory, which nobody else has."""
         self.job, self.values, self.out, self.names, self.threads = job, job.counts, job.out, names, threads
         self.kinds = (FLOAT64, FLOAT64) if isinstance(job, RealJob) else kinds_of(job, narrow)
         as_noised = isinstance(job, Job) and self.values.dtype == self.kinds[0] and is_plain(self.values)
@@ -62,8 +65,9 @@ class Blocks:
         self._straight = self.out.dtype == self.kinds[1] and is_plain(self.out)
         self._plain = self.out.reshape(-1) if self._straight else self.out
         self.block = BLOCK
-        self._words, self._digest = NOTHING, b""  # the copy of an input of one block, kept for `draw`
-        past = self._straight and self.size >= NON_TEMPORAL
+        self._unseen = unseen and self._straight
+        self._kept, self._digests = NOTHING, list[bytes]()  # copies of all blocks, for `draw`
+        past = self._straight and not unseen and self.size >= NON_TEMPORAL
         self._how = as_c(job, self.kinds, plan, narrow, constant_work, past)
 
     @property
@@ -77,9 +81,9 @@ class Blocks:
     def one(self, digest: Callable[[list[Any]], bytes]) -> bytes:
         """The digest of values that are one block, of any size. Their copy is kept for `draw`."""
         self.block = max(BLOCK, self.size)
-        self._words = self.room(self.size)
-        self._digest = digest(self._fields(0, self.copy(0, self._words)))
-        return self._digest
+        self._kept = self.room(self.size)
+        self._digests = [digest(self._fields(0, self.copy(0, self._kept)))]
+        return self._digests[0]
 
     def digests(self, digest: Digest) -> list[bytes]:
         """The digests of all blocks, in order."""
@@ -88,6 +92,8 @@ class Blocks:
         if self.size <= BLOCK:
             return [self.one(partial(digest, 0))]
         found = [b""] * -(-self.size // BLOCK)
+        if self._unseen:
+            self._kept, self._digests = self._plain.view(self.kinds[0]), found
 
         def each(i: int, words: Words) -> None:
             found[i] = digest(i, self._fields(i, words))
@@ -102,21 +108,28 @@ class Blocks:
         """
 
         def each(i: int, words: Words) -> None:
-            self._noise(i, words, key_of(i, digest(i, self._fields(i, words))))
+            found = self._digests[i] if self._digests else digest(i, self._fields(i, words))
+            self._noise(i, words, key_of(i, found))
 
+        take = self._again if self._digests else self.copy
         try:
-            if self._digest:
-                self._noise(0, self._words, key_of(0, self._digest))
-            elif self.size:
-                shared(_Each(self, self.copy, each), self.size, self.threads)
+            if self.size > self.block:
+                shared(_Each(self, take, each), self.size, self.threads)
+            elif self._digests:
+                each(0, self._kept)
         except BaseException:
             self.out.fill(0)
             raise
+        if self._unseen and self.size > self.block:
+            self._kept = NOTHING  # they are the result now
 
     def forget(self) -> None:
-        """Wipe the copy that was kept, and may not have been drawn."""
-        self.leave(self._words)
-        self._words = NOTHING
+        """Wipe the copies that were kept, and may not have been drawn."""
+        if self.size > self.block:
+            self._kept.fill(0)
+        else:
+            self.leave(self._kept)
+        self._kept = NOTHING
 
     def room(self, size: int) -> Words:
         """Memory for the copy of a block; `leave` it. size: of all blocks that it is for."""
@@ -155,9 +168,15 @@ class Blocks:
         return copied
 
     def _look(self, i: int, room: Words) -> Words:
-        """Block i as it is noised, to be digested alone: in its place if it lies there so."""
+        """Block i, to be digested: a copy that is kept, or where it lies if it lies as noised."""
+        if self._digests:
+            return self.copy(i, self._again(i, room))
         here = self._as_noised
         return self.copy(i, room) if here is None else here[i * self.block : (i + 1) * self.block]
+
+    def _again(self, i: int, _room: Words) -> Words:
+        """The place of the copy of block i that is kept."""
+        return self._kept[i * self.block : (i + 1) * self.block]
 
     def _fields(self, i: int, words: Words) -> list[Any]:
         """What the digest of block i is made from."""

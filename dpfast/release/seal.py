@@ -54,9 +54,8 @@ class Manifest(NamedTuple):
         return cls(**{**metadata, "columns": columns, "size": tuple(metadata["size"])})
 
     def encoded(self) -> bytes:
-        columns = [_encoded(*column) for column in self.columns]
-        sizes = encode(*self.size)
-        return encode(self.version, self.stream, self.label, self.kind, self.domain, sizes, *columns)
+        rest = _encoded(self.kind, self.domain, self.size, self.columns)
+        return encode(self.version, self.stream, self.label) + rest
 
     def rows(self, block: int) -> int:
         """How many rows a block has; of a bucket nobody knows."""
@@ -100,8 +99,10 @@ def _listed(names: Iterable[str]) -> str:
 
 
 @lru_cache
-def _encoded(name: str, record: tuple[str | int, ...]) -> bytes:
-    return encode(name, *record)
+def _encoded(
+    kind: str, domain: str, size: tuple[int, ...], columns: tuple[tuple[str, tuple[str | int, ...]], ...]
+) -> bytes:
+    return encode(kind, domain, encode(*size), *[encode(name, *record) for name, record in columns])
 
 
 def by_column(mechanism: Any) -> dict[str, Any]:
