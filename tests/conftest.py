@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -19,6 +20,11 @@ from dpfast.testing import fixed_key
 collect_ignore = ["planted"]  # what test_extension.py puts into a copy of the tree
 settings.register_profile("untimed", deadline=None)  # else an example that loads numba fails by the clock
 settings.load_profile("untimed")
+
+
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # where pytest keeps what failed
+_scratch = tempfile.TemporaryDirectory(prefix="dpfast-tests-")  # all else is gone when the process ends
+os.environ["TMPDIR"] = tempfile.tempdir = _scratch.name
 
 
 def named(value: object) -> str:

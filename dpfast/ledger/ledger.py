@@ -29,6 +29,7 @@ from dpfast.release.seal import (
     Manifest,
     Seal,
     Sealed,
+    another,
     by_column,
     check_versions,
     compare,
@@ -430,7 +431,7 @@ def _continued(label: str, key: str, resume: bool, found: Reserved) -> str:
     if found.key.hex() != key:
         raise KeyReuseError(
             f"{label!r} is reserved {where} under another key (id {found.key.hex()}, this one {key}): use that one, or pay for "
-            f"a new label, such as {label + ' 2'!r}. What a lost key has sealed cannot be continued"
+            f"{another(label)}. What a lost key has sealed cannot be continued"
         )
     return where
 

@@ -403,12 +403,15 @@ def compare_here(seal: Seal) -> None:
         compare(seal, *known, where="in this process")
 
 
+def another(label: str) -> str:
+    return f"a new label, such as {label + ' 2'!r}"
+
+
 def must_continue(label: str, where: str, *, resume: bool) -> None:
     """Raises: KeyReuseError. where, and when, the label was reserved."""
     if not resume:
         raise KeyReuseError(
-            f"{label!r} is reserved {where}: resume=True continues it; new data are a new release under a label of its own, "
-            f"such as {label + ' 2'!r}"
+            f"{label!r} is reserved {where}: resume=True continues it; new data are a new release under {another(label)}"
         )
 
 
@@ -416,8 +419,7 @@ def must_be_alike(label: str, where: str, unlike: str) -> None:
     """Raises: KeyReuseError, if anything is unlike."""
     if unlike:
         raise KeyReuseError(
-            f"{label!r} is reserved {where} {unlike}: go on with what was reserved, or pay for a new label, such as "
-            f"{label + ' 2'!r}"
+            f"{label!r} is reserved {where} {unlike}: go on with what was reserved, or pay for {another(label)}"
         )
 
 
@@ -430,8 +432,8 @@ def compare(seal: Seal, about: Manifest, tag: bytes, *, where: str, unlike: str 
     must_be_alike(label, where, seal.manifest.unlike(about) or unlike)
     if not hmac.compare_digest(seal.tag, tag):
         raise OtherInputError(
-            f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under a label of "
-            f"its own, such as {label + ' 2'!r}. That it is another, or is not, is for its holder alone, and never published"
+            f"{label!r}: the input is not the one that was reserved {where}; new data are a new release under "
+            f"{another(label)}. That it is another, or is not, is for its holder alone, and never published"
         )
 
 
