@@ -3,8 +3,8 @@
 
     python examples/census_slice.py [--full]
 
-A person is in one cell of each table, and a change of her answers moves her to another. --full takes
-400,000 blocks of 252 cells: 100 million counts, 2 GB of disk, and as much memory for its cache.
+A person is in one cell of each table, and a change of her answers moves her to another. --full
+takes 400,000 blocks of 252 cells: 100 million counts, 2 GB of disk, and as much memory as cache.
 """
 
 import sys
@@ -17,9 +17,10 @@ import numpy as np
 
 import dpfast
 
-# Census Bureau, 31 January 2022: https://content.govdelivery.com/accounts/USCENSUS/bulletins/30565d3
+# Census Bureau, 31 Jan. 2022: https://content.govdelivery.com/accounts/USCENSUS/bulletins/30565d3
 PUBLISHED = (
-    "Of the real one of 2020 its makers say: in a city of 2,500 people the population is off by -5 to +6 in 90 % of cases. "
+    "Of the system of 2020, run on the data of 2010, its makers say: in a city of 2,500 people the population is off by -5 to "
+    "+6 in 90 % of cases. "
     "It has another budget, more tables, and is made consistent afterwards, so that errors of the two do not compare; "
     "no time of it is quoted here: none was found that could be checked."
 )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A day of page views by country, as many counts as the Wikimedia Foundation's, made up: time and error.
+"""A made-up day of page views by country, as many as the Wikimedia Foundation has: time and error.
 
     python examples/page_views.py [--full]
 
 Every pair of a page and a country has a count, nearly all of them 0; those whose noisy count is at
-least 450 are shown. --full takes 125 million counts: 2 GB of disk, and as much memory for its cache.
+least 450 are shown. --full takes 125 million counts: 2 GB of disk, and as much memory as cache.
 """
 
 import sys

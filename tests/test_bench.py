@@ -550,7 +550,7 @@ def test_the_page_of_jobs_is_computed(benchmarks) -> None:
 
 
 def test_jobs_are_measured_and_written(benchmarks, tmp_path, capfd) -> None:
-    """A driver in a process of its own; an engine that is not here is named, and so is one that fails."""
+    """By a driver of its own; an engine that is not here is named, and so is one that fails."""
     jobs, page, engines = (benchmarks(name) for name in ("jobs", "jobs.page", "jobs.engines"))
     engines.ENGINES |= {"absent": engines.Engine(None, "dpfast.adapters.nowhere", "nowhere")}
     engines.ENGINES |= {"unknown": engines.Engine(None, "dpfast.jobs", "pyarrow")}
@@ -592,7 +592,7 @@ def test_the_page_of_engines_holds_what_was_measured(benchmarks) -> None:
 
 
 def test_rows_are_made_again_as_they_were(benchmarks, tmp_path, monkeypatch) -> None:
-    """A file at a time; half of the first is of one key; a file that was not finished is made anew."""
+    """A file at a time; half of the first is of one key; what was not finished is made anew."""
     rows = benchmarks("jobs.rows")
     monkeypatch.setattr(rows, "A_FILE", 1_000)
     one, other = (rows.make(tmp_path / name, 2_500, 50) for name in ("one", "other"))

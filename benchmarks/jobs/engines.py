@@ -100,14 +100,14 @@ def spark(scratch: Path) -> Iterator[Open]:
 def duckdb(_: Path) -> Iterator[Open]:
     dp = import_module("dpfast.adapters.duckdb")
     library = import_module("duckdb")
-    yield dp, lambda folder: library.read_parquet(f"{folder}/*.parquet"), lambda _: {}, {}
+    yield dp, lambda folder: library.read_parquet(f"{folder}/*.parquet"), lambda rows: {"shards": shards(rows)}, {}
 
 
 @contextmanager
 def polars(_: Path) -> Iterator[Open]:
-    dp = import_module("dpfast.adapters.polars")
+    dp = import_module("dpfast.adapters.polars_lazy")
     library = import_module("polars")
-    yield dp, lambda folder: library.scan_parquet(f"{folder}/*.parquet"), lambda _: {}, {}
+    yield dp, lambda folder: library.scan_parquet(f"{folder}/*.parquet"), lambda rows: {"shards": shards(rows)}, {}
 
 
 class Engine(NamedTuple):
@@ -127,7 +127,7 @@ class Engine(NamedTuple):
 ENGINES = {
     "one process": Engine(one_process, "dpfast.jobs", "pyarrow"),
     "DuckDB": Engine(duckdb, "dpfast.adapters.duckdb", "duckdb"),
-    "Polars": Engine(polars, "dpfast.adapters.polars", "polars"),
+    "Polars": Engine(polars, "dpfast.adapters.polars_lazy", "polars"),
     "Dask": Engine(dask, "dpfast.adapters.dask", "distributed"),
     "Spark": Engine(spark, "dpfast.adapters.spark", "pyspark"),
 }

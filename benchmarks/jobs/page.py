@@ -44,7 +44,7 @@ def step(entry: Entry, *names: str) -> float:
 
 
 def share(entry: Entry) -> float:
-    """Of noise and seal, of all processes' CPU seconds."""
+    """The part that noise and seal have in all processes' CPU seconds."""
     return float(median(sum(job["steps"].get(name, 0.0) for name in NOISE) / job["cpu"] for job in entry["warm"]))
 
 

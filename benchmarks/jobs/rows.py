@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up records in Parquet files, a file at a time: `python benchmarks/jobs/rows.py FOLDER ROWS KEYS`.
+"""Made-up records in Parquet files, a file at a time.
+
+    python benchmarks/jobs/rows.py FOLDER ROWS KEYS
 
 Users and keys are skewed, and one key has half of the first file. Equal arguments give equal rows.
 """
