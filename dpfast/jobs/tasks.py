@@ -72,7 +72,7 @@ def scatter(table: pa.Table, unit: str, many: int, chooser: Chooser) -> list[pa.
 
 
 def cut(table: pa.Table, place: npt.NDArray[np.int64], places: Iterable[int]) -> list[pa.Table]:
-    """The rows of each place, in one table each: a copy, for a slice is sent with its whole table."""
+    """The rows of each place, in one table each: copies, for a slice is sent with its table."""
     order = np.argsort(place, kind="stable")
     whole, place = table.combine_chunks(), place[order]
     wanted = np.fromiter(places, np.int64)
