@@ -3,6 +3,7 @@
 
     python benchmarks [TABLE ...] [--size N] [--rounds R] [--json FILE] [--markdown PAGE ...]
                       [--curves FILE [--largest N]]
+    python benchmarks jobs ...
 
 `adapters` means all that are installed. In every round every row is timed right after its
 reference, in one process: a change of the machine's speed falls on both. benchmarks/README.md says
@@ -28,6 +29,11 @@ ROUNDS = 7  # for the curves
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["jobs"]:
+        import jobs
+
+        jobs.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "tables", nargs="*", default=["ratios"], metavar="TABLE", help=f"or one of {', '.join(ADAPTERS)}"

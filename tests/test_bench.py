@@ -10,6 +10,7 @@ import json
 import math
 import re
 import runpy
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Never
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import tiers
 from click.testing import CliRunner
@@ -508,6 +510,110 @@ def test_workloads_do_what_they_say(benchmarks, monkeypatch) -> None:
     assert len(set(cells.tolist())) == cells.size == kept.size
     assert cells.size == 0 or (cells.max() < 12_500 and kept.min() > workloads.KEPT_ABOVE)
     assert found[1].name == f"census, blocks: {10 * workloads.BLOCK_CELLS:,} cells"
+
+
+def a_job(engine: str, rows: int, share: float) -> dict[str, object]:
+    """What a job took, planted: a microsecond a row, of which noise and seal took a share."""
+    cpu = rows / 1e6
+    steps = {"bound": 0.5 * cpu, "merge": 0.0, "digest": 0.0, "seal": 0.0, "draw": share * cpu, "parquet": 0.0}
+    took = {"cpu": cpu, "wall": cpu / 2, "rows": rows, "steps": steps, "stage": 8_000}
+    return {
+        "engine": engine,
+        "version": "any 1",
+        "keys": 1_000,
+        "cold": took,
+        "warm": [took] * 3,
+        "cold block": [0.2],
+        "peak": 2**30,
+    }
+
+
+def test_the_page_of_jobs_is_computed(benchmarks) -> None:
+    """Limits are kept and missed, and what nobody ran follows from the costs of the largest job."""
+    page = benchmarks("jobs.page")
+    made = [a_job("A", 10**6, 0.5), a_job("A", 10**7, 0.05), a_job("B", 10**7, 0.06)]
+    record = {"machine": machine(), "bytes a row": 5.0, "jobs": dict(enumerate(made)), "tumult": a_job("T", 10**7, 0)}
+    record["tumult"]["warm"] = [{"cpu": 50.0, "rows": 10**7}]
+    found = page.texts(record)
+    verdicts = re.findall(r"^\| (.*?) \|.*\| (\w+) \|$", found["jobs_limits"], re.MULTILINE)[1:]
+    assert [verdict for _, verdict in verdicts] == ["kept", "MISSED", "MISSED", "kept", "kept"]
+    assert "| 5.00 × less | 5 × less | kept |" in found["jobs_limits"]
+    far = dict(re.findall(r"^\| (\w) \| [\d,]+ \| .*? \| ([\d.]+) \|", found["jobs_more"], re.MULTILINE))
+    assert far == {"A": "26.4", "B": "26.1"}  # 10^11 µs are 27.8 hours, less what is noise
+    assert "0.500 TB" in found["jobs_more"]
+    speed, share = page.curves(record)
+    assert speed.lines["A"] == (2e6, 2e6)
+    assert math.isnan(share.lines["B"][0])
+    assert share.lines["B"][1] == pytest.approx(6)
+    record["tumult"]["warm"] = [{"cpu": 49.0, "rows": 10**7}]
+    assert "| 4.90 × less | 5 × less | MISSED |" in page.texts(record)["jobs_limits"]
+
+
+def test_jobs_are_measured_and_written(benchmarks, tmp_path, capfd) -> None:
+    """By a driver of its own; an engine that is not here is named, and so is one that fails."""
+    jobs, page, engines = (benchmarks(name) for name in ("jobs", "jobs.page", "jobs.engines"))
+    engines.ENGINES |= {"absent": engines.Engine(None, "dpfast.adapters.nowhere", "nowhere")}
+    engines.ENGINES |= {"unknown": engines.Engine(None, "dpfast.jobs", "pyarrow")}
+    written, record = tmp_path / "page.md", tmp_path / "jobs.json"
+    marks = [f"<!-- bench:{name}:{at} -->" for name in page.MARKS for at in ("start", "end")]
+    written.write_text("\n".join(marks))
+    words = ["--rows", "30000", "--keys", "70000", "--rounds", "1", "--engines", "one process", "absent"]
+    places = ["--json", str(record), "--markdown", str(written)]
+    jobs.main([*words, *places, "--picture", str(tmp_path / "engines.svg")])
+    assert "absent: LEFT OUT" in capfd.readouterr().err
+    assert "<svg" in (tmp_path / "engines.svg").read_text()
+    (entry,) = json.loads(record.read_text())["jobs"].values()
+    (job,) = entry["warm"]
+    assert job["rows"] == 30_000
+    assert job["steps"].keys() == page.STEPS.keys()
+    assert all(seconds >= 0 for seconds in job["steps"].values())
+    assert job["steps"]["draw"] > 0
+    assert entry["peak"] > 2**25
+    text = written.read_text()
+    for mark, said in page.texts(json.loads(record.read_text())).items():
+        assert f"<!-- bench:{mark}:start -->\n{said}\n<!-- bench:{mark}:end -->" in text
+    jobs.main(["--rows", *places])  # nothing is measured
+    assert written.read_text() == text
+    with pytest.raises(SystemExit):
+        jobs.main([*words[:-2], "unknown", *places])
+    assert "unknown: FAILED" in capfd.readouterr().err
+    assert written.read_text() == text
+    written.write_text("nothing")
+    with pytest.raises(FileError, match="bench:jobs:start"):
+        jobs.main([*words, *places])
+
+
+def test_the_page_of_engines_holds_what_was_measured(benchmarks) -> None:
+    """The record's figures, or that there are none yet."""
+    page, record = benchmarks("jobs.page"), BENCHMARKS / "jobs.json"
+    text = (BENCHMARKS.parent / "docs" / "engines.md").read_text()
+    for mark, said in page.texts(json.loads(record.read_text()) if record.exists() else {"jobs": {}}).items():
+        assert f"<!-- bench:{mark}:start -->\n{said}\n<!-- bench:{mark}:end -->" in text
+
+
+def test_rows_are_made_again_as_they_were(benchmarks, tmp_path, monkeypatch) -> None:
+    """A file at a time; half of the first is of one key; what was not finished is made anew."""
+    rows = benchmarks("jobs.rows")
+    monkeypatch.setattr(rows, "A_FILE", 1_000)
+    one, other = (rows.make(tmp_path / name, 2_500, 50) for name in ("one", "other"))
+    assert [path.name for path in sorted(one.iterdir())] == ["00000.parquet", "00001.parquet", "00002.parquet"]
+    (other / "00001.parquet").rename(other / "00001.half")
+    rows.make(other, 2_500, 50)
+    assert [path.read_bytes() for path in sorted(one.iterdir())] == [
+        path.read_bytes() for path in sorted(other.iterdir())
+    ]
+    keys = pq.read_table(one)["key"].to_numpy()
+    assert keys.size == 2_500
+    assert (keys[:500] == 3).all()
+    assert keys.max() < 50
+
+
+def test_all_processes_are_counted(benchmarks) -> None:
+    """Also what a process burns that a process has started, and that has ended."""
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
+    found = benchmarks("jobs.tree").spent(lambda: subprocess.run([sys.executable, "-c", nested], check=True))
+    assert found["cpu"] >= 0.25
 
 
 def test_compare_runs_as_a_script(monkeypatch, tmp_path) -> None:

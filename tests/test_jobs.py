@@ -319,6 +319,16 @@ def test_output_is_cut_by_public_rank_alone(tmp_path, monkeypatch) -> None:
     assert found == sorted(found)
 
 
+def test_a_part_carries_its_own_rows_alone() -> None:
+    """Arrow pickles a slice with all that it is a slice of: workers would be sent it many times."""
+    place = np.arange(ROWS.num_rows) % 50
+    parts = jobs.cut(ROWS, place, range(50))
+    assert pa.concat_tables(parts).equals(ROWS.take(pa.array(np.argsort(place, kind="stable"))))
+    whole = len(pickle.dumps(ROWS))
+    assert max(len(pickle.dumps(part)) for part in parts) < whole / 10
+    assert len(pickle.dumps(ROWS.slice(0, 10))) > whole / 10  # or else nothing of this is needed any more
+
+
 def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
     home = at_home(tmp_path, "a")
     counts, key = counted(home, "unknown"), key_of(home, "unknown")

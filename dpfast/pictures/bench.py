@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,6 +125,30 @@ def _against_size(axes: Axes) -> None:
 
 def _seconds(seconds: float, _: object) -> str:
     return quantity(seconds, "s", "{:,g}".format)
+
+
+def engines(report: Report, speed: Curve, share: Curve, most: float, path: Path) -> None:
+    """Rows a second of jobs, and how much of their processor time is noise, against rows.
+
+    most: the limit of the share, in %.
+    """
+    with _picture("Records to a sealed release, by engine", report, 4.8, path, diagrams=(1, 2)) as (fast, noise):
+        _lines(fast, speed)
+        _lines(noise, share)
+        _logarithmic(fast, "xy")
+        low, high = (math.log10(y) for y in fast.get_ylim())
+        fast.set_ylim(10 ** math.floor(low), 10 ** math.ceil(high))
+        fast.yaxis.set_major_formatter(FuncFormatter(lambda rows, _: quantity(rows, "", "{:,g}".format)))
+        noise.axhline(most, color=FAINT, linewidth=0.9, linestyle=DASHED)
+        noise.set_xscale("log")
+        noise.set_ylim(0, max(1.1 * most, noise.get_ylim()[1]))
+        for axes in (fast, noise):
+            axes.minorticks_off()
+            axes.set_xticks(list(speed.at), [short(rows) for rows in speed.at])
+            axes.set_xlabel(f"rows, of {report.size:,} keys")
+        fast.set_ylabel("rows a second")
+        noise.set_ylabel("noise and seal, % of all processor time (dashed: must)")
+        fast.legend(loc="best")
 
 
 def scaling(report: Report, curve: Curve, path: Path) -> None:
