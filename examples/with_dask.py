@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Page views on a dask cluster: counted, sealed, charged, published; and again for nothing."""
 
+import logging
 import tempfile
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def main() -> None:
 
     dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key new views.key
     ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=0, create=True)
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR):
         for _ in range(2):  # the second time as after a crash: the same bytes, and no charge
             key = dpfast.KeyFile(home / "views.key").derive("views 2026-11")
             counts = dp.bounded_counts(str(home / "views"), unit="user", by="page", domain=range(100_000), max_partitions=10,

@@ -19,8 +19,9 @@ from fresh import run
 import dpfast
 
 ROOT = Path(__file__).parents[1]
-ELSEWHERE = "with_spark.py"  # its JVM warns of itself: tests/test_adapter_spark.py runs it
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != ELSEWHERE)
+# They warn of themselves: tests/test_adapter_spark.py and tests/deep/ray.py run them.
+ELSEWHERE = {"with_spark.py", "with_ray.py"}
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name not in ELSEWHERE)
 CITIES = ROOT / "examples" / "data" / "city_populations.csv"
 COLUMNS = ["geonameid", "name", "country", "population"]
 

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import neighbours
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -277,34 +278,24 @@ def test_a_stage_that_is_written_after_it_was_frozen_or_sealed_is_refused(tmp_pa
 # ------------------------------------------------------------------ what must not tell
 
 
-def layout(home: Path, name: str) -> Any:
-    """All of an output that is no noisy number."""
-    listed = json.loads((home / f"{name}.out" / verbs.MANIFEST).read_text())
-    parts = [pq.ParquetFile(home / f"{name}.out" / each["name"]) for each in listed["files"]]
-    groups = [(part.metadata.num_rows, part.metadata.num_row_groups, part.schema_arrow) for part in parts]
-    return listed, groups, [part.read().select(listed["keys"]).to_pydict() for part in parts]
-
-
 @pytest.mark.parametrize("kind", ["known", "unknown"])
 def test_neighbours_give_the_same_order_and_layout(tmp_path, kind) -> None:
-    """One more person, first in the rows, with a hidden key or with one that is shown."""
-    home = at_home(tmp_path, "x")
-    job(jobs, kind, ROWS, home, "x")
-    for name, page in (("hidden", PAGES - 30), ("shown", 41)):
-        one = pa.table({"user": [SECRET - 1], "page": [page], "country": ["se"], "minutes": [1.0], "extra": [""]})
-        key, rows = dpfast.Key.generate().derive(kind), pa.concat_tables([one, ROWS])
-        counts = jobs.bounded_counts(rows, unit="user", key=key, stage=home / f"{name}.stage", **KINDS[kind])
-        jobs.release(counts, mechanism(kind, counts), key=key, ledger=None, to=home / f"{name}.out")
-        (listed, groups, keys), (as_before, groups_before, keys_before) = layout(home, name), layout(home, "x")
-        if kind == "known":
-            assert (listed, groups, keys) == (as_before, groups_before, keys_before)
-            continue
-        assert {**listed, "files": None} == {**as_before, "files": None}
-        for each in (*keys, *keys_before):
-            rows_shown = list(zip(*each.values(), strict=True))
-            assert rows_shown == sorted(rows_shown)  # by what is published alone
-        both = [set(zip(*each[0].values(), strict=True)) for each in (keys, keys_before)]
-        assert len(both[0] & both[1]) > 3
+    assert neighbours.leaks(kind, ROWS, at_home(tmp_path), jobs.OneProcess(2)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "owner", "name", "planted", "what"),
+    [
+        ("unknown", verbs, "ranked", neighbours.by_appearance(ROWS), "the order of keys"),
+        ("unknown", verbs, "ranked", neighbours.by_bucket(), "the order of keys"),
+        ("known", tasks, "put", neighbours.by_count(), "files, row groups or keys"),
+    ],
+)
+def test_an_order_or_layout_that_tells_is_found(tmp_path, monkeypatch, kind, owner, name, planted, what) -> None:
+    monkeypatch.setattr(owner, name, planted)
+    found = neighbours.leaks(kind, ROWS, at_home(tmp_path), jobs.OneProcess())
+    assert len(found) == 4
+    assert all(each.endswith(what) for each in found)
 
 
 def test_output_is_cut_by_public_rank_alone(tmp_path, monkeypatch) -> None:
@@ -312,7 +303,7 @@ def test_output_is_cut_by_public_rank_alone(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(verbs, "BLOCK", 3)
     home = at_home(tmp_path, "a")
     job(jobs, "unknown", ROWS, home, "a")
-    listed, _, keys = layout(home, "a")
+    listed, _, keys = neighbours.layout(home / "a.out")
     assert [each["rows"] for each in listed["files"]][:-1] == [3] * (len(keys) - 1)
     assert len(keys) > 1
     found = [row for each in keys for row in zip(*each.values(), strict=True)]
