@@ -10,6 +10,8 @@ An engine is four methods: `Engine`. `OneProcess` has them in 20 lines.
 """
 
 from dpfast.jobs.engine import Engine, OneProcess
+from dpfast.jobs.out_of_core import OutOfCore
+from dpfast.jobs.table import counted, release_table
 from dpfast.jobs.tasks import Bound, Digest, Draw, Freeze, Task, cut, scatter
 from dpfast.jobs.verbs import Counts, bounded_counts, release, verify
 from dpfast.records.partitions import Withholding
@@ -24,11 +26,14 @@ __all__ = [
     "Engine",
     "Freeze",
     "OneProcess",
+    "OutOfCore",
     "Task",
     "Withholding",
     "bounded_counts",
+    "counted",
     "cut",
     "release",
+    "release_table",
     "scatter",
     "verify",
 ]
