@@ -111,7 +111,7 @@ def test_a_type_that_may_not_fit_is_refused_by_name(tmp_path, sql) -> None:
 
 
 def test_queries_that_give_other_rows_each_time_are_read_once(tmp_path) -> None:
-    """random(), and a limit without an order: whatever they gave is frozen, and read again from the stage."""
+    """random() in the query: whatever it gave is frozen, and read again from the stage."""
     home = at_home(tmp_path, "a")
     connection = db.connect()
     drawn = connection.sql("SELECT range AS key, CAST(random() * 1e9 AS BIGINT) AS n FROM range(1000)")

@@ -84,7 +84,7 @@ class Relations(jobs.OutOfCore):
     """The engine: this process, with rows that come from a relation in batches."""
 
     def schema(self, rows: Any) -> pa.Schema:
-        """Raises: DTypeError; ParameterError (a closed connection, names that differ by case alone)."""
+        """Raises: DTypeError; ParameterError (closed, or names that differ by case alone)."""
         if not isinstance(rows, duckdb.DuckDBPyRelation):
             raise DTypeError(f"rows must be a relation of DuckDB, not {type(rows).__name__}")
         try:
@@ -97,26 +97,28 @@ class Relations(jobs.OutOfCore):
             return rows.limit(0).to_arrow_table().schema.with_metadata(None)
 
     def batches(self, rows: Any, columns: list[str]) -> Iterable[pa.Table]:
-        return _read(rows.project(", ".join(map(_quoted, columns))))
+        return _read(rows, columns)
 
     def ordered(self, rows: Any, columns: list[str], keys: int) -> Iterable[pa.Table]:
-        """Texts by their bytes, whatever the connection's collation and order, or that of an ENUM."""
+        """Texts by their bytes, whatever the collation, the default order or that of an ENUM."""
         kinds = self.schema(rows)
         of = {name: f"encode(CAST({_quoted(name)} AS VARCHAR))" for name in columns[:keys]}
         of |= {name: _quoted(name) for name in of if pa.types.is_integer(kinds.field(name).type)}
         order = ", ".join(f"{each} ASC NULLS FIRST" for each in of.values())
-        return _read(rows.project(", ".join(map(_quoted, columns))).order(order))
+        return _read(rows, columns, order)
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _read(rows: Any) -> Iterator[pa.Table]:
+def _read(rows: Any, columns: list[str], order: str = "") -> Iterator[pa.Table]:
     """Raises: DTypeError, in words that show no value, as DuckDB's own may."""
-    with _reading(), rows.arrow(ROWS) as reader:
-        for batch in reader:
-            yield pa.Table.from_batches([batch])
+    with _reading():
+        found = rows.project(", ".join(map(_quoted, columns)))
+        with (found.order(order) if order else found).arrow(ROWS) as reader:
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
 
 
 @contextmanager
