@@ -39,6 +39,7 @@ def test_importing_dpfast_imports_no_adapter() -> None:
             "sklearn",
             "dask",
             "distributed",
+            "duckdb",
             "pyspark",
         }
         & loaded
@@ -145,11 +146,13 @@ LIBRARIES = {
     "dask": ("distributed", "distributed", "dask"),
     "diffprivlib": ("diffprivlib", "diffprivlib", "diffprivlib"),
     "dp_accounting": ("dp_accounting", "dp-accounting", "accounting"),
+    "duckdb": ("duckdb", "duckdb", "duckdb"),
     "opacus": ("opacus", "opacus", "opacus"),
     "opendp": ("opendp.prelude", "opendp", "opendp"),
     "pandas": ("pandas", "pandas", "pandas"),
     "pipeline_dp": ("pipeline_dp", "pipeline-dp", "pipeline-dp"),
     "polars": ("polars", "polars", "polars"),
+    "polars_lazy": ("polars", "polars", "polars"),
     "smartnoise": ("snsql", "smartnoise-sql", "smartnoise"),
     "spark": ("pyspark", "pyspark", "spark"),
     "tumult": ("tmlt.core", "tmlt.core", "tumult"),

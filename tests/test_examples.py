@@ -46,7 +46,7 @@ def table(path: Path) -> list[list[str]]:
 
 
 # What the example of an adapter needs, where that is not its own name.
-NEEDS = {"with_arrow": "pyarrow", "with_smartnoise": "snsql", "with_tumult": "tmlt"}
+NEEDS = {"with_arrow": "pyarrow", "with_polars_lazy": "polars", "with_smartnoise": "snsql", "with_tumult": "tmlt"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

@@ -36,7 +36,7 @@ from dpfast import (
 )
 from dpfast.cli import commands
 from dpfast.jobs import folder as folders
-from dpfast.jobs import tasks, verbs
+from dpfast.jobs import table, tasks, verbs
 from dpfast.jobs.folder import Folder
 from dpfast.jobs.keys import ipc, names_of_runs, runs_of
 from dpfast.records.partitions import canonical
@@ -70,6 +70,62 @@ def test_shards_order_and_form_of_the_rows_change_no_byte(tmp_path, kind) -> Non
     same(home, "one", "four")
     same(home, "one", "seven")
     assert charges(home, "one") == charges(home, "seven") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_go_through_files_give_the_same_bytes(tmp_path, kind) -> None:
+    """Parquet files, cut into shards beside the stage."""
+    home = at_home(tmp_path, "one", "five")
+    job(jobs, kind, ROWS, home, "one")
+    job(jobs, kind, visits.parquet(home / "rows", ROWS), home, "five", resume=True, engine=jobs.OutOfCore(5))
+    same(home, "one", "five")
+    assert charges(home, "five") == 1
+
+
+@pytest.mark.parametrize("rows", [1, 6, 7, 20, 21, 22])
+def test_a_table_is_cut_into_blocks_however_it_comes(rows) -> None:
+    numbers = pa.table({"key": range(rows), "n": range(rows)})
+    for sizes in ([rows], [1] * rows, [0, 3, 0, 11, 100], [6, 1, 7, 100]):
+        starts = np.cumsum([0, *sizes]).tolist()
+        cuts = [numbers.slice(start, size) for start, size in zip(starts, sizes, strict=False)]
+        blocks = list(table.in_blocks(cuts, 7))
+        assert [block.num_rows for block in blocks] == [7] * (rows // 7) + [rows % 7] * (rows % 7 > 0)
+        assert pa.concat_tables(blocks).equals(numbers)
+
+
+class Streamed(jobs.OneProcess):
+    """A table of forty blocks, which comes in pieces and is never there as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+
+    def schema(self, rows: Any) -> pa.Schema:
+        return rows
+
+    def ordered(self, rows: Any, columns: list[str], keys: int) -> Any:
+        for start in range(0, 40 * tasks.BLOCK, 50_000):
+            self.seen.append(pa.total_allocated_bytes())
+            numbers = np.arange(start, min(start + 50_000, 40 * tasks.BLOCK))
+            yield pa.table({"key": pa.array(numbers.tolist()), "n": pa.array(numbers % 9)})
+
+
+def test_a_table_is_frozen_in_the_memory_of_some_blocks(tmp_path) -> None:
+    home, engine = at_home(tmp_path), Streamed()
+    schema = pa.schema([("key", pa.int64()), ("n", pa.int64())])
+    counts = jobs.counted(schema, by="key", column="n", key=key_of(home), stage=home / "s", engine=engine)
+    assert len(counts.hashes) == 40
+    assert max(engine.seen) - engine.seen[0] < 8e6 < 40 * tasks.BLOCK * 16
+
+
+def test_keys_ascend_strictly_column_by_column() -> None:
+    for rows, ordered in (
+        ([("a", 1), ("a", 2), ("b", 0)], True), ([("a", 1), ("a", 1)], False), ([("a", 2), ("a", 1)], False),
+        ([("b", 0), ("a", 1)], False), ([("Z", 0), ("a", 0), ("é", 0)], True), ([("é", 0), ("z", 0)], False), ([], True),
+    ):  # fmt: skip
+        names, years = [name for name, _ in rows], [year for _, year in rows]
+        of = {"name": pa.array(names, pa.string()), "year": pa.array(years, pa.int64()), "n": [0] * len(rows)}
+        assert table.ascending(pa.table(of)) is ordered, rows
 
 
 class Adverse:

@@ -56,7 +56,9 @@ ROOMS: dict[str, set[str]] = {
 BEYOND = {
     "adapters/arrow.py": {"pyarrow"},
     "adapters/dask.py": {"distributed", "dpfast.jobs", "pyarrow"},
+    "adapters/duckdb.py": {"dpfast.jobs", "pyarrow"},
     "adapters/pandas.py": {"pandas", "pyarrow"},
+    "adapters/polars_lazy.py": {"dpfast.jobs", "polars", "pyarrow"},
     "adapters/spark.py": {"dpfast.jobs", "pyarrow", "pyspark"},
     "adapters/pipeline_dp.py": {"pipeline_dp"},
     "adapters/smartnoise.py": {"snsql"},

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sealed releases of records that an engine holds: pure functions of a block (docs/engines.md).
 
-    from dpfast import jobs  # or dpfast.adapters.dask, .spark: the same verbs on a cluster
+    from dpfast import jobs  # or dpfast.adapters.dask, .spark, .duckdb, .polars_lazy: the same verbs
     counts = jobs.bounded_counts("visits/", unit="user", by="page", domain=pages, max_partitions=10,
                                  max_per_partition=1, key=key, stage="private/visits-2026-11")
     jobs.release(counts, DiscreteLaplace(1, counts.sensitivity), key=key, ledger=ledger, to="out")
@@ -10,6 +10,8 @@ An engine is four methods: `Engine`. `OneProcess` has them in 20 lines.
 """
 
 from dpfast.jobs.engine import Engine, OneProcess
+from dpfast.jobs.out_of_core import OutOfCore
+from dpfast.jobs.table import counted, release_table
 from dpfast.jobs.tasks import Bound, Digest, Draw, Freeze, Task, cut, scatter
 from dpfast.jobs.verbs import Counts, bounded_counts, release, verify
 from dpfast.records.partitions import Withholding
@@ -24,11 +26,14 @@ __all__ = [
     "Engine",
     "Freeze",
     "OneProcess",
+    "OutOfCore",
     "Task",
     "Withholding",
     "bounded_counts",
+    "counted",
     "cut",
     "release",
+    "release_table",
     "scatter",
     "verify",
 ]

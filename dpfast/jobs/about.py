@@ -8,6 +8,7 @@ from typing import Any
 from dpfast.errors import FileError
 from dpfast.jobs.folder import Folder
 from dpfast.jobs.verbs import FROZEN, MANIFEST, TERMS
+from dpfast.release.seal import BUCKETS
 
 
 def about(place: str) -> dict[str, Any]:
@@ -24,10 +25,11 @@ def about(place: str) -> dict[str, Any]:
 
 def _stage(folder: Folder, terms: dict[str, Any]) -> dict[str, Any]:
     how = {name: value for name, value in terms["how"].items() if value is not None}
+    begun = {"stage of": terms["label"], "complete": folder.read(FROZEN) is not None, "key id": terms["key"]}
+    if not terms["unit"]:
+        return {**begun, "keys": terms["by"], "counts": f"{terms['values']}, counted elsewhere"}
     return {
-        "stage of": terms["label"],
-        "complete": folder.read(FROZEN) is not None,
-        "key id": terms["key"],
+        **begun,
         "units in": terms["unit"],
         "keys": terms["by"],
         "counts": "rows" if terms["values"] is None else f"the sum of {terms['values']}",
@@ -44,7 +46,7 @@ def _output(_: Folder, facts: dict[str, Any]) -> dict[str, Any]:
         "keys": facts["keys"],
         "granularity": facts["granularity"],
         "threshold": facts["threshold"],
-        "size": f"{release['size'][0]:,} {'public keys' if release['domain'] else 'buckets of unknown keys'}",
+        "size": f"{release['size'][0]:,} {'buckets of unknown keys' if release['kind'] == BUCKETS else 'public keys'}",
         "rows": sum(each["rows"] for each in facts["files"]),
         "files": len(facts["files"]),
     }

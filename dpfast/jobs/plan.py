@@ -29,18 +29,24 @@ class Plan(NamedTuple):
 
     label: str
     key: str  # the id of the release key
-    unit: str  # the column of the units of privacy
+    unit: str  # the column of the units of privacy; empty if the numbers were counted elsewhere
     by: tuple[str, ...]  # the columns of keys
     types: tuple[str, ...]  # theirs: int64, uint64 or string
-    values: str | None  # the column that is summed
+    values: str | None  # the column that is summed, or of the numbers that were counted elsewhere
     how: dict[str, Any]  # the parameters of bounded_histogram
     domain: str  # SHA-256 of the keys; empty if they are unknown
-    size: int  # how many keys the domain has, or how many buckets
+    size: int  # how many keys the domain has, or how many buckets; 0 if counted elsewhere
     version: int = VERSION
 
     @property
     def known(self) -> bool:
-        return bool(self.domain)
+        """Whether all keys are public, and so shown."""
+        return bool(self.domain) or self.counted
+
+    @property
+    def counted(self) -> bool:
+        """Whether the numbers were counted elsewhere: then a block holds its own keys."""
+        return not self.unit
 
     @property
     def blocks(self) -> int:
@@ -49,12 +55,14 @@ class Plan(NamedTuple):
     @property
     def columns(self) -> list[str]:
         """The columns of rows that are read, each once."""
-        return list(dict.fromkeys([self.unit, *self.by, *([] if self.values is None else [self.values])]))
+        return list(
+            dict.fromkeys([*filter(None, [self.unit]), *self.by, *([] if self.values is None else [self.values])])
+        )
 
     @property
     def number(self) -> str:
         """The column of noisy numbers."""
-        return "count" if self.values is None else "sum"
+        return "count" if self.values is None else self.values if self.counted else "sum"
 
     def written(self) -> bytes:
         """As JSON, numbers that are not whole as fractions."""
@@ -89,19 +97,11 @@ def plan(
 
     Raises: DTypeError, ParameterError: all that is wrong whatever the rows are.
     """
-    names = (by,) if isinstance(by, str) else tuple(by)
-    for name in (unit_column, *names, *([] if values is None else [values])):
-        if not isinstance(name, str):
-            raise DTypeError(f"names of columns must be texts, not {type(name).__name__}")
-        if name not in schema.names:
-            raise ParameterError(f"the rows must have a column {name!r:.60}; they have {', '.join(schema.names):.200}")
-    if not names or len(set(names)) < len(names):
-        raise ParameterError("by must name at least one column, and none twice")
+    names, types = keys_in(schema, by, unit_column, *([] if values is None else [values]))
     for name in BOUNDS:
         how[name] = None if how[name] is None else _plain(name, how[name])
     if "count" in names or "sum" in names:
         raise ParameterError("by must name no column 'count' or 'sum', which is that of the noisy numbers")
-    types = tuple(type_of(name, schema.field(name).type) for name in names)
     keys = None if domain is None else sorted_domain(names, types, domain)
     listed = None if keys is None else keys_of(keys)
     size = whole("buckets", buckets, 1) if keys is None else keys.num_rows
@@ -109,6 +109,24 @@ def plan(
     found = Plan(key.label, key.id, unit_column, names, types, values, how, digest, size)
     empty = found.histogram(schema.empty_table(), listed, key.chooser())  # it looks at every parameter
     return found, keys, empty.sensitivity
+
+
+def keys_in(schema: pa.Schema, by: str | Sequence[str], *others: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of keys and their types, if all columns are there.
+
+    Raises: DTypeError, ParameterError.
+    """
+    names = (by,) if isinstance(by, str) else tuple(by)
+    for name in (*others, *names):
+        if not isinstance(name, str):
+            raise DTypeError(f"names of columns must be texts, not {type(name).__name__}")
+        if schema.names.count(name) != 1:
+            raise ParameterError(
+                f"the rows must have a column {name!r:.60}, and one alone; they have {', '.join(schema.names):.200}"
+            )
+    if not names or len(set(names)) < len(names):
+        raise ParameterError("by must name at least one column, and none twice")
+    return names, tuple(type_of(name, schema.field(name).type) for name in names)
 
 
 def _plain(name: str, value: Real) -> int | Fraction:

@@ -49,10 +49,10 @@ def tables(rows: Any, columns: list[str]) -> Iterator[pa.Table]:
         elif isinstance(rows, pa.Table):
             yield rows.select(columns)
         elif hasattr(rows, "to_table"):  # a dataset, or a fragment of one
-            yield rows.to_table(columns=columns)
+            yield from (pa.Table.from_batches([each]) for each in rows.to_batches(columns=columns))
         elif isinstance(rows, (pa.RecordBatch, pa.RecordBatchReader)):
-            batches = [rows] if isinstance(rows, pa.RecordBatch) else rows
-            yield pa.Table.from_batches(batches, rows.schema).select(columns)
+            for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows:
+                yield pa.Table.from_batches([batch]).select(columns)
         elif hasattr(rows, "columns") and hasattr(rows, "dtypes"):
             yield pa.Table.from_pandas(rows[columns], preserve_index=False)
         else:

@@ -21,7 +21,7 @@ from blake3 import blake3
 
 from dpfast.errors import DTypeError, FileError, OtherInputError
 from dpfast.jobs.folder import Folder
-from dpfast.jobs.keys import columns_of, ipc, keys_of, names_of_runs, runs_of, sort
+from dpfast.jobs.keys import columns_of, ipc, keys_of, names_of, names_of_runs, runs_of, sort
 from dpfast.jobs.plan import Plan
 from dpfast.records.places import words_of
 from dpfast.release.blocks import BLOCK
@@ -82,8 +82,15 @@ def cut(table: pa.Table, place: npt.NDArray[np.int64], places: Iterable[int]) ->
 
 def schema_of(plan: Plan) -> pa.Schema:
     """The columns of partial counts: a block; a row of it, or the keys themselves; a number."""
+    block, row = pa.field("block", pa.int64()), pa.field("row", pa.int64())
+    keyed = key_schema(plan)
+    return pa.schema([block, row, keyed.field("n")] if plan.known else [block, *keyed])
+
+
+def key_schema(plan: Plan) -> pa.Schema:
+    """The columns of a block that holds its keys."""
     keys = [(f"key{i}", getattr(pa, kind)()) for i, kind in enumerate(plan.types)]
-    return pa.schema([("block", pa.int64()), *([("row", pa.int64())] if plan.known else keys), ("n", pa.int64())])
+    return pa.schema([*keys, ("n", pa.int64())])
 
 
 class Bound:
@@ -143,7 +150,12 @@ class Freeze(Task):
         Raises: OtherInputError (it was written with other counts), FileError.
         """
         with quiet():
-            data = ipc(merged(self.plan, block, partial))
+            table = merged(self.plan, block, partial)
+        return self.keep(block, table)
+
+    def keep(self, block: int, table: pa.Table) -> tuple[int, str]:
+        """Write a block as it is."""
+        data = ipc(table)
         if not self.stage.write(name_of(block), data):
             raise OtherInputError(
                 f"{self.plan.label!r}: a block was computed twice, and not to equal counts: the rows, or how they are "
@@ -200,6 +212,8 @@ def name_of(block: int) -> str:
 def _numbers(block: pa.Table, plan: Plan) -> tuple[npt.NDArray[np.int64], Names | None]:
     """The counts of a block, and the names that a seal takes in where no domain gives them."""
     counts = np.asarray(block["n"])
+    if plan.counted:
+        return counts, Names.read("names", names_of(block.drop(["n"])))
     if plan.known:
         return counts, None
     return counts, names_of_runs(runs_of([column.combine_chunks() for column in block.columns[:-1]]))
@@ -250,7 +264,7 @@ class Draw(Task):
             found = _read(self._stage.read(name_of(block)), self._stage)
             counts, names = _numbers(found, self._plan)
             noisy = self._sealed.release(block, counts, names=names)
-            keys = self._keys(block) if self._plan.known else found.columns[:-1]
+            keys = found.columns[:-1] or self._keys(block)
             table = pa.table([*keys, pa.array(noisy)], names=[*self._plan.by, self._plan.number])
             return table if self._threshold is None else table.filter(pa.array(noisy >= self._threshold))
 

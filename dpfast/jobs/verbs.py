@@ -36,10 +36,11 @@ HERE = OneProcess()
 class Counts:
     """Bounded counts or sums on a stage, frozen, not private yet.
 
-    sensitivity: the change that the mechanism of a release must hide. `repr` shows no value.
+    sensitivity: the change that the mechanism of a release must hide; None of counts that were made
+        elsewhere. `repr` shows no value.
     """
 
-    def __init__(self, terms: Plan, stage: Folder, hashes: dict[int, str], sensitivity: Sensitivity) -> None:
+    def __init__(self, terms: Plan, stage: Folder, hashes: dict[int, str], sensitivity: Sensitivity | None) -> None:
         self.terms, self.stage, self.hashes, self.sensitivity = terms, stage, hashes, sensitivity
 
     def __repr__(self) -> str:
@@ -90,7 +91,7 @@ def bounded_counts(
     )  # fmt: skip
     folder = Folder(stage)
     folder.make(private=True)
-    _begin(folder, terms)
+    begin(folder, terms)
     if (hashes := folder.facts(FROZEN)) is None:
         if names is not None and not folder.write(DOMAIN, ipc(names)):
             raise FileError(f"{folder.place} holds another domain: it is damaged")
@@ -104,7 +105,7 @@ def bounded_counts(
     return Counts(terms, folder, dict(enumerate(hashes)), sensitivity)
 
 
-def _begin(folder: Folder, terms: Plan) -> None:
+def begin(folder: Folder, terms: Plan) -> None:
     """Write the terms on a stage that is empty, or compare. Raises: ParameterError, FileError."""
     if folder.read(TERMS) is None and folder.names():
         raise FileError(f"{folder.place} is neither empty nor a stage")
@@ -154,7 +155,7 @@ def release(
     if (there := out.facts(MANIFEST)) is not None and not _alike(there, facts, "files"):
         raise ParameterError(f"{out.place} must be an output of this release, and is one of another")
     sealed = seal.without_ledger(resume=again) if ledger is None else ledger.reserve(seal, resume=again)
-    blocks, draw = range(counts.terms.blocks), Draw(counts.terms, counts.stage, sealed, _threshold(mechanism))
+    blocks, draw = list(counts.hashes), Draw(counts.terms, counts.stage, sealed, _threshold(mechanism))
     if counts.terms.known:
         files = engine.run(Publish(draw, out), blocks)
     else:
@@ -181,7 +182,7 @@ def verify(
     probe(engine, secret)
     seal = seal_of(counts, mechanism, secret, engine)
     draw = Draw(counts.terms, counts.stage, seal.without_ledger(resume=True), _threshold(mechanism))
-    blocks = range(counts.terms.blocks)
+    blocks = list(counts.hashes)
     if counts.terms.known:
         files = engine.run(Check(draw, out), blocks)
     else:
@@ -206,10 +207,11 @@ def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
         raise ParameterError(
             f"key must be that of the stage, which is of {terms.label!r:.60}, got {secret.label!r:.60}"
         )
-    change = counts.sensitivity
+    if isinstance(mechanism, Withholding) and terms.known:
+        raise ParameterError("mechanism must be one that shows every key, for the domain is public")
+    if (change := counts.sensitivity) is None:
+        return secret
     if isinstance(mechanism, Withholding):
-        if terms.known:
-            raise ParameterError("mechanism must be one that shows every key, for the domain is public")
         needed = Withholding(mechanism.epsilon, mechanism.delta, change).alone
         if any(has < least for has, least in zip(mechanism.alone, needed, strict=True)):
             raise ParameterError("mechanism must be made for counts.sensitivity, or more")
@@ -225,19 +227,23 @@ def _threshold(mechanism: Any) -> int | None:
 def seal_of(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> Seal:
     """The seal, from digests that are on the stage, or that are made now and kept there."""
     terms, stage = counts.terms, counts.stage
-    size: dict[str, Any] = {"buckets": terms.size}
-    if terms.known:
-        size = {"domain": names_of(domain_of(stage, terms.domain))}
     kept, of = stage.facts(SEALED) or {}, list(mechanism._record)  # noqa: SLF001  the record in a seal
     if kept.get("mechanism") == of:
         digests = [BlockDigest(terms.key, "", j, rows, bytes.fromhex(d)) for j, (rows, d) in enumerate(kept["digests"])]
-        return key.seal(mechanism, digests, **size)
-    digests = engine.run(Digest(terms, stage, counts.hashes, key.digester(mechanism)), range(terms.blocks))
-    seal = key.seal(mechanism, digests, **size)
+        return key.seal(mechanism, digests, **_size(terms, stage, digests))
+    digests = engine.run(Digest(terms, stage, counts.hashes, key.digester(mechanism)), list(counts.hashes))
+    seal = key.seal(mechanism, digests, **_size(terms, stage, digests))
     if not kept:
         ordered = [(each.rows, each.digest.hex()) for each in sorted(digests, key=lambda each: each.block)]
         stage.write(SEALED, json.dumps({"mechanism": of, "digests": ordered}).encode())
     return seal
+
+
+def _size(terms: Plan, stage: Folder, digests: list[BlockDigest]) -> dict[str, Any]:
+    """What a seal says of the rows: how many, their public names, or the number of buckets."""
+    if terms.counted:
+        return {"shape": (sum(each.rows for each in digests),)}
+    return {"domain": names_of(domain_of(stage, terms.domain))} if terms.known else {"buckets": terms.size}
 
 
 def ranked(kept: list[pa.Table], terms: Plan) -> list[tuple[int, pa.Table]]:
@@ -256,7 +262,7 @@ def _facts(counts: Counts, mechanism: Any, seal: Seal) -> dict[str, Any]:
         "spends": spends,
         "keys": list(terms.by),
         "number": terms.number,
-        "granularity": str(how["granularity"] or 1),
+        "granularity": str(how.get("granularity") or 1),
         "threshold": _threshold(mechanism),
     }
     found: dict[str, Any] = json.loads(json.dumps(facts))

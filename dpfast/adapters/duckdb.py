@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DuckDB: sealed releases of relations, out of core, with the verbs of dpfast.jobs.
+
+    from dpfast.adapters import duckdb as dp
+    counts = dp.bounded_counts(connection.table("visits"), unit="user", by="page", domain=pages,
+                               max_partitions=10, max_per_partition=1, key=key, stage="private/visits")
+    dp.release(counts, mechanism, key=key, ledger=ledger, to="public/visits", resume=True)
+
+And of a relation of exact counts by public key, as a relation:
+
+    noisy = dp.release(cities, mechanism, by="city", column="people", key=key, ledger=ledger,
+                       stage="private/cities", to="public/cities")
+
+There is no SQL function that adds noise to a value: docs/engines.md says why.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from dpfast import DTypeError, ParameterError, ReleaseKey, jobs
+from dpfast.adapters import library
+
+duckdb = library("duckdb", "duckdb", ">=1.4")
+
+ROWS = 1 << 18  # in a batch
+
+
+def bounded_counts(rows: Any, *, shards: int = 64, **terms: Any) -> jobs.Counts:
+    """`dpfast.jobs.bounded_counts` of a relation, whose query runs once.
+
+    shards: in how many parts units are counted. A part must fit the memory, some 50 bytes a row; it
+        changes no result.
+    """
+    return jobs.bounded_counts(rows, engine=Relations(shards), **terms)
+
+
+def counted(rows: Any, **terms: Any) -> jobs.Counts:
+    """`dpfast.jobs.counted` of a relation, whose query runs once; DuckDB sorts."""
+    return jobs.counted(rows, engine=Relations(), **terms)
+
+
+def release(
+    counts: Any,
+    mechanism: Any,
+    *,
+    key: ReleaseKey,
+    to: str | os.PathLike[str],
+    ledger: Any,
+    resume: bool = False,
+    **table: Any,
+) -> Any:
+    """`dpfast.jobs.release` of Counts; or of a relation of exact counts, as a relation.
+
+    table: of a relation `by`, `column` and `stage`, as of `counted`. What comes back reads the
+        files in `to`, a local folder, and is of the same connection.
+    """
+    how = {"key": key, "to": to, "ledger": ledger, "resume": resume}
+    if isinstance(counts, jobs.Counts):
+        return jobs.release(counts, mechanism, **how, **table)
+    files = jobs.release_table(counts, mechanism, engine=Relations(), **how, **table)
+    name = f"dpfast_{secrets.token_hex(8)}"  # DuckDB 1 leaves a view of this name behind
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    found = counts.query(name, f"SELECT * FROM read_parquet([{listed}])")  # noqa: S608  paths, quoted
+    counts.query(name, f"DROP VIEW IF EXISTS {name}")
+    return found
+
+
+def verify(to: str | os.PathLike[str], counts: Any, mechanism: Any, *, key: ReleaseKey, **table: Any) -> None:
+    """`dpfast.jobs.verify`. counts, table: as of `release`."""
+    if not isinstance(counts, jobs.Counts):
+        counts, table = counted(counts, key=key, **table), {}
+    jobs.verify(to, counts, mechanism, key=key, **table)
+
+
+class Relations(jobs.OutOfCore):
+    """The engine: this process, with rows that come from a relation in batches."""
+
+    def schema(self, rows: Any) -> pa.Schema:
+        """Raises: DTypeError; ParameterError (closed, or names that differ by case alone)."""
+        if not isinstance(rows, duckdb.DuckDBPyRelation):
+            raise DTypeError(f"rows must be a relation of DuckDB, not {type(rows).__name__}")
+        try:
+            names = rows.columns
+        except duckdb.ConnectionException:
+            raise ParameterError("rows must be of an open connection, and theirs was closed") from None
+        if len({name.casefold() for name in names}) < len(names):
+            raise ParameterError("rows must have columns whose names differ by more than case: DuckDB mixes them up")
+        with _reading():
+            return rows.limit(0).to_arrow_table().schema.with_metadata(None)
+
+    def batches(self, rows: Any, columns: list[str]) -> Iterable[pa.Table]:
+        return _read(rows, columns)
+
+    def ordered(self, rows: Any, columns: list[str], keys: int) -> Iterable[pa.Table]:
+        """Texts by their bytes, whatever the collation, the default order or that of an ENUM."""
+        kinds = self.schema(rows)
+        of = {name: f"encode(CAST({_quoted(name)} AS VARCHAR))" for name in columns[:keys]}
+        of |= {name: _quoted(name) for name in of if pa.types.is_integer(kinds.field(name).type)}
+        order = ", ".join(f"{each} ASC NULLS FIRST" for each in of.values())
+        return _read(rows, columns, order)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _read(rows: Any, columns: list[str], order: str = "") -> Iterator[pa.Table]:
+    """Raises: DTypeError, in words that show no value, as DuckDB's own may."""
+    with _reading():
+        found = rows.project(", ".join(map(_quoted, columns)))
+        with (found.order(order) if order else found).arrow(ROWS) as reader:
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:  # Arrow hands on DuckDB's as OSError
+        kind = re.match(r"[A-Z][A-Za-z ]{1,40} Error(?=:)", str(error))
+        raise DTypeError(f"rows cannot be read: {kind[0] if kind else type(error).__name__} of DuckDB") from None
