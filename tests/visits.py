@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -61,10 +62,10 @@ def mechanism(kind: str, counts: jobs.Counts) -> Any:
     return dpfast.DiscreteLaplace(1, counts.sensitivity)
 
 
-def job(
+def released(
     dp: Any, kind: str, rows: Any, home: Path, name: str, *, resume: bool = False, ledger: Any = "own", **engine: Any
-) -> None:
-    """Freeze, release and verify: stage and output are folders of home, its ledger pays."""
+) -> dict[str, Any]:
+    """Freeze and release: stage and output are folders of home, its ledger pays. What verify takes."""
     key = dpfast.KeyFile(home / "visits.key").derive(kind)
     paying = dpfast.Ledger(home / f"{name}.db") if ledger == "own" else ledger
     shards = {} if "shards" not in engine else {"shards": engine.pop("shards")}
@@ -73,7 +74,12 @@ def job(
     )
     how = mechanism(kind, counts)
     dp.release(counts, how, key=key, ledger=paying, to=home / f"{name}.out", resume=resume, **engine)
-    dp.verify(home / f"{name}.out", counts, how, key=key, **engine)
+    return {"to": home / f"{name}.out", "counts": counts, "mechanism": how, "key": key, **engine}
+
+
+def job(dp: Any, kind: str, rows: Any, home: Path, name: str, **how: Any) -> None:
+    """`released`, and verified."""
+    dp.verify(**released(dp, kind, rows, home, name, **how))
 
 
 def at_home(home: Path, *names: str) -> Path:
@@ -101,6 +107,36 @@ def same(home: Path, one: str, other: str) -> None:
     """Stage and output are equal, byte for byte."""
     for part in ("stage", "out"):
         assert files(home / f"{one}.{part}") == files(home / f"{other}.{part}"), part
+
+
+# ------------------------------------------------------------------ what must not tell
+
+
+def neighbours() -> dict[str, pa.Table]:
+    """The visits; and those of one more person, who comes first, with a hidden page or a shown one."""
+    found = {"visits": visits()}
+    for name, page in (("hidden", 70_000), ("shown", 41)):
+        one = pa.table({"user": [SECRET - 1], "page": [page], "country": ["se"], "minutes": [1.0], "extra": [""]})
+        found[name] = pa.concat_tables([one, visits()])
+    return found
+
+
+def order_tells(kind: str, home: Path, one: str, other: str) -> bool:
+    """Whether anything but noisy numbers, and the keys that noise lets show, tells two outputs apart."""
+    (listed, groups, keys), (listed_too, groups_too, keys_too) = layout(home, one), layout(home, other)
+    if kind == "known":
+        return (listed, groups, keys) != (listed_too, groups_too, keys_too)
+    shown = [[row for part in each for row in zip(*part.values(), strict=True)] for each in (keys, keys_too)]
+    sizes = [group[1:] for group in groups] != [group[1:] for group in groups_too]
+    return sizes or {**listed, "files": 0} != {**listed_too, "files": 0} or any(rows != sorted(rows) for rows in shown)
+
+
+def layout(home: Path, name: str) -> tuple[dict[str, Any], list[Any], list[dict[str, Any]]]:
+    """All of an output that is no noisy number."""
+    listed = json.loads((home / f"{name}.out" / verbs.MANIFEST).read_text())
+    parts = [pq.ParquetFile(home / f"{name}.out" / each["name"]) for each in listed["files"]]
+    groups = [(part.metadata.num_rows, part.metadata.num_row_groups, part.schema_arrow) for part in parts]
+    return listed, groups, [part.read().select(listed["keys"]).to_pydict() for part in parts]
 
 
 # ------------------------------------------------------------------ what goes wrong
