@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tiers
 import visits
 
 from dpfast import FileError, KeyReuseError, jobs
@@ -185,10 +186,12 @@ def order_dependent(opened: Any, home: Path, name: str, phase: str) -> dict[str,
     def stop() -> None:
         raise KeyboardInterrupt
 
+    tiers.forget_labels()  # as in a process of its own, whose ledger is asked
     with visits.dying(phase, stop), suppress(KeyboardInterrupt):
         released(opened, home, name, "ordered", shards=4)
     if phase == "reserve":
         shutil.rmtree(home / f"{name}.stage")
+    tiers.forget_labels()
     with pytest.raises(KeyReuseError) as refused:
         released(opened, home, name, "ordered", shards=7)
     published = len(list((home / f"{name}.out").glob("*")))
