@@ -204,12 +204,12 @@ def told(session, events, monkeypatch) -> Iterator[Callable[[], tuple[bytes, byt
 
 def holds(text: bytes, secret: bytes) -> list[str]:
     """The forms in which it holds a key: bytes or characters, hex, base64, as Python shows them."""
-    chars = secret.decode("latin-1")
+    chars, shown = secret.decode("latin-1"), repr(secret)[2:-1]
     forms = {
         "raw": [secret, chars.encode(), json.dumps(chars, ensure_ascii=False)[1:-1].encode()],
         "hex": [secret.hex().encode(), secret.hex(" ").encode()],
         "base64": [base64.b64encode(secret).rstrip(b"="), base64.urlsafe_b64encode(secret).rstrip(b"=")],
-        "shown": [repr(secret)[2:-1].encode(), repr(bytearray(secret))[12:-2].encode()],
+        "shown": [shown.encode(), json.dumps(shown)[1:-1].encode()],
     }
     return [name for name, each in forms.items() if any(form in (text, text.lower())[name == "hex"] for form in each)]
 

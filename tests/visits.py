@@ -91,7 +91,8 @@ def at_home(home: Path, *names: str) -> Path:
 
 
 def charges(home: Path, name: str) -> int:
-    return len(dpfast.Ledger(home / f"{name}.db").history())
+    """Refused attempts, which cost nothing, are no charges."""
+    return sum(not each.refused for each in dpfast.Ledger(home / f"{name}.db").history())
 
 
 def files(folder: Path) -> dict[str, str]:

@@ -76,7 +76,7 @@ def cluster(home: Path) -> Iterator[str]:
     address = f"spark://127.0.0.1:{PORT}"
     master = ["master.Master", "--host", "127.0.0.1", "--port", PORT, "--webui-port", 0]
     workers = [
-        ["worker.Worker", "--host", f"127.0.0.{i}", "--cores", 4, "--memory", "1g", "--webui-port", 0, address]
+        ["worker.Worker", "--host", f"127.0.0.{i}", "--cores", 2, "--memory", "1g", "--webui-port", 0, address]
         for i in (1, 2)
     ]
     started: list[subprocess.Popen[bytes]] = []
