@@ -12,7 +12,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,17 @@ def key_bytes(*keys: dpfast.ReleaseKey) -> list[bytes]:
     return [part for key in keys for part in (tiers.secret_of(key), tiers.choosing(key.chooser()))]
 
 
+@contextmanager
+def disk(place: Path, size: int) -> Iterator[Callable[[int], object]]:
+    """A disk in memory, of so many KiB; what is yielded changes its size. It wants root."""
+    place.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k,mode=700", "tmpfs", place], check=True)
+    try:
+        yield lambda size: subprocess.run(["mount", "-o", f"remount,size={size}k", place], check=True)
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
 # ------------------------------------------------------------------ releases of visits, "known"
 
 
@@ -191,12 +203,7 @@ def under(engine: Any, rows: Any, home: Path, fault: str) -> dict[str, int]:
         return copies(seen)
     visits.job(jobs, "known", rows, home, fault, resume=True, engine=planted)
     visits.same(home, "one", fault)
-    return {"charges": charges(home, fault), **copies(seen)}
-
-
-def charges(home: Path, name: str) -> int:
-    """How often the ledger was charged; a refused attempt is on record, and costs nothing."""
-    return sum(entry.epsilon > 0 for entry in dpfast.Ledger(home / f"{name}.db").history())
+    return {"charges": visits.charges(home, fault), **copies(seen)}
 
 
 def finished(engine: Any, rows: Any, home: Path, name: str) -> dict[str, int]:
@@ -211,7 +218,7 @@ def finished(engine: Any, rows: Any, home: Path, name: str) -> dict[str, int]:
         counts, visits.mechanism("known", counts), ledger=ledger, to=home / f"{name}.again", resume=True, **how
     )
     assert visits.files(home / f"{name}.again") == visits.files(home / "one.out")
-    return {"charges": charges(home, name), **copies(home / f"{name}.seen")}
+    return {"charges": visits.charges(home, name), **copies(home / f"{name}.seen")}
 
 
 def order_dependent(patched: pytest.MonkeyPatch) -> None:
@@ -231,7 +238,7 @@ def refused(engines: tuple[Any, Any], rows: Any, home: Path, name: str) -> dict[
     with pytest.raises(OtherInputError, match="not to equal counts"):
         visits.job(jobs, "known", rows, home, name, resume=True, engine=second)
     assert not out.exists()
-    assert charges(home, name) == 0
+    assert visits.charges(home, name) == 0
     refusals += 1
     (home / f"{name}.stage").rename(home / f"{name}.first")
     tiers.forget_labels()  # other releases in this process had the same one
@@ -241,7 +248,7 @@ def refused(engines: tuple[Any, Any], rows: Any, home: Path, name: str) -> dict[
     with pytest.raises(OtherInputError):
         visits.job(jobs, "known", rows, home, name, resume=True, engine=second)
     assert visits.files(out) == there
-    return {"charges": charges(home, name), "refused": refusals + 1}
+    return {"charges": visits.charges(home, name), "refused": refusals + 1}
 
 
 def stop() -> None:

@@ -6,88 +6,131 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import sys
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import visits
 
-from dpfast import jobs
 from dpfast.adapters import spark
 from dpfast.jobs import tasks
+from dpfast.jobs.folder import Folder
 from dpfast.jobs.keys import ipc
 
-
-class Within:
-    """A task in a worker to which something is done."""
-
-    def __init__(self, task: Any, what: Any) -> None:
-        self.task, self.what = task, what
-
-    def only(self, *blocks: int) -> Within:
-        return Within(self.task.only(*blocks), self.what)
-
-    def __call__(self, *given: Any) -> Any:
-        with pytest.MonkeyPatch.context() as patched:
-            self.what(patched)
-            return self.task(*given)
-
-
-class Planted(spark.Cluster):
-    """An engine in whose workers something is done."""
-
-    def __init__(self, session: Any, what: Any, shards: int | None = None) -> None:
-        super().__init__(session, shards)
-        self.what = what
-
-    def everywhere(self, check: Any) -> list[Any]:
-        return super().everywhere(Within(check, self.what))
-
-    def freeze(self, rows: Any, bound: jobs.Bound, freeze: Any) -> Any:
-        return super().freeze(rows, bound, Within(freeze, self.what))
-
-    def run(self, task: Any, blocks: Any) -> list[Any]:
-        return super().run(Within(task, self.what), blocks)
+T = TypeVar("T")
 
 
 class Fault:
-    """What happens to a worker at the first write of each block; what is written is kept.
+    """What happens to a worker once for each result of a block. All that it gave is kept.
 
-    fault: "worker before", "worker after" it is killed; "executor": its executor is, afterwards;
-        "straggler": it then takes a minute; "numpy": as "worker after", with fresh noise of NumPy.
+    seen: a folder for these results. fault: "worker before", "worker after" it gave one, it is
+        killed; "executor": its executor is, afterwards; "straggler": it then takes a minute;
+        "numpy": as "worker after", with noise of NumPy; "ordered": nothing, but counts depend on
+        the order of rows; "": nothing.
     """
 
-    def __init__(self, seen: Path, fault: str) -> None:
+    def __init__(self, seen: Path, fault: str = "") -> None:
+        seen.mkdir(exist_ok=True)
         self.seen, self.fault = seen, fault
 
     def __call__(self, patched: pytest.MonkeyPatch) -> None:
-        put = tasks.put
+        write, digest, draw = Folder.write, tasks.Digest.__call__, tasks.Draw.__call__
 
-        def puts(to: Any, block: int, table: pa.Table) -> Any:
-            died = self.seen / f"died-{block}"
-            first = not died.exists()
-            if self.fault == "numpy":
-                noise = np.random.default_rng().laplace(0, 8, table.num_rows).round().astype(np.int64)
-                table = pa.table({"page": table["page"], "count": np.asarray(table["count"]) + noise})
-            (self.seen / f"{block}-{secrets.token_hex(4)}").write_bytes(ipc(table))
-            died.touch()  # only now: what kills one block may take others with it
-            if first and self.fault == "worker before":
-                os.kill(os.getpid(), signal.SIGKILL)
-            found = (tasks.file_of(block), table.num_rows) if self.fault == "numpy" else put(to, block, table)
-            if first and self.fault == "executor":
-                os.kill(parent(os.getppid()), signal.SIGKILL)  # above the daemon that forks workers
-                time.sleep(60)
-            if first and self.fault == "straggler":
-                time.sleep(60)
-            if first:
-                os.kill(os.getpid(), signal.SIGKILL)
+        def writes(folder: Folder, name: str, data: bytes) -> bool:
+            lost = self.fault == "numpy" and name.endswith(".parquet")  # a file that is there refuses another
+            return self.happens(name, data, lambda: lost or write(folder, name, data))
+
+        def digests(task: tasks.Digest, block: int) -> Any:
+            found = digest(task, block)
+            self.keep(f"{block:08}.digest", found.digest)
             return found
 
-        patched.setattr(tasks, "put", puts)
+        def draws(task: tasks.Draw, block: int) -> pa.Table:
+            found = draw(task, block)
+            if self.fault == "numpy":
+                noise = np.random.default_rng().laplace(0, 8, found.num_rows).round().astype(np.int64)
+                found = pa.table({"page": found["page"], "count": np.asarray(found["count"]) + noise})
+            return self.happens(f"{block:08}.draw", ipc(found), lambda: found)
+
+        patched.setattr(Folder, "write", writes)
+        patched.setattr(tasks.Digest, "__call__", digests)
+        patched.setattr(tasks.Draw, "__call__", draws)
+        if self.fault == "ordered":
+            patched.setattr(tasks, "merged", visits.ordered)
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Whole, or not at all: another worker's end may end this one."""
+        token = secrets.token_hex(4)
+        begun = self.seen / f".{token}"
+        begun.write_bytes(data)
+        begun.rename(self.seen / f"{name}-{token}")
+
+    def happens(self, name: str, data: bytes, give: Callable[[], T]) -> T:
+        mark = self.seen / f".{name}"
+        first = self.fault not in ("", "ordered") and not mark.exists()
+        self.keep(name, data)
+        mark.touch()  # only now, for the same reason
+        if first and self.fault == "worker before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        found = give()
+        if first and self.fault == "executor":
+            os.kill(parent(os.getppid()), signal.SIGKILL)  # above the daemon that forks workers
+        if first and self.fault in ("executor", "straggler"):
+            time.sleep(60)
+        if first:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+
+def twice(seen: Path) -> dict[str, int]:
+    """How many blocks gave each kind of result twice or more; how many results then differed."""
+    found = [(path.name.rpartition("-")[0], path.read_bytes()) for path in seen.glob("[!.]*")]
+    times, kinds = (Counter(name for name, _ in each) for each in (found, set(found)))
+    often = Counter(Path(name).suffix for name, n in times.items() if n > 1)
+    steps = {"frozen": ".arrow", "digested": ".digest", "drawn": ".draw", "written": ".parquet"}
+    counted = {f"{step} twice": often[suffix] for step, suffix in steps.items()}
+    return {**counted, "different": sum(n > 1 for n in kinds.values())}
 
 
 def parent(process: int) -> int:
     status = Path(f"/proc/{process}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("PPid")).split()[1])
+
+
+def connected(home: Path) -> None:
+    """An application of Spark Connect, in its own process; the plans that it sends are kept."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client import SparkConnectClient
+
+    sends: Any = SparkConnectClient.to_table
+
+    def kept(client: Any, plan: Any, *given: Any) -> Any:
+        with (home / "plans").open("ab") as file:
+            file.write(plan.SerializeToString())
+        return sends(client, plan, *given)
+
+    SparkConnectClient.to_table = kept
+    (home / "events").mkdir()
+    config = {
+        "spark.eventLog.dir": (home / "events").as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.enabled": "true",
+        "spark.sql.shuffle.partitions": "5",
+        "spark.ui.enabled": "false",
+    }
+    session = SparkSession.builder.remote("local[2]").config(map=config).getOrCreate()
+    try:
+        rows = session.read.parquet(str(home / "rows"))
+        visits.job(spark, "unknown", rows, home, "connect", resume=True)
+    finally:
+        session.stop()
+
+
+if __name__ == "__main__":
+    connected(Path(sys.argv[1]))

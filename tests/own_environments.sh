@@ -21,7 +21,7 @@ pins() {
         smartnoise) echo smartnoise-sql==1.0.10 ;;
         tumult) echo tmlt.core==0.20.0 ;;
         opacus) echo opacus==1.6.0 torch==2.13.0 ;;
-        spark) echo pyspark==4.3.0 "pandas<3" "pyarrow>=20" ;;
+        spark) echo "pyspark[connect]==4.3.0" "pandas<3" "pyarrow>=20" ;;
         *) echo "no such adapter: $1" >&2 && exit 2 ;;
     esac
 }

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +21,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import neighbours
 import tiers
 import visits
-from on_spark import Fault, Planted
-from pyspark.sql import DataFrame, SparkSession
+from faulted import Planted
+from on_spark import Fault, twice
+from pyspark.sql import DataFrame, SparkSession, functions
 from visits import CAPS, KINDS, SECRET, at_home, charges, files, job, same
 
 import dpfast
@@ -84,6 +90,10 @@ def no_key_file(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(verbs, "KeyFile", refuse)
 
 
+def other_key_file(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(verbs, "KeyFile", lambda _: dpfast.Key.generate())
+
+
 # ------------------------------------------------------------------ one release
 
 
@@ -145,16 +155,15 @@ class Number(tasks.Task):
 
 
 @pytest.mark.parametrize("fault", ["worker before", "worker after"])
-def test_workers_killed_before_and_after_their_write_change_no_byte(tmp_path, session, fault) -> None:
+def test_workers_killed_before_and_after_they_give_change_no_byte(tmp_path, session, fault) -> None:
+    """At each step of each block: freeze, noise, the file."""
     home = at_home(tmp_path, "one", "killed")
-    seen = tmp_path / "seen"
-    seen.mkdir()
     job(jobs, "known", ROWS, home, "one")
-    job(jobs, "known", frame(session), home, "killed", resume=True, engine=Planted(session, Fault(seen, fault)))
-    for block in range(3):
-        copies = [path.read_bytes() for path in seen.glob(f"{block}-*")]
-        assert len(copies) > 1
-        assert len(set(copies)) == 1
+    engine = Planted(spark.Cluster(session), Fault(tmp_path / "seen", fault))
+    made = visits.released(jobs, "known", frame(session), home, "killed", resume=True, engine=engine)
+    seen = {"frozen twice": 3, "digested twice": 0, "drawn twice": 3, "written twice": 3, "different": 0}
+    assert twice(tmp_path / "seen") == seen
+    jobs.verify(**made)
     same(home, "one", "killed")
     assert charges(home, "killed") == 1
 
@@ -162,9 +171,9 @@ def test_workers_killed_before_and_after_their_write_change_no_byte(tmp_path, se
 def test_an_order_dependent_merge_ends_in_a_refusal(tmp_path, session) -> None:
     home = at_home(tmp_path, "a")
     with visits.dying("freeze", stop), pytest.raises(KeyboardInterrupt):
-        job(jobs, "known", frame(session), home, "a", engine=Planted(session, order_dependent, 4))
+        job(jobs, "known", frame(session), home, "a", engine=Planted(spark.Cluster(session, 4), order_dependent))
     with pytest.raises(OtherInputError, match="not to equal counts"):
-        job(jobs, "known", frame(session), home, "a", engine=Planted(session, order_dependent, 7))
+        job(jobs, "known", frame(session), home, "a", engine=Planted(spark.Cluster(session, 7), order_dependent))
     assert charges(home, "a") == 0
     assert not (home / "a.out").exists()
 
@@ -176,32 +185,105 @@ def stop() -> None:
 # ------------------------------------------------------------------ what must not tell; bad input
 
 
-def test_plans_and_event_logs_hold_no_key(tmp_path, session, events, monkeypatch) -> None:
-    """After releases under a key in a file and one in memory, and after a task that fails."""
-    home, plans = at_home(tmp_path), []
-    to_arrow = type(session.range(1)).toArrow
+@pytest.fixture
+def told(session, events, monkeypatch) -> Iterator[Callable[[], tuple[bytes, bytes]]]:
+    """Reads the plans of the test, as explain(extended=True) prints them, and the event log."""
+    plans: list[str] = []
+    frames = type(session.range(1))
+    to_arrow = frames.toArrow
 
     def explained(self: Any) -> pa.Table:
-        plans.append(self._jdf.queryExecution().toString())  # what explain(extended=True) prints
+        plans.append(self._jdf.queryExecution().toString())
         return to_arrow(self)
 
-    monkeypatch.setattr(type(session.range(1)), "toArrow", explained)
-    master = dpfast.Key.generate()
-    keys = {"memory": master.derive("visits"), "file": dpfast.KeyFile(home / "visits.key").derive("visits")}
-    for name, key in keys.items():
-        counts = spark.bounded_counts(frame(session), unit="user", key=key, stage=home / name, **KINDS["unknown"])
-        spark.release(counts, visits.mechanism("unknown", counts), key=key, ledger=None, to=home / f"{name}.out")
-    (home / "file" / tasks.name_of(0)).write_bytes(b"damaged")
+    def read() -> tuple[bytes, bytes]:
+        time.sleep(1)  # the log is written by a thread of its own
+        log = b"".join(path.read_bytes() for path in events.rglob("*") if path.is_file())
+        return "".join(plans).encode(), log
+
+    monkeypatch.setattr(frames, "toArrow", explained)
+    return read
+
+
+def holds(text: bytes, secret: bytes) -> list[str]:
+    """The forms in which it holds a key: bytes or characters, hex, base64, as Python shows them."""
+    chars, shown = secret.decode("latin-1"), repr(secret)[2:-1]
+    forms = {
+        "raw": [secret, chars.encode(), json.dumps(chars, ensure_ascii=False)[1:-1].encode()],
+        "hex": [secret.hex().encode(), secret.hex(" ").encode()],
+        "base64": [base64.b64encode(secret).rstrip(b"="), base64.urlsafe_b64encode(secret).rstrip(b"=")],
+        "shown": [shown.encode(), json.dumps(shown)[1:-1].encode()],
+    }
+    return [name for name, each in forms.items() if any(form in (text, text.lower())[name == "hex"] for form in each)]
+
+
+def secrets_of(master: dpfast.Key | dpfast.KeyFile, label: str, counts: jobs.Counts) -> list[bytes]:
+    """All that a job of unknown keys holds of a key, on the driver and on workers."""
+    key, how = master.derive(label), visits.mechanism("unknown", counts)
+    whole = master.path.read_bytes() if isinstance(master, dpfast.KeyFile) else bytes(master)
+    parts = map(tiers.choosing, (key.chooser(), key.bucketer(8), key.digester(how)))
+    sealed = verbs.seal_of(counts, how, key, jobs.OneProcess()).without_ledger(resume=True)
+    return [whole, tiers.secret_of(key), *parts, *tiers.drawing(sealed)]
+
+
+def test_plans_and_event_logs_hold_no_key(tmp_path, session, told) -> None:
+    """After releases under a key in a file and one in memory, and after a task that fails."""
+    secrets, masters = [], {"memory": dpfast.Key.generate(), "file": dpfast.KeyFile(at_home(tmp_path) / "visits.key")}
+    for name, master in masters.items():
+        key = master.derive("visits")
+        counts = spark.bounded_counts(frame(session), unit="user", key=key, stage=tmp_path / name, **KINDS["unknown"])
+        how = visits.mechanism("unknown", counts)
+        spark.release(counts, how, key=key, ledger=None, to=tmp_path / f"{name}.out")
+        secrets += secrets_of(master, "visits", counts)
+    (tmp_path / "file" / tasks.name_of(0)).write_bytes(b"damaged")
     with pytest.raises(FileError, match="damaged"):
-        spark.verify(home / "file.out", counts, visits.mechanism("unknown", counts), key=keys["file"])
-    told = b"".join(path.read_bytes() for path in events.rglob("*") if path.is_file()) + "".join(plans).encode()
-    assert b"SparkListenerTaskEnd" in told
-    assert b"MapInArrow" in told
-    assert str(SECRET)[:9].encode() not in told
-    derived = [part for key in keys.values() for part in (tiers.secret_of(key), tiers.choosing(key.chooser()))]
-    for secret in ((home / "visits.key").read_bytes(), bytes(master), *derived):
-        forms = (secret.hex(), base64.b64encode(secret).decode(), repr(secret)[2:-1], repr(bytearray(secret)))
-        assert not any(form in told for form in (secret, *(form.encode() for form in forms)))
+        spark.verify(tmp_path / "file.out", counts, how, key=key)
+    plans, log = told()
+    assert b"MapInArrow" in plans
+    assert b"SparkListenerTaskEnd" in log
+    for text in (plans, log):
+        assert str(SECRET)[:9].encode() not in text
+        assert not any(holds(text, secret) for secret in secrets)
+
+
+@pytest.mark.parametrize(
+    ("form", "write"),
+    [
+        ("raw", lambda secret: secret.decode("latin-1")),
+        ("hex", bytes),  # a literal of bytes
+        ("hex", bytes.hex),
+        ("base64", lambda secret: base64.b64encode(secret).decode()),
+        ("shown", repr),
+    ],
+)
+def test_the_same_search_finds_a_key_in_a_plan(session, told, form, write) -> None:
+    secret = bytes(range(0xC0, 0xE0)) if form == "raw" else bytes(dpfast.Key.generate())
+    session.range(2).withColumn("key", functions.lit(write(secret))).toArrow()
+    plans, log = told()
+    assert form in holds(plans, secret)
+    assert form in holds(log, secret)
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown"])
+def test_neighbours_give_the_same_order_and_layout(tmp_path, session, monkeypatch, kind) -> None:
+    """Planted: files for visited blocks alone, and an order that the engine chose."""
+    home, given = at_home(tmp_path), partial(frame, session)
+    assert not neighbours.leaks(kind, visits.visits(), home, spark.Cluster(session), given)
+    monkeypatch.setattr(verbs, "sort", lambda table, _: table)  # of unknown keys that are shown
+    (planted := home / "planted").mkdir()
+    assert neighbours.leaks(kind, visits.visits(), planted, NoEmptyFiles(session), given)
+
+
+class NoEmptyFiles(spark.Cluster):
+    """A planted fault: of known keys it publishes the blocks that somebody visited."""
+
+    def freeze(self, *given: Any) -> Any:
+        found = dict(super().freeze(*given))
+        self.visited = set(found)
+        return found.items()
+
+    def run(self, task: tasks.Task, blocks: Any) -> list[Any]:
+        return super().run(task, self.visited & set(blocks) if isinstance(task, tasks.Publish) else blocks)
 
 
 @pytest.mark.parametrize(
@@ -209,12 +291,13 @@ def test_plans_and_event_logs_hold_no_key(tmp_path, session, events, monkeypatch
     [
         (other_version, ParameterError, "every worker must have manifest version"),
         (no_key_file, FileError, "cannot read the key file"),
+        (other_key_file, FileError, "holds another key on a worker"),
     ],
 )
 def test_an_executor_that_cannot_is_one_error_before_anything(tmp_path, session, what, error, message) -> None:
     home = at_home(tmp_path, "a")
     with pytest.raises(error, match=message):
-        job(jobs, "known", frame(session), home, "a", engine=Planted(session, what))
+        job(jobs, "known", frame(session), home, "a", engine=Planted(spark.Cluster(session), what))
     assert not (home / "a.stage").exists()
     assert charges(home, "a") == 0
 
@@ -233,34 +316,70 @@ def test_an_executor_without_dpfast_is_one_error(tmp_path, session, monkeypatch)
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(session.sparkContext, "pythonExec", str(python))
-    home = at_home(tmp_path, "a")
+    home, begun = at_home(tmp_path, "a"), time.monotonic()
     with pytest.raises(ParameterError, match="every executor must have dpfast"):
         job(jobs, "known", frame(session), home, "a", engine=spark.Cluster(session))
+    assert time.monotonic() - begun < 30  # seconds, also on a loaded machine
     assert not (home / "a.stage").exists()
+    assert charges(home, "a") == 0
 
 
-def test_bad_input_is_one_error_on_the_driver(tmp_path, session) -> None:
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"by": "town"}, ParameterError, "column 'town'"),
+        ({"unit": "town"}, ParameterError, "column 'town'"),
+        ({"domain": [1, 1]}, ParameterError, "each key once"),
+        ({"null": "user"}, DTypeError, "must hold no nulls"),
+        ({"null": "page"}, DTypeError, "must hold no nulls"),
+        ({"rows": ROWS}, DTypeError, "a DataFrame of Spark"),
+        ({"unit": "minutes"}, DTypeError, "integers or strings"),
+    ],
+)
+def test_bad_input_is_one_error_on_the_driver(tmp_path, session, changed, error, message) -> None:
+    key = dpfast.KeyFile(at_home(tmp_path) / "visits.key").derive("known")
+    how = {"unit": "user", **KINDS["known"], "rows": frame(session), **changed}
+    if (name := how.pop("null", None)) is not None:
+        how["rows"] = frame(session, ROWS.slice(1)).unionByName(frame(session, null_first(name)))
+    with pytest.raises(error, match=message):
+        spark.bounded_counts(key=key, stage=tmp_path / "s", **how)
+    assert not (tmp_path / "s" / verbs.FROZEN).exists()
+
+
+def null_first(name: str) -> pa.Table:
+    rows = ROWS.slice(0, 1)
+    return rows.set_column(rows.column_names.index(name), name, pa.array([None], rows[name].type))
+
+
+def test_a_stage_of_another_release_is_refused(tmp_path, session) -> None:
     home = at_home(tmp_path, "a")
-    key = dpfast.KeyFile(home / "visits.key").derive("known")
-    nulls = ROWS.set_column(0, "user", pa.array([None] + [1] * (ROWS.num_rows - 1)))
-    for rows, changed, error, message in (
-        (frame(session), {"by": "town"}, ParameterError, "column 'town'"),
-        (frame(session), {"domain": [1, 1]}, ParameterError, "each key once"),
-        (frame(session, nulls), {}, DTypeError, "must hold no nulls"),
-        (ROWS, {}, DTypeError, "a DataFrame of Spark"),
-    ):
-        with pytest.raises(error, match=message):
-            spark.bounded_counts(rows, unit="user", key=key, stage=home / "s", **{**KINDS["known"], **changed})
-    assert not (home / "s" / verbs.FROZEN).exists()
     job(jobs, "known", ROWS, home, "a")
-    with pytest.raises(ParameterError, match="stage must be of this release"):
-        spark.bounded_counts(frame(session), unit="user", key=key, stage=home / "a.stage",
-                             **{**KINDS["known"], "max_partitions": 5})  # fmt: skip
-    fewer = frame(session, ROWS.slice(9))
-    (home / "a.stage" / verbs.FROZEN).unlink()  # as a driver leaves it that is killed before the seal
-    with pytest.raises(OtherInputError, match="not to equal counts"):
-        job(jobs, "known", fewer, home, "a", resume=True, engine=spark.Cluster(session))
+    before = files(home / "a.stage")
+    for changed, message in (({"max_partitions": 5}, "max_partitions is 4, not 5"), ({"domain": range(9)}, "size is")):
+        key = dpfast.KeyFile(home / "visits.key").derive("known")
+        with pytest.raises(ParameterError, match=message):
+            spark.bounded_counts(
+                frame(session), unit="user", key=key, stage=home / "a.stage", **{**KINDS["known"], **changed}
+            )
+    assert files(home / "a.stage") == before
     assert charges(home, "a") == 1
+
+
+@pytest.mark.parametrize(("phase", "charged"), [("freeze", 0), ("reserve", 1)])
+def test_a_source_that_changed_between_two_tries_is_refused(tmp_path, session, phase, charged) -> None:
+    """Before the seal; and after the charge, when the stage was lost: then nothing is published."""
+    home, engine = at_home(tmp_path, "a"), spark.Cluster(session)
+    with visits.dying(phase, stop), pytest.raises(KeyboardInterrupt):
+        job(jobs, "known", frame(session), home, "a", engine=engine)
+    if phase == "reserve":
+        shutil.rmtree(home / "a.stage")
+    with pytest.raises(OtherInputError, match="changed since" if phase == "freeze" else "input"):
+        job(jobs, "known", frame(session, ROWS.slice(9)), home, "a", resume=True, engine=engine)
+    assert charges(home, "a") == charged
+    assert not list(home.glob("a.out/*"))
+    if phase == "freeze":  # after it nothing is left of the rows but these counts
+        job(jobs, "known", frame(session), home, "a", resume=True, engine=engine)
+        assert charges(home, "a") == 1
 
 
 def test_spark_connect_takes_keys_of_files_alone(tmp_path) -> None:
@@ -277,6 +396,29 @@ def test_spark_connect_takes_keys_of_files_alone(tmp_path) -> None:
     key = dpfast.KeyFile(at_home(tmp_path) / "visits.key").derive("q")
     with pytest.raises(AttributeError, match="range"):  # taken: it goes on to the probe
         spark.bounded_counts(rows, key=key, unit="user", by="page", stage=tmp_path / "s")
+
+
+def test_an_application_of_spark_connect_gives_the_bytes_and_no_key(tmp_path) -> None:
+    """On one machine: its plans, which hold the closures, and its event log."""
+    pytest.importorskip("grpc")
+    home = at_home(tmp_path, "one", "connect")
+    visits.parquet(home / "rows", ROWS)
+    job(jobs, "unknown", ROWS, home, "one")
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(sys.path[1:])}
+    command = [sys.executable, TESTS / "on_spark.py", home]
+    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    same(home, "one", "connect")
+    assert charges(home, "connect") == 1
+    plans = (home / "plans").read_bytes()
+    log = b"".join(path.read_bytes() for path in (home / "events").rglob("*") if path.is_file())
+    assert plans.count(b"visits.key") > 3
+    assert b"SparkListenerTaskEnd" in log
+    master = dpfast.KeyFile(home / "visits.key")
+    how = {"unit": "user", "key": master.derive("unknown"), "stage": home / "one.stage", **KINDS["unknown"]}
+    for secret in secrets_of(master, "unknown", jobs.bounded_counts(ROWS, **how)):
+        assert not holds(plans, secret)
+        assert not holds(log, secret)
 
 
 def test_the_example_runs() -> None:

@@ -37,6 +37,7 @@ from dpfast import (
     DiscreteGaussian,
     DiscreteLaplace,
     DTypeError,
+    FileError,
     Gaussian,
     Key,
     KeyFile,
@@ -807,6 +808,29 @@ def test_a_key_file_that_was_replaced_is_noticed_by_the_driver(tmp_path: Path) -
     assert ledger.spent.epsilon == 1
 
 
+def test_what_travels_of_a_key_file_is_its_path(tmp_path) -> None:
+    """A plan or a log that holds what travels holds no secret; of a key in memory it does."""
+    file = KeyFile.create(tmp_path / "visits.key")
+    for key, told in ((file.derive("visits"), False), (fresh(), True)):
+        sealed = sealed_of(key, np.arange(3))
+        parts = {
+            key.chooser(): lambda part: part.functions(),
+            key.bucketer(7): lambda part: part([b"a", b"b"]),
+            key.digester(MECH, clamp=(0, 9)): lambda part: part(0, [5, 12]),
+            sealed: lambda part: part.release(0, np.arange(3)).tolist(),
+        }
+        for part, use in parts.items():
+            travels = pickle.dumps(part)
+            secrets = tiers.drawing(part) if part is sealed else [tiers.choosing(part)]
+            assert any(secret in travels for secret in secrets) is told
+            assert use(pickle.loads(travels)) == use(pickle.loads(pickle.dumps(pickle.loads(travels)))) == use(part)
+    travels = pickle.dumps(file.derive("visits").chooser())
+    file.path.unlink()
+    KeyFile.create(file.path)
+    with pytest.raises(FileError, match="holds another key"):
+        pickle.loads(travels)
+
+
 def test_what_travels_can_do_one_thing() -> None:
     """A digester and a sealed key pickle. A task has its own digests, and draws its own blocks."""
     key, values = fresh(), np.arange(3 * SEALED_ROWS)
@@ -814,6 +838,7 @@ def test_what_travels_can_do_one_thing() -> None:
     assert digester(1, [5, 12]) == key.digester(MECH)(1, [5, 9])
     sealed = sealed_of(key, values)
     one = pickle.loads(pickle.dumps(sealed.only(1)))
+    assert pickle.loads(pickle.dumps(key.bucketer(7)))([b"a"]) == key.bucketer(7)([b"a"])
     assert len(pickle.dumps(sealed.only(1))) < len(pickle.dumps(sealed))
     assert (one.release(1, cut(values)[1]) == sealed.release(1, cut(values)[1])).all()
     for attempt in (lambda: one.release(0, cut(values)[0]), lambda: one.only(2), lambda: sealed.release(3, values[:0])):

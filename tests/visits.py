@@ -61,10 +61,10 @@ def mechanism(kind: str, counts: jobs.Counts) -> Any:
     return dpfast.DiscreteLaplace(1, counts.sensitivity)
 
 
-def job(
+def released(
     dp: Any, kind: str, rows: Any, home: Path, name: str, *, resume: bool = False, ledger: Any = "own", **engine: Any
-) -> None:
-    """Freeze, release and verify: stage and output are folders of home, its ledger pays."""
+) -> dict[str, Any]:
+    """Freeze and release, in folders of home; its ledger pays. What verify takes."""
     key = dpfast.KeyFile(home / "visits.key").derive(kind)
     paying = dpfast.Ledger(home / f"{name}.db") if ledger == "own" else ledger
     shards = {} if "shards" not in engine else {"shards": engine.pop("shards")}
@@ -73,7 +73,12 @@ def job(
     )
     how = mechanism(kind, counts)
     dp.release(counts, how, key=key, ledger=paying, to=home / f"{name}.out", resume=resume, **engine)
-    dp.verify(home / f"{name}.out", counts, how, key=key, **engine)
+    return {"to": home / f"{name}.out", "counts": counts, "mechanism": how, "key": key, **engine}
+
+
+def job(dp: Any, kind: str, rows: Any, home: Path, name: str, **how: Any) -> None:
+    """`released`, and verified."""
+    dp.verify(**released(dp, kind, rows, home, name, **how))
 
 
 def at_home(home: Path, *names: str) -> Path:
@@ -85,7 +90,8 @@ def at_home(home: Path, *names: str) -> Path:
 
 
 def charges(home: Path, name: str) -> int:
-    return len(dpfast.Ledger(home / f"{name}.db").history())
+    """Refused attempts, which cost nothing, are no charges."""
+    return sum(not each.refused for each in dpfast.Ledger(home / f"{name}.db").history())
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -101,6 +107,9 @@ def same(home: Path, one: str, other: str) -> None:
     """Stage and output are equal, byte for byte."""
     for part in ("stage", "out"):
         assert files(home / f"{one}.{part}") == files(home / f"{other}.{part}"), part
+
+
+# ------------------------------------------------------------------ what must not tell
 
 
 # ------------------------------------------------------------------ what goes wrong

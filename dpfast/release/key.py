@@ -18,7 +18,7 @@ import warnings
 import weakref
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from dpfast.errors import DTypeError, EntropyError, FileError, InsecureKeyWarning, ParameterError
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LENGTH = 32
 ID_LENGTH = 16
+How: TypeAlias = tuple[Path, str, str, str, tuple[Any, ...], dict[str, Any]]  # file, label, id, a method, its arguments
 _length = struct.Struct("<Q").pack
 
 # All secrets of this process, which a forked child finds blank; a fork waits for the lock.
@@ -258,6 +259,10 @@ class ReleaseKey(_Secret):
         super().__init__(secret)
         self.label, self.place = label, place
 
+    def _file(self, what: str, *given: Any, **named: Any) -> How | None:
+        """How a part of the key is made again from its file, if it has one."""
+        return None if self.place is None else (self.place, self.label, self.id, what, given, named)
+
     def chooser(self) -> Chooser:
         """What a worker needs to choose bins and rows (`bounded_histogram(key=)`): it pickles.
 
@@ -271,7 +276,7 @@ class ReleaseKey(_Secret):
             >>> int(dpfast.BoundedHistogram.merged([one, two]).counts.sum())
             2
         """
-        return Chooser(self._keyed("choice of bins"), self.id, secure=self.secure)
+        return Chooser(self._keyed("choice of bins"), self.id, self._file("chooser"), secure=self.secure)
 
     def buckets(self, names: Iterable[bytes], many: int) -> list[int]:
         """The bucket of each name, from 0 to many - 1: a pseudo-random function of the name."""
@@ -279,7 +284,7 @@ class ReleaseKey(_Secret):
 
     def bucketer(self, many: int) -> Bucketer:
         """What a worker needs to put names into `many` buckets, and nothing else: it pickles."""
-        return Bucketer(self._keyed("buckets"), many, self.id)
+        return Bucketer(self._keyed("buckets"), many, self.id, self._file("bucketer", many))
 
     def digester(self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None) -> Digester:
         """What a worker needs to make the digests of blocks, and nothing else: it pickles.
@@ -301,7 +306,8 @@ class ReleaseKey(_Secret):
         if not isinstance(column, str):
             raise DTypeError(f"column must be a string, not {type(column).__name__}")
         inputs = {"clamp": clamp, "missing": missing}
-        return Digester(self._keyed("block digest"), self.id, releases(mechanism), column, inputs)
+        how = self._file("digester", mechanism, column=column, **inputs)
+        return Digester(self._keyed("block digest"), self.id, releases(mechanism), column, inputs, how)
 
     def seal(
         self,
@@ -349,16 +355,33 @@ class ReleaseKey(_Secret):
         return f"<dpfast.ReleaseKey {self.label!r} {self.id[:8]}>"
 
 
-class Chooser:
-    """Chooses bins and rows in bounded_histogram as its release key does, and can do nothing else.
+class Part:
+    """What can do one thing of a release key. It pickles.
 
-    It holds 32 bytes that make no noise, and pickles.
+    One of a KeyFile pickles as the file's path and the key's id; another with its secret.
+    how: what makes it again from the file.
     """
 
-    __slots__ = ("_secret", "id", "secure")
+    __slots__ = ("_how", "_secret", "id")
 
-    def __init__(self, secret: bytes, key: str, *, secure: bool) -> None:
-        self._secret, self.id, self.secure = secret, key, secure
+    def __init__(self, secret: bytes, key: str, how: How | None) -> None:
+        self._secret, self.id, self._how = secret, key, how
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return super().__reduce_ex__(protocol) if self._how is None else (_made_again, self._how)
+
+
+class Chooser(Part):
+    """Chooses bins and rows in bounded_histogram as its release key does, and can do nothing else.
+
+    It holds 32 bytes that make no noise.
+    """
+
+    __slots__ = ("secure",)
+
+    def __init__(self, secret: bytes, key: str, how: How | None, *, secure: bool) -> None:
+        super().__init__(secret, key, how)
+        self.secure = secure
 
     def functions(self) -> tuple[tuple[int, int], ...]:
         """Keys of four pseudo-random functions (SipHash), of two words each.
@@ -372,13 +395,14 @@ class Chooser:
         return f"<{'' if self.secure else 'INSECURE '}Chooser, key {self.id[:8]}>"
 
 
-class Bucketer:
-    """Puts names into buckets by a keyed hash, and can do nothing else. It pickles."""
+class Bucketer(Part):
+    """Puts names into buckets by a keyed hash, and can do nothing else."""
 
-    __slots__ = ("_secret", "id", "many")
+    __slots__ = ("many",)
 
-    def __init__(self, secret: bytes, many: int, key: str) -> None:
-        self._secret, self.many, self.id = secret, many, key
+    def __init__(self, secret: bytes, many: int, key: str, how: How | None) -> None:
+        super().__init__(secret, key, how)
+        self.many = many
 
     def __call__(self, names: Iterable[bytes]) -> list[int]:
         hashes = (keyed(self._secret, "bucket", name)[:8] for name in names)
@@ -386,6 +410,18 @@ class Bucketer:
 
     def __repr__(self) -> str:
         return f"<Bucketer, key {self.id[:8]}>"
+
+
+def read_again(place: Path, label: str, key_id: str) -> ReleaseKey:
+    """A key of a KeyFile, on a worker. Raises: FileError (no file there, or another key in it)."""
+    key = KeyFile(place).derive(label)
+    if key.id != key_id:
+        raise FileError(f"the key file {place} holds another key than the one that {label!r} was sealed with")
+    return key
+
+
+def _made_again(place: Path, label: str, key_id: str, what: str, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return getattr(read_again(place, label, key_id), what)(*given, **named)
 
 
 def release_key(key: object) -> ReleaseKey:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from blake3 import blake3
 
 from dpfast import _native
-from dpfast.errors import DTypeError, FileError, KeyReuseError, OtherInputError, ParameterError
+from dpfast.errors import DTypeError, KeyReuseError, OtherInputError, ParameterError
 from dpfast.privacy.parameters import shown, whole
 from dpfast.release.blocks import BLOCK, Blocks
-from dpfast.release.key import KeyFile, ReleaseKey, encode, keyed, lock, release_key, warn_insecure
+from dpfast.release.key import How, Part, ReleaseKey, encode, keyed, lock, read_again, release_key, warn_insecure
 from dpfast.release.names import Names
 
 if TYPE_CHECKING:
@@ -206,15 +206,19 @@ class Task:
         raise NotImplementedError
 
 
-class Digester:
-    """Makes the digests of blocks of one column, and can do nothing else. It pickles.
+class Digester(Part):
+    """Makes the digests of blocks of one column, and can do nothing else.
 
     `key.digester(mechanism)` makes it, for the workers.
     """
 
-    def __init__(self, secret: bytes, key: str, mechanism: Any, column: str, inputs: dict[str, Any]) -> None:
-        self._secret, self._key, self._inputs = secret, key, inputs
-        self.mechanism, self.column = mechanism, column
+    __slots__ = ("_inputs", "column", "mechanism")
+
+    def __init__(
+        self, secret: bytes, key: str, mechanism: Any, column: str, inputs: dict[str, Any], how: How | None
+    ) -> None:
+        super().__init__(secret, key, how)
+        self.mechanism, self.column, self._inputs = mechanism, column, inputs
 
     def __call__(self, block: int, values: npt.ArrayLike, *, names: Any = None) -> BlockDigest:
         """The digest of a block: rows 65,536 block up to 65,536 (block + 1) of the column.
@@ -227,10 +231,10 @@ class Digester:
         """
         task = _Digesting(self._secret, self.column, whole("block", block, 0))
         self.mechanism._release(values, key=task, names=names, **self._inputs)  # noqa: SLF001  the seal's own door
-        return BlockDigest(self._key, self.column, task.block, task.rows, task.digest)
+        return BlockDigest(self.id, self.column, task.block, task.rows, task.digest)
 
     def __repr__(self) -> str:
-        return f"<Digester of {self.column or 'an array'}, key {self._key[:8]}>"
+        return f"<Digester of {self.column or 'an array'}, key {self.id[:8]}>"
 
 
 class _Digesting(Task):
@@ -564,9 +568,7 @@ def _sent(about: Manifest, columns: Any, digests: Any, root: bytes, secrets: Any
 def _read_again(about: Manifest, columns: Any, digests: Any, root: bytes, place: Path, key_id: str) -> Sealed:
     """A sealed key on a worker. Raises: FileError (the file is not there, or holds another key)."""
     check_versions(about.stream, about.version)
-    key = KeyFile(place).derive(about.label)
-    if key.id != key_id:
-        raise FileError(f"the key file {place} holds another key than the one that {about.label!r} was sealed with")
+    key = read_again(place, about.label, key_id)
     return _opened(key, about, columns, digests, root, encode(about.encoded(), root))
 
 

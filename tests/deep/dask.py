@@ -7,8 +7,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ COVERS = (
 )
 
 FAULTS = ("shuffle", "stage", "before", "after", "numpy")  # faulted.Fault, but for the straggler
-DISKS = {"full stage": ("stage", "1500k"), "full output": ("out", "64k")}  # what is on a disk too small
+DISKS = {"full stage": ("stage", 1500), "full output": ("out", 64)}  # what is on a disk of so many KiB
 SETTINGS = {
     "distributed.scheduler.allowed-failures": 20,  # deaths at one task
     "distributed.deploy.lost-worker-timeout": "600s",  # else who has died twice in 15 s is given up
@@ -57,25 +55,14 @@ def call(task: Any, block: int) -> Any:
     return task(block)
 
 
-@contextmanager
-def small_disk(place: Path, size: str) -> Iterator[Callable[[], object]]:
-    """A disk of this size; what is yielded makes it larger."""
-    place.mkdir(mode=0o700)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", place], check=True)
-    try:
-        yield lambda: subprocess.run(["mount", "-o", "remount,size=64m", place], check=True)
-    finally:
-        subprocess.run(["umount", place], check=True)
-
-
 def full(engine: Any, rows: Any, home: Path, name: str) -> dict[str, int]:
     """A disk is full; when there is room, another driver goes on."""
     part, size = DISKS[name]
     planted = faulted.Planted(engine, faulted.Fault(home / f"{name}.seen", "none"))
-    with small_disk(home / f"{name}.{part}", size) as enlarge:
+    with faulted.disk(home / f"{name}.{part}", size) as grow:
         with pytest.raises(FileError, match="No space left on device"):
             visits.job(jobs, "known", rows, home, name, resume=True, engine=planted)
-        enlarge()
+        grow(1 << 16)
         return faulted.finished(engine, rows, home, name)
 
 

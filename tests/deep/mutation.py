@@ -90,6 +90,8 @@ MUTANTS = [
            "test_sealed.py -k 'empty_input or second_turn'"),
     Mutant("a release key is pickled", "dpfast/release/key.py", "def __reduce__(self) -> str:", "def reduced(self) -> str:",
            "test_key.py -k no_key_pickles"),
+    Mutant("what a key file's worker holds travels with its secret", "dpfast/release/key.py", "(protocol) if self._how is None else", "(protocol) if self else",
+           "test_sealed.py -k path"),
     Mutant("this process forgets what it has sealed", "dpfast/release/seal.py", "_reserved[seal.key_id] = seal.manifest, seal.tag", "pass",
            "test_sealed.py -k second_turn"),
     Mutant("a ledger takes another input", "dpfast/ledger/ledger.py", "compare(seal, self._kept(found), found.tag, where=where, unlike=dearer)", "pass",
