@@ -269,7 +269,7 @@ def test_neighbours_give_the_same_order_and_layout(tmp_path, session, monkeypatc
     """Planted: files for visited blocks alone, and an order that the engine chose."""
     home, given = at_home(tmp_path), partial(frame, session)
     assert not neighbours.leaks(kind, visits.visits(), home, spark.Cluster(session), given)
-    monkeypatch.setattr(verbs, "sort", lambda table, _: table)  # of unknown keys that are shown
+    monkeypatch.setattr(verbs, "sort", lambda table, _: table)  # unknown keys come as the engine has them
     (planted := home / "planted").mkdir()
     assert neighbours.leaks(kind, visits.visits(), planted, NoEmptyFiles(session), given)
 
