@@ -593,8 +593,13 @@ def test_a_folder_never_replaces_a_file_whatever_the_file_system(tmp_path, monke
 def test_rows_may_come_in_many_forms(tmp_path) -> None:
     at_home(tmp_path)
     rows = ROWS.slice(0, 500)
-    path = tmp_path / "rows.parquet"
-    pq.write_table(rows, path)
+
+    def path_of(part: pa.Table) -> Path:
+        path = tmp_path / f"{part.num_rows}.parquet"
+        pq.write_table(part, path)
+        return path
+
+    path = path_of(rows)
     texts = rows.set_column(2, "country", rows["country"].dictionary_encode()).set_column(
         0, "user", rows["user"].cast(pa.string())
     )
@@ -606,6 +611,7 @@ def test_rows_may_come_in_many_forms(tmp_path) -> None:
         ds.dataset(path),
         rows.to_pandas(),
         [rows.slice(0, 9), rows.slice(9)],
+        [path_of(rows.slice(0, 9)), path_of(rows.slice(9))],
     ]
     found = [
         counted(tmp_path, "sums", form, f"form{i}", engine=jobs.OneProcess(1 + i % 2)).hashes

@@ -27,7 +27,7 @@ def schema_of(rows: Any) -> pa.Schema:
     if isinstance(rows, (str, os.PathLike)):
         rows = dataset(rows)
     if isinstance(rows, (list, tuple)) and rows:
-        rows = rows[0]
+        return schema_of(rows[0])
     if hasattr(rows, "physical_schema"):  # a fragment of a dataset
         return rows.physical_schema
     if hasattr(rows, "schema") and isinstance(rows.schema, pa.Schema):
