@@ -25,10 +25,10 @@ def _parent(first, node):
 
 @jit(_FOUND(REALS, size, types.float64, REALS, NODES, size, size, types.float64, size, types.float64))
 def _climb(nodes, n, leaf, variances, first, parent, left, of_left, right, of_right):
-    """How a sum over children depends on their parent; its variance beside that; and the sum of
-    the children between left and right.
+    """A sum over children: how it depends on their parent, its variance beside that, and a part.
 
-    The sum counts of_left of the child `left`, of_right of `right`, and whole children between.
+    The sum counts of_left of the child `left`, of_right of `right`, and whole children between;
+    these are the part.
     """
     begin, end = first[parent], first[parent + 1]
     weight, all_, between = 0.0, 0.0, 0.0
@@ -73,9 +73,7 @@ def range_sums(nodes, n, leaf, variances, first, begins, ends, sums, shares, res
                 )
                 of_left = of_right = share
             else:
-                of_left, rest, between = _climb(
-                    nodes, n, leaf, variances, first, above_left, left, of_left, root, 0.0
-                )
+                of_left, rest, between = _climb(nodes, n, leaf, variances, first, above_left, left, of_left, root, 0.0)
                 of_right, more, others = _climb(nodes, n, leaf, variances, first, above_right, -1, 0.0, right, of_right)
                 rest += more
                 between += others

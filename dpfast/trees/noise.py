@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -99,7 +100,7 @@ class TreeNoise(Payable):
         inner = np.empty(self.shape.offsets[-1] - leaves.size, np.int64)
         kernels.kernel("node_sums")(leaves, self.shape.first, inner)
         at = np.array(self.shape.offsets[1:]) - leaves.size
-        return [leaves, *(inner[a:b] for a, b in zip(at, at[1:], strict=False))]
+        return [leaves, *(inner[a:b] for a, b in pairwise(at.tolist()))]
 
     def _release(
         self, values: Any, charge: Callable[..., None] | None = None, /, *, threads: int | None = None
@@ -163,7 +164,9 @@ def _weights(weights: Any, levels: int) -> list[Fraction]:
         raise DTypeError(f"weights must be a list, one for each level, not {type(weights).__name__}") from None
     found = [parameters.exact_real("weights", each, "finite and not negative") for each in given]
     if len(found) != levels:
-        raise ParameterError(f"weights must be one for each level, from the leaves to the root: {levels}, got {len(found)}")
+        raise ParameterError(
+            f"weights must be one for each level, from the leaves to the root: {levels}, got {len(found)}"
+        )
     if min(found) < 0 or found[0] == 0:
         raise ParameterError("weights must not be negative, and that of the leaves, the first, must be positive")
     return found

@@ -47,7 +47,12 @@ class NoisyTree:
     """
 
     def __init__(
-        self, shape: Shape, nodes: npt.NDArray[np.int64], variances: list[float | None], gaussian: bool, guarantee: Guarantee
+        self,
+        shape: Shape,
+        nodes: npt.NDArray[np.int64],
+        variances: list[float | None],
+        gaussian: bool,
+        guarantee: Guarantee,
     ) -> None:
         """variances: of the noise of each level; None if it has none."""
         self._shape, self._nodes, self._gaussian, self._of_noise = shape, nodes, gaussian, variances
@@ -55,9 +60,7 @@ class NoisyTree:
 
     @property
     def noisy(self) -> tuple[npt.NDArray[np.int64] | None, ...]:
-        return tuple(
-            None if v is None else self._shape.level(self._nodes, i) for i, v in enumerate(self._of_noise)
-        )
+        return tuple(None if v is None else self._shape.level(self._nodes, i) for i, v in enumerate(self._of_noise))
 
     @property
     def names(self) -> tuple[npt.NDArray[Any] | None, ...]:
@@ -91,7 +94,9 @@ class NoisyTree:
         """
         at = whole("level", level, 0)
         if at >= len(self._shape.sizes):
-            raise ParameterError(f"level must be below {len(self._shape.sizes)}, the levels of this tree, got {shown(level)}")
+            raise ParameterError(
+                f"level must be below {len(self._shape.sizes)}, the levels of this tree, got {shown(level)}"
+            )
         begins = self._shape.begins(at)
         return begins, np.append(begins[1:], self._shape.leaves)
 
@@ -176,7 +181,8 @@ class NoisyTree:
 
     def _descend(self, share: float) -> int:
         """The leaf at a share of the total, children below 0 taken for 0."""
-        shape, nodes, node = self._shape, self._solved[0], self._shape.offsets[-1] - 1
+        shape, nodes = self._shape, self._solved[0]
+        node: int = shape.offsets[-1] - 1
         while node >= shape.leaves:
             begin, end = shape.first[node - shape.leaves : node - shape.leaves + 2].tolist()
             upto = np.cumsum(np.maximum(nodes[begin:end], 0))
@@ -201,7 +207,9 @@ class NoisyTree:
         shape, nodes = self._shape, self._solved[0]
         total = float(nodes[-1])
         if total > MOST_WHOLE:
-            raise ParameterError(f"integers needs an estimated total of at most 2**48, got {total:.6g}; estimates has no limit")
+            raise ParameterError(
+                f"integers needs an estimated total of at most 2**48, got {total:.6g}; estimates has no limit"
+            )
         found = np.empty(nodes.size, np.int64)
         found[-1] = max(round(total), 0)
         kernels.kernel("top_down")(nodes, found, shape.leaves, shape.first)

@@ -90,7 +90,11 @@ def tree(
     if threads is not None:
         whole("threads", threads, 1)
     leaves = checked(counts)
-    shape = regular(leaves.size, BRANCHING if branching is None else branching) if levels is None else named(leaves.size, levels)
+    shape = (
+        regular(leaves.size, BRANCHING if branching is None else branching)
+        if levels is None
+        else named(leaves.size, levels)
+    )
     shares = shares_of(shape, weights, workload, root=flag("root", root))
     noise = TreeNoise(shape, sensitivity, epsilon, delta, rho, shares)
     if key is not None:
