@@ -36,7 +36,7 @@ from dpfast.trees.shape import Shape, named, regular
 
 ONE = Sensitivity(1, 1)
 EVEN = {"epsilon": 1, "sensitivity": ONE}
-ALPHA = 1e-9  # of each statistical test
+ALPHA = 1e-9  # false alarms, for each statistical test
 
 
 def members(shape: Shape) -> np.ndarray:
@@ -147,7 +147,7 @@ def counted(people: tuple[tuple[int, ...], ...]) -> np.ndarray:
 
 
 def figures_of_small_worlds(noise: TreeNoise, adjacency: str) -> tuple[float, float]:
-    """The worst epsilon and rho of all neighbours, in both directions, of 4 rows, 3 keys, 2 people."""
+    """The worst epsilon and rho of all neighbours, in both directions."""
     worst_epsilon, worst_rho = 0.0, 0.0
     one = [*WORLDS, ()] if adjacency == "add-remove" else WORLDS
     for other, before, after in itertools.product(WORLDS, one, one):
@@ -214,7 +214,7 @@ def shared_noise(found: NoisyTree) -> int:
 
 
 def test_each_level_has_its_own_stream(monkeypatch) -> None:
-    """16 draws of scale 90 are equal by chance with probability below 1e-30. One stream is found."""
+    """16 draws of scale 60 are equal by chance with probability below 1e-30."""
     zeros, wide = np.zeros(200, np.int64), {"epsilon": 0.1, "sensitivity": Sensitivity(1, 1)}
     for options in ({}, {"key": fixed_key(5).derive("streams")}):
         with pytest.warns() if options else _nothing():
@@ -329,7 +329,7 @@ def held(hits: int, wanted: float) -> None:
 
 @pytest.mark.parametrize("law", [{"epsilon": 1}, {"epsilon": 8}, {"rho": 0.5}, {"epsilon": 1, "delta": 1e-6}], ids=str)
 def test_intervals_hold_in_ten_thousand_runs(law) -> None:
-    """Of ranges, of shares and of quantiles; the false-alarm rate is 1e-9 an interval."""
+    """Ranges, shares and quantiles; the false-alarm rate is 1e-9 an interval."""
     counts, confidence = np.array([5, 0, 0, 40, 12, 0, 33, 7, 1]), 0.9
     shape = regular(9, 3)
     begins, ends = np.array([0, 0, 2, 3, 5, 8]), np.array([1, 9, 7, 6, 6, 9])
@@ -352,7 +352,7 @@ def test_intervals_hold_in_ten_thousand_runs(law) -> None:
 
 
 def test_planted_narrow_intervals_are_found(monkeypatch) -> None:
-    monkeypatch.setattr(NoisyTree, "_z", lambda *_: 1.5)  # of 0.866
+    monkeypatch.setattr(NoisyTree, "_z", lambda *_: 1.5)  # holds 0.866
     counts, hits = np.zeros(16, np.int64), 0
     for each in runs(counts, regular(16, 4), {"rho": 0.01}):
         found = each.range_sum(0, 5, 0.9)

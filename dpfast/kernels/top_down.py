@@ -28,7 +28,7 @@ def _cut(nodes, begin, end, total):
 @jit(types.void(REALS, NODES, size, size, types.float64, size))
 def _round_up(nodes, whole, begin, end, t, many):
     """Add 1 to the `many` children with the largest remainders; of equal ones to the first."""
-    low, high, surely = 0.0, 1.0, 0  # remainders above high: as many as `surely`, and at most `many`
+    low, high, taken = 0.0, 1.0, 0  # remainders above high: as many as `taken`, and at most `many`
     for _ in range(64):
         middle, above = (low + high) / 2, 0
         for c in range(begin, end):
@@ -36,10 +36,10 @@ def _round_up(nodes, whole, begin, end, t, many):
         if above > many:
             low = middle
         else:
-            high, surely = middle, above
+            high, taken = middle, above
         if above == many:
             break
-    equal = many - surely
+    equal = many - taken
     for c in range(begin, end):
         remainder = nodes[c] - t - whole[c]
         if remainder > high:

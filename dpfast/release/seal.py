@@ -109,7 +109,7 @@ def _encoded(name: str, record: tuple[str | int, ...]) -> bytes:
 
 
 class Levels(dict[str, Any]):
-    """The mechanisms of columns that each have a length of their own, and what all spend together."""
+    """The mechanisms of columns of different lengths, and what all spend together."""
 
     def __init__(self, columns: Mapping[str, Any], guarantee: Guarantee) -> None:
         super().__init__(columns)

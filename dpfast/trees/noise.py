@@ -18,6 +18,7 @@ from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.privacy import parameters
+from dpfast.privacy.composition import compose
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import unwritten, written
@@ -27,7 +28,7 @@ from dpfast.release.seal import Levels
 from dpfast.trees.shape import Shape
 
 GRID = 2**20  # steps in which the shares of a workload are rounded
-LEAST = 1 / 64  # of the largest share: what a workload leaves to the leaves
+LEAST = 1 / 64  # a workload leaves this part of the largest share to the leaves
 
 
 class TreeNoise(Payable):
@@ -52,25 +53,19 @@ class TreeNoise(Payable):
         rho: Real | None,
         shares: Callable[[list[Sensitivity], bool], list[Fraction]],
     ) -> None:
-        """shares: of the budget, by level, from their sensitivities and whether noise is Gaussian."""
+        """shares: the levels' shares, from their sensitivities and whether noise is Gaussian."""
         if not isinstance(sensitivity, Sensitivity):
             raise DTypeError(
                 f"sensitivity must be a Sensitivity(l0, linf) or Sensitivity(l1=…), not {type(sensitivity).__name__}"
             )
-        about: Any = {"adjacency": sensitivity.adjacency, "unit": sensitivity.unit, "also_add_remove": True}
-        gaussian = rho is not None or delta is not None
         if (epsilon is None) == (rho is None):
             raise ParameterError("epsilon, epsilon and delta, or rho must be given: the budget of the whole tree")
-        if rho is not None:
-            total = parameters.exact_positive("rho", rho)
-            spent = Guarantee(epsilon, delta, rho=total, **about)
-        elif delta is not None:
+        gaussian = rho is not None or delta is not None
+        if delta is not None:
             # The noise of one count that is (epsilon, delta)-DP by its rho alone tells this rho.
             total = DiscreteGaussian.calibrated(epsilon, Sensitivity.from_l2(1), delta=delta).rho()  # type: ignore[arg-type]
-            spent = Guarantee(epsilon, delta, rho=total, **about)
         else:
-            total = parameters.exact_positive("epsilon", epsilon)
-            spent = Guarantee(total, **about)
+            total = parameters.exact_positive("rho" if gaussian else "epsilon", rho if gaussian else epsilon)
         changes = [sensitivity.of_sums(size, shape.most_leaves(level)) for level, size in enumerate(shape.sizes)]
         parts = shares(changes, gaussian)
         made = [
@@ -81,6 +76,11 @@ class TreeNoise(Payable):
             else DiscreteLaplace(total * part / sum(parts), change)
             for part, change in zip(parts, changes, strict=True)
         ]
+        spent = compose(*(each for each in made if each is not None))
+        if delta is not None:
+            spent = Guarantee(
+                epsilon, delta, rho=spent.rho, adjacency=spent.adjacency, unit=spent.unit, also_add_remove=True
+            )
         self._keep(spent=spent, sensitivity=sensitivity, levels=tuple(made), shape=shape)
 
     @property
@@ -105,17 +105,20 @@ class TreeNoise(Payable):
     def _release(
         self, values: Any, charge: Callable[..., None] | None = None, /, *, threads: int | None = None
     ) -> npt.NDArray[np.int64]:
-        """The noisy counts of all nodes, each level from a stream of its own; 0 where no noise is."""
+        """The noisy counts of all nodes, each level from its own stream; 0 where no noise is."""
         if threads is not None:
             parameters.whole("threads", threads, 1)
         counts = checked(values, self.shape)
         noisy = np.zeros(self.shape.offsets[-1], np.int64)
         true = self.sums(counts)
-        if charge is not None:
-            charge()
-        for i, mechanism in enumerate(self.levels):
-            if mechanism is not None:
-                mechanism.release(true[i], out=self.shape.level(noisy, i), threads=threads)
+        try:
+            if charge is not None:
+                charge()
+            for i, mechanism in enumerate(self.levels):
+                if mechanism is not None:
+                    mechanism.release(true[i], out=self.shape.level(noisy, i), threads=threads)
+        finally:
+            wipe(true, counts)
         return noisy
 
 
@@ -127,6 +130,13 @@ def checked(counts: Any, shape: Shape | None = None) -> CountArray:
     if shape is not None and array.size != shape.leaves:
         raise ParameterError(f"counts must be one for each leaf: {shape.leaves:,}, got {array.size:,}")
     return array
+
+
+def wipe(true: list[CountArray], counts: CountArray) -> None:
+    """Zero the true counts of all levels, but for the caller's own."""
+    for each in true:
+        if not np.may_share_memory(each, counts):
+            each.fill(0)
 
 
 def _within_int64(counts: CountArray) -> CountArray:

@@ -127,15 +127,16 @@ class NoisyTree:
         """The share of the total in the leaves 0 to `places`, both included, with intervals.
 
         places: leaves, integers or an array of them. confidence: of each interval on its own.
-        Returns: an Estimate within [0, 1]. If the total may be 0 for all that is released, the
-            interval is [0, 1] (Fieller 1954, for a ratio), and an estimated total below 0 gives NaN.
+        Returns: an Estimate within [0, 1]. Intervals are Fieller's, for a ratio: they are [0, 1]
+            where the total may as well be 0. An estimated total that is not above 0 gives NaN.
         Raises: DTypeError, ParameterError.
         """
         at = self._places("places", places, self._shape.leaves - 1)
         below = self._ranges(np.zeros(at.size, np.int64), at.reshape(-1) + 1)
         total, variance, z2 = *self._total, self._z(confidence) ** 2
         value = np.clip(below.sums / total, 0, 1) if total > 0 else np.full(at.size, np.nan)
-        # All f with |sum - f total| <= z sd(sum - f total) + 1/2: each end is a root of a f^2 - 2 b f + c.
+        # All f with |sum - f total| <= z sd(sum - f total) + 1/2. The ends are roots of
+        # a f^2 - 2 b f + c.
         a = total**2 - z2 * variance
         ends = []
         for sign in (-1, 1):
@@ -162,7 +163,7 @@ class NoisyTree:
         total, variance = self._total
 
         def beyond(leaf: int, sign: int) -> bool:
-            """Whether the sum of leaves 0 to leaf - 1, less share * total, is surely of this sign."""
+            """Whether the sum of the leaves before, less share * total, surely has this sign."""
             below = self._ranges(np.zeros(1, np.int64), np.array([leaf]))
             square = below.variances[0] - 2 * share * below.with_total[0] + share**2 * variance
             return bool(sign * (below.sums[0] - share * total) > z * math.sqrt(max(square, 0.0)) + (0.5 if sign else 0))

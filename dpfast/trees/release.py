@@ -14,7 +14,7 @@ from dpfast.privacy.parameters import Real, flag, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.blocks import BLOCK
 from dpfast.release.key import release_key
-from dpfast.trees.noise import TreeNoise, checked, shares_of
+from dpfast.trees.noise import TreeNoise, checked, shares_of, wipe
 from dpfast.trees.noisy_tree import NoisyTree
 from dpfast.trees.shape import BRANCHING, named, regular
 
@@ -128,17 +128,20 @@ def _sealed(
     if ledger is not None:
         ledger.expect(key, columns, resume=resume)
     true = {f"level {i}": each for i, each in enumerate(noise.sums(counts))}
-    digesters = {name: key.digester(mechanism, column=name) for name, mechanism in columns.items()}
-    digests = [
-        digesters[name](j, true[name][at : at + BLOCK])
-        for name in columns
-        for j, at in enumerate(range(0, true[name].size, BLOCK))
-    ]
-    seal = key.seal(columns, digests, shape=tuple(true[name].size for name in columns), source=shape.digest)
-    sealed = seal.without_ledger(resume=resume) if ledger is None else ledger.reserve(seal, resume=resume)
-    noisy = np.zeros(shape.offsets[-1], np.int64)
-    for level, name in enumerate(true):
-        for j, at in enumerate(range(0, true[name].size if name in columns else 0, BLOCK)):
-            out = shape.level(noisy, level)[at : at + BLOCK]
-            sealed.release(j, true[name][at : at + BLOCK], column=name, out=out)
+    try:
+        digesters = {name: key.digester(mechanism, column=name) for name, mechanism in columns.items()}
+        digests = [
+            digesters[name](j, true[name][at : at + BLOCK])
+            for name in columns
+            for j, at in enumerate(range(0, true[name].size, BLOCK))
+        ]
+        seal = key.seal(columns, digests, shape=tuple(true[name].size for name in columns), source=shape.digest)
+        sealed = seal.without_ledger(resume=resume) if ledger is None else ledger.reserve(seal, resume=resume)
+        noisy = np.zeros(shape.offsets[-1], np.int64)
+        for level, name in enumerate(true):
+            for j, at in enumerate(range(0, true[name].size if name in columns else 0, BLOCK)):
+                out = shape.level(noisy, level)[at : at + BLOCK]
+                sealed.release(j, true[name][at : at + BLOCK], column=name, out=out)
+    finally:
+        wipe([*true.values()], counts)
     return noisy

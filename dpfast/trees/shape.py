@@ -67,7 +67,7 @@ class Shape:
         return int(np.diff(self.begins(level), append=self.leaves).max())
 
     def taken(self, ranges: npt.NDArray[np.int64], highest: int) -> npt.NDArray[np.float64]:
-        """How many nodes of each level add up to the ranges of leaves, on average; none above `highest`."""
+        """How many nodes of each level up to `highest` make a range of leaves, on average."""
         low, high = ranges[:, 0], ranges[:, 1]
         found = np.zeros(len(self.sizes))
         for level, size in enumerate(self.sizes):
@@ -85,7 +85,10 @@ class Shape:
 
 
 def regular(leaves: int, branching: object) -> Shape:
-    """Each node has `branching` children; the last of a level may have fewer. Raises: DTypeError, ParameterError."""
+    """Each node has `branching` children; the last of a level may have fewer.
+
+    Raises: DTypeError, ParameterError.
+    """
     b, size = whole("branching", branching, 2), leaves
     starts = []
     while size > 1:
@@ -95,7 +98,10 @@ def regular(leaves: int, branching: object) -> Shape:
 
 
 def named(leaves: int, levels: Iterable[Any]) -> Shape:
-    """From columns that name each leaf's group at each level. Raises: DTypeError, ParameterError."""
+    """From columns that name each leaf's group at each level.
+
+    Raises: DTypeError, ParameterError.
+    """
     if isinstance(levels, (str, bytes)) or not isinstance(levels, Iterable):
         raise DTypeError(f"levels must be a list of columns, one for each level, not {type(levels).__name__}")
     columns = [column(f"levels[{i}]", each) for i, each in enumerate(levels)]
@@ -116,7 +122,8 @@ def named(leaves: int, levels: Iterable[Any]) -> Shape:
 def _groups(level: int, names: Column, below: Places | None) -> Places:
     """The first leaf of each group. below: of each group of the level below; None of the leaves.
 
-    Each level must have fewer groups than the one below, so no level comes back: a cycle is refused.
+    Each level must have fewer groups than the one below. So no level comes back, and a cycle is
+    refused.
     """
     begins = np.flatnonzero(np.append(True, names.codes[1:] != names.codes[:-1]))
     if np.unique(names.codes[begins]).size < begins.size:

@@ -79,6 +79,15 @@ MUTANTS = [
            "test_arrays.py -k masked_arrays"),
     Mutant("bounds beyond the type", "dpfast/release/arrays.py", "return max(low, least), min(high, most)", "return low, high",
            "test_saturation.py -k public_bounds"),
+    # ---------------------------------------------------------------- trees
+    Mutant("all levels of a tree have the leaves' sensitivity", "dpfast/privacy/sensitivity.py", "linf * min(l0, cells),", "linf,",
+           "test_trees.py -k 'no_level_moves or small_worlds'"),
+    Mutant("the shares of a tree's levels add up to more", "dpfast/trees/noise.py", "DiscreteLaplace(total * part / sum(parts), change)",
+           "DiscreteLaplace(total * part, change)", "test_trees.py -k 'small_worlds or add_up_exactly'"),
+    Mutant("a sum of leaves runs over", "dpfast/kernels/node_sums.py", "    if high > _LOW >> 1:", "    if False:", "test_trees.py -k saturate"),
+    Mutant("a sealed tree is charged for one level", "dpfast/release/seal.py",
+           "return columns.guarantee if isinstance(columns, Levels) else compose(*columns.values())",
+           "return next(iter(columns.values())).guarantee", "test_trees.py -k 'charged_once or one_release'"),
     # ---------------------------------------------------------------- keys
     Mutant("the stream key forgets the values", "dpfast/release/seal.py", "encode(column, block, digest)", "encode(column, block)",
            "test_sealed.py -k rewritten"),
