@@ -95,7 +95,7 @@ GOOD: dict[str, Any] = {
     "clip.lower": 0, "compose.adjacency": None, "compose.delta": None, "compose.parts": dpfast.DiscreteLaplace(1, 1),
     "consistent.cells": [[1.0, 2.0], [3.0, 4.0]], "dp_event.sensitivity": None, "privacy_loss_distribution.sensitivity": None,
     "fixed_point_sum.lower": -5, "fixed_point_sum.upper": 5, "fixed_point_sum.values": np.array([SECRET + 0.5, 1.5]),
-    "begin": [0, 1], "end": [2, 3], "places": [0, 2], "level": 1, "branching": 2, "levels": None, "weights": None, "workload": None, "root": False,
+    "begin": [0, 1], "end": [2, 3], "sums": 3, "places": [0, 2], "level": 1, "branching": 2, "levels": None, "weights": None, "workload": None, "root": False,
     "tree.delta": None, "tree.sensitivity": CELL, "tree.label": None,
     "thresholded.counts": [SECRET, SECRET, SECRET], "thresholded.epsilon": 5, "thresholded.label": None, "thresholded.buckets": 4, "thresholded.sensitivity": CELL,
     **{

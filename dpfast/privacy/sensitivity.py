@@ -215,8 +215,9 @@ class Sensitivity(Record):
         What one unit adds to several cells of a group meets in one sum, so a sum moves by up to l0
         linf, and never by more than l1. No figure is exceeded, and each is reached where it is
         reached for the cells and enough groups are of that size.
-        Raises: ParameterError (what one unit contributes is not known).
+        Raises: DTypeError, ParameterError (also if what one unit contributes is not known).
         """
+        many, largest = parameters.whole("sums", sums, 1), parameters.whole("cells", cells, 1)
         if self.contributes is None:
             raise ParameterError(
                 "sensitivity must say what one unit contributes, for that meets in sums: Sensitivity(l0, linf), or "
@@ -224,8 +225,8 @@ class Sensitivity(Record):
             )
         l0, linf = self.contributes
         return Sensitivity(
-            min(l0, sums),
-            linf * min(l0, cells),
+            min(l0, many),
+            linf * min(l0, largest),
             l1=self.contributed,
             adjacency=self.adjacency,
             unit=self.unit,

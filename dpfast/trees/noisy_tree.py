@@ -116,7 +116,13 @@ class NoisyTree:
             >>> bool(found.lower < found.value < found.upper)
             True
         """
-        begins, ends = np.broadcast_arrays(self._places("begin", begin), self._places("end", end))
+        begins, ends = self._places("begin", begin), self._places("end", end)
+        try:
+            begins, ends = np.broadcast_arrays(begins, ends)
+        except ValueError:
+            raise ParameterError(
+                f"begin and end must be of one shape, or one of them a number, got {begins.shape} and {ends.shape}"
+            ) from None
         if (begins > ends).any():
             raise ParameterError("begin must be at most end, in every range")
         found = self._ranges(begins.reshape(-1), ends.reshape(-1))

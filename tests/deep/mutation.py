@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant("bounds beyond the type", "dpfast/release/arrays.py", "return max(low, least), min(high, most)", "return low, high",
            "test_saturation.py -k public_bounds"),
     # ---------------------------------------------------------------- trees
-    Mutant("all levels of a tree have the leaves' sensitivity", "dpfast/privacy/sensitivity.py", "linf * min(l0, cells),", "linf,",
+    Mutant("all levels of a tree have the leaves' sensitivity", "dpfast/privacy/sensitivity.py", "linf * min(l0, largest),", "linf,",
            "test_trees.py -k 'no_level_moves or small_worlds'"),
     Mutant("the shares of a tree's levels add up to more", "dpfast/trees/noise.py", "DiscreteLaplace(total * part / sum(parts), change)",
            "DiscreteLaplace(total * part, change)", "test_trees.py -k 'small_worlds or add_up_exactly'"),
