@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiers
 
 import dpfast
 from dpfast import (
@@ -265,9 +266,12 @@ def solve(shape: Shape, noisy: np.ndarray, variances: list[float | None]) -> tup
     return under @ leaves, under @ np.linalg.inv(information) @ under.T
 
 
-def a_tree(shape: Shape, variances: list[float | None], seed: int = 1) -> NoisyTree:
-    nodes = np.random.default_rng(seed).integers(-50, 200, shape.offsets[-1])
-    return NoisyTree(shape, nodes, variances, True, dpfast.Guarantee(1))
+def nodes_of(shape: Shape) -> np.ndarray:
+    return np.random.default_rng(1).integers(-50, 200, shape.offsets[-1])
+
+
+def a_tree(shape: Shape, variances: list[float | None], *, gaussian: bool = True) -> NoisyTree:
+    return NoisyTree(shape, nodes_of(shape), variances, gaussian, dpfast.Guarantee(1))
 
 
 VARIANCES = {
@@ -284,7 +288,7 @@ def test_estimates_are_those_of_dense_least_squares(shape, given) -> None:
     given = (given * 2)[: len(shape.sizes)]
     found = a_tree(shape, given)
     nodes = np.concatenate(found.estimates)
-    expected, covariances = solve(shape, found._nodes.astype(float), given)
+    expected, covariances = solve(shape, np.array(nodes_of(shape), float), given)
     assert np.allclose(nodes, expected, rtol=1e-12, atol=1e-10)
     for k in range(nodes.size - shape.leaves):
         assert nodes[shape.leaves + k] == pytest.approx(nodes[shape.first[k] : shape.first[k + 1]].sum())
@@ -292,7 +296,7 @@ def test_estimates_are_those_of_dense_least_squares(shape, given) -> None:
     at = np.arange(shape.leaves)
     chosen = ((begins[:, None] <= at) & (at < ends[:, None])).astype(float)
     of_leaves = covariances[: shape.leaves, : shape.leaves]
-    ranges = found._ranges(begins, ends)
+    ranges = tiers.ranges_of(found, begins, ends)
     assert np.allclose(ranges.sums, chosen @ expected[: shape.leaves], atol=1e-9)
     assert np.allclose(ranges.variances, np.einsum("ri,ij,rj->r", chosen, of_leaves, chosen), rtol=1e-9, atol=1e-9)
     assert np.allclose(ranges.with_total, chosen @ of_leaves.sum(1), rtol=1e-9, atol=1e-9)
@@ -301,7 +305,7 @@ def test_estimates_are_those_of_dense_least_squares(shape, given) -> None:
 def test_larger_trees_are_consistent() -> None:
     found = tree(np.arange(5000), branching=7, **EVEN)
     for below, above, level in zip(found.estimates, found.estimates[1:], range(1, 9), strict=False):
-        begins = found._shape.begins(level)
+        begins = found.spans(level)[0]
         assert np.allclose(np.add.reduceat(found.estimates[0], begins), above, rtol=1e-9, atol=1e-6)
         assert below.size > above.size
 
@@ -318,7 +322,7 @@ def runs(counts: np.ndarray, shape: Shape, law: dict[str, Any]) -> Iterator[Nois
     variances = [None if each is None else each.variance for each in noise.levels]
     for _ in range(RUNS):
         yield NoisyTree(
-            shape, noise._release(counts), variances, law != {"epsilon": law.get("epsilon")}, noise.guarantee
+            shape, noise.release(counts), variances, law != {"epsilon": law.get("epsilon")}, noise.guarantee
         )
 
 
@@ -352,7 +356,7 @@ def test_intervals_hold_in_ten_thousand_runs(law) -> None:
 
 
 def test_planted_narrow_intervals_are_found(monkeypatch) -> None:
-    monkeypatch.setattr(NoisyTree, "_z", lambda *_: 1.5)  # holds 0.866
+    tiers.plant(monkeypatch, NoisyTree, "z", lambda *_: 1.5)  # holds 0.866
     counts, hits = np.zeros(16, np.int64), 0
     for each in runs(counts, regular(16, 4), {"rho": 0.01}):
         found = each.range_sum(0, 5, 0.9)
@@ -367,9 +371,7 @@ def test_no_sum_of_laplace_variables_is_wider(confidence) -> None:
 
     Weights are equal and unequal; their squares add up to 1/2, so that the variance is 1.
     """
-    z = a_tree(regular(2, 2), [1.0, None])
-    object.__setattr__(z, "_gaussian", False)
-    x = z._z(confidence)
+    x = tiers.deviations(a_tree(regular(2, 2), [1.0, None], gaussian=False), confidence)
     u = np.linspace(1e-6, 400, 200_001)
     for weights in ([1], [1, 1], [1, 0.5], [1, 0.2], [1, 1, 1], [1, 0.7, 0.3], [1] * 5, [1] * 40, [1] + [0.1] * 30):
         w = np.array(weights) / math.sqrt(2 * sum(v * v for v in weights))
@@ -496,7 +498,7 @@ def test_a_workload_gets_less_noise() -> None:
             noise = TreeNoise(shape, ONE, budget[0], None, budget[1], shares)
             variances = [None if each is None else each.variance for each in noise.levels]
             estimated = NoisyTree(shape, np.zeros(shape.offsets[-1], np.int64), variances, True, noise.guarantee)
-            found[name, budget[0]] = estimated._ranges(*narrow.T.copy()).variances.mean()
+            found[name, budget[0]] = tiers.ranges_of(estimated, *narrow.T.copy()).variances.mean()
     assert found["workload", 1] < 0.5 * found["uniform", 1]
     assert found["workload", None] < 0.7 * found["uniform", None]
 

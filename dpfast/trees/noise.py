@@ -102,6 +102,13 @@ class TreeNoise(Payable):
         at = np.array(self.shape.offsets[1:]) - leaves.size
         return [leaves, *(inner[a:b] for a, b in pairwise(at.tolist()))]
 
+    def release(self, counts: Any, *, threads: int | None = None) -> npt.NDArray[np.int64]:
+        """The noisy counts of all nodes, from the counts of the leaves: int64; 0 without noise.
+
+        Privacy: spends the guarantee.
+        """
+        return self._release(counts, threads=threads)
+
     def _release(
         self, values: Any, charge: Callable[..., None] | None = None, /, *, threads: int | None = None
     ) -> npt.NDArray[np.int64]:

@@ -102,7 +102,7 @@ def tree(
     elif ledger is not None:
         noisy = ledger.release(noise, leaves, label=label, threads=threads)
     else:
-        noisy = noise._release(leaves, threads=threads)  # noqa: SLF001  the tree's own door
+        noisy = noise.release(leaves, threads=threads)
     variances = [None if each is None else each.variance for each in noise.levels]
     return NoisyTree(shape, noisy, variances, isinstance(noise.levels[0], DiscreteGaussian), noise.guarantee)
 

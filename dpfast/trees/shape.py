@@ -64,7 +64,7 @@ class Shape:
 
     def most_leaves(self, level: int) -> int:
         """The most leaves under a node of a level."""
-        return int(np.diff(self.begins(level), append=self.leaves).max())
+        return int(np.diff(self.begins(level), append=self.leaves).max()) if level else 1
 
     def taken(self, ranges: npt.NDArray[np.int64], highest: int) -> npt.NDArray[np.float64]:
         """How many nodes of each level up to `highest` make a range of leaves, on average."""
