@@ -235,6 +235,16 @@ class _nothing:  # noqa: N801
     def __exit__(self, *_: object) -> None: ...
 
 
+def test_golden_nodes() -> None:
+    """What csrc/stream.md says of trees stays so."""
+    options: dict[str, Any] = {"branching": 4, "epsilon": 0.1, "sensitivity": Sensitivity(2, 1)}
+    with pytest.warns(dpfast.InsecureKeyWarning):
+        found = tree(np.arange(40), **options, key=fixed_key(7).derive("golden"))
+    assert [None if each is None else each[:4].tolist() for each in found.noisy] == [
+        [56, -34, -81, -24], [17, 19, 171, -48], [121, 357, -5], None,
+    ]  # fmt: skip
+
+
 def test_the_noise_is_that_of_each_levels_mechanism() -> None:
     """The variance of 4,000 nodes of each level, within 6 of its standard deviations (1e-8)."""
     zeros = np.zeros(64_000, np.int64)
