@@ -8,6 +8,7 @@ import json
 import math
 import pickle
 from collections.abc import Iterator
+from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,7 @@ def test_each_level_has_its_own_stream(monkeypatch) -> None:
     """16 draws of scale 60 are equal by chance with probability below 1e-30."""
     zeros, wide = np.zeros(200, np.int64), {"epsilon": 0.1, "sensitivity": Sensitivity(1, 1)}
     for options in ({}, {"key": fixed_key(5).derive("streams")}):
-        with pytest.warns() if options else _nothing():
+        with pytest.warns(dpfast.InsecureKeyWarning) if options else nullcontext():
             assert shared_noise(tree(zeros, branching=3, **wide, **options)) == 0
     from dpfast.release import seal
 
@@ -227,12 +228,6 @@ def test_each_level_has_its_own_stream(monkeypatch) -> None:
     with pytest.warns(dpfast.InsecureKeyWarning):
         planted = tree(zeros, branching=3, **wide, key=fixed_key(6).derive("streams"))
     assert shared_noise(planted) > 0
-
-
-class _nothing:  # noqa: N801
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 def test_golden_nodes() -> None:
@@ -511,6 +506,26 @@ def test_a_workload_gets_less_noise() -> None:
             found[name, budget[0]] = tiers.ranges_of(estimated, *narrow.T.copy()).variances.mean()
     assert found["workload", 1] < 0.5 * found["uniform", 1]
     assert found["workload", None] < 0.7 * found["uniform", None]
+
+
+@pytest.mark.parametrize("branching", [8, 16])
+@pytest.mark.parametrize(("budget", "most"), [({"epsilon": 1}, 0.055), ({"rho": 0.5}, 0.022)], ids=str)
+def test_random_ranges_have_little_error(budget, most, branching) -> None:
+    """2^20 leaves: the mean error over that of noise on the leaves alone, by exact variances.
+
+    An error is taken for normal; that of a sum of Laplace variables is less for its variance.
+    """
+    n = 2**20
+    shape, one = regular(n, branching), regular(1, 2)
+    begin, end = np.sort(np.random.default_rng(8).integers(0, n + 1, (2, 4000)), axis=0)
+    noise, alone = (
+        TreeNoise(of, ONE, budget.get("epsilon"), None, budget.get("rho"), shares_of(of, None, None, root=False))
+        for of in (shape, one)
+    )
+    variances = [None if each is None else each.variance for each in noise.levels]
+    found = NoisyTree(shape, np.zeros(shape.offsets[-1], np.int64), variances, True, noise.guarantee)
+    error = np.sqrt(2 / math.pi * tiers.ranges_of(found, begin, end).variances).mean()
+    assert error <= most * 8 / 15 * math.sqrt(2 * n * alone.levels[0].variance / math.pi)
 
 
 # ------------------------------------------------------------------ one release, one charge
