@@ -653,6 +653,7 @@ BAD = {
     "no budget": ({"epsilon": None}, "epsilon, epsilon and delta, or rho"),
     "two budgets": ({"rho": 1}, "epsilon, epsilon and delta, or rho"),
     "delta alone": ({"epsilon": None, "delta": 1e-6}, "epsilon, epsilon and delta, or rho"),
+    "delta beside rho": ({"epsilon": None, "rho": 1, "delta": 1e-6}, "epsilon, epsilon and delta, or rho"),
     "a number for a sensitivity": ({"sensitivity": 1}, r"Sensitivity\(l0, linf\)"),
     "an L2 norm alone": ({"sensitivity": Sensitivity.from_l2(2)}, r"contributes.*Sensitivity\(l0, linf\)"),
     "a change alone": ({"sensitivity": Sensitivity.changes(1, 1)}, r"contributes.*Sensitivity\(l0, linf\)"),

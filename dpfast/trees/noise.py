@@ -58,7 +58,7 @@ class TreeNoise(Payable):
             raise DTypeError(
                 f"sensitivity must be a Sensitivity(l0, linf) or Sensitivity(l1=…), not {type(sensitivity).__name__}"
             )
-        if (epsilon is None) == (rho is None):
+        if (epsilon is None) == (rho is None) or (delta is not None and epsilon is None):
             raise ParameterError("epsilon, epsilon and delta, or rho must be given: the budget of the whole tree")
         gaussian = rho is not None or delta is not None
         if delta is not None:
