@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from dpfast.records.fixed_point import fixed_point_sum
     from dpfast.records.partitions import Thresholded, thresholded
     from dpfast.release.key import Key, KeyFile, ReleaseKey
+    from dpfast.trees.noisy_tree import NoisyTree
+    from dpfast.trees.release import tree
 
 Geometric = DiscreteLaplace
 
@@ -74,6 +76,7 @@ __all__ = [
     "NoGuaranteeError",
     "NoiseSource",
     "NoisyMax",
+    "NoisyTree",
     "OneSidedGeometric",
     "OtherInputError",
     "ParameterError",
@@ -97,6 +100,7 @@ __all__ = [
     "random_bytes",
     "testing",
     "thresholded",
+    "tree",
 ]
 
 _SUBMODULES = "adapters", "postprocess", "testing"
@@ -115,6 +119,8 @@ _LATE = {
     "dpfast.records.fixed_point": "fixed_point_sum",
     "dpfast.records.partitions": "Thresholded thresholded",
     "dpfast.release.key": "Key KeyFile ReleaseKey",
+    "dpfast.trees.noisy_tree": "NoisyTree",
+    "dpfast.trees.release": "tree",
 }
 
 

@@ -95,6 +95,8 @@ GOOD: dict[str, Any] = {
     "clip.lower": 0, "compose.adjacency": None, "compose.delta": None, "compose.parts": dpfast.DiscreteLaplace(1, 1),
     "consistent.cells": [[1.0, 2.0], [3.0, 4.0]], "dp_event.sensitivity": None, "privacy_loss_distribution.sensitivity": None,
     "fixed_point_sum.lower": -5, "fixed_point_sum.upper": 5, "fixed_point_sum.values": np.array([SECRET + 0.5, 1.5]),
+    "begin": [0, 1], "end": [2, 3], "sums": 3, "places": [0, 2], "level": 1, "branching": 2, "levels": None, "weights": None, "workload": None, "root": False,
+    "tree.delta": None, "tree.sensitivity": CELL, "tree.label": None,
     "thresholded.counts": [SECRET, SECRET, SECRET], "thresholded.epsilon": 5, "thresholded.label": None, "thresholded.buckets": 4, "thresholded.sensitivity": CELL,
     **{
         f"{law}{way}.sensitivity": CELL
@@ -144,7 +146,7 @@ NOT_CALLED = {"Thresholded", "adapters", "Geometric"}
 # Excused: methods that mechanisms (ReleaseKey) or NumPy (ChaCha20) call, and what refuses
 # everything; of a result all but its release.
 NOT_FUZZED = {
-    "BoundedHistogram", "BoundedHistogram.count", "BoundedHistogram.index",
+    "BoundedHistogram", "BoundedHistogram.count", "BoundedHistogram.index", "NoisyTree",
     "ReleaseKey", "ReleaseKey.bucketer", "ReleaseKey.buckets", "ReleaseKey.chooser", "ChaCha20.cffi", "ChaCha20.ctypes", "ChaCha20.random_raw",
     "Key.from_bytes.secret",
 }  # fmt: skip
@@ -174,6 +176,7 @@ def objects(folder: Path) -> dict[str, Any]:
         "Ledger": dpfast.Ledger(folder / "fuzzed.db", 10**9, delta=Fraction(1, 2), create=True),
         "NoiseSource": dpfast.noise_source("laplace", 3),
         "NoisyMax": dpfast.NoisyMax(1, 1),
+        "NoisyTree": dpfast.tree([SECRET, SECRET + 1, SECRET + 2], branching=2, epsilon=1e-5, sensitivity=CELL),
         "PermuteAndFlip": dpfast.PermuteAndFlip(1, 1),
         "RandomizedResponse": dpfast.RandomizedResponse(1, 2),
         "ReleaseKey": dpfast.Key(BYTES).derive("visits"),

@@ -33,6 +33,7 @@ QUICK = {
     "test_bounded_histogram": "siphash.*|keys_of_the_choice|.*small_world.*",
     "test_bounded_rows": "rows_in_all.*|every_small_world.*|planted.*|parts.*|bad.*",
     "test_fixed_point_sum": "rounded_as.*|saturates.*|up_to.*|sensitivity.*|a_float_sum.*",
+    "test_trees": "nodes_lie.*|sums.*|small_worlds.*|planted_the.*|each_level.*|estimates_are.*|cdf_and.*|equal_rem.*|shares.*|bad.*",
     # what is promised, and who keeps count
     "test_sensitivity": ALL,
     "test_guarantee": ALL,

@@ -113,7 +113,8 @@ CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
-    ("page", "first"), [("README.md", 1), ("docs/choosing.md", 0), ("docs/records.md", 0), ("docs/sealed.md", 0)]
+    ("page", "first"),
+    [("README.md", 1), ("docs/choosing.md", 0), ("docs/records.md", 0), ("docs/sealed.md", 0), ("docs/trees.md", 0)],
 )
 def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
     """Each block with its own names, in one process; README.md's first ones as an example."""
@@ -124,7 +125,15 @@ def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-DOCUMENTED = "errors", "ledger.ledger", "privacy.sensitivity", "release.key", "release.seal"
+DOCUMENTED = (
+    "errors",
+    "ledger.ledger",
+    "privacy.sensitivity",
+    "release.key",
+    "release.seal",
+    "trees.noisy_tree",
+    "trees.release",
+)
 
 
 @pytest.mark.parametrize("module", DOCUMENTED)

@@ -35,11 +35,12 @@ ROOMS: dict[str, set[str]] = {
     "random": {"dpfast._native", "dpfast.errors", "dpfast.privacy", "numpy", "typing_extensions"},
     "ledger": {"dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.privacy", "dpfast.release.key", "dpfast.release.seal"},
     "records": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.records", "dpfast.release.arrays", "dpfast.release.columns", "dpfast.release.key", "dpfast.release.names", "numpy"},
+    "trees": {"dpfast.errors", "dpfast.kernels", "dpfast.privacy", "dpfast.release.arrays", "dpfast.trees", "numpy"},
     "postprocess.py": {"dpfast.errors", "dpfast.privacy", "dpfast.release.arrays", "numpy"},
     "mechanisms": {"dpfast", "dpfast._native", "dpfast.adapters", "dpfast.errors", "dpfast.exact", "dpfast.kernels", "dpfast.mechanisms", "dpfast.privacy",
                    "dpfast.release", "dpfast.statistics", "numpy"},
     "__init__.py": {"dpfast", "dpfast.adapters", "dpfast.errors", "dpfast.ledger", "dpfast.mechanisms", "dpfast.postprocess", "dpfast.privacy",
-                    "dpfast.random", "dpfast.records", "dpfast.release.key", "dpfast.testing"},
+                    "dpfast.random", "dpfast.records", "dpfast.release.key", "dpfast.testing", "dpfast.trees"},
     "__main__.py": {"dpfast.cli"},
     "cli": PUBLIC | {"dpfast.audit", "dpfast.bench", "dpfast.cli", "dpfast.jobs", "dpfast.pictures", "dpfast.release.arrays", "dpfast.selftest", "dpfast.tables",
                      "dpfast.terminal", "click", "numpy"},
@@ -72,6 +73,12 @@ BEYOND = {
     "cli/privatize.py": {"dpfast.release.engine"},  # how many threads it may use
     "records/bounded_histogram.py": {"dpfast.mechanisms", "dpfast.ledger"},  # its results are released
     "records/partitions.py": {"dpfast.mechanisms", "dpfast.ledger"},  # it draws noise: the rest of records/ never does
+    "trees/noise.py": {
+        "dpfast.mechanisms",
+        "dpfast.release.seal",
+    },  # the one part that sees private counts, with the next
+    "trees/release.py": {"dpfast.ledger", "dpfast.mechanisms", "dpfast.release.blocks", "dpfast.release.key"},
+    "trees/shape.py": {"dpfast.release.columns"},
     "release/digits.py": {"dpfast._native", "dpfast.exact"},
     "release/engine.py": {"dpfast._native", "dpfast.release.arrays"},
     "release/blocks.py": {"dpfast._native", "dpfast.release.arrays", "dpfast.release.engine", "dpfast.release.names"},
@@ -307,6 +314,7 @@ PLANTED: tuple[tuple[Callable[[Path], Iterator[str]], str, str, str], ...] = (
     (rooms_import_what_they_may, "dpfast/pictures/bench.py", END, "from dpfast.bench.rows import Arrays"),
     (rooms_import_what_they_may, "dpfast/release/key.py", END, "def _x(): import dpfast.audit"),
     (rooms_import_what_they_may, "dpfast/privacy/meaning.py", END, "import numba"),
+    (rooms_import_what_they_may, "dpfast/trees/noisy_tree.py", END, "from dpfast.mechanisms.discrete_laplace import DiscreteLaplace"),
     (rooms_import_what_they_may, "dpfast/statistics.py", END, "from dpfast import DiscreteLaplace"),
     (rooms_import_what_they_may, "dpfast/audit/law.py", END, "from dpfast.pictures import audit"),
     (rooms_import_what_they_may, "dpfast/release/arrays.py", END, "from dpfast import DiscreteLaplace"),

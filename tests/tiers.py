@@ -23,6 +23,7 @@ from dpfast.records import fixed_point, partitions
 from dpfast.release import blocks as sealed_blocks
 from dpfast.release import engine, seal
 from dpfast.release.arrays import Job, clamps, prepare_real
+from dpfast.trees.noisy_tree import NoisyTree
 
 FLOAT, DOUBLE, EXTENDED = _native.FLOAT, _native.DOUBLE, _native.EXTENDED
 DOUBLE_DOUBLE, INTEGER, TABLE = _native.DOUBLE_DOUBLE, _native.INTEGER, _native.TABLE
@@ -484,3 +485,16 @@ def past_the_caches(always: bool) -> None:
 def choice_of(key: Any) -> tuple[tuple[int, int], ...]:
     """The keys of the functions by which a release key chooses partitions and rows."""
     return key.chooser().functions()
+
+
+# ------------------------------------------------------------------ trees
+
+
+def ranges_of(tree: NoisyTree, begins: np.ndarray, ends: np.ndarray) -> Any:
+    """Sums over ranges of leaves, their variances, and their covariances with the total."""
+    return tree._ranges(begins, ends)
+
+
+def deviations(tree: NoisyTree, confidence: float) -> float:
+    """How many standard deviations wide half an interval is."""
+    return tree._z(confidence)

@@ -15,6 +15,7 @@ FEW = 32  # bins of a unit whose tags are compared all with all, or hashed at on
 
 KERNELS = (
     "fixed_point", "fixed_point_bits", "nominate", "bounded_histogram", "chosen_rows", "totals", "search", "siphash", "respond",
+    "node_sums", "least_squares", "range_sums", "top_down",
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from dpfast.ledger.table import History
 from dpfast.mechanisms.described import Payable
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy import parameters
-from dpfast.privacy.composition import Part, compose
+from dpfast.privacy.composition import Part
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
 from dpfast.privacy.parameters import Real, shown
@@ -34,6 +34,7 @@ from dpfast.release.seal import (
     check_versions,
     compare,
     compare_here,
+    cost_of,
     kind_of,
     must_be_alike,
     must_continue,
@@ -210,7 +211,7 @@ class Ledger:
             True
         """
         about, columns = release_key(key), by_column(mechanism)
-        charge = self._charge(about.label, compose(*columns.values()), {"mechanism": ""})
+        charge = self._charge(about.label, cost_of(columns), {"mechanism": ""})
         return self._look(about, mechanism, charge, resume=parameters.flag("resume", resume))
 
     def _look(self, key: ReleaseKey, mechanism: Any, charge: Charge, *, resume: bool) -> bool:

@@ -209,6 +209,31 @@ class Sensitivity(Record):
         """Whether an added unit moves all cells up: contributions >= 0, under add-remove."""
         return self.contributes is not None and not self.signed and self.adjacency == "add-remove"
 
+    def of_sums(self, sums: int, cells: int) -> Sensitivity:
+        """That of as many sums over disjoint groups of at most so many cells.
+
+        What one unit adds to several cells of a group meets in one sum, so a sum moves by up to l0
+        linf, and never by more than l1. No figure is exceeded, and each is reached where it is
+        reached for the cells and enough groups are of that size.
+        Raises: DTypeError, ParameterError (also if what one unit contributes is not known).
+        """
+        many, largest = parameters.whole("sums", sums, 1), parameters.whole("cells", cells, 1)
+        if self.contributes is None:
+            raise ParameterError(
+                "sensitivity must say what one unit contributes, for that meets in sums: Sensitivity(l0, linf), or "
+                "Sensitivity(l1=…)"
+            )
+        l0, linf = self.contributes
+        return Sensitivity(
+            min(l0, many),
+            linf * min(l0, largest),
+            l1=self.contributed,
+            adjacency=self.adjacency,
+            unit=self.unit,
+            signed=self.signed,
+            keys=self.keys,
+        )
+
     def with_public_keys(self) -> Sensitivity:
         """An equal Sensitivity with public keys, after `thresholded` has hidden the secret ones."""
         return self._of(**{**vars(self), "keys": "public"})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VERSION = 1  # the manifest's: its fields, the size of a block, the fields of digests
 
-ARRAY, TABLE, BUCKETS = "array", "table", "buckets"
+ARRAY, TABLE, BUCKETS, LEVELS = "array", "table", "buckets", "levels"
 _SIZED = "a shape", "a public domain"
 
 
@@ -35,9 +35,9 @@ class Manifest(NamedTuple):
     """What is published of a sealed release: nothing here depends on private values."""
 
     label: str
-    kind: str  # "array", "table" or "buckets"
+    kind: str  # "array", "table", "buckets" or "levels"
     columns: tuple[tuple[str, tuple[str | int, ...]], ...]  # each column's name and its mechanism's record
-    size: tuple[int, ...]  # the shape of an array, (rows,) of a table, (number,) of buckets
+    size: tuple[int, ...]  # the shape of an array, (rows,) of a table, (number,) of buckets, each column's of levels
     domain: str = ""  # SHA-256 of the public names of the rows in their order, in hexadecimal
     stream: int = _native.STREAM_VERSION
     version: int = VERSION
@@ -57,9 +57,14 @@ class Manifest(NamedTuple):
         rest = _encoded(self.kind, self.domain, self.size, self.columns)
         return encode(self.version, self.stream, self.label) + rest
 
-    def rows(self, block: int) -> int:
+    def rows(self, block: int, column: str = "") -> int:
         """How many rows a block has; of a bucket nobody knows."""
-        return min(BLOCK, math.prod(self.size) - block * BLOCK)
+        return min(BLOCK, self._rows(column) - block * BLOCK)
+
+    def _rows(self, column: str) -> int:
+        if self.kind == LEVELS:
+            return self.size[[name for name, _ in self.columns].index(column)]
+        return math.prod(self.size)
 
     def unlike(self, kept: Manifest) -> str:
         """How a manifest that was kept differs, in words, or nothing. It may have been edited."""
@@ -88,10 +93,9 @@ class Manifest(NamedTuple):
             return f"with another mechanism{of}, {', '.join(map(str, other[:1])):.40}, not {mine[0]}"
         return f"with other parameters of {mine[0]}{of}"
 
-    @property
-    def blocks(self) -> int:
-        """How many blocks each column has."""
-        return self.size[0] if self.kind == BUCKETS else -(-math.prod(self.size) // BLOCK)
+    def blocks(self, column: str = "") -> int:
+        """How many blocks a column has; all have as many, if they are no levels."""
+        return self.size[0] if self.kind == BUCKETS else -(-self._rows(column) // BLOCK)
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -105,9 +109,20 @@ def _encoded(
     return encode(kind, domain, encode(*size), *[encode(name, *record) for name, record in columns])
 
 
+class Levels(dict[str, Any]):
+    """The mechanisms of columns of different lengths, and what all spend together."""
+
+    def __init__(self, columns: Mapping[str, Any], guarantee: Guarantee) -> None:
+        super().__init__(columns)
+        self.guarantee = guarantee
+
+
 def by_column(mechanism: Any) -> dict[str, Any]:
     """The mechanisms of the columns; that of an array has no name. Raises: DTypeError."""
-    columns = dict(mechanism) if isinstance(mechanism, Mapping) else {"": mechanism}
+    if isinstance(mechanism, Levels):
+        columns: dict[str, Any] = mechanism
+    else:
+        columns = dict(mechanism) if isinstance(mechanism, Mapping) else {"": mechanism}
     for name, each in columns.items():
         if not isinstance(name, str):
             raise DTypeError(f"mechanism must have names of columns that are texts, not {type(name).__name__}")
@@ -123,7 +138,14 @@ def releases(mechanism: Any) -> Any:
 
 
 def kind_of(mechanism: Any) -> str:
-    return TABLE if isinstance(mechanism, Mapping) else ARRAY
+    return LEVELS if isinstance(mechanism, Levels) else TABLE if isinstance(mechanism, Mapping) else ARRAY
+
+
+def cost_of(columns: Mapping[str, Any]) -> Guarantee:
+    """What columns spend together. Raises: NoGuaranteeError."""
+    from dpfast.privacy.composition import compose
+
+    return columns.guarantee if isinstance(columns, Levels) else compose(*columns.values())
 
 
 def manifest(
@@ -278,8 +300,7 @@ class Seal:
     ) -> None:
         """columns: their mechanisms. digests: rows and digest of each block, by its place."""
         self.manifest, self._key, self._columns, self._digests = about, key, columns, digests
-        blocks = range(about.blocks)
-        fields = [field for name in columns for j in blocks for field in digests[name, j]]
+        fields = [field for name in columns for j in range(about.blocks(name)) for field in digests[name, j]]
         self._root = key._keyed("root", encode(*([source] if source else []), *fields))  # noqa: SLF001
         self._input = encode(about.encoded(), self._root)
 
@@ -290,9 +311,7 @@ class Seal:
     @property
     def cost(self) -> Guarantee:
         """What all columns spend together. Raises: NoGuaranteeError."""
-        from dpfast.privacy.composition import compose
-
-        return compose(*self._columns.values())
+        return cost_of(self._columns)
 
     def metadata(self) -> dict[str, object]:
         """What its columns spend, JSON-able, as of their mechanisms."""
@@ -352,14 +371,15 @@ def checked(about: Manifest, key: str, digests: tuple[BlockDigest, ...]) -> dict
         check_versions(each.stream, each.version)
         if each.column not in columns:
             raise ParameterError(f"digests must be of the columns of the seal, and one is of {each.column!r:.60}")
-        if not 0 <= each.block < about.blocks:
-            raise ParameterError(f"digests must be of blocks 0 to {about.blocks - 1}, and one is of block {each.block}")
-        if about.kind != BUCKETS and each.rows != about.rows(each.block):
-            raise ParameterError(f"block {each.block} must have {about.rows(each.block):,} rows, got {each.rows:,}")
+        blocks, rows = about.blocks(each.column), about.rows(each.block, each.column)
+        if not 0 <= each.block < blocks:
+            raise ParameterError(f"digests must be of blocks 0 to {blocks - 1}, and one is of block {each.block}")
+        if about.kind != BUCKETS and each.rows != rows:
+            raise ParameterError(f"block {each.block} must have {rows:,} rows, got {each.rows:,}")
     found = {(each.column, each.block): (each.rows, each.digest) for each in digests}
     if len(found) < len(digests):
         raise ParameterError("digests must be one of each block, and a block came twice")
-    wanted = len(columns) * about.blocks
+    wanted = sum(map(about.blocks, columns))
     if len(digests) < wanted:
         raise ParameterError(f"digests must be one of each block, and {wanted - len(digests)} of {wanted} are missing")
     return found

@@ -100,7 +100,7 @@ class Sealing:
 
         def draw(run: tuple[int, list[Column]]) -> list[Column]:
             (at, cells), drawn = run, []
-            if at + len(cells[0]) // BLOCK > sealed.manifest.blocks:
+            if at + len(cells[0]) // BLOCK > sealed.manifest.blocks():
                 raise changed
             for column, part, kind in zip(self._columns, cells, self._table.dtypes, strict=True):
                 noisy = np.empty(len(part), kind)

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 COVERS = ("csrc", "dpfast/_native.py", "dpfast/records", "dpfast/release/engine.py", "dpfast/kernels",
           "dpfast/mechanisms", "setup.py")  # fmt: skip
 TESTS = ("arrays", "bounded_histogram", "bounded_rows", "changing_arrays", "discrete_gaussian", "discrete_laplace", "fixed_point_sum", "gaussian",
-         "laplace", "one_sided_geometric", "randomized_response", "real_arrays", "saturation", "selection", "small", "thresholded")  # fmt: skip
+         "laplace", "one_sided_geometric", "randomized_response", "real_arrays", "saturation", "selection", "small", "thresholded",
+         "trees")  # fmt: skip
 SANITIZE = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 
 A_FEW = """

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From counts of leaves to a noisy tree: one release, one charge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpfast.errors import DTypeError, ParameterError
+from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpfast.privacy.parameters import Real, flag, shown, whole
+from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.release.blocks import BLOCK
+from dpfast.release.key import release_key
+from dpfast.trees.noise import TreeNoise, checked, shares_of, wipe
+from dpfast.trees.noisy_tree import NoisyTree
+from dpfast.trees.shape import BRANCHING, named, regular
+
+if TYPE_CHECKING:
+    from dpfast.ledger import Ledger
+    from dpfast.release.arrays import CountArray
+    from dpfast.release.key import ReleaseKey
+
+
+def tree(
+    counts: npt.ArrayLike,
+    *,
+    branching: int | None = None,
+    levels: Any = None,
+    sensitivity: Sensitivity,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    rho: Real | None = None,
+    weights: Any = None,
+    workload: Any = None,
+    root: bool = False,
+    threads: int | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    key: ReleaseKey | None = None,
+    resume: bool = False,
+) -> NoisyTree:
+    """Release counts as a tree: noise on every level, so that sums over many leaves have little.
+
+    For ranges, CDFs and quantiles of ordered leaves, and for areas within areas.
+
+    counts: of the leaves, integers in one dimension, at least one. Leaves are public: list all.
+    branching: how many children a node has, at least 2; by default 8, which serves both kinds of
+        noise. Random ranges are best at 8 to 16 under Laplace noise, at 2 to 8 under Gaussian noise
+        (docs/trees.md).
+    levels: instead of branching, one column for each level above the leaves, from the lowest up,
+        that names each leaf's group: integers or strings, in a list, NumPy, pandas, Polars or
+        Arrow. A group lies within one group of the next level, and its leaves follow each other, so
+        the rows are sorted by the highest level, then by the next. Both are public.
+    sensitivity: of the *leaves*: Sensitivity(l0, linf), or (l1=). What a unit contributes to
+        several leaves meets above them: a sum moves by up to l0 linf, and each level gets noise for
+        its own sensitivity (`Sensitivity.of_sums`).
+    epsilon: for discrete Laplace noise; epsilon and delta, or rho, for discrete Gaussian noise. The
+        budget of *all* levels. epsilon and delta are met through rho of zCDP.
+    weights: the levels' shares of the budget, from the leaves to the root; 0 for a level without
+        noise, but not for the leaves. By default all are equal, and the root has none.
+    workload: instead, public ranges (begin, end) of leaves, an array (m, 2): the shares that make
+        their mean variance least, before least squares.
+    root: whether the total gets noise of its own. Without it the total is estimated from below.
+    threads: as of a mechanism's release; one under a key.
+    ledger: charged once, before any noise is drawn. label: for its history, without a key.
+    key, resume: as of a mechanism's release. Each level is a column of one seal.
+
+    Sums are exact, and brought into int64 at the end, for an error would tell that they are large.
+    Returns: a NoisyTree, which answers at no further cost.
+    Privacy: the whole tree spends `guarantee`: epsilon (delta = 0), or rho, or both figures of
+        epsilon and delta; for the adjacency and the unit of the sensitivity.
+    Raises: DTypeError, ParameterError; EntropyError; under a key or from a ledger what these raise.
+        None but OtherInputError depends on the counts' values.
+    Source: Hay, Rastogi, Miklau, Suciu 2010; Honaker 2015; Qardaji, Yang, Li 2013 (branching).
+
+        >>> ages = [120, 80, 3, 0, 41, 17, 9, 26]
+        >>> noisy = dpfast.tree(ages, branching=2, epsilon=1, sensitivity=dpfast.Sensitivity(1, 1))
+        >>> [each.size for each in noisy.estimates]
+        [8, 4, 2, 1]
+        >>> noisy.guarantee
+        <Guarantee epsilon=1, adjacency='add-remove', unit='person'>
+    """
+    again = flag("resume", resume)
+    _check_payment(ledger, label, key, again)
+    if branching is not None and levels is not None:
+        raise ParameterError("branching or levels must be given, not both")
+    if threads is not None:
+        whole("threads", threads, 1)
+    leaves = checked(counts)
+    shape = (
+        regular(leaves.size, BRANCHING if branching is None else branching)
+        if levels is None
+        else named(leaves.size, levels)
+    )
+    shares = shares_of(shape, weights, workload, root=flag("root", root))
+    noise = TreeNoise(shape, sensitivity, epsilon, delta, rho, shares)
+    if key is not None:
+        noisy = _sealed(noise, leaves, release_key(key), ledger, resume=again)
+    elif ledger is not None:
+        noisy = ledger.release(noise, leaves, label=label, threads=threads)
+    else:
+        noisy = noise.release(leaves, threads=threads)
+    variances = [None if each is None else each.variance for each in noise.levels]
+    return NoisyTree(shape, noisy, variances, isinstance(noise.levels[0], DiscreteGaussian), noise.guarantee)
+
+
+def _check_payment(ledger: object, label: object, key: object, resume: bool) -> None:
+    """Raises: DTypeError, ParameterError."""
+    if resume and key is None:
+        raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
+    if label is not None and (ledger is None or key is not None):
+        raise ParameterError(f"label is for a ledger, of a release without a key, got {shown(label)}")
+    if ledger is not None:
+        from dpfast.ledger import Ledger  # late, because SQLite takes a while
+
+        if not isinstance(ledger, Ledger):
+            raise DTypeError(f"ledger must be a Ledger, not {type(ledger).__name__}")
+
+
+def _sealed(
+    noise: TreeNoise, counts: CountArray, key: ReleaseKey, ledger: Ledger | None, *, resume: bool
+) -> npt.NDArray[np.int64]:
+    """The noisy counts of all nodes: a column for each level, and one reservation for all."""
+    columns, shape = noise.columns, noise.shape
+    if ledger is not None:
+        ledger.expect(key, columns, resume=resume)
+    true = {f"level {i}": each for i, each in enumerate(noise.sums(counts))}
+    try:
+        digesters = {name: key.digester(mechanism, column=name) for name, mechanism in columns.items()}
+        digests = [
+            digesters[name](j, true[name][at : at + BLOCK])
+            for name in columns
+            for j, at in enumerate(range(0, true[name].size, BLOCK))
+        ]
+        seal = key.seal(columns, digests, shape=tuple(true[name].size for name in columns), source=shape.digest)
+        sealed = seal.without_ledger(resume=resume) if ledger is None else ledger.reserve(seal, resume=resume)
+        noisy = np.zeros(shape.offsets[-1], np.int64)
+        for level, name in enumerate(true):
+            for j, at in enumerate(range(0, true[name].size if name in columns else 0, BLOCK)):
+                out = shape.level(noisy, level)[at : at + BLOCK]
+                sealed.release(j, true[name][at : at + BLOCK], column=name, out=out)
+    finally:
+        wipe([*true.values()], counts)
+    return noisy

@@ -1,0 +1,704 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trees: what each level's noise must hide, least squares, intervals, whole numbers, one charge."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import pickle
+from collections.abc import Iterator
+from contextlib import nullcontext
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiers
+
+import dpfast
+from dpfast import (
+    BudgetExhausted,
+    DTypeError,
+    Key,
+    KeyReuseError,
+    Ledger,
+    NoisyTree,
+    OtherInputError,
+    ParameterError,
+    Sensitivity,
+    kernels,
+    tree,
+)
+from dpfast.statistics import lower_bound, upper_bound
+from dpfast.testing import fixed_key
+from dpfast.trees.noise import TreeNoise, shares_of
+from dpfast.trees.shape import Shape, named, regular
+
+ONE = Sensitivity(1, 1)
+EVEN = {"epsilon": 1, "sensitivity": ONE}
+ALPHA = 1e-9  # false alarms, for each statistical test
+
+
+def members(shape: Shape) -> np.ndarray:
+    """Which leaves are under which node: a row a node."""
+    found = [np.eye(shape.leaves)]
+    for level in range(1, len(shape.sizes)):
+        begins = shape.begins(level)
+        ends = np.append(begins[1:], shape.leaves)
+        at = np.arange(shape.leaves)
+        found.append(((begins[:, None] <= at) & (at < ends[:, None])).astype(float))
+    return np.concatenate(found)
+
+
+SHAPES = {
+    "regular": regular(11, 3),
+    "binary": regular(8, 2),
+    "one family": regular(5, 9),
+    "ragged": named(7, [list("abbbccc"), list("uuuuvvv")]),
+    "a forest": named(6, [[1, 1, 2, 3, 3, 3], [1, 1, 1, 2, 2, 2]]),
+    "one leaf": regular(1, 2),
+}
+EVERY = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+
+
+@EVERY
+def test_nodes_lie_in_order(shape) -> None:
+    """Families follow each other, level by level; their leaves are those of the parent."""
+    assert shape.first[0] == 0
+    assert shape.sizes[-1] == 1
+    assert (np.diff(shape.first) > 0).all()
+    under = members(shape)
+    for k in range(len(under) - shape.leaves):
+        family = under[shape.first[k] : shape.first[k + 1]]
+        assert (family.sum(0) == under[shape.leaves + k]).all()
+
+
+# ------------------------------------------------------------------ sums, and what one unit changes
+
+
+@EVERY
+def test_sums_are_exact(shape) -> None:
+    noise = TreeNoise(shape, ONE, 1, None, None, shares_of(shape, None, None, root=True))
+    rng = np.random.default_rng(1)
+    for counts in (rng.integers(-(2**55), 2**55, shape.leaves), np.arange(shape.leaves, dtype=">i2")):
+        found = np.concatenate(noise.sums(counts))
+        assert found.tolist() == [sum(int(c) for c in counts[row > 0]) for row in members(shape)]
+
+
+def test_sums_saturate_in_any_order() -> None:
+    """A sum beyond int64 tells no more than its end; what goes there and comes back is exact."""
+    most = 2**63 - 1
+    for counts, total in (
+        ([most, 1, 1], most),
+        ([most, most, -most], most),
+        ([-most, most, most], most),
+        ([-most, -most, -most], -most - 1),
+        ([2**64 - 1, 1, 0], most),
+    ):
+        shape = regular(3, 3)
+        noise = TreeNoise(shape, ONE, 1, None, None, shares_of(shape, None, None, root=True))
+        array = np.array(counts, np.uint64 if max(counts) > most else np.int64)
+        assert noise.sums(array)[1].tolist() == [total]
+        found = tree(array, root=True, epsilon=100, sensitivity=ONE)
+        assert abs(int(found.noisy[1][0]) - total) < 200
+
+
+CONTRIBUTED = list(itertools.product((1, 2, 3), (1, 2), (None, 1, 2, 3), ("add-remove", "substitution"), (False, True)))
+
+
+def contributions(l0: int, linf: int, l1: int | None, signed: bool, leaves: int) -> Iterator[np.ndarray]:
+    values = range(-linf if signed else 0, linf + 1)
+    for v in itertools.product(values, repeat=leaves):
+        size = [abs(x) for x in v]
+        if sum(x > 0 for x in size) <= l0 and (l1 is None or sum(size) <= l1):
+            yield np.array(v)
+
+
+SMALL = {"two and one": named(3, [[0, 0, 1]]), "three and one": named(4, [[0, 0, 0, 1]]), "two and two": regular(4, 2)}
+
+
+@pytest.mark.parametrize("shape", SMALL.values(), ids=SMALL)
+@pytest.mark.parametrize(("l0", "linf", "l1", "adjacency", "signed"), CONTRIBUTED)
+def test_no_level_moves_more_than_stated(shape, l0, linf, l1, adjacency, signed) -> None:
+    """Every contribution of one unit, every replacement. Add-remove reaches each figure."""
+    stated = Sensitivity(l0, linf, l1=l1, adjacency=adjacency, signed=signed)
+    under, vs = members(shape), list(contributions(l0, linf, l1, signed, shape.leaves))
+    for level, size in enumerate(shape.sizes):
+        of = stated.of_sums(size, shape.most_leaves(level))
+        sums = np.array([shape.level(under @ v, level) for v in vs])
+        moves = sums if adjacency == "add-remove" else (sums[:, None] - sums[None]).reshape(-1, size)
+        figures = {
+            "linf": abs(moves).max(),
+            "l0": (moves != 0).sum(1).max(),
+            "l1": abs(moves).sum(1).max(),
+            "l2_squared": (moves**2).sum(1).max(),
+        }
+        for name, found in figures.items():
+            assert found <= getattr(of, name), (name, level)
+            if adjacency == "add-remove" and l0 <= shape.leaves and (l1 is None or l1 >= l0):
+                assert found == getattr(of, name), (name, level)
+
+
+WORLDS = list(itertools.product(range(3), repeat=2))  # which key each of a person's rows has: two people, four rows
+
+
+def counted(people: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    return np.bincount([key for rows in people for key in rows], minlength=3)
+
+
+def figures_of_small_worlds(noise: TreeNoise, adjacency: str) -> tuple[float, float]:
+    """The worst epsilon and rho of all neighbours, in both directions."""
+    worst_epsilon, worst_rho = 0.0, 0.0
+    one = [*WORLDS, ()] if adjacency == "add-remove" else WORLDS
+    for other, before, after in itertools.product(WORLDS, one, one):
+        if adjacency == "add-remove" and (before == ()) == (after == ()):
+            continue
+        pair = [np.concatenate(noise.sums(counted((other, person)))) for person in (before, after)]
+        epsilon = rho = 0.0
+        for level, mechanism in enumerate(noise.levels):
+            if mechanism is None:
+                continue
+            moved = noise.shape.level(pair[1] - pair[0], level)
+            if isinstance(mechanism, dpfast.DiscreteLaplace):
+                epsilon += float(mechanism.epsilon / mechanism.sensitivity) * float(abs(moved).sum())
+            else:
+                rho += float((moved**2).sum() / (2 * mechanism.sigma_squared))
+        worst_epsilon, worst_rho = max(worst_epsilon, epsilon), max(worst_rho, rho)
+    return worst_epsilon, worst_rho
+
+
+SMALL_LEVELS = named(3, [[0, 0, 1]])
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+@pytest.mark.parametrize("root", [False, True])
+def test_small_worlds_never_pass_the_budget(adjacency, root) -> None:
+    """Two people, of two rows each, among three keys: all databases, all neighbours."""
+    rows = Sensitivity(l1=2, adjacency=adjacency)
+    shares = shares_of(SMALL_LEVELS, None, None, root=root)
+    laplace = TreeNoise(SMALL_LEVELS, rows, 1, None, None, shares)
+    gaussian = TreeNoise(SMALL_LEVELS, rows, None, None, Fraction(1, 2), shares)
+    epsilon, rho = figures_of_small_worlds(laplace, adjacency)[0], figures_of_small_worlds(gaussian, adjacency)[1]
+    assert epsilon <= 1 + 1e-12
+    assert rho <= 0.5 + 1e-12
+    if adjacency == "add-remove":
+        assert epsilon == pytest.approx(1)  # reached: both rows in one key
+        assert rho == pytest.approx(0.5)
+
+
+def test_planted_the_leaves_sensitivity_at_all_levels(monkeypatch) -> None:
+    """A person in two leaves under one node moves it by two: rho is then beyond the budget."""
+    monkeypatch.setattr(Sensitivity, "of_sums", lambda self, *_: self)
+    shares = shares_of(SMALL_LEVELS, None, None, root=True)
+    noise = TreeNoise(SMALL_LEVELS, Sensitivity(2, 1), None, None, Fraction(1, 2), shares)
+    moved = noise.sums(np.array([1, 1, 0]))
+    spent = sum(
+        float((level**2).sum() / (2 * each.sigma_squared)) for level, each in zip(moved, noise.levels, strict=True)
+    )
+    assert spent > 0.5 * 1.5
+    monkeypatch.undo()
+    noise = TreeNoise(SMALL_LEVELS, Sensitivity(2, 1), None, None, Fraction(1, 2), shares)
+    spent = sum(
+        float((level**2).sum() / (2 * each.sigma_squared)) for level, each in zip(moved, noise.levels, strict=True)
+    )
+    assert spent <= 0.5 + 1e-12
+
+
+# ------------------------------------------------------------------ streams
+
+
+def shared_noise(found: NoisyTree) -> int:
+    """Pairs of levels of which one's noise begins as the other's does."""
+    levels = [each for each in found.noisy if each is not None and each.size >= 16]
+    return sum(bool((a[:16] == b[:16]).all()) for a, b in itertools.combinations(levels, 2))
+
+
+def test_each_level_has_its_own_stream(monkeypatch) -> None:
+    """16 draws of scale 60 are equal by chance with probability below 1e-30."""
+    zeros, wide = np.zeros(200, np.int64), {"epsilon": 0.1, "sensitivity": Sensitivity(1, 1)}
+    for options in ({}, {"key": fixed_key(5).derive("streams")}):
+        with pytest.warns(dpfast.InsecureKeyWarning) if options else nullcontext():
+            assert shared_noise(tree(zeros, branching=3, **wide, **options)) == 0
+    from dpfast.release import seal
+
+    one = lambda self, column, block, digest: bytes(32)  # noqa: E731  for every level
+    monkeypatch.setattr(seal.Sealed, "stream_key", one)
+    with pytest.warns(dpfast.InsecureKeyWarning):
+        planted = tree(zeros, branching=3, **wide, key=fixed_key(6).derive("streams"))
+    assert shared_noise(planted) > 0
+
+
+def test_golden_nodes() -> None:
+    """What csrc/stream.md says of trees stays so."""
+    options: dict[str, Any] = {"branching": 4, "epsilon": 0.1, "sensitivity": Sensitivity(2, 1)}
+    with pytest.warns(dpfast.InsecureKeyWarning):
+        found = tree(np.arange(40), **options, key=fixed_key(7).derive("golden"))
+    assert [None if each is None else each[:4].tolist() for each in found.noisy] == [
+        [56, -34, -81, -24], [17, 19, 171, -48], [121, 357, -5], None,
+    ]  # fmt: skip
+
+
+def test_the_noise_is_that_of_each_levels_mechanism() -> None:
+    """The variance of 4,000 nodes of each level, within 6 of its standard deviations (1e-8)."""
+    zeros = np.zeros(64_000, np.int64)
+    for law in ({"epsilon": 1}, {"rho": 0.1}):
+        found = tree(zeros, branching=4, sensitivity=Sensitivity(3, 2), weights=[1, 2, 3, 0, 0, 0, 0, 0, 0], **law)
+        shape = regular(64_000, 4)
+        shares = shares_of(shape, [1, 2, 3, 0, 0, 0, 0, 0, 0], None, root=False)
+        noise = TreeNoise(shape, Sensitivity(3, 2), law.get("epsilon"), None, law.get("rho"), shares)
+        for level, mechanism in enumerate(noise.levels):
+            if mechanism is None:
+                assert found.noisy[level] is None
+                continue
+            ratio = float((found.noisy[level].astype(float) ** 2).mean()) / mechanism.variance
+            assert abs(ratio - 1) < 6 * math.sqrt(5 / shape.sizes[level])
+
+
+# ------------------------------------------------------------------ least squares
+
+
+def solve(shape: Shape, noisy: np.ndarray, variances: list[float | None]) -> tuple[np.ndarray, np.ndarray]:
+    """Dense least squares: the estimates of all nodes, and their covariances."""
+    of = np.concatenate(
+        [np.full(size, np.nan if v is None else v) for size, v in zip(shape.sizes, variances, strict=True)]
+    )
+    there, under = ~np.isnan(of), members(shape)
+    root = 1 / np.sqrt(of[there])
+    leaves = np.linalg.lstsq(under[there] * root[:, None], noisy[there] * root, rcond=None)[0]
+    information = (under[there] / of[there, None]).T @ under[there]
+    return under @ leaves, under @ np.linalg.inv(information) @ under.T
+
+
+def nodes_of(shape: Shape) -> np.ndarray:
+    return np.random.default_rng(1).integers(-50, 200, shape.offsets[-1])
+
+
+def a_tree(shape: Shape, variances: list[float | None], *, gaussian: bool = True) -> NoisyTree:
+    return NoisyTree(shape, nodes_of(shape), variances, gaussian, dpfast.Guarantee(1))
+
+
+VARIANCES = {
+    "equal": [2.0] * 4,
+    "unequal": [3.0, 0.5, 7.0, 40.0],
+    "gaps": [3.0, None, 7.0, None],
+    "leaves": [3.0, None, None, None],
+}
+
+
+@EVERY
+@pytest.mark.parametrize("given", VARIANCES.values(), ids=VARIANCES)
+def test_estimates_are_those_of_dense_least_squares(shape, given) -> None:
+    given = (given * 2)[: len(shape.sizes)]
+    found = a_tree(shape, given)
+    nodes = np.concatenate(found.estimates)
+    expected, covariances = solve(shape, np.array(nodes_of(shape), float), given)
+    assert np.allclose(nodes, expected, rtol=1e-12, atol=1e-10)
+    for k in range(nodes.size - shape.leaves):
+        assert nodes[shape.leaves + k] == pytest.approx(nodes[shape.first[k] : shape.first[k + 1]].sum())
+    begins, ends = np.array([(a, b) for a in range(shape.leaves + 1) for b in range(a, shape.leaves + 1)]).T
+    at = np.arange(shape.leaves)
+    chosen = ((begins[:, None] <= at) & (at < ends[:, None])).astype(float)
+    of_leaves = covariances[: shape.leaves, : shape.leaves]
+    ranges = tiers.ranges_of(found, begins, ends)
+    assert np.allclose(ranges.sums, chosen @ expected[: shape.leaves], atol=1e-9)
+    assert np.allclose(ranges.variances, np.einsum("ri,ij,rj->r", chosen, of_leaves, chosen), rtol=1e-9, atol=1e-9)
+    assert np.allclose(ranges.with_total, chosen @ of_leaves.sum(1), rtol=1e-9, atol=1e-9)
+
+
+def test_larger_trees_are_consistent() -> None:
+    found = tree(np.arange(5000), branching=7, **EVEN)
+    for below, above, level in zip(found.estimates, found.estimates[1:], range(1, 9), strict=False):
+        begins = found.spans(level)[0]
+        assert np.allclose(np.add.reduceat(found.estimates[0], begins), above, rtol=1e-9, atol=1e-6)
+        assert below.size > above.size
+
+
+# ------------------------------------------------------------------ intervals
+
+RUNS = 10_000
+
+
+def runs(counts: np.ndarray, shape: Shape, law: dict[str, Any]) -> Iterator[NoisyTree]:
+    """Ten thousand trees of these counts, made as `tree` makes one."""
+    shares = shares_of(shape, None, None, root=False)
+    noise = TreeNoise(shape, ONE, law.get("epsilon"), law.get("delta"), law.get("rho"), shares)
+    variances = [None if each is None else each.variance for each in noise.levels]
+    for _ in range(RUNS):
+        yield NoisyTree(
+            shape, noise.release(counts), variances, law != {"epsilon": law.get("epsilon")}, noise.guarantee
+        )
+
+
+def held(hits: int, wanted: float) -> None:
+    """Fails with probability ALPHA if the interval holds with exactly the probability wanted."""
+    assert upper_bound(hits, RUNS, ALPHA) >= wanted, f"{hits} of {RUNS}"
+
+
+@pytest.mark.parametrize("law", [{"epsilon": 1}, {"epsilon": 8}, {"rho": 0.5}, {"epsilon": 1, "delta": 1e-6}], ids=str)
+def test_intervals_hold_in_ten_thousand_runs(law) -> None:
+    """Ranges, shares and quantiles; the false-alarm rate is 1e-9 an interval."""
+    counts, confidence = np.array([5, 0, 0, 40, 12, 0, 33, 7, 1]), 0.9
+    shape = regular(9, 3)
+    begins, ends = np.array([0, 0, 2, 3, 5, 8]), np.array([1, 9, 7, 6, 6, 9])
+    places, share = np.array([0, 3, 7]), 0.5
+    upto = np.cumsum(counts)
+    leaf = int(np.searchsorted(upto, share * upto[-1]))
+    sums, shares, quantiles = np.zeros(6, int), np.zeros(3, int), 0
+    for found in runs(counts, shape, law):
+        of = found.range_sum(begins, ends, confidence)
+        true = np.array([counts[a:b].sum() for a, b in zip(begins, ends, strict=True)])
+        sums += (of.lower <= true) & (true <= of.upper)
+        part = found.cdf(places, confidence)
+        shares += (part.lower <= upto[places] / upto[-1]) & (upto[places] / upto[-1] <= part.upper)
+        where = found.quantile(share, confidence)
+        quantiles += where.lower <= leaf <= where.upper
+    for hits in (*sums, *shares, quantiles):
+        held(int(hits), confidence)
+    if law == {"rho": 0.5}:  # and not by being wide
+        assert lower_bound(int(sums.min()), RUNS, ALPHA) < 0.97
+
+
+def test_planted_narrow_intervals_are_found(monkeypatch) -> None:
+    tiers.plant(monkeypatch, NoisyTree, "z", lambda *_: 1.3)  # holds 0.81
+    counts, hits = np.zeros(16, np.int64), 0
+    for each in runs(counts, regular(16, 4), {"rho": 0.01}):
+        found = each.range_sum(0, 5, 0.9)
+        hits += found.lower <= 0 <= found.upper
+    with pytest.raises(AssertionError):
+        held(int(hits), 0.9)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.9, 0.907, 0.95, 0.99, 0.999])
+def test_no_sum_of_laplace_variables_is_wider(confidence) -> None:
+    """The interval of sums of 1 to 40 of them, by Fourier's integral.
+
+    Weights are equal and unequal; their squares add up to 1/2, so that the variance is 1.
+    """
+    x = tiers.deviations(a_tree(regular(2, 2), [1.0, None], gaussian=False), confidence)
+    u = np.linspace(1e-6, 400, 200_001)
+    for weights in ([1], [1, 1], [1, 0.5], [1, 0.2], [1, 1, 1], [1, 0.7, 0.3], [1] * 5, [1] * 40, [1] + [0.1] * 30):
+        w = np.array(weights) / math.sqrt(2 * sum(v * v for v in weights))
+        phi = np.prod([1 / (1 + (v * u) ** 2) for v in w], axis=0)
+        inside = 2 / math.pi * np.trapezoid(np.sin(u * x) / u * phi, u)
+        assert inside >= confidence - 2e-4, weights
+
+
+# ------------------------------------------------------------------ cdf and quantile
+
+
+def test_cdf_and_quantile_of_much_data() -> None:
+    counts = np.array([0, 10, 20, 30, 40]) * 10**6
+    found = tree(counts, branching=2, **EVEN)
+    assert np.allclose(found.cdf(np.arange(5)).value, [0, 0.1, 0.3, 0.6, 1], atol=1e-4)
+    assert [found.quantile(p).value for p in (0.05, 0.2, 0.5, 0.9, 0.999999)] == [1, 2, 3, 4, 4]
+    assert found.quantile(0.5)[1:] == (3, 3)
+    assert found.cdf(2).value.shape == ()
+    assert found.range_sum([[0], [1]], [2, 5]).value.shape == (2, 2)
+
+
+def test_an_empty_tree_says_that_it_knows_nothing() -> None:
+    shape = regular(4, 2)
+    nodes = np.array([-1, 0, 0, 0, -1, 0, 0])
+    found = NoisyTree(shape, nodes, [1.0, 1.0, None], True, dpfast.Guarantee(1))
+    assert found.cdf([0, 1]).lower.tolist() == [0, 0]
+    assert found.cdf([0, 1]).upper.tolist() == [1, 1]
+    assert np.isnan(found.cdf([0, 1]).value).all()
+    assert found.quantile(0.5)[1:] == (0, 3)
+    assert [each.tolist() for each in found.integers()] == [[0] * 4, [0] * 2, [0]]
+
+
+# ------------------------------------------------------------------ whole numbers
+
+
+def nearest(values: np.ndarray, total: int) -> float:
+    """The least squared distance of whole numbers >= 0 that add up to total."""
+    parts = itertools.product(range(total + 1), repeat=values.size)
+    return min(float(((np.array(p) - values) ** 2).sum()) for p in parts if sum(p) == total)
+
+
+def test_a_family_becomes_the_nearest_whole_numbers() -> None:
+    """By brute force, 600 families: largest remainders of the projection are the nearest."""
+    rng, run = np.random.default_rng(3), kernels.kernel("top_down")
+    for _ in range(600):
+        size, total = int(rng.integers(1, 5)), int(rng.integers(0, 6))
+        nodes = np.append(rng.normal(1, 3, size), 0)
+        found = np.zeros(size + 1, np.int64)
+        found[-1] = total
+        run(nodes, found, size, np.array([0, size]))
+        whole = found[:-1]
+        assert whole.min() >= 0
+        assert whole.sum() == total
+        assert float(((whole - nodes[:-1]) ** 2).sum()) <= nearest(nodes[:-1], total) + 1e-9
+
+
+@EVERY
+@pytest.mark.parametrize("scale", [1, 10**4, 10**12])
+def test_whole_numbers_add_up(shape, scale) -> None:
+    nodes = np.random.default_rng(4).integers(-20, 50, shape.offsets[-1]) * scale
+    found = NoisyTree(shape, nodes, [1.0] * len(shape.sizes), True, dpfast.Guarantee(1))
+    whole = np.concatenate(found.integers())
+    assert whole.min() >= 0
+    assert whole[-1] == max(round(float(found.estimates[-1][0])), 0)
+    for k in range(whole.size - shape.leaves):
+        assert whole[shape.leaves + k] == whole[shape.first[k] : shape.first[k + 1]].sum()
+
+
+def test_equal_remainders_go_to_the_first() -> None:
+    shape = regular(4, 4)
+    found = NoisyTree(shape, np.array([1, 1, 1, 1, 6]), [1.0, 1e-12], True, dpfast.Guarantee(1)).integers()
+    assert found[0].tolist() == [2, 2, 1, 1]
+
+
+def test_a_total_beyond_doubles_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"2\*\*48.*estimates"):
+        tree(np.array([2**60, 1]), **EVEN).integers()
+
+
+# ------------------------------------------------------------------ shares of the budget
+
+
+def spent(found: TreeNoise) -> list[Fraction]:
+    return [Fraction(0) if each is None else each.guarantee.epsilon or each.rho() for each in found.levels]
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": Fraction(1, 3)}, {"rho": Fraction(1, 7)}], ids=str)
+@pytest.mark.parametrize(
+    "ways",
+    [
+        {},
+        {"root": True},
+        {"weights": [1, 0, 0.3]},
+        {"workload": [[0, 3], [2, 9]]},
+        {"workload": [[3, 6]], "root": True},
+    ],
+    ids=str,
+)
+def test_shares_add_up_exactly(budget, ways) -> None:
+    shape = regular(9, 3)
+    shares = shares_of(shape, ways.get("weights"), ways.get("workload"), root=ways.get("root", False))
+    noise = TreeNoise(shape, Sensitivity(2, 1), budget.get("epsilon"), None, budget.get("rho"), shares)
+    assert sum(spent(noise)) == next(iter(budget.values()))
+    assert noise.guarantee == dpfast.Guarantee(**budget, also_add_remove=True)
+    assert (noise.levels[-1] is not None) == (ways == {"root": True} or "weights" in ways)
+
+
+def test_how_many_nodes_a_range_takes() -> None:
+    shape = regular(27, 3)
+    for (begin, end), expected in {
+        (0, 27): [0, 0, 3, 0], (0, 1): [1, 0, 0, 0], (1, 27): [2, 2, 2, 0], (4, 23): [2 + 2, 1 + 1, 1, 0], (5, 5): [0] * 4,
+    }.items():  # fmt: skip
+        assert shape.taken(np.array([[begin, end]]), 2).tolist() == expected
+    assert shape.taken(np.array([[0, 27]]), 3).tolist() == [0, 0, 0, 1]
+
+
+def test_a_workload_gets_less_noise() -> None:
+    """Sums of single areas, of leaves: the mean variance is that of the exact covariances."""
+    shape, narrow = regular(4096, 4), np.array([[i, i + 16] for i in range(0, 4096, 16)])
+    found = {}
+    for name, workload in (("uniform", None), ("workload", narrow)):
+        for budget in ((1, None), (None, Fraction(1, 10))):
+            shares = shares_of(shape, None, workload, root=False)
+            noise = TreeNoise(shape, ONE, budget[0], None, budget[1], shares)
+            variances = [None if each is None else each.variance for each in noise.levels]
+            estimated = NoisyTree(shape, np.zeros(shape.offsets[-1], np.int64), variances, True, noise.guarantee)
+            found[name, budget[0]] = tiers.ranges_of(estimated, *narrow.T.copy()).variances.mean()
+    assert found["workload", 1] < 0.5 * found["uniform", 1]
+    assert found["workload", None] < 0.7 * found["uniform", None]
+
+
+@pytest.mark.parametrize("branching", [8, 16])
+@pytest.mark.parametrize(("budget", "most"), [({"epsilon": 1}, 0.055), ({"rho": 0.5}, 0.022)], ids=str)
+def test_random_ranges_have_little_error(budget, most, branching) -> None:
+    """2^20 leaves: the mean error over that of noise on the leaves alone, by exact variances.
+
+    An error is taken for normal; that of a sum of Laplace variables is less for its variance.
+    """
+    n = 2**20
+    shape, one = regular(n, branching), regular(1, 2)
+    begin, end = np.sort(np.random.default_rng(8).integers(0, n + 1, (2, 4000)), axis=0)
+    noise, alone = (
+        TreeNoise(of, ONE, budget.get("epsilon"), None, budget.get("rho"), shares_of(of, None, None, root=False))
+        for of in (shape, one)
+    )
+    variances = [None if each is None else each.variance for each in noise.levels]
+    found = NoisyTree(shape, np.zeros(shape.offsets[-1], np.int64), variances, True, noise.guarantee)
+    error = np.sqrt(2 / math.pi * tiers.ranges_of(found, begin, end).variances).mean()
+    assert error <= most * 8 / 15 * math.sqrt(2 * n * alone.levels[0].variance / math.pi)
+
+
+# ------------------------------------------------------------------ one release, one charge
+
+
+def test_a_ledger_is_charged_once(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "b.db", epsilon=2, create=True)
+    tree([5, 6, 7, 8], branching=2, **EVEN, ledger=ledger, label="ages")
+    assert ledger.spent.epsilon == 1
+    assert [each.label for each in ledger.history()] == ["ages"]
+    tree([5, 6, 7, 8], branching=2, **EVEN, ledger=ledger, key=Key.generate().derive("ages 2"))
+    with pytest.raises(BudgetExhausted):
+        tree([5, 6, 7, 8], branching=2, **EVEN, ledger=ledger)
+    assert ledger.spent.epsilon == 2
+    ledger.verify()
+
+
+@pytest.mark.parametrize("accounting", ["epsilon", "rho"])
+def test_gaussian_trees_are_paid_for_in_either_unit(tmp_path: Path, accounting) -> None:
+    total = {"epsilon": 1, "delta": 1e-6} if accounting == "epsilon" else {"rho": 1}
+    ledger = Ledger(tmp_path / "b.db", **total, create=True)
+    options: dict[str, Any] = {
+        "epsilon": 1,
+        "delta": 1e-6,
+        "sensitivity": Sensitivity(2, 1),
+        "branching": 2,
+        "ledger": ledger,
+    }
+    found = tree([5, 6, 7, 8], **options, key=Key.generate().derive("ages"))
+    assert getattr(ledger.spent, accounting) == getattr(found.guarantee, accounting)
+    assert found.guarantee.approximate(1e-6).epsilon <= 1 + 1e-9
+
+
+def test_under_a_key_a_tree_is_one_release(tmp_path: Path) -> None:
+    """The same noise for the same counts and shape; anything else is another input."""
+    counts, ledger = np.arange(200_000) % 7, Ledger(tmp_path / "b.db", epsilon=1, create=True)
+    key = Key.generate().derive("ages")
+    once = tree(counts, **EVEN, ledger=ledger, key=key)
+    again = tree(counts.astype(np.int8), **EVEN, ledger=ledger, key=key, resume=True)
+    assert all((a == b).all() for a, b in zip(once.noisy[:-1], again.noisy[:-1], strict=True))
+    assert ledger.spent.epsilon == 1
+    with pytest.raises(KeyReuseError, match="resume=True"):
+        tree(counts, **EVEN, ledger=ledger, key=key)
+    changed = counts.copy()
+    changed[-1] += 1
+    with pytest.raises(OtherInputError):
+        tree(changed, **EVEN, ledger=ledger, key=key, resume=True)
+    for other in ({"branching": 9}, {"root": True}, {"weights": [1, 1, 0, 0, 1, 1, 0]}, {"epsilon": 2}):
+        with pytest.raises(KeyReuseError):
+            tree(counts, **{**EVEN, **other}, ledger=ledger, key=key, resume=True)
+
+
+def test_a_shape_of_equal_sizes_is_another_input() -> None:
+    key = Key.generate().derive("areas")
+    tree([0, 0, 0], levels=[[1, 1, 2]], **EVEN, key=key)
+    with pytest.raises(OtherInputError):
+        tree([0, 0, 0], levels=[[1, 2, 2]], **EVEN, key=key, resume=True)
+
+
+def test_counts_that_change_meanwhile_are_not_drawn(monkeypatch) -> None:
+    """A level is digested again from the copy that gets the noise."""
+    counts = np.zeros(100, np.int64)
+    reserve = dpfast.release.seal.Seal.without_ledger
+
+    def traded(self: Any, **options: Any) -> Any:
+        counts[3] = 5
+        return reserve(self, **options)
+
+    monkeypatch.setattr(dpfast.release.seal.Seal, "without_ledger", traded)
+    with pytest.raises(OtherInputError):
+        tree(counts, **EVEN, key=Key.generate().derive("traded"))
+
+
+def test_what_it_says_of_itself() -> None:
+    shape = regular(9, 3)
+    noise = TreeNoise(shape, ONE, 1, None, None, shares_of(shape, None, None, root=False))
+    assert json.loads(json.dumps(noise.metadata()))["levels"][2] is None
+    assert noise.metadata()["mechanism"] == "tree"
+    assert noise.metadata()["epsilon"] == "1"
+    found = tree(np.arange(9), branching=3, **EVEN)
+    assert "9 leaves, 3 levels" in repr(found)
+    again = pickle.loads(pickle.dumps(found))
+    assert (again.estimates[0] == found.estimates[0]).all()
+    assert found.names == (None, None, None)
+
+
+# ------------------------------------------------------------------ geography
+
+
+def test_names_and_spans() -> None:
+    town, country = ["Lima", "Lima", "Cusco", "Oslo", "Oslo", "Bergen"], ["Peru"] * 3 + ["Norway"] * 3
+    found = tree([10**6, 1, 2, 3, 4, 5], levels=[town, country], **EVEN)
+    assert found.names[1].tolist() == ["Lima", "Cusco", "Oslo", "Bergen"]
+    assert found.names[2].tolist() == ["Peru", "Norway"]
+    begin, end = found.spans(2)
+    assert (begin.tolist(), end.tolist()) == ([0, 3], [3, 6])
+    assert np.allclose(found.range_sum(begin, end).value, found.estimates[2])
+    assert [each.size for each in found.estimates] == [6, 4, 2, 1]
+    assert found.noisy[3] is None
+
+
+def test_integer_names_of_pandas() -> None:
+    pd = pytest.importorskip("pandas")
+    rows = pd.DataFrame({"block": [1, 2, 3, 4], "tract": [7, 7, 8, 8], "n": [5, 6, 7, 8]})
+    found = tree(rows["n"].to_numpy(), levels=[rows["tract"]], **EVEN)
+    assert found.names[1].tolist() == [7, 8]
+
+
+# ------------------------------------------------------------------ bad input
+
+BAD = {
+    "an orphan": ({"levels": [["a", None, "b", "b"]]}, "missing"),
+    "two parents": ({"levels": [["a", "a", "b", "b"], ["u", "v", "v", "v"]]}, "two parents.*sort"),
+    "overlapping levels": ({"levels": [["a", "a", "b", "b"], ["u", "u", "u", "v"]]}, "two parents"),
+    "a cycle": ({"levels": [["a", "a", "b", "b"], ["u"] * 4, ["a", "a", "b", "b"]]}, "two parents"),
+    "the wrong order": ({"levels": [["u"] * 4, ["a", "a", "b", "b"]]}, "two parents.*lowest level up"),
+    "a level that comes again": ({"levels": [["a", "a", "b", "b"], [1, 1, 2, 2]]}, "fewer groups than levels.0."),
+    "a level that joins nothing": ({"levels": [["a", "b", "c", "d"]]}, "fewer groups than the leaves"),
+    "a group in two places": ({"levels": [["a", "b", "a", "a"]]}, "two places.*sort"),
+    "names of other leaves": ({"levels": [["a", "b"]]}, "for each leaf: 4, got 2"),
+    "no levels": ({"levels": []}, "at least one"),
+    "a text for levels": ({"levels": "abcd"}, "list of columns"),
+    "both": ({"levels": [["a", "a", "b", "b"]], "branching": 2}, "not both"),
+    "a branching of one": ({"branching": 1}, "at least 2"),
+    "no budget": ({"epsilon": None}, "epsilon, epsilon and delta, or rho"),
+    "two budgets": ({"rho": 1}, "epsilon, epsilon and delta, or rho"),
+    "delta alone": ({"epsilon": None, "delta": 1e-6}, "epsilon, epsilon and delta, or rho"),
+    "delta beside rho": ({"epsilon": None, "rho": 1, "delta": 1e-6}, "epsilon, epsilon and delta, or rho"),
+    "a number for a sensitivity": ({"sensitivity": 1}, r"Sensitivity\(l0, linf\)"),
+    "an L2 norm alone": ({"sensitivity": Sensitivity.from_l2(2)}, r"contributes.*Sensitivity\(l0, linf\)"),
+    "a change alone": ({"sensitivity": Sensitivity.changes(1, 1)}, r"contributes.*Sensitivity\(l0, linf\)"),
+    "private keys": ({"sensitivity": Sensitivity(1, 1, keys="private")}, "private"),
+    "too few weights": ({"weights": [1, 1]}, "one for each level, from the leaves to the root: 3, got 2"),
+    "no weight for the leaves": ({"weights": [0, 1, 1]}, "leaves"),
+    "a negative weight": ({"weights": [1, -1, 1]}, "negative"),
+    "weights and a workload": ({"weights": [1, 1, 1], "workload": [[0, 1]]}, "not both"),
+    "weights and a root": ({"weights": [1, 1, 1], "root": True}, "root"),
+    "a workload beyond the leaves": ({"workload": [[0, 5]]}, "within 0 to 4"),
+    "a workload of nothing": ({"workload": [[2, 2]]}, "not empty"),
+    "counts that are reals": ({"counts": [1.0, math.nan]}, "integer dtype"),
+    "no counts": ({"counts": np.zeros(0, np.int64)}, "at least one leaf"),
+    "two dimensions": ({"counts": np.zeros((2, 2), np.int64)}, "one dimension"),
+    "a label without a ledger": ({"label": "ages"}, "ledger"),
+    "resume without a key": ({"resume": True}, "no key"),
+    "a text for a ledger": ({"ledger": "b.db"}, "Ledger"),
+    "no threads": ({"threads": 0}, "at least 1"),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), BAD.values(), ids=BAD)
+def test_bad_input(change, said) -> None:
+    given = {"counts": [1, 2, 3, 4], **EVEN, **({} if "levels" in change else {"branching": 2}), **change}
+    with pytest.raises((DTypeError, ParameterError), match=said) as refused:
+        tree(given.pop("counts"), **given)
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda t: t.quantile(0), "p must be positive"),
+        (lambda t: t.quantile(1), "strictly between 0 and 1"),
+        (lambda t: t.quantile(math.nan), "p must be"),
+        (lambda t: t.quantile(0.5, 1), "confidence must lie"),
+        (lambda t: t.range_sum(2, 1), "at most end"),
+        (lambda t: t.range_sum(0, 5), "within 0 to 4"),
+        (lambda t: t.range_sum(-1, 1), "within 0 to 4"),
+        (lambda t: t.range_sum([0, 1], [2, 3, 4]), "one shape"),
+        (lambda t: t.range_sum(0.5, 1), "integer dtype"),
+        (lambda t: t.cdf(4), "within 0 to 3"),
+        (lambda t: t.spans(3), "level must be below 3"),
+    ],
+)
+def test_bad_questions(ask, said) -> None:
+    with pytest.raises((DTypeError, ParameterError), match=said):
+        ask(tree([1, 2, 3, 4], branching=2, **EVEN))
