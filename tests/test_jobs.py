@@ -38,7 +38,7 @@ from dpfast.jobs import folder as folders
 from dpfast.jobs import tasks, verbs
 from dpfast.jobs.folder import Folder
 from dpfast.jobs.keys import ipc, names_of_runs, runs_of
-from dpfast.records.partitions import canonical
+from dpfast.records.partitions import NOISE, canonical
 from dpfast.release.names import Names
 from dpfast.release.seal import bytes_of
 
@@ -133,6 +133,32 @@ def test_counts_are_those_of_bounded_histogram(tmp_path, kind) -> None:
     assert out["count"].to_pylist() == shown.counts.tolist()
     assert list(zip(out["country"].to_pylist(), out["page"].to_pylist(), strict=True)) == shown.keys.tolist()
     assert out.num_rows > 3
+
+
+@pytest.mark.parametrize("least", [1, 3])
+@pytest.mark.parametrize("noise", NOISE)
+def test_keys_are_withheld_as_by_thresholded(tmp_path, noise, least) -> None:
+    """By either noise, with or without a pre-threshold: the same bytes under any sharding."""
+    at_home(tmp_path)
+    how = {name: value for name, value in KINDS["unknown"].items() if name not in ("by", "values", "buckets")}
+    whole = bounded_histogram((ROWS["country"], ROWS["page"]), ROWS["user"], key=key_of(tmp_path, "unknown"), **how)
+    shown = dpfast.thresholded(whole.keys, whole.counts, epsilon=1, delta=0.9, sensitivity=whole.sensitivity, noise=noise,
+                               pre_threshold=least, key=key_of(tmp_path, "unknown"), buckets=8)  # fmt: skip
+    outputs = []
+    for name, shards in (("a", 1), ("b", 5)):
+        counts = counted(tmp_path, "unknown", name=name, engine=jobs.OneProcess(shards))
+        law = NOISE[noise](1, 0.9, counts.sensitivity, pre_threshold=least)
+        to, key = tmp_path / f"{name}.out", key_of(tmp_path, "unknown")
+        facts = jobs.release(counts, law, key=key, ledger=None, to=to, resume=True, engine=jobs.OneProcess(shards))
+        jobs.verify(to, counts, law, key=key)
+        assert facts["threshold"] == shown.threshold
+        assert facts["spends"].get("pre_threshold", 1) == least
+        outputs.append(files(to))
+    assert outputs[0] == outputs[1]
+    out = pq.read_table(tmp_path / "a.out" / tasks.file_of(0))
+    assert out["count"].to_pylist() == shown.counts.tolist()
+    assert list(zip(out["country"].to_pylist(), out["page"].to_pylist(), strict=True)) == shown.keys.tolist()
+    assert 3 < out.num_rows < whole.keys.size
 
 
 def test_a_release_is_the_counts_and_noise_of_its_law(tmp_path) -> None:
@@ -327,7 +353,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
     folder, engine = counts.stage, jobs.OneProcess(2)
     digest = tasks.Digest(counts.terms, folder, counts.hashes, key.digester(how))
     sealed = verbs.seal_of(counts, how, key, engine).without_ledger()
-    draw = tasks.Draw(counts.terms, folder, sealed, how.threshold)
+    draw = tasks.Draw(counts.terms, folder, sealed, how.showing)
     bound = tasks.Bound(counts.terms, key.chooser(), key.bucketer(8), folder)
     publish = tasks.Publish(draw, Folder(home / "out"))
     told = " ".join(
@@ -425,6 +451,14 @@ def test_what_a_release_refuses_costs_nothing(tmp_path) -> None:
     refused(ParameterError, "must be made for l1 of at least", mech=DiscreteLaplace(1, 1))
     refused(ParameterError, "shows every key", mech=jobs.Withholding(1, 1e-6, unknown.sensitivity))
     refused(ParameterError, "private keys", of=unknown, mech=DiscreteLaplace(1, 8), key=key_of(home, "unknown"))
+    for made in (jobs.Withholding, jobs.GaussianWithholding):
+        refused(
+            ParameterError,
+            "counts.sensitivity, or more",
+            of=unknown,
+            mech=made(1, 1e-6, dpfast.Sensitivity(1, 1)),
+            key=key_of(home, "unknown"),
+        )
     less = jobs.Withholding(1, 1e-6, dpfast.Sensitivity(8, 1))
     refused(ParameterError, "counts.sensitivity, or more", of=unknown, mech=less, key=key_of(home, "unknown"))
     refused(DTypeError, "release key", key=None)

@@ -17,10 +17,21 @@ from functools import cache
 import numpy as np
 import pytest
 import tiers
-from worlds import HALF, delta_of, exponential_law, first_above, flip_law, geometric_law, most_shown, shown_with
+from worlds import (
+    HALF,
+    delta_of,
+    exponential_law,
+    first_above,
+    flip_law,
+    gaussian_delta,
+    gaussian_law,
+    geometric_law,
+    most_shown,
+    shown_with,
+)
 
 import dpfast
-from dpfast import ParameterError, Sensitivity
+from dpfast import ParameterError, Sensitivity, jobs
 from dpfast.testing import fixed_key
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
@@ -181,6 +192,21 @@ def test_keys_that_are_withheld(bounds, adjacency) -> None:
     assert 0 < worst <= delta * NEARLY
     if adjacency == "add-remove" or has[2] < 3:  # two units with no key in common, and three rows together
         assert worst >= stated * Fraction(99, 100)
+
+
+@each
+def test_keys_that_are_withheld_by_gaussian_noise(bounds, adjacency) -> None:
+    """The exact delta of every pair, both ways; planted: a threshold for nobody's count."""
+    made = jobs.GaussianWithholding(1, Fraction(1, 100), sensitivity(bounds, adjacency))
+    law = gaussian_law(made.sigma_squared, math.ceil(8 * made.sigma))
+    pairs = {tuple(sorted(both for both in zip(x, y, strict=True) if both[0] != both[1]))
+             for x, y in neighbours(bounds, adjacency)}  # fmt: skip
+
+    def worst(threshold: int) -> float:
+        return max(gaussian_delta(*zip(*cells, strict=True), law, 1, threshold) for cells in pairs)
+
+    assert 0 < worst(made.threshold) <= Fraction(1, 100)
+    assert worst(STATED[bounds][1]) > Fraction(1, 100)
 
 
 @each

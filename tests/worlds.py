@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import tiers
 
 HALF = Fraction(1, 2)
@@ -153,6 +155,38 @@ def neighbours(l0: int, linf: int, l1: int, keys: int = 2) -> Iterator[tuple[Wor
             moves = [abs(a - b) for a, b in zip(x, y, strict=True)]
             if 0 < sum(moves) <= l1 and max(moves) <= linf and sum(m > 0 for m in moves) <= l0:
                 yield x, y
+
+
+def gaussian_law(sigma_squared: Fraction, reach: int = 80) -> npt.NDArray[np.float64]:
+    """P(X = k) of discrete Gaussian noise, k = -reach ... reach, by its definition."""
+    k = np.arange(-reach, reach + 1)
+    bell = np.exp(-(k**2) / (2 * float(sigma_squared)))
+    return np.asarray(bell / bell.sum())
+
+
+def gaussian_shown(count: int, law: npt.NDArray[np.float64], threshold: int, least: int, top: int) -> Any:
+    """What one key shows: nothing, or a noisy count from the threshold up to top."""
+    found = np.zeros(top - threshold + 2)
+    reach = len(law) // 2
+    if count >= least:
+        for k, mass in zip(range(count - reach, count + reach + 1), law, strict=True):
+            found[min(k - threshold, top - threshold) + 1 if k >= threshold else 0] += mass
+    else:
+        found[0] = 1
+    return found
+
+
+def gaussian_delta(
+    x: World, y: World, law: npt.NDArray[np.float64], epsilon: float, threshold: int, least: int = 1
+) -> float:
+    """sup over S of P_x(S) - e^epsilon P_y(S), over all that the keys that differ can show."""
+    p, q = np.ones(1), np.ones(1)
+    top = max(*x, *y) + len(law) // 2
+    for a, b in zip(x, y, strict=True):
+        if a != b:
+            one, other = (gaussian_shown(count, law, threshold, least, top) for count in (a, b))
+            p, q = np.multiply.outer(p, one).ravel(), np.multiply.outer(q, other).ravel()
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
 # ---------------------------------------- noise on reals: a Laplace law on the sixteenths of a step

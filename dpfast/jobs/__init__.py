@@ -12,7 +12,7 @@ An engine is four methods: `Engine`. `OneProcess` has them in 20 lines.
 from dpfast.jobs.engine import Engine, OneProcess
 from dpfast.jobs.tasks import Bound, Digest, Draw, Freeze, Task, cut, scatter
 from dpfast.jobs.verbs import Counts, bounded_counts, release, verify
-from dpfast.records.partitions import Withholding
+from dpfast.records.partitions import GaussianWithholding, Withholding
 from dpfast.release.blocks import BLOCK
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Draw",
     "Engine",
     "Freeze",
+    "GaussianWithholding",
     "OneProcess",
     "Task",
     "Withholding",

@@ -20,7 +20,7 @@ from dpfast.jobs.tasks import DOMAIN, Bound, Check, Digest, Draw, Freeze, Publis
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import Real, flag
 from dpfast.privacy.sensitivity import Sensitivity, refuse_less
-from dpfast.records.partitions import BUCKETS, Withholding
+from dpfast.records.partitions import BUCKETS, Showing, Withheld, alone
 from dpfast.release.blocks import BLOCK
 from dpfast.release.key import KeyFile, ReleaseKey, release_key
 from dpfast.release.seal import VERSION, BlockDigest, Seal
@@ -126,9 +126,9 @@ def release(
     """Seal the counts, reserve, draw their noise, publish: after any crash again, at one charge.
 
     mechanism: made for counts.sensitivity; of unknown keys `Withholding(epsilon, delta,
-        counts.sensitivity)`. ledger: who pays; None says aloud that nobody does. to: a folder for
-        the output, empty or not there: Parquet files of 65,536 rows, sorted by key, and
-        `_dpfast.json`, which is written last and lists them.
+        counts.sensitivity)`, or GaussianWithholding if a unit has many keys. ledger: who pays; None
+        says aloud that nobody does. to: a folder for the output, empty or not there: Parquet files
+        of 65,536 rows, sorted by key, and `_dpfast.json`, which is written last and lists them.
     resume: whether this is the release again that was begun under the key's label.
 
     Returns: what `_dpfast.json` holds.
@@ -154,7 +154,7 @@ def release(
     if (there := out.facts(MANIFEST)) is not None and not _alike(there, facts, "files"):
         raise ParameterError(f"{out.place} must be an output of this release, and is one of another")
     sealed = seal.without_ledger(resume=again) if ledger is None else ledger.reserve(seal, resume=again)
-    blocks, draw = range(counts.terms.blocks), Draw(counts.terms, counts.stage, sealed, _threshold(mechanism))
+    blocks, draw = range(counts.terms.blocks), Draw(counts.terms, counts.stage, sealed, _showing(mechanism))
     if counts.terms.known:
         files = engine.run(Publish(draw, out), blocks)
     else:
@@ -180,7 +180,7 @@ def verify(
         raise FileError(f"{out.place} has no {MANIFEST}: no output, or its release was not finished")
     probe(engine, secret)
     seal = seal_of(counts, mechanism, secret, engine)
-    draw = Draw(counts.terms, counts.stage, seal.without_ledger(resume=True), _threshold(mechanism))
+    draw = Draw(counts.terms, counts.stage, seal.without_ledger(resume=True), _showing(mechanism))
     blocks = range(counts.terms.blocks)
     if counts.terms.known:
         files = engine.run(Check(draw, out), blocks)
@@ -207,19 +207,18 @@ def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
             f"key must be that of the stage, which is of {terms.label!r:.60}, got {secret.label!r:.60}"
         )
     change = counts.sensitivity
-    if isinstance(mechanism, Withholding):
+    if isinstance(mechanism, Withheld):
         if terms.known:
             raise ParameterError("mechanism must be one that shows every key, for the domain is public")
-        needed = Withholding(mechanism.epsilon, mechanism.delta, change).alone
-        if any(has < least for has, least in zip(mechanism.alone, needed, strict=True)):
+        if any(has < least for has, least in zip(mechanism.alone, alone(change), strict=True)):
             raise ParameterError("mechanism must be made for counts.sensitivity, or more")
         change = change.with_public_keys()
     refuse_less(change, mechanism.sensitivity, mechanism.adjacency, mechanism.unit)  # type: ignore[attr-defined]
     return secret
 
 
-def _threshold(mechanism: Any) -> int | None:
-    return mechanism.threshold if isinstance(mechanism, Withholding) else None
+def _showing(mechanism: Any) -> Showing | None:
+    return mechanism.showing if isinstance(mechanism, Withheld) else None
 
 
 def seal_of(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> Seal:
@@ -257,7 +256,7 @@ def _facts(counts: Counts, mechanism: Any, seal: Seal) -> dict[str, Any]:
         "keys": list(terms.by),
         "number": terms.number,
         "granularity": str(how["granularity"] or 1),
-        "threshold": _threshold(mechanism),
+        "threshold": mechanism.threshold if isinstance(mechanism, Withheld) else None,
     }
     found: dict[str, Any] = json.loads(json.dumps(facts))
     return found
