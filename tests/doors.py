@@ -95,7 +95,7 @@ GOOD: dict[str, Any] = {
     "clip.lower": 0, "compose.adjacency": None, "compose.delta": None, "compose.parts": dpfast.DiscreteLaplace(1, 1),
     "consistent.cells": [[1.0, 2.0], [3.0, 4.0]], "dp_event.sensitivity": None, "privacy_loss_distribution.sensitivity": None,
     "fixed_point_sum.lower": -5, "fixed_point_sum.upper": 5, "fixed_point_sum.values": np.array([SECRET + 0.5, 1.5]),
-    "thresholded.counts": [SECRET, SECRET, SECRET], "thresholded.epsilon": 5, "thresholded.label": None, "thresholded.noise": "laplace", "pre_threshold": 2, "thresholded.buckets": 4, "thresholded.sensitivity": CELL,
+    "select.k": 2, "picks.k": 2, "thresholded.counts": [SECRET, SECRET, SECRET], "thresholded.epsilon": 5, "thresholded.label": None, "thresholded.noise": "laplace", "pre_threshold": 2, "thresholded.buckets": 4, "thresholded.sensitivity": CELL,
     **{
         f"{law}{way}.sensitivity": CELL
         for law in ("DiscreteGaussian", "Gaussian")
