@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,36 @@ def test_keys_are_withheld_as_by_thresholded(tmp_path, noise, least) -> None:
     assert 3 < out.num_rows < whole.keys.size
 
 
+def test_means_from_two_outputs(tmp_path) -> None:
+    """One chooser, so as many rows: every interval holds the mean of what was kept; 1e-6."""
+    home, chooser = at_home(tmp_path), key_of(tmp_path).chooser()
+    caps = {"by": "country", "domain": ["no", "se", "dk", "is"], "max_partitions": 2, "max_per_partition": 2}
+    bounds = {"values": "minutes", "lower": 0, "upper": 60, "granularity": 0.25}
+    rows = {"count": counted(home, rows=ROWS, name="n", **{"domain": None, **caps}),
+            "sum": counted(home, rows=ROWS, name="s", label="sums", chooser=chooser, **{**caps, **bounds})}  # fmt: skip
+    with pytest.raises(ParameterError, match="chooser"):
+        counted(home, rows=ROWS, name="s", label="sums", **{**caps, **bounds})
+    laws, found = [], []
+    for name, counts in rows.items():
+        laws.append(DiscreteLaplace(1, counts.sensitivity))
+        out, key = tmp_path / f"{name}.out", key_of(home, counts.terms.label)
+        jobs.release(counts, laws[-1], key=key, ledger=None, to=out)
+        found.append(pq.read_table(out / tasks.file_of(0)))
+    noisy, facts = found[1]["sum"].to_numpy(), json.loads((tmp_path / "sum.out" / verbs.MANIFEST).read_text())
+    sure = dpfast.postprocess.mean(noisy, found[0]["count"].to_numpy(), noise=laws[::-1], lower=0, upper=60,
+                                   granularity=Fraction(facts["granularity"]), confidence=1 - 1e-7)  # fmt: skip
+    true = [
+        np.asarray(pa.ipc.open_file(tmp_path / f"{name}.stage" / tasks.name_of(0)).read_all()["n"]) for name in "ns"
+    ]
+    same = bounded_histogram(ROWS["country"], ROWS["user"], domain=found[0]["country"].to_pylist(), key=chooser,
+                             max_partitions=2, max_per_partition=2)  # fmt: skip
+    assert true[0].tolist() == same.counts.tolist()
+    means = true[1] * 0.25 / np.maximum(true[0], 1)  # one key has no rows, and any interval
+    assert (sure.lower <= means).all()
+    assert (means <= sure.upper).all()
+    assert (sure.upper - sure.lower < 20).any()
+
+
 def test_a_release_is_the_counts_and_noise_of_its_law(tmp_path) -> None:
     at_home(tmp_path)
     counts = counted(tmp_path)
@@ -182,7 +213,7 @@ def test_sums_that_do_not_fit_saturate_in_any_order() -> None:
     plan = verbs.plan(
         pa.schema([("u", pa.int64()), ("k", pa.int64())]), dpfast.Key.generate().derive("q"), unit_column="u", by="k", domain=[5, 7],
         buckets=1, values=None, max_contributions=1, max_partitions=None, max_per_partition=None, lower=None, upper=None,
-        granularity=None, adjacency="add-remove", unit="person",
+        granularity=None, adjacency="add-remove", unit="person", chooser=None,
     )[0]  # fmt: skip
     n, row = np.array([ends.max, ends.max, -5, ends.min, -1, ends.min]), np.array([0, 0, 0, 1, 1, 1])
     rng = np.random.default_rng(3)
@@ -391,6 +422,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
         ({"domain": []}, ParameterError, "at least one key"),
         ({"max_partitions": 0}, ParameterError, "max_partitions"),
         ({"key": b"x" * 32}, DTypeError, "release key"),
+        ({"chooser": b"x" * 32}, DTypeError, "chooser must be that of a release key"),
         ({"stage": ""}, ParameterError, "must be named"),
         ({"stage": 5}, DTypeError, "path or a URI"),
         ({"stage": "nowhere://x/y"}, FileError, "cannot be reached"),

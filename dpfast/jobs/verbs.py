@@ -22,7 +22,7 @@ from dpfast.privacy.parameters import Real, flag
 from dpfast.privacy.sensitivity import Sensitivity, refuse_less
 from dpfast.records.partitions import BUCKETS, Showing, Withheld, alone
 from dpfast.release.blocks import BLOCK
-from dpfast.release.key import KeyFile, ReleaseKey, release_key
+from dpfast.release.key import Chooser, KeyFile, ReleaseKey, release_key
 from dpfast.release.seal import VERSION, BlockDigest, Seal
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def bounded_counts(
     granularity: Real | None = None,
     adjacency: str = "add-remove",
     privacy_unit: str = "person",
+    chooser: Chooser | None = None,
     engine: Engine = HERE,
 ) -> Counts:
     """Freeze counts of rows by key, or sums of values, on a stage: `bounded_histogram`, in parts.
@@ -77,6 +78,8 @@ def bounded_counts(
     stage: a folder of its own, private as the rows are: a path, or a URI. It is made, or begun
         again; what is on it is never replaced.
     max_partitions to privacy_unit: as of bounded_histogram (privacy_unit: its `unit`).
+    chooser: `key.chooser()` of another release, to keep the keys and rows of a unit that it keeps:
+        counts and sums are then of as many rows, and `postprocess.mean` is of them.
 
     Raises: DTypeError, ParameterError (a column is not there, a stage of another release);
         FileError; UnusableValuesError, OtherInputError (the rows changed between two tries).
@@ -86,7 +89,7 @@ def bounded_counts(
     terms, names, sensitivity = plan(
         engine.schema(rows), secret, unit_column=unit, by=by, domain=domain, buckets=buckets, values=values,
         max_partitions=max_partitions, max_per_partition=max_per_partition, max_contributions=max_contributions,
-        lower=lower, upper=upper, granularity=granularity, adjacency=adjacency, unit=privacy_unit,
+        lower=lower, upper=upper, granularity=granularity, adjacency=adjacency, unit=privacy_unit, chooser=chooser,
     )  # fmt: skip
     folder = Folder(stage)
     folder.make(private=True)
@@ -96,7 +99,7 @@ def bounded_counts(
             raise FileError(f"{folder.place} holds another domain: it is damaged")
         bucketer = None if terms.known else secret.bucketer(terms.size)
         freeze = Freeze(terms, folder)
-        found = dict(engine.freeze(rows, Bound(terms, secret.chooser(), bucketer, folder), freeze))
+        found = dict(engine.freeze(rows, Bound(terms, chooser or secret.chooser(), bucketer, folder), freeze))
         found |= dict(engine.run(freeze, [j for j in range(terms.blocks) if j not in found]))
         hashes = [found[j] for j in range(terms.blocks)]
         if not folder.write(FROZEN, json.dumps(hashes).encode()):
