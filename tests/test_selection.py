@@ -490,6 +490,7 @@ def test_what_k_picks_spend() -> None:
         for mechanism in (PermuteAndFlip, NoisyMax):
             rho = mechanism(HALF, whose).picks(4).rho
             assert least <= mpmath.mpf(rho.numerator) / rho.denominator <= least * (1 + mpmath.mpf(2) ** -50)
+    assert Exponential(20, 1).picks(2).rho < 41 < 2 * 20**2 / 8  # where epsilon tanh(epsilon/2) is less
     assert PermuteAndFlip(1, 1).picks().rho >= Fraction(46211715, 10**8)
 
 

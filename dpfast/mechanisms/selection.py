@@ -165,7 +165,7 @@ class Exponential(Selection):
 
     def _rho(self, k: int) -> Fraction:
         """That of k picks, each of a bounded range: one after another they are the one shot."""
-        return k * self.epsilon**2 / 8
+        return min(k * self.epsilon**2 / 8, super()._rho(k))
 
     def _winners(self, scores: Scores, k: int) -> list[int]:
         return _leaders(scores, self._rate, k, gumbel=True)
