@@ -183,9 +183,9 @@ def test_means_from_two_outputs(tmp_path) -> None:
     true = [
         np.asarray(pa.ipc.open_file(tmp_path / f"{name}.stage" / tasks.name_of(0)).read_all()["n"]) for name in "ns"
     ]
-    same = bounded_histogram(ROWS["country"], ROWS["user"], domain=found[0]["country"].to_pylist(), key=chooser,
-                             max_partitions=2, max_per_partition=2)  # fmt: skip
-    assert true[0].tolist() == same.counts.tolist()
+    options = {"domain": found[0]["country"].to_pylist(), "key": chooser, "max_partitions": 2, "max_per_partition": 2}
+    for counts, valued in zip(true, ({}, {**bounds, "values": ROWS["minutes"]}), strict=True):
+        assert counts.tolist() == bounded_histogram(ROWS["country"], ROWS["user"], **options, **valued).counts.tolist()
     means = true[1] * 0.25 / np.maximum(true[0], 1)  # one key has no rows, and any interval
     assert (sure.lower <= means).all()
     assert (means <= sure.upper).all()
