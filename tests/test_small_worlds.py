@@ -21,11 +21,15 @@ from worlds import (
     HALF,
     delta_of,
     exponential_law,
+    exponential_top,
     first_above,
     flip_law,
+    flip_top,
     gaussian_delta,
     gaussian_law,
     geometric_law,
+    geometric_top,
+    loss_and_rho,
     most_shown,
     shown_with,
 )
@@ -227,6 +231,32 @@ def test_the_key_with_most_rows(mechanism, law, bounds, adjacency) -> None:
     assert 1 < worst <= promised * NEARLY
     if bounds == (1, 1, None) and not monotonic:
         assert worst > 2  # so the factor 2 is needed
+
+
+@each
+@pytest.mark.parametrize(
+    ("mechanism", "law"),
+    [(dpfast.Exponential, exponential_top), (dpfast.PermuteAndFlip, flip_top), (dpfast.NoisyMax, geometric_top)],
+    ids=["exponential", "permute-and-flip", "noisy max"],
+)
+def test_the_two_keys_with_most_rows(mechanism, law, bounds, adjacency) -> None:
+    """In one shot, in order: loss and rho of every pair are within those of two picks."""
+    change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
+    made = mechanism(LN_2 * change.linf * (1 if monotonic else 2), change)
+    assert tiers.rate(made) == LN_2
+    promised = made.picks(2)
+
+    @cache
+    def laws(x: Counts) -> list[float]:
+        return law(x, 0.5, 2)
+
+    def moved(x: Counts) -> Counts:  # what all have in common changes no law
+        return tuple(count - min(x) for count in x)
+
+    pairs = {(moved(x), moved(y)) for x, y in neighbours(bounds, adjacency)}
+    found = [loss_and_rho(laws(x), laws(y)) for x, y in pairs]
+    assert 0 < max(loss for loss, _ in found) <= promised.epsilon + 1e-9
+    assert 0 < max(rho for _, rho in found) <= promised.rho
 
 
 @each
