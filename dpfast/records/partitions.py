@@ -152,6 +152,10 @@ class GaussianWithholding(Withheld, DiscreteGaussian):  # type: ignore[misc]  # 
             self.epsilon, self.delta, adjacency=of.adjacency, unit=of.unit, also_add_remove=of.also_add_remove
         )
 
+    def group(self, size: int) -> Guarantee:
+        """That of the guarantee: the law of the noise leaves out the threshold."""
+        return self.guarantee.group(size)
+
     @property
     def _least(self) -> int:
         change: Any = self.sensitivity
