@@ -96,7 +96,7 @@ GOOD: dict[str, Any] = {
     **{f"{figure}.{name}": value for figure in ("mean", "variance") for name, value in {"counts": [3, 4], "lower": 0, "upper": 8, "granularity": 1}.items()}, "compose.adjacency": None, "compose.delta": None, "compose.parts": dpfast.DiscreteLaplace(1, 1),
     "consistent.cells": [[1.0, 2.0], [3.0, 4.0]], "dp_event.sensitivity": None, "privacy_loss_distribution.sensitivity": None,
     "fixed_point_sum.lower": -5, "fixed_point_sum.upper": 5, "fixed_point_sum.values": np.array([SECRET + 0.5, 1.5]),
-    "select.k": 2, "picks.k": 2, "thresholded.counts": [SECRET, SECRET, SECRET], "thresholded.epsilon": 5, "thresholded.label": None, "thresholded.noise": "laplace", "pre_threshold": 2, "thresholded.buckets": 4, "thresholded.sensitivity": CELL,
+    "select.k": 1, "picks.k": 2, "thresholded.counts": [SECRET, SECRET, SECRET], "thresholded.epsilon": 5, "thresholded.label": None, "thresholded.noise": "laplace", "pre_threshold": 2, "thresholded.buckets": 4, "thresholded.sensitivity": CELL,
     **{
         f"{law}{way}.sensitivity": CELL
         for law in ("DiscreteGaussian", "Gaussian")
