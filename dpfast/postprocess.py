@@ -9,8 +9,9 @@ right. The functions return new arrays of float64; clip and rounded return integ
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,17 @@ from dpfast.release.arrays import plain_array
 
 Numbers: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
 MOST = Fraction(np.finfo(np.float64).max)
-__all__ = ["clip", "consistent", "non_negative", "ordered", "rounded"]
+EXACT = 2**53  # integers up to here are doubles
+SLACK = 2.0**-48  # what doubles may lose on the way to a mean or a variance, in units of the largest bound
+__all__ = ["clip", "consistent", "mean", "non_negative", "ordered", "rounded", "variance"]
+
+
+class Estimate(NamedTuple):
+    """A figure for each cell, and the ends of its interval."""
+
+    value: npt.NDArray[np.float64]
+    lower: npt.NDArray[np.float64]
+    upper: npt.NDArray[np.float64]
 
 
 def clip(noisy: npt.ArrayLike, lower: Real | None = None, upper: Real | None = None) -> Numbers:
@@ -127,6 +138,125 @@ def ordered(noisy: npt.ArrayLike, *, falling: bool = False) -> npt.NDArray[np.fl
     rows = values.reshape(-1, values.shape[-1]) if values.size else values.reshape(0, 1)
     found = [_isotonic(-row if falls else row) for row in rows]
     return (-1.0 if falls else 1.0) * np.reshape(found, values.shape)
+
+
+def mean(
+    sums: npt.ArrayLike,
+    counts: npt.ArrayLike,
+    *,
+    noise: Sequence[Any],
+    lower: Real,
+    upper: Real,
+    granularity: Real = 1,
+    confidence: Real = Fraction(95, 100),
+) -> Estimate:
+    """Means by key, from noisy sums and noisy counts of the same rows, each with its interval.
+
+    sums, counts: int64, of equal shapes: what was released, sums in steps of granularity, not
+        clamped by a narrow type or by bounds.
+    noise: the mechanisms of the sums and of the counts, on integers.
+    lower, upper: the public bounds of one value, as it was clamped: multiples of granularity.
+    confidence: of each interval on its own.
+
+    The interval holds the true bounded sum over the true bounded count, put between lower and
+    upper, of every key with a row. Where both are of the same rows this is the mean of the
+    *clamped, rounded, chosen* values, and not of the raw ones (docs/records.md says when). It holds
+    for keys that are public: those that a threshold shows have noise of another law.
+    Bias: the value is a ratio, put between the bounds: towards their inside if few rows are there.
+    Returns: value, lower and upper, float64, of the shape of sums.
+    Raises: DTypeError, ParameterError.
+    Source: a box around both, by Bonferroni's inequality; its ratios are extreme at corners.
+
+        >>> laws = dpfast.DiscreteLaplace(1, 50), dpfast.DiscreteLaplace(1, 1)
+        >>> found = dpfast.postprocess.mean([7500], [300], noise=laws, lower=0, upper=50)
+        >>> float(found.value[0]), found.lower[0] < 25 < found.upper[0]
+        (25.0, np.True_)
+    """
+    (total, rows), step, (low, high) = (
+        _cells({"sums": sums, "counts": counts}, noise, confidence),
+        *_bounds(lower, upper, granularity),
+    )
+    value = total.value * step / np.maximum(rows.value, 1)
+    ends = _ratio(total, rows, step)
+    margin = SLACK * max(abs(low), abs(high))
+    return Estimate(*(np.clip(each, low, high) for each in (value, ends[0] - margin, ends[1] + margin)))
+
+
+def variance(
+    sums: npt.ArrayLike,
+    squares: npt.ArrayLike,
+    counts: npt.ArrayLike,
+    *,
+    noise: Sequence[Any],
+    lower: Real,
+    upper: Real,
+    granularity: Real = 1,
+    confidence: Real = Fraction(95, 100),
+) -> Estimate:
+    """Variances by key, from noisy sums of values, of their squares, and noisy counts.
+
+    squares: sums of the squares of the *clamped, rounded* values, in steps of granularity^2.
+    noise: the mechanisms of the three, in their order. All else as of `mean`.
+
+    The interval holds squares/counts - (sums/counts)^2 of the true bounded figures, put between 0
+    and (upper - lower)^2/4, of every key with a row, where all three are of as many rows. If these
+    are the same rows, it is the variance (over n, not n - 1) of the clamped values. Values less the
+    middle of their bounds have the same variance, less noise and a narrower interval.
+    Bias: that of the mean of squares, less a square: too low where counts are small.
+    Returns, raises: as `mean`. Source: as of `mean`, for three.
+    """
+    three = _cells({"sums": sums, "squares": squares, "counts": counts}, noise, confidence)
+    (total, square, rows), step, (low, high) = three, *_bounds(lower, upper, granularity)
+    most, far = (high - low) ** 2 / 4, max(abs(low), abs(high))
+    number = np.maximum(rows.value, 1)
+    means = np.clip(_ratio(total, rows, step), low, high)
+    second = np.clip(_ratio(square, rows, step**2), 0, far**2)
+    least = np.where(means[0] * means[1] <= 0, 0, np.minimum(*np.abs(means)))
+    ends = second[0] - np.maximum(*np.abs(means)) ** 2, second[1] - least**2
+    value = np.clip(square.value * step**2 / number, 0, far**2) - np.clip(total.value * step / number, low, high) ** 2
+    margin = 4 * SLACK * far**2
+    return Estimate(*(np.clip(each, 0, most) for each in (value, ends[0] - margin, ends[1] + margin)))
+
+
+def _cells(released: Mapping[str, npt.ArrayLike], noise: Sequence[Any], confidence: Real) -> list[Estimate]:
+    """The released integers, and intervals that hold all of a cell together."""
+    if not isinstance(noise, (tuple, list)) or len(noise) != len(released):
+        raise DTypeError(f"noise must hold {len(released)} mechanisms, of {', '.join(released)}")
+    miss = 1 - parameters.probability("confidence", confidence)
+    found: list[Estimate] = []
+    for (name, value), law in zip(released.items(), noise, strict=True):
+        if isinstance(law, type) or not getattr(law, "INTEGERS", False):
+            raise DTypeError(f"noise must hold mechanisms on integers, not {type(law).__name__}")
+        array = _numbers(name, value)
+        if array.dtype.kind == "f":
+            raise DTypeError(f"{name} must be integers, as they were released, not {array.dtype}")
+        near, half = array.astype(np.float64), float(law.interval(1 - miss / len(released)))
+        if found and near.shape != found[0].value.shape:
+            raise ParameterError(f"{name} must have the shape of sums, {found[0].value.shape}, got {near.shape}")
+        off = np.where(np.abs(near) + half > EXACT, (np.abs(near) + half) * 2.0**-51, 0)  # what a double may lose
+        found.append(Estimate(near, near - half - off, near + half + off))
+    return found
+
+
+def _bounds(lower: Real, upper: Real, granularity: Real) -> tuple[float, tuple[float, float]]:
+    step = parameters.exact_positive("granularity", granularity)
+    parameters.power_of_two("granularity", step)
+    ends = [parameters.exact_real(name, end) for name, end in (("lower", lower), ("upper", upper))]
+    if ends[0] >= ends[1]:
+        raise ParameterError(f"lower must be less than upper, got {shown(lower)} and {shown(upper)}")
+    if any((end / step).denominator != 1 or abs(end / step) > EXACT for end in ends) or not 2**-200 <= step <= 2**200:
+        raise ParameterError(
+            f"lower and upper must be multiples of granularity, 2**53 at most, got {shown(lower)} and {shown(upper)}"
+        )
+    return float(step), (float(ends[0]), float(ends[1]))
+
+
+def _ratio(total: Estimate, rows: Estimate, step: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The ends of total/rows where rows are 1 or more."""
+    few, many = np.maximum(rows.lower, 1), np.maximum(rows.upper, 1)
+    low = total.lower * step / np.where(total.lower >= 0, many, few)
+    high = total.upper * step / np.where(total.upper >= 0, few, many)
+    return low, high
 
 
 def _isotonic(row: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

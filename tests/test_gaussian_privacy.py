@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
+from worlds import gaussian_law
 
-from dpfast import DiscreteGaussian
+from dpfast import DiscreteGaussian, Gaussian, jobs
 from dpfast.errors import ParameterError
 from dpfast.exact import rounded_up
 from dpfast.privacy import gaussian
@@ -387,3 +388,37 @@ def test_calibration_keeps_to_its_range() -> None:
 def test_calibration_refuses_what_no_double_can_show(bad) -> None:
     with pytest.raises(ParameterError, match=r"^delta must be at least 2\*\*-1022 and below 1, got "):
         calibrate(lambda v: gaussian_delta(Fraction(1), Fraction(1), v), bad)
+
+
+# ------------------------------------------------------------------ groups
+
+
+@pytest.mark.parametrize("law", [DiscreteGaussian, Gaussian])
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+def test_the_delta_of_a_group_is_that_of_the_law(law, size, adjacency) -> None:
+    """The worst of all ways in which units can fall together is what is stated, and reached."""
+    change = Sensitivity(2, 1, adjacency=adjacency)
+    made = law.calibrated(1, change, delta=1e-6)
+    found, bound = made.group(size), made.guarantee.group(size)
+    assert found.delta < bound.delta
+    assert (found.epsilon, found.rho, found.unit) == (size, bound.rho, f"{size} x person")
+    cells = change.l0
+    ways = [(cells * apart, Fraction(size, apart)) for apart in range(1, size + 1) if size % apart == 0]
+    deltas = [made.delta(size, Sensitivity.changes(l0, linf, adjacency=adjacency)) for l0, linf in ways]
+    assert max(deltas) == found.delta == deltas[0]
+    assert made.group(1) == made.guarantee
+    of_rho = law.from_zcdp(0.1, change)
+    assert of_rho.group(size) == of_rho.guarantee.group(size)
+
+
+def test_groups_that_the_review_looked_at() -> None:
+    """Two units of a calibrated (1, 1e-6): by the law summed here; the bound has 3.72e-6."""
+    made = DiscreteGaussian.calibrated(1, Sensitivity(1, 1), delta=1e-6)
+    assert float(made.guarantee.group(2).delta) == pytest.approx(3.72e-6, abs=1e-8)
+    law = gaussian_law(made.sigma_squared)
+    assert float(made.group(2).delta) == pytest.approx(np.maximum(law[2:] - math.e**2 * law[:-2], 0).sum(), rel=1e-6)
+    norm = DiscreteGaussian.calibrated(1, Sensitivity.from_l2(4), delta=1e-6)
+    assert norm.group(2).delta == min(norm.delta(2, Sensitivity.from_l2(16)), norm.guarantee.group(2).delta)
+    shown = jobs.GaussianWithholding(1, 1e-6, Sensitivity(1, 1))
+    assert shown.group(2) == shown.guarantee.group(2)

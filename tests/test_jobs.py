@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from dpfast.jobs import folder as folders
 from dpfast.jobs import table, tasks, verbs
 from dpfast.jobs.folder import Folder
 from dpfast.jobs.keys import ipc, names_of_runs, runs_of
-from dpfast.records.partitions import canonical
+from dpfast.records.partitions import NOISE, canonical
 from dpfast.release.names import Names
 from dpfast.release.seal import bytes_of
 
@@ -192,6 +193,62 @@ def test_counts_are_those_of_bounded_histogram(tmp_path, kind) -> None:
     assert out.num_rows > 3
 
 
+@pytest.mark.parametrize("least", [1, 3])
+@pytest.mark.parametrize("noise", NOISE)
+def test_keys_are_withheld_as_by_thresholded(tmp_path, noise, least) -> None:
+    """By either noise, with or without a pre-threshold: the same bytes under any sharding."""
+    at_home(tmp_path)
+    how = {name: value for name, value in KINDS["unknown"].items() if name not in ("by", "values", "buckets")}
+    whole = bounded_histogram((ROWS["country"], ROWS["page"]), ROWS["user"], key=key_of(tmp_path, "unknown"), **how)
+    shown = dpfast.thresholded(whole.keys, whole.counts, epsilon=1, delta=0.9, sensitivity=whole.sensitivity, noise=noise,
+                               pre_threshold=least, key=key_of(tmp_path, "unknown"), buckets=8)  # fmt: skip
+    outputs = []
+    for name, shards in (("a", 1), ("b", 5)):
+        counts = counted(tmp_path, "unknown", name=name, engine=jobs.OneProcess(shards))
+        law = NOISE[noise](1, 0.9, counts.sensitivity, pre_threshold=least)
+        to, key = tmp_path / f"{name}.out", key_of(tmp_path, "unknown")
+        facts = jobs.release(counts, law, key=key, ledger=None, to=to, resume=True, engine=jobs.OneProcess(shards))
+        jobs.verify(to, counts, law, key=key)
+        assert facts["threshold"] == shown.threshold
+        assert facts["spends"].get("pre_threshold", 1) == least
+        outputs.append(files(to))
+    assert outputs[0] == outputs[1]
+    out = pq.read_table(tmp_path / "a.out" / tasks.file_of(0))
+    assert out["count"].to_pylist() == shown.counts.tolist()
+    assert list(zip(out["country"].to_pylist(), out["page"].to_pylist(), strict=True)) == shown.keys.tolist()
+    assert 3 < out.num_rows < whole.keys.size
+
+
+def test_means_from_two_outputs(tmp_path) -> None:
+    """One chooser, so as many rows: every interval holds the mean of what was kept; 1e-6."""
+    home, chooser = at_home(tmp_path), key_of(tmp_path).chooser()
+    caps = {"by": "country", "domain": ["no", "se", "dk", "is"], "max_partitions": 2, "max_per_partition": 2}
+    bounds = {"values": "minutes", "lower": 0, "upper": 60, "granularity": 0.25}
+    rows = {"count": counted(home, rows=ROWS, name="n", **{"domain": None, **caps}),
+            "sum": counted(home, rows=ROWS, name="s", label="sums", chooser=chooser, **{**caps, **bounds})}  # fmt: skip
+    with pytest.raises(ParameterError, match="chooser"):
+        counted(home, rows=ROWS, name="s", label="sums", **{**caps, **bounds})
+    laws, found = [], []
+    for name, counts in rows.items():
+        laws.append(DiscreteLaplace(1, counts.sensitivity))
+        out, key = tmp_path / f"{name}.out", key_of(home, counts.terms.label)
+        jobs.release(counts, laws[-1], key=key, ledger=None, to=out)
+        found.append(pq.read_table(out / tasks.file_of(0)))
+    noisy, facts = found[1]["sum"].to_numpy(), json.loads((tmp_path / "sum.out" / verbs.MANIFEST).read_text())
+    sure = dpfast.postprocess.mean(noisy, found[0]["count"].to_numpy(), noise=laws[::-1], lower=0, upper=60,
+                                   granularity=Fraction(facts["granularity"]), confidence=1 - 1e-7)  # fmt: skip
+    true = [
+        np.asarray(pa.ipc.open_file(tmp_path / f"{name}.stage" / tasks.name_of(0)).read_all()["n"]) for name in "ns"
+    ]
+    options = {"domain": found[0]["country"].to_pylist(), "key": chooser, "max_partitions": 2, "max_per_partition": 2}
+    for counts, valued in zip(true, ({}, {**bounds, "values": ROWS["minutes"]}), strict=True):
+        assert counts.tolist() == bounded_histogram(ROWS["country"], ROWS["user"], **options, **valued).counts.tolist()
+    means = true[1] * 0.25 / np.maximum(true[0], 1)  # one key has no rows, and any interval
+    assert (sure.lower <= means).all()
+    assert (means <= sure.upper).all()
+    assert (sure.upper - sure.lower < 20).any()
+
+
 def test_a_release_is_the_counts_and_noise_of_its_law(tmp_path) -> None:
     at_home(tmp_path)
     counts = counted(tmp_path)
@@ -213,7 +270,7 @@ def test_sums_that_do_not_fit_saturate_in_any_order() -> None:
     plan = verbs.plan(
         pa.schema([("u", pa.int64()), ("k", pa.int64())]), dpfast.Key.generate().derive("q"), unit_column="u", by="k", domain=[5, 7],
         buckets=1, values=None, max_contributions=1, max_partitions=None, max_per_partition=None, lower=None, upper=None,
-        granularity=None, adjacency="add-remove", unit="person",
+        granularity=None, adjacency="add-remove", unit="person", chooser=None,
     )[0]  # fmt: skip
     n, row = np.array([ends.max, ends.max, -5, ends.min, -1, ends.min]), np.array([0, 0, 0, 1, 1, 1])
     rng = np.random.default_rng(3)
@@ -384,7 +441,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
     folder, engine = counts.stage, jobs.OneProcess(2)
     digest = tasks.Digest(counts.terms, folder, counts.hashes, key.digester(how))
     sealed = verbs.seal_of(counts, how, key, engine).without_ledger()
-    draw = tasks.Draw(counts.terms, folder, sealed, how.threshold)
+    draw = tasks.Draw(counts.terms, folder, sealed, how.showing)
     bound = tasks.Bound(counts.terms, key.chooser(), key.bucketer(8), folder)
     publish = tasks.Publish(draw, Folder(home / "out"))
     told = " ".join(
@@ -422,6 +479,7 @@ def test_nothing_private_is_shown(tmp_path, capsys, caplog) -> None:
         ({"domain": []}, ParameterError, "at least one key"),
         ({"max_partitions": 0}, ParameterError, "max_partitions"),
         ({"key": b"x" * 32}, DTypeError, "release key"),
+        ({"chooser": b"x" * 32}, DTypeError, "chooser must be that of a release key"),
         ({"stage": ""}, ParameterError, "must be named"),
         ({"stage": 5}, DTypeError, "path or a URI"),
         ({"stage": "nowhere://x/y"}, FileError, "cannot be reached"),
@@ -482,6 +540,14 @@ def test_what_a_release_refuses_costs_nothing(tmp_path) -> None:
     refused(ParameterError, "must be made for l1 of at least", mech=DiscreteLaplace(1, 1))
     refused(ParameterError, "shows every key", mech=jobs.Withholding(1, 1e-6, unknown.sensitivity))
     refused(ParameterError, "private keys", of=unknown, mech=DiscreteLaplace(1, 8), key=key_of(home, "unknown"))
+    for made in (jobs.Withholding, jobs.GaussianWithholding):
+        refused(
+            ParameterError,
+            "counts.sensitivity, or more",
+            of=unknown,
+            mech=made(1, 1e-6, dpfast.Sensitivity(1, 1)),
+            key=key_of(home, "unknown"),
+        )
     less = jobs.Withholding(1, 1e-6, dpfast.Sensitivity(8, 1))
     refused(ParameterError, "counts.sensitivity, or more", of=unknown, mech=less, key=key_of(home, "unknown"))
     refused(DTypeError, "release key", key=None)

@@ -102,7 +102,7 @@ LOOPS = {
     ("integer.py", "signed_table"): "cells of a table",
     ("randomized_response.py", "_respond"): "chunks of answers, and the answers that the kernel left open",
     ("randomized_response.py", "estimate"): "categories",
-    ("selection.py", "_noisy_argmax"): "candidates that the kernel nominated",
+    ("selection.py", "_leaders"): "candidates that the kernel nominated",
 }
 C_FILES = {"bit_generator.c", "chacha.c", "dispatch.c", "entropy.c", "self_check.c"}  # and isa_<name>.c
 # What C files ask of the world, and the only files that may.

@@ -11,10 +11,146 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize
+from scipy import optimize, stats
 
 import dpfast
 from dpfast import DTypeError, ParameterError, postprocess
+
+
+def exact_mean(values: list[int]) -> Fraction:
+    return Fraction(sum(values), len(values))
+
+
+def exact_variance(values: list[int]) -> Fraction:
+    return Fraction(sum(v * v for v in values), len(values)) - exact_mean(values) ** 2
+
+
+ENDS = [(0, 10), (-8, 8), (-20, -5), (3, 4)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    ends=st.sampled_from(ENDS),
+    parts=st.lists(st.floats(0, 1), min_size=1, max_size=30),
+    turns=st.lists(st.floats(-1, 1), min_size=3, max_size=3),
+    step=st.sampled_from([Fraction(1), Fraction(1, 1024), Fraction(8)]),
+)
+def test_intervals_hold_whatever_the_noise_within_its_own(ends, parts, turns, step) -> None:
+    """For all values between the bounds, and noise up to the ends of its own intervals."""
+    low, high = ends
+    values = [round(low + part * (high - low)) for part in parts]
+    figures = [sum(values), sum(v * v for v in values), len(values)]
+    laws = [dpfast.DiscreteLaplace(1, 8), dpfast.DiscreteLaplace(1, 64), dpfast.DiscreteLaplace(1, 2)]
+    bounds = {"lower": low * step, "upper": high * step, "granularity": step}
+    for names, figure, unit in (((0, 2), exact_mean(values), step), ((0, 1, 2), exact_variance(values), step**2)):
+        halves = [laws[i].interval(1 - Fraction(1, 20 * len(names))) for i in names]
+        noisy = [[figures[i] + round(turn * half)] for i, turn, half in zip(names, turns, halves, strict=False)]
+        how = postprocess.mean if len(names) == 2 else postprocess.variance
+        found = how(*noisy, noise=[laws[i] for i in names], **bounds)
+        assert Fraction(float(found.lower[0])) <= figure * unit <= Fraction(float(found.upper[0]))
+        assert found.lower[0] <= found.value[0] <= found.upper[0]
+
+
+@pytest.mark.parametrize("law", [dpfast.DiscreteLaplace, partial(dpfast.DiscreteGaussian.calibrated, delta=1e-6)])
+@pytest.mark.parametrize("rows", [1, 20, 3000])
+def test_intervals_cover(law, rows) -> None:
+    """10^4 runs each, at 0.9. A fair one is refused with 1e-6; one of half the noise is caught."""
+    n, miss, confidence = 10_000, 0.1, Fraction(9, 10)
+    values = np.random.default_rng(rows).integers(-2, 9, rows)
+    figures = [int(values.sum()), int((values**2).sum()), rows]
+    sizes = 8, 64, 1
+    laws = [law(1, dpfast.Sensitivity(1, size)) for size in sizes]
+    less = [law(1, dpfast.Sensitivity(1, max(size // 4, 1))) for size in sizes[:2]]
+    noisy = [made.release(np.full(n, figure)) for made, figure in zip(laws, figures, strict=True)]
+    how = {"lower": -2, "upper": 8, "confidence": confidence}
+    variance = figures[1] / rows - (figures[0] / rows) ** 2
+    for found, true in (
+        (postprocess.mean(noisy[0], noisy[2], noise=laws[::2], **how), figures[0] / rows),
+        (postprocess.variance(*noisy, noise=laws, **how), variance),
+    ):
+        missed = int(((found.lower > true) | (found.upper < true)).sum())
+        assert stats.binom.sf(missed - 1, n, miss) > 1e-6
+        assert (found.lower >= (-2 if true != variance else 0)).all()
+    if rows == 3000:
+        planted = postprocess.mean(noisy[0], noisy[2], noise=[less[0], laws[2]], **how)
+        missed = int(((planted.lower > figures[0] / rows) | (planted.upper < figures[0] / rows)).sum())
+        assert stats.binom.sf(missed - 1, n, miss) < 1e-12
+        wide = postprocess.mean(noisy[0], noisy[2], noise=laws[::2], **how)
+        assert (wide.upper - wide.lower).max() < 1  # and it tells something
+
+
+def test_means_and_variances_of_rows() -> None:
+    """From rows, with one chooser for all three: within the intervals; false alarm 1e-6."""
+    rng, key = np.random.default_rng(4), dpfast.Key.generate().derive("hours").chooser()
+    towns, people = rng.integers(0, 3, 9000), rng.integers(0, 1000, 9000)
+    hours = np.rint(np.clip(rng.gamma(2, 4, 9000), 0, 24) * 4) / 4 - 12  # clamped, rounded, less the middle
+    options = {"domain": range(3), "max_partitions": 3, "max_per_partition": 20, "key": key}
+    made = [
+        dpfast.bounded_histogram(towns, people, values=hours, lower=-12, upper=12, granularity=1 / 4, **options),
+        dpfast.bounded_histogram(towns, people, values=hours**2, lower=0, upper=144, granularity=1 / 16, **options),
+        dpfast.bounded_histogram(towns, people, **options),
+    ]
+    laws = [dpfast.DiscreteLaplace(20, each.sensitivity) for each in made]
+    noisy = [each.release(law) for each, law in zip(made, laws, strict=True)]
+    how = {"lower": -12, "upper": 12, "granularity": 1 / 4, "confidence": 1 - Fraction(1, 10**7)}
+    means = postprocess.mean(noisy[0], noisy[2], noise=laws[::2], **how)
+    variances = postprocess.variance(*noisy, noise=laws, **how)
+    for town in range(3):
+        kept = hours[towns == town]
+        assert means.lower[town] <= kept.mean() <= means.upper[town]
+        assert variances.lower[town] <= kept.var() <= variances.upper[town]
+        assert means.upper[town] - means.lower[town] < 2
+        assert variances.upper[town] - variances.lower[town] < 40
+
+
+def test_intervals_of_few_rows() -> None:
+    """Where no row may be there: all that the bounds allow; one sum beside many rows tells much."""
+    laws = dpfast.DiscreteLaplace(1, 8), dpfast.DiscreteLaplace(1, 1)
+    found = postprocess.mean([0, 0, 10**6], [-3, 0, 10**6], noise=laws, lower=-5, upper=5)
+    assert found.lower[:2].tolist() == [-5, -5]
+    assert found.upper[:2].tolist() == [5, 5]
+    assert abs(found.value[2] - 1) < 1e-9 < found.upper[2] - found.lower[2] < 1e-4
+    big = postprocess.mean([2**62], [2**61], noise=laws, lower=0, upper=5)
+    assert big.lower[0] < 2 < big.upper[0]
+
+
+LAWS = [dpfast.DiscreteLaplace(1, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"noise": LAWS[:1]}, DTypeError, "noise must hold 2 mechanisms, of sums, counts"),
+        ({"noise": LAWS[0]}, DTypeError, "noise must hold 2 mechanisms"),
+        ({"noise": [LAWS[0], 5]}, DTypeError, "on integers, not int"),
+        ({"noise": [LAWS[0], dpfast.Laplace(1, 1)]}, DTypeError, "on integers, not Laplace"),
+        ({"noise": [LAWS[0], dpfast.DiscreteLaplace]}, DTypeError, "on integers"),
+        ({"sums": [1.5]}, DTypeError, "sums must be integers, as they were released"),
+        ({"counts": [1, 2]}, ParameterError, r"counts must have the shape of sums, \(1,\), got \(2,\)"),
+        ({"lower": 10}, ParameterError, "lower must be less than upper"),
+        ({"upper": 0.3}, ParameterError, "multiples of granularity"),
+        ({"upper": float("inf")}, ParameterError, "upper must be finite"),
+        ({"granularity": 0.3}, ParameterError, "granularity must be a power of two"),
+        ({"granularity": 2.0**-300}, ParameterError, "multiples of granularity, 2"),
+        ({"confidence": 1}, ParameterError, "confidence must lie strictly between"),
+    ],
+    ids=str,
+)
+def test_bad_means(change, error, message) -> None:
+    with pytest.raises(error, match=message):
+        postprocess.mean(**{"sums": [100], "counts": [20], "noise": LAWS, "lower": 0, "upper": 10, **change})
+    if "noise" not in change:
+        with pytest.raises(error, match=message):
+            given_ = {
+                "sums": [100],
+                "squares": [1000],
+                "counts": [20],
+                "noise": [*LAWS, LAWS[0]],
+                "lower": 0,
+                "upper": 10,
+            }
+            postprocess.variance(**{**given_, **change})
+
 
 REALS = st.lists(st.floats(-100, 100).map(lambda x: round(x, 3)), min_size=1, max_size=8)
 

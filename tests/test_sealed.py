@@ -50,6 +50,7 @@ from dpfast import (
     UnusableValuesError,
     _native,
 )
+from dpfast.jobs import GaussianWithholding
 from dpfast.ledger import ledger as paying
 from dpfast.ledger import store
 from dpfast.release import blocks
@@ -1338,6 +1339,7 @@ GOLDEN = {
     "table": "867370e8e53351efb771f489f5b29c25",
     "unknown keys, l0 and linf": "5ba9c9b71ab597407f81cf9cff482ebb",
     "unknown keys, l1": "17c32c5267432e917e17dcdbf01ca139",
+    "unknown keys, gaussian": "cfeaf3fefbf83fcb8d54ded8456fdcd2",
 }
 
 
@@ -1405,11 +1407,16 @@ UNKNOWN: list[tuple[list[Any], int]] = [  # keys in their order, and how many bu
 ]
 
 
-@pytest.mark.parametrize("mech", ["l0 and linf", "l1"])
+@pytest.mark.parametrize("mech", ["l0 and linf", "l1", "gaussian"])
 def test_golden_stream_keys_of_unknown_keys(mech: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """thresholded under a key, by the description: each key's bucket, its block's stream key."""
     change = dpfast.Sensitivity(l1=5) if mech == "l1" else dpfast.Sensitivity(2, 3)
     record = ["thresholded", 1, 2, *((5, 1, 1, 100, 5, 5, 5) if mech == "l1" else (6, 1, 1, 100, 2, 3, 6))]
+    how: dict[str, Any] = {}
+    if mech == "gaussian":
+        how = {"noise": "gaussian", "pre_threshold": 4}
+        made = GaussianWithholding(Fraction(1, 2), Fraction(1, 100), change)
+        record = ["thresholded_gaussian", *made.sigma_squared.as_integer_ratio(), 1, 100, 2, 3, 6, 4, 1, 2]
     found: list[bytes] = []
     for names, many in UNKNOWN:
         tiers.forget_labels()
@@ -1437,7 +1444,7 @@ def test_golden_stream_keys_of_unknown_keys(mech: str, monkeypatch: pytest.Monke
                 lambda key, secret, take=take, seen=seen: seen.append(secret) or take(key, secret),
             )
             dpfast.thresholded(names[::-1], counts[::-1], epsilon=Fraction(1, 2), delta=Fraction(1, 100), sensitivity=change,
-                               key=known("words"), buckets=many)  # fmt: skip
+                               key=known("words"), buckets=many, **how)  # fmt: skip
         assert seen == [H(sealed, b"stream key", E("", j, digest)) for j, digest in enumerate(digests)]
         found += seen
     assert hashlib.sha256(b"".join(found)).hexdigest()[:32] == GOLDEN[f"unknown keys, {mech}"]

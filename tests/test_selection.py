@@ -20,7 +20,17 @@ import tiers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import exponential_law, flip_law, geometric_law, worst_ratio
+from worlds import (
+    exponential_law,
+    exponential_top,
+    flip_law,
+    flip_top,
+    geometric_law,
+    geometric_top,
+    loss_and_rho,
+    orders,
+    worst_ratio,
+)
 
 import dpfast
 from dpfast import DTypeError, Exponential, NoisyMax, ParameterError, PermuteAndFlip, Sensitivity, exact, kernels
@@ -181,7 +191,7 @@ def test_the_first_is_the_first(words, scores, gumbel) -> None:
         leaders = sorted(range(len(places)), key=lambda i: places[i])
     if places[leaders[-1]] - places[leaders[-2]] < mpmath.mpf(10) ** -150 or mpmath.inf in places:
         return
-    assert exact.winner(reader(dict(enumerate(words))), candidates, gumbel=gumbel) == leaders[-1]
+    assert exact.winners(reader(dict(enumerate(words))), candidates, gumbel=gumbel) == [leaders[-1]]
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
@@ -189,7 +199,7 @@ def test_a_selection_that_only_late_digits_decide(gumbel) -> None:
     """Equal scores, words equal for 300 digits: the smaller U leads; gumbel: the larger."""
     base = int(mpmath.mpf("0.3") * 2**300) << 399
     words = {4: base + 5, 9: base + (1 << 380)}
-    assert exact.winner(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == (9 if gumbel else 4)
+    assert exact.winners(reader(words), [(4, Fraction(-1)), (9, Fraction(-1))], gumbel=gumbel) == [9 if gumbel else 4]
 
 
 @pytest.mark.parametrize("gumbel", [False, True])
@@ -200,7 +210,7 @@ def test_digits_not_read_yet_may_turn_a_selection(gumbel) -> None:
     half = Fraction(1, 2**96) * (Fraction(2885, 1000) if gumbel else 2)  # half a cell, in E or in -ln E at U = 1/2
     # E is larger for the lower U, -ln E for the upper one: by a tenth of a cell, less half a cell.
     candidates = [(0, half if gumbel else Fraction(0)), (1, Fraction(0) if gumbel else half)]
-    assert exact.winner(reader(words), candidates, gumbel=gumbel) == (0 if gumbel else 1)
+    assert exact.winners(reader(words), candidates, gumbel=gumbel) == [0 if gumbel else 1]
 
 
 @settings(max_examples=150, deadline=None)
@@ -239,12 +249,22 @@ def test_who_may_win_is_nominated() -> None:
     gaps, noise = np.zeros(50), np.full(50, 10**6)
     noise[7] = 10**6 + 5
     found = np.empty(3, np.int64)
-    assert nominate(gaps, noise, 1.0, False, found) == 1
+
+    def leaders(k: int = 1) -> np.ndarray:
+        return np.full(k, -np.inf)
+
+    assert nominate(gaps, noise, 1.0, False, leaders(), found) == 1
     assert found[0] == 7
     noise[9] = 10**6 + 6  # within a step of the grid
-    assert nominate(gaps, noise, 1.0, False, found) == 2
+    assert nominate(gaps, noise, 1.0, False, leaders(), found) == 2
     assert found[:2].tolist() == [7, 9]
-    assert nominate(gaps, np.full(50, 3), 1.0, True, found) == 50
+    assert nominate(gaps, noise, 1.0, False, leaders(2), found) == 2
+    assert nominate(gaps, noise, 1.0, False, leaders(3), found) == 50
+    assert nominate(gaps, np.full(50, 3), 1.0, True, leaders(), found) == 50
+    far = np.full(50, 1e300)  # whose place no double has: nobody is left out until k have one
+    far[7] = 0
+    assert nominate(far, noise, 1e300, True, leaders(), found) == 1
+    assert nominate(far, noise, 1e300, True, leaders(2), found) == 50
 
 
 def test_a_winner_by_less_than_the_doubles_err_is_heard(monkeypatch) -> None:
@@ -281,7 +301,9 @@ def test_nominees_beyond_the_room_are_all_heard(monkeypatch) -> None:
     """Room for one only, noise too coarse to tell candidates apart: an equal law; 1e-6."""
     tiers.coarse_candidate_noise(monkeypatch)
 
-    def coarse(gaps, noise, rate, gumbel, found) -> int:  # everybody, as a kernel with no digits at all would say
+    def coarse(
+        gaps, noise, rate, gumbel, leaders, found
+    ) -> int:  # everybody, as a kernel with no digits at all would say
         found[:] = np.arange(found.size)
         return gaps.size
 
@@ -412,11 +434,166 @@ def test_nothing_private_is_left_in_arrays(monkeypatch) -> None:
 
     monkeypatch.setattr(kernels, "kernel", lambda name: everybody if name == "nominate" else original(name))
     Exponential(1, 1).select([1.5, 2.5, 9.5])
-    monkeypatch.setattr(exact, "winner", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(exact, "winners", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        Exponential(1, 1).select([1.5, 2.5, 9.5])
+        Exponential(1, 1).select([1.5, 2.5, 9.5], k=2)
     assert len(seen) == 5
     assert not any(array.any() for array in seen)
+
+
+# ------------------------------------------------------------------ the k best in one shot
+
+TOP = {Exponential: exponential_top, PermuteAndFlip: flip_top, NoisyMax: geometric_top}
+
+
+def worst_of_top(law: Any, k: int, monotonic: bool) -> tuple[float, float]:
+    """The largest loss and rho of all worlds of three scores, at epsilon 1, both directions."""
+    known: dict[tuple[int, ...], list[float]] = {}
+    found = []
+    for scores in itertools.product(range(3), repeat=3):
+        for move in itertools.product((0, 1) if monotonic else (-1, 0, 1), repeat=3):
+            moved = tuple(s + m for s, m in zip(scores, move, strict=True))
+            pair = [tuple(s - max(each) for s in each) for each in (scores, moved)]
+            for each in pair:
+                if each not in known:
+                    known[each] = law(each, math.exp(-1 if monotonic else -1 / 2), k)
+                    assert abs(sum(known[each]) - 1) < 1e-8
+            found += [loss_and_rho(known[a], known[b]) for a, b in (pair, pair[::-1])]
+    return max(loss for loss, _ in found), max(rho for _, rho in found)
+
+
+@pytest.mark.parametrize("monotonic", [False, True])
+@pytest.mark.parametrize(("mechanism", "k"), [*((made, 2) for made in MECHANISMS), (Exponential, 3), (NoisyMax, 1)])
+def test_every_small_world_keeps_the_price_of_k(mechanism, k, monotonic) -> None:
+    """Loss and rho within what picks(k) says; and rho beyond what would be too little."""
+    spent = mechanism(1, 1, monotonic=monotonic).picks(k)
+    loss, rho = worst_of_top(TOP[mechanism], k, monotonic)
+    assert loss <= spent.epsilon + 1e-6 == k + 1e-6
+    assert rho <= spent.rho
+    assert loss > 0.8 * k or mechanism is Exponential
+    if mechanism is PermuteAndFlip:
+        assert rho > 2 * k / 8  # planted: Exponential's
+    if mechanism is NoisyMax and k == 2 and monotonic:
+        assert rho > k * math.tanh(1 / 2)  # planted: k picks, one after another
+        assert rho == pytest.approx(0.9957, abs=1e-3)
+
+
+def test_what_k_picks_spend() -> None:
+    """k epsilon; Gumbel noise k epsilon^2/8, the others k epsilon tanh(k epsilon/2), rounded up."""
+    whose = Sensitivity(1, 2, adjacency="substitution", unit="visit")
+    for mechanism in MECHANISMS:
+        found = mechanism(HALF, whose).picks(4)
+        assert (found.epsilon, found.delta, found.adjacency, found.unit) == (2, 0, "substitution", "visit")
+    assert Exponential(HALF, whose).picks(4).rho == 4 * HALF**2 / 8
+    with mpmath.workprec(200):
+        least = 2 * mpmath.tanh(1)
+        for mechanism in (PermuteAndFlip, NoisyMax):
+            rho = mechanism(HALF, whose).picks(4).rho
+            assert least <= mpmath.mpf(rho.numerator) / rho.denominator <= least * (1 + mpmath.mpf(2) ** -50)
+    assert Exponential(20, 1).picks(2).rho < 41 < 2 * 20**2 / 8  # where epsilon tanh(epsilon/2) is less
+    assert PermuteAndFlip(1, 1).picks().rho >= Fraction(46211715, 10**8)
+
+
+@pytest.mark.parametrize("scores", [(0, 1, 2), (2, 2, 1)])
+@pytest.mark.parametrize("kind", [np.int64, np.float64])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_k_best_follow_the_law(mechanism, kind, scores) -> None:
+    """Two of three in their order; false alarm 1e-6. The law of scores turned about is refused."""
+    law, n = TOP[mechanism] if kind is np.int64 or mechanism is not NoisyMax else flip_top, 3000
+    made, places = mechanism(2, 1), {order: i for i, order in enumerate(orders(3, 2))}
+    found = [places[tuple(made.select(np.array(scores, kind), k=2).tolist())] for _ in range(n)]
+    for of, least, most in ((scores, 1e-6, 1), (scores[::-1], -1, 1e-12)):
+        expected = np.array(law(of, math.exp(-1), 2))
+        assert least < stats.chisquare(np.bincount(found, minlength=6), expected * n / expected.sum()).pvalue <= most
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shared=st.integers(2**30, 2**60 - 1),
+    late=st.lists(st.integers(1, 2**12), min_size=3, max_size=9, unique=True),
+    scores=st.lists(st.sampled_from([0.0, -1.0, -(2.0**-50), 5e-324, -2.0]), min_size=9, max_size=9),
+    k=st.integers(1, 9),
+    gumbel=st.booleans(),
+)
+def test_the_k_best_of_words_that_are_nearly_equal(shared, late, scores, k, gumbel) -> None:
+    """Words that differ after 130 digits alone: the order is that of 1,000 digits of mpmath."""
+    n, k = len(late), min(k, len(late))
+    words = [shared << 240 | each << 100 for each in late]  # 300 digits behind the sign
+    with mpmath.workprec(1000):
+        energies = [-mpmath.log(mpmath.mpf(word) / mpmath.mpf(2) ** 300) for word in words]
+        sums = [mpmath.mpf(s) + (-mpmath.log(e) if gumbel else e) for s, e in zip(scores, energies, strict=False)]
+        wanted = sorted(range(n), key=sums.__getitem__, reverse=True)[:k]
+        steps = np.array([int(mpmath.floor(e * 2**20)) for e in energies])
+
+    def read(i: int, level: int) -> exact.Digits:
+        bits = 31 + 64 * level
+        return exact.Digits(words[i] >> 300 - bits if bits <= 300 else words[i] << bits - 300, bits + 1)
+
+    class Planted:
+        @contextlib.contextmanager
+        def drawn(self, n: int) -> Iterator[tuple[np.ndarray, exact.Read]]:
+            yield steps, read
+
+    with pytest.MonkeyPatch.context() as patch:
+        tiers.plant_candidate_noise(patch, Planted)
+        made = (Exponential if gumbel else PermuteAndFlip)(2, 1)
+        assert made.select(np.array(scores[:n]), k=k).tolist() == wanted
+
+
+def test_all_are_put_in_order() -> None:
+    """k up to all candidates, each once; without noise to speak of, by score, and ties by index."""
+    scores = np.array([3, 9, 3, 7, 9, 1])
+    for mechanism in MECHANISMS:
+        for kind in (np.int64, np.uint64, np.int8, np.float32):
+            made = mechanism(2000, 1)
+            assert made.select(np.array([3, 9, 4, 7, 8, 1], kind), k=6).tolist() == [1, 4, 3, 2, 0, 5]
+            assert sorted(mechanism(1, 1).select(scores.astype(kind), k=6).tolist()) == list(range(6))
+    assert NoisyMax(2000, 1).select(scores, k=4).tolist() == [1, 4, 3, 0]
+    rng = np.random.default_rng(5)
+    many = rng.permutation(5000)
+    for mechanism in MECHANISMS:
+        assert mechanism(2000, 1).select(many, k=700).tolist() == np.argsort(-many)[:700].tolist()
+
+
+def test_the_k_best_of_integers_far_apart() -> None:
+    """2^63 and more behind the best, the others are told apart exactly all the same."""
+    scores = np.array([-(2**63), 2**63 - 1, -(2**63) + 10**6, 0])
+    for mechanism in MECHANISMS:
+        assert mechanism(1, 1).select(scores, k=4).tolist() == [1, 3, 2, 0]
+        assert mechanism(1, 1).select([0.0, 1.7e308, -1.7e308], k=3).tolist() == [1, 0, 2]
+        assert mechanism(2.0**600, 1).select([0.0, 1.7e308, -1.7e308], k=3).tolist() == [1, 0, 2]
+
+
+def test_a_ledger_is_charged_for_all_picks(tmp_path) -> None:
+    """And the number is on record; a single one costs what it did."""
+    ledger = dpfast.Ledger(tmp_path / "b.db", 10, create=True)
+    found = ledger.release(PermuteAndFlip(2, 1), [5, 900, 700], k=3)
+    assert found.tolist() == [1, 2, 0]
+    assert ledger.spent.epsilon == 6
+    assert ledger.release(PermuteAndFlip(2, 1), [5, 900, 700]) == 1
+    assert [entry.parameters.get("k") for entry in ledger.history()] == [3, None]
+    with pytest.raises(dpfast.BudgetExhausted):
+        ledger.release(PermuteAndFlip(2, 1), [5, 900, 700], k=2)
+    for wrong in (0, 4):
+        with pytest.raises(ParameterError, match="k must be at "):
+            ledger.release(PermuteAndFlip(Fraction(1, 10), 1), [5, 900, 700], k=wrong)
+    assert ledger.spent.epsilon == 8
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    ("k", "error", "message"),
+    [
+        (0, ParameterError, "k must be at least 1, got 0"),
+        (-1, ParameterError, "k must be at least 1"),
+        (4, ParameterError, "k must be at most the number of candidates, 3, got 4"),
+        (2.0, DTypeError, "k must be an int, not float"),
+        (True, DTypeError, "k must be an int, not bool"),
+    ],
+)
+def test_bad_k(mechanism, k, error, message) -> None:
+    with pytest.raises(error, match=message):
+        mechanism(1, 1).select([1, 2, 3], k=k)
 
 
 def test_no_entropy_no_winner(monkeypatch) -> None:

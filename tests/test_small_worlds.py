@@ -17,10 +17,25 @@ from functools import cache
 import numpy as np
 import pytest
 import tiers
-from worlds import HALF, delta_of, exponential_law, first_above, flip_law, geometric_law, most_shown, shown_with
+from worlds import (
+    HALF,
+    delta_of,
+    exponential_law,
+    exponential_top,
+    first_above,
+    flip_law,
+    flip_top,
+    gaussian_delta,
+    gaussian_law,
+    geometric_law,
+    geometric_top,
+    loss_and_rho,
+    most_shown,
+    shown_with,
+)
 
 import dpfast
-from dpfast import ParameterError, Sensitivity
+from dpfast import ParameterError, Sensitivity, jobs
 from dpfast.testing import fixed_key
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning")
@@ -184,6 +199,21 @@ def test_keys_that_are_withheld(bounds, adjacency) -> None:
 
 
 @each
+def test_keys_that_are_withheld_by_gaussian_noise(bounds, adjacency) -> None:
+    """The exact delta of every pair, both ways; planted: a threshold for nobody's count."""
+    made = jobs.GaussianWithholding(1, Fraction(1, 100), sensitivity(bounds, adjacency))
+    law = gaussian_law(made.sigma_squared, math.ceil(8 * made.sigma))
+    pairs = {tuple(sorted(both for both in zip(x, y, strict=True) if both[0] != both[1]))
+             for x, y in neighbours(bounds, adjacency)}  # fmt: skip
+
+    def worst(threshold: int) -> float:
+        return max(gaussian_delta(*zip(*cells, strict=True), law, 1, threshold) for cells in pairs)
+
+    assert 0 < worst(made.threshold) <= Fraction(1, 100)
+    assert worst(STATED[bounds][1]) > Fraction(1, 100)
+
+
+@each
 @pytest.mark.parametrize(
     ("mechanism", "law"),
     [(dpfast.Exponential, exponential_law), (dpfast.PermuteAndFlip, flip_law), (dpfast.NoisyMax, geometric_law)],
@@ -201,6 +231,32 @@ def test_the_key_with_most_rows(mechanism, law, bounds, adjacency) -> None:
     assert 1 < worst <= promised * NEARLY
     if bounds == (1, 1, None) and not monotonic:
         assert worst > 2  # so the factor 2 is needed
+
+
+@each
+@pytest.mark.parametrize(
+    ("mechanism", "law"),
+    [(dpfast.Exponential, exponential_top), (dpfast.PermuteAndFlip, flip_top), (dpfast.NoisyMax, geometric_top)],
+    ids=["exponential", "permute-and-flip", "noisy max"],
+)
+def test_the_two_keys_with_most_rows(mechanism, law, bounds, adjacency) -> None:
+    """In one shot, in order: loss and rho of every pair are within those of two picks."""
+    change, monotonic = sensitivity(bounds, adjacency), adjacency == "add-remove"
+    made = mechanism(LN_2 * change.linf * (1 if monotonic else 2), change)
+    assert tiers.rate(made) == LN_2
+    promised = made.picks(2)
+
+    @cache
+    def laws(x: Counts) -> list[float]:
+        return law(x, 0.5, 2)
+
+    def moved(x: Counts) -> Counts:  # what all have in common changes no law
+        return tuple(count - min(x) for count in x)
+
+    pairs = {(moved(x), moved(y)) for x, y in neighbours(bounds, adjacency)}
+    found = [loss_and_rho(laws(x), laws(y)) for x, y in pairs]
+    assert 0 < max(loss for loss, _ in found) <= promised.epsilon + 1e-9
+    assert 0 < max(rho for _, rho in found) <= promised.rho
 
 
 @each

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from functools import partial
@@ -17,10 +20,11 @@ from fresh import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import delta_of, most_shown, neighbours, shown_with
+from worlds import delta_of, gaussian_delta, gaussian_law, most_shown, neighbours, shown_with
 
 import dpfast
 from dpfast import (
+    DiscreteGaussian,
     DTypeError,
     Key,
     KeyReuseError,
@@ -31,7 +35,12 @@ from dpfast import (
     UnusableValuesError,
     thresholded,
 )
+from dpfast.jobs import GaussianWithholding, Withholding
+from dpfast.privacy.gaussian import discrete_delta
+from dpfast.privacy.gaussian_threshold import Norms, least_sigma
+from dpfast.privacy.gaussian_threshold import least_threshold as gaussian_threshold
 from dpfast.privacy.threshold import least_threshold
+from dpfast.records.partitions import NOISE
 from dpfast.testing import fixed_key
 
 USUAL = {"epsilon": 1, "delta": 1e-6, "sensitivity": Sensitivity(1, 1)}
@@ -132,6 +141,180 @@ def test_a_threshold_that_forgets_a_cell_is_caught() -> None:
     worst = max(delta_of(x, y, q, 2, 4) for x, y in neighbours(2, 1, 2))
     assert worst > shown_with(1, q, 4)
     assert worst > 1 - (1 - shown_with(0, q, 4)) ** 2
+
+
+# ------------------------------------------------------------------ discrete Gaussian noise
+
+
+def gaussian(sensitivity: Sensitivity, epsilon: Any = 1, delta: Any = 1e-6, **options: Any) -> GaussianWithholding:
+    return GaussianWithholding(epsilon, delta, sensitivity, **options)
+
+
+def test_thresholds_of_gaussian_noise() -> None:
+    """At (1, 1e-6): golden ones, and those of Laplace noise. One less is too low."""
+    substitution = {"adjacency": "substitution"}
+    assert [gaussian(Sensitivity(l0, 1)).threshold for l0 in (1, 4, 10, 50)] == [22, 44, 71, 166]
+    assert [gaussian(Sensitivity(l0, 1, **substitution)).threshold for l0 in (1, 4, 10)] == [30, 62, 100]
+    assert [Withholding(1, 1e-6, Sensitivity(l0, 1)).threshold for l0 in (4, 10, 50)] == [60, 156, 854]
+    assert Withholding(1, 1e-6, Sensitivity(1, 1, **substitution)).threshold == 28  # by l0, not by 2 l0, which is 30
+    for l0 in (4, 10):
+        sigma = DiscreteGaussian.calibrated(1, Sensitivity(l0, 1), delta=1e-6).sigma_squared
+        assert gaussian(Sensitivity(l0, 1)).sigma_squared == sigma
+        assert stated(1, Norms(l0, 1, l0), sigma, 44 if l0 == 4 else 71) <= 1e-6
+        assert stated(1, Norms(l0, 1, l0), sigma, 43 if l0 == 4 else 70) > 1.1e-6
+
+
+def test_the_least_sigma_gives_the_least_threshold() -> None:
+    """With more noise the threshold rises, though it may have more of delta then."""
+    for l0 in (1, 4, 50):
+        norms, delta = Norms(l0, 1, l0), Fraction(1, 10**6)
+        least = least_sigma(Fraction(1), delta, norms)
+        found = [
+            gaussian_threshold(
+                Fraction(1), delta, (least * Fraction(100 + more, 100)) ** 2, norms, norms, one_side=True
+            )
+            for more in (0, 1, 5, 20)
+        ]
+        assert found == sorted(found)
+        assert found[0] < found[-1]
+
+
+def stated(epsilon: float, norms: Norms, sigma_squared: Fraction, threshold: int, change: Norms | None = None) -> float:
+    """The most of 1 - (1 - p)^j (1 - delta(epsilon + i ln(1 - p))) over j and i, in doubles."""
+    law = gaussian_law(sigma_squared, 400)
+    p = law[400 + threshold - norms.linf :].sum()
+    sides = range(1) if change is None else range(norms.l0 + 1)
+
+    def moved(cells: int, at: float) -> float:
+        if cells <= 0:
+            return 0.0
+        return discrete_delta(Fraction(at), cells, norms.linf, sigma_squared)
+
+    return max(
+        -math.expm1(j * math.log1p(-p) + math.log1p(-moved((change or norms).l0 - i - j, epsilon + i * math.log1p(-p))))
+        for i in sides
+        for j in range(norms.l0 + 1)
+    )
+
+
+def worst_pairs(norms: Norms, many: int = 150) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """New keys of y and x, and keys of both that have many rows and are moved: by substitution."""
+    for j, i in itertools.product(range(norms.l0 + 1), repeat=2):
+        both = 2 * norms.l0 - j - i
+        for ups in {both, both // 2}:
+            moves = (norms.linf,) * ups + (-norms.linf,) * (both - ups)
+            yield (
+                (0,) * j + (norms.linf,) * i + (many,) * both,
+                (norms.linf,) * j + (0,) * i + tuple(many + m for m in moves),
+            )
+
+
+@pytest.mark.parametrize("delta", [Fraction(1, 100), Fraction(1, 5000)])
+@pytest.mark.parametrize(("l0", "linf"), [(1, 1), (1, 3), (2, 1), (2, 2)])
+def test_gaussian_thresholds_are_the_least_under_add_remove(l0, linf, delta) -> None:
+    """Both directions, all patterns of new and moved keys: the worst is what is stated."""
+    made = gaussian(Sensitivity(l0, linf), 1, delta)
+    law, norms = gaussian_law(made.sigma_squared), Norms(l0, linf, l0 * linf)
+    for threshold in (made.threshold, made.threshold - 1):
+        worst = max(
+            gaussian_delta(*pair, law, 1, threshold)
+            for j in range(l0 + 1)
+            for x in [(0,) * j + (150,) * (l0 - j)]
+            for pair in itertools.permutations((x, tuple(count + linf for count in x)))
+        )
+        assert worst == pytest.approx(stated(1, norms, made.sigma_squared, threshold), rel=1e-6)
+        assert (worst <= delta) == (threshold == made.threshold)  # one less is caught
+
+
+@pytest.mark.parametrize(("l0", "linf", "delta"), [(1, 1, Fraction(1, 100)), (1, 2, Fraction(1, 300))])
+def test_gaussian_thresholds_are_the_least_under_substitution(l0, linf, delta) -> None:
+    """Keys that are new on either side, and keys of both; l0 of the new ones count, not 2 l0."""
+    made = gaussian(Sensitivity(l0, linf, adjacency="substitution"), 1, delta)
+    law, norms = gaussian_law(made.sigma_squared), Norms(l0, linf, l0 * linf)
+    for threshold in (made.threshold, made.threshold - 1):
+        worst = max(
+            gaussian_delta(*both, law, 1, threshold)
+            for pair in worst_pairs(norms)
+            for both in itertools.permutations(pair)
+        )
+        change = Norms(2 * l0, linf, 2 * l0 * linf)
+        assert worst == pytest.approx(stated(1, norms, made.sigma_squared, threshold, change), rel=0.01)
+        assert (worst <= delta) == (threshold == made.threshold)
+
+
+@pytest.mark.parametrize("l1", [2, 3, 4])
+def test_gaussian_thresholds_of_rows_in_all(l1) -> None:
+    """All ways to share rows among new keys and keys of both keep delta."""
+    delta = Fraction(1, 200)
+    made = gaussian(Sensitivity(2, 3, l1=l1), 1, delta)
+    law = gaussian_law(made.sigma_squared)
+    for counts in itertools.product(range(min(3, l1) + 1), repeat=2):
+        if sum(counts) <= l1:
+            for x in itertools.product((0, 150), repeat=2):
+                y = tuple(a + b for a, b in zip(x, counts, strict=True))
+                assert gaussian_delta(x, y, law, 1, made.threshold) <= delta
+                assert gaussian_delta(y, x, law, 1, made.threshold) <= delta
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_a_pre_threshold_raises_the_threshold(noise) -> None:
+    """By as much, less one. Planted: with T kept, a key at the edge tells of a unit."""
+    low = NOISE[noise](1, 1e-6, Sensitivity(1, 1))
+    made = NOISE[noise](1, 1e-6, Sensitivity(1, 1), pre_threshold=10)
+    assert made.threshold == low.threshold + 9
+    assert made.showing.of(np.array([9, 10]), np.array([10**6, 10**6])).tolist() == [False, True]
+    if noise == "gaussian":
+        law = gaussian_law(made.sigma_squared)
+
+        def spent(threshold: int) -> float:
+            pairs = [pair for edge in (9, 10) for pair in itertools.permutations(((edge,), (edge - 1,)))]
+            return max(gaussian_delta(x, y, law, 1, threshold, least=10) for x, y in pairs)
+
+        assert spent(made.threshold) <= 1e-6 < spent(made.threshold - 1)
+        assert spent(low.threshold) > 1e-3
+    else:
+        assert shown_with(10, math.exp(-1), made.threshold) <= 1e-6
+        assert shown_with(10, math.exp(-1), low.threshold) > 1e-3
+
+
+def test_a_pre_threshold_hides_keys() -> None:
+    """Counts below it, whatever their noise; and it is in the record if there is one."""
+    n, options = 2000, {"epsilon": 0.01, "delta": 0.5, "sensitivity": Sensitivity(1, 1)}
+    for noise in NOISE:
+        found = thresholded(np.arange(2 * n), [20] * n + [19] * n, noise=noise, pre_threshold=20, **options)
+        assert found.keys.max() < n
+        assert found.keys.size > 100
+    with_it, without = (gaussian(Sensitivity(2, 1), pre_threshold=least) for least in (20, 1))
+    assert with_it.metadata()["pre_threshold"] == 20
+    assert "pre_threshold" not in without.metadata()
+    assert "pre_threshold" not in repr(without)
+    assert with_it != without
+
+
+@pytest.mark.parametrize("noise", NOISE)
+def test_gaussian_noise_shows_the_same_keys_under_any_order(noise) -> None:
+    """Under a key; and each noise has a stream of its own."""
+    keys, counts = np.arange(300), np.arange(300) % 7 + 1
+    options = {**LEAKY, "sensitivity": Sensitivity(3, 1), "noise": noise, "pre_threshold": 2}
+    first = published(thresholded(keys, counts, key=key_of(), **options))
+    assert published(thresholded(keys[::-1], counts[::-1], key=key_of(), **options)) == first
+    other = published(thresholded(keys, counts, key=key_of(), **{**options, "pre_threshold": 1}))
+    assert other[:3] != first[:3]
+
+
+def test_what_gaussian_noise_promises(tmp_path) -> None:
+    """(epsilon, delta), charged once; and no event of an accountant, which leaves out delta."""
+    whose = {"adjacency": "substitution", "unit": "household"}
+    ledger = Ledger(tmp_path / "b.db", 1, delta=1e-6, create=True, **whose)
+    found = thresholded(
+        ["a"], [500], **{**USUAL, "sensitivity": Sensitivity(9, 1, **whose)}, noise="gaussian", ledger=ledger
+    )
+    assert found.guarantee == dpfast.Guarantee(1, 1e-6, **whose, also_add_remove=True)
+    assert (ledger.spent.epsilon, ledger.spent.delta) == (1, Fraction(1e-6))
+    for made in (gaussian(Sensitivity(2, 1)), Withholding(1, 1e-6, Sensitivity(2, 1))):
+        for account in (made.dp_event, made.privacy_loss_distribution):
+            with pytest.raises(ParameterError, match="delta beside its noise"):
+                account()
 
 
 # ------------------------------------------------------------------ the program
@@ -248,6 +431,24 @@ def test_what_it_promises() -> None:
     ("arguments", "error", "message"),
     [
         ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
+        ({"epsilon": 0, "noise": "gaussian"}, ParameterError, "epsilon must be positive"),
+        ({"noise": "cauchy"}, ParameterError, "noise must be one of laplace, gaussian, got 'cauchy'"),
+        ({"noise": None}, ParameterError, "noise must be one of"),
+        ({"noise": "gaussian", "delta": Fraction(1, 10**320)}, ParameterError, "delta must be at least 2"),
+        (
+            {
+                "noise": "gaussian",
+                "epsilon": Fraction(1, 10**9),
+                "delta": Fraction(1, 10**6),
+                "sensitivity": Sensitivity(1, 10**8),
+            },
+            ParameterError,
+            "no sigma up to",
+        ),
+        ({"noise": "gaussian", "sensitivity": Sensitivity.from_l2(1)}, ParameterError, "in L2 alone"),
+        ({"noise": "gaussian", "sensitivity": 1}, DTypeError, "must be a Sensitivity"),
+        ({"pre_threshold": 0}, ParameterError, "pre_threshold must be at least 1"),
+        ({"pre_threshold": 1.5}, DTypeError, "pre_threshold must be an int"),
         ({"delta": 0}, ParameterError, "delta must be positive"),
         ({"delta": 1}, ParameterError, "delta must lie strictly between 0 and 1"),
         ({"sensitivity": 1}, DTypeError, "must be a Sensitivity"),

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import tiers
 
 HALF = Fraction(1, 2)
@@ -85,6 +87,62 @@ def geometric_law(scores: World, q: Fraction = HALF, reach: int = 100) -> list[F
     return found
 
 
+# ------------------------- the k best in order, in doubles; q = e^-rate: a step of the score is 1/q
+
+
+def orders(n: int, k: int) -> list[tuple[int, ...]]:
+    """What a selection of k of n can give."""
+    return list(itertools.permutations(range(n), k))
+
+
+def exponential_top(scores: World, q: float, k: int) -> list[float]:
+    """One pick after another, without those before: what Gumbel noise in one shot gives."""
+    weights, found = [q ** (max(scores) - s) for s in scores], []
+    for order in orders(len(scores), k):
+        mass, left = 1.0, sum(weights)
+        for i in order:
+            mass, left = mass * weights[i] / left, left - weights[i]
+        found.append(mass)
+    return found
+
+
+def flip_top(scores: World, q: float, k: int) -> list[float]:
+    """Exponential noise, k = 2: i is above j, and j above all others, by the place u = q^t of j."""
+    assert k == 2
+    weights, found = [q**-s for s in scores], []
+    for i, j in orders(len(scores), 2):
+        below = np.polynomial.Polynomial([weights[j]])  # that j is at t, and the others are below
+        for other in {*range(len(scores))} - {i, j}:
+            below *= np.polynomial.Polynomial([1, -weights[other]])
+        end = min(1 / weight for n, weight in enumerate(weights) if n != i)
+        bend = min(1 / weights[i], end)  # where i is surely above t
+        rising, flat = (below * [0, weights[i]]).integ(), below.integ()
+        found.append(float(rising(bend) - rising(0) + flat(end) - flat(bend)))
+    return found
+
+
+def geometric_top(scores: World, q: float, k: int, reach: int = 50) -> list[float]:
+    """Every noise below reach; ties to the lower index."""
+    n = len(scores)
+    noises = np.stack(np.meshgrid(*[np.arange(reach)] * n)).reshape(n, -1)
+    weights = (1 - q) ** n * q ** noises.sum(axis=0)
+    ranks = (noises + np.array(scores)[:, None]) * n - np.arange(n)[:, None]
+    best = np.argsort(-ranks, axis=0)[:k]
+    codes = (best * n ** np.arange(k)[:, None]).sum(axis=0)
+    masses = np.bincount(codes, weights, n**k)
+    return [float(masses[sum(i * n**place for place, i in enumerate(order))]) for order in orders(n, k)]
+
+
+def loss_and_rho(p: Sequence[float], q: Sequence[float]) -> tuple[float, float]:
+    """The largest ln(p/q), and the largest Rényi divergence over its order alpha > 1."""
+    losses = np.log(p) - np.log(q)
+    found = [float((np.array(p) * losses).sum())]
+    for over in np.geomspace(1e-3, 1e3, 60):
+        moments = np.log(p) + over * losses
+        found.append(float(np.log(np.exp(moments - moments.max()).sum()) + moments.max()) / over / (1 + over))
+    return float(losses.max()), max(found)
+
+
 # --------------------------------------------------------------- the first answer above a threshold
 
 ABOVE_REACH = 40  # the threshold's noise; beyond it lies less than 4^-40
@@ -153,6 +211,38 @@ def neighbours(l0: int, linf: int, l1: int, keys: int = 2) -> Iterator[tuple[Wor
             moves = [abs(a - b) for a, b in zip(x, y, strict=True)]
             if 0 < sum(moves) <= l1 and max(moves) <= linf and sum(m > 0 for m in moves) <= l0:
                 yield x, y
+
+
+def gaussian_law(sigma_squared: Fraction, reach: int = 80) -> npt.NDArray[np.float64]:
+    """P(X = k) of discrete Gaussian noise, k = -reach ... reach, by its definition."""
+    k = np.arange(-reach, reach + 1)
+    bell = np.exp(-(k**2) / (2 * float(sigma_squared)))
+    return np.asarray(bell / bell.sum())
+
+
+def gaussian_shown(count: int, law: npt.NDArray[np.float64], threshold: int, least: int, top: int) -> Any:
+    """What one key shows: nothing, or a noisy count from the threshold up to top."""
+    found = np.zeros(top - threshold + 2)
+    reach = len(law) // 2
+    if count >= least:
+        for k, mass in zip(range(count - reach, count + reach + 1), law, strict=True):
+            found[min(k - threshold, top - threshold) + 1 if k >= threshold else 0] += mass
+    else:
+        found[0] = 1
+    return found
+
+
+def gaussian_delta(
+    x: World, y: World, law: npt.NDArray[np.float64], epsilon: float, threshold: int, least: int = 1
+) -> float:
+    """sup over S of P_x(S) - e^epsilon P_y(S), over all that the keys that differ can show."""
+    p, q = np.ones(1), np.ones(1)
+    top = max(*x, *y) + len(law) // 2
+    for a, b in zip(x, y, strict=True):
+        if a != b:
+            one, other = (gaussian_shown(count, law, threshold, least, top) for count in (a, b))
+            p, q = np.multiply.outer(p, one).ravel(), np.multiply.outer(q, other).ravel()
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
 # ---------------------------------------- noise on reals: a Laplace law on the sixteenths of a step

@@ -18,7 +18,7 @@ from dpfast.exact.balls import (
     unique_floor,
 )
 from dpfast.exact.response import Categories, Coin, Response
-from dpfast.exact.winner import winner
+from dpfast.exact.winner import winners
 
 __all__ = [
     "ACCEPT",
@@ -38,5 +38,5 @@ __all__ = [
     "root_below",
     "rounded_up",
     "unique_floor",
-    "winner",
+    "winners",
 ]

@@ -14,7 +14,7 @@ from dpfast.jobs.out_of_core import OutOfCore
 from dpfast.jobs.table import counted, release_table
 from dpfast.jobs.tasks import Bound, Digest, Draw, Freeze, Task, cut, scatter
 from dpfast.jobs.verbs import Counts, bounded_counts, release, verify
-from dpfast.records.partitions import Withholding
+from dpfast.records.partitions import GaussianWithholding, Withholding
 from dpfast.release.blocks import BLOCK
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Draw",
     "Engine",
     "Freeze",
+    "GaussianWithholding",
     "OneProcess",
     "OutOfCore",
     "Task",

@@ -17,7 +17,7 @@ from dpfast.privacy.parameters import Real, exact_real, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.records.bounded_histogram import bounded_histogram
 from dpfast.release.blocks import BLOCK
-from dpfast.release.key import ReleaseKey
+from dpfast.release.key import Chooser, ReleaseKey
 
 VERSION = 1  # the stage's: its files, and how rows become blocks
 CAPS = "max_partitions", "max_per_partition", "max_contributions"
@@ -37,6 +37,7 @@ class Plan(NamedTuple):
     domain: str  # SHA-256 of the keys; empty if they are unknown
     size: int  # how many keys the domain has, or how many buckets; 0 if counted elsewhere
     version: int = VERSION
+    chooser: str = ""  # the id of another key, if that one chooses rows
 
     @property
     def known(self) -> bool:
@@ -67,7 +68,10 @@ class Plan(NamedTuple):
     def written(self) -> bytes:
         """As JSON, numbers that are not whole as fractions."""
         exact_how = {name: str(value) if isinstance(value, Fraction) else value for name, value in self.how.items()}
-        return json.dumps({**self._asdict(), "how": exact_how}, indent=2).encode()
+        terms = {**self._asdict(), "how": exact_how}
+        if not self.chooser:
+            del terms["chooser"]  # as before there was one
+        return json.dumps(terms, indent=2).encode()
 
     def histogram(self, table: Any, domain: Any, key: Any) -> Any:
         """`bounded_histogram` of all rows of some units."""
@@ -91,6 +95,7 @@ def plan(
     domain: Any,
     buckets: int,
     values: str | None,
+    chooser: Chooser | None,
     **how: Any,
 ) -> tuple[Plan, pa.Table | None, Sensitivity]:
     """The terms; the domain sorted by key, or None; the change that noise must hide.
@@ -106,7 +111,10 @@ def plan(
     listed = None if keys is None else keys_of(keys)
     size = whole("buckets", buckets, 1) if keys is None else keys.num_rows
     digest = "" if keys is None else sha256(ipc(keys)).hexdigest()
-    found = Plan(key.label, key.id, unit_column, names, types, values, how, digest, size)
+    if chooser is not None and not isinstance(chooser, Chooser):
+        raise DTypeError(f"chooser must be that of a release key, key.chooser(), not {type(chooser).__name__}")
+    chosen_by = "" if chooser is None or chooser.id == key.id else chooser.id
+    found = Plan(key.label, key.id, unit_column, names, types, values, how, digest, size, VERSION, chosen_by)
     empty = found.histogram(schema.empty_table(), listed, key.chooser())  # it looks at every parameter
     return found, keys, empty.sensitivity
 
@@ -136,7 +144,7 @@ def _plain(name: str, value: Real) -> int | Fraction:
 
 def differences(here: Plan, there: dict[str, Any]) -> list[str]:
     """The names of terms in which a plan that was written is another."""
-    mine, other = json.loads(here.written()), dict(there)
+    mine, other = {"chooser": "", **json.loads(here.written())}, {"chooser": "", **there}
     how, others = mine.pop("how"), other.pop("how", {})
     pairs = [*((name, mine[name], other.get(name)) for name in mine), *((n, how[n], others.get(n)) for n in how)]
     return [f"{name} is {shown_term(old)}, not {shown_term(new)}" for name, new, old in pairs if new != old]

@@ -23,6 +23,7 @@ from dpfast.errors import DTypeError, FileError, OtherInputError
 from dpfast.jobs.folder import Folder
 from dpfast.jobs.keys import columns_of, ipc, keys_of, names_of, names_of_runs, runs_of, sort
 from dpfast.jobs.plan import Plan
+from dpfast.records.partitions import Showing
 from dpfast.records.places import words_of
 from dpfast.release.blocks import BLOCK
 from dpfast.release.columns import column
@@ -252,11 +253,11 @@ class Digest(Task):
 class Draw(Task):
     """A block of a stage -> its noisy rows, sorted by key."""
 
-    def __init__(self, plan: Plan, stage: Folder, sealed: Sealed, threshold: int | None) -> None:
-        self._plan, self._stage, self._sealed, self._threshold = plan, stage, sealed, threshold
+    def __init__(self, plan: Plan, stage: Folder, sealed: Sealed, showing: Showing | None) -> None:
+        self._plan, self._stage, self._sealed, self._showing = plan, stage, sealed, showing
 
     def only(self, *blocks: int) -> Draw:
-        return Draw(self._plan, self._stage, self._sealed.only(*blocks), self._threshold)
+        return Draw(self._plan, self._stage, self._sealed.only(*blocks), self._showing)
 
     def __call__(self, block: int) -> pa.Table:
         """Raises: OtherInputError (not the block that was sealed: nothing is drawn), FileError."""
@@ -266,7 +267,7 @@ class Draw(Task):
             noisy = self._sealed.release(block, counts, names=names)
             keys = found.columns[:-1] or self._keys(block)
             table = pa.table([*keys, pa.array(noisy)], names=[*self._plan.by, self._plan.number])
-            return table if self._threshold is None else table.filter(pa.array(noisy >= self._threshold))
+            return table if self._showing is None else table.filter(pa.array(self._showing.of(counts, noisy)))
 
     def _keys(self, block: int) -> list[pa.Array]:
         with self._stage.open(DOMAIN) as file:

@@ -20,9 +20,9 @@ from dpfast.jobs.tasks import DOMAIN, Bound, Check, Digest, Draw, Freeze, Publis
 from dpfast.mechanisms.mechanism import Releasing
 from dpfast.privacy.parameters import Real, flag
 from dpfast.privacy.sensitivity import Sensitivity, refuse_less
-from dpfast.records.partitions import BUCKETS, Withholding
+from dpfast.records.partitions import BUCKETS, Showing, Withheld, alone
 from dpfast.release.blocks import BLOCK
-from dpfast.release.key import KeyFile, ReleaseKey, release_key
+from dpfast.release.key import Chooser, KeyFile, ReleaseKey, release_key
 from dpfast.release.seal import VERSION, BlockDigest, Seal
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def bounded_counts(
     granularity: Real | None = None,
     adjacency: str = "add-remove",
     privacy_unit: str = "person",
+    chooser: Chooser | None = None,
     engine: Engine = HERE,
 ) -> Counts:
     """Freeze counts of rows by key, or sums of values, on a stage: `bounded_histogram`, in parts.
@@ -78,6 +79,8 @@ def bounded_counts(
     stage: a folder of its own, private as the rows are: a path, or a URI. It is made, or begun
         again; what is on it is never replaced.
     max_partitions to privacy_unit: as of bounded_histogram (privacy_unit: its `unit`).
+    chooser: `key.chooser()` of another release, to keep the keys and rows of a unit that it keeps:
+        counts and sums are then of as many rows, and `postprocess.mean` is of them.
 
     Raises: DTypeError, ParameterError (a column is not there, a stage of another release);
         FileError; UnusableValuesError, OtherInputError (the rows changed between two tries).
@@ -87,7 +90,7 @@ def bounded_counts(
     terms, names, sensitivity = plan(
         engine.schema(rows), secret, unit_column=unit, by=by, domain=domain, buckets=buckets, values=values,
         max_partitions=max_partitions, max_per_partition=max_per_partition, max_contributions=max_contributions,
-        lower=lower, upper=upper, granularity=granularity, adjacency=adjacency, unit=privacy_unit,
+        lower=lower, upper=upper, granularity=granularity, adjacency=adjacency, unit=privacy_unit, chooser=chooser,
     )  # fmt: skip
     folder = Folder(stage)
     folder.make(private=True)
@@ -97,7 +100,7 @@ def bounded_counts(
             raise FileError(f"{folder.place} holds another domain: it is damaged")
         bucketer = None if terms.known else secret.bucketer(terms.size)
         freeze = Freeze(terms, folder)
-        found = dict(engine.freeze(rows, Bound(terms, secret.chooser(), bucketer, folder), freeze))
+        found = dict(engine.freeze(rows, Bound(terms, chooser or secret.chooser(), bucketer, folder), freeze))
         found |= dict(engine.run(freeze, [j for j in range(terms.blocks) if j not in found]))
         hashes = [found[j] for j in range(terms.blocks)]
         if not folder.write(FROZEN, json.dumps(hashes).encode()):
@@ -127,9 +130,9 @@ def release(
     """Seal the counts, reserve, draw their noise, publish: after any crash again, at one charge.
 
     mechanism: made for counts.sensitivity; of unknown keys `Withholding(epsilon, delta,
-        counts.sensitivity)`. ledger: who pays; None says aloud that nobody does. to: a folder for
-        the output, empty or not there: Parquet files of 65,536 rows, sorted by key, and
-        `_dpfast.json`, which is written last and lists them.
+        counts.sensitivity)`, or GaussianWithholding if a unit has many keys. ledger: who pays; None
+        says aloud that nobody does. to: a folder for the output, empty or not there: Parquet files
+        of 65,536 rows, sorted by key, and `_dpfast.json`, which is written last and lists them.
     resume: whether this is the release again that was begun under the key's label.
 
     Returns: what `_dpfast.json` holds.
@@ -155,7 +158,7 @@ def release(
     if (there := out.facts(MANIFEST)) is not None and not _alike(there, facts, "files"):
         raise ParameterError(f"{out.place} must be an output of this release, and is one of another")
     sealed = seal.without_ledger(resume=again) if ledger is None else ledger.reserve(seal, resume=again)
-    blocks, draw = list(counts.hashes), Draw(counts.terms, counts.stage, sealed, _threshold(mechanism))
+    blocks, draw = list(counts.hashes), Draw(counts.terms, counts.stage, sealed, _showing(mechanism))
     if counts.terms.known:
         files = engine.run(Publish(draw, out), blocks)
     else:
@@ -181,7 +184,7 @@ def verify(
         raise FileError(f"{out.place} has no {MANIFEST}: no output, or its release was not finished")
     probe(engine, secret)
     seal = seal_of(counts, mechanism, secret, engine)
-    draw = Draw(counts.terms, counts.stage, seal.without_ledger(resume=True), _threshold(mechanism))
+    draw = Draw(counts.terms, counts.stage, seal.without_ledger(resume=True), _showing(mechanism))
     blocks = list(counts.hashes)
     if counts.terms.known:
         files = engine.run(Check(draw, out), blocks)
@@ -207,21 +210,20 @@ def _checked(counts: Counts, mechanism: Any, key: Any) -> ReleaseKey:
         raise ParameterError(
             f"key must be that of the stage, which is of {terms.label!r:.60}, got {secret.label!r:.60}"
         )
-    if isinstance(mechanism, Withholding) and terms.known:
+    if isinstance(mechanism, Withheld) and terms.known:
         raise ParameterError("mechanism must be one that shows every key, for the domain is public")
     if (change := counts.sensitivity) is None:
         return secret
-    if isinstance(mechanism, Withholding):
-        needed = Withholding(mechanism.epsilon, mechanism.delta, change).alone
-        if any(has < least for has, least in zip(mechanism.alone, needed, strict=True)):
+    if isinstance(mechanism, Withheld):
+        if any(has < least for has, least in zip(mechanism.alone, alone(change), strict=True)):
             raise ParameterError("mechanism must be made for counts.sensitivity, or more")
         change = change.with_public_keys()
     refuse_less(change, mechanism.sensitivity, mechanism.adjacency, mechanism.unit)  # type: ignore[attr-defined]
     return secret
 
 
-def _threshold(mechanism: Any) -> int | None:
-    return mechanism.threshold if isinstance(mechanism, Withholding) else None
+def _showing(mechanism: Any) -> Showing | None:
+    return mechanism.showing if isinstance(mechanism, Withheld) else None
 
 
 def seal_of(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> Seal:
@@ -263,7 +265,7 @@ def _facts(counts: Counts, mechanism: Any, seal: Seal) -> dict[str, Any]:
         "keys": list(terms.by),
         "number": terms.number,
         "granularity": str(how.get("granularity") or 1),
-        "threshold": _threshold(mechanism),
+        "threshold": mechanism.threshold if isinstance(mechanism, Withheld) else None,
     }
     found: dict[str, Any] = json.loads(json.dumps(facts))
     return found

@@ -117,8 +117,9 @@ class Ledger:
     ) -> Any:
         """`mechanism.release(values, **options)`, checked, then charged, then drawn.
 
-        Of a selection its `select`, of AboveThreshold its `run`. Randomized response charges its
-        epsilon once: each unit of privacy gives one of the answers.
+        Of a selection its `select`, which pays for k picks if it has k; of AboveThreshold its
+        `run`. Randomized response charges its epsilon once: each unit of privacy gives one of the
+        answers.
         values: what the mechanism's release takes; it returns what that returns. label: for the
             history, of a release without a key; a key has its own. options: for the mechanism's
             release: out, dtype, lower, upper, clamp, missing, threads, constant_time; under a key
@@ -153,7 +154,7 @@ class Ledger:
         again = parameters.flag("resume", resume)
         mechanism._check_options(options)  # noqa: SLF001
         if key is None:
-            charge = self._charge("" if label is None else label, mechanism.guarantee, mechanism.metadata())
+            charge = self._charge("" if label is None else label, *mechanism._terms(options))  # noqa: SLF001
             if again:
                 raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
             with self._on_record(charge, unpaid=True):

@@ -11,7 +11,7 @@ from dpfast.errors import DTypeError
 from dpfast.privacy.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from dpfast.privacy.guarantee import Guarantee
 
@@ -53,6 +53,10 @@ class Payable(Described, ABC):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee: ...
+
+    def _terms(self, _: Mapping[str, Any], /) -> tuple[Guarantee, dict[str, object]]:
+        """What a release with these options spends, and what a ledger writes of it."""
+        return self.guarantee, self.metadata()
 
     @abstractmethod
     def _release(self, values: Any, charge: Callable[..., None] | None = None, /) -> Any:

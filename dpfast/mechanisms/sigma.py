@@ -118,6 +118,25 @@ class Sigma(Record):
             also_add_remove=known.adjacency == "add-remove" or known.contributes is not None,
         )
 
+    def group(self, size: int) -> Guarantee:
+        """`guarantee.group(size)`, with the delta of the law itself if that is less.
+
+        The worst of so many units all change the same cells: those of one unit, so many times as
+        far (dpfast/privacy/gaussian.py, 3). A sigma that was found for rho has no delta.
+        Raises: DTypeError, ParameterError.
+        """
+        found = self.guarantee.group(size)
+        if size == 1 or found.epsilon is None or found.delta is None:
+            return found
+        one = self._known(None)
+        worst, whose = one.largest, one.adjacency
+        if worst is None:
+            change = Sensitivity.from_l2(size**2 * one.l2_squared, adjacency=whose)
+        else:
+            change = Sensitivity.changes(worst.l0, size * worst.linf, adjacency=whose)
+        delta = min(found.delta, Fraction(self._delta(found.epsilon, change, self.sigma_squared)))
+        return found._of(**{**vars(found), "delta": delta})  # noqa: SLF001  a record of the same kind
+
     def _known(self, sensitivity: Sensitivity | None) -> Sensitivity:
         found = self.sensitivity if sensitivity is None else a_sensitivity(sensitivity)
         if found is None:
