@@ -231,8 +231,8 @@ def test_a_sensitivity_stays_the_one_that_was_given() -> None:
     one, other = Sensitivity(1, 1), Sensitivity(1, 1)
     assert Gaussian(3, sensitivity=one).sensitivity is one
     assert Gaussian(3, sensitivity=other).sensitivity is other
-    assert DiscreteLaplace(1, Sensitivity(1, 1, adjacency="substitution")).guarantee.also_add_remove
-    assert not DiscreteLaplace(1, 2, adjacency="substitution").guarantee.also_add_remove
+    assert DiscreteLaplace(1, Sensitivity(1, 1, adjacency="substitution")).guarantee.add_remove
+    assert not DiscreteLaplace(1, 2, adjacency="substitution").guarantee.add_remove
 
 
 def test_what_is_done_to_one_mechanism_reaches_no_other() -> None:

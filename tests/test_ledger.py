@@ -305,8 +305,61 @@ def test_a_ledger_in_rho_charges_rho_alone(path) -> None:
     ledger.release(both, ZEROS)
     assert ledger.spent == Guarantee(rho=Fraction(1, 3) + both.rho())
     assert ledger.history()[0].epsilon is None
-    with pytest.raises(ParameterError, match="must promise rho"):
-        ledger.release(TENTH, ZEROS)
+    ledger.release(TENTH, ZEROS)  # every mechanism has one
+    assert ledger.history()[-1].rho == TENTH.guarantee.rho
+    with pytest.raises(ParameterError, match="without a delta, .* by='zcdp' with own_delta, takes it"):
+        ledger.spend(Guarantee(0.1, 1e-9))
+
+
+def test_many_releases_fit_in_zcdp(path) -> None:
+    """365 of epsilon 0.1 in 11.06 at delta 1e-6, not in 36.5; opened by equal terms alone."""
+    tenth = DiscreteLaplace(Fraction(1, 10), 1)
+    ledger = Ledger(path, Fraction("11.06"), delta=Fraction("1e-6"), by="zcdp", create=True)
+    assert ledger.fits(tenth) == 365
+    assert ledger.cost(tenth) == {"delta": 0, "rho": tenth.guarantee.rho}
+    assert ledger.budget.approximate(Fraction("1e-6")).epsilon <= Fraction("11.06")
+    assert Fraction("11.059") < ledger.budget.approximate(Fraction("1e-6")).epsilon
+    ledger.spend(*[tenth] * 365)
+    with pytest.raises(BudgetExhausted):
+        ledger.release(tenth, ZEROS)
+    assert Ledger(path, Fraction("11.06"), delta=Fraction("1e-6"), by="zcdp").spent.rho == 365 * tenth.guarantee.rho
+    with pytest.raises(LedgerError, match="was made for rho"):
+        Ledger(path, 11, delta=Fraction("1e-6"), by="zcdp")
+    with pytest.raises(LedgerError, match="kept in delta and rho"):
+        Ledger(path, 11)
+
+
+def test_rho_and_delta_are_two_totals_and_none_is_traded(path) -> None:
+    """A release with a delta is refused for the delta, whatever rho is left; and every kind pays."""
+    ledger = Ledger(path, 3, delta=1e-6, by="zcdp", own_delta=5e-7, create=True)
+    known = dpfast.Sensitivity(1, 1)
+    dpfast.thresholded(["a"], [99], epsilon=0.5, delta=4e-7, sensitivity=known, ledger=ledger)
+    with pytest.raises(BudgetExhausted, match="delta 4e-7 is asked for and 1e-7 is left"):
+        dpfast.thresholded(["a"], [99], epsilon=0.001, delta=4e-7, sensitivity=known, ledger=ledger)
+    ledger.release(dpfast.Exponential(Fraction(1, 2), 1), [1, 2])
+    ledger.release(dpfast.AboveThreshold(Fraction(1, 10), 1, threshold=5), [1, 9])
+    ledger.release(DiscreteGaussian.calibrated(Fraction(1, 10), known, delta=1e-9), ZEROS)
+    spent = [entry.rho for entry in ledger.history()]
+    assert spent[1:3] == [Fraction(1, 32), Guarantee(Fraction(1, 10)).rho]
+    assert ledger.spent == Guarantee(rho=sum(spent), rho_delta=ledger.history()[0].delta)
+    assert ledger.budget.approximate(1e-6).epsilon <= 3
+    assert Ledger(path.with_name("2.db"), rho=1, delta=1e-7, create=True).budget == Guarantee(rho=1, rho_delta=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"epsilon": 1, "by": "zcdp"}, "with the total epsilon and delta"),
+        ({"rho": 1, "by": "zcdp"}, "with the total epsilon and delta"),
+        ({"epsilon": 1, "delta": 1e-6, "by": "pld"}, "by must be 'zcdp'.* got 'pld'"),
+        ({"epsilon": 1, "delta": 1e-6, "own_delta": 1e-7}, "own_delta goes with by='zcdp'"),
+        ({"epsilon": 1, "delta": 1e-6, "by": "zcdp", "own_delta": 1e-6}, "own_delta must be below delta"),
+    ],
+)
+def test_bad_terms_of_zcdp(path, terms, message) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Ledger(path, create=True, **terms)
+    assert not path.exists()
 
 
 def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch) -> None:
@@ -652,7 +705,6 @@ def test_opening_holds_what_is_given_to_what_is_stored(path) -> None:
     [
         ({"epsilon": 1, "rho": 1}, ParameterError, "not both"),
         ({"delta": 1e-6}, ParameterError, "epsilon or rho must be given"),
-        ({"rho": 1, "delta": 1e-6}, ParameterError, "delta goes with an epsilon"),
         ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
         ({"rho": -1}, ParameterError, "rho must not be negative"),
         ({"epsilon": float("nan")}, ParameterError, "epsilon must be finite"),

@@ -241,7 +241,10 @@ def test_what_it_promises() -> None:
     whose = {"adjacency": "substitution", "unit": "household"}
     found = thresholded(["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, **whose))
     assert isinstance(found, dpfast.Thresholded)
-    assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, **whose, also_add_remove=True)
+    rho = dpfast.DiscreteLaplace(0.5, Sensitivity(2, 3, **whose)).guarantee.rho
+    arrival = dpfast.DiscreteLaplace(0.25, Sensitivity(2, 3)).guarantee
+    known = dpfast.Guarantee(0.25, 1e-6, rho=arrival.rho, rho_delta=1e-6, unit="household")
+    assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, rho=rho, rho_delta=1e-6, **whose, add_remove=known)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,11 @@ APPLICATION, FORMAT = int.from_bytes(MARK, "big"), 2  # in the file's header
 TOTALS = "epsilon_total", "delta_total", "rho_total"
 NAMES = "epsilon", "delta", "rho"  # the amounts in a row; null if the ledger is not kept in them
 # The accounting units, and the amounts of a row that are theirs.
-KEPT: dict[tuple[str, ...], slice] = {("epsilon", "delta"): slice(0, 2), ("rho",): slice(2, 3)}
+KEPT: dict[tuple[str, ...], slice] = {
+    ("epsilon", "delta"): slice(0, 2),
+    ("rho",): slice(2, 3),
+    ("delta", "rho"): slice(1, 3),
+}
 CHARGE, REFUSED = "charge", "refused"  # the kinds of rows; what is refused for its values costs nothing
 PATIENCE = 30.0  # seconds to wait while others write
 MOST_BITS = 1024  # in the denominator of a sum, before charges are rounded

@@ -50,5 +50,5 @@ class OneAnswer(Payable):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What each call spends: epsilon, with delta = 0."""
+        """What each call spends: epsilon, with delta = 0; and the rho that it implies."""
         return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit)

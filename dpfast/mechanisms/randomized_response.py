@@ -103,6 +103,20 @@ class RandomizedResponse(Payable):
         """What each answer spends: epsilon, with delta = 0."""
         return Guarantee(self.epsilon, adjacency="substitution", unit=self.unit)
 
+    def dp_event(self) -> Any:
+        """One answer as a DpEvent of dp-accounting, for its REPLACE_ONE, the adjacency of answers.
+
+        Its accountants take events of Laplace noise for ADD_OR_REMOVE_ONE alone, so none takes
+        both; `compose` does. The event of two coins is that of two categories at their epsilon,
+        which is no better [KOV15]. Rounded to less noise.
+        Raises: ImportError (dp-accounting is not there, or untested).
+        """
+        from dpfast.adapters import dp_accounting
+
+        k = self.categories
+        truths = exact.rounded_up(lambda: (exact.ball(self.epsilon).exp() + (k - 1)) / k)
+        return dp_accounting.randomized_response_event(truths, k)
+
     # ------------------------------------------------------------------ answers
 
     def release(self, answers: npt.ArrayLike, /) -> npt.NDArray[Any]:

@@ -25,6 +25,7 @@ from dpfast.mechanisms.integer import SAMPLE_SCALE
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
+from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon
 from dpfast.privacy.parameters import Real, given, shown
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array
@@ -115,6 +116,15 @@ class Exponential(Selection):
 
     NAME: ClassVar[str] = "exponential"
 
+    @lockfree_property
+    def guarantee(self) -> Guarantee:
+        """What each call spends: epsilon, and rho = epsilon^2/8, for its loss has a bounded range.
+
+        Source: Cesar, Rogers 2021; Dong, Durfee, Rogers 2020.
+        """
+        rho = min(self.epsilon**2 / 8, rho_of_epsilon(self.epsilon))
+        return Guarantee(self.epsilon, rho=rho, adjacency=self.adjacency, unit=self.unit)
+
     def _winner(self, scores: Scores) -> int:
         return _noisy_argmax(scores, self._rate, gumbel=True)
 
@@ -124,8 +134,8 @@ class PermuteAndFlip(Selection):
 
     Its law is that of going through the candidates in random order, and taking each with
     probability exp(epsilon (score_i - best)/(2 sensitivity)). It is never less useful than
-    Exponential at the same epsilon. At the same rho of zCDP Exponential may spend twice the
-    epsilon, because its loss has a bounded range: epsilon^2/8, not epsilon^2/2.
+    Exponential at the same epsilon. At the same rho of zCDP Exponential may spend nearly twice
+    the epsilon, because its loss has a bounded range: epsilon^2/8, not epsilon tanh(epsilon/2).
 
     Parameters, privacy and errors as for Exponential.
     Source: McKenna, Sheldon 2020; bounded range: Cesar, Rogers 2021; equality: Ding, Kifer, Sayed

@@ -67,10 +67,11 @@ class Withholding(DiscreteLaplace):
 
     @property
     def guarantee(self) -> Guarantee:
-        of = super().guarantee
-        return Guarantee(
-            of.epsilon, self.delta, adjacency=of.adjacency, unit=of.unit, also_add_remove=of.also_add_remove
-        )
+        """(epsilon, delta), and the rho of the noise but for the same delta.
+
+        With probability 1 - delta no key of one unit alone is shown; then there is the noise.
+        """
+        return self._guarantee(self.delta)
 
     @property
     def threshold(self) -> int:
