@@ -94,7 +94,7 @@ def test_optimal_is_the_worst_case(k, epsilon, delta, slack) -> None:
 def long_delta(k: int, epsilon: float, at: object) -> mpmath.mpf:
     """k randomised responses: loss (k - 2 l) epsilon with weight C(k, l) q^l (1 - q)^(k - l)."""
     with mpmath.workprec(400):
-        e, x = mpmath.mpf(epsilon), mpmath.mpf(at.numerator) / at.denominator
+        e, x = mpmath.mpf(str(epsilon)), mpmath.mpf(at.numerator) / at.denominator
         q = 1 / (1 + mpmath.exp(e))
         weight, whole = (1 - q) ** k, mpmath.mpf(0)
         for l in range(k + 1):  # noqa: E741
@@ -153,7 +153,7 @@ def test_rhos_add_up_and_only_what_all_promise() -> None:
     """An epsilon that one part lacks is no part of the sum; a rho they all have."""
     gaussian = dpfast.Gaussian.calibrated(1, Sensitivity(1, 1), delta=1e-6)
     both = compose(gaussian, gaussian)
-    assert (both.epsilon, both.delta, both.rho) == (2, 2 * Fraction(1e-6), 2 * gaussian.rho())
+    assert (both.epsilon, both.delta, both.rho) == (2, 2 * Fraction("1e-6"), 2 * gaussian.rho())
     assert (both.gdp, both.rho_delta) == (True, 0)
     assert compose(gaussian, Guarantee(rho=1)) == Guarantee(rho=1 + gaussian.rho())
     laplace = dpfast.Laplace(1, 1).guarantee
@@ -243,7 +243,7 @@ def test_parallel_of_add_remove_for_substitution_doubles() -> None:
     assert both == Guarantee(6, adjacency="substitution", add_remove=parts[1].guarantee)
     found = compose(Guarantee(1, 1e-6, rho=0.5), by="parallel", adjacency="substitution")
     assert found.rho == 2
-    assert found.delta >= Fraction(1e-6) * (1 + Fraction(math.e))
+    assert found.delta >= Fraction("1e-6") * (1 + Fraction(math.e))
     assert float(found.delta) == pytest.approx(1e-6 * (1 + math.e), rel=1e-12)
 
 
@@ -297,14 +297,14 @@ def test_groups_that_nothing_is_promised_to() -> None:
 def test_zcdp_as_epsilon_and_delta(rho, delta) -> None:
     """Above what Gaussian noise of that rho spends, below [BS16] Proposition 1.3, and the least."""
     found = Guarantee(rho=rho).approximate(delta)
-    assert (found.rho, found.delta) == (Fraction(rho), Fraction(delta))
-    real = dpfast.Gaussian(sigma_squared=1 / (2 * Fraction(rho)), sensitivity=Sensitivity(1, 1))
+    assert (found.rho, found.delta) == (Fraction(str(rho)), Fraction(str(delta)))
+    real = dpfast.Gaussian(sigma_squared=1 / (2 * found.rho), sensitivity=Sensitivity(1, 1))
     if found.epsilon:
         assert Fraction(real.delta(found.epsilon)) <= found.delta
     assert float(found.epsilon) <= rho + 2 * math.sqrt(rho * -math.log(delta)) + 1e-15
-    assert Fraction(delta_of_zcdp(Fraction(rho), found.epsilon)) <= found.delta
+    assert Fraction(delta_of_zcdp(found.rho, found.epsilon)) <= found.delta
     if found.epsilon:
-        assert Fraction(delta_of_zcdp(Fraction(rho), found.epsilon * (1 - Fraction(1, 10**9)))) > found.delta
+        assert Fraction(delta_of_zcdp(found.rho, found.epsilon * (1 - Fraction(1, 10**9)))) > found.delta
 
 
 def test_the_least_bound_is_taken_and_named() -> None:

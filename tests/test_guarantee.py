@@ -62,7 +62,7 @@ def test_mechanisms_say_what_they_promise(mechanism, expected) -> None:
 def test_a_calibrated_gaussian_promises_both() -> None:
     mechanism = dpfast.DiscreteGaussian.calibrated(1, CELLS, delta=1e-6)
     found = mechanism.guarantee
-    assert (found.epsilon, found.delta, found.rho) == (1, Fraction(1e-6), mechanism.rho())
+    assert (found.epsilon, found.delta, found.rho) == (1, Fraction("1e-6"), mechanism.rho())
     assert mechanism.delta(found.epsilon) <= found.delta
 
 
@@ -99,7 +99,7 @@ def test_defaults() -> None:
     assert loose.rho_delta == loose.delta
     assert Guarantee(1, 1e-6, rho=0.1).rho_delta == 0
     assert (Guarantee(rho=1).delta, Guarantee(rho=1).rho_delta) == (None, 0)
-    assert (Guarantee(0).rho, Guarantee(1e300).rho) == (0, Fraction(1e300))
+    assert (Guarantee(0).rho, Guarantee(1e300).rho) == (0, 10**300)
     assert repr(Guarantee(0.25, 2.0**-20)) == (
         f"<Guarantee epsilon=0.25, delta=9.5367431640625e-07, rho={float(laplace(0.25, 1, 1))}, rho_delta=9.5367431640625e-07, "
         "adjacency='add-remove', unit='person'>"
@@ -146,7 +146,8 @@ def test_the_rho_of_any_epsilon_is_the_worst_there_is(epsilon) -> None:
         ({"epsilon": 1, "delta": 1}, dpfast.ParameterError, "delta must be below 1, got 1"),
         ({"epsilon": 1, "delta": -1e-9}, dpfast.ParameterError, "delta must not be negative"),
         ({"epsilon": float("inf")}, dpfast.ParameterError, "epsilon must be finite"),
-        ({"epsilon": "1"}, dpfast.DTypeError, "epsilon must be an int"),
+        ({"epsilon": b"1"}, dpfast.DTypeError, "epsilon must be an int"),
+        ({"epsilon": "one"}, dpfast.ParameterError, "epsilon must be a number such as 0.1 or 1/3, got 'one'"),
         ({"epsilon": 1, "adjacency": "replace"}, dpfast.ParameterError, "adjacency must be one of"),
         ({"epsilon": 1, "unit": ""}, dpfast.ParameterError, "unit must name"),
         ({"epsilon": 1, "add_remove": True}, dpfast.DTypeError, "add_remove must be a Guarantee, not bool"),

@@ -547,7 +547,7 @@ def test_the_price_is_known_before_the_values_are_read(tmp_path) -> None:
     with pytest.raises(dpfast.BudgetExhausted):
         thresholded(**{**BEGUN, "epsilon": 2, "keys": Unread(), "counts": Unread()}, key=key_of(), ledger=ledger)
     thresholded(**BEGUN, key=key_of(), ledger=ledger)
-    assert (ledger.spent.epsilon, ledger.spent.delta) == (1, Fraction(1e-6))
+    assert (ledger.spent.epsilon, ledger.spent.delta) == (1, Fraction("1e-6"))
     with pytest.raises(KeyReuseError, match="resume=True continues it"):
         thresholded(**{**BEGUN, "keys": Unread(), "counts": Unread()}, key=key_of(), ledger=ledger)
 

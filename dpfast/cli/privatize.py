@@ -208,9 +208,7 @@ def _run(
     )
     spent = {name: value for name, value in _figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
     about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
-    adds_up = "basic: what the columns spend adds up"
-    if len(table.chosen) > 1:
-        about["composition"] = JOINT if getattr(mechanism, "releases", 1) > 1 else adds_up
+    about |= _composition(mechanism) if len(table.chosen) > 1 else {}
     about |= {"ledger": ledger.metadata()} if ledger else {}
     about["releases"], made = [], []
     work = {"threads": 1, "constant_time": constant_time}  # pieces, or blocks, are what threads share
@@ -264,6 +262,12 @@ def _charged(mechanism: Mechanism, columns: int) -> list[Any]:
     """A charge for each column; one for all that were calibrated together."""
     together = getattr(mechanism, "releases", 1) > 1
     return [dpfast.compose(*[mechanism] * columns)] if together else [mechanism] * columns
+
+
+def _composition(mechanism: Mechanism) -> dict[str, str]:
+    """How the total of several columns was found."""
+    joint = getattr(mechanism, "releases", 1) > 1
+    return {"composition": JOINT if joint else "basic: what the columns spend adds up"}
 
 
 def _keep_memory() -> None:

@@ -49,9 +49,9 @@ class Ledger:
 
     path: the file. It is opened, not made: a misspelt path is an error and no new budget.
     create: make the ledger, at a path where no file is yet.
-    epsilon and delta, or rho: the total that may ever be spent. delta beside rho is the total of
-        the releases' own deltas, those of `thresholded` and of guarantees from elsewhere. Without
-        it no such release fits.
+    epsilon and delta, or rho: the total that may ever be spent, a float by its shortest decimal.
+        delta beside rho is the total of the releases' own deltas, those of `thresholded` and of
+        guarantees from elsewhere. Without it no such release fits.
     by: "zcdp" keeps a total (epsilon, delta) in zCDP, in which many releases cost less. The file
         fixes the largest rho, in nine digits, that implies epsilon at delta - own_delta.
     own_delta: the total of the releases' own deltas; by default 0.
@@ -472,7 +472,7 @@ def _budget(
     if epsilon is not None and rho is not None:
         raise ParameterError("epsilon or rho must be given, not both: a ledger is kept in one")
     if by is not None:
-        if by != "zcdp" or epsilon is None or delta is None:
+        if not isinstance(by, str) or by != "zcdp" or epsilon is None or delta is None:
             raise ParameterError(
                 f"by must be 'zcdp', with the total epsilon and delta, or be left out, got {shown(by)}"
             )
@@ -502,7 +502,10 @@ def _checked(found: dict[str, Fraction]) -> dict[str, Fraction]:
 
 def _zcdp(epsilon: Real, delta: Real, own_delta: Real) -> dict[str, Fraction]:
     """The totals in zCDP that imply the ledger's (epsilon, delta)."""
-    wanted, total = parameters.exact_positive("epsilon", epsilon), parameters.probability("delta", delta)
+    wanted, total = (
+        parameters.exact_positive("epsilon", epsilon, decimal=True),
+        parameters.probability("delta", delta, decimal=True),
+    )
     own = Guarantee(rho=0, rho_delta=own_delta).rho_delta
     if own >= total:
         raise ParameterError(f"own_delta must be below delta, {shown(delta)}, got {shown(own_delta)}")

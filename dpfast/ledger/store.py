@@ -252,17 +252,16 @@ class Store:
         return State(number, parts, total, digest)
 
     def _exhausted(self, spent: Amounts, total: Amounts) -> BudgetExhausted:
-        said, hint = [], ""
+        said = []
         for name, most, before, after in zip(*self.terms[:2], spent, total, strict=True):
             if after > most:
                 left = formatting.amount(most - before, up=False)
                 if after - most < SLIGHT * (after - before):
                     left = "a little less"
-                    hint = ". Numbers are taken exactly, and the float 0.1 is a little more than Decimal('0.1')"
                 said.append(
                     f"{name} {formatting.amount(after - before, up=True)} is asked for and {left} is left of {formatting.amount(most, up=True)}"
                 )
-        return BudgetExhausted(f"{self.path}: {', '.join(said)}; nothing was released{hint}")
+        return BudgetExhausted(f"{self.path}: {', '.join(said)}; nothing was released")
 
     def _same(self, connection: Connection) -> State:
         """What the ledger has come to, if it is still the one that was opened."""

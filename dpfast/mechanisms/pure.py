@@ -31,7 +31,7 @@ class Pure(Record):
     def __init__(
         self, epsilon: Real, sensitivity: Real | Sensitivity, *, adjacency: str | None = None, unit: str | None = None
     ) -> None:
-        exact_epsilon = parameters.exact_positive("epsilon", epsilon)
+        exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
         l1, adjacency, unit = in_norm("l1", sensitivity, adjacency, unit, UNKNOWN)
         change = sensitivity if isinstance(sensitivity, Sensitivity) else None
         self._keep(epsilon=exact_epsilon, sensitivity=l1, adjacency=adjacency, unit=unit, _change=change)

@@ -43,8 +43,8 @@ class RandomizedResponse(Payable):
     """k-ary randomized response: the truth with probability E/(E + k - 1), E = exp(epsilon).
 
     Every other answer is equally likely.
-    epsilon: int, float, Fraction or Decimal, taken exactly, from 2^-1000 to 600. categories: k,
-        from 2 to 2^31. unit: whose answer it is, such as "person".
+    epsilon: int, Fraction, Decimal, float (its shortest decimal) or text, from 2^-1000 to
+        600. categories: k, from 2 to 2^31. unit: whose answer it is, such as "person".
 
     The local model: each answer is one unit's, and is protected from whoever collects it.
     Neighbours differ in one answer: substitution. `two_coin` makes the survey of the course notes.
@@ -248,7 +248,7 @@ class RandomizedResponse(Payable):
 
 
 def _epsilon(epsilon: Real) -> Fraction:
-    exact_epsilon = parameters.exact_positive("epsilon", epsilon)
+    exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
     if not LEAST <= exact_epsilon <= MOST_EPSILON:
         raise ParameterError(f"epsilon must be at least 2**-1000 and at most {MOST_EPSILON}, got {shown(epsilon)}")
     return exact_epsilon

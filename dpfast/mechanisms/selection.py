@@ -97,9 +97,10 @@ class Selection(OneAnswer, ABC):
 class Exponential(Selection):
     """Exactly selects i with probability proportional to exp(epsilon score_i / (2 sensitivity)).
 
-    epsilon: int, float, Fraction or Decimal, taken exactly; spent by every selection.
-    sensitivity: of the same kinds: how much one unit of privacy changes a single score, at most,
-        however many scores change. Or a Sensitivity, whose linf counts.
+    epsilon: int, Fraction, Decimal, float (its shortest decimal) or text; spent by every
+        selection.
+    sensitivity: of the same kinds, a float exactly: how much one unit of privacy changes a single
+        score, at most, however many scores change. Or a Sensitivity, whose linf counts.
     monotonic: whether all scores move the same way when one unit is added, as counts do. Under
         add-remove the factor 2 then goes. By default what a Sensitivity says: True for
         Sensitivity(l0, linf) of contributions >= 0 under add-remove (its `one_way`), else False.

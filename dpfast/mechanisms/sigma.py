@@ -14,7 +14,7 @@ from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record, ratio, written
-from dpfast.privacy.sensitivity import Sensitivity, root_above
+from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, root_above
 
 NO_SENSITIVITY = "sensitivity must be given: this mechanism was made from sigma alone"
 
@@ -80,7 +80,7 @@ class Sigma(Record):
 
         Source: [BS16] Proposition 1.6, [CKS20] Theorem 4.
         """
-        exact_rho, norm = parameters.exact_positive("rho", rho), a_sensitivity(sensitivity)
+        exact_rho, norm = parameters.exact_positive("rho", rho, decimal=True), a_sensitivity(sensitivity)
         squared = norm.l2_squared / (2 * exact_rho)
         try:
             made = cls(sigma_squared=squared, sensitivity=norm, **options)
@@ -99,8 +99,8 @@ class Sigma(Record):
             of several columns know it. One alone is promised no less.
         """
         together = _of_several(a_sensitivity(sensitivity), parameters.whole("releases", releases, 1))
-        exact_epsilon = parameters.exact_positive("epsilon", epsilon)
-        exact_delta = parameters.probability("delta", delta)
+        exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
+        exact_delta = parameters.probability("delta", delta, decimal=True)
         known = a_sensitivity(sensitivity)
         delta_of = partial(cls._delta, exact_epsilon, together)
         sigma = gaussian.calibrate(delta_of, exact_delta, start=max(together.l2, 1e-3), **cls._RANGE)
@@ -111,7 +111,9 @@ class Sigma(Record):
 
     def delta(self, epsilon: Real, sensitivity: Sensitivity | None = None) -> float:
         """The delta, rounded up, of (epsilon, delta)-DP; by default for its own sensitivity."""
-        return self._delta(parameters.exact_positive("epsilon", epsilon), self._known(sensitivity), self.sigma_squared)
+        return self._delta(
+            parameters.exact_positive("epsilon", epsilon, decimal=True), self._known(sensitivity), self.sigma_squared
+        )
 
     def rho(self, sensitivity: Sensitivity | None = None) -> Fraction:
         """The rho of zCDP that a release spends, exactly: l2_squared/(2 sigma^2)."""
@@ -174,6 +176,8 @@ class Sigma(Record):
 def _of_several(one: Sensitivity, releases: int) -> Sensitivity:
     """What a neighbour changes in so many releases together."""
     about = {"adjacency": one.adjacency, "unit": one.unit}
+    if releases * (one.l0 or 1) > MAX_CELLS:
+        raise ParameterError(f"releases must change fewer than 2**63 cells in all, got {shown(releases)}")
     if one.largest is None:
         return Sensitivity.from_l2(releases * one.l2_squared, **about)
     return Sensitivity.changes(releases * one.largest.l0, one.largest.linf, **about)

@@ -83,7 +83,7 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
     basic = _basic(_together(parts, promised))
     if delta is None:
         return basic
-    total = parameters.probability("delta", delta)
+    total = parameters.probability("delta", delta, decimal=True)
     if by == "pld":
         return _pld(parts, promised, basic, total)
     rest = _rest(promised, total)
@@ -112,8 +112,10 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
         >>> float(daily.epsilon)
         0.10000171
     """
-    n, most = parameters.whole("releases", releases, 1), parameters.exact_positive("epsilon", epsilon)
-    slack = None if delta is None else parameters.probability("delta", delta)
+    n, most = parameters.whole("releases", releases, 1), parameters.exact_positive("epsilon", epsilon, decimal=True)
+    slack = None if delta is None else parameters.probability("delta", delta, decimal=True)
+    if n > MOST_RELEASES:
+        raise ParameterError(f"releases must be at most {MOST_RELEASES:,}, got {shown(releases)}")
     if not callable(make):
         raise DTypeError(f"make must be a function of a spend, not {type(make).__name__}")
 
@@ -143,6 +145,7 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
     return found
 
 
+MOST_RELEASES = 10**9
 LARGEST = 2**60  # how far a spend may be from the epsilon of one release
 
 _FOR_DELTA = ("advanced", "optimal", "pld")

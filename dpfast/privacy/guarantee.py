@@ -20,10 +20,10 @@ LARGE = 100  # above it tanh(epsilon/2) is 1 but for 2^-143
 class Guarantee(Record):
     """(epsilon, delta)-differential privacy, and rho-zCDP beside it, for an adjacency and a unit.
 
-    epsilon, delta, rho, rho_delta: int, float, Fraction or Decimal. epsilon or rho must be given;
-        both may be 0. An epsilon that is not guaranteed is None, and its delta, too. delta lies in
-        [0, 1) and is 0 by default. rho is by default what epsilon implies: epsilon tanh(epsilon/2),
-        rounded up.
+    epsilon, delta, rho, rho_delta: int, Fraction, Decimal, float (its shortest decimal) or text
+        such as "0.1" or "1/3". epsilon or rho must be given; both may be 0. An epsilon that is not
+        guaranteed is None, and its delta, too. delta lies in [0, 1) and is 0 by default. rho is by
+        default what epsilon implies: epsilon tanh(epsilon/2), rounded up.
     rho_delta: the delta of rho, for approximate zCDP: 0 if rho is given, else delta.
     gdp: whether sqrt(2 rho)-GDP holds as well, as for real Gaussian noise.
     adjacency: "add-remove" or "substitution". unit: the unit of privacy, such as "person".
@@ -145,7 +145,7 @@ class Guarantee(Record):
         An epsilon by mu or rho is a double: the least that is found, proved in intervals.
         Raises: DTypeError, ParameterError (a delta that the promised ones exceed).
         """
-        wanted = parameters.probability("delta", delta)
+        wanted = parameters.probability("delta", delta, decimal=True)
         found: dict[str, Fraction] = {}
         if self.epsilon is not None and self.delta is not None and self.delta <= wanted:
             found["sum"] = self.epsilon
@@ -192,7 +192,7 @@ class Guarantee(Record):
     def __repr__(self) -> str:
         figures = {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}
         figures["rho_delta"] = self.rho_delta or None
-        said = [f"{name}={formatting.exact(value)}" for name, value in figures.items() if value is not None]
+        said = [f"{name}={formatting.readable(value)}" for name, value in figures.items() if value is not None]
         said += [f"mu={self.mu:.6g}"] if self.gdp else []
         said += [f"by={self.by!r}"] if self.by else []
         said += [f"adjacency={self.adjacency!r}", f"unit={self.unit!r}"]
@@ -248,7 +248,7 @@ def _below_one(name: str, value: Real) -> Fraction:
 
 
 def _not_negative(name: str, value: Real) -> Fraction:
-    exact = parameters.exact_real(name, value, "finite and not negative")
+    exact = parameters.exact_real(name, value, "finite and not negative", decimal=True)
     if exact < 0:
         raise ParameterError(f"{name} must not be negative, got {shown(value)}")
     return exact

@@ -63,7 +63,7 @@ class Withholding(DiscreteLaplace):
     def __init__(self, epsilon: Real, delta: Real, sensitivity: Sensitivity) -> None:
         alone = _alone(sensitivity)
         super().__init__(epsilon, sensitivity.with_public_keys())
-        self._keep(delta=parameters.probability("delta", delta), alone=alone)
+        self._keep(delta=parameters.probability("delta", delta, decimal=True), alone=alone)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -104,7 +104,7 @@ def thresholded(
         dates in days, or in the coarsest of seconds and their thousandths that holds all; for
         objects the dtype that np.array finds, or object.
     counts: integers, one for each key, not negative. A key with a count of 0 counts as absent.
-    epsilon, delta: taken exactly. Every call spends them.
+    epsilon, delta: a float by its shortest decimal. Every call spends them.
     sensitivity: a Sensitivity. It says in how many keys (l0), by how much in each (linf) and by how
         much in all (l1) one unit of privacy changes the counts.
     ledger: charged before the noise is drawn. label: for its history, without a key.
