@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
     from dpfast.mechanisms.randomized_response import RandomizedResponse
     from dpfast.mechanisms.selection import Exponential, NoisyMax, PermuteAndFlip
-    from dpfast.privacy.composition import compose
+    from dpfast.privacy.composition import calibrate, compose
     from dpfast.random.bit_generator import ChaCha20
     from dpfast.random.random_bytes import fill_bytes, random_bytes
     from dpfast.records.bounded_histogram import BoundedHistogram, bounded_histogram
@@ -92,6 +92,7 @@ __all__ = [
     "UnusableValuesError",
     "adapters",
     "bounded_histogram",
+    "calibrate",
     "compose",
     "fill_bytes",
     "fixed_point_sum",
@@ -112,7 +113,7 @@ _LATE = {
     "dpfast.mechanisms.one_sided_geometric": "OneSidedGeometric",
     "dpfast.mechanisms.randomized_response": "RandomizedResponse",
     "dpfast.mechanisms.selection": "Exponential NoisyMax PermuteAndFlip",
-    "dpfast.privacy.composition": "compose",
+    "dpfast.privacy.composition": "calibrate compose",
     "dpfast.random.bit_generator": "ChaCha20",
     "dpfast.random.random_bytes": "fill_bytes random_bytes",
     "dpfast.records.bounded_histogram": "BoundedHistogram bounded_histogram",

@@ -37,7 +37,8 @@ QUICK = {
     # what is promised, and who keeps count
     "test_sensitivity": ALL,
     "test_guarantee": ALL,
-    "test_composition": "sums.*|rhos.*|parallel.*|bad_input",
+    "test_composition": "sums.*|rhos.*|parallel.*|halves.*|the_least.*|bad_input",
+    "test_accounting_units": "fifty.*|several.*|calibrate.*|what_cannot.*|keys_that.*",
     "test_parameters": ALL,
     "test_postprocess": ALL,
     "test_equals": ALL,

@@ -214,11 +214,11 @@ def test_numpy_scalars_are_numbers(name) -> None:
 
 def test_the_laws_of_plain_parameters() -> None:
     mechanism = ours.GeometricTruncated(epsilon=0.1, sensitivity=3, lower=0, upper=9)
-    assert mechanism.law == dpfast.DiscreteLaplace(0.1, 3)
+    assert mechanism.law == dpfast.DiscreteLaplace(Fraction(0.1), 3)
     mechanism.epsilon = 0.2
-    assert mechanism.law == dpfast.DiscreteLaplace(0.2, 3)
-    assert ours.Laplace(epsilon=0.1, sensitivity=0.3).law == dpfast.Laplace(0.1, 0.3)
-    assert ours.LaplaceFolded(epsilon=0.1, sensitivity=0.3, lower=0, upper=1).law == dpfast.Laplace(0.1, 0.3)
+    assert mechanism.law == dpfast.DiscreteLaplace(Fraction(0.2), 3)
+    assert ours.Laplace(epsilon=0.1, sensitivity=0.3).law == dpfast.Laplace(Fraction(0.1), 0.3)
+    assert ours.LaplaceFolded(epsilon=0.1, sensitivity=0.3, lower=0, upper=1).law == dpfast.Laplace(Fraction(0.1), 0.3)
 
 
 def test_a_rounded_parameter_is_not_past_the_one_given() -> None:

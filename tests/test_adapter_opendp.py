@@ -254,7 +254,7 @@ def test_each_law_has_its_kind_of_number() -> None:
         make_gaussian(vector("i64"), dp.l2_distance(T="f64"), 1.0)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, True, "1"])
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, True, b"1"])
 def test_a_scale_without_sense_is_refused(scale) -> None:
     for make, _, types, metric in LAWS.values():
         with pytest.raises((dpfast.ParameterError, dpfast.DTypeError), match="scale must be"):

@@ -367,7 +367,9 @@ def test_a_sigma_of_theirs_that_does_not_serve_is_not_used(monkeypatch) -> None:
     small = dp_computations.GaussianMechanism.create_from_std_deviation(4.0, 1.0)
     monkeypatch.setattr(adapter, "_their_mechanism", lambda *_: small)
     found = made(spec(MechanismType.GAUSSIAN, 1.0, 1e-6), l2=1.0)
-    assert found._ours == dpfast.Gaussian.calibrated(1.0, dpfast.Sensitivity.from_l2(1, unit="privacy id"), delta=1e-6)
+    assert found._ours == dpfast.Gaussian.calibrated(
+        1.0, dpfast.Sensitivity.from_l2(1, unit="privacy id"), delta=Fraction(1e-6)
+    )
     assert found.noise_parameter > 4.2
 
 

@@ -554,7 +554,7 @@ def test_explain_says_whether_a_choice_is_monotonic(capsys, name) -> None:
 
 
 COMPOSED = [
-    (["--epsilon", "1/3", "--delta", "1e-6"], "total", {"epsilon": "1/3", "delta": "1/1000000"}, "1/9"),
+    (["--epsilon", "1/3", "--delta", "1e-6"], "total", {"epsilon": "1/3", "delta": "1/1000000"}, "1/3"),
     (["--epsilon", "1/3", "--delta", "1e-6"], "per-column", {"epsilon": "1", "delta": "3/1000000"}, "1/3"),
     (["--rho", "0.5"], "total", {"rho": "1/2"}, None),
     (["--rho", "0.5"], "per-column", {"rho": "3/2"}, None),
@@ -572,11 +572,12 @@ def test_gaussian_columns_compose(tmp_path, capsys, spent, choice, totals, each)
     about = load(tmp_path / "out.parquet", "a")[1]
     assert {name: about[f"{name}_total"] for name in totals} == totals
     assert Fraction(about["rho_total"]) == sum(Fraction(release["rho_spent"]) for release in about["releases"])
-    assert about["composition"].startswith("basic")
+    joint = "delta" in totals and choice == "total"
+    assert about["composition"].startswith("one sigma for all columns" if joint else "basic")
     assert [each] * 3 == [release.get("epsilon") for release in about["releases"]]
     stderr = capsys.readouterr().err
-    assert f"{choice}; over columns " in stderr
-    assert "add up)" in stderr
+    assert (f"{choice}; over columns " in stderr, "add up)" in stderr) == (not joint, not joint)
+    assert (f"{choice}; one sigma for all columns" in stderr) == joint
 
 
 G, DG = ["--mechanism", "gaussian"], ["--mechanism", "discrete-gaussian"]
@@ -802,6 +803,12 @@ def test_where_nothing_is_promised_no_belief_is_drawn(tmp_path, capsys, options,
         (dpfast.DiscreteLaplace(2, 300), meaning.DiscreteLaplaceLoss(Fraction(1, 150), 300)),
         (dpfast.DiscreteLaplace(1, 0.5), meaning.DiscreteLaplaceLoss(Fraction(2), 0)),
         (dpfast.Laplace(3, 1), meaning.LaplaceLoss(Fraction(3))),
+        (
+            dpfast.DiscreteLaplace(2, dpfast.Sensitivity(3, 2)),
+            meaning.CellsLoss(meaning.DiscreteLaplaceLoss(Fraction(1, 3), 2), 3),
+        ),
+        (dpfast.Laplace(3, dpfast.Sensitivity(4, 7)), meaning.CellsLoss(meaning.LaplaceLoss(Fraction(3, 4)), 4)),
+        (dpfast.Laplace(9, dpfast.Sensitivity(900, 1)), meaning.CellsLoss(meaning.LaplaceLoss(Fraction(1, 100)), 900)),
         (dpfast.Gaussian.from_zcdp(2, dpfast.Sensitivity(1, 1)), meaning.GaussianLoss(Fraction(2))),
         (dpfast.DiscreteGaussian.from_zcdp(2, dpfast.Sensitivity(5, 2)), meaning.ZCDPLoss(Fraction(2))),
         (dpfast.DiscreteGaussian.from_zcdp(8, dpfast.Sensitivity(5, 1)), meaning.ZCDPLoss(Fraction(8))),
@@ -817,7 +824,7 @@ def test_the_drawn_loss_is_the_loss(mechanism, known) -> None:
     assert losses @ shares == pytest.approx(known.mean, rel=3e-3, abs=1e-12)
     for at in np.linspace(losses.min() + 0.013, losses.max() - 0.013, 7) if len(losses) > 1 else []:
         above = shares[losses > at].sum()
-        if isinstance(known, meaning.ZCDPLoss) and not isinstance(known, meaning.GaussianLoss):
+        if isinstance(known, (meaning.CellsLoss, meaning.ZCDPLoss)) and not isinstance(known, meaning.GaussianLoss):
             assert above <= known.above(Fraction(at))
         else:
             assert above == pytest.approx(known.above(Fraction(at)), abs=6e-3)
@@ -898,6 +905,15 @@ def test_explain_says_the_privacy_loss(capsys) -> None:
         tuple(LAW): "on average 0.462118, never above 1 ",
         ("--epsilon", "1", "--sensitivity", "2.5"): "on average 0.263744, never above 0.8 ",  # integers move by 2
         (*LAPLACE, *LAW): "on average 0.36788, never above 1 ",
+        (
+            "--epsilon",
+            "1",
+            "--l0",
+            "10",
+            "--linf",
+            "1",
+        ): "on average 0.0499584, never above 1 ",  # not 0.36788, as of one
+        ("--epsilon", "1", "--l0", "1", "--linf", "3.5"): "on average 0.289274, never above 6/7 ",
     }
     for options, words in said.items():
         assert f"privacy loss {words}" in explain(capsys, *options)[0], options

@@ -94,7 +94,7 @@ def test_optimal_is_the_worst_case(k, epsilon, delta, slack) -> None:
 def long_delta(k: int, epsilon: float, at: object) -> mpmath.mpf:
     """k randomised responses: loss (k - 2 l) epsilon with weight C(k, l) q^l (1 - q)^(k - l)."""
     with mpmath.workprec(400):
-        e, x = mpmath.mpf(epsilon), mpmath.mpf(at.numerator) / at.denominator
+        e, x = mpmath.mpf(str(epsilon)), mpmath.mpf(at.numerator) / at.denominator
         q = 1 / (1 + mpmath.exp(e))
         weight, whole = (1 - q) ** k, mpmath.mpf(0)
         for l in range(k + 1):  # noqa: E741
@@ -150,22 +150,26 @@ def test_optimal_at_the_ends(k, epsilon) -> None:
 
 
 def test_rhos_add_up_and_only_what_all_promise() -> None:
-    """An epsilon or a rho that one part lacks is no part of the sum."""
+    """An epsilon that one part lacks is no part of the sum; a rho they all have."""
     gaussian = dpfast.Gaussian.calibrated(1, Sensitivity(1, 1), delta=1e-6)
     both = compose(gaussian, gaussian)
-    assert (both.epsilon, both.delta, both.rho) == (2, 2 * Fraction(1e-6), 2 * gaussian.rho())
+    assert (both.epsilon, both.delta, both.rho) == (2, 2 * Fraction("1e-6"), 2 * gaussian.rho())
+    assert (both.gdp, both.rho_delta) == (True, 0)
     assert compose(gaussian, Guarantee(rho=1)) == Guarantee(rho=1 + gaussian.rho())
-    assert compose(gaussian, dpfast.Laplace(1, 1)) == Guarantee(2, 1e-6)
-    with pytest.raises(ParameterError, match="all promise an epsilon, or all a rho"):
-        compose(Guarantee(1), Guarantee(rho=1))
+    laplace = dpfast.Laplace(1, 1).guarantee
+    assert compose(gaussian, laplace) == Guarantee(2, 1e-6, rho=gaussian.rho() + laplace.rho)
+    assert compose(Guarantee(1), Guarantee(rho=1)) == Guarantee(rho=1 + Guarantee(1).rho)
+    assert compose(Guarantee(1, 0.25), Guarantee(rho=1, rho_delta=0.5)).rho_delta == 0.75
+    loose = Guarantee(1, 0.5, rho=0.25)
+    assert compose(loose, loose) == Guarantee(rho=0.5)  # the deltas are spent; the rhos are not
 
 
 @pytest.mark.parametrize("by", ["basic", "advanced"])
 def test_holding_under_add_remove_is_promised_if_every_part_does(by) -> None:
-    known = Guarantee(1, adjacency="substitution", also_add_remove=True)
+    known = Guarantee(1, adjacency="substitution", add_remove=Guarantee(0.25))
     options = {} if by == "basic" else {"delta": 0.1}
-    assert compose(known, known, by=by, **options).also_add_remove
-    assert not compose(known, Guarantee(1, adjacency="substitution"), by=by, **options).also_add_remove
+    assert compose(known, known, by=by, **options).add_remove == compose(Guarantee(0.25), Guarantee(0.25))
+    assert compose(known, Guarantee(1, adjacency="substitution"), by=by, **options).add_remove is None
 
 
 # ------------------------------------------------------------------ parallel
@@ -178,7 +182,7 @@ def test_parallel_in_every_small_world(adjacency) -> None:
     if adjacency == "add-remove":
         parts = [dpfast.DiscreteLaplace(e, 1) for e in rates]
     else:  # what a part's epsilon promises under substitution inside it: nothing changes a count, so state add or remove too
-        parts = [Guarantee(e, adjacency="substitution", also_add_remove=True) for e in rates]
+        parts = [Guarantee(e, adjacency="substitution", add_remove=Guarantee(e)) for e in rates]
     found = compose(*parts, by="parallel").epsilon
     places = [(0,), (1,), ()] if adjacency == "add-remove" else [(0,), (1,)]
 
@@ -198,22 +202,48 @@ def test_parallel_in_every_small_world(adjacency) -> None:
 def test_parallel_takes_the_largest_or_the_two_largest() -> None:
     """Under substitution a unit may leave one part and enter another."""
     parts = [Guarantee(1, 1e-6, rho=0.3), Guarantee(2, 1e-7, rho=0.1), Guarantee(0.5, 0, rho=0.2)]
-    assert compose(*parts, by="parallel") == Guarantee(2, 1e-6, rho=0.3)
-    replaced = [Guarantee(p.epsilon, p.delta, rho=p.rho, adjacency="substitution", also_add_remove=True) for p in parts]
-    delta, rho = Fraction(1e-6) + Fraction(1e-7), Fraction(0.3) + Fraction(0.2)
-    expected = Guarantee(3, delta, rho=rho, adjacency="substitution", also_add_remove=True)
-    assert compose(*replaced, by="parallel") == expected
+    largest = Guarantee(2, 1e-6, rho=0.3)
+    assert compose(*parts, by="parallel") == largest
+    about = {"adjacency": "substitution"}
+    replaced = [Guarantee(p.epsilon, p.delta, rho=p.rho, **about, add_remove=p) for p in parts]
+    delta, rho = parts[0].delta + parts[1].delta, parts[0].rho + parts[2].rho
+    assert compose(*replaced, by="parallel") == Guarantee(3, delta, rho=rho, **about, add_remove=largest)
     assert compose(replaced[0], by="parallel") == replaced[0]
+    inside = [Guarantee(5, rho=1, **about, add_remove=Guarantee(1)), Guarantee(1, **about, add_remove=Guarantee(3))]
+    found = compose(*inside, by="parallel")
+    assert (found.epsilon, found.rho) == (5, Guarantee(1).rho + Guarantee(3).rho)  # figure by figure
+
+
+def test_halves_of_a_histogram_cost_what_the_whole_costs() -> None:
+    """A person in one cell, replaced: enumerated over four cells, in both halves and across."""
+    half = dpfast.DiscreteLaplace(1, Sensitivity(1, 1, adjacency="substitution"))
+    found = compose(half, half, by="parallel")
+    rate = half.epsilon / half.sensitivity
+    true = max(rate * sum(abs((i == c) - (i == d)) for i in range(4)) for c in range(4) for d in range(4))
+    assert found.epsilon == true == 1
+    assert found.rho == half.guarantee.rho
+    assert found.add_remove == half.guarantee.add_remove
+    twice = Guarantee(
+        1, adjacency="substitution", add_remove=Guarantee(1)
+    )  # what replacing costs, for what arriving does
+    assert compose(twice, twice, by="parallel").epsilon == 2
+    ages = Guarantee(1, adjacency="substitution", add_remove=Guarantee(11))  # sums of values from 10 to 11
+    assert compose(ages, ages, by="parallel").epsilon == 22
+    for signed, rho in ((False, Fraction(1, 2)), (True, Fraction(1, 4))):
+        change = Sensitivity(1, 1, adjacency="substitution", signed=signed)
+        normal = dpfast.Gaussian.from_zcdp(1, change).guarantee
+        assert normal.add_remove == Guarantee(rho=rho, gdp=True)
+        assert compose(normal, normal, by="parallel").rho == 1
 
 
 def test_parallel_of_add_remove_for_substitution_doubles() -> None:
     """A replacement is a removal and an addition."""
     parts = [dpfast.DiscreteLaplace(1, 1), dpfast.DiscreteLaplace(3, 1)]
     both = compose(*parts, by="parallel", adjacency="substitution")
-    assert both == Guarantee(6, adjacency="substitution", also_add_remove=True)
+    assert both == Guarantee(6, adjacency="substitution", add_remove=parts[1].guarantee)
     found = compose(Guarantee(1, 1e-6, rho=0.5), by="parallel", adjacency="substitution")
     assert found.rho == 2
-    assert found.delta >= Fraction(1e-6) * (1 + Fraction(math.e))
+    assert found.delta >= Fraction("1e-6") * (1 + Fraction(math.e))
     assert float(found.delta) == pytest.approx(1e-6 * (1 + math.e), rel=1e-12)
 
 
@@ -223,7 +253,7 @@ def test_parallel_refuses_sums_under_substitution() -> None:
     with pytest.raises(ParameterError, match="adding and removing"):
         compose(ages, ages, by="parallel")
     counts = dpfast.DiscreteLaplace(1, Sensitivity(1, 1, adjacency="substitution"))
-    assert compose(counts, counts, by="parallel").epsilon == 2
+    assert compose(counts, counts, by="parallel").epsilon == 1
 
 
 # ------------------------------------------------------------- groups, and zCDP as (epsilon, delta)
@@ -247,12 +277,18 @@ def test_groups_in_a_chain_that_reaches_them(k, delta) -> None:
         if delta:
             assert abs(float(gap / found.delta) - 1) < 1e-12
     assert Guarantee(rho=0.5).group(k).rho == Fraction(k * k, 2)
+    assert Guarantee(3).group(k).rho == min(k * k * Guarantee(3).rho, Guarantee(3 * k).rho)
+    real = Guarantee(rho=0.5, gdp=True, adjacency="substitution", add_remove=Guarantee(rho=0.25, gdp=True)).group(k)
+    assert (real.gdp, real.add_remove.rho) == (True, Fraction(k * k, 4))
 
 
 def test_groups_that_nothing_is_promised_to() -> None:
     for delta, k in ((0.01, 20), (1e-300, 10**6)):  # beyond every double
         with pytest.raises(ParameterError, match="delta would reach 1"):
             Guarantee(1, delta).group(k)
+    with pytest.raises(ParameterError, match=r"no theorem .* \.approximate\(delta\) first"):
+        Guarantee(rho=1, rho_delta=1e-6).group(2)
+    assert Guarantee(rho=1, rho_delta=1e-6).approximate(1e-5).group(2).delta > 1e-5
     assert Guarantee(0, 0.25).group(3).delta == Fraction(3, 4)
 
 
@@ -261,21 +297,33 @@ def test_groups_that_nothing_is_promised_to() -> None:
 def test_zcdp_as_epsilon_and_delta(rho, delta) -> None:
     """Above what Gaussian noise of that rho spends, below [BS16] Proposition 1.3, and the least."""
     found = Guarantee(rho=rho).approximate(delta)
-    assert (found.rho, found.delta) == (Fraction(rho), Fraction(delta))
-    real = dpfast.Gaussian(sigma_squared=1 / (2 * Fraction(rho)), sensitivity=Sensitivity(1, 1))
+    assert (found.rho, found.delta) == (Fraction(str(rho)), Fraction(str(delta)))
+    real = dpfast.Gaussian(sigma_squared=1 / (2 * found.rho), sensitivity=Sensitivity(1, 1))
     if found.epsilon:
         assert Fraction(real.delta(found.epsilon)) <= found.delta
     assert float(found.epsilon) <= rho + 2 * math.sqrt(rho * -math.log(delta)) + 1e-15
-    assert Fraction(delta_of_zcdp(Fraction(rho), found.epsilon)) <= found.delta
+    assert Fraction(delta_of_zcdp(found.rho, found.epsilon)) <= found.delta
     if found.epsilon:
-        assert Fraction(delta_of_zcdp(Fraction(rho), found.epsilon * (1 - Fraction(1, 10**9)))) > found.delta
+        assert Fraction(delta_of_zcdp(found.rho, found.epsilon * (1 - Fraction(1, 10**9)))) > found.delta
 
 
-def test_nothing_to_convert() -> None:
-    """Without a rho there is none; of rho 0 nothing is spent but delta."""
-    with pytest.raises(ParameterError, match="rho is not promised"):
-        Guarantee(1).approximate(1e-6)
+def test_the_least_bound_is_taken_and_named() -> None:
+    """The sum, the curve of Gaussians, or rho; and what is left of delta."""
+    assert (Guarantee(1).approximate(1e-6).epsilon, Guarantee(1).approximate(1e-6).by) == (1, "sum")
     assert Guarantee(rho=0).approximate(1e-6) == Guarantee(0, 1e-6, rho=0)
+    tens = [dpfast.Gaussian.from_zcdp(0.05, Sensitivity(1, 1))] * 10
+    found = compose(*tens).approximate(1e-6)
+    assert found.by == "mu"
+    assert "by='mu'" in repr(found)
+    exact = dpfast.Gaussian.from_zcdp(sum(each.rho() for each in tens), Sensitivity(1, 1))
+    assert exact.delta(found.epsilon) <= 1e-6 < exact.delta(found.epsilon * (1 - Fraction(1, 10**9)))
+    assert compose(*tens, Guarantee(rho=0)).approximate(1e-6).by == "rho"
+    loose = compose(*[Guarantee(0.01, 1e-8)] * 50)
+    assert loose.approximate(1e-6).epsilon > compose(*[Guarantee(0.01)] * 50).approximate(1e-6).epsilon
+    with pytest.raises(ParameterError, match="above what the parts' own deltas come to"):
+        loose.approximate(1e-7)
+    many = compose(*[Guarantee(0.1)] * 365).approximate(1e-6)
+    assert (many.by, float(many.epsilon)) == ("rho", pytest.approx(11.0598, abs=1e-4))
 
 
 # ------------------------------------------------------------------ through dp-accounting
@@ -323,12 +371,10 @@ def _epsilon(mechanism: dpfast.Gaussian, delta: float) -> float:
         ([Guarantee(1, 0.1)], {"by": "advanced", "delta": 0.1}, ParameterError, "delta must be above"),
         ([Guarantee(1), Guarantee(2)], {"by": "optimal", "delta": 0.1}, ParameterError, "equal epsilon"),
         ([Guarantee(rho=1)], {"by": "advanced", "delta": 0.1}, ParameterError, "every part must promise"),
-        ([Guarantee(1)], {"by": "pld", "delta": 0.1}, dpfast.DTypeError, "takes mechanisms"),
-        ([dpfast.RandomizedResponse(1)], {"by": "pld", "delta": 0.1}, dpfast.DTypeError, "know their privacy_loss_distribution"),
         ([Guarantee(1, 0.1), Guarantee(1, 0)], {"by": "advanced", "delta": 0.1}, ParameterError, "delta must be above"),
         ([Guarantee(1, 0.5), Guarantee(1, 0.5)], {}, ParameterError, "add up to 1"),
         ([Guarantee(1)], {"adjacency": "substitution"}, ParameterError, "unless by='parallel'"),
-        ([Guarantee(1, adjacency="substitution", also_add_remove=True)], {"by": "parallel", "adjacency": "add-remove"}, ParameterError, "must be 'substitution'"),
+        ([Guarantee(1, adjacency="substitution", add_remove=Guarantee(1))], {"by": "parallel", "adjacency": "add-remove"}, ParameterError, "must be 'substitution'"),
         ([Guarantee(1)] * 100_001, {"by": "optimal", "delta": 0.1}, ParameterError, "at most 100,000 parts"),
     ],
 )  # fmt: skip

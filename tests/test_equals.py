@@ -74,11 +74,11 @@ def test_a_constructor_still_shows_its_parameters(law: str) -> None:
 def test_equal_numbers_of_other_types_are_checked_for_themselves() -> None:
     """They are taken or refused as ever, after 1 was kept; and share the plan if they are taken."""
     plan = tiers.constant_work_plan(DiscreteLaplace(1, 10))
-    for refused in (True, np.True_, 1 + 0j, "1", [1]):
+    for refused in (True, np.True_, 1 + 0j, b"1", [1]):
         for arguments in ((refused, 10), (10, refused)):
             with pytest.raises(DTypeError):
                 DiscreteLaplace(*arguments)
-    for taken in (1.0, Fraction(1), Decimal(1), np.int64(1), np.float64(1), np.float32(1)):
+    for taken in (1.0, Fraction(1), Decimal(1), "1", np.int64(1), np.float64(1), np.float32(1)):
         made = DiscreteLaplace(taken, 10)
         assert made == DiscreteLaplace(1, 10)
         assert type(made.epsilon) is Fraction
@@ -231,8 +231,8 @@ def test_a_sensitivity_stays_the_one_that_was_given() -> None:
     one, other = Sensitivity(1, 1), Sensitivity(1, 1)
     assert Gaussian(3, sensitivity=one).sensitivity is one
     assert Gaussian(3, sensitivity=other).sensitivity is other
-    assert DiscreteLaplace(1, Sensitivity(1, 1, adjacency="substitution")).guarantee.also_add_remove
-    assert not DiscreteLaplace(1, 2, adjacency="substitution").guarantee.also_add_remove
+    assert DiscreteLaplace(1, Sensitivity(1, 1, adjacency="substitution")).guarantee.add_remove
+    assert not DiscreteLaplace(1, 2, adjacency="substitution").guarantee.add_remove
 
 
 def test_what_is_done_to_one_mechanism_reaches_no_other() -> None:

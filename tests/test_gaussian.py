@@ -516,7 +516,7 @@ def test_from_zcdp_and_calibrated(kind: Any) -> None:
         assert found.delta(epsilon) <= delta
         assert kind(found.sigma * 0.999).delta(epsilon, sensitivity) > delta
         asked = found.calibrated_for
-        assert (asked.epsilon, asked.delta, found.sensitivity) == (epsilon, Fraction(delta), sensitivity)
+        assert (asked.epsilon, asked.delta, found.sensitivity) == (epsilon, Fraction(str(delta)), sensitivity)
         assert found.rho() == sensitivity.l2_squared / (2 * found.sigma_squared)
         if kind is Gaussian:  # Phi(m/2 - epsilon/m) - exp(epsilon) Phi(-m/2 - epsilon/m)
             m, cdf = sensitivity.l2 / found.sigma, stats.norm.cdf
@@ -552,7 +552,7 @@ def test_sensitivity_rules(kind: Any) -> None:
         (lambda kind: kind(math.nan), ParameterError, "sigma must be finite"),
         (lambda kind: kind(math.inf), ParameterError, "sigma must be finite"),
         (lambda kind: kind(sigma_squared=0), ParameterError, "sigma_squared must be positive"),
-        (lambda kind: kind("1"), DTypeError, "sigma"),
+        (lambda kind: kind(b"1"), DTypeError, "sigma"),
         (lambda kind: kind(True), DTypeError, "sigma"),
         (lambda kind: kind.from_zcdp(0, CELL), ParameterError, "rho must be positive"),
         (lambda kind: kind.from_zcdp(-1, CELL), ParameterError, "rho must be positive"),

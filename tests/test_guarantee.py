@@ -7,24 +7,50 @@ import math
 import pickle
 from fractions import Fraction
 
+import mpmath
 import pytest
 
 import dpfast
 from dpfast import Guarantee, Sensitivity
 
-CELLS = Sensitivity(2, 1, adjacency="substitution", unit="household")
+HOUSE = {"adjacency": "substitution", "unit": "household"}
+CELLS, CELL = Sensitivity(2, 1, **HOUSE), Sensitivity(1, 1)
+
+
+def laplace(rate, cells, change, *, real=False) -> Fraction:
+    """The rho of Laplace noise of that rate, if so many cells move so far: a double, rounded up."""
+    with mpmath.workdps(60):
+        r = mpmath.mpf(Fraction(rate).numerator) / Fraction(rate).denominator
+        e = r * change
+        exact = cells * (e - (1 - mpmath.exp(-e)) * (1 if real else r / mpmath.sinh(r)))
+        near = float(exact)
+        return Fraction(near if near >= exact else math.nextafter(near, math.inf))
 
 
 @pytest.mark.parametrize(
     ("mechanism", "expected"),
     [
         (dpfast.DiscreteLaplace(0.1, 1), Guarantee(0.1)),
-        (dpfast.Laplace(2, 1, adjacency="substitution"), Guarantee(2, adjacency="substitution")),
-        (dpfast.Laplace(2, CELLS), Guarantee(2, adjacency="substitution", unit="household", also_add_remove=True)),
-        (dpfast.Snapping(1, 1, bound=8), Guarantee(1)),
-        (dpfast.Gaussian(2, sensitivity=Sensitivity(1, 1)), Guarantee(rho=Fraction(1, 8))),
-        (dpfast.DiscreteGaussian.from_zcdp(0.5, CELLS), Guarantee(rho=0.5, adjacency="substitution", unit="household", also_add_remove=True)),
-        (dpfast.Gaussian.from_zcdp(1, Sensitivity.from_l2(2, adjacency="substitution")), Guarantee(rho=1, adjacency="substitution")),
+        (dpfast.DiscreteLaplace(1, 3), Guarantee(1, rho=laplace(Fraction(1, 3), 1, 3))),
+        (dpfast.DiscreteLaplace(1, Fraction(1, 2)), Guarantee(1)),
+        (dpfast.DiscreteLaplace(1, Sensitivity(3, 1)), Guarantee(1, rho=laplace(Fraction(1, 3), 3, 1))),
+        (dpfast.DiscreteLaplace(1, Sensitivity(l1=3)), Guarantee(1, rho=laplace(Fraction(1, 3), 1, 3))),
+        (dpfast.DiscreteLaplace(1, Sensitivity(2, 2, l1=3)), Guarantee(1, rho=laplace(Fraction(1, 3), 1, 3))),
+        (dpfast.Laplace(2, 1, adjacency="substitution"), Guarantee(2, rho=laplace(2, 1, 1, real=True), adjacency="substitution")),
+        (dpfast.Laplace(2, CELLS), Guarantee(2, rho=laplace(Fraction(1, 2), 4, 1, real=True), **HOUSE, add_remove=Guarantee(1, rho=laplace(Fraction(1, 2), 2, 1, real=True), unit="household"))),
+        (dpfast.Laplace(2, Sensitivity(2, 1, adjacency="substitution", signed=True)), Guarantee(2, rho=laplace(Fraction(1, 2), 2, 2, real=True), adjacency="substitution", add_remove=Guarantee(1, rho=laplace(Fraction(1, 2), 2, 1, real=True)))),
+        (dpfast.Snapping(1, 1, bound=8), Guarantee(1, rho=laplace(1, 1, 1, real=True))),
+        (dpfast.Gaussian(2, sensitivity=Sensitivity(1, 1)), Guarantee(rho=Fraction(1, 8), gdp=True)),
+        (dpfast.DiscreteGaussian.from_zcdp(0.5, CELLS), Guarantee(rho=0.5, **HOUSE, add_remove=Guarantee(rho=0.25, unit="household"))),
+        (dpfast.Gaussian.from_zcdp(1, Sensitivity(1, 1, adjacency="substitution", signed=True)), Guarantee(rho=1, gdp=True, adjacency="substitution", add_remove=Guarantee(rho=0.25, gdp=True))),
+        (dpfast.Gaussian.from_zcdp(1, Sensitivity.from_l2(2, adjacency="substitution")), Guarantee(rho=1, gdp=True, adjacency="substitution")),
+        (dpfast.Exponential(1, 1), Guarantee(1, rho=Fraction(1, 8))),
+        (dpfast.Exponential(1, CELL), Guarantee(1, rho=Fraction(1, 8))),
+        (dpfast.Exponential(10, 1), Guarantee(10)),
+        (dpfast.PermuteAndFlip(1, 1), Guarantee(1)),
+        (dpfast.NoisyMax(1, 1), Guarantee(1)),
+        (dpfast.AboveThreshold(1, 1, threshold=3), Guarantee(1)),
+        (dpfast.RandomizedResponse(1), Guarantee(1, adjacency="substitution")),
     ],
     ids=str,
 )  # fmt: skip
@@ -36,17 +62,17 @@ def test_mechanisms_say_what_they_promise(mechanism, expected) -> None:
 def test_a_calibrated_gaussian_promises_both() -> None:
     mechanism = dpfast.DiscreteGaussian.calibrated(1, CELLS, delta=1e-6)
     found = mechanism.guarantee
-    assert (found.epsilon, found.delta, found.rho) == (1, Fraction(1e-6), mechanism.rho())
+    assert (found.epsilon, found.delta, found.rho) == (1, Fraction("1e-6"), mechanism.rho())
     assert mechanism.delta(found.epsilon) <= found.delta
 
 
 def test_holding_under_add_remove_is_known_or_not_claimed() -> None:
     """A removed unit changes at most what it contributes; norms and bare numbers tell nothing."""
     for contributes, known in [(CELLS, True), (Sensitivity.changes(2, 1, adjacency="substitution"), False)]:
-        assert dpfast.Laplace(1, contributes).guarantee.also_add_remove is known
-        assert dpfast.Gaussian(1, sensitivity=contributes).guarantee.also_add_remove is known
-    assert not dpfast.Laplace(1, 5, adjacency="substitution").guarantee.also_add_remove
-    assert dpfast.Laplace(1, 5).guarantee.also_add_remove
+        assert (dpfast.Laplace(1, contributes).guarantee.add_remove is not None) is known
+        assert (dpfast.Gaussian(1, sensitivity=contributes).guarantee.add_remove is not None) is known
+    assert dpfast.Laplace(1, 5, adjacency="substitution").guarantee.add_remove is None
+    assert dpfast.Laplace(1, 5).guarantee.add_remove is None  # it says so itself
 
 
 @pytest.mark.parametrize(
@@ -66,31 +92,67 @@ def test_what_promises_nothing_says_so(promising, reason) -> None:
 
 
 def test_defaults() -> None:
-    """Add-remove for a person, presence with it; and what repr shows."""
-    one = Guarantee(1)
-    assert (one.delta, one.rho, one.adjacency, one.unit) == (0, None, "add-remove", "person")
-    assert Guarantee(rho=1).delta is None
-    assert Guarantee(0, 0, rho=0).also_add_remove
-    known = Guarantee(1, adjacency="substitution", also_add_remove=True)
-    assert repr(known).endswith("unit='person', also_add_remove=True>")
-    assert repr(Guarantee(0.1, 1e-6)) == "<Guarantee epsilon=0.1, delta=1e-06, adjacency='add-remove', unit='person'>"
+    """Add-remove for a person; the rho that epsilon implies; and what repr shows."""
+    one, loose = Guarantee(1), Guarantee(1, 1e-6)
+    assert (one.delta, one.rho_delta, one.gdp, one.adjacency, one.unit) == (0, 0, False, "add-remove", "person")
+    assert one.rho == loose.rho == laplace(1, 1, 1)  # epsilon tanh(epsilon/2), of randomized response
+    assert loose.rho_delta == loose.delta
+    assert Guarantee(1, 1e-6, rho=0.1).rho_delta == 0
+    assert (Guarantee(rho=1).delta, Guarantee(rho=1).rho_delta) == (None, 0)
+    assert (Guarantee(0).rho, Guarantee(1e300).rho) == (0, 10**300)
+    assert repr(Guarantee(0.25, 2.0**-20)) == (
+        f"<Guarantee epsilon=0.25, delta=9.5367431640625e-07, rho={float(laplace(0.25, 1, 1))}, rho_delta=9.5367431640625e-07, "
+        "adjacency='add-remove', unit='person'>"
+    )
+    known = Guarantee(rho=1, gdp=True, adjacency="substitution", add_remove=Guarantee(rho=0.5))
+    assert repr(known) == (
+        "<Guarantee rho=1, mu=1.41421, adjacency='substitution', unit='person', "
+        "add_remove=<Guarantee rho=0.5, adjacency='add-remove', unit='person'>>"
+    )
+    assert known.mu == pytest.approx(math.sqrt(2), rel=1e-15)
+    assert one.mu is None
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 10), 1, 3, 20, 99, 101, 600])
+def test_the_rho_of_any_epsilon_is_the_worst_there_is(epsilon) -> None:
+    """Rényi divergences of randomized response, the worst pair, at orders from 1 to 10^5."""
+    rho = Guarantee(epsilon).rho
+    with mpmath.workdps(400):
+        e = mpmath.mpf(Fraction(epsilon).numerator) / Fraction(epsilon).denominator
+        yes, no = mpmath.exp(e) / (1 + mpmath.exp(e)), 1 / (1 + mpmath.exp(e))
+        exact = mpmath.mpf(rho.numerator) / rho.denominator
+
+        def per_order(order) -> mpmath.mpf:
+            whole = yes**order * no ** (1 - order) + no**order * yes ** (1 - order)
+            return mpmath.log(whole) / (order - 1) / order
+
+        assert all(per_order(mpmath.mpf(order)) <= exact for order in ("1.000001", "1.1", "2", "5", "40", "1e5"))
+        assert exact <= e * mpmath.tanh(e / 2) * (1 + mpmath.mpf(2) ** -51)
+        assert per_order(1 + mpmath.mpf(10) ** -30) >= exact * (1 - mpmath.mpf(2) ** -50)  # epsilon^2/2 is more
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
         ({}, dpfast.ParameterError, "epsilon or rho must be given"),
-        ({"rho": 1, "delta": 1e-6}, dpfast.ParameterError, "delta goes with an epsilon"),
+        ({"rho": 1, "delta": 1e-6}, dpfast.ParameterError, "delta goes with an epsilon, and rho_delta with a rho"),
+        ({"epsilon": 1, "rho_delta": 1e-6}, dpfast.ParameterError, "rho_delta and gdp go with a rho"),
+        ({"epsilon": 1, "gdp": True}, dpfast.ParameterError, "rho_delta and gdp go with a rho"),
+        ({"rho": 1, "rho_delta": 1e-6, "gdp": True}, dpfast.ParameterError, "rho_delta is 0"),
+        ({"rho": 1, "rho_delta": 1}, dpfast.ParameterError, "rho_delta must be below 1"),
+        ({"rho": 1, "gdp": 1}, dpfast.DTypeError, "gdp must be True or False"),
         ({"epsilon": -1}, dpfast.ParameterError, "epsilon must not be negative, got -1"),
         ({"rho": -0.5}, dpfast.ParameterError, "rho must not be negative, got -0.5"),
         ({"epsilon": 1, "delta": 1}, dpfast.ParameterError, "delta must be below 1, got 1"),
         ({"epsilon": 1, "delta": -1e-9}, dpfast.ParameterError, "delta must not be negative"),
         ({"epsilon": float("inf")}, dpfast.ParameterError, "epsilon must be finite"),
-        ({"epsilon": "1"}, dpfast.DTypeError, "epsilon must be an int"),
+        ({"epsilon": b"1"}, dpfast.DTypeError, "epsilon must be an int"),
+        ({"epsilon": "one"}, dpfast.ParameterError, "epsilon must be a number such as 0.1 or 1/3, got 'one'"),
         ({"epsilon": 1, "adjacency": "replace"}, dpfast.ParameterError, "adjacency must be one of"),
         ({"epsilon": 1, "unit": ""}, dpfast.ParameterError, "unit must name"),
-        ({"epsilon": 1, "also_add_remove": 1}, dpfast.DTypeError, "also_add_remove must be True or False"),
-        ({"epsilon": 1, "also_add_remove": False}, dpfast.ParameterError, "also_add_remove must be True under add-remove"),
+        ({"epsilon": 1, "add_remove": True}, dpfast.DTypeError, "add_remove must be a Guarantee, not bool"),
+        ({"epsilon": 1, "add_remove": Guarantee(1)}, dpfast.ParameterError, "add_remove is for substitution"),
+        ({"epsilon": 1, "adjacency": "substitution", "add_remove": Guarantee(1, unit="dog")}, dpfast.ParameterError, "same unit"),
     ],
     ids=str,
 )  # fmt: skip

@@ -117,8 +117,8 @@ def test_beyond_the_budget_there_is_no_noise(ledger, monkeypatch) -> None:
     assert issubclass(BudgetExhausted, LedgerError)
 
 
-def test_sums_are_exact_and_floats_are_what_they_are(path) -> None:
-    """Ten times 1/10 is 1; ten times the float 0.1 is more, and the message says why."""
+def test_sums_are_exact_and_floats_are_their_shortest_decimals(path) -> None:
+    """Ten times 1/10 is 1, and so is ten times the float 0.1; its double is a little more."""
     exact = Ledger(path, 1, create=True)
     floats = Ledger(path.with_name("floats.db"), 1, create=True)
     for n in range(10):
@@ -127,9 +127,11 @@ def test_sums_are_exact_and_floats_are_what_they_are(path) -> None:
     assert exact.remaining.epsilon == 0
     for _ in range(9):
         floats.spend(DiscreteLaplace(0.1, 1))
-    message = r"epsilon 0\.1 is asked for and a little less is left of 1; .*Decimal\('0\.1'\)"
-    with pytest.raises(BudgetExhausted, match=message):
-        floats.spend(DiscreteLaplace(0.1, 1))
+    with pytest.raises(BudgetExhausted, match=r"epsilon 0\.1 is asked for and a little less is left of 1; nothing"):
+        floats.spend(Guarantee(Fraction(0.1)))
+    assert "epsilon=0.1," in repr(floats.remaining)
+    floats.spend(DiscreteLaplace(0.1, 1))
+    assert floats.remaining.epsilon == 0
 
 
 def test_long_fractions_round_up_by_next_to_nothing(path) -> None:
@@ -305,8 +307,61 @@ def test_a_ledger_in_rho_charges_rho_alone(path) -> None:
     ledger.release(both, ZEROS)
     assert ledger.spent == Guarantee(rho=Fraction(1, 3) + both.rho())
     assert ledger.history()[0].epsilon is None
-    with pytest.raises(ParameterError, match="must promise rho"):
-        ledger.release(TENTH, ZEROS)
+    ledger.release(TENTH, ZEROS)  # every mechanism has one
+    assert ledger.history()[-1].rho == TENTH.guarantee.rho
+    with pytest.raises(ParameterError, match="without a delta, .* by='zcdp' with own_delta, takes it"):
+        ledger.spend(Guarantee(0.1, 1e-9))
+
+
+def test_many_releases_fit_in_zcdp(path) -> None:
+    """365 of epsilon 0.1 in 11.06 at delta 1e-6, not in 36.5; opened by equal terms alone."""
+    tenth = DiscreteLaplace(Fraction(1, 10), 1)
+    ledger = Ledger(path, Fraction("11.06"), delta=Fraction("1e-6"), by="zcdp", create=True)
+    assert ledger.fits(tenth) == 365
+    assert ledger.cost(tenth) == {"delta": 0, "rho": tenth.guarantee.rho}
+    assert ledger.budget.approximate(Fraction("1e-6")).epsilon <= Fraction("11.06")
+    assert Fraction("11.059") < ledger.budget.approximate(Fraction("1e-6")).epsilon
+    ledger.spend(*[tenth] * 365)
+    with pytest.raises(BudgetExhausted):
+        ledger.release(tenth, ZEROS)
+    assert Ledger(path, Fraction("11.06"), delta=Fraction("1e-6"), by="zcdp").spent.rho == 365 * tenth.guarantee.rho
+    with pytest.raises(LedgerError, match="was made for rho"):
+        Ledger(path, 11, delta=Fraction("1e-6"), by="zcdp")
+    with pytest.raises(LedgerError, match="kept in delta and rho"):
+        Ledger(path, 11)
+
+
+def test_rho_and_delta_are_two_totals_and_none_is_traded(path) -> None:
+    """A release with a delta is refused for the delta, whatever rho is left; all kinds pay."""
+    ledger = Ledger(path, 3, delta=1e-6, by="zcdp", own_delta=5e-7, create=True)
+    known = dpfast.Sensitivity(1, 1)
+    dpfast.thresholded(["a"], [99], epsilon=0.5, delta=4e-7, sensitivity=known, ledger=ledger)
+    with pytest.raises(BudgetExhausted, match="delta 4e-7 is asked for and 1e-7 is left"):
+        dpfast.thresholded(["a"], [99], epsilon=0.001, delta=4e-7, sensitivity=known, ledger=ledger)
+    ledger.release(dpfast.Exponential(Fraction(1, 2), 1), [1, 2])
+    ledger.release(dpfast.AboveThreshold(Fraction(1, 10), 1, threshold=5), [1, 9])
+    ledger.release(DiscreteGaussian.calibrated(Fraction(1, 10), known, delta=1e-9), ZEROS)
+    spent = [entry.rho for entry in ledger.history()]
+    assert spent[1:3] == [Fraction(1, 32), Guarantee(Fraction(1, 10)).rho]
+    assert ledger.spent == Guarantee(rho=sum(spent), rho_delta=ledger.history()[0].delta)
+    assert ledger.budget.approximate(1e-6).epsilon <= 3
+    assert Ledger(path.with_name("2.db"), rho=1, delta=1e-7, create=True).budget == Guarantee(rho=1, rho_delta=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"epsilon": 1, "by": "zcdp"}, "with the total epsilon and delta"),
+        ({"rho": 1, "by": "zcdp"}, "with the total epsilon and delta"),
+        ({"epsilon": 1, "delta": 1e-6, "by": "pld"}, "by must be 'zcdp'.* got 'pld'"),
+        ({"epsilon": 1, "delta": 1e-6, "own_delta": 1e-7}, "own_delta goes with by='zcdp'"),
+        ({"epsilon": 1, "delta": 1e-6, "by": "zcdp", "own_delta": 1e-6}, "own_delta must be below delta"),
+    ],
+)
+def test_bad_terms_of_zcdp(path, terms, message) -> None:
+    with pytest.raises(ParameterError, match=message):
+        Ledger(path, create=True, **terms)
+    assert not path.exists()
 
 
 def test_a_failure_after_the_charge_gives_nothing_back(ledger, monkeypatch) -> None:
@@ -652,13 +707,12 @@ def test_opening_holds_what_is_given_to_what_is_stored(path) -> None:
     [
         ({"epsilon": 1, "rho": 1}, ParameterError, "not both"),
         ({"delta": 1e-6}, ParameterError, "epsilon or rho must be given"),
-        ({"rho": 1, "delta": 1e-6}, ParameterError, "delta goes with an epsilon"),
         ({"epsilon": 0}, ParameterError, "epsilon must be positive"),
         ({"rho": -1}, ParameterError, "rho must not be negative"),
         ({"epsilon": float("nan")}, ParameterError, "epsilon must be finite"),
         ({"epsilon": 1, "delta": float("nan")}, ParameterError, "delta must be finite"),
         ({"epsilon": 1, "delta": 1}, ParameterError, "delta must be below 1"),
-        ({"epsilon": "1"}, DTypeError, "epsilon must be an int"),
+        ({"epsilon": b"1"}, DTypeError, "epsilon must be an int"),
         ({"epsilon": 2**65}, ParameterError, "at most 2\\*\\*64"),
         ({"epsilon": Fraction(1, 3**700)}, ParameterError, "1100 bits"),
         ({"epsilon": 1, "adjacency": "replace"}, ParameterError, "adjacency must be one of"),

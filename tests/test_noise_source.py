@@ -127,7 +127,7 @@ def test_two_releases_differ() -> None:
         ("laplace", 0, dpfast.ParameterError, "scale"),
         ("laplace", -1, dpfast.ParameterError, "scale"),
         ("laplace", float("nan"), dpfast.ParameterError, "scale"),
-        ("laplace", "1", dpfast.DTypeError, "scale"),
+        ("laplace", b"1", dpfast.DTypeError, "scale"),
         ("discrete_laplace", 2**61, dpfast.ParameterError, "2\\*\\*60"),
         ("discrete_gaussian", 1e10, dpfast.ParameterError, "scale must lie between 1e-3 and 1e9"),
         ("gaussian", 2.0**921, dpfast.ParameterError, r"scale must lie between 2\*\*-1054 and 2\*\*921"),

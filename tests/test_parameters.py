@@ -48,7 +48,27 @@ EXACT = [
     (np.int8(3), Fraction(3)), (np.uint64(2**64 - 1), Fraction(2**64 - 1)),
 ]  # fmt: skip
 
-NO_NUMBER = [True, False, np.True_, "1", b"1", None, 1j, np.complex128(1), [1], np.array(1.0), np.datetime64(1, "s"), float]  # fmt: skip
+SHORTEST = {0.1: "0.1", np.float64(0.1): "0.1", np.float32(0.1): "0.1", np.float16(0.1): "0.1", 5e-324: "5e-324", 1e-6: "1e-6", THIRD: np.format_float_scientific(THIRD)}  # fmt: skip
+WRITTEN = {"0.1": "1/10", "1/3": "1/3", "2": "2", "1e-6": "1/1000000", ".5": "1/2", "3.": "3", "+1": "1"}
+NO_NUMBER_WRITTEN = [
+    "",
+    "one",
+    "1/0",
+    "1/",
+    "/3",
+    "1/3/5",
+    "1 / 3",
+    "1_000",
+    "0x10",
+    "nan",
+    "inf",
+    "1e",
+    "1e99999",
+    "\u0661",
+    "1" * 5000,
+    "1e-5000",
+]
+NO_NUMBER = [True, False, np.True_, b"1", None, 1j, np.complex128(1), [1], np.array(1.0), np.datetime64(1, "s"), float]  # fmt: skip
 NOT_POSITIVE = [-1, 0, -1.0, 0.0, -0.0, Fraction(-1, 3), Fraction(0), Decimal(0), Decimal("-0.5"), -5e-324, np.int8(-3)]
 NOT_FINITE = [math.nan, math.inf, -math.inf, np.float32("nan")]
 NOT_FINITE += map(Decimal, ["NaN", "sNaN", "Infinity", "-Infinity"])
@@ -60,17 +80,46 @@ TOO_LONG = [
 
 @pytest.mark.parametrize(("given_", "value"), EXACT, ids=brief)
 def test_numbers_are_taken_exactly(given_, value) -> None:
+    """What meets data is the double; what is spent, its shortest decimal."""
     mech = DiscreteLaplace(given_, value)
-    assert (mech.epsilon, mech.sensitivity) == (value, value)
+    written = Fraction(np.format_float_scientific(given_)) if isinstance(given_, (float, np.floating)) else value
+    assert (mech.epsilon, mech.sensitivity) == (written, value)
     assert DiscreteLaplace(value, given_).sensitivity == value
     assert type(mech.epsilon) is Fraction
+
+
+@pytest.mark.parametrize(("given_", "decimal"), SHORTEST.items(), ids=repr)
+def test_what_is_spent_is_read_by_its_shortest_decimal(given_, decimal) -> None:
+    """Ten releases of 0.1 are a budget of 1: epsilon, delta and rho, wherever they are given."""
+    exact, cell = Fraction(decimal), dpfast.Sensitivity(1, 1)
+    promised = dpfast.Guarantee(given_, given_, rho=given_, rho_delta=given_)
+    assert {promised.epsilon, promised.delta, promised.rho, promised.rho_delta} == {exact}
+    if exact > 1e-3:
+        assert dpfast.NoisyMax(1, given_).sensitivity == Fraction(*given_.as_integer_ratio())
+        assert {dpfast.NoisyMax(given_, 1).epsilon, dpfast.RandomizedResponse(given_).epsilon} == {exact}
+        assert dpfast.Gaussian.from_zcdp(given_, cell).rho() == exact
+        assert dpfast.Gaussian.calibrated(given_, cell, delta=given_).guarantee.delta == exact
+
+
+@pytest.mark.parametrize(("text", "exact"), WRITTEN.items())
+def test_numbers_may_be_written(text, exact) -> None:
+    for mech in (DiscreteLaplace(text, text), DiscreteLaplace(text, dpfast.Sensitivity(1, text))):
+        assert (str(mech.epsilon), str(mech.sensitivity)) == (exact, exact)
+
+
+@pytest.mark.parametrize("name", ["epsilon", "sensitivity"])
+@pytest.mark.parametrize("text", NO_NUMBER_WRITTEN, ids=brief)
+def test_a_text_that_is_no_number_is_refused(name, text) -> None:
+    with pytest.raises(ParameterError, match=rf"^{name} must be .*(such as 0.1 or 1/3|4096 bits)") as caught:
+        DiscreteLaplace(**{"epsilon": 1, "sensitivity": 1, name: text})
+    assert len(str(caught.value)) < 200
 
 
 @given(st.floats(0, exclude_min=True, allow_infinity=False), st.floats(0, exclude_min=True, allow_infinity=False))
 @settings(max_examples=300, deadline=None)
 def test_any_two_doubles_are_taken_exactly_or_refused_by_their_scale(epsilon, sensitivity) -> None:
     """No pair of positive doubles is rounded, clamped or refused but for its exact scale."""
-    scale = Fraction(sensitivity) / Fraction(epsilon)
+    scale = Fraction(sensitivity) / Fraction(repr(epsilon))
     if Fraction(1, 2**60) <= scale <= 2**60:
         mech = DiscreteLaplace(epsilon, sensitivity)
         assert mech.sensitivity / mech.epsilon == scale
@@ -107,7 +156,7 @@ def test_numbers_too_long_are_refused_unexpanded(name, bad) -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "sensitivity"),
-    [(1, 2**60), (1, 2.0**60), (2**60, 1), (2.0**60, 1), (Fraction(1, 2**60), 1), (2.0**-1000, 2.0**-1060), (3, 3 * 2**60)],
+    [(1, 2**60), (1, 2.0**60), (2**60, 1), (Fraction(1, 2**60), 1), (Fraction(2) ** -1000, 2.0**-1060), (3, 3 * 2**60)],
     ids=repr,
 )  # fmt: skip
 def test_both_ends_of_the_scale_are_inside(epsilon, sensitivity) -> None:
@@ -284,7 +333,7 @@ NO_PROBABILITY = [0, 1, -0.5, 1.0, 1.5, 2, math.nan, math.inf, Decimal(1), Decim
     ("bad", "error", "rule"),
     [
         *((bad, ParameterError, f".*, got {re.escape(str(bad))}$") for bad in NO_PROBABILITY),
-        *((bad, DTypeError, "be") for bad in (True, "0.95", None, 1j)),
+        *((bad, DTypeError, "be") for bad in (True, b"0.95", None, 1j)),
     ],
     ids=repr,
 )
@@ -341,7 +390,7 @@ def test_a_mechanism_pickles_its_parameters_only(protocol) -> None:
 
 
 def test_mechanisms_copy_compare_and_hash_by_their_exact_parameters() -> None:
-    """Equal parameters are equal mechanisms; a double near a tenth is not a tenth."""
+    """Equal parameters are equal mechanisms; a change by the double 0.1 is not one by a tenth."""
     mech = DiscreteLaplace(0.5, 1)
     same = [DiscreteLaplace(Fraction(1, 2), 1.0), DiscreteLaplace(Decimal("0.5"), Decimal(1))]
     same += [copy.copy(mech), copy.deepcopy(mech)]
@@ -353,7 +402,8 @@ def test_mechanisms_copy_compare_and_hash_by_their_exact_parameters() -> None:
         DiscreteLaplace(0.5, Fraction(10**30 + 1, 10**30)),
     ]
     assert len({mech, *same, *different}) == 5
-    assert DiscreteLaplace(0.1, 1) != DiscreteLaplace(Decimal("0.1"), 1)
+    assert DiscreteLaplace(0.1, 1) == DiscreteLaplace(Decimal("0.1"), 1) == DiscreteLaplace("0.1", 1)
+    assert DiscreteLaplace(1, 0.1) != DiscreteLaplace(1, Decimal("0.1"))
     assert mech != (Fraction(1, 2), Fraction(1))
     assert dpfast.Geometric is DiscreteLaplace
     assert dataclasses.replace(mech, epsilon=0.25) == DiscreteLaplace(0.25, 1)
@@ -362,7 +412,7 @@ def test_mechanisms_copy_compare_and_hash_by_their_exact_parameters() -> None:
 def test_repr_shows_what_is_spent_and_how_far_the_noise_reaches() -> None:
     """Exact epsilon, sensitivity, adjacency, unit, scale, standard deviation, 95 % interval."""
     text = repr(DiscreteLaplace(Decimal("0.1"), 3, adjacency="substitution", unit="household"))
-    for part in ("epsilon=1/10", "sensitivity=3", "substitution", "household", "scale=30", "standard deviation=42.4244", "±90"):  # fmt: skip
+    for part in ("epsilon=0.1", "sensitivity=3", "substitution", "household", "scale=30", "standard deviation=42.4244", "±90"):  # fmt: skip
         assert part in text, part
     assert "\n" not in text
 

@@ -146,7 +146,7 @@ WRONG = [
     ((0,), DTypeError, "clamp must be a pair"),
     (5, DTypeError, "clamp must be a pair"),
     ("05", DTypeError, "clamp must be a pair"),
-    ((0, "5"), DTypeError, "clamp\\[1\\] must be an int"),
+    ((0, b"5"), DTypeError, "clamp\\[1\\] must be an int"),
     ((None, 5), DTypeError, "clamp\\[0\\] must be an int"),
     ((0, True), DTypeError, "clamp\\[1\\] must be an int"),
 ]

@@ -309,8 +309,11 @@ def test_what_gaussian_noise_promises(tmp_path) -> None:
     found = thresholded(
         ["a"], [500], **{**USUAL, "sensitivity": Sensitivity(9, 1, **whose)}, noise="gaussian", ledger=ledger
     )
-    assert found.guarantee == dpfast.Guarantee(1, 1e-6, **whose, also_add_remove=True)
-    assert (ledger.spent.epsilon, ledger.spent.delta) == (1, Fraction(1e-6))
+    promised, added = found.guarantee, found.guarantee.add_remove
+    assert (promised.epsilon, promised.delta, promised.rho_delta) == (1, Fraction("1e-6"), Fraction("1e-6"))
+    assert (added.epsilon, added.delta, added.rho_delta) == (1, Fraction("1e-6"), Fraction("1e-6"))
+    assert added.rho * 2 == promised.rho and (promised.adjacency, promised.unit) == tuple(whose.values())
+    assert (ledger.spent.epsilon, ledger.spent.delta) == (1, Fraction("1e-6"))
     for made in (gaussian(Sensitivity(2, 1)), Withholding(1, 1e-6, Sensitivity(2, 1))):
         for account in (made.dp_event, made.privacy_loss_distribution):
             with pytest.raises(ParameterError, match="delta beside its noise"):
@@ -424,7 +427,10 @@ def test_what_it_promises() -> None:
     whose = {"adjacency": "substitution", "unit": "household"}
     found = thresholded(["a"], [5], epsilon=0.5, delta=1e-6, sensitivity=Sensitivity(2, 3, **whose))
     assert isinstance(found, dpfast.Thresholded)
-    assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, **whose, also_add_remove=True)
+    rho = dpfast.DiscreteLaplace(0.5, Sensitivity(2, 3, **whose)).guarantee.rho
+    arrival = dpfast.DiscreteLaplace(0.25, Sensitivity(2, 3)).guarantee
+    known = dpfast.Guarantee(0.25, 1e-6, rho=arrival.rho, rho_delta=1e-6, unit="household")
+    assert found.guarantee == dpfast.Guarantee(0.5, 1e-6, rho=rho, rho_delta=1e-6, **whose, add_remove=known)
 
 
 @pytest.mark.parametrize(
@@ -745,7 +751,7 @@ def test_the_price_is_known_before_the_values_are_read(tmp_path) -> None:
     with pytest.raises(dpfast.BudgetExhausted):
         thresholded(**{**BEGUN, "epsilon": 2, "keys": Unread(), "counts": Unread()}, key=key_of(), ledger=ledger)
     thresholded(**BEGUN, key=key_of(), ledger=ledger)
-    assert (ledger.spent.epsilon, ledger.spent.delta) == (1, Fraction(1e-6))
+    assert (ledger.spent.epsilon, ledger.spent.delta) == (1, Fraction("1e-6"))
     with pytest.raises(KeyReuseError, match="resume=True continues it"):
         thresholded(**{**BEGUN, "keys": Unread(), "counts": Unread()}, key=key_of(), ledger=ledger)
 

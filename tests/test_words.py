@@ -70,7 +70,7 @@ TERMS = (
     Term("plug", "adapter", r"plugs?|plugged|plugging"),
     Term("aimed", "calibrated_for", "aimed", NAMES),
     Term("Target", "calibrated_for", "targets?", NAMES, ("dpfast/mechanisms",)),
-    Term("presence", "also_add_remove", "presence", NAMES),
+    Term("presence", "add_remove", "presence", NAMES),
     Term("whom", "adjacency and unit", "whom", NAMES),
     Term("once", "lockfree_property", "once", NAMES, ("dpfast",)),
     Term("published", "atomic_write", "published", NAMES, ("dpfast",)),

@@ -154,7 +154,7 @@ class Geometric(_OnIntegers, theirs.Geometric):
 
     @staticmethod
     def _made(epsilon: float, _: float, sensitivity: float) -> dpfast.DiscreteLaplace:
-        return dpfast.DiscreteLaplace(epsilon, int(sensitivity))
+        return dpfast.DiscreteLaplace(Fraction(epsilon), int(sensitivity))
 
 
 class GeometricTruncated(theirs.GeometricTruncated, Geometric):
@@ -178,11 +178,11 @@ class Laplace(_OnReals, theirs.Laplace):
         if delta == 1:
             return None
         if delta == 0:
-            return dpfast.Laplace(epsilon, sensitivity)
+            return dpfast.Laplace(Fraction(epsilon), sensitivity)
         with localcontext() as context:
             context.prec, context.rounding = DIGITS, ROUND_CEILING
             spent = Fraction(epsilon) - Fraction((1 - Decimal(delta)).ln().next_plus())
-        return dpfast.Laplace(rounded_down(spent), sensitivity)
+        return dpfast.Laplace(Fraction(rounded_down(spent)), sensitivity)
 
 
 class LaplaceTruncated(theirs.LaplaceTruncated, Laplace):
@@ -209,10 +209,10 @@ class Snapping(LaplaceTruncated, theirs.Snapping):
 
     @staticmethod
     def _made(epsilon: float, _: float, sensitivity: float) -> dpfast.Laplace:
-        law = dpfast.Laplace(epsilon, sensitivity)
+        law = dpfast.Laplace(Fraction(epsilon), sensitivity)
         below = Fraction(law.granularity) * 2**20  # the largest power of two that is at most the scale
         grid = below if below == law.sensitivity / law.epsilon else 2 * below
-        return dpfast.Laplace(epsilon, sensitivity, granularity=grid)
+        return dpfast.Laplace(Fraction(epsilon), sensitivity, granularity=grid)
 
     def _clamped(self, value: Any) -> Any:
         return theirs.base.TruncationAndFoldingMixin._truncate(self, value)  # noqa: SLF001  Snapping's is of scaled values
@@ -246,7 +246,9 @@ class GaussianAnalytic(Gaussian, theirs.GaussianAnalytic):
 
     @staticmethod
     def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.Gaussian:
-        return dpfast.Gaussian.calibrated(epsilon, dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2), delta=delta)
+        return dpfast.Gaussian.calibrated(
+            Fraction(epsilon), dpfast.Sensitivity.from_l2(Fraction(sensitivity) ** 2), delta=Fraction(delta)
+        )
 
 
 class GaussianDiscrete(_OnIntegers, theirs.GaussianDiscrete):
@@ -255,7 +257,7 @@ class GaussianDiscrete(_OnIntegers, theirs.GaussianDiscrete):
     @staticmethod
     def _made(epsilon: float, delta: float, sensitivity: float) -> dpfast.DiscreteGaussian:
         norm = dpfast.Sensitivity.changes(l0=1, linf=int(sensitivity))
-        return dpfast.DiscreteGaussian.calibrated(epsilon, norm, delta=delta)
+        return dpfast.DiscreteGaussian.calibrated(Fraction(epsilon), norm, delta=Fraction(delta))
 
 
 # ------------------------------------------------------------------ histograms

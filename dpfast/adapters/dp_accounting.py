@@ -5,52 +5,35 @@ Both are those of the worst neighbours.
 
 Where their kind of number cannot hold a parameter, it is rounded to the side of more privacy loss.
 
-One cell is the worst. X is symmetric, log-concave noise; power(d, a) is the most that a test of
-level a for X can have against X + d.
-1. For d > 0 the ratio p(x - d)/p(x) never falls with x, so at each level a threshold, randomised at
-   one point, is best, the same one for every d. Moved by d it is a threshold still, of level
-   power(d, a) for X + d, and so the best there too: power(d + e, a) = power(e, power(d, a)).
-2. Of (X, Y), (X + d, Y), (X + d, Y + e), a test of level a for the first has at most power(d, a)
-   against the second, and so at most power(e, power(d, a)) against the third: no more than with d +
-   e in one cell [DRS22]. A cell that moves down is one that moves up, reflected; and as power(d, a)
-   >= a, to move by more is worse.
-3. By Blackwell's theorem the stronger pair can be turned into the weaker one, so delta at every
-   epsilon and the Rényi divergences of all orders are largest where one cell moves by the whole L1
-   change; an integer, by its floor.
-4. Discrete Laplace noise moved by 1 is randomised response, and worse at a larger rate. So, by 1,
-   noise that is moved by more is worse at a larger rate, too. Among the changes within (l0, linf)
-   the worst is Sensitivity.largest: a cell moves by the most that it can (2), two cells of a signed
-   substitution that move by linf are no worse than one that moves by 2 linf (2), and a product of
-   dominating pairs dominates [ZDW22].
-
-The rho of discrete Laplace noise is the mean of its loss L [HM26]. A short proof, with rate r =
-epsilon/Delta, q = exp(-r), t = order - 1/2, z = exp(2 r t): E exp((order - 1) L) is exp(-r Delta
-t), times a constant, times 1 + z + ... + z^Delta + (q/(1 - q)) (1 + z^Delta). That times (1 - q)(z
-- 1) is z^Delta (z - q) - (1 - q z), and |z - q| is less than |1 - q z| inside the unit circle and
-more outside: all zeros lie on it, none at 1. So in s = t^2, where it is entire and of order 1/2,
-the expectation has negative zeros alone, is a product of factors 1 + s/s_k, and its log is concave
-for s >= 0: at most the tangent at order 1, (s - 1/4) E[L] = order (order - 1) E[L]. Summed up, E[L]
-= epsilon - (1 - exp(-epsilon)) r/sinh(r). Laplace noise is the limit r = 0 at the same epsilon.
-
-[DRS22] Dong, Roth, Su 2022, Theorem 2.14 · [HM26] Harrison, Manurangsi 2026, arXiv 2510.25746 ·
-[ZDW22] Zhu, Dong, Wang 2022, Theorem 10.
+dpfast/privacy/laplace.py proves which change of the Laplace laws is the worst, and its rho.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from collections import Counter
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
-from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Sensitivity
+from dpfast import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DTypeError,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    ParameterError,
+    Sensitivity,
+)
 from dpfast.adapters import library, rounded_down, rounded_up
 
 _accounting = library("dp_accounting", "accounting", "0.6", package="dp-accounting")
 
 MAX = Fraction(sys.float_info.max)
 MOST_POINTS = 2**22  # points of a privacy loss distribution, and integers behind it: a few seconds
+MOST_CELLS = 2**12  # composed one by one
 MOST_LOSS = 512  # beyond it nothing is private, and exp() overflows before long
 
 
@@ -61,14 +44,24 @@ def dp_event(mechanism: object, sensitivity: Sensitivity | None = None, *, zcdp:
             return _accounting.ZCDpEvent(rounded_up(mechanism.rho(sensitivity)))
         return _accounting.GaussianDpEvent(_noise_multiplier(mechanism, sensitivity))
     own = _pure(mechanism, sensitivity)
+    (cells, change), rate = own.largest, own.epsilon / own.sensitivity
     if isinstance(own, Laplace):
-        if zcdp:
-            return _accounting.ZCDpEvent(_rho(own.epsilon, None))
-        return _accounting.LaplaceDpEvent(_below(1 / own.epsilon))
-    rate, change = own.epsilon / own.sensitivity, _integer(own.sensitivity, "sensitivity")
+        cell = _accounting.LaplaceDpEvent(_below(1 / (rate * change)))
+    else:
+        whole = _integer(change, "sensitivity")
+        cell = _accounting.dp_event.DiscreteLaplaceDpEvent(rounded_up(rate), whole)
     if zcdp:
-        return _accounting.ZCDpEvent(_rho(rate * change, rate))
-    return _accounting.dp_event.DiscreteLaplaceDpEvent(rounded_up(rate), change)
+        return _accounting.ZCDpEvent(float(own.guarantee.rho))
+    return cell if cells == 1 else _accounting.SelfComposedDpEvent(cell, cells)
+
+
+def randomized_response_event(truths: float, categories: int) -> Any:
+    """One answer as a RandomizedResponseDpEvent, for REPLACE_ONE alone.
+
+    truths: answers for each one that is drawn at random from all categories, or more.
+    """
+    noise = rounded_down(1 / Fraction(truths))
+    return _accounting.dp_event.RandomizedResponseDpEvent(noise, categories)
 
 
 def privacy_loss_distribution(
@@ -88,12 +81,52 @@ def privacy_loss_distribution(
         _check_size((10 + 0.5 / multiplier) / multiplier if multiplier else math.inf, 0, value_discretization_interval)
         return make.from_gaussian_mechanism(multiplier, **options)
     own = _pure(mechanism, sensitivity)
+    (cells, change), rate = _fewer(*own.largest), own.epsilon / own.sensitivity
+    _check_size(rate * cells * change, 0, value_discretization_interval)
     if isinstance(own, Laplace):
-        _check_size(own.epsilon, 0, value_discretization_interval)
-        return make.from_laplace_mechanism(_below(1 / own.epsilon), **options)
-    rate, change = own.epsilon / own.sensitivity, _integer(own.sensitivity, "sensitivity")
-    _check_size(rate * change, change, value_discretization_interval)
-    return make.from_discrete_laplace_mechanism(rounded_up(rate), change, **options)
+        return _many(make.from_laplace_mechanism(_below(1 / (rate * change)), **options), cells)
+    whole = _integer(change, "sensitivity")
+    _check_size(rate * whole, whole, value_discretization_interval)
+    return _many(make.from_discrete_laplace_mechanism(rounded_up(rate), whole, **options), cells)
+
+
+def _fewer(cells: int, change: Fraction) -> tuple[int, Fraction]:
+    """No better a change of at most MOST_CELLS cells: what moves in several moves in one."""
+    together = -(-cells // MOST_CELLS)
+    return -(-cells // together), together * change
+
+
+def _many(cell: Any, cells: int) -> Any:
+    return cell if cells == 1 else cell.self_compose(cells)
+
+
+def epsilon_of(parts: Counter[tuple[Any, Guarantee]], delta: Fraction) -> float:
+    """The epsilon of mechanisms together, each so often; inf if there is none.
+
+    parts: mechanisms with a distribution of losses, or None, and what they promise.
+
+    (epsilon, delta) alone is randomized response that tells the truth with probability delta, the
+    worst that it allows [KOV15].
+    Raises: ParameterError (a part without a distribution, or with one that is too large).
+    """
+    make: Any = _accounting.pld.privacy_loss_distribution
+    losses = []
+    for (part, promised), n in parts.items():
+        if part is not None:
+            losses.append(part.privacy_loss_distribution().self_compose(n))
+            continue
+        if promised.epsilon is None:
+            raise ParameterError("a part promises a rho alone, which has no distribution of losses")
+        if promised.epsilon:
+            _check_size(promised.epsilon, 0, 1e-4)
+            losses.append(
+                _many(make.from_discrete_laplace_mechanism(rounded_up(promised.epsilon), 1, use_connect_dots=True), n)
+            )
+        if promised.delta:
+            told = _accounting.pld.common.DifferentialPrivacyParameters(0.0, rounded_up(promised.delta))
+            losses.append(_many(make.from_privacy_parameters(told), n))
+    found = reduce(lambda loss, other: loss.compose(other), losses) if losses else make.identity()
+    return float(found.get_epsilon_for_delta(rounded_down(delta)))
 
 
 def _discrete_gaussian(
@@ -112,7 +145,7 @@ def _discrete_gaussian(
     loss = change * (cut - Fraction(change, 2)) / mechanism.sigma_squared
     _check_size(loss, 2 * cut, options["value_discretization_interval"])
     cell = make.from_discrete_gaussian_mechanism(sigma, change, truncation_bound=cut, **options)
-    return cell if cells == 1 else cell.self_compose(cells)
+    return _many(cell, cells)
 
 
 def _pure(mechanism: object, sensitivity: object) -> Laplace | DiscreteLaplace:
@@ -151,21 +184,6 @@ def _integer(change: Fraction, name: str) -> int:
 
 def _noise_multiplier(mechanism: Gaussian, sensitivity: Sensitivity | None) -> float:
     return _root_below(1 / (2 * mechanism.rho(sensitivity)))  # rho = l2_squared/(2 sigma^2)
-
-
-def _rho(epsilon: Fraction, rate: Fraction | None) -> float:
-    """The rho above, rounded up; without a rate, its limit at 0."""
-    least = epsilon if rate is None else min(epsilon, rate)
-    digits = 60 + 4 * len(str(1 / least // 1))  # rho is near epsilon^2/2, so that many cancel
-    with localcontext(Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)):
-        spent, ratio = Decimal(epsilon.numerator) / epsilon.denominator, Decimal(1)
-        if rate is not None and rate < 1000:
-            r = Decimal(rate.numerator) / rate.denominator
-            ratio = 2 * r / (r.exp() - (-r).exp())
-        elif rate is not None:
-            ratio = Decimal(0)
-        found = spent - (1 - (-spent).exp()) * ratio
-    return rounded_up(Fraction(found) * (1 + Fraction(1, 2**90)))
 
 
 def _below(value: Fraction) -> float:

@@ -151,9 +151,9 @@ def _gaussian(
 ) -> dpfast.Gaussian:
     sensitivity = dpfast.Sensitivity.from_l2(l2_squared, unit=UNIT)
     found = dpfast.Gaussian(sigma_squared=sigma_squared, sensitivity=sensitivity)
-    if epsilon is None or found.delta(epsilon) <= delta:
+    if epsilon is None or found.delta(Fraction(epsilon)) <= delta:
         return found
-    return dpfast.Gaussian.calibrated(epsilon, sensitivity, delta=delta)
+    return dpfast.Gaussian.calibrated(Fraction(epsilon), sensitivity, delta=Fraction(delta))
 
 
 class MeanMechanism(_TheirMean):  # type: ignore[misc, valid-type]

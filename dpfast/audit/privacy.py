@@ -75,7 +75,7 @@ def privacy(
 
 def _checked(epsilon: Real, delta: Real, sensitivity: Real) -> tuple[Promise, float]:
     """The promise, and the sensitivity as an int where it is one."""
-    wanted, most = exact_positive("epsilon", epsilon), exact_real("delta", delta)
+    wanted, most = exact_positive("epsilon", epsilon, decimal=True), exact_real("delta", delta, decimal=True)
     if not 0 <= most < 1:
         raise ParameterError(f"delta must lie between 0 and 1, got {delta}")
     change = exact_positive("sensitivity", sensitivity)

@@ -198,8 +198,9 @@ class Explained:
 
 def privacy_loss(mechanism: Mechanism) -> meaning.Loss:
     """That of the neighbours that are told apart best."""
-    if isinstance(mechanism, dpfast.DiscreteLaplace):
-        return meaning.DiscreteLaplaceLoss(mechanism.epsilon / mechanism.sensitivity, math.floor(mechanism.sensitivity))
-    if isinstance(mechanism, dpfast.Laplace):
-        return meaning.LaplaceLoss(mechanism.epsilon)
+    if not isinstance(mechanism, GAUSSIANS):
+        rate, (cells, change) = mechanism.epsilon / mechanism.sensitivity, mechanism.largest
+        real = isinstance(mechanism, dpfast.Laplace)
+        cell = meaning.LaplaceLoss(rate * change) if real else meaning.DiscreteLaplaceLoss(rate, math.floor(change))
+        return cell if cells == 1 else meaning.CellsLoss(cell, cells)
     return (meaning.GaussianLoss if isinstance(mechanism, dpfast.Gaussian) else meaning.ZCDPLoss)(mechanism.rho())

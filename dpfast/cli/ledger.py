@@ -11,7 +11,7 @@ import click
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.options import ADDS_UP, Number, number, picture_file
+from dpfast.cli.options import Number, number, picture_file
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
@@ -37,7 +37,13 @@ def ledger() -> None:
 @click.argument("file", type=FILE)
 @click.option("--epsilon", type=number, help="The total that may ever be spent.")
 @click.option("--delta", type=number, help="With --epsilon; by default 0, and then no Gaussian fits.")
-@click.option("--rho", type=number, help="Instead of both: the total in zCDP. Nothing is ever converted.")
+@click.option(
+    "--rho", type=number, help="Instead of epsilon: the total in zCDP. --delta is then of releases' own deltas."
+)
+@click.option(
+    "--by", type=click.Choice(["zcdp"]), help="Keep epsilon and delta in zCDP, in which many releases cost less."
+)
+@click.option("--own-delta", type=number, help="With --by: the part of --delta for releases' own deltas; by default 0.")
 @click.option("--dataset", metavar="NAME", help="Of which data; by default the name of FILE.")
 @click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
 @click.option("--unit", metavar="NAME", help="Whom the promise protects; by default a person.")
@@ -46,6 +52,8 @@ def create(
     epsilon: Number | None,
     delta: Number | None,
     rho: Number | None,
+    by: str | None,
+    own_delta: Number | None,
     dataset: str | None,
     adjacency: str | None,
     unit: str | None,
@@ -54,7 +62,16 @@ def create(
     if epsilon is None and rho is None:
         raise click.UsageError("Missing option '--epsilon' (with '--delta'), or '--rho'")
     made = dpfast.Ledger(
-        file, epsilon, delta=delta, rho=rho, dataset=dataset, adjacency=adjacency, unit=unit, create=True
+        file,
+        epsilon,
+        delta=delta,
+        rho=rho,
+        by=by,
+        own_delta=own_delta,
+        dataset=dataset,
+        adjacency=adjacency,
+        unit=unit,
+        create=True,
     )
     click.echo(budget(made))
 
@@ -69,7 +86,7 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
     An attempt that was refused for its values stands there too: it cost nothing, and drew nothing.
     """
     found = dpfast.Ledger(file)
-    history, spent, left, total = found.history(), *map(figures, (found.spent, found.remaining, found.budget))
+    history, spent, left, total = found.history(), *map(found.cost, (found.spent, found.remaining, found.budget))
     if as_json:
         facts = {"budget": found.metadata(), "spent": exactly(spent), "left": exactly(left)}
         known = [{name: value for name, value in entry._asdict().items() if value is not None} for entry in history]
@@ -89,7 +106,7 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
 @click.argument("file", type=FILE)
 @click.option("--epsilon", type=number, help="Of each release.")
 @click.option("--delta", type=number, help="Of each release, with --epsilon; by default 0.")
-@click.option("--rho", type=number, help="Of each release, for a ledger kept in rho.")
+@click.option("--rho", type=number, help="Of each release, for a ledger kept in rho; by default what epsilon implies.")
 @click.option("--releases", type=click.IntRange(1), metavar="N", help="Instead: what each of N more may spend.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
 def plan(
@@ -99,7 +116,7 @@ def plan(
     if (epsilon is None and delta is None and rho is None) == (releases is None):
         raise click.UsageError("give either '--epsilon' (with '--delta') or '--rho', or else '--releases'")
     found = dpfast.Ledger(file)
-    left, total = figures(found.remaining), figures(found.budget)
+    left, total = found.cost(found.remaining), found.cost(found.budget)
     if releases:
         each = {name: value / releases for name, value in left.items()}
         room: int | None = releases
@@ -107,7 +124,7 @@ def plan(
     else:
         of = found.budget
         release = dpfast.Guarantee(epsilon, delta, rho=rho, adjacency=of.adjacency, unit=of.unit)
-        each, room = figures(release), found.fits(release)
+        each, room = found.cost(release), found.fits(release)
         said = f"{'any number of' if room is None else f'{room:,}'} more of {amounts(each, up=True)} fit"
         if room:
             after = {name: value - room * each[name] for name, value in left.items()}
@@ -158,7 +175,7 @@ def upgrade(file: Path) -> None:
 def budget(ledger: dpfast.Ledger) -> str:
     """Such as "visits: epsilon 3, delta 1e-6 in all per person, add-remove"."""
     about = ledger.budget
-    return f"{ledger.dataset}: {amounts(figures(about), up=True)} in all per {about.unit}, {about.adjacency}"
+    return f"{ledger.dataset}: {amounts(ledger.cost(about), up=True)} in all per {about.unit}, {about.adjacency}"
 
 
 def amounts(kept: dict[str, Fraction], of: dict[str, Fraction] | None = None, *, up: bool = False) -> str:
@@ -169,7 +186,3 @@ def amounts(kept: dict[str, Fraction], of: dict[str, Fraction] | None = None, *,
 
 def exactly(kept: dict[str, Fraction]) -> dict[str, str]:
     return {name: str(value) for name, value in kept.items()}
-
-
-def figures(guarantee: dpfast.Guarantee) -> dict[str, Fraction]:
-    return {name: value for name in ADDS_UP if (value := getattr(guarantee, name)) is not None}

@@ -201,7 +201,9 @@ def make(given: Mapping[str, Any], columns: int = 1, *, promises: bool = True) -
         raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would; it takes {known}")
     spent = one_way(law.spent, given)
     values = {key: given[key] for key in (*spent, *law.also) if key in given and key != "missing"}
-    if columns > 1:
+    if columns > 1 and spent == ("epsilon", "delta"):
+        values["releases"] = columns  # one sigma for all: less noise than of parts of epsilon and delta
+    elif columns > 1:
         values |= {key: exact_positive(key, given[key]) / columns for key in spent if key in ADDS_UP}
     needed = promises or "sigma" not in spent or about or any(given.keys() & set(way) for way in law.change)
     values["sensitivity"] = changed(given, law.change) if needed else None

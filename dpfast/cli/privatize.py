@@ -17,8 +17,21 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.ledger import amounts, figures
-from dpfast.cli.options import LAWS, Mechanism, Number, chosen, half_width, inner, law, law_options, make, near, number
+from dpfast.cli.ledger import amounts
+from dpfast.cli.options import (
+    ADDS_UP,
+    LAWS,
+    Mechanism,
+    Number,
+    chosen,
+    half_width,
+    inner,
+    law,
+    law_options,
+    make,
+    near,
+    number,
+)
 from dpfast.errors import ParameterError
 from dpfast.privacy.formatting import plain
 from dpfast.privacy.parameters import exact_positive
@@ -29,6 +42,7 @@ if TYPE_CHECKING:
     from dpfast.tables.atomic_write import Found
     from dpfast.tables.files import Source
 
+JOINT = "one sigma for all columns, which spend this together"
 KEPT = 1 << 25  # bytes of freed memory that stay with the process: the most that glibc's second option takes
 
 EXAMPLES = """\b
@@ -192,9 +206,9 @@ def _run(
     table = files.open_source(
         source, columns, real=real, missing="missing" in given, sort_by=sort_by, keep_metadata=keep_metadata
     )
-    spent = {name: value for name, value in figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
+    spent = {name: value for name, value in _figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
     about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
-    about |= {"composition": "basic: what the columns spend adds up"} if len(table.chosen) > 1 else {}
+    about |= _composition(mechanism) if len(table.chosen) > 1 else {}
     about |= {"ledger": ledger.metadata()} if ledger else {}
     about["releases"], made = [], []
     work = {"threads": 1, "constant_time": constant_time}  # pieces, or blocks, are what threads share
@@ -211,7 +225,9 @@ def _run(
         bar.show(done, source.name)
         if key is None or ledger is None:
             pay = (
-                partial(ledger.spend, *[mechanism] * len(made), label=_label(source, table.chosen)) if ledger else None
+                partial(ledger.spend, *_charged(mechanism, len(made)), label=_label(source, table.chosen))
+                if ledger
+                else None
             )
             drawn: Iterable[tuple[files.Piece, list[Any]]] = fresh(table, made, pay, threads or usable_threads())
         else:
@@ -234,6 +250,24 @@ def _run(
     said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
     said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
     click.echo("\n".join(map(terminal.printable, said)), err=True)
+
+
+def _figures(guarantee: dpfast.Guarantee) -> dict[str, Fraction]:
+    """What the columns spend; of a pure epsilon not the rho that it implies."""
+    names = ADDS_UP[: 2 if guarantee.pure else 3]
+    return {name: value for name in names if (value := getattr(guarantee, name)) is not None}
+
+
+def _charged(mechanism: Mechanism, columns: int) -> list[Any]:
+    """A charge for each column; one for all that were calibrated together."""
+    together = getattr(mechanism, "releases", 1) > 1
+    return [dpfast.compose(*[mechanism] * columns)] if together else [mechanism] * columns
+
+
+def _composition(mechanism: Mechanism) -> dict[str, str]:
+    """How the total of several columns was found."""
+    joint = getattr(mechanism, "releases", 1) > 1
+    return {"composition": JOINT if joint else "basic: what the columns spend adds up"}
 
 
 def _keep_memory() -> None:
@@ -260,7 +294,7 @@ def _spent(
     choice = f" ({_choice(given, epsilon_is)})" if epsilon_is else ""
     said = [f"total {total} per {mechanism.unit}, {mechanism.adjacency}{choice}"]
     return said + (
-        [f"{ledger.path}: {amounts(figures(ledger.remaining), figures(ledger.budget))} left"] if ledger else []
+        [f"{ledger.path}: {amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))} left"] if ledger else []
     )
 
 
@@ -286,6 +320,8 @@ def _choice(given: Mapping[str, Any], epsilon_is: str) -> str:
     sums = {"epsilon": "epsilons", "delta": "deltas", "rho": "rhos", "sigma": "rhos"}
     said = {name: f"--{name} {plain(exact_positive(name, given[name]))}" for name in sums if name in given}
     choice = f"{' and '.join(said.values())} {'are' if len(said) > 1 else 'is'} {epsilon_is}"
+    if said.keys() == {"epsilon", "delta"} and epsilon_is == "total":
+        return f"{choice}; {JOINT}"
     adds = f"; over columns {' and '.join(sums[name] for name in said)} add up"
     return choice + adds if said.keys() != {"epsilon"} else choice
 

@@ -14,7 +14,12 @@ chosen from earlier results. The sums are a privacy filter: [RRUV16] Rogers, Rot
    P = E p <= E f + d - b <= exp(a) E' f + d <= exp(e) E' q + d = exp(e) P' + d.
 3. rho. Let L be the likelihood ratio of what M shows, and K(y) that of all after y. Then for each
    order t > 1: E'[L^t E'[K(y)^t]] <= exp(t (t - 1) r) exp(t (t - 1) (rho - r)), where M spends r
-   and rho - r is left: [BS16] Lemma 1.7, for any choice.
+   and rho - r is left: [BS16] Lemma 1.7, for any choice. If the releases have deltas of their own
+   (approximate zCDP), this holds of the measures that are left without the events that these
+   deltas count. Along any path the deltas add up to d at most, so the events have probability d at
+   most: with what rho implies at a delta d', all releases are (epsilon, d + d')-DP. Both totals are
+   fixed beforehand, and neither is traded for the other. Source: Whitehouse, Ramdas, Rogers, Wu
+   2023, Theorem 1.
 4. A sealed release is charged once, when its label is reserved. All its tries draw one execution
    of the mechanism on one input (docs/sealed.md), so they show what one release shows.
 5. AboveThreshold is charged once and answers for a while. Its queries may be chosen from releases

@@ -18,7 +18,7 @@ from dpfast.ledger.store import Charge, Reservation, Reserved, Store, Terms
 from dpfast.ledger.table import History
 from dpfast.mechanisms.described import Payable
 from dpfast.mechanisms.mechanism import Releasing
-from dpfast.privacy import parameters
+from dpfast.privacy import gaussian, parameters
 from dpfast.privacy.composition import Part
 from dpfast.privacy.formatting import amounts
 from dpfast.privacy.guarantee import Guarantee, guarantee_of
@@ -51,12 +51,18 @@ class Ledger:
 
     path: the file. It is opened, not made: a misspelt path is an error and no new budget.
     create: make the ledger, at a path where no file is yet.
-    epsilon and delta, or rho: the total that may ever be spent, taken exactly.
+    epsilon and delta, or rho: the total that may ever be spent, a float by its shortest decimal.
+        delta beside rho is the total of the releases' own deltas, those of `thresholded` and of
+        guarantees from elsewhere. Without it no such release fits.
+    by: "zcdp" keeps a total (epsilon, delta) in zCDP, in which many releases cost less. The file
+        fixes the largest rho, in nine digits, that implies epsilon at delta - own_delta.
+    own_delta: the total of the releases' own deltas; by default 0.
     dataset: its name; by default the file's. adjacency, unit: by default "add-remove" and "person".
         These and the total are stored. Opening refuses other terms; a release refuses a mechanism
         of another adjacency or unit.
 
-    The budget is in (epsilon, delta) or in rho, and never converted. Spends are added up as exact
+    The budget is in (epsilon, delta), in rho, or in rho and delta. Each release is charged what it
+    guarantees in these, and one is never traded for the other. Spends are added up as exact
     rationals; where a sum's denominator outgrows 1,024 bits, a charge is rounded up by less than
     2^-1074. Parameters may be chosen from earlier results:
     `import dpfast.ledger; help(dpfast.ledger)` has the proof.
@@ -76,6 +82,8 @@ class Ledger:
         *,
         delta: Real | None = None,
         rho: Real | None = None,
+        by: str | None = None,
+        own_delta: Real | None = None,
         dataset: str | None = None,
         adjacency: str | None = None,
         unit: str | None = None,
@@ -87,7 +95,7 @@ class Ledger:
             "adjacency": None if adjacency is None else parameters.adjacency(adjacency),
             "unit": None if unit is None else _text("unit", parameters.unit(unit)),
         }
-        asked = _budget(epsilon, delta, rho)
+        asked = _budget(epsilon, delta, rho, by, own_delta)
         if parameters.flag("create", create):
             if not asked:
                 raise ParameterError("create=True needs the total that may ever be spent: epsilon (with delta), or rho")
@@ -297,6 +305,10 @@ class Ledger:
         """
         self._store.charge([self._charge_of(label, each, "each of releases") for each in releases])
 
+    def cost(self, release: Part) -> dict[str, Fraction]:
+        """What a release would be charged: amounts by the names in which the ledger is kept."""
+        return dict(zip(self._store.terms.accounting, self._charge_of("", release, "release").amounts, strict=True))
+
     def fits(self, release: Part) -> int | None:
         """How many more releases like this one fit; None: any number, for it spends nothing."""
         asked = self._charge_of("", release, "release").amounts
@@ -385,9 +397,10 @@ class Ledger:
     def _guarantee(self, amounts: Iterable[Fraction]) -> Guarantee:
         terms = self._store.terms
         of = dict(zip(terms.accounting, amounts, strict=True))
-        return Guarantee(
-            of.get("epsilon"), of.get("delta"), rho=of.get("rho"), adjacency=terms.adjacency, unit=terms.unit
-        )
+        about: Any = {"adjacency": terms.adjacency, "unit": terms.unit}
+        if "rho" in of:
+            return Guarantee(rho=of["rho"], rho_delta=of.get("delta"), **about)
+        return Guarantee(of["epsilon"], of["delta"], **about)
 
     def _charge_of(self, label: str, release: Part, called: str) -> Charge:
         """What a release, an argument called so, will be charged."""
@@ -404,12 +417,19 @@ class Ledger:
                 raise ParameterError(
                     f"{name} must be that of the ledger, {getattr(terms, name)!r}, got {getattr(guarantee, name)!r:.40}"
                 )
-        amounts = tuple(map(partial(getattr, guarantee), terms.accounting))
-        if None in amounts:
+        kept = terms.accounting
+        if guarantee.epsilon is None and "epsilon" in kept:
             raise ParameterError(
-                f"{called} must promise {' and '.join(terms.accounting)}, in which this ledger is kept and nothing is "
-                f"converted, got {guarantee!r:.80}"
+                f"{called} must promise epsilon and delta, in which this ledger is kept, got {guarantee!r:.80}: its "
+                ".approximate(delta) does; a ledger by='zcdp' takes all"
             )
+        if guarantee.rho_delta and "rho" in kept and not dict(zip(kept, terms.budget, strict=True)).get("delta"):
+            raise ParameterError(
+                f"{called} must promise rho without a delta, for this ledger has none for it, got {guarantee!r:.80}: one "
+                "in rho and delta, or by='zcdp' with own_delta, takes it"
+            )
+        of_rho = {"delta": "rho_delta"} if "rho" in kept else {}
+        amounts = tuple(getattr(guarantee, of_rho.get(name, name)) for name in kept)
         return Charge(_text("label", label), about, amounts)
 
 
@@ -448,23 +468,51 @@ def _file(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(name))  # noqa: PTH100  it resolves no links, and a chdir changes nothing
 
 
-def _budget(epsilon: Real | None, delta: Real | None, rho: Real | None) -> dict[str, Fraction]:
+def _budget(
+    epsilon: Real | None, delta: Real | None, rho: Real | None, by: str | None, own_delta: Real | None
+) -> dict[str, Fraction]:
     """The budget by its figures; nothing, if none is given."""
     if epsilon is not None and rho is not None:
         raise ParameterError("epsilon or rho must be given, not both: a ledger is kept in one")
+    if by is not None:
+        if not isinstance(by, str) or by != "zcdp" or epsilon is None or delta is None:
+            raise ParameterError(
+                f"by must be 'zcdp', with the total epsilon and delta, or be left out, got {shown(by)}"
+            )
+        return _checked(_zcdp(epsilon, delta, 0 if own_delta is None else own_delta))
+    if own_delta is not None:
+        raise ParameterError("own_delta goes with by='zcdp'; beside rho it is delta")
     if epsilon is None and rho is None and delta is None:
         return {}
-    total = Guarantee(epsilon, delta, rho=rho)
-    accounting = tuple(store.KEPT)[epsilon is None]
-    found = {name: getattr(total, name) for name in accounting}
-    if not found[accounting[0]]:
-        raise ParameterError(f"{accounting[0]} must be positive, got 0")
+    total = Guarantee(epsilon, delta if rho is None else None, rho=rho, rho_delta=None if rho is None else delta)
+    if total.epsilon is not None and total.delta is not None:
+        return _checked({"epsilon": total.epsilon, "delta": total.delta})
+    return _checked({"rho": total.rho} if delta is None else {"delta": total.rho_delta, "rho": total.rho})
+
+
+def _checked(found: dict[str, Fraction]) -> dict[str, Fraction]:
+    """Raises: ParameterError (nothing may be spent, or more than a file holds)."""
+    for name in found.keys() - {"delta"}:
+        if not found[name]:
+            raise ParameterError(f"{name} must be positive, got 0")
     for name, value in found.items():
         if value > MOST_BUDGET or max(value.numerator, value.denominator).bit_length() > LONGEST_BUDGET:
             raise ParameterError(
                 f"{name} must be at most 2**64 and of at most {LONGEST_BUDGET} bits, got {shown(value)}"
             )
     return found
+
+
+def _zcdp(epsilon: Real, delta: Real, own_delta: Real) -> dict[str, Fraction]:
+    """The totals in zCDP that imply the ledger's (epsilon, delta)."""
+    wanted, total = (
+        parameters.exact_positive("epsilon", epsilon, decimal=True),
+        parameters.probability("delta", delta, decimal=True),
+    )
+    own = Guarantee(rho=0, rho_delta=own_delta).rho_delta
+    if own >= total:
+        raise ParameterError(f"own_delta must be below delta, {shown(delta)}, got {shown(own_delta)}")
+    return {"delta": own, "rho": gaussian.rho_of(wanted, total - own)}
 
 
 def _text(name: str, value: str) -> str:

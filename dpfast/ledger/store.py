@@ -43,7 +43,11 @@ APPLICATION, FORMAT = int.from_bytes(MARK, "big"), 2  # in the file's header
 TOTALS = "epsilon_total", "delta_total", "rho_total"
 NAMES = "epsilon", "delta", "rho"  # the amounts in a row; null if the ledger is not kept in them
 # The accounting units, and the amounts of a row that are theirs.
-KEPT: dict[tuple[str, ...], slice] = {("epsilon", "delta"): slice(0, 2), ("rho",): slice(2, 3)}
+KEPT: dict[tuple[str, ...], slice] = {
+    ("epsilon", "delta"): slice(0, 2),
+    ("rho",): slice(2, 3),
+    ("delta", "rho"): slice(1, 3),
+}
 CHARGE, REFUSED = "charge", "refused"  # the kinds of rows; what is refused for its values costs nothing
 PATIENCE = 30.0  # seconds to wait while others write
 MOST_BITS = 1024  # in the denominator of a sum, before charges are rounded
@@ -248,17 +252,16 @@ class Store:
         return State(number, parts, total, digest)
 
     def _exhausted(self, spent: Amounts, total: Amounts) -> BudgetExhausted:
-        said, hint = [], ""
+        said = []
         for name, most, before, after in zip(*self.terms[:2], spent, total, strict=True):
             if after > most:
                 left = formatting.amount(most - before, up=False)
                 if after - most < SLIGHT * (after - before):
                     left = "a little less"
-                    hint = ". Numbers are taken exactly, and the float 0.1 is a little more than Decimal('0.1')"
                 said.append(
                     f"{name} {formatting.amount(after - before, up=True)} is asked for and {left} is left of {formatting.amount(most, up=True)}"
                 )
-        return BudgetExhausted(f"{self.path}: {', '.join(said)}; nothing was released{hint}")
+        return BudgetExhausted(f"{self.path}: {', '.join(said)}; nothing was released")
 
     def _same(self, connection: Connection) -> State:
         """What the ledger has come to, if it is still the one that was opened."""

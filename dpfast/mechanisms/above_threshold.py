@@ -20,7 +20,8 @@ DRAWS = 64  # noise for so many answers at a time
 class AboveThreshold(OneAnswer):
     """Tells which answer is the first whose noisy value reaches a noisy threshold, and no more.
 
-    epsilon: int, float, Fraction or Decimal, taken exactly; a run spends it once, however long.
+    epsilon: int, Fraction, Decimal, float (its shortest decimal) or text. A run spends it
+        once, however long.
     threshold: an int, public.
     sensitivity: the most that one unit changes a single answer: a number, or a Sensitivity's linf.
     monotonic: whether every answer moves the same way when one unit is added, as counts do: under

@@ -65,9 +65,10 @@ class GeometricNoise(Pure, IntegerNoise):
 class DiscreteLaplace(GeometricNoise, IntegerMechanism):
     """Adds noise with P(X = k) = (1-q)/(1+q) q^|k|, q = exp(-epsilon/sensitivity), exactly.
 
-    epsilon: int, float, Fraction or Decimal, taken exactly; spent once by every release.
-    sensitivity: of the same kinds; L1, in counts: how much one unit of privacy can change all cells
-        of the array together. Or a Sensitivity, which says adjacency and unit as well.
+    epsilon: int, Fraction, Decimal, float (its shortest decimal) or text; spent by every release.
+    sensitivity: of the same kinds, a float exactly; L1, in counts: how much one unit of privacy can
+        change all cells of the array together. Or a Sensitivity, which says adjacency and unit as
+        well; from its l0 and linf many releases cost less.
     adjacency: "add-remove" or "substitution". unit: whose privacy, such as "person". Both are
         recorded and shown; the sensitivity must have been found for them.
 

@@ -48,6 +48,7 @@ class Gaussian(Sigma, RealMechanism):
     """
 
     LAW: ClassVar[str] = "gaussian"
+    GDP = True
     NAME: ClassVar[str] = "gaussian"
     _exponent: int = GRID()
 

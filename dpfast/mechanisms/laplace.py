@@ -33,10 +33,11 @@ class Laplace(Pure, RealMechanism):
     A release of x is granularity * floor((x + noise)/granularity + 1/2), for ideal real noise.
     Rounding is post-processing: epsilon is spent exactly as stated, whatever the granularity.
 
-    epsilon: int, float, Fraction or Decimal, taken exactly; spent once by every release.
-    sensitivity: of the same kinds, or a Sensitivity; L1: how much one unit of privacy can change
-        all values of the array together, *as doubles*. A sum in floats changes by more than its
-        real-number formula says [Cas22]; dpfast.fixed_point_sum changes by what its formula says.
+    epsilon: int, Fraction, Decimal, float (its shortest decimal) or text; spent by every release.
+    sensitivity: of the same kinds, a float exactly, or a Sensitivity; L1: how much one unit of
+        privacy can change all values of the array together, *as doubles*. A sum in floats changes
+        by more than its real-number formula says [Cas22]; dpfast.fixed_point_sum changes by what
+        its formula says.
     granularity: a power of two; by default the largest that is at most b * 2^-20.
     adjacency, unit: as for DiscreteLaplace.
 

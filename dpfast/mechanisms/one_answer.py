@@ -33,7 +33,7 @@ class OneAnswer(Payable):
         unit: str | None,
     ) -> None:
         one_way = monotonic is not None and parameters.flag("monotonic", monotonic)
-        exact_epsilon = parameters.exact_positive("epsilon", epsilon)
+        exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
         linf, adjacency, unit = in_norm("linf", sensitivity, adjacency, unit, UNKNOWN)
         if isinstance(sensitivity, Sensitivity):
             if one_way and sensitivity.signed:
@@ -50,5 +50,5 @@ class OneAnswer(Payable):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What each call spends: epsilon, with delta = 0."""
+        """What each call spends: epsilon, with delta = 0; and the rho that it implies."""
         return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit)

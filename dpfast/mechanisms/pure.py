@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any, ClassVar
 
 from dpfast.mechanisms.lockfree_property import lockfree_property
-from dpfast.privacy import parameters
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy import laplace, parameters
+from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import Record, ratio, unwritten, written
-from dpfast.privacy.sensitivity import Sensitivity, in_norm
+from dpfast.privacy.sensitivity import Cells, Sensitivity, in_norm
 
 MOST_SCALE = 2**60
 UNKNOWN = "sensitivity must be known in L1 here, and this one in L2 alone: Sensitivity(l0, linf), or a number"
@@ -23,13 +24,14 @@ class Pure(Record):
     sensitivity: Fraction = written(stream=ratio)
     adjacency: str
     unit: str
+    INTEGERS: ClassVar[bool]
     # the Sensitivity that was given, if one was
-    _change: Sensitivity | None = written(metadata=unwritten, words=unwritten, init=False, compare=False)
+    _change: Sensitivity | None = written(metadata=unwritten, words=unwritten, init=False)
 
     def __init__(
         self, epsilon: Real, sensitivity: Real | Sensitivity, *, adjacency: str | None = None, unit: str | None = None
     ) -> None:
-        exact_epsilon = parameters.exact_positive("epsilon", epsilon)
+        exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
         l1, adjacency, unit = in_norm("l1", sensitivity, adjacency, unit, UNKNOWN)
         change = sensitivity if isinstance(sensitivity, Sensitivity) else None
         self._keep(epsilon=exact_epsilon, sensitivity=l1, adjacency=adjacency, unit=unit, _change=change)
@@ -38,13 +40,29 @@ class Pure(Record):
     def _scale(self) -> Fraction:
         return self.sensitivity / self.epsilon
 
+    @property
+    def largest(self) -> Cells:
+        """The change that is told from none most easily: so many cells, each by so much."""
+        return laplace.worst_change(self._change, self.sensitivity)
+
     @lockfree_property
     def guarantee(self) -> Guarantee:
-        """What each release spends: epsilon, with delta = 0."""
-        # A unit added or removed changes the counts by its contributions, within the known change.
-        contributions = self._change is not None and self._change.contributes is not None
-        also_add_remove = contributions or self.adjacency == "add-remove"
-        return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit, also_add_remove=also_add_remove)
+        """What each release spends: epsilon, with delta = 0; and its rho."""
+        return self._guarantee()
+
+    def _guarantee(self, delta: Fraction | None = None) -> Guarantee:
+        """delta: of what the release does beside adding the noise."""
+        about: Any = {"delta": delta, "rho_delta": delta, "unit": self.unit}
+        known = None
+        if self.adjacency == "substitution" and self._change and (added := self._change.add_remove):
+            known = Guarantee(added.l1 / self._scale, rho=self._rho(added, added.l1), **about)  # type: ignore[operator, arg-type]
+        rho = self._rho(self._change, self.sensitivity)
+        return Guarantee(self.epsilon, rho=rho, adjacency=self.adjacency, add_remove=known, **about)
+
+    def _rho(self, change: Sensitivity | None, l1: Fraction) -> Fraction:
+        """The rho of this noise; for a change that no integer makes, what the epsilon implies."""
+        worst = laplace.worst_change(change, l1)
+        return laplace.rho(1 / self._scale, worst, integers=self.INTEGERS) or rho_of_epsilon(self.epsilon)
 
     @property
     def scale(self) -> float:

@@ -43,8 +43,8 @@ class RandomizedResponse(Payable):
     """k-ary randomized response: the truth with probability E/(E + k - 1), E = exp(epsilon).
 
     Every other answer is equally likely.
-    epsilon: int, float, Fraction or Decimal, taken exactly, from 2^-1000 to 600. categories: k,
-        from 2 to 2^31. unit: whose answer it is, such as "person".
+    epsilon: int, Fraction, Decimal, float (its shortest decimal) or text, from 2^-1000 to
+        600. categories: k, from 2 to 2^31. unit: whose answer it is, such as "person".
 
     The local model: each answer is one unit's, and is protected from whoever collects it.
     Neighbours differ in one answer: substitution. `two_coin` makes the survey of the course notes.
@@ -102,6 +102,20 @@ class RandomizedResponse(Payable):
     def guarantee(self) -> Guarantee:
         """What each answer spends: epsilon, with delta = 0."""
         return Guarantee(self.epsilon, adjacency="substitution", unit=self.unit)
+
+    def dp_event(self) -> Any:
+        """One answer as a DpEvent of dp-accounting, for its REPLACE_ONE, the adjacency of answers.
+
+        Its accountants take events of Laplace noise for ADD_OR_REMOVE_ONE alone, so none takes
+        both; `compose` does. The event of two coins is that of two categories at their epsilon,
+        which is no better [KOV15]. Rounded to less noise.
+        Raises: ImportError (dp-accounting is not there, or untested).
+        """
+        from dpfast.adapters import dp_accounting
+
+        k = self.categories
+        truths = exact.rounded_up(lambda: (exact.ball(self.epsilon).exp() + (k - 1)) / k)
+        return dp_accounting.randomized_response_event(truths, k)
 
     # ------------------------------------------------------------------ answers
 
@@ -234,7 +248,7 @@ class RandomizedResponse(Payable):
 
 
 def _epsilon(epsilon: Real) -> Fraction:
-    exact_epsilon = parameters.exact_positive("epsilon", epsilon)
+    exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
     if not LEAST <= exact_epsilon <= MOST_EPSILON:
         raise ParameterError(f"epsilon must be at least 2**-1000 and at most {MOST_EPSILON}, got {shown(epsilon)}")
     return exact_epsilon

@@ -36,7 +36,7 @@ from dpfast.mechanisms.integer import SAMPLE_SCALE
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.one_answer import OneAnswer
 from dpfast.mechanisms.one_sided_geometric import OneSidedGeometric
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon
 from dpfast.privacy.parameters import Real, given, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array
@@ -72,6 +72,11 @@ class Selection(OneAnswer, ABC):
     def _rate(self) -> Fraction:
         return self.epsilon / self.sensitivity / (1 if self.monotonic else 2)
 
+    @lockfree_property
+    def guarantee(self) -> Guarantee:
+        """What each call spends: epsilon, with delta = 0; and its rho."""
+        return self.picks()
+
     def picks(self, k: int = 1) -> Guarantee:
         """What a selection of the k best spends: k epsilon, and its rho of zCDP, rounded up.
 
@@ -82,8 +87,7 @@ class Selection(OneAnswer, ABC):
 
     def _rho(self, k: int) -> Fraction:
         """That of any pure epsilon."""
-        epsilon = k * self.epsilon
-        return Fraction(exact.rounded_up(lambda: exact.ball(epsilon) * (exact.ball(epsilon) / 2).tanh()))
+        return rho_of_epsilon(k * self.epsilon)
 
     @overload
     def select(self, scores: npt.ArrayLike, /) -> int: ...
@@ -144,9 +148,10 @@ class Selection(OneAnswer, ABC):
 class Exponential(Selection):
     """Exactly selects i with probability proportional to exp(epsilon score_i / (2 sensitivity)).
 
-    epsilon: int, float, Fraction or Decimal, taken exactly; spent by every selection.
-    sensitivity: of the same kinds: how much one unit of privacy changes a single score, at most,
-        however many scores change. Or a Sensitivity, whose linf counts.
+    epsilon: int, Fraction, Decimal, float (its shortest decimal) or text; spent by every
+        selection.
+    sensitivity: of the same kinds, a float exactly: how much one unit of privacy changes a single
+        score, at most, however many scores change. Or a Sensitivity, whose linf counts.
     monotonic: whether all scores move the same way when one unit is added, as counts do. Under
         add-remove the factor 2 then goes. By default what a Sensitivity says: True for
         Sensitivity(l0, linf) of contributions >= 0 under add-remove (its `one_way`), else False.
@@ -164,7 +169,10 @@ class Exponential(Selection):
     NAME: ClassVar[str] = "exponential"
 
     def _rho(self, k: int) -> Fraction:
-        """That of k picks, each of a bounded range: one after another they are the one shot."""
+        """That of k picks, each of a bounded range: one after another they are the one shot.
+
+        Source: Cesar, Rogers 2021; Dong, Durfee, Rogers 2020.
+        """
         return min(k * self.epsilon**2 / 8, super()._rho(k))
 
     def _winners(self, scores: Scores, k: int) -> list[int]:
@@ -176,8 +184,8 @@ class PermuteAndFlip(Selection):
 
     Its law is that of going through the candidates in random order, and taking each with
     probability exp(epsilon (score_i - best)/(2 sensitivity)). It is never less useful than
-    Exponential at the same epsilon. At the same rho of zCDP Exponential may spend twice the
-    epsilon, because its loss has a bounded range: epsilon^2/8, not epsilon^2/2.
+    Exponential at the same epsilon. At the same rho of zCDP Exponential may spend nearly twice
+    the epsilon, because its loss has a bounded range: epsilon^2/8, not epsilon tanh(epsilon/2).
 
     Parameters, privacy and errors as for Exponential.
     Source: McKenna, Sheldon 2020; bounded range: Cesar, Rogers 2021; equality: Ding, Kifer, Sayed

@@ -14,17 +14,21 @@ from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record, ratio, written
-from dpfast.privacy.sensitivity import Sensitivity, root_above
+from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, root_above
 
 NO_SENSITIVITY = "sensitivity must be given: this mechanism was made from sigma alone"
 
 
 def _figures(write: Callable[[Fraction], str]) -> Callable[[Guarantee | None], dict[str, Any]]:
     def entries(found: Guarantee | None) -> dict[str, Any]:
-        figures = {name: getattr(found, name, None) for name in ("rho", "epsilon", "delta")}
-        return {name: write(figure) for name, figure in figures.items() if figure is not None}
+        names = () if found is None else ("rho",) if found.epsilon is None else ("epsilon", "delta")
+        return {name: write(getattr(found, name)) for name in names}
 
     return entries
+
+
+def _several(write: Callable[[int], Any]) -> Callable[[int], dict[str, Any]]:
+    return lambda releases: {"releases": write(releases)} if releases > 1 else {}
 
 
 def _change(s: Sensitivity | None) -> dict[str, object]:
@@ -45,7 +49,10 @@ class Sigma(Record):
     # what sigma was found for: rho, or epsilon and delta
     calibrated_for: Guarantee | None = written(metadata=_figures(str), words=_figures(formatting.exact), init=False)
     sensitivity: Sensitivity | None = written(metadata=_change, words=_change_in_words)
+    # how many equal releases together have that epsilon and delta
+    releases: int = written(metadata=_several(int), words=_several(str), init=False)
 
+    GDP: ClassVar[bool] = False  # whether rho is that of real Gaussian noise
     _RANGE: ClassVar[dict[str, float]] = {}  # least and most sigma, where calibrate's own do not serve
 
     @staticmethod
@@ -63,7 +70,7 @@ class Sigma(Record):
         else:
             squared = parameters.exact_positive("sigma_squared", sigma_squared)
         known = None if sensitivity is None else a_sensitivity(sensitivity)
-        self._keep(sigma_squared=squared, sensitivity=known, calibrated_for=None)
+        self._keep(sigma_squared=squared, sensitivity=known, calibrated_for=None, releases=1)
 
     # ------------------------------------------------------------------ what it spends
 
@@ -73,7 +80,7 @@ class Sigma(Record):
 
         Source: [BS16] Proposition 1.6, [CKS20] Theorem 4.
         """
-        exact_rho, norm = parameters.exact_positive("rho", rho), a_sensitivity(sensitivity)
+        exact_rho, norm = parameters.exact_positive("rho", rho, decimal=True), a_sensitivity(sensitivity)
         squared = norm.l2_squared / (2 * exact_rho)
         try:
             made = cls(sigma_squared=squared, sensitivity=norm, **options)
@@ -83,21 +90,30 @@ class Sigma(Record):
         return made
 
     @classmethod
-    def calibrated(cls, epsilon: Real, sensitivity: Sensitivity, *, delta: Real, **options: Any) -> Self:
-        """The mechanism of the least sigma found, a double, that is (epsilon, delta)-DP: proved."""
-        exact_epsilon = parameters.exact_positive("epsilon", epsilon)
-        exact_delta = parameters.probability("delta", delta)
+    def calibrated(
+        cls, epsilon: Real, sensitivity: Sensitivity, *, delta: Real, releases: int = 1, **options: Any
+    ) -> Self:
+        """The mechanism of the least sigma found, a double, that is (epsilon, delta)-DP: proved.
+
+        releases: of how many releases together, each of that sensitivity: `compose` and the charge
+            of several columns know it. One alone is promised no less.
+        """
+        together = _of_several(a_sensitivity(sensitivity), parameters.whole("releases", releases, 1))
+        exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
+        exact_delta = parameters.probability("delta", delta, decimal=True)
         known = a_sensitivity(sensitivity)
-        delta_of = partial(cls._delta, exact_epsilon, known)
-        sigma = gaussian.calibrate(delta_of, exact_delta, start=max(known.l2, 1e-3), **cls._RANGE)
+        delta_of = partial(cls._delta, exact_epsilon, together)
+        sigma = gaussian.calibrate(delta_of, exact_delta, start=max(together.l2, 1e-3), **cls._RANGE)
         made = cls(sigma, sensitivity=known, **options)
         wanted = Guarantee(exact_epsilon, exact_delta, adjacency=known.adjacency, unit=known.unit)
-        vars(made).update(calibrated_for=wanted)
+        vars(made).update(calibrated_for=wanted, releases=int(releases))
         return made
 
     def delta(self, epsilon: Real, sensitivity: Sensitivity | None = None) -> float:
         """The delta, rounded up, of (epsilon, delta)-DP; by default for its own sensitivity."""
-        return self._delta(parameters.exact_positive("epsilon", epsilon), self._known(sensitivity), self.sigma_squared)
+        return self._delta(
+            parameters.exact_positive("epsilon", epsilon, decimal=True), self._known(sensitivity), self.sigma_squared
+        )
 
     def rho(self, sensitivity: Sensitivity | None = None) -> Fraction:
         """The rho of zCDP that a release spends, exactly: l2_squared/(2 sigma^2)."""
@@ -106,16 +122,21 @@ class Sigma(Record):
     @lockfree_property
     def guarantee(self) -> Guarantee:
         """What a release spends: rho, and any epsilon and delta that sigma was found for."""
-        known = self.sensitivity
-        if known is None:
+        if self.sensitivity is None:
             raise NoGuaranteeError(NO_SENSITIVITY)
+        return self._guarantee(self.sensitivity)
+
+    def _guarantee(self, change: Sensitivity) -> Guarantee:
+        added = change.add_remove if change.adjacency == "substitution" else None
+        known = None if added is None else self._guarantee(added)
         return Guarantee(
             getattr(self.calibrated_for, "epsilon", None),
             getattr(self.calibrated_for, "delta", None),
-            rho=self.rho(),
-            adjacency=known.adjacency,
-            unit=known.unit,
-            also_add_remove=known.adjacency == "add-remove" or known.contributes is not None,
+            rho=self.rho(change),
+            gdp=self.GDP,
+            adjacency=change.adjacency,
+            unit=change.unit,
+            add_remove=known,
         )
 
     def group(self, size: int) -> Guarantee:
@@ -169,6 +190,16 @@ class Sigma(Record):
 
     def _entries(self) -> dict[str, object]:
         return super()._entries() | ({} if self.sensitivity is None else {"rho_spent": str(self.rho())})
+
+
+def _of_several(one: Sensitivity, releases: int) -> Sensitivity:
+    """What a neighbour changes in so many releases together."""
+    about = {"adjacency": one.adjacency, "unit": one.unit}
+    if releases * (one.l0 or 1) > MAX_CELLS:
+        raise ParameterError(f"releases must change fewer than 2**63 cells in all, got {shown(releases)}")
+    if one.largest is None:
+        return Sensitivity.from_l2(releases * one.l2_squared, **about)
+    return Sensitivity.changes(releases * one.largest.l0, one.largest.linf, **about)
 
 
 def a_sensitivity(value: object) -> Sensitivity:

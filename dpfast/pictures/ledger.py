@@ -24,7 +24,7 @@ def spend(ledger: Ledger, path: Path) -> None:
     times = np.maximum.accumulate(times)  # a clock that went back moves nothing: the order is the ledger's
     margin = max((times[-1] - times[0]) // 25, np.timedelta64(2, "s"))
     times = np.concatenate([times[:1] - margin, times[: len(history)], times[-1:] + margin])
-    kept = {name: most for name in ("epsilon", "delta", "rho") if (most := getattr(budget, name))}
+    kept = {name: most for name, most in ledger.cost(budget).items() if most}
     end: float | None = None
     for (name, most), color in zip(kept.items(), (INSIDE, SECOND), strict=False):
         totals = [Fraction(0), *(getattr(entry, f"{name}_total") for entry in history)]

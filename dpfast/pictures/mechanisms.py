@@ -170,9 +170,12 @@ def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray
     none = np.empty(0)
     if isinstance(mechanism, (DiscreteLaplace, Laplace)):
         r = 0.0
-        epsilon = float(mechanism.epsilon)
+        cells, change = mechanism.largest
+        if cells > 1:
+            return _of_cells(mechanism, cells, change)
+        epsilon = float(mechanism.epsilon / mechanism.sensitivity * change)
         if isinstance(mechanism, DiscreteLaplace):
-            n, r = math.floor(mechanism.sensitivity), float(mechanism.epsilon / mechanism.sensitivity)
+            n, r = math.floor(change), float(mechanism.epsilon / mechanism.sensitivity)
             epsilon = n * r
             if n <= BARS:
                 ends = {epsilon: mechanism.cdf(0), -epsilon: mechanism.cdf(-n)} if n else {0.0: 1.0}
@@ -183,18 +186,44 @@ def _losses(mechanism: Mechanism) -> tuple[dict[float, float], tuple[npt.NDArray
         return {epsilon: first, -epsilon: first * math.exp(-epsilon)}, (where, peak * np.exp((where - epsilon) / 2))
     rho = float(mechanism.rho())
     if isinstance(mechanism, DiscreteGaussian) and mechanism.sensitivity and mechanism.sensitivity.largest:
-        cells, change = mechanism.sensitivity.largest.l0, math.floor(mechanism.sensitivity.largest.linf)
+        cells, change = mechanism.sensitivity.largest.l0, Fraction(math.floor(mechanism.sensitivity.largest.linf))
         reach = math.ceil(4 * math.sqrt(cells) * mechanism.stddev)
         if 2 * reach <= BARS:
             far = math.ceil(8 * mechanism.stddev) + 2
             sums = reduce(np.convolve, [mechanism.pmf(np.arange(-far, far + 1))] * cells)
-            middle, step = len(sums) // 2, change / float(mechanism.sigma_squared)
-            rho = step * cells * change / 2
+            middle, step = len(sums) // 2, float(change / mechanism.sigma_squared)
+            rho = step * cells * float(change) / 2
             seen = [s for s in range(-reach, reach + 1) if sums[middle + s] > 1e-4 * sums.max()]
             return {rho + step * s: float(sums[middle + s]) for s in seen}, (none, none)
-    spread = math.sqrt(2 * rho)
-    where = np.linspace(rho - 4 * spread, rho + 4 * spread, POINTS)
-    return {}, (where, np.exp(-((where - rho) ** 2) / (4 * rho)) / math.sqrt(4 * math.pi * rho))
+    return {}, _normal(rho, math.sqrt(2 * rho))
+
+
+def _of_cells(
+    mechanism: DiscreteLaplace | Laplace, cells: int, change: Fraction
+) -> tuple[dict[float, float], tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+    """The losses of several cells, each in steps that can be told apart; of many as a curve."""
+    rate = float(mechanism.epsilon / mechanism.sensitivity)
+    n = math.floor(change) if isinstance(mechanism, DiscreteLaplace) and change < BARS else BARS
+    r = (
+        rate * float(Fraction(math.floor(change)) if isinstance(mechanism, DiscreteLaplace) else change) / n
+        if n
+        else 0.0
+    )
+    k = np.arange(n + 1)
+    cell = math.tanh(r / 2) * np.exp(-r * k)
+    cell[0], cell[-1] = 1 / (1 + math.exp(-r)), math.exp(-r * n) / (1 + math.exp(-r))
+    losses = r * (n - 2.0 * k)
+    if cells * n <= POINTS:
+        sums = reduce(np.convolve, [cell] * cells) if n else np.ones(1)
+        atoms = dict(zip((r * (n * cells - 2.0 * np.arange(sums.size))).tolist(), sums.tolist(), strict=True))
+        return {x: p for x, p in atoms.items() if p > 1e-4 * sums.max()}, (np.empty(0), np.empty(0))
+    mean = float(losses @ cell)
+    return {}, _normal(cells * mean, math.sqrt(cells * float(losses**2 @ cell - mean**2)))
+
+
+def _normal(mean: float, spread: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    where = np.linspace(mean - 4 * spread, mean + 4 * spread, POINTS)
+    return where, np.exp(-((where - mean) ** 2) / (2 * spread**2)) / (math.sqrt(2 * math.pi) * spread)
 
 
 def _noise(axes: Axes, mechanism: Mechanism) -> None:

@@ -23,7 +23,7 @@ def posterior(prior: Real, epsilon: Real) -> tuple[float, float]:
     Source: [KS14] Kasiviswanathan, Smith 2014; meaning.py, point 1, has the proof.
     """
     p = parameters.probability("prior", prior)
-    e = parameters.exact_real("epsilon", epsilon, "finite and not negative")
+    e = parameters.exact_real("epsilon", epsilon, "finite and not negative", decimal=True)
     if e < 0:
         raise ParameterError(f"epsilon must not be negative, got {shown(epsilon)}")
     against = (1 - p) / p

@@ -3,22 +3,23 @@
 
 [DMNS06], [BS16] as in docs/design.md · [McS09] McSherry 2009, PINQ, Theorem 4 · [DRV10] Dwork,
 Rothblum, Vadhan 2010 · [KOV15] Kairouz, Oh, Viswanath 2015 · [RRUV16] Rogers, Roth, Ullman, Vadhan
-2016 (filters) · [FZ21] Feldman, Zrnic 2021 (filters of rho).
+2016 (filters) · [FZ21] Feldman, Zrnic 2021 (filters of rho) · [DRS22] Dong, Roth, Su 2022.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from fractions import Fraction
-from functools import reduce
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.exact import Ball, alone, ball, flint_at, rounded_up
 from dpfast.privacy import parameters
-from dpfast.privacy.guarantee import Guarantee, guarantee_of
+from dpfast.privacy.gaussian import nine_digits
+from dpfast.privacy.guarantee import Guarantee, guarantee_of, with_epsilon
 from dpfast.privacy.parameters import Real, shown
 
 MOST_PARTS = 10**5  # that the optimal bound takes: it is a sum of half as many terms
@@ -35,28 +36,32 @@ Part: TypeAlias = Guarantee | Promising
 def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacency: str | None = None) -> Guarantee:
     """What releases of the same data guarantee together. Parts: mechanisms, or Guarantees.
 
-    by="basic": all figures add up: epsilons, deltas, rhos. If one part lacks a figure, the sum
-        lacks it. This is the only way if later parameters are chosen from earlier results, with a
-        total that is fixed beforehand (dpfast.Ledger). Source: [DMNS06]; [BS16] Lemma 1.7; chosen
-        adaptively [RRUV16], [FZ21].
+    by="basic": all figures add up: epsilons, deltas, rhos and their deltas. A part without an
+        epsilon leaves the sum without one; a rho they all have, and `approximate(delta)` gives the
+        least epsilon that follows. This is the only way if later parameters are chosen from earlier
+        results, with a total that is fixed beforehand (dpfast.Ledger). Source: [DMNS06]; [BS16]
+        Lemma 1.7; chosen adaptively [RRUV16], [FZ21]; real Gaussians [DRS22] Corollary 3.3.
     by="parallel": the parts are public and disjoint in units of privacy. Under add-remove the
-        result has the largest of each figure [McS09]. Under substitution a unit may leave one part
-        and enter another: the two largest add up, if each part also holds for adding and removing a
-        unit (`also_add_remove`); otherwise the call raises. With adjacency="substitution" for parts
-        that hold under add-remove, a unit that is replaced inside a part is removed and added: the
-        result is `group(2)` of the largest.
+        result has the largest of each figure [McS09]. Under substitution a unit may be replaced
+        inside a part, or leave one part and enter another: the result is the largest of each
+        figure, or the two largest of the parts' `add_remove`, if more; a part that does not know it
+        is refused. With adjacency="substitution" for parts that hold under add-remove, a unit that
+        is replaced inside a part is removed and added: the result is `group(2)` of the largest.
     by="advanced": epsilon for a total `delta`, for parts that are fixed beforehand: sum of e
         tanh(e/2) + sqrt(2 ln(1/d) sum of e^2), where 1 - delta = (1 - d) product of (1 - delta_i);
         or the sum of the epsilons, if it is less. Source: [KOV15] Theorem 3.5, sharper than
         [DRV10].
     by="optimal": the least epsilon for a total `delta` that holds for any parts with equal epsilon
         and equal delta, fixed beforehand. Source: [KOV15] Theorem 3.3.
-    by="pld": epsilon for a total `delta`, from the privacy-loss distributions of mechanisms that
-        are fixed beforehand. It is dp-accounting's pessimistic estimate, in doubles: on its grid it
-        rounds losses up. It needs dpfast[accounting].
+    by="pld": epsilon for a total `delta`, from the privacy-loss distributions of parts that are
+        fixed beforehand, or by `approximate`, if that is less or a part has no distribution. One
+        that promises epsilon alone has that of randomized response. It is dp-accounting's
+        pessimistic estimate, in doubles: on its grid it rounds losses up. It needs
+        dpfast[accounting].
 
     A figure that is no rational is a double, rounded up in intervals (by="pld": as dp-accounting
     returns it).
+    The result's `by` names what gave its epsilon, where several bounds could.
     Raises: DTypeError, ParameterError: no parts, parts of different adjacency or unit, figures that
         a part lacks.
     """
@@ -75,17 +80,73 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
         raise ParameterError(f"adjacency is that of the parts unless by='parallel', got adjacency={shown(adjacency)}")
     if by == "parallel":
         return _parallel(promised, adjacency)
+    basic = _basic(_together(parts, promised))
     if delta is None:
-        return _basic(promised)
-    total = parameters.probability("delta", delta)
+        return basic
+    total = parameters.probability("delta", delta, decimal=True)
     if by == "pld":
-        return _pld(parts, promised, total)
+        return _pld(parts, promised, basic, total)
     rest = _rest(promised, total)
     epsilons = [_known("epsilon", part.epsilon) for part in promised]
     found = _advanced(epsilons, rest) if by == "advanced" else _optimal(promised, epsilons[0], rest)
-    basic = sum(epsilons, Fraction(0))
-    return _like(promised, Fraction(found) if found < basic else basic, total)
+    together = sum(epsilons, Fraction(0))
+    if found < together:
+        return with_epsilon(basic, Fraction(found), total, by)
+    return with_epsilon(basic, together, total, "sum")
 
+
+M = TypeVar("M", bound=Promising)
+
+
+def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, delta: Real | None = None) -> M:
+    """The mechanism of the least noise of which so many releases together are (epsilon, delta)-DP.
+
+    It is the inverse of `compose`, by the least that `approximate` finds, or without a delta by the
+    sum of the epsilons.
+    make: a function that returns the mechanism for a spend, of less noise for more. The spend may
+        be an epsilon or a rho. It is a Fraction of at most nine digits.
+    Raises: DTypeError, ParameterError (no spend is found); what make raises.
+    Privacy: spends nothing.
+
+        >>> daily = dpfast.calibrate(lambda e: dpfast.DiscreteLaplace(e, 1), releases=365, epsilon=11.06, delta=1e-6)
+        >>> float(daily.epsilon)
+        0.10000171
+    """
+    n, most = parameters.whole("releases", releases, 1), parameters.exact_positive("epsilon", epsilon, decimal=True)
+    slack = None if delta is None else parameters.probability("delta", delta, decimal=True)
+    if n > MOST_RELEASES:
+        raise ParameterError(f"releases must be at most {MOST_RELEASES:,}, got {shown(releases)}")
+    if not callable(make):
+        raise DTypeError(f"make must be a function of a spend, not {type(make).__name__}")
+
+    def fits(spend: Fraction) -> M | None:
+        mechanism = make(spend)
+        together = _several(guarantee_of("what make returns", mechanism), n, _releases(mechanism))
+        if slack is not None:
+            with suppress(ParameterError):  # deltas of their own that reach this one
+                together = together.approximate(slack)
+        holds = together.pure or (slack is not None and together.delta is not None and together.delta <= slack)
+        return mechanism if holds and together.epsilon is not None and together.epsilon <= most else None
+
+    low, high, found = Fraction(0), None, None
+    spend = nine_digits(most / n)
+    while spend > low and (high is None or spend < high):
+        if (mechanism := fits(spend)) is not None:
+            low, found = spend, mechanism
+        else:
+            high = spend
+        if spend > most * LARGEST or spend * LARGEST < most / n:
+            break
+        spend = nine_digits(2 * low if high is None else (low + high) / 2)
+    if found is None:
+        raise ParameterError(
+            f"no spend of each release keeps the total, {parameters.given(epsilon=epsilon, delta=delta)}"
+        )
+    return found
+
+
+MOST_RELEASES = 10**9
+LARGEST = 2**60  # how far a spend may be from the epsilon of one release
 
 _FOR_DELTA = ("advanced", "optimal", "pld")
 _WAYS = ("basic", "parallel", *_FOR_DELTA)
@@ -97,37 +158,56 @@ def _known(name: str, value: Fraction | None) -> Fraction:
     return value
 
 
-def _like(
-    promised: Sequence[Guarantee],
-    epsilon: Fraction | None,
-    delta: Fraction | None,
-    rho: Fraction | None = None,
-    adjacency: str | None = None,
-) -> Guarantee:
-    if epsilon is None and rho is None:
-        raise ParameterError("parts must all promise an epsilon, or all a rho")
-    first = promised[0]
-    return Guarantee(
-        epsilon,
-        delta,
-        rho=rho,
-        adjacency=adjacency or first.adjacency,
-        unit=first.unit,
-        also_add_remove=True if adjacency else all(part.also_add_remove for part in promised),
-    )
+FIGURES = ("epsilon", "delta", "rho", "rho_delta")
 
 
 def _sums(promised: Iterable[Guarantee], most: int | None = None) -> list[Fraction | None]:
-    """The sums of epsilon, delta and rho over the `most` largest; None where a part lacks one."""
-    figures = ([getattr(part, name) for part in promised] for name in ("epsilon", "delta", "rho"))
+    """The sums of the `most` largest of each figure; None where a part lacks one."""
+    figures = ([getattr(part, name) for part in promised] for name in FIGURES)
     return [None if None in each else sum(sorted(each, reverse=True)[:most], Fraction(0)) for each in figures]
 
 
-def _basic(promised: Sequence[Guarantee]) -> Guarantee:
-    epsilon, delta, rho = _sums(promised)
-    if delta is not None and delta >= 1:
+def _of(sums: Sequence[Fraction | None], like: Sequence[Guarantee], **about: Any) -> Guarantee:
+    epsilon, delta, rho, rho_delta = sums
+    if rho_delta is not None and rho_delta >= 1:
         raise ParameterError("the deltas of the parts add up to 1 or more: nothing would be promised")
-    return _like(promised, epsilon, delta, rho)
+    if delta is not None and delta >= 1:
+        epsilon = delta = None
+    gdp = all(part.gdp for part in like)
+    about = {"adjacency": like[0].adjacency, "unit": like[0].unit, **about}
+    return Guarantee(epsilon, delta, rho=rho, rho_delta=rho_delta, gdp=gdp, **about)
+
+
+def _basic(promised: Sequence[Guarantee]) -> Guarantee:
+    known = [part.add_remove for part in promised if part.add_remove]
+    return _of(_sums(promised), promised, add_remove=_basic(known) if len(known) == len(promised) else None)
+
+
+def _together(parts: Sequence[Any], promised: Sequence[Guarantee]) -> list[Guarantee]:
+    """The guarantees; of Gaussians that were calibrated for several releases, one for so many."""
+    found = []
+    counted = Counter(part for part in parts if _releases(part) > 1)
+    for part, each in zip(parts, promised, strict=True):
+        if _releases(part) == 1:
+            found.append(each)
+        elif n := counted.pop(part, 0):
+            found.append(_several(each, n, _releases(part)))
+    return found
+
+
+def _releases(part: object) -> int:
+    found = getattr(part, "releases", 1)
+    return found if isinstance(found, int) else 1
+
+
+def _several(one: Guarantee, n: int, releases: int) -> Guarantee:
+    """What n equal releases promise, if any `releases` of them are (epsilon, delta)-DP together."""
+    parts, times = _of([each and n * each for each in _sums([one])], [one], add_remove=None), -(-n // releases)
+    if one.add_remove:
+        parts = _of(_sums([parts]), [parts], add_remove=_several(one.add_remove, n, releases))
+    if one.epsilon is None or one.delta is None or times * one.delta >= 1:
+        return parts
+    return with_epsilon(parts, times * one.epsilon, times * one.delta)
 
 
 def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee:
@@ -135,18 +215,24 @@ def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee
     wanted = given if adjacency is None else parameters.adjacency(adjacency)
     if (given, wanted) == ("substitution", "add-remove"):
         raise ParameterError("adjacency must be 'substitution' for parts that promise that")
-    if wanted == "substitution" and not all(part.also_add_remove for part in promised):
+    if given == "add-remove":
+        largest = _of(_sums(promised, 1), promised)
+        if wanted == given:
+            return largest
+        twice = largest.group(2)  # no less than the price of leaving one part and entering another
+        about: Any = {"gdp": twice.gdp, "adjacency": wanted, "unit": largest.unit, "add_remove": largest}
+        return Guarantee(twice.epsilon, twice.delta, rho=twice.rho, rho_delta=twice.rho_delta, **about)
+    known = [part.add_remove for part in promised if part.add_remove]
+    if len(known) < len(promised):
         raise ParameterError(
             "parts must hold for adding and removing a unit, too, for a unit may leave one part and enter another: give "
-            "mechanisms made from Sensitivity(l0, linf, adjacency='substitution'), or Guarantees with also_add_remove=True"
+            "mechanisms made from Sensitivity(l0, linf, adjacency='substitution'), or Guarantees with add_remove=Guarantee(…)"
         )
-    if wanted == given:
-        epsilon, delta, rho = _sums(promised, 1 if wanted == "add-remove" else 2)
-        return _like(promised, epsilon, delta, rho)
-    epsilon, delta, rho = _sums(promised, 1)
-    largest = Guarantee(epsilon, delta, rho=rho, unit=promised[0].unit)
-    twice = largest.group(2)  # no less than the price of leaving one part and entering another
-    return _like(promised, twice.epsilon, twice.delta, twice.rho, wanted)
+    sums = [
+        None if inside is None or across is None else max(inside, across)
+        for inside, across in zip(_sums(promised, 1), _sums(known, 2), strict=True)
+    ]
+    return _of(sums, [*promised, *known], add_remove=_of(_sums(known, 1), known))
 
 
 # ------------------------------------------------------------------ for parameters fixed beforehand
@@ -209,16 +295,21 @@ def _largest_ratio(k: int, epsilon: Fraction, rest: Fraction) -> Ball:
     return best
 
 
-def _pld(parts: Sequence[Any], promised: Sequence[Guarantee], total: Fraction) -> Guarantee:
-    if not all(hasattr(part, "privacy_loss_distribution") for part in parts):
-        raise DTypeError(
-            "by='pld' takes mechanisms that know their privacy_loss_distribution, and nothing else does here"
-        )
-    counted = Counter(parts).items()
-    losses = [part.privacy_loss_distribution().self_compose(n) for part, n in counted]
-    found = reduce(lambda loss, other: loss.compose(other), losses)
-    wanted = float(total)
-    epsilon = found.get_epsilon_for_delta(wanted if Fraction(wanted) <= total else math.nextafter(wanted, 0))
-    if not math.isfinite(epsilon):
+def _pld(parts: Sequence[Any], promised: Sequence[Guarantee], together: Guarantee, total: Fraction) -> Guarantee:
+    from dpfast.adapters import dp_accounting  # whose distributions these are
+
+    found = math.inf
+    with suppress(ParameterError):
+        together = together.approximate(total)
+    with suppress(ParameterError):  # no distribution, or one that is too large
+        found = dp_accounting.epsilon_of(Counter(zip(map(_with_losses, parts, promised), promised, strict=True)), total)
+    if together.delta == total and together.epsilon is not None and together.epsilon <= found:
+        return together
+    if math.isinf(found):
         raise ParameterError(f"no epsilon is found for this delta, got {shown(total)}")
-    return _like(promised, Fraction(epsilon), total)
+    return with_epsilon(together, Fraction(found), total, "pld")
+
+
+def _with_losses(part: Any, promised: Guarantee) -> Any:
+    """The part, if its distribution of losses says all that it spends."""
+    return part if hasattr(part, "privacy_loss_distribution") and not promised.rho_delta else None

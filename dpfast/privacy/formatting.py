@@ -24,7 +24,13 @@ def exact(value: Fraction) -> str:
         near = float(value)
     except OverflowError:
         return str(value)
-    return repr(near) if value.denominator > 1 and Fraction(near) == value else str(value)
+    named = value.denominator > 1 and value in (Fraction(near), Fraction(repr(near)))
+    return repr(near) if named else str(value)
+
+
+def readable(value: Fraction) -> str:
+    """The same; a name too long to read gives way to nine digits, rounded up."""
+    return name if len(name := exact(value)) <= LONG else _written(_divided(value, 9, ROUND_CEILING))
 
 
 def plain(value: Fraction) -> str:

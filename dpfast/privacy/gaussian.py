@@ -48,6 +48,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from dpfast.errors import ParameterError
@@ -95,6 +96,32 @@ def delta_of_zcdp(rho: Fraction, epsilon: Fraction) -> float:
         return (log + ball(over) * (ball(over) / ball(over + 1)).log()).exp()
 
     return _probability(value)
+
+
+def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest rho, up to epsilon, in nine digits whose zCDP implies (epsilon, delta)-DP.
+
+    Nine digits, so that the rounding of doubles gives no other rho elsewhere.
+    Raises: ParameterError (no such double).
+    """
+
+    def enough(rho: Fraction) -> bool:
+        return Fraction(delta_of_zcdp(rho, epsilon)) <= delta
+
+    low, high = Fraction(0), epsilon  # delta of rho = epsilon is near 1/2, and more than most deltas
+    for _ in range(4096):
+        middle = nine_digits(high / 2 if low == 0 else (low + high) / 2)
+        if middle <= low or middle == 0:
+            break
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    if low == 0:
+        raise ParameterError(f"no rho implies such an epsilon and delta, got epsilon={shown(epsilon)}")
+    return low
+
+
+def nine_digits(value: Fraction) -> Fraction:
+    """The value rounded down."""
+    return Fraction(Context(prec=9, rounding=ROUND_FLOOR).divide(Decimal(value.numerator), value.denominator))
 
 
 def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:

@@ -5,39 +5,47 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.exact import ball, rounded_up
 from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.belief import posterior
 from dpfast.privacy.parameters import Real, shown
-from dpfast.privacy.record import Record
+from dpfast.privacy.record import Record, written
+from dpfast.privacy.sensitivity import root_above
+
+LARGE = 100  # above it tanh(epsilon/2) is 1 but for 2^-143
 
 
 class Guarantee(Record):
-    """(epsilon, delta)-differential privacy, or rho-zCDP, or both, for an adjacency and a unit.
+    """(epsilon, delta)-differential privacy, and rho-zCDP beside it, for an adjacency and a unit.
 
-    epsilon, delta, rho: int, float, Fraction or Decimal, taken exactly. A figure that is not
-        guaranteed is None. epsilon and rho may be 0. delta lies in [0, 1) and is 0 by default
-        beside an epsilon.
+    epsilon, delta, rho, rho_delta: int, Fraction, Decimal, float (its shortest decimal) or text
+        such as "0.1" or "1/3". epsilon or rho must be given; both may be 0. An epsilon that is not
+        guaranteed is None, and its delta, too. delta lies in [0, 1) and is 0 by default. rho is by
+        default what epsilon implies: epsilon tanh(epsilon/2), rounded up.
+    rho_delta: the delta of rho, for approximate zCDP: 0 if rho is given, else delta.
+    gdp: whether sqrt(2 rho)-GDP holds as well, as for real Gaussian noise.
     adjacency: "add-remove" or "substitution". unit: the unit of privacy, such as "person".
-    also_add_remove: whether the guarantee also holds for adding or removing one unit. Under
-        add-remove it always does. Under substitution it must be known, and parallel composition
-        asks for it.
+    add_remove: under substitution, what is guaranteed for adding or removing one unit, if it is
+        known: a Guarantee under add-remove. Parallel composition asks for it.
 
-    Both figures hold, each alone: a Gaussian calibrated to (epsilon, delta) is rho-zCDP as well.
+    All figures hold, each alone: a Gaussian calibrated to (epsilon, delta) is rho-zCDP as well.
+    Guarantees add up by `compose`.
     Raises: DTypeError, ParameterError.
-    Source: [DMNS06]; (epsilon, delta): Dwork, Kenthapadi, McSherry, Mironov, Naor 2006; zCDP:
-        [BS16] Definition 1.1.
+    Source: [DMNS06]; (epsilon, delta): Dwork, Kenthapadi, McSherry, Mironov, Naor 2006; zCDP, and
+        approximate: [BS16] Definitions 1.1, 8.1; GDP: Dong, Roth, Su 2022.
     """
 
     epsilon: Fraction | None
     delta: Fraction | None
-    rho: Fraction | None
+    rho: Fraction
+    rho_delta: Fraction
+    gdp: bool
     adjacency: str
     unit: str
-    also_add_remove: bool
+    add_remove: Guarantee | None
+    by: str = written(init=False, compare=False)  # which bound gave epsilon, where several could
 
     def __init__(
         self,
@@ -45,52 +53,80 @@ class Guarantee(Record):
         delta: Real | None = None,
         *,
         rho: Real | None = None,
+        rho_delta: Real | None = None,
+        gdp: bool = False,
         adjacency: str = "add-remove",
         unit: str = "person",
-        also_add_remove: bool | None = None,
+        add_remove: Guarantee | None = None,
     ) -> None:
         if epsilon is None and rho is None:
             raise ParameterError("epsilon or rho must be given, or both")
         if delta is not None and epsilon is None:
-            raise ParameterError("delta goes with an epsilon")
-        holds = None if also_add_remove is None else parameters.flag("also_add_remove", also_add_remove)
-        add_remove = parameters.adjacency(adjacency) == "add-remove"
-        if add_remove and holds is False:
-            raise ParameterError("also_add_remove must be True under add-remove: the guarantee itself says so")
-        exact_delta = None if epsilon is None else _not_negative("delta", 0 if delta is None else delta)
-        if exact_delta is not None and exact_delta >= 1:
-            raise ParameterError(f"delta must be below 1, got {shown(delta)}")
+            raise ParameterError("delta goes with an epsilon, and rho_delta with a rho")
+        if rho is None and (rho_delta is not None or gdp):
+            raise ParameterError("rho_delta and gdp go with a rho")
+        if add_remove is not None:
+            _check_add_remove(add_remove, adjacency, unit)
+        exact_epsilon = None if epsilon is None else _not_negative("epsilon", epsilon)
+        exact_delta = None if epsilon is None else _below_one("delta", 0 if delta is None else delta)
         self._keep(
-            epsilon=None if epsilon is None else _not_negative("epsilon", epsilon),
+            epsilon=exact_epsilon,
             delta=exact_delta,
-            rho=None if rho is None else _not_negative("rho", rho),
-            adjacency=adjacency,
+            rho=rho_of_epsilon(exact_epsilon) if rho is None else _not_negative("rho", rho),  # type: ignore[arg-type]
+            rho_delta=exact_delta if rho is None else _below_one("rho_delta", 0 if rho_delta is None else rho_delta),
+            gdp=parameters.flag("gdp", gdp),
+            adjacency=parameters.adjacency(adjacency),
             unit=parameters.unit(unit),
-            also_add_remove=add_remove if holds is None else holds,
+            add_remove=add_remove,
+            by="",
         )
+        if self.gdp and self.rho_delta:
+            raise ParameterError("gdp goes with a rho whose rho_delta is 0")
+
+    @property
+    def pure(self) -> bool:
+        """Whether epsilon holds with delta = 0."""
+        return self.epsilon is not None and not self.delta
+
+    @property
+    def mu(self) -> float | None:
+        """The mu of mu-GDP, rounded up, if gdp holds."""
+        return root_above(2 * self.rho) if self.gdp else None
 
     def group(self, size: int) -> Guarantee:
         """The guarantee for `size` units together, such as a household of at most so many persons.
 
-        It is (size epsilon, delta (e^(size epsilon) - 1)/(e^epsilon - 1)), the delta rounded up,
-        and size^2 rho.
+        It is (size epsilon, delta (e^(size epsilon) - 1)/(e^epsilon - 1)), the delta rounded up;
+        and size^2 rho, or what the epsilon implies if that is less or rho has a delta.
+        Raises: DTypeError, ParameterError (delta would reach 1; rho has a delta, and no epsilon).
         Source: Vadhan 2017, Lemma 2.2, its geometric sum kept; [BS16] Proposition 1.9.
         """
         k = parameters.whole("size", size, 1)
         if k >= 2**63:
             raise ParameterError(f"size must be below 2**63, got {shown(k)}")
+        if k == 1:
+            return self
+        if self.rho_delta and self.epsilon is None:
+            raise ParameterError(
+                "no theorem is known for groups under approximate zCDP: ask for .approximate(delta) first, whose epsilon has one"
+            )
+        epsilon = None if self.epsilon is None else k * self.epsilon
+        rho = None if self.rho_delta else k**2 * self.rho
+        if self.pure and rho is not None and not self.gdp:
+            rho = min(rho, rho_of_epsilon(epsilon))  # type: ignore[arg-type]
         return Guarantee(
-            None if self.epsilon is None else k * self.epsilon,
+            epsilon,
             self.delta and self._group_delta(k),
-            rho=None if self.rho is None else k**2 * self.rho,
+            rho=rho,
+            gdp=self.gdp,
             adjacency=self.adjacency,
-            unit=self.unit if k == 1 else f"{k} x {self.unit}",
-            also_add_remove=self.also_add_remove,
+            unit=f"{k} x {self.unit}",
+            add_remove=self.add_remove and self.add_remove.group(k),
         )
 
     def _group_delta(self, k: int) -> Fraction:
         epsilon, delta = self.epsilon or Fraction(0), self.delta or Fraction(0)
-        if k == 1 or epsilon == 0:
+        if epsilon == 0:
             found: Fraction | float = k * delta
         else:
             found = rounded_up(lambda: ball(delta) * (k * ball(epsilon)).expm1() / ball(epsilon).expm1())
@@ -99,24 +135,38 @@ class Guarantee(Record):
         return Fraction(found)
 
     def approximate(self, delta: Real) -> Guarantee:
-        """The (epsilon, delta)-DP that follows from rho-zCDP; rho holds as well.
+        """The least epsilon that is proved for this delta; rho holds as well.
 
-        epsilon is a double: the least that is found, proved in intervals.
-
-        Source: [CKS20] Corollary 13, which is sharper than [BS16] Proposition 1.3.
+        It comes from one of these, which the attribute `by` names:
+        "sum": the epsilon that is promised, if its delta is no larger.
+        "mu": the curve of real Gaussian noise, if gdp holds. Source: [BW18] Theorem 8.
+        "rho": zCDP, for what delta leaves beside rho_delta. Source: [CKS20] Corollary 13, which is
+            sharper than [BS16] Proposition 1.3, and so than advanced composition [KOV15].
+        An epsilon by mu or rho is a double: the least that is found, proved in intervals.
+        Raises: DTypeError, ParameterError (a delta that the promised ones exceed).
         """
-        wanted = parameters.probability("delta", delta)
+        wanted = parameters.probability("delta", delta, decimal=True)
+        found: dict[str, Fraction] = {}
+        if self.epsilon is not None and self.delta is not None and self.delta <= wanted:
+            found["sum"] = self.epsilon
+        if wanted > self.rho_delta:
+            found["mu" if self.gdp else "rho"] = self._least_epsilon(wanted - self.rho_delta, delta)
+        if not found:
+            raise ParameterError(f"delta must be above what the parts' own deltas come to, got {shown(delta)}")
+        least = min(found, key=found.__getitem__)
+        return with_epsilon(self, found[least], wanted, least)
+
+    def _least_epsilon(self, rest: Fraction, delta: Real) -> Fraction:
         rho = self.rho
-        if rho is None:
-            raise ParameterError("rho is not promised here, so there is nothing to convert")
-        about: Any = {"adjacency": self.adjacency, "unit": self.unit, "also_add_remove": self.also_add_remove}
-        if rho == 0:
-            return Guarantee(0, wanted, rho=0, **about)
 
         def enough(epsilon: float) -> bool:
-            return Fraction(gaussian.delta_of_zcdp(rho, Fraction(epsilon))) <= wanted
+            if self.gdp:
+                return Fraction(gaussian.gaussian_delta(Fraction(epsilon), 2 * rho, Fraction(1))) <= rest
+            return Fraction(gaussian.delta_of_zcdp(rho, Fraction(epsilon))) <= rest
 
-        near, log = gaussian.near(rho), math.log(wanted.denominator) - math.log(wanted.numerator)
+        if rho == 0:
+            return rho
+        near, log = gaussian.near(rho), math.log(rest.denominator) - math.log(rest.numerator)
         low, high = 0.0, (near + 2 * math.sqrt(near * log)) * (1 + 2.0**-40)  # [BS16] has it, but for rounding
         if not enough(high):
             raise ParameterError(f"delta must be one that doubles can find an epsilon for, got {shown(delta)}")
@@ -125,7 +175,7 @@ class Guarantee(Record):
         while high - low > high * 2.0**-40:
             middle = (low + high) / 2
             low, high = (low, middle) if enough(middle) else (middle, high)
-        return Guarantee(high, wanted, rho=rho, **about)
+        return Fraction(high)
 
     def posterior(self, prior: Real) -> tuple[float, float]:
         """The least and the largest belief in a statement about one unit after a release.
@@ -133,7 +183,7 @@ class Guarantee(Record):
         prior: the belief before. docs/meaning.md says which statements, and whose belief.
         Raises: ParameterError (no epsilon, or a delta beside it).
         """
-        if self.epsilon is None or self.delta:
+        if self.epsilon is None or not self.pure:
             raise ParameterError(
                 "a pure epsilon is needed: a delta says how often a loss is larger, and not by how much"
             )
@@ -141,9 +191,31 @@ class Guarantee(Record):
 
     def __repr__(self) -> str:
         figures = {"epsilon": self.epsilon, "delta": self.delta or None, "rho": self.rho}
-        said = ", ".join(f"{name}={formatting.exact(value)}" for name, value in figures.items() if value is not None)
-        also_add_remove = ", also_add_remove=True" if self.also_add_remove and self.adjacency == "substitution" else ""
-        return f"<Guarantee {said}, adjacency={self.adjacency!r}, unit={self.unit!r}{also_add_remove}>"
+        figures["rho_delta"] = self.rho_delta or None
+        said = [f"{name}={formatting.readable(value)}" for name, value in figures.items() if value is not None]
+        said += [f"mu={self.mu:.6g}"] if self.gdp else []
+        said += [f"by={self.by!r}"] if self.by else []
+        said += [f"adjacency={self.adjacency!r}", f"unit={self.unit!r}"]
+        said += [f"add_remove={self.add_remove!r}"] if self.add_remove else []
+        return f"<Guarantee {', '.join(said)}>"
+
+
+def with_epsilon(guarantee: Guarantee, epsilon: Fraction, delta: Fraction, by: str = "") -> Guarantee:
+    """The same, with another epsilon for which there is a proof."""
+    return Guarantee._of(**{**vars(guarantee), "epsilon": epsilon, "delta": delta, "by": by})  # noqa: SLF001  a record of its own kind
+
+
+def rho_of_epsilon(epsilon: Fraction) -> Fraction:
+    """The rho of any epsilon-DP: epsilon tanh(epsilon/2), a double rounded up; epsilon if large.
+
+    Randomized response dominates all such mechanisms [KOV15]. With t = order - 1/2, its E
+    exp((order - 1) L) is cosh(epsilon t)/cosh(epsilon/2), whose log is concave in t^2 and so at
+    most its tangent at t = 1/2: order (order - 1) epsilon tanh(epsilon/2). For (epsilon, delta)-DP
+    the same holds but for delta.
+    """
+    if epsilon == 0 or epsilon > LARGE:
+        return epsilon
+    return Fraction(rounded_up(lambda: ball(epsilon) * (ball(epsilon) / 2).tanh()))
 
 
 def guarantee_of(name: str, promising: object) -> Guarantee:
@@ -159,8 +231,24 @@ def guarantee_of(name: str, promising: object) -> Guarantee:
     return found
 
 
+def _check_add_remove(known: object, adjacency: str, unit: str) -> None:
+    if not isinstance(known, Guarantee):
+        raise DTypeError(f"add_remove must be a Guarantee, not {type(known).__name__}")
+    if adjacency == "add-remove":
+        raise ParameterError("add_remove is for substitution: under add-remove the guarantee itself says it")
+    if known.adjacency != "add-remove" or known.unit != unit:
+        raise ParameterError("add_remove must hold under add-remove, for the same unit of privacy")
+
+
+def _below_one(name: str, value: Real) -> Fraction:
+    exact = _not_negative(name, value)
+    if exact >= 1:
+        raise ParameterError(f"{name} must be below 1, got {shown(value)}")
+    return exact
+
+
 def _not_negative(name: str, value: Real) -> Fraction:
-    exact = parameters.exact_real(name, value, "finite and not negative")
+    exact = parameters.exact_real(name, value, "finite and not negative", decimal=True)
     if exact < 0:
         raise ParameterError(f"{name} must not be negative, got {shown(value)}")
     return exact

@@ -17,13 +17,9 @@ A delta alone gives no such bound: (epsilon, delta) does not say how large the l
 above epsilon.
 
 Losses. They are those of the two neighbours that are easiest to tell apart. For Laplace noise these
-neighbours differ in one cell by the whole L1 sensitivity. Proof: going from 0 to (d_1, d_2, ...)
-cell by cell, a test of level u has power at most g_k(... g_1(u)), where g_i(u) is the best power
-for one cell moved by d_i. The weights are log-concave, so the best tests of one cell are
-thresholds, equal for every d > 0 [Neyman, Pearson], and symmetric. So g_k(... g_1(u)) is the best
-power for one cell moved by the sum of the |d_i|. By Blackwell's theorem this pair has the largest
-divergence of every kind, the mean loss included. Real Gaussian noise is rotation invariant, so only
-the L2 norm counts. For discrete Gaussian noise E L = |d|^2/(2 sigma^2), because E X = 0.
+neighbours differ as dpfast/privacy/laplace.py says: in so many cells, by so much in each; in one
+cell by the whole L1 sensitivity if that alone is known. Real Gaussian noise is rotation invariant,
+so only the L2 norm counts. For discrete Gaussian noise E L = |d|^2/(2 sigma^2), because E X = 0.
 
 [DMNS06], [BS16] as in docs/design.md · [KS14] Kasiviswanathan, Smith 2014, On the semantics of
 differential privacy · [MM18] Meiser, Mohammadi 2018, and [SMM19] Sommer, Meiser, Mohammadi 2019,
@@ -40,10 +36,10 @@ from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
 from dpfast.exact import Ball, ball, rounded_up, unique_floor
-from dpfast.privacy import gaussian
+from dpfast.privacy import gaussian, laplace
 from dpfast.privacy.formatting import percent, plain, rounded, times
 from dpfast.privacy.guarantee import Guarantee
-from dpfast.privacy.sensitivity import Sensitivity
+from dpfast.privacy.sensitivity import Cells, Sensitivity
 
 EXAMPLE_DELTA = Fraction(1, 10**6)
 MOST_RHO = MOST_EPSILON = 1000  # beyond, an epsilon would say nothing
@@ -93,8 +89,7 @@ class LaplaceLoss(Loss):
 
     @property
     def mean(self) -> float:
-        e = self.epsilon
-        return rounded_up(lambda: ball(e) + ball(-e).expm1())
+        return float(laplace.rho(self.epsilon, Cells(1, Fraction(1)), integers=False))
 
     def above(self, loss: Fraction) -> float:
         if not -self.epsilon <= loss < self.epsilon:
@@ -119,8 +114,7 @@ class DiscreteLaplaceLoss(Loss):
 
     @property
     def mean(self) -> float:
-        r, e = self.rate, self.most
-        return rounded_up(lambda: ball(e) + ball(-e).expm1() * ball(r) / ball(r).sinh()) if e else 0.0
+        return float(laplace.rho(self.rate, Cells(1, Fraction(self.change)), integers=True))
 
     def above(self, loss: Fraction) -> float:
         if not -self.most <= loss < self.most:
@@ -144,6 +138,27 @@ class ZCDPLoss(Loss):
         if loss <= self.rho:
             return 1.0
         return rounded_up(lambda: ball(-((loss - self.rho) ** 2) / (4 * self.rho)).exp())
+
+
+@dataclass(frozen=True)
+class CellsLoss(Loss):
+    """The sum of independent losses of several cells. Its mean is rho, which bounds its tail."""
+
+    cell: LaplaceLoss | DiscreteLaplaceLoss
+    cells: int
+
+    @property
+    def most(self) -> Fraction:  # type: ignore[override]
+        return self.cells * self.cell.most
+
+    @property
+    def mean(self) -> float:
+        return rounded_up(lambda: self.cells * ball(self.cell.mean))
+
+    def above(self, loss: Fraction) -> float:
+        if not -self.most <= loss < self.most:
+            return float(loss < 0)
+        return ZCDPLoss(Fraction(self.mean)).above(loss)
 
 
 @dataclass(frozen=True)
@@ -188,7 +203,7 @@ def example(guarantee: Guarantee, delta_of: Callable[[Fraction], float]) -> tupl
 
     delta_of: gives the delta for an epsilon. None if rho promises next to nothing.
     """
-    if guarantee.rho is not None and guarantee.rho > MOST_RHO:
+    if not guarantee.pure and guarantee.rho > MOST_RHO:
         return None
     if guarantee.epsilon is not None and guarantee.delta is not None:
         return guarantee.epsilon, guarantee.delta
@@ -196,7 +211,7 @@ def example(guarantee: Guarantee, delta_of: Callable[[Fraction], float]) -> tupl
     def three_digits(value: float) -> Fraction:
         return Fraction(Context(prec=3, rounding=ROUND_CEILING).create_decimal(value))
 
-    rho = max(float(guarantee.rho or 0), 1e-30)
+    rho = max(float(guarantee.rho), 1e-30)
     high = rho + 2 * math.sqrt(rho * -math.log(EXAMPLE_DELTA))  # enough for any rho-zCDP: [BS16] Proposition 1.3
     low = high / 1000
     while high > low * 1.002:
@@ -212,7 +227,7 @@ def largest_loss(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | None) 
     """
     if holds is None or holds[0] > MOST_EPSILON:
         return None
-    return holds if guarantee.rho is None else (Fraction(likely(guarantee.rho, holds[1])), holds[1])
+    return holds if guarantee.pure else (Fraction(likely(guarantee.rho, holds[1])), holds[1])
 
 
 def delta_is(sensitivity: Sensitivity, sigma_squared: Fraction, *, real: bool) -> str:
@@ -231,14 +246,12 @@ def promise_in_words(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | No
         "substitution": f"the data of any one {guarantee.unit} had been quite other data",
     }[guarantee.adjacency]
     again = f"Several releases about the same {guarantee.unit} add their"
-    if guarantee.rho is None and holds:
+    if guarantee.pure and holds:
         return (
             f"whatever anyone sees in one release, it is at most {times(holds[0])} as likely as it would be if {other}. "
             f"{again} epsilons up."
         )
-    zcdp = (
-        f"a release is rho-zCDP (zero-concentrated differential privacy), rho = {plain(guarantee.rho or Fraction(0))}"
-    )
+    zcdp = f"a release is rho-zCDP (zero-concentrated differential privacy), rho = {plain(guarantee.rho)}"
     if holds is None:
         return f"{zcdp}: so large a rho promises next to nothing."
     epsilon, delta = holds

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 import struct
 from decimal import Decimal
 from fractions import Fraction
@@ -14,11 +15,14 @@ import numpy as np
 
 from dpfast.errors import DTypeError, ParameterError
 
-Real: TypeAlias = int | float | Fraction | Decimal
+Real: TypeAlias = int | float | Fraction | Decimal | str
 
 # Enough for every double (2^1074 below the point) and any sane fraction; a longer one is a slip or
 # an attack.
 MAX_BITS = 4096
+NUMBER = re.compile(
+    r"[+-]?(?:\d{1,1000}/\d{1,1000}|(?:\d{1,1000}\.?\d{0,1000}|\.\d{1,1000})(?:[eE][+-]?\d{1,4})?)", re.ASCII
+)
 _NO_NUMBERS = (bool, np.timedelta64)  # though they pass for integers
 ADJACENCIES = ("add-remove", "substitution")
 
@@ -37,11 +41,18 @@ def given(**values: object) -> str:
     return "got " + ", ".join(f"{name}={shown(value)}" for name, value in values.items())
 
 
-def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fraction:
-    """The exact rational value of a parameter.
+def exact_real(name: str, value: Real | object, rule: str = "finite", *, decimal: bool = False) -> Fraction:
+    """The exact rational value of a parameter. A text such as "0.1" or "1/3" is taken as written.
 
-    Raises: DTypeError (no real number), ParameterError (NaN, infinite, or longer than 4,096 bits).
+    decimal: take a float by its shortest decimal, as what is spent is: ten releases of 0.1 fit a
+        budget of 1. What meets data is the double itself: a clamp at 0.1 moves by more than 1/10.
+    Raises: DTypeError (no real number), ParameterError (NaN, infinite, or longer than 4,096 bits;
+        a text that is no number).
     """
+    if isinstance(value, str):
+        value = _read(name, value)
+    elif decimal and isinstance(value, (float, np.floating)) and math.isfinite(value):
+        value = Decimal(float.__repr__(value) if isinstance(value, float) else np.format_float_scientific(value))
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, (numbers.Real, Decimal)):
         raise DTypeError(f"{name} must be an int, float, Fraction or Decimal, not {type(value).__name__}")
     if isinstance(value, Decimal):
@@ -67,6 +78,17 @@ def exact_real(name: str, value: Real | object, rule: str = "finite") -> Fractio
     return exact
 
 
+def _read(name: str, text: str) -> Fraction | Decimal:
+    """A number as written: a decimal, or a ratio of integers."""
+    if len(text) <= MAX_BITS and NUMBER.fullmatch(text):
+        above, _, below = text.partition("/")
+        if not below:
+            return Decimal(text)
+        if int(below[:1000]):
+            return Fraction(int(above), int(below))
+    raise ParameterError(f"{name} must be a number such as 0.1 or 1/3, got {shown(text)}")
+
+
 def _ratio(name: str, value: object, numerator: object, denominator: object) -> Fraction:
     """The number with the numerator and denominator that it gives itself."""
     if not isinstance(numerator, numbers.Integral) or not isinstance(denominator, numbers.Integral) or denominator == 0:
@@ -76,12 +98,12 @@ def _ratio(name: str, value: object, numerator: object, denominator: object) -> 
     return Fraction(int(numerator), int(denominator))
 
 
-def exact_positive(name: str, value: Real | object) -> Fraction:
-    """The exact rational value of a positive parameter.
+def exact_positive(name: str, value: Real | object, *, decimal: bool = False) -> Fraction:
+    """The exact rational value of a positive parameter. decimal: as in exact_real.
 
     Raises: what exact_real raises; ParameterError (zero, negative).
     """
-    exact = exact_real(name, value, "finite and positive")
+    exact = exact_real(name, value, "finite and positive", decimal=decimal)
     if exact <= 0:
         raise ParameterError(f"{name} must be positive, got {shown(value)}")
     return exact
@@ -104,9 +126,9 @@ def two_to(exponent: int) -> float:
     return float(struct.unpack("<d", bits.to_bytes(8, "little"))[0])
 
 
-def probability(name: str, value: Real) -> Fraction:
-    """The exact rational value of a probability strictly between 0 and 1."""
-    exact = exact_positive(name, value)
+def probability(name: str, value: Real, *, decimal: bool = False) -> Fraction:
+    """The exact rational value of a probability strictly between 0 and 1. decimal: as above."""
+    exact = exact_positive(name, value, decimal=decimal)
     if exact >= 1:
         raise ParameterError(f"{name} must lie strictly between 0 and 1, got {shown(value)}")
     return exact

@@ -205,6 +205,14 @@ class Sensitivity(Record):
         return Cells(int(self.l1**2 / self.l2_squared), self.l2_squared / self.l1)
 
     @property
+    def add_remove(self) -> Sensitivity | None:
+        """What adding or removing one unit changes, where `contributes` is known."""
+        if self.contributes is None:
+            return None
+        about = {"unit": self.unit, "signed": self.signed, "keys": self.keys}
+        return Sensitivity(*self.contributes, l1=self.contributed, adjacency="add-remove", **about)  # type: ignore[arg-type]
+
+    @property
     def one_way(self) -> bool:
         """Whether an added unit moves all cells up: contributions >= 0, under add-remove."""
         return self.contributes is not None and not self.signed and self.adjacency == "add-remove"

@@ -84,7 +84,7 @@ class Withheld(IntegerMechanism):
 
     def _keep_terms(self, delta: Real, sensitivity: Sensitivity, pre_threshold: int) -> None:
         self._keep(
-            delta=parameters.probability("delta", delta),
+            delta=parameters.probability("delta", delta, decimal=True),
             alone=alone(sensitivity),
             pre_threshold=whole("pre_threshold", pre_threshold, 1),
         )
@@ -122,10 +122,11 @@ class Withholding(Withheld, DiscreteLaplace):
 
     @property
     def guarantee(self) -> Guarantee:
-        of = super().guarantee
-        return Guarantee(
-            of.epsilon, self.delta, adjacency=of.adjacency, unit=of.unit, also_add_remove=of.also_add_remove
-        )
+        """(epsilon, delta), and the rho of the noise but for the same delta.
+
+        With probability 1 - delta no key of one unit alone is shown; then there is the noise.
+        """
+        return self._guarantee(self.delta)
 
     @property
     def _least(self) -> int:
@@ -140,17 +141,16 @@ class GaussianWithholding(Withheld, DiscreteGaussian):  # type: ignore[misc]  # 
 
     def __init__(self, epsilon: Real, delta: Real, sensitivity: Sensitivity, *, pre_threshold: int = 1) -> None:
         self._keep_terms(delta, sensitivity, pre_threshold)
-        exact_epsilon = parameters.exact_positive("epsilon", epsilon)
+        exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
         sigma = gaussian_threshold.least_sigma(exact_epsilon, self.delta, changed(sensitivity))
         super().__init__(sigma, sensitivity=sensitivity.with_public_keys())
         self._keep(epsilon=exact_epsilon)
 
-    @property
-    def guarantee(self) -> Guarantee:
-        of = super().guarantee
-        return Guarantee(
-            self.epsilon, self.delta, adjacency=of.adjacency, unit=of.unit, also_add_remove=of.also_add_remove
-        )
+    def _guarantee(self, change: Sensitivity) -> Guarantee:
+        """(epsilon, delta), and the rho of the noise but for the same delta, as of Withholding."""
+        of = super()._guarantee(change)
+        about: Any = {"adjacency": of.adjacency, "unit": of.unit, "add_remove": of.add_remove}
+        return Guarantee(self.epsilon, self.delta, rho=of.rho, rho_delta=self.delta, **about)
 
     def group(self, size: int) -> Guarantee:
         """That of the guarantee: the law of the noise leaves out the threshold."""
@@ -162,11 +162,6 @@ class GaussianWithholding(Withheld, DiscreteGaussian):  # type: ignore[misc]  # 
         return gaussian_threshold.least_threshold(
             self.epsilon, self.delta, self.sigma_squared, changed(change), self.alone, one_side=change.one_way
         )
-
-    def _entries(self) -> dict[str, object]:
-        found = super()._entries()
-        del found["rho_spent"]  # the noise alone has this rho: the threshold has a delta beside it
-        return found
 
 
 NOISE = {"laplace": Withholding, "gaussian": GaussianWithholding}
@@ -200,7 +195,7 @@ def thresholded(
         dates in days, or in the coarsest of seconds and their thousandths that holds all; for
         objects the dtype that np.array finds, or object.
     counts: integers, one for each key, not negative. A key with a count of 0 counts as absent.
-    epsilon, delta: taken exactly. Every call spends them.
+    epsilon, delta: a float by its shortest decimal. Every call spends them.
     sensitivity: a Sensitivity. It says in how many keys (l0), by how much in each (linf) and by how
         much in all (l1) one unit of privacy changes the counts.
     ledger: charged before the noise is drawn. label: for its history, without a key.

@@ -336,8 +336,8 @@ class ReleaseKey(_Secret):
             >>> key = dpfast.Key.generate().derive("visits 2026-11")
             >>> digests = [key.digester(columns[name], column=name)(0, values[name]) for name in columns]
             >>> seal = key.seal(columns, digests, shape=(3,))
-            >>> seal.cost
-            <Guarantee epsilon=2, adjacency='add-remove', unit='person'>
+            >>> seal.cost.epsilon
+            Fraction(2, 1)
         """
         from dpfast.release.seal import Seal, by_column, checked, kind_of, manifest
 

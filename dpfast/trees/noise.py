@@ -65,7 +65,9 @@ class TreeNoise(Payable):
             # The noise of one count that is (epsilon, delta)-DP by its rho alone tells this rho.
             total = DiscreteGaussian.calibrated(epsilon, Sensitivity.from_l2(1), delta=delta).rho()  # type: ignore[arg-type]
         else:
-            total = parameters.exact_positive("rho" if gaussian else "epsilon", rho if gaussian else epsilon)
+            total = parameters.exact_positive(
+                "rho" if gaussian else "epsilon", rho if gaussian else epsilon, decimal=True
+            )
         changes = [sensitivity.of_sums(size, shape.most_leaves(level)) for level, size in enumerate(shape.sizes)]
         parts = shares(changes, gaussian)
         made = [
@@ -78,9 +80,7 @@ class TreeNoise(Payable):
         ]
         spent = compose(*(each for each in made if each is not None))
         if delta is not None:
-            spent = Guarantee(
-                epsilon, delta, rho=spent.rho, adjacency=spent.adjacency, unit=spent.unit, also_add_remove=True
-            )
+            spent = _known_for(spent, epsilon, delta)
         self._keep(spent=spent, sensitivity=sensitivity, levels=tuple(made), shape=shape)
 
     @property
@@ -127,6 +127,12 @@ class TreeNoise(Payable):
         finally:
             wipe(true, counts)
         return noisy
+
+
+def _known_for(spent: Guarantee, epsilon: Real | None, delta: Real) -> Guarantee:
+    """The same rho, and an epsilon and delta that it implies; so does a smaller one."""
+    added = spent.add_remove and _known_for(spent.add_remove, epsilon, delta)
+    return Guarantee(epsilon, delta, rho=spent.rho, adjacency=spent.adjacency, unit=spent.unit, add_remove=added)
 
 
 def checked(counts: Any, shape: Shape | None = None) -> CountArray:

@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rho and every sum of it against enumerated small worlds; wrong rules are found out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+import dpfast
+from dpfast import Guarantee, Sensitivity, calibrate, compose
+
+Pair = tuple[dict, dict]  # a mechanism's outcomes and their probabilities, on each of two neighbours
+ORDERS = [mpmath.mpf(order) for order in ("1.000001", "1.01", "1.5", "2", "4", "16", "200")]
+FAR = 40  # integers behind which the tails of noise are one outcome
+
+
+def number(value: object) -> mpmath.mpf:
+    exact = Fraction(value)
+    return mpmath.mpf(exact.numerator) / exact.denominator
+
+
+def divergence(pair: Pair, order: mpmath.mpf) -> mpmath.mpf:
+    """Rényi's, by its order: what rho bounds; the larger of both directions."""
+    both = (pair, pair[::-1])
+    return (
+        max(mpmath.log(mpmath.fsum(p[x] ** order * q[x] ** (1 - order) for x in p)) / (order - 1) for p, q in both)
+        / order
+    )
+
+
+def delta_of(pair: Pair, epsilon: object) -> mpmath.mpf:
+    """The hockey-stick divergence, the larger of both directions."""
+    e = mpmath.exp(number(epsilon))
+    return max(mpmath.fsum(max(p.get(x, 0) - e * q.get(x, 0), 0) for x in {*p, *q}) for p, q in (pair, pair[::-1]))
+
+
+def together(pairs: Sequence[Pair]) -> Pair:
+    """Independent releases, outcomes merged by their loss, which is all that counts."""
+    found: Pair = ({0: mpmath.mpf(1)}, {0: mpmath.mpf(1)})
+    for p, q in pairs:
+        made: Pair = ({}, {})
+        for x, y in itertools.product(found[0].keys() | found[1].keys(), {*p, *q}):
+            a, b = p.get(y, mpmath.mpf(0)), q.get(y, mpmath.mpf(0))
+            one, other = found[0].get(x, mpmath.mpf(0)) * a, found[1].get(x, mpmath.mpf(0)) * b
+            loss = (
+                x
+                if x in ("first", "second")
+                else x + mpmath.nint(mpmath.log(a / b) * 2**60)
+                if a and b
+                else "first"
+                if a
+                else "second"
+            )
+            for side, weight in zip(made, (one, other), strict=True):
+                side[loss] = side.get(loss, mpmath.mpf(0)) + weight
+        found = made
+    return found
+
+
+def laplace(rate: object, moved: int) -> Pair:
+    """A cell of discrete Laplace noise and the same moved; each tail is one outcome."""
+    r, sides = number(rate), ({}, {})
+    for side, centre in zip(sides, (0, moved), strict=True):
+        for x in range(-FAR, FAR + moved + 1):
+            side[x] = mpmath.tanh(r / 2) * mpmath.exp(-r * abs(x - centre))
+        side[-FAR] /= 1 - mpmath.exp(-r)
+        side[FAR + moved] /= 1 - mpmath.exp(-r)
+    return sides
+
+
+def exponential(rate: object, scores: Sequence[int]) -> dict:
+    weights = [mpmath.exp(number(rate) * score) for score in scores]
+    return {i: weight / mpmath.fsum(weights) for i, weight in enumerate(weights)}
+
+
+def permute_and_flip(rate: object, scores: Sequence[int]) -> dict:
+    """In random order, each taken with probability exp(rate (score - best))."""
+    take = [mpmath.exp(number(rate) * (score - max(scores))) for score in scores]
+    orders = list(itertools.permutations(range(len(scores))))
+    found = dict.fromkeys(range(len(scores)), mpmath.mpf(0))
+    for order in orders:
+        left = mpmath.mpf(1)
+        for i in order:
+            found[i] += left * take[i] / len(orders)
+            left *= 1 - take[i]
+    return found
+
+
+def noisy_max(rate: object, scores: Sequence[int]) -> dict:
+    """One-sided geometric noise; ties go to the lower index."""
+    q, found = mpmath.exp(-number(rate)), {}
+    power = [q**k for k in range(300)]
+    for i, score in enumerate(scores):
+        total = mpmath.mpf(0)
+        for x in range(250):
+            below = (score + x - other + (i < j) for j, other in enumerate(scores) if j != i)  # noise that loses to it
+            total += power[x] * mpmath.fprod(1 - power[max(k, 0)] for k in below)
+        found[i] = (1 - q) * total
+    return found
+
+
+SELECTIONS: dict[type, Callable[..., dict]] = {
+    dpfast.Exponential: exponential, dpfast.PermuteAndFlip: permute_and_flip, dpfast.NoisyMax: noisy_max
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), 1, 3])
+@pytest.mark.parametrize("monotonic", [False, True])
+@pytest.mark.parametrize("kind", SELECTIONS, ids=lambda kind: kind.__name__)
+def test_rho_of_a_selection(kind, monotonic, epsilon) -> None:
+    mechanism = kind(epsilon, 1, monotonic=monotonic)
+    rate = Fraction(epsilon) / (1 if monotonic else 2)
+    with mpmath.workprec(200):
+        starts = [(0, 0, 0), (2, 1, 0)]
+        steps = list(itertools.product((0, 1) if monotonic else (-1, 0, 1), repeat=3))
+        law = SELECTIONS[kind]
+        pairs = [
+            (law(rate, s), law(rate, [a + d for a, d in zip(s, step, strict=True)])) for s in starts for step in steps
+        ]
+        most = max(divergence(pair, order) for pair in pairs for order in ORDERS)
+        assert most <= number(mechanism.guarantee.rho)
+        if kind is dpfast.Exponential:
+            assert most > number(mechanism.guarantee.rho) / 2
+        elif epsilon == 1:  # planted: that of a bounded range, for one that has none
+            assert most > number(dpfast.Exponential(epsilon, 1).guarantee.rho)
+
+
+# ------------------------------------------------------------------ additive noise of several cells
+
+
+def changes(l0: int, linf: int, adjacency: str, signed: bool) -> set[tuple[int, ...]]:
+    """All differences of two units' contributions, or of one unit's and none, in three cells."""
+    one = [
+        v for v in itertools.product(range(-linf if signed else 0, linf + 1), repeat=3) if sum(x != 0 for x in v) <= l0
+    ]
+    if adjacency == "add-remove":
+        return set(one)
+    return {tuple(a - b for a, b in zip(v, w, strict=True)) for v in one for w in one}
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+@pytest.mark.parametrize(("l0", "linf"), [(1, 1), (1, 2), (2, 1), (3, 1)])
+def test_rho_of_laplace_noise_in_every_world_of_three_cells(l0, linf, adjacency, signed) -> None:
+    """The worst of all changes, in every order; and no larger a rho than a third above it."""
+    mechanism = dpfast.DiscreteLaplace(1, Sensitivity(l0, linf, adjacency=adjacency, signed=signed))
+    rate, rho = mechanism.epsilon / mechanism.sensitivity, number(mechanism.guarantee.rho)
+    with mpmath.workprec(120):
+        cell = {d: [divergence(laplace(rate, d), order) for order in ORDERS] for d in range(1, 2 * linf + 1)}
+        worst = max(
+            mpmath.fsum(cell[abs(d)][k] for d in change if d)
+            for change in changes(l0, linf, adjacency, signed)
+            for k in range(len(ORDERS))
+        )
+        assert worst <= rho
+        if 2 * l0 <= 3 or adjacency == "add-remove":  # three cells hold the worst change
+            assert worst >= rho * (1 - mpmath.mpf(10) ** -5)
+        if l0 > 1:  # planted: one cell that moves by it all
+            assert (
+                number(dpfast.DiscreteLaplace(1, mechanism.sensitivity, adjacency=adjacency).guarantee.rho)
+                > rho * 3 / 2
+            )
+            if adjacency == "add-remove":  # planted: one cell of several
+                assert worst > number(dpfast.DiscreteLaplace(rate * linf, linf).guarantee.rho)
+
+
+# ------------------------------------------------------------------ sums of different mechanisms
+
+CELLS = dpfast.DiscreteLaplace(Fraction(1, 2), Sensitivity(2, 1))
+MIXED = {
+    "a pure law and a selection": (
+        [(CELLS, 2), (dpfast.Exponential(1, 1, monotonic=True), 2)],
+        lambda: [laplace(Fraction(1, 4), 1)] * 4 + [(exponential(1, (1, 0, 0)), exponential(1, (1, 1, 0)))] * 2,
+    ),
+    "selections": (
+        [(dpfast.PermuteAndFlip(1, 1), 2), (dpfast.NoisyMax(Fraction(1, 2), 1), 2)],
+        lambda: (
+            [(permute_and_flip(Fraction(1, 2), (0, 0)), permute_and_flip(Fraction(1, 2), (1, -1)))] * 2
+            + [(noisy_max(Fraction(1, 4), (0, 0)), noisy_max(Fraction(1, 4), (-1, 1)))] * 2
+        ),
+    ),
+    "any pure one, and one that tells": (
+        [(Guarantee(Fraction(1, 2)), 3), (Guarantee(Fraction(1, 4), Fraction(1, 1000)), 1)],
+        lambda: [laplace(Fraction(1, 2), 1)] * 3 + [tells(Fraction(1, 4), Fraction(1, 1000))],
+    ),
+}
+
+
+def tells(epsilon: Fraction, delta: Fraction) -> Pair:
+    """Randomized response, but for delta, when it tells the truth."""
+    yes = number(1 - delta) / (1 + mpmath.exp(-number(epsilon)))
+    no = number(1 - delta) - yes
+    return {"told": number(delta), 0: yes, 1: no}, {"told too": number(delta), 0: no, 1: yes}
+
+
+@pytest.mark.parametrize("delta", [Fraction(1, 500), Fraction(1, 20), Fraction(1, 5)])
+@pytest.mark.parametrize("name", MIXED)
+def test_sums_of_several_kinds(name, delta) -> None:
+    """Each bound on epsilon holds in the world; the one that is taken is the least."""
+    counted, world = MIXED[name]
+    parts = [part for part, n in counted for _ in range(n)]
+    with mpmath.workprec(120):
+        worst = together(world())
+        basic = compose(*parts)
+        bounds = [basic.approximate(delta)]
+        if all(isinstance(part, Guarantee) or hasattr(part, "guarantee") for part in parts):
+            bounds.append(compose(*parts, by="advanced", delta=delta))
+        for bound in bounds:
+            assert delta_of(worst, bound.epsilon) <= number(bound.delta) + mpmath.mpf(10) ** -20
+        assert bounds[0].epsilon <= bounds[-1].epsilon
+        assert basic.approximate(delta).epsilon <= basic.epsilon
+        if name == "any pure one, and one that tells":  # planted: the deltas of the parts forgotten
+            forgotten = Guarantee(rho=basic.rho).approximate(Fraction(1, 2000))
+            assert delta_of(worst, forgotten.epsilon) > Fraction(1, 2000).numerator / mpmath.mpf(2000)
+            with pytest.raises(dpfast.ParameterError, match="own deltas"):
+                basic.approximate(Fraction(1, 2000))
+
+
+def test_by_pld_takes_everything_and_is_never_above_rho() -> None:
+    """In the same worlds, and against the optimistic estimate of dp-accounting for its own laws."""
+    pytest.importorskip("dp_accounting")
+    for counted, world in MIXED.values():
+        parts = [part for part, n in counted for _ in range(n)]
+        with mpmath.workprec(120):
+            found = compose(*parts, by="pld", delta=Fraction(1, 20))
+            assert delta_of(together(world()), found.epsilon) <= number(found.delta) + mpmath.mpf(10) ** -9
+            assert found.epsilon <= compose(*parts).approximate(Fraction(1, 20)).epsilon
+            assert found.by in ("pld", "rho", "sum")
+    many = [dpfast.Exponential(Fraction(1, 10), 1)] * 365  # its loss has a bounded range; its pair's has none
+    assert compose(*many, by="pld", delta=1e-6).by == "rho"
+    norm = dpfast.DiscreteGaussian.from_zcdp(1, Sensitivity.from_l2(2))  # without a distribution
+    assert compose(norm, CELLS, by="pld", delta=1e-6) == compose(norm, CELLS).approximate(1e-6)
+    withheld = dpfast.thresholded(["a"], [99], epsilon=1, delta=1e-3, sensitivity=Sensitivity(1, 1))
+    assert compose(withheld, CELLS, by="pld", delta=1e-2).epsilon > compose(CELLS, by="pld", delta=1e-2).epsilon
+    with pytest.raises(dpfast.ParameterError, match="no epsilon is found"):
+        compose(withheld, by="pld", delta=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "cells", "most"), [(20, 1, 50, 2.916), (100, Fraction(1, 10), 10, 1.365)]
+)  # fmt: skip
+@pytest.mark.parametrize("law", ["DiscreteLaplace", "Laplace"])
+def test_many_cells_cost_what_they_cost(law, n, epsilon, cells, most) -> None:
+    """Not 19.67 and 4.69, as in one cell; and not below the optimistic estimate."""
+    pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import privacy_loss_distribution as theirs
+
+    found = float(compose(*[getattr(dpfast, law)(epsilon, Sensitivity(cells, 1))] * n, by="pld", delta=1e-6).epsilon)
+    each, options = float(epsilon / cells), {"pessimistic_estimate": False, "value_discretization_interval": 1e-4}
+    one = (
+        theirs.from_laplace_mechanism(1 / each, **options)
+        if law == "Laplace"
+        else theirs.from_discrete_laplace_mechanism(each, 1, **options)
+    )
+    assert one.self_compose(n * cells).get_epsilon_for_delta(1e-6) <= found <= 1.01 * most
+
+
+# ------------------------------------------------------------------ keys that are withheld
+
+
+def withheld(mechanism: object, threshold: int, l0: int) -> Pair:
+    """One unit's keys of count 1 in one world, and none of them in the other."""
+    rate = number(mechanism.epsilon / mechanism.sensitivity)
+    shown = mpmath.exp(-rate * (threshold - 1)) / (1 + mpmath.exp(-rate))
+    return {"told": 1 - (1 - shown) ** l0, "hidden": (1 - shown) ** l0}, {"hidden": mpmath.mpf(1)}
+
+
+@pytest.mark.parametrize("l0", [1, 2])
+@pytest.mark.parametrize("delta", [Fraction(1, 100), Fraction(1, 10)])
+def test_keys_that_are_withheld_have_a_rho_and_a_delta(l0, delta) -> None:
+    """Each number of new keys beside common ones that move; twice, and with another law."""
+    found = dpfast.thresholded(["a"], [50], epsilon=1, delta=delta, sensitivity=Sensitivity(l0, 1))
+    noise = dpfast.DiscreteLaplace(1, Sensitivity(l0, 1))
+    assert found.guarantee == Guarantee(1, delta, rho=noise.guarantee.rho, rho_delta=delta)
+    parts = [found, found, dpfast.DiscreteLaplace(Fraction(1, 2), 1)]
+    total = 3 * delta
+    epsilon = compose(*parts).approximate(total).epsilon
+    with mpmath.workprec(120):
+        for new in range(l0 + 1):
+            world = [*[withheld(noise, found.threshold, new)], *[laplace(Fraction(1, l0), 1)] * (l0 - new)]
+            everything = together([*world, *world, laplace(Fraction(1, 2), 1)])
+            assert delta_of(everything, epsilon) <= number(total)
+            if new:  # planted: the rho without its delta
+                lost = Guarantee(rho=compose(*parts).rho).approximate(delta / 1000)
+                assert delta_of(everything, lost.epsilon) > number(delta / 1000)
+
+
+# ------------------------------------------------------------------ one sigma for several releases
+
+
+@pytest.mark.parametrize("kind", [dpfast.DiscreteGaussian, dpfast.Gaussian])
+def test_fifty_columns_share_one_sigma(kind) -> None:
+    """29.88 where a fiftieth of epsilon and delta for each asks for 206; and no less will do."""
+    mechanism = kind.calibrated(1, Sensitivity(1, 1), delta=1e-6, releases=50)
+    assert mechanism.sigma <= 29.88
+    whole = Sensitivity(50, 1)
+    assert (
+        kind(mechanism.sigma, sensitivity=whole).delta(1)
+        <= 1e-6
+        < kind(mechanism.sigma * 0.999, sensitivity=whole).delta(1)
+    )
+    found = compose(*[mechanism] * 50)
+    assert (found.epsilon, found.delta, found.rho) == (1, mechanism.guarantee.delta, 50 * mechanism.rho())
+    assert compose(*[mechanism] * 49).epsilon == 1
+    assert compose(*[mechanism] * 51, dpfast.DiscreteLaplace(1, 1)).epsilon == 3
+    assert mechanism.metadata()["releases"] == 50
+    assert "releases" not in kind.calibrated(1, Sensitivity(1, 1), delta=1e-6).metadata()
+
+
+def test_several_releases_of_a_norm_and_of_a_substitution() -> None:
+    norm = dpfast.DiscreteGaussian.calibrated(1, Sensitivity.from_l2(2), delta=1e-6, releases=3)
+    assert dpfast.DiscreteGaussian(norm.sigma, sensitivity=Sensitivity.from_l2(6)).delta(1) <= 1e-6
+    change = Sensitivity(1, 1, adjacency="substitution")
+    replaced = dpfast.Gaussian.calibrated(1, change, delta=1e-6, releases=3)
+    known = compose(*[replaced] * 3).add_remove
+    assert (known.epsilon, known.rho, known.gdp) == (1, 3 * replaced.guarantee.add_remove.rho, True)
+
+
+def test_calibrate_is_the_inverse_of_compose() -> None:
+    """The spend of each of n releases; one part in a million more is too much."""
+    pure = calibrate(lambda e: dpfast.DiscreteLaplace(e, 1), releases=3, epsilon=1)
+    assert pure.epsilon == Fraction(333_333_333, 10**9)
+    for make, n in (
+        (lambda e: dpfast.DiscreteLaplace(e, 1), 365),
+        (lambda rho: dpfast.Gaussian.from_zcdp(rho, Sensitivity(1, 1)), 10),
+    ):
+        spends = []
+
+        def noted(spend: Fraction, make=make, spends=spends) -> object:
+            spends.append(spend)
+            return make(spend)
+
+        found = calibrate(noted, releases=n, epsilon=11.06, delta=1e-6)
+        assert compose(*[found] * n).approximate(1e-6).epsilon <= 11.06
+        least = max(spend for spend in spends if make(spend) == found) * (1 + Fraction(1, 10**6))
+        assert compose(*[make(least)] * n).approximate(1e-6).epsilon > 11.06
+    loose = calibrate(lambda e: Guarantee(e, 1e-8), releases=10, epsilon=1, delta=1e-6)
+    assert compose(*[loose] * 10).approximate(1e-6).epsilon <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"make": 1}, dpfast.DTypeError, "make must be a function"),
+        ({"make": lambda _: 1}, dpfast.DTypeError, "what make returns must be a mechanism"),
+        ({"releases": 0}, dpfast.ParameterError, "releases must be at least 1"),
+        ({"make": lambda e: Guarantee(e, 1e-5)}, dpfast.ParameterError, "no spend of each release keeps the total"),
+        ({"make": lambda rho: Guarantee(rho=rho), "delta": None}, dpfast.ParameterError, "no spend of each release"),
+    ],
+)
+def test_what_cannot_be_calibrated(arguments, error, message) -> None:
+    with pytest.raises(error, match=message):
+        calibrate(**{"make": Guarantee, "releases": 2, "epsilon": 1, "delta": 1e-6, **arguments})
+
+
+# ------------------------------------------------------------------ randomized response as an event
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "k"), [(dpfast.RandomizedResponse(1, 4), 4), (dpfast.RandomizedResponse.two_coin(0.5), 2)]
+)
+def test_randomized_response_is_an_event_for_replacement(mechanism, k) -> None:
+    """Its probabilities, with no more noise than there is; and the loss that they find."""
+    accounting = pytest.importorskip("dp_accounting")
+    event = mechanism.dp_event()
+    with mpmath.workprec(120):
+        exact = k / (mpmath.exp(number(mechanism.epsilon)) + k - 1)
+        assert exact * (1 - mpmath.mpf(2) ** -50) <= event.noise_parameter <= exact
+    assert event.num_buckets == k
+    from dp_accounting.pld import PLDAccountant
+
+    replace = accounting.NeighboringRelation.REPLACE_ONE
+    assert PLDAccountant(replace).compose(event).get_epsilon(0) == pytest.approx(float(mechanism.epsilon), abs=2e-4)
+    assert not PLDAccountant().supports(event)
+    assert math.isclose(compose(mechanism, by="pld", delta=1e-9).epsilon, mechanism.epsilon, rel_tol=1e-4)
