@@ -312,7 +312,8 @@ def test_what_gaussian_noise_promises(tmp_path) -> None:
     promised, added = found.guarantee, found.guarantee.add_remove
     assert (promised.epsilon, promised.delta, promised.rho_delta) == (1, Fraction("1e-6"), Fraction("1e-6"))
     assert (added.epsilon, added.delta, added.rho_delta) == (1, Fraction("1e-6"), Fraction("1e-6"))
-    assert added.rho * 2 == promised.rho and (promised.adjacency, promised.unit) == tuple(whose.values())
+    assert added.rho * 2 == promised.rho
+    assert (promised.adjacency, promised.unit) == tuple(whose.values())
     assert (ledger.spent.epsilon, ledger.spent.delta) == (1, Fraction("1e-6"))
     for made in (gaussian(Sensitivity(2, 1)), Withholding(1, 1e-6, Sensitivity(2, 1))):
         for account in (made.dp_event, made.privacy_loss_distribution):

@@ -482,7 +482,8 @@ def test_shares_add_up_exactly(budget, ways) -> None:
     assert sum(spent(noise)) == next(iter(budget.values()))
     ((figure, total),) = budget.items()
     assert getattr(noise.guarantee, figure) == total
-    assert noise.guarantee.rho <= dpfast.Guarantee(**budget).rho and noise.guarantee.delta in (0, None)
+    assert noise.guarantee.rho <= dpfast.Guarantee(**budget).rho
+    assert noise.guarantee.delta in (0, None)
     assert (noise.levels[-1] is not None) == (ways == {"root": True} or "weights" in ways)
 
 
