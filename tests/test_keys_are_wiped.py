@@ -42,7 +42,7 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 LOCKS = exact.alone, key.lock
 # These draw as their mechanism does, after many lines of their own.
-ELSEWHERE = {"BoundedHistogram.release", "Ledger.release"}
+ELSEWHERE = {"BoundedHistogram.release", "Ledger.release", "tree"}
 
 
 @pytest.fixture(scope="module")
