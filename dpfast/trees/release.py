@@ -81,7 +81,7 @@ def tree(
         >>> [each.size for each in noisy.estimates]
         [8, 4, 2, 1]
         >>> noisy.guarantee
-        <Guarantee epsilon=1, adjacency='add-remove', unit='person'>
+        <Guarantee epsilon=1, rho=0.165140413, adjacency='add-remove', unit='person'>
     """
     again = flag("resume", resume)
     _check_payment(ledger, label, key, again)
