@@ -221,6 +221,32 @@ def test_sums_of_several_kinds(name, delta) -> None:
                 basic.approximate(Fraction(1, 2000))
 
 
+@pytest.mark.parametrize("name", MIXED)
+def test_the_delta_at_an_epsilon(name) -> None:
+    """It holds in the world, and is the inverse of `approximate`."""
+    counted, world = MIXED[name]
+    promised = compose(*[part for part, n in counted for _ in range(n)])
+    with mpmath.workprec(120):
+        worst = together(world())
+        for epsilon in (Fraction(1, 10), Fraction(2, 3), 1, 3):
+            assert delta_of(worst, epsilon) <= number(promised.delta_at(epsilon)) + mpmath.mpf(10) ** -20
+    found = promised.approximate(Fraction(1, 20))
+    assert promised.delta_at(found.epsilon) <= Fraction(1, 20)
+    assert found.by == "sum" or promised.delta_at(found.epsilon * Fraction(999, 1000)) > Fraction(1, 20)
+    if promised.rho_delta:  # planted: the deltas of the parts forgotten
+        assert Guarantee(rho=promised.rho).delta_at(1) < promised.delta_at(1)
+
+
+def test_where_no_delta_is_proved() -> None:
+    real = dpfast.Gaussian.calibrated(1, Sensitivity(3, 1), delta=1e-6)
+    assert Guarantee(rho=real.rho(), gdp=True).delta_at(0.7) == Fraction(real.delta(0.7))
+    assert Guarantee(1).delta_at(1) == 0 == Guarantee(rho=0).delta_at(1e-9)
+    assert 0 < Guarantee(1).delta_at(0.99) < 1
+    for epsilon, message in ((0, "epsilon must be positive"), (1e-9, "below 1 is proved")):
+        with pytest.raises(dpfast.ParameterError, match=message):
+            Guarantee(rho=10, rho_delta=Fraction(9, 10)).delta_at(epsilon)
+
+
 def test_by_pld_takes_everything_and_is_never_above_rho() -> None:
     """In the same worlds, and against the optimistic estimate of dp-accounting for its own laws."""
     pytest.importorskip("dp_accounting")

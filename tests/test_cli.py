@@ -548,7 +548,7 @@ def test_explain_says_whether_a_choice_is_monotonic(capsys, name) -> None:
         assert f" monotonic {expected}: " in text
         assert "at most 2.72 times (e^epsilon)" in text
         assert (facts["monotonic"], facts["sensitivity"]) == (expected == "yes", "2")
-    for wrong in (["--cells", "5"], ["--delta", "1e-6"], ["--rho", "1"], ["--plot", "x.png"]):
+    for wrong in (["--cells", "5"], ["--releases", "5"], ["--delta", "1e-6"], ["--rho", "1"], ["--plot", "x.png"]):
         assert main(["explain", *options, *cells, *wrong]) == 2
     assert main(["privatize", "a.csv", "b.csv", *options, *cells]) == 2  # which adds noise, and chooses nothing
 
@@ -730,18 +730,48 @@ def test_a_rho_beyond_use_is_called_so(capsys) -> None:
 
 
 @pytest.mark.parametrize("name", NAMED)
-@pytest.mark.parametrize(("picture", "most"), [("law", 0.5), ("posterior", 0.6), ("loss", 0.6)])
+@pytest.mark.parametrize(
+    ("picture", "most"), [("law", 0.5), ("posterior", 0.6), ("loss", 0.6), ("costs --releases 30", 0.6)]
+)
 def test_every_law_is_drawn(tmp_path, name, picture, most) -> None:
     """And what its promise means: of a size, with some ink and none at the border."""
     path = tmp_path / "picture.png"
-    assert main(["explain", "--mechanism", name, *NAMED[name][0], "--plot", str(path), "--picture", picture]) == 0
+    words = ["--mechanism", name, *NAMED[name][0], "--plot", str(path), "--picture", *picture.split()]
+    assert main(["explain", *words]) == 0
     pixels = imread(path)
     ink = (pixels[..., :3] < 0.9).any(axis=2)
     law = (720, 1840 if "gaussian" in name else 1280)
-    assert pixels.shape[:2] == {"law": law, "posterior": (1152, 1120), "loss": (720, 1280)}[picture]
+    assert pixels.shape[:2] == {"law": law, "posterior": (1152, 1120)}.get(picture, (720, 1280))
     assert 0.02 < ink.mean() < most
     border = np.concatenate([ink[:5].ravel(), ink[-5:].ravel(), ink[:, :5].ravel(), ink[:, -5:].ravel()])
     assert not border.any(), "something is cut off"
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_several_releases_cost(capsys, monkeypatch, name) -> None:
+    """By the sum, by rho and by the distribution, as `compose` says it; without its library by two."""
+    mechanism, delta, n = NAMED[name][1](), Fraction(1, 10**6), 40
+    words = ["--mechanism", name, *NAMED[name][0], "--releases", str(n)]
+    said, told = explain(capsys, *words)
+    several = [mechanism] * n
+    each = mechanism.guarantee if mechanism.guarantee.pure else mechanism.guarantee.approximate(delta / n)
+    expected = {
+        "sum": n * each.epsilon,
+        "rho": dpfast.Guarantee(rho=dpfast.compose(*several).rho, gdp=mechanism.guarantee.gdp)
+        .approximate(delta)
+        .epsilon,
+        "distribution": dpfast.compose(*several, by="pld", delta=delta).epsilon,
+    }
+    assert f"{n} releases, delta 1e-6 epsilon by the sum of epsilons" in said
+    assert told["together"] == {
+        "releases": n,
+        "delta": str(delta),
+        "epsilon": {way: str(each) for way, each in expected.items()},
+    }
+    assert expected["distribution"] <= min(expected["rho"], expected["sum"])
+    monkeypatch.setitem(sys.modules, "dpfast.adapters.dp_accounting", None)
+    monkeypatch.delattr("dpfast.adapters.dp_accounting")
+    assert explain(capsys, *words)[1]["together"]["epsilon"].keys() == {"sum", "rho"}
 
 
 ANY_WIDTH = [
@@ -774,6 +804,7 @@ ANY_SIZE = [
         *((options, "law", "law.SVG") for options in ANY_WIDTH),
         *((options, "law", "law.png") for options in ANY_WIDTH[-4:]),
         *((options, picture, f"{picture}.svg") for options in ANY_SIZE for picture in ("posterior", "loss")),
+        *(([*options, "--releases", "3"], "costs", "costs.svg") for options in ANY_SIZE),
     ],
 )
 def test_laws_and_promises_of_any_size_are_drawn(tmp_path, options, picture, name) -> None:
@@ -835,6 +866,11 @@ def test_the_drawn_loss_is_the_loss(mechanism, known) -> None:
     [
         (["--epsilon", "1"], 2, "Missing option '--sensitivity'"),
         ([*LAW, "--picture", "loss"], 2, "'--picture' says what '--plot' draws"),
+        (
+            [*LAW, "--plot", "law.png", "--picture", "costs"],
+            2,
+            "'--picture costs' draws what '--releases' are together",
+        ),
         ([*LAW, "--plot", "data.csv"], 2, "plot must be a .png or .svg file"),
         ([*LAW, "--plot", "no/law.png"], 1, "cannot write .*law.png: No such file"),
     ],

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -37,20 +38,31 @@ from dpfast.privacy.formatting import approximate, percent, plain, rounded
 
 USUAL = Fraction(19, 20)
 CONFIDENCES = Fraction(1, 2), USUAL, Fraction(99, 100)
+POINTS = 24  # of the picture of costs
+WAYS = {"sum": "the sum of epsilons", "rho": "rho", "distribution": "the distribution of losses"}
+MOST_RELEASES = 10_000  # whose distribution takes seconds
 PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
 
 
 @click.command()
 @partial(law_options, choices=CHOICES)
 @click.option("--cells", type=click.IntRange(1), metavar="D", help="Also the intervals that hold D cells all at once.")
+@click.option(
+    "--releases",
+    type=click.IntRange(2, MOST_RELEASES),
+    metavar="N",
+    help="Also the epsilon of N such releases together: by their sum, by rho, by the distribution of losses.",
+)
 @click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png or .svg.")
 @click.option(
     "--picture",
-    type=click.Choice(["law", "posterior", "loss"]),
-    help="What --plot draws: the noise; belief before and after; the privacy loss.  [default: law]",
+    type=click.Choice(["law", "posterior", "loss", "costs"]),
+    help="What --plot draws: the noise; belief before and after; the privacy loss; the costs of up to --releases.  [default: law]",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
-def explain(cells: int | None, plot: Path | None, picture: str | None, as_json: bool, **options: Any) -> None:
+def explain(
+    cells: int | None, releases: int | None, plot: Path | None, picture: str | None, as_json: bool, **options: Any
+) -> None:
     """Say what parameters promise, what that means, and how much noise it takes.
 
     The options are those of privatize. A Gaussian's --sigma alone will do: then there is noise, but
@@ -58,14 +70,18 @@ def explain(cells: int | None, plot: Path | None, picture: str | None, as_json: 
     """
     if picture and not plot:
         raise click.UsageError("'--picture' says what '--plot' draws, and goes with it alone")
+    if picture == "costs" and not releases:
+        raise click.UsageError("'--picture costs' draws what '--releases' are together, and goes with it alone")
     given = chosen(options)
     if given["mechanism"] in CHOICES:
-        if cells or plot:
-            raise click.UsageError("'--cells' and '--plot' are for noise that is added to cells, and here is a choice")
+        if cells or releases or plot:
+            raise click.UsageError(
+                "'--cells', '--releases' and '--plot' are for noise that is added to cells, and here is a choice"
+            )
         _choice(make_choice(given), as_json)
         return
-    explained = Explained(make(given, promises=False), [1, cells] if cells else [1])
-    if picture in {"posterior", "loss"} and not (explained.sure and explained.loss):
+    explained = Explained(make(given, promises=False), [1, cells] if cells else [1], releases)
+    if picture in {"posterior", "loss", "costs"} and not (explained.sure and explained.loss):
         raise ParameterError(f"picture must be law where nothing, or next to nothing, is promised, got {picture}")
     click.echo(json.dumps(explained.facts(), indent=2) if as_json else explained.text())
     if plot:
@@ -93,8 +109,8 @@ def _choice(mechanism: OneAnswer, as_json: bool) -> None:
 class Explained:
     """A mechanism, and what is known of it. sizes: for how many cells intervals are; 1 first."""
 
-    def __init__(self, mechanism: Mechanism, sizes: list[int]) -> None:
-        self.mechanism, self.sizes = mechanism, sizes
+    def __init__(self, mechanism: Mechanism, sizes: list[int], releases: int | None) -> None:
+        self.mechanism, self.sizes, self.releases = mechanism, sizes, releases
         delta_of: Any = getattr(mechanism, "delta", None)
         self.promise: dpfast.Guarantee | None = mechanism.guarantee if mechanism.adjacency else None
         self.holds = meaning.example(self.promise, delta_of) if self.promise else None
@@ -114,6 +130,24 @@ class Explained:
         if self.promise is None:
             return "none yet: sigma promises nothing before it is said what one unit can change, by --l0 with --linf or --l2-squared."
         return meaning.promise_in_words(self.promise, self.holds, self.delta_is)
+
+    @property
+    def total_delta(self) -> Fraction:
+        """That of several releases together: the promised one, if there is one."""
+        return (self.holds and self.holds[1]) or meaning.EXAMPLE_DELTA
+
+    def costs(self, n: int) -> dict[str, Fraction]:
+        """The epsilon of n releases together at total_delta, rounded up, by each way to compose them."""
+        promise, delta, found = self.promise, self.total_delta, {}
+        if promise is None or self.sure is None:
+            return {}
+        with suppress(ParameterError):  # a delta that doubles find no epsilon for
+            each = promise if promise.pure else promise.approximate(delta / n)
+            found["sum"] = n * (each.epsilon or 0)
+            found["rho"] = dpfast.Guarantee(rho=n * promise.rho, gdp=promise.gdp).approximate(delta).epsilon or 0
+            with suppress(ImportError):
+                found["distribution"] = dpfast.compose(*[self.mechanism] * n, by="pld", delta=delta).epsilon or 0
+        return {way: Fraction(epsilon) for way, epsilon in found.items()}
 
     def facts(self) -> dict[str, Any]:
         """All that the text says. Exact figures are strings; others are rounded to be safe."""
@@ -137,6 +171,9 @@ class Explained:
             most, epsilon = self.loss.most, self.holds[0]
             above = {"above": {str(epsilon): self.loss.above(epsilon)}} if most is None else {"most": str(most)}
             facts["privacy_loss"] = {"mean": self.loss.mean, **above}
+        if self.releases and (costs := self.costs(self.releases)):
+            each_way = {way: str(epsilon) for way, epsilon in costs.items()}
+            facts["together"] = {"releases": self.releases, "delta": str(self.total_delta), "epsilon": each_way}
         if self.sure and self.promise:
             epsilon, but_for = self.sure
             bounds = {p: dict(zip(["at_least", "at_most"], posterior(p, epsilon), strict=True)) for p in PRIORS}
@@ -165,6 +202,10 @@ class Explained:
             ends = [(p, *map(Fraction, posterior(p, self.sure[0]))) for p in PRIORS]
             after = [[percent(p, up=True), percent(low, up=False), percent(high, up=True)] for p, low, high in ends]
             parts.append(terminal.table([["belief before", "after: at least", "at most"], *after], indent=2))
+        if self.releases and (costs := self.costs(self.releases)):
+            head = [f"{self.releases:,} releases, delta {plain(self.total_delta)}", "epsilon"]
+            ways = [[f"by {WAYS[way]}", rounded(epsilon, up=True)] for way, epsilon in costs.items()]
+            parts.append(terminal.table([head, *ways], indent=2))
         return "\n\n".join([*parts, *(terminal.paragraph(f"{name}: {note}") for name, note in notes.items())])
 
     def _details(self) -> dict[str, str]:
@@ -190,6 +231,9 @@ class Explained:
         about = f"{law(mechanism)}; {mechanism.adjacency}, unit: {mechanism.unit}"
         if picture == "posterior" and self.sure and self.promise:
             pictures.posterior(*self.sure, path, about, meaning.statement(self.promise))
+        elif picture == "costs" and self.releases:
+            numbers = sorted({round(self.releases ** (i / POINTS)) for i in range(POINTS + 1)})
+            pictures.costs({n: self.costs(n) for n in numbers}, WAYS, self.total_delta, path, about)
         elif picture == "loss" and self.loss and self.holds:
             pictures.loss(mechanism, self.loss, self.holds[0], path, about)
         else:

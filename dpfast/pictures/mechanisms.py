@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import reduce
 from pathlib import Path
@@ -158,6 +159,33 @@ def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str
         axes.xaxis.set_major_locator(MaxNLocator(9))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: signed(x)))
     axes.set_xlabel("privacy loss: ln of how much likelier a release is than it would be for a neighbour", color=INK)
+    save(figure, path)
+
+
+def costs(
+    costs: Mapping[int, Mapping[str, Fraction]], ways: Mapping[str, str], delta: Fraction, path: Path, law: str
+) -> None:
+    """Draw the epsilon of n releases together at one delta, by each way to compose them.
+
+    costs: by how many releases, and by the way. ways: their names.
+    """
+    figure = empty(8, 4.5)
+    axes = figure.subplots()
+    for (way, name), color in zip(ways.items(), (FAINT, SECOND, INSIDE), strict=True):
+        points = [(n, float(of[way])) for n, of in costs.items() if way in of]
+        if points:
+            label = f"{name}: {rounded(costs[points[-1][0]][way], up=True)}"
+            axes.plot(*zip(*points, strict=True), color=color, linewidth=2, label=label)
+    most = max(costs)
+    heading(axes, f"{most:,} releases: epsilon at delta {short(float(delta))}", f"each of {law}")
+    furnish(axes)
+    axes.set(xlim=(0, most), ylim=(0, None))
+    axes.legend(loc="upper left", frameon=False, fontsize=10, labelcolor="linecolor")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(6))
+        axis.set_major_formatter(FuncFormatter(lambda x, _: short(x)))
+    axes.set_xlabel("releases of the same data", color=INK)
+    axes.set_ylabel("epsilon of all together", color=INK)
     save(figure, path)
 
 

@@ -156,13 +156,31 @@ class Guarantee(Record):
         least = min(found, key=found.__getitem__)
         return with_epsilon(self, found[least], wanted, least)
 
+    def delta_at(self, epsilon: Real) -> Fraction:
+        """The least delta that is proved for this epsilon, rounded up: the inverse of `approximate`.
+
+        It comes from the same bounds.
+        Raises: DTypeError, ParameterError (none below 1 is proved).
+        """
+        wanted = parameters.exact_positive("epsilon", epsilon, decimal=True)
+        found = self.rho_delta + (self._delta_of_rho(wanted) if self.rho else 0)
+        if self.epsilon is not None and self.delta is not None and self.epsilon <= wanted:
+            found = min(found, self.delta)
+        if found >= 1:
+            raise ParameterError(f"epsilon must be one for which a delta below 1 is proved, got {shown(epsilon)}")
+        return found
+
+    def _delta_of_rho(self, epsilon: Fraction) -> Fraction:
+        """That of the noise, beside rho_delta."""
+        if self.gdp:
+            return Fraction(gaussian.gaussian_delta(epsilon, 2 * self.rho, Fraction(1)))
+        return Fraction(gaussian.delta_of_zcdp(self.rho, epsilon))
+
     def _least_epsilon(self, rest: Fraction, delta: Real) -> Fraction:
         rho = self.rho
 
         def enough(epsilon: float) -> bool:
-            if self.gdp:
-                return Fraction(gaussian.gaussian_delta(Fraction(epsilon), 2 * rho, Fraction(1))) <= rest
-            return Fraction(gaussian.delta_of_zcdp(rho, Fraction(epsilon))) <= rest
+            return self._delta_of_rho(Fraction(epsilon)) <= rest
 
         if rho == 0:
             return rho
