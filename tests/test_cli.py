@@ -749,7 +749,7 @@ def test_every_law_is_drawn(tmp_path, name, picture, most) -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_what_several_releases_cost(capsys, monkeypatch, name) -> None:
-    """By the sum, by rho and by the distribution, as `compose` says it; without its library by two."""
+    """By the sum, rho and the distribution, as `compose` says it; without its library by two."""
     mechanism, delta, n = NAMED[name][1](), Fraction(1, 10**6), 40
     words = ["--mechanism", name, *NAMED[name][0], "--releases", str(n)]
     said, told = explain(capsys, *words)

@@ -38,7 +38,7 @@ from dpfast.privacy.formatting import approximate, percent, plain, rounded
 
 USUAL = Fraction(19, 20)
 CONFIDENCES = Fraction(1, 2), USUAL, Fraction(99, 100)
-POINTS = 24  # of the picture of costs
+POINTS = 24  # that the picture of costs has
 WAYS = {"sum": "the sum of epsilons", "rho": "rho", "distribution": "the distribution of losses"}
 MOST_RELEASES = 10_000  # whose distribution takes seconds
 PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
@@ -137,7 +137,7 @@ class Explained:
         return (self.holds and self.holds[1]) or meaning.EXAMPLE_DELTA
 
     def costs(self, n: int) -> dict[str, Fraction]:
-        """The epsilon of n releases together at total_delta, rounded up, by each way to compose them."""
+        """The epsilon of n releases together at total_delta, by each way to compose them."""
         promise, delta, found = self.promise, self.total_delta, {}
         if promise is None or self.sure is None:
             return {}

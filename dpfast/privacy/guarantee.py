@@ -157,9 +157,9 @@ class Guarantee(Record):
         return with_epsilon(self, found[least], wanted, least)
 
     def delta_at(self, epsilon: Real) -> Fraction:
-        """The least delta that is proved for this epsilon, rounded up: the inverse of `approximate`.
+        """The least delta that is proved for this epsilon: the inverse of `approximate`.
 
-        It comes from the same bounds.
+        It comes from the same bounds, rounded up.
         Raises: DTypeError, ParameterError (none below 1 is proved).
         """
         wanted = parameters.exact_positive("epsilon", epsilon, decimal=True)
