@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant("digests of another label are taken", "dpfast/release/seal.py", "if each.key != key:", "if False:", "test_sealed.py -k another_labels"),
     Mutant("a worker takes any version", "dpfast/release/seal.py", "if (stream, version) !=", "if False and (stream, version) !=",
            "test_sealed.py -k another_key_or_version"),
-    Mutant("a worker takes any key", "dpfast/release/seal.py", "if key.id != key_id:", "if False:", "test_sealed.py -k another_key_or_version"),
+    Mutant("a worker takes any key", "dpfast/release/key.py", "if key.id != key_id:", "if False:", "test_sealed.py -k another_key_or_version"),
     Mutant("the counts get noise under a key in place", "dpfast/mechanisms/mechanism.py",
            "if not (key is None or out is None or disjoint(np.asarray(values), out)):", "if False:",
            "test_sealed.py -k in_place"),
