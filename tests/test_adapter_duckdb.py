@@ -14,7 +14,7 @@ db = pytest.importorskip("duckdb")
 
 import tiers  # noqa: E402
 import visits  # noqa: E402
-from tables import ROWS, OutOfCore, cities, key_of, released, terms  # noqa: E402
+from counted_tables import ROWS, OutOfCore, cities, key_of, released, terms  # noqa: E402
 from visits import CAPS, KINDS, at_home, charges, files, job, same  # noqa: E402
 
 import dpfast  # noqa: E402

@@ -12,7 +12,7 @@ import pytest
 pl = pytest.importorskip("polars", "1.36")
 
 import visits  # noqa: E402
-from tables import ROWS, OutOfCore, cities, key_of, released, terms  # noqa: E402
+from counted_tables import ROWS, OutOfCore, cities, key_of, released, terms  # noqa: E402
 from visits import CAPS, at_home, charges  # noqa: E402
 
 import dpfast  # noqa: E402

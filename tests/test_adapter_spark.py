@@ -316,10 +316,9 @@ def test_an_executor_without_dpfast_is_one_error(tmp_path, session, monkeypatch)
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(session.sparkContext, "pythonExec", str(python))
-    home, begun = at_home(tmp_path, "a"), time.monotonic()
+    home = at_home(tmp_path, "a")
     with pytest.raises(ParameterError, match="every executor must have dpfast"):
         job(jobs, "known", frame(session), home, "a", engine=spark.Cluster(session))
-    assert time.monotonic() - begun < 30  # seconds, also on a loaded machine
     assert not (home / "a.stage").exists()
     assert charges(home, "a") == 0
 

@@ -371,7 +371,7 @@ def layout(out: Path, *keys: str) -> list[tuple[str, list[Any]]]:
 PROGRAM = """
 import os, sys
 from pathlib import Path
-import dpfast, tables, visits
+import dpfast, counted_tables, visits
 {start}
 rows, table, home, phase = sys.argv[1:]
 home, died = Path(home), []
@@ -385,7 +385,7 @@ with visits.dying(phase, die):
     try:
         visits.job(dp, "known", of(rows + "/*.parquet"), home, phase)
     except KeyboardInterrupt:
-        tables.released(dp, of(table), home, phase + " table")
+        counted_tables.released(dp, of(table), home, phase + " table")
 """
 
 MEMORY = """
