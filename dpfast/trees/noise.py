@@ -19,6 +19,7 @@ from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
 from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.privacy import parameters
 from dpfast.privacy.composition import compose
+from dpfast.privacy.gaussian import rho_of
 from dpfast.privacy.guarantee import Guarantee
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import unwritten, written
@@ -61,13 +62,10 @@ class TreeNoise(Payable):
         if (epsilon is None) == (rho is None) or (delta is not None and epsilon is None):
             raise ParameterError("epsilon, epsilon and delta, or rho must be given: the budget of the whole tree")
         gaussian = rho is not None or delta is not None
+        name, asked = ("rho", rho) if epsilon is None else ("epsilon", epsilon)
+        total = parameters.exact_positive(name, asked, decimal=True)
         if delta is not None:
-            # The noise of one count that is (epsilon, delta)-DP by its rho alone tells this rho.
-            total = DiscreteGaussian.calibrated(epsilon, Sensitivity.from_l2(1), delta=delta).rho()  # type: ignore[arg-type]
-        else:
-            total = parameters.exact_positive(
-                "rho" if gaussian else "epsilon", rho if gaussian else epsilon, decimal=True
-            )
+            total = rho_of(total, parameters.probability("delta", delta, decimal=True))
         changes = [sensitivity.of_sums(size, shape.most_leaves(level)) for level, size in enumerate(shape.sizes)]
         parts = shares(changes, gaussian)
         made = [
