@@ -404,3 +404,23 @@ def test_randomized_response_is_an_event_for_replacement(mechanism, k) -> None:
     assert PLDAccountant(replace).compose(event).get_epsilon(0) == pytest.approx(float(mechanism.epsilon), abs=2e-4)
     assert not PLDAccountant().supports(event)
     assert math.isclose(compose(mechanism, by="pld", delta=1e-9).epsilon, mechanism.epsilon, rel_tol=1e-4)
+
+
+def test_a_ledger_in_zcdp_takes_every_kind_of_release(tmp_path) -> None:
+    """Trees, thresholds by both noises, and several picks: each by its own rho and delta."""
+    own, cells = Fraction(1, 10**7), Sensitivity(4, 1)
+    ledger = dpfast.Ledger(tmp_path / "all.db", 10, delta=1e-6, by="zcdp", own_delta=2 * own, create=True)
+    promised = [
+        dpfast.tree(range(9), branching=3, sensitivity=cells, ledger=ledger, label="tree", **budget).guarantee
+        for budget in ({"epsilon": 1}, {"epsilon": 1, "delta": 1e-6}, {"rho": 0.1})
+    ]
+    for noise in ("laplace", "gaussian"):
+        budget = {"epsilon": 1, "delta": own, "sensitivity": cells, "noise": noise}
+        promised.append(dpfast.thresholded(["a"], [999], ledger=ledger, label=noise, **budget).guarantee)
+    for chooser in (dpfast.Exponential(1, 1), dpfast.PermuteAndFlip(Fraction(1, 2), 1)):
+        assert len(ledger.release(chooser, [3, 1, 2], label="best", k=2)) == 2
+        promised.append(chooser.picks(2))
+    together = compose(*promised)
+    assert (ledger.spent.rho, ledger.spent.rho_delta) == (together.rho, together.rho_delta) == (together.rho, 2 * own)
+    with pytest.raises(dpfast.BudgetExhausted):
+        dpfast.thresholded(["a"], [999], ledger=ledger, label="more", **{**budget, "delta": Fraction(1, 10**9)})
