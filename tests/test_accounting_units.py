@@ -12,7 +12,7 @@ import mpmath
 import pytest
 
 import dpfast
-from dpfast import Guarantee, Sensitivity, calibrate, compose
+from dpfast import Guarantee, Sensitivity, calibrate, compose, jobs
 
 Pair = tuple[dict, dict]  # a mechanism's outcomes and their probabilities, on each of two neighbours
 ORDERS = [mpmath.mpf(order) for order in ("1.000001", "1.01", "1.5", "2", "4", "16", "200")]
@@ -289,26 +289,37 @@ def test_many_cells_cost_what_they_cost(law, n, epsilon, cells, most) -> None:
 # ------------------------------------------------------------------ keys that are withheld
 
 
-def withheld(mechanism: object, threshold: int, l0: int) -> Pair:
-    """One unit's keys of count 1 in one world, and none of them in the other."""
-    rate = number(mechanism.epsilon / mechanism.sensitivity)
-    shown = mpmath.exp(-rate * (threshold - 1)) / (1 + mpmath.exp(-rate))
-    return {"told": 1 - (1 - shown) ** l0, "hidden": (1 - shown) ** l0}, {"hidden": mpmath.mpf(1)}
+def withheld(cell: Pair, threshold: int, new: int) -> Pair:
+    """One unit's keys of count 1 in one world, and none of them in the other. cell: around 0 and 1."""
+    shown = mpmath.fsum(p for x, p in cell[1].items() if x >= threshold)
+    return {"told": 1 - (1 - shown) ** new, "hidden": (1 - shown) ** new}, {"hidden": mpmath.mpf(1)}
+
+
+def bell(sigma_squared: object, moved: int) -> Pair:
+    """As `laplace`, of discrete Gaussian noise."""
+    k = range(-FAR, FAR + moved + 1)
+    sides = [{x: mpmath.exp(-((x - centre) ** 2) / (2 * number(sigma_squared))) for x in k} for centre in (0, moved)]
+    first, second = ({x: weight / mpmath.fsum(side.values()) for x, weight in side.items()} for side in sides)
+    return first, second
 
 
 @pytest.mark.parametrize("l0", [1, 2])
 @pytest.mark.parametrize("delta", [Fraction(1, 100), Fraction(1, 10)])
-def test_keys_that_are_withheld_have_a_rho_and_a_delta(l0, delta) -> None:
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_keys_that_are_withheld_have_a_rho_and_a_delta(noise, l0, delta) -> None:
     """Each number of new keys beside common ones that move; twice, and with another law."""
-    found = dpfast.thresholded(["a"], [50], epsilon=1, delta=delta, sensitivity=Sensitivity(l0, 1))
-    noise = dpfast.DiscreteLaplace(1, Sensitivity(l0, 1))
-    assert found.guarantee == Guarantee(1, delta, rho=noise.guarantee.rho, rho_delta=delta)
+    found = dpfast.thresholded(["a"], [50], epsilon=1, delta=delta, sensitivity=Sensitivity(l0, 1), noise=noise)
+    of = jobs.Withholding if noise == "laplace" else jobs.GaussianWithholding
+    mechanism = of(1, delta, Sensitivity(l0, 1))
+    rho = dpfast.DiscreteLaplace(1, Sensitivity(l0, 1)).guarantee.rho if noise == "laplace" else mechanism.rho()
+    assert found.guarantee == Guarantee(1, delta, rho=rho, rho_delta=delta)
     parts = [found, found, dpfast.DiscreteLaplace(Fraction(1, 2), 1)]
     total = 3 * delta
     epsilon = compose(*parts).approximate(total).epsilon
     with mpmath.workprec(120):
+        cell = laplace(Fraction(1, l0), 1) if noise == "laplace" else bell(mechanism.sigma_squared, 1)
         for new in range(l0 + 1):
-            world = [*[withheld(noise, found.threshold, new)], *[laplace(Fraction(1, l0), 1)] * (l0 - new)]
+            world = [*[withheld(cell, found.threshold, new)], *[cell] * (l0 - new)]
             everything = together([*world, *world, laplace(Fraction(1, 2), 1)])
             assert delta_of(everything, epsilon) <= number(total)
             if new:  # planted: the rho without its delta
