@@ -422,6 +422,13 @@ def test_keys_without_a_count_never_show() -> None:
     noisy = partial(thresholded, np.arange(10_000), epsilon=0.01, delta=0.5, sensitivity=Sensitivity(1, 1))
     assert all(noisy(np.zeros(10_000, int)).keys.size == 0 for _ in range(5))
     assert noisy(np.ones(10_000, int)).keys.size > 1000
+    options = {
+        **LEAKY,
+        "sensitivity": Sensitivity(1, 1),
+        "buckets": 1,
+    }  # a key that nobody has is as one that is not there
+    without = thresholded(["a", "c"], [5, 7], key=key_of(), **options)
+    assert published(thresholded(["a", "b", "c"], [5, 0, 7], key=key_of(), **options)) == published(without)
 
 
 def test_what_it_promises() -> None:
