@@ -290,7 +290,7 @@ def test_many_cells_cost_what_they_cost(law, n, epsilon, cells, most) -> None:
 
 
 def withheld(cell: Pair, threshold: int, new: int) -> Pair:
-    """One unit's keys of count 1 in one world, and none of them in the other. cell: around 0 and 1."""
+    """Keys of count 1 that one unit has alone, and none of them. cell: noise around 0, and 1."""
     shown = mpmath.fsum(p for x, p in cell[1].items() if x >= threshold)
     return {"told": 1 - (1 - shown) ** new, "hidden": (1 - shown) ** new}, {"hidden": mpmath.mpf(1)}
 
