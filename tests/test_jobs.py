@@ -343,7 +343,8 @@ def test_neighbours_give_the_same_order_and_layout(tmp_path, kind) -> None:
     ("kind", "owner", "name", "planted", "what"),
     [
         ("unknown", verbs, "ranked", neighbours.by_appearance(ROWS), "the order of keys"),
-        ("unknown", verbs, "ranked", neighbours.by_bucket(), "the order of keys"),
+        # six keys come sorted by chance once in 150 times
+        ("unknown", verbs, "ranked", neighbours.by_bucket(), ("the order of keys", "the sizes of files")),
         ("known", tasks, "put", neighbours.by_count(), "files, row groups or keys"),
     ],
 )
