@@ -169,6 +169,32 @@ def test_rho_of_laplace_noise_in_every_world_of_three_cells(l0, linf, adjacency,
                 assert worst > number(dpfast.DiscreteLaplace(rate * linf, linf).guarantee.rho)
 
 
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+@pytest.mark.parametrize(("l0", "linf", "size"), [(1, 1, 2), (1, 1, 5), (1, 2, 2), (2, 1, 2), (3, 1, 2)])
+def test_the_rho_of_a_group_is_that_of_the_law(l0, linf, size, adjacency) -> None:
+    """The worst of all sums of so many units' changes, and reached; less than the theorem has."""
+    mechanism = dpfast.DiscreteLaplace(1, Sensitivity(l0, linf, adjacency=adjacency))
+    found, bound = mechanism.group(size), mechanism.guarantee.group(size)
+    assert (found.epsilon, found.unit, mechanism.group(1)) == (size, bound.unit, mechanism.guarantee)
+    assert found.rho < bound.rho
+    rate, rho = mechanism.epsilon / mechanism.sensitivity, number(found.rho)
+    together = {(0, 0, 0)}
+    for _ in range(size):
+        moved = changes(l0, linf, adjacency, signed=False)
+        together = {tuple(a + b for a, b in zip(v, w, strict=True)) for v in together for w in moved}
+    with mpmath.workprec(120):
+        cell = {d: [divergence(laplace(rate, d), order) for order in ORDERS] for d in range(1, size * linf + 1)}
+        worst = max(
+            mpmath.fsum(cell[abs(d)][k] for d in change if d) for change in together for k in range(len(ORDERS))
+        )
+        assert worst <= rho
+        if 2 * l0 <= 3 or adjacency == "add-remove":
+            assert worst >= rho * (1 - mpmath.mpf(10) ** -5)
+    if adjacency == "substitution":
+        added = dpfast.DiscreteLaplace(rate * l0 * linf, Sensitivity(l0, linf))
+        assert found.add_remove == added.group(size)
+
+
 # ------------------------------------------------------------------ sums of different mechanisms
 
 CELLS = dpfast.DiscreteLaplace(Fraction(1, 2), Sensitivity(2, 1))

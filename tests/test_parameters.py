@@ -133,7 +133,8 @@ def test_any_two_doubles_are_taken_exactly_or_refused_by_their_scale(epsilon, se
 @pytest.mark.parametrize("bad", NO_NUMBER, ids=repr)
 def test_what_is_no_real_number_is_refused_by_type(name, bad) -> None:
     with pytest.raises(
-        DTypeError, match=rf"^{name} must be an int, float, Fraction or Decimal, not {type(bad).__name__}$"
+        DTypeError,
+        match=rf"^{name} must be an int, float, Fraction, Decimal or text such as 1/3, not {type(bad).__name__}$",
     ):
         DiscreteLaplace(**{"epsilon": 1, "sensitivity": 1, name: bad})
 

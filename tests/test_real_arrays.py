@@ -139,8 +139,8 @@ def test_bounds_that_are_refused() -> None:
                 MECH.release(values, **{name: bad})
         with pytest.raises(ParameterError, match=f"^{name} must be finite"):
             MECH.release(values, **{name: math.nan})
-        with pytest.raises(DTypeError, match=f"^{name} must be an int, float"):
-            MECH.release(values, **{name: "1"})
+        with pytest.raises(ParameterError, match=f"^{name} must be a number such as 0.1"):
+            MECH.release(values, **{name: "one"})
     with pytest.raises(ParameterError, match="^lower must be at most upper"):
         MECH.release(values, lower=2, upper=1)
     assert MECH.release(np.ones(3), lower=-0.0, upper=0.0).tobytes() == np.zeros(3).tobytes()
@@ -229,7 +229,7 @@ def test_missing_is_a_public_number() -> None:
     for bad, error in (
         (math.nan, ParameterError),
         (math.inf, ParameterError),
-        ("0", DTypeError),
+        ("none", ParameterError),
         (True, DTypeError),
         (Fraction(1, 3), ParameterError),
     ):
@@ -249,7 +249,9 @@ def test_a_sensitivity_in_place_of_a_number(kind: Callable[..., Any]) -> None:
     given_ = Sensitivity(3, 0.5, adjacency="substitution", unit="household", signed=True)
     mech = kind(2, given_)
     assert (mech.sensitivity, mech.adjacency, mech.unit) == (3, "substitution", "household")
-    assert mech == kind(2, 3, adjacency="substitution", unit="household")
+    number = kind(2, 3, adjacency="substitution", unit="household")
+    assert (mech.scale, mech.granularity, mech.guarantee.epsilon) == (number.scale, number.granularity, 2)
+    assert mech != number  # which is not told what it costs beyond epsilon
     for extra in ({"adjacency": "add-remove"}, {"adjacency": "substitution"}, {"unit": "household"}):
         with pytest.raises(ParameterError, match="^adjacency and unit are those of the Sensitivity"):
             kind(2, given_, **extra)
@@ -265,9 +267,9 @@ def test_a_sensitivity_in_place_of_a_number(kind: Callable[..., Any]) -> None:
         (-1.5, ParameterError, "must be positive"),
         (math.nan, ParameterError, "must be finite"),
         (math.inf, ParameterError, "must be finite"),
-        ("1", DTypeError, "must be an int, float, Fraction or Decimal"),
-        (True, DTypeError, "must be an int, float, Fraction or Decimal"),
-        (None, DTypeError, "must be an int, float, Fraction or Decimal"),
+        ("one", ParameterError, "must be a number such as 0.1 or 1/3"),
+        (True, DTypeError, "must be an int, float, Fraction"),
+        (None, DTypeError, "must be an int, float, Fraction"),
     ],
 )
 def test_parameters_that_are_refused(name: str, bad: object, error: type[Exception], rule: str) -> None:

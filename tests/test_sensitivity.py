@@ -233,7 +233,7 @@ def test_changes_are_taken_as_they_are() -> None:
         ((1, math.nan), {}, ParameterError, "^linf must be finite"),
         ((1, math.inf), {}, ParameterError, "^linf must be finite"),
         ((1, 2**4096), {}, ParameterError, "^linf must be of at most 4096 bits"),
-        ((1, b"2"), {}, DTypeError, "^linf must be an int, float, Fraction or Decimal, not bytes$"),
+        ((1, b"2"), {}, DTypeError, "^linf must be an int, float, Fraction, Decimal or text such as 1/3, not bytes$"),
         ((1, 1), {"adjacency": "bounded"}, ParameterError, "^adjacency must be one of add-remove, substitution, got 'bounded'$"),
         ((1, 1), {"unit": " "}, ParameterError, "^unit must name"),
         ((1, 1), {"signed": 1}, DTypeError, "^signed must be True or False, not int$"),

@@ -98,7 +98,7 @@ def test_single_precision_stays_within_the_bound() -> None:
         (math.nan, ParameterError, "^bound must be finite"),
         (2**53 + 1, ParameterError, "^bound must be a float of at most 2\\*\\*1000"),
         (2**1001, ParameterError, "^bound must be a float of at most 2\\*\\*1000"),
-        (b"8", DTypeError, "^bound must be an int, float, Fraction or Decimal, not bytes$"),
+        (b"8", DTypeError, "^bound must be an int, float, Fraction, Decimal or text such as 1/3, not bytes$"),
         (True, DTypeError, "^bound must be"),
         (np.array([8.0]), DTypeError, "^bound must be"),
     ],

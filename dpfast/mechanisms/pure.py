@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -59,10 +60,30 @@ class Pure(Record):
         rho = self._rho(self._change, self.sensitivity)
         return Guarantee(self.epsilon, rho=rho, adjacency=self.adjacency, add_remove=known, **about)
 
-    def _rho(self, change: Sensitivity | None, l1: Fraction) -> Fraction:
+    def group(self, size: int) -> Guarantee:
+        """`guarantee.group(size)`, with the rho of the law itself if that is less.
+
+        The worst of so many units all change the same cells: those of one unit, so many times as
+        far (dpfast/privacy/laplace.py, 5).
+        Raises: DTypeError, ParameterError.
+        """
+        found = self.guarantee.group(size)
+        if size == 1 or found.rho_delta:
+            return found
+        added = found.add_remove
+        if added and self._change and (one := self._change.add_remove):
+            added = self._no_more(added, self._rho(one, one.l1, size))  # type: ignore[arg-type]
+        return self._no_more(found, self._rho(self._change, self.sensitivity, size), add_remove=added)
+
+    @staticmethod
+    def _no_more(found: Guarantee, rho: Fraction, **about: Any) -> Guarantee:
+        return found._of(**{**vars(found), "rho": min(found.rho, rho), **about})  # noqa: SLF001  a record of the same kind
+
+    def _rho(self, change: Sensitivity | None, l1: Fraction, size: int = 1) -> Fraction:
         """The rho of this noise; for a change that no integer makes, what the epsilon implies."""
-        worst = laplace.worst_change(change, l1)
-        return laplace.rho(1 / self._scale, worst, integers=self.INTEGERS) or rho_of_epsilon(self.epsilon)
+        cells, linf = laplace.worst_change(change, l1)
+        worst = Cells(cells, size * (Fraction(math.floor(linf)) if self.INTEGERS else linf))
+        return laplace.rho(1 / self._scale, worst, integers=self.INTEGERS) or rho_of_epsilon(size * self.epsilon)
 
     @property
     def scale(self) -> float:

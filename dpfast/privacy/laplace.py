@@ -19,6 +19,9 @@ level a for X can have against X + d.
    the worst is Sensitivity.largest: a cell moves by the most that it can (2), two cells of a signed
    substitution that move by linf are no worse than one that moves by 2 linf (2), and a product of
    dominating pairs dominates [ZDW22]. So costs of a cell add up over these cells.
+5. Of n units together, a cell moves by at most n times the linf of 4, and all cells by at most n
+   times its l0 linf. The mean loss of a cell is convex in its distance, so their sum is largest
+   where the cells of 4 move n times as far.
 
 The rho of a cell is the mean of its loss L [HM26]. A short proof for discrete noise moved by
 Delta, with rate r, epsilon = r Delta, q = exp(-r), t = order - 1/2, z = exp(2 r t): E exp((order -

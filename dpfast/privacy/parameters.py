@@ -54,7 +54,9 @@ def exact_real(name: str, value: Real | object, rule: str = "finite", *, decimal
     elif decimal and isinstance(value, (float, np.floating)) and math.isfinite(value):
         value = Decimal(float.__repr__(value) if isinstance(value, float) else np.format_float_scientific(value))
     if isinstance(value, _NO_NUMBERS) or not isinstance(value, (numbers.Real, Decimal)):
-        raise DTypeError(f"{name} must be an int, float, Fraction or Decimal, not {type(value).__name__}")
+        raise DTypeError(
+            f"{name} must be an int, float, Fraction, Decimal or text such as 1/3, not {type(value).__name__}"
+        )
     if isinstance(value, Decimal):
         # This is checked before the expansion, because Decimal("1e999999999") would fill the
         # memory.
@@ -68,7 +70,9 @@ def exact_real(name: str, value: Real | object, rule: str = "finite", *, decimal
     elif isinstance(value, numbers.Rational):
         exact = _ratio(name, value, value.numerator, value.denominator)
     elif not hasattr(value, "as_integer_ratio"):  # a kind of real that float() might round
-        raise DTypeError(f"{name} must be an int, float, Fraction or Decimal, not {type(value).__name__}")
+        raise DTypeError(
+            f"{name} must be an int, float, Fraction, Decimal or text such as 1/3, not {type(value).__name__}"
+        )
     elif math.isfinite(value):
         exact = _ratio(name, value, *value.as_integer_ratio())
     else:
