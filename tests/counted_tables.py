@@ -67,9 +67,8 @@ class OutOfCore:
         """Also where shards and blocks are empty, and one page has half of the rows."""
         home = at_home(tmp_path, "one", "other")
         job(jobs, kind, ROWS, home, "one")
-        key = key_of(home, kind)
-        how = {"unit": "user", "key": key, "stage": home / "other.stage", **KINDS[kind]}
-        counts = self.dp.bounded_counts(self.of(ROWS), shards=shards, **how)
+        given, key = visits.options(kind, home), key_of(home, kind)
+        counts = self.dp.bounded_counts(self.of(ROWS), stage=home / "other.stage", shards=shards, **given)
         mechanism = visits.mechanism(kind, counts)
         ledger = dpfast.Ledger(home / "other.db")
         facts = self.dp.release(counts, mechanism, key=key, ledger=ledger, to=home / "other.out", resume=True)

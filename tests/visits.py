@@ -61,17 +61,22 @@ def mechanism(kind: str, counts: jobs.Counts) -> Any:
     return dpfast.DiscreteLaplace(1, counts.sensitivity)
 
 
+def options(kind: str, home: Path) -> dict[str, Any]:
+    """Those of `bounded_counts`. The sums are of the rows that counts under another key keep."""
+    key = dpfast.KeyFile(home / "visits.key")
+    chooser = {"chooser": key.derive("counts").chooser()} if kind == "sums" else {}
+    return {"unit": "user", "key": key.derive(kind), **KINDS[kind], **chooser}
+
+
 def released(
     dp: Any, kind: str, rows: Any, home: Path, name: str, *, resume: bool = False, ledger: Any = "own", **engine: Any
 ) -> dict[str, Any]:
     """Freeze and release, in folders of home; its ledger pays. What verify takes."""
-    key = dpfast.KeyFile(home / "visits.key").derive(kind)
+    given = options(kind, home)
     paying = dpfast.Ledger(home / f"{name}.db") if ledger == "own" else ledger
     shards = {} if "shards" not in engine else {"shards": engine.pop("shards")}
-    counts = dp.bounded_counts(
-        rows, unit="user", key=key, stage=home / f"{name}.stage", **KINDS[kind], **engine, **shards
-    )
-    how = mechanism(kind, counts)
+    counts = dp.bounded_counts(rows, stage=home / f"{name}.stage", **given, **engine, **shards)
+    how, key = mechanism(kind, counts), given["key"]
     dp.release(counts, how, key=key, ledger=paying, to=home / f"{name}.out", resume=resume, **engine)
     return {"to": home / f"{name}.out", "counts": counts, "mechanism": how, "key": key, **engine}
 
