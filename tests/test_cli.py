@@ -548,7 +548,7 @@ def test_explain_says_whether_a_choice_is_monotonic(capsys, name) -> None:
         assert f" monotonic {expected}: " in text
         assert "at most 2.72 times (e^epsilon)" in text
         assert (facts["monotonic"], facts["sensitivity"]) == (expected == "yes", "2")
-    for wrong in (["--cells", "5"], ["--releases", "5"], ["--delta", "1e-6"], ["--rho", "1"], ["--plot", "x.png"]):
+    for wrong in (["--cells", "5"], ["--delta", "1e-6"], ["--rho", "1"], ["--releases", "5", "--plot", "x.png"]):
         assert main(["explain", *options, *cells, *wrong]) == 2
     assert main(["privatize", "a.csv", "b.csv", *options, *cells]) == 2  # which adds noise, and chooses nothing
 
@@ -747,11 +747,20 @@ def test_every_law_is_drawn(tmp_path, name, picture, most) -> None:
     assert not border.any(), "something is cut off"
 
 
-@pytest.mark.parametrize("name", NAMED)
-def test_what_several_releases_cost(capsys, monkeypatch, name) -> None:
+CHOSEN = {
+    name: (["--epsilon", "0.1", *ONE_CELL], lambda kind=kind: kind("0.1", dpfast.Sensitivity(1, 1)))
+    for name, kind in {"exponential": dpfast.Exponential, "noisy-max": dpfast.NoisyMax}.items()
+}
+
+
+@pytest.mark.parametrize("name", [*NAMED, *CHOSEN])
+def test_what_several_releases_cost(tmp_path, capsys, monkeypatch, name) -> None:
     """By the sum, rho and the distribution, as `compose` says it; without its library by two."""
-    mechanism, delta, n = NAMED[name][1](), Fraction(1, 10**6), 40
-    words = ["--mechanism", name, *NAMED[name][0], "--releases", str(n)]
+    options, make = {**NAMED, **CHOSEN}[name]
+    mechanism, delta, n = make(), Fraction(1, 10**6), 40
+    words = ["--mechanism", name, *options, "--releases", str(n)]
+    assert main(["explain", *words, "--plot", str(tmp_path / "costs.svg"), "--picture", "costs"]) == 0
+    capsys.readouterr()
     said, told = explain(capsys, *words)
     several = [mechanism] * n
     each = mechanism.guarantee if mechanism.guarantee.pure else mechanism.guarantee.approximate(delta / n)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -74,11 +74,16 @@ def explain(
         raise click.UsageError("'--picture costs' draws what '--releases' are together, and goes with it alone")
     given = chosen(options)
     if given["mechanism"] in CHOICES:
-        if cells or releases or plot:
+        if cells or (plot and picture != "costs"):
             raise click.UsageError(
-                "'--cells', '--releases' and '--plot' are for noise that is added to cells, and here is a choice"
+                "'--cells' and '--plot' are for noise that is added to cells, and here is a choice: '--plot' with "
+                "'--picture costs' draws what '--releases' are together"
             )
-        _choice(make_choice(given), as_json)
+        mechanism = make_choice(given)
+        together = releases and Together(mechanism, mechanism.guarantee, meaning.EXAMPLE_DELTA, releases)
+        _choice(mechanism, together or None, as_json)
+        if plot and together:
+            together.draw(plot, f"{title(mechanism)}; {mechanism.adjacency}, unit: {mechanism.unit}")
         return
     explained = Explained(make(given, promises=False), [1, cells] if cells else [1], releases)
     if picture in {"posterior", "loss", "costs"} and not (explained.sure and explained.loss):
@@ -88,11 +93,12 @@ def explain(
         explained.draw(plot, picture)
 
 
-def _choice(mechanism: OneAnswer, as_json: bool) -> None:
+def _choice(mechanism: OneAnswer, together: Together | None, as_json: bool) -> None:
     promise = mechanism.guarantee
     said = meaning.promise_in_words(promise, (mechanism.epsilon, Fraction(0)), "exact")
     if as_json:
-        click.echo(json.dumps({**mechanism.metadata(), "meaning": said}, indent=2))
+        of_all = together.facts() if together else {}
+        click.echo(json.dumps({**mechanism.metadata(), **of_all, "meaning": said}, indent=2))
         return
     one_way = (
         "yes: a unit that is added moves all answers one way, so their noise is half as wide as it would be otherwise"
@@ -103,14 +109,51 @@ def _choice(mechanism: OneAnswer, as_json: bool) -> None:
         "monotonic": one_way if mechanism.monotonic else either,
     }
     head = f"{title(mechanism)}, epsilon {plain(mechanism.epsilon)}, sensitivity {plain(mechanism.sensitivity)}"
-    click.echo("\n\n".join([head, terminal.table(facts.items(), indent=2), terminal.paragraph(f"Meaning: {said}")]))
+    parts = [head, terminal.table(facts.items(), indent=2), *(together.tables() if together else [])]
+    click.echo("\n\n".join([*parts, terminal.paragraph(f"Meaning: {said}")]))
+
+
+class Together(NamedTuple):
+    """n releases of a mechanism: their epsilon at a total delta, by each way to compose them."""
+
+    mechanism: Mechanism | OneAnswer
+    promise: dpfast.Guarantee
+    delta: Fraction
+    n: int
+
+    def costs(self) -> dict[str, Fraction]:
+        found, promise = {}, self.promise
+        with suppress(ParameterError):  # a delta that doubles find no epsilon for
+            each = promise if promise.pure else promise.approximate(self.delta / self.n)
+            found["sum"] = self.n * (each.epsilon or 0)
+            rho = dpfast.Guarantee(rho=self.n * promise.rho, gdp=promise.gdp)
+            found["rho"] = rho.approximate(self.delta).epsilon or 0
+            with suppress(ImportError):
+                parts = [self.mechanism] * self.n
+                found["distribution"] = dpfast.compose(*parts, by="pld", delta=self.delta).epsilon or 0
+        return {way: Fraction(epsilon) for way, epsilon in found.items()}
+
+    def facts(self) -> dict[str, Any]:
+        costs = {way: str(epsilon) for way, epsilon in self.costs().items()}
+        return {"together": {"releases": self.n, "delta": str(self.delta), "epsilon": costs}} if costs else {}
+
+    def tables(self) -> list[str]:
+        ways = [[f"by {WAYS[way]}", rounded(epsilon, up=True)] for way, epsilon in self.costs().items()]
+        head = [f"{self.n:,} releases, delta {plain(self.delta)}", "epsilon"]
+        return [terminal.table([head, *ways], indent=2)] if ways else []
+
+    def draw(self, path: Path, about: str) -> None:
+        from dpfast.pictures import mechanisms as pictures
+
+        numbers = sorted({round(self.n ** (i / POINTS)) for i in range(POINTS + 1)})
+        pictures.costs({n: self._replace(n=n).costs() for n in numbers}, WAYS, self.delta, path, about)
 
 
 class Explained:
     """A mechanism, and what is known of it. sizes: for how many cells intervals are; 1 first."""
 
     def __init__(self, mechanism: Mechanism, sizes: list[int], releases: int | None) -> None:
-        self.mechanism, self.sizes, self.releases = mechanism, sizes, releases
+        self.mechanism, self.sizes = mechanism, sizes
         delta_of: Any = getattr(mechanism, "delta", None)
         self.promise: dpfast.Guarantee | None = mechanism.guarantee if mechanism.adjacency else None
         self.holds = meaning.example(self.promise, delta_of) if self.promise else None
@@ -118,6 +161,10 @@ class Explained:
         self.loss = privacy_loss(mechanism) if self.sure else None
         self.real = isinstance(mechanism, (dpfast.Laplace, dpfast.Gaussian))
         self.scale = None if isinstance(mechanism, GAUSSIANS) else mechanism.sensitivity / mechanism.epsilon
+        self.together: Together | None = None
+        if releases and self.promise and self.sure:
+            promised = self.holds and self.holds[1]
+            self.together = Together(mechanism, self.promise, promised or meaning.EXAMPLE_DELTA, releases)
 
     @property
     def delta_is(self) -> str:
@@ -130,24 +177,6 @@ class Explained:
         if self.promise is None:
             return "none yet: sigma promises nothing before it is said what one unit can change, by --l0 with --linf or --l2-squared."
         return meaning.promise_in_words(self.promise, self.holds, self.delta_is)
-
-    @property
-    def total_delta(self) -> Fraction:
-        """That of several releases together: the promised one, if there is one."""
-        return (self.holds and self.holds[1]) or meaning.EXAMPLE_DELTA
-
-    def costs(self, n: int) -> dict[str, Fraction]:
-        """The epsilon of n releases together at total_delta, by each way to compose them."""
-        promise, delta, found = self.promise, self.total_delta, {}
-        if promise is None or self.sure is None:
-            return {}
-        with suppress(ParameterError):  # a delta that doubles find no epsilon for
-            each = promise if promise.pure else promise.approximate(delta / n)
-            found["sum"] = n * (each.epsilon or 0)
-            found["rho"] = dpfast.Guarantee(rho=n * promise.rho, gdp=promise.gdp).approximate(delta).epsilon or 0
-            with suppress(ImportError):
-                found["distribution"] = dpfast.compose(*[self.mechanism] * n, by="pld", delta=delta).epsilon or 0
-        return {way: Fraction(epsilon) for way, epsilon in found.items()}
 
     def facts(self) -> dict[str, Any]:
         """All that the text says. Exact figures are strings; others are rounded to be safe."""
@@ -171,9 +200,8 @@ class Explained:
             most, epsilon = self.loss.most, self.holds[0]
             above = {"above": {str(epsilon): self.loss.above(epsilon)}} if most is None else {"most": str(most)}
             facts["privacy_loss"] = {"mean": self.loss.mean, **above}
-        if self.releases and (costs := self.costs(self.releases)):
-            each_way = {way: str(epsilon) for way, epsilon in costs.items()}
-            facts["together"] = {"releases": self.releases, "delta": str(self.total_delta), "epsilon": each_way}
+        if self.together:
+            facts |= self.together.facts()
         if self.sure and self.promise:
             epsilon, but_for = self.sure
             bounds = {p: dict(zip(["at_least", "at_most"], posterior(p, epsilon), strict=True)) for p in PRIORS}
@@ -202,10 +230,8 @@ class Explained:
             ends = [(p, *map(Fraction, posterior(p, self.sure[0]))) for p in PRIORS]
             after = [[percent(p, up=True), percent(low, up=False), percent(high, up=True)] for p, low, high in ends]
             parts.append(terminal.table([["belief before", "after: at least", "at most"], *after], indent=2))
-        if self.releases and (costs := self.costs(self.releases)):
-            head = [f"{self.releases:,} releases, delta {plain(self.total_delta)}", "epsilon"]
-            ways = [[f"by {WAYS[way]}", rounded(epsilon, up=True)] for way, epsilon in costs.items()]
-            parts.append(terminal.table([head, *ways], indent=2))
+        if self.together:
+            parts += self.together.tables()
         return "\n\n".join([*parts, *(terminal.paragraph(f"{name}: {note}") for name, note in notes.items())])
 
     def _details(self) -> dict[str, str]:
@@ -231,9 +257,8 @@ class Explained:
         about = f"{law(mechanism)}; {mechanism.adjacency}, unit: {mechanism.unit}"
         if picture == "posterior" and self.sure and self.promise:
             pictures.posterior(*self.sure, path, about, meaning.statement(self.promise))
-        elif picture == "costs" and self.releases:
-            numbers = sorted({round(self.releases ** (i / POINTS)) for i in range(POINTS + 1)})
-            pictures.costs({n: self.costs(n) for n in numbers}, WAYS, self.total_delta, path, about)
+        elif picture == "costs" and self.together:
+            self.together.draw(path, about)
         elif picture == "loss" and self.loss and self.holds:
             pictures.loss(mechanism, self.loss, self.holds[0], path, about)
         else:
