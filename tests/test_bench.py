@@ -408,6 +408,8 @@ def test_pages_get_what_their_marks_name_and_curves_are_drawn(benchmarks, tmp_pa
         ("README.md", "ratios", "ratios", lambda row: row.chart),
         ("docs/performance.md", "ratios", "ratios_limits", lambda row: row.bound.must is not None),
         ("docs/performance.md", "fresh_arrays", "fresh_arrays", lambda row: row.chart),
+        ("docs/performance.md", "selection", "selection_limits", lambda row: row.bound.must is not None),
+        ("docs/trees.md", "trees", "trees_limits", lambda row: row.bound.must is not None),
     ],
 )
 def test_a_page_holds_the_rows_of_today(benchmarks, page, table, mark, shown) -> None:
