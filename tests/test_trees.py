@@ -83,7 +83,7 @@ def test_sums_are_exact(shape) -> None:
     noise = TreeNoise(shape, ONE, 1, None, None, shares_of(shape, None, None, root=True))
     rng = np.random.default_rng(1)
     for counts in (rng.integers(-(2**55), 2**55, shape.leaves), np.arange(shape.leaves, dtype=">i2")):
-        found = np.concatenate(noise.sums(counts))
+        found = noise.true(counts)
         assert found.tolist() == [sum(int(c) for c in counts[row > 0]) for row in members(shape)]
 
 
@@ -100,7 +100,7 @@ def test_sums_saturate_in_any_order() -> None:
         shape = regular(3, 3)
         noise = TreeNoise(shape, ONE, 1, None, None, shares_of(shape, None, None, root=True))
         array = np.array(counts, np.uint64 if max(counts) > most else np.int64)
-        assert noise.sums(array)[1].tolist() == [total]
+        assert noise.true(array)[3:].tolist() == [total]
         found = tree(array, root=True, epsilon=100, sensitivity=ONE)
         assert abs(int(found.noisy[1][0]) - total) < 200
 
@@ -155,7 +155,7 @@ def figures_of_small_worlds(noise: TreeNoise, adjacency: str) -> tuple[float, fl
     for other, before, after in itertools.product(WORLDS, one, one):
         if adjacency == "add-remove" and (before == ()) == (after == ()):
             continue
-        pair = [np.concatenate(noise.sums(counted((other, person)))) for person in (before, after)]
+        pair = [noise.true(counted((other, person))) for person in (before, after)]
         epsilon = rho = 0.0
         for level, mechanism in enumerate(noise.levels):
             if mechanism is None:
@@ -192,18 +192,17 @@ def test_planted_the_leaves_sensitivity_at_all_levels(monkeypatch) -> None:
     """A person in two leaves under one node moves it by two: rho is then beyond the budget."""
     monkeypatch.setattr(Sensitivity, "of_sums", lambda self, *_: self)
     shares = shares_of(SMALL_LEVELS, None, None, root=True)
-    noise = TreeNoise(SMALL_LEVELS, Sensitivity(2, 1), None, None, Fraction(1, 2), shares)
-    moved = noise.sums(np.array([1, 1, 0]))
-    spent = sum(
-        float((level**2).sum() / (2 * each.sigma_squared)) for level, each in zip(moved, noise.levels, strict=True)
-    )
-    assert spent > 0.5 * 1.5
+    moved = np.array([1, 1, 0])
+
+    def spent() -> float:
+        noise = TreeNoise(SMALL_LEVELS, Sensitivity(2, 1), None, None, Fraction(1, 2), shares)
+        nodes = noise.true(moved)
+        of = [(SMALL_LEVELS.level(nodes, i) ** 2).sum() / (2 * law.sigma_squared) for i, law in enumerate(noise.levels)]
+        return float(sum(of))
+
+    assert spent() > 0.5 * 1.5
     monkeypatch.undo()
-    noise = TreeNoise(SMALL_LEVELS, Sensitivity(2, 1), None, None, Fraction(1, 2), shares)
-    spent = sum(
-        float((level**2).sum() / (2 * each.sigma_squared)) for level, each in zip(moved, noise.levels, strict=True)
-    )
-    assert spent <= 0.5 + 1e-12
+    assert spent() <= 0.5 + 1e-12
 
 
 # ------------------------------------------------------------------ streams
@@ -588,18 +587,49 @@ def test_a_shape_of_equal_sizes_is_another_input() -> None:
         tree([0, 0, 0], levels=[[1, 2, 2]], **EVEN, key=key, resume=True)
 
 
-def test_counts_that_change_meanwhile_are_not_drawn(monkeypatch) -> None:
-    """A level is digested again from the copy that gets the noise."""
-    counts = np.zeros(100, np.int64)
-    reserve = dpfast.release.seal.Seal.without_ledger
+@pytest.mark.parametrize("keyed", [False, True])
+def test_counts_that_change_meanwhile_are_not_seen(tmp_path, monkeypatch, keyed) -> None:
+    """All levels are of one copy, which gets the noise: none sees what is written afterwards."""
+    counts, ledger = np.zeros(100, np.int64), Ledger(tmp_path / "l.db", 5, create=True)
+    key = {"key": Key.generate().derive("traded")} if keyed else {"label": "traded"}
+    sums = kernels.kernel("node_sums")
 
-    def traded(self: Any, **options: Any) -> Any:
-        counts[3] = 5
-        return reserve(self, **options)
+    def traded(*arrays: Any) -> None:
+        sums(*arrays)
+        counts[:] = 10**6
 
-    monkeypatch.setattr(dpfast.release.seal.Seal, "without_ledger", traded)
-    with pytest.raises(OtherInputError):
-        tree(counts, **EVEN, key=Key.generate().derive("traded"))
+    monkeypatch.setattr("dpfast.trees.noise.kernels.kernel", lambda _: traded)
+    found = tree(counts, **EVEN, ledger=ledger, **key)
+    assert counts.all()
+    assert max(abs(level).max() for level in found.noisy if level is not None) < 1000
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_level_without_noise_keeps_no_sum(keyed) -> None:
+    """Neither a middle level nor the root; nothing of them is in what a pickle holds."""
+    key = {"key": Key.generate().derive("silent")} if keyed else {}
+    found = tree(np.full(100, 10**12), **EVEN, branching=10, weights=[1, 0, 0], **key)
+    assert [level is None for level in found.noisy] == [False, True, True]
+    assert not tiers.tree_nodes(found)[100:].any()
+    assert tiers.tree_nodes(found)[:100].all()
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_an_error_leaves_no_true_count(tmp_path, monkeypatch, keyed) -> None:
+    """A refused charge, and a level that fails when another has its noise."""
+    ledger, kept = Ledger(tmp_path / "l.db", Fraction(1, 2), create=True), []
+    key = {"key": Key.generate().derive("wiped")} if keyed else {"label": "wiped"}
+    true = TreeNoise.true
+    monkeypatch.setattr(TreeNoise, "true", lambda *given: kept.append(true(*given)) or kept[-1])
+    with pytest.raises(BudgetExhausted):
+        tree(np.full(100, 7), **EVEN, ledger=ledger, **key)
+    blocks = dpfast.release.seal.Sealed if keyed else dpfast.DiscreteLaplace
+    draw, calls = blocks.release, itertools.count()
+    monkeypatch.setattr(blocks, "release", lambda *given, **how: 1 / (next(calls) < 1) and draw(*given, **how))
+    with pytest.raises(ZeroDivisionError):
+        tree(np.full(100, 7), **EVEN, **({"key": key["key"]} if keyed else {}))
+    assert len(kept) == 2 - keyed  # a reservation that must fail does so before
+    assert not any(each.any() for each in kept)
 
 
 def test_what_it_says_of_itself() -> None:

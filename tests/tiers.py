@@ -498,3 +498,8 @@ def ranges_of(tree: NoisyTree, begins: np.ndarray, ends: np.ndarray) -> Any:
 def deviations(tree: NoisyTree, confidence: float) -> float:
     """How many standard deviations wide half an interval is."""
     return tree._z(confidence)
+
+
+def tree_nodes(tree: NoisyTree) -> np.ndarray:
+    """The released nodes; 0 where a level has no noise."""
+    return tree._nodes

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -92,13 +92,16 @@ class TreeNoise(Payable):
         named = {f"level {i}": each for i, each in enumerate(self.levels) if each is not None}
         return Levels(named, self.guarantee)
 
-    def sums(self, counts: CountArray) -> list[CountArray]:
-        """The true counts of each level, within int64: private."""
-        leaves = np.ascontiguousarray(_within_int64(counts))
-        inner = np.empty(self.shape.offsets[-1] - leaves.size, np.int64)
-        kernels.kernel("node_sums")(leaves, self.shape.first, inner)
-        at = np.array(self.shape.offsets[1:]) - leaves.size
-        return [leaves, *(inner[a:b] for a, b in pairwise(at.tolist()))]
+    def true(self, counts: CountArray) -> npt.NDArray[np.int64]:
+        """The true counts of all nodes, within int64: a copy, in which they get their noise."""
+        nodes = np.empty(self.shape.offsets[-1], np.int64)
+        leaves = self.shape.level(nodes, 0)
+        if counts.dtype.kind == "u" and counts.dtype.itemsize == INT64.itemsize:
+            np.minimum(counts, np.uint64(ENDS["i", 8][1]), out=leaves.view(np.uint64))
+        else:
+            leaves[:] = counts
+        kernels.kernel("node_sums")(leaves, self.shape.first, nodes[leaves.size :])
+        return nodes
 
     def release(self, counts: Any, *, threads: int | None = None) -> npt.NDArray[np.int64]:
         """The noisy counts of all nodes, from the counts of the leaves: int64; 0 without noise.
@@ -113,18 +116,17 @@ class TreeNoise(Payable):
         """The noisy counts of all nodes, each level from its own stream; 0 where no noise is."""
         if threads is not None:
             parameters.whole("threads", threads, 1)
-        counts = checked(values, self.shape)
-        noisy = np.zeros(self.shape.offsets[-1], np.int64)
-        true = self.sums(counts)
-        try:
+        nodes = self.true(checked(values, self.shape))
+        with wiped_on_errors(nodes):
             if charge is not None:
                 charge()
             for i, mechanism in enumerate(self.levels):
-                if mechanism is not None:
-                    mechanism.release(true[i], out=self.shape.level(noisy, i), threads=threads)
-        finally:
-            wipe(true, counts)
-        return noisy
+                level = self.shape.level(nodes, i)
+                if mechanism is None:
+                    level.fill(0)
+                else:
+                    mechanism.release(level, out=level, threads=threads)
+        return nodes
 
 
 def _known_for(spent: Guarantee, epsilon: Real | None, delta: Real) -> Guarantee:
@@ -143,17 +145,14 @@ def checked(counts: Any, shape: Shape | None = None) -> CountArray:
     return array
 
 
-def wipe(true: list[CountArray], counts: CountArray) -> None:
-    """Zero the true counts of all levels, but for the caller's own."""
-    for each in true:
-        if not np.may_share_memory(each, counts):
-            each.fill(0)
-
-
-def _within_int64(counts: CountArray) -> CountArray:
-    if counts.dtype.kind == "u" and counts.dtype.itemsize == INT64.itemsize:
-        counts = np.minimum(counts, np.uint64(ENDS["i", 8][1]))
-    return counts.astype(np.int64, copy=False)
+@contextmanager
+def wiped_on_errors(nodes: npt.NDArray[np.int64]) -> Iterator[None]:
+    """Nodes that have not all got their noise are zeroed."""
+    try:
+        yield
+    except BaseException:
+        nodes.fill(0)
+        raise
 
 
 # ------------------------------------------------------------------ shares of the budget

@@ -14,7 +14,7 @@ from dpfast.privacy.parameters import Real, flag, shown, whole
 from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.blocks import BLOCK
 from dpfast.release.key import release_key
-from dpfast.trees.noise import TreeNoise, checked, shares_of, wipe
+from dpfast.trees.noise import TreeNoise, checked, shares_of, wiped_on_errors
 from dpfast.trees.noisy_tree import NoisyTree
 from dpfast.trees.shape import BRANCHING, named, regular
 
@@ -123,25 +123,25 @@ def _check_payment(ledger: object, label: object, key: object, resume: bool) -> 
 def _sealed(
     noise: TreeNoise, counts: CountArray, key: ReleaseKey, ledger: Ledger | None, *, resume: bool
 ) -> npt.NDArray[np.int64]:
-    """The noisy counts of all nodes: a column for each level, and one reservation for all."""
+    """The noisy counts of all nodes: a column for each level, one reservation for all."""
     columns, shape = noise.columns, noise.shape
     if ledger is not None:
         ledger.expect(key, columns, resume=resume)
-    true = {f"level {i}": each for i, each in enumerate(noise.sums(counts))}
-    try:
-        digesters = {name: key.digester(mechanism, column=name) for name, mechanism in columns.items()}
-        digests = [
-            digesters[name](j, true[name][at : at + BLOCK])
-            for name in columns
-            for j, at in enumerate(range(0, true[name].size, BLOCK))
+    nodes = noise.true(counts)
+    with wiped_on_errors(nodes):
+        levels = {f"level {i}": shape.level(nodes, i) for i in range(len(shape.sizes))}
+        blocks = [
+            (name, j, level[at : at + BLOCK])
+            for name, level in levels.items()
+            if name in columns
+            for j, at in enumerate(range(0, level.size, BLOCK))
         ]
-        seal = key.seal(columns, digests, shape=tuple(true[name].size for name in columns), source=shape.digest)
+        digesters = {name: key.digester(mechanism, column=name) for name, mechanism in columns.items()}
+        digests = [digesters[name](j, block) for name, j, block in blocks]
+        seal = key.seal(columns, digests, shape=tuple(levels[name].size for name in columns), source=shape.digest)
         sealed = seal.without_ledger(resume=resume) if ledger is None else ledger.reserve(seal, resume=resume)
-        noisy = np.zeros(shape.offsets[-1], np.int64)
-        for level, name in enumerate(true):
-            for j, at in enumerate(range(0, true[name].size if name in columns else 0, BLOCK)):
-                out = shape.level(noisy, level)[at : at + BLOCK]
-                sealed.release(j, true[name][at : at + BLOCK], column=name, out=out)
-    finally:
-        wipe([*true.values()], counts)
-    return noisy
+        for name in levels.keys() - columns.keys():
+            levels[name].fill(0)
+        for name, j, block in blocks:
+            block[:] = sealed.release(j, block, column=name)  # into itself it would refuse: no retry could read it
+    return nodes
