@@ -16,7 +16,7 @@ from dpfast.bench.measure import Bound, Reference, Row, timed
 SIZE, ROUNDS = 10_000_000, 7
 K = 100
 MUST = 1.5  # single picks
-ABOUT = f"candidates with integer scores below 1000, epsilon 1 a pick; {K} in one shot, processor seconds"
+ABOUT = "candidates, scores below 1000, epsilon 1 a pick; processor seconds"
 
 
 def rows(size: int) -> Iterator[Row]:
