@@ -323,10 +323,9 @@ def runs(counts: np.ndarray, shape: Shape, law: dict[str, Any]) -> Iterator[Nois
     """Ten thousand trees of these counts, made as `tree` makes one."""
     shares = shares_of(shape, None, None, root=False)
     noise = TreeNoise(shape, ONE, law.get("epsilon"), law.get("delta"), law.get("rho"), shares)
-    variances = [None if each is None else each.variance for each in noise.levels]
     for _ in range(RUNS):
         yield NoisyTree(
-            shape, noise.release(counts), variances, law != {"epsilon": law.get("epsilon")}, noise.guarantee
+            shape, noise.release(counts), noise.variances, law != {"epsilon": law.get("epsilon")}, noise.guarantee
         )
 
 
@@ -375,13 +374,92 @@ def test_no_sum_of_laplace_variables_is_wider(confidence) -> None:
 
     Weights are equal and unequal; their squares add up to 1/2, so that the variance is 1.
     """
-    x = tiers.deviations(a_tree(regular(2, 2), [1.0, None], gaussian=False), confidence)
+    x = tiers.deviations(a_tree(regular(2, 2), [1e12, None], gaussian=False), confidence)
     u = np.linspace(1e-6, 400, 200_001)
     for weights in ([1], [1, 1], [1, 0.5], [1, 0.2], [1, 1, 1], [1, 0.7, 0.3], [1] * 5, [1] * 40, [1] + [0.1] * 30):
         w = np.array(weights) / math.sqrt(2 * sum(v * v for v in weights))
         phi = np.prod([1 / (1 + (v * u) ** 2) for v in w], axis=0)
         inside = 2 / math.pi * np.trapezoid(np.sin(u * x) / u * phi, u)
         assert inside >= confidence - 2e-4, weights
+
+
+def missed(gaussian: bool, parameter: float, leaves: int, confidence: float) -> float:
+    """How often the sum of so many leaves is outside its interval, exactly, over what may be."""
+    law, most = np.array([1.0]), math.ceil(14 * math.sqrt(parameter) + 4 if gaussian else 60 / parameter)
+    k = np.arange(-most, most + 1)
+    one = np.exp(-k * k / (2 * parameter)) if gaussian else np.exp(-parameter * abs(k))
+    for _ in range(leaves):
+        law = np.convolve(law, one / one.sum())
+    variance = parameter if gaussian else dpfast.DiscreteLaplace(parameter, 1).variance
+    shape = regular(max(leaves, 2), 9)
+    found = NoisyTree(shape, np.zeros(shape.offsets[-1], np.int64), [variance, None], gaussian, dpfast.Guarantee(1))
+    away = np.arange(law.size) - law.size // 2
+    return float(law[abs(away) > found.range_sum(0, leaves, confidence).upper].sum() / (1 - confidence))
+
+
+@pytest.mark.parametrize("leaves", [1, 2, 5, 8])
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_intervals_of_any_noise_hold(gaussian, leaves) -> None:
+    """Also where the noise is mostly 0, and rarely a few steps of 1; exact sums."""
+    scales = np.geomspace(0.03, 30, 60) if gaussian else np.geomspace(0.3, 12, 60)
+    for confidence in (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999):
+        assert max(missed(gaussian, float(scale), leaves, confidence) for scale in scales) <= 1
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+@pytest.mark.parametrize(
+    "weights", [(1, 0.5), (1, 0.5, 0.5, 0.25), (0.9, 0.7, 0.3), (0.4, 0.4, 0.4), (1, 0.1, 0.1, 0.1)], ids=str
+)
+def test_intervals_of_small_noises_of_unequal_weights_hold(gaussian, weights) -> None:
+    """All outcomes of so many noises, but for a billionth."""
+    for scale in np.geomspace(0.03, 1, 20) if gaussian else np.geomspace(1.2, 12, 20):
+        most = math.ceil(7 * math.sqrt(scale)) if gaussian else math.ceil(24 / scale)
+        k = np.arange(-most, most + 1)
+        one = np.exp(-k * k / (2 * scale)) if gaussian else np.exp(-scale * abs(k))
+        law, at = np.array([1.0]), np.array([0.0])
+        for w in weights:
+            law, at = np.outer(law, one / one.sum()).ravel(), np.add.outer(at, w * k).ravel()
+        variance = scale if gaussian else dpfast.DiscreteLaplace(scale, 1).variance
+        of = a_tree(regular(2, 2), [variance, None], gaussian=gaussian)
+        for confidence in (0.5, 0.9, 0.99, 0.999):
+            width = tiers.deviations(of, confidence) * math.sqrt(variance * sum(w * w for w in weights)) + 0.5
+            assert law[abs(at) > width].sum() <= (1 - confidence) + 1e-8
+
+
+def test_planted_widths_of_large_noise_fail_where_it_is_small(monkeypatch) -> None:
+    """Those of real Laplace noise of the same variance, and a normal variable's."""
+    for planted in (lambda *_: math.log(100) / math.sqrt(2), lambda *_: 2.576):
+        tiers.plant(monkeypatch, NoisyTree, "z", planted)
+        assert max(missed(False, rate, 1, 0.99) for rate in np.geomspace(0.3, 12, 60)) > 1.5
+
+
+@pytest.mark.parametrize(
+    "budget", [{"epsilon": 2000}, {"epsilon": 1430}, {"rho": 10**6}, {"epsilon": 900, "delta": 1e-6}]
+)
+def test_hardly_any_noise_is_answered(budget) -> None:
+    """Variances below every double, and what it leaves; the answer is the truth."""
+    found = tree([5, 0, 7, 2], sensitivity=ONE, branching=2, **budget)
+    assert found.range_sum([0, 1], [4, 3]).value.tolist() == [14, 7]
+    low, high = found.range_sum(0, 4)[1:]
+    assert 13 < low <= high < 15
+    assert found.cdf(1).value == pytest.approx(5 / 14)
+    assert found.cdf(1).lower <= 5 / 14 <= found.cdf(1).upper
+    assert found.quantile(0.5)[1:] == (2, 2)
+    assert [each.tolist() for each in found.integers()] == [[5, 0, 7, 2], [5, 9], [14]]
+
+
+def test_what_an_interval_is_made_of_is_read_alone() -> None:
+    found = tree([5, 0, 7, 2], branching=2, **EVEN)
+    for each in (*found.estimates, *(level for level in found.noisy if level is not None)):
+        with pytest.raises(ValueError, match="read-only"):
+            each[0] = 1
+
+
+def test_a_confidence_beyond_doubles_is_refused() -> None:
+    found = tree([5, 0, 7, 2], branching=2, **EVEN)
+    for ask in (lambda c: found.range_sum(0, 1, c), lambda c: found.cdf(0, c), lambda c: found.quantile(0.5, c)):
+        with pytest.raises(ParameterError, match="confidence must be at most 1 - 1e-300"):
+            ask(1 - Fraction(1, 10**400))
 
 
 # ------------------------------------------------------------------ cdf and quantile
@@ -503,8 +581,7 @@ def test_a_workload_gets_less_noise() -> None:
         for budget in ((1, None), (None, Fraction(1, 10))):
             shares = shares_of(shape, None, workload, root=False)
             noise = TreeNoise(shape, ONE, budget[0], None, budget[1], shares)
-            variances = [None if each is None else each.variance for each in noise.levels]
-            estimated = NoisyTree(shape, np.zeros(shape.offsets[-1], np.int64), variances, True, noise.guarantee)
+            estimated = NoisyTree(shape, np.zeros(shape.offsets[-1], np.int64), noise.variances, True, noise.guarantee)
             found[name, budget[0]] = tiers.ranges_of(estimated, *narrow.T.copy()).variances.mean()
     assert found["workload", 1] < 0.5 * found["uniform", 1]
     assert found["workload", None] < 0.7 * found["uniform", None]
@@ -524,8 +601,7 @@ def test_random_ranges_have_little_error(budget, most, branching) -> None:
         TreeNoise(of, ONE, budget.get("epsilon"), None, budget.get("rho"), shares_of(of, None, None, root=False))
         for of in (shape, one)
     )
-    variances = [None if each is None else each.variance for each in noise.levels]
-    found = NoisyTree(shape, np.zeros(shape.offsets[-1], np.int64), variances, True, noise.guarantee)
+    found = NoisyTree(shape, np.zeros(shape.offsets[-1], np.int64), noise.variances, True, noise.guarantee)
     error = np.sqrt(2 / math.pi * tiers.ranges_of(found, begin, end).variances).mean()
     assert error <= most * 8 / 15 * math.sqrt(2 * n * alone.levels[0].variance / math.pi)
 
@@ -585,6 +661,13 @@ def test_a_shape_of_equal_sizes_is_another_input() -> None:
     tree([0, 0, 0], levels=[[1, 1, 2]], **EVEN, key=key)
     with pytest.raises(OtherInputError):
         tree([0, 0, 0], levels=[[1, 2, 2]], **EVEN, key=key, resume=True)
+
+
+def test_a_large_tree_under_a_key() -> None:
+    """The product of its levels' sizes is beyond 2^63, and no limit."""
+    found = tree(np.zeros(2**18, np.int64), **EVEN, key=Key.generate().derive("large"))
+    assert math.prod(each.size for each in found.estimates) >= 2**63
+    assert found.noisy[0].any()
 
 
 @pytest.mark.parametrize("keyed", [False, True])

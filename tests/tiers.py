@@ -497,7 +497,7 @@ def ranges_of(tree: NoisyTree, begins: np.ndarray, ends: np.ndarray) -> Any:
 
 def deviations(tree: NoisyTree, confidence: float) -> float:
     """How many standard deviations wide half an interval is."""
-    return tree._z(confidence)
+    return tree._z(1 - confidence)
 
 
 def tree_nodes(tree: NoisyTree) -> np.ndarray:

@@ -182,7 +182,7 @@ def _size(shape: tuple[int, ...] | None, kind: str) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)):
         raise DTypeError(f"shape must be a tuple of ints, not {type(shape).__name__}")
     size = tuple(whole("shape", n, 0) for n in shape)
-    if math.prod(size) >= 2**63:
+    if (sum(size) if kind == LEVELS else math.prod(size)) >= 2**63:
         raise ParameterError("shape must be of fewer than 2**63 values")
     if kind == TABLE and len(size) != 1:
         raise ParameterError(f"shape must be (rows,) of a table, got {len(size)} numbers")

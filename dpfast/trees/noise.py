@@ -87,6 +87,11 @@ class TreeNoise(Payable):
         return self.spent
 
     @property
+    def variances(self) -> list[float | None]:
+        """Those of the levels; of Gaussian noise sigma^2, which is a little more."""
+        return [None if each is None else float(getattr(each, "sigma_squared", each.variance)) for each in self.levels]
+
+    @property
     def columns(self) -> Levels:
         """The levels that get noise, for a seal."""
         named = {f"level {i}": each for i, each in enumerate(self.levels) if each is not None}

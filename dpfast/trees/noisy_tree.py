@@ -20,6 +20,8 @@ from dpfast.trees.shape import Places, Shape
 
 Reals = npt.NDArray[np.float64]
 MOST_WHOLE = 2**48  # up to which doubles round a family's sum by far less than 1
+LEAST = 2.0**-200  # for a smaller variance, which has no inverse in doubles
+RAREST = 1e-300  # doubt below this is next to no double
 
 
 class Estimate(NamedTuple):
@@ -54,13 +56,14 @@ class NoisyTree:
         gaussian: bool,
         guarantee: Guarantee,
     ) -> None:
-        """variances: of the noise of each level; None if it has none."""
-        self._shape, self._nodes, self._gaussian, self._of_noise = shape, nodes, gaussian, variances
+        """variances: of each level's noise, sigma^2 of Gaussian noise; None without noise."""
+        self._shape, self._nodes, self._gaussian = shape, nodes, gaussian
+        self._of_noise = [None if each is None else max(each, LEAST) for each in variances]
         self.guarantee = guarantee
 
     @property
     def noisy(self) -> tuple[npt.NDArray[np.int64] | None, ...]:
-        return tuple(None if v is None else self._shape.level(self._nodes, i) for i, v in enumerate(self._of_noise))
+        return tuple(None if v is None else self._level(self._nodes, i) for i, v in enumerate(self._of_noise))
 
     @property
     def names(self) -> tuple[npt.NDArray[Any] | None, ...]:
@@ -84,7 +87,13 @@ class NoisyTree:
         Source: Hay, Rastogi, Miklau, Suciu 2010, section 4; Honaker 2015, whose weights are by
         variances.
         """
-        return tuple(self._shape.level(self._solved[0], i) for i in range(len(self._shape.sizes)))
+        return tuple(self._level(self._solved[0], i) for i in range(len(self._shape.sizes)))
+
+    def _level(self, nodes: npt.NDArray[Any], level: int) -> npt.NDArray[Any]:
+        """To read alone, for intervals are made of it."""
+        found = self._shape.level(nodes, level)
+        found.flags.writeable = False
+        return found
 
     def spans(self, level: int) -> tuple[Places, Places]:
         """The ranges of leaves under the nodes of a level: `tree.range_sum(*tree.spans(1))`.
@@ -106,9 +115,9 @@ class NoisyTree:
         begin, end: integers or arrays of them, 0 <= begin <= end <= leaves. confidence: of each
             interval on its own.
         Returns: an Estimate of float64, in counts. Each interval holds its true sum with this
-            probability, by the noise's own variance; it is a little wide for small noise. (A sum of
-            Laplace variables is taken to be no wider than one of them, or than a normal one of its
-            variance.)
+            probability, by the noise's own variance; it is wide for noise of a few steps of 1.
+            (A sum of the tree's noises is taken to be no wider than one of them, or than a normal
+            variable of its variance.)
         Raises: DTypeError, ParameterError.
 
             >>> noisy = dpfast.tree([3, 0, 7, 2], branching=2, epsilon=1, sensitivity=dpfast.Sensitivity(1, 1))
@@ -126,7 +135,7 @@ class NoisyTree:
         if (begins > ends).any():
             raise ParameterError("begin must be at most end, in every range")
         found = self._ranges(begins.reshape(-1), ends.reshape(-1))
-        half = self._z(confidence) * np.sqrt(found.variances) + 0.5 * (found.variances > 0)
+        half = self._half(found.variances, self._z(_doubt(confidence)))
         return _estimate(begins.shape, found.sums, found.sums - half, found.sums + half)
 
     def cdf(self, places: npt.ArrayLike, confidence: Real = 0.95) -> Estimate:
@@ -139,7 +148,7 @@ class NoisyTree:
         """
         at = self._places("places", places, self._shape.leaves - 1)
         below = self._ranges(np.zeros(at.size, np.int64), at.reshape(-1) + 1)
-        total, variance, z2 = *self._total, self._z(confidence) ** 2
+        total, variance, z2 = *self._total, self._z(_doubt(confidence)) ** 2
         value = np.clip(below.sums / total, 0, 1) if total > 0 else np.full(at.size, np.nan)
         # All f with |sum - f total| <= z sd(sum - f total) + 1/2. The ends are roots of
         # a f^2 - 2 b f + c.
@@ -165,14 +174,15 @@ class NoisyTree:
         """
         share, leaves = float(probability("p", p)), self._shape.leaves
         steps = max(1, math.ceil(math.log2(leaves)))
-        z = self._z(1 - (1 - probability("confidence", confidence)) / steps)
+        z = self._z(_doubt(confidence) / steps)
         total, variance = self._total
 
         def beyond(leaf: int, sign: int) -> bool:
             """Whether the sum of the leaves before, less share * total, surely has this sign."""
             below = self._ranges(np.zeros(1, np.int64), np.array([leaf]))
-            square = below.variances[0] - 2 * share * below.with_total[0] + share**2 * variance
-            return bool(sign * (below.sums[0] - share * total) > z * math.sqrt(max(square, 0.0)) + (0.5 if sign else 0))
+            square = below.variances - 2 * share * below.with_total + share**2 * variance
+            half = self._half(np.maximum(square, LEAST), z)
+            return bool(sign * (below.sums[0] - share * total) > half[0])
 
         def least(test: Any) -> int:
             """Where a binary search for the first leaf for which `test` holds ends."""
@@ -240,11 +250,21 @@ class NoisyTree:
         of_root = self._total[1]
         return _Ranges(sums, shares**2 * of_root + rests, shares * of_root)
 
-    def _z(self, confidence: Real) -> float:
-        """Standard deviations that hold a sum of the tree's noise with this probability."""
-        beyond = float(1 - probability("confidence", confidence))
-        normal = -NormalDist().inv_cdf(beyond / 2)
-        return normal if self._gaussian else max(normal, -math.log(beyond) / math.sqrt(2))
+    def _half(self, variances: Reals, z: float) -> Reals:
+        return z * np.sqrt(variances) + 0.5 * (variances > 0)  # noise has steps of 1
+
+    def _z(self, doubt: float) -> float:
+        """How many standard deviations hold a sum of the tree's noise but for so much probability.
+
+        Those of a normal variable; for Laplace noise, if that is more, those of one such variable:
+        of rate r its standard deviation is 1/(sqrt(2) sinh(r/2)), and the smallest noise, whose
+        shape is farthest from a normal one, has the most.
+        """
+        normal = -NormalDist().inv_cdf(doubt / 2)
+        if self._gaussian:
+            return normal
+        least = math.sqrt(min(each for each in self._of_noise if each is not None))
+        return max(normal, -math.log(doubt) / (2 * least * math.asinh(1 / (math.sqrt(2) * least))))
 
     def _places(self, name: str, value: npt.ArrayLike, most: int | None = None) -> Places:
         array = integer_array(name, value)
@@ -255,6 +275,14 @@ class NoisyTree:
 
     def __repr__(self) -> str:
         return f"<NoisyTree of {self._shape.leaves:,} leaves, {len(self._shape.sizes)} levels; {self.guarantee!r}>"
+
+
+def _doubt(confidence: Real) -> float:
+    """Raises: DTypeError, ParameterError."""
+    found = float(1 - probability("confidence", confidence))
+    if found < RAREST:
+        raise ParameterError(f"confidence must be at most 1 - {RAREST:g}, got {shown(confidence)}")
+    return found
 
 
 def _estimate(shape: tuple[int, ...], *found: Reals) -> Estimate:

@@ -103,8 +103,8 @@ def tree(
         noisy = ledger.release(noise, leaves, label=label, threads=threads)
     else:
         noisy = noise.release(leaves, threads=threads)
-    variances = [None if each is None else each.variance for each in noise.levels]
-    return NoisyTree(shape, noisy, variances, isinstance(noise.levels[0], DiscreteGaussian), noise.guarantee)
+    gaussian = isinstance(noise.levels[0], DiscreteGaussian)
+    return NoisyTree(shape, noisy, noise.variances, gaussian, noise.guarantee)
 
 
 def _check_payment(ledger: object, label: object, key: object, resume: bool) -> None:
