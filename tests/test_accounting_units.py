@@ -384,6 +384,35 @@ def test_several_releases_of_a_norm_and_of_a_substitution() -> None:
     assert (known.epsilon, known.rho, known.gdp) == (1, 3 * replaced.guarantee.add_remove.rho, True)
 
 
+@pytest.mark.parametrize("by", ["advanced", "optimal"])
+def test_no_bound_is_above_what_one_sigma_was_found_for(by) -> None:
+    """Fifty that are (1, 1e-6) together: also for a total below the sum of what each one promises."""
+    one = dpfast.DiscreteGaussian.calibrated(1, Sensitivity(1, 1), delta=1e-6, releases=50)
+    for total in ("1e-6", "1e-5", "1e-4"):
+        found = compose(*[one] * 50, by=by, delta=total)
+        assert (found.epsilon, found.delta, found.by) == (1, Fraction(total), "sum")
+    with pytest.raises(dpfast.ParameterError, match="own deltas"):
+        compose(*[one] * 50, by=by, delta="1e-7")
+
+
+class Weekly:
+    """Another's mechanism, with a meaning of its own for the word; it has no hash, either."""
+
+    guarantee = Guarantee(1)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, releases: object) -> None:
+        self.releases = releases
+
+
+@pytest.mark.parametrize("releases", [52, 0, -1, True, "52"])
+def test_only_gaussians_of_dpfast_are_counted_by_their_releases(releases) -> None:
+    assert compose(*[Weekly(releases)] * 52) == compose(*[Guarantee(1)] * 52)
+    assert calibrate(lambda _: Weekly(releases), releases=2, epsilon=2).guarantee.epsilon == 1
+    with pytest.raises(dpfast.ParameterError, match="no spend"):
+        calibrate(lambda _: Weekly(releases), releases=2, epsilon=1)
+
+
 def test_calibrate_is_the_inverse_of_compose() -> None:
     """The spend of each of n releases; one part in a million more is too much."""
     pure = calibrate(lambda e: dpfast.DiscreteLaplace(e, 1), releases=3, epsilon=1)

@@ -21,6 +21,7 @@ from dpfast.privacy import parameters
 from dpfast.privacy.gaussian import nine_digits
 from dpfast.privacy.guarantee import Guarantee, guarantee_of, with_epsilon
 from dpfast.privacy.parameters import Real, shown
+from dpfast.privacy.record import Record
 
 MOST_PARTS = 10**5  # that the optimal bound takes: it is a sum of half as many terms
 
@@ -86,10 +87,18 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
     total = parameters.probability("delta", delta, decimal=True)
     if by == "pld":
         return _pld(parts, promised, basic, total)
-    rest = _rest(promised, total)
     epsilons = [_known("epsilon", part.epsilon) for part in promised]
-    found = _advanced(epsilons, rest) if by == "advanced" else _optimal(promised, epsilons[0], rest)
     together = sum(epsilons, Fraction(0))
+    fits = basic.delta is not None and basic.delta <= total
+    if fits and basic.epsilon is not None:
+        together = basic.epsilon  # less than the sum, if one sigma was found for several releases
+    try:
+        rest = _rest(promised, total)
+    except ParameterError:
+        if fits:
+            return with_epsilon(basic, together, total, "sum")
+        raise
+    found = _advanced(epsilons, rest) if by == "advanced" else _optimal(promised, epsilons[0], rest)
     if found < together:
         return with_epsilon(basic, Fraction(found), total, by)
     return with_epsilon(basic, together, total, "sum")
@@ -196,8 +205,8 @@ def _together(parts: Sequence[Any], promised: Sequence[Guarantee]) -> list[Guara
 
 
 def _releases(part: object) -> int:
-    found = getattr(part, "releases", 1)
-    return found if isinstance(found, int) else 1
+    """For how many releases a Gaussian of dpfast was calibrated; other objects may mean another number."""
+    return getattr(part, "releases", 1) if isinstance(part, Record) else 1
 
 
 def _several(one: Guarantee, n: int, releases: int) -> Guarantee:
