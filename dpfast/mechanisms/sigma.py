@@ -54,6 +54,7 @@ class Sigma(Record):
     releases: int = written(metadata=_several(int), words=_several(str), init=False)
 
     GDP: ClassVar[bool] = False  # whether rho is that of real Gaussian noise
+    BY_CELLS: ClassVar[bool] = True  # equal noise on each cell, by itself
     _RANGE: ClassVar[dict[str, float]] = {}  # least and most sigma, where calibrate's own do not serve
 
     @staticmethod
