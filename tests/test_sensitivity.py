@@ -292,6 +292,21 @@ def test_no_change_is_worse_than_the_largest(sigma_squared) -> None:
     assert worse > discrete_delta(Fraction(3), *Sensitivity(l1=4).largest, Fraction(sigma_squared)) * (1 + 1e-9)
 
 
+def test_a_change_beside_an_l1_of_its_own() -> None:
+    """All figures are smaller; but three cells move by 2, 2 and 1.4, where those stated move by 2, 2 and 1."""
+    stated = Sensitivity(5, 2, l1=3, adjacency="substitution")
+    change = Sensitivity(5, 1, l1="2.7", adjacency="substitution", signed=True)
+    assert all(map(le, figures(change), figures(stated)))
+    with pytest.raises(ParameterError, match="must be made for the worst change of the counts"):
+        refuse_less(change, stated, "substitution", "person")
+    for covered in (
+        stated,
+        Sensitivity(2, 2, l1="2.5", adjacency="substitution"),
+        Sensitivity(1, 1, adjacency="substitution"),
+    ):
+        refuse_less(covered, stated, "substitution", "person")
+
+
 def test_a_worst_change_that_is_not_covered_is_refused() -> None:
     """Three cells move by 2, all norms are smaller; but not as two cells that move by 3."""
     stated = Sensitivity(l1=3, adjacency="substitution")
