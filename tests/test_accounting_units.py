@@ -483,7 +483,7 @@ def test_several_releases_of_a_norm_and_of_a_substitution() -> None:
 
 @pytest.mark.parametrize("by", ["advanced", "optimal"])
 def test_no_bound_is_above_what_one_sigma_was_found_for(by) -> None:
-    """Fifty that are (1, 1e-6) together: also for a total below the sum of what each one promises."""
+    """Fifty that are (1, 1e-6) together: also for a total below the sum of their deltas."""
     one = dpfast.DiscreteGaussian.calibrated(1, Sensitivity(1, 1), delta=1e-6, releases=50)
     for total in ("1e-6", "1e-5", "1e-4"):
         found = compose(*[one] * 50, by=by, delta=total)

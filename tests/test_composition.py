@@ -255,7 +255,7 @@ def test_halves_with_gaussian_noise_cost_what_the_whole_costs(make, signed) -> N
 
 
 def test_unequal_gaussian_parts_cost_what_their_rho_implies() -> None:
-    """A unit leaves one part and enters another: two moves of real noise, each of its own length."""
+    """A unit leaves one part and enters another: two moves of real noise."""
     change = Sensitivity(1, 1, adjacency="substitution")
     one, less = (dpfast.Gaussian.calibrated(e, change, delta=1e-5) for e in (1, Fraction(3, 4)))
     both = compose(one, less, by="parallel")
@@ -273,7 +273,7 @@ def test_unequal_gaussian_parts_cost_what_their_rho_implies() -> None:
 
 
 def test_equal_promises_are_no_equal_mechanism() -> None:
-    """Of Guarantees, and of other mechanisms, nobody knows what both presences cost together."""
+    """Two equal Guarantees may be those of different noise, so their presences add up."""
     known = Guarantee(1, 0.1, rho=9, adjacency="substitution", add_remove=Guarantee(1, 0.1, rho=9))
     found = compose(known, known, by="parallel")
     assert (found.epsilon, found.delta) == (2, Fraction("0.2"))

@@ -204,6 +204,8 @@ def _of_several(one: Sensitivity, releases: int) -> Sensitivity:
     about = {"adjacency": one.adjacency, "unit": one.unit}
     if releases * (one.l0 or 1) > MAX_CELLS:
         raise ParameterError(f"releases must change fewer than 2**63 cells in all, got {shown(releases)}")
+    if releases == 1:
+        return one
     if one.largest is None:
         return Sensitivity.from_l2(releases * one.l2_squared, **about)
     return Sensitivity.changes(releases * one.largest.l0, one.largest.linf, **about)

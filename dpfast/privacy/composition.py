@@ -45,10 +45,11 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
     by="parallel": the parts are public and disjoint in units of privacy. Under add-remove the
         result has the largest of each figure [McS09]. Under substitution a unit may be replaced
         inside a part, or leave one part and enter another: the result is the largest of each
-        figure, or the two largest of the parts' `add_remove`, if more, or the epsilon that their rho
-        implies, if that is less; a part that does not know it is refused. Equal Gaussians are one
-        mechanism, on the cells of all parts. With adjacency="substitution" for parts that hold under add-remove, a unit that
-        is replaced inside a part is removed and added: the result is `group(2)` of the largest.
+        figure, or the two largest of the parts' `add_remove`, if more (or the epsilon that their
+        rho implies, if that is less); a part that does not know it is refused. Equal Gaussians are
+        one mechanism, on the cells of all parts. With adjacency="substitution" for parts that hold
+        under add-remove, a unit that is replaced inside a part is removed and added: the result is
+        `group(2)` of the largest.
     by="advanced": epsilon for a total `delta`, for parts that are fixed beforehand: sum of e
         tanh(e/2) + sqrt(2 ln(1/d) sum of e^2), where 1 - delta = (1 - d) product of (1 - delta_i);
         or the sum of the epsilons, if it is less. Source: [KOV15] Theorem 3.5, sharper than
@@ -192,7 +193,10 @@ def _together(parts: Sequence[Any], promised: Sequence[Guarantee]) -> list[Guara
 
 
 def _releases(part: object) -> int:
-    """For how many releases a Gaussian of dpfast was calibrated; other objects may mean another number."""
+    """For how many releases a Gaussian of dpfast was calibrated.
+
+    Another's object may mean another number by it.
+    """
     return getattr(part, "releases", 1) if isinstance(part, Record) else 1
 
 
@@ -240,9 +244,10 @@ def _by_cells(part: object) -> bool:
 
 
 def _across(known: Sequence[Guarantee], epsilon: Fraction | None, delta: Fraction | None) -> list[Fraction | None]:
-    """Leaving one part and entering another: the two largest of each figure, or what their rho implies.
+    """Leaving one part and entering another: the two largest of each figure.
 
-    epsilon, delta: of a replacement inside a part. That is what rho is asked for.
+    The epsilon is the one that their rho implies, if that is less.
+    epsilon, delta: of a replacement inside a part. That delta is what rho is asked for.
     """
     most = _sums(known, 2)
     if not epsilon or not delta:

@@ -206,10 +206,11 @@ class Sensitivity(Record):
         return Cells(int(self.l1**2 / self.l2_squared), self.l2_squared / self.l1)
 
     def worst(self, *, integers: bool = False) -> tuple[Cells, ...]:
-        """The change that Laplace noise hides least (dpfast/privacy/laplace.py, 5): `largest`, or of
-        an l1 of its own as many cells as it fills, each by linf, and one by the rest.
+        """The change that Laplace noise hides least (dpfast/privacy/laplace.py, 5).
 
-        integers: cells move by whole numbers alone. What a unit contributes must be known, or cells.
+        It is `largest`; with an l1 of its own as many cells as that fills, each by linf, and one by
+        the rest; empty of an L2 norm alone.
+        integers: cells move by whole numbers alone.
         """
         if self.largest is not None or self.contributes is None or self.contributed is None:
             return () if self.largest is None else (self.largest,)
@@ -350,7 +351,7 @@ def refuse_less(
 
 
 def _covers(stated: Sensitivity, change: Sensitivity) -> bool:
-    """Whether no change of this Sensitivity is told from none more easily than the worst one stated.
+    """Whether no change of this Sensitivity is told from none more easily than one that is stated.
 
     A cell of the worst one stands for as many cells of the change as it moves by as much in all
     (dpfast/privacy/gaussian.py, 3). Of an l1 of its own, the cells that move most must move as far
