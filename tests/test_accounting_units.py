@@ -195,6 +195,103 @@ def test_the_rho_of_a_group_is_that_of_the_law(l0, linf, size, adjacency) -> Non
         assert found.add_remove == added.group(size)
 
 
+# ------------------------------------------------------------------ an l1 of its own
+
+
+def of_losses(rate: Fraction, change: Sequence[int]) -> dict[int, float]:
+    """The law of the loss of discrete Laplace noise, in steps of the rate, by all outcomes."""
+    r, found = float(rate), {0: 1.0}
+    for d in map(abs, change):
+        one: dict[int, float] = {}
+        for x in range(-FAR, FAR + d + 1):
+            tail = 1 - math.exp(-r) if x in (-FAR, FAR + d) else 1
+            loss = abs(x) - abs(x - d)
+            one[loss] = one.get(loss, 0.0) + math.tanh(r / 2) * math.exp(-r * abs(x - d)) / tail
+        found, before = {}, found
+        for (a, p), (b, q) in itertools.product(before.items(), one.items()):
+            found[a + b] = found.get(a + b, 0.0) + p * q
+    return found
+
+
+def deltas(rate: Fraction, change: Sequence[int], most: int) -> list[float]:
+    """At all losses up to the most, and between them."""
+    r, law = float(rate), of_losses(rate, change)
+    at = [k / 2 for k in range(-2 * most, 2 * most + 1)]
+    return [sum(p * max(0.0, -math.expm1(r * (e - loss))) for loss, p in law.items()) for e in at]
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 8), Fraction(1)])
+@pytest.mark.parametrize(("d", "e"), [(1, 1), (2, 1), (3, 3), (5, 2)])
+def test_what_moves_more_and_less_is_told_more_easily(rate, d, e) -> None:
+    """By c q^(s/2) exp(epsilon/2), at d - e + 1 losses and no other."""
+    r, s = float(rate), d + e
+    for loss in range(-s, s + 1, 2):
+        index = 2 * (loss + s)
+        rise = deltas(rate, (d + 1, e - 1), s)[index] - deltas(rate, (d, e), s)[index]
+        true = math.tanh(r / 2) * math.exp(r * (loss - s) / 2) if abs(loss) <= d - e else 0.0
+        assert rise == pytest.approx(true, rel=1e-6, abs=1e-13)
+
+
+OWN_L1 = [
+    (Sensitivity(4, 3, l1=6), 4),
+    (Sensitivity(4, 3, l1=8), 4),
+    (Sensitivity(4, 2, l1=5), 4),
+    (Sensitivity(3, 4, l1=5), 4),
+    (Sensitivity(3, Fraction(3, 2), l1=3), 3),  # three cells by one, and not two by the floor of 3/2
+    (Sensitivity(3, Fraction(5, 2), l1=Fraction(11, 2)), 3),
+    (Sensitivity(3, 1, l1=2, adjacency="substitution"), 4),
+    (Sensitivity(3, 2, l1=3, adjacency="substitution"), 4),
+    (Sensitivity(3, 2, l1=3, adjacency="substitution", signed=True), 4),
+    (Sensitivity(2, 3, l1=5, adjacency="substitution", signed=True), 3),
+]
+
+
+def changes_of(s: Sensitivity, cells: int) -> set[tuple[int, ...]]:
+    """How far a neighbour moves so many cells, sorted, in all ways."""
+    l0, linf = s.contributes
+    far = math.floor(linf)
+    one = [
+        v
+        for v in itertools.product(range(-far if s.signed else 0, far + 1), repeat=cells)
+        if sum(x != 0 for x in v) <= l0 and sum(map(abs, v)) <= s.contributed
+    ]
+    others = one if s.adjacency == "substitution" else [(0,) * cells]
+    return {tuple(sorted(abs(a - b) for a, b in zip(v, w, strict=True))) for v in one for w in others}
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 4), Fraction(1)])
+@pytest.mark.parametrize(("change", "cells"), OWN_L1)
+def test_no_change_is_worse_than_the_cells_that_l1_fills(change, cells, rate) -> None:
+    """Every change in every small world, at every epsilon; the rho, too; and both are reached."""
+    worst = [int(linf) for n, linf in change.worst(integers=True) for _ in range(n)]
+    most = sum(worst)
+    stated = deltas(rate, worst, most)
+    worlds = changes_of(change, cells)
+    assert tuple(sorted(worst)) in {tuple(d for d in world if d) for world in worlds}
+    for world in worlds:
+        assert all(a <= b + 1e-12 for a, b in zip(deltas(rate, world, most), stated, strict=True))
+    mechanism = dpfast.DiscreteLaplace(rate * change.l1, change)
+    mean = sum(loss * p for loss, p in of_losses(rate, worst).items())
+    assert float(mechanism.guarantee.rho) == pytest.approx(float(rate) * mean, rel=1e-9)
+    real = dpfast.Laplace(rate * change.l1, change)
+    moves = [n * (math.expm1(-float(rate * linf)) + float(rate * linf)) for n, linf in change.worst()]
+    assert float(real.guarantee.rho) == pytest.approx(sum(moves), rel=1e-9)
+
+
+def test_ten_cells_cost_what_ten_cells_cost() -> None:
+    """Ten rows of a person in fifty cells: rho .0500, where one cell that moves by ten has .369."""
+    one, ten = (dpfast.DiscreteLaplace(1, s) for s in (Sensitivity(50, 1, l1=10), Sensitivity(10, 1)))
+    assert one.guarantee.rho == ten.guarantee.rho < Fraction("0.05")
+    assert one.group(3).rho == ten.group(3).rho
+    for kind in (dpfast.DiscreteLaplace, dpfast.Laplace):
+        less, own, more = (
+            compose(*[kind(Fraction(s.l1, 20), s)] * 20, by="pld", delta=1e-6).epsilon
+            for s in (Sensitivity(10, 2), Sensitivity(50, 2, l1=21), Sensitivity(11, 2))
+        )
+        assert less < own < more
+        assert isinstance(kind(1, Sensitivity(50, 2, l1=21)).dp_event().events, list)
+
+
 # ------------------------------------------------------------------ sums of different mechanisms
 
 CELLS = dpfast.DiscreteLaplace(Fraction(1, 2), Sensitivity(2, 1))
@@ -382,6 +479,35 @@ def test_several_releases_of_a_norm_and_of_a_substitution() -> None:
     replaced = dpfast.Gaussian.calibrated(1, change, delta=1e-6, releases=3)
     known = compose(*[replaced] * 3).add_remove
     assert (known.epsilon, known.rho, known.gdp) == (1, 3 * replaced.guarantee.add_remove.rho, True)
+
+
+@pytest.mark.parametrize("by", ["advanced", "optimal"])
+def test_no_bound_is_above_what_one_sigma_was_found_for(by) -> None:
+    """Fifty that are (1, 1e-6) together: also for a total below the sum of their deltas."""
+    one = dpfast.DiscreteGaussian.calibrated(1, Sensitivity(1, 1), delta=1e-6, releases=50)
+    for total in ("1e-6", "1e-5", "1e-4"):
+        found = compose(*[one] * 50, by=by, delta=total)
+        assert (found.epsilon, found.delta, found.by) == (1, Fraction(total), "sum")
+    with pytest.raises(dpfast.ParameterError, match="own deltas"):
+        compose(*[one] * 50, by=by, delta="1e-7")
+
+
+class Weekly:
+    """Another's mechanism, with a meaning of its own for the word; it has no hash, either."""
+
+    guarantee = Guarantee(1)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, releases: object) -> None:
+        self.releases = releases
+
+
+@pytest.mark.parametrize("releases", [52, 0, -1, True, "52"])
+def test_only_gaussians_of_dpfast_are_counted_by_their_releases(releases) -> None:
+    assert compose(*[Weekly(releases)] * 52) == compose(*[Guarantee(1)] * 52)
+    assert calibrate(lambda _: Weekly(releases), releases=2, epsilon=2).guarantee.epsilon == 1
+    with pytest.raises(dpfast.ParameterError, match="no spend"):
+        calibrate(lambda _: Weekly(releases), releases=2, epsilon=1)
 
 
 def test_calibrate_is_the_inverse_of_compose() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpfast
-from dpfast import Guarantee, ParameterError, Sensitivity, compose
+from dpfast import Guarantee, ParameterError, Sensitivity, compose, jobs
 from dpfast.privacy.gaussian import delta_of_zcdp
 
 E3 = Fraction(1, 10**3)
@@ -234,6 +234,49 @@ def test_halves_of_a_histogram_cost_what_the_whole_costs() -> None:
         normal = dpfast.Gaussian.from_zcdp(1, change).guarantee
         assert normal.add_remove == Guarantee(rho=rho, gdp=True)
         assert compose(normal, normal, by="parallel").rho == 1
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda change: dpfast.DiscreteGaussian.calibrated(1, change, delta=1e-5),
+        lambda change: dpfast.Gaussian.calibrated(1, change, delta=1e-5),
+        lambda change: dpfast.DiscreteGaussian.calibrated(1, change, delta=1e-5, releases=3),
+        lambda change: jobs.GaussianWithholding(1, 1e-5, change),
+    ],
+)
+def test_halves_with_gaussian_noise_cost_what_the_whole_costs(make, signed) -> None:
+    """Equal noise on each cell: a unit that changes halves moves cells of one whole."""
+    half = make(Sensitivity(2, 1, adjacency="substitution", signed=signed))
+    assert compose(half, half, half, by="parallel") == half.guarantee
+    unknown = Guarantee(1, 1e-5, adjacency="substitution", add_remove=half.guarantee.add_remove)
+    assert compose(half, unknown, by="parallel").epsilon <= 2
+
+
+def test_unequal_gaussian_parts_cost_what_their_rho_implies() -> None:
+    """A unit leaves one part and enters another: two moves of real noise."""
+    change = Sensitivity(1, 1, adjacency="substitution")
+    one, less = (dpfast.Gaussian.calibrated(e, change, delta=1e-5) for e in (1, Fraction(3, 4)))
+    both = compose(one, less, by="parallel")
+    assert (both.epsilon, both.delta) == (1, Fraction("1e-5"))
+    apart = dpfast.Gaussian.calibrated(1, change, delta=1e-6)  # its delta is less, and its move as far as any
+    found = compose(one, apart, by="parallel")
+    assert (found.epsilon, found.delta) == (1, Fraction("1e-5"))
+    whole = dpfast.DiscreteGaussian.calibrated(1, change, delta=1e-5)
+    mixed = compose(whole, one, by="parallel")
+    assert mixed.delta == Fraction("1e-5")
+    assert 1 <= mixed.epsilon < 1.2
+    tree = dpfast.tree([1, 2], epsilon=1, delta=1e-6, sensitivity=change).guarantee
+    halves = compose(tree, tree, by="parallel")
+    assert (halves.epsilon, halves.delta) == (1, Fraction("1e-6"))
+
+
+def test_equal_promises_are_no_equal_mechanism() -> None:
+    """Two equal Guarantees may be those of different noise, so their presences add up."""
+    known = Guarantee(1, 0.1, rho=9, adjacency="substitution", add_remove=Guarantee(1, 0.1, rho=9))
+    found = compose(known, known, by="parallel")
+    assert (found.epsilon, found.delta) == (2, Fraction("0.2"))
 
 
 def test_parallel_of_add_remove_for_substitution_doubles() -> None:

@@ -418,6 +418,13 @@ def test_groups_that_the_review_looked_at() -> None:
     assert float(made.guarantee.group(2).delta) == pytest.approx(3.72e-6, abs=1e-8)
     law = gaussian_law(made.sigma_squared)
     assert float(made.group(2).delta) == pytest.approx(np.maximum(law[2:] - math.e**2 * law[:-2], 0).sum(), rel=1e-6)
+    for size, delta in ((13, 0.0136), (20, 0.112)):  # the bound reaches 1 at 13 units, and the law does not
+        one = Gaussian.calibrated(1, Sensitivity(2, 1), delta=1e-5)
+        with pytest.raises(ParameterError, match="would reach 1"):
+            one.guarantee.group(size)
+        assert float(one.group(size).delta) == pytest.approx(delta, rel=0.01)
+    with pytest.raises(ParameterError, match="would reach 1"):
+        one.group(10**6)
     norm = DiscreteGaussian.calibrated(1, Sensitivity.from_l2(4), delta=1e-6)
     assert norm.group(2).delta == min(norm.delta(2, Sensitivity.from_l2(16)), norm.guarantee.group(2).delta)
     shown = jobs.GaussianWithholding(1, 1e-6, Sensitivity(1, 1))

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dpfast
 from dpfast.errors import DTypeError, ParameterError
-from dpfast.privacy.gaussian import discrete_delta
+from dpfast.privacy.gaussian import discrete_delta, discrete_delta_l2, discrete_delta_of, joined
 from dpfast.privacy.sensitivity import Cells, Sensitivity, refuse_less
 
 
@@ -290,6 +291,76 @@ def test_no_change_is_worse_than_the_largest(sigma_squared) -> None:
             assert max(worst) <= exact * (1 + 1e-9)
     worse = delta_of((5,), 3.0, sigma_squared)  # planted: a change beyond l1
     assert worse > discrete_delta(Fraction(3), *Sensitivity(l1=4).largest, Fraction(sigma_squared)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("linf", range(1, 9))
+def test_cells_that_cannot_be_joined(linf) -> None:
+    """All ways in which whole numbers add up to l1 or less, where no two fit in one cell."""
+
+    def ways(total: int, most: int) -> list[tuple[int, ...]]:
+        return [()] + [(d, *rest) for d in range(1, min(total, most) + 1) for rest in ways(total - d, d)]
+
+    for l1 in range(linf, 15):
+        left = max(len(way) for way in ways(l1, linf) if len(way) < 2 or way[-1] + way[-2] > linf)
+        assert joined(99, linf, l1) == left
+        assert joined(2, linf, l1) == min(2, left)
+
+
+@pytest.mark.parametrize("sigma_squared", [0.7, 2.5])
+@pytest.mark.parametrize(
+    ("stated", "exact"),
+    [
+        (Sensitivity(4, 1, l1=3), True),
+        (Sensitivity(4, 2, l1=4), True),
+        (Sensitivity(4, 2, l1=3), False),
+        (Sensitivity(3, 3, l1=5), False),
+        (Sensitivity(3, 1, l1=2, adjacency="substitution"), True),
+        (Sensitivity(2, 2, l1=3, adjacency="substitution"), False),
+        (Sensitivity(3, 1, l1=2, adjacency="substitution", signed=True), True),
+    ],
+)
+def test_gaussian_noise_beside_an_l1_of_its_own(stated, exact, sigma_squared) -> None:
+    """Every change of four cells; where joining leaves nothing over, the figure is reached."""
+    l0, linf = stated.contributes
+    units = [
+        v
+        for v in itertools.product(range(-int(linf) if stated.signed else 0, int(linf) + 1), repeat=4)
+        if sum(map(abs, v)) <= stated.contributed and sum(x != 0 for x in v) <= l0
+    ]
+    others = units if stated.adjacency == "substitution" else [(0,) * 4]
+    changes = {tuple(sorted(abs(a - b) for a, b in zip(v, w, strict=True) if a != b)) for v in units for w in others}
+    assert stated.largest is None
+    for epsilon in (0.1, 3.0):
+        found = discrete_delta_of(Fraction(epsilon), stated, Fraction(sigma_squared))
+        worst = max(delta_of(change, epsilon, sigma_squared) for change in changes)
+        assert worst <= found * (1 + 1e-9)
+        assert not exact or worst == pytest.approx(found, rel=1e-9)
+        assert found <= discrete_delta_l2(Fraction(epsilon), stated.l2_squared, Fraction(sigma_squared))
+
+
+def test_ten_rows_in_fifty_cells_take_the_sigma_of_ten_cells() -> None:
+    """It is 13.36, where the norm alone asks for 14.33."""
+    made = [
+        dpfast.DiscreteGaussian.calibrated(1, s, delta=1e-6) for s in (Sensitivity(50, 1, l1=10), Sensitivity(10, 1))
+    ]
+    assert made[0].sigma == made[1].sigma < 13.4
+    rest = dpfast.DiscreteGaussian.calibrated(1, Sensitivity(50, Fraction(1, 2), l1=10), delta=1e-6)
+    assert rest.sigma > 0  # cells that no whole number moves: by the norm
+
+
+def test_a_change_beside_an_l1_of_its_own() -> None:
+    """All figures are smaller; but cells move by 2, 2 and 1.4, and the worst by 2, 2 and 1."""
+    stated = Sensitivity(5, 2, l1=3, adjacency="substitution")
+    change = Sensitivity(5, 1, l1="2.7", adjacency="substitution", signed=True)
+    assert all(map(le, figures(change), figures(stated)))
+    with pytest.raises(ParameterError, match="must be made for the worst change of the counts"):
+        refuse_less(change, stated, "substitution", "person")
+    for covered in (
+        stated,
+        Sensitivity(2, 2, l1="2.5", adjacency="substitution"),
+        Sensitivity(1, 1, adjacency="substitution"),
+    ):
+        refuse_less(covered, stated, "substitution", "person")
 
 
 def test_a_worst_change_that_is_not_covered_is_refused() -> None:

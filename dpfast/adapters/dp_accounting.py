@@ -10,6 +10,7 @@ dpfast/privacy/laplace.py proves which change of the Laplace laws is the worst, 
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections import Counter
@@ -44,14 +45,19 @@ def dp_event(mechanism: object, sensitivity: Sensitivity | None = None, *, zcdp:
             return _accounting.ZCDpEvent(rounded_up(mechanism.rho(sensitivity)))
         return _accounting.GaussianDpEvent(_noise_multiplier(mechanism, sensitivity))
     own = _pure(mechanism, sensitivity)
-    (cells, change), rate = own.largest, own.epsilon / own.sensitivity
+    events = [_event_of_cells(own, *cells) for cells in own.worst]
+    if zcdp:
+        return _accounting.ZCDpEvent(float(own.guarantee.rho))
+    return events[0] if len(events) == 1 else _accounting.ComposedDpEvent(events)
+
+
+def _event_of_cells(own: Laplace | DiscreteLaplace, cells: int, change: Fraction) -> Any:
+    rate = own.epsilon / own.sensitivity
     if isinstance(own, Laplace):
         cell = _accounting.LaplaceDpEvent(_below(1 / (rate * change)))
     else:
         whole = _integer(change, "sensitivity")
         cell = _accounting.dp_event.DiscreteLaplaceDpEvent(rounded_up(rate), whole)
-    if zcdp:
-        return _accounting.ZCDpEvent(float(own.guarantee.rho))
     return cell if cells == 1 else _accounting.SelfComposedDpEvent(cell, cells)
 
 
@@ -81,13 +87,17 @@ def privacy_loss_distribution(
         _check_size((10 + 0.5 / multiplier) / multiplier if multiplier else math.inf, 0, value_discretization_interval)
         return make.from_gaussian_mechanism(multiplier, **options)
     own = _pure(mechanism, sensitivity)
-    (cells, change), rate = _fewer(*own.largest), own.epsilon / own.sensitivity
-    _check_size(rate * cells * change, 0, value_discretization_interval)
-    if isinstance(own, Laplace):
-        return _many(make.from_laplace_mechanism(_below(1 / (rate * change)), **options), cells)
-    whole = _integer(change, "sensitivity")
-    _check_size(rate * whole, whole, value_discretization_interval)
-    return _many(make.from_discrete_laplace_mechanism(rounded_up(rate), whole, **options), cells)
+    worst, rate = [_fewer(*cells) for cells in own.worst], own.epsilon / own.sensitivity
+    _check_size(rate * sum(cells * change for cells, change in worst), 0, value_discretization_interval)
+
+    def losses(cells: int, change: Fraction) -> Any:
+        if isinstance(own, Laplace):
+            return _many(make.from_laplace_mechanism(_below(1 / (rate * change)), **options), cells)
+        whole = _integer(change, "sensitivity")
+        _check_size(rate * whole, whole, value_discretization_interval)
+        return _many(make.from_discrete_laplace_mechanism(rounded_up(rate), whole, **options), cells)
+
+    return reduce(lambda one, other: one.compose(other), itertools.starmap(losses, worst))
 
 
 def _fewer(cells: int, change: Fraction) -> tuple[int, Fraction]:

@@ -42,9 +42,9 @@ class Pure(Record):
         return self.sensitivity / self.epsilon
 
     @property
-    def largest(self) -> Cells:
+    def worst(self) -> tuple[Cells, ...]:
         """The change that is told from none most easily: so many cells, each by so much."""
-        return laplace.worst_change(self._change, self.sensitivity)
+        return laplace.worst_change(self._change, self.sensitivity, integers=self.INTEGERS)
 
     @lockfree_property
     def guarantee(self) -> Guarantee:
@@ -64,7 +64,7 @@ class Pure(Record):
         """`guarantee.group(size)`, with the rho of the law itself if that is less.
 
         The worst of so many units all change the same cells: those of one unit, so many times as
-        far (dpfast/privacy/laplace.py, 5).
+        far (dpfast/privacy/laplace.py, 6).
         Raises: DTypeError, ParameterError.
         """
         found = self.guarantee.group(size)
@@ -81,8 +81,10 @@ class Pure(Record):
 
     def _rho(self, change: Sensitivity | None, l1: Fraction, size: int = 1) -> Fraction:
         """The rho of this noise; for a change that no integer makes, what the epsilon implies."""
-        cells, linf = laplace.worst_change(change, l1)
-        worst = Cells(cells, size * (Fraction(math.floor(linf)) if self.INTEGERS else linf))
+        worst = tuple(
+            Cells(cells, size * (Fraction(math.floor(linf)) if self.INTEGERS else linf))
+            for cells, linf in laplace.worst_change(change, l1, integers=self.INTEGERS)
+        )
         return laplace.rho(1 / self._scale, worst, integers=self.INTEGERS) or rho_of_epsilon(size * self.epsilon)
 
     @property

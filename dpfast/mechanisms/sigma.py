@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -53,6 +54,7 @@ class Sigma(Record):
     releases: int = written(metadata=_several(int), words=_several(str), init=False)
 
     GDP: ClassVar[bool] = False  # whether rho is that of real Gaussian noise
+    BY_CELLS: ClassVar[bool] = True  # equal noise on each cell, by itself
     _RANGE: ClassVar[dict[str, float]] = {}  # least and most sigma, where calibrate's own do not serve
 
     @staticmethod
@@ -146,17 +148,22 @@ class Sigma(Record):
         far (dpfast/privacy/gaussian.py, 3). A sigma that was found for rho has no delta.
         Raises: DTypeError, ParameterError.
         """
-        found = self.guarantee.group(size)
-        if size == 1 or found.epsilon is None or found.delta is None:
-            return found
-        one = self._known(None)
-        worst, whose = one.largest, one.adjacency
-        if worst is None:
-            change = Sensitivity.from_l2(size**2 * one.l2_squared, adjacency=whose)
-        else:
-            change = Sensitivity.changes(worst.l0, size * worst.linf, adjacency=whose)
-        delta = min(found.delta, Fraction(self._delta(found.epsilon, change, self.sigma_squared)))
-        return found._of(**{**vars(found), "delta": delta})  # noqa: SLF001  a record of the same kind
+        return self._group(self.guarantee, self._known(None), parameters.whole("size", size, 1))
+
+    def _group(self, one: Guarantee, change: Sensitivity, size: int) -> Guarantee:
+        found = Guarantee._of(**{**vars(one), "epsilon": None, "delta": None, "add_remove": None}).group(size)  # noqa: SLF001  a record of its own kind
+        if size == 1:
+            return one
+        known = None
+        if one.add_remove and change.add_remove:
+            known = self._group(one.add_remove, change.add_remove, size)
+        epsilon, delta = None, None
+        if one.epsilon is not None:
+            epsilon = size * one.epsilon
+            delta = Fraction(self._delta(epsilon, _of_group(change, size), self.sigma_squared))
+            with suppress(ParameterError) if delta < 1 else nullcontext():  # the general bound may reach 1 first
+                delta = min(delta, one.group(size).delta or delta)
+        return Guarantee._of(**{**vars(found), "epsilon": epsilon, "delta": delta, "add_remove": known})  # noqa: SLF001
 
     def _known(self, sensitivity: Sensitivity | None) -> Sensitivity:
         found = self.sensitivity if sensitivity is None else a_sensitivity(sensitivity)
@@ -197,9 +204,18 @@ def _of_several(one: Sensitivity, releases: int) -> Sensitivity:
     about = {"adjacency": one.adjacency, "unit": one.unit}
     if releases * (one.l0 or 1) > MAX_CELLS:
         raise ParameterError(f"releases must change fewer than 2**63 cells in all, got {shown(releases)}")
+    if releases == 1:
+        return one
     if one.largest is None:
         return Sensitivity.from_l2(releases * one.l2_squared, **about)
     return Sensitivity.changes(releases * one.largest.l0, one.largest.linf, **about)
+
+
+def _of_group(one: Sensitivity, size: int) -> Sensitivity:
+    """The worst change of so many units."""
+    if one.largest is None:
+        return Sensitivity.from_l2(size**2 * one.l2_squared, adjacency=one.adjacency)
+    return Sensitivity.changes(one.largest.l0, size * one.largest.linf, adjacency=one.adjacency)
 
 
 def a_sensitivity(value: object) -> Sensitivity:

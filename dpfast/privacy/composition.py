@@ -21,6 +21,7 @@ from dpfast.privacy import parameters
 from dpfast.privacy.gaussian import nine_digits
 from dpfast.privacy.guarantee import Guarantee, guarantee_of, with_epsilon
 from dpfast.privacy.parameters import Real, shown
+from dpfast.privacy.record import Record
 
 MOST_PARTS = 10**5  # that the optimal bound takes: it is a sum of half as many terms
 
@@ -44,9 +45,11 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
     by="parallel": the parts are public and disjoint in units of privacy. Under add-remove the
         result has the largest of each figure [McS09]. Under substitution a unit may be replaced
         inside a part, or leave one part and enter another: the result is the largest of each
-        figure, or the two largest of the parts' `add_remove`, if more; a part that does not know it
-        is refused. With adjacency="substitution" for parts that hold under add-remove, a unit that
-        is replaced inside a part is removed and added: the result is `group(2)` of the largest.
+        figure, or the two largest of the parts' `add_remove`, if more (or the epsilon that their
+        rho implies, if that is less); a part that does not know it is refused. Equal Gaussians are
+        one mechanism, on the cells of all parts. With adjacency="substitution" for parts that hold
+        under add-remove, a unit that is replaced inside a part is removed and added: the result is
+        `group(2)` of the largest.
     by="advanced": epsilon for a total `delta`, for parts that are fixed beforehand: sum of e
         tanh(e/2) + sqrt(2 ln(1/d) sum of e^2), where 1 - delta = (1 - d) product of (1 - delta_i);
         or the sum of the epsilons, if it is less. Source: [KOV15] Theorem 3.5, sharper than
@@ -79,20 +82,14 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
     if adjacency is not None and by != "parallel":
         raise ParameterError(f"adjacency is that of the parts unless by='parallel', got adjacency={shown(adjacency)}")
     if by == "parallel":
-        return _parallel(promised, adjacency)
+        return _parallel(parts, promised, adjacency)
     basic = _basic(_together(parts, promised))
     if delta is None:
         return basic
     total = parameters.probability("delta", delta, decimal=True)
     if by == "pld":
         return _pld(parts, promised, basic, total)
-    rest = _rest(promised, total)
-    epsilons = [_known("epsilon", part.epsilon) for part in promised]
-    found = _advanced(epsilons, rest) if by == "advanced" else _optimal(promised, epsilons[0], rest)
-    together = sum(epsilons, Fraction(0))
-    if found < together:
-        return with_epsilon(basic, Fraction(found), total, by)
-    return with_epsilon(basic, together, total, "sum")
+    return _fixed(promised, basic, by, total)
 
 
 M = TypeVar("M", bound=Promising)
@@ -196,8 +193,11 @@ def _together(parts: Sequence[Any], promised: Sequence[Guarantee]) -> list[Guara
 
 
 def _releases(part: object) -> int:
-    found = getattr(part, "releases", 1)
-    return found if isinstance(found, int) else 1
+    """For how many releases a Gaussian of dpfast was calibrated.
+
+    Another's object may mean another number by it.
+    """
+    return getattr(part, "releases", 1) if isinstance(part, Record) else 1
 
 
 def _several(one: Guarantee, n: int, releases: int) -> Guarantee:
@@ -210,7 +210,7 @@ def _several(one: Guarantee, n: int, releases: int) -> Guarantee:
     return with_epsilon(parts, times * one.epsilon, times * one.delta)
 
 
-def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee:
+def _parallel(parts: Sequence[Any], promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee:
     given = promised[0].adjacency
     wanted = given if adjacency is None else parameters.adjacency(adjacency)
     if (given, wanted) == ("substitution", "add-remove"):
@@ -228,14 +228,57 @@ def _parallel(promised: Sequence[Guarantee], adjacency: str | None) -> Guarantee
             "parts must hold for adding and removing a unit, too, for a unit may leave one part and enter another: give "
             "mechanisms made from Sensitivity(l0, linf, adjacency='substitution'), or Guarantees with add_remove=Guarantee(…)"
         )
+    if _by_cells(parts[0]) and all(part == parts[0] for part in parts[1:]):
+        return promised[0]  # it is one mechanism, on the cells of all parts
+    inside = _sums(promised, 1)
     sums = [
-        None if inside is None or across is None else max(inside, across)
-        for inside, across in zip(_sums(promised, 1), _sums(known, 2), strict=True)
+        None if one is None or two is None else max(one, two)
+        for one, two in zip(inside, _across(known, *inside[:2]), strict=True)
     ]
     return _of(sums, [*promised, *known], add_remove=_of(_sums(known, 1), known))
 
 
+def _by_cells(part: object) -> bool:
+    """Whether the part adds equal noise to every cell, each by itself."""
+    return isinstance(part, Record) and getattr(part, "BY_CELLS", False)
+
+
+def _across(known: Sequence[Guarantee], epsilon: Fraction | None, delta: Fraction | None) -> list[Fraction | None]:
+    """Leaving one part and entering another: the two largest of each figure.
+
+    The epsilon is the one that their rho implies, if that is less.
+    epsilon, delta: of a replacement inside a part. That delta is what rho is asked for.
+    """
+    most = _sums(known, 2)
+    if not epsilon or not delta:
+        return most
+    _, _, rho, rho_delta = most
+    by_rho = Guarantee(rho=rho, rho_delta=rho_delta, gdp=all(part.gdp for part in known))
+    with suppress(ParameterError):  # a delta of rho that is too large
+        found = by_rho.approximate(delta).epsilon
+        if found is not None and (most[0] is None or found < most[0]):
+            return [found, delta, rho, rho_delta]
+    return most
+
+
 # ------------------------------------------------------------------ for parameters fixed beforehand
+
+
+def _fixed(promised: Sequence[Guarantee], basic: Guarantee, by: str, total: Fraction) -> Guarantee:
+    epsilons = [_known("epsilon", part.epsilon) for part in promised]
+    together, fits = sum(epsilons, Fraction(0)), False
+    if basic.epsilon is not None and basic.delta is not None and basic.epsilon < together and basic.delta <= total:
+        together, fits = basic.epsilon, True  # one sigma was found for several releases
+    try:
+        rest = _rest(promised, total)
+    except ParameterError:
+        if fits:
+            return with_epsilon(basic, together, total, "sum")
+        raise
+    found = _advanced(epsilons, rest) if by == "advanced" else _optimal(promised, epsilons[0], rest)
+    if found < together:
+        return with_epsilon(basic, Fraction(found), total, by)
+    return with_epsilon(basic, together, total, "sum")
 
 
 def _rest(promised: Sequence[Guarantee], total: Fraction) -> Fraction:

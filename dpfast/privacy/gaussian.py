@@ -25,6 +25,11 @@ integer d_i, |d_i| <= linf, in at most l0 cells, and the noises X_i are independ
    changes are those of one support. If l1 alone is bounded, the worst change is one cell moved by
    l1. A substitution of contributions >= 0 moves cells up by l1 in all and others down by l1 in
    all: two cells moved by l1. These changes are Sensitivity.largest.
+   Where l1 is between linf and l0 linf, join cells while both move by linf or less in all (so do
+   those that move up and down: by symmetry a cell moves by |d|). In the end any two move by more
+   than linf. With h = floor(linf/2) + 1 all cells move by h or more, but for one, which moves by e
+   < h; then all others move by linf + 1 - e or more. So at most l1/h cells are left, or for even
+   linf (l1 + 1)/h. This is exact for linf = 1, and for linf = 2 with even l1.
 4. The likelihood ratio of n cells moved by d each depends on S = sum X_i alone. L(s) = (n d^2 + 2 d
    s)/(2 sigma^2) is the loss at S = s, and P(S = s) exp(-L(s)) = P(S = s + nd). So delta = E[(1 -
    exp(epsilon - L(S)))_+] = P(S > t) - exp(epsilon) P(S > t + nd), t = epsilon sigma^2/d - nd/2;
@@ -169,10 +174,25 @@ def gaussian_delta(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fract
 
 
 def discrete_delta_of(epsilon: Fraction, sensitivity: Sensitivity, sigma_squared: Fraction) -> float:
-    """The delta of discrete Gaussian noise: from (l0, linf) if known, else from the norm."""
-    if sensitivity.largest is None:
-        return discrete_delta_l2(epsilon, sensitivity.l2_squared, sigma_squared)
-    return discrete_delta(epsilon, *sensitivity.largest, sigma_squared)
+    """The delta of discrete Gaussian noise: from (l0, linf) if known, else from the norm.
+
+    With an l1 between them it is the lesser of what the norm gives, and cells that are no better.
+    """
+    if sensitivity.largest is not None:
+        return discrete_delta(epsilon, *sensitivity.largest, sigma_squared)
+    found = discrete_delta_l2(epsilon, sensitivity.l2_squared, sigma_squared)
+    if sensitivity.l0 is None or sensitivity.linf is None or sensitivity.l1 is None or sensitivity.linf < 1:
+        return found
+    linf, l1 = math.floor(sensitivity.linf), math.floor(sensitivity.l1)
+    cells = joined(sensitivity.l0, linf, l1)
+    if cells * linf**2 >= 2 * sensitivity.l2_squared:  # far more cells than the norm has: no less
+        return found
+    return min(found, discrete_delta(epsilon, cells, linf, sigma_squared))
+
+
+def joined(l0: int, linf: int, l1: int) -> int:
+    """How many integer cells, moved by linf each, are no better than l0 cells, by l1 in all."""
+    return min(l0, max(1, (l1 + (linf % 2 == 0)) // (linf // 2 + 1)))
 
 
 def discrete_delta_l2(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fraction) -> float:

@@ -23,8 +23,7 @@ d(epsilon + ln b) <= 1 - b + b d(epsilon).
 The keys of both: a neighbour changes at most l0 keys, by l1 in all. Of these j + i are new, by 1 or
 more each. So at most l0 - j - i are moved, by l1 - j - i in all. Two cells moved by c and d are no
 easier to tell than one moved by c + d (dpfast/privacy/gaussian.py, 3): join them while c + d <=
-linf. In the end any two are moved by more than linf together. So either one cell is left, or fewer
-than 2 l1/linf are.
+linf. That says there how many are left at most.
 
 What new keys have: from c to c + 1 the probability p rises by P(X = T - c - 1), which grows with c
 < T. So -ln(1 - p(c)) is convex, and worst_counts (dpfast/privacy/threshold.py) holds for this law.
@@ -50,7 +49,7 @@ from typing import NamedTuple
 from dpfast.errors import ParameterError
 from dpfast.exact import Ball, ball, rounded_up
 from dpfast.exact.discrete_gaussian import DiscreteGaussian
-from dpfast.privacy.gaussian import calibrate, discrete_delta
+from dpfast.privacy.gaussian import calibrate, discrete_delta, joined
 from dpfast.privacy.parameters import shown
 from dpfast.privacy.threshold import worst_counts
 
@@ -70,7 +69,7 @@ class Norms(NamedTuple):
         if self.l0 <= new or total <= 0:
             return 0, 1
         linf = min(self.linf, total)
-        return min(self.l0 - new, max(1, -(-2 * total // linf) - 1)), linf
+        return joined(self.l0 - new, linf, total), linf
 
 
 def _delta(epsilon: Fraction, cells: int, linf: int, sigma_squared: Fraction) -> float:

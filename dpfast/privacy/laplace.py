@@ -19,9 +19,23 @@ level a for X can have against X + d.
    the worst is Sensitivity.largest: a cell moves by the most that it can (2), two cells of a signed
    substitution that move by linf are no worse than one that moves by 2 linf (2), and a product of
    dominating pairs dominates [ZDW22]. So costs of a cell add up over these cells.
-5. Of n units together, a cell moves by at most n times the linf of 4, and all cells by at most n
-   times its l0 linf. The mean loss of a cell is convex in its distance, so their sum is largest
-   where the cells of 4 move n times as far.
+5. Two cells moved by d >= e, by d + e = s in all, are told from none more easily if d is larger.
+   For discrete noise, q = exp(-r): at the losses r (s - 2j), weighted by exp(-loss/2), one cell has
+   q^(d/2) (cosh(d t) + c coth(t) sinh(d t)), c = tanh(r/2), as its sum of exp(t loss/r). Of a
+   product of two, (1 - c^2 coth(t)^2) cosh((d - e) t) q^(s/2)/2 is all that depends on d - e. The
+   numerator of the factor, sinh(t)^2 - c^2 cosh(t)^2, is (1 - c^2)(sinh(t)^2 - sinh(r/2)^2): it is
+   that of the second difference which takes exp(-epsilon/2) delta(epsilon) to the weights. So
+   delta(epsilon) rises by c q^(s/2) exp(epsilon/2) from (d, e) to (d + 1, e - 1) at epsilon = r (d
+   - e - 2k), 0 <= k <= d - e, and at no other loss; between losses delta is linear in
+   exp(epsilon). Other cells average such rises over their own losses. Laplace noise is the limit
+   r = 0: the slope in d - e is exp((epsilon - s)/2)/4 for |epsilon| < d - e, with rate 1. So by
+   moving from cells that move less to cells that move more, and by 2, any change within (l0, linf,
+   l1) comes to as many cells by linf as l1 has room for, and one by the rest; whole numbers, to
+   those of the floors. A substitution of contributions >= 0 has such a change up and another down;
+   the cells of a signed one are by 4 those of one support, each up to 2 linf and all up to 2 l1.
+   This is Sensitivity.worst.
+6. Of n units together, the cells that move most move at most n times as far as so many of 5 do, for
+   any number of them. Then 5 has it that none are worse than the cells of 5, n times as far.
 
 The rho of a cell is the mean of its loss L [HM26]. A short proof for discrete noise moved by
 Delta, with rate r, epsilon = r Delta, q = exp(-r), t = order - 1/2, z = exp(2 r t): E exp((order -
@@ -49,19 +63,28 @@ from dpfast.privacy.sensitivity import Cells, Sensitivity
 STEEP = 1000  # a rate from which r/sinh(r) is below 2^-1400, and is taken as 0: more loss, by nothing that shows
 
 
-def worst_change(change: Sensitivity | None, l1: Fraction) -> Cells:
+def worst_change(change: Sensitivity | None, l1: Fraction, *, integers: bool) -> tuple[Cells, ...]:
     """The change that is told from none most easily: of one cell, if L1 alone is known."""
-    return (change and change.largest) or Cells(1, l1)
+    return (change and change.worst(integers=integers)) or (Cells(1, l1),)
 
 
 @lru_cache(maxsize=64)
-def rho(rate: Fraction, cells: Cells, *, integers: bool) -> Fraction:
+def rho(rate: Fraction, worst: tuple[Cells, ...], *, integers: bool) -> Fraction:
     """The least rho of zCDP, and the mean loss: a double, rounded up.
 
-    rate: of the noise, one over its scale. cells: how many move, and how far; integers by a floor.
+    rate: of the noise, one over its scale. worst: how many cells move how far; integers by a floor.
     """
-    most = rate * (math.floor(cells.linf) if integers else cells.linf)
-    return Fraction(rounded_up(lambda: cells.l0 * _mean_loss(most, rate if integers else None))) if most else most
+    losses = [(cells, rate * (math.floor(cells.linf) if integers else cells.linf)) for cells in worst]
+    slope = rate if integers else None
+    moved = [(cells, most) for cells, most in losses if most]
+    if not moved:
+        return Fraction(0)
+
+    def value() -> Ball:
+        means = [cells.l0 * _mean_loss(most, slope) for cells, most in moved]
+        return sum(means[1:], means[0])
+
+    return Fraction(rounded_up(value))
 
 
 def _mean_loss(epsilon: Fraction, rate: Fraction | None) -> Ball:

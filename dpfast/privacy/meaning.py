@@ -89,7 +89,7 @@ class LaplaceLoss(Loss):
 
     @property
     def mean(self) -> float:
-        return float(laplace.rho(self.epsilon, Cells(1, Fraction(1)), integers=False))
+        return float(laplace.rho(self.epsilon, (Cells(1, Fraction(1)),), integers=False))
 
     def above(self, loss: Fraction) -> float:
         if not -self.epsilon <= loss < self.epsilon:
@@ -114,7 +114,7 @@ class DiscreteLaplaceLoss(Loss):
 
     @property
     def mean(self) -> float:
-        return float(laplace.rho(self.rate, Cells(1, Fraction(self.change)), integers=True))
+        return float(laplace.rho(self.rate, (Cells(1, Fraction(self.change)),), integers=True))
 
     def above(self, loss: Fraction) -> float:
         if not -self.most <= loss < self.most:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import NamedTuple
@@ -204,6 +205,29 @@ class Sensitivity(Record):
                 return None
         return Cells(int(self.l1**2 / self.l2_squared), self.l2_squared / self.l1)
 
+    def worst(self, *, integers: bool = False) -> tuple[Cells, ...]:
+        """The change that Laplace noise hides least (dpfast/privacy/laplace.py, 5).
+
+        It is `largest`; with an l1 of its own as many cells as that fills, each by linf, and one by
+        the rest; empty of an L2 norm alone.
+        integers: cells move by whole numbers alone.
+        """
+        if self.largest is not None or self.contributes is None or self.contributed is None:
+            return () if self.largest is None else (self.largest,)
+        l0, linf = self.contributes
+        total, copies = self.contributed, 1
+        if self.adjacency == "substitution" and self.signed:
+            linf, total = 2 * linf, 2 * total
+        elif self.adjacency == "substitution":
+            copies = 2
+        if integers:
+            linf = Fraction(math.floor(linf))
+            total = min(Fraction(math.floor(total)), l0 * linf)
+        if linf == 0:
+            return (Cells(1, linf),)
+        full, rest = divmod(total, linf)
+        return (Cells(copies * int(full), linf), *([Cells(copies, rest)] if rest else []))
+
     @property
     def add_remove(self) -> Sensitivity | None:
         """What adding or removing one unit changes, where `contributes` is known."""
@@ -322,16 +346,33 @@ def refuse_less(
                 f"mechanism must be made for {name} of at least {parameters.shown(least)}, got one for "
                 f"{parameters.shown(figure)}{COVER}"
             )
-    if isinstance(stated, Sensitivity) and stated.largest is not None and not _covers(stated.largest, change):
+    if isinstance(stated, Sensitivity) and not _covers(stated, change):
         raise ParameterError(f"mechanism must be made for the worst change of the counts{COVER}")
 
 
-def _covers(worst: Cells, change: Sensitivity) -> bool:
-    """Whether no change of this Sensitivity is told from none more easily than the worst one.
+def _covers(stated: Sensitivity, change: Sensitivity) -> bool:
+    """Whether no change of this Sensitivity is told from none more easily than one that is stated.
 
     A cell of the worst one stands for as many cells of the change as it moves by as much in all
-    (dpfast/privacy/gaussian.py, 3).
+    (dpfast/privacy/gaussian.py, 3). Of an l1 of its own, the cells that move most must move as far
+    as those of the change (dpfast/privacy/laplace.py, 5), as whole numbers, too.
     """
+    worst = stated.largest
+    if worst is None:
+        return stated.l1 is None or all(
+            _reach(change.worst(integers=whole), k) <= _reach(stated.worst(integers=whole), k)
+            for whole in (False, True)
+            for k in itertools.accumulate(each.l0 for each in change.worst(integers=whole))
+        )
     cells, most = change.largest or Cells(change.l0, change.linf)  # type: ignore[arg-type]  # counts have both
     in_one_cell = change.l1 <= worst.linf  # type: ignore[operator]
     return in_one_cell or (most <= worst.linf and -(-cells // (worst.linf // most)) <= worst.l0)
+
+
+def _reach(cells: tuple[Cells, ...], most: int) -> Fraction:
+    """How far so many of the cells move in all, those first that move most."""
+    moved = Fraction(0)
+    for many, linf in cells:
+        moved += min(many, most) * linf
+        most -= min(many, most)
+    return moved

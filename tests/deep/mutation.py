@@ -163,7 +163,7 @@ MUTANTS = [
            "test_thresholded.py -k not_doubled"),
     Mutant("the least threshold beside Gaussian noise is one too low", "dpfast/privacy/gaussian_threshold.py",
            "True, key=enough) + low", "True, key=enough) + low - 1", "test_thresholded.py -k thresholds_of_gaussian"),
-    Mutant("new keys leave as many to be moved", "dpfast/privacy/gaussian_threshold.py", "min(self.l0 - new, ", "min(self.l0, ",
+    Mutant("new keys leave as many to be moved", "dpfast/privacy/gaussian_threshold.py", "*changed.without(new)", "*changed.without(0)",
            "test_thresholded.py -k thresholds_of_gaussian"),
     Mutant("a pre-threshold leaves the threshold where it was", "dpfast/records/partitions.py", "self._least + self.pre_threshold - 1",
            "self._least", "test_thresholded.py -k pre_threshold"),
