@@ -64,7 +64,7 @@ GOOD: dict[str, Any] = {
     "adjacency": "add-remove", "answer": 1, "bound": 8, "buffer": bytearray(8), "by": "basic", "cell_variance": 1, "cells": 2,
     "clamp": None, "confidence": 0.9, "constant_time": False, "counts": np.array([SECRET, SECRET + 1, SECRET + 2]),
     "create": True, "dataset": "d", "delta": 1e-6, "domain": ["a", "b"], "dtype": None, "epsilon": 1, "falling": False,
-    "granularity": 2.0**-10, "jumps": 1, "k": [1, 2], "key": None, "keys": ["a", str(SECRET), "c"], "l0": 2, "label": "q",
+    "granularity": 2.0**-10, "integers": False, "jumps": 1, "k": [1, 2], "key": None, "keys": ["a", str(SECRET), "c"], "l0": 2, "label": "q",
     "law": "laplace", "linf": 2, "lower": None, "max_partitions": 2, "max_per_partition": 2, "max_records": 2, "missing": None,
     "monotonic": False, "n": 10, "n_children": 2, "noise": [0.0, 1.0], "noisy": [1.0, 2.0], "number": 7, "out": None,
     "outside": "drop", "p": 0.3, "add_remove": None, "gdp": False, "rho_delta": None, "own_delta": None, "releases": 1, "prior": 0.1, "probability": 0.5, "records_per_unit": "up to",

@@ -17,12 +17,12 @@ HOUSE = {"adjacency": "substitution", "unit": "household"}
 CELLS, CELL = Sensitivity(2, 1, **HOUSE), Sensitivity(1, 1)
 
 
-def laplace(rate, cells, change, *, real=False) -> Fraction:
+def laplace(rate, cells, *changes, real=False) -> Fraction:
     """The rho of Laplace noise of that rate, if so many cells move so far: a double, rounded up."""
     with mpmath.workdps(60):
         r = mpmath.mpf(Fraction(rate).numerator) / Fraction(rate).denominator
-        e = r * change
-        exact = cells * (e - (1 - mpmath.exp(-e)) * (1 if real else r / mpmath.sinh(r)))
+        slope = 1 if real else r / mpmath.sinh(r)
+        exact = cells * mpmath.fsum(r * d - (1 - mpmath.exp(-r * d)) * slope for d in changes)
         near = float(exact)
         return Fraction(near if near >= exact else math.nextafter(near, math.inf))
 
@@ -35,7 +35,7 @@ def laplace(rate, cells, change, *, real=False) -> Fraction:
         (dpfast.DiscreteLaplace(1, Fraction(1, 2)), Guarantee(1)),
         (dpfast.DiscreteLaplace(1, Sensitivity(3, 1)), Guarantee(1, rho=laplace(Fraction(1, 3), 3, 1))),
         (dpfast.DiscreteLaplace(1, Sensitivity(l1=3)), Guarantee(1, rho=laplace(Fraction(1, 3), 1, 3))),
-        (dpfast.DiscreteLaplace(1, Sensitivity(2, 2, l1=3)), Guarantee(1, rho=laplace(Fraction(1, 3), 1, 3))),
+        (dpfast.DiscreteLaplace(1, Sensitivity(2, 2, l1=3)), Guarantee(1, rho=laplace(Fraction(1, 3), 1, 2, 1))),
         (dpfast.Laplace(2, 1, adjacency="substitution"), Guarantee(2, rho=laplace(2, 1, 1, real=True), adjacency="substitution")),
         (dpfast.Laplace(2, CELLS), Guarantee(2, rho=laplace(Fraction(1, 2), 4, 1, real=True), **HOUSE, add_remove=Guarantee(1, rho=laplace(Fraction(1, 2), 2, 1, real=True), unit="household"))),
         (dpfast.Laplace(2, Sensitivity(2, 1, adjacency="substitution", signed=True)), Guarantee(2, rho=laplace(Fraction(1, 2), 2, 2, real=True), adjacency="substitution", add_remove=Guarantee(1, rho=laplace(Fraction(1, 2), 2, 1, real=True)))),

@@ -211,7 +211,9 @@ class Sensitivity(Record):
         It is `largest`; with an l1 of its own as many cells as that fills, each by linf, and one by
         the rest; empty of an L2 norm alone.
         integers: cells move by whole numbers alone.
+        Raises: DTypeError.
         """
+        whole = parameters.flag("integers", integers)
         if self.largest is not None or self.contributes is None or self.contributed is None:
             return () if self.largest is None else (self.largest,)
         l0, linf = self.contributes
@@ -220,7 +222,7 @@ class Sensitivity(Record):
             linf, total = 2 * linf, 2 * total
         elif self.adjacency == "substitution":
             copies = 2
-        if integers:
+        if whole:
             linf = Fraction(math.floor(linf))
             total = min(Fraction(math.floor(total)), l0 * linf)
         if linf == 0:
