@@ -16,7 +16,7 @@ import dpfast
 # What a refusal may name instead: the argument's meaning to the mechanism or the sensitivity.
 ALSO_NAMED = {
     "values": ["counts"],
-    "path": ["ledger", " exists", "not a file", "no such file", "key file"],
+    "path": ["ledger", "cannot lock", " exists", "not a file", "no such file", "key file"],
     "shape": ["rows", "blocks"],
     "sensitivity": ["linf", "l0", "loss", "sigma"],
 }
