@@ -65,7 +65,7 @@ def _in_a_process(share: str) -> dict[str, Any]:
             cwd=folder, env={**os.environ, "PYTHONPATH": path, "TMPDIR": folder}, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if run.returncode == 0:
-            return dict(json.loads(run.stdout))
+            return dict(json.loads(run.stdout.splitlines()[-1]))  # a hostile function may print, too
         last = Path(folder, "last")
         where = last.read_text() if last.exists() else share
     how = f"ended by signal {-run.returncode}" if run.returncode < 0 else "failed"
