@@ -335,6 +335,16 @@ def test_groups_that_nothing_is_promised_to() -> None:
     assert Guarantee(0, 0.25).group(3).delta == Fraction(3, 4)
 
 
+@pytest.mark.parametrize("gdp", [False, True])
+def test_a_delta_of_rho_is_no_longer_there_to_spend(gdp) -> None:
+    """Of approximate zCDP the conversion has what is left; so has a sum with real Gaussian noise."""
+    own, other = Guarantee(rho=0.1, rho_delta=1e-6), Guarantee(rho=0.2, gdp=gdp)
+    assert own.approximate("2e-6").epsilon == Guarantee(rho=0.1).approximate("1e-6").epsilon
+    assert compose(own, other).approximate("3e-6").epsilon == Guarantee(rho=0.3).approximate("2e-6").epsilon
+    with pytest.raises(ParameterError, match="above"):
+        own.approximate("1e-6")
+
+
 @pytest.mark.parametrize("rho", [1e-12, 0.01, 0.5, 3, 100])
 @pytest.mark.parametrize("delta", [1e-300, 1e-9, 1e-3, 0.4])
 def test_zcdp_as_epsilon_and_delta(rho, delta) -> None:
