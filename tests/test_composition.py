@@ -337,7 +337,7 @@ def test_groups_that_nothing_is_promised_to() -> None:
 
 @pytest.mark.parametrize("gdp", [False, True])
 def test_a_delta_of_rho_is_no_longer_there_to_spend(gdp) -> None:
-    """Of approximate zCDP the conversion has what is left; so has a sum with real Gaussian noise."""
+    """The conversion of approximate zCDP has what is left, in a sum with other noise, too."""
     own, other = Guarantee(rho=0.1, rho_delta=1e-6), Guarantee(rho=0.2, gdp=gdp)
     assert own.approximate("2e-6").epsilon == Guarantee(rho=0.1).approximate("1e-6").epsilon
     assert compose(own, other).approximate("3e-6").epsilon == Guarantee(rho=0.3).approximate("2e-6").epsilon
