@@ -756,6 +756,7 @@ CHOSEN = {
 @pytest.mark.parametrize("name", [*NAMED, *CHOSEN])
 def test_what_several_releases_cost(tmp_path, capsys, monkeypatch, name) -> None:
     """By the sum, rho and the distribution, as `compose` says it; without its library by two."""
+    pytest.importorskip("dp_accounting")
     options, make = {**NAMED, **CHOSEN}[name]
     mechanism, delta, n = make(), Fraction(1, 10**6), 40
     words = ["--mechanism", name, *options, "--releases", str(n)]
