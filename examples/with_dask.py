@@ -24,7 +24,7 @@ def main() -> None:
 
     dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key new views.key
     ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=0, create=True)
-    # An error of a task comes back as an exception; what a worker logs while the cluster closes is noise.
+    # Errors of tasks come back as exceptions. What workers log while the cluster closes is no use.
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL):
         for _ in range(2):  # the second time as after a crash: the same bytes, and no charge
             key = dpfast.KeyFile(home / "views.key").derive("views 2026-11")
