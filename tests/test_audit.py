@@ -94,7 +94,7 @@ def test_events_are_named() -> None:
     for name, words in {
         "textbook Laplace in doubles": r"the output is (no multiple of 2\*\*-5\d|.* with its lowest bit at 2\*\*-\d\d) .* % of the draws for 0",
         "low bit of the noise cleared": "the output is (odd|even)",
-        "scale halved": "the output is (at least 1|below 1|1, 2, 3)",
+        "scale halved": "the output is (at least 1 |below 1 |1, 2, 3)",
         "sign of zero": r"the output is (-0\.0|0) ",
     }.items():
         report = audit.privacy(DEFECTS[name][0], 1, n=40_000, pairs=NEIGHBOURS)
