@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import dpfast
 from gallery import CITIES, FOLDER, PLANTED, digest, drawn, listed, spoilt, text, written
+
+import dpfast
 
 COVERS = ("dpfast", "csrc", "tests/gallery.py")
 FOUND = ("AssertionError", *dpfast.errors.__dict__)  # by the page's check, or refused by dpfast
@@ -76,7 +77,7 @@ def check(*, cheap: bool) -> dict[str, Any]:
             }
             missed = [fault for fault, error in faults.items() if error not in FOUND]
             assert not missed, f"{name}: these faults were not found: {missed}"
-            found[name] = {"code": digest(page), "cells": len(outputs), "faults found": len(faults)}
+            found[name] = {"code": digest(page), "cells": len(outputs), "faults": faults}
             if not cheap:
                 (FOLDER / f"{name}.svg").write_text(figure)
                 (FOLDER / f"{name}.md").write_text(written(page, outputs, answer), "utf-8")
