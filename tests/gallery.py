@@ -54,7 +54,7 @@ PLANTED: dict[str, tuple[Fault, ...]] = {
     ),
     "months": (
         Fault("noise for one airport, though a plane is in three", "Sensitivity(3, 1, ", "Sensitivity(1, 1, "),
-        Fault("releases that the ledger does not see", "planes(month).release(law, ledger=ledger, label=label)", "planes(month).release(law)"),
+        Fault("releases that the ledger does not see", "law, ledger=ledger, label=label)", "law)"),
         Fault("the whole year's noise in each month", "rho / 12, bounds", "rho, bounds"),
     ),
     "destinations": (
@@ -67,7 +67,9 @@ PLANTED: dict[str, tuple[Fault, ...]] = {
         Fault("a key that is shown because it occurs", "dpfast.thresholded(places, counts, **spent).keys", "places"),
     ),
     "delays": (
-        Fault("noise for one flight, though a plane adds 20", "sensitivity=many", "sensitivity=1"),
+        Fault(
+            "noise for one flight, though a plane adds 20", "sensitivity=many", "sensitivity=dpfast.Sensitivity(1, 1)"
+        ),
         Fault(
             "noise twice",
             "minutes.counts, epsilon=1,",
