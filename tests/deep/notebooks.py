@@ -2,7 +2,8 @@
 """The pages of docs/gallery, run as notebooks, and each again with every fault planted in it.
 
 A run writes the outputs, the answers and the figures into docs/gallery. A page must end with its
-own check passed, and with a fault its check, or dpfast itself, must refuse. It wants dpfast[gallery].
+own check passed, and with a fault its check, or dpfast itself, must refuse. It wants
+dpfast[gallery].
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 from gallery import CITIES, FOLDER, PLANTED, ROOT, digest, drawn, listed, spoilt, text, written
 
 COVERS = ("dpfast", "csrc", "tests/gallery.py")
-# By the page's check; by its ledger; by dpfast, which refuses noise for less than a unit can change.
+# By the page's check, by its ledger, or by dpfast, which refuses noise for less than a unit adds.
 FOUND = "AssertionError", "BudgetExhausted", "ParameterError"
 
 
