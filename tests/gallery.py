@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of docs/gallery: their code, the outputs that they show, and the faults planted in them.
+"""The pages of docs/gallery: their code, what it printed, and the faults planted in it.
 
 A page is text that Jupytext opens as a notebook. A block of `python` is a cell, and a block of
 `text` behind it is what the cell printed. The page's last cell is its check. It raises an
@@ -102,7 +102,7 @@ def spoilt(page: str, fault: Fault) -> str:
 
 
 def digest(page: str) -> str:
-    """Of the code alone: it names what a recorded run has run."""
+    """A digest of the code alone: it names what a recorded run has run."""
     return hashlib.sha256("\n".join(cells(page)).encode()).hexdigest()
 
 
