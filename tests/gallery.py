@@ -76,6 +76,18 @@ PLANTED: dict[str, tuple[Fault, ...]] = {
             "dpfast.DiscreteLaplace(1 / 4, 20).release(minutes.counts), epsilon=1,",
         ),
     ),
+    "crash": (
+        Fault(
+            "a generator whose state the workers share by fork",
+            "return law.release(counts)",
+            "return counts + np.rint(np.random.laplace(0, 10, counts.size))",
+        ),
+        Fault("a label of its own for each try", '"cities, from Python"', '"cities, from Python" + str(_)'),
+    ),
+    "low_bits": (
+        Fault("noise in floating point", "law.release(np.full(n, float(count)))", "count + numpy_rng.laplace(0, 1, n)"),
+        Fault("half of the noise that epsilon wants", "dpfast.Laplace(1, 1)", "dpfast.Laplace(2, 1)"),
+    ),
 }
 
 
