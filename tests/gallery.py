@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CITIES = ROOT / "examples" / "data" / "city_populations.csv"  # beside each notebook that runs
 FOLDER = ROOT / "docs" / "gallery"
 CELL = re.compile(r"^```python\n(?P<code>.*?)^```$\n(?:\n```text\n(?P<output>.*?)^```$\n)?", re.MULTILINE | re.DOTALL)
+KEPT = "\N{NO-BREAK SPACE}"  # so that no line ends within ε = 1 or 95 %
 ANSWER = re.compile(r"(?<=<!-- answer:start -->\n).*?(?=<!-- answer:end -->)", re.DOTALL)
 
 
@@ -126,7 +127,8 @@ def written(page: str, outputs: list[str], answer: str) -> str:
         output = next(left)
         return f"```python\n{found['code']}```\n" + (f"\n```text\n{output}```\n" if output else "")
 
-    new, answers = ANSWER.subn(lambda _: fill(answer, 100, break_on_hyphens=False) + "\n", CELL.sub(cell, page))
+    said = fill(re.sub("(?<=[εδ]) = | (?=%)", lambda found: found[0].replace(" ", KEPT), answer), 100)
+    new, answers = ANSWER.subn(lambda _: said + "\n", CELL.sub(cell, page))
     if answers != 1 or next(left, None) is not None:
         raise AssertionError("a page must have one answer, and a cell for each output")
     return new
