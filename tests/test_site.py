@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The site is whole: it builds without a warning, knows every public name, and can be searched."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpfast
+
+pytest.importorskip("sphinx", reason="the extra docs")
+pytest.importorskip("furo", reason="the extra docs")
+pytest.importorskip("sphinx_click", reason="the extra docs")
+
+ROOT = Path(__file__).parents[1]
+BESIDE = ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "csrc", "benchmarks", "examples", "dpfast")
+
+
+def build(docs: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    """A build whose warnings are errors: among them links and anchors that lead nowhere."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(docs), str(out)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site")
+    result = build(ROOT / "docs", out)
+    assert (result.returncode, result.stderr) == (0, "")
+    return out
+
+
+def names() -> set[str]:
+    """The names that the pages of the reference ask for."""
+    return {
+        name
+        for page in (ROOT / "docs" / "reference").glob("*.md")
+        for name in re.findall(r"\{api\} dpfast\.(\w+)", page.read_text("utf-8"))
+    }
+
+
+def test_every_public_name_has_an_entry(site) -> None:
+    assert names() == set(dpfast.__all__)
+    shown = "".join(page.read_text("utf-8") for page in (site / "reference").glob("*.html"))
+    assert all(f'id="dpfast.{name}"' in shown for name in dpfast.__all__)
+    assert 'id="dpfast.Ledger.release"' in shown or "release" in shown
+
+
+def test_nothing_is_loaded_from_elsewhere(site) -> None:
+    """The pages work from files: no script, style, font or picture of another host."""
+    loaded = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=\"((?:https?:)?//[^\"]*)")
+    found = {page.name: loaded.findall(page.read_text("utf-8")) for page in site.rglob("*.html")}
+    assert len(found) > 30
+    assert {name: urls for name, urls in found.items() if urls} == {}
+    assert loaded.findall('<script defer src="https://example.org/a.js">') == ["https://example.org/a.js"]
+    styles = "".join(page.read_text("utf-8", "replace") for page in site.rglob("*.css"))
+    assert not re.search(r"url\(['\"]?(?:https?:)?//", styles)
+
+
+def test_the_search_finds_words(site) -> None:
+    """The index of the search is a script, so that a page that is opened as a file can read it."""
+    index = (site / "searchindex.js").read_text("utf-8")
+    assert index.startswith("Search.setIndex(")
+    assert all(word in index for word in ("glossari", "tutori", "substitut", "snap"))
+
+
+def test_code_of_docstrings_is_shown_as_code(site) -> None:
+    page = (site / "reference" / "counts.html").read_text("utf-8")
+    assert "&gt;&gt;&gt; " in page
+    assert "Raises" in page
+
+
+@pytest.mark.parametrize(
+    ("page", "old", "new", "said"),
+    [
+        ("tutorial.md", "(how_to.md)", "(no_such_page.md)", "no_such_page"),
+        ("how_to.md", "(sealed.md)", "(sealed.md#no-such-heading)", "no-such-heading"),
+        ("glossary.md", "(meaning.md)", "(../csrc/no_such_proof.md)", "no_such_proof"),
+        ("reference/counts.md", "dpfast.DiscreteLaplace", "dpfast.DiscreteLablace", "DiscreteLablace"),
+    ],
+)
+def test_a_page_that_is_spoilt_is_found(page, old, new, said, tmp_path) -> None:
+    for name in BESIDE:
+        (tmp_path / name).symlink_to(ROOT / name)
+    docs = tmp_path / "docs"
+    shutil.copytree(ROOT / "docs", docs, ignore=shutil.ignore_patterns("_build", "assurance", "gallery", "project"))
+    text = (docs / page).read_text("utf-8")
+    assert old in text
+    (docs / page).write_text(text.replace(old, new), "utf-8")
+    result = build(docs, tmp_path / "out")
+    assert result.returncode != 0
+    assert said in result.stderr
