@@ -243,6 +243,12 @@ def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float |
     return int(exact)
 
 
+def figures(guarantee: dpfast.Guarantee) -> dict[str, Fraction]:
+    """What is spent; of a pure epsilon not the rho that it implies."""
+    names = ADDS_UP[: 2 if guarantee.pure else 3]
+    return {name: value for name in names if (value := getattr(guarantee, name)) is not None}
+
+
 def title(mechanism: Mechanism | OneAnswer) -> str:
     """Such as "Discrete Laplace mechanism"."""
     return re.sub("(?<=[a-z])(?=[A-Z])", " ", type(mechanism).__name__) + " mechanism"

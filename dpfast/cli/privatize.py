@@ -19,11 +19,11 @@ import dpfast
 from dpfast import terminal
 from dpfast.cli.ledger import amounts
 from dpfast.cli.options import (
-    ADDS_UP,
     LAWS,
     Mechanism,
     Number,
     chosen,
+    figures,
     half_width,
     inner,
     law,
@@ -206,7 +206,7 @@ def _run(
     table = files.open_source(
         source, columns, real=real, missing="missing" in given, sort_by=sort_by, keep_metadata=keep_metadata
     )
-    spent = {name: value for name, value in _figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
+    spent = {name: value for name, value in figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
     about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
     about |= _composition(mechanism) if len(table.chosen) > 1 else {}
     about |= {"ledger": ledger.metadata()} if ledger else {}
@@ -250,12 +250,6 @@ def _run(
     said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
     said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
     click.echo("\n".join(map(terminal.printable, said)), err=True)
-
-
-def _figures(guarantee: dpfast.Guarantee) -> dict[str, Fraction]:
-    """What the columns spend; of a pure epsilon not the rho that it implies."""
-    names = ADDS_UP[: 2 if guarantee.pure else 3]
-    return {name: value for name in names if (value := getattr(guarantee, name)) is not None}
 
 
 def _charged(mechanism: Mechanism, columns: int) -> list[Any]:

@@ -1,0 +1,510 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dpfast histogram`: from rows to a table of noisy counts or sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+import numpy as np
+
+import dpfast
+from dpfast import terminal
+from dpfast.cli.ledger import amounts
+from dpfast.cli.options import LAW_OPTIONS, LAWS, chosen, dashed, figures, law, near, number, one_way, reach
+from dpfast.errors import FileError, ParameterError
+from dpfast.privacy import meaning
+from dpfast.privacy.formatting import rounded
+from dpfast.privacy.parameters import exact_real, power_of_two, shown
+from dpfast.records.partitions import BUCKETS, withholding
+from dpfast.release.arrays import INT64_ENDS
+from dpfast.release.seal import by_column, kind_of, manifest
+
+if TYPE_CHECKING:
+    from dpfast.tables.atomic_write import Found
+    from dpfast.tables.domain import Domain
+    from dpfast.tables.gathered import Cells, Gathered
+    from dpfast.tables.rows import Rows
+
+SPENT = ("epsilon", "delta", "rho", "sigma")
+INTEGERS = {name: each for name, each in LAWS.items() if not each.real}
+STEPS = 20  # the larger end of --clamp is about 2^STEPS steps of the grid
+USUAL = Fraction(19, 20)
+CAPS = ("max_partitions", "max_per_partition", "max_contributions")
+
+EXAMPLES = """\b
+Examples:
+  dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt --epsilon 1
+  dpfast histogram visits.parquet out.csv --by city --by sex --unit person --max-partitions 2 \\
+      --domain city=cities.txt --domain sex=f,m,x --epsilon 1 --intervals
+  dpfast histogram visits.csv out.csv --by word --unit person --max-partitions 5 --threshold \\
+      --epsilon 1 --delta 1e-8
+  dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt \\
+      --sum hours --clamp 0 24 --epsilon 1
+  dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt \\
+      --epsilon 1 --ledger budget.db --key-file visits.key --label "visits 2026-11" --resume
+"""
+
+
+def _law_options(command: Any) -> Any:
+    """The options that say which noise, and what it spends."""
+    kinds = {name.removeprefix("--"): (kind, text) for name, kind, text in LAW_OPTIONS}
+    for name in ("adjacency", "sigma", "rho", "delta", "epsilon"):
+        kind, text = kinds[name]
+        text = "With --epsilon: of a Gaussian, or of --threshold." if name == "delta" else text
+        command = click.option(f"--{name}", type=kind, help=text)(command)
+    names = click.Choice([*INTEGERS])
+    return click.option("--mechanism", type=names, default="discrete-laplace", show_default=True, help="The law.")(
+        command
+    )
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="ROWS", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@click.option("--by", multiple=True, required=True, metavar="NAME", help="A column whose values are keys; repeat it.")
+@click.option("--unit", required=True, metavar="NAME", help="The column of whom the promise protects, such as person.")
+@click.option("--max-partitions", type=click.IntRange(1), metavar="N", help="Cells that one unit counts in, at most.")
+@click.option(
+    "--max-per-partition",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Rows of one unit in a cell, at most; of counts 1 by default.",
+)
+@click.option("--max-contributions", type=click.IntRange(1), metavar="N", help="Rows of one unit in all, at most.")
+@click.option(
+    "--domain",
+    "domains",
+    multiple=True,
+    metavar="[NAME=]KEYS",
+    help="The public keys of a column: a file with one a line, or A,B,C, or 1..12. NAME if there are several columns.",
+)
+@click.option("--threshold", is_flag=True, help="Instead of --domain: show the keys whose noisy count is high.")
+@click.option("--sum", "summed", metavar="NAME", help="Add up this column instead of counting rows.")
+@click.option(
+    "--clamp",
+    type=number,
+    nargs=2,
+    metavar="A B",
+    help="With --sum: public ends of each value, or without --max-per-partition of what a unit adds to a cell.",
+)
+@click.option(
+    "--granularity", type=number, help="With --sum: values are rounded to it, a power of two; by default a fine one."
+)
+@_law_options
+@click.option("--lower", type=number, help="Public lower bound of the noisy values.")
+@click.option("--upper", type=number, help="Public upper bound of the noisy values.")
+@click.option(
+    "--intervals",
+    type=number,
+    is_flag=False,
+    flag_value="0.95",
+    metavar="[P]",
+    help="Also write low and high: they hold a cell's bounded value with probability P, 0.95 if it is left out.",
+)
+@click.option("--jointly", is_flag=True, help="With --intervals: they hold all cells at once.")
+@click.option(
+    "--ledger",
+    "ledger_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Charge this ledger before any noise is drawn (dpfast ledger).",
+)
+@click.option(
+    "--key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --ledger and --label: a release that can be tried again, for one charge (dpfast key).",
+)
+@click.option("--label", metavar="TEXT", help="With --key-file: what names this release of these ROWS, and no other.")
+@click.option(
+    "--resume", is_flag=True, help="Try the release again that is reserved under --label; reserve it if none is."
+)
+@click.option(
+    "--verify", is_flag=True, help="Draw a release under a key again and compare it with OUT. Nothing is charged."
+)
+@click.option("--explain", is_flag=True, help="Say what it costs and how wide the noise is, and open no rows.")
+@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--quiet", is_flag=True, help="No summary and no progress bar.")
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="At most so many; by default all usable cores.")
+def histogram(**options: Any) -> None:
+    """Count the rows of ROWS by public keys, or add up a column, and write the noisy table OUT.
+
+    ROWS is a .csv, .parquet, .arrow or .feather file, or a folder of such files. One unit, such as
+    a person, has any number of rows. It counts in at most --max-partitions cells, each time with at
+    most --max-per-partition rows, chosen at random. So the noise hides whatever one unit does.
+
+    OUT has one row for each combination of keys, with the columns of --by, then count or sum. Rows
+    with another key, and rows without a key, a unit or a value, are left out. Nothing says how many
+    they were.
+
+    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV file in
+    OUT.json. OUT appears only when it is complete. What was charged stays charged, whatever becomes
+    of OUT. With --key-file, a run that was killed is begun again with --resume: it gives the same
+    OUT, and is charged once.
+    """
+    asked = Asked.of(options)
+    if options["explain"]:
+        click.echo(asked.explained())
+        return
+    _run(asked, options)
+
+
+class Asked(NamedTuple):
+    """What is asked for, checked as far as it can be before a row is read.
+
+    counts: the options of bounded_histogram but keys, units and values. step: what a step of a sum
+    is worth. cells: or None of --threshold.
+    """
+
+    given: Mapping[str, Any]
+    by: tuple[str, ...]
+    cells: Cells | None
+    caps: Mapping[str, int]
+    counts: Mapping[str, Any]
+    step: Fraction
+    sensitivity: dpfast.Sensitivity
+    mechanism: Any
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Asked:
+        """Raises: click.UsageError, DTypeError, FileError, ParameterError."""
+        given = {name: value for name, value in chosen(options).items() if value != ()}
+        by: tuple[str, ...] = given["by"]
+        _check(given, by)
+        cells, caps = _cells(given, by), {name: given[name] for name in CAPS if name in given}
+        if "summed" not in given and not caps.keys() & set(CAPS[1:]):
+            caps["max_per_partition"] = 1
+        bounds, step = _bounds(given)
+        counts = {**caps, **bounds, "unit": given["unit"], "adjacency": given.get("adjacency", "add-remove")}
+        none = np.zeros(0, np.int32)
+        counts |= {} if cells is None else {"domain": np.arange(cells.size, dtype=np.int32)}
+        keys = (none,) * len(by) if cells is None and len(by) > 1 else none
+        values: Any = {"values": np.zeros(0)} if bounds else {}
+        sensitivity = dpfast.bounded_histogram(keys, none, **values, **counts).sensitivity
+        return cls(given, by, cells, caps, counts, step, sensitivity, _mechanism(given, sensitivity))
+
+    @property
+    def column(self) -> str:
+        return "sum" if "summed" in self.given else "count"
+
+    @property
+    def half_width(self) -> Fraction | None:
+        """That of the intervals that are asked for."""
+        if "intervals" not in self.given:
+            return None
+        together = self.cells.size if self.cells and "jointly" in self.given else 1
+        return self.within(exact_real("intervals", self.given["intervals"]), together)
+
+    def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
+        return Fraction(reach(self.mechanism, confidence, cells)) * self.step
+
+    def about(self) -> dict[str, Any]:
+        """What travels with OUT."""
+        given = self.given
+        bounds = {name: near(name, given.get(name), np.dtype(float if self.column == "sum" else np.int64))
+                  for name in ("lower", "upper")}  # fmt: skip
+        table: dict[str, Any] = {"by": list(self.by), "unit": given["unit"], **self.caps}
+        table["cells"] = "those that a threshold shows" if self.cells is None else self.cells.size
+        if self.column == "sum":
+            table |= {"sum": given["summed"], "clamp": [str(end) for end in given["clamp"]], "step": str(self.step)}
+        found: dict[str, Any] = {
+            f"{name}_total": str(value) for name, value in figures(self.mechanism.guarantee).items() if value
+        }
+        found["histogram"] = table
+        if (width := self.half_width) is not None:
+            found["intervals"] = {
+                "confidence": str(exact_real("intervals", given["intervals"])),
+                "of": "all cells jointly" if "jointly" in given else "each cell",
+                "half_width": str(width),
+                "hold": "the bounded values, before the noise: what the bounds left out is not in them",
+            }
+        found["releases"] = [{"column": self.column, **self.mechanism.metadata(), **bounds}]
+        if self.cells is None:
+            found["releases"][0]["threshold"] = self.mechanism.threshold
+        return found
+
+    def lines(self) -> list[str]:
+        """What it costs, and how wide the noise is."""
+        mechanism, unit = self.mechanism, self.given["unit"]
+        spent = {name: value for name, value in figures(mechanism.guarantee).items() if value}
+        cost = amounts(spent, up=True)
+        caps = ", ".join(f"{name.replace('_', '-')} {self.caps[name]:,}" for name in CAPS if name in self.caps)
+        said = [f"{self.column} by {', '.join(self.by)}: one {unit} counts with {caps}"]
+        said += [f"cost: {cost} per {unit}, {mechanism.adjacency}"]
+        width = f"95 % within {_within(self.within(USUAL))}"
+        if self.cells is None:
+            level = rounded(mechanism.threshold * self.step, up=True)
+            return [*said, f"noise: {law(mechanism)}, {width}", f"keys are shown from a noisy {self.column} of {level}"]
+        jointly = f"; all {self.cells.size:,} cells jointly within {_within(self.within(USUAL, self.cells.size))}"
+        return [*said, f"noise of a cell: {law(mechanism)}, {width}{jointly if self.cells.size > 1 else ''}"]
+
+    def explained(self) -> str:
+        promise = self.mechanism.guarantee
+        delta_of: Any = getattr(self.mechanism, "delta", None)
+        said = meaning.promise_in_words(promise, meaning.example(promise, delta_of), "")
+        lines = [*map(terminal.printable, self.lines()), "nothing was read, and nothing was charged"]
+        return "\n".join(lines) + "\n\n" + terminal.paragraph(terminal.printable(f"Meaning: {said}"))
+
+
+def _within(width: Fraction) -> str:
+    return f"±{width.numerator:,}" if width.denominator == 1 else f"±{rounded(width, up=True)}"
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def _check(given: Mapping[str, Any], by: Sequence[str]) -> None:
+    """Raises: click.UsageError, ParameterError."""
+    for broken, said in _combined(given):
+        if broken:
+            raise click.UsageError(said)
+    for broken, rule in _ruled(given, by):
+        if broken:
+            raise ParameterError(rule)
+
+
+def _combined(given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
+    """Which options go together."""
+    caps = given.keys() & {"max_partitions", "max_contributions"}
+    yield not caps, "Missing option '--max-partitions' or '--max-contributions': what one unit counts, at most"
+    listed = "domains" in given
+    yield (
+        listed == ("threshold" in given),
+        "give either '--domain', the public keys, or '--threshold', if none are listed",
+    )
+    ends = "'--sum' and '--clamp' must be given together: the public ends of what is added up"
+    yield ("summed" in given) != ("clamp" in given), ends
+    yield "granularity" in given and "summed" not in given, "'--granularity' is of sums, and goes with '--sum' alone"
+    jointly = "jointly" in given and "intervals" not in given
+    yield jointly, "'--jointly' says what '--intervals' hold, and goes with it alone"
+    shown = "'--intervals' must be left out with '--threshold': keys are shown where noise is high, so none would hold"
+    yield "intervals" in given and "threshold" in given, shown
+    writes = "verify" in given and bool(given.keys() & {"resume", "force"})
+    yield writes, "'--verify' writes nothing, and goes without '--resume' and '--force'"
+
+
+def _ruled(given: Mapping[str, Any], by: Sequence[str]) -> Iterable[tuple[bool, str]]:
+    """What holds of values."""
+    yield len(set(by)) < len(by), "--by must name each column once"
+    unit = given["unit"]
+    yield unit in by, f"--by must not name the column of --unit, {unit!r:.80}: its values are units, not public keys"
+    written = ["sum" if "summed" in given else "count", *(("low", "high") if "intervals" in given else ())]
+    for name in written:
+        yield name in by, f"--by must not be {name}, for OUT has another column of this name: rename it in ROWS"
+    summed = given.get("summed")
+    yield summed in {*by, unit}, f"--sum must name another column than --by and --unit, got {summed!r:.80}"
+    part = given.get("intervals", USUAL)
+    yield not 0 < part < 1, f"--intervals must be above 0 and below 1, got {shown(part)}"
+    keyed = given.keys() & {"key_file", "label"}
+    whole = not keyed or {"key_file", "label", "ledger_file"} <= given.keys()
+    yield not whole, "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
+    for option in ("resume", "verify"):
+        alone = option in given and not keyed
+        yield alone, f"--{option} must come with --key-file: noise without a key is new at every try"
+
+
+def _cells(given: Mapping[str, Any], by: Sequence[str]) -> Cells | None:
+    """The public cells, or None of --threshold. Raises: FileError, ParameterError."""
+    from dpfast.tables.domain import domain_of
+    from dpfast.tables.gathered import Cells
+
+    if "domains" not in given:
+        return None
+    found: dict[str, Domain] = {}
+    for text in given["domains"]:
+        named = [name for name in by if text.startswith(f"{name}=")]
+        if not named and len(by) > 1:
+            raise ParameterError(f"--domain must be NAME=KEYS for one of {', '.join(map(repr, by))}, got {text!r:.80}")
+        name = max(named, key=len, default=by[0])
+        if name in found:
+            raise ParameterError(f"--domain must be given once for each column, and came twice for {name!r:.80}")
+        found[name] = domain_of(text.removeprefix(f"{name}=") if named else text, f"--domain {name}".strip())
+    for name in by:
+        if name not in found:
+            raise ParameterError(f"--domain must be given for each column, and there is none for {name!r:.80}")
+    return Cells({name: found[name] for name in by})
+
+
+def _bounds(given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
+    """The options of sums, and what a step is worth. Raises: ParameterError."""
+    if "summed" not in given:
+        return {}, Fraction(1)
+    low, high = given["clamp"]
+    ends = [exact_real("clamp", low), exact_real("clamp", high)]
+    if ends[0] > ends[1]:
+        raise ParameterError(f"--clamp must be A and B, A at most B, got {shown(low)} and {shown(high)}")
+    most = max(map(abs, ends))
+    if not most:
+        raise ParameterError("--clamp must not be 0 and 0: no unit could change a sum")
+    if ends[0] < 0 and "threshold" in given:
+        raise ParameterError(f"--clamp must not reach below 0 with --threshold, got {shown(low)}")
+    if "granularity" in given:
+        step = Fraction(2) ** power_of_two("granularity", given["granularity"])
+    else:
+        step = Fraction(2) ** (math.floor(math.log2(most)) - STEPS)
+    return {"lower": low, "upper": high, "granularity": step}, step
+
+
+def _mechanism(given: Mapping[str, Any], sensitivity: dpfast.Sensitivity) -> Any:
+    """Raises: click.UsageError, DTypeError, ParameterError."""
+    name, spends = given["mechanism"], given.keys() & set(SPENT)
+    if "threshold" in given:
+        if spends - {"epsilon", "delta"}:
+            raise click.UsageError(
+                f"'--threshold' takes {dashed('epsilon', 'delta')}, and no {dashed(*spends - {'epsilon', 'delta'})}"
+            )
+        one_way({("epsilon", "delta"): dict}, given)
+        noise = "gaussian" if "gaussian" in name else "laplace"
+        return withholding(noise)(given["epsilon"], given["delta"], sensitivity)
+    takes = INTEGERS[name]
+    for option in spends - takes.takes.keys():
+        others = " and ".join(other for other in INTEGERS if option in INTEGERS[other].takes)
+        raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would")
+    way = one_way(takes.spent, given)
+    return takes.spent[way](**{option: given[option] for option in way}, sensitivity=sensitivity)
+
+
+# ------------------------------------------------------------------ the release
+
+
+def _run(asked: Asked, options: Mapping[str, Any]) -> None:
+    from dpfast.tables import cells as table
+    from dpfast.tables.rows import Columns, Rows
+
+    given, source, target = asked.given, options["source"], options["target"]
+    quiet, resume = options["quiet"], options["resume"] or options["verify"]
+    found: Found = "compare" if options["verify"] else "replace" if options["force"] else "keep" if resume else "refuse"
+    about = asked.about()
+    ledger = dpfast.Ledger(options["ledger_file"]) if options["ledger_file"] else None
+    key = dpfast.KeyFile(options["key_file"]).derive(options["label"]) if options["key_file"] else None
+    if ledger is not None:
+        again = ledger.expect(key, asked.mechanism, resume=resume)
+        if options["verify"] and not again:
+            raise ParameterError(
+                f"--label must be that of a release, and {ledger.path} has none of {options['label']!r:.60}"
+            )
+        about["ledger"] = ledger.metadata()
+    if options["verify"] and not target.is_file():
+        raise ParameterError(f"OUT must be the file of a release, got {target}")
+    table.checked(target, found=found)
+    rows = Rows(source, Columns(asked.by, given["unit"], given.get("summed")))
+    _refuse_inside(source, target)
+    typed = asked.cells.typed(rows.kinds) if asked.cells else []
+    counted = _counted(asked, rows, key, typed, quiet=quiet)
+    if key is not None:
+        columns = by_column(asked.mechanism)
+        size: Any = {"buckets": BUCKETS} if asked.cells is None else {"shape": (asked.cells.size,)}
+        about["manifest"] = manifest(key.label, columns, kind_of(asked.mechanism), **size).metadata()
+    label = terminal.printable(f"{source.name}: {asked.column} by {', '.join(asked.by)}")[:200]
+    paid = False
+    try:
+        with table.written(target, about, found=found) as write:
+            noisy = _drawn(asked, counted, rows, typed, ledger, key, label, options)
+            paid = ledger is not None
+            write(noisy)
+    except FileError as error:
+        if not paid:
+            raise
+        then = "--resume writes OUT without a new charge" if key else "without a key another try is another release"
+        raise FileError(f"{error}; the charge in {options['ledger_file']} stays: {then}") from None
+    if quiet:
+        return
+    said = [*asked.lines(), f"{target}: {noisy.num_rows:,} rows"]
+    if ledger is not None:
+        said += [f"{ledger.path}: {amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))} left"]
+    said += [f"{target} is what the release gives: drawn again and compared"] if options["verify"] else []
+    click.echo("\n".join(map(terminal.printable, said)), err=True)
+
+
+def _refuse_inside(source: Path, target: Path) -> None:
+    """OUT must be neither ROWS nor a file among them. Raises: ParameterError."""
+    where = target.resolve()
+    if where == source.resolve() or (source.is_dir() and source.resolve() in where.parents):
+        raise ParameterError(f"OUT must not be ROWS or lie among them, got {target}")
+
+
+def _counted(asked: Asked, rows: Rows, key: Any, typed: Sequence[Any], *, quiet: bool) -> dpfast.BoundedHistogram:
+    """Reads all rows. Raises: FileError (they are damaged, or have changed meanwhile)."""
+    from dpfast.tables.gathered import Gathered
+
+    held = Gathered(rows, asked.cells, as_reals=asked.step != 1)
+    with closing(terminal.Bar(quiet=quiet)) as bar:
+        bar.show(text=rows.path.name)
+        for batch in rows.batches():
+            held.add(batch, typed)
+            bar.show(text=f"{rows.path.name}: {held.read:,} rows")
+        rows.must_be_the_same()
+        bar.show(text=f"{rows.path.name}: counting")
+        return _bounded(asked, held, key)
+
+
+def _bounded(asked: Asked, held: Gathered, key: Any) -> dpfast.BoundedHistogram:
+    values = held.values()
+    of = {} if values is None else {"values": values}
+    return dpfast.bounded_histogram(held.keys(), held.units(), **of, **asked.counts, key=key)
+
+
+def _drawn(
+    asked: Asked,
+    counted: dpfast.BoundedHistogram,
+    rows: Rows,
+    typed: Sequence[Any],
+    ledger: dpfast.Ledger | None,
+    key: Any,
+    label: str,
+    options: Mapping[str, Any],
+) -> Any:
+    """The noisy table; a ledger is charged first."""
+    from dpfast.tables.gathered import of_type, table_of
+
+    if asked.cells is None:
+        given = asked.given
+        paying: Any = {} if ledger is None or key is not None else {"label": label}
+        noise = "gaussian" if "gaussian" in given["mechanism"] else "laplace"
+        found = dpfast.thresholded(
+            counted.keys, counted.counts, epsilon=given["epsilon"], delta=given["delta"],
+            sensitivity=counted.sensitivity, noise=noise, ledger=ledger, key=key,
+            resume=options["resume"] or options["verify"], **paying,
+        )  # fmt: skip
+        listed = found.keys.tolist()
+        several = [list(each) for each in zip(*listed, strict=True)] if listed else [[]] * len(asked.by)
+        shown_keys = several if len(asked.by) > 1 else [listed]
+        keys = [of_type(each, kind) for each, kind in zip(shown_keys, rows.kinds, strict=True)]
+        noisy = found.counts
+    else:
+        how: dict[str, Any] = {"threads": options["threads"]}
+        if key is not None:
+            how |= {"key": key, "names": asked.cells.names, "resume": options["resume"] or options["verify"]}
+        elif ledger is not None:
+            how["label"] = label
+        noisy = counted.release(asked.mechanism, ledger=ledger, **how)
+        keys = asked.cells.columns(typed)
+    columns = dict(zip(asked.by, keys, strict=True))
+    return table_of(columns, _values(asked, noisy))
+
+
+def _values(asked: Asked, noisy: Any) -> dict[str, Any]:
+    """The noisy values within their bounds, and the ends of their intervals."""
+    given, found = asked.given, {asked.column: noisy}
+    if (width := asked.half_width) is not None:
+        steps = math.ceil(width / asked.step)
+        least = 0 if asked.column == "count" or given["clamp"][0] >= 0 else INT64_ENDS[0]
+        ends = [[min(max(int(n) + way * steps, least), INT64_ENDS[1]) for n in noisy.tolist()] for way in (-1, 1)]
+        found |= {name: np.array(end, np.int64) for name, end in zip(("low", "high"), ends, strict=True)}
+    if asked.step.denominator > 1:
+        found = {name: values * float(asked.step) for name, values in found.items()}
+    elif asked.step > 1:
+        found = {
+            name: np.array([int(n) * int(asked.step) for n in values.tolist()], float) for name, values in found.items()
+        }
+    low, high = (given.get(name) for name in ("lower", "upper"))
+    if low is not None or high is not None:
+        dtype = found[asked.column].dtype
+        found[asked.column] = np.clip(found[asked.column], near("lower", low, dtype), near("upper", high, dtype))
+    return found
