@@ -17,6 +17,7 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
+from dpfast.cli.file_options import IN, style_of, text_options
 from dpfast.cli.ledger import amounts
 from dpfast.cli.options import (
     LAWS,
@@ -69,10 +70,11 @@ def release_options(command: Any) -> Any:
 
 
 _OPTIONS = (
-    click.argument("source", metavar="IN", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    click.argument("source", metavar="IN", type=IN),
     click.argument("target", metavar="OUT", type=click.Path(path_type=Path)),
     click.option("--column", "columns", multiple=True, metavar="NAME", help="A column to noise; repeat it for more."),
     law_options,
+    text_options,
     click.option(
         "--epsilon-is",
         type=click.Choice(["total", "per-column"]),
@@ -185,13 +187,14 @@ def _run(
     resume: bool,
     found: Found,
     quiet: bool,
+    form: str | None,
     **options: Any,
 ) -> None:
     """found: what becomes of an OUT that is there (tables/atomic_write.py)."""
     from dpfast.tables import files
     from dpfast.tables.drawn import Cells, Sealing, fresh
 
-    given = chosen(options)
+    style, given = style_of(options), chosen(options)
     _check(given, columns, epsilon_is)
     if len({key_file is None, label is None}) > 1 or (key_file is not None and ledger_file is None):
         raise ParameterError(
@@ -204,7 +207,14 @@ def _run(
     ledger = dpfast.Ledger(ledger_file) if ledger_file else None
     key = dpfast.KeyFile(key_file).derive(label or "") if key_file else None
     table = files.open_source(
-        source, columns, real=real, missing="missing" in given, sort_by=sort_by, keep_metadata=keep_metadata
+        source,
+        columns,
+        real=real,
+        missing="missing" in given if real else None,
+        sort_by=sort_by,
+        keep_metadata=keep_metadata,
+        style=style,
+        form=form,
     )
     spent = {name: value for name, value in figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
     about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}

@@ -15,9 +15,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias, cast
+from typing import IO, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +26,16 @@ from blake3 import blake3
 
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.release.arrays import FLOAT64, INT64, CountArray, RealArray
-from dpfast.tables import passed
+from dpfast.tables import passed, streams
 from dpfast.tables.atomic_write import Found, atomic_write, check
 from dpfast.tables.csv_text import CsvText, Records
+from dpfast.tables.streams import PIPE, Form, State, state
+from dpfast.tables.text_format import TextFormat
 
 Column: TypeAlias = CountArray | RealArray
 Write: TypeAlias = "Callable[[Piece, Sequence[Column]], object]"
 
-FORMATS = {".csv": "CSV", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow", ".npy": "npy"}
+STYLE = TextFormat()
 ROWS = 1 << 20  # rows held at once (CSV: csv_text.BLOCK bytes)
 CELLS = 1 << 22  # cells held at once: with many columns there are fewer rows
 ELEMENTS = 1 << 17  # an array is read in so many: a megabyte, which stays in a cache
@@ -81,12 +82,13 @@ class Source(Protocol):
         """What OUT depends on beside the pieces' chosen cells and texts, or a digest of it."""
 
 
-def file_format(path: Path) -> str:
-    """Return the name of the format that the extension gives."""
-    try:
-        return FORMATS[path.suffix.lower()]
-    except KeyError:
-        raise ParameterError(f"{path}: the extension must be one of {' '.join(FORMATS)}") from None
+class Wanted(NamedTuple):
+    """What a release takes from a file, as `open_source` is told."""
+
+    columns: Sequence[str]
+    real: bool = False
+    missing: int | bool | None = None
+    sort_by: Sequence[str] = ()
 
 
 def open_source(
@@ -94,37 +96,63 @@ def open_source(
     columns: Sequence[str],
     *,
     real: bool = False,
-    missing: bool = False,
+    missing: int | bool | None = None,
     sort_by: Sequence[str] = (),
     keep_metadata: bool = False,
+    style: TextFormat = STYLE,
+    form: str | None = None,
 ) -> Source:
     """Open an input file and check its columns; their cells are checked as they are read.
 
-    real: whether the columns must hold real values instead of counts. missing: whether NaN,
-    infinities, nulls and empty cells are allowed; all of them become NaN. sort_by: other columns,
-    which give the order of the rows; the table is then held in memory. keep_metadata: whether all
-    metadata passes, and not only what types need.
+    path: a file, or `-` for standard input, which is read once. real: whether the columns must hold
+    real values instead of counts. missing: for counts the number that stands for nulls, NaN and
+    empty cells; for real values whether these and infinities are allowed; all of them become NaN.
+    sort_by: other columns, which give the order of the rows; the table is then held in memory.
+    keep_metadata: whether all metadata passes, and not only what types need. style: how a text is
+    read. form: the format of a file whose name says none.
     """
-    kinds: dict[str, Callable[..., Source]]
-    arrow = partial(ArrowSource, keep_metadata=keep_metadata)
-    kinds = {"CSV": CsvSource, "Parquet": arrow, "Arrow": arrow, "npy": NpySource}
-    kind = kinds[file_format(path)]
-    if not path.is_file():  # opening a pipe waits until somebody writes to it
-        raise ParameterError(f"{path} is no regular file: write what a pipe or a device gives to a file first")
+    found = streams.form(path, form)
+    wanted = Wanted(columns, real, missing, sort_by)
+    if path != PIPE and not path.is_file():  # opening a pipe waits until somebody writes to it
+        raise ParameterError(f"{path} is no regular file: give - and what a pipe gives, or write it to a file first")
+    if path == PIPE and found.format not in streams.TEXTS:
+        raise ParameterError(f"IN must be a file: {found.format} is read at its end first, and - only once")
+    if style != STYLE and found.format not in streams.TEXTS:
+        raise ParameterError(
+            f"{path} is {found.format}: --delimiter, --encoding, --decimal and --thousands are for texts"
+        )
     with _reading(path):
-        return kind(path, columns, real, missing, sort_by)
+        if found.format in {"CSV", "TSV"}:
+            return CsvSource(path, wanted, style.named(found.format), found)
+        if found.format == "npy":
+            return NpySource(path, wanted)
+        return ArrowSource(path, wanted, keep_metadata, found)
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: Path, before: State = None) -> Iterator[None]:
+    """Turn what can go wrong into messages. before: the state of the file that must be unchanged."""
     try:
         yield
-    except DpfastError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno:
-            raise FileError(f"cannot read {path}: {os.strerror(error.errno)}") from None
-        raise FileError(f"{path} is not a whole {file_format(path)} file: damaged, cut short or misnamed") from None
+        error: Exception | None = None
+    except (DpfastError, pa.ArrowException, OSError, ValueError) as caught:
+        error = caught
+    what = "standard input" if path == PIPE else str(path)
+    if before is not None and _now(path) != before:
+        raise FileError(f"{what} has changed while it was read; OUT was not written") from None
+    if isinstance(error, DpfastError):
+        raise error
+    if isinstance(error, OSError) and error.errno:
+        raise FileError(f"cannot read {what}: {os.strerror(error.errno)}") from None
+    if error is not None:
+        kind = "packed" if path == PIPE else streams.form(path).format
+        raise FileError(f"{what} is not a whole {kind} file: damaged, cut short or misnamed") from None
+
+
+def _now(path: Path) -> State:
+    with suppress(OSError):
+        return state(path)
+    return None
 
 
 def _places(names: Sequence[str], columns: Sequence[str], there: str, option: str = "--column") -> list[int]:
@@ -162,7 +190,7 @@ def _usable(what: str, is_integer: bool, is_real: bool, real: bool, held: object
     raise ParameterError(f"{what} must hold {wanted}, and holds {held}{hint}")
 
 
-def _finite(what: str, values: RealArray, missing: bool) -> RealArray:
+def _finite(what: str, values: RealArray, missing: object) -> RealArray:
     if not missing and not np.isfinite(values).all():
         raise FileError(
             f"{what} holds NaN, an infinity, a null or an empty cell: --missing would put a public number in their place"
@@ -175,11 +203,10 @@ class ArrowSource:
 
     notes: Sequence[str]
 
-    def __init__(
-        self, path: Path, columns: Sequence[str], real: bool, missing: bool, sort_by: Sequence[str], keep_metadata: bool
-    ) -> None:
+    def __init__(self, path: Path, wanted: Wanted, keep_metadata: bool, form: Form) -> None:
+        columns, real, missing, sort_by = wanted
         self.path, self.codec, self.real, self.missing = path, "snappy", real, missing
-        if file_format(path) == "Parquet":
+        if form.format == "Parquet":
             self.file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
             self.schema, self.batches = self.file.schema_arrow, self._parquet
             if self.file.num_row_groups and self.file.metadata.num_columns:
@@ -285,7 +312,8 @@ class NpySource:
     passed: Sequence[str] = ()
     notes: Sequence[str] = ()
 
-    def __init__(self, path: Path, columns: Sequence[str], real: bool, missing: bool, sort_by: Sequence[str]) -> None:
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        columns, real, missing, sort_by = wanted
         if columns or sort_by:
             raise ParameterError(f"{path}: an npy file has no columns, so --column and --sort-by must be left out")
         self.path, self.schema, self.missing = path, pa.schema([("array", pa.int64())]), missing
@@ -329,39 +357,49 @@ class CsvSource:
 
     notes: Sequence[str] = ()
 
-    def __init__(self, path: Path, columns: Sequence[str], real: bool, missing: bool, sort_by: Sequence[str]) -> None:
-        self.path, self.text, self.real, self.missing = path, CsvText(path), real, missing
+    def __init__(self, path: Path, wanted: Wanted, style: TextFormat, form: Form) -> None:
+        if path == PIPE and wanted.sort_by:
+            raise ParameterError("IN must be a file for --sort-by, and no pipe, which is read once")
+        self.path, self.form, self.wanted, self._state = path, form, wanted, state(path)
+        self.text = CsvText(path, style, form.codec)
         self.schema = pa.schema([(name, pa.string()) for name in self.text.names])
         # The message does not quote the line, because without a header it is a record.
         there = (
-            f"a column's name stands in the first line of {path}, the header, which has {len(self.text.names)} fields"
+            f"a column's name stands in the first line of {self.text.what}, the header, which has "
+            f"{len(self.text.names)} field{'s' * (len(self.text.names) > 1)}{style.hint(self.text.header.decode('utf-8', 'replace'))}"
         )
-        self.places = _places(self.text.names, columns, there)
+        self.places = _places(self.text.names, wanted.columns, there)
         self.chosen, self.passed = _divided(self.text.names, self.places)
-        self.sort_by = _sorting(self.text.names, self.chosen, sort_by, there)
-        self.dtypes = [FLOAT64 if real else INT64 for _ in self.places]
+        self.sort_by = _sorting(self.text.names, self.chosen, wanted.sort_by, there)
+        self.dtypes = [FLOAT64 if wanted.real else INT64 for _ in self.places]
 
     def pieces(self) -> Iterator[Piece]:
-        with _reading(self.path):
+        done = 0
+        with _reading(self.path, self._state):
             if self.sort_by:
                 passed.check_sortable(self.path.stat().st_size)
                 self.text.sort(self.sort_by)
             for records in self.text.records():
                 cells = [self._cells(records, place) for place in self.places]
-                yield Piece(len(records.block), cells, records, records.block)
+                yield Piece(self.text.done - done, cells, records, records.block)
+                done = self.text.done
 
     def rest(self) -> bytes:
-        return self.text.header
+        """The header; of another style than a plain CSV's the style, too: it decides what is a field."""
+        sealed = self.text.style.sealed()
+        head = self.text.mark + self.text.header
+        return blake3(sealed + self.text.codec.encode()).digest() + head if sealed else head
 
     def _cells(self, records: Records, place: int) -> Column:
-        if not self.real:
-            return records.counts(place)
-        return _finite(f"column {self.text.names[place]!r} of {self.path}", records.reals(place), self.missing)
+        missing = self.wanted.missing
+        if not self.wanted.real:
+            return records.counts(place, missing)
+        return _finite(f"column {self.text.names[place]!r} of {self.text.what}", records.reals(place), missing)
 
 
 def checked_target(path: Path, source: Source, *, found: Found) -> str:
     """The format of `path`, if it can be written. Raises: FileError, ParameterError."""
-    kind = file_format(path)
+    kind = streams.form(path).format
     if isinstance(source, NpySource) != (kind == "npy"):
         raise ParameterError(f"{path}: an npy file can only become an npy file, and a table a table")
     check(path, kind in {"CSV", "npy"}, found=found)
@@ -384,8 +422,11 @@ def destination(path: Path, source: Source, about: dict[str, object], *, found: 
             np.lib.format.write_array_header_1_0(file, form)
             yield lambda _, noisy: file.write(noisy[0].data)
         elif isinstance(source, CsvSource) and kind == "CSV":
-            file.write(source.text.header)
-            yield lambda piece, noisy: file.write(cast("Records", piece.rows).spliced(source.places, noisy))
+            lines = source.text
+            file.write(lines.mark + lines.encoded(lines.header))
+            yield lambda piece, noisy: file.write(
+                lines.encoded(cast("Records", piece.rows).spliced(source.places, noisy))
+            )
         else:
             with _table(file, path, source, _noisy_schema(source, text)) as write:
                 yield write

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes by name: what the name of a file says of its format, and its bytes as they were packed.
+
+`-` is standard input or output. It has no name, so `--format` gives its format.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+from dpfast.errors import FileError, ParameterError
+
+FORMATS = {
+    ".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow",
+    ".npy": "npy", ".npz": "npz",
+}  # fmt: skip
+CODECS = {".gz": "gzip", ".zst": "zstd"}
+TEXTS = {"CSV", "TSV", "JSON lines"}  # what may be packed, and read from a pipe
+PIPE = Path("-")
+MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}  # the first bytes of what is packed
+State: TypeAlias = "tuple[int, ...] | None"
+
+
+class Form(NamedTuple):
+    """The format of a file, and how it is packed: None is not at all."""
+
+    format: str
+    codec: str | None = None
+
+    @property
+    def end(self) -> str:
+        """What the name of such a file ends in."""
+        ends = {name: end for end, name in reversed(FORMATS.items())} | {name: end for end, name in CODECS.items()}
+        return ends[self.format] + (ends[self.codec] if self.codec else "")
+
+
+def form(path: Path, given: str | None = None) -> Form:
+    """The form that the name of a file gives, or that `--format` gives for one without a name.
+
+    given: such as "csv" or "csv.gz".
+    Raises: ParameterError (no name gives it, or a name and `given` differ).
+    """
+    known = _form(path.name) if path != PIPE else None
+    if known is None and given is not None and (known := _form(f".{given.removeprefix('.')}")) is None:
+        raise ParameterError(f"--format must be one of {_ends()}, got {given[:40]!r}")
+    if known is None and path == PIPE:
+        raise ParameterError(f"--format must be given with -, which has no name: one of {_ends()}")
+    if known is None:
+        raise ParameterError(
+            f"{path}: the extension must be one of {' '.join(FORMATS)}, and the texts' may end in .gz or .zst; else "
+            "--format says the format"
+        )
+    return known
+
+
+def _ends() -> str:
+    return f"{' '.join(end[1:] for end in FORMATS)} (csv, tsv and jsonl also with .gz or .zst)"
+
+
+def _form(name: str) -> Form | None:
+    ends = [f".{end}" for end in name.lower().split(".")[1:]]
+    codec = CODECS.get(ends.pop()) if ends and ends[-1] in CODECS else None
+    found = FORMATS.get(ends[-1]) if ends else None
+    return Form(found, codec) if found and (codec is None or found in TEXTS) else None
+
+
+def state(path: Path) -> State:
+    """What changes when a file is changed: its place, size and time. Nothing of a pipe."""
+    if path == PIPE:
+        return None
+    about = path.stat()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+class Opened:
+    """The bytes of a file, unpacked. `position`: how many bytes of the file itself are read."""
+
+    def __init__(self, raw: IO[bytes], codec: str | None) -> None:
+        self._raw = raw
+        self.read: Callable[[int], bytes] = (
+            raw.read if codec is None else pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec).read
+        )
+
+    def position(self) -> int:
+        return self._raw.tell() if self._raw.seekable() else 0
+
+
+@contextmanager
+def opened(path: Path, codec: str | None = None) -> Iterator[Opened]:
+    """The bytes of a file, or of standard input, unpacked.
+
+    Raises: FileError (what is packed is damaged or cut short, or is packed and not said to be).
+    """
+    if path == PIPE:
+        with _unpacking("standard input", codec):
+            yield Opened(sys.stdin.buffer, codec)
+        return
+    with path.open("rb") as raw, _unpacking(str(path), codec):
+        yield Opened(raw, codec)
+
+
+@contextmanager
+def _unpacking(what: str, codec: str | None) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if codec is None or error.errno:
+            raise
+        cut = "Truncated" in str(error)  # pyarrow's word; of other damage it says something else
+        why = "is cut short: its end is missing" if cut else f"is not {codec}, or damaged"
+        raise FileError(f"{what} {why}") from None
+
+
+def refuse_packed(path: Path, first: bytes) -> None:
+    """Raises: FileError (the first bytes are those of a packed file, and the name does not say so)."""
+    for codec, magic in MAGIC.items():
+        if first.startswith(magic):
+            end = next(end for end, name in CODECS.items() if name == codec)
+            how = f"--format csv{end}" if path == PIPE else f"its name must end in {end}, such as {path.name}{end}"
+            raise FileError(f"{'standard input' if path == PIPE else path} is packed by {codec}: {how}")
+
+
+@contextmanager
+def packed(file: IO[bytes], codec: str | None) -> Iterator[IO[bytes]]:
+    """A stream that packs what is written into `file`, always into the same bytes."""
+    if codec is None:
+        yield file
+        return
+    with os.fdopen(os.dup(file.fileno()), "wb") as raw:  # pyarrow closes what it packs into
+        stream: Any = pa.CompressedOutputStream(pa.PythonFile(raw, "w"), codec)
+        try:
+            yield stream
+        except BaseException:
+            raw.close()
+            raise
+        stream.close()
