@@ -15,6 +15,7 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
+from dpfast.cli.file_options import style_of, text_options
 from dpfast.cli.ledger import amounts
 from dpfast.cli.options import LAW_OPTIONS, LAWS, chosen, dashed, figures, law, near, number, one_way, reach
 from dpfast.errors import FileError, ParameterError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dpfast.tables.domain import Domain
     from dpfast.tables.gathered import Cells, Gathered
     from dpfast.tables.rows import Rows
+    from dpfast.tables.text_format import TextFormat
 
 SPENT = ("epsilon", "delta", "rho", "sigma")
 INTEGERS = {name: each for name, each in LAWS.items() if not each.real}
@@ -97,6 +99,7 @@ def _law_options(command: Any) -> Any:
     "--granularity", type=number, help="With --sum: values are rounded to it, a power of two; by default a fine one."
 )
 @_law_options
+@text_options
 @click.option("--lower", type=number, help="Public lower bound of the noisy values.")
 @click.option("--upper", type=number, help="Public upper bound of the noisy values.")
 @click.option(
@@ -148,11 +151,12 @@ def histogram(**options: Any) -> None:
     of OUT. With --key-file, a run that was killed is begun again with --resume: it gives the same
     OUT, and is charged once.
     """
+    style, form = style_of(options), options.pop("form")
     asked = Asked.of(options)
     if options["explain"]:
         click.echo(asked.explained())
         return
-    _run(asked, options)
+    _run(asked, options, style, form)
 
 
 class Asked(NamedTuple):
@@ -373,7 +377,7 @@ def _mechanism(given: Mapping[str, Any], sensitivity: dpfast.Sensitivity) -> Any
 # ------------------------------------------------------------------ the release
 
 
-def _run(asked: Asked, options: Mapping[str, Any]) -> None:
+def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str | None) -> None:
     from dpfast.tables import cells as table
     from dpfast.tables.rows import Columns, Rows
 
@@ -393,7 +397,7 @@ def _run(asked: Asked, options: Mapping[str, Any]) -> None:
     if options["verify"] and not target.is_file():
         raise ParameterError(f"OUT must be the file of a release, got {target}")
     table.checked(target, found=found)
-    rows = Rows(source, Columns(asked.by, given["unit"], given.get("summed")))
+    rows = Rows(source, Columns(asked.by, given["unit"], given.get("summed")), style, form)
     _refuse_inside(source, target)
     typed = asked.cells.typed(rows.kinds) if asked.cells else []
     counted = _counted(asked, rows, key, typed, quiet=quiet)
@@ -401,7 +405,7 @@ def _run(asked: Asked, options: Mapping[str, Any]) -> None:
         columns = by_column(asked.mechanism)
         size: Any = {"buckets": BUCKETS} if asked.cells is None else {"shape": (asked.cells.size,)}
         about["manifest"] = manifest(key.label, columns, kind_of(asked.mechanism), **size).metadata()
-    label = terminal.printable(f"{source.name}: {asked.column} by {', '.join(asked.by)}")[:200]
+    label = terminal.printable(f"{rows.name}: {asked.column} by {', '.join(asked.by)}")[:200]
     paid = False
     try:
         with table.written(target, about, found=found) as write:
@@ -435,12 +439,12 @@ def _counted(asked: Asked, rows: Rows, key: Any, typed: Sequence[Any], *, quiet:
 
     held = Gathered(rows, asked.cells, as_reals=asked.step != 1)
     with closing(terminal.Bar(quiet=quiet)) as bar:
-        bar.show(text=rows.path.name)
+        bar.show(text=rows.name)
         for batch in rows.batches():
             held.add(batch, typed)
-            bar.show(text=f"{rows.path.name}: {held.read:,} rows")
+            bar.show(text=f"{rows.name}: {held.read:,} rows")
         rows.must_be_the_same()
-        bar.show(text=f"{rows.path.name}: counting")
+        bar.show(text=f"{rows.name}: counting")
         return _bounded(asked, held, key)
 
 

@@ -19,16 +19,16 @@ import pyarrow.parquet as pq
 from dpfast.errors import ParameterError
 from dpfast.tables.atomic_write import Found, atomic_write, check
 from dpfast.tables.domain import is_moment, is_text
-from dpfast.tables.files import file_format
+from dpfast.tables.streams import form
 
 SPECIAL = '[",\\r\\n]'  # what a text that holds it is quoted for
 
 
 def checked(path: Path, *, found: Found) -> str:
     """The format of `path`, if it can be written. Raises: FileError, ParameterError."""
-    kind = file_format(path)
-    if kind == "npy":
-        raise ParameterError(f"{path} must be a table, with columns: .csv, .parquet, .arrow or .feather")
+    kind, codec = form(path)
+    if kind not in {"CSV", "Parquet", "Arrow"} or codec:
+        raise ParameterError(f"{path} must be a table with columns: .csv, .parquet, .arrow or .feather")
     check(path, kind == "CSV", found=found)
     return kind
 

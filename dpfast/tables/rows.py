@@ -21,11 +21,13 @@ import pyarrow.types as kinds
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.tables.csv_text import CsvText
 from dpfast.tables.domain import HELD, is_moment, is_text
-from dpfast.tables.files import file_format
+from dpfast.tables.streams import PIPE, Form, form
+from dpfast.tables.text_format import TextFormat
 
 Sign: TypeAlias = tuple[str, int, int, int, int, int]  # a file that changes has another one
 
 BATCH = 1 << 17  # rows at a time
+TEXTS = ("CSV", "TSV")
 DATASETS = {"Parquet": "parquet", "Arrow": "ipc"}
 
 
@@ -44,18 +46,25 @@ class Columns(NamedTuple):
 class Rows:
     """Files of rows that are open, with checked columns. kinds: the types of the keys."""
 
-    def __init__(self, path: Path, columns: Columns) -> None:
-        """Raises: FileError, ParameterError (a column that is not there, twice there or no key)."""
+    def __init__(self, path: Path, columns: Columns, style: TextFormat | None = None, given: str | None = None) -> None:
+        """style: how texts are read. given: the format of what has no name for it.
+
+        Raises: FileError, ParameterError (a column that is not there, twice there or no key).
+        """
         self.path, self.columns = path, columns
-        self._files = _files(path)
-        self._signs = [_sign(file) for file in self._files]
-        self._format = _one_format(path, self._files)
+        self.name = "standard input" if path == PIPE else path.name
+        files = _files(path)
+        self._signs = [_sign(file) for file in files]
+        forms = [form(file, given) for file in files]
+        self._format = _one_format(path, forms)
         with _reading(self.path):
             self._texts: list[CsvText] = []
-            if self._format == "CSV":
-                self._texts = [CsvText(file) for file in self._files]
+            if self._format in TEXTS:
+                how = (style or TextFormat()).named(self._format)
+                self._texts = [CsvText(file, how, of.codec) for file, of in zip(files, forms, strict=True)]
                 for text in self._texts:
-                    _places(text.names, columns, f"the header of {text.path} has {len(text.names)} fields")
+                    hint = how.hint(text.header.decode("utf-8", "replace"))
+                    _places(text.names, columns, f"the header of {text.what} has {len(text.names)} fields{hint}")
                 self.kinds: list[pa.DataType] = [pa.string()] * len(columns.by)
                 return
             of = {"partitioning": "hive"} if path.is_dir() else {}
@@ -70,7 +79,7 @@ class Rows:
     def batches(self) -> Iterator[dict[str, pa.Array]]:
         """The columns by name, in batches: keys and units with nulls where a cell is empty."""
         with _reading(self.path):
-            for cells in self._of_csv() if self._format == "CSV" else self._of_dataset():
+            for cells in self._of_texts() if self._texts else self._of_dataset():
                 there = [pc.is_valid(cells[name]) for name in self.columns.names]
                 kept = there[0]
                 for each in there[1:]:
@@ -84,7 +93,7 @@ class Rows:
                 return
         raise FileError(f"{self.path} has changed while it was read: nothing was charged, and OUT was not written")
 
-    def _of_csv(self) -> Iterator[dict[str, pa.Array]]:
+    def _of_texts(self) -> Iterator[dict[str, pa.Array]]:
         for text in self._texts:
             for records in text.records():
                 cells = {}
@@ -124,6 +133,8 @@ def _reading(path: Path) -> Iterator[None]:
 
 def _files(path: Path) -> list[Path]:
     """The files of a path. Raises: FileError."""
+    if path == PIPE:
+        return [path]
     if path.is_dir():
         found = sorted(file for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path)))
         if not found:
@@ -132,7 +143,7 @@ def _files(path: Path) -> list[Path]:
     if not path.exists():
         raise FileError(f"cannot read {path}: there is no such file")
     if not path.is_file():
-        raise ParameterError(f"{path} is no regular file: write what a pipe or a device gives to a file first")
+        raise ParameterError(f"{path} is no regular file: give what a pipe or a device gives to standard input, as -")
     return [path]
 
 
@@ -140,16 +151,19 @@ def _hidden(path: Path) -> bool:
     return any(part.startswith((".", "_")) for part in path.parts)
 
 
-def _one_format(path: Path, files: Sequence[Path]) -> str:
-    found = sorted({file_format(file) for file in files})
+def _one_format(path: Path, forms: Sequence[Form]) -> str:
+    found = sorted({each.format for each in forms})
     if len(found) > 1:
         raise ParameterError(f"{path} must hold files of one format, and holds {' and '.join(found)}")
-    if found == ["npy"]:
-        raise ParameterError(f"{path} must be a table of rows: an npy file has no columns")
+    if found[0] not in {*TEXTS, *DATASETS}:
+        raise ParameterError(f"{path} must be a table of rows: {', '.join([*TEXTS, *DATASETS])}, and not {found[0]}")
     return found[0]
 
 
-def _sign(file: Path) -> Sign:
+def _sign(file: Path) -> Sign | None:
+    """Or nothing of standard input, which is read once."""
+    if file == PIPE:
+        return None
     try:
         about = file.stat()
     except OSError as error:
@@ -204,7 +218,7 @@ def _decoded(records: Any, place: int, name: str) -> pa.Array:
     try:
         return text.cast(pa.string())
     except pa.ArrowInvalid:
-        raise FileError(f"column {name!r:.80} of {records.path} must be UTF-8") from None
+        raise FileError(f"column {name!r:.80} of {records.what} must be UTF-8: --encoding would name another") from None
 
 
 def _plain(cells: pa.Array) -> pa.Array:
