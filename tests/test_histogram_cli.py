@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -11,9 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 from table_files import read, store
 
+import dpfast
 from dpfast.cli import main
 
 CITIES, SEXES = ["Oslo", "Lima", "Pune"], ["f", "m"]
@@ -49,6 +53,10 @@ class Here:
     def run(self, *words: object, rows: Path | None = None, out: Path | None = None, usual: bool = True) -> int:
         usually = [*self.words, *QUIET] if usual else []
         return main(["histogram", str(rows or self.rows), str(out or self.out), *usually, *map(str, words)])
+
+    def clear(self) -> None:
+        self.out.unlink()
+        Path(f"{self.out}.json").unlink(missing_ok=True)
 
     def table(self, out: Path | None = None) -> dict[str, list[Any]]:
         path = out or self.out
@@ -140,3 +148,326 @@ def test_an_empty_table_costs_and_gives_the_same(here) -> None:
     here.rows.write_text("city,person\n")
     assert here.run() == 0
     assert here.table() == {"city": CITIES, "count": [0, 0, 0]}
+
+
+# ------------------------------------------------------------------ kinds of keys and units
+
+DAY = datetime.date(2026, 11, 30)
+NOON = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
+KINDS = {  # a type, two of its keys, and how a domain writes them
+    "text": (pa.string(), ["01", "1"], ["01", "1"]),
+    "large": (pa.large_string(), ["a b", 'say "no"'], ['"a b"', '"say ""no"""']),
+    "category": (pa.dictionary(pa.int8(), pa.string()), ["x", "y"], ["x", "y"]),
+    "view": (pa.string_view(), ["x", "y"], ["x", "y"]),
+    "integer": (pa.int16(), [1, -7], ["1", "-7"]),
+    "unsigned": (pa.uint64(), [2**64 - 1, 0], [str(2**64 - 1), "0"]),
+    "bool": (pa.bool_(), [True, False], ["true", "false"]),
+    "date": (pa.date32(), [DAY, datetime.date(1969, 1, 1)], ["2026-11-30", "1969-01-01"]),
+    "time": (pa.timestamp("us"), [NOON.replace(tzinfo=None)] * 1 + [datetime.datetime(2026, 1, 1)],  # noqa: DTZ001
+             ["2026-11-30T12:00:00", "2026-01-01"]),
+    "zoned": (pa.timestamp("ms", "Europe/Oslo"), [NOON, NOON.replace(year=2025)],
+              ["2026-11-30T13:00:00+01:00", "2025-11-30T12:00:00Z"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_of_each_kind(here, kind, known) -> None:
+    """A domain's lines are read as the column's type, and OUT has keys of this type; a null is no key."""
+    of, keys, lines = KINDS[kind]
+    rows = here.folder / "in.parquet"
+    found = pa.array([keys[0]] * 40 + [keys[1]] * 60 + [None] * 5, of)
+    pq.write_table(pa.table({"key": found, "unit": range(105)}), rows)
+    here.cities.write_text("\n".join(lines))
+    how = (
+        ["--domain", here.cities, *QUIET]
+        if known
+        else ["--threshold", "--delta", "1e-3", "--epsilon", "1000", "--quiet"]
+    )
+    words = ["--by", "key", "--unit", "unit", "--max-partitions", "1", *how]
+    out = here.folder / "result.parquet"
+    assert here.run(*words, rows=rows, out=out, usual=False) == 0
+    shown, plain = read(out), found.dictionary_decode() if kind == "category" else found
+    wanted = pa.string() if kind in {"category", "view"} else of
+    assert shown["key"].type == wanted
+    assert dict(zip(shown["key"].to_pylist(), shown["count"].to_pylist(), strict=True)) == dict(
+        zip(plain.slice(39, 2).to_pylist(), [40, 60], strict=True)
+    )
+    out = here.folder / "result.csv"
+    assert here.run(*words, rows=rows, out=out, usual=False) == 0
+    assert sorted(here.table(out)["count"]) == [40, 60]
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("integer", "01"), ("integer", "+1"), ("integer", "1.0"), ("integer", "40000"), ("unsigned", "-1"), ("bool", "True"),
+        ("bool", "1"), ("date", "30.11.2026"), ("date", "2026-02-30"), ("time", "2026-11-30T12:00:00Z"),
+        ("zoned", "2026-11-30T12:00:00"),
+    ],
+)  # fmt: skip
+def test_a_line_that_the_type_cannot_hold(here, capsys, kind, line) -> None:
+    rows = here.folder / "in.parquet"
+    pq.write_table(pa.table({"key": pa.array(KINDS[kind][1], KINDS[kind][0]), "unit": [1, 2]}), rows)
+    here.cities.write_text(f"{KINDS[kind][2][0]}\n{line}\n")
+    words = ["--by", "key", "--unit", "unit", "--max-partitions", "1", "--domain", here.cities, *QUIET]
+    here.refused(capsys, rf"line 2 of .*cities.txt must be .*, got '{re.escape(line)}'", *words, rows=rows, usual=False)
+
+
+def test_two_texts_of_one_time(here, capsys) -> None:
+    rows = here.folder / "in.parquet"
+    pq.write_table(pa.table({"key": pa.array([NOON], pa.timestamp("s", "UTC")), "unit": [1]}), rows)
+    here.cities.write_text("2026-11-30T12:00:00Z\n2026-11-30T13:00:00+01:00\n")
+    words = ["--by", "key", "--unit", "unit", "--max-partitions", "1", "--domain", here.cities, *QUIET]
+    here.refused(capsys, "line 2 of .* is the key of line 1 of .* again", *words, rows=rows, usual=False)
+
+
+@pytest.mark.parametrize(
+    "of", [pa.int8(), pa.uint64(), pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_units_of_each_kind(here, of) -> None:
+    """Of each unit one row counts; a null is nobody."""
+    ids = pa.array([str(i % 50) for i in range(200)] + [None], pa.string())
+    held = ids.cast(of) if not pa.types.is_dictionary(of) else ids.dictionary_encode()
+    rows = here.folder / "in.parquet"
+    pq.write_table(pa.table({"key": ["a"] * 201, "unit": held}), rows, row_group_size=30)
+    here.cities.write_text("a\nb\n")
+    words = ["--by", "key", "--unit", "unit", "--max-partitions", "1", "--domain", here.cities, *QUIET]
+    assert here.run(*words, rows=rows, usual=False) == 0
+    assert here.table()["count"] == [50, 0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ({"key": [0.5], "unit": [1]}, "--by 'key' must be a column of texts, whole numbers.*, and holds double"),
+        ({"key": [b"a"], "unit": [1]}, "--by 'key' must be a column of .*, and holds binary"),
+        ({"key": ["a"], "unit": [1.0]}, "--unit 'unit' must be a column of .*double: write it as whole numbers first"),
+        ({"key": ["a"], "unit": [True]}, "--unit 'unit' must be a column of .*, and holds bool"),
+        ({"key": ["a"]}, "--unit: no column is named 'unit'; there are 'key'"),
+        ({"KEY": ["a"], "unit": [1]}, "--by: no column is named 'key'; there are 'KEY', 'unit'"),
+    ],
+)
+def test_columns_that_will_not_do(here, capsys, columns, match) -> None:
+    rows = here.folder / "in.parquet"
+    pq.write_table(pa.table(columns), rows)
+    words = ["--by", "key", "--unit", "unit", "--max-partitions", "1", "--domain", "a,b", *QUIET]
+    here.refused(capsys, match, *words, rows=rows, usual=False)
+
+
+def test_two_columns_of_one_name(here, capsys) -> None:
+    here.rows.write_text("city,person,city\nOslo,1,Lima\n")
+    here.refused(capsys, "--by must name one column, and 2 are named 'city'")
+    rows = here.folder / "in.parquet"
+    pq.write_table(pa.table([["Oslo"], [1], ["Lima"]], names=["city", "person", "city"]), rows)
+    here.refused(capsys, "--by must name one column, and 2 are named 'city'", rows=rows)
+
+
+@pytest.mark.parametrize("name", ['say "no"', "two\nlines", "a,b", " city", "=", "a=b"])
+def test_names_of_columns_with_any_letters(here, capsys, name) -> None:
+    """They are compared letter by letter, and a message is one line."""
+    quoted = '"' + name.replace('"', '""') + '"'
+    here.rows.write_text(f"{quoted},person\nOslo,1\n")
+    words = ["--by", name, "--unit", "person", "--max-partitions", "1", "--domain", f"{name}=Oslo,Lima", *QUIET]
+    assert here.run(*words, usual=False) == 0
+    assert pacsv.read_csv(here.out).to_pydict() == {name: ["Oslo", "Lima"], "count": [1, 0]}
+    here.clear()
+    words[1], words[7] = f"{name} ", f"{name} =Oslo,Lima"
+    here.refused(capsys, "--by: no column is named", *words, usual=False)
+
+
+# ------------------------------------------------------------------ domains
+
+
+@pytest.mark.parametrize(
+    ("lines", "match"),
+    [
+        (b"Oslo\nLima\nOslo\n", "line 3 of .*cities.txt is the key of line 1 of .*cities.txt again, 'Oslo'"),
+        (b"Oslo\n\nLima\n", "line 2 of .*cities.txt is blank"),
+        (b"Oslo\n\r\nLima\n", "line 2 of .*cities.txt is blank"),
+        (b"Oslo\n  \n", "line 2 of .*cities.txt begins or ends with a space"),
+        (b"Oslo \n", "line 1 of .*cities.txt begins or ends with a space"),
+        (b"\tOslo\n", "line 1 of .*cities.txt begins or ends with a space"),
+        (b'"Oslo\n', "line 1 of .*cities.txt must end with its quote"),
+        (b'"Os"lo"\n', "line 1 of .*cities.txt must end with its quote"),
+        (b'""\n', "line 1 of .*cities.txt is blank"),
+        (b'Oslo\n"Oslo"\n', "line 2 of .*cities.txt is the key of line 1"),
+        (b"Oslo\n\xff\n", "line 2 of .*cities.txt must be UTF-8"),
+        (b"", "cities.txt must hold at least one key"),
+        (b"\xef\xbb\xbf", "cities.txt must hold at least one key"),
+    ],
+)
+def test_a_domain_that_breaks_a_rule(here, capsys, lines, match) -> None:
+    here.cities.write_bytes(lines)
+    here.refused(capsys, match)
+
+
+@pytest.mark.parametrize("lines", [b"\xef\xbb\xbfOslo\r\nLima\r\nPune", b'Oslo\n"Lima"\nPune\n', b"Oslo\nLima\nPune\n"])
+def test_marks_and_line_ends_of_a_domain(here, lines) -> None:
+    here.cities.write_bytes(lines)
+    assert here.run() == 0
+    assert here.table()["city"] == CITIES
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (["--domain", "no.txt"], r"cannot read 'no.txt' of --domain city: No such file"),
+        (["--domain", "."], "cannot read '.' of --domain city: Is a directory"),
+        (["--domain", "town=a,b"], "--domain must be NAME=KEYS for one of 'city', got 'town=a,b'"),
+        (
+            ["--domain", "a,b", "--domain", "a,c"],
+            "--domain must be given once for each column, and came twice for 'city'",
+        ),
+        (["--domain", "a,,b"], "entry 2 of --domain city is blank"),
+        (["--domain", "a,a"], "entry 2 of --domain city is the key of entry 1 of --domain city again"),
+        (["--domain", "a, b"], "entry 2 of --domain city begins or ends with a space"),
+        (["--domain", "5..1"], "--domain city must be a range from the lower to the upper end, got 5..1"),
+        (["--domain", "1..99999999999"], "--domain city must be a range"),
+        (
+            ["--by", "sex", "--domain", "city=a,b"],
+            "--domain must be given for each column, and there is none for 'sex'",
+        ),
+        (["--by", "sex", "--domain", "a,b"], "--domain must be NAME=KEYS for one of 'city', 'sex', got 'a,b'"),
+        (
+            ["--by", "sex", "--domain", "city=1..9999", "--domain", "sex=1..9999"],
+            "--domain must be of at most 67,108,864 cells",
+        ),
+    ],
+)
+def test_domain_options_that_will_not_do(here, capsys, options, match) -> None:
+    words = ["--by", "city", "--unit", "person", "--max-partitions", "2", *options, *QUIET]
+    code = 1 if "cannot read" in match else 2
+    here.refused(capsys, match, *words, usual=False, code=code)
+
+
+def test_a_range_and_a_list(here) -> None:
+    words = ["--by", "hours", "--by", "sex", "--unit", "person", "--max-partitions", "99"]
+    assert here.run(*words, "--domain", "hours=0..23", "--domain", "sex=f,m", *QUIET, usual=False) == 0
+    found = here.table()
+    assert list(zip(found["hours"], found["sex"], strict=True)) == [(hour, sex) for hour in range(24) for sex in SEXES]
+    columns = people()
+    assert sum(found["count"]) == len(set(zip(columns["hours"], columns["sex"], columns["person"], strict=True)))
+
+
+# ------------------------------------------------------------------ files
+
+
+def test_a_folder_and_a_partitioned_folder(here) -> None:
+    """Parts of each format; and Parquet whose folders are a column."""
+    columns, wanted = people(), None
+    for end in (".csv", ".parquet", ".arrow"):
+        folder = here.folder / f"parts{end}"
+        (folder / "deep").mkdir(parents=True)
+        for i, name in enumerate(("a", "deep/b", "_log", "c")):
+            part = {name: column[i::4] for name, column in columns.items()}
+            place = folder / f"{name}{end}"
+            csv_of(part, place) if end == ".csv" else store(pa.table(part), place)
+        assert here.run("--max-partitions", "9", "--force", rows=folder) == 0
+        wanted = wanted or here.table()
+        assert here.table() == wanted
+    pq.write_to_dataset(pa.table(columns), here.folder / "hive", partition_cols=["city"])
+    assert here.run("--max-partitions", "9", "--force", rows=here.folder / "hive") == 0
+    cells = in_at_most(columns, ["city"], {(city,) for city in CITIES})
+    assert here.table()["count"] == [sum((city,) in of_person for of_person in cells.values()) for city in CITIES]
+    (here.folder / "hive" / "more.csv").write_text("city,person\n")
+    assert here.run("--force", rows=here.folder / "hive") == 2
+
+
+def test_a_folder_without_files(here, capsys) -> None:
+    (here.folder / "none").mkdir()
+    here.refused(capsys, "none holds no files", rows=here.folder / "none", code=1)
+    here.refused(capsys, "cannot read .*gone.csv: there is no such file", rows=here.folder / "gone.csv", code=1)
+
+
+@pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow"])
+def test_a_file_that_is_cut_short(here, capsys, end) -> None:
+    """Wherever it is cut within a row, or within the frame of the format: one message, and no OUT."""
+    whole = here.folder / f"in{end}"
+    columns = people()
+    if end == ".csv":
+        columns["city"] = [f'"{city}"' for city in columns["city"]]
+        csv_of(columns, whole)
+    else:
+        store(pa.table(columns), whole)
+    data = whole.read_bytes()
+    for part in (1 / 3, 2 / 3):
+        stop = data.rindex(b'"', 0, int(len(data) * part)) if end == ".csv" else int(len(data) * part)
+        whole.write_bytes(data[:stop])
+        here.refused(
+            capsys, "ends inside a quoted field|as many fields|not a whole file|damaged, cut short", rows=whole, code=1
+        )
+
+
+def test_a_packed_file_that_is_cut_short(here, capsys) -> None:
+    gzip = pytest.importorskip("gzip")
+    packed = here.folder / "rows.csv.gz"
+    data = gzip.compress(here.rows.read_bytes())
+    packed.write_bytes(data)
+    assert here.run("--max-partitions", "9", rows=packed) == 0
+    wanted = here.table()
+    here.clear()
+    packed.write_bytes(data[: len(data) // 2])
+    here.refused(capsys, "is cut short", rows=packed, code=1)
+    assert here.run("--max-partitions", "9") == 0
+    assert here.table() == wanted
+
+
+def test_a_file_that_changes_while_it_is_read(here, capsys, monkeypatch) -> None:
+    """Written over in place, longer, replaced, or gone: nothing is charged."""
+    from dpfast.tables import rows as reader
+
+    ledger, text = here.folder / "budget.db", here.rows.read_text()
+    dpfast.Ledger(ledger, 3, create=True)
+    batches = reader.Rows.batches
+    changes = [
+        lambda: here.rows.write_text(text.replace("Oslo", "Lima")),
+        lambda: here.rows.write_text(text + "Oslo,f,p1,3\n"),
+        lambda: csv_of(people(seed=8), here.folder / "new").replace(here.rows),
+        here.rows.unlink,
+    ]
+    for change in changes:
+        here.rows.write_text(text)
+
+        def changing(self: Any, change: Any = change) -> Any:
+            yield from batches(self)
+            change()
+
+        monkeypatch.setattr(reader.Rows, "batches", changing)
+        here.refused(
+            capsys, "has changed while it was read: nothing was charged", "--ledger", ledger, "--epsilon", "1", code=1
+        )
+    assert not dpfast.Ledger(ledger).history()
+
+
+def test_out_must_not_be_among_the_rows(here, capsys) -> None:
+    before = here.rows.read_bytes()
+    assert here.run("--force", out=here.rows) == 2
+    assert "OUT must not be ROWS" in capsys.readouterr().err
+    link = here.folder / "link.csv"
+    link.symlink_to(here.rows)
+    assert here.run("--force", out=link) == 2
+    folder = here.folder / "parts"
+    folder.mkdir()
+    csv_of(people(), folder / "a.csv")
+    assert here.run(rows=folder, out=folder / "out.csv") == 2
+    assert here.rows.read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == ["a.csv"]
+
+
+def test_out_exists(here, capsys) -> None:
+    here.out.write_text("mine")
+    assert here.run() == 1
+    assert "exists; --force would replace it" in capsys.readouterr().err
+    assert here.out.read_text() == "mine"
+    assert here.run("--force") == 0
+
+
+@pytest.mark.parametrize("out", ["out.npy", "out.txt", "out", "no/out.csv"])
+def test_an_out_that_cannot_be(here, capsys, out) -> None:
+    """Before a row is read; a folder that is not there is found before the charge."""
+    ledger = here.folder / "budget.db"
+    dpfast.Ledger(ledger, 3, create=True)
+    assert here.run("--ledger", ledger, "--epsilon", "1", out=here.folder / out) in {1, 2}
+    assert capsys.readouterr().err.startswith("Error: ")
+    assert not dpfast.Ledger(ledger).history()

@@ -323,7 +323,7 @@ def _cells(given: Mapping[str, Any], by: Sequence[str]) -> Cells | None:
     found: dict[str, Domain] = {}
     for text in given["domains"]:
         named = [name for name in by if text.startswith(f"{name}=")]
-        if not named and len(by) > 1:
+        if not named and (len(by) > 1 or "=" in text):
             raise ParameterError(f"--domain must be NAME=KEYS for one of {', '.join(map(repr, by))}, got {text!r:.80}")
         name = max(named, key=len, default=by[0])
         if name in found:
@@ -477,8 +477,8 @@ def _drawn(
             resume=options["resume"] or options["verify"], **paying,
         )  # fmt: skip
         listed = found.keys.tolist()
-        several = [list(each) for each in zip(*listed, strict=True)] if listed else [[]] * len(asked.by)
-        shown_keys = several if len(asked.by) > 1 else [listed]
+        tuples = listed if len(asked.by) > 1 else [(each,) for each in listed]
+        shown_keys = [[each[i] for each in tuples] for i in range(len(asked.by))]
         keys = [of_type(each, kind) for each, kind in zip(shown_keys, rows.kinds, strict=True)]
         noisy = found.counts
     else:

@@ -49,7 +49,8 @@ class CsvText:
         width = 1 + int(np.argmax(np.frombuffer(block + b"\n", np.uint8)[ends] == NEWLINE))
         self.header = block[: ends[width - 1] + 1]
         fields = Records(self, [""] * width, self.header, ends[:width])
-        self.names = [fields.column(i)[0].as_py().decode("utf-8", "backslashreplace") for i in range(width)]
+        names = [fields.column(i)[0].as_py().decode("utf-8", "backslashreplace") for i in range(width)]
+        self.names = [name.replace('""', '"') if fields.quoted[0, i] else name for i, name in enumerate(names)]
         self._begun = _chained((block, ends), blocks) if path == PIPE else None  # a pipe is read once
 
     @property

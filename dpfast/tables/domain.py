@@ -6,7 +6,6 @@ A domain is public, so messages quote its lines.
 
 from __future__ import annotations
 
-import csv
 import re
 from codecs import BOM_UTF8
 from collections.abc import Sequence
@@ -81,19 +80,12 @@ def domain_of(text: str, option: str) -> Domain:
         keys = [str(i) for i in range(low, high + 1)]
         return Domain(keys, [f"{key!r} of {option}" for key in keys])
     if "," in text:
-        given = [(part, f"entry {i} of {option}") for i, part in enumerate(_entries(text, option), 1)]
+        given = [(part, f"entry {i} of {option}") for i, part in enumerate(text.split(","), 1)]
     else:
         given = [(line, f"line {i} of {text}") for i, line in enumerate(_lines(Path(text), option), 1)]
     keys, where = [_key(part, place) for part, place in given], [place for _, place in given]
     _refuse_equal(keys, keys, where)
     return Domain(keys, where)
-
-
-def _entries(text: str, option: str) -> list[str]:
-    with suppress(csv.Error):
-        (entries,) = csv.reader([text], strict=True)
-        return [f'"{entry.replace(chr(34), chr(34) * 2)}"' if entry != entry.strip(" ") else entry for entry in entries]
-    raise ParameterError(f"{option} must be a file, or keys between commas, got {text!r:.80}")
 
 
 def _lines(path: Path, option: str) -> list[str]:

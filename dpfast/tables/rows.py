@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.types as kinds
+from pyarrow import fs
 
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.tables.csv_text import CsvText
@@ -28,7 +29,7 @@ Sign: TypeAlias = tuple[str, int, int, int, int, int]  # a file that changes has
 
 BATCH = 1 << 17  # rows at a time
 TEXTS = ("CSV", "TSV")
-DATASETS = {"Parquet": "parquet", "Arrow": "ipc"}
+DATASETS = {"Parquet": ds.ParquetFileFormat(), "Arrow": ds.IpcFileFormat()}
 
 
 class Columns(NamedTuple):
@@ -39,8 +40,14 @@ class Columns(NamedTuple):
     value: str | None
 
     @property
+    def asked(self) -> list[tuple[str, str]]:
+        """Each with the option that names it."""
+        found = [*(("--by", name) for name in self.by), ("--unit", self.unit)]
+        return found + ([("--sum", self.value)] if self.value is not None else [])
+
+    @property
     def names(self) -> list[str]:
-        return list(dict.fromkeys([*self.by, self.unit, *([self.value] if self.value is not None else [])]))
+        return [name for _, name in self.asked]
 
 
 class Rows:
@@ -67,8 +74,11 @@ class Rows:
                     _places(text.names, columns, f"the header of {text.what} has {len(text.names)} fields{hint}")
                 self.kinds: list[pa.DataType] = [pa.string()] * len(columns.by)
                 return
+            kind = DATASETS[self._format]
+            whole = kind.inspect(os.fspath(files[0]), fs.LocalFileSystem()).names
+            _refuse_doubled(whole, columns)  # which a dataset could not be of
             of = {"partitioning": "hive"} if path.is_dir() else {}
-            self._dataset = ds.dataset(os.fspath(path), format=DATASETS[self._format], **of)
+            self._dataset = ds.dataset(os.fspath(path), format=kind, **of)
             names = self._dataset.schema.names
             _places(names, columns, f"there are {', '.join(map(repr, names)) or 'none'}")
             self.kinds = [_kind_of_key(self._dataset.schema.field(name)) for name in columns.by]
@@ -173,11 +183,14 @@ def _sign(file: Path) -> Sign | None:
 
 def _places(names: Sequence[str], columns: Columns, there: str) -> None:
     """Raises: ParameterError (no such column, or several)."""
-    asked = [*(("--by", name) for name in columns.by), ("--unit", columns.unit)]
-    asked += [("--sum", columns.value)] if columns.value is not None else []
-    for option, name in asked:
+    for option, name in columns.asked:
         if name not in names:
             raise ParameterError(f"{option}: no column is named {name!r:.80}; {there:.500}")
+    _refuse_doubled(names, columns)
+
+
+def _refuse_doubled(names: Sequence[str], columns: Columns) -> None:
+    for option, name in columns.asked:
         if list(names).count(name) > 1:
             raise ParameterError(f"{option} must name one column, and {list(names).count(name)} are named {name!r:.80}")
 
