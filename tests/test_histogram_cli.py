@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import datetime
-import json
+import datetime as dt
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -152,8 +151,8 @@ def test_an_empty_table_costs_and_gives_the_same(here) -> None:
 
 # ------------------------------------------------------------------ kinds of keys and units
 
-DAY = datetime.date(2026, 11, 30)
-NOON = datetime.datetime(2026, 11, 30, 12, tzinfo=datetime.UTC)
+DAY = dt.date(2026, 11, 30)
+NOON = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
 KINDS = {  # a type, two of its keys, and how a domain writes them
     "text": (pa.string(), ["01", "1"], ["01", "1"]),
     "large": (pa.large_string(), ["a b", 'say "no"'], ['"a b"', '"say ""no"""']),
@@ -162,8 +161,8 @@ KINDS = {  # a type, two of its keys, and how a domain writes them
     "integer": (pa.int16(), [1, -7], ["1", "-7"]),
     "unsigned": (pa.uint64(), [2**64 - 1, 0], [str(2**64 - 1), "0"]),
     "bool": (pa.bool_(), [True, False], ["true", "false"]),
-    "date": (pa.date32(), [DAY, datetime.date(1969, 1, 1)], ["2026-11-30", "1969-01-01"]),
-    "time": (pa.timestamp("us"), [NOON.replace(tzinfo=None)] * 1 + [datetime.datetime(2026, 1, 1)],  # noqa: DTZ001
+    "date": (pa.date32(), [DAY, dt.date(1969, 1, 1)], ["2026-11-30", "1969-01-01"]),
+    "time": (pa.timestamp("us"), [NOON.replace(tzinfo=None)] * 1 + [dt.datetime(2026, 1, 1)],  # noqa: DTZ001
              ["2026-11-30T12:00:00", "2026-01-01"]),
     "zoned": (pa.timestamp("ms", "Europe/Oslo"), [NOON, NOON.replace(year=2025)],
               ["2026-11-30T13:00:00+01:00", "2025-11-30T12:00:00Z"]),

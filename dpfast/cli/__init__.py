@@ -78,7 +78,11 @@ def _in_flags(message: str) -> str:
     flags = {str(option.name): option.opts[0] for option in options if option.opts[0].startswith("--")}
     rule = re.match(r"\w+( and \w+)? must( be at most \w+)?\b", message)
     end = rule.end() if rule else 0
-    rest = message[end:].replace("resume=True", "--resume").replace("create=True, or `", "`")
+    rest = (
+        message[end:]
+        .replace("resume=True", "--resume")
+        .replace("create=True, or `dpfast ledger create`, makes", "`dpfast ledger create` makes")
+    )
     return re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), message[:end]) + rest
 
 

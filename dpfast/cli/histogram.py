@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 SPENT = ("epsilon", "delta", "rho", "sigma")
 INTEGERS = {name: each for name, each in LAWS.items() if not each.real}
+FARTHEST = Fraction(2) ** 900  # that a clamp may reach: sums of int64 steps are doubles then
 STEPS = 20  # the larger end of --clamp is about 2^STEPS steps of the grid
 USUAL = Fraction(19, 20)
 CAPS = ("max_partitions", "max_per_partition", "max_contributions")
@@ -191,7 +192,9 @@ class Asked(NamedTuple):
         keys = (none,) * len(by) if cells is None and len(by) > 1 else none
         values: Any = {"values": np.zeros(0)} if bounds else {}
         sensitivity = dpfast.bounded_histogram(keys, none, **values, **counts).sensitivity
-        return cls(given, by, cells, caps, counts, step, sensitivity, _mechanism(given, sensitivity))
+        made = cls(given, by, cells, caps, counts, step, sensitivity, _mechanism(given, sensitivity))
+        made.bounds()
+        return made
 
     @property
     def column(self) -> str:
@@ -208,11 +211,20 @@ class Asked(NamedTuple):
     def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
         return Fraction(reach(self.mechanism, confidence, cells)) * self.step
 
+    def bounds(self) -> tuple[int | float | None, int | float | None]:
+        """Those of the noisy values. Raises: ParameterError."""
+        dtype = np.dtype(np.int64 if self.step == 1 else float)
+        low, high = (near(name, self.given.get(name), dtype) for name in ("lower", "upper"))
+        if low is not None and high is not None and low > high:
+            raise ParameterError(f"--lower must be at most --upper, got {low} and {high}")
+        ends = INT64_ENDS if self.step == 1 else (-math.inf, math.inf)
+        if (low is not None and low > ends[1]) or (high is not None and high < ends[0]):
+            raise ParameterError("--lower and --upper must leave something of int64")
+        return low, high
+
     def about(self) -> dict[str, Any]:
         """What travels with OUT."""
         given = self.given
-        bounds = {name: near(name, given.get(name), np.dtype(float if self.column == "sum" else np.int64))
-                  for name in ("lower", "upper")}  # fmt: skip
         table: dict[str, Any] = {"by": list(self.by), "unit": given["unit"], **self.caps}
         table["cells"] = "those that a threshold shows" if self.cells is None else self.cells.size
         if self.column == "sum":
@@ -228,7 +240,8 @@ class Asked(NamedTuple):
                 "half_width": str(width),
                 "hold": "the bounded values, before the noise: what the bounds left out is not in them",
             }
-        found["releases"] = [{"column": self.column, **self.mechanism.metadata(), **bounds}]
+        low, high = self.bounds()
+        found["releases"] = [{"column": self.column, **self.mechanism.metadata(), "lower": low, "upper": high}]
         if self.cells is None:
             found["releases"][0]["threshold"] = self.mechanism.threshold
         return found
@@ -344,14 +357,20 @@ def _bounds(given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
     if ends[0] > ends[1]:
         raise ParameterError(f"--clamp must be A and B, A at most B, got {shown(low)} and {shown(high)}")
     most = max(map(abs, ends))
-    if not most:
-        raise ParameterError("--clamp must not be 0 and 0: no unit could change a sum")
+    if not 1 / FARTHEST <= most <= FARTHEST:
+        raise ParameterError(
+            f"--clamp must reach to 2**-900 at least and to 2**900 at most, got {shown(low)} and {shown(high)}"
+        )
     if ends[0] < 0 and "threshold" in given:
         raise ParameterError(f"--clamp must not reach below 0 with --threshold, got {shown(low)}")
     if "granularity" in given:
         step = Fraction(2) ** power_of_two("granularity", given["granularity"])
+        if not most / 2**62 <= step < 2 * most:
+            raise ParameterError(
+                f"--granularity must be below twice the larger end of --clamp, and at least 2**-62 of it, got {shown(step)}"
+            )
     else:
-        step = Fraction(2) ** (math.floor(math.log2(most)) - STEPS)
+        step = Fraction(2) ** (most.numerator.bit_length() - most.denominator.bit_length() - STEPS)
     return {"lower": low, "upper": high, "granularity": step}, step
 
 
@@ -501,14 +520,11 @@ def _values(asked: Asked, noisy: Any) -> dict[str, Any]:
         least = 0 if asked.column == "count" or given["clamp"][0] >= 0 else INT64_ENDS[0]
         ends = [[min(max(int(n) + way * steps, least), INT64_ENDS[1]) for n in noisy.tolist()] for way in (-1, 1)]
         found |= {name: np.array(end, np.int64) for name, end in zip(("low", "high"), ends, strict=True)}
-    if asked.step.denominator > 1:
+    if asked.step != 1:
         found = {name: values * float(asked.step) for name, values in found.items()}
-    elif asked.step > 1:
-        found = {
-            name: np.array([int(n) * int(asked.step) for n in values.tolist()], float) for name, values in found.items()
-        }
-    low, high = (given.get(name) for name in ("lower", "upper"))
+    low, high = asked.bounds()
     if low is not None or high is not None:
-        dtype = found[asked.column].dtype
-        found[asked.column] = np.clip(found[asked.column], near("lower", low, dtype), near("upper", high, dtype))
+        least, most = INT64_ENDS if asked.step == 1 else (-math.inf, math.inf)
+        within = max(least if low is None else low, least), min(most if high is None else high, most)
+        found[asked.column] = np.clip(found[asked.column], *within)
     return found
