@@ -524,7 +524,7 @@ def _values(asked: Asked, noisy: Any) -> dict[str, Any]:
         found = {name: values * float(asked.step) for name, values in found.items()}
     low, high = asked.bounds()
     if low is not None or high is not None:
-        least, most = INT64_ENDS if asked.step == 1 else (-math.inf, math.inf)
-        within = max(least if low is None else low, least), min(most if high is None else high, most)
+        floor, top = INT64_ENDS if asked.step == 1 else (-math.inf, math.inf)
+        within = max(floor if low is None else low, floor), min(top if high is None else high, top)
         found[asked.column] = np.clip(found[asked.column], *within)
     return found
