@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import zipfile
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -410,6 +411,26 @@ def test_a_packed_file_that_is_cut_short(here, capsys) -> None:
     here.refused(capsys, "is cut short", rows=packed, code=1)
     assert here.run("--max-partitions", "9") == 0
     assert here.table() == wanted
+
+
+def test_a_zip_file_of_one_table(here, capsys) -> None:
+    """It is read as its one member; two members, damage and a cut are refused."""
+    assert here.run("--max-partitions", "9") == 0
+    wanted, packed = here.table(), here.folder / "rows.csv.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        file.write(here.rows, "rows.csv")
+    assert here.run("--max-partitions", "9", "--force", rows=packed) == 0
+    assert here.table() == wanted
+    here.clear()
+    data = packed.read_bytes()
+    packed.write_bytes(data[: len(data) // 2])
+    here.refused(capsys, "is no zip file, damaged or cut short", rows=packed, code=1)
+    packed.write_bytes(data[:1000] + bytes(50) + data[1050:])
+    here.refused(capsys, "is no zip file, damaged or cut short", rows=packed, code=1)
+    packed.write_bytes(data)
+    with zipfile.ZipFile(packed, "a") as file:
+        file.write(here.rows, "more.csv")
+    here.refused(capsys, "must hold one file, and this one holds 2", rows=packed, code=1)
 
 
 def test_a_file_that_changes_while_it_is_read(here, capsys, monkeypatch) -> None:

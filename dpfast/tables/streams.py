@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,10 +23,10 @@ FORMATS = {
     ".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".parquet": "Parquet", ".arrow": "Arrow", ".feather": "Arrow",
     ".npy": "npy", ".npz": "npz",
 }  # fmt: skip
-CODECS = {".gz": "gzip", ".zst": "zstd"}
+CODECS = {".gz": "gzip", ".zst": "zstd", ".zip": "zip"}  # a zip file of one member is read, and never written
 TEXTS = {"CSV", "TSV", "JSON lines"}  # what may be packed, and read from a pipe
 PIPE = Path("-")
-MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd"}  # the first bytes of what is packed
+MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "zip": b"PK\x03\x04"}  # the first bytes of what is packed
 State: TypeAlias = "tuple[int, ...] | None"
 
 
@@ -84,12 +86,25 @@ class Opened:
 
     def __init__(self, raw: IO[bytes], codec: str | None) -> None:
         self._raw = raw
-        self.read: Callable[[int], bytes] = (
-            raw.read if codec is None else pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec).read
-        )
+        self.read: Callable[[int], bytes] = raw.read
+        if codec == "zip":
+            self.read = _one_member(raw).read
+        elif codec is not None:
+            self.read = pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec).read
 
     def position(self) -> int:
         return self._raw.tell() if self._raw.seekable() else 0
+
+
+def _one_member(raw: IO[bytes]) -> IO[bytes]:
+    """Raises: FileError (another number of members, or a pipe, whose end has the list of them)."""
+    if not raw.seekable():
+        raise FileError("standard input must not be packed by zip, whose list of files is at its end: unpack it first")
+    files = zipfile.ZipFile(raw)
+    members = [each for each in files.infolist() if not each.is_dir()]
+    if len(members) != 1:
+        raise FileError(f"a zip file must hold one file, and this one holds {len(members)}: unpack it first")
+    return files.open(members[0])
 
 
 @contextmanager
@@ -110,6 +125,11 @@ def opened(path: Path, codec: str | None = None) -> Iterator[Opened]:
 def _unpacking(what: str, codec: str | None) -> Iterator[None]:
     try:
         yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last: a password
+        if codec != "zip":
+            raise
+        why = "is locked by a password" if isinstance(error, RuntimeError) else "is no zip file, damaged or cut short"
+        raise FileError(f"{what} {why}") from None
     except OSError as error:
         if codec is None or error.errno:
             raise
@@ -133,6 +153,8 @@ def packed(file: IO[bytes], codec: str | None) -> Iterator[IO[bytes]]:
     if codec is None:
         yield file
         return
+    if codec == "zip":
+        raise ParameterError("OUT must not end in .zip: .gz and .zst are written")
     with os.fdopen(os.dup(file.fileno()), "wb") as raw:  # pyarrow closes what it packs into
         stream: Any = pa.CompressedOutputStream(pa.PythonFile(raw, "w"), codec)
         try:
