@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
+import subprocess
+import sys
 import zipfile
 from collections import Counter, defaultdict
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -491,3 +495,303 @@ def test_an_out_that_cannot_be(here, capsys, out) -> None:
     assert here.run("--ledger", ledger, "--epsilon", "1", out=here.folder / out) in {1, 2}
     assert capsys.readouterr().err.startswith("Error: ")
     assert not dpfast.Ledger(ledger).history()
+
+
+# ------------------------------------------------------------------ sums
+
+
+def sums(low: float, high: float, step: float, *, rows: bool) -> list[float]:
+    """Of each city, what is written with caps that nobody reaches: of clamped rows, or of clamped people."""
+    columns = people()
+    of_people: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for city, person, hours in zip(columns["city"], columns["person"], columns["hours"], strict=True):
+        of_people[city, person].append(hours * 0.75)
+    found = dict.fromkeys(CITIES, 0.0)
+    for (city, _), values in of_people.items():
+        if city in found:
+            rounded = [round(value / step) * step for value in values]
+            found[city] += sum(min(max(each, low), high) for each in (rounded if rows else [sum(rounded)]))
+    return list(found.values())
+
+
+@pytest.mark.parametrize("rows", [True, False])
+@pytest.mark.parametrize(("low", "high"), [(0, 10), (-3, 7), (2, 5)])
+@pytest.mark.parametrize("end", [".csv", ".parquet"])
+def test_sums(here, rows, low, high, end) -> None:
+    columns = people()
+    columns["hours"] = [hours * 0.75 for hours in columns["hours"]]
+    source = here.folder / f"in{end}"
+    csv_of(columns, source) if end == ".csv" else store(pa.table(columns), source)
+    caps = ["--max-partitions", "9", *(["--max-per-partition", "999"] if rows else [])]
+    words = ["--sum", "hours", "--clamp", low, high, "--granularity", "1/8", *caps]
+    assert here.run(*words, rows=source) == 0
+    assert here.table()["sum"] == sums(low, high, 0.125, rows=rows)
+    here.clear()
+    assert here.run(*(word for word in words if word not in {"--granularity", "1/8"}), rows=source) == 0
+    assert here.table()["sum"] == pytest.approx(sums(low, high, 2**-20, rows=rows), abs=1e-9)
+
+
+def test_values_that_are_missing_or_infinite(here) -> None:
+    """An empty cell, a null, a NaN and an infinity leave the row out; what is finite is clamped."""
+    here.rows.write_text("city,person,hours\nOslo,1,\nOslo,2,nan\nOslo,3,3\nLima,1,inf\nLima,2,-7\nPune,1,1e300\n")
+    words = ["--sum", "hours", "--clamp", "-2", "8"]
+    assert here.run(*words) == 0
+    assert here.table()["sum"] == [3, -2, 8]
+    rows = here.folder / "in.parquet"
+    values = pa.array([None, float("nan"), 3, float("inf"), -7, 1e300])
+    store(
+        pa.table({"city": ["Oslo"] * 3 + ["Lima"] * 2 + ["Pune"], "person": [1, 2, 3, 1, 2, 1], "hours": values}), rows
+    )
+    assert here.run(*words, "--force", rows=rows) == 0
+    assert here.table()["sum"] == [3, -2, 8]
+
+
+def test_whole_numbers_stay_whole(here) -> None:
+    """With a granularity of 1 sums are integers, exact beyond 2^53."""
+    rows = here.folder / "in.parquet"
+    store(pa.table({"city": ["Oslo"] * 3, "person": [1, 2, 3], "hours": pa.array([2**53 + 1, 1, 2**63 - 1])}), rows)
+    words = ["--sum", "hours", "--clamp", "0", 2**54, "--granularity", "1", "--mechanism", "discrete-gaussian"]
+    given = ["--by", "city", "--unit", "person", "--max-partitions", "1", "--domain", here.cities, "--sigma", "1/1000"]
+    assert here.run(*given, *words, rows=rows, usual=False) == 0
+    found = here.table()
+    assert found["sum"] == [2**53 + 2 + 2**54, 0, 0]
+    assert pacsv.read_csv(here.out).schema.field("sum").type == pa.int64()
+
+
+def test_a_value_that_is_no_number(here, capsys) -> None:
+    here.rows.write_text("city,person,hours\nOslo,1,many\n")
+    said = here.refused(capsys, "column 'hours' of .* must hold", "--sum", "hours", "--clamp", 0, 8, code=1)
+    assert "many" not in said
+    rows = here.folder / "in.parquet"
+    store(pa.table({"city": ["Oslo"], "person": [1], "hours": ["3"]}), rows)
+    here.refused(
+        capsys, "--sum 'hours' must be a column of .*, and holds string", "--sum", "hours", "--clamp", 0, 8, rows=rows
+    )
+
+
+# ------------------------------------------------------------------ intervals, bounds and what is said
+
+
+@pytest.mark.parametrize("summed", [False, True])
+@pytest.mark.parametrize("jointly", [False, True])
+@pytest.mark.parametrize("confidence", [None, "0.5", "99/100"])
+def test_intervals(here, summed, jointly, confidence) -> None:
+    """Their half-width is the mechanism's, and no end is where no value can be."""
+    words = ["--intervals", *([confidence] if confidence else []), *(["--jointly"] if jointly else [])]
+    words += ["--sum", "hours", "--clamp", "-1", "4", "--granularity", "1/4"] if summed else []
+    words += ["--by", "city", "--unit", "person", "--max-partitions", "2", "--domain", here.cities, "--epsilon", "1/50"]
+    assert here.run(*words, "--quiet", usual=False) == 0
+    found, about = here.table(), json.loads(Path(f"{here.out}.json").read_text())
+    law = dpfast.DiscreteLaplace("1/50", dpfast.Sensitivity(2, 16 if summed else 1, signed=summed))
+    step = 0.25 if summed else 1
+    half = law.interval(float(Fraction(confidence or "0.95")), cells=3 if jointly else 1) * step
+    assert about["intervals"]["half_width"] == str(Fraction(half))
+    assert about["intervals"]["of"] == ("all cells jointly" if jointly else "each cell")
+    values = found["sum" if summed else "count"]
+    assert found["low"] == [value - half if summed else max(value - half, 0) for value in values]
+    assert found["high"] == [value + half if summed else max(value + half, 0) for value in values]
+
+
+def test_intervals_hold(here) -> None:
+    """As often as they say: 1,000 empty cells; 50 %, within five standard deviations (6e-7)."""
+    here.rows.write_text("hours,person\n")
+    words = [
+        "--by",
+        "hours",
+        "--unit",
+        "person",
+        "--max-partitions",
+        "3",
+        "--domain",
+        "hours=1..1000",
+        "--epsilon",
+        "1",
+    ]
+    assert here.run(*words, "--intervals", "1/2", "--quiet", usual=False) == 0
+    found, about = here.table(), json.loads(Path(f"{here.out}.json").read_text())
+    half, q = int(about["intervals"]["half_width"]), np.exp(-1 / 3)
+    held = sum(abs(value) <= half for value in found["count"])
+    chance = 1 - 2 * q ** (half + 1) / (1 + q)
+    assert chance >= 0.5
+    assert abs(held - 1000 * chance) <= 5 * np.sqrt(1000 * chance * (1 - chance))
+    assert sum(low == 0 for low in found["low"]) == sum(value <= half for value in found["count"])
+
+
+def test_bounds(here) -> None:
+    words = ["--by", "city", "--unit", "person", "--max-partitions", "1", "--domain", here.cities, "--quiet"]
+    assert here.run(*words, "--epsilon", "1/1000", "--lower", "100", "--upper", "102", usual=False) == 0
+    assert set(here.table()["count"]) <= {100, 101, 102}
+    here.clear()
+    assert here.run(*words, "--epsilon", "1", "--lower", -(2**70), "--upper", 2**70, usual=False) == 0
+
+
+def test_explain_opens_no_rows(here, capsys, monkeypatch) -> None:
+    """Its figures are those of the release; rows, OUT and the ledger need not be there."""
+    from dpfast.tables import rows
+
+    words = [*here.words, "--epsilon", "1", "--by", "sex", "--domain", "sex=f,m"]
+    words[words.index("--domain") + 1] = f"city={here.cities}"
+    assert here.run(*words, usual=False) == 0
+    said = capsys.readouterr().err.splitlines()[:3]
+    monkeypatch.setattr(rows, "Rows", lambda *_: pytest.fail("it was opened"))
+    here.rows.unlink()
+    made = here.out.read_bytes()
+    assert here.run(*words, "--explain", "--ledger", "no.db", usual=False) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[:3] == said
+    assert said[1] == "cost: epsilon 1 per person, add-remove"
+    assert "95 % within ±6; all 6 cells jointly within ±" in said[2]
+    assert "nothing was read, and nothing was charged" in told
+    assert here.out.read_bytes() == made
+    assert not Path("no.db").exists()
+
+
+def test_what_travels_with_out(here) -> None:
+    """Under "dpfast" in the schema, or beside a CSV file."""
+    given = ["--max-partitions", "2", "--max-contributions", "5"]
+    for end in (".parquet", ".arrow", ".csv"):
+        out = here.folder / f"made{end}"
+        assert here.run(*given, out=out) == 0
+        text = Path(f"{out}.json").read_text() if end == ".csv" else read(out).schema.metadata[b"dpfast"]
+        about = json.loads(text)
+        assert about["epsilon_total"] == str(2**50)
+        wanted = {"by": ["city"], "unit": "person", "max_partitions": 2, "max_contributions": 5, "cells": 3}
+        assert about["histogram"] == wanted
+        (release,) = about["releases"]
+        assert (release["mechanism"], release["unit"], release["adjacency"]) == (
+            "discrete_laplace",
+            "person",
+            "add-remove",
+        )
+
+
+WRONG = [
+    (["--epsilon", "1e-400"], "--epsilon must be at least 2.* times the sensitivity, 2 in L1, got 1E-400"),
+    (["--epsilon", "1e400"], "--epsilon must be at least 2.* times the sensitivity, 2 in L1, got 1E.400"),
+    (["--epsilon", "0"], "--epsilon must be positive, got 0"),
+    (["--epsilon", "-1"], "--epsilon must be positive, got -1"),
+    (["--epsilon", "nan"], "--epsilon must be finite and positive"),
+    (["--epsilon", "one"], "'one' is not a number"),
+    ([], "Missing option '--epsilon'"),
+    (["--epsilon", "1", "--delta", "1e-6"], "discrete-laplace takes no '--delta', as discrete-gaussian would"),
+    (["--rho", "1"], "discrete-laplace takes no '--rho', as discrete-gaussian would"),
+    (["--mechanism", "discrete-gaussian", "--epsilon", "1"], "Missing option '--delta'"),
+    (["--mechanism", "discrete-gaussian", "--rho", "1e-400"], "--rho must ask for noise that can be, got 1E-400"),
+    (
+        ["--mechanism", "discrete-gaussian", "--sigma", "1e-400"],
+        "--sigma must lie between 1e-3 and 1e9, got sigma=1E-400$",
+    ),
+    (["--mechanism", "laplace", "--epsilon", "1"], "'laplace' is not one of 'discrete-laplace', 'discrete-gaussian'"),
+    (["--epsilon", "1", "--lower", "3", "--upper", "2"], "--lower must be at most --upper, got 3 and 2"),
+    (["--epsilon", "1", "--lower", "0.5"], "--lower must be a whole number for counts, got 0.5"),
+    (["--epsilon", "1", "--lower", "1e30"], "--lower and --upper must leave something of int64"),
+    (["--epsilon", "1", "--sum", "hours"], "'--sum' and '--clamp' must be given together"),
+    (["--epsilon", "1", "--clamp", "0", "1"], "'--sum' and '--clamp' must be given together"),
+    (["--epsilon", "1", "--granularity", "1"], "'--granularity' is of sums"),
+    (["--epsilon", "1", "--sum", "hours", "--clamp", "2", "1"], "--clamp must be A and B, A at most B, got 2 and 1"),
+    (["--epsilon", "1", "--sum", "hours", "--clamp", "0", "0"], "--clamp must reach to"),
+    (
+        ["--epsilon", "1", "--sum", "hours", "--clamp", "0", "1e400"],
+        "--clamp must reach to .* at most, got 0 and 1E.400",
+    ),
+    (["--epsilon", "1", "--sum", "hours", "--clamp", "nan", "1"], "--clamp must be finite"),
+    (
+        ["--epsilon", "1", "--sum", "hours", "--clamp", "0", "5", "--granularity", "3"],
+        "--granularity must be a power of two",
+    ),
+    (
+        ["--epsilon", "1", "--sum", "hours", "--clamp", "0", "5", "--granularity", "16"],
+        "--granularity must be below twice",
+    ),
+    (
+        ["--epsilon", "1", "--sum", "hours", "--clamp", "0", "5", "--granularity", "2**-70"],
+        "--granularity must be below",
+    ),
+    (["--epsilon", "1", "--sum", "city", "--clamp", "0", "1"], "--sum must name another column than --by and --unit"),
+    (["--epsilon", "1", "--sum", "none", "--clamp", "0", "1"], "--sum: no column is named 'none'"),
+    (["--epsilon", "1", "--intervals", "1"], "--intervals must be above 0 and below 1, got 1"),
+    (["--epsilon", "1", "--intervals", "0"], "--intervals must be above 0 and below 1, got 0"),
+    (["--epsilon", "1", "--jointly"], "'--jointly' says what '--intervals' hold"),
+    (["--epsilon", "1", "--threshold"], "give either '--domain', the public keys, or '--threshold'"),
+    (["--epsilon", "1", "--by", "city"], "--by must name each column once"),
+    (["--epsilon", "1", "--unit", "city"], "--by must not name the column of --unit, 'city'"),
+    (["--epsilon", "1", "--unit", ""], "--unit must name"),
+    (["--epsilon", "1", "--max-partitions", "0"], "--max-partitions"),
+    (["--epsilon", "1", "--max-contributions", "9" * 30], "--epsilon must be at least|--max-contributions must be"),
+    (["--epsilon", "1", "--resume"], "--resume must come with --key-file"),
+    (["--epsilon", "1", "--delimiter", "ab"], "--delimiter must be one ASCII character"),
+    (["--epsilon", "1", "--encoding", "klingon"], "--encoding must be"),
+    (["--epsilon", "1", "--ledger", "none.db"], "none.db does not exist; `dpfast ledger create` makes a ledger"),
+]
+
+
+@pytest.mark.parametrize(("words", "match"), WRONG)
+def test_what_is_wrong_is_refused_by_name(here, capsys, words, match) -> None:
+    code = 1 if "does not exist" in match else 2
+    here.refused(capsys, match, *here.words, *words, "--quiet", usual=False, code=code)
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--epsilon", "1"], "Missing option '--delta'"),
+        (["--rho", "1"], "'--threshold' takes '--epsilon' with '--delta', and no '--rho'"),
+        (["--epsilon", "1", "--delta", "0"], "--delta must be positive, got 0"),
+        (["--epsilon", "1", "--delta", "1"], "--delta must lie strictly between 0 and 1"),
+        (["--epsilon", "1e-400", "--delta", "1e-6"], "--epsilon must be at least"),
+        (["--epsilon", "1", "--delta", "1e-6", "--intervals"], "'--intervals' must be left out with '--threshold'"),
+        (
+            ["--epsilon", "1", "--delta", "1e-6", "--sum", "hours", "--clamp", "-1", "2"],
+            "--clamp must not reach below 0",
+        ),
+        (["--epsilon", "1", "--delta", "1e-6", "--domain", "a,b"], "give either '--domain'"),
+    ],
+)
+def test_what_is_wrong_of_a_threshold(here, capsys, words, match) -> None:
+    given = ["--by", "city", "--unit", "person", "--max-partitions", "2", "--threshold"]
+    here.refused(capsys, match, *given, *words, usual=False)
+
+
+@pytest.mark.parametrize("name", ["count", "low", "high"])
+def test_a_name_that_out_has_itself(here, capsys, name) -> None:
+    words = [
+        "--by",
+        name,
+        "--unit",
+        "person",
+        "--max-partitions",
+        "1",
+        "--domain",
+        "a,b",
+        "--epsilon",
+        "1",
+        "--intervals",
+    ]
+    here.refused(capsys, f"--by must not be {name}, for OUT has another column of this name", *words, usual=False)
+
+
+def test_standard_input(here) -> None:
+    """Once through, without a file: the table of the same rows."""
+    assert here.run("--max-partitions", "9") == 0
+    wanted = here.table()
+    program = "import sys; from dpfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = [*here.words, *QUIET, "--max-partitions", "9", "--force", "--format", "csv"]
+    command = [sys.executable, "-c", program, "histogram", "-", str(here.out), *words]
+    result = subprocess.run(command, input=here.rows.read_bytes(), capture_output=True, check=False, timeout=600)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert here.table() == wanted
+    here.clear()
+    cut = here.rows.read_bytes().rstrip()[:-7]
+    result = subprocess.run(command, input=cut, capture_output=True, check=False, timeout=600)
+    assert (result.returncode, here.out.exists()) == (1, False)
+    assert b"must have as many fields in every row as in its header" in result.stderr
+
+
+def test_text_options(here) -> None:
+    """Another delimiter, encoding and decimal sign."""
+    lines = ["city;person;hours", "Oslo;1;2,5", "Z\xfcrich;2;1,5", "Oslo;2;0,25"]
+    here.rows.write_bytes("\n".join(lines).encode("latin-1"))
+    here.cities.write_text("Oslo\nZ\xfcrich\n")
+    words = ["--delimiter", ";", "--encoding", "latin-1", "--decimal", ",", "--sum", "hours", "--clamp", "0", "8"]
+    assert here.run(*words) == 0
+    assert here.table() == {"city": ["Oslo", "Z\xfcrich"], "sum": [2.75, 1.5]}

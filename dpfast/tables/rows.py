@@ -110,7 +110,7 @@ class Rows:
                 for name in self.columns.names:
                     place = text.names.index(name)
                     if name == self.columns.value:
-                        cells[name] = pc.if_else(pc.is_nan(reals := pa.array(records.reals(place))), None, reals)
+                        cells[name] = _number(pa.array(records.reals(place)))
                     else:
                         cells[name] = _filled(_decoded(records, place, name))
                 yield cells
@@ -246,5 +246,5 @@ def _filled(cells: pa.Array) -> pa.Array:
 
 
 def _number(cells: pa.Array) -> pa.Array:
-    """Values, with nulls in place of NaN."""
-    return pc.if_else(pc.is_nan(cells), None, cells) if kinds.is_floating(cells.type) else cells
+    """Values, with nulls in place of NaN and infinities, which a text does not tell apart."""
+    return pc.if_else(pc.is_finite(cells), cells, None) if kinds.is_floating(cells.type) else cells
