@@ -20,7 +20,7 @@ class Element(NamedTuple):
     tag: str
     attributes: dict[str, str]
     inside: tuple[str, ...]  # the tags around it, from the outermost
-    text: list[str]  # of itself and of what it holds
+    text: list[str]  # its own, and that of what it holds
     children: list[Element]
 
 
