@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from fractions import Fraction
 from functools import partial
@@ -33,15 +33,19 @@ from dpfast.cli.options import (
     near,
     number,
 )
+from dpfast.cli.report import balance, check_report, noisy_column, report_options, reported
 from dpfast.errors import ParameterError
 from dpfast.privacy.formatting import plain
 from dpfast.privacy.parameters import exact_positive
 from dpfast.release.engine import usable_threads
+from dpfast.report.facts import LABELS, ROWS, Balance, Facts
 
 if TYPE_CHECKING:
     from dpfast.tables import files
     from dpfast.tables.atomic_write import Found
+    from dpfast.tables.drawn import Cells
     from dpfast.tables.files import Source
+    from dpfast.tables.first_rows import FirstRows
 
 JOINT = "one sigma for all columns, which spend this together"
 KEPT = 1 << 25  # bytes of freed memory that stay with the process: the most that glibc's second option takes
@@ -130,7 +134,8 @@ _OPTIONS = (
 @click.option(
     "--resume", is_flag=True, help="Try the release again that is reserved under --label; reserve it if none is."
 )
-@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--force", is_flag=True, help="Replace OUT, and the report, if they exist.")
+@report_options
 def privatize(resume: bool, force: bool, **options: Any) -> None:
     """Add noise to columns of IN and write OUT.
 
@@ -188,22 +193,21 @@ def _run(
     found: Found,
     quiet: bool,
     form: str | None,
+    report_file: Path | None = None,
+    report_title: str | None = None,
     **options: Any,
 ) -> None:
     """found: what becomes of an OUT that is there (tables/atomic_write.py)."""
     from dpfast.tables import files
-    from dpfast.tables.drawn import Cells, Sealing, fresh
+    from dpfast.tables.drawn import Sealing, fresh
+    from dpfast.tables.first_rows import FirstRows
 
     style, given = style_of(options), chosen(options)
     _check(given, columns, epsilon_is)
-    if len({key_file is None, label is None}) > 1 or (key_file is not None and ledger_file is None):
-        raise ParameterError(
-            "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
-        )
-    if resume and key_file is None:
-        raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
+    _check_key(key_file, label, ledger_file, resume=resume)
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
     _check_paths(source, target)
+    check_report(report_file, report_title, (source, target, ledger_file, key_file), found=found)
     ledger = dpfast.Ledger(ledger_file) if ledger_file else None
     key = dpfast.KeyFile(key_file).derive(label or "") if key_file else None
     table = files.open_source(
@@ -220,17 +224,11 @@ def _run(
     about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
     about |= _composition(mechanism) if len(table.chosen) > 1 else {}
     about |= {"ledger": ledger.metadata()} if ledger else {}
-    about["releases"], made = [], []
-    work = {"threads": 1, "constant_time": constant_time}  # pieces, or blocks, are what threads share
-    for name, dtype in zip(table.chosen, table.dtypes, strict=True):
-        public: dict[str, Any] = {"lower": near("lower", lower, dtype), "upper": near("upper", upper, dtype)}
-        public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else dtype)
-        public |= {"missing": near("missing", given.get("missing"), np.dtype(float))} if real else {}
-        made.append(Cells(name, mechanism, {**public, **work}))
-        made[-1].release(np.empty(0, dtype))  # refuses what these options cannot be, before anything is read
-        about["releases"].append({"column": name, **mechanism.metadata(), **public})
+    made = [*_columns(table, mechanism, given, lower, upper, clamp, constant_time=constant_time)]
+    about["releases"] = [parameters for _, parameters in made]
+    cells = [each for each, _ in made]
     files.checked_target(target, table, found=found)
-    size, rows, done, begun = source.stat().st_size, 0, 0.0, time.monotonic()
+    size, done, begun = source.stat().st_size, 0.0, time.monotonic()
     with closing(terminal.Bar(size if key is None else 2 * size, quiet=quiet)) as bar:
         bar.show(done, source.name)
         if key is None or ledger is None:
@@ -239,27 +237,97 @@ def _run(
                 if ledger
                 else None
             )
-            drawn: Iterable[tuple[files.Piece, list[Any]]] = fresh(table, made, pay, threads or usable_threads())
+            drawn: Iterable[tuple[files.Piece, list[Any]]] = fresh(table, cells, pay, threads or usable_threads())
         else:
-            drawn = sealing = Sealing(table, made, key, ledger, resume=resume, threads=threads or usable_threads())
+            drawn = sealing = Sealing(table, cells, key, ledger, resume=resume, threads=threads or usable_threads())
             if found == "compare" and not sealing.again:
                 raise ParameterError(f"--label must be that of a release, and {ledger_file} has none of {label!r:.60}")
             for done in sealing.digest():
                 bar.show(done, f"{source.name}: sealing, {_rate(done, begun)}")
             about["manifest"] = sealing.manifest
-        with files.destination(target, table, about, found=found) as write:
+        seen = FirstRows(table, ROWS if report_file else 0, LABELS)
+        whose = partial(balance, ledger, label or _label(source, table.chosen), keyed=key is not None)
+        facts = partial(_facts, seen, cells, about, title=report_title, file=target.name, balanced=whose)
+        with (
+            reported(report_file, facts, found=found) as ready,
+            files.destination(target, table, about, found=found) as write,
+        ):
             for piece, noisy in drawn:
                 write(piece, noisy)
-                rows += len(noisy[0])
-                bar.show(done := done + piece.weight, f"{source.name}: {rows:,} rows, {_rate(done, begun)}")
+                seen.add(piece, noisy)
+                bar.show(done := done + piece.weight, f"{source.name}: {seen.rows:,} rows, {_rate(done, begun)}")
+            ready()
     if quiet:
         return
     what, within = "values" if real else "counts", f"95 % within {half_width(mechanism, Fraction(95, 100))}"
-    said = [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
+    said = [f"{name}: {seen.rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
     said += _spent(mechanism, spent, given, epsilon_is, ledger)
     said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
     said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
+    said += [f"{report_file}: the page about it"] if report_file else []
     click.echo("\n".join(map(terminal.printable, said)), err=True)
+
+
+def _columns(
+    table: Source,
+    mechanism: Mechanism,
+    given: Mapping[str, Any],
+    lower: Number | None,
+    upper: Number | None,
+    clamp: tuple[Number, Number] | None,
+    *,
+    constant_time: bool,
+) -> Iterator[tuple[Cells, dict[str, Any]]]:
+    """Each column with its options, and what OUT says of it. No cell is read."""
+    from dpfast.tables.drawn import Cells
+
+    real = LAWS[given["mechanism"]].real
+    work = {"threads": 1, "constant_time": constant_time}  # pieces, or blocks, are what threads share
+    for name, dtype in zip(table.chosen, table.dtypes, strict=True):
+        public: dict[str, Any] = {"lower": near("lower", lower, dtype), "upper": near("upper", upper, dtype)}
+        public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else dtype)
+        public |= {"missing": near("missing", given.get("missing"), np.dtype(float))} if real else {}
+        column = Cells(name, mechanism, {**public, **work})
+        column.release(np.empty(0, dtype))  # refuses what these options cannot be, before anything is read
+        yield column, {"column": name, **mechanism.metadata(), **public}
+
+
+def _facts(
+    seen: FirstRows,
+    columns: Sequence[Cells],
+    about: Mapping[str, Any],
+    *,
+    title: str | None,
+    file: str,
+    balanced: Callable[[list[Any]], Balance | None],
+) -> Facts:
+    """What a report shows of this release, once OUT is there."""
+    noisy = [
+        noisy_column(
+            each.name,
+            "counts" if each.mechanism.INTEGERS else "values",
+            each.mechanism,
+            parameters,
+            cells,
+            span,
+            size=seen.rows,
+            columns=len(columns),
+        )
+        for each, parameters, cells, span in zip(columns, about["releases"], seen.cells, seen.ranges, strict=True)
+    ]
+    return Facts(
+        title=title or "",
+        file=file,
+        rows=seen.rows,
+        index=seen.index,
+        labels=seen.labels,
+        unshown=seen.unshown,
+        rows_are="The rows that there are, and their order, were published without noise.",
+        noisy=noisy,
+        guarantee=dpfast.compose(*[each.mechanism for each in columns]),
+        record=about,
+        balance=balanced(_charged(columns[0].mechanism, len(columns))),
+    )
 
 
 def _charged(mechanism: Mechanism, columns: int) -> list[Any]:
@@ -317,6 +385,15 @@ def _check(given: Mapping[str, Any], columns: Sequence[str], epsilon_is: str | N
         raise ParameterError(
             "--epsilon-is must be per-column with a sigma: that is each column's, and nothing to split"
         )
+
+
+def _check_key(key_file: Path | None, label: str | None, ledger_file: Path | None, *, resume: bool) -> None:
+    if len({key_file is None, label is None}) > 1 or (key_file is not None and ledger_file is None):
+        raise ParameterError(
+            "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
+        )
+    if resume and key_file is None:
+        raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
 
 
 def _choice(given: Mapping[str, Any], epsilon_is: str) -> str:
