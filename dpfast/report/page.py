@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from dpfast.privacy import formatting, meaning
@@ -18,6 +19,7 @@ from dpfast.report.style import CSS, POLICY
 
 COLUMNS = 5  # columns with noise that the page shows; each has a picture
 NAMED = 12  # columns that a sentence names
+LONG = 12  # letters of a fraction that nobody reads
 DEFINED = {
     "mechanism": "how the noise is drawn",
     "epsilon": "bound on the privacy loss, for this column",
@@ -201,11 +203,9 @@ def _whole(facts: Facts) -> str:
 
 def _picture(facts: Facts, each: Noisy, names: list[str], name: str) -> Iterator[str]:
     n, digits = len(names), _digits(each)
-    holds = "true value with the stated bounds applied" if _bounded(each) else "true value"
-    if each.jointly:
-        what = f"All intervals together hold the {holds} with probability {_confidence(each)}."
-    else:
-        what = f"Each interval holds the {holds} with probability {_confidence(each)}."
+    holds = "the clamped true value" if each.parameters.get("clamp") else "the true value"
+    which = "All intervals at once hold" if each.jointly else "Each interval holds"
+    what = f"{which} {holds} with probability {_confidence(each)}{', if it lies within the bounds' if _bounded(each) else ''}."
     first = "" if n == facts.rows else f" The first {n:,} of {facts.rows:,} rows are drawn."
     caption = f"{text(each.name)}: a dot is the noisy number, a line its interval. {what}{first}"
     drawn = pictures.intervals(names, each.cells[:n], each.low[:n], each.high[:n], digits, name)
@@ -349,10 +349,10 @@ def _advice(facts: Facts) -> Iterator[str]:
     first = facts.noisy[0]
     rows = min(len(each.cells) for each in facts.noisy)
     yield "<strong>Use intervals.</strong> A noisy number alone is not a fact. " + _intervals(facts)
-    for each in facts.noisy[:COLUMNS]:
-        if each.widths:
-            widths = ", ".join(f"{plain(what)} within {plain(width)}" for what, width in each.widths.items())
-            yield f"<strong>Noise of {text(each.name)}.</strong> With probability 95 %: {widths}."
+    for names, of in _alike(facts.noisy, lambda each: list(each.widths.items())):
+        widths = ", ".join(f"{plain(what)} within {plain(width)}" for what, width in of.widths.items())
+        if widths:
+            yield f"<strong>Noise of {names}.</strong> With probability 95 %: {widths}."
     yield from _bounds(facts)
     yield (
         "<strong>Do not round or clamp again.</strong> Keep negative numbers and all digits while you compute, and round only "
@@ -389,16 +389,16 @@ def _intervals(facts: Facts) -> str:
     if facts.rows * share < 1:
         return f"Each interval misses with probability {formatting.plain(100 * share)} %."
     return (
-        f"Each interval misses with probability {formatting.plain(100 * share)} %, so some {approximate(float(facts.rows * share), 2)} of the "
+        f"Each interval misses with probability {formatting.plain(100 * share)} %, so about {approximate(float(facts.rows * share), 2)} of the "
         f"{facts.rows:,} intervals of a column may miss. For statements about many rows use the half-width for all cells at once."
     )
 
 
 def _bounds(facts: Facts) -> Iterator[str]:
     """What public bounds do to the numbers, by what they are."""
-    for names, of in _alike(facts.noisy, ("lower", "upper")):
-        low, high = of.get("lower"), of.get("upper")
-        if of.get("mechanism") == "snapping":
+    for names, of in _alike(facts.noisy, _of("mechanism", "lower", "upper")):
+        low, high = of.parameters.get("lower"), of.parameters.get("upper")
+        if of.parameters.get("mechanism") == "snapping":
             yield f"<strong>Clamped by snapping.</strong> It clamps {names} to its bound, before and after the noise."
         elif low is None and high is None:
             yield (
@@ -407,16 +407,15 @@ def _bounds(facts: Facts) -> Iterator[str]:
             )
         if low is None and high is None:
             continue
-        said = " and ".join(
-            f"{word} {_value(end)}" for word, end in (("at least", low), ("at most", high)) if end is not None
-        )
+        sides = (("below", low), ("above", high))
+        said = ", and ".join(f"{word} {_value(end)} are set to {_value(end)}" for word, end in sides if end is not None)
         yield (
-            f"<strong>Clamped after the noise.</strong> Numbers of {names} were made {said}. Numbers near a bound are biased "
-            "inwards on average, and so are sums of many of them. Intervals allow for it: they hold the true value if it lies "
-            "within the bounds."
+            f"<strong>Clamped after the noise.</strong> Numbers of {names} {said}. Numbers near a bound are biased "
+            "inwards on average, and so are sums of many of them. Intervals allow for it, if the true value "
+            "lies within the bounds."
         )
-    for names, of in _alike(facts.noisy, ("clamp", "missing")):
-        clamp, missing = of.get("clamp"), of.get("missing")
+    for names, of in _alike(facts.noisy, _of("clamp", "missing")):
+        clamp, missing = of.parameters.get("clamp"), of.parameters.get("missing")
         if isinstance(clamp, Sequence) and len(clamp) == 2:
             yield (
                 f"<strong>Clamped before the noise.</strong> Cells of {names} were clamped to {_value(clamp[0])} … "
@@ -426,16 +425,23 @@ def _bounds(facts: Facts) -> Iterator[str]:
             yield f"<strong>Missing cells.</strong> Missing cells of {names} count as {_value(missing)}, and have noise, too."
 
 
-def _alike(noisy: Sequence[Noisy], wanted: Sequence[str]) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The names of columns that have these parameters in common, and their parameters."""
+def _of(*names: str) -> Callable[[Noisy], object]:
+    return lambda each: [each.parameters.get(name) for name in names]
+
+
+def _alike(noisy: Sequence[Noisy], about: Callable[[Noisy], object]) -> Iterator[tuple[str, Noisy]]:
+    """The names of columns that are alike in something, and the first of them."""
     found: dict[str, list[Noisy]] = {}
     for each in noisy:
-        found.setdefault(repr([each.parameters.get(name) for name in wanted]), []).append(each)
+        found.setdefault(repr(about(each)), []).append(each)
     for alike in list(found.values())[:COLUMNS]:
-        yield _names([each.name for each in alike]), alike[0].parameters
+        yield _names([each.name for each in alike]), alike[0]
 
 
 def _value(value: object) -> str:
+    """A public number, exactly."""
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0").replace("-", MINUS)
     return number(value) if isinstance(value, int) else text(value)
 
 
@@ -450,15 +456,16 @@ def _mechanism(facts: Facts) -> Iterator[str]:
         groups.setdefault(json.dumps(own, sort_keys=True, default=str), (own, []))[1].append(each.name)
     for at, (own, names) in enumerate(list(groups.values())[:COLUMNS]):
         rows = [
-            [plain(name), _parameter(value), plain(DEFINED.get(name, ""))]
+            [f"{plain(name)} <small>{plain(DEFINED.get(name, ''))}</small>", _parameter(value)]
             for name, value in own.items()
             if value is not None
         ]
-        caption = f"Exact parameters of {_names(names)}. Fractions are exact."
-        yield table(f"parameters-{at}", caption, ["parameter", "value", "what it is"], rows, figures=3, wide=True)
+        yield table(
+            f"parameters-{at}", f"Exact parameters of {_names(names)}.", ["parameter", "value"], rows, figures=2
+        )
     said = "\n".join(map(plain, json.dumps(facts.record, indent=2, default=str).split("\n")))
     yield (
-        "<details><summary>The record that travels with the file</summary>\n"
+        "<details><summary>The record of the release, as JSON</summary>\n"
         f'<pre class="scroll" role="region" aria-label="record as JSON" tabindex="0"><code>{said}</code></pre></details>'
     )
 
@@ -467,8 +474,12 @@ def _parameter(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return ", ".join(_parameter(each) for each in value)
-    return text(str(value).replace("-", MINUS) if isinstance(value, (int, float)) else value, 400)
+        return " to ".join(_parameter(each) for each in value)
+    if isinstance(value, (int, float)):
+        return _value(value)
+    if re.fullmatch(r"\d+/\d+", str(value)) and len(str(value)) > LONG:
+        return f"about {approximate(float(Fraction(str(value))))}; exactly {text(value, 400)}"
+    return text(value, 400)
 
 
 def _footer(facts: Facts) -> str:
