@@ -102,6 +102,12 @@ def test_a_page_shows_the_noisy_table_and_nothing_private(tmp_path, end) -> None
     assert str(tmp_path) not in made
 
 
+def test_rows_are_named_by_the_first_columns_that_tell_them_apart() -> None:
+    labels = {"city": ["Lima", "Lima", "Oslo"], "sex": ["f", "m", "f"], "more": ["a", "b", "c"]}
+    tree = Tree(page(facts([1, 2, 3], labels=labels)))
+    assert [said for said in tree.said("span") if said] == ["Lima, f", "Lima, m", "Oslo, f"]
+
+
 def test_a_page_of_facts_is_whole() -> None:
     made = page(facts())
     assert list(faults(made)) == []
@@ -137,6 +143,9 @@ def test_every_mechanism_has_a_page(tmp_path, name) -> None:
     tree = Tree(made)
     assert "all 12 cells of the 2 columns at once" in tree.said("body")[0]
     assert len(tree.all("figure")) == 3, "a picture of each column, and of belief"
+    [parameters] = [t for t in tree.all("table") if "Exact parameters of a, b" in "".join(t.children[0].text)]
+    for row in parameters.children[2].children:
+        assert "".join(row.children[0].children[-1].text), f"{''.join(row.text)} is not explained"
 
 
 def test_an_array_of_any_shape_is_named_by_its_places(tmp_path) -> None:
@@ -148,6 +157,33 @@ def test_an_array_of_any_shape_is_named_by_its_places(tmp_path) -> None:
         rows = Tree((tmp_path / "out.html").read_text("utf-8")).all("tbody")[0].children
         names = ["".join(row.children[0].text) for row in rows]
         assert names == ["the value"] if second is None else names[1] == second
+
+
+def test_what_passes_through_is_text_whatever_its_type(tmp_path) -> None:
+    columns = {
+        "coded": pa.array(["a", "b", None]).dictionary_encode(),
+        "day": pa.array([0, 1, None], pa.date32()),
+        "bytes": pa.array([b"\xff<", b"", None]),
+        "more": pa.array([[1], [], None]),
+        "fifth": pa.array(["only named"] * 3),
+    }
+    store(pa.table({**columns, "visits": [1, 2, 3]}), tmp_path / "private.parquet")
+    assert release(tmp_path, end=".parquet") == 0
+    made = (tmp_path / "out.html").read_text("utf-8")
+    tree = Tree(made)
+    assert list(faults(made)) == []
+    rows = [["".join(cell.text) for cell in row.children[:4]] for row in tree.all("tbody")[0].children]
+    assert rows == [["a", "1970-01-01", r"b'\xff<'", "[1]"], ["b", "1970-01-02", "b''", "[]"], ["", "", "", ""]]
+    assert "only named" not in made
+    assert "coded, day, bytes, more, fifth" in tree.said("dd")
+
+
+def test_quotes_of_a_csv_are_no_part_of_its_cells(tmp_path) -> None:
+    (tmp_path / "private.csv").write_text('"the city",visits\n"Li""ma, Peru",3\n')
+    assert release(tmp_path) == 0
+    tree = Tree((tmp_path / "out.html").read_text("utf-8"))
+    assert 'Li"ma, Peru' in tree.said("th")
+    assert "the city no noise" in tree.said("th")
 
 
 def test_no_rows_are_no_failure(tmp_path) -> None:
@@ -342,6 +378,13 @@ def test_another_report_in_its_place_is_not_kept_silently(tmp_path, keyed, capsy
     assert release(tmp_path, *keyed, "--resume") == 1
     assert "out.html is not what this release gives" in capsys.readouterr().err
     assert (tmp_path / "out.html").read_text() == "another"
+
+
+def test_a_report_without_out_is_refused_before_a_charge(tmp_path, keyed, ledger, capsys) -> None:
+    (tmp_path / "out.html").write_text("mine")
+    assert release(tmp_path, *keyed, "--resume") == 1
+    assert "out.html exists without OUT" in capsys.readouterr().err
+    assert dpfast.Ledger(ledger).spent.epsilon == 0
 
 
 def test_an_existing_report_is_refused_before_a_charge(tmp_path, ledger, capsys) -> None:

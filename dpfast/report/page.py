@@ -19,6 +19,8 @@ from dpfast.report.style import CSS, POLICY
 
 COLUMNS = 5  # columns with noise that the page shows; each has a picture
 NAMED = 12  # columns that a sentence names
+PERCENT = "\N{NO-BREAK SPACE}%"
+TALL = 25  # rows from which the table scrolls by itself
 LONG = 12  # letters of a fraction that nobody reads
 DEFINED = {
     "mechanism": "how the noise is drawn",
@@ -47,6 +49,7 @@ DEFINED = {
     "stream_version": "version of the map from random digits to noise",
     "dpfast": "version of dpfast",
     "releases": "columns that share one sigma",
+    "rho_spent": "the same spend in zero-concentrated differential privacy",
 }
 
 
@@ -57,7 +60,7 @@ def page(facts: Facts) -> str:
     dpfast/cli/report.py: `report_options` adds the options, `check_report` refuses a report that
     cannot be, and `reported` surrounds what writes OUT:
 
-        check_report(report_file, report_title, (source, target, ledger_file, key_file), found=found)
+        check_report(report_file, report_title, target, source, ledger_file, key_file, found=found)
         …
         with reported(report_file, facts, found=found) as ready, <what writes OUT>:
             …
@@ -112,8 +115,8 @@ def _names(names: Sequence[str], most: int = NAMED) -> str:
 def _lead(facts: Facts) -> str:
     unit = text(facts.guarantee.unit)
     return (
-        f"The {_kinds(facts.noisy)} on this page are the true ones plus random noise. The noise is large enough to hide "
-        f"any one {unit}, and small enough to leave the numbers useful. This is called differential privacy."
+        f"The {_kinds(facts.noisy)} on this page are the true ones plus random noise. The noise limits what anybody can "
+        f"learn from them about any one {unit}. This is called differential privacy."
     )
 
 
@@ -170,7 +173,7 @@ def _digits(noisy: Noisy) -> int:
 
 
 def _confidence(noisy: Noisy) -> str:
-    return f"{100 * float(noisy.confidence):g} %"
+    return f"{100 * float(noisy.confidence):g}{PERCENT}"
 
 
 def _numbers(facts: Facts) -> Iterator[str]:
@@ -194,7 +197,12 @@ def _row_names(labels: Mapping[str, Sequence[object]], index: Sequence[str], sho
     if not labels:
         return [*index[:shown]] or [f"row {at + 1:,}" for at in range(shown)]
     first = list(labels.values())[:LABELS]
-    return [", ".join(str(cell) for cell in row) for row in zip(*first, strict=True)]
+    found: list[str] = []
+    for most in range(1, len(first) + 1):
+        found = [", ".join(map(str, row)) for row in zip(*first[:most], strict=True)]
+        if len(set(found)) == shown:  # the first columns that tell the rows apart
+            break
+    return found
 
 
 def _whole(facts: Facts) -> str:
@@ -233,9 +241,9 @@ def _table(
         rows.append(row)
     part = "" if shown == facts.rows else f"The first {shown:,} of {facts.rows:,} rows. {_whole(facts)} "
     fine = "The file has more digits." if any(_digits(each) for each in noisy) else ""
-    caption = f"Noisy numbers with their intervals. {part}{fine}".strip()
-    made = table("noisy", caption, head, rows, figures=max(1, len(kept)), wide=True)
-    return made.replace('class="scroll"', 'class="scroll long"', 1) if shown > 25 else made
+    made = table("noisy", "Noisy numbers with their intervals.", head, rows, figures=max(1, len(kept)), wide=True)
+    long = made.replace('class="scroll"', 'class="scroll long"', 1) if shown > TALL else made
+    return f'{long}\n<p class="note">{part}{fine}</p>' if part or fine else long
 
 
 def _cell(value: object) -> str:
@@ -334,7 +342,7 @@ def _balance(of: Balance, unit: str) -> Iterator[str]:
 
 
 def _share(part: Fraction) -> str:
-    return f"{approximate(100 * float(part), 3)} %"
+    return f"{approximate(100 * float(part), 3)}{PERCENT}"
 
 
 # ------------------------------------------------------------------ how to use the numbers
@@ -352,7 +360,7 @@ def _advice(facts: Facts) -> Iterator[str]:
     for names, of in _alike(facts.noisy, lambda each: list(each.widths.items())):
         widths = ", ".join(f"{plain(what)} within {plain(width)}" for what, width in of.widths.items())
         if widths:
-            yield f"<strong>Noise of {names}.</strong> With probability 95 %: {widths}."
+            yield f"<strong>Noise of {names}.</strong> With probability 95{PERCENT}: {widths}."
     yield from _bounds(facts)
     yield (
         "<strong>Do not round or clamp again.</strong> Keep negative numbers and all digits while you compute, and round only "
@@ -387,9 +395,9 @@ def _intervals(facts: Facts) -> str:
     if first.jointly:
         return f"All intervals of a column hold at once with probability {_confidence(first)}."
     if facts.rows * share < 1:
-        return f"Each interval misses with probability {formatting.plain(100 * share)} %."
+        return f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}."
     return (
-        f"Each interval misses with probability {formatting.plain(100 * share)} %, so about {approximate(float(facts.rows * share), 2)} of the "
+        f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}, so about {approximate(float(facts.rows * share), 2)} of the "
         f"{facts.rows:,} intervals of a column may miss. For statements about many rows use the half-width for all cells at once."
     )
 

@@ -33,7 +33,7 @@ h2 {{ font-size: 1.25rem; line-height: 1.3; margin: 2.75rem 0 .75rem; padding-to
 h3 {{ font-size: 1rem; margin: 1.5rem 0 .5rem; }}
 .lead {{ font-size: 1.0625rem; }}
 .note, caption, figcaption {{ color: var(--faint); font-size: .875rem; }}
-caption {{ caption-side: top; text-align: left; padding-bottom: .4rem; }}
+caption {{ caption-side: top; text-align: left; min-width: 12rem; padding-bottom: .4rem; }}
 dl {{ margin: 1rem 0; }}
 dl div {{ display: grid; grid-template-columns: 11rem 1fr; gap: 0 1rem; padding: .35rem 0; border-bottom: 1px solid var(--line); }}
 dt {{ color: var(--faint); }}
