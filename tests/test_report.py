@@ -27,6 +27,8 @@ from dpfast.report import pictures, style
 from dpfast.report.facts import DRAWN, ROWS, Facts, Noisy
 from dpfast.report.markup import MINUS, ends, number, text
 from dpfast.report.page import page
+from dpfast.tables import files
+from dpfast.tables.first_rows import FirstRows
 
 SECRET = 918273645  # a true count, which no page may hold
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
@@ -81,7 +83,8 @@ def facts(cells: list[float] | None = None, **other: object) -> Facts:
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow", ".feather", ".npy"])
 def test_a_page_shows_the_noisy_table_and_nothing_private(tmp_path, end) -> None:
     table(tmp_path, end)
-    assert release(tmp_path, "--lower", "0", end=end) == 0
+    assert release(tmp_path, "--lower", "0", "--epsilon", "1e-6", end=end) == 0
+    half = dpfast.DiscreteLaplace("1e-6", 1).interval()
     made = (tmp_path / "out.html").read_text("utf-8")
     assert list(faults(made)) == []
     if end == ".npy":
@@ -94,12 +97,17 @@ def test_a_page_shows_the_noisy_table_and_nothing_private(tmp_path, end) -> None
     rows = Tree(made).all("tbody")[0].children
     shown = [["".join(cell.text) for cell in row.children] for row in rows]
     names = [f"[{at}]" for at in range(6)] if end == ".npy" else CITIES
-    assert shown == [[n, f"{c:,}", f"{c - 3:,} to {c + 3:,}"] for n, c in zip(names, cells, strict=True)]
-    if SECRET not in cells:
-        assert str(SECRET) not in made
-        assert f"{SECRET:,}" not in made
+    assert shown == [[n, f"{c:,}", f"{c - half:,} to {c + half:,}"] for n, c in zip(names, cells, strict=True)]
+    for said in (f"{SECRET}", f"{SECRET:,}"):  # of 18 numbers one is it with probability 1e-5
+        assert said not in made
     assert "private" not in re.sub("random|privacy", "", made.replace(style.CSS, ""))  # the name of IN
     assert str(tmp_path) not in made
+
+
+def test_rows_are_named_by_the_first_columns_that_tell_them_apart() -> None:
+    labels = {"city": ["Lima", "Lima", "Oslo"], "sex": ["f", "m", "f"], "more": ["a", "b", "c"]}
+    tree = Tree(page(facts([1, 2, 3], labels=labels)))
+    assert [said for said in tree.said("span") if said] == ["Lima, f", "Lima, m", "Oslo, f"]
 
 
 def test_a_page_of_facts_is_whole() -> None:
@@ -137,6 +145,9 @@ def test_every_mechanism_has_a_page(tmp_path, name) -> None:
     tree = Tree(made)
     assert "all 12 cells of the 2 columns at once" in tree.said("body")[0]
     assert len(tree.all("figure")) == 3, "a picture of each column, and of belief"
+    [parameters] = [t for t in tree.all("table") if "Exact parameters of a, b" in "".join(t.children[0].text)]
+    for row in parameters.children[2].children:
+        assert "".join(row.children[0].children[-1].text), f"{''.join(row.text)} is not explained"
 
 
 def test_an_array_of_any_shape_is_named_by_its_places(tmp_path) -> None:
@@ -150,6 +161,33 @@ def test_an_array_of_any_shape_is_named_by_its_places(tmp_path) -> None:
         assert names == ["the value"] if second is None else names[1] == second
 
 
+def test_what_passes_through_is_text_whatever_its_type(tmp_path) -> None:
+    columns = {
+        "coded": pa.array(["a", "b", None]).dictionary_encode(),
+        "day": pa.array([0, 1, None], pa.date32()),
+        "bytes": pa.array([b"\xff<", b"", None]),
+        "more": pa.array([[1], [], None]),
+        "fifth": pa.array(["only named"] * 3),
+    }
+    store(pa.table({**columns, "visits": [1, 2, 3]}), tmp_path / "private.parquet")
+    assert release(tmp_path, end=".parquet") == 0
+    made = (tmp_path / "out.html").read_text("utf-8")
+    tree = Tree(made)
+    assert list(faults(made)) == []
+    rows = [["".join(cell.text) for cell in row.children[:4]] for row in tree.all("tbody")[0].children]
+    assert rows == [["a", "1970-01-01", r"b'\xff<'", "[1]"], ["b", "1970-01-02", "b''", "[]"], ["", "", "", ""]]
+    assert "only named" not in made
+    assert "coded, day, bytes, more, fifth" in tree.said("dd")
+
+
+def test_quotes_of_a_csv_are_no_part_of_its_cells(tmp_path) -> None:
+    (tmp_path / "private.csv").write_text('"the city",visits\n"Li""ma, Peru",3\n')
+    assert release(tmp_path) == 0
+    tree = Tree((tmp_path / "out.html").read_text("utf-8"))
+    assert 'Li"ma, Peru' in tree.said("th")
+    assert "the city no noise" in tree.said("th")
+
+
 def test_no_rows_are_no_failure(tmp_path) -> None:
     table(tmp_path, rows=0)
     assert release(tmp_path) == 0
@@ -158,8 +196,9 @@ def test_no_rows_are_no_failure(tmp_path) -> None:
     assert "The table has no rows." in made
 
 
-def test_a_long_table_is_cut_and_says_where_the_whole_is(tmp_path) -> None:
-    table(tmp_path, ".parquet", rows=300_000)
+def test_a_long_table_is_cut_and_says_where_the_whole_is(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(files, "ROWS", 7_000)  # at a time
+    table(tmp_path, ".parquet", rows=30_000)
     assert release(tmp_path, end=".parquet") == 0
     made = (tmp_path / "out.html").read_text("utf-8")
     tree, cells = Tree(made), read(tmp_path / "out.parquet")["visits"].to_numpy()
@@ -169,6 +208,16 @@ def test_a_long_table_is_cut_and_says_where_the_whole_is(tmp_path) -> None:
     assert "The whole table is in out.parquet." in said
     assert f"{cells.min():,} to {cells.max():,}, noise included" in said
     assert len(made) < 200_000
+
+
+def test_of_many_pieces_few_rows_are_kept(tmp_path) -> None:
+    source = files.open_source(table(tmp_path, rows=1), ["visits"])
+    [piece] = source.pieces()
+    seen = FirstRows(source, most=3, width=1)
+    for cell in (5, -7, 2, 9, 1):
+        seen.add(piece, [np.array([cell])])
+    assert (seen.rows, seen.cells, seen.labels) == (5, [[5, -7, 2]], {"city": ["Lima"] * 3})
+    assert seen.ranges == [(-7, 9)]
 
 
 def test_intervals_are_those_of_the_mechanism_within_the_bounds() -> None:
@@ -270,11 +319,22 @@ def test_ticks_are_a_few_round_numbers_within(low, width) -> None:
     if low + width > low:
         marks = pictures.ticks(low, low + width)
         assert all(low - 1e-6 * width <= mark <= low + 1.000001 * width for mark in marks)
-        assert 1 <= len(marks) <= 7
+        assert len(marks) <= 7
+        assert len(marks) >= 2 or abs(low) > 1e9 * width
 
 
 def test_pictures_of_any_range_are_within_their_frame() -> None:
-    for cells in ([0], [5, 5], [-(2**63), 2**63 - 1], [1e-9, 2e-9], [1e300, -1e300], [0.5]):
+    for cells in (
+        [0],
+        [5, 5],
+        [-(2**63), 2**63 - 1],
+        [1e-9, 2e-9],
+        [1e300, -1e300],
+        [0.5],
+        [1e15, 1e15 + 0.5],
+        [1e308, -1e308],
+        [5e-324],
+    ):
         drawn = pictures.intervals(["x"] * len(cells), cells, cells, cells, 0, "x")
         for at in re.findall(r'(?:cx|x1|x2|x)="(-?[\d.]+)%"', drawn):
             assert 0 <= float(at) <= 100
@@ -311,6 +371,7 @@ def test_a_report_says_what_was_charged_and_what_is_left(tmp_path, ledger) -> No
     assert ["".join(cell.text) for cell in row.children] == ["epsilon", "1", "1.25", "3.75", "5"]
     assert "hospital" in tree.said("body")[0]
     assert "charge number 2" in tree.said("body")[0]
+    assert "private" not in tree.said("body")[0].replace("differentially private", ""), "the label, which names IN"
 
 
 def test_resume_gives_equal_bytes_whatever_was_charged_since(tmp_path, keyed, ledger) -> None:
@@ -331,6 +392,20 @@ def test_another_report_in_its_place_is_not_kept_silently(tmp_path, keyed, capsy
     assert release(tmp_path, *keyed, "--resume") == 1
     assert "out.html is not what this release gives" in capsys.readouterr().err
     assert (tmp_path / "out.html").read_text() == "another"
+
+
+def test_a_report_without_out_is_refused_before_a_charge(tmp_path, keyed, ledger, capsys) -> None:
+    (tmp_path / "out.html").write_text("mine")
+    assert release(tmp_path, *keyed, "--resume") == 1
+    assert "out.html exists without OUT" in capsys.readouterr().err
+    assert dpfast.Ledger(ledger).spent.epsilon == 0
+
+
+def test_an_existing_report_is_refused_before_a_cell_is_read(tmp_path, keyed, capsys) -> None:
+    (tmp_path / "private.csv").write_text("city,visits\nLima,no number\n")
+    (tmp_path / "out.html").write_text("mine")
+    assert release(tmp_path, *keyed) == 1
+    assert "out.html exists" in capsys.readouterr().err
 
 
 def test_an_existing_report_is_refused_before_a_charge(tmp_path, ledger, capsys) -> None:

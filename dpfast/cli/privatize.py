@@ -207,7 +207,7 @@ def _run(
     _check_key(key_file, label, ledger_file, resume=resume)
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
     _check_paths(source, target)
-    check_report(report_file, report_title, (source, target, ledger_file, key_file), found=found)
+    check_report(report_file, report_title, target, source, ledger_file, key_file, found=found)
     ledger = dpfast.Ledger(ledger_file) if ledger_file else None
     key = dpfast.KeyFile(key_file).derive(label or "") if key_file else None
     table = files.open_source(

@@ -41,10 +41,10 @@ def report_options(command: Any) -> Any:
     return command
 
 
-def check_report(path: Path | None, title: str | None, others: Iterable[Path | None], *, found: Found) -> None:
+def check_report(path: Path | None, title: str | None, target: Path, *others: Path | None, found: Found) -> None:
     """Refuse a report that cannot be one, before anything is read.
 
-    others: the files of the command, IN and OUT among them. found: as of OUT.
+    target: OUT. others: the other files of the command. found: as of OUT.
     Raises: FileError, ParameterError.
     """
     if path is None:
@@ -53,13 +53,15 @@ def check_report(path: Path | None, title: str | None, others: Iterable[Path | N
         return
     if path.suffix.lower() != ".html":
         raise ParameterError(f"--report must be a .html file, got {path}")
-    for other in filter(None, others):
+    for other in filter(None, (target, *others)):
         same = path.absolute() == other.absolute()
         with suppress(OSError):  # one of them is not there
             same = same or path.samefile(other)
         if same:
             raise ParameterError(f"--report must be a file of its own, got {path}")
     check(path, recorded=False, found=found)
+    if found == "keep" and path.is_file() and not target.is_file():  # a page never comes before its OUT
+        raise FileError(f"{path} exists without OUT, so it is another's; --force would replace it")
 
 
 @contextmanager

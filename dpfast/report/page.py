@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from dpfast.privacy import formatting, meaning
@@ -18,6 +19,9 @@ from dpfast.report.style import CSS, POLICY
 
 COLUMNS = 5  # columns with noise that the page shows; each has a picture
 NAMED = 12  # columns that a sentence names
+PERCENT = "\N{NO-BREAK SPACE}%"
+TALL = 25  # rows from which the table scrolls by itself
+LONG = 12  # letters of a fraction that nobody reads
 DEFINED = {
     "mechanism": "how the noise is drawn",
     "epsilon": "bound on the privacy loss, for this column",
@@ -45,6 +49,7 @@ DEFINED = {
     "stream_version": "version of the map from random digits to noise",
     "dpfast": "version of dpfast",
     "releases": "columns that share one sigma",
+    "rho_spent": "the same spend in zero-concentrated differential privacy",
 }
 
 
@@ -55,7 +60,7 @@ def page(facts: Facts) -> str:
     dpfast/cli/report.py: `report_options` adds the options, `check_report` refuses a report that
     cannot be, and `reported` surrounds what writes OUT:
 
-        check_report(report_file, report_title, (source, target, ledger_file, key_file), found=found)
+        check_report(report_file, report_title, target, source, ledger_file, key_file, found=found)
         …
         with reported(report_file, facts, found=found) as ready, <what writes OUT>:
             …
@@ -110,8 +115,8 @@ def _names(names: Sequence[str], most: int = NAMED) -> str:
 def _lead(facts: Facts) -> str:
     unit = text(facts.guarantee.unit)
     return (
-        f"The {_kinds(facts.noisy)} on this page are the true ones plus random noise. The noise is large enough to hide "
-        f"any one {unit}, and small enough to leave the numbers useful. This is called differential privacy."
+        f"The {_kinds(facts.noisy)} on this page are the true ones plus random noise. The noise limits what anybody can "
+        f"learn from them about any one {unit}. This is called differential privacy."
     )
 
 
@@ -168,7 +173,7 @@ def _digits(noisy: Noisy) -> int:
 
 
 def _confidence(noisy: Noisy) -> str:
-    return f"{100 * float(noisy.confidence):g} %"
+    return f"{100 * float(noisy.confidence):g}{PERCENT}"
 
 
 def _numbers(facts: Facts) -> Iterator[str]:
@@ -192,7 +197,12 @@ def _row_names(labels: Mapping[str, Sequence[object]], index: Sequence[str], sho
     if not labels:
         return [*index[:shown]] or [f"row {at + 1:,}" for at in range(shown)]
     first = list(labels.values())[:LABELS]
-    return [", ".join(str(cell) for cell in row) for row in zip(*first, strict=True)]
+    found: list[str] = []
+    for most in range(1, len(first) + 1):
+        found = [", ".join(map(str, row)) for row in zip(*first[:most], strict=True)]
+        if len(set(found)) == shown:  # the first columns that tell the rows apart
+            break
+    return found
 
 
 def _whole(facts: Facts) -> str:
@@ -201,11 +211,9 @@ def _whole(facts: Facts) -> str:
 
 def _picture(facts: Facts, each: Noisy, names: list[str], name: str) -> Iterator[str]:
     n, digits = len(names), _digits(each)
-    holds = "true value with the stated bounds applied" if _bounded(each) else "true value"
-    if each.jointly:
-        what = f"All intervals together hold the {holds} with probability {_confidence(each)}."
-    else:
-        what = f"Each interval holds the {holds} with probability {_confidence(each)}."
+    holds = "the clamped true value" if each.parameters.get("clamp") else "the true value"
+    which = "All intervals at once hold" if each.jointly else "Each interval holds"
+    what = f"{which} {holds} with probability {_confidence(each)}{', if it lies within the bounds' if _bounded(each) else ''}."
     first = "" if n == facts.rows else f" The first {n:,} of {facts.rows:,} rows are drawn."
     caption = f"{text(each.name)}: a dot is the noisy number, a line its interval. {what}{first}"
     drawn = pictures.intervals(names, each.cells[:n], each.low[:n], each.high[:n], digits, name)
@@ -233,9 +241,9 @@ def _table(
         rows.append(row)
     part = "" if shown == facts.rows else f"The first {shown:,} of {facts.rows:,} rows. {_whole(facts)} "
     fine = "The file has more digits." if any(_digits(each) for each in noisy) else ""
-    caption = f"Noisy numbers with their intervals. {part}{fine}".strip()
-    made = table("noisy", caption, head, rows, figures=max(1, len(kept)), wide=True)
-    return made.replace('class="scroll"', 'class="scroll long"', 1) if shown > 25 else made
+    made = table("noisy", "Noisy numbers with their intervals.", head, rows, figures=max(1, len(kept)), wide=True)
+    long = made.replace('class="scroll"', 'class="scroll long"', 1) if shown > TALL else made
+    return f'{long}\n<p class="note">{part}{fine}</p>' if part or fine else long
 
 
 def _cell(value: object) -> str:
@@ -334,7 +342,7 @@ def _balance(of: Balance, unit: str) -> Iterator[str]:
 
 
 def _share(part: Fraction) -> str:
-    return f"{approximate(100 * float(part), 3)} %"
+    return f"{approximate(100 * float(part), 3)}{PERCENT}"
 
 
 # ------------------------------------------------------------------ how to use the numbers
@@ -349,10 +357,10 @@ def _advice(facts: Facts) -> Iterator[str]:
     first = facts.noisy[0]
     rows = min(len(each.cells) for each in facts.noisy)
     yield "<strong>Use intervals.</strong> A noisy number alone is not a fact. " + _intervals(facts)
-    for each in facts.noisy[:COLUMNS]:
-        if each.widths:
-            widths = ", ".join(f"{plain(what)} within {plain(width)}" for what, width in each.widths.items())
-            yield f"<strong>Noise of {text(each.name)}.</strong> With probability 95 %: {widths}."
+    for names, of in _alike(facts.noisy, lambda each: list(each.widths.items())):
+        widths = ", ".join(f"{plain(what)} within {plain(width)}" for what, width in of.widths.items())
+        if widths:
+            yield f"<strong>Noise of {names}.</strong> With probability 95{PERCENT}: {widths}."
     yield from _bounds(facts)
     yield (
         "<strong>Do not round or clamp again.</strong> Keep negative numbers and all digits while you compute, and round only "
@@ -387,18 +395,18 @@ def _intervals(facts: Facts) -> str:
     if first.jointly:
         return f"All intervals of a column hold at once with probability {_confidence(first)}."
     if facts.rows * share < 1:
-        return f"Each interval misses with probability {formatting.plain(100 * share)} %."
+        return f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}."
     return (
-        f"Each interval misses with probability {formatting.plain(100 * share)} %, so some {approximate(float(facts.rows * share), 2)} of the "
+        f"Each interval misses with probability {formatting.plain(100 * share)}{PERCENT}, so about {approximate(float(facts.rows * share), 2)} of the "
         f"{facts.rows:,} intervals of a column may miss. For statements about many rows use the half-width for all cells at once."
     )
 
 
 def _bounds(facts: Facts) -> Iterator[str]:
     """What public bounds do to the numbers, by what they are."""
-    for names, of in _alike(facts.noisy, ("lower", "upper")):
-        low, high = of.get("lower"), of.get("upper")
-        if of.get("mechanism") == "snapping":
+    for names, of in _alike(facts.noisy, _of("mechanism", "lower", "upper")):
+        low, high = of.parameters.get("lower"), of.parameters.get("upper")
+        if of.parameters.get("mechanism") == "snapping":
             yield f"<strong>Clamped by snapping.</strong> It clamps {names} to its bound, before and after the noise."
         elif low is None and high is None:
             yield (
@@ -407,16 +415,15 @@ def _bounds(facts: Facts) -> Iterator[str]:
             )
         if low is None and high is None:
             continue
-        said = " and ".join(
-            f"{word} {_value(end)}" for word, end in (("at least", low), ("at most", high)) if end is not None
-        )
+        sides = (("below", low), ("above", high))
+        said = ", and ".join(f"{word} {_value(end)} are set to {_value(end)}" for word, end in sides if end is not None)
         yield (
-            f"<strong>Clamped after the noise.</strong> Numbers of {names} were made {said}. Numbers near a bound are biased "
-            "inwards on average, and so are sums of many of them. Intervals allow for it: they hold the true value if it lies "
-            "within the bounds."
+            f"<strong>Clamped after the noise.</strong> Numbers of {names} {said}. Numbers near a bound are biased "
+            "inwards on average, and so are sums of many of them. Intervals allow for it, if the true value "
+            "lies within the bounds."
         )
-    for names, of in _alike(facts.noisy, ("clamp", "missing")):
-        clamp, missing = of.get("clamp"), of.get("missing")
+    for names, of in _alike(facts.noisy, _of("clamp", "missing")):
+        clamp, missing = of.parameters.get("clamp"), of.parameters.get("missing")
         if isinstance(clamp, Sequence) and len(clamp) == 2:
             yield (
                 f"<strong>Clamped before the noise.</strong> Cells of {names} were clamped to {_value(clamp[0])} … "
@@ -426,16 +433,23 @@ def _bounds(facts: Facts) -> Iterator[str]:
             yield f"<strong>Missing cells.</strong> Missing cells of {names} count as {_value(missing)}, and have noise, too."
 
 
-def _alike(noisy: Sequence[Noisy], wanted: Sequence[str]) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The names of columns that have these parameters in common, and their parameters."""
+def _of(*names: str) -> Callable[[Noisy], object]:
+    return lambda each: [each.parameters.get(name) for name in names]
+
+
+def _alike(noisy: Sequence[Noisy], about: Callable[[Noisy], object]) -> Iterator[tuple[str, Noisy]]:
+    """The names of columns that are alike in something, and the first of them."""
     found: dict[str, list[Noisy]] = {}
     for each in noisy:
-        found.setdefault(repr([each.parameters.get(name) for name in wanted]), []).append(each)
+        found.setdefault(repr(about(each)), []).append(each)
     for alike in list(found.values())[:COLUMNS]:
-        yield _names([each.name for each in alike]), alike[0].parameters
+        yield _names([each.name for each in alike]), alike[0]
 
 
 def _value(value: object) -> str:
+    """A public number, exactly."""
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0").replace("-", MINUS)
     return number(value) if isinstance(value, int) else text(value)
 
 
@@ -450,15 +464,16 @@ def _mechanism(facts: Facts) -> Iterator[str]:
         groups.setdefault(json.dumps(own, sort_keys=True, default=str), (own, []))[1].append(each.name)
     for at, (own, names) in enumerate(list(groups.values())[:COLUMNS]):
         rows = [
-            [plain(name), _parameter(value), plain(DEFINED.get(name, ""))]
+            [f"{plain(name)} <small>{plain(DEFINED.get(name, ''))}</small>", _parameter(value)]
             for name, value in own.items()
             if value is not None
         ]
-        caption = f"Exact parameters of {_names(names)}. Fractions are exact."
-        yield table(f"parameters-{at}", caption, ["parameter", "value", "what it is"], rows, figures=3, wide=True)
+        yield table(
+            f"parameters-{at}", f"Exact parameters of {_names(names)}.", ["parameter", "value"], rows, figures=2
+        )
     said = "\n".join(map(plain, json.dumps(facts.record, indent=2, default=str).split("\n")))
     yield (
-        "<details><summary>The record that travels with the file</summary>\n"
+        "<details><summary>The record of the release, as JSON</summary>\n"
         f'<pre class="scroll" role="region" aria-label="record as JSON" tabindex="0"><code>{said}</code></pre></details>'
     )
 
@@ -467,8 +482,12 @@ def _parameter(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return ", ".join(_parameter(each) for each in value)
-    return text(str(value).replace("-", MINUS) if isinstance(value, (int, float)) else value, 400)
+        return " to ".join(_parameter(each) for each in value)
+    if isinstance(value, (int, float)):
+        return _value(value)
+    if re.fullmatch(r"\d+/\d+", str(value)) and len(str(value)) > LONG:
+        return f"about {approximate(float(Fraction(str(value))))}; exactly {text(value, 400)}"
+    return text(value, 400)
 
 
 def _footer(facts: Facts) -> str:

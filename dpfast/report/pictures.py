@@ -16,6 +16,7 @@ from dpfast.report.markup import MINUS, attribute, ends, number, text
 
 INSET = 4.0  # per cent of the width, on both sides of a scale
 TICKS = 5  # about so many
+HUGE = 4e307  # the end of a scale, whose length is a double, too
 SIDE, LEFT, TOP = 300.0, 44.0, 8.0  # the square of beliefs, and what stands left and above of it
 POINTS = 60  # on each side of a curve's bend
 PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
@@ -27,7 +28,8 @@ def ticks(low: float, high: float) -> list[float]:
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= raw * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [step * k for k in range(first, last + 1)]
+    found = {step * k for k in range(first, last + 1)}  # fewer, where doubles do not tell them apart
+    return sorted(mark for mark in found if low - step / 1e6 <= mark <= high + step / 1e6)
 
 
 def intervals(
@@ -37,7 +39,7 @@ def intervals(
 
     label: the id of what describes the picture.
     """
-    least, most = float(min(low)), float(max(high))
+    least, most = max(float(min(low)), -HUGE), min(float(max(high)), HUGE)
     if 0 < least < most - least:
         least = 0.0
     if least == most:
@@ -45,7 +47,8 @@ def intervals(
     span = most - least
 
     def at(value: float) -> str:
-        return f"{INSET + (100 - 2 * INSET) * (float(value) - least) / span:.2f}%"
+        share = min(1.0, max(0.0, (float(value) - least) / span))
+        return f"{INSET + (100 - 2 * INSET) * share:.2f}%"
 
     marks = ticks(least, most)
     grid = "".join(

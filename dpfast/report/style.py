@@ -33,7 +33,7 @@ h2 {{ font-size: 1.25rem; line-height: 1.3; margin: 2.75rem 0 .75rem; padding-to
 h3 {{ font-size: 1rem; margin: 1.5rem 0 .5rem; }}
 .lead {{ font-size: 1.0625rem; }}
 .note, caption, figcaption {{ color: var(--faint); font-size: .875rem; }}
-caption {{ caption-side: top; text-align: left; padding-bottom: .4rem; }}
+caption {{ caption-side: top; text-align: left; min-width: 12rem; padding-bottom: .4rem; }}
 dl {{ margin: 1rem 0; }}
 dl div {{ display: grid; grid-template-columns: 11rem 1fr; gap: 0 1rem; padding: .35rem 0; border-bottom: 1px solid var(--line); }}
 dt {{ color: var(--faint); }}
@@ -43,7 +43,10 @@ table {{ border-collapse: collapse; font-size: .9375rem; font-variant-numeric: t
 th, td {{ padding: .3rem .9rem .3rem 0; text-align: left; vertical-align: baseline; border-bottom: 1px solid var(--line); overflow-wrap: normal; }}
 thead th {{ border-bottom: 2px solid var(--faint); font-weight: 600; }}
 tbody th {{ font-weight: 400; }}
-th small {{ display: block; white-space: nowrap; font-weight: 400; color: var(--faint); }}
+thead small {{ white-space: nowrap; }}
+th small {{ display: block; font-weight: 400; color: var(--faint); }}
+tbody th {{ min-width: 6rem; }}
+td {{ overflow-wrap: anywhere; }}
 .figure {{ text-align: right; white-space: nowrap; }}
 .scroll {{ overflow-x: auto; max-width: 100%; }}
 .scroll:focus-visible, summary:focus-visible {{ outline: 2px solid var(--mark); outline-offset: 2px; }}
@@ -78,7 +81,10 @@ footer {{ margin-top: 3rem; color: var(--faint); font-size: .875rem; }}
 @media (max-width: 36rem) {{
   dl div {{ grid-template-columns: 1fr; }}
   .row {{ grid-template-columns: 1fr; }}
-  .row span {{ text-align: left; margin-top: .35rem; }}
+  .row span {{ text-align: left; margin-top: .25rem; line-height: 1.1rem; }}
+  .row svg {{ height: 1rem; }}
+  .row .dot {{ r: 3px; }}
+  th, td {{ padding-right: .6rem; }}
 }}
 @media print {{
   body {{ max-width: none; padding: 0; font-size: 10pt; }}
