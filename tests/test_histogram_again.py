@@ -119,7 +119,7 @@ def test_what_is_complete_stays(release) -> None:
 
 
 def test_a_label_is_used_once(release, capsys) -> None:
-    """Again without --resume, with other rows, at another price, under another key: refused, and free."""
+    """Without --resume, with other rows, at another price, under another key: refused, free."""
     assert release.run() == 0
     release.clear()
     failed(capsys, release.run(), f"'{LABEL}' is reserved .*: --resume continues it")
@@ -217,7 +217,7 @@ def test_a_full_disk_and_then_room(release) -> None:
 
 
 def test_a_disk_that_is_full(tmp_path) -> None:
-    """By the system's own limit of a file's size, in a release without a key: another try is another charge."""
+    """By the system's limit of a file's size. Without a key another try is another charge."""
     release = Release(tmp_path)
     release.words += ["--by", "n", "--domain", "n=1..20000"]
     release.rows.write_text(ROWS.replace("person\n", "person,n\n").replace("\np", "\np"))
@@ -265,7 +265,7 @@ def test_two_processes_that_want_the_last_of_a_budget(tmp_path) -> None:
 
 
 def test_verify(release, capsys) -> None:
-    """OUT as it was made; then with a byte changed, without its end, and with its record changed."""
+    """OUT as made; then with a byte changed, without its end, with its record changed."""
     assert release.run() == 0
     made, record = release.out.read_bytes(), Path(f"{release.out}.json")
     release.words.remove("--quiet")

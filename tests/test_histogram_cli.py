@@ -177,7 +177,7 @@ KINDS = {  # a type, two of its keys, and how a domain writes them
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys_of_each_kind(here, kind, known) -> None:
-    """A domain's lines are read as the column's type, and OUT has keys of this type; a null is no key."""
+    """Lines are read as the column's type, which the keys of OUT have; a null is no key."""
     of, keys, lines = KINDS[kind]
     rows = here.folder / "in.parquet"
     found = pa.array([keys[0]] * 40 + [keys[1]] * 60 + [None] * 5, of)
@@ -230,7 +230,7 @@ def test_two_texts_of_one_time(here, capsys) -> None:
     "of", [pa.int8(), pa.uint64(), pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
 )
 def test_units_of_each_kind(here, of) -> None:
-    """Of each unit one row counts; a null is nobody."""
+    """One row counts for each unit; a null is nobody."""
     ids = pa.array([str(i % 50) for i in range(200)] + [None], pa.string())
     held = ids.cast(of) if not pa.types.is_dictionary(of) else ids.dictionary_encode()
     rows = here.folder / "in.parquet"
@@ -386,7 +386,7 @@ def test_a_folder_without_files(here, capsys) -> None:
 
 @pytest.mark.parametrize("end", [".csv", ".parquet", ".arrow"])
 def test_a_file_that_is_cut_short(here, capsys, end) -> None:
-    """Wherever it is cut within a row, or within the frame of the format: one message, and no OUT."""
+    """Cut within a row, or within the frame of the format: one message, and no OUT."""
     whole = here.folder / f"in{end}"
     columns = people()
     if end == ".csv":
@@ -501,7 +501,7 @@ def test_an_out_that_cannot_be(here, capsys, out) -> None:
 
 
 def sums(low: float, high: float, step: float, *, rows: bool) -> list[float]:
-    """Of each city, what is written with caps that nobody reaches: of clamped rows, or of clamped people."""
+    """What OUT holds for each city if nobody reaches a cap: sums of clamped rows or people."""
     columns = people()
     of_people: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for city, person, hours in zip(columns["city"], columns["person"], columns["hours"], strict=True):
@@ -569,7 +569,7 @@ def test_a_value_that_is_no_number(here, capsys) -> None:
     )
 
 
-# ------------------------------------------------------------------ intervals, bounds and what is said
+# ---------------------------------------------------------- intervals, bounds, and what is said
 
 
 @pytest.mark.parametrize("summed", [False, True])
@@ -795,3 +795,32 @@ def test_text_options(here) -> None:
     words = ["--delimiter", ";", "--encoding", "latin-1", "--decimal", ",", "--sum", "hours", "--clamp", "0", "8"]
     assert here.run(*words) == 0
     assert here.table() == {"city": ["Oslo", "Z\xfcrich"], "sum": [2.75, 1.5]}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--domain", "city=Oslo,Lima", "--domain", "sex=f,m", "--intervals", "--jointly"],
+        ["--domain", "city=Oslo,Lima", "--domain", "sex=f,m", "--sum", "hours", "--clamp", "0", "8"],
+        ["--threshold", "--delta", "1e-3"],
+    ],
+)
+def test_a_page_about_it(here, capsys, words) -> None:
+    """It has the keys and the noisy numbers of OUT, and it is there only beside OUT."""
+    ledger, page = here.folder / "budget.db", here.folder / "out.html"
+    dpfast.Ledger(ledger, 3, delta="1/100", create=True)
+    given = ["--by", "city", "--by", "sex", "--unit", "person", "--max-partitions", "2", "--epsilon", "1", *words]
+    assert here.run(*given, "--ledger", ledger, "--report", page, "--report-title", "Visits", usual=False) == 0
+    text, found = page.read_text(), here.table()
+    assert "<title>Visits</title>" in text
+    assert "Oslo" in text
+    assert "person" in text
+    if "--sum" not in words:
+        assert all(f"{count:,}".replace("-", "−") in text for count in found["count"])
+    assert f"{page}: the page about it" in capsys.readouterr().err
+    here.clear()
+    assert here.run(*given, "--report", page, usual=False) == 1
+    assert "out.html exists; --force would replace it" in capsys.readouterr().err
+    assert not here.out.exists()
+    assert here.run(*given, "--report", page, "--force", usual=False) == 0
+    assert here.run(*given, "--report", here.out, "--force", usual=False) == 2

@@ -28,7 +28,7 @@ NOISELESS = 2**45  # an epsilon whose noise is 0 but for a chance of e^(-2^30) w
 
 
 class World:
-    """A folder where tables of rows are counted under one key, as if each had a label of its own."""
+    """A folder where tables are counted under one key, as if each had a label of its own."""
 
     def __init__(self, folder: Path, words: list[str], cells: int) -> None:
         self.folder, self.words, self.cells = folder, words, CELLS[:cells]
@@ -37,7 +37,7 @@ class World:
         self.stated: dict[str, object] = {}
 
     def counts(self, units: tuple[tuple[tuple[int, ...], ...], ...]) -> tuple[int, ...]:
-        """Of units, each with the values of its rows in each cell."""
+        """What OUT holds for units, each with the values of its rows in each cell."""
         key = tuple(tuple(map(tuple, unit)) for unit in units)
         if key not in self.known:
             self.known[key] = self._counted(units)
@@ -103,7 +103,7 @@ WORLDS = {  # the words; cells; values of rows, and how many rows a unit has in 
 @pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
 @pytest.mark.parametrize("name", WORLDS)
 def test_no_neighbours_are_further_apart_than_stated(tmp_path, name, adjacency) -> None:
-    """Of one unit beside another, over all that both kinds of neighbours can be; add-remove attains it."""
+    """All tables of a unit beside another one are compared; add-remove attains the figure."""
     words, cells, values, most = WORLDS[name]
     world = World(tmp_path, [*words, "--adjacency", adjacency], cells)
     beside = tuple((values[-1],) for _ in range(cells))
@@ -130,7 +130,7 @@ def test_a_planted_defect_is_found(tmp_path, monkeypatch) -> None:
 
 
 def test_a_unit_changes_nothing_of_another(tmp_path) -> None:
-    """With a fixed key: what is kept of a unit is the same beside any other, wherever its rows stand."""
+    """Under one key a unit keeps the same rows beside any other unit, wherever they stand."""
     world = World(tmp_path, ["--max-partitions", "1", "--adjacency", "add-remove"], 3)
     none = ((), (), ())
     units = [((0,), (0,), (0,)), ((0, 0), (), (0,)), ((), (0,), (0, 0))]
@@ -144,7 +144,7 @@ def test_a_unit_changes_nothing_of_another(tmp_path) -> None:
     [(1, 1, "1", "1e-3"), (2, 1, "0.5", "1e-2"), (2, 2, "1", "1e-4"), (3, 1, "2", "1e-2")],
 )
 def test_the_threshold_is_the_least_that_keeps_delta(tmp_path, capsys, l0, linf, epsilon, delta) -> None:
-    """Of what one unit alone can have; the next lower one breaks it. And --explain says the same."""
+    """The next lower one breaks delta for keys that one unit alone has. --explain agrees."""
     rows = tmp_path / "rows.csv"
     rows.write_text("cell,unit\n" + "".join(f"a,{i}\n" for i in range(999)) + "b,1\n")
     words = [

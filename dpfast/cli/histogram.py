@@ -18,18 +18,20 @@ from dpfast import terminal
 from dpfast.cli.file_options import style_of, text_options
 from dpfast.cli.ledger import amounts
 from dpfast.cli.options import LAW_OPTIONS, LAWS, chosen, dashed, figures, law, near, number, one_way, reach
+from dpfast.cli.report import balance, check_report, report_options, reported
 from dpfast.errors import FileError, ParameterError
 from dpfast.privacy import meaning
-from dpfast.privacy.formatting import rounded
+from dpfast.privacy.formatting import approximate, rounded
 from dpfast.privacy.parameters import exact_real, power_of_two, shown
 from dpfast.records.partitions import BUCKETS, withholding
 from dpfast.release.arrays import INT64_ENDS
 from dpfast.release.seal import by_column, kind_of, manifest
+from dpfast.report.facts import ROWS, Facts, Noisy
 
 if TYPE_CHECKING:
     from dpfast.tables.atomic_write import Found
     from dpfast.tables.domain import Domain
-    from dpfast.tables.gathered import Cells, Gathered
+    from dpfast.tables.gathered import Cells
     from dpfast.tables.rows import Rows
     from dpfast.tables.text_format import TextFormat
 
@@ -133,9 +135,10 @@ def _law_options(command: Any) -> Any:
     "--verify", is_flag=True, help="Draw a release under a key again and compare it with OUT. Nothing is charged."
 )
 @click.option("--explain", is_flag=True, help="Say what it costs and how wide the noise is, and open no rows.")
-@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--force", is_flag=True, help="Replace OUT, and the report, if they exist.")
 @click.option("--quiet", is_flag=True, help="No summary and no progress bar.")
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="At most so many; by default all usable cores.")
+@report_options
 def histogram(**options: Any) -> None:
     """Count the rows of ROWS by public keys, or add up a column, and write the noisy table OUT.
 
@@ -201,12 +204,21 @@ class Asked(NamedTuple):
         return "sum" if "summed" in self.given else "count"
 
     @property
+    def confidence(self) -> Fraction:
+        """That of the intervals: the usual one if none are asked for."""
+        return exact_real("intervals", self.given.get("intervals", USUAL))
+
+    @property
     def half_width(self) -> Fraction | None:
         """That of the intervals that are asked for."""
         if "intervals" not in self.given:
             return None
         together = self.cells.size if self.cells and "jointly" in self.given else 1
-        return self.within(exact_real("intervals", self.given["intervals"]), together)
+        return self.within(self.confidence, together)
+
+    def near(self, value: float, way: Fraction) -> int | float:
+        """The end of an interval."""
+        return value + int(way) if self.step == 1 else float(value + way)
 
     def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
         return Fraction(reach(self.mechanism, confidence, cells)) * self.step
@@ -235,7 +247,7 @@ class Asked(NamedTuple):
         found["histogram"] = table
         if (width := self.half_width) is not None:
             found["intervals"] = {
-                "confidence": str(exact_real("intervals", given["intervals"])),
+                "confidence": str(self.confidence),
                 "of": "all cells jointly" if "jointly" in given else "each cell",
                 "half_width": str(width),
                 "hold": "the bounded values, before the noise: what the bounds left out is not in them",
@@ -254,12 +266,15 @@ class Asked(NamedTuple):
         caps = ", ".join(f"{name.replace('_', '-')} {self.caps[name]:,}" for name in CAPS if name in self.caps)
         said = [f"{self.column} by {', '.join(self.by)}: one {unit} counts with {caps}"]
         said += [f"cost: {cost} per {unit}, {mechanism.adjacency}"]
-        width = f"95 % within {_within(self.within(USUAL))}"
+        width, noise = f"95 % within {_within(self.within(USUAL))}", law(mechanism)
+        if self.step != 1:  # the mechanism's own figures are in steps
+            wide = approximate(float(mechanism.scale * self.step))
+            noise = f"{'sigma' if 'gaussian' in self.given['mechanism'] else 'scale'} {wide}"
         if self.cells is None:
             level = rounded(mechanism.threshold * self.step, up=True)
-            return [*said, f"noise: {law(mechanism)}, {width}", f"keys are shown from a noisy {self.column} of {level}"]
+            return [*said, f"noise: {noise}, {width}", f"keys are shown from a noisy {self.column} of {level}"]
         jointly = f"; all {self.cells.size:,} cells jointly within {_within(self.within(USUAL, self.cells.size))}"
-        return [*said, f"noise of a cell: {law(mechanism)}, {width}{jointly if self.cells.size > 1 else ''}"]
+        return [*said, f"noise of a cell: {noise}, {width}{jointly if self.cells.size > 1 else ''}"]
 
     def explained(self) -> str:
         promise = self.mechanism.guarantee
@@ -396,53 +411,90 @@ def _mechanism(given: Mapping[str, Any], sensitivity: dpfast.Sensitivity) -> Any
 # ------------------------------------------------------------------ the release
 
 
+class Release(NamedTuple):
+    """What is asked for, open rows, and who pays. typed: the keys of each column, in its type."""
+
+    asked: Asked
+    rows: Rows
+    typed: Sequence[Any]
+    ledger: dpfast.Ledger | None
+    key: Any
+    resume: bool
+    threads: int | None
+
+    @property
+    def label(self) -> str:
+        """What the ledger's history shows."""
+        asked = self.asked
+        named = terminal.printable(f"{self.rows.name}: {asked.column} by {', '.join(asked.by)}")[:200]
+        return named if self.key is None else self.key.label
+
+    def about(self) -> dict[str, Any]:
+        """What travels with OUT."""
+        found, asked = self.asked.about(), self.asked
+        if self.ledger is not None:
+            found["ledger"] = self.ledger.metadata()
+        if self.key is not None:
+            size: Any = {"buckets": BUCKETS} if asked.cells is None else {"shape": (asked.cells.size,)}
+            columns = by_column(asked.mechanism)
+            found["manifest"] = manifest(self.key.label, columns, kind_of(asked.mechanism), **size).metadata()
+        return found
+
+
 def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str | None) -> None:
     from dpfast.tables import cells as table
     from dpfast.tables.rows import Columns, Rows
 
     given, source, target = asked.given, options["source"], options["target"]
-    quiet, resume = options["quiet"], options["resume"] or options["verify"]
-    found: Found = "compare" if options["verify"] else "replace" if options["force"] else "keep" if resume else "refuse"
-    about = asked.about()
-    ledger = dpfast.Ledger(options["ledger_file"]) if options["ledger_file"] else None
-    key = dpfast.KeyFile(options["key_file"]).derive(options["label"]) if options["key_file"] else None
-    if ledger is not None:
-        again = ledger.expect(key, asked.mechanism, resume=resume)
-        if options["verify"] and not again:
-            raise ParameterError(
-                f"--label must be that of a release, and {ledger.path} has none of {options['label']!r:.60}"
-            )
-        about["ledger"] = ledger.metadata()
-    if options["verify"] and not target.is_file():
+    verify, resume = options["verify"], options["resume"] or options["verify"]
+    found: Found = "compare" if verify else "replace" if options["force"] else "keep" if resume else "refuse"
+    report, others = options["report_file"], [options[name] for name in ("source", "ledger_file", "key_file")]
+    check_report(report, options["report_title"], target, *others, found=found)
+    ledger, key = _paying(asked, options, resume=resume)
+    if verify and not target.is_file():
         raise ParameterError(f"OUT must be the file of a release, got {target}")
     table.checked(target, found=found)
     rows = Rows(source, Columns(asked.by, given["unit"], given.get("summed")), style, form)
     _refuse_inside(source, target)
     typed = asked.cells.typed(rows.kinds) if asked.cells else []
-    counted = _counted(asked, rows, key, typed, quiet=quiet)
-    if key is not None:
-        columns = by_column(asked.mechanism)
-        size: Any = {"buckets": BUCKETS} if asked.cells is None else {"shape": (asked.cells.size,)}
-        about["manifest"] = manifest(key.label, columns, kind_of(asked.mechanism), **size).metadata()
-    label = terminal.printable(f"{rows.name}: {asked.column} by {', '.join(asked.by)}")[:200]
-    paid = False
-    try:
-        with table.written(target, about, found=found) as write:
-            noisy = _drawn(asked, counted, rows, typed, ledger, key, label, options)
-            paid = ledger is not None
-            write(noisy)
-    except FileError as error:
-        if not paid:
-            raise
-        then = "--resume writes OUT without a new charge" if key else "without a key another try is another release"
-        raise FileError(f"{error}; the charge in {options['ledger_file']} stays: {then}") from None
-    if quiet:
+    release = Release(asked, rows, typed, ledger, key, resume, options["threads"])
+    about, counted = release.about(), _counted(release, quiet=options["quiet"])
+    noisy: list[Any] = []
+    with reported(
+        report, lambda: _facts(release, noisy[0], about, target, options["report_title"]), found=found
+    ) as ready:
+        try:
+            with table.written(target, about, found=found) as write:
+                noisy.append(_drawn(release, counted))
+                write(noisy[0])
+                ready()
+        except FileError as error:
+            if ledger is None or not noisy:
+                raise
+            then = "--resume writes OUT without a new charge" if key else "without a key another try is another release"
+            raise FileError(f"{error}; the charge in {ledger.path} stays: {then}") from None
+    if options["quiet"]:
         return
-    said = [*asked.lines(), f"{target}: {noisy.num_rows:,} rows"]
+    said = [*asked.lines(), f"{target}: {noisy[0].num_rows:,} rows"]
     if ledger is not None:
         said += [f"{ledger.path}: {amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))} left"]
-    said += [f"{target} is what the release gives: drawn again and compared"] if options["verify"] else []
+    said += [f"{target} is what the release gives: drawn again and compared"] if verify else []
+    said += [f"{report}: the page about it"] if report else []
     click.echo("\n".join(map(terminal.printable, said)), err=True)
+
+
+def _paying(asked: Asked, options: Mapping[str, Any], *, resume: bool) -> tuple[dpfast.Ledger | None, Any]:
+    """The ledger and the release key. Raises: what a charge would, before a row is read."""
+    if options["ledger_file"] is None:
+        return None, None
+    ledger = dpfast.Ledger(options["ledger_file"])
+    key = dpfast.KeyFile(options["key_file"]).derive(options["label"]) if options["key_file"] else None
+    again = ledger.expect(key, asked.mechanism, resume=resume)
+    if options["verify"] and not again:
+        raise ParameterError(
+            f"--label must be that of a release, and {ledger.path} has none of {options['label']!r:.60}"
+        )
+    return ledger, key
 
 
 def _refuse_inside(source: Path, target: Path) -> None:
@@ -452,64 +504,86 @@ def _refuse_inside(source: Path, target: Path) -> None:
         raise ParameterError(f"OUT must not be ROWS or lie among them, got {target}")
 
 
-def _counted(asked: Asked, rows: Rows, key: Any, typed: Sequence[Any], *, quiet: bool) -> dpfast.BoundedHistogram:
+def _counted(release: Release, *, quiet: bool) -> dpfast.BoundedHistogram:
     """Reads all rows. Raises: FileError (they are damaged, or have changed meanwhile)."""
     from dpfast.tables.gathered import Gathered
 
+    asked, rows = release.asked, release.rows
     held = Gathered(rows, asked.cells, as_reals=asked.step != 1)
     with closing(terminal.Bar(quiet=quiet)) as bar:
         bar.show(text=rows.name)
         for batch in rows.batches():
-            held.add(batch, typed)
+            held.add(batch, release.typed)
             bar.show(text=f"{rows.name}: {held.read:,} rows")
         rows.must_be_the_same()
         bar.show(text=f"{rows.name}: counting")
-        return _bounded(asked, held, key)
+        values = held.values()
+        of = {} if values is None else {"values": values}
+        return dpfast.bounded_histogram(held.keys(), held.units(), **of, **asked.counts, key=release.key)
 
 
-def _bounded(asked: Asked, held: Gathered, key: Any) -> dpfast.BoundedHistogram:
-    values = held.values()
-    of = {} if values is None else {"values": values}
-    return dpfast.bounded_histogram(held.keys(), held.units(), **of, **asked.counts, key=key)
-
-
-def _drawn(
-    asked: Asked,
-    counted: dpfast.BoundedHistogram,
-    rows: Rows,
-    typed: Sequence[Any],
-    ledger: dpfast.Ledger | None,
-    key: Any,
-    label: str,
-    options: Mapping[str, Any],
-) -> Any:
+def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
     """The noisy table; a ledger is charged first."""
     from dpfast.tables.gathered import of_type, table_of
 
-    if asked.cells is None:
-        given = asked.given
-        paying: Any = {} if ledger is None or key is not None else {"label": label}
-        noise = "gaussian" if "gaussian" in given["mechanism"] else "laplace"
-        found = dpfast.thresholded(
-            counted.keys, counted.counts, epsilon=given["epsilon"], delta=given["delta"],
-            sensitivity=counted.sensitivity, noise=noise, ledger=ledger, key=key,
-            resume=options["resume"] or options["verify"], **paying,
-        )  # fmt: skip
-        listed = found.keys.tolist()
-        tuples = listed if len(asked.by) > 1 else [(each,) for each in listed]
-        shown_keys = [[each[i] for each in tuples] for i in range(len(asked.by))]
-        keys = [of_type(each, kind) for each, kind in zip(shown_keys, rows.kinds, strict=True)]
-        noisy = found.counts
+    asked, ledger, key = release.asked, release.ledger, release.key
+    how: dict[str, Any] = {"ledger": ledger}
+    if key is not None:
+        how |= {"key": key, "resume": release.resume}
+    elif ledger is not None:
+        how["label"] = release.label
+    if asked.cells is not None:
+        how |= {"names": asked.cells.names} if key is not None else {}
+        noisy = counted.release(asked.mechanism, threads=release.threads, **how)
+        keys = asked.cells.columns(release.typed)
     else:
-        how: dict[str, Any] = {"threads": options["threads"]}
-        if key is not None:
-            how |= {"key": key, "names": asked.cells.names, "resume": options["resume"] or options["verify"]}
-        elif ledger is not None:
-            how["label"] = label
-        noisy = counted.release(asked.mechanism, ledger=ledger, **how)
-        keys = asked.cells.columns(typed)
-    columns = dict(zip(asked.by, keys, strict=True))
-    return table_of(columns, _values(asked, noisy))
+        given = asked.given
+        noise = "gaussian" if "gaussian" in given["mechanism"] else "laplace"
+        cost = {"epsilon": given["epsilon"], "delta": given["delta"], "sensitivity": counted.sensitivity}
+        found = dpfast.thresholded(counted.keys, counted.counts, noise=noise, **cost, **how)
+        noisy, listed = found.counts, found.keys.tolist()
+        tuples = listed if len(asked.by) > 1 else [(each,) for each in listed]
+        keys = [of_type([each[i] for each in tuples], kind) for i, kind in enumerate(release.rows.kinds)]
+    return table_of(dict(zip(asked.by, keys, strict=True)), _values(asked, noisy))
+
+
+def _facts(release: Release, noisy: Any, about: Mapping[str, Any], target: Path, title: str | None) -> Facts:
+    """What a report shows of this release, once OUT is there."""
+    asked = release.asked
+    unit, mechanism, known = asked.given["unit"], asked.mechanism, asked.cells is not None
+    confidence, jointly = asked.confidence, "jointly" in asked.given
+    half = asked.half_width or asked.within(USUAL)
+    shown = noisy.slice(0, ROWS).to_pydict()
+    cells, every = shown[asked.column], noisy.column(asked.column).to_numpy()
+    low, high = (
+        shown[name] if name in shown else [asked.near(cell, way * half) for cell in cells]
+        for name, way in (("low", -1), ("high", 1))
+    )
+    widths = {"one cell": _within(asked.within(USUAL))}
+    if asked.cells is not None and asked.cells.size > 1:
+        widths[f"all {asked.cells.size:,} cells at once"] = _within(asked.within(USUAL, asked.cells.size))
+    notes = [
+        f"What one {unit} has beyond the bounds was left out at random, so numbers are too low where one {unit} has much."
+    ]
+    notes += (
+        []
+        if known
+        else [
+            "Only keys with a high noisy number are shown, so these numbers are too high more often than the intervals say."
+        ]
+    )
+    every_combination = "The rows are all combinations of the public keys."
+    column = Noisy(
+        asked.column, "sums" if asked.column == "sum" else "counts", cells, low, high, float(mechanism.stddev * asked.step),
+        about["releases"][0], confidence, jointly, widths, *((every.min().item(), every.max().item()) if len(every) else (None, None)),
+    )  # fmt: skip
+    return Facts(
+        target.name, noisy.num_rows, [column], mechanism.guarantee, about,
+        labels={name: shown[name] for name in asked.by},
+        rows_are=every_combination if known else "The rows are the keys whose noisy number reached the threshold.",
+        title=title or "", balance=balance(release.ledger, release.label, [mechanism], keyed=release.key is not None),
+        notes=notes,
+    )  # fmt: skip
 
 
 def _values(asked: Asked, noisy: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def shown(value: object) -> str:
 
 
 def given(**values: object) -> str:
-    """Parameters as the end of a message quotes them, but for None: "got epsilon=2, sensitivity=1"."""
+    """Parameters but None as the end of a message quotes them: "got epsilon=2, sensitivity=1"."""
     return "got " + ", ".join(f"{name}={shown(value)}" for name, value in values.items() if value is not None)
 
 
