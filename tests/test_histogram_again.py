@@ -146,45 +146,41 @@ def test_another_domain_is_another_input(tmp_path, capsys, domain) -> None:
 
 # ------------------------------------------------------------------ killed, and a full disk
 
-KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
-POINTS = {  # where it is killed, what is charged then, and what is there
-    "before a row": (f"from dpfast.tables import rows; rows.Rows.batches = lambda _: {KILLED}", 0),
-    "counted": (f"from dpfast.tables import rows; rows.Rows.must_be_the_same = lambda _: {KILLED}", 0),
-    "before the charge": (f"from dpfast.ledger import store; store.Store.reserve = lambda *_: {KILLED}", 0),
-    "in the charge": (f"from dpfast.ledger import store; store.move = lambda *_: {KILLED}", 0),
-    "charged": (
-        f"""
-        from dpfast.ledger import store
-        reserve = store.Store.reserve
-        store.Store.reserve = lambda *given: (reserve(*given), {KILLED})
-        """,
-        1,
-    ),
-    "drawn": (f"from dpfast.tables import cells; cells._write = lambda *_: {KILLED}", 1),
-    "written": (f"from dpfast.tables import atomic_write; atomic_write._finish = lambda *_: {KILLED}", 1),
-    "placed": (f"from dpfast.tables import atomic_write; atomic_write._place = lambda *_, **__: {KILLED}", 1),
-    "its record placed": (
-        f"""
-        from dpfast.tables import atomic_write
-        place, seen = atomic_write._place, []
-        def once(*given, **named):
-            if seen:
-                {KILLED}
-            seen.append(place(*given, **named))
-            return seen[0]
-        atomic_write._place = once
-        """,
-        1,
-    ),
-    "done": (f"from dpfast.tables import atomic_write; atomic_write._sync_directory = lambda _: {KILLED}", 1),
-}  # fmt: skip
+PLANTED = """
+from dpfast.ledger import store
+from dpfast.tables import rows
+import pyarrow.csv
+
+def kill(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def at_call(number, of, name):
+    call, calls = getattr(of, name), []
+    def watched(*given, **named):
+        calls.append(1)
+        return kill() if len(calls) == number else call(*given, **named)
+    setattr(of, name, watched)
+"""
+POINTS = {  # where it is killed, and what is charged then
+    "before a row": ("rows.Rows.batches = kill", 0),
+    "counted": ("rows.Rows.must_be_the_same = kill", 0),
+    "before the charge": ("store.Store.reserve = kill", 0),
+    "in the charge": ("store.move = kill", 0),
+    "charged": ("reserve = store.Store.reserve; store.Store.reserve = lambda *given: (reserve(*given), kill())", 1),
+    "drawn": ("pyarrow.csv.write_csv = kill", 1),
+    "written": ("at_call(1, os, 'fsync')", 1),
+    "its record written": ("at_call(2, os, 'fsync')", 1),
+    "before a name": ("at_call(1, os, 'link')", 1),
+    "its record named": ("at_call(2, os, 'link')", 1),
+    "done": ("at_call(3, os, 'fsync')", 1),
+}
 
 
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_and_begun_again(release, tmp_path_factory, point) -> None:
     """Wherever it was killed: no part of an OUT, and then the OUT that nobody killed."""
     planted, charges = POINTS[point]
-    result = release.elsewhere(planted)
+    result = release.elsewhere(PLANTED + planted)
     assert (result.returncode, result.stdout) == (-9, ""), result.stderr
     assert release.charges == charges
     assert not release.out.exists() or point == "done"
@@ -197,10 +193,10 @@ def test_killed_and_begun_again(release, tmp_path_factory, point) -> None:
 
 
 FULL = """
-from dpfast.tables import cells
+import pyarrow.csv
 def fails(*_):
     raise OSError(28, "No space left on device")
-cells._write = fails
+pyarrow.csv.write_csv = fails
 """
 
 

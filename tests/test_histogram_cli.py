@@ -363,7 +363,7 @@ def test_a_folder_and_a_partitioned_folder(here) -> None:
     for end in (".csv", ".parquet", ".arrow"):
         folder = here.folder / f"parts{end}"
         (folder / "deep").mkdir(parents=True)
-        for i, name in enumerate(("a", "deep/b", "_log", "c")):
+        for i, name in enumerate(("a", "deep/b", ".log", "c")):
             part = {name: column[i::4] for name, column in columns.items()}
             place = folder / f"{name}{end}"
             csv_of(part, place) if end == ".csv" else store(pa.table(part), place)
