@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import numpy as np
@@ -39,11 +39,12 @@ from dpfast.privacy.parameters import exact_positive
 from dpfast.release.engine import usable_threads
 
 if TYPE_CHECKING:
-    from dpfast.tables import files
     from dpfast.tables.atomic_write import Found
-    from dpfast.tables.files import Source
+    from dpfast.tables.source import Piece, Source
 
 JOINT = "one sigma for all columns, which spend this together"
+SECURE = "true: the noise is drawn from a secret key; false: from a fixed key for tests, and it protects nobody"
+DTYPES = *(f"{kind}{size}" for kind in ("int", "uint") for size in (8, 16, 32, 64)), "float32", "float64"
 KEPT = 1 << 25  # bytes of freed memory that stay with the process: the most that glibc's second option takes
 
 EXAMPLES = """\b
@@ -88,8 +89,8 @@ _OPTIONS = (
     click.option(
         "--missing",
         type=number,
-        help="Real laws, with --clamp: a public number for empty, NaN and infinite cells; noised too. The sensitivity must "
-        "cover its distance from A and from B.",
+        help="A public number for empty, null and NaN cells, and infinite reals; noised too. But for a count of 0 it "
+        "needs --clamp, and a sensitivity that covers its distance from A and from B.",
     ),
     click.option(
         "--sort-by",
@@ -121,6 +122,18 @@ _OPTIONS = (
         help="With --ledger and --label: a release that can be tried again, for one charge (dpfast key).",
     ),
     click.option("--label", metavar="TEXT", help="With --key-file: what names this release of this IN, and no other."),
+    click.option(
+        "--dtype",
+        type=click.Choice(DTYPES),
+        help="Of the noisy cells; by default int64, of real values the type of IN. A noisy value beyond its ends becomes "
+        "the nearest number that it has: that is public.",
+    ),
+    click.option(
+        "--metadata",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Where OUT is -: the file for the record of the release, which else lies beside OUT.",
+    ),
     click.option("--quiet", is_flag=True, help="No summary and no progress bar."),
 )
 
@@ -188,11 +201,14 @@ def _run(
     found: Found,
     quiet: bool,
     form: str | None,
+    dtype: str | None,
+    metadata: Path | None,
     **options: Any,
 ) -> None:
     """found: what becomes of an OUT that is there (tables/atomic_write.py)."""
     from dpfast.tables import files
     from dpfast.tables.drawn import Cells, Sealing, fresh
+    from dpfast.tables.streams import PIPE, what_is
 
     style, given = style_of(options), chosen(options)
     _check(given, columns, epsilon_is)
@@ -203,55 +219,65 @@ def _run(
     if resume and key_file is None:
         raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
-    _check_paths(source, target)
+    _check_paths(source, target, ledger_file, key_file, metadata)
+    if dtype is not None and (np.dtype(dtype).kind == "f") != real:
+        raise ParameterError(f"--dtype must be {'float32 or float64' if real else 'an integer type for counts'}, got {dtype}")
+    if key_file is not None and source == PIPE:
+        raise ParameterError("IN must be a file for --key-file, which reads it twice: write what the pipe gives to one")
     ledger = dpfast.Ledger(ledger_file) if ledger_file else None
     key = dpfast.KeyFile(key_file).derive(label or "") if key_file else None
     table = files.open_source(
         source,
         columns,
         real=real,
-        missing="missing" in given if real else None,
+        missing="missing" in given if real else cast("int | None", near("missing", given.get("missing"), np.dtype(int))),
         sort_by=sort_by,
         keep_metadata=keep_metadata,
         style=style,
         form=form,
+        dtype=np.dtype(dtype) if dtype else None,
     )
     spent = {name: value for name, value in _figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
     about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
     about |= _composition(mechanism) if len(table.chosen) > 1 else {}
     about |= {"ledger": ledger.metadata()} if ledger else {}
+    about["secure_means"] = SECURE
     about["releases"], made = [], []
     work = {"threads": 1, "constant_time": constant_time}  # pieces, or blocks, are what threads share
-    for name, dtype in zip(table.chosen, table.dtypes, strict=True):
-        public: dict[str, Any] = {"lower": near("lower", lower, dtype), "upper": near("upper", upper, dtype)}
-        public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else dtype)
-        public |= {"missing": near("missing", given.get("missing"), np.dtype(float))} if real else {}
-        made.append(Cells(name, mechanism, {**public, **work}))
-        made[-1].release(np.empty(0, dtype))  # refuses what these options cannot be, before anything is read
+    for name, kind in zip(table.chosen, table.dtypes, strict=True):
+        public: dict[str, Any] = {"lower": near("lower", lower, kind), "upper": near("upper", upper, kind)}
+        public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else kind)
+        public["missing"] = near("missing", given.get("missing"), np.dtype(float if real else int))
+        made.append(Cells(name, mechanism, {**public, **work}, kind))
+        made[-1].release(np.empty(0, kind))  # refuses what these options cannot be, before anything is read
+        if dtype is not None:
+            public |= {"dtype": dtype, "beyond_dtype": "the nearest number that the type has"}
         about["releases"].append({"column": name, **mechanism.metadata(), **public})
-    files.checked_target(target, table, found=found)
-    size, rows, done, begun = source.stat().st_size, 0, 0.0, time.monotonic()
-    with closing(terminal.Bar(size if key is None else 2 * size, quiet=quiet)) as bar:
-        bar.show(done, source.name)
+    sink: dict[str, Any] = {"found": found, "form": form, "metadata": metadata}
+    files.checked_target(target, table, **sink)
+    rows, done, begun, name = 0, 0.0, time.monotonic(), what_is(source)
+    size = None if table.size is None else table.size * (1 if key is None else 2)
+    with closing(terminal.Bar(size, quiet=quiet)) as bar:
+        bar.show(done, name)
         if key is None or ledger is None:
             pay = (
                 partial(ledger.spend, *_charged(mechanism, len(made)), label=_label(source, table.chosen))
                 if ledger
                 else None
             )
-            drawn: Iterable[tuple[files.Piece, list[Any]]] = fresh(table, made, pay, threads or usable_threads())
+            drawn: Iterable[tuple[Piece, list[Any]]] = fresh(table, made, pay, threads or usable_threads())
         else:
             drawn = sealing = Sealing(table, made, key, ledger, resume=resume, threads=threads or usable_threads())
             if found == "compare" and not sealing.again:
                 raise ParameterError(f"--label must be that of a release, and {ledger_file} has none of {label!r:.60}")
             for done in sealing.digest():
-                bar.show(done, f"{source.name}: sealing, {_rate(done, begun)}")
+                bar.show(done, f"{name}: sealing, {_rate(done, begun)}")
             about["manifest"] = sealing.manifest
-        with files.destination(target, table, about, found=found) as write:
+        with files.destination(target, table, about, **sink) as write:
             for piece, noisy in drawn:
                 write(piece, noisy)
                 rows += len(noisy[0])
-                bar.show(done := done + piece.weight, f"{source.name}: {rows:,} rows, {_rate(done, begun)}")
+                bar.show(done := done + piece.weight, f"{name}: {rows:,} rows, {_rate(done, begun)}")
     if quiet:
         return
     what, within = "values" if real else "counts", f"95 % within {half_width(mechanism, Fraction(95, 100))}"
@@ -308,10 +334,15 @@ def _spent(
     )
 
 
-def _check_paths(source: Path, target: Path) -> None:
-    with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
-        if target.samefile(source):
-            raise ParameterError(f"OUT must not be IN, got {target}")
+def _check_paths(source: Path, target: Path, *others: Path | None) -> None:
+    """Refuse one file in two places."""
+    from dpfast.tables.streams import PIPE
+
+    named = {"IN": source, **dict(zip(("--ledger", "--key-file", "--metadata"), others, strict=True))}
+    for name, path in named.items():
+        with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
+            if path is not None and path != PIPE != target and target.samefile(path):
+                raise ParameterError(f"OUT must not be {name}, got {target}")
 
 
 def _check(given: Mapping[str, Any], columns: Sequence[str], epsilon_is: str | None) -> None:
@@ -352,4 +383,4 @@ def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_
 
 def _label(source: Path, columns: Sequence[str]) -> str:
     """What the history shows of columns."""
-    return terminal.printable(f"{source.name}: {', '.join(columns)}")[:200]
+    return terminal.printable(f"{'standard input' if source.name == '-' else source.name}: {', '.join(columns)}")[:200]
