@@ -27,7 +27,7 @@ from dpfast.report import pictures, style
 from dpfast.report.facts import DRAWN, ROWS, Facts, Noisy
 from dpfast.report.markup import MINUS, ends, number, text
 from dpfast.report.page import page
-from dpfast.tables import files
+from dpfast.tables import arrow_file
 from dpfast.tables.first_rows import FirstRows
 
 SECRET = 918273645  # a true count, which no page may hold
@@ -197,7 +197,7 @@ def test_no_rows_are_no_failure(tmp_path) -> None:
 
 
 def test_a_long_table_is_cut_and_says_where_the_whole_is(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(files, "ROWS", 7_000)  # at a time
+    monkeypatch.setattr(arrow_file, "ROWS", 7_000)  # at a time
     table(tmp_path, ".parquet", rows=30_000)
     assert release(tmp_path, end=".parquet") == 0
     made = (tmp_path / "out.html").read_text("utf-8")

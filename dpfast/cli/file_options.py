@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpfast.tables.text_format import TextFormat
 
 Command = TypeVar("Command", bound=Callable[..., object])
-IN = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+IN = click.Path(exists=True, allow_dash=True, path_type=Path)
 
 _OPTIONS = (
     click.option(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from dpfast.tables.files import Column, Piece, Source
+    from dpfast.tables.source import Column, Piece, Source
 
 
 class FirstRows:

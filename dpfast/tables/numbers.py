@@ -23,7 +23,7 @@ NONE = "nan|na|n/a|#n/a|<na>|null|none"  # what programs write for a cell withou
 ABSENT = f"^(?i:{NONE})?$"
 NOT_FINITE = f"^(?i:{NONE}|-?inf(inity)?)?$"
 EXACT = 2.0**53  # below it a double holds every whole number
-FOR_REALS = "for real values there are --mechanism laplace and gaussian"
+FOR_REALS = "for real values there are laplace and gaussian (--mechanism)"
 PUBLIC = "--missing would put a public number in its place"
 
 
@@ -73,6 +73,28 @@ def whole(values: RealArray, where: str, missing: int | None = None) -> CountArr
         raise FileError(f"{where} holds numbers with something behind the point: {FOR_REALS}")
     found: CountArray = values.astype(np.int64)
     return found if missing is None else np.where(absent, missing, found)
+
+
+def of_decimals(column: pa.Array, where: str) -> pa.Array:
+    """Decimals with nothing behind the point, as int64 or uint64."""
+    try:
+        column = column.cast(pa.decimal256(76, 0))
+    except pa.ArrowInvalid:
+        raise FileError(f"{where} holds numbers with something behind the point: {FOR_REALS}") from None
+    for kind in (pa.int64(), pa.uint64()):
+        with suppress(pa.ArrowInvalid):
+            return column.cast(kind)
+    raise FileError(f"{where} must hold numbers that fit in int64 or in uint64")
+
+
+def filled(column: pa.Array, where: str, missing: int | None) -> pa.Array:
+    """Integers with `missing` for nulls."""
+    if missing is None:
+        raise FileError(f"{where} holds nulls, where every count is needed: {PUBLIC}")
+    try:
+        return column.fill_null(pa.scalar(missing, column.type))
+    except (pa.ArrowInvalid, OverflowError):
+        raise FileError(f"--missing must be a number of the type of {where}, {column.type}") from None
 
 
 def _whole(text: pa.Array, where: str, style: TextFormat, missing: int | None) -> pa.Array:

@@ -10,8 +10,8 @@ import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -73,12 +73,22 @@ def _form(name: str) -> Form | None:
     return Form(found, codec) if found and (codec is None or found in TEXTS) else None
 
 
-def state(path: Path) -> State:
-    """What changes when a file is changed: its place, size and time. Nothing of a pipe."""
-    if path == PIPE:
+def states(paths: Sequence[Path]) -> State:
+    """What changes when files are changed: their places, sizes and times. Nothing of a pipe."""
+    if PIPE in paths:
         return None
-    about = path.stat()
-    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+    found = [path.stat() for path in paths]
+    return tuple(part for each in found for part in (each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns))
+
+
+def size_of(path: Path) -> int | None:
+    """Bytes of a file; None of a pipe."""
+    return None if path == PIPE else path.stat().st_size
+
+
+def what_is(path: Path) -> str:
+    """How a message names a file."""
+    return "standard input" if path == PIPE else str(path)
 
 
 class Opened:
@@ -113,11 +123,7 @@ def opened(path: Path, codec: str | None = None) -> Iterator[Opened]:
 
     Raises: FileError (what is packed is damaged or cut short, or is packed and not said to be).
     """
-    if path == PIPE:
-        with _unpacking("standard input", codec):
-            yield Opened(sys.stdin.buffer, codec)
-        return
-    with path.open("rb") as raw, _unpacking(str(path), codec):
+    with nullcontext(sys.stdin.buffer) if path == PIPE else path.open("rb") as raw, _unpacking(what_is(path), codec):
         yield Opened(raw, codec)
 
 
@@ -144,7 +150,7 @@ def refuse_packed(path: Path, first: bytes) -> None:
         if first.startswith(magic):
             end = next(end for end, name in CODECS.items() if name == codec)
             how = f"--format csv{end}" if path == PIPE else f"its name must end in {end}, such as {path.name}{end}"
-            raise FileError(f"{'standard input' if path == PIPE else path} is packed by {codec}: {how}")
+            raise FileError(f"{what_is(path)} is packed by {codec}: {how}")
 
 
 @contextmanager

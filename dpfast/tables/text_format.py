@@ -22,6 +22,7 @@ MARKS = {  # the byte order mark of each encoding; the longer ones first
     "utf-16-le": codecs.BOM_UTF16_LE,
     "utf-16-be": codecs.BOM_UTF16_BE,
 }
+DELIMITERS = {"CSV": ",", "TSV": "\t"}
 LIKELY = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}  # delimiters of headers, as an option names them
 SPACES = " \u00a0\u202f"  # plain, no-break, narrow no-break
 THOUSANDS = f",.'’_{SPACES}"
@@ -67,11 +68,11 @@ class TextFormat:
 
     def named(self, form: str) -> TextFormat:
         """The same, with the delimiter that a format has by default."""
-        return self if self.delimiter else replace(self, delimiter="\t" if form == "TSV" else ",")
+        return self if self.delimiter else replace(self, delimiter=DELIMITERS[form])
 
     def sealed(self) -> bytes:
         """What a sealed release holds of this beside the text: nothing of a plain CSV."""
-        return b"" if self == TextFormat(",") else repr(self).encode()
+        return b"" if self in {TextFormat(), TextFormat(",")} else repr(self).encode()
 
     def marked(self, first: bytes, path: Path) -> tuple[str, bytes]:
         """The codec of a text that begins so, and its byte order mark.
