@@ -23,6 +23,7 @@ import dpfast
 from dpfast.cli.audit import audit
 from dpfast.cli.bench import bench
 from dpfast.cli.explain import explain
+from dpfast.cli.histogram import histogram
 from dpfast.cli.info import info
 from dpfast.cli.jobs import jobs
 from dpfast.cli.key import key
@@ -40,7 +41,7 @@ def commands() -> None:
     """Differentially private counts and real values, with noise of exactly the stated law."""
 
 
-for _command in (privatize, verify, explain, key, ledger, jobs, info, selftest, audit, bench):
+for _command in (histogram, privatize, verify, explain, key, ledger, jobs, info, selftest, audit, bench):
     commands.add_command(_command)
 
 
@@ -77,7 +78,11 @@ def _in_flags(message: str) -> str:
     flags = {str(option.name): option.opts[0] for option in options if option.opts[0].startswith("--")}
     rule = re.match(r"\w+( and \w+)? must( be at most \w+)?\b", message)
     end = rule.end() if rule else 0
-    rest = message[end:].replace("resume=True", "--resume")
+    rest = (
+        message[end:]
+        .replace("resume=True", "--resume")
+        .replace("create=True, or `dpfast ledger create`, makes", "`dpfast ledger create` makes")
+    )
     return re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), message[:end]) + rest
 
 

@@ -16,7 +16,7 @@ from dpfast.tables.in_blocks import in_threads, results, runs
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpfast.tables.files import Piece, Source
+    from dpfast.tables.source import Piece, Source
 
 Column: TypeAlias = "npt.NDArray[Any]"
 Drawn: TypeAlias = "Iterator[tuple[Piece, list[Column]]]"
@@ -28,6 +28,7 @@ class Cells(NamedTuple):
     name: str
     mechanism: Any
     options: Mapping[str, Any]
+    dtype: np.dtype[Any] | None = None  # of the noisy cells; None is that of the mechanism
 
     def usable(self, cells: Column) -> Column:
         """Clamped integers are int64 in all pieces; a CSV has uint64 in some."""
@@ -38,7 +39,7 @@ class Cells(NamedTuple):
         return cells
 
     def release(self, cells: Column) -> Column:
-        found: Column = self.mechanism.release(self.usable(cells), **self.options)
+        found: Column = self.mechanism.release(self.usable(cells), dtype=self.dtype, **self.options)
         return found
 
 
