@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of docs/gallery: their code, what it printed, and the faults planted in it.
+
+A page is text that Jupytext opens as a notebook. A block of `python` is a cell, and a block of
+`text` behind it is what the cell printed. The page's last cell is its check. It raises an
+AssertionError if what the figure states is not so; its false alarms are rarer than one in a million
+runs. A fault of PLANTED replaces one piece of a page's code, and the check must then fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from textwrap import fill
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+CITIES = ROOT / "examples" / "data" / "city_populations.csv"  # beside each notebook that runs
+FOLDER = ROOT / "docs" / "gallery"
+CELL = re.compile(r"^```python\n(?P<code>.*?)^```$\n(?:\n```text\n(?P<output>.*?)^```$\n)?", re.MULTILINE | re.DOTALL)
+ANSWER = re.compile(r"(?<=<!-- answer:start -->\n).*?(?=<!-- answer:end -->)", re.DOTALL)
+
+
+class Fault(NamedTuple):
+    """A defect by its name, the code of the page, and what stands there instead."""
+
+    name: str
+    code: str
+    instead: str
+
+
+PLANTED: dict[str, tuple[Fault, ...]] = {
+    "planes": (
+        Fault(
+            "noise for one count, though a plane changes three",
+            "(1, planes.sensitivity)\npublished = planes.release(law)",
+            "(1, 1)\npublished = law.release(planes.counts)",
+        ),
+        Fault("noise twice", "noisy = law.release(many)", "noisy = law.release(law.release(many))"),
+    ),
+    "bounds": (
+        Fault("noise for one row, whatever a plane may add", "(1, counts.sensitivity)\n    many", "(1, 1)\n    many"),
+        Fault("clamped before the error is measured", "law.release(many)", "law.release(many, lower=0)"),
+    ),
+    "visits": (
+        Fault(
+            "noise for one visit, though a row adds up to 20",
+            "(1 / 2, each.sensitivity)",
+            "(1 / 2, 1)",
+        ),
+        Fault("noise twice", "law.release(many)", "law.release(law.release(many))"),
+        Fault("no clamp, and a claim that there is one", "values=visits,", "values=np.minimum(visits, 20) * 3 // 2,"),
+    ),
+    "months": (
+        Fault("noise for one airport, though a plane is in three", "Sensitivity(3, 1, ", "Sensitivity(1, 1, "),
+        Fault("releases that the ledger does not see", "law, ledger=ledger, label=label)", "law)"),
+        Fault("the whole year's noise in each month", "rho / 12, bounds", "rho, bounds"),
+    ),
+    "destinations": (
+        Fault("a threshold for another delta", '"delta": 1e-6', '"delta": 1e-3'),
+        Fault(
+            "a plane that is taken to have one destination",
+            '"sensitivity": change',
+            '"sensitivity": dpfast.Sensitivity(1, 1)',
+        ),
+        Fault("a key that is shown because it occurs", "dpfast.thresholded(places, counts, **spent).keys", "places"),
+    ),
+    "delays": (
+        Fault(
+            "noise for one flight, though a plane adds 20", "sensitivity=many", "sensitivity=dpfast.Sensitivity(1, 1)"
+        ),
+        Fault(
+            "noise twice",
+            "minutes.counts, epsilon=1,",
+            "dpfast.DiscreteLaplace(1 / 4, 20).release(minutes.counts), epsilon=1,",
+        ),
+    ),
+    "crash": (
+        Fault(
+            "a generator whose state the workers share by fork",
+            "return law.release(counts)",
+            "return counts + np.rint(np.random.laplace(0, 10, counts.size))",
+        ),
+        Fault("a label of its own for each try", '"cities, from Python"', '"cities, from Python" + str(_)'),
+    ),
+    "low_bits": (
+        Fault("noise in floating point", "law.release(np.full(n, float(count)))", "count + numpy_rng.laplace(0, 1, n)"),
+        Fault("half of the noise that epsilon wants", "dpfast.Laplace(1, 1)", "dpfast.Laplace(2, 1)"),
+    ),
+}
+
+
+def listed() -> list[str]:
+    """The pages, in the order of the index."""
+    return re.findall(r"\]\((\w+)\.md\)", (FOLDER / "index.md").read_text("utf-8"))
+
+
+def text(name: str) -> str:
+    return (FOLDER / f"{name}.md").read_text("utf-8")
+
+
+def cells(page: str) -> list[str]:
+    """The code of each cell."""
+    return [found["code"] for found in CELL.finditer(page)]
+
+
+def spoilt(page: str, fault: Fault) -> str:
+    """The page with the fault in its code, which has what the fault replaces exactly once."""
+    code = "".join(cells(page))
+    if code.count(fault.code) != 1 or page.count(fault.code) != 1:
+        raise AssertionError(f"{fault.name}: {fault.code!r} must stand once in the page, in its code")
+    return page.replace(fault.code, fault.instead)
+
+
+def digest(page: str) -> str:
+    """A digest of the code alone: it names what a recorded run has run."""
+    return hashlib.sha256("\n".join(cells(page)).encode()).hexdigest()
+
+
+def written(page: str, outputs: list[str], answer: str) -> str:
+    """The page with the outputs of its cells, in order, and its answer."""
+    left = iter(outputs)
+
+    def cell(found: re.Match[str]) -> str:
+        output = next(left)
+        return f"```python\n{found['code']}```\n" + (f"\n```text\n{output}```\n" if output else "")
+
+    new, answers = ANSWER.subn(lambda _: fill(answer, 100, break_on_hyphens=False) + "\n", CELL.sub(cell, page))
+    if answers != 1 or next(left, None) is not None:
+        raise AssertionError("a page must have one answer, and a cell for each output")
+    return new
+
+
+INK = {"#24313d": "#e4e8ec", "#5a6772": "#98a3ad", "#1f6fb2": "#5aa7e6", "#b3541e": "#f0925a"} | {
+    "#4d7a3a": "#8cc174", "#8a4fa3": "#c792de"
+}  # fmt: skip
+
+
+def drawn(svg: str) -> str:
+    """A figure without a date, with lighter colors where its reader prefers a dark page."""
+    dark = "".join(
+        f'[style*="{how}: {light}"]{{{how}:{new}!important}}'
+        for light, new in INK.items()
+        for how in ("fill", "stroke")
+    )
+    style = f"<style>@media (prefers-color-scheme: dark){{{dark}}}</style>"
+    svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
+    return svg.replace(" <defs>", f" {style}\n <defs>", 1)
