@@ -208,29 +208,23 @@ def _run(
     """found: what becomes of an OUT that is there (tables/atomic_write.py)."""
     from dpfast.tables import files
     from dpfast.tables.drawn import Cells, Sealing, fresh
-    from dpfast.tables.streams import PIPE, what_is
+    from dpfast.tables.streams import check_format, what_is
 
     style, given = style_of(options), chosen(options)
     _check(given, columns, epsilon_is)
-    if len({key_file is None, label is None}) > 1 or (key_file is not None and ledger_file is None):
-        raise ParameterError(
-            "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
-        )
-    if resume and key_file is None:
-        raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
+    _check_key(source, ledger_file, key_file, label, resume=resume)
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
     _check_paths(source, target, ledger_file, key_file, metadata)
-    if dtype is not None and (np.dtype(dtype).kind == "f") != real:
-        raise ParameterError(f"--dtype must be {'float32 or float64' if real else 'an integer type for counts'}, got {dtype}")
-    if key_file is not None and source == PIPE:
-        raise ParameterError("IN must be a file for --key-file, which reads it twice: write what the pipe gives to one")
+    check_format(form, source, target)
+    _check_dtype(dtype, real=real)
+    missing = near("missing", given.get("missing"), np.dtype(float if real else int))
     ledger = dpfast.Ledger(ledger_file) if ledger_file else None
     key = dpfast.KeyFile(key_file).derive(label or "") if key_file else None
     table = files.open_source(
         source,
         columns,
         real=real,
-        missing="missing" in given if real else cast("int | None", near("missing", given.get("missing"), np.dtype(int))),
+        missing=missing is not None if real else cast("int | None", missing),
         sort_by=sort_by,
         keep_metadata=keep_metadata,
         style=style,
@@ -238,20 +232,17 @@ def _run(
         dtype=np.dtype(dtype) if dtype else None,
     )
     spent = {name: value for name, value in _figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
-    about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
-    about |= _composition(mechanism) if len(table.chosen) > 1 else {}
-    about |= {"ledger": ledger.metadata()} if ledger else {}
-    about["secure_means"] = SECURE
-    about["releases"], made = [], []
+    about, made = _record(mechanism, spent, ledger, len(table.chosen)), []
     work = {"threads": 1, "constant_time": constant_time}  # pieces, or blocks, are what threads share
     for name, kind in zip(table.chosen, table.dtypes, strict=True):
         public: dict[str, Any] = {"lower": near("lower", lower, kind), "upper": near("upper", upper, kind)}
         public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else kind)
-        public["missing"] = near("missing", given.get("missing"), np.dtype(float if real else int))
+        public["missing"] = missing
         made.append(Cells(name, mechanism, {**public, **work}, kind))
-        made[-1].release(np.empty(0, kind))  # refuses what these options cannot be, before anything is read
-        if dtype is not None:
-            public |= {"dtype": dtype, "beyond_dtype": "the nearest number that the type has"}
+        made[-1].release(
+            np.empty(0, kind if real else int)
+        )  # refuses what these options cannot be, before anything is read
+        public |= {"dtype": dtype, "beyond_dtype": "the nearest number that the type has"} if dtype else {}
         about["releases"].append({"column": name, **mechanism.metadata(), **public})
     sink: dict[str, Any] = {"found": found, "form": form, "metadata": metadata}
     files.checked_target(target, table, **sink)
@@ -260,11 +251,8 @@ def _run(
     with closing(terminal.Bar(size, quiet=quiet)) as bar:
         bar.show(done, name)
         if key is None or ledger is None:
-            pay = (
-                partial(ledger.spend, *_charged(mechanism, len(made)), label=_label(source, table.chosen))
-                if ledger
-                else None
-            )
+            costs, name_of = _charged(mechanism, len(made)), _label(source, table.chosen)
+            pay = partial(ledger.spend, *costs, label=name_of) if ledger else None
             drawn: Iterable[tuple[Piece, list[Any]]] = fresh(table, made, pay, threads or usable_threads())
         else:
             drawn = sealing = Sealing(table, made, key, ledger, resume=resume, threads=threads or usable_threads())
@@ -278,14 +266,28 @@ def _run(
                 write(piece, noisy)
                 rows += len(noisy[0])
                 bar.show(done := done + piece.weight, f"{name}: {rows:,} rows, {_rate(done, begun)}")
-    if quiet:
-        return
+    if not quiet:
+        said = _released(mechanism, table, rows, real=real)
+        said += _spent(mechanism, spent, given, epsilon_is, ledger)
+        said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
+        said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
+        click.echo("\n".join(map(terminal.printable, said)), err=True)
+
+
+def _released(mechanism: Mechanism, table: Source, rows: int, *, real: bool) -> list[str]:
+    """A line for each column."""
     what, within = "values" if real else "counts", f"95 % within {half_width(mechanism, Fraction(95, 100))}"
-    said = [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
-    said += _spent(mechanism, spent, given, epsilon_is, ledger)
-    said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
-    said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
-    click.echo("\n".join(map(terminal.printable, said)), err=True)
+    return [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
+
+
+def _record(
+    mechanism: Mechanism, spent: Mapping[str, Fraction], ledger: dpfast.Ledger | None, columns: int
+) -> dict[str, Any]:
+    """What travels with OUT, still without its releases."""
+    about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
+    about |= _composition(mechanism) if columns > 1 else {}
+    about |= {"ledger": ledger.metadata()} if ledger else {}
+    return {**about, "secure_means": SECURE, "releases": []}
 
 
 def _figures(guarantee: dpfast.Guarantee) -> dict[str, Fraction]:
@@ -334,6 +336,23 @@ def _spent(
     )
 
 
+def _check_dtype(dtype: str | None, *, real: bool) -> None:
+    if dtype is not None and (np.dtype(dtype).kind == "f") != real:
+        rule = "float32 or float64" if real else "an integer type for counts"
+        raise ParameterError(f"--dtype must be {rule}, got {dtype}")
+
+
+def _check_key(source: Path, ledger: Path | None, key: Path | None, label: str | None, *, resume: bool) -> None:
+    if len({key is None, label is None}) > 1 or (key is not None and ledger is None):
+        raise ParameterError(
+            "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
+        )
+    if resume and key is None:
+        raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
+    if key is not None and str(source) == "-":
+        raise ParameterError("IN must be a file for --key-file, which reads it twice: write what the pipe gives to one")
+
+
 def _check_paths(source: Path, target: Path, *others: Path | None) -> None:
     """Refuse one file in two places."""
     from dpfast.tables.streams import PIPE
@@ -369,13 +388,17 @@ def _choice(given: Mapping[str, Any], epsilon_is: str) -> str:
 
 def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_metadata: bool) -> list[str]:
     """What of OUT is as it was in IN."""
+    from dpfast.tables.streams import what_is
+
     said = [f"passed through without noise: {', '.join(table.passed)}"] if table.passed else []
     if table.notes:
         how = "passed through without noise" if keep_metadata else "left out (--keep-metadata would pass it through)"
         said.append(f"metadata {how}: {', '.join(table.notes)}")
     hint = "; --sort-by would put them in a public one" if table.passed else ""
     order = (
-        f"are sorted by {', '.join(sort_by)}" if sort_by else f"keep the order of {source}, which is published{hint}"
+        f"are sorted by {', '.join(sort_by)}"
+        if sort_by
+        else f"keep the order of {what_is(source)}, which is published{hint}"
     )
     turned = ["cells are read, and sealed, in the file's order, which is Fortran's"]
     return [*said, f"rows {order}", *(turned if getattr(table, "fortran", False) else [])]
