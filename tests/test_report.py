@@ -27,7 +27,7 @@ from dpfast.report import pictures, style
 from dpfast.report.facts import DRAWN, ROWS, Facts, Noisy
 from dpfast.report.markup import MINUS, ends, number, text
 from dpfast.report.page import page
-from dpfast.tables import arrow_file
+from dpfast.tables import arrow_file, files
 from dpfast.tables.first_rows import FirstRows
 
 SECRET = 918273645  # a true count, which no page may hold
