@@ -371,6 +371,7 @@ def test_a_report_says_what_was_charged_and_what_is_left(tmp_path, ledger) -> No
     assert ["".join(cell.text) for cell in row.children] == ["epsilon", "1", "1.25", "3.75", "5"]
     assert "hospital" in tree.said("body")[0]
     assert "charge number 2" in tree.said("body")[0]
+    assert "epsilon: 5 % of the budget was spent before, 20 % by this release" in tree.said("main")[0]
     assert "private" not in tree.said("body")[0].replace("differentially private", ""), "the label, which names IN"
 
 

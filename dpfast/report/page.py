@@ -342,7 +342,7 @@ def _balance(of: Balance, unit: str) -> Iterator[str]:
 
 
 def _share(part: Fraction) -> str:
-    return f"{approximate(100 * float(part), 3)}{PERCENT}"
+    return f"{approximate(100 * float(part), 3)} %"
 
 
 # ------------------------------------------------------------------ how to use the numbers
