@@ -104,6 +104,14 @@ def test_a_page_shows_the_noisy_table_and_nothing_private(tmp_path, end) -> None
     assert str(tmp_path) not in made
 
 
+def test_parameters_of_parameters_are_written_out() -> None:
+    made = page(facts(noisy=[noisy(list(range(6)), alone={"l0": 2, "linf": "1/3"}, clamp=[-1.5, 2], signed=False)]))
+    said = {
+        row.children[0].text[0].strip(): "".join(row.children[1].text) for row in Tree(made).all("tbody")[-1].children
+    }
+    assert (said["alone"], said["clamp"], said["signed"]) == ("l0 2, linf 1/3", f"{MINUS}1.5 to 2", "no")
+
+
 def test_rows_are_named_by_the_first_columns_that_tell_them_apart() -> None:
     labels = {"city": ["Lima", "Lima", "Oslo"], "sex": ["f", "m", "f"], "more": ["a", "b", "c"]}
     tree = Tree(page(facts([1, 2, 3], labels=labels)))
