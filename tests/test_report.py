@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import csv
+import errno
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +32,7 @@ from dpfast.report.facts import DRAWN, ROWS, Facts, Noisy
 from dpfast.report.markup import MINUS, ends, number, text
 from dpfast.report.page import page
 from dpfast.tables import files
+from dpfast.tables.atomic_write import Found, atomic_write
 from dpfast.tables.first_rows import FirstRows
 
 SECRET = 918273645  # a true count, which no page may hold
@@ -451,11 +456,15 @@ def test_what_cannot_be_a_report_is_refused_before_a_charge(tmp_path, capsys, re
 @pytest.fixture
 def killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that dies when OUT is there and the page is not."""
+    whole = cli_report.atomic_write
 
-    def die(_: Facts) -> str:
-        raise KeyboardInterrupt
+    @contextmanager
+    def dying(path: Path, *, found: Found) -> Iterator[IO[bytes]]:
+        with whole(path, found=found) as file:
+            yield file
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_report, "page", die)
+    monkeypatch.setattr(cli_report, "atomic_write", dying)
 
 
 def test_a_run_killed_before_the_page_leaves_out_alone_and_resumes(tmp_path, keyed, monkeypatch, killed) -> None:
@@ -471,7 +480,7 @@ def test_a_page_is_never_beside_another_out(tmp_path, monkeypatch, killed) -> No
     """With --force the old page goes before the new OUT comes."""
     table(tmp_path)
     with monkeypatch.context() as whole:
-        whole.setattr(cli_report, "page", page)
+        whole.setattr(cli_report, "atomic_write", atomic_write)
         assert release(tmp_path) == 0
     old = (tmp_path / "out.csv").read_bytes()
     assert release(tmp_path, "--force") == 130
@@ -487,14 +496,23 @@ def test_what_is_refused_leaves_the_old_page_beside_the_old_out(tmp_path, ledger
     assert [(tmp_path / name).read_bytes() for name in ("out.csv", "out.csv.json", "out.html")] == before
 
 
-def test_a_failure_after_out_says_that_out_is_whole(tmp_path, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FileError("no page today"), "OUT is whole, and .*out.html was not written: no page today"),
+        (OSError(errno.ENOSPC, "No space left on device"), "OUT is whole, .*: No space left on device"),
+        (ZeroDivisionError("a private number"), r"ZeroDivisionError in \w+.py:\d+; please report this"),
+    ],
+)
+def test_out_is_not_lost_with_its_page(tmp_path, ledger, monkeypatch, capsys, error, said) -> None:
     def fail(_: Facts) -> str:
-        raise FileError("no page today")
+        raise error
 
     table(tmp_path)
     monkeypatch.setattr(cli_report, "page", fail)
-    assert release(tmp_path) == 1
-    assert "OUT is whole" in capsys.readouterr().err
+    assert release(tmp_path, "--ledger", str(ledger)) == 1
+    assert re.search(said, shown := capsys.readouterr().err)
+    assert "private number" not in shown
     assert (tmp_path / "out.csv").exists()
     assert not (tmp_path / "out.html").exists()
 
