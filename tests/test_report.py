@@ -209,8 +209,7 @@ def test_no_rows_are_no_failure(tmp_path) -> None:
     assert "The table has no rows." in made
 
 
-def test_a_long_table_is_cut_and_says_where_the_whole_is(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(files, "ROWS", 7_000)  # at a time
+def test_a_long_table_is_cut_and_says_where_the_whole_is(tmp_path) -> None:
     table(tmp_path, ".parquet", rows=30_000)
     assert release(tmp_path, end=".parquet") == 0
     made = (tmp_path / "out.html").read_text("utf-8")
