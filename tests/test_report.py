@@ -109,6 +109,16 @@ def test_a_page_shows_the_noisy_table_and_nothing_private(tmp_path, end) -> None
     assert str(tmp_path) not in made
 
 
+def test_whom_a_guarantee_protects_is_said_for_both_adjacencies() -> None:
+    for adjacency, said in (
+        ("add-remove", "each clinic, in the data or not"),
+        ("substitution", "the data of each clinic"),
+    ):
+        tree = Tree(page(facts(guarantee=dpfast.Guarantee(1, adjacency=adjacency, unit="clinic"))))
+        assert any(each.startswith(said) and adjacency in each for each in tree.said("dd"))
+        assert "What this tells about one clinic" in tree.said("h2")
+
+
 def test_parameters_of_parameters_are_written_out() -> None:
     made = page(facts(noisy=[noisy(list(range(6)), alone={"l0": 2, "linf": "1/3"}, clamp=[-1.5, 2], signed=False)]))
     said = {

@@ -144,7 +144,13 @@ def _released(facts: Facts) -> Iterator[str]:
                     f"{number(each.least, digits)} to {number(each.most, digits)}, noise included",
                 )
             )
-    rows.append(("Protects", f"each {text(facts.guarantee.unit)}, under {plain(facts.guarantee.adjacency)} neighbours"))
+    unit, adjacency = text(facts.guarantee.unit), facts.guarantee.adjacency
+    whom = (
+        f"each {unit}, in the data or not"
+        if adjacency == "add-remove"
+        else f"the data of each {unit}, whatever they are"
+    )
+    rows.append(("Protects", f"{whom} ({plain(adjacency)})"))
     rows.append(("Guarantee", plain(_amounts(facts))))
     yield pairs(rows)
     if facts.rows_are:
