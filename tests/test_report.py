@@ -109,7 +109,7 @@ def test_a_page_shows_the_noisy_table_and_nothing_private(tmp_path, end) -> None
     assert str(tmp_path) not in made
 
 
-def test_whom_a_guarantee_protects_is_said_for_both_adjacencies() -> None:
+def test_who_is_protected_is_said_for_both_adjacencies() -> None:
     for adjacency, said in (
         ("add-remove", "each clinic, in the data or not"),
         ("substitution", "the data of each clinic"),

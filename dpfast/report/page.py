@@ -145,12 +145,12 @@ def _released(facts: Facts) -> Iterator[str]:
                 )
             )
     unit, adjacency = text(facts.guarantee.unit), facts.guarantee.adjacency
-    whom = (
+    who = (
         f"each {unit}, in the data or not"
         if adjacency == "add-remove"
         else f"the data of each {unit}, whatever they are"
     )
-    rows.append(("Protects", f"{whom} ({plain(adjacency)})"))
+    rows.append(("Protects", f"{who} ({plain(adjacency)})"))
     rows.append(("Guarantee", plain(_amounts(facts))))
     yield pairs(rows)
     if facts.rows_are:
