@@ -362,7 +362,8 @@ def _facts(
         index=seen.index,
         labels=seen.labels,
         unshown=seen.unshown,
-        rows_are="The rows that there are, and their order, were published without noise.",
+        rows_are="Which rows there are, their order and the columns without noise are published as they are in the input. "
+        "The guarantee says nothing about them.",
         noisy=noisy,
         guarantee=dpfast.compose(*[each.mechanism for each in columns]),
         record=about,
