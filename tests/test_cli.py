@@ -33,7 +33,7 @@ from dpfast.cli.options import LAWS
 from dpfast.pictures import mechanisms as pictures
 from dpfast.privacy import meaning
 from dpfast.privacy.belief import posterior
-from dpfast.tables import array_file, arrow_file, files
+from dpfast.tables import array_file, arrow_file
 
 SECRET = "918273645"  # a count that no message may quote
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
@@ -228,7 +228,7 @@ WRONG = [  # beside LAW; the message names a flag as the caller wrote it, never 
     (["--sensitivity", "0"], "--sensitivity must be positive, got 0"),
     (["--sensitivity", "1e30"], r"Error: --epsilon must be at least 2.* times the sensitivity, 10+ in L1, got 1"),
     (["--lower", "3", "--upper", "2"], "Error: --lower must be at most --upper, got 3 and 2"),
-    (["--lower", str(2**64)], "Error: --lower and --upper must leave something of int64, got lower=18446744073709551616"),
+    (["--lower", str(2**64)], "Error: --lower and --upper must leave something of int64, got --lower 18446744073709551616"),
     (["--threads", "0"], "--threads"),
     (["--unit", " "], "Error: --unit must name"),
     (["--adjacency", "swap"], "--adjacency"),
@@ -497,7 +497,7 @@ def test_a_public_number_stands_for_what_is_missing_and_is_noised(tmp_path, caps
     one_error(capsys.readouterr().err, "column 'value' of .* holds NaN, .*: --missing would put a public number")
     assert names(tmp_path) == ["in.csv"]
     assert privatize(tmp_path, *options, "--missing", "70.1", "--quiet", cells=None) == 2
-    one_error(capsys.readouterr().err, "missing must come with clamp")
+    one_error(capsys.readouterr().err, "--missing must come with --clamp")
     assert privatize(tmp_path, *options, "--missing", "70.1", "--clamp", "69.6", "70.2", "--quiet", cells=None) == 0
     noisy = np.array([float(line) for line in (tmp_path / "out.csv").read_text().replace('"', "").split()[1:]])
     # The mean of 2,000 draws of variance 2 has a standard deviation of 0.032; 7 of these.
@@ -636,7 +636,7 @@ REALS, COUNTS = [float(SECRET), 0.5], [int(SECRET)]
     [
         (".parquet", REALS, [], 1, "'value' of .* holds numbers with something behind the point: for real values there are lap"),
         (".npy", REALS, [], 1, "holds numbers with something behind the point: for real values there are laplace and gaus"),
-        (".csv", REALS, [], 1, "must hold whole numbers .*for real values there are laplace and gaussian"),
+        (".csv", REALS, [], 1, "must hold whole numbers, .*for real values there are laplace and gaussian"),
         (".parquet", COUNTS, LAPLACE, 2, "holds int64: for counts there are discrete-laplace and discrete-gaussian"),
         (".npy", COUNTS, LAPLACE, 2, "holds int64: for counts there are discrete-laplace and discrete-gaussian"),
     ],
@@ -882,7 +882,7 @@ def test_the_drawn_loss_is_the_loss(mechanism, known) -> None:
             2,
             "'--picture costs' draws what '--releases' are together",
         ),
-        ([*LAW, "--plot", "data.csv"], 2, "plot must be a .png or .svg file"),
+        ([*LAW, "--plot", "data.csv"], 2, "plot must be a .png, .svg or .pdf file"),
         ([*LAW, "--plot", "no/law.png"], 1, "cannot write .*law.png: No such file"),
     ],
 )

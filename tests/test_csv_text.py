@@ -19,7 +19,23 @@ from dpfast.errors import FileError
 from dpfast.tables import csv_text
 
 SECRET = "918273645"  # a count that no message may quote
-BAD_COUNTS = ["", "1.5", ".", "1.000", "1e3", "0x1f", "1_000", "1 000", "\uff11\uff12", "-", "--1", "+-1", "NA", "null", "1\n"]
+BAD_COUNTS = [
+    "",
+    "1.5",
+    ".",
+    "1.000",
+    "1e3",
+    "0x1f",
+    "1_000",
+    "1 000",
+    "\uff11\uff12",
+    "-",
+    "--1",
+    "+-1",
+    "NA",
+    "null",
+    "1\n",
+]
 
 
 def rewritten(
@@ -159,9 +175,7 @@ def test_absent_reals_are_nan(tmp_path, text) -> None:
     assert np.isnan(records.reals(0)).tolist() == [True, True]
 
 
-@pytest.mark.parametrize(
-    "bad", ["1_0", "0x1p3", "1,5", ".", "e5", "1e", "--1", "+-1", "n", "1\n"]
-)
+@pytest.mark.parametrize("bad", ["1_0", "0x1p3", "1,5", ".", "e5", "1e", "--1", "+-1", "n", "1\n"])
 def test_what_is_no_decimal_is_refused(tmp_path, bad) -> None:
     """By column and file, without value, row or context."""
     source = csv_file(tmp_path, f'x,y\n{SECRET}.5,1\n"{bad}",2\n')

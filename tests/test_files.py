@@ -114,7 +114,8 @@ def test_duplicate_names_pass_unless_chosen(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [[True], [b"1"], pa.array([1]).cast(pa.timestamp("s")), pa.array([True]).dictionary_encode(), [[1]], [{"a": 1}]]
+    "values",
+    [[True], [b"1"], pa.array([1]).cast(pa.timestamp("s")), pa.array([True]).dictionary_encode(), [[1]], [{"a": 1}]],
 )
 def test_columns_that_are_not_integers_are_refused(tmp_path, values) -> None:
     pq.write_table(pa.table({"count": values}), tmp_path / "in.parquet")
@@ -265,7 +266,9 @@ def test_npy_of_any_numbers_and_shape(tmp_path, monkeypatch, dtype, shape, order
     assert json.loads((tmp_path / "out.npy.json").read_text()) == {"epsilon_total": "1"}
 
 
-@pytest.mark.parametrize("array", [np.zeros(3, "f2"), np.zeros(3, bool), np.zeros(3, "M8[s]"), np.zeros(2, [("a", "i8")])])
+@pytest.mark.parametrize(
+    "array", [np.zeros(3, "f2"), np.zeros(3, bool), np.zeros(3, "M8[s]"), np.zeros(2, [("a", "i8")])]
+)
 def test_npy_of_other_kinds_is_refused(tmp_path, array) -> None:
     np.save(tmp_path / "in.npy", array)
     with pytest.raises(ParameterError, match="must hold integers, and holds"):

@@ -70,7 +70,10 @@ BEYOND = {
     "bench/peers.py": {"diffprivlib", "opendp", "pydp", "randomgen"},
     "bench/rows.py": {"dpfast.release.engine"},
     "bench/sampler.py": {"dpfast.audit", "dpfast.selftest.processes", "dpfast.statistics"},  # the tests that there are
-    "cli/histogram.py": {"dpfast.records.partitions", "dpfast.release.seal"},  # a threshold before a row is read, a manifest
+    "cli/histogram.py": {
+        "dpfast.records.partitions",
+        "dpfast.release.seal",
+    },  # a threshold before a row is read, a manifest
     "cli/info.py": {"dpfast._native", "dpfast.release.engine", "dpfast.kernels"},
     "cli/privatize.py": {"dpfast.release.engine"},  # how many threads it may use
     "privacy/composition.py": {"dpfast.adapters"},  # late, for by="pld", which is theirs

@@ -17,7 +17,7 @@ from table_files import read
 from table_files import store as write_table
 
 from dpfast.cli import main
-from dpfast.tables import arrow_file, csv_text, files, passed
+from dpfast.tables import arrow_file, csv_text, passed
 
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
 SECRET = b"SECRET!!"  # eight bytes that no output may hold

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import csv
+import errno
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +31,8 @@ from dpfast.report import pictures, style
 from dpfast.report.facts import DRAWN, ROWS, Facts, Noisy
 from dpfast.report.markup import MINUS, ends, number, text
 from dpfast.report.page import page
-from dpfast.tables import arrow_file
+from dpfast.tables import files
+from dpfast.tables.atomic_write import Found, atomic_write
 from dpfast.tables.first_rows import FirstRows
 
 SECRET = 918273645  # a true count, which no page may hold
@@ -102,6 +107,24 @@ def test_a_page_shows_the_noisy_table_and_nothing_private(tmp_path, end) -> None
         assert said not in made
     assert "private" not in re.sub("random|privacy", "", made.replace(style.CSS, ""))  # the name of IN
     assert str(tmp_path) not in made
+
+
+def test_who_is_protected_is_said_for_both_adjacencies() -> None:
+    for adjacency, said in (
+        ("add-remove", "each clinic, in the data or not"),
+        ("substitution", "the data of each clinic"),
+    ):
+        tree = Tree(page(facts(guarantee=dpfast.Guarantee(1, adjacency=adjacency, unit="clinic"))))
+        assert any(each.startswith(said) and adjacency in each for each in tree.said("dd"))
+        assert "What this tells about one clinic" in tree.said("h2")
+
+
+def test_parameters_of_parameters_are_written_out() -> None:
+    made = page(facts(noisy=[noisy(list(range(6)), alone={"l0": 2, "linf": "1/3"}, clamp=[-1.5, 2], signed=False)]))
+    said = {
+        row.children[0].text[0].strip(): "".join(row.children[1].text) for row in Tree(made).all("tbody")[-1].children
+    }
+    assert (said["alone"], said["clamp"], said["signed"]) == ("l0 2, linf 1/3", f"{MINUS}1.5 to 2", "no")
 
 
 def test_rows_are_named_by_the_first_columns_that_tell_them_apart() -> None:
@@ -196,8 +219,7 @@ def test_no_rows_are_no_failure(tmp_path) -> None:
     assert "The table has no rows." in made
 
 
-def test_a_long_table_is_cut_and_says_where_the_whole_is(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(arrow_file, "ROWS", 7_000)  # at a time
+def test_a_long_table_is_cut_and_says_where_the_whole_is(tmp_path) -> None:
     table(tmp_path, ".parquet", rows=30_000)
     assert release(tmp_path, end=".parquet") == 0
     made = (tmp_path / "out.html").read_text("utf-8")
@@ -371,6 +393,7 @@ def test_a_report_says_what_was_charged_and_what_is_left(tmp_path, ledger) -> No
     assert ["".join(cell.text) for cell in row.children] == ["epsilon", "1", "1.25", "3.75", "5"]
     assert "hospital" in tree.said("body")[0]
     assert "charge number 2" in tree.said("body")[0]
+    assert "epsilon: 5 % of the budget was spent before, 20 % by this release" in tree.said("main")[0]
     assert "private" not in tree.said("body")[0].replace("differentially private", ""), "the label, which names IN"
 
 
@@ -442,11 +465,15 @@ def test_what_cannot_be_a_report_is_refused_before_a_charge(tmp_path, capsys, re
 @pytest.fixture
 def killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that dies when OUT is there and the page is not."""
+    whole = cli_report.atomic_write
 
-    def die(_: Facts) -> str:
-        raise KeyboardInterrupt
+    @contextmanager
+    def dying(path: Path, *, found: Found) -> Iterator[IO[bytes]]:
+        with whole(path, found=found) as file:
+            yield file
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli_report, "page", die)
+    monkeypatch.setattr(cli_report, "atomic_write", dying)
 
 
 def test_a_run_killed_before_the_page_leaves_out_alone_and_resumes(tmp_path, keyed, monkeypatch, killed) -> None:
@@ -462,7 +489,7 @@ def test_a_page_is_never_beside_another_out(tmp_path, monkeypatch, killed) -> No
     """With --force the old page goes before the new OUT comes."""
     table(tmp_path)
     with monkeypatch.context() as whole:
-        whole.setattr(cli_report, "page", page)
+        whole.setattr(cli_report, "atomic_write", atomic_write)
         assert release(tmp_path) == 0
     old = (tmp_path / "out.csv").read_bytes()
     assert release(tmp_path, "--force") == 130
@@ -478,14 +505,23 @@ def test_what_is_refused_leaves_the_old_page_beside_the_old_out(tmp_path, ledger
     assert [(tmp_path / name).read_bytes() for name in ("out.csv", "out.csv.json", "out.html")] == before
 
 
-def test_a_failure_after_out_says_that_out_is_whole(tmp_path, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FileError("no page today"), "OUT is whole, and .*out.html was not written: no page today"),
+        (OSError(errno.ENOSPC, "No space left on device"), "OUT is whole, .*: No space left on device"),
+        (ZeroDivisionError("a private number"), r"ZeroDivisionError in \w+.py:\d+; please report this"),
+    ],
+)
+def test_out_is_not_lost_with_its_page(tmp_path, ledger, monkeypatch, capsys, error, said) -> None:
     def fail(_: Facts) -> str:
-        raise FileError("no page today")
+        raise error
 
     table(tmp_path)
     monkeypatch.setattr(cli_report, "page", fail)
-    assert release(tmp_path) == 1
-    assert "OUT is whole" in capsys.readouterr().err
+    assert release(tmp_path, "--ledger", str(ledger)) == 1
+    assert re.search(said, shown := capsys.readouterr().err)
+    assert "private number" not in shown
     assert (tmp_path / "out.csv").exists()
     assert not (tmp_path / "out.html").exists()
 

@@ -142,8 +142,8 @@ def _law_options(command: Any) -> Any:
 def histogram(**options: Any) -> None:
     """Count the rows of ROWS by public keys, or add up a column, and write the noisy table OUT.
 
-    ROWS is a .csv, .parquet, .arrow or .feather file, or a folder of such files. One unit, such as
-    a person, has any number of rows. It counts in at most --max-partitions cells, each time with at
+    ROWS is a .csv, .tsv, .jsonl, .parquet, .arrow or .feather file, a folder of such files, or - for
+    standard input. One unit, such as a person, has any number of rows. It counts in at most --max-partitions cells, each time with at
     most --max-per-partition rows, chosen at random. So the noise hides whatever one unit does.
 
     OUT has one row for each combination of keys, with the columns of --by, then count or sum. Rows
@@ -444,7 +444,9 @@ class Release(NamedTuple):
 def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str | None) -> None:
     from dpfast.tables import cells as table
     from dpfast.tables.rows import Columns, Rows
+    from dpfast.tables.streams import check_format
 
+    check_format(form, options["source"])
     given, source, target = asked.given, options["source"], options["target"]
     verify, resume = options["verify"], options["resume"] or options["verify"]
     found: Found = "compare" if verify else "replace" if options["force"] else "keep" if resume else "refuse"

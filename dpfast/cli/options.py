@@ -91,8 +91,8 @@ class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of clic
 
 def picture_file(text: str) -> Path:
     """A file that a picture is written to."""
-    if Path(text).suffix.lower() not in {".png", ".svg"}:
-        raise click.BadParameter(f"plot must be a .png or .svg file, got {text}")
+    if Path(text).suffix.lower() not in {".png", ".svg", ".pdf"}:
+        raise click.BadParameter(f"plot must be a .png, .svg or .pdf file, got {text}")
     return Path(text)
 
 

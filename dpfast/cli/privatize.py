@@ -216,24 +216,23 @@ def _run(
     from dpfast.tables import files
     from dpfast.tables.drawn import Sealing, fresh
     from dpfast.tables.first_rows import FirstRows
-    from dpfast.tables.streams import what_is
+    from dpfast.tables.streams import check_format, what_is
 
     style, given = style_of(options), chosen(options)
     _check(given, columns, epsilon_is)
-    _check_key(source, key_file, label, ledger_file, resume=resume)
+    _check_key(source, ledger_file, key_file, label, resume=resume)
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
     _check_paths(source, target, ledger_file, key_file, metadata)
     check_report(report_file, report_title, target, source, ledger_file, key_file, metadata, found=found)
+    check_format(form, source, target)
     _check_dtype(dtype, real=real)
-    ledger = dpfast.Ledger(ledger_file) if ledger_file else None
-    key = dpfast.KeyFile(key_file).derive(label or "") if key_file else None
+    missing = near("missing", given.get("missing"), np.dtype(float if real else int))
+    ledger, key = _payer(ledger_file, key_file, label)
     table = files.open_source(
         source,
         columns,
         real=real,
-        missing="missing" in given
-        if real
-        else cast("int | None", near("missing", given.get("missing"), np.dtype(int))),
+        missing=missing is not None if real else cast("int | None", missing),
         sort_by=sort_by,
         keep_metadata=keep_metadata,
         style=style,
@@ -241,13 +240,8 @@ def _run(
         dtype=np.dtype(dtype) if dtype else None,
     )
     spent = {name: value for name, value in figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
-    about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
-    about |= {
-        **(_composition(mechanism) if len(table.chosen) > 1 else {}),
-        **({"ledger": ledger.metadata()} if ledger else {}),
-        "secure_means": SECURE,
-    }
-    made = _columns(table, mechanism, given, lower, upper, clamp, dtype=dtype, constant_time=constant_time)
+    about = _record(mechanism, spent, ledger, len(table.chosen))
+    made = _columns(table, mechanism, (lower, upper, clamp, missing), dtype=dtype, constant_time=constant_time)
     cells, about["releases"] = map(list, zip(*made, strict=True))
     sink: dict[str, Any] = {"found": found, "form": form, "metadata": metadata}
     files.checked_target(target, table, **sink)
@@ -267,8 +261,15 @@ def _run(
                 bar.show(done, f"{name}: sealing, {_rate(done, begun)}")
             about["manifest"] = sealing.manifest
         seen = FirstRows(table, ROWS if report_file else 0, LABELS)
-        whose = partial(balance, ledger, called, keyed=key is not None)
-        facts = partial(_facts, seen, cells, about, title=report_title, file=target.name, balanced=whose)
+        facts = partial(
+            _facts,
+            seen,
+            cells,
+            about,
+            title=report_title,
+            file=target.name,
+            balanced=partial(balance, ledger, called, keyed=key is not None),
+        )
         with (
             reported(report_file, facts, found=found) as ready,
             files.destination(target, table, about, **sink) as write,
@@ -278,46 +279,56 @@ def _run(
                 seen.add(piece, noisy)
                 bar.show(done := done + piece.weight, f"{name}: {seen.rows:,} rows, {_rate(done, begun)}")
             ready()
-    if quiet:
-        return
-    said = _noised(table, mechanism, seen.rows) + _spent(mechanism, spent, given, epsilon_is, ledger)
-    said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
-    said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
-    said += [f"{report_file}: the page about it"] if report_file else []
-    click.echo("\n".join(map(terminal.printable, said)), err=True)
+    if not quiet:
+        said = _released(mechanism, table, seen.rows, real=real)
+        said += _spent(mechanism, spent, given, epsilon_is, ledger)
+        said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
+        said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
+        said += [f"{report_file}: the page about it"] if report_file else []
+        click.echo("\n".join(map(terminal.printable, said)), err=True)
 
 
-def _noised(table: Source, mechanism: Mechanism, rows: int) -> list[str]:
-    """What was added to each column."""
-    what = "counts" if mechanism.INTEGERS else "values"
-    within = f"95 % within {half_width(mechanism, Fraction(95, 100))}"
+def _released(mechanism: Mechanism, table: Source, rows: int, *, real: bool) -> list[str]:
+    """A line for each column."""
+    what, within = "values" if real else "counts", f"95 % within {half_width(mechanism, Fraction(95, 100))}"
     return [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
 
 
+def _record(
+    mechanism: Mechanism, spent: Mapping[str, Fraction], ledger: dpfast.Ledger | None, columns: int
+) -> dict[str, Any]:
+    """What travels with OUT, still without its releases."""
+    about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
+    about |= _composition(mechanism) if columns > 1 else {}
+    about |= {"ledger": ledger.metadata()} if ledger else {}
+    return {**about, "secure_means": SECURE, "releases": []}
+
+
+def _payer(ledger: Path | None, key: Path | None, label: str | None) -> tuple[dpfast.Ledger | None, Any]:
+    """The ledger, and the release key of the label."""
+    opened = dpfast.Ledger(ledger) if ledger else None
+    return opened, dpfast.KeyFile(key).derive(label or "") if key else None
+
+
 def _columns(
-    table: Source,
-    mechanism: Mechanism,
-    given: Mapping[str, Any],
-    lower: Number | None,
-    upper: Number | None,
-    clamp: tuple[Number, Number] | None,
-    *,
-    dtype: str | None,
-    constant_time: bool,
+    table: Source, mechanism: Mechanism, public_ends: Sequence[Any], *, dtype: str | None, constant_time: bool
 ) -> Iterator[tuple[Cells, dict[str, Any]]]:
-    """Each column with its options, and what OUT says of it. No cell is read."""
+    """Each column with its options, and what OUT says of it. No cell is read.
+
+    public_ends: lower, upper, clamp, and the number in place of missing cells.
+    """
     from dpfast.tables.drawn import Cells
 
-    real = LAWS[given["mechanism"]].real
+    real = not mechanism.INTEGERS
+    lower, upper, clamp, missing = public_ends
     work = {"threads": 1, "constant_time": constant_time}  # pieces, or blocks, are what threads share
     for name, kind in zip(table.chosen, table.dtypes, strict=True):
         public: dict[str, Any] = {"lower": near("lower", lower, kind), "upper": near("upper", upper, kind)}
         public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else kind)
-        public["missing"] = near("missing", given.get("missing"), np.dtype(float if real else int))
+        public["missing"] = missing
         column = Cells(name, mechanism, {**public, **work}, kind)
-        column.release(np.empty(0, kind))  # refuses what these options cannot be, before anything is read
-        if dtype is not None:
-            public |= {"dtype": dtype, "beyond_dtype": "the nearest number that the type has"}
+        column.release(np.empty(0, kind if real else int))  # refuses what these options cannot be
+        public |= {"dtype": dtype, "beyond_dtype": "the nearest number that the type has"} if dtype else {}
         yield column, {"column": name, **mechanism.metadata(), **public}
 
 
@@ -351,7 +362,8 @@ def _facts(
         index=seen.index,
         labels=seen.labels,
         unshown=seen.unshown,
-        rows_are="The rows that there are, and their order, were published without noise.",
+        rows_are="Which rows there are, their order and the columns without noise are published as they are in the input. "
+        "The guarantee says nothing about them.",
         noisy=noisy,
         guarantee=dpfast.compose(*[each.mechanism for each in columns]),
         record=about,
@@ -399,6 +411,23 @@ def _spent(
     )
 
 
+def _check_dtype(dtype: str | None, *, real: bool) -> None:
+    if dtype is not None and (np.dtype(dtype).kind == "f") != real:
+        rule = "float32 or float64" if real else "an integer type for counts"
+        raise ParameterError(f"--dtype must be {rule}, got {dtype}")
+
+
+def _check_key(source: Path, ledger: Path | None, key: Path | None, label: str | None, *, resume: bool) -> None:
+    if len({key is None, label is None}) > 1 or (key is not None and ledger is None):
+        raise ParameterError(
+            "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
+        )
+    if resume and key is None:
+        raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
+    if key is not None and str(source) == "-":
+        raise ParameterError("IN must be a file for --key-file, which reads it twice: write what the pipe gives to one")
+
+
 def _check_paths(source: Path, target: Path, *others: Path | None) -> None:
     """Refuse one file in two places."""
     from dpfast.tables.streams import PIPE
@@ -421,26 +450,6 @@ def _check(given: Mapping[str, Any], columns: Sequence[str], epsilon_is: str | N
         )
 
 
-def _check_dtype(dtype: str | None, *, real: bool) -> None:
-    if dtype is not None and (np.dtype(dtype).kind == "f") != real:
-        raise ParameterError(
-            f"--dtype must be {'float32 or float64' if real else 'an integer type for counts'}, got {dtype}"
-        )
-
-
-def _check_key(
-    source: Path, key_file: Path | None, label: str | None, ledger_file: Path | None, *, resume: bool
-) -> None:
-    if len({key_file is None, label is None}) > 1 or (key_file is not None and ledger_file is None):
-        raise ParameterError(
-            "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
-        )
-    if resume and key_file is None:
-        raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
-    if key_file is not None and str(source) == "-":
-        raise ParameterError("IN must be a file for --key-file, which reads it twice: write what the pipe gives to one")
-
-
 def _choice(given: Mapping[str, Any], epsilon_is: str) -> str:
     """What the options of several columns are about, and what adds up."""
     sums = {"epsilon": "epsilons", "delta": "deltas", "rho": "rhos", "sigma": "rhos"}
@@ -454,13 +463,17 @@ def _choice(given: Mapping[str, Any], epsilon_is: str) -> str:
 
 def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_metadata: bool) -> list[str]:
     """What of OUT is as it was in IN."""
+    from dpfast.tables.streams import what_is
+
     said = [f"passed through without noise: {', '.join(table.passed)}"] if table.passed else []
     if table.notes:
         how = "passed through without noise" if keep_metadata else "left out (--keep-metadata would pass it through)"
         said.append(f"metadata {how}: {', '.join(table.notes)}")
     hint = "; --sort-by would put them in a public one" if table.passed else ""
     order = (
-        f"are sorted by {', '.join(sort_by)}" if sort_by else f"keep the order of {source}, which is published{hint}"
+        f"are sorted by {', '.join(sort_by)}"
+        if sort_by
+        else f"keep the order of {what_is(source)}, which is published{hint}"
     )
     turned = ["cells are read, and sealed, in the file's order, which is Fortran's"]
     return [*said, f"rows {order}", *(turned if getattr(table, "fortran", False) else [])]

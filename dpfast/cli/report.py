@@ -68,26 +68,34 @@ def check_report(path: Path | None, title: str | None, target: Path, *others: Pa
 def reported(path: Path | None, facts: Callable[[], Facts], *, found: Found) -> Iterator[Callable[[], None]]:
     """Write the page at `path` once the block within has written OUT; without a path do nothing.
 
-    It yields what the block calls last, when OUT is about to take its place. A page that is to be
-    replaced goes then, so no page is ever beside another OUT than its own. What cannot be written
-    is refused before the block begins, and so before a charge.
-    facts: gives what the page shows, when OUT is there. found: as of OUT.
+    It yields what the block calls last, after the charge and all noise, when OUT is about to take
+    its place. The page is made then, and a page that is to be replaced goes then, so no page is
+    ever beside another OUT than its own. Only its name comes after OUT. What cannot be written is
+    refused before the block begins, and so before a charge.
+    facts: gives what the page shows. found: as of OUT.
     Raises: FileError (OUT is whole then).
     """
     if path is None:
         yield lambda: None
         return
+    failed: list[Exception] = []
 
     def ready() -> None:
+        try:
+            file.write(page(facts()).encode())
+            file.flush()
+        except Exception as error:  # OUT is paid for, and must not be lost with its page
+            failed.append(error)
         if found == "replace":
             path.unlink(missing_ok=True)
 
     with atomic_write(path, found=found) as file:
         yield ready
-        try:
-            file.write(page(facts()).encode())
-        except DpfastError as error:
-            raise FileError(f"OUT is whole, and {path} was not written: {error}") from None
+        for error in failed:
+            if not isinstance(error, (DpfastError, OSError)):
+                raise error
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise FileError(f"OUT is whole, and {path} was not written: {why}") from None
 
 
 def noisy_column(

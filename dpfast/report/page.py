@@ -44,6 +44,9 @@ DEFINED = {
     "lower": "public lower bound of the noisy numbers",
     "upper": "public upper bound of the noisy numbers",
     "clamp": "public ends to which cells were clamped before the noise",
+    "alone": "what one unit can change in cells that it alone has",
+    "threshold": "a key is shown from this noisy number",
+    "pre_threshold": "a key needs so many units to be shown",
     "missing": "public number that stands in for missing cells",
     "secure": "whether the noise came from a secret random key",
     "stream_version": "version of the map from random digits to noise",
@@ -141,7 +144,13 @@ def _released(facts: Facts) -> Iterator[str]:
                     f"{number(each.least, digits)} to {number(each.most, digits)}, noise included",
                 )
             )
-    rows.append(("Protects", f"each {text(facts.guarantee.unit)}, under {plain(facts.guarantee.adjacency)} neighbours"))
+    unit, adjacency = text(facts.guarantee.unit), facts.guarantee.adjacency
+    who = (
+        f"each {unit}, in the data or not"
+        if adjacency == "add-remove"
+        else f"the data of each {unit}, whatever they are"
+    )
+    rows.append(("Protects", f"{who} ({plain(adjacency)})"))
     rows.append(("Guarantee", plain(_amounts(facts))))
     yield pairs(rows)
     if facts.rows_are:
@@ -342,7 +351,7 @@ def _balance(of: Balance, unit: str) -> Iterator[str]:
 
 
 def _share(part: Fraction) -> str:
-    return f"{approximate(100 * float(part), 3)}{PERCENT}"
+    return f"{approximate(100 * float(part), 3)} %"
 
 
 # ------------------------------------------------------------------ how to use the numbers
@@ -376,11 +385,6 @@ def _advice(facts: Facts) -> Iterator[str]:
         yield (
             "<strong>Differences and ratios.</strong> A difference of two cells has √2 times the noise of one. A ratio "
             "means little if its denominator is not many half-widths from 0."
-        )
-    if facts.labels:
-        yield (
-            "<strong>Columns without noise.</strong> They were published as they are, with the rows that there are. The "
-            "guarantee says nothing about them."
         )
     yield (
         "<strong>What you compute costs nothing.</strong> Results of these numbers and of public ones alone tell no more "
@@ -483,6 +487,8 @@ def _parameter(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return " to ".join(_parameter(each) for each in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{plain(name)} {_parameter(each)}" for name, each in value.items())
     if isinstance(value, (int, float)):
         return _value(value)
     if re.fullmatch(r"\d+/\d+", str(value)) and len(str(value)) > LONG:

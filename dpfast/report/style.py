@@ -46,7 +46,10 @@ tbody th {{ font-weight: 400; }}
 thead small {{ white-space: nowrap; }}
 th small {{ display: block; font-weight: 400; color: var(--faint); }}
 tbody th {{ min-width: 6rem; }}
-td {{ overflow-wrap: anywhere; }}
+td {{ overflow-wrap: anywhere; min-width: 8.5rem; }}
+.scroll th, .scroll td {{ overflow-wrap: anywhere; min-width: 4rem; max-width: 18rem; }}
+.scroll tbody th {{ min-width: 6rem; }}
+.figure, table td.figure {{ min-width: 0; }}
 .figure {{ text-align: right; white-space: nowrap; }}
 .scroll {{ overflow-x: auto; max-width: 100%; }}
 .scroll:focus-visible, summary:focus-visible {{ outline: 2px solid var(--mark); outline-offset: 2px; }}
@@ -85,6 +88,7 @@ footer {{ margin-top: 3rem; color: var(--faint); font-size: .875rem; }}
   .row svg {{ height: 1rem; }}
   .row .dot {{ r: 3px; }}
   th, td {{ padding-right: .6rem; }}
+  .scroll th, .scroll td {{ max-width: 10rem; }}
 }}
 @media print {{
   body {{ max-width: none; padding: 0; font-size: 10pt; }}

@@ -19,18 +19,24 @@ import pyarrow.parquet as pq
 from dpfast.errors import ParameterError
 from dpfast.tables.atomic_write import Found, atomic_write, check
 from dpfast.tables.domain import is_moment, is_text
-from dpfast.tables.streams import form
+from dpfast.tables.files import JsonWriter
+from dpfast.tables.rows import BATCH
+from dpfast.tables.streams import PIPE, TEXTS, Form, form, packed
+from dpfast.tables.text_format import DELIMITERS
 
-SPECIAL = '[",\\r\\n]'  # what a text that holds it is quoted for
+SPECIAL = '[",\\t\\r\\n]'  # what a text that holds it is quoted for
+NO_TABLES = {"npy", "npz"}
 
 
-def checked(path: Path, *, found: Found) -> str:
-    """The format of `path`, if it can be written. Raises: FileError, ParameterError."""
-    kind, codec = form(path)
-    if kind not in {"CSV", "Parquet", "Arrow"} or codec:
-        raise ParameterError(f"{path} must be a table with columns: .csv, .parquet, .arrow or .feather")
-    check(path, kind == "CSV", found=found)
-    return kind
+def checked(path: Path, *, found: Found) -> Form:
+    """The form of `path`, if it can be written. Raises: FileError, ParameterError."""
+    if path == PIPE:
+        raise ParameterError("OUT must be a file: what is charged is published whole, or not at all")
+    made = form(path)
+    if made.format in NO_TABLES or made.codec == "zip":
+        raise ParameterError(f"{path} must be a table with columns, such as .csv, .tsv.gz, .jsonl, .parquet or .arrow")
+    check(path, made.format in TEXTS, found=found)
+    return made
 
 
 @contextmanager
@@ -39,26 +45,37 @@ def written(path: Path, about: dict[str, Any], *, found: Found) -> Iterator[Call
 
     about: goes into its schema, or into a file beside it. found: as of atomic_write.
     """
-    kind, text = checked(path, found=found), json.dumps(about, indent=2) + "\n"
-    with atomic_write(path, text if kind == "CSV" else None, found=found) as file:
-        yield lambda table: _write(file, path, kind, table.replace_schema_metadata({"dpfast": text}))
+    made, text = checked(path, found=found), json.dumps(about, indent=2) + "\n"
+    with (
+        atomic_write(path, text if made.format in TEXTS else None, found=found) as raw,
+        packed(raw, made.codec) as file,
+    ):
+        yield lambda table: _write(file, path, made.format, table.replace_schema_metadata({"dpfast": text}))
 
 
 def _write(file: IO[bytes], path: Path, kind: str, table: pa.Table) -> None:
     if kind == "Parquet":
         pq.write_table(table, file)
-    elif kind == "CSV":
-        header = io.StringIO()
-        csv.writer(header, lineterminator="\n").writerow(table.column_names)  # pyarrow would quote every name
-        file.write(header.getvalue().encode())
-        columns = [_plain(column) for column in table.columns]
-        quoted = any(pa.types.is_string(each.type) and _any(each, SPECIAL) for each in columns)
-        how = pacsv.WriteOptions(include_header=False, quoting_style="needed" if quoted else "none")
-        pacsv.write_csv(pa.table(columns, table.column_names), file, how)
+    elif kind in DELIMITERS:
+        _write_text(file, DELIMITERS[kind], table)
+    elif kind == "JSON lines":
+        writer = JsonWriter(file)
+        for batch in pa.table(list(map(_plain, table.columns)), table.column_names).to_batches(BATCH):
+            writer.write_batch(batch)
     else:
         compression = "lz4" if path.suffix.lower() == ".feather" else None
-        with pa.ipc.new_file(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-            writer.write_table(table)
+        with pa.ipc.new_file(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as arrow:
+            arrow.write_table(table)
+
+
+def _write_text(file: IO[bytes], delimiter: str, table: pa.Table) -> None:
+    header = io.StringIO()  # pyarrow would quote every name
+    csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(table.column_names)
+    file.write(header.getvalue().encode())
+    columns = list(map(_plain, table.columns))
+    quoted = any(pa.types.is_string(each.type) and _any(each, SPECIAL) for each in columns)
+    how = {"include_header": False, "delimiter": delimiter, "quoting_style": "needed" if quoted else "none"}
+    pacsv.write_csv(pa.table(columns, table.column_names), file, pacsv.WriteOptions(**how))
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

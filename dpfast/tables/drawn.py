@@ -47,10 +47,16 @@ def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None,
     """pay: what a ledger does once a piece is read, and columns without numbers are found out."""
 
     def paid() -> Iterator[Piece]:
-        for at, piece in enumerate(table.pieces()):
-            if pay is not None and at == 0:
-                pay()
-            yield piece
+        at = 0
+        try:
+            for at, piece in enumerate(table.pieces(), 1):
+                if pay is not None and at == 1:
+                    pay()
+                yield piece
+        except FileError as error:
+            if pay is None or at == 0:
+                raise
+            raise FileError(f"{error}; what was charged stays charged, for noise was drawn: see --key-file") from None
 
     def draw(piece: Piece) -> tuple[Piece, list[Column]]:
         return piece, [column.release(cells) for column, cells in zip(columns, piece.counts, strict=True)]

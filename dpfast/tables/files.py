@@ -92,17 +92,19 @@ def checked_target(
     if isinstance(source, NpySource) != (made.format in ARRAYS):
         raise ParameterError(f"{path}: an npy or npz file can only become an npy or npz file, and a table a table")
     beside = made.format not in HOLD_METADATA
-    if (path == PIPE and beside) != (metadata is not None):
+    if path == PIPE and beside and metadata is None:
         raise ParameterError(
-            f"--metadata must name a file for the record of the release where OUT is - and {made.format}, which has no place "
-            "for it, and only there"
+            f"--metadata must name a file for the record of the release: - as {made.format} has no place for it"
         )
+    if metadata is not None and (path != PIPE or not beside):
+        where = f"in {path}.json" if beside else "in OUT itself"
+        raise ParameterError(f"--metadata must be left out: the record of the release is {where}")
     if path != PIPE:
         check(path, beside, found=found)
     elif metadata is not None:
         check(metadata, False, found=found)
     if made.format == "JSON lines":
-        JsonWriter.check(path, source.schema)
+        JsonWriter.check(path, _noisy_schema(source, ""))
     return made
 
 

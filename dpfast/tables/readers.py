@@ -66,7 +66,12 @@ class ParquetFolder:
             raise ParameterError(
                 f"{path} is a Delta or Iceberg table, whose log says which files count: export its rows"
             )
-        found = ds.dataset(path, format="parquet", partitioning="hive")
+        try:
+            found = ds.dataset(path, format="parquet", partitioning="hive")
+        except pa.ArrowException:  # its message tells values
+            raise FileError(
+                f"{path} must have one column of each name and type, in its files and their folders"
+            ) from None
         fragments = sorted(found.get_fragments(), key=lambda each: each.path)
         if not fragments:
             raise ParameterError(f"{path} holds no Parquet file")
@@ -83,7 +88,7 @@ class ParquetFolder:
             raise FileError(f"{path} must hold its files at one depth, in folders of the same keys")
         if twice := set(names) & set(self._inner.names):
             raise FileError(
-                f"{path} must have one column of each name, and {min(twice)!r} is a folder and a column, too"
+                f"{path} must have one column of each name, in its files and their folders, and {min(twice)!r} is in both"
             )
         self.schema = self._inner
         for name in names:

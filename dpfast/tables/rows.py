@@ -22,6 +22,7 @@ from pyarrow import fs
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.tables.csv_text import CsvText
 from dpfast.tables.domain import HELD, is_moment, is_text
+from dpfast.tables.readers import JsonLines
 from dpfast.tables.streams import PIPE, Form, form
 from dpfast.tables.text_format import TextFormat
 
@@ -66,6 +67,7 @@ class Rows:
         self._format = _one_format(path, forms)
         with _reading(self.path):
             self._texts: list[CsvText] = []
+            self._lines: list[JsonLines] = []
             if self._format in TEXTS:
                 how = (style or TextFormat()).named(self._format)
                 self._texts = [CsvText(file, how, of.codec) for file, of in zip(files, forms, strict=True)]
@@ -74,17 +76,25 @@ class Rows:
                     _places(text.names, columns, f"the header of {text.what} has {len(text.names)} fields{hint}")
                 self.kinds: list[pa.DataType] = [pa.string()] * len(columns.by)
                 return
+            if self._format == "JSON lines":
+                how = style or TextFormat()
+                self._lines = [JsonLines(file, of, how) for file, of in zip(files, forms, strict=True)]
+                self._check_schema(self._lines[0].schema)
+                return
             kind = DATASETS[self._format]
             whole = kind.inspect(os.fspath(files[0]), fs.LocalFileSystem()).names
             _refuse_doubled(whole, columns)  # which a dataset could not be of
             of = {"partitioning": "hive"} if path.is_dir() else {}
             self._dataset = ds.dataset(os.fspath(path), format=kind, **of)
-            names = self._dataset.schema.names
-            _places(names, columns, f"there are {', '.join(map(repr, names)) or 'none'}")
-            self.kinds = [_kind_of_key(self._dataset.schema.field(name)) for name in columns.by]
-            _check_unit(self._dataset.schema.field(columns.unit))
-            if columns.value is not None:
-                _check_value(self._dataset.schema.field(columns.value))
+            self._check_schema(self._dataset.schema)
+
+    def _check_schema(self, schema: pa.Schema) -> None:
+        columns = self.columns
+        _places(schema.names, columns, f"there are {', '.join(map(repr, schema.names)) or 'none'}")
+        self.kinds = [_kind_of_key(schema.field(name)) for name in columns.by]
+        _check_unit(schema.field(columns.unit))
+        if columns.value is not None:
+            _check_value(schema.field(columns.value))
 
     def batches(self) -> Iterator[dict[str, pa.Array]]:
         """The columns by name, in batches: keys and units with nulls where a cell is empty."""
@@ -95,6 +105,15 @@ class Rows:
                 for each in there[1:]:
                     kept = pc.and_(kept, each)
                 yield cells if pc.all(kept).as_py() else {name: cell.filter(kept) for name, cell in cells.items()}
+
+    def _arrow_batches(self) -> Iterator[pa.RecordBatch]:
+        names = self.columns.names
+        if self._format != "JSON lines":
+            asked = {name: pc.field(name) for name in names}
+            yield from self._dataset.to_batches(columns=asked, batch_size=BATCH, fragment_readahead=1)
+        for lines in self._lines:
+            for batch, _ in lines.batches(BATCH, names):
+                yield batch
 
     def must_be_the_same(self) -> None:
         """Raises: FileError (a file that was written, or replaced, since it was opened)."""
@@ -116,11 +135,10 @@ class Rows:
                 yield cells
 
     def _of_dataset(self) -> Iterator[dict[str, pa.Array]]:
-        asked = {name: pc.field(name) for name in self.columns.names}
-        for batch in self._dataset.to_batches(columns=asked, batch_size=BATCH, fragment_readahead=1):
+        for batch in self._arrow_batches():
             if self._format == "Arrow":
                 batch.validate(full=True)  # later code follows its offsets and codes
-            found = dict(zip(asked, batch.columns, strict=True))
+            found = dict(zip(self.columns.names, batch.columns, strict=True))
             yield {
                 name: _number(cell) if name == self.columns.value else _filled(_plain(cell))
                 for name, cell in found.items()
@@ -165,8 +183,8 @@ def _one_format(path: Path, forms: Sequence[Form]) -> str:
     found = sorted({each.format for each in forms})
     if len(found) > 1:
         raise ParameterError(f"{path} must hold files of one format, and holds {' and '.join(found)}")
-    if found[0] not in {*TEXTS, *DATASETS}:
-        raise ParameterError(f"{path} must be a table of rows: {', '.join([*TEXTS, *DATASETS])}, and not {found[0]}")
+    if found[0] not in {*TEXTS, *DATASETS, "JSON lines"}:
+        raise ParameterError(f"{path} must be a table of rows, which {found[0]} is not")
     return found[0]
 
 
