@@ -118,7 +118,7 @@ def inside(text: str, folder: Path, docs: Path) -> str:
     """The text of a page in that folder, with links to where the site has these files."""
 
     def found(link: re.Match[str]) -> str:
-        path, anchor = (folder / link[1]).resolve(), link[2] or ""
+        path, anchor = Path(os.path.normpath(folder / link[1])), link[2] or ""
         if path == docs.parent / "README.md":
             return "](/index.md)"
         if path.suffix == ".md" and not path.is_relative_to(docs):
@@ -137,7 +137,7 @@ def page_read(app: Sphinx, name: str, content: list[str]) -> None:
 
 def include_read(app: Sphinx, path: Path, _: str, content: list[str]) -> None:
     docs = Path(app.srcdir)
-    content[0] = inside(content[0], (docs / path).resolve().parent, docs)
+    content[0] = inside(content[0], Path(os.path.normpath(docs / path)).parent, docs)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -114,7 +114,14 @@ CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
 
 @pytest.mark.parametrize(
     ("page", "first"),
-    [("docs/tutorial.md", 0), ("docs/how_to.md", 0), ("docs/choosing.md", 0), ("docs/records.md", 0), ("docs/sealed.md", 0), ("docs/trees.md", 0)],
+    [
+        ("docs/tutorial.md", 0),
+        ("docs/how_to.md", 0),
+        ("docs/choosing.md", 0),
+        ("docs/records.md", 0),
+        ("docs/sealed.md", 0),
+        ("docs/trees.md", 0),
+    ],
 )
 def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
     """Each block with its own names, in one process."""
