@@ -142,9 +142,10 @@ def _law_options(command: Any) -> Any:
 def histogram(**options: Any) -> None:
     """Count the rows of ROWS by public keys, or add up a column, and write the noisy table OUT.
 
-    ROWS is a .csv, .tsv, .jsonl, .parquet, .arrow or .feather file, a folder of such files, or - for
-    standard input. One unit, such as a person, has any number of rows. It counts in at most --max-partitions cells, each time with at
-    most --max-per-partition rows, chosen at random. So the noise hides whatever one unit does.
+    ROWS is a .csv, .tsv, .jsonl, .parquet, .arrow or .feather file, a folder of such files, or -
+    for standard input. One unit, such as a person, has any number of rows. It counts in at most
+    --max-partitions cells, each time with at most --max-per-partition rows, chosen at random. So
+    the noise hides whatever one unit does.
 
     OUT has one row for each combination of keys, with the columns of --by, then count or sum. Rows
     with another key, and rows without a key, a unit or a value, are left out. Nothing says how many
