@@ -253,8 +253,11 @@ def _run(
     with closing(terminal.Bar(size, quiet=quiet)) as bar:
         bar.show(done, name)
         if key is None or ledger is None:
-            costs, name_of = _charged(mechanism, len(made)), _label(source, table.chosen)
-            pay = partial(ledger.spend, *costs, label=name_of) if ledger else None
+            pay = (
+                ledger
+                if ledger is None
+                else partial(ledger.spend, *_charged(mechanism, len(made)), label=_label(source, table.chosen))
+            )
             drawn: Iterable[tuple[Piece, list[Any]]] = fresh(table, made, pay, threads or usable_threads())
         else:
             drawn = sealing = Sealing(table, made, key, ledger, resume=resume, threads=threads or usable_threads())
