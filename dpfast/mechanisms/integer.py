@@ -26,10 +26,6 @@ SAMPLE_SCALE = 2**50  # beyond it, noise might not fit int64
 class IntegerNoise(Mechanism):
     """A law on the integers, and the noise alone."""
 
-    @property
-    @abstractmethod
-    def variance(self) -> float: ...
-
     @abstractmethod
     def _mass(self, k: npt.NDArray[np.float64]) -> Any:
         """P(X = k)."""
@@ -49,6 +45,9 @@ class IntegerNoise(Mechanism):
     def cdf(self, k: npt.ArrayLike) -> Any:
         """P(X <= k), for an integer or an array of them, in doubles: about 13 digits."""
         return self._upto(whole_floats(k))
+
+    def _noise_at(self, p: Fraction) -> float:
+        return self.quantile(p)
 
     def quantile(self, p: Real) -> int:
         """The least k with P(X <= k) >= p, exactly, for 0 < p < 1."""

@@ -59,7 +59,8 @@ class OneSidedGeometric(GeometricNoise):
     def _constants(self) -> dict[str, Any]:
         return {**super()._constants(), "wide_c": 2**20}
 
-    @property
+    _BEGINS = -1.0
+
     def mean(self) -> float:
         """The mean, q / (1-q)."""
         rate = float(1 / self._scale)

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 from dpfast.mechanisms.lockfree_property import lockfree_property
@@ -53,12 +55,12 @@ class Pure(Record):
 
     def _guarantee(self, delta: Fraction | None = None) -> Guarantee:
         """delta: of what the release does beside adding the noise."""
-        about: Any = {"delta": delta, "rho_delta": delta, "unit": self.unit}
+        about: Any = {"delta": delta, "unit": self.unit}
         known = None
         if self.adjacency == "substitution" and self._change and (added := self._change.add_remove):
-            known = Guarantee(added.l1 / self._scale, rho=self._rho(added, added.l1), **about)  # type: ignore[operator, arg-type]
-        rho = self._rho(self._change, self.sensitivity)
-        return Guarantee(self.epsilon, rho=rho, adjacency=self.adjacency, add_remove=known, **about)
+            known = Guarantee(added.l1 / self._scale, **about)._with_rho(self._rho_later(added, added.l1))  # type: ignore[operator, arg-type]  # noqa: SLF001
+        found = Guarantee(self.epsilon, adjacency=self.adjacency, add_remove=known, **about)
+        return found._with_rho(self._rho_later(self._change, self.sensitivity))  # noqa: SLF001
 
     def group(self, size: int) -> Guarantee:
         """`guarantee.group(size)`, with the rho of the law itself if that is less.
@@ -72,20 +74,16 @@ class Pure(Record):
             return found
         added = found.add_remove
         if added and self._change and (one := self._change.add_remove):
-            added = self._no_more(added, self._rho(one, one.l1, size))  # type: ignore[arg-type]
-        return self._no_more(found, self._rho(self._change, self.sensitivity, size), add_remove=added)
+            added = self._no_more(added, self._rho_later(one, one.l1, size)())  # type: ignore[arg-type]
+        return self._no_more(found, self._rho_later(self._change, self.sensitivity, size)(), add_remove=added)
 
     @staticmethod
     def _no_more(found: Guarantee, rho: Fraction, **about: Any) -> Guarantee:
         return found._of(**{**vars(found), "rho": min(found.rho, rho), **about})  # noqa: SLF001  a record of the same kind
 
-    def _rho(self, change: Sensitivity | None, l1: Fraction, size: int = 1) -> Fraction:
-        """The rho of this noise; for a change that no integer makes, what the epsilon implies."""
-        worst = tuple(
-            Cells(cells, size * (Fraction(math.floor(linf)) if self.INTEGERS else linf))
-            for cells, linf in laplace.worst_change(change, l1, integers=self.INTEGERS)
-        )
-        return laplace.rho(1 / self._scale, worst, integers=self.INTEGERS) or rho_of_epsilon(size * self.epsilon)
+    def _rho_later(self, change: Sensitivity | None, l1: Fraction, size: int = 1) -> Callable[[], Fraction]:
+        """The rho of this noise, once it is called."""
+        return partial(_rho, 1 / self._scale, size * self.epsilon, change, l1, size, integers=self.INTEGERS)
 
     @property
     def scale(self) -> float:
@@ -99,3 +97,14 @@ class Pure(Record):
 
     def _facts(self) -> dict[str, str]:
         return {**super()._facts(), "scale": f"{self.scale:.6g}"}
+
+
+def _rho(
+    rate: Fraction, epsilon: Fraction, change: Sensitivity | None, l1: Fraction, size: int, *, integers: bool
+) -> Fraction:
+    """The rho of noise of this rate; for a change that no integer makes, what the epsilon implies."""
+    worst = tuple(
+        Cells(cells, size * (Fraction(math.floor(linf)) if integers else linf))
+        for cells, linf in laplace.worst_change(change, l1, integers=integers)
+    )
+    return laplace.rho(rate, worst, integers=integers) or rho_of_epsilon(epsilon)

@@ -136,6 +136,14 @@ class RealMechanism(Releasing):
         """
         return self._upto(np.floor(steps("noise", noise, self.granularity)))
 
+    def _noise_at(self, p: Fraction) -> float:
+        """By the law of the magnitude, whose half lies on either side.
+
+        P(K <= k) is (1 + P(|K| <= k))/2 for k >= 0, and (1 - P(|K| <= -k - 1))/2 below.
+        """
+        share = 2 * p - 1
+        return math.copysign(self._half_width(abs(share), 1) * self.granularity, share) + 0.0 if share else 0.0
+
     def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float:
         """The least half-width h that holds `cells` independent cells with that confidence.
 

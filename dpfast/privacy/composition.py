@@ -34,8 +34,12 @@ class Promising(Protocol):
 Part: TypeAlias = Guarantee | Promising
 
 
-def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacency: str | None = None) -> Guarantee:
-    """What releases of the same data guarantee together. Parts: mechanisms, or Guarantees.
+def compose(
+    *parts: Part | Iterable[Part], by: str = "basic", delta: Real | None = None, adjacency: str | None = None
+) -> Guarantee:
+    """What releases of the same data guarantee together.
+
+    parts: mechanisms, or Guarantees; or one iterable of them.
 
     by="basic": all figures add up: epsilons, deltas, rhos and their deltas. A part without an
         epsilon leaves the sum without one; a rho they all have, and `approximate(delta)` gives the
@@ -68,6 +72,7 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
     Raises: DTypeError, ParameterError: no parts, parts of different adjacency or unit, figures that
         a part lacks.
     """
+    parts = _listed(parts)
     promised = [guarantee_of("each of parts", part) for part in parts]
     if not isinstance(by, str) or by not in _WAYS:
         raise ParameterError(f"by must be one of {', '.join(_WAYS)}, got {shown(by)}")
@@ -90,6 +95,12 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
     if by == "pld":
         return _pld(parts, promised, basic, total)
     return _fixed(promised, basic, by, total)
+
+
+def _listed(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The parts, which may be given as one iterable."""
+    one = parts[0] if len(parts) == 1 else None
+    return tuple(one) if isinstance(one, Iterable) and not isinstance(one, (Guarantee, Record)) else parts
 
 
 M = TypeVar("M", bound=Promising)

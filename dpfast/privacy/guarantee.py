@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.exact import ball, rounded_up
@@ -39,7 +42,7 @@ class Guarantee(Record):
 
     epsilon: Fraction | None
     delta: Fraction | None
-    rho: Fraction
+    rho: Fraction  # of a pure epsilon computed when it is first asked for
     rho_delta: Fraction
     gdp: bool
     adjacency: str
@@ -69,10 +72,13 @@ class Guarantee(Record):
             _check_add_remove(add_remove, adjacency, unit)
         exact_epsilon = None if epsilon is None else _not_negative("epsilon", epsilon)
         exact_delta = None if epsilon is None else _below_one("delta", 0 if delta is None else delta)
+        if rho is None:
+            self._keep(_later=partial(rho_of_epsilon, exact_epsilon))  # type: ignore[arg-type]
+        else:
+            self._keep(rho=_not_negative("rho", rho))
         self._keep(
             epsilon=exact_epsilon,
             delta=exact_delta,
-            rho=rho_of_epsilon(exact_epsilon) if rho is None else _not_negative("rho", rho),  # type: ignore[arg-type]
             rho_delta=exact_delta if rho is None else _below_one("rho_delta", 0 if rho_delta is None else rho_delta),
             gdp=parameters.flag("gdp", gdp),
             adjacency=parameters.adjacency(adjacency),
@@ -82,6 +88,31 @@ class Guarantee(Record):
         )
         if self.gdp and self.rho_delta:
             raise ParameterError("gdp goes with a rho whose rho_delta is 0")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The rho. Two threads may both compute it; both find the same one."""
+            if name != "rho" or "_later" not in vars(self):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return vars(self).setdefault("rho", vars(self)["_later"]())
+
+    def _with_rho(self, later: Callable[[], Fraction]) -> Guarantee:
+        """The guarantee with what `later` gives for its rho, called when the rho is asked for."""
+        known = {name: value for name, value in vars(self).items() if name != "rho"}
+        return Guarantee._of(**{**known, "_later": later})
+
+    def _written(self, where: str) -> list[tuple[str, Any, Callable[[Any], Any] | None]]:
+        self.rho  # noqa: B018  it is kept now
+        return super()._written(where)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.rho  # noqa: B018
+        return super().__getstate__()
+
+    def _compared(self) -> tuple[Any, ...]:
+        self.rho  # noqa: B018
+        return super()._compared()
 
     @property
     def pure(self) -> bool:

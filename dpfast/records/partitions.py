@@ -259,8 +259,7 @@ def _read(keys: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[npt.NDArray[Any],
     if isinstance(keys, (list, tuple)):
         keys = np.fromiter(keys, object, len(keys))  # else tuples of one length would be rows
     names = plain_array("keys", keys, "keys that sort", None if hasattr(keys, "dtype") else object).copy()
-    none = isinstance(counts, (list, tuple)) and not counts  # NumPy makes floats of it, whose refusal would tell
-    values = integer_array("counts", np.empty(0, INT64) if none else counts).copy()
+    values = integer_array("counts", counts).copy()
     if names.ndim != 1 or values.shape != names.shape:
         raise ParameterError("keys and counts must have one dimension and equal lengths")  # how many is private
     if values.size and values.min() < 0:
