@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from dpfast.errors import DTypeError, ParameterError
@@ -188,7 +189,16 @@ def _of(sums: Sequence[Fraction | None], like: Sequence[Guarantee], **about: Any
 
 def _basic(promised: Sequence[Guarantee]) -> Guarantee:
     known = [part.add_remove for part in promised if part.add_remove]
-    return _of(_sums(promised), promised, add_remove=_basic(known) if len(known) == len(promised) else None)
+    added = _basic(known) if len(known) == len(promised) else None
+    if not all(part.pure and not part.rho_delta and not part.gdp for part in promised):
+        return _of(_sums(promised), promised, add_remove=added)
+    epsilon = sum((part.epsilon or Fraction(0) for part in promised), Fraction(0))
+    about: Any = {"adjacency": promised[0].adjacency, "unit": promised[0].unit, "add_remove": added}
+    return Guarantee(epsilon, **about)._with_rho(partial(_sum_of_rhos, promised))  # noqa: SLF001
+
+
+def _sum_of_rhos(promised: Sequence[Guarantee]) -> Fraction:
+    return sum((part.rho for part in promised), Fraction(0))
 
 
 def _together(parts: Sequence[Any], promised: Sequence[Guarantee]) -> list[Guarantee]:
