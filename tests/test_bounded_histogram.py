@@ -658,7 +658,7 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
         ({"keys": [Odd("secret-7"), "secret-7"]}, DTypeError, "there are Odd, str"),
         ({"keys": [-7, 2**64 - 7]}, DTypeError, "keys must fit int64, or uint64"),
         ({"keys": [0, 2**77]}, DTypeError, "keys must fit int64, or uint64"),
-        ({"keys": [["secret-7"]] * 2}, DTypeError, "there are list"),
+        ({"keys": [["secret-7"]] * 2}, DTypeError, "domain must be columns"),
         ({"keys": np.array([["secret-7"]] * 2)}, ParameterError, "keys must have one dimension, got 2"),
         ({"keys": {"secret-7"}}, DTypeError, "keys must be a column of .*, not set"),
         ({"keys": 7}, DTypeError, "keys must be a column of .*, not int"),

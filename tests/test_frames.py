@@ -157,3 +157,52 @@ def test_a_number_gets_noise_once(engine) -> None:
     assert found.collect(engine=engine)["t"].n_unique() == 1
     over = lazy.with_columns(n=WIDE.release(pl.len()).over("k")).filter(pl.col("n") != 0).collect(engine=engine)
     assert over.group_by("k").agg(pl.col("n").n_unique())["n"].to_list() == [1, 1]
+
+
+# ------------------------------------------------------------------ rows with several keys
+
+ROWS = pd.DataFrame({"city": ["Oslo", "Lima", "Oslo"], "year": [1, 2, 1], "person": [1, 2, 3]})
+CITIES, YEARS = ["Oslo", "Lima"], [1, 2]
+PRODUCT = [(city, year) for city in CITIES for year in YEARS]
+BY = ROWS[["city", "year"]]
+KEYS = {
+    "frame": BY, "polars": pl.DataFrame(BY.to_dict("list")), "arrow": pa.table(BY.to_dict("list")), "index": pd.MultiIndex.from_frame(BY),
+    "list": [ROWS["city"], ROWS["year"]], "lists": [list(ROWS["city"]), list(ROWS["year"])], "tuple": (ROWS["city"], ROWS["year"]),
+}  # fmt: skip
+DOMAINS = {
+    "lists": [CITIES, YEARS], "tuple": (CITIES, YEARS), "tuples": PRODUCT, "index": pd.MultiIndex.from_product([CITIES, YEARS]),
+    "frame": pd.DataFrame(PRODUCT), "polars": pl.DataFrame(PRODUCT, schema=["city", "year"], orient="row"),
+}  # fmt: skip
+ONCE = {"max_partitions": 1, "max_per_partition": 1}
+
+
+@pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+def test_several_keys(keys, domain) -> None:
+    """Columns in any form, with a domain in any form: the keys of the result are the domain's."""
+    found = dpfast.bounded_histogram(keys, ROWS["person"], domain=domain, **ONCE)
+    assert found.keys.tolist() == PRODUCT
+    assert found.counts.tolist() == [2, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "domain", "message"),
+    [
+        (ROWS["city"], DOMAINS["index"], "both of one column, or both of several"),
+        (BY, CITIES, "^domain must be columns"),
+        (BY, [CITIES], "^domain must be columns"),
+        (BY, DOMAINS["frame"][[0]], "^domain must be columns"),
+        (ROWS[[]], [CITIES], "^keys must have a column"),
+        (BY, pd.MultiIndex.from_tuples([("Oslo", None)]), "^domain must hold integers or strings"),
+        (BY, pd.MultiIndex.from_tuples(PRODUCT * 2), "^domain must hold each key once"),
+    ],
+)
+def test_keys_and_domain_must_fit(keys, domain, message) -> None:
+    with pytest.raises(dpfast.DpfastError, match=message):
+        dpfast.bounded_histogram(keys, ROWS["person"], domain=domain, **ONCE)
+
+
+@pytest.mark.parametrize("ids", [BY, pd.MultiIndex.from_frame(BY), pa.table({"a": [1, 2, 3]})], ids=type)
+def test_unit_ids_are_one_column(ids) -> None:
+    with pytest.raises(dpfast.DpfastError, match="^unit_ids must"):
+        dpfast.bounded_histogram(ROWS["city"], ids, domain=CITIES, **ONCE)

@@ -178,7 +178,7 @@ def jointly(
     columns: Iterable[Any],
     read: Callable[[Any, object], npt.NDArray[Any]],
     options: dict[str, Any],
-    labels: Callable[[], Iterable[object]],
+    labels: Callable[[], Iterable[Iterable[object]]],
 ) -> Any:
     """A release of all cells of a frame as one vector: an array of noisy columns.
 
