@@ -29,6 +29,7 @@ class OneSidedGeometric(GeometricNoise):
 
     LAW: ClassVar[str] = "discrete_laplace"  # in C: its magnitude, with C = 0
     NAME: ClassVar[str] = "one_sided_geometric"
+    PROMISES = False
 
     @property
     def guarantee(self) -> NoReturn:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import laplace, parameters
-from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon
+from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon, warn_if_weak
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import Record, ratio, unwritten, written
 from dpfast.privacy.sensitivity import Cells, Sensitivity, in_norm
@@ -28,6 +28,7 @@ class Pure(Record):
     adjacency: str
     unit: str
     INTEGERS: ClassVar[bool]
+    PROMISES: ClassVar[bool] = True  # whether epsilon is what a release spends
     # the Sensitivity that was given, if one was
     _change: Sensitivity | None = written(metadata=unwritten, words=unwritten, init=False)
 
@@ -38,6 +39,8 @@ class Pure(Record):
         l1, adjacency, unit = in_norm("l1", sensitivity, adjacency, unit, UNKNOWN)
         change = sensitivity if isinstance(sensitivity, Sensitivity) else None
         self._keep(epsilon=exact_epsilon, sensitivity=l1, adjacency=adjacency, unit=unit, _change=change)
+        if self.PROMISES:
+            warn_if_weak("epsilon", exact_epsilon)
 
     @lockfree_property
     def _scale(self) -> Fraction:

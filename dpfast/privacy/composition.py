@@ -20,7 +20,7 @@ from dpfast.errors import DTypeError, ParameterError
 from dpfast.exact import Ball, alone, ball, flint_at, rounded_up
 from dpfast.privacy import parameters
 from dpfast.privacy.gaussian import nine_digits
-from dpfast.privacy.guarantee import Guarantee, guarantee_of, with_epsilon
+from dpfast.privacy.guarantee import Guarantee, guarantee_of, searching, warn_if_weak, with_epsilon
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record
 
@@ -129,7 +129,8 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
         raise DTypeError(f"make must be a function of a spend, not {type(make).__name__}")
 
     def fits(spend: Fraction) -> M | None:
-        mechanism = make(spend)
+        with searching():
+            mechanism = make(spend)
         together = _several(guarantee_of("what make returns", mechanism), n, _releases(mechanism))
         if slack is not None:
             with suppress(ParameterError):  # deltas of their own that reach this one
@@ -151,6 +152,8 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
         raise ParameterError(
             f"no spend of each release keeps the total, {parameters.given(epsilon=epsilon, delta=delta)}"
         )
+    promised = guarantee_of("what make returns", found)
+    warn_if_weak("rho", promised.rho) if promised.epsilon is None else warn_if_weak("epsilon", promised.epsilon)
     return found
 
 

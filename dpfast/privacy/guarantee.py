@@ -4,18 +4,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
+from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError, WeakGuaranteeWarning, caller
 from dpfast.exact import ball, rounded_up
 from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.belief import posterior
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record, written
 from dpfast.privacy.sensitivity import root_above
+
+WEAK = 10  # an epsilon, or a rho, above it hides nobody
+_loudest = Fraction(WEAK)  # that a warning has named
+_searching = ContextVar("searching", default=False)
 
 LARGE = 100  # above it tanh(epsilon/2) is 1 but for 2^-143
 
@@ -247,6 +254,30 @@ class Guarantee(Record):
         said += [f"adjacency={self.adjacency!r}", f"unit={self.unit!r}"]
         said += [f"add_remove={self.add_remove!r}"] if self.add_remove else []
         return f"<Guarantee {', '.join(said)}>"
+
+
+def warn_if_weak(name: str, loss: Fraction) -> None:
+    """Warn of a loss that hides nobody: once in a process, and again of a larger one."""
+    global _loudest
+    if loss <= _loudest or _searching.get():
+        return
+    _loudest = loss
+    likelier = f"{math.exp(loss):.1e}" if loss < 700 else f"10^{math.floor(loss * Fraction(math.log10(math.e)))}"
+    warnings.warn(
+        f"{name} = {formatting.readable(loss)}: e^{name} = {likelier}: this hides nobody",
+        WeakGuaranteeWarning,
+        stacklevel=caller(),
+    )
+
+
+@contextmanager
+def searching() -> Iterator[None]:
+    """Within, mechanisms are tried and not used: no warning of them."""
+    before = _searching.set(True)
+    try:
+        yield
+    finally:
+        _searching.reset(before)
 
 
 def with_epsilon(guarantee: Guarantee, epsilon: Fraction, delta: Fraction, by: str = "") -> Guarantee:

@@ -38,7 +38,7 @@ def columns_of(values: Any) -> list[Any] | None:
     """The columns of a frame of pandas, Polars or Arrow, or the levels of a MultiIndex; else None."""
     if hasattr(values, "levels") and hasattr(values, "get_level_values"):
         return [values.get_level_values(place) for place in range(values.nlevels)]
-    if hasattr(values, "iloc") and values.ndim == 2:  # noqa: PLR2004  rows and columns
+    if hasattr(values, "iloc") and values.ndim == 2:
         return [values.iloc[:, place] for place in range(values.shape[1])]
     if hasattr(values, "get_columns"):
         return list(values.get_columns())
