@@ -37,6 +37,8 @@ QUICK = {
     # what is promised, and who keeps count
     "test_sensitivity": ALL,
     "test_guarantee": ALL,
+    "test_weak_guarantee": "what_promises.*",
+    "test_frames": "all_cells.*|a_crosstab.*|several_keys",
     "test_composition": "sums.*|rhos.*|parallel.*|halves.*|the_least.*|bad_input",
     "test_accounting_units": "fifty.*|several.*|calibrate.*|what_cannot.*|keys_that.*",
     "test_parameters": ALL,

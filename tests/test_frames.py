@@ -57,7 +57,7 @@ def test_one_charge(made, tmp_path) -> None:
 
 @each
 def test_columns_of_several_types(made) -> None:
-    """They become the least type that holds them all; what has none is refused by its type alone."""
+    """They become the least type that holds them all; without one they are refused."""
     mixed = made({"a": np.array([1], np.int8), "b": np.array([2**40], np.int64), "c": np.array([3], np.uint32)})
     assert columns_of(WIDE.release(mixed)).keys() == {"a", "b", "c"}
     most = 2**64 - 1

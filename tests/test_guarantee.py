@@ -202,7 +202,7 @@ def test_a_rho_is_computed_once_asked_for(made) -> None:
 
 
 def test_what_is_no_figure_is_none() -> None:
-    for wrong in ("rhos", "_later_", "__deepcopy__"):
+    for wrong in ("rhos", "later", "__deepcopy__"):
         assert not hasattr(Guarantee(1), wrong)
 
 

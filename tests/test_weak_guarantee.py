@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 from fresh import python
 
+import dpfast
+
 MADE = {
     "DiscreteLaplace(epsilon, 1)": "epsilon",
     "Laplace(epsilon, 1)": "epsilon",
@@ -58,6 +60,7 @@ def test_once_for_all_mechanisms() -> None:
     "call", ["OneSidedGeometric(1000, 1)", "noise_source('laplace', 1e-9)", "Gaussian(1e-3)", "DiscreteLaplace(10, 1)"]
 )
 def test_what_promises_nothing_gets_no_warning(call) -> None:
+    assert issubclass(dpfast.WeakGuaranteeWarning, UserWarning)
     assert warned(call) == []
 
 

@@ -4,7 +4,8 @@
     table.set_column(1, "visits", DiscreteLaplace(epsilon=1, sensitivity=1).release(table["visits"]))
 
 All cells of a Table or a RecordBatch are released as one vector: the sensitivity is that of all of
-them together. The input of a column is read where it lies. The result is the memory that NumPy wrote.
+them together. The input of a column is read where it lies. The result is the memory that NumPy
+wrote.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pandas: a release of a Series is a Series with its index and its name; of a DataFrame a DataFrame.
+"""pandas: a release of a Series is a Series with index and name, of a DataFrame a DataFrame.
 
     visits_of_city = visits.groupby("city").size().reindex(cities, fill_value=0)
     DiscreteLaplace(epsilon=1, sensitivity=1).release(visits_of_city)

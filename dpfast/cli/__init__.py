@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _warn_in_one_line(command: list[str]) -> None:
-    """Of a weak guarantee; what tests noise at every epsilon is not meant."""
+    """Give a weak guarantee one line; commands that test noise at every epsilon give none."""
     tests = command and command[0] in ("audit", "bench", "selftest")
     warnings.simplefilter("ignore" if tests else "always", WeakGuaranteeWarning)
     others = warnings.showwarning

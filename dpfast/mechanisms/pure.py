@@ -105,7 +105,7 @@ class Pure(Record):
 def _rho(
     rate: Fraction, epsilon: Fraction, change: Sensitivity | None, l1: Fraction, size: int, *, integers: bool
 ) -> Fraction:
-    """The rho of noise of this rate; for a change that no integer makes, what the epsilon implies."""
+    """The rho of this noise; for a change that no integer makes, what the epsilon implies."""
     worst = tuple(
         Cells(cells, size * (Fraction(math.floor(linf)) if integers else linf))
         for cells, linf in laplace.worst_change(change, l1, integers=integers)

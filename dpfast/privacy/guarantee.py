@@ -49,7 +49,7 @@ class Guarantee(Record):
 
     epsilon: Fraction | None
     delta: Fraction | None
-    rho: Fraction  # of a pure epsilon computed when it is first asked for
+    rho: Fraction  # where epsilon implies it, computed when it is first asked for
     rho_delta: Fraction
     gdp: bool
     adjacency: str

@@ -35,7 +35,7 @@ class Column(NamedTuple):
 
 
 def columns_of(values: Any) -> list[Any] | None:
-    """The columns of a frame of pandas, Polars or Arrow, or the levels of a MultiIndex; else None."""
+    """The columns of a frame of any library, or the levels of a MultiIndex; else None."""
     if hasattr(values, "levels") and hasattr(values, "get_level_values"):
         return [values.get_level_values(place) for place in range(values.nlevels)]
     if hasattr(values, "iloc") and values.ndim == 2:
