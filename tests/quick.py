@@ -56,6 +56,7 @@ QUICK = {
     "test_adapter_columns": "integers|reals",
     "test_adapter_pandas": "labels.*",
     "test_adapter_polars": "an_expression.*",
+    "test_adapter_arrow_capsules": "each_structure.*|hostile.*",
     "test_adapter_dlpack": "an_array.*",
     "test_adapter_opendp": "the_map.*",
     "test_adapter_diffprivlib": "a_mechanism_is.*|their_checks.*",

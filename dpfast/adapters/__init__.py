@@ -27,6 +27,7 @@ from dpfast.errors import DTypeError, ParameterError, UntestedVersionWarning, Un
 # of its type.
 _KINDS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow"}
 
+OFFERS = {"__dlpack__": "dlpack", "__arrow_c_array__": "arrow_capsules", "__arrow_c_stream__": "arrow_capsules"}
 
 _untested = False
 
@@ -170,7 +171,8 @@ def _adapter(kind: type) -> str | None:
     if np.ndarray in kind.__mro__:
         return None
     names = (_KINDS.get(base.__module__.partition(".")[0]) for base in kind.__mro__)
-    return next(filter(None, names), "dlpack" if hasattr(kind, "__dlpack__") else None)
+    known = next(filter(None, names), None)
+    return known or next((OFFERS[name] for name in OFFERS if hasattr(kind, name)), None)
 
 
 def jointly(

@@ -128,7 +128,7 @@ class Mechanism(Described, ABC):
         if not ((array >= 0) & (array <= 1)).all():
             raise ParameterError("q must lie between 0 and 1")
         ends = {0.0: self._BEGINS, 1.0: math.inf}
-        found = [ends[p] if p in ends else self._noise_at(Fraction(p)) for p in array.ravel().tolist()]
+        found = [ends[p] if p in ends else self._noise_at(Fraction(p)) for p in array.astype(float).ravel().tolist()]
         return np.array(found, np.float64).reshape(array.shape)[()]
 
     @abstractmethod
