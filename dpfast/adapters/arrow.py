@@ -49,7 +49,8 @@ def read(values: Any, missing: object) -> Any:
     """The cells of a column as NumPy's, NaN for nulls. Raises: DTypeError, ParameterError."""
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise DTypeError(f"a pyarrow column must hold integers or floats, not {kind}")
+        hint = ": column.cast('int64') takes what fits" if pa.types.is_decimal(kind) else ""
+        raise DTypeError(f"a pyarrow column must hold integers or floats, not {kind}{hint}")
     if pa.types.is_integer(kind) and values.null_count:
         values = values.fill_null(pa.scalar(filler(missing, np.dtype(kind.to_pandas_dtype())), kind))
     return values.to_numpy(zero_copy_only=False) if isinstance(values, pa.Array) else values.to_numpy()

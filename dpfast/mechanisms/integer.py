@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,13 @@ from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real, given
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array, prepare
 from dpfast.release.engine import Draws, run
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from dpfast.mechanisms.mechanism import Options
+
+Frame = TypeVar("Frame")  # a column, a frame, an expression or a tensor, which gives one of its kind
 
 SAMPLE_SCALE = 2**50  # beyond it, noise might not fit int64
 
@@ -129,6 +136,18 @@ class IntegerMechanism(IntegerNoise, Releasing):
     INTEGERS = True
     _small_kinds = (np.int64,)
     _job = staticmethod(prepare)
+
+    if TYPE_CHECKING:  # what a release returns, for editors and type checkers
+
+        @overload
+        def release(self, values: int | np.integer[Any], /, **options: Unpack[Options]) -> np.int64: ...
+        @overload
+        def release(
+            self, values: npt.NDArray[Any] | list[Any] | tuple[Any, ...], /, **options: Unpack[Options]
+        ) -> npt.NDArray[np.integer[Any]]: ...
+        @overload
+        def release(self, values: Frame, /, **options: Unpack[Options]) -> Frame: ...
+        def release(self, values: Any, /, **options: Any) -> Any: ...
 
 
 def whole_floats(k: npt.ArrayLike | int) -> npt.NDArray[np.float64]:

@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
@@ -203,6 +203,22 @@ class Mechanism(Described, ABC):
         return dp_accounting.privacy_loss_distribution(
             self, sensitivity, value_discretization_interval=float(min(interval, Fraction(2**1000)))
         )
+
+
+class Options(TypedDict, total=False):
+    """What `release` takes beside values, for type checkers."""
+
+    out: npt.NDArray[Any] | None
+    dtype: npt.DTypeLike | None
+    lower: Real | None
+    upper: Real | None
+    clamp: tuple[Real, Real] | None
+    missing: Real | None
+    threads: int | None
+    constant_time: bool
+    key: ReleaseKey | None
+    names: Any
+    resume: bool
 
 
 class Releasing(Mechanism, Payable):
