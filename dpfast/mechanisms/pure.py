@@ -42,6 +42,10 @@ class Pure(Record):
         if self.PROMISES:
             warn_if_weak("epsilon", exact_epsilon)
 
+    @property
+    def _most_cells(self) -> int | None:
+        return self._change.cells if self._change else None
+
     @lockfree_property
     def _scale(self) -> Fraction:
         return self.sensitivity / self.epsilon

@@ -76,6 +76,10 @@ class Sigma(Record):
         if known is not None:
             warn_if_weak("rho", self.rho())
 
+    @property
+    def _most_cells(self) -> int | None:
+        return self.sensitivity.cells if self.sensitivity else None
+
     # ------------------------------------------------------------------ what it spends
 
     @classmethod
