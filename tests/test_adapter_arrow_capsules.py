@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow's PyCapsule interface: any producer in, each structure released once, hostile ones refused."""
+"""Arrow's PyCapsule interface: any producer, each structure released once, hostile ones refused."""
 
 from __future__ import annotations
 
