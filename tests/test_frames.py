@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,9 @@ from dpfast import DTypeError, KeyReuseError, OtherInputError, ParameterError, U
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # OpenDP may have been here before
+    importlib.import_module("dpfast.adapters.polars")
 
 NUMBERS = {"a": [10, 20, 30], "b": [40, 50, 60]}
 MADE = {
