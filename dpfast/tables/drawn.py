@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -43,13 +44,19 @@ class Cells(NamedTuple):
 
 
 def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None, threads: int) -> Drawn:
-    """pay: what a ledger does once a piece is read, and columns without numbers are found out."""
+    """pay: what a ledger does once a piece is read, and columns without numbers are found out.
+
+    It is the second piece, if there is one: so a file of one piece is read to its end, and what is
+    wrong with it costs nothing.
+    """
 
     def paid() -> Iterator[Piece]:
-        for at, piece in enumerate(table.pieces()):
-            if pay is not None and at == 0:
-                pay()
-            yield piece
+        pieces = table.pieces()
+        first = list(islice(pieces, 2))
+        if pay is not None and first:
+            pay()
+        yield from first
+        yield from pieces
 
     def draw(piece: Piece) -> tuple[Piece, list[Column]]:
         return piece, [column.release(cells) for column, cells in zip(columns, piece.counts, strict=True)]
