@@ -354,7 +354,8 @@ def test_the_sensitivity() -> None:
     given = {"max_partitions": 5, "max_per_partition": 2, "unit": "household"}
     assert bounded_histogram([1], [1], **given).sensitivity == Sensitivity(5, 2, unit="household", keys="private")
     small = bounded_histogram([1], [1], domain=[1, 2, 3], adjacency="substitution", **given).sensitivity
-    assert small == Sensitivity(3, 2, adjacency="substitution", unit="household")
+    assert small == Sensitivity(3, 2, cells=3, adjacency="substitution", unit="household")
+    assert (small.l0, small.l1, small.l2_squared) == (3, 6, 12)
 
 
 def test_no_rows() -> None:

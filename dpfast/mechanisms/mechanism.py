@@ -168,6 +168,19 @@ class Releasing(Mechanism, Payable):
     INTEGERS: ClassVar[bool]
     _job: ClassVar[Callable[..., Job | RealJob]]  # the arrays of a release, once all is found right with them
 
+    @property
+    @abstractmethod
+    def _most_cells(self) -> int | None:
+        """How many cells an array may have, if Sensitivity.cells says it."""
+
+    def _check_cells(self, size: int) -> None:
+        most = self._most_cells
+        if most is not None and size > most:
+            raise ParameterError(
+                f"values must have at most the {most} cells of the sensitivity, got {size}: make the mechanism for a "
+                "Sensitivity with as many"
+            )
+
     @abstractmethod
     def _decide(self, width: int, stream: _native.StreamKey, *draw: Any) -> Any:
         """A draw that C does not decide, by intervals."""
@@ -229,7 +242,14 @@ class Releasing(Mechanism, Payable):
         no_bounds = lower is None and upper is None and clamp is None and missing is None
         one_thread = threads is None or (type(threads) is int and threads > 0)  # as few values take
         no_key = key is None and names is None and resume is False
-        if no_bounds and dtype is None and one_thread and no_key and constant_time is False:
+        if (
+            no_bounds
+            and dtype is None
+            and one_thread
+            and no_key
+            and constant_time is False
+            and self._most_cells is None
+        ):
             found = _native.small(self._finish, self._small, values, out)
             if found is not None:
                 return found
@@ -295,6 +315,7 @@ class Releasing(Mechanism, Payable):
             }  # fmt: skip
             return other(lambda cells, **of: self._release(cells, charge, **of), values, options)
         job = self._job(values, out, dtype, lower, upper, public)
+        self._check_cells(job.counts.size)
         constant_work, plan = self._plan(job.counts.size, constant_time)
         if key is not None or names is not None or resume is not False:
             if not (key is None or out is None or disjoint(np.asarray(values), out)):  # a clamp has made a copy

@@ -37,6 +37,10 @@ class Pure(Record):
         change = sensitivity if isinstance(sensitivity, Sensitivity) else None
         self._keep(epsilon=exact_epsilon, sensitivity=l1, adjacency=adjacency, unit=unit, _change=change)
 
+    @property
+    def _most_cells(self) -> int | None:
+        return self._change.cells if self._change else None
+
     @lockfree_property
     def _scale(self) -> Fraction:
         return self.sensitivity / self.epsilon

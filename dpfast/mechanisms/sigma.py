@@ -74,6 +74,10 @@ class Sigma(Record):
         known = None if sensitivity is None else a_sensitivity(sensitivity)
         self._keep(sigma_squared=squared, sensitivity=known, calibrated_for=None, releases=1)
 
+    @property
+    def _most_cells(self) -> int | None:
+        return self.sensitivity.cells if self.sensitivity else None
+
     # ------------------------------------------------------------------ what it spends
 
     @classmethod

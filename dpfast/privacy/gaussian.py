@@ -24,7 +24,8 @@ integer d_i, |d_i| <= linf, in at most l0 cells, and the noises X_i are independ
    substitution moves cells of both supports by 2 linf, others by linf; these pair up: the worst
    changes are those of one support. If l1 alone is bounded, the worst change is one cell moved by
    l1. A substitution of contributions >= 0 moves cells up by l1 in all and others down by l1 in
-   all: two cells moved by l1. These changes are Sensitivity.largest.
+   all: two cells moved by l1. If there are fewer cells than 2 l0, all of them move by linf, or the
+   only one does. These changes are Sensitivity.largest.
    Where l1 is between linf and l0 linf, join cells while both move by linf or less in all (so do
    those that move up and down: by symmetry a cell moves by |d|). In the end any two move by more
    than linf. With h = floor(linf/2) + 1 all cells move by h or more, but for one, which moves by e

@@ -31,9 +31,11 @@ level a for X can have against X + d.
    r = 0: the slope in d - e is exp((epsilon - s)/2)/4 for |epsilon| < d - e, with rate 1. So by
    moving from cells that move less to cells that move more, and by 2, any change within (l0, linf,
    l1) comes to as many cells by linf as l1 has room for, and one by the rest; whole numbers, to
-   those of the floors. A substitution of contributions >= 0 has such a change up and another down;
-   the cells of a signed one are by 4 those of one support, each up to 2 linf and all up to 2 l1.
-   This is Sensitivity.worst.
+   those of the floors. A substitution of contributions >= 0 has such a change up and another down,
+   and in fewer than 2 l0 cells each has half of the cells: a further cell of a side is filled with
+   no more than the one before, so unequal halves have fewer cells by linf, and no further cell by
+   the rest. The cells of a signed one are by 4 those of one support, each up to 2 linf and all up
+   to 2 l1. This is Sensitivity.worst.
 6. Of n units together, the cells that move most move at most n times as far as so many of 5 do, for
    any number of them. Then 5 has it that none are worse than the cells of 5, n times as far.
 

@@ -218,10 +218,10 @@ def bounded_histogram(
     each choice is equally likely, and it depends on no order of rows.
 
     The sensitivity is Sensitivity(l0=max_partitions, linf=max_per_partition, l1=max_contributions),
-    each if it is given, and l0 at most max_contributions and the size of the domain; of sums, linf
-    and l1 are multiplied by the largest magnitude within [lower, upper] in steps, and signed if
-    values of both signs are. So max_contributions=m alone has l0, linf, l1, l2_squared = m, m, m,
-    m^2, and 2m, m, 2m, 2m^2 under substitution. It holds for *every* key, a public one too. Proof:
+    each if it is given, l0 at most max_contributions, and cells is the size of the domain. For
+    sums, linf and l1 are multiplied by the largest magnitude within [lower, upper] in steps, and
+    signed if values of both signs are. So max_contributions=m alone has l0, linf, l1, l2_squared = m, m, m,
+    m^2, and at most 2m, m, 2m, 2m^2 under substitution. It holds for *every* key, a public one too. Proof:
     equal ids make one unit, and ids are compared, not hashes. What a unit keeps depends on the key,
     its id and the multiset of its own rows: on no other unit, no row number, no order of rows. So
     counts = the sum over units of v(key, id, rows). Each v has at most l0 entries, each in 0 ..
@@ -320,6 +320,7 @@ def _sensitivity(caps: Caps, bounds: Grid | None, size: int | None, adjacency: s
         most,
         rows * step,
         l1=None if caps.contributions is None else caps.contributions * step,
+        cells=size,
         adjacency=adjacency,
         unit=unit,
         signed=bounds is not None and bounds.signed,
