@@ -219,7 +219,7 @@ def _run(
         made.append(Cells(name, mechanism, {**public, **work}))
         made[-1].release(np.empty(0, dtype))  # refuses what these options cannot be, before anything is read
         about["releases"].append({"column": name, **mechanism.metadata(), **public})
-    files.checked_target(target, table, found=found)
+    kind = files.checked_target(target, table, found=found)
     size, rows, done, begun = source.stat().st_size, 0, 0.0, time.monotonic()
     with closing(terminal.Bar(size if key is None else 2 * size, quiet=quiet)) as bar:
         bar.show(done, source.name)
@@ -229,7 +229,9 @@ def _run(
                 if ledger
                 else None
             )
-            drawn: Iterable[tuple[files.Piece, list[Any]]] = fresh(table, made, pay, threads or usable_threads())
+            drawn: Iterable[tuple[files.Piece, list[Any]]] = fresh(
+                table, made, pay, threads or usable_threads(), whole=kind not in {"CSV", "npy"}
+            )
         else:
             drawn = sealing = Sealing(table, made, key, ledger, resume=resume, threads=threads or usable_threads())
             if found == "compare" and not sealing.again:

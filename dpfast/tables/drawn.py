@@ -43,17 +43,21 @@ class Cells(NamedTuple):
         return found
 
 
-def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None, threads: int) -> Drawn:
-    """pay: what a ledger does once a piece is read, and columns without numbers are found out.
+def fresh(
+    table: Source, columns: list[Cells], pay: Callable[[], object] | None, threads: int, *, whole: bool = False
+) -> Drawn:
+    """pay: what a ledger does once two pieces are read, and columns without numbers are found out.
 
-    It is the second piece, if there is one: so a file of one piece is read to its end, and what is
-    wrong with it costs nothing.
+    So a file of one piece is read to its end, and what is wrong with it costs nothing. whole:
+    whether the other columns are read, too, because they will be written in another form.
     """
 
     def paid() -> Iterator[Piece]:
         pieces = table.pieces()
-        first = list(islice(pieces, 2))
-        if pay is not None and first:
+        first = list(islice(pieces, 2)) if pay is not None else []
+        if pay is not None:
+            if whole:
+                all(piece.rows.columns for piece in first)  # a cell that is no text is found out here
             pay()
         yield from first
         yield from pieces
