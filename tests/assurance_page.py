@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/assurance.md from docs/assurance/*.json: `python tests/assurance_page.py` writes it again."""
+"""docs/assurance.md from docs/assurance/*.json: `python tests/assurance_page.py` writes it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "assurance.md"
+FOLDER = PAGE.with_name("assurance")
 HEAD = """\
 # Assurance
 
@@ -40,12 +41,16 @@ def _asan(figures: Figures) -> str:
 
 def _builds(figures: Figures) -> str:
     refused = figures["refused"] + figures["found by the self-check"]
-    return f"{figures['builds']} builds on {figures['cpus']} CPUs: {figures['equal']} draw alike, {refused} refuse to run"
+    return (
+        f"{figures['builds']} builds on {figures['cpus']} CPUs: {figures['equal']} draw alike, {refused} refuse to run"
+    )
 
 
 def _engine(figures: Figures) -> str:
     cases = [case for case in figures.values() if "charges" in case]
-    return f"{len(cases)} failures; no output differs, charges at most {max(case['charges'] for case in cases)} for each"
+    return (
+        f"{len(cases)} failures; no output differs, charges at most {max(case['charges'] for case in cases)} for each"
+    )
 
 
 def _faults(figures: Figures) -> str:
@@ -109,7 +114,7 @@ def row(record: dict[str, Any]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
 
 
-def page(folder: Path = PAGE.with_name("assurance")) -> str:
+def page(folder: Path = FOLDER) -> str:
     """The page that the files of a folder make."""
     return HEAD + "".join(row(json.loads(path.read_text())) for path in sorted(folder.glob("*.json")))
 

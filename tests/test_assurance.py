@@ -8,10 +8,9 @@ import shutil
 
 import assurance_page
 import pytest
-from assurance_page import PAGE, SAID, claim, page
+from assurance_page import FOLDER, PAGE, SAID, claim, page
 from deep import record
 
-FOLDER = PAGE.with_name("assurance")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 

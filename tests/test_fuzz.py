@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets of fuzzing: kept inputs hold, each oracle finds what is planted, and findings stay mended."""
+"""Targets of fuzzing: kept inputs hold, oracles find what is planted, findings stay mended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpfast.cli import main
 
 # Inputs that once broke a promise, by target.
 ONCE: list[tuple[str, bytes, str]] = [
-    ("files", b"\1\0\0\0\0\0\0name,n\na,1\n\"b", "a CSV of one piece that is cut short was charged, then refused"),
+    ("files", b'\1\0\0\0\0\0\0name,n\na,1\n"b', "a CSV of one piece that is cut short was charged, then refused"),
     ("files", b"\1\0\0\0\0\0\4name,n\n\xff,1\n", "a CSV that is no UTF-8 was charged, then could not become Parquet"),
     ("files", b"\1\0\0\0\0\0\0name,n,x,kind\n", "a table without rows was released without a charge"),
     ("manifest", b"\2\1\0\x08\1\2\4\t\0\3\xc8\7\t", "a damaged page of an output was an OSError of pyarrow"),
@@ -42,7 +42,7 @@ def made(tmp_path) -> Any:
 def test_kept_inputs_and_seeds_hold(made, name: str) -> None:
     one = made(name)
     inputs = [*fuzz.corpus(name).values(), *one.seeds()]
-    for data in inputs[:: max(len(inputs) // 60, 1)]:
+    for data in inputs[:: max(len(inputs) // 25, 1)]:
         assert judged(one, data) is None, data
 
 
@@ -103,8 +103,7 @@ def test_a_charge_that_is_forgotten_is_found(made, monkeypatch) -> None:
 def test_an_output_that_is_taken_for_another_is_found(made, monkeypatch) -> None:
     one = made("manifest")
     monkeypatch.setattr("dpfast.jobs.tasks.same", lambda *_: True)
-    found = {judged(one, data) for data in one.seeds()}
-    assert any("its rows are others" in str(each) for each in found)
+    assert any("its rows are others" in str(judged(one, data)) for data in one.seeds())
 
 
 def test_an_error_of_another_library_is_found(made, monkeypatch) -> None:
@@ -149,7 +148,14 @@ def test_choices_end_in_zeros_and_patches_change_bytes() -> None:
 
 def test_figures_add_up_over_runs(tmp_path) -> None:
     """Lines of one commit, date and target are one run; recording twice changes nothing."""
-    line = {"commit": "c", "date": "2026-01-01", "target": "api", "cpu_seconds": 1800.0, "executions": 10, "findings": 1}
+    line = {
+        "commit": "c",
+        "date": "2026-01-01",
+        "target": "api",
+        "cpu_seconds": 1800.0,
+        "executions": 10,
+        "findings": 1,
+    }
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in (line, line)))
     earlier = [{**line, "date": "2025-01-01"}]
     once = campaign.added(earlier, tmp_path)

@@ -57,7 +57,7 @@ def fresh(
         first = list(islice(pieces, 2)) if pay is not None else []
         if pay is not None:
             if whole:
-                all(piece.rows.columns for piece in first)  # a cell that is no text is found out here
+                [piece.rows.columns for piece in first if piece.rows]  # a cell that is no text is found out here
             pay()
         yield from first
         yield from pieces

@@ -25,6 +25,12 @@ class Finding(Exception):  # noqa: N818  it is what was found
     """A call broke a promise."""
 
 
+def must(holds: bool, otherwise: str) -> None:
+    """Raises: Finding."""
+    if not holds:
+        raise Finding(otherwise)
+
+
 class TooLong(BaseException):
     """An input took more CPU time than CPU_LIMIT."""
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process of atheris: `python -m fuzz TARGET CPU_SECONDS KEEP`, or `… TARGET merge KEEP TO FROM`."""
+"""One process of atheris.
+
+`python -m fuzz TARGET CPU_SECONDS KEEP`, or to minimise `python -m fuzz TARGET merge KEEP TO FROM`.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ not charged (tests/hostile.py), and a release of many cells never returns them a
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ MANY = 200  # cells that cannot all keep their value by chance
 
 class Target:
     def __init__(self, folder: Path) -> None:
-        self._home, self._calls, self._done = folder, [], 0
+        self._home, self._folder, self._calls, self._done = folder, folder, [], 0
 
     def seeds(self) -> Iterator[bytes]:
         many = len(self._surface())
@@ -40,8 +41,11 @@ class Target:
             yield bytes([call % 256, call // 256, 2, 0, 1, call % 5, 9, 1, 0, 2, 3, 6, 200, 100, 50])
 
     def __call__(self, data: bytes) -> None:
-        chosen = Choices(data)
         calls = self._surface()
+        with self._inside():
+            self._try(calls, Choices(data))
+
+    def _try(self, calls: list[Call], chosen: Choices) -> None:
         call = calls[int.from_bytes(chosen.take(2), "little") % len(calls)]
         changed: dict[str, Any] = {}
         for _ in range(chosen.below(4)):
@@ -60,14 +64,26 @@ class Target:
         if before is not None and result and _unnoised(before, result[0], arguments):
             raise Finding(f"{call.name}: returned the values without noise")
 
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Files go to a folder of their own: a ledger may be named by any text."""
+        before = tempfile.tempdir
+        tempfile.tempdir = str(self._folder)
+        try:
+            with contextlib.chdir(self._folder):
+                yield
+        finally:
+            tempfile.tempdir = before
+
     def _surface(self) -> list[Call]:
         if self._done % FRESH == 0:
             for old in self._home.iterdir():
                 shutil.rmtree(old, ignore_errors=True)
             folder = self._home / str(self._done)
             folder.mkdir()
-            tempfile.tempdir = str(folder)
-            self._calls = [call for call in surface(folder) if call.fuzzed]
+            self._folder = folder
+            with self._inside():
+                self._calls = [call for call in surface(folder) if call.fuzzed]
         self._done += 1
         return self._calls
 

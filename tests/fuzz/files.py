@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 import dpfast
 from dpfast.cli import main
-from fuzz import Finding
+from fuzz import Finding, must
 from fuzz.choices import Choices
 
 NUMBER, TEXT = "918273645", "HIVPOSITIVE"
@@ -36,6 +36,8 @@ MORE = [
     [], [], [], ["--sort-by", "name"], ["--sort-by", "kind"], ["--keep-metadata"], ["--missing", "0", "--clamp", "0", "9"],
     ["--clamp", "0", "5"], ["--lower", "0"], ["--constant-time"], ["--column", "x", "--epsilon-is", "total"],
 ]  # fmt: skip
+TEXTS = {".csv", ".npy"}  # formats whose messages have no names of a schema, and whose record lies beside
+ENOUGH = 400  # bytes of an output that is no copy by chance
 KEYED = ["--key-file", "k.key", "--label", "visits"]
 
 
@@ -78,31 +80,23 @@ class Target:
                     raise Finding(f"a release under a key cannot be drawn again: {said[-300:]}")
 
     def _judge(self, code: int | None, said: str, before: set[str], ends: tuple[str, str], held: bytes) -> None:
-        end, out = ends
+        told = said.strip()[-300:]
         new = {path.name for path in Path().iterdir()} - before - {"l.db.lock"}
-        if code not in (0, 1, 2):
-            raise Finding(f"ended with {code}: {said[-300:]}")
-        if "Traceback" in said or "please report" in said:
-            raise Finding(f"said {said[-300:]}")
+        must(code in (0, 1, 2), f"ended with {code}: {told}")
+        must("Traceback" not in said and "please report" not in said, f"said {told}")
         ledger = dpfast.Ledger("l.db")
         charged = ledger.verify() > 0 and bool(ledger.spent.epsilon)
+        must(charged == (code == 0), f"was {'charged and refused' if charged else 'released without a charge'}: {told}")
         if code:
-            if new:
-                raise Finding(f"was refused ({said.strip()[-200:]}) and left {sorted(new)}")
-            if charged:
-                raise Finding(f"was charged and refused: {said.strip()[-300:]}")
-            if end in (".csv", ".npy"):
-                for cell in (NUMBER, TEXT):
-                    if cell in said:
-                        raise Finding(f"quoted {cell}: {said.strip()[-200:]}")
+            must(not new, f"was refused ({told}) and left {sorted(new)}")
+            quoted = [cell for cell in (NUMBER, TEXT) if cell in said and ends[0] in TEXTS]
+            must(not quoted, f"quoted {quoted}: {told}")
             return
-        if not charged:
-            raise Finding("released without a charge")
-        record = {f"out{out}.json"} if out in (".csv", ".npy") and end in (".csv", ".npy") else set()
-        if not new >= {f"out{out}", *record} or new - {f"out{out}", f"out{out}.json"}:
-            raise Finding(f"left {sorted(new)}")
-        if end == out and (made := Path(f"out{out}").read_bytes()) == held and len(made) > 400:
-            raise Finding("added no noise")
+        out = f"out{ends[1]}"
+        record = {f"{out}.json"} if ends[0] in TEXTS and ends[1] in TEXTS else set()
+        must({out, *record} <= new <= {out, f"{out}.json"}, f"left {sorted(new)}")
+        made = Path(out).read_bytes()
+        must(ends[0] != ends[1] or made != held or len(made) < ENOUGH, "added no noise")
 
 
 def here(arguments: list[str]) -> tuple[int | None, str]:

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dpfast
-from fuzz import Finding
+from fuzz import Finding, must
 from fuzz.choices import Choices
 
+LOOKS = {0, 1, 2}  # actions that spend nothing
 MECHANISM = dpfast.DiscreteLaplace(1, 1)
 TABLES = {
     "promise": ["dataset", "adjacency", "unit", "epsilon", "delta", "rho", "identity", "digest"],
@@ -101,53 +102,53 @@ class Target:
 
     def _act(self, ledger: dpfast.Ledger, action: int, charged: int) -> int:
         """One thing done with the ledger; how many charges that was."""
-        before, result = self._told(ledger), None
+        before, did = self._told(ledger), (self._look if action in LOOKS else self._spend)
         try:
-            if action == 0:
-                if ledger.verify() < self._entries:
-                    raise Finding("verify passed and lost charges")
-            elif action == 1:
-                if len(ledger.history()) < self._entries + charged:
-                    raise Finding("the history lost charges")
-            elif action == 2:
-                result = ledger.release(MECHANISM, [7], label="more")
-            elif action == 3:
-                ledger.spend(dpfast.Guarantee(1))
-                result = 1
-            elif action == 4:
-                again = ledger.release(MECHANISM, [1, 2, 3], key=self._key.derive("sealed"), resume=True)
-                if len(again) != 3:
-                    raise Finding("a resumed release has another shape")
-            elif action == 5:
-                result = ledger.release(MECHANISM, [1], key=self._key.derive("another"))
-            elif action == 6:
-                copied = self._path.with_name("copy.db")
-                copied.unlink(missing_ok=True)
-                ledger.copy(copied)
-                if dpfast.Ledger(copied).verify() < self._entries:
-                    raise Finding("a copy lost charges")
-            elif action == 7:
-                ledger.spend(dpfast.Guarantee(100))
-                raise Finding("more was spent than there is")
-            else:
-                ledger.release(MECHANISM, [float("nan")], label="refused")
-                raise Finding("a NaN was released")
+            paid = did(ledger, action, charged)
         except dpfast.DpfastError:
-            result = None
+            paid = 0
         except Finding:
             raise
         except Exception as error:
             raise Finding(f"action {action}: {type(error).__name__}: {error}") from error
         after = self._told(ledger)
-        if before is None or after is None:
-            if result is not None and after is None:
-                raise Finding(f"action {action} released, and the total cannot be read")
-            return int(result is not None)
-        if after.epsilon - before.epsilon != (result is not None):
-            raise Finding(
-                f"action {action}: {'released' if result is not None else 'refused'}, and charged {after.epsilon - before.epsilon}"
-            )
-        return int(result is not None)
+        must(not paid or after is not None, f"action {action} released, and the total cannot be read")
+        if before is not None and after is not None:
+            spent = after.epsilon - before.epsilon
+            must(spent == paid, f"action {action}: {'released' if paid else 'refused'}, and charged {spent}")
+        return paid
+
+    def _look(self, ledger: dpfast.Ledger, action: int, charged: int) -> int:
+        if action == 0:
+            must(ledger.verify() >= self._entries, "verify passed and lost charges")
+        elif action == 1:
+            must(len(ledger.history()) >= self._entries + charged, "the history lost charges")
+        else:
+            copied = self._path.with_name("copy.db")
+            copied.unlink(missing_ok=True)
+            ledger.copy(copied)
+            must(dpfast.Ledger(copied).verify() >= self._entries, "a copy lost charges")
+        return 0
+
+    def _spend(self, ledger: dpfast.Ledger, action: int, _: int) -> int:
+        """What it should cost."""
+        if action == 3:
+            ledger.release(MECHANISM, [7], label="more")
+        elif action == 4:
+            ledger.spend(dpfast.Guarantee(1))
+        elif action == 5:
+            ledger.release(MECHANISM, [1], key=self._key.derive("another"))
+        elif action == 6:
+            again = ledger.release(MECHANISM, [1, 2, 3], key=self._key.derive("sealed"), resume=True)
+            must(len(again) == 3, "a resumed release has another shape")
+            return 0
+        elif action == 7:
+            ledger.spend(dpfast.Guarantee(100))
+            must(False, "more was spent than there is")
+        else:
+            ledger.release(dpfast.Laplace(1, 1), [float("nan")], label="refused")
+            must(False, "a NaN was released")
+        return 1
 
     @staticmethod
     def _told(ledger: dpfast.Ledger) -> dpfast.Guarantee | None:
