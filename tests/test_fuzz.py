@@ -78,7 +78,7 @@ def test_a_damaged_output_is_refused_by_an_error_of_its_own(tmp_path) -> None:
             jobs.verify(tmp_path / "out", counts, how, key=key)
 
 
-# ------------------------------------------------------------------ the oracles find what is planted
+# ------------------------------------------------------------------ oracles find planted defects
 
 
 def test_noise_that_is_missing_is_found(made, monkeypatch) -> None:
@@ -167,9 +167,9 @@ def test_figures_add_up_over_runs(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", ["ledger"])
 def test_a_turn_runs_and_is_logged(tmp_path, name: str) -> None:
-    """Two seconds of atheris: inputs are tried, and the process ends by its CPU time."""
+    """A second of atheris: inputs are tried, and the process ends by its CPU time."""
     pytest.importorskip("atheris")
-    assert campaign.turn(tmp_path, name, 6.0) >= 5
+    assert campaign.turn(tmp_path, name, 1.0) >= 1
     logged = json.loads((tmp_path / "log.jsonl").read_text())
     assert logged["executions"] > 0
     assert logged["target"] == name

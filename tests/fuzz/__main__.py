@@ -52,7 +52,7 @@ def main() -> None:
     for data in [*corpus_of(name).values(), *one.seeds()]:
         if not (path := corpus / hashlib.sha1(data).hexdigest()).exists():
             path.write_bytes(data)
-    limit = float("inf") if seconds == "merge" else float(seconds)
+    limit = float("inf") if seconds == "merge" else time.process_time() + float(seconds)
 
     def try_one(data: bytes) -> None:
         if time.process_time() > limit:
