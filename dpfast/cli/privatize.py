@@ -246,7 +246,7 @@ def _run(
     made = _columns(table, mechanism, (lower, upper, clamp, missing), dtype=dtype, constant_time=constant_time)
     cells, about["releases"] = map(list, zip(*made, strict=True))
     sink: dict[str, Any] = {"found": found, "form": form, "metadata": metadata}
-    files.checked_target(target, table, **sink)
+    made_as = files.checked_target(target, table, **sink).format
     done, begun, name = 0.0, time.monotonic(), what_is(source)
     size = None if table.size is None else table.size * (1 if key is None else 2)
     with closing(terminal.Bar(size, quiet=quiet)) as bar:
@@ -254,7 +254,9 @@ def _run(
         called = label or _label(source, table.chosen)
         if key is None or ledger is None:
             pay = partial(ledger.spend, *_charged(mechanism, len(cells)), label=called) if ledger else None
-            drawn: Iterable[tuple[Piece, list[Any]]] = fresh(table, cells, pay, threads or usable_threads())
+            drawn: Iterable[tuple[Piece, list[Any]]] = fresh(
+                table, cells, pay, threads or usable_threads(), whole=made_as not in {"CSV", "TSV"}
+            )
         else:
             drawn = sealing = Sealing(table, cells, key, ledger, resume=resume, threads=threads or usable_threads())
             if found == "compare" and not sealing.again:

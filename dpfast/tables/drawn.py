@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -43,18 +44,27 @@ class Cells(NamedTuple):
         return found
 
 
-def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None, threads: int) -> Drawn:
-    """pay: what a ledger does once a piece is read, and columns without numbers are found out."""
+def fresh(
+    table: Source, columns: list[Cells], pay: Callable[[], object] | None, threads: int, *, whole: bool = False
+) -> Drawn:
+    """pay: what a ledger does once two pieces are read, and columns without numbers are found out.
+
+    So a file of one piece is read to its end, and what is wrong with it costs nothing. whole:
+    whether the other columns are read, too, because they will be written in another form.
+    """
 
     def paid() -> Iterator[Piece]:
-        at = 0
+        pieces = table.pieces()
+        first = list(islice(pieces, 2)) if pay is not None else []
+        if pay is not None:
+            if whole:
+                [piece.rows.columns for piece in first if piece.rows]  # a cell that is no text is found out here
+            pay()
         try:
-            for at, piece in enumerate(table.pieces(), 1):
-                if pay is not None and at == 1:
-                    pay()
-                yield piece
+            yield from first
+            yield from pieces
         except FileError as error:
-            if pay is None or at == 0:
+            if pay is None:
                 raise
             raise FileError(f"{error}; what was charged stays charged, for noise was drawn: see --key-file") from None
 
