@@ -34,7 +34,6 @@ from cyclonedx.validation.json import JsonStrictValidator
 from elftools.elf.elffile import ELFFile
 from packageurl import PackageURL
 from packaging.requirements import Requirement
-from zopfli.zipfile import ZipFile as SmallZipFile
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 850_000  # bytes of a wheel
@@ -134,8 +133,10 @@ def finish_wheel(wheel: Path, epoch: int) -> Path:
     lines = [f"{name},sha256={_digest(held[name])},{len(held[name])}" for name in sorted(held)]
     held[record] = "\n".join([*lines, f"{record},,", ""]).encode()
     date = time.gmtime(max(epoch, 315532800))[:6]  # a zip file knows no year before 1980
-    with SmallZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as files:
-        for name in [*sorted(name for name in held if not name.startswith(info)), *sorted(name for name in held if name.startswith(info))]:  # fmt: skip
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as files:
+        for name in sorted(
+            held, key=lambda name: (name.startswith(info), name)
+        ):  # the metadata last, as wheels have it
             entry = zipfile.ZipInfo(name, date)
             entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
             entry.external_attr = (0o100755 if modes.get(name) else 0o100644) << 16
@@ -148,12 +149,15 @@ def finish_sdist(archive: Path, epoch: int) -> Path:
     with tarfile.open(archive) as files:
         members = sorted((member for member in files if member.isfile()), key=lambda member: member.name)
         held = [(member, files.extractfile(member).read()) for member in members]
-    with archive.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=epoch) as packed:
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as files:
-            for member, content in held:
-                entry = tarfile.TarInfo(member.name)
-                entry.size, entry.mtime, entry.mode = len(content), epoch, 0o755 if member.mode & 0o100 else 0o644
-                files.addfile(entry, io.BytesIO(content))
+    with (
+        archive.open("wb") as raw,
+        gzip.GzipFile("", "wb", 9, raw, mtime=epoch) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as files,
+    ):
+        for member, content in held:
+            entry = tarfile.TarInfo(member.name)
+            entry.size, entry.mtime, entry.mode = len(content), epoch, 0o755 if member.mode & 0o100 else 0o644
+            files.addfile(entry, io.BytesIO(content))
     return archive
 
 
@@ -167,7 +171,7 @@ def sizes(wheel: Path) -> str:
     with zipfile.ZipFile(wheel) as files:
         for entry in files.infolist():
             top, _, rest = entry.filename.partition("/")
-            part = entry.filename if entry.filename.endswith(".so") else f"{top}/{rest.split('/')[0]}" if "/" in rest else top
+            part = f"{top}/{rest.split('/')[0]}" if "/" in rest or rest.endswith(".so") else top
             parts.setdefault(part, [0, 0])
             parts[part][0] += entry.file_size
             parts[part][1] += entry.compress_size
