@@ -125,7 +125,6 @@ def finish_wheel(wheel: Path, epoch: int) -> Path:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     with zipfile.ZipFile(wheel) as files:
         held = {name: files.read(name) for name in files.namelist() if not name.endswith("/")}
-        modes = {name: files.getinfo(name).external_attr >> 16 & 0o111 for name in held}
     [record] = (name for name in held if name.endswith(".dist-info/RECORD"))
     info = record.removesuffix("RECORD")
     [extension] = (content for name, content in held.items() if name.endswith(".so"))
@@ -140,7 +139,7 @@ def finish_wheel(wheel: Path, epoch: int) -> Path:
         ):  # the metadata last, as wheels have it
             entry = zipfile.ZipInfo(name, date)
             entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
-            entry.external_attr = (0o100755 if modes.get(name) else 0o100644) << 16
+            entry.external_attr = (0o100755 if name.endswith(".so") else 0o100644) << 16
             files.writestr(entry, held[name])
     return wheel
 
