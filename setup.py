@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pyproject.toml has no form for: the C extension, its wheel's tag, the text of a package page."""
+"""What pyproject.toml has no form for: the C extension, the wheel's tag, the package page."""
 
 import re
 import shutil

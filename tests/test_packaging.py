@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels and the package page: what is wrong with an archive is found, and its bytes are one commit's."""
+"""Wheels and the package page: faults of an archive are found, and its bytes are reproducible."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_symbol_that_no_manylinux_allows_is_found(tmp_path: Path) -> None:
 
 
 def test_a_finished_wheel_is_the_same_whenever_and_wherever_it_was_made(tmp_path: Path) -> None:
-    """Other order, other dates, other modes before: equal bytes after, which pip's record describes."""
+    """Other order, dates and modes before: equal bytes after, which pip's record describes."""
     _needs_auditwheel()
     first, second = _wheel(tmp_path / "a"), _wheel(tmp_path / "b")
     with zipfile.ZipFile(first) as files:
@@ -206,7 +206,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_links_of_the_package_page_lead_somewhere(page: Any) -> None:
-    """Relative links lead to the repository; without one their text stays. Others stay as they are."""
+    """Relative links lead to the repository; without one their text stays. Others are kept."""
     text = "![picture](docs/a.svg) [page](docs/b.md#part) [there](https://example.org/x) [here](#top)"
     there = "https://example.org/who/dpfast"
     assert page(text, there) == (

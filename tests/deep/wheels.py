@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels as they would be published: equal in two builds, tried on every Python here and on AArch64.
+"""Wheels as published: equal in two builds, tried on every Python here and on AArch64.
 
 packaging/wheels.sh does the work. It needs the Debian packages gcc, gcc-aarch64-linux-gnu and
 qemu-user, and root, to lay out an AArch64 Python.
