@@ -8,7 +8,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+commit=$(git rev-parse HEAD) # whatever is committed while this runs
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 umask 022
 scratch=$(mktemp -d)
@@ -43,7 +44,7 @@ for one in tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-depen
 }
 
 # The last commit, in folder $1.
-tree() { rm -rf "$1"; mkdir -p "$1"; git archive HEAD | tar -x -C "$1"; }
+tree() { rm -rf "$1"; mkdir -p "$1"; git archive "$commit" | tar -x -C "$1"; }
 
 sdist() { # folder for the archive, folder for the tree
     say sdist
