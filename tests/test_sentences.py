@@ -87,7 +87,7 @@ def docstrings(text: str) -> Iterator[str]:
 
 
 def helps(command, context) -> Iterator[str]:
-    """The sentences of a command's --help and of its subcommands', without the epilog's examples."""
+    """The sentences of the --help of a command and its subcommands, without the examples below."""
     for text in (command.help, command.short_help, *(getattr(option, "help", "") for option in command.params)):
         for paragraph in re.split(r"\n\s*\n", text or ""):
             if "\b" not in paragraph:
@@ -133,3 +133,72 @@ def test_sentences_are_short(name) -> None:
 def test_no_sentence_begins_with_of(name) -> None:
     """The subject comes first: "Of metadata only types are kept" is "Only types are kept"."""
     assert inverted(place(name)) == []
+
+
+# ------------------------------------------------------------------ planted sentences
+
+WORD = "word "
+LONG, SHORT = 25 * WORD + "end.", 24 * WORD + "end."  # 26 and 25 words
+
+TEXTS = {
+    "a paragraph": (page, "{}\n"),
+    "two lines": (page, "Before it.\n{}\nAfter it.\n"),
+    "under a heading": (page, "## A heading\n{}\n"),
+    "an item": (page, "Items:\n- One.\n- {}\n  It goes on.\n"),
+    "a cell": (page, "| a | b |\n| --- | --- |\n| one | {} |\n"),
+    "a link": (page, "[{}](target.md)\n"),
+    "a docstring": (docstrings, '"""A module.\n\n{}\n"""\n'),
+    "an argument": (docstrings, 'def f(x):\n    """F.\n\n    x: {}\n    """\n'),
+    "beside an example": (docstrings, 'class A:\n    """A.\n\n    >>> f()\n    1\n\n    {}\n    """\n'),
+}
+
+
+@pytest.mark.parametrize(("read", "text"), TEXTS.values(), ids=TEXTS)
+def test_a_planted_long_sentence_is_found(read, text) -> None:
+    """26 words are found, and 25 are not; the name of an argument counts as one."""
+    assert len(long_ones([*read(text.format(LONG))])) == 1
+    assert long_ones([*read(text.format(SHORT.removeprefix(WORD) if "x: " in text else SHORT))]) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["Of it we know.", "It is so. Of it we know.", "**Of it** we know.", "- Of it.", "> Of it"]
+)
+def test_a_planted_inversion_is_found(text) -> None:
+    assert len(inverted([*page(text)])) == 1
+    assert inverted([*page(text.replace("Of", "About"))]) == []
+    assert len(inverted([*docstrings(f'"""A.\n\n{text}\n"""')])) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("It is so. It is not.", ["It is so.", "It is not."]),
+        ("It is (or was). A 1.5 is a number.", ["It is (or was).", "A 1.5 is a number."]),
+        ("See [BW18, Prop. 3], e.g. here, i.e. there.", ["See [BW18, Prop. 3], e.g. here, i.e. there."]),
+        ("Who says so? Nobody! And *you?* No", ["Who says so?", "Nobody!", "And *you?*", "No"]),
+    ],
+)
+def test_a_text_is_cut_into_sentences(text, found) -> None:
+    assert [sentence for sentence in sentences(text) if sentence] == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\n{}\n```\n",
+        "<!-- bench:x:start -->\n{}\n<!-- bench:x:end -->\n",
+        "A line:\n\n    {}\n",
+        "`{}`\n",
+        "[link](<{}>)\n",
+    ],
+)
+def test_code_and_what_a_program_wrote_are_no_sentences(text) -> None:
+    assert long_ones([*page(text.format(LONG))]) == []
+
+
+def test_a_planted_help_is_found() -> None:
+    click = pytest.importorskip("click")
+    options = [click.Option(["--it"], help=LONG), click.Option(["--other"], help="Of the other.")]
+    group = click.Group("all", commands={"one": click.Command("one", params=options)}, help="All.")
+    found = [*helps(group, click.Context(group))]
+    assert (len(long_ones(found)), inverted(found)) == (1, ["Of the other."])

@@ -10,8 +10,8 @@ noisy one is of the same family. These may hold data without noise, so they
 are not carried over: attributes (`attrs`), subclasses, and labels that an index keeps although no
 row has them (levels of a MultiIndex, categories).
 
-Under a key an index other than 0, 1, 2, ... is sealed as the rows' names unasked: of integers or
-strings. Of other labels give names= in their place.
+Under a key an index other than 0, 1, 2, ... is sealed as the rows' names unasked, if they are
+integers or strings. If the labels are of another kind, give names= in their place.
 """
 
 from __future__ import annotations

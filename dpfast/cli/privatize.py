@@ -138,7 +138,7 @@ def privatize(resume: bool, force: bool, **options: Any) -> None:
     Both are .csv, .parquet, .arrow, .feather or .npy files, as their extensions say. Other columns
     pass through without noise (from CSV to CSV byte for byte, from CSV to another format as
     strings), and so does the order of rows, unless --sort-by says a public one. Which rows there
-    are is published. Of metadata only what types need is kept.
+    are is published. Only the metadata that types need are kept.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV or npy
     file in OUT.json. OUT appears only when it is complete. With --ledger a release that the budget
