@@ -23,6 +23,7 @@ import dpfast
 from dpfast.cli.audit import audit
 from dpfast.cli.bench import bench
 from dpfast.cli.explain import explain
+from dpfast.cli.histogram import histogram
 from dpfast.cli.info import info
 from dpfast.cli.jobs import jobs
 from dpfast.cli.key import key
@@ -40,7 +41,7 @@ def commands() -> None:
     """Differentially private counts and real values, with noise of exactly the stated law."""
 
 
-for _command in (privatize, verify, explain, key, ledger, jobs, info, selftest, audit, bench):
+for _command in (histogram, privatize, verify, explain, key, ledger, jobs, info, selftest, audit, bench):
     commands.add_command(_command)
 
 
@@ -72,13 +73,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _in_flags(message: str) -> str:
-    """A message that begins with a rule, "lower must be at most upper", in command-line words."""
+    """A message about parameters, "lower must be at most upper, got lower=2", as the options are written."""
     options = [option for command in commands.commands.values() for option in command.params if option.opts]
     flags = {str(option.name): option.opts[0] for option in options if option.opts[0].startswith("--")}
-    rule = re.match(r"\w+( and \w+)? must( be at most \w+)?\b", message)
+
+    def flagged(word: re.Match[str]) -> str:
+        return flags.get(word[0], word[0])
+
+    rule = re.match(r"\w+( (and|or) \w+)? must( be at most \w+| come with \w+)?\b", message)
     end = rule.end() if rule else 0
-    rest = message[end:].replace("resume=True", "--resume")
-    return re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), message[:end]) + rest
+    rest = (
+        message[end:]
+        .replace("resume=True", "--resume")
+        .replace("create=True, or `dpfast ledger create`,", "`dpfast ledger create`")
+    )
+    rest = re.sub(r"Sensitivity\.changes\(l0=1, linf=([^,)]*)\)?", r"\1", rest)  # which a bare --sensitivity is
+    if "<" not in rest:  # what a mechanism or a guarantee says of itself stays as it is
+        rest = re.sub(
+            r"(?<![\w.(])(\w+)=(?=[^=])", lambda word: f"{flags[word[1]]} " if word[1] in flags else word[0], rest
+        )
+    return re.sub(r"\w+", flagged, message[:end]) + rest
 
 
 def _failed(message: str, code: int) -> int:

@@ -78,7 +78,7 @@ def create(
 
 @ledger.command()
 @click.argument("file", type=FILE)
-@click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
+@click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png, .svg or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
     """Print what was charged, and what is left, after the sums were checked.

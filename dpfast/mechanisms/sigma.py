@@ -91,7 +91,7 @@ class Sigma(Record):
         try:
             made = cls(sigma_squared=squared, sensitivity=norm, **options)
         except ParameterError as failure:
-            raise ParameterError(f"rho={shown(rho)} asks for noise that cannot be: {failure}") from None
+            raise ParameterError(f"rho must ask for noise that can be, got {shown(rho)}: {failure}") from None
         vars(made).update(calibrated_for=Guarantee(rho=exact_rho, adjacency=norm.adjacency, unit=norm.unit))
         return made
 

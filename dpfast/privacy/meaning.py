@@ -253,6 +253,8 @@ def promise_in_words(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | No
             f"{again} epsilons up."
         )
     zcdp = f"a release is rho-zCDP (zero-concentrated differential privacy), rho = {plain(guarantee.rho)}"
+    if guarantee.rho_delta:
+        zcdp = f"{zcdp}, but for an event of probability {plain(guarantee.rho_delta)} (approximate zCDP)"
     if holds is None:
         return f"{zcdp}: so large a rho promises next to nothing."
     epsilon, delta = holds

@@ -16,7 +16,7 @@ from dpfast.tables.in_blocks import in_threads, results, runs
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpfast.tables.files import Piece, Source
+    from dpfast.tables.source import Piece, Source
 
 Column: TypeAlias = "npt.NDArray[Any]"
 Drawn: TypeAlias = "Iterator[tuple[Piece, list[Column]]]"
@@ -28,6 +28,7 @@ class Cells(NamedTuple):
     name: str
     mechanism: Any
     options: Mapping[str, Any]
+    dtype: np.dtype[Any] | None = None  # of the noisy cells; None is that of the mechanism
 
     def usable(self, cells: Column) -> Column:
         """Clamped integers are int64 in all pieces; a CSV has uint64 in some."""
@@ -38,7 +39,7 @@ class Cells(NamedTuple):
         return cells
 
     def release(self, cells: Column) -> Column:
-        found: Column = self.mechanism.release(self.usable(cells), **self.options)
+        found: Column = self.mechanism.release(self.usable(cells), dtype=self.dtype, **self.options)
         return found
 
 
@@ -46,10 +47,16 @@ def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None,
     """pay: what a ledger does once a piece is read, and columns without numbers are found out."""
 
     def paid() -> Iterator[Piece]:
-        for at, piece in enumerate(table.pieces()):
-            if pay is not None and at == 0:
-                pay()
-            yield piece
+        at = 0
+        try:
+            for at, piece in enumerate(table.pieces(), 1):
+                if pay is not None and at == 1:
+                    pay()
+                yield piece
+        except FileError as error:
+            if pay is None or at == 0:
+                raise
+            raise FileError(f"{error}; what was charged stays charged, for noise was drawn: see --key-file") from None
 
     def draw(piece: Piece) -> tuple[Piece, list[Column]]:
         return piece, [column.release(cells) for column, cells in zip(columns, piece.counts, strict=True)]
