@@ -129,7 +129,7 @@ _OPTIONS = (
     click.option(
         "--dtype",
         type=click.Choice(DTYPES),
-        help="Of the noisy cells; by default int64, of real values the type of IN. A noisy value beyond its ends becomes "
+        help="The type of the noisy cells; by default int64, or for real values that of IN. A noisy value beyond its ends becomes "
         "the nearest number that it has: that is public.",
     ),
     click.option(
