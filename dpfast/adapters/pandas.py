@@ -13,8 +13,8 @@ row has them (levels of a MultiIndex, categories).
 All cells of a DataFrame, such as pd.crosstab gives, are released as one vector: the sensitivity is
 that of all of them together.
 
-Under a key an index other than 0, 1, 2, ... is sealed as the rows' names unasked: of integers or
-strings. Of other labels give names= in their place.
+Under a key an index other than 0, 1, 2, ... is sealed as the rows' names unasked, if they are
+integers or strings. If the labels are of another kind, give names= in their place.
 """
 
 from __future__ import annotations

@@ -17,14 +17,16 @@ IN = click.Path(exists=True, allow_dash=True, path_type=Path)
 
 _OPTIONS = (
     click.option(
-        "--delimiter", metavar="CHAR", help="Of CSV: one character, or tab; by default a comma, of .tsv a tab."
+        "--delimiter",
+        metavar="CHAR",
+        help="What separates cells in texts: a character, or tab; by default a comma, in .tsv a tab.",
     ),
     click.option(
         "--encoding",
         metavar="NAME",
         default="utf-8",
         show_default=True,
-        help="Of texts, such as utf-16, latin-1, cp1252.",
+        help="The encoding of texts, such as utf-16, latin-1, cp1252.",
     ),
     click.option("--decimal", metavar="CHAR", help="The decimal sign of numbers in texts: '.' (the default) or ','."),
     click.option(
@@ -33,7 +35,10 @@ _OPTIONS = (
         help="What separates thousands in texts: , . ' ’ _ or a space; by default nothing.",
     ),
     click.option(
-        "--format", "form", metavar="NAME", help="Of - and of files whose names say none: csv, tsv, jsonl, csv.gz, …"
+        "--format",
+        "form",
+        metavar="NAME",
+        help="The form of - and of files whose names say none: csv, tsv, jsonl, csv.gz, …",
     ),
 )
 

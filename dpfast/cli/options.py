@@ -116,7 +116,11 @@ LAW_OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--l2-squared", number, "Gaussians: squared L2 distance of neighbours, at most."),
     ("--granularity", number, "laplace, gaussian: the grid of results, a power of two."),
     ("--bound", number, "snapping: values and results are clamped to [-bound, bound]."),
-    ("--adjacency", click.Choice(["add-remove", "substitution"]), "Of neighbours; by default add-remove."),
+    (
+        "--adjacency",
+        click.Choice(["add-remove", "substitution"]),
+        "What makes two inputs neighbours; by default add-remove.",
+    ),
     ("--unit", str, "Whom the promise protects; by default a person."),
 )
 

@@ -129,7 +129,7 @@ _OPTIONS = (
     click.option(
         "--dtype",
         type=click.Choice(DTYPES),
-        help="Of the noisy cells; by default int64, of real values the type of IN. A noisy value beyond its ends becomes "
+        help="The type of the noisy cells; by default int64, or for real values that of IN. A noisy value beyond its ends becomes "
         "the nearest number that it has: that is public.",
     ),
     click.option(
@@ -159,8 +159,8 @@ def privatize(resume: bool, force: bool, **options: Any) -> None:
     their names say, or - for a pipe; IN may be a folder of Parquet files. docs/files.md has the
     rules by which numbers are read. Other columns pass through without noise (from CSV to CSV byte
     for byte, from CSV to another format as strings), and so does the order of rows, unless
-    --sort-by says a public one. Which rows there are is published. Of metadata only what types need
-    is kept.
+    --sort-by says a public one. Which rows there are is published. Only the metadata that types
+    need are kept.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a text or
     array in OUT.json. OUT appears only when it is complete. With --ledger a release that the budget

@@ -125,9 +125,9 @@ class Ledger:
     ) -> Any:
         """`mechanism.release(values, **options)`, checked, then charged, then drawn.
 
-        Of a selection its `select`, which pays for k picks if it has k; of AboveThreshold its
-        `run`. Randomized response charges its epsilon once: each unit of privacy gives one of the
-        answers.
+        For a selection this is its `select`, which pays for k picks if it has k. For AboveThreshold
+        it is its `run`. Randomized response charges its epsilon once: each unit of privacy gives
+        one of the answers.
         values: what the mechanism's release takes; it returns what that returns. label: for the
             history, of a release without a key; a key has its own. options: for the mechanism's
             release: out, dtype, lower, upper, clamp, missing, threads, constant_time; under a key

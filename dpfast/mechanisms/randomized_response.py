@@ -78,7 +78,7 @@ class RandomizedResponse(Payable):
         probability: that of heads, p, between 0 and 1, taken exactly; 1/2 in the course notes. Or
             epsilon, above ln 2: p is then the largest multiple of 2^-53 found that keeps it.
 
-        Yes is said with probability p + p(1 - p) for a true yes and p(1 - p) for a true no, so the
+        Yes is said with probability p + p(1 - p) for a true yes and p(1 - p) for a true no. So the
         loss is epsilon = max(ln((2 - p)/(1 - p)), ln((1 - p + p^2)/(1 - p)^2)), for a yes and for a
         no. Course notes often state the first alone, which is the larger only up to p = 1/2
         (epsilon = ln 3). `epsilon` is a double, rounded up.

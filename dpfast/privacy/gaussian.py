@@ -18,9 +18,9 @@ integer d_i, |d_i| <= linf, in at most l0 cells, and the noises X_i are independ
    of l0 cells.
 3. Fewer cells, moved further. Let power(d, a) be the most that a test of level a for X has against
    X + d. The best test is one threshold for all d > 0 (1), so power(d + e, a) = power(e, power(d,
-   a)). Of (X, Y), (X + d, Y), (X + d, Y + e) a test of level a for the first has at most power(d,
-   a) against the second, and so at most power(e, power(d, a)) against the third. So one cell moved
-   by d + e is worse than two moved by d and e; by symmetry for -d and -e, too. A signed
+   a)). Compare (X, Y), (X + d, Y) and (X + d, Y + e). A test of level a for the first has at most
+   power(d, a) against the second, and so at most power(e, power(d, a)) against the third. So one
+   cell moved by d + e is worse than two moved by d and e; by symmetry for -d and -e, too. A signed
    substitution moves cells of both supports by 2 linf, others by linf; these pair up: the worst
    changes are those of one support. If l1 alone is bounded, the worst change is one cell moved by
    l1. A substitution of contributions >= 0 moves cells up by l1 in all and others down by l1 in

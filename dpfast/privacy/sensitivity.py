@@ -87,9 +87,9 @@ class Sensitivity(Record):
     adjacency: "add-remove" (neighbours differ by the presence of one unit) or "substitution" (one
         unit contributes something else). unit: the unit of privacy, such as "person".
     cells: how many cells there are in all, a public number. It bounds l0. It also lowers what a
-        substitution changes, where 2 l0 cells would be more: one who answers 3 of 4 questions with
-        yes or no changes 4 answers and not 6. A release refuses an array with more cells. It is
-        None where it lowers nothing.
+        substitution changes, where 2 l0 cells would be more. A person who answers 3 of 4 questions
+        with yes or no changes 4 answers and not 6. A release refuses an array with more cells. It
+        is None where it lowers nothing.
     signed: whether contributions can be negative. This matters under substitution. It also matters
         for a choice among answers, which are `monotonic` under add-remove if no contribution is
         negative.
@@ -280,7 +280,7 @@ class Sensitivity(Record):
     def of_sums(self, sums: int, cells: int) -> Sensitivity:
         """That of as many sums over disjoint groups of at most so many cells.
 
-        What one unit adds to several cells of a group meets in one sum, so a sum moves by up to l0
+        What one unit adds to several cells of a group meets in one sum. So a sum moves by up to l0
         linf, and never by more than l1. No figure is exceeded, and each is reached where it is
         reached for the cells and enough groups are of that size.
         Raises: DTypeError, ParameterError (also if what one unit contributes is not known).
@@ -392,8 +392,8 @@ def _covers(stated: Sensitivity, change: Sensitivity) -> bool:
     """Whether no change of this Sensitivity is told from none more easily than one that is stated.
 
     A cell of the worst one stands for as many cells of the change as it moves by as much in all
-    (dpfast/privacy/gaussian.py, 3). Of an l1 of its own, the cells that move most must move as far
-    as those of the change (dpfast/privacy/laplace.py, 5), as whole numbers, too.
+    (dpfast/privacy/gaussian.py, 3). If l1 is stated by itself, the cells that move most must move
+    as far as those of the change (dpfast/privacy/laplace.py, 5), as whole numbers, too.
     """
     worst = stated.largest
     if worst is None:

@@ -2,9 +2,9 @@
 """Sums of real values whose sensitivity is what the formula says: integers on a grid.
 
 A float sum rounds after every addition, and each record then moves the rounding of all others. So
-its sensitivity exceeds the real-number formula, without bound in the number of records
+its sensitivity exceeds the real-number formula, without bound in the number of records.
 (Casacuberta, Shoemate, Vadhan, Wagaman 2022, "Widespread Underestimation of Sensitivity in
-Differentially Private Libraries and How to Fix It"). Here each record is rounded on its own to a
+Differentially Private Libraries and How to Fix It".) Here each record is rounded on its own to a
 grid, and integers are added. So one record moves the sum by its own term and by nothing else.
 """
 

@@ -71,7 +71,7 @@ class ArrowSource:
     def rest(self) -> bytes:
         """The digest of the file as it is now: its cells lie compressed, and in no order.
 
-        Of a folder the names of its files are in it. How texts are read is in it where it is not
+        For a folder the names of its files are in it. How texts are read is in it where it is not
         as usual.
         """
         found = blake3(self.style.sealed())
