@@ -220,9 +220,9 @@ def bounded_histogram(
     The sensitivity is Sensitivity(l0=max_partitions, linf=max_per_partition, l1=max_contributions),
     each if it is given, l0 at most max_contributions, and cells is the size of the domain. For
     sums, linf and l1 are multiplied by the largest magnitude within [lower, upper] in steps, and
-    signed if values of both signs are. So max_contributions=m alone has l0, linf, l1, l2_squared = m, m, m,
-    m^2, and at most 2m, m, 2m, 2m^2 under substitution. It holds for *every* key, a public one too. Proof:
-    equal ids make one unit, and ids are compared, not hashes. What a unit keeps depends on the key,
+    signed if values of both signs are. So max_contributions=m alone has l0, linf, l1, l2_squared =
+    m, m, m, m^2, and at most 2m, m, 2m, 2m^2 under substitution. It holds for *every* key, a public
+    one too. Proof: equal ids make one unit, and ids are compared, not hashes. What a unit keeps depends on the key,
     its id and the multiset of its own rows: on no other unit, no row number, no order of rows. So
     counts = the sum over units of v(key, id, rows). Each v has at most l0 entries, each in 0 ..
     linf, and they add up to at most m, the rows that are kept. Integers that add up to m have at
