@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import browser
 import pytest
 
 import dpfast
@@ -73,6 +74,14 @@ def test_code_of_docstrings_is_shown_as_code(site) -> None:
     page = (site / "reference" / "counts.html").read_text("utf-8")
     assert "&gt;&gt;&gt; " in page
     assert "Raises" in page
+
+
+def test_every_page_fits_a_telephone_and_can_be_read(site) -> None:
+    """No sideways scroll at 360 px, contrast, reach by keys: tests/test_looks.py plants faults in these."""
+    if browser.chromium() is None:
+        pytest.skip("chromium is not installed")
+    pages = [page for page in sorted(site.rglob("*.html")) if page.name not in {"genindex.html", "search.html"}]
+    assert [fault for fault in browser.looks(pages, widths=(360,))] == []
 
 
 SPOILT = (  # a page, what it holds, what is put in its place, what a build then says
