@@ -58,7 +58,7 @@ def refused(capsys: pytest.CaptureFixture[str], code: int, match: str, *, expect
 
 
 def as_a_count(text: str, point: str, thousands: str | None, missing: int | None) -> int | None:
-    """A reading of the rules by itself, with Python's decimals: None where a rule refuses the text."""
+    """A reading of the rules by itself, with decimals; None where a rule refuses the text."""
     spaces = " \t\u00a0\u202f"
     text = text.strip(spaces)
     if text.lower() in {"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"}:
@@ -383,7 +383,7 @@ def test_any_text_becomes_any_other(tmp_path, name, into) -> None:
 @pytest.mark.parametrize("cut", [1, 9, 2000])
 @pytest.mark.parametrize("name", ["in.csv.gz", "in.csv.zst"])
 def test_a_packed_file_cut_short_leaves_no_output_and_is_charged_at_most_once(tmp_path, capsys, name, cut) -> None:
-    """Nothing is charged if the end is missed before noise is drawn; else the message says what stays."""
+    """Nothing is charged if the end is missed before the noise; else the message says what is."""
     rng = np.random.default_rng(1)
     pack(
         tmp_path / name,
@@ -483,7 +483,7 @@ def test_a_keyed_release_reads_twice_and_takes_no_pipe(tmp_path) -> None:
     assert ledger.spent.epsilon == 0
 
 
-# ------------------------------------------------------------------ arrays, folders, JSON lines, types
+# ------------------------------------------------------------------ other formats, and types
 
 
 def test_an_archive_gives_one_array(tmp_path, capsys) -> None:
@@ -531,7 +531,8 @@ def test_a_folder_of_parquet_is_one_table(tmp_path, capsys) -> None:
     refused(
         capsys, main(["privatize", str(source), str(tmp_path / "o.parquet"), *LAW]), "must hold files of one schema"
     )
-    (source / "_delta_log").mkdir()
+    (source / "metadata").mkdir()
+    (source / "metadata" / "v1.metadata.json").touch()
     refused(capsys, main(["privatize", str(source), str(tmp_path / "o.parquet"), *LAW]), "Delta or Iceberg table")
     (tmp_path / "none").mkdir()
     refused(

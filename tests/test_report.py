@@ -109,6 +109,16 @@ def test_a_page_shows_the_noisy_table_and_nothing_private(tmp_path, end) -> None
     assert str(tmp_path) not in made
 
 
+def test_rows_that_a_threshold_shows_have_no_interval_that_holds() -> None:
+    shown, whole = (page(facts(noisy=[noisy(list(range(6)), **more)])) for more in ({"threshold": 30}, {}))
+    for promise in ("Each interval", "right on average", "Use intervals"):
+        assert promise in whole
+        assert promise not in shown
+    assert "too high on average" in shown
+    assert "too high on average" not in whole
+    assert list(faults(shown)) == []
+
+
 def test_who_is_protected_is_said_for_both_adjacencies() -> None:
     for adjacency, said in (
         ("add-remove", "each clinic, in the data or not"),

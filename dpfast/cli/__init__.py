@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _in_flags(message: str) -> str:
-    """A message about parameters, "lower must be at most upper, got lower=2", as the options are written."""
+    """A message about parameters, such as "lower must be at most upper", in words of options."""
     options = [option for command in commands.commands.values() for option in command.params if option.opts]
     flags = {str(option.name): option.opts[0] for option in options if option.opts[0].startswith("--")}
 

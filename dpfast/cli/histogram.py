@@ -241,7 +241,7 @@ class Asked(NamedTuple):
         table: dict[str, Any] = {"by": list(self.by), "unit": given["unit"], **self.caps}
         table["cells"] = "those that a threshold shows" if self.cells is None else self.cells.size
         if self.column == "sum":
-            table |= {"sum": given["summed"], "clamp": [str(end) for end in given["clamp"]], "step": str(self.step)}
+            table |= {"sum": given["summed"], "clamp": [str(end) for end in given["clamp"]]}
         found: dict[str, Any] = {
             f"{name}_total": str(value) for name, value in figures(self.mechanism.guarantee).items() if value
         }
@@ -255,8 +255,12 @@ class Asked(NamedTuple):
             }
         low, high = self.bounds()
         found["releases"] = [{"column": self.column, **self.mechanism.metadata(), "lower": low, "upper": high}]
+        if self.column == "sum":
+            found["releases"][0]["step"] = str(self.step)
         if self.cells is None:
-            found["releases"][0]["threshold"] = self.mechanism.threshold
+            found["releases"][0]["threshold"] = (
+                self.mechanism.threshold if self.step == 1 else self.near(0.0, self.mechanism.threshold * self.step)
+            )
         return found
 
     def lines(self) -> list[str]:
@@ -568,17 +572,11 @@ def _facts(release: Release, noisy: Any, about: Mapping[str, Any], target: Path,
     notes = [
         f"What one {unit} has beyond the bounds was left out at random, so numbers are too low where one {unit} has much."
     ]
-    notes += (
-        []
-        if known
-        else [
-            "Only keys with a high noisy number are shown, so these numbers are too high more often than the intervals say."
-        ]
-    )
     every_combination = "The rows are all combinations of the public keys."
     column = Noisy(
         asked.column, "sums" if asked.column == "sum" else "counts", cells, low, high, float(mechanism.stddev * asked.step),
-        about["releases"][0], confidence, jointly, widths, *((every.min().item(), every.max().item()) if len(every) else (None, None)),
+        about["releases"][0], confidence, jointly, widths, least=every.min().item() if len(every) else None, most=every.max().item() if len(every) else None,
+        holds=f"the bounded {asked.column}",
     )  # fmt: skip
     return Facts(
         target.name, noisy.num_rows, [column], mechanism.guarantee, about,

@@ -155,13 +155,15 @@ def privatize(resume: bool, force: bool, **options: Any) -> None:
     To counts by discrete-laplace or discrete-gaussian, to real values by laplace, snapping or
     gaussian.
 
-    Both are .csv, .parquet, .arrow, .feather or .npy files, as their extensions say. Other columns
-    pass through without noise (from CSV to CSV byte for byte, from CSV to another format as
-    strings), and so does the order of rows, unless --sort-by says a public one. Which rows there
-    are is published. Only the metadata that types need are kept.
+    Both are .csv, .tsv, .jsonl (also .gz or .zst), .parquet, .arrow, .feather, .npy or .npz, as
+    their names say, or - for a pipe; IN may be a folder of Parquet files. docs/files.md has the
+    rules by which numbers are read. Other columns pass through without noise: from CSV to CSV byte
+    for byte, from CSV to another format as strings. So does the order of rows, unless --sort-by
+    says a public one. Which rows there are is published. Only the metadata that types need are
+    kept.
 
-    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV or npy
-    file in OUT.json. OUT appears only when it is complete. With --ledger a release that the budget
+    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a text or
+    array in OUT.json. OUT appears only when it is complete. With --ledger a release that the budget
     does not cover is refused; what was charged stays charged, whatever becomes of OUT. With
     --key-file, too, a run that was killed is begun again with --resume: it gives the same OUT, and
     is charged once.

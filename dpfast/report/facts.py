@@ -26,7 +26,8 @@ class Noisy:
     widths: other half-widths by what they hold for, such as {"all 20 cells at once": "±6"}.
     stddev: the standard deviation of one cell's noise. least, most: the range of all noisy cells.
     parameters: the entry of this column in the record that travels with OUT: what the mechanism's
-    metadata has, and lower, upper, clamp and missing.
+    metadata has, and lower, upper, clamp and missing; threshold, if rows are shown only where the
+    noisy number reaches it. holds: what intervals are for.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Noisy:
     widths: Mapping[str, str] = field(default_factory=dict)
     least: Cell | None = None
     most: Cell | None = None
+    holds: str = "the true value"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,10 @@ COLUMNS = 5  # columns with noise that the page shows; each has a picture
 NAMED = 12  # columns that a sentence names
 PERCENT = "\N{NO-BREAK SPACE}%"
 TALL = 25  # rows from which the table scrolls by itself
+SELECTED = (
+    "A row is shown only where its noisy number is high. So numbers near the threshold are too high on average, and the "
+    "true value is below the reach of the noise more often than the percentage says."
+)
 LONG = 12  # letters of a fraction that nobody reads
 DEFINED = {
     "mechanism": "how the noise is drawn",
@@ -46,6 +50,7 @@ DEFINED = {
     "clamp": "public ends to which cells were clamped before the noise",
     "alone": "what one unit can change in cells that it alone has",
     "threshold": "a key is shown from this noisy number",
+    "step": "what a step of a sum is worth; sensitivity and scale are in steps",
     "pre_threshold": "a key needs so many units to be shown",
     "missing": "public number that stands in for missing cells",
     "secure": "whether the noise came from a secret random key",
@@ -158,17 +163,13 @@ def _released(facts: Facts) -> Iterator[str]:
 
 
 def _amounts(facts: Facts) -> str:
-    """What all columns spend together."""
+    """What all columns spend together, rounded up."""
     of = facts.guarantee
     if of.pure and of.epsilon is not None:
-        return f"epsilon {formatting.plain(of.epsilon)}"
-    said = (
-        []
-        if of.epsilon is None
-        else [f"epsilon {formatting.plain(of.epsilon)}, delta {formatting.plain(of.delta or Fraction(0))}"]
-    )
-    delta = f", delta {formatting.plain(of.rho_delta)}" if of.rho_delta else ""
-    return "; ".join([*said, f"rho {formatting.plain(of.rho)}{delta}"])
+        return formatting.amounts({"epsilon": of.epsilon}, up=True)
+    approximately = {} if of.epsilon is None else {"epsilon": of.epsilon, "delta": of.delta or Fraction(0)}
+    zcdp = {"rho": of.rho, **({"delta": of.rho_delta} if of.rho_delta else {})}
+    return "; ".join(formatting.amounts(each, up=True) for each in (approximately, zcdp) if each)
 
 
 # ------------------------------------------------------------------ the noisy table
@@ -220,13 +221,22 @@ def _whole(facts: Facts) -> str:
 
 def _picture(facts: Facts, each: Noisy, names: list[str], name: str) -> Iterator[str]:
     n, digits = len(names), _digits(each)
-    holds = "the clamped true value" if each.parameters.get("clamp") else "the true value"
-    which = "All intervals at once hold" if each.jointly else "Each interval holds"
-    what = f"{which} {holds} with probability {_confidence(each)}{', if it lies within the bounds' if _bounded(each) else ''}."
+    holds = "the clamped true value" if each.parameters.get("clamp") else each.holds
+    if _selected(each):
+        what = f"a line reaches as far as {_confidence(each)} of the noise does. {SELECTED}"
+    else:
+        which = "All intervals at once hold" if each.jointly else "Each interval holds"
+        within = ", if it lies within the bounds" if _bounded(each) else ""
+        what = f"a line its interval. {which} {plain(holds)} with probability {_confidence(each)}{within}."
     first = "" if n == facts.rows else f" The first {n:,} of {facts.rows:,} rows are drawn."
-    caption = f"{text(each.name)}: a dot is the noisy number, a line its interval. {what}{first}"
+    caption = f"{text(each.name)}: a dot is the noisy number, {what}{first}"
     drawn = pictures.intervals(names, each.cells[:n], each.low[:n], each.high[:n], digits, name)
     yield f'<figure>\n<figcaption id="{name}">{caption}</figcaption>\n{drawn}\n</figure>'
+
+
+def _selected(each: Noisy) -> bool:
+    """Whether rows were chosen by their noisy numbers, so that no interval holds as it would."""
+    return each.parameters.get("threshold") is not None
 
 
 def _bounded(each: Noisy) -> bool:
@@ -240,7 +250,10 @@ def _table(
     head = [f"{text(name)} <small>no noise</small>" for name in kept] or ["row"]
     for each in noisy:
         what = "all at once" if each.jointly else "each"
-        head += [f"{text(each.name)} <small>noisy</small>", f"interval <small>{_confidence(each)}, {what}</small>"]
+        ends_are = f"interval <small>{_confidence(each)}, {what}</small>"
+        if _selected(each):
+            ends_are = f"reach <small>of {_confidence(each)} of the noise</small>"
+        head += [f"{text(each.name)} <small>noisy</small>", ends_are]
     rows = []
     for at in range(shown):
         row = [_cell(cells[at]) for cells in kept.values()] or [plain(names[at])]
@@ -250,7 +263,9 @@ def _table(
         rows.append(row)
     part = "" if shown == facts.rows else f"The first {shown:,} of {facts.rows:,} rows. {_whole(facts)} "
     fine = "The file has more digits." if any(_digits(each) for each in noisy) else ""
-    made = table("noisy", "Noisy numbers with their intervals.", head, rows, figures=max(1, len(kept)), wide=True)
+    made = table(
+        "noisy", "Noisy numbers, and how far the noise may reach.", head, rows, figures=max(1, len(kept)), wide=True
+    )
     long = made.replace('class="scroll"', 'class="scroll long"', 1) if shown > TALL else made
     return f'{long}\n<p class="note">{part}{fine}</p>' if part or fine else long
 
@@ -365,7 +380,10 @@ def _use(facts: Facts) -> Iterator[str]:
 def _advice(facts: Facts) -> Iterator[str]:
     first = facts.noisy[0]
     rows = min(len(each.cells) for each in facts.noisy)
-    yield "<strong>Use intervals.</strong> A noisy number alone is not a fact. " + _intervals(facts)
+    if any(map(_selected, facts.noisy)):
+        yield f"<strong>Only high numbers are shown.</strong> {SELECTED} A row that is missing may have a true value above 0."
+    else:
+        yield "<strong>Use intervals.</strong> A noisy number alone is not a fact. " + _intervals(facts)
     for names, of in _alike(facts.noisy, lambda each: list(each.widths.items())):
         widths = ", ".join(f"{plain(what)} within {plain(width)}" for what, width in of.widths.items())
         if widths:
@@ -412,7 +430,7 @@ def _bounds(facts: Facts) -> Iterator[str]:
         low, high = of.parameters.get("lower"), of.parameters.get("upper")
         if of.parameters.get("mechanism") == "snapping":
             yield f"<strong>Clamped by snapping.</strong> It clamps {names} to its bound, before and after the noise."
-        elif low is None and high is None:
+        elif low is None and high is None and not _selected(of):
             yield (
                 f"<strong>Not clamped after the noise.</strong> So each number of {names} is right on average. A negative "
                 "number stands for a small one."

@@ -52,7 +52,7 @@ class CsvSource:
                 done = self.text.done
 
     def rest(self) -> bytes:
-        """The header; of another style than a plain CSV's the style, too: it decides what is a field."""
+        """The header, and a style that is not a plain CSV's: it decides what is a field."""
         sealed = self.text.style.sealed()
         head = self.text.mark + self.text.header
         return blake3(sealed + self.text.codec.encode()).digest() + head if sealed else head

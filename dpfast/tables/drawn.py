@@ -28,7 +28,7 @@ class Cells(NamedTuple):
     name: str
     mechanism: Any
     options: Mapping[str, Any]
-    dtype: np.dtype[Any] | None = None  # of the noisy cells; None is that of the mechanism
+    dtype: np.dtype[Any] | None = None  # the noisy cells' type; None is the mechanism's
 
     def usable(self, cells: Column) -> Column:
         """Clamped integers are int64 in all pieces; a CSV has uint64 in some."""

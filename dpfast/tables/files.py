@@ -182,7 +182,7 @@ class JsonWriter:
 
     @staticmethod
     def check(path: Path, schema: pa.Schema) -> None:
-        """Raises: ParameterError (a type that JSON has no way to write, or two columns of one name)."""
+        """Raises: ParameterError (a type that JSON cannot write, or two columns of one name)."""
         for field in schema:
             if not _is_json(field.type):
                 what = f"column {field.name!r} holds {field.type}"

@@ -33,7 +33,7 @@ class Reader(Protocol):
     paths: list[Path]
 
     def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
-        """Batches of at most so many rows, each with its share of the whole. columns: these alone."""
+        """Batches of at most so many rows, each with its share of all. columns: only these."""
 
 
 class Parquet:

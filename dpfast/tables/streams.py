@@ -151,7 +151,7 @@ def _unpacking(what: str, codec: str | None) -> Iterator[None]:
 
 
 def refuse_packed(path: Path, first: bytes) -> None:
-    """Raises: FileError (the first bytes are those of a packed file, and the name does not say so)."""
+    """Raises: FileError (a packed file, whose name does not say so)."""
     for codec, magic in MAGIC.items():
         if first.startswith(magic):
             end = next(end for end, name in CODECS.items() if name == codec)

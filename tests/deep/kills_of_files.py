@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 COVERS = (
-    "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py",
+    "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/csv_file.py", "dpfast/tables/arrow_file.py", "dpfast/tables/array_file.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py",
     "dpfast/tables/drawn.py", "dpfast/tables/in_blocks.py", "dpfast/cli/privatize.py", "dpfast/cli/report.py",
 )  # fmt: skip
 TIMES, FIRST = 400, 10**9
