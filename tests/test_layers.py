@@ -106,6 +106,7 @@ LOOPS = {
     ("above_threshold.py", "_release"): "one answer after another is the mechanism",
     ("discrete_gaussian.py", "search"): "thresholds of a table",
     ("integer.py", "signed_table"): "cells of a table",
+    ("mechanism.py", "ppf"): "public probabilities",
     ("randomized_response.py", "_respond"): "chunks of answers, and the answers that the kernel left open",
     ("randomized_response.py", "estimate"): "categories",
     ("selection.py", "_leaders"): "candidates that the kernel nominated",

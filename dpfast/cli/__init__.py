@@ -10,8 +10,10 @@ import re
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 try:
     import click
@@ -30,7 +32,7 @@ from dpfast.cli.key import key
 from dpfast.cli.ledger import ledger
 from dpfast.cli.privatize import privatize, verify
 from dpfast.cli.selftest import selftest
-from dpfast.errors import DpfastError, DTypeError, ParameterError
+from dpfast.errors import DpfastError, DTypeError, ParameterError, WeakGuaranteeWarning
 
 EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 
@@ -51,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
             signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
     try:
-        return commands.main(arguments, prog_name="dpfast", standalone_mode=False) or 0
+        with warnings.catch_warnings():
+            _warn_in_one_line(list(arguments or sys.argv[1:])[:1])
+            return commands.main(arguments, prog_name="dpfast", standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -70,6 +74,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         return _failed(f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}; please report this", 1)
+
+
+def _warn_in_one_line(command: list[str]) -> None:
+    """Give a weak guarantee one line; commands that test noise at every epsilon give none."""
+    tests = command and command[0] in ("audit", "bench", "selftest")
+    warnings.simplefilter("ignore" if tests else "always", WeakGuaranteeWarning)
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if issubclass(category, WeakGuaranteeWarning):
+            sys.stderr.write(f"Warning: {message}\n")
+        else:
+            others(message, category, *where)
+
+    warnings.showwarning = show  # type: ignore[assignment]
 
 
 def _in_flags(message: str) -> str:

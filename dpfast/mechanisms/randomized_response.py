@@ -15,7 +15,7 @@ from dpfast.errors import DpfastError, DTypeError, ParameterError, UnusableValue
 from dpfast.mechanisms.described import Payable
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, parameters, two_coins
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import written
 from dpfast.release.arrays import plain_array
@@ -66,6 +66,7 @@ class RandomizedResponse(Payable):
         if k > MOST_CATEGORIES:
             raise ParameterError(f"categories must be at most 2**31, got {shown(categories)}")
         self._keep(epsilon=exact_epsilon, categories=k, coin=None, unit=parameters.unit(unit))
+        warn_if_weak("epsilon", exact_epsilon)
 
     @classmethod
     def two_coin(

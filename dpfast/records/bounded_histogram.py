@@ -190,14 +190,15 @@ def bounded_histogram(
     keys, unit_ids: what each row counts, and the id of its unit. Two columns of equal length, of
         integers or strings: lists, NumPy arrays, columns of pandas, Polars or Arrow, categorical or
         not. Equal values are equal whatever holds them: 5 is 5 in every integer type, and never
-        "5". A *tuple* of columns makes keys of several columns: (towns, years).
+        "5". Several columns make keys of tuples: rows[["town", "year"]], a frame of pandas, Polars
+        or Arrow; a MultiIndex; or a tuple or a list of columns, (towns, years).
     values: a column of what is summed, instead of counting rows: integers, float64 or float32.
     domain: the possible keys, public, each once; a key that nobody has gets a 0. For several
-        columns it is a tuple of domains, one of each column, for all their combinations, the last
-        column running fastest. It may also be a list of tuples. Without a domain the function
-        returns the keys that occur. Which keys occur is private, so only `thresholded` may take
-        them. The Sensitivity says so (keys="private"), and whatever publishes a cell for each key
-        refuses it.
+        columns it is a tuple or a list of domains, one of each column, for all their combinations,
+        the last column running fastest. It may also be the keys themselves, as a list of tuples, a
+        MultiIndex or a frame. Without a domain the function returns the keys that occur. Which keys
+        occur is private, so only `thresholded` may take them. The Sensitivity says so
+        (keys="private"), and whatever publishes a cell for each key refuses it.
     max_partitions, max_per_partition, max_contributions: chosen without a look at the data; they
         may exceed what there is. Counts take max_contributions or both others. Sums take
         max_contributions or max_partitions.

@@ -27,6 +27,18 @@ from dpfast.release.arrays import ENDS, plain_array
 
 Bits: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
+
+class FixedPointSum(NamedTuple):
+    """A sum in steps that is not private yet, and the change that the noise must hide."""
+
+    total: int
+    sensitivity: Sensitivity
+
+    def __repr__(self) -> str:
+        """Shows no sum."""
+        return f"<FixedPointSum: a sum, not private yet, of sensitivity={self.sensitivity!r}>"
+
+
 RECORDS_PER_UNIT = ("up to", "exactly")
 SLAB = 1 << 22  # values between two looks at signals: some milliseconds
 BUFFER = 1 << 14  # values that NumPy gathers or swaps at a time if the array is not plain
@@ -70,7 +82,7 @@ def fixed_point_sum(
     records_per_unit: Literal["up to", "exactly"] = "up to",
     missing: Real | None = None,
     unit: str = "person",
-) -> tuple[int, Sensitivity]:
+) -> FixedPointSum:
     """The exact sum of clamped and rounded values, and its sensitivity.
 
     Values are clamped to [lower, upper] and rounded to multiples of `granularity`, a power of two.
@@ -112,7 +124,7 @@ def fixed_point_sum(
     if absent and missing is None:
         raise ParameterError("values must hold no NaN, unless missing= gives a public number that stands for it")
     least, most = ENDS["i", 8]
-    return min(max(total, least), most), sensitivity
+    return FixedPointSum(min(max(total, least), most), sensitivity)
 
 
 def on_grid(lower: Real, upper: Real, granularity: Real, missing: Real | None) -> _Steps:
