@@ -1633,7 +1633,7 @@ def test_the_picture(ledger, capsys) -> None:
         assert command(capsys, "ledger", "show", ledger.path, "--plot", picture)[0] == 0
         assert imread(picture).std() > 0.05
         ledger.spend(TENTH, Guarantee(Decimal("0.1"), Decimal("1e-7")))
-    code, _, err = command(capsys, "ledger", "show", ledger.path, "--plot", "spend.pdf")
+    code, _, err = command(capsys, "ledger", "show", ledger.path, "--plot", "spend.jpg")
     assert (code, "must be a .png, .svg or .pdf" in err) == (2, True)
 
 

@@ -81,7 +81,7 @@ def test_every_page_fits_a_telephone_and_can_be_read(site) -> None:
     if browser.chromium() is None:
         pytest.skip("chromium is not installed")
     pages = [page for page in sorted(site.rglob("*.html")) if page.name not in {"genindex.html", "search.html"}]
-    assert [fault for fault in browser.looks(pages, widths=(360,))] == []
+    assert list(browser.looks(pages, widths=(360,))) == []
 
 
 SPOILT = (  # a page, what it holds, what is put in its place, what a build then says

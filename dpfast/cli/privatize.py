@@ -157,10 +157,10 @@ def privatize(resume: bool, force: bool, **options: Any) -> None:
 
     Both are .csv, .tsv, .jsonl (also .gz or .zst), .parquet, .arrow, .feather, .npy or .npz, as
     their names say, or - for a pipe; IN may be a folder of Parquet files. docs/files.md has the
-    rules by which numbers are read. Other columns pass through without noise (from CSV to CSV byte
-    for byte, from CSV to another format as strings), and so does the order of rows, unless
-    --sort-by says a public one. Which rows there are is published. Only the metadata that types
-    need are kept.
+    rules by which numbers are read. Other columns pass through without noise: from CSV to CSV byte
+    for byte, from CSV to another format as strings. So does the order of rows, unless --sort-by
+    says a public one. Which rows there are is published. Only the metadata that types need are
+    kept.
 
     The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a text or
     array in OUT.json. OUT appears only when it is complete. With --ledger a release that the budget
