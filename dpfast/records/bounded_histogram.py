@@ -222,16 +222,16 @@ def bounded_histogram(
     sums, linf and l1 are multiplied by the largest magnitude within [lower, upper] in steps, and
     signed if values of both signs are. So max_contributions=m alone has l0, linf, l1, l2_squared =
     m, m, m, m^2, and at most 2m, m, 2m, 2m^2 under substitution. It holds for *every* key, a public
-    one too. Proof: equal ids make one unit, and ids are compared, not hashes. What a unit keeps depends on the key,
-    its id and the multiset of its own rows: on no other unit, no row number, no order of rows. So
-    counts = the sum over units of v(key, id, rows). Each v has at most l0 entries, each in 0 ..
-    linf, and they add up to at most m, the rows that are kept. Integers that add up to m have at
-    most m entries that are not 0, none above m, and squares that add up to at most m^2. Adding or
-    removing a unit adds or removes one such v; substituting a unit adds w - v, and |w - v|^2 <=
-    |w|^2 + |v|^2 as no entry is negative. A sum's v is that many values within [lower, upper], each
-    rounded and clamped on its own, or one clamped sum of a partition. Sums have 128 bits, and are
-    brought into int64 once, at the end, which moves no two of them apart. (If two tags are equal,
-    the order of the unit's own rows decides.)
+    one too. Proof: equal ids make one unit, and ids are compared, not hashes. What a unit keeps
+    depends on the key, its id and the multiset of its own rows: on no other unit, no row number, no
+    order of rows. So counts = the sum over units of v(key, id, rows). Each v has at most l0
+    entries, each in 0 .. linf, and they add up to at most m, the rows that are kept. Integers that
+    add up to m have at most m entries that are not 0, none above m, and squares that add up to at
+    most m^2. Adding or removing a unit adds or removes one such v; substituting a unit adds w - v,
+    and |w - v|^2 <= |w|^2 + |v|^2 as no entry is negative. A sum's v is that many values within
+    [lower, upper], each rounded and clamped on its own, or one clamped sum of a partition. Sums
+    have 128 bits, and are brought into int64 once, at the end, which moves no two of them apart.
+    (If two tags are equal, the order of the unit's own rows decides.)
 
     Parts of the rows, cut by unit, may be counted apart: `BoundedHistogram.merged` adds them up.
 
