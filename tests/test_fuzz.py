@@ -166,10 +166,17 @@ def test_figures_add_up_over_runs(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ledger"])
-def test_a_turn_runs_and_is_logged(tmp_path, name: str) -> None:
-    """A second of atheris: inputs are tried, and the process ends by its CPU time."""
+def test_a_turn_runs_and_is_logged(tmp_path, monkeypatch, name: str) -> None:
+    """A second of atheris: inputs are tried, and the process ends by its CPU time.
+
+    Then fewer inputs are kept that reach as much.
+    """
     pytest.importorskip("atheris")
     assert campaign.turn(tmp_path, name, 1.0) >= 1
     logged = json.loads((tmp_path / "log.jsonl").read_text())
     assert logged["executions"] > 0
     assert logged["target"] == name
+    monkeypatch.setattr(campaign, "CORPUS", tmp_path / "kept")
+    monkeypatch.setattr(fuzz, "CORPUS", tmp_path / "kept")
+    campaign.minimise(tmp_path, name)
+    assert 0 < len(fuzz.corpus(name)) < len(list((tmp_path / name / "corpus").iterdir()))

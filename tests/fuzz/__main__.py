@@ -66,9 +66,13 @@ def main() -> None:
                 found.with_suffix(".txt").write_text(wrong)
 
     where = f"-artifact_prefix={findings}/"
-    more = ["-merge=1", *sys.argv[4:]] if seconds == "merge" else [str(corpus)]
+    merging = seconds == "merge" and not any(
+        each.startswith("-merge") for each in sys.argv[4:]
+    )  # not the inner process
+    more = [*(["-merge=1"] if merging else []), *sys.argv[4:]] if seconds == "merge" else [str(corpus)]
+    again = f"{sys.executable} -m fuzz {name} merge {keep}"  # by a shell, for each attempt of a merge
     flags = [f"-timeout={NEVER}", "-rss_limit_mb=6144", "-max_len=4096", "-print_final_stats=1", "-verbosity=0"]
-    atheris.Setup([sys.argv[0], where, *flags, *more], try_one)
+    atheris.Setup([again, where, *flags, *more], try_one)
     atheris.Fuzz()
 
 
