@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the extension `dpfast._dpf`: the header is the cdef, the C files are the source."""
 
+import sysconfig
 from pathlib import Path
 
 from cffi import FFI
@@ -22,6 +23,8 @@ STRICT = (
 # No code reads errno or floating-point traps.
 FLAGS = ["-std=c11", "-O3", "-g0", "-fvisibility=hidden", *STRICT, "-fno-math-errno", "-fno-trapping-math"]
 
+LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")  # a free-threaded Python has no stable ABI
+
 ffi = FFI()
 ffi.cdef((HERE / "dpf_abi.h").read_text())
 ffi.set_source(
@@ -32,6 +35,6 @@ ffi.set_source(
     depends=[f"csrc/{path.name}" for path in sorted(HERE.glob("*.h"))],
     extra_compile_args=FLAGS,
     extra_link_args=FLAGS,
-    py_limited_api=True,
-    define_macros=[("Py_LIMITED_API", "0x030B0000")],  # cffi's own default is that of Python 3.2
+    py_limited_api=LIMITED,
+    define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],  # cffi's own default is that of Python 3.2
 )

@@ -20,6 +20,7 @@ from dpfast.errors import (
     StateError,
     UntestedVersionWarning,
     UnusableValuesError,
+    WeakGuaranteeWarning,
 )
 from dpfast.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpfast.mechanisms.discrete_laplace import DiscreteLaplace
@@ -90,6 +91,7 @@ __all__ = [
     "Thresholded",
     "UntestedVersionWarning",
     "UnusableValuesError",
+    "WeakGuaranteeWarning",
     "adapters",
     "bounded_histogram",
     "calibrate",

@@ -5,6 +5,8 @@ A message names the parameter, the rule and the parameter's value. For private d
 dtype, shape and rule, never a count, a key or an index.
 """
 
+import sys
+
 
 class DpfastError(Exception):
     """The base of all errors of this package."""
@@ -94,5 +96,22 @@ class InsecureKeyWarning(UserWarning):
     """A release was made under a fixed key: it is reproducible, and it protects nobody."""
 
 
+class WeakGuaranteeWarning(UserWarning):
+    """An epsilon or a rho above 10 was asked for: it hides nobody.
+
+    A belief of one half may become one of 99.995 % by epsilon = 10. A rho of 10 is a privacy loss
+    of 10 or more, half of the time, under Gaussian noise. One process warns once, and again of a
+    larger figure.
+    """
+
+
 class UntestedVersionWarning(UserWarning):
     """An adapter was made for a version of its library that dpfast was not tested with."""
+
+
+def caller() -> int:
+    """The level, for a warning of who asks, of the nearest function outside dpfast."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001  public in all but its name
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("dpfast."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -37,6 +37,8 @@ QUICK = {
     # what is promised, and who keeps count
     "test_sensitivity": ALL,
     "test_guarantee": ALL,
+    "test_weak_guarantee": "what_promises.*",
+    "test_frames": "all_cells.*|a_crosstab.*|several_keys",
     "test_composition": "sums.*|rhos.*|parallel.*|halves.*|the_least.*|bad_input",
     "test_accounting_units": "fifty.*|several.*|calibrate.*|what_cannot.*|keys_that.*",
     "test_parameters": ALL,
@@ -54,6 +56,7 @@ QUICK = {
     "test_adapter_columns": "integers|reals",
     "test_adapter_pandas": "labels.*",
     "test_adapter_polars": "an_expression.*",
+    "test_adapter_arrow_capsules": "each_structure.*|hostile.*",
     "test_adapter_dlpack": "an_array.*",
     "test_adapter_opendp": "the_map.*",
     "test_adapter_diffprivlib": "a_mechanism_is.*|their_checks.*",

@@ -160,8 +160,8 @@ LIBRARIES = {
 
 
 def test_every_adapter_but_that_of_a_protocol_is_of_a_library() -> None:
-    """DLPack is the protocol."""
-    assert set(ADAPTERS) == {*LIBRARIES, "dlpack"}
+    """DLPack and Arrow's capsules are protocols."""
+    assert set(ADAPTERS) == {*LIBRARIES, "arrow_capsules", "dlpack"}
 
 
 @pytest.mark.parametrize("name", LIBRARIES)

@@ -405,7 +405,7 @@ def test_the_command_exits_by_what_it_found(command, capsys) -> None:
         ("none", [], "cannot be loaded: AttributeError"),
         ("keeps", ["--epsilon", "-1"], "epsilon"),
         ("keeps", ["--n", "10"], "--n"),
-        ("keeps", ["--plot", "a.jpg"], "plot must be a .png or .svg file"),
+        ("keeps", ["--plot", "a.jpg"], "plot must be a .png, .svg or .pdf file"),
         ("keeps", ["--law", "gaussian"], "Missing option '--sigma': gaussian needs it"),
         ("keeps", ["--law", "discrete_laplace", "--granularity", "1"], "takes no '--granularity'"),
         ("keeps", ["--law", "cauchy"], "'cauchy' is not one of"),

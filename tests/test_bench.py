@@ -144,7 +144,7 @@ def test_json_instead_of_the_table(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (("--plot", "x.pdf"), ParameterError),
+        (("--plot", "x.jpg"), ParameterError),
         (("--latency", "x"), ParameterError),
         (("--plot", "/nowhere/x.png"), FileError),
         (("--json", "/nowhere/x.json"), FileError),

@@ -354,7 +354,8 @@ def test_the_sensitivity() -> None:
     given = {"max_partitions": 5, "max_per_partition": 2, "unit": "household"}
     assert bounded_histogram([1], [1], **given).sensitivity == Sensitivity(5, 2, unit="household", keys="private")
     small = bounded_histogram([1], [1], domain=[1, 2, 3], adjacency="substitution", **given).sensitivity
-    assert small == Sensitivity(3, 2, adjacency="substitution", unit="household")
+    assert small == Sensitivity(3, 2, cells=3, adjacency="substitution", unit="household")
+    assert (small.l0, small.l1, small.l2_squared) == (3, 6, 12)
 
 
 def test_no_rows() -> None:
@@ -658,7 +659,7 @@ GOOD = {"keys": ["secret-7"] * 2, "unit_ids": [7, 7], "domain": ["a"], "max_part
         ({"keys": [Odd("secret-7"), "secret-7"]}, DTypeError, "there are Odd, str"),
         ({"keys": [-7, 2**64 - 7]}, DTypeError, "keys must fit int64, or uint64"),
         ({"keys": [0, 2**77]}, DTypeError, "keys must fit int64, or uint64"),
-        ({"keys": [["secret-7"]] * 2}, DTypeError, "there are list"),
+        ({"keys": [["secret-7"]] * 2}, DTypeError, "domain must be columns"),
         ({"keys": np.array([["secret-7"]] * 2)}, ParameterError, "keys must have one dimension, got 2"),
         ({"keys": {"secret-7"}}, DTypeError, "keys must be a column of .*, not set"),
         ({"keys": 7}, DTypeError, "keys must be a column of .*, not int"),
@@ -675,12 +676,19 @@ def test_bad_input(change, error, message) -> None:
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("place", ["keys", "unit_ids", "domain"])
-def test_labels_of_several_levels_are_no_column(place) -> None:
-    """pandas has no one array of them; the error is ours, and shows no label."""
+@pytest.mark.parametrize(
+    ("place", "rule"),
+    [
+        ("keys", "keys and domain must be both of"),
+        ("unit_ids", "unit_ids must be a column of"),
+        ("domain", "keys and domain"),
+    ],
+)
+def test_labels_of_several_levels_are_no_column(place, rule) -> None:
+    """Where there is one column; the error is ours, and shows no label."""
     pd = pytest.importorskip("pandas")
     labels = pd.MultiIndex.from_tuples([("secret-7", 7), ("secret-8", 7)])
-    with pytest.raises(DTypeError, match=f"{place} must be a column of .*, not MultiIndex") as caught:
+    with pytest.raises(DTypeError, match=rule) as caught:
         bounded_histogram(**{**GOOD, place: labels})
     assert "7" not in str(caught.value)
 

@@ -19,7 +19,23 @@ from dpfast.errors import FileError
 from dpfast.tables import csv_text
 
 SECRET = "918273645"  # a count that no message may quote
-BAD_COUNTS = ["", " 1", "1 ", "+1", "1.0", "1e3", "0x1f", "1_000", "\uff11\uff12", "-", "--1", "NA", "null", "1\n"]
+BAD_COUNTS = [
+    "",
+    "1.5",
+    ".",
+    "1.000",
+    "1e3",
+    "0x1f",
+    "1_000",
+    "1 000",
+    "\uff11\uff12",
+    "-",
+    "--1",
+    "+-1",
+    "NA",
+    "null",
+    "1\n",
+]
 
 
 def rewritten(
@@ -29,7 +45,7 @@ def rewritten(
     text = csv_text.CsvText(path)
     places = sorted(map(text.names.index, columns))
     blocks = [records.spliced(places, [change(records.counts(p)) for p in places]) for records in text.records()]
-    return text.header + b"".join(blocks)
+    return text.mark + text.header + b"".join(blocks)
 
 
 texts = st.lists(st.sampled_from(["a", '"', "\n", "\r\n", ",", " ", "é", "0"])).map("".join)
@@ -71,7 +87,7 @@ def test_counts_reach_the_ends_of_both_64_bit_types(tmp_path) -> None:
     assert [records.counts(place).tolist() for place in (0, 1)] == [[-(2**63), 2**63 - 1], [2**64 - 1, 0]]
 
 
-@pytest.mark.parametrize("bad", [*BAD_COUNTS, SECRET + ".", str(2**64), str(-(2**63) - 1)])
+@pytest.mark.parametrize("bad", [*BAD_COUNTS, SECRET + ".5", str(2**64), str(-(2**63) - 1)])
 def test_what_is_no_plain_integer_is_refused(tmp_path, bad) -> None:
     """The message names file and column, and neither the value nor the row."""
     source = csv_file(tmp_path, f'count,x\n{SECRET},1\n"{bad}",2\n')
@@ -159,9 +175,7 @@ def test_absent_reals_are_nan(tmp_path, text) -> None:
     assert np.isnan(records.reals(0)).tolist() == [True, True]
 
 
-@pytest.mark.parametrize(
-    "bad", [" 1", "1 ", "+1.5", "1_0", "0x1p3", "1,5", ".", "e5", "1e", "--1", "NA", "null", "1\n"]
-)
+@pytest.mark.parametrize("bad", ["1_0", "0x1p3", "1,5", ".", "e5", "1e", "--1", "+-1", "n", "1\n"])
 def test_what_is_no_decimal_is_refused(tmp_path, bad) -> None:
     """By column and file, without value, row or context."""
     source = csv_file(tmp_path, f'x,y\n{SECRET}.5,1\n"{bad}",2\n')

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import mpmath
 import pytest
+from fresh import python
 
 import dpfast
 from dpfast import Guarantee, Sensitivity
@@ -167,3 +170,54 @@ def test_beliefs_need_a_pure_epsilon() -> None:
     for promise in (Guarantee(1, 1e-6), Guarantee(rho=1)):
         with pytest.raises(dpfast.ParameterError, match="pure epsilon"):
             promise.posterior(0.5)
+
+
+# ------------------------------------------------------------------ a rho that waits
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: Guarantee(0.7),
+        lambda: dpfast.DiscreteLaplace(Fraction(7, 10), 3).guarantee,
+        lambda: dpfast.Laplace(2, CELLS).guarantee,
+        lambda: dpfast.compose(dpfast.DiscreteLaplace(0.7, 1), dpfast.Laplace(1, 1)),
+        lambda: Guarantee(0.7).approximate(1e-6),
+        lambda: Guarantee(0.7, 1e-9),
+    ],
+)
+def test_a_rho_is_computed_once_asked_for(made) -> None:
+    """Copies, pickles, equality and hash are those of a guarantee whose rho was asked for."""
+    asked, rho = made(), made().rho
+    assert asked.rho is asked.rho
+    for copied in (copy.copy(made()), copy.deepcopy(made()), pickle.loads(pickle.dumps(made())), made()):
+        assert copied == asked
+        assert hash(copied) == hash(asked)
+        assert copied.rho == rho
+    assert pickle.dumps(made()) == pickle.dumps(asked)
+    assert repr(made()) == repr(asked)
+    with ThreadPoolExecutor(4) as pool:
+        guarantee = made()
+        assert set(pool.map(lambda _: guarantee.rho, range(8))) == {rho}
+
+
+def test_what_is_no_figure_is_none() -> None:
+    for wrong in ("rhos", "later", "__deepcopy__"):
+        assert not hasattr(Guarantee(1), wrong)
+
+
+def test_a_ledger_in_epsilon_needs_no_rho(tmp_path) -> None:
+    """Neither a charge, nor a sealed one, nor what is left of it loads python-flint."""
+    said = python(
+        """
+        import sys, dpfast
+        ledger = dpfast.Ledger(sys.argv[1], epsilon=3, create=True)
+        law = dpfast.DiscreteLaplace(0.5, dpfast.Sensitivity(2, 1))
+        ledger.release(law, [1, 2])
+        ledger.release(law, [1, 2], key=dpfast.Key.generate().derive("visits"))
+        print(ledger.fits(law), ledger.spent.epsilon, ledger.remaining.epsilon, "flint" in sys.modules)
+        print(float(law.guarantee.rho) > 0, "flint" in sys.modules)
+        """,
+        tmp_path / "budget.db",
+    )
+    assert said.split() == ["4", "1", "2", "False", "True", "True"]

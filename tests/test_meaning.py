@@ -368,3 +368,14 @@ def test_the_table_of_beliefs_in_the_docs_is_what_they_are() -> None:
         for prior, cell in zip(priors, cells, strict=True):
             low, high = map(Fraction, posterior(prior, Fraction(epsilon)))
             assert cell == f"{percent(low, up=False)} to {percent(high, up=True)}"
+
+
+def test_a_rho_with_a_delta_is_said_to_be_approximate() -> None:
+    """As thresholded releases have it: rho-zCDP alone would claim more."""
+    with_delta = dpfast.Guarantee(1, "1e-6", rho="0.25", rho_delta="1e-6")
+    without = dpfast.Guarantee(1, "1e-6", rho="0.25")
+    said = [
+        meaning.promise_in_words(each, (Fraction(1), Fraction(1, 10**6)), "exact") for each in (with_delta, without)
+    ]
+    assert "rho = 0.25, but for an event of probability 1e-6 (approximate zCDP)" in said[0]
+    assert "but for" not in said[1]

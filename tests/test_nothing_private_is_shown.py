@@ -62,6 +62,16 @@ def test_an_object_shows_nothing_private(made: dict[str, Any], name: str) -> Non
         assert not SEEN.search(text), name
 
 
+def test_a_result_that_is_not_private_yet_shows_nothing() -> None:
+    """The sum of values; what `bounded_histogram` and `tree` return are classes, tested above."""
+    found = dpfast.fixed_point_sum(
+        np.array([float(SECRET)]), lower=0, upper=2.0**40, granularity=1, adjacency="add-remove"
+    )
+    assert SEEN.search(repr(found.total))
+    for text in (repr(found), str(found), f"{found}", repr([found])):
+        assert not SEEN.search(text)
+
+
 def spoilt(folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls that private values spoil, each in its way: every door that takes data."""
     wrongs: list[Any] = [

@@ -17,7 +17,7 @@ from table_files import read
 from table_files import store as write_table
 
 from dpfast.cli import main
-from dpfast.tables import csv_text, files, passed
+from dpfast.tables import arrow_file, csv_text, passed
 
 LAW = ["--epsilon", "1", "--sensitivity", "1"]
 SECRET = b"SECRET!!"  # eight bytes that no output may hold
@@ -118,7 +118,7 @@ def test_no_byte_lies_under_a_null(tmp_path, name, end) -> None:
 
 def test_cells_of_every_type_pass_in_pieces(tmp_path, monkeypatch) -> None:
     """2,000 rows of each type, with nulls, in pieces of 1,024: output equals input."""
-    monkeypatch.setattr(files, "ROWS", 1024)
+    monkeypatch.setattr(arrow_file, "ROWS", 1024)
     columns = {"n": pa.array(range(2000))}
     for name, column in beneath().items():
         first, second = column.slice(0, 1), column.slice(1, 1)

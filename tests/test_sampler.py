@@ -224,7 +224,7 @@ def test_the_command(tmp_path, monkeypatch, capsys) -> None:
             ["--sampler", "math:pi", "--law", "laplace", "--epsilon", "1"],
             "target math:pi must be a function, not float",
         ),
-        (["--sampler", "x:y", "--law", "laplace", "--epsilon", "1", "--plot", "x.pdf"], "must be a .png or .svg"),
+        (["--sampler", "x:y", "--law", "laplace", "--epsilon", "1", "--plot", "x.jpg"], "must be a .png, .svg or .pdf"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -40,8 +40,8 @@ def test_the_source_distribution_holds_every_file_of_the_repository(tmp_path) ->
 
 
 def test_the_first_command_of_the_readme_leaves_nothing_untracked() -> None:
-    """Its output and the record beside it are ignored."""
-    command = re.search(r"privatize \S+ (\S+\.csv) ", (ROOT / "README.md").read_text())
+    """Its table, the record beside it and the page are ignored."""
+    command = re.search(r"histogram \S+ (\S+\.csv) .*--report (\S+\.html)", (ROOT / "README.md").read_text())
     assert command
-    for name in (command[1], f"{command[1]}.json"):
+    for name in (command[1], f"{command[1]}.json", command[2]):
         assert git("check-ignore", "--no-index", name).strip() == name

@@ -162,8 +162,7 @@ def test_a_table_that_is_wrong_is_found(monkeypatch) -> None:
 @pytest.fixture
 def three(monkeypatch) -> None:
     """The command with three checks of no time."""
-    monkeypatch.setattr(selftest, "run", lambda _=None, run=selftest.run, **more: run(chosen, **more))
-    chosen = [CHECK["cipher"], CHECK["keyed"], CHECK["p-values"]]
+    monkeypatch.setattr(selftest, "CHECKS", (CHECK["cipher"], CHECK["keyed"], CHECK["p-values"]))
 
 
 def test_json(three, capsys) -> None:
@@ -209,6 +208,28 @@ def test_a_failure_without_a_planted_defect_asks_for_a_report(three, capsys, mon
     shown = capsys.readouterr().out
     assert "SelfCheckError: the cipher is broken" in shown
     assert "FAILED: cipher. Please report" in shown
+
+
+def test_quick_draws_as_much_as_the_time_leaves(capsys, monkeypatch) -> None:
+    """By what draws just took: a chunk on a slow machine, more on a fast one. `--break` works."""
+    monkeypatch.setattr(selftest, "CHECKS", (CHECK["cipher"], CHECK["law snapping"]))
+    for seconds, chunks in ((100.0, 1), (4.0, 2)):
+        monkeypatch.setattr(laws, "seconds", lambda _, took=seconds: took)
+        assert selftest.command(as_json=True, quick=True) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["expected_seconds_of_draws"] == chunks * seconds
+        assert f"{chunks * laws.CHUNK:,} draws" in shown["checks"][-1]["compared"]
+    assert selftest.command(quick=True, defect="cipher-word") == 1
+    assert "about 8 s of processor time" in capsys.readouterr().out
+    with pytest.raises(ParameterError, match="deep and quick"):
+        selftest.command(quick=True, deep=True)
+
+
+def test_draws_are_timed_and_not_typed(monkeypatch) -> None:
+    """Draws that take a second of processor time each are seen to."""
+    clock = iter(range(1000))
+    monkeypatch.setattr(laws.time, "process_time", lambda: float(next(clock)))
+    assert laws.seconds("snapping") == 16 * laws.HOW_MANY["snapping"]
 
 
 def test_list_and_unknown_names(capsys) -> None:

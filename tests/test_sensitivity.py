@@ -92,6 +92,90 @@ def test_norms_together_are_the_maxima_over_a_small_world(l0, linf, l1, adjacenc
         assert most < l1 < cells * most
 
 
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+@pytest.mark.parametrize("cells", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("l0", "linf", "l1"), [(None, None, 3), (2, 1, 9), (2, 2, 3), (3, 1, 9), (3, 2, 3), (2, 1, 2), (9, 2, 5)]
+)
+def test_few_cells_are_the_maxima_over_a_small_world(cells, l0, linf, l1, adjacency, signed) -> None:
+    """All contributions of whole numbers to so few cells; no change moves its first cells further.
+
+    `worst` is a change of that world, and so are the figures, each of them.
+    """
+    most, touched = min(linf or l1, l1), min(l0 or l1, cells)
+    units = [
+        v
+        for v in itertools.product(range(-most if signed else 0, most + 1), repeat=cells)
+        if sum(map(abs, v)) <= l1 and sum(x != 0 for x in v) <= touched
+    ]
+    others = units if adjacency == "substitution" else [(0,) * cells]
+    changes = {
+        tuple(sorted((abs(x - y) for x, y in zip(v, w, strict=True)), reverse=True)) for v in units for w in others
+    }
+    s = Sensitivity(l0, linf, l1=l1, cells=cells, adjacency=adjacency, signed=signed)
+    assert s.contributes.l0 == touched
+    assert s.l0 == max(sum(x != 0 for x in c) for c in changes)
+    assert s.linf == max(c[0] for c in changes)
+    assert s.l1 == max(map(sum, changes))
+    assert s.l2_squared == max(sum(x * x for x in c) for c in changes)
+    for whole in (False, True):
+        worst = tuple(by for n, by in s.worst(integers=whole) for _ in range(n))
+        assert worst + (0,) * (cells - len(worst)) in changes
+        assert all(sum(c[:k]) <= sum(worst[:k]) for c in changes for k in range(1, cells + 1)), (
+            "a change that worst does not dominate"
+        )
+
+
+@pytest.mark.parametrize("sigma", [None, 2])
+def test_noise_over_few_cells_spends_what_a_small_world_says(sigma) -> None:
+    """Three answers, yes or no, one person substituted: the loss of all three, and no more."""
+    s = Sensitivity(3, 1, cells=3, adjacency="substitution")
+    before = Sensitivity(3, 1, adjacency="substitution")
+    votes = list(itertools.product((0, 1), repeat=3))
+    moved = [sum(abs(x - y) for x, y in zip(v, w, strict=True)) for v in votes for w in votes]
+    if sigma is None:
+        noise = dpfast.DiscreteLaplace(1, s)
+        assert noise.scale == max(moved) == dpfast.DiscreteLaplace(1, before).scale / 2
+        assert noise.worst == ((3, 1),)
+    else:
+        assert dpfast.DiscreteGaussian(sigma, sensitivity=s).guarantee.rho == Fraction(max(moved), 2 * sigma**2)
+
+
+def test_cells_that_lower_nothing_are_forgotten() -> None:
+    """An equal promise is an equal record; those that lower something are shown and survive."""
+    for adjacency, cells in (("add-remove", 3), ("add-remove", 99), ("substitution", 6), ("substitution", 2**70)):
+        assert Sensitivity(3, 2, cells=cells, adjacency=adjacency) == Sensitivity(3, 2, adjacency=adjacency)
+    few = Sensitivity(3, 2, cells=5, adjacency="substitution")
+    assert few.cells == 5
+    assert "cells=5" in repr(few)
+    assert copy.deepcopy(few) == pickle.loads(pickle.dumps(few)) == few != Sensitivity(3, 2, adjacency="substitution")
+    assert few.add_remove == Sensitivity(3, 2)
+    assert few.of_sums(1, 5) == Sensitivity(1, 6, cells=1, adjacency="substitution")
+    assert few.of_sums(1, 5).l1 == 6  # a total moves by what one unit contributes, and not twice as far
+    for bad, error in ((0, ParameterError), (-1, ParameterError), (2.5, DTypeError), ("3", DTypeError)):
+        with pytest.raises(error, match="cells must be"):
+            Sensitivity(3, 2, cells=bad)
+
+
+@pytest.mark.parametrize("size", [6, 5000])
+@pytest.mark.parametrize(
+    "made", [lambda s: dpfast.DiscreteLaplace(1, s), lambda s: dpfast.Gaussian(sigma=2, sensitivity=s)]
+)
+def test_an_array_of_more_cells_is_refused(made, size, tmp_path) -> None:
+    """The noise would be too little for it: nothing is charged, nothing is written."""
+    mechanism = made(Sensitivity(3, 2, cells=5, adjacency="substitution"))
+    values = np.zeros(size, np.int64 if mechanism.INTEGERS else float)
+    out, ledger = values + 7, dpfast.Ledger(tmp_path / "budget.db", rho=100, adjacency="substitution", create=True)
+    with pytest.raises(ParameterError, match="values must have at most the 5 cells of the sensitivity, got"):
+        mechanism.release(values, out=out)
+    with pytest.raises(ParameterError, match="cells of the sensitivity"):
+        ledger.release(mechanism, values)
+    assert (out == 7).all()
+    assert ledger.spent.rho == 0
+    assert mechanism.release(values[:5]).shape == (5,)
+
+
 @pytest.mark.parametrize(
     ("adjacency", "figures_", "largest"),
     [("add-remove", (5, 5, 5, 25), (1, 5)), ("substitution", (10, 5, 10, 50), (2, 5))],

@@ -101,13 +101,7 @@ def neighbours(bounds: Bounds, adjacency: str) -> list[tuple[Counts, Counts]]:
 
 def sensitivity(bounds: Bounds, adjacency: str) -> Sensitivity:
     l0, linf, l1 = STATED[bounds]
-    return Sensitivity(l0, linf, l1=l1, adjacency=adjacency)
-
-
-def reached(bounds: Bounds, adjacency: str) -> bool:
-    """Whether three keys are enough for a person's rows and those in their place to share none."""
-    _, linf, l1 = STATED[bounds]
-    return adjacency == "add-remove" or 2 * math.ceil(l1 / linf) <= len(KEYS)
+    return Sensitivity(l0, linf, l1=l1, cells=len(KEYS), adjacency=adjacency)
 
 
 def ratio(p: list[Fraction], q: list[Fraction]) -> Fraction:
@@ -130,9 +124,7 @@ def test_noisy_counts(bounds, adjacency) -> None:
     assert mechanism.scale == float(1 / LN_2)
     promised = 2 ** (mechanism.guarantee.epsilon / LN_2)
     worst = max(2 ** sum(abs(a - b) for a, b in zip(x, y, strict=True)) for x, y in neighbours(bounds, adjacency))
-    assert worst <= promised
-    if reached(bounds, adjacency):
-        assert worst == promised
+    assert worst == promised
 
 
 @each
@@ -149,7 +141,7 @@ def test_counts_take_the_mechanisms_that_hide_their_neighbours(bounds, adjacency
         else:
             assert found.release(mechanism).shape == (3,)
             assert worst <= made_for == mechanism.guarantee.epsilon / LN_2
-    assert worst == l1 or not reached(bounds, adjacency)  # so the next smaller one is no cover
+    assert worst == l1  # so the next smaller one is no cover
 
 
 @each
@@ -347,7 +339,7 @@ def test_noisy_sums(case, adjacency) -> None:
     apart = set(moves(sums, adjacency))
     l0, linf = contributed.contributes or (0, 0)
     total, signed = contributed.contributed, contributed.signed
-    assert seen == {Sensitivity(l0, linf, l1=total, adjacency=adjacency, signed=signed)}
+    assert seen == {Sensitivity(l0, linf, l1=total, cells=2, adjacency=adjacency, signed=signed)}
     mechanism = dpfast.DiscreteLaplace(LN_2 * seen.copy().pop().l1, seen.pop())
     assert mechanism.scale == float(1 / LN_2)  # a step of a sum is worth a factor of 2
     worst = max(sum(map(abs, change)) for change in apart)

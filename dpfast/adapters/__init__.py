@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import lru_cache
@@ -18,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dpfast.errors import DTypeError, ParameterError, UntestedVersionWarning, UnusableValuesError
 
@@ -25,6 +27,7 @@ from dpfast.errors import DTypeError, ParameterError, UntestedVersionWarning, Un
 # of its type.
 _KINDS = {"pandas": "pandas", "polars": "polars", "pyarrow": "arrow"}
 
+OFFERS = {"__dlpack__": "dlpack", "__arrow_c_array__": "arrow_capsules", "__arrow_c_stream__": "arrow_capsules"}
 
 _untested = False
 
@@ -168,7 +171,49 @@ def _adapter(kind: type) -> str | None:
     if np.ndarray in kind.__mro__:
         return None
     names = (_KINDS.get(base.__module__.partition(".")[0]) for base in kind.__mro__)
-    return next(filter(None, names), "dlpack" if hasattr(kind, "__dlpack__") else None)
+    known = next(filter(None, names), None)
+    return known or next((OFFERS[name] for name in OFFERS if hasattr(kind, name)), None)
+
+
+def jointly(
+    released: Callable[..., Any],
+    columns: Iterable[Any],
+    read: Callable[[Any, object], npt.NDArray[Any]],
+    options: dict[str, Any],
+    labels: Callable[[], Iterable[Iterable[object]]],
+) -> Any:
+    """A release of all cells of a frame as one vector: an array of noisy columns.
+
+    read: f(column, missing), the cells of a column. labels: what names the rows, then the columns:
+        under a key a cell is sealed with both.
+    Columns of several types become the least that holds them all.
+    Raises: DTypeError (no columns; integers beside floats, uint64 beside signed integers; what read
+        raises, with the column's place); ParameterError (names).
+    """
+    cells = []
+    for place, column in enumerate(columns):
+        try:
+            cells.append(read(column, options["missing"]))
+        except DTypeError as failure:
+            raise DTypeError(f"column {place}: {failure}. {NUMBERS}") from None
+    if not cells:
+        raise DTypeError(f"there is no column. {NUMBERS}")
+    kinds = {each.dtype.kind for each in cells}
+    if np.result_type(*cells).kind == "f" and kinds != {"f"}:
+        dtypes = ", ".join(sorted({str(each.dtype) for each in cells}))
+        raise DTypeError(f"columns of {dtypes} make no array of one kind. {NUMBERS}")
+    if options.get("names") is not None:
+        raise ParameterError("names must be left out for a frame: its rows and columns name the cells")
+    if options.get("key") is not None:
+        rows, across = ([json.dumps(label, default=str) for label in each] for each in labels())
+        options["names"] = [f"{column} {row}" for column in across for row in rows]
+    return released(np.stack(cells), **options)
+
+
+NUMBERS = (
+    "A frame is released as one vector of all its cells, so all are integers, or all are floats: choose these "
+    "columns, or release a column alone"
+)
 
 
 def filler(missing: object, dtype: np.dtype[Any]) -> int:

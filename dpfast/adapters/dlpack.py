@@ -39,7 +39,7 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
             f"{kind} ({', '.join(facts)}) cannot be read where it lies: it must be dense, on the CPU, and of a type of NumPy's"
         ) from None
     noisy = released(array, **options)
-    return torch.from_numpy(noisy) if is_tensor else noisy  # type: ignore[union-attr]
+    return torch.from_numpy(np.asarray(noisy)) if is_tensor else noisy  # type: ignore[union-attr]
 
 
 def _read(values: Any) -> npt.NDArray[Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pandas: a release of a Series is a Series, with its index and its name.
+"""pandas: a release of a Series is a Series with index and name, of a DataFrame a DataFrame.
 
     visits_of_city = visits.groupby("city").size().reindex(cities, fill_value=0)
     DiscreteLaplace(epsilon=1, sensitivity=1).release(visits_of_city)
@@ -10,8 +10,11 @@ noisy one is of the same family. These may hold data without noise, so they
 are not carried over: attributes (`attrs`), subclasses, and labels that an index keeps although no
 row has them (levels of a MultiIndex, categories).
 
-Under a key an index other than 0, 1, 2, ... is sealed as the rows' names unasked: of integers or
-strings. Of other labels give names= in their place.
+All cells of a DataFrame, such as pd.crosstab gives, are released as one vector: the sensitivity is
+that of all of them together.
+
+Under a key an index other than 0, 1, 2, ... is sealed as the rows' names unasked, if they are
+integers or strings. If the labels are of another kind, give names= in their place.
 """
 
 from __future__ import annotations
@@ -22,15 +25,11 @@ from typing import Any
 import numpy as np
 
 from dpfast import DTypeError
-from dpfast.adapters import filler, library
+from dpfast.adapters import filler, jointly, library
 
 pd = library("pandas", "pandas", ">=2.2")
 
-HINTS = {
-    "DataFrame": ": the sensitivity is that of all cells together, so release a column at a time, or all as one Series, "
-    "frame.stack()",
-    "Index": ": labels are kept as they are, never noised",
-}
+HINT = {"Index": ": labels are kept as they are, never noised"}
 
 
 def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
@@ -38,17 +37,24 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
 
     The dtype is that of NumPy (int64, or `dtype`; a real one its own) in the family of values:
     Int64, int64[pyarrow]. Copies the input only where it holds nulls, or lies in several Arrow
-    chunks.
-    Raises: DTypeError (no Series of numbers); ParameterError (nulls without `missing`); what
-        release raises.
+    chunks, or in several columns.
+    Raises: DTypeError (no Series or DataFrame of numbers); ParameterError (nulls without
+        `missing`); what release raises.
     """
+    if isinstance(values, pd.DataFrame):
+        columns = [values.iloc[:, place] for place in range(values.shape[1])]
+        noisy = jointly(released, columns, _read, options, lambda: (values.index.tolist(), values.columns.tolist()))
+        made = {place: _made(cells, like) for place, (cells, like) in enumerate(zip(noisy, columns, strict=True))}
+        frame = pd.DataFrame(made, index=_labels_in_use(values.index), copy=False)
+        frame.columns = _labels_in_use(values.columns)
+        return frame
     if not isinstance(values, pd.Series):
-        hint = next((HINTS[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINTS), "")
-        raise DTypeError(f"of pandas a release takes a Series, not {type(values).__name__}{hint}")
-    key = options.get("key")
+        hint = next((HINT[kind.__name__] for kind in type(values).__mro__ if kind.__name__ in HINT), "")
+        raise DTypeError(f"of pandas a release takes a Series or a DataFrame, not {type(values).__name__}{hint}")
+    cells, key = _read(values, options["missing"]), options.get("key")
     if key is not None and options.get("names") is None and not _by_place(values.index, key):
         options["names"] = values.index
-    noisy = _cells(released, values, options)
+    noisy = _made(released(cells, **options), values)
     return pd.Series(noisy, index=_labels_in_use(values.index), name=values.name, copy=False)
 
 
@@ -67,16 +73,30 @@ def _labels_in_use(index: Any) -> Any:
     return index
 
 
-def _cells(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
+def _read(values: Any, missing: object) -> Any:
+    """The cells as NumPy's. Raises: DTypeError, ParameterError."""
     cells, dtype = values.array, values.dtype
     if isinstance(dtype, np.dtype):
-        return released(values.to_numpy(), **options)
+        return values.to_numpy()
     if isinstance(dtype, pd.ArrowDtype):
         import pyarrow as pa
 
-        return pd.arrays.ArrowExtensionArray(released(pa.array(cells), **options))
+        from dpfast.adapters import arrow
+
+        return arrow.read(pa.array(cells), missing)
     if not isinstance(cells, (pd.arrays.IntegerArray, pd.arrays.FloatingArray)):
         raise DTypeError(f"a Series must hold integers or floats, dense, not {dtype}")
     numbers = dtype.numpy_dtype
-    null = filler(options["missing"], numbers) if numbers.kind in "iu" and values.hasnans else np.nan
-    return pd.array(released(cells.to_numpy(dtype=numbers, na_value=null), **options), copy=False)
+    null = filler(missing, numbers) if numbers.kind in "iu" and values.hasnans else np.nan
+    return cells.to_numpy(dtype=numbers, na_value=null)
+
+
+def _made(noisy: Any, like: Any) -> Any:
+    """Noisy cells in the family of a Series."""
+    if isinstance(like.dtype, np.dtype):
+        return noisy
+    if isinstance(like.dtype, pd.ArrowDtype):
+        import pyarrow as pa
+
+        return pd.arrays.ArrowExtensionArray(pa.array(noisy))
+    return pd.array(noisy, copy=False)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Polars: releases of Series and of expressions, and the namespace `dp` of both.
 
-A release of a Series is a Series, a release of an expression an expression.
+A release of a Series is a Series, of a DataFrame a DataFrame, of an expression an expression. All
+cells of a DataFrame are released as one vector: the sensitivity is that of all of them together.
 
     import dpfast.adapters.polars
     counts.with_columns(pl.col("visits").dp.discrete_laplace(epsilon=1, sensitivity=1))
@@ -15,12 +16,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpfast import DiscreteGaussian, DiscreteLaplace, DTypeError, Gaussian, Laplace, ParameterError, Snapping
-from dpfast.adapters import filler, library
+from dpfast.adapters import filler, jointly, library
 
 pl = library("polars", "polars", ">=1.0")
 
@@ -49,20 +51,40 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
                 "key must be left out for an expression, which Polars evaluates once for each plan, group and chunk: release "
                 "the Series"
             )
-        # Not elementwise, which would allow Polars to cut the column and to move filters across the
-        # noise.
+        # Not elementwise, which would allow Polars to cut the column, to move filters across the
+        # noise, and to draw one number's noise once for each chunk that it is copied to.
         made = OWN if options["dtype"] is None else POLARS[options["dtype"]]
-        return values.map_batches(lambda cells: released(cells, **options), return_dtype=made)
+        # One number a group, as pl.len() in `agg`, stays one. Older versions of Polars do not tell,
+        # and make a list of it.
+        one = {"returns_scalar": True} if getattr(values.meta, "is_scalar", bool)() else {}
+        return values.map_batches(lambda cells: released(cells, **options), return_dtype=made, **one)
+    if isinstance(values, pl.DataFrame):
+        labels = partial(_labels, values)
+        noisy = jointly(released, values.get_columns(), _read, options, labels)
+        return pl.DataFrame([pl.Series(name, cells) for name, cells in zip(values.columns, noisy, strict=True)])
     if not isinstance(values, pl.Series):
-        raise DTypeError(f"of Polars a release takes a Series or an expression, a column, not {type(values).__name__}")
+        hint = ": collect it, or release a column, frame.with_columns(mechanism.release(pl.col(...)))"
+        raise DTypeError(
+            "of Polars a release takes a Series, a DataFrame or an expression, not "
+            f"{type(values).__name__}{hint if isinstance(values, pl.LazyFrame) else ''}"
+        )
+    return pl.Series(values.name, released(_read(values, options["missing"]), **options))
+
+
+def _labels(frame: Any) -> tuple[range, list[str]]:
+    return range(frame.height), frame.columns
+
+
+def _read(values: Any, missing: object) -> Any:
+    """The cells of a column as NumPy's, NaN for nulls. Raises: DTypeError, ParameterError."""
     if values.dtype not in NUMPY:
         raise DTypeError(
             f"a Polars column must hold integers or floats of at most 64 bits, not {values.dtype.base_type()}"
         )
     if values.dtype.is_integer() and values.null_count():
-        null = filler(options["missing"], np.dtype(NUMPY[values.dtype]))
+        null = filler(missing, np.dtype(NUMPY[values.dtype]))
         values = values.fill_null(pl.lit(null, dtype=values.dtype))
-    return pl.Series(values.name, released(values.to_numpy(), **options))
+    return values.to_numpy()
 
 
 class Noise:

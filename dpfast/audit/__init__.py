@@ -2,8 +2,8 @@
 """An auditor of any mechanism: `function(count, n)` must return n independent outputs for a count.
 
 `privacy` looks for an event whose probability grows by more than e^epsilon from a count to its
-neighbour; `law` compares the noise with an exact law. Both draw afresh and say what they could have
-found. Half of the draws choose events and the other half test them by Clopper-Pearson bounds: so an
+neighbour. `law` compares the noise with an exact law. Both draw afresh and say what they could have
+found. Half of the draws choose events and the other half test them by Clopper-Pearson bounds. So an
 audit accuses a private mechanism with probability at most ALPHA.
 
 Source: Ding, Wang, Wang, Zhang, Kifer 2018, Detecting violations of differential privacy (choose,

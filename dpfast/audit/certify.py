@@ -152,7 +152,7 @@ def _could(n: int, alpha: float, epsilon: float, delta: float, steps: int) -> st
     if rare < 0.5:
         found.append(f"an output of probability {rare:.1e} or more that a neighbour cannot give")
     if not found:
-        return "Of defects of the usual kinds this audit finds none in so few draws."
+        return "This audit finds no defect of the usual kinds in so few draws."
     return f"With probability {POWER:.0%} it finds {', and '.join(found)}."
 
 

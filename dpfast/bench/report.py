@@ -123,7 +123,7 @@ class Report:
 
     @property
     def _medians(self) -> str:
-        return f"Medians of {self.rounds} rounds, {self.size:,} {self.about}."
+        return f"{'One round' if self.rounds == 1 else f'Medians of {self.rounds} rounds'}, {self.size:,} {self.about}."
 
     @staticmethod
     def _cells(columns: Columns, results: Sequence[Result]) -> list[list[str]]:

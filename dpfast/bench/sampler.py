@@ -202,7 +202,7 @@ def compare(
     unsafe, named = Unsafe(), "normal" if "gaussian" in mechanism.NAME else "laplace"
     functions: dict[str, Callable[[Array], Array]] = {
         sampler.name: sampler.function,
-        OURS: partial(mechanism.release, threads=1),
+        OURS: lambda values: mechanism.release(values, threads=1),
         NUMPY: lambda values: unsafe.chunked(named, values, np.empty_like(values), mechanism.scale),
     }
     beside = Reference(NUMPY, partial(functions[NUMPY], given[:most]), most)

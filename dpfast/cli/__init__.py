@@ -10,8 +10,10 @@ import re
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 try:
     import click
@@ -23,13 +25,14 @@ import dpfast
 from dpfast.cli.audit import audit
 from dpfast.cli.bench import bench
 from dpfast.cli.explain import explain
+from dpfast.cli.histogram import histogram
 from dpfast.cli.info import info
 from dpfast.cli.jobs import jobs
 from dpfast.cli.key import key
 from dpfast.cli.ledger import ledger
 from dpfast.cli.privatize import privatize, verify
 from dpfast.cli.selftest import selftest
-from dpfast.errors import DpfastError, DTypeError, ParameterError
+from dpfast.errors import DpfastError, DTypeError, ParameterError, WeakGuaranteeWarning
 
 EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 
@@ -40,7 +43,7 @@ def commands() -> None:
     """Differentially private counts and real values, with noise of exactly the stated law."""
 
 
-for _command in (privatize, verify, explain, key, ledger, jobs, info, selftest, audit, bench):
+for _command in (histogram, privatize, verify, explain, key, ledger, jobs, info, selftest, audit, bench):
     commands.add_command(_command)
 
 
@@ -50,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
             signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
     try:
-        return commands.main(arguments, prog_name="dpfast", standalone_mode=False) or 0
+        with warnings.catch_warnings():
+            _warn_in_one_line(list(arguments or sys.argv[1:])[:1])
+            return commands.main(arguments, prog_name="dpfast", standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -71,14 +76,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}; please report this", 1)
 
 
+def _warn_in_one_line(command: list[str]) -> None:
+    """Give a weak guarantee one line; commands that test noise at every epsilon give none."""
+    tests = command and command[0] in ("audit", "bench", "selftest")
+    warnings.simplefilter("ignore" if tests else "always", WeakGuaranteeWarning)
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if issubclass(category, WeakGuaranteeWarning):
+            sys.stderr.write(f"Warning: {message}\n")
+        else:
+            others(message, category, *where)
+
+    warnings.showwarning = show  # type: ignore[assignment]
+
+
 def _in_flags(message: str) -> str:
-    """A message that begins with a rule, "lower must be at most upper", in command-line words."""
+    """A message about parameters, such as "lower must be at most upper", in words of options."""
     options = [option for command in commands.commands.values() for option in command.params if option.opts]
     flags = {str(option.name): option.opts[0] for option in options if option.opts[0].startswith("--")}
-    rule = re.match(r"\w+( and \w+)? must( be at most \w+)?\b", message)
+
+    def flagged(word: re.Match[str]) -> str:
+        return flags.get(word[0], word[0])
+
+    rule = re.match(r"\w+( (and|or) \w+)? must( be at most \w+| come with \w+)?\b", message)
     end = rule.end() if rule else 0
-    rest = message[end:].replace("resume=True", "--resume")
-    return re.sub(r"\w+", lambda word: flags.get(word[0], word[0]), message[:end]) + rest
+    rest = (
+        message[end:]
+        .replace("resume=True", "--resume")
+        .replace("create=True, or `dpfast ledger create`,", "`dpfast ledger create`")
+    )
+    rest = re.sub(r"Sensitivity\.changes\(l0=1, linf=([^,)]*)\)?", r"\1", rest)  # which a bare --sensitivity is
+    if "<" not in rest:  # what a mechanism or a guarantee says of itself stays as it is
+        rest = re.sub(
+            r"(?<![\w.(])(\w+)=(?=[^=])", lambda word: f"{flags[word[1]]} " if word[1] in flags else word[0], rest
+        )
+    return re.sub(r"\w+", flagged, message[:end]) + rest
 
 
 def _failed(message: str, code: int) -> int:

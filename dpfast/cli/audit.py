@@ -27,7 +27,7 @@ Examples:
 @click.option("--delta", type=number, default="0", help="Its delta, by default 0.")
 @noise_options
 @click.option("--n", type=click.IntRange(200), default=2_000_000, show_default=True, help="Draws for each count.")
-@click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png or .svg.")
+@click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png, .svg or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def audit(

@@ -44,7 +44,7 @@ Examples:
 @click.option("--peers", is_flag=True, help="Also OpenDP, diffprivlib, PyDP and randomgen, where installed.")
 @click.option(
     "--plot", "--picture", "plot", type=FILE, metavar="FILE",
-    help="Draw the main rows as bars, or the findings on a sampler: .png or .svg.",
+    help="Draw the main rows as bars, or the findings on a sampler: .png, .svg or .pdf.",
 )  # fmt: skip
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Everything measured; - instead of the table.")
 @click.option("--markdown", type=FILE, metavar="FILE", help="Write a short table between the marks in this file.")
@@ -131,13 +131,13 @@ def refuse_options(sampler: str | None) -> None:
 def refuse(pictures: Mapping[str, Path | None], json_file: Path | None, markdown: Path | None) -> None:
     """Refuse what cannot be written before minutes are spent.
 
-    Raises: ParameterError (a picture neither .png nor .svg), FileError (no such folder, no marks).
+    Raises: ParameterError (a picture no .png, .svg or .pdf), FileError (no such folder, no marks).
     """
     from dpfast.bench.page import around_marks
 
     for name, path in pictures.items():
-        if path and path.suffix.lower() not in {".png", ".svg"}:
-            raise ParameterError(f"{name} must be a .png or .svg file, got {path}")
+        if path and path.suffix.lower() not in {".png", ".svg", ".pdf"}:
+            raise ParameterError(f"{name} must be a .png, .svg or .pdf file, got {path}")
     for path in filter(None, (*pictures.values(), json_file, markdown)):
         if not path.absolute().parent.is_dir():
             raise FileError(f"cannot write {path}: there is no such directory")

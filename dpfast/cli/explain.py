@@ -53,7 +53,7 @@ PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
     metavar="N",
     help="Also the epsilon of N such releases together: by their sum, by rho, by the distribution of losses.",
 )
-@click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png or .svg.")
+@click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png, .svg or .pdf.")
 @click.option(
     "--picture",
     type=click.Choice(["law", "posterior", "loss", "costs"]),

@@ -25,6 +25,13 @@ def info(as_json: bool) -> None:
         "usable threads": engine.usable_threads(),
         **{f"numba cache {name}": value for name, value in kernels.cache_state().items()},
     }
+    path = str(facts["numba cache path"])
+    kept = facts["numba cache path"] is not None
+    facts["compiled kernels"] = (
+        f"kept in {path}"
+        if kept
+        else "kept nowhere, for no folder can be written: each process compiles those it needs"
+    ) + "; the environment variable NUMBA_CACHE_DIR names another folder"
     if as_json:
         click.echo(json.dumps({name.replace(" ", "_"): value for name, value in facts.items()}, indent=2))
     else:

@@ -44,7 +44,7 @@ def ledger() -> None:
     "--by", type=click.Choice(["zcdp"]), help="Keep epsilon and delta in zCDP, in which many releases cost less."
 )
 @click.option("--own-delta", type=number, help="With --by: the part of --delta for releases' own deltas; by default 0.")
-@click.option("--dataset", metavar="NAME", help="Of which data; by default the name of FILE.")
+@click.option("--dataset", metavar="NAME", help="The data that are released; by default the name of FILE.")
 @click.option("--adjacency", type=click.Choice(["add-remove", "substitution"]), help="By default add-remove.")
 @click.option("--unit", metavar="NAME", help="Whom the promise protects; by default a person.")
 def create(
@@ -78,7 +78,7 @@ def create(
 
 @ledger.command()
 @click.argument("file", type=FILE)
-@click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png or .svg.")
+@click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png, .svg or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
 def show(file: Path, plot: Path | None, as_json: bool) -> None:
     """Print what was charged, and what is left, after the sums were checked.
@@ -104,9 +104,11 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
 
 @ledger.command()
 @click.argument("file", type=FILE)
-@click.option("--epsilon", type=number, help="Of each release.")
-@click.option("--delta", type=number, help="Of each release, with --epsilon; by default 0.")
-@click.option("--rho", type=number, help="Of each release, for a ledger kept in rho; by default what epsilon implies.")
+@click.option("--epsilon", type=number, help="The epsilon of each release.")
+@click.option("--delta", type=number, help="The delta of each release, with --epsilon; by default 0.")
+@click.option(
+    "--rho", type=number, help="The rho of each release, for a ledger kept in rho; by default what epsilon implies."
+)
 @click.option("--releases", type=click.IntRange(1), metavar="N", help="Instead: what each of N more may spend.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
 def plan(

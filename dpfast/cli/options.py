@@ -40,14 +40,11 @@ class Law(NamedTuple):
     change: Ways
     spent: Ways
     also: tuple[str, ...]
+    real: bool
 
     @property
     def takes(self) -> dict[str, None]:
         return dict.fromkeys([*(name for way in [*self.spent, *self.change] for name in way), "signed", *self.also])
-
-    @property
-    def real(self) -> bool:
-        return "missing" in self.also
 
 
 def of_l1(sensitivity: Number, **about: str) -> dpfast.Sensitivity:
@@ -66,11 +63,11 @@ L2: Ways = {**CELLS, ("l2_squared",): of_l2}
 def law_of(kind: type[Any]) -> Law:
     """The options that a mechanism takes, as its constructors say it."""
     takes = signature(kind).parameters
-    also = *(name for name in ("granularity",) if name in takes), *(() if kind.INTEGERS else ("missing",))
+    also, real = (*(name for name in ("granularity",) if name in takes), "missing"), not kind.INTEGERS
     if "sigma" in takes:
-        return Law(L2, {("epsilon", "delta"): kind.calibrated, ("rho",): kind.from_zcdp, ("sigma",): kind}, also)
+        return Law(L2, {("epsilon", "delta"): kind.calibrated, ("rho",): kind.from_zcdp, ("sigma",): kind}, also, real)
     wanted = tuple(name for name, each in takes.items() if each.default is each.empty and name != "sensitivity")
-    return Law(L1, {wanted: kind}, also)
+    return Law(L1, {wanted: kind}, also, real)
 
 
 LAWS = {name.replace("_", "-"): law_of(kind) for name, kind in laws.LAWS.items() if hasattr(kind, "INTEGERS")}
@@ -94,8 +91,8 @@ class LawName(click.Choice):  # type: ignore[type-arg]  # older versions of clic
 
 def picture_file(text: str) -> Path:
     """A file that a picture is written to."""
-    if Path(text).suffix.lower() not in {".png", ".svg"}:
-        raise click.BadParameter(f"plot must be a .png or .svg file, got {text}")
+    if Path(text).suffix.lower() not in {".png", ".svg", ".pdf"}:
+        raise click.BadParameter(f"plot must be a .png, .svg or .pdf file, got {text}")
     return Path(text)
 
 
@@ -119,7 +116,11 @@ LAW_OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--l2-squared", number, "Gaussians: squared L2 distance of neighbours, at most."),
     ("--granularity", number, "laplace, gaussian: the grid of results, a power of two."),
     ("--bound", number, "snapping: values and results are clamped to [-bound, bound]."),
-    ("--adjacency", click.Choice(["add-remove", "substitution"]), "Of neighbours; by default add-remove."),
+    (
+        "--adjacency",
+        click.Choice(["add-remove", "substitution"]),
+        "What makes two inputs neighbours; by default add-remove.",
+    ),
     ("--unit", str, "Whom the promise protects; by default a person."),
 )
 
@@ -241,6 +242,12 @@ def near(name: str, value: Number | None, dtype: np.dtype[Any]) -> int | float |
     if exact.denominator != 1:
         raise ParameterError(f"{name} must be a whole number for counts, got {shown(value)}")
     return int(exact)
+
+
+def figures(guarantee: dpfast.Guarantee) -> dict[str, Fraction]:
+    """What is spent; of a pure epsilon not the rho that it implies."""
+    names = ADDS_UP[: 2 if guarantee.pure else 3]
+    return {name: value for name in names if (value := getattr(guarantee, name)) is not None}
 
 
 def title(mechanism: Mechanism | OneAnswer) -> str:

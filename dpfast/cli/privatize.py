@@ -5,25 +5,26 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import numpy as np
 
 import dpfast
 from dpfast import terminal
+from dpfast.cli.file_options import IN, style_of, text_options
 from dpfast.cli.ledger import amounts
 from dpfast.cli.options import (
-    ADDS_UP,
     LAWS,
     Mechanism,
     Number,
     chosen,
+    figures,
     half_width,
     inner,
     law,
@@ -32,17 +33,22 @@ from dpfast.cli.options import (
     near,
     number,
 )
+from dpfast.cli.report import balance, check_report, noisy_column, report_options, reported
 from dpfast.errors import ParameterError
 from dpfast.privacy.formatting import plain
 from dpfast.privacy.parameters import exact_positive
 from dpfast.release.engine import usable_threads
+from dpfast.report.facts import LABELS, ROWS, Balance, Facts
 
 if TYPE_CHECKING:
-    from dpfast.tables import files
     from dpfast.tables.atomic_write import Found
-    from dpfast.tables.files import Source
+    from dpfast.tables.drawn import Cells
+    from dpfast.tables.first_rows import FirstRows
+    from dpfast.tables.source import Piece, Source
 
 JOINT = "one sigma for all columns, which spend this together"
+SECURE = "true: the noise is drawn from a secret key; false: from a fixed key for tests, and it protects nobody"
+DTYPES = *(f"{kind}{size}" for kind in ("int", "uint") for size in (8, 16, 32, 64)), "float32", "float64"
 KEPT = 1 << 25  # bytes of freed memory that stay with the process: the most that glibc's second option takes
 
 EXAMPLES = """\b
@@ -69,10 +75,11 @@ def release_options(command: Any) -> Any:
 
 
 _OPTIONS = (
-    click.argument("source", metavar="IN", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    click.argument("source", metavar="IN", type=IN),
     click.argument("target", metavar="OUT", type=click.Path(path_type=Path)),
     click.option("--column", "columns", multiple=True, metavar="NAME", help="A column to noise; repeat it for more."),
     law_options,
+    text_options,
     click.option(
         "--epsilon-is",
         type=click.Choice(["total", "per-column"]),
@@ -86,8 +93,8 @@ _OPTIONS = (
     click.option(
         "--missing",
         type=number,
-        help="Real laws, with --clamp: a public number for empty, NaN and infinite cells; noised too. The sensitivity must "
-        "cover its distance from A and from B.",
+        help="A public number for empty, null and NaN cells, and infinite reals; noised too. But for a count of 0 it "
+        "needs --clamp, and a sensitivity that covers its distance from A and from B.",
     ),
     click.option(
         "--sort-by",
@@ -119,6 +126,18 @@ _OPTIONS = (
         help="With --ledger and --label: a release that can be tried again, for one charge (dpfast key).",
     ),
     click.option("--label", metavar="TEXT", help="With --key-file: what names this release of this IN, and no other."),
+    click.option(
+        "--dtype",
+        type=click.Choice(DTYPES),
+        help="The type of the noisy cells; by default int64, or for real values that of IN. A noisy value beyond its ends becomes "
+        "the nearest number that it has: that is public.",
+    ),
+    click.option(
+        "--metadata",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Where OUT is -: the file for the record of the release, which else lies beside OUT.",
+    ),
     click.option("--quiet", is_flag=True, help="No summary and no progress bar."),
 )
 
@@ -128,20 +147,23 @@ _OPTIONS = (
 @click.option(
     "--resume", is_flag=True, help="Try the release again that is reserved under --label; reserve it if none is."
 )
-@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--force", is_flag=True, help="Replace OUT, and the report, if they exist.")
+@report_options
 def privatize(resume: bool, force: bool, **options: Any) -> None:
     """Add noise to columns of IN and write OUT.
 
     To counts by discrete-laplace or discrete-gaussian, to real values by laplace, snapping or
     gaussian.
 
-    Both are .csv, .parquet, .arrow, .feather or .npy files, as their extensions say. Other columns
-    pass through without noise (from CSV to CSV byte for byte, from CSV to another format as
-    strings), and so does the order of rows, unless --sort-by says a public one. Which rows there
-    are is published. Of metadata only what types need is kept.
+    Both are .csv, .tsv, .jsonl (also .gz or .zst), .parquet, .arrow, .feather, .npy or .npz, as
+    their names say, or - for a pipe; IN may be a folder of Parquet files. docs/files.md has the
+    rules by which numbers are read. Other columns pass through without noise: from CSV to CSV byte
+    for byte, from CSV to another format as strings. So does the order of rows, unless --sort-by
+    says a public one. Which rows there are is published. Only the metadata that types need are
+    kept.
 
-    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV or npy
-    file in OUT.json. OUT appears only when it is complete. With --ledger a release that the budget
+    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a text or
+    array in OUT.json. OUT appears only when it is complete. With --ledger a release that the budget
     does not cover is refused; what was charged stays charged, whatever becomes of OUT. With
     --key-file, too, a run that was killed is begun again with --resume: it gives the same OUT, and
     is charged once.
@@ -185,77 +207,172 @@ def _run(
     resume: bool,
     found: Found,
     quiet: bool,
+    form: str | None,
+    dtype: str | None,
+    metadata: Path | None,
+    report_file: Path | None = None,
+    report_title: str | None = None,
     **options: Any,
 ) -> None:
     """found: what becomes of an OUT that is there (tables/atomic_write.py)."""
     from dpfast.tables import files
-    from dpfast.tables.drawn import Cells, Sealing, fresh
+    from dpfast.tables.drawn import Sealing, fresh
+    from dpfast.tables.first_rows import FirstRows
+    from dpfast.tables.streams import check_format, what_is
 
-    given = chosen(options)
+    style, given = style_of(options), chosen(options)
     _check(given, columns, epsilon_is)
-    if len({key_file is None, label is None}) > 1 or (key_file is not None and ledger_file is None):
-        raise ParameterError(
-            "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
-        )
-    if resume and key_file is None:
-        raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
+    _check_key(source, ledger_file, key_file, label, resume=resume)
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
-    _check_paths(source, target)
-    ledger = dpfast.Ledger(ledger_file) if ledger_file else None
-    key = dpfast.KeyFile(key_file).derive(label or "") if key_file else None
+    _check_paths(source, target, ledger_file, key_file, metadata)
+    check_report(report_file, report_title, target, source, ledger_file, key_file, metadata, found=found)
+    check_format(form, source, target)
+    _check_dtype(dtype, real=real)
+    missing = near("missing", given.get("missing"), np.dtype(float if real else int))
+    ledger, key = _payer(ledger_file, key_file, label)
     table = files.open_source(
-        source, columns, real=real, missing="missing" in given, sort_by=sort_by, keep_metadata=keep_metadata
+        source,
+        columns,
+        real=real,
+        missing=missing is not None if real else cast("int | None", missing),
+        sort_by=sort_by,
+        keep_metadata=keep_metadata,
+        style=style,
+        form=form,
+        dtype=np.dtype(dtype) if dtype else None,
     )
-    spent = {name: value for name, value in _figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
-    about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
-    about |= _composition(mechanism) if len(table.chosen) > 1 else {}
-    about |= {"ledger": ledger.metadata()} if ledger else {}
-    about["releases"], made = [], []
-    work = {"threads": 1, "constant_time": constant_time}  # pieces, or blocks, are what threads share
-    for name, dtype in zip(table.chosen, table.dtypes, strict=True):
-        public: dict[str, Any] = {"lower": near("lower", lower, dtype), "upper": near("upper", upper, dtype)}
-        public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else dtype)
-        public |= {"missing": near("missing", given.get("missing"), np.dtype(float))} if real else {}
-        made.append(Cells(name, mechanism, {**public, **work}))
-        made[-1].release(np.empty(0, dtype))  # refuses what these options cannot be, before anything is read
-        about["releases"].append({"column": name, **mechanism.metadata(), **public})
-    files.checked_target(target, table, found=found)
-    size, rows, done, begun = source.stat().st_size, 0, 0.0, time.monotonic()
-    with closing(terminal.Bar(size if key is None else 2 * size, quiet=quiet)) as bar:
-        bar.show(done, source.name)
+    spent = {name: value for name, value in figures(dpfast.compose(*[mechanism] * len(table.chosen))).items() if value}
+    about = _record(mechanism, spent, ledger, len(table.chosen))
+    made = _columns(table, mechanism, (lower, upper, clamp, missing), dtype=dtype, constant_time=constant_time)
+    cells, about["releases"] = map(list, zip(*made, strict=True))
+    sink: dict[str, Any] = {"found": found, "form": form, "metadata": metadata}
+    made_as = files.checked_target(target, table, **sink).format
+    done, begun, name = 0.0, time.monotonic(), what_is(source)
+    size = None if table.size is None else table.size * (1 if key is None else 2)
+    with closing(terminal.Bar(size, quiet=quiet)) as bar:
+        bar.show(done, name)
+        called = label or _label(source, table.chosen)
         if key is None or ledger is None:
-            pay = (
-                partial(ledger.spend, *_charged(mechanism, len(made)), label=_label(source, table.chosen))
-                if ledger
-                else None
+            pay = partial(ledger.spend, *_charged(mechanism, len(cells)), label=called) if ledger else None
+            drawn: Iterable[tuple[Piece, list[Any]]] = fresh(
+                table, cells, pay, threads or usable_threads(), whole=made_as not in {"CSV", "TSV"}
             )
-            drawn: Iterable[tuple[files.Piece, list[Any]]] = fresh(table, made, pay, threads or usable_threads())
         else:
-            drawn = sealing = Sealing(table, made, key, ledger, resume=resume, threads=threads or usable_threads())
+            drawn = sealing = Sealing(table, cells, key, ledger, resume=resume, threads=threads or usable_threads())
             if found == "compare" and not sealing.again:
                 raise ParameterError(f"--label must be that of a release, and {ledger_file} has none of {label!r:.60}")
             for done in sealing.digest():
-                bar.show(done, f"{source.name}: sealing, {_rate(done, begun)}")
+                bar.show(done, f"{name}: sealing, {_rate(done, begun)}")
             about["manifest"] = sealing.manifest
-        with files.destination(target, table, about, found=found) as write:
+        seen = FirstRows(table, ROWS if report_file else 0, LABELS)
+        facts = partial(
+            _facts,
+            seen,
+            cells,
+            about,
+            title=report_title,
+            file=target.name,
+            balanced=partial(balance, ledger, called, keyed=key is not None),
+        )
+        with (
+            reported(report_file, facts, found=found) as ready,
+            files.destination(target, table, about, **sink) as write,
+        ):
             for piece, noisy in drawn:
                 write(piece, noisy)
-                rows += len(noisy[0])
-                bar.show(done := done + piece.weight, f"{source.name}: {rows:,} rows, {_rate(done, begun)}")
-    if quiet:
-        return
+                seen.add(piece, noisy)
+                bar.show(done := done + piece.weight, f"{name}: {seen.rows:,} rows, {_rate(done, begun)}")
+            ready()
+    if not quiet:
+        said = _released(mechanism, table, seen.rows, real=real)
+        said += _spent(mechanism, spent, given, epsilon_is, ledger)
+        said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
+        said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
+        said += [f"{report_file}: the page about it"] if report_file else []
+        click.echo("\n".join(map(terminal.printable, said)), err=True)
+
+
+def _released(mechanism: Mechanism, table: Source, rows: int, *, real: bool) -> list[str]:
+    """A line for each column."""
     what, within = "values" if real else "counts", f"95 % within {half_width(mechanism, Fraction(95, 100))}"
-    said = [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
-    said += _spent(mechanism, spent, given, epsilon_is, ledger)
-    said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
-    said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
-    click.echo("\n".join(map(terminal.printable, said)), err=True)
+    return [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
 
 
-def _figures(guarantee: dpfast.Guarantee) -> dict[str, Fraction]:
-    """What the columns spend; of a pure epsilon not the rho that it implies."""
-    names = ADDS_UP[: 2 if guarantee.pure else 3]
-    return {name: value for name in names if (value := getattr(guarantee, name)) is not None}
+def _record(
+    mechanism: Mechanism, spent: Mapping[str, Fraction], ledger: dpfast.Ledger | None, columns: int
+) -> dict[str, Any]:
+    """What travels with OUT, still without its releases."""
+    about: dict[str, Any] = {f"{name}_total": str(value) for name, value in spent.items()}
+    about |= _composition(mechanism) if columns > 1 else {}
+    about |= {"ledger": ledger.metadata()} if ledger else {}
+    return {**about, "secure_means": SECURE, "releases": []}
+
+
+def _payer(ledger: Path | None, key: Path | None, label: str | None) -> tuple[dpfast.Ledger | None, Any]:
+    """The ledger, and the release key of the label."""
+    opened = dpfast.Ledger(ledger) if ledger else None
+    return opened, dpfast.KeyFile(key).derive(label or "") if key else None
+
+
+def _columns(
+    table: Source, mechanism: Mechanism, public_ends: Sequence[Any], *, dtype: str | None, constant_time: bool
+) -> Iterator[tuple[Cells, dict[str, Any]]]:
+    """Each column with its options, and what OUT says of it. No cell is read.
+
+    public_ends: lower, upper, clamp, and the number in place of missing cells.
+    """
+    from dpfast.tables.drawn import Cells
+
+    real = not mechanism.INTEGERS
+    lower, upper, clamp, missing = public_ends
+    work = {"threads": 1, "constant_time": constant_time}  # pieces, or blocks, are what threads share
+    for name, kind in zip(table.chosen, table.dtypes, strict=True):
+        public: dict[str, Any] = {"lower": near("lower", lower, kind), "upper": near("upper", upper, kind)}
+        public["clamp"] = clamp and inner(clamp, np.dtype(float) if real else kind)
+        public["missing"] = missing
+        column = Cells(name, mechanism, {**public, **work}, kind)
+        column.release(np.empty(0, kind if real else int))  # refuses what these options cannot be
+        public |= {"dtype": dtype, "beyond_dtype": "the nearest number that the type has"} if dtype else {}
+        yield column, {"column": name, **mechanism.metadata(), **public}
+
+
+def _facts(
+    seen: FirstRows,
+    columns: Sequence[Cells],
+    about: Mapping[str, Any],
+    *,
+    title: str | None,
+    file: str,
+    balanced: Callable[[list[Any]], Balance | None],
+) -> Facts:
+    """What a report shows of this release, once OUT is there."""
+    noisy = [
+        noisy_column(
+            each.name,
+            "counts" if each.mechanism.INTEGERS else "values",
+            each.mechanism,
+            parameters,
+            cells,
+            span,
+            size=seen.rows,
+            columns=len(columns),
+        )
+        for each, parameters, cells, span in zip(columns, about["releases"], seen.cells, seen.ranges, strict=True)
+    ]
+    return Facts(
+        title=title or "",
+        file=file,
+        rows=seen.rows,
+        index=seen.index,
+        labels=seen.labels,
+        unshown=seen.unshown,
+        rows_are="Which rows there are, their order and the columns without noise are published as they are in the input. "
+        "The guarantee says nothing about them.",
+        noisy=noisy,
+        guarantee=dpfast.compose(*[each.mechanism for each in columns]),
+        record=about,
+        balance=balanced(_charged(columns[0].mechanism, len(columns))),
+    )
 
 
 def _charged(mechanism: Mechanism, columns: int) -> list[Any]:
@@ -298,10 +415,32 @@ def _spent(
     )
 
 
-def _check_paths(source: Path, target: Path) -> None:
-    with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
-        if target.samefile(source):
-            raise ParameterError(f"OUT must not be IN, got {target}")
+def _check_dtype(dtype: str | None, *, real: bool) -> None:
+    if dtype is not None and (np.dtype(dtype).kind == "f") != real:
+        rule = "float32 or float64" if real else "an integer type for counts"
+        raise ParameterError(f"--dtype must be {rule}, got {dtype}")
+
+
+def _check_key(source: Path, ledger: Path | None, key: Path | None, label: str | None, *, resume: bool) -> None:
+    if len({key is None, label is None}) > 1 or (key is not None and ledger is None):
+        raise ParameterError(
+            "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
+        )
+    if resume and key is None:
+        raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
+    if key is not None and str(source) == "-":
+        raise ParameterError("IN must be a file for --key-file, which reads it twice: write what the pipe gives to one")
+
+
+def _check_paths(source: Path, target: Path, *others: Path | None) -> None:
+    """Refuse one file in two places."""
+    from dpfast.tables.streams import PIPE
+
+    named = {"IN": source, **dict(zip(("--ledger", "--key-file", "--metadata"), others, strict=True))}
+    for name, path in named.items():
+        with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
+            if path is not None and path != PIPE != target and target.samefile(path):
+                raise ParameterError(f"OUT must not be {name}, got {target}")
 
 
 def _check(given: Mapping[str, Any], columns: Sequence[str], epsilon_is: str | None) -> None:
@@ -328,13 +467,17 @@ def _choice(given: Mapping[str, Any], epsilon_is: str) -> str:
 
 def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_metadata: bool) -> list[str]:
     """What of OUT is as it was in IN."""
+    from dpfast.tables.streams import what_is
+
     said = [f"passed through without noise: {', '.join(table.passed)}"] if table.passed else []
     if table.notes:
         how = "passed through without noise" if keep_metadata else "left out (--keep-metadata would pass it through)"
         said.append(f"metadata {how}: {', '.join(table.notes)}")
     hint = "; --sort-by would put them in a public one" if table.passed else ""
     order = (
-        f"are sorted by {', '.join(sort_by)}" if sort_by else f"keep the order of {source}, which is published{hint}"
+        f"are sorted by {', '.join(sort_by)}"
+        if sort_by
+        else f"keep the order of {what_is(source)}, which is published{hint}"
     )
     turned = ["cells are read, and sealed, in the file's order, which is Fortran's"]
     return [*said, f"rows {order}", *(turned if getattr(table, "fortran", False) else [])]
@@ -342,4 +485,4 @@ def _without_noise(source: Path, table: Source, sort_by: Sequence[str], *, keep_
 
 def _label(source: Path, columns: Sequence[str]) -> str:
     """What the history shows of columns."""
-    return terminal.printable(f"{source.name}: {', '.join(columns)}")[:200]
+    return terminal.printable(f"{'standard input' if source.name == '-' else source.name}: {', '.join(columns)}")[:200]

@@ -13,7 +13,7 @@ class Laplace:
     """K = floor(x + S ratio E + 1/2): E = -ln U, S a fair sign, ratio = scale/granularity.
 
     All are rational but E. ln u is transcendental for rational u other than 0 and 1 [Lindemann
-    1882]: x + 1/2 + S ratio E is no integer at any other end of a cell, so every loop below ends.
+    1882]. So x + 1/2 + S ratio E is no integer at any other end of a cell, and every loop ends.
     Source: DMNS06 for the law; design.md, section 3.2 for the grid.
     """
 

@@ -316,7 +316,10 @@ def put(to: Folder, block: int, table: pa.Table) -> tuple[str, int]:
 def same(to: Folder, name: str, table: pa.Table) -> bool:
     """Whether a file of the output holds these rows, whichever version wrote it."""
     data = to.read(name)
-    return data is not None and bool(pq.read_table(pa.py_buffer(data)).equals(table))
+    try:
+        return data is not None and bool(pq.read_table(pa.py_buffer(data)).equals(table))
+    except (OSError, pa.ArrowException):  # a damaged page is an OSError
+        return False
 
 
 def file_of(block: int) -> str:

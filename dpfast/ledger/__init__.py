@@ -15,20 +15,20 @@ chosen from earlier results. The sums are a privacy filter: [RRUV16] Rogers, Rot
 3. rho. Let L be the likelihood ratio of what M shows, and K(y) that of all after y. Then for each
    order t > 1: E'[L^t E'[K(y)^t]] <= exp(t (t - 1) r) exp(t (t - 1) (rho - r)), where M spends r
    and rho - r is left: [BS16] Lemma 1.7, for any choice. If the releases have deltas of their own
-   (approximate zCDP), this holds of the measures that are left without the events that these
-   deltas count. Along any path the deltas add up to d at most, so the events have probability d at
-   most: with what rho implies at a delta d', all releases are (epsilon, d + d')-DP. Both totals are
-   fixed beforehand, and neither is traded for the other. Source: Whitehouse, Ramdas, Rogers, Wu
-   2023, Theorem 1.
+   (approximate zCDP), this holds of the measures that are left without the events that these deltas
+   count. Along any path the deltas add up to d at most, so the events have probability d at most.
+   With what rho implies at a delta d', all releases are (epsilon, d + d')-DP. Both totals are fixed
+   beforehand, and neither is traded for the other. Source: Whitehouse, Ramdas, Rogers, Wu 2023,
+   Theorem 1.
 4. A sealed release is charged once, when its label is reserved. All its tries draw one execution
    of the mechanism on one input (docs/sealed.md), so they show what one release shows.
 5. AboveThreshold is charged once and answers for a while. Its queries may be chosen from releases
-   made meanwhile, and these from its answers; points 1 to 3 do not cover this. A theorem does: a
+   made meanwhile, and these from its answers; points 1 to 3 do not cover this. A theorem does. A
    filter that is valid if each mechanism answers once is valid for interactive mechanisms that run
-   at the same time, whenever they begin and whatever parameters earlier answers suggest. It holds
-   for (epsilon, delta), and for Rényi divergence of each fixed order, so for rho: [HST+23] Haney,
-   Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023, after Vadhan, Wang 2021; Lyu 2022; Vadhan, Zhang
-   2023.
+   at the same time. They may begin at any time, and earlier answers may suggest their parameters.
+   The theorem holds for (epsilon, delta), and for Rényi divergence of each fixed order, so for rho.
+   Source: [HST+23] Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023, after Vadhan, Wang 2021;
+   Lyu 2022; Vadhan, Zhang 2023.
 A refusal for want of budget depends on the charges alone, which are public. A refusal for the
 values of an array, such as a NaN, depends on the data: it is a DataDependentError. It is not
 charged, no epsilon covers it, and the history has it as a refused attempt (docs/threat_model.md,

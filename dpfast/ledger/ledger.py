@@ -125,9 +125,9 @@ class Ledger:
     ) -> Any:
         """`mechanism.release(values, **options)`, checked, then charged, then drawn.
 
-        Of a selection its `select`, which pays for k picks if it has k; of AboveThreshold its
-        `run`. Randomized response charges its epsilon once: each unit of privacy gives one of the
-        answers.
+        For a selection this is its `select`, which pays for k picks if it has k. For AboveThreshold
+        it is its `run`. Randomized response charges its epsilon once: each unit of privacy gives
+        one of the answers.
         values: what the mechanism's release takes; it returns what that returns. label: for the
             history, of a release without a key; a key has its own. options: for the mechanism's
             release: out, dtype, lower, upper, clamp, missing, threads, constant_time; under a key
@@ -201,11 +201,12 @@ class Ledger:
             self._store.refuse(charge._replace(record=record), unpaid=unpaid)
             raise
 
-    def expect(self, key: ReleaseKey, mechanism: Any, *, resume: bool = False) -> bool:
+    def expect(self, key: ReleaseKey | None, mechanism: Any, *, resume: bool = False) -> bool:
         """Whether the label is reserved. It refuses what `reserve` would, whatever the values are.
 
         Ask before values are read that take long: whether the label is free or may be continued,
         and whether the budget suffices.
+        key: a release key; or None of a release without one, of which only the budget is asked.
         mechanism, resume: as of the seal, and of reserve. Nothing is charged, and nothing is kept.
         Raises: BudgetExhausted, LedgerError; KeyReuseError (reserved without resume=True, under
             another key, for another mechanism or cost); DTypeError, ParameterError. `reserve`
@@ -219,7 +220,12 @@ class Ledger:
             >>> ledger.expect(key, mechanism, resume=True)
             True
         """
-        about, columns = release_key(key), by_column(mechanism)
+        columns = by_column(mechanism)
+        if key is None:
+            if parameters.flag("resume", resume):
+                raise ParameterError("resume is for a release under a key; there is no key, got resume=True")
+            return self._store.look(self._charge("", cost_of(columns), {"mechanism": ""}), b"", lambda _: None)
+        about = release_key(key)
         charge = self._charge(about.label, cost_of(columns), {"mechanism": ""})
         return self._look(about, mechanism, charge, resume=parameters.flag("resume", resume))
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lock of a ledger, on a file of its own: one holder at a time, of all processes and threads.
 
-SQLite's locks are POSIX's, and belong to a process: all of them go when any part of it closes any
+SQLite's locks are POSIX's, and belong to a process. All of them go when any part of it closes any
 descriptor of the ledger, such as a backup's. This lock belongs to an open file, and its holder
-alone gives it back. It is flock, not F_OFD_SETLK, which belongs to an open file, too: flock can be
-held through a file that is open for reading only, has no byte layout that differs between systems,
-and a script can hold it by flock(1).
+alone gives it back. It is flock, not F_OFD_SETLK, which belongs to an open file, too. flock can be
+held through a file that is open for reading only. It has no byte layout that differs between
+systems, and a script can hold it by flock(1).
 """
 
 from __future__ import annotations

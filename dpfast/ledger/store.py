@@ -3,9 +3,9 @@
 
 A charge must outlive a power cut once its noise can leave: hence a rollback journal, and
 synchronous = EXTRA. A commit returns when the file, and then the removal of its journal, are on the
-disk; under FULL the journal could come back and undo the charge. A write-ahead log would live in
-two more files, which a copy of the ledger would forget, and in shared memory, which network file
-systems lack. Each call opens the file and closes it: there is nothing to share or to fork.
+disk. Under FULL the journal could come back and undo the charge. A write-ahead log would live in
+two more files, which a copy of the ledger would forget. It also needs shared memory, which network
+file systems lack. Each call opens the file and closes it: there is nothing to share or to fork.
 
 The checkpoint holds the numbers of charges and parts, their sums, and the digest of the last
 charge, chained over all. Each charge moves it, in its own transaction, from a state that it has

@@ -24,7 +24,7 @@ class AboveThreshold(OneAnswer):
         once, however long.
     threshold: an int, public.
     sensitivity: the most that one unit changes a single answer: a number, or a Sensitivity's linf.
-    monotonic: whether every answer moves the same way when one unit is added, as counts do: under
+    monotonic: whether every answer moves the same way when one unit is added, as counts do. Under
         add-remove the answers' noise is then half as wide. By default as for Exponential.
     adjacency, unit: as for DiscreteLaplace.
 

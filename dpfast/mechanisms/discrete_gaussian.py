@@ -38,8 +38,8 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
         sigma from it.
 
     Privacy: each release is rho-zCDP with rho = l2_squared/(2 sigma^2), and (epsilon,
-        delta(epsilon))-DP: exactly, from (l0, linf). From an L2 norm alone it is so through zCDP:
-        the law is not rotation invariant, and the theorem for one cell does not hold for norms.
+        delta(epsilon))-DP: exactly, from (l0, linf). From an L2 norm alone it is so through zCDP.
+        The law is not rotation invariant, and the theorem for one cell does not hold for norms.
     Raises: DTypeError, ParameterError.
     Source: [CKS20] Canonne, Kamath, Steinke 2020, Definition 1, Theorems 4 and 7;
         csrc/discrete_gaussian.md.

@@ -18,7 +18,7 @@ from dpfast.mechanisms.equals import remembered
 from dpfast.mechanisms.integer import IntegerMechanism, IntegerNoise
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.mechanisms.pure import MOST_SCALE, Pure
-from dpfast.privacy.parameters import Real, given
+from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.sensitivity import Sensitivity
 
 # Scales at which a tier, or a word, hands over to the next; functions of the parameters alone. The
@@ -46,8 +46,8 @@ class GeometricNoise(Pure, IntegerNoise):
         super().__init__(epsilon, sensitivity, adjacency=adjacency, unit=unit)
         if not LEAST_SCALE <= self._scale <= MOST_SCALE:
             raise ParameterError(
-                "the scale sensitivity/epsilon must lie between 2**-60 and 2**60, "
-                + given(epsilon=epsilon, sensitivity=sensitivity)
+                f"epsilon must be at least 2**-60 and at most 2**60 times the sensitivity, {shown(self.sensitivity)} in L1, "
+                f"got {shown(epsilon)}"
             )
 
     @lockfree_property

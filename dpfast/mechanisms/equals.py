@@ -10,6 +10,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from dpfast import _native
+from dpfast.errors import DTypeError
 from dpfast.mechanisms.lockfree_property import lockfree_property
 
 P = ParamSpec("P")
@@ -54,10 +55,13 @@ def remembered(check: Callable[P, None]) -> Callable[P, None]:
     It keeps plain arguments alone, and each call makes a new mechanism. A subclass with its own
     constructor is checked every time.
     """
+    by_place = check.__code__.co_argcount  # self among them
 
     @wraps(check)
     def init(self: Any, *given: Any, **named: Any) -> None:
         kind: Any = type(self)
+        if len(given) >= by_place:
+            raise DTypeError(_too_many(kind, check))
         if (
             kind.__init__ is init
             and kind.__new__ is object.__new__
@@ -68,6 +72,16 @@ def remembered(check: Callable[P, None]) -> Callable[P, None]:
             check(self, *given, **named)
 
     return init  # type: ignore[return-value]
+
+
+def _too_many(kind: Any, check: Any) -> str:
+    code = check.__code__
+    first = ", ".join(code.co_varnames[1 : code.co_argcount])
+    others = ", ".join(f"{name}=" for name in code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount])
+    hint = (
+        f"; {kind.__name__}.calibrated(epsilon, sensitivity, delta=) finds sigma" if hasattr(kind, "calibrated") else ""
+    )
+    return f"{kind.__name__} takes {first} by place, and by name {others}{hint}"
 
 
 @lru_cache(maxsize=64, typed=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +20,18 @@ from dpfast.privacy.parameters import Real, given
 from dpfast.release.arrays import INT64_ENDS, Job, plain_array, prepare
 from dpfast.release.engine import Draws, run
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from dpfast.mechanisms.mechanism import Options
+
+Frame = TypeVar("Frame")  # a column, a frame, an expression or a tensor, which gives one of its kind
+
 SAMPLE_SCALE = 2**50  # beyond it, noise might not fit int64
 
 
 class IntegerNoise(Mechanism):
     """A law on the integers, and the noise alone."""
-
-    @property
-    @abstractmethod
-    def variance(self) -> float: ...
 
     @abstractmethod
     def _mass(self, k: npt.NDArray[np.float64]) -> Any:
@@ -49,6 +52,9 @@ class IntegerNoise(Mechanism):
     def cdf(self, k: npt.ArrayLike) -> Any:
         """P(X <= k), for an integer or an array of them, in doubles: about 13 digits."""
         return self._upto(whole_floats(k))
+
+    def _noise_at(self, p: Fraction) -> float:
+        return self.quantile(p)
 
     def quantile(self, p: Real) -> int:
         """The least k with P(X <= k) >= p, exactly, for 0 < p < 1."""
@@ -130,6 +136,18 @@ class IntegerMechanism(IntegerNoise, Releasing):
     INTEGERS = True
     _small_kinds = (np.int64,)
     _job = staticmethod(prepare)
+
+    if TYPE_CHECKING:  # what a release returns, for editors and type checkers
+
+        @overload
+        def release(self, values: int | np.integer[Any], /, **options: Unpack[Options]) -> np.int64: ...
+        @overload
+        def release(
+            self, values: npt.NDArray[Any] | list[Any] | tuple[Any, ...], /, **options: Unpack[Options]
+        ) -> npt.NDArray[np.integer[Any]]: ...
+        @overload
+        def release(self, values: Frame, /, **options: Unpack[Options]) -> Frame: ...
+        def release(self, values: Any, /, **options: Any) -> Any: ...
 
 
 def whole_floats(k: npt.ArrayLike | int) -> npt.NDArray[np.float64]:

@@ -3,22 +3,23 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 
 from dpfast import _native
 from dpfast.adapters import releaser
-from dpfast.errors import ParameterError
+from dpfast.errors import DTypeError, ParameterError
 from dpfast.mechanisms.described import Described, Payable
 from dpfast.mechanisms.equals import shared_property
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy.inputs import NOTHING, inputs
 from dpfast.privacy.parameters import exact_positive, flag, probability, whole
-from dpfast.release.arrays import INT64, Job, RealJob, disjoint, integer_dtype, real_dtype
+from dpfast.release.arrays import INT64, Job, RealJob, disjoint, integer_dtype, plain_array, real_dtype
 from dpfast.release.blocks import Blocks
 from dpfast.release.digits import reader
 from dpfast.release.engine import (
@@ -59,6 +60,10 @@ class Mechanism(Described, ABC):
 
     @property
     @abstractmethod
+    def variance(self) -> float: ...
+
+    @property
+    @abstractmethod
     def _law(self) -> Any:
         """The law in intervals."""
 
@@ -88,6 +93,47 @@ class Mechanism(Described, ABC):
 
     @abstractmethod
     def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float: ...
+
+    # ------------------------------------------------------------------ by the names of scipy.stats
+
+    _BEGINS: ClassVar[float] = -math.inf  # what no draw is below or at
+
+    def mean(self) -> float:
+        """The mean of the noise; 0 but for one-sided noise."""
+        return 0.0
+
+    def var(self) -> float:
+        """The variance of the noise: `variance`."""
+        return self.variance
+
+    def std(self) -> float:
+        """The standard deviation of the noise: `stddev`."""
+        return self.stddev
+
+    def ppf(self, q: npt.ArrayLike) -> Any:
+        """The least noise x with P(noise <= x) >= q, for a number or an array of them, 0 <= q <= 1.
+
+        A float64, or an array of them, exact before it is rounded to a double. q = 0 gives what no
+        noise is below, q = 1 infinity. Noise on a grid is that of a value on the grid. The inverse
+        of `cdf`.
+        Raises: DTypeError, ParameterError.
+
+            >>> law = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+            >>> law.ppf([0.025, 0.5, 0.975]).tolist()
+            [-3.0, 0.0, 3.0]
+        """
+        array = plain_array("q", q, "probabilities")
+        if array.dtype.kind not in "iuf":
+            raise DTypeError(f"q must be a probability or an array of them, not {array.dtype}")
+        if not ((array >= 0) & (array <= 1)).all():
+            raise ParameterError("q must lie between 0 and 1")
+        ends = {0.0: self._BEGINS, 1.0: math.inf}
+        found = [ends[p] if p in ends else self._noise_at(Fraction(p)) for p in array.astype(float).ravel().tolist()]
+        return np.array(found, np.float64).reshape(array.shape)[()]
+
+    @abstractmethod
+    def _noise_at(self, p: Fraction) -> float:
+        """The least noise that is not exceeded with probability p, 0 < p < 1."""
 
     @lockfree_property
     def _record(self) -> tuple[str | int, ...]:
@@ -159,6 +205,22 @@ class Mechanism(Described, ABC):
         )
 
 
+class Options(TypedDict, total=False):
+    """What `release` takes beside values, for type checkers."""
+
+    out: npt.NDArray[Any] | None
+    dtype: npt.DTypeLike | None
+    lower: Real | None
+    upper: Real | None
+    clamp: tuple[Real, Real] | None
+    missing: Real | None
+    threads: int | None
+    constant_time: bool
+    key: ReleaseKey | None
+    names: Any
+    resume: bool
+
+
 class Releasing(Mechanism, Payable):
     """A mechanism that releases arrays. A subclass says of what numbers, and checks them."""
 
@@ -167,6 +229,19 @@ class Releasing(Mechanism, Payable):
     )
     INTEGERS: ClassVar[bool]
     _job: ClassVar[Callable[..., Job | RealJob]]  # the arrays of a release, once all is found right with them
+
+    @property
+    @abstractmethod
+    def _most_cells(self) -> int | None:
+        """How many cells an array may have, if Sensitivity.cells says it."""
+
+    def _check_cells(self, size: int) -> None:
+        most = self._most_cells
+        if most is not None and size > most:
+            raise ParameterError(
+                f"values must have at most the {most} cells of the sensitivity, got {size}: make the mechanism for a "
+                "Sensitivity with as many"
+            )
 
     @abstractmethod
     def _decide(self, width: int, stream: _native.StreamKey, *draw: Any) -> Any:
@@ -229,10 +304,17 @@ class Releasing(Mechanism, Payable):
         no_bounds = lower is None and upper is None and clamp is None and missing is None
         one_thread = threads is None or (type(threads) is int and threads > 0)  # as few values take
         no_key = key is None and names is None and resume is False
-        if no_bounds and dtype is None and one_thread and no_key and constant_time is False:
+        if (
+            no_bounds
+            and dtype is None
+            and one_thread
+            and no_key
+            and constant_time is False
+            and self._most_cells is None
+        ):
             found = _native.small(self._finish, self._small, values, out)
             if found is not None:
-                return found
+                return found if found.ndim or out is not None else found[()]
         return self._release(
             values, None, out, dtype, lower, upper, clamp, missing, threads, constant_time, key, names, resume
         )  # fmt: skip
@@ -295,19 +377,20 @@ class Releasing(Mechanism, Payable):
             }  # fmt: skip
             return other(lambda cells, **of: self._release(cells, charge, **of), values, options)
         job = self._job(values, out, dtype, lower, upper, public)
+        self._check_cells(job.counts.size)
         constant_work, plan = self._plan(job.counts.size, constant_time)
         if key is not None or names is not None or resume is not False:
             if not (key is None or out is None or disjoint(np.asarray(values), out)):  # a clamp has made a copy
                 raise ParameterError("out must not be values themselves under a key: no retry could read them again")
             self._sealed(job, constant_work, plan, threads, charge, key, names, resume, unseen=out is None)
-            return job.out
+            return job.out if job.out.ndim or out is not None else job.out[()]
         if (charge is not None or out is not None) and isinstance(job, RealJob):
             check_finite(job, final=charge is not None)
         # Charge: nothing is drawn yet, and nothing is checked any more.
         if charge is not None:
             charge()
         self._draw(job, constant_work, plan, threads)
-        return job.out
+        return job.out if job.out.ndim or out is not None else job.out[()]  # a number for a number
 
     def _draw(self, job: Job | RealJob, constant_work: bool, plan: _native.Plan, threads: int | None) -> None:
         """Fill job.out with values plus noise of a fresh stream."""

@@ -48,6 +48,7 @@ class OfScale(Pure):
     epsilon = sensitivity = guarantee = property(_unknown)
     adjacency = unit = property(lambda _: None)
     _cell_squared = None
+    PROMISES = False
 
     @classmethod
     def _fields(cls) -> tuple[Field[Any], ...]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from dpfast.errors import ParameterError
 from dpfast.mechanisms.described import Payable
 from dpfast.privacy import parameters
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.sensitivity import Sensitivity, in_norm
 
@@ -46,6 +46,7 @@ class OneAnswer(Payable):
             raise ParameterError(
                 "monotonic must be False under substitution: a unit that is replaced moves answers both ways"
             )
+        warn_if_weak("epsilon", exact_epsilon)
         self._keep(epsilon=exact_epsilon, sensitivity=linf, monotonic=one_way, adjacency=adjacency, unit=unit)
 
     @property

@@ -29,6 +29,7 @@ class OneSidedGeometric(GeometricNoise):
 
     LAW: ClassVar[str] = "discrete_laplace"  # in C: its magnitude, with C = 0
     NAME: ClassVar[str] = "one_sided_geometric"
+    PROMISES = False
 
     @property
     def guarantee(self) -> NoReturn:
@@ -59,7 +60,8 @@ class OneSidedGeometric(GeometricNoise):
     def _constants(self) -> dict[str, Any]:
         return {**super()._constants(), "wide_c": 2**20}
 
-    @property
+    _BEGINS = -1.0
+
     def mean(self) -> float:
         """The mean, q / (1-q)."""
         rate = float(1 / self._scale)

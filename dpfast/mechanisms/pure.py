@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import laplace, parameters
-from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon
+from dpfast.privacy.guarantee import Guarantee, rho_of_epsilon, warn_if_weak
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import Record, ratio, unwritten, written
 from dpfast.privacy.sensitivity import Cells, Sensitivity, in_norm
@@ -26,6 +28,7 @@ class Pure(Record):
     adjacency: str
     unit: str
     INTEGERS: ClassVar[bool]
+    PROMISES: ClassVar[bool] = True  # whether epsilon is what a release spends
     # the Sensitivity that was given, if one was
     _change: Sensitivity | None = written(metadata=unwritten, words=unwritten, init=False)
 
@@ -36,6 +39,12 @@ class Pure(Record):
         l1, adjacency, unit = in_norm("l1", sensitivity, adjacency, unit, UNKNOWN)
         change = sensitivity if isinstance(sensitivity, Sensitivity) else None
         self._keep(epsilon=exact_epsilon, sensitivity=l1, adjacency=adjacency, unit=unit, _change=change)
+        if self.PROMISES:
+            warn_if_weak("epsilon", exact_epsilon)
+
+    @property
+    def _most_cells(self) -> int | None:
+        return self._change.cells if self._change else None
 
     @lockfree_property
     def _scale(self) -> Fraction:
@@ -53,12 +62,12 @@ class Pure(Record):
 
     def _guarantee(self, delta: Fraction | None = None) -> Guarantee:
         """delta: of what the release does beside adding the noise."""
-        about: Any = {"delta": delta, "rho_delta": delta, "unit": self.unit}
+        about: Any = {"delta": delta, "unit": self.unit}
         known = None
         if self.adjacency == "substitution" and self._change and (added := self._change.add_remove):
-            known = Guarantee(added.l1 / self._scale, rho=self._rho(added, added.l1), **about)  # type: ignore[operator, arg-type]
-        rho = self._rho(self._change, self.sensitivity)
-        return Guarantee(self.epsilon, rho=rho, adjacency=self.adjacency, add_remove=known, **about)
+            known = Guarantee(added.l1 / self._scale, **about)._with_rho(self._rho_later(added, added.l1))  # type: ignore[operator, arg-type]  # noqa: SLF001
+        found = Guarantee(self.epsilon, adjacency=self.adjacency, add_remove=known, **about)
+        return found._with_rho(self._rho_later(self._change, self.sensitivity))  # noqa: SLF001
 
     def group(self, size: int) -> Guarantee:
         """`guarantee.group(size)`, with the rho of the law itself if that is less.
@@ -72,20 +81,16 @@ class Pure(Record):
             return found
         added = found.add_remove
         if added and self._change and (one := self._change.add_remove):
-            added = self._no_more(added, self._rho(one, one.l1, size))  # type: ignore[arg-type]
-        return self._no_more(found, self._rho(self._change, self.sensitivity, size), add_remove=added)
+            added = self._no_more(added, self._rho_later(one, one.l1, size)())  # type: ignore[arg-type]
+        return self._no_more(found, self._rho_later(self._change, self.sensitivity, size)(), add_remove=added)
 
     @staticmethod
     def _no_more(found: Guarantee, rho: Fraction, **about: Any) -> Guarantee:
         return found._of(**{**vars(found), "rho": min(found.rho, rho), **about})  # noqa: SLF001  a record of the same kind
 
-    def _rho(self, change: Sensitivity | None, l1: Fraction, size: int = 1) -> Fraction:
-        """The rho of this noise; for a change that no integer makes, what the epsilon implies."""
-        worst = tuple(
-            Cells(cells, size * (Fraction(math.floor(linf)) if self.INTEGERS else linf))
-            for cells, linf in laplace.worst_change(change, l1, integers=self.INTEGERS)
-        )
-        return laplace.rho(1 / self._scale, worst, integers=self.INTEGERS) or rho_of_epsilon(size * self.epsilon)
+    def _rho_later(self, change: Sensitivity | None, l1: Fraction, size: int = 1) -> Callable[[], Fraction]:
+        """The rho of this noise, once it is called."""
+        return partial(_rho, 1 / self._scale, size * self.epsilon, change, l1, size, integers=self.INTEGERS)
 
     @property
     def scale(self) -> float:
@@ -99,3 +104,14 @@ class Pure(Record):
 
     def _facts(self) -> dict[str, str]:
         return {**super()._facts(), "scale": f"{self.scale:.6g}"}
+
+
+def _rho(
+    rate: Fraction, epsilon: Fraction, change: Sensitivity | None, l1: Fraction, size: int, *, integers: bool
+) -> Fraction:
+    """The rho of this noise; for a change that no integer makes, what the epsilon implies."""
+    worst = tuple(
+        Cells(cells, size * (Fraction(math.floor(linf)) if integers else linf))
+        for cells, linf in laplace.worst_change(change, l1, integers=integers)
+    )
+    return laplace.rho(rate, worst, integers=integers) or rho_of_epsilon(epsilon)

@@ -15,7 +15,7 @@ from dpfast.errors import DpfastError, DTypeError, ParameterError, UnusableValue
 from dpfast.mechanisms.described import Payable
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, parameters, two_coins
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import written
 from dpfast.release.arrays import plain_array
@@ -66,6 +66,7 @@ class RandomizedResponse(Payable):
         if k > MOST_CATEGORIES:
             raise ParameterError(f"categories must be at most 2**31, got {shown(categories)}")
         self._keep(epsilon=exact_epsilon, categories=k, coin=None, unit=parameters.unit(unit))
+        warn_if_weak("epsilon", exact_epsilon)
 
     @classmethod
     def two_coin(
@@ -77,7 +78,7 @@ class RandomizedResponse(Payable):
         probability: that of heads, p, between 0 and 1, taken exactly; 1/2 in the course notes. Or
             epsilon, above ln 2: p is then the largest multiple of 2^-53 found that keeps it.
 
-        Yes is said with probability p + p(1 - p) for a true yes and p(1 - p) for a true no, so the
+        Yes is said with probability p + p(1 - p) for a true yes and p(1 - p) for a true no. So the
         loss is epsilon = max(ln((2 - p)/(1 - p)), ln((1 - p + p^2)/(1 - p)^2)), for a yes and for a
         no. Course notes often state the first alone, which is the larger only up to p = 1/2
         (epsilon = ln 3). `epsilon` is a double, rounded up.

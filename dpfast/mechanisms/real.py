@@ -7,7 +7,7 @@ import math
 from abc import abstractmethod
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,12 @@ from dpfast.privacy import parameters
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import written
 from dpfast.release.arrays import FLOAT32, REAL_ENDS, RealJob, plain_array, prepare_real
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from dpfast.mechanisms.integer import Frame
+    from dpfast.mechanisms.mechanism import Options
 
 LEAST_RATIO, MOST_RATIO = Fraction(1, 2**60), Fraction(2**60)  # scale / granularity
 LEAST_EXPONENT, MOST_EXPONENT = -1074, 900  # the granularity's: noise itself stays below 2^967
@@ -70,6 +76,18 @@ class RealMechanism(Releasing):
 
     if TYPE_CHECKING:
         _exponent: int
+
+    if TYPE_CHECKING:  # what a release returns, for editors and type checkers
+
+        @overload
+        def release(self, values: float | np.floating[Any], /, **options: Unpack[Options]) -> np.floating[Any]: ...
+        @overload
+        def release(
+            self, values: npt.NDArray[Any] | list[Any] | tuple[Any, ...], /, **options: Unpack[Options]
+        ) -> npt.NDArray[np.floating[Any]]: ...
+        @overload
+        def release(self, values: Frame, /, **options: Unpack[Options]) -> Frame: ...
+        def release(self, values: Any, /, **options: Any) -> Any: ...
 
     @property
     @abstractmethod
@@ -135,6 +153,14 @@ class RealMechanism(Releasing):
         For any other x it lies between the values at noise - granularity and noise + granularity.
         """
         return self._upto(np.floor(steps("noise", noise, self.granularity)))
+
+    def _noise_at(self, p: Fraction) -> float:
+        """By the law of the magnitude, whose half lies on either side.
+
+        P(K <= k) is (1 + P(|K| <= k))/2 for k >= 0, and (1 - P(|K| <= -k - 1))/2 below.
+        """
+        share = 2 * p - 1
+        return math.copysign(self._half_width(abs(share), 1) * self.granularity, share) + 0.0 if share else 0.0
 
     def interval(self, confidence: Real = Fraction(95, 100), *, cells: int = 1) -> float:
         """The least half-width h that holds `cells` independent cells with that confidence.

@@ -8,10 +8,10 @@ So the winner has exactly the stated distribution, for scores taken as exact num
 
 The k best in one shot: the k largest sums, in order, each candidate with one noise. They spend k
 epsilon. Let scores s become s', and let D be `sensitivity`. Give each winner the noise X + s - s' +
-D in place of X. Then every winner's sum rises by D and any other by at most D, so the winners and
+D in place of X. Then every winner's sum rises by D and any other by at most D. So the winners and
 their order stay, ties by index as well. Each noise rises by 0 to 2 D (if scores are monotonic, by 0
 to D), which costs a density of rate r at most a factor e^(2 D r) = e^epsilon. So P' >= e^(-k
-epsilon) P. A pick given those before may cost more than epsilon, except by Gumbel noise, so the rho
+epsilon) P. A pick given those before may cost more than epsilon, except by Gumbel noise. So the rho
 of k picks is not k times that of one.
 Source: Gumbel noise: Durfee, Rogers 2019, Lemma 4.2. rho: Cesar, Rogers 2021; any pure epsilon is
     epsilon tanh(epsilon/2)-zCDP, for randomized response dominates it (Kairouz, Oh, Viswanath 2015)

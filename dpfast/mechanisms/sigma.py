@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import formatting, gaussian, parameters
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.guarantee import Guarantee, searching, warn_if_weak
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record, ratio, written
 from dpfast.privacy.sensitivity import MAX_CELLS, Sensitivity, root_above
@@ -73,6 +73,12 @@ class Sigma(Record):
             squared = parameters.exact_positive("sigma_squared", sigma_squared)
         known = None if sensitivity is None else a_sensitivity(sensitivity)
         self._keep(sigma_squared=squared, sensitivity=known, calibrated_for=None, releases=1)
+        if known is not None:
+            warn_if_weak("rho", self.rho())
+
+    @property
+    def _most_cells(self) -> int | None:
+        return self.sensitivity.cells if self.sensitivity else None
 
     # ------------------------------------------------------------------ what it spends
 
@@ -87,7 +93,7 @@ class Sigma(Record):
         try:
             made = cls(sigma_squared=squared, sensitivity=norm, **options)
         except ParameterError as failure:
-            raise ParameterError(f"rho={shown(rho)} asks for noise that cannot be: {failure}") from None
+            raise ParameterError(f"rho must ask for noise that can be, got {shown(rho)}: {failure}") from None
         vars(made).update(calibrated_for=Guarantee(rho=exact_rho, adjacency=norm.adjacency, unit=norm.unit))
         return made
 
@@ -104,9 +110,11 @@ class Sigma(Record):
         exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
         exact_delta = parameters.probability("delta", delta, decimal=True)
         known = a_sensitivity(sensitivity)
+        warn_if_weak("epsilon", exact_epsilon)
         delta_of = partial(cls._delta, exact_epsilon, together)
         sigma = gaussian.calibrate(delta_of, exact_delta, start=max(together.l2, 1e-3), **cls._RANGE)
-        made = cls(sigma, sensitivity=known, **options)
+        with searching():  # what it was made for has been looked at
+            made = cls(sigma, sensitivity=known, **options)
         wanted = Guarantee(exact_epsilon, exact_delta, adjacency=known.adjacency, unit=known.unit)
         vars(made).update(calibrated_for=wanted, releases=int(releases))
         return made

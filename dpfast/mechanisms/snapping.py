@@ -29,8 +29,8 @@ class Snapping(Laplace):
     It is `Laplace` on a coarse grid between two clamps. The original pays for the rounding of a
     floating-point logarithm and multiplication: epsilon' = epsilon (1 + 12 B eta) + 2 eta for B =
     bound/scale and eta = 2^-53, after the values were scaled to sensitivity 1. Here the noise is
-    the ideal real Laplace variable, so both clamps and the rounding are applied to exact values,
-    nothing is paid, and the bound serves only who wants bounded results.
+    the ideal real Laplace variable, so both clamps and the rounding are applied to exact values.
+    Nothing is paid, and the bound serves only those who want bounded results.
 
     Privacy: each release is epsilon-differentially private (delta = 0).
     Raises: DTypeError, ParameterError.

@@ -26,10 +26,10 @@ BARS = 60  # at most so many values, or intervals, side by side
 def draw(found: Findings, path: Path) -> None:
     """Draw the outputs for the two counts that differ most, and their log-ratio against epsilon.
 
-    Raises: ParameterError (not .png or .svg, or findings without two counts to show), FileError.
+    Raises: ParameterError (no .png, .svg or .pdf; findings without two counts), FileError.
     """
-    if path.suffix.lower() not in {".png", ".svg"}:
-        raise ParameterError(f"plot must be a .png or .svg file, got {path}")
+    if path.suffix.lower() not in {".png", ".svg", ".pdf"}:
+        raise ParameterError(f"plot must be a .png, .svg or .pdf file, got {path}")
     compared, epsilon = found.compared, found.epsilon
     if compared is None or epsilon is None:
         raise ParameterError("plot needs an audit of privacy that came to compare two counts")

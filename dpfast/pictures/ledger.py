@@ -1,28 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a ledger: what was spent of its budget, over time."""
+"""The picture of a ledger: what was spent of its budget, over time or over charges."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.ticker import MaxNLocator
 
 from dpfast import Ledger
 from dpfast.pictures.style import DASHED, INK, INSIDE, SECOND, empty, furnish, heading, note, save
 from dpfast.privacy.formatting import amount
 
+SHORT = np.timedelta64(60, "s")  # charges within less are drawn by number, not by time
 ROOM = 11  # per cent of a budget, for two lines of text
 
 
 def spend(ledger: Ledger, path: Path) -> None:
-    """Draw what was spent, as a share of the budget, against time: .png or .svg."""
+    """Draw what was spent, as a share of the budget, against time: .png, .svg or .pdf."""
     figure = empty(8, 4.5)
     axes, budget, history = figure.subplots(), ledger.budget, ledger.history()
-    times = np.array([entry.time.removesuffix("Z") for entry in history] or ["now"], "datetime64[s]")
+    times: np.ndarray[Any, Any] = np.array(
+        [entry.time.removesuffix("Z") for entry in history] or ["now"], "datetime64[s]"
+    )
     times = np.maximum.accumulate(times)  # a clock that went back moves nothing: the order is the ledger's
-    margin = max((times[-1] - times[0]) // 25, np.timedelta64(2, "s"))
+    quick = times[-1] - times[0] < SHORT  # such times are no dates that an axis could show
+    if quick:
+        times = np.arange(1, len(history) + 1) if history else np.zeros(1)
+    margin: Any = 0.5 if quick else max((times[-1] - times[0]) // 25, np.timedelta64(2, "s"))
     times = np.concatenate([times[:1] - margin, times[: len(history)], times[-1:] + margin])
     kept = {name: most for name, most in ledger.cost(budget).items() if most}
     end: float | None = None
@@ -41,8 +49,11 @@ def spend(ledger: Ledger, path: Path) -> None:
     furnish(axes)
     axes.set_ylim(0, 108)
     axes.margins(x=0)
-    axes.xaxis.set_major_locator(days := AutoDateLocator(maxticks=8))  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(days))  # type: ignore[no-untyped-call]
+    if quick:
+        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    else:
+        axes.xaxis.set_major_locator(days := AutoDateLocator(maxticks=8))  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(days))  # type: ignore[no-untyped-call]
     axes.set_ylabel("% of the budget", color=INK)
-    axes.set_xlabel("time (UTC)", color=INK)
+    axes.set_xlabel("charge" if quick else "time (UTC)", color=INK)
     save(figure, path)

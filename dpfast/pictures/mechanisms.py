@@ -50,7 +50,7 @@ APART = 0.05  # the distance of two labels on their curves
 def noise(
     mechanism: Mechanism, path: Path, title: str, law: str, promise: tuple[Fraction, Fraction] | None = None
 ) -> None:
-    """Draw the probabilities of the noise, the central 95 % darker, as .png or .svg.
+    """Draw the probabilities of the noise, the central 95 % darker, as .png, .svg or .pdf.
 
     promise: the epsilon and the delta to mark, if it is a Gaussian.
     """
@@ -88,13 +88,13 @@ def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: st
         if abs(bend(other) - bend(given)) > 100 * APART:
             for loss in (other, -other):
                 axes.plot(before, after(loss), color=FAINT, linewidth=0.9)
-            _along(axes, bend(other), 100 - bend(other), 45, f"{other}", FAINT)
+            _along(axes, bend(other), 100 - bend(other), 45, f"{other}", FAINT, above=True)
     axes.plot([0, 100], [0, 100], color=INK, linewidth=1, linestyle=DASHED)
     for loss, share, word in ((given, 0.65, "at most"), (-given, 0.35, "at least")):
         axes.plot(before, after(loss), color=INSIDE, linewidth=2.4)
         at = int(np.searchsorted(before + after(loss), 200 * share))
         slope = math.degrees(math.atan2(np.diff(after(loss))[at], np.diff(before)[at]))
-        _along(axes, before[at], after(loss)[at], slope, f"{label}: {word}", INSIDE)
+        _along(axes, before[at], after(loss)[at], slope, f"{label}: {word}", INSIDE, above=loss > 0)
     rest = f", but for {short(float(but_for))} of releases" if but_for else ""
     heading(axes, "Belief before and after one release", law)
     furnish(axes)
@@ -108,12 +108,13 @@ def posterior(epsilon: Fraction, but_for: Fraction, path: Path, law: str, of: st
     save(figure, path)
 
 
-def _along(axes: Axes, x: float, y: float, slope: float, text: str, color: str) -> None:
-    """A label on a curve, along it."""
-    axes.text(
-        x, y, text, rotation=slope, rotation_mode="anchor", ha="center", va="center", fontsize=9, color=color,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
-    )  # fmt: skip
+def _along(axes: Axes, x: float, y: float, slope: float, text: str, color: str, *, above: bool) -> None:
+    """A label along a curve, beside it: a box on it would cut it."""
+    turned, side = math.radians(slope), 4 if above else -4  # points
+    by, beside = (-side * math.sin(turned), side * math.cos(turned)), "bottom" if above else "top"
+    note(
+        axes, text, (x, y), by, rotation=slope, rotation_mode="anchor", ha="center", va=beside, fontsize=9, color=color
+    )
 
 
 def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str) -> None:
@@ -140,12 +141,12 @@ def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str
         inside = float((density[1:] + density[:-1]) @ np.diff(where)) / 2
         _share(axes, 0, 0.2 * top, f"{short(100 * inside)} % between", OUTSIDE)
     axes.plot([of.mean, of.mean], [0, 1.16 * top], color=SECOND, linewidth=1.6)
-    mean = rounded(Fraction(of.mean), up=True)
+    mean = rounded(Fraction(of.mean), up=True, digits=3)
     note(axes, f"on average {mean}", (of.mean, 1.16 * top), (0, 3), ha="center", color=SECOND)
     if not bounded:
         axes.axvline(float(epsilon), color=INK, linewidth=1.2, linestyle=DASHED)
         most = "" if isinstance(mechanism, Gaussian) else "at most "
-        share = rounded(Fraction(of.above(epsilon)), up=True)
+        share = rounded(Fraction(of.above(epsilon)), up=True, digits=3)
         said = f"above epsilon {short(float(epsilon))}:\n{most}{share}"
         note(axes, said, (float(epsilon), top), (-6, 0), ha="right", va="top")
     heading(axes, "Privacy loss of one release", law)
@@ -158,7 +159,7 @@ def loss(mechanism: Mechanism, of: Loss, epsilon: Fraction, path: Path, law: str
     else:
         axes.xaxis.set_major_locator(MaxNLocator(9))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: signed(x)))
-    axes.set_xlabel("privacy loss: ln of how much likelier a release is than it would be for a neighbour", color=INK)
+    axes.set_xlabel("privacy loss: the log of the likelihood ratio of a release for two neighbours", color=INK)
     save(figure, path)
 
 

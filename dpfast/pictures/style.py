@@ -25,7 +25,7 @@ def empty(width: float, height: float) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the whole file or nothing: .png or .svg. Raises: FileError."""
+    """Write the whole file or nothing: .png, .svg or .pdf. Raises: FileError."""
     with atomic_write(path, found="replace") as file:
         figure.savefig(file, format=path.suffix[1:].lower())
 

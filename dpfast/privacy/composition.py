@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.exact import Ball, alone, ball, flint_at, rounded_up
 from dpfast.privacy import parameters
 from dpfast.privacy.gaussian import nine_digits
-from dpfast.privacy.guarantee import Guarantee, guarantee_of, with_epsilon
+from dpfast.privacy.guarantee import Guarantee, guarantee_of, searching, warn_if_weak, with_epsilon
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record
 
@@ -34,8 +35,12 @@ class Promising(Protocol):
 Part: TypeAlias = Guarantee | Promising
 
 
-def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacency: str | None = None) -> Guarantee:
-    """What releases of the same data guarantee together. Parts: mechanisms, or Guarantees.
+def compose(
+    *parts: Part | Iterable[Part], by: str = "basic", delta: Real | None = None, adjacency: str | None = None
+) -> Guarantee:
+    """What releases of the same data guarantee together.
+
+    parts: mechanisms, or Guarantees; or one iterable of them.
 
     by="basic": all figures add up: epsilons, deltas, rhos and their deltas. A part without an
         epsilon leaves the sum without one; a rho they all have, and `approximate(delta)` gives the
@@ -68,6 +73,7 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
     Raises: DTypeError, ParameterError: no parts, parts of different adjacency or unit, figures that
         a part lacks.
     """
+    parts = _listed(parts)
     promised = [guarantee_of("each of parts", part) for part in parts]
     if not isinstance(by, str) or by not in _WAYS:
         raise ParameterError(f"by must be one of {', '.join(_WAYS)}, got {shown(by)}")
@@ -90,6 +96,12 @@ def compose(*parts: Part, by: str = "basic", delta: Real | None = None, adjacenc
     if by == "pld":
         return _pld(parts, promised, basic, total)
     return _fixed(promised, basic, by, total)
+
+
+def _listed(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The parts, which may be given as one iterable."""
+    one = parts[0] if len(parts) == 1 else None
+    return tuple(one) if isinstance(one, Iterable) and not isinstance(one, (Guarantee, Record)) else parts
 
 
 M = TypeVar("M", bound=Promising)
@@ -117,7 +129,8 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
         raise DTypeError(f"make must be a function of a spend, not {type(make).__name__}")
 
     def fits(spend: Fraction) -> M | None:
-        mechanism = make(spend)
+        with searching():
+            mechanism = make(spend)
         together = _several(guarantee_of("what make returns", mechanism), n, _releases(mechanism))
         if slack is not None:
             with suppress(ParameterError):  # deltas of their own that reach this one
@@ -139,6 +152,8 @@ def calibrate(make: Callable[[Fraction], M], *, releases: int, epsilon: Real, de
         raise ParameterError(
             f"no spend of each release keeps the total, {parameters.given(epsilon=epsilon, delta=delta)}"
         )
+    promised = guarantee_of("what make returns", found)
+    warn_if_weak("rho", promised.rho) if promised.epsilon is None else warn_if_weak("epsilon", promised.epsilon)
     return found
 
 
@@ -177,7 +192,16 @@ def _of(sums: Sequence[Fraction | None], like: Sequence[Guarantee], **about: Any
 
 def _basic(promised: Sequence[Guarantee]) -> Guarantee:
     known = [part.add_remove for part in promised if part.add_remove]
-    return _of(_sums(promised), promised, add_remove=_basic(known) if len(known) == len(promised) else None)
+    added = _basic(known) if len(known) == len(promised) else None
+    if not all(part.pure and not part.rho_delta and not part.gdp for part in promised):
+        return _of(_sums(promised), promised, add_remove=added)
+    epsilon = sum((part.epsilon or Fraction(0) for part in promised), Fraction(0))
+    about: Any = {"adjacency": promised[0].adjacency, "unit": promised[0].unit, "add_remove": added}
+    return Guarantee(epsilon, **about)._with_rho(partial(_sum_of_rhos, promised))  # noqa: SLF001
+
+
+def _sum_of_rhos(promised: Sequence[Guarantee]) -> Fraction:
+    return sum((part.rho for part in promised), Fraction(0))
 
 
 def _together(parts: Sequence[Any], promised: Sequence[Guarantee]) -> list[Guarantee]:

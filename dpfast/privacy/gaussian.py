@@ -18,13 +18,14 @@ integer d_i, |d_i| <= linf, in at most l0 cells, and the noises X_i are independ
    of l0 cells.
 3. Fewer cells, moved further. Let power(d, a) be the most that a test of level a for X has against
    X + d. The best test is one threshold for all d > 0 (1), so power(d + e, a) = power(e, power(d,
-   a)). Of (X, Y), (X + d, Y), (X + d, Y + e) a test of level a for the first has at most power(d,
-   a) against the second, and so at most power(e, power(d, a)) against the third. So one cell moved
-   by d + e is worse than two moved by d and e; by symmetry for -d and -e, too. A signed
+   a)). Compare (X, Y), (X + d, Y) and (X + d, Y + e). A test of level a for the first has at most
+   power(d, a) against the second, and so at most power(e, power(d, a)) against the third. So one
+   cell moved by d + e is worse than two moved by d and e; by symmetry for -d and -e, too. A signed
    substitution moves cells of both supports by 2 linf, others by linf; these pair up: the worst
    changes are those of one support. If l1 alone is bounded, the worst change is one cell moved by
    l1. A substitution of contributions >= 0 moves cells up by l1 in all and others down by l1 in
-   all: two cells moved by l1. These changes are Sensitivity.largest.
+   all: two cells moved by l1. If there are fewer cells than 2 l0, all of them move by linf, or the
+   only one does. These changes are Sensitivity.largest.
    Where l1 is between linf and l0 linf, join cells while both move by linf or less in all (so do
    those that move up and down: by symmetry a cell moves by |d|). In the end any two move by more
    than linf. With h = floor(linf/2) + 1 all cells move by h or more, but for one, which moves by e

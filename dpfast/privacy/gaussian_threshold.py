@@ -15,15 +15,15 @@ Any other has weight a f under y and b g under x. So for any set S of outcomes
                               <= 1 - a + a sup(f - e^epsilon b g) = 1 - a (1 - d(epsilon + ln b)),
 
 where d(e) is the delta of the noise alone on the keys of both. It is enough that this is at most
-delta for every j and i. It is a maximum and no sum, so delta is not split: j = i = 0 is the noise
-alone, and j = l0 is the threshold alone. Under add-remove with contributions >= 0 all new keys are
-on one side. The bound for i = 0 covers j = 0, too: sup(f - t g) is convex in t and 1 at t = 0, so
-d(epsilon + ln b) <= 1 - b + b d(epsilon).
+delta for every j and i. It is a maximum and no sum, so delta is not split. Here j = i = 0 is the
+noise alone, and j = l0 is the threshold alone. Under add-remove with contributions >= 0 all new
+keys are on one side. The bound for i = 0 covers j = 0, too: sup(f - t g) is convex in t and 1 at t
+= 0, so d(epsilon + ln b) <= 1 - b + b d(epsilon).
 
-The keys of both: a neighbour changes at most l0 keys, by l1 in all. Of these j + i are new, by 1 or
-more each. So at most l0 - j - i are moved, by l1 - j - i in all. Two cells moved by c and d are no
-easier to tell than one moved by c + d (dpfast/privacy/gaussian.py, 3): join them while c + d <=
-linf. That says there how many are left at most.
+The keys of both: a neighbour changes at most l0 keys, by l1 in all. Let j + i of these be new, by 1
+or more each. So at most l0 - j - i are moved, by l1 - j - i in all. Two cells moved by c and d are
+no easier to tell than one moved by c + d (dpfast/privacy/gaussian.py, 3). So join them while c + d
+<= linf. That says there how many are left at most.
 
 What new keys have: from c to c + 1 the probability p rises by P(X = T - c - 1), which grows with c
 < T. So -ln(1 - p(c)) is convex, and worst_counts (dpfast/privacy/threshold.py) holds for this law.

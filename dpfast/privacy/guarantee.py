@@ -4,15 +4,25 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError
+from dpfast.errors import DTypeError, NoGuaranteeError, ParameterError, WeakGuaranteeWarning, caller
 from dpfast.exact import ball, rounded_up
 from dpfast.privacy import formatting, gaussian, parameters
 from dpfast.privacy.belief import posterior
 from dpfast.privacy.parameters import Real, shown
 from dpfast.privacy.record import Record, written
 from dpfast.privacy.sensitivity import root_above
+
+WEAK = 10  # an epsilon, or a rho, above it hides nobody
+_loudest = Fraction(WEAK)  # that a warning has named
+_searching = ContextVar("searching", default=False)
 
 LARGE = 100  # above it tanh(epsilon/2) is 1 but for 2^-143
 
@@ -39,7 +49,7 @@ class Guarantee(Record):
 
     epsilon: Fraction | None
     delta: Fraction | None
-    rho: Fraction
+    rho: Fraction  # where epsilon implies it, computed when it is first asked for
     rho_delta: Fraction
     gdp: bool
     adjacency: str
@@ -69,10 +79,13 @@ class Guarantee(Record):
             _check_add_remove(add_remove, adjacency, unit)
         exact_epsilon = None if epsilon is None else _not_negative("epsilon", epsilon)
         exact_delta = None if epsilon is None else _below_one("delta", 0 if delta is None else delta)
+        if rho is None:
+            self._keep(_later=partial(rho_of_epsilon, exact_epsilon))  # type: ignore[arg-type]
+        else:
+            self._keep(rho=_not_negative("rho", rho))
         self._keep(
             epsilon=exact_epsilon,
             delta=exact_delta,
-            rho=rho_of_epsilon(exact_epsilon) if rho is None else _not_negative("rho", rho),  # type: ignore[arg-type]
             rho_delta=exact_delta if rho is None else _below_one("rho_delta", 0 if rho_delta is None else rho_delta),
             gdp=parameters.flag("gdp", gdp),
             adjacency=parameters.adjacency(adjacency),
@@ -82,6 +95,31 @@ class Guarantee(Record):
         )
         if self.gdp and self.rho_delta:
             raise ParameterError("gdp goes with a rho whose rho_delta is 0")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The rho. Two threads may both compute it; both find the same one."""
+            if name != "rho" or "_later" not in vars(self):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return vars(self).setdefault("rho", vars(self)["_later"]())
+
+    def _with_rho(self, later: Callable[[], Fraction]) -> Guarantee:
+        """The guarantee with what `later` gives for its rho, called when the rho is asked for."""
+        known = {name: value for name, value in vars(self).items() if name != "rho"}
+        return Guarantee._of(**{**known, "_later": later})
+
+    def _written(self, where: str) -> list[tuple[str, Any, Callable[[Any], Any] | None]]:
+        self.rho  # noqa: B018  it is kept now
+        return super()._written(where)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.rho  # noqa: B018
+        return super().__getstate__()
+
+    def _compared(self) -> tuple[Any, ...]:
+        self.rho  # noqa: B018
+        return super()._compared()
 
     @property
     def pure(self) -> bool:
@@ -216,6 +254,30 @@ class Guarantee(Record):
         said += [f"adjacency={self.adjacency!r}", f"unit={self.unit!r}"]
         said += [f"add_remove={self.add_remove!r}"] if self.add_remove else []
         return f"<Guarantee {', '.join(said)}>"
+
+
+def warn_if_weak(name: str, loss: Fraction) -> None:
+    """Warn of a loss that hides nobody: once in a process, and again of a larger one."""
+    global _loudest
+    if loss <= _loudest or _searching.get():
+        return
+    _loudest = loss
+    likelier = f"{math.exp(loss):.1e}" if loss < 700 else f"10^{math.floor(loss * Fraction(math.log10(math.e)))}"
+    warnings.warn(
+        f"{name} = {formatting.readable(loss)}: e^{name} = {likelier}: this hides nobody",
+        WeakGuaranteeWarning,
+        stacklevel=caller(),
+    )
+
+
+@contextmanager
+def searching() -> Iterator[None]:
+    """Within, mechanisms are tried and not used: no warning of them."""
+    before = _searching.set(True)
+    try:
+        yield
+    finally:
+        _searching.reset(before)
 
 
 def with_epsilon(guarantee: Guarantee, epsilon: Fraction, delta: Fraction, by: str = "") -> Guarantee:

@@ -7,10 +7,10 @@ level a for X can have against X + d.
 1. For d > 0 the ratio p(x - d)/p(x) never falls with x, so at each level a threshold, randomised at
    one point, is best, the same one for every d. Moved by d it is a threshold still, of level
    power(d, a) for X + d, and so the best there too: power(d + e, a) = power(e, power(d, a)).
-2. Of (X, Y), (X + d, Y), (X + d, Y + e), a test of level a for the first has at most power(d, a)
-   against the second, and so at most power(e, power(d, a)) against the third: no more than with d +
-   e in one cell [DRS22]. A cell that moves down is one that moves up, reflected; and as power(d, a)
-   >= a, to move by more is worse.
+2. Compare (X, Y), (X + d, Y) and (X + d, Y + e). A test of level a for the first has at most
+   power(d, a) against the second, and so at most power(e, power(d, a)) against the third. This is
+   no more than with d + e in one cell [DRS22]. A cell that moves down is one that moves up,
+   reflected; and as power(d, a) >= a, to move by more is worse.
 3. By Blackwell's theorem the stronger pair can be turned into the weaker one, so delta at every
    epsilon, the mean loss and the Rényi divergences of all orders are largest where one cell moves
    by the whole L1 change; an integer, by its floor.
@@ -21,7 +21,7 @@ level a for X can have against X + d.
    dominating pairs dominates [ZDW22]. So costs of a cell add up over these cells.
 5. Two cells moved by d >= e, by d + e = s in all, are told from none more easily if d is larger.
    For discrete noise, q = exp(-r): at the losses r (s - 2j), weighted by exp(-loss/2), one cell has
-   q^(d/2) (cosh(d t) + c coth(t) sinh(d t)), c = tanh(r/2), as its sum of exp(t loss/r). Of a
+   q^(d/2) (cosh(d t) + c coth(t) sinh(d t)), c = tanh(r/2), as its sum of exp(t loss/r). In a
    product of two, (1 - c^2 coth(t)^2) cosh((d - e) t) q^(s/2)/2 is all that depends on d - e. The
    numerator of the factor, sinh(t)^2 - c^2 cosh(t)^2, is (1 - c^2)(sinh(t)^2 - sinh(r/2)^2): it is
    that of the second difference which takes exp(-epsilon/2) delta(epsilon) to the weights. So
@@ -31,10 +31,12 @@ level a for X can have against X + d.
    r = 0: the slope in d - e is exp((epsilon - s)/2)/4 for |epsilon| < d - e, with rate 1. So by
    moving from cells that move less to cells that move more, and by 2, any change within (l0, linf,
    l1) comes to as many cells by linf as l1 has room for, and one by the rest; whole numbers, to
-   those of the floors. A substitution of contributions >= 0 has such a change up and another down;
-   the cells of a signed one are by 4 those of one support, each up to 2 linf and all up to 2 l1.
-   This is Sensitivity.worst.
-6. Of n units together, the cells that move most move at most n times as far as so many of 5 do, for
+   those of the floors. A substitution of contributions >= 0 has such a change up and another down,
+   and in fewer than 2 l0 cells each has half of the cells: a further cell of a side is filled with
+   no more than the one before, so unequal halves have fewer cells by linf, and no further cell by
+   the rest. The cells of a signed one are by 4 those of one support, each up to 2 linf and all up
+   to 2 l1. This is Sensitivity.worst.
+6. Together, n units move the cells that move most at most n times as far as so many of 5 do, for
    any number of them. Then 5 has it that none are worse than the cells of 5, n times as far.
 
 The rho of a cell is the mean of its loss L [HM26]. A short proof for discrete noise moved by

@@ -5,7 +5,7 @@ Beliefs. Let a statement about one unit be true or not, and let the two cases be
 whatever else is known. Under add-remove the statement is "this unit is in the data", under
 substitution anything about its data. An output y multiplies the odds of the statement by exp(L), L
 = ln P(y | true)/P(y | false). So a prior p becomes p/(p + (1 - p) exp(-L)), which grows with L.
-1. epsilon-DP is |L| <= epsilon, for every y. It also holds for mixtures of neighbours: the data of
+1. epsilon-DP is |L| <= epsilon, for every y. It also holds for mixtures of neighbours. The data of
    other units, or of the unit itself, may be uncertain, as long as the others' data are independent
    of the statement.
 2. rho-zCDP [BS16] is E[exp((a - 1) L)] <= exp((a - 1) a rho), for all a > 1 and in both directions.
@@ -17,9 +17,10 @@ A delta alone gives no such bound: (epsilon, delta) does not say how large the l
 above epsilon.
 
 Losses. They are those of the two neighbours that are easiest to tell apart. For Laplace noise these
-neighbours differ as dpfast/privacy/laplace.py says: in so many cells, by so much in each; in one
-cell by the whole L1 sensitivity if that alone is known. Real Gaussian noise is rotation invariant,
-so only the L2 norm counts. For discrete Gaussian noise E L = |d|^2/(2 sigma^2), because E X = 0.
+neighbours differ as dpfast/privacy/laplace.py says: in so many cells, by so much in each. If the L1
+sensitivity alone is known, they differ by all of it in one cell. Real Gaussian noise is rotation
+invariant, so only the L2 norm counts. For discrete Gaussian noise E L = |d|^2/(2 sigma^2), because
+E X = 0.
 
 [DMNS06], [BS16] as in docs/design.md · [KS14] Kasiviswanathan, Smith 2014, On the semantics of
 differential privacy · [MM18] Meiser, Mohammadi 2018, and [SMM19] Sommer, Meiser, Mohammadi 2019,
@@ -252,6 +253,8 @@ def promise_in_words(guarantee: Guarantee, holds: tuple[Fraction, Fraction] | No
             f"{again} epsilons up."
         )
     zcdp = f"a release is rho-zCDP (zero-concentrated differential privacy), rho = {plain(guarantee.rho)}"
+    if guarantee.rho_delta:
+        zcdp = f"{zcdp}, but for an event of probability {plain(guarantee.rho_delta)} (approximate zCDP)"
     if holds is None:
         return f"{zcdp}: so large a rho promises next to nothing."
     epsilon, delta = holds

@@ -37,8 +37,8 @@ def shown(value: object) -> str:
 
 
 def given(**values: object) -> str:
-    """Parameters as the end of a message quotes them: "got epsilon=2, sensitivity=1"."""
-    return "got " + ", ".join(f"{name}={shown(value)}" for name, value in values.items())
+    """Parameters but None as the end of a message quotes them: "got epsilon=2, sensitivity=1"."""
+    return "got " + ", ".join(f"{name}={shown(value)}" for name, value in values.items() if value is not None)
 
 
 def exact_real(name: str, value: Real | object, rule: str = "finite", *, decimal: bool = False) -> Fraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -33,8 +34,14 @@ def _cells(l0: int, linf: Real) -> Cells:
     return Cells(cells, parameters.exact_positive("linf", linf))
 
 
-def _contributed(l0: int | None, linf: Real | None, l1: Real | None) -> tuple[Cells, Fraction]:
+def _contributed(l0: int | None, linf: Real | None, l1: Real | None, cells: int | None) -> tuple[Cells, Fraction]:
     """At most l0 cells, each by at most linf; and the most in all, which bounds linf as well."""
+    found, total = _stated(l0, linf, l1)
+    within = Cells(found.l0 if cells is None else min(found.l0, cells), found.linf)
+    return within, min(total, within.l0 * within.linf)
+
+
+def _stated(l0: int | None, linf: Real | None, l1: Real | None) -> tuple[Cells, Fraction]:
     if l1 is None:
         if l0 is None or linf is None:
             raise ParameterError("l0 and linf must be given, or l1: what one unit contributes at most")
@@ -44,8 +51,13 @@ def _contributed(l0: int | None, linf: Real | None, l1: Real | None) -> tuple[Ce
     if l0 is None and total < 1:
         raise ParameterError(f"l1 must be at least 1 without l0, for it is of whole numbers then, got {shown(l1)}")
     cells = _cells(math.floor(total) if l0 is None else l0, total if linf is None else linf)
-    most = min(cells.linf, total)
-    return Cells(cells.l0, most), min(cells.l0 * most, total)
+    return Cells(cells.l0, min(cells.linf, total)), total
+
+
+def _filled(cells: int, linf: Fraction, total: Fraction) -> tuple[Cells, ...]:
+    """As many of the cells by linf as the total has room for, and one by the rest."""
+    full, rest = divmod(min(total, cells * linf), linf)
+    return (Cells(int(full), linf), *([Cells(1, rest)] if rest else []))
 
 
 def root_above(square: Fraction) -> float:
@@ -74,6 +86,10 @@ class Sensitivity(Record):
         l0, contributions are whole numbers, and l0 is l1 rounded down.
     adjacency: "add-remove" (neighbours differ by the presence of one unit) or "substitution" (one
         unit contributes something else). unit: the unit of privacy, such as "person".
+    cells: how many cells there are in all, a public number. It bounds l0. It also lowers what a
+        substitution changes, where 2 l0 cells would be more. A person who answers 3 of 4 questions
+        with yes or no changes 4 answers and not 6. A release refuses an array with more cells. It
+        is None where it lowers nothing.
     signed: whether contributions can be negative. This matters under substitution. It also matters
         for a choice among answers, which are `monotonic` under add-remove if no contribution is
         negative.
@@ -88,6 +104,7 @@ class Sensitivity(Record):
     | --- | --- | --- | --- | --- | --- |
     | add-remove | l0 | linf | l1 | s | (l0, linf) or (1, l1) |
     | substitution, >= 0 | 2 l0 | linf | 2 l1 | 2 s | (2 l0, linf) or (2, l1) |
+    | ... in cells < 2 l0 | cells | linf | see below | see below | (cells, linf) |
     | substitution, signed | 2 l0 | 2 linf | 2 l1 | 4 s | (l0, 2 linf) or (1, 2 l1) |
 
     s = q linf^2 + r^2, where l1 = q linf + r, 0 <= r < linf: |v|^2 is convex, so it is largest at a
@@ -100,6 +117,13 @@ class Sensitivity(Record):
     is four times the square. Each figure is reached. A signed substitution does not reach l0 and
     linf together, nor does an l1 of its own.
 
+    With fewer than 2 l0 cells, contributions >= 0 change at most p cells upwards and the other
+    cells - p downwards. In p cells a unit contributes most, in all and squared, with min(p, l0)
+    cells filled by linf, or by what l1 leaves. What a further cell adds to either never grows with
+    p. So both sums over p and cells - p are largest for p = cells / 2, rounded down. Without an l1
+    of its own that is cells linf, and cells linf^2 squared. A signed l1 is reached within l0 cells
+    already, so there only l0 is min(2 l0, cells).
+
     `from_l2` makes one from the norm of a neighbour's change alone, `changes` from its cells: there
     `contributes` is None.
     Raises: DTypeError, ParameterError.
@@ -109,9 +133,14 @@ class Sensitivity(Record):
         (7, 7, 7, 49)
         >>> int(dpfast.Sensitivity(7, 3, l1=7).l2_squared)  # and at most 3 in a cell: 9 + 9 + 1
         19
+        >>> votes = dpfast.Sensitivity(4, 1, adjacency="substitution", cells=4)  # one of them in each
+        >>> votes.l0, int(votes.l1)
+        (4, 4)
     """
 
     contributes: Cells | None
+    contributed: Fraction | None
+    cells: int | None
     l0: int | None
     linf: Fraction | None
     l1: Fraction | None
@@ -127,29 +156,48 @@ class Sensitivity(Record):
         linf: Real | None = None,
         *,
         l1: Real | None = None,
+        cells: int | None = None,
         adjacency: str = "add-remove",
         unit: str = "person",
         signed: bool = False,
         keys: str = "public",
     ) -> None:
-        cells, total = _contributed(l0, linf, l1)
-        full, rest = divmod(total, cells.linf)
-        squared = full * cells.linf**2 + rest**2
+        there = None if cells is None else parameters.whole("cells", cells, least=1)
+        contributes, total = _contributed(l0, linf, l1, there)
         both_ways = parameters.flag("signed", signed)
         substitution = parameters.adjacency(adjacency) == "substitution"
-        both = 2 if substitution else 1
-        twice = 2 if substitution and both_ways else 1
+        changed = contributes.l0 * (2 if substitution else 1)
         self._keep(
-            contributes=cells,
-            l0=both * cells.l0,
-            linf=twice * cells.linf,
-            l1=both * total,
-            l2_squared=both * twice * squared,
+            contributes=contributes,
+            contributed=total,
+            cells=there if there is not None and there < changed else None,
+            l0=changed if there is None else min(changed, there),
+            linf=contributes.linf * (2 if substitution and both_ways else 1),
             adjacency=adjacency,
             unit=parameters.unit(unit),
             signed=both_ways,
             keys=_keys(keys),
         )
+        moved = self._furthest(contributes.linf, total)
+        self._keep(
+            l1=sum((n * by for n, by in moved), Fraction(0)),
+            l2_squared=sum((n * by**2 for n, by in moved), Fraction(0)),
+        )
+
+    def _furthest(self, linf: Fraction, total: Fraction) -> tuple[Cells, ...]:
+        """The change that moves most cells furthest, if a unit contributes at most this."""
+        l0 = self.contributes.l0  # type: ignore[union-attr]  # asked where it is known
+        if self.adjacency == "add-remove":
+            return _filled(l0, linf, total)
+        if self.signed:
+            return _filled(l0, 2 * linf, 2 * total)
+        up = l0 if self.cells is None else self.cells // 2
+        down = l0 if self.cells is None else min(l0, self.cells - up)
+        sides: Counter[Fraction] = Counter()
+        for cells in (up, down):
+            for many, by in _filled(cells, linf, total):
+                sides[by] += many
+        return tuple(Cells(many, by) for by, many in sorted(sides.items(), reverse=True) if many)
 
     @classmethod
     def changes(cls, l0: int, linf: Real, *, adjacency: str = "add-remove", unit: str = "person") -> Sensitivity:
@@ -176,19 +224,12 @@ class Sensitivity(Record):
     ) -> Sensitivity:
         about = {"adjacency": parameters.adjacency(adjacency), "unit": parameters.unit(unit)}
         figures = {"l0": l0, "linf": linf, "l1": l1, "l2_squared": l2_squared}
-        return cls._of(contributes=None, **figures, **about, signed=False, keys="public")
+        return cls._of(contributes=None, contributed=None, cells=None, **figures, **about, signed=False, keys="public")
 
     @property
     def l2(self) -> float:
         """The least double not below the root of l2_squared."""
         return root_above(self.l2_squared)
-
-    @property
-    def contributed(self) -> Fraction | None:
-        """The most that one unit contributes in all, where `contributes` is known."""
-        if self.contributes is None or self.l1 is None:
-            return None
-        return self.l1 / (2 if self.adjacency == "substitution" else 1)
 
     @property
     def largest(self) -> Cells | None:
@@ -217,18 +258,11 @@ class Sensitivity(Record):
         if self.largest is not None or self.contributes is None or self.contributed is None:
             return () if self.largest is None else (self.largest,)
         l0, linf = self.contributes
-        total, copies = self.contributed, 1
-        if self.adjacency == "substitution" and self.signed:
-            linf, total = 2 * linf, 2 * total
-        elif self.adjacency == "substitution":
-            copies = 2
+        total = self.contributed
         if whole:
             linf = Fraction(math.floor(linf))
             total = min(Fraction(math.floor(total)), l0 * linf)
-        if linf == 0:
-            return (Cells(1, linf),)
-        full, rest = divmod(total, linf)
-        return (Cells(copies * int(full), linf), *([Cells(copies, rest)] if rest else []))
+        return self._furthest(linf, total) if linf else (Cells(1, linf),)
 
     @property
     def add_remove(self) -> Sensitivity | None:
@@ -246,7 +280,7 @@ class Sensitivity(Record):
     def of_sums(self, sums: int, cells: int) -> Sensitivity:
         """That of as many sums over disjoint groups of at most so many cells.
 
-        What one unit adds to several cells of a group meets in one sum, so a sum moves by up to l0
+        What one unit adds to several cells of a group meets in one sum. So a sum moves by up to l0
         linf, and never by more than l1. No figure is exceeded, and each is reached where it is
         reached for the cells and enough groups are of that size.
         Raises: DTypeError, ParameterError (also if what one unit contributes is not known).
@@ -262,6 +296,7 @@ class Sensitivity(Record):
             min(l0, many),
             linf * min(l0, largest),
             l1=self.contributed,
+            cells=many,
             adjacency=self.adjacency,
             unit=self.unit,
             signed=self.signed,
@@ -289,6 +324,7 @@ class Sensitivity(Record):
             return f"Sensitivity.changes(l0={self.l0}, linf={self.linf}, {common})"
         l0, linf = self.contributes
         total = "" if self.contributed == l0 * linf else f", l1={self.contributed}"
+        total += "" if self.cells is None else f", cells={self.cells}"
         return (
             f"Sensitivity(l0={l0}, linf={linf}{total}, {common}, signed={self.signed}{private}; a neighbour changes "
             f"l0={self.l0}, linf={self.linf}, l1={self.l1}, l2_squared={self.l2_squared}, l2={self.l2:.6g})"
@@ -356,8 +392,8 @@ def _covers(stated: Sensitivity, change: Sensitivity) -> bool:
     """Whether no change of this Sensitivity is told from none more easily than one that is stated.
 
     A cell of the worst one stands for as many cells of the change as it moves by as much in all
-    (dpfast/privacy/gaussian.py, 3). Of an l1 of its own, the cells that move most must move as far
-    as those of the change (dpfast/privacy/laplace.py, 5), as whole numbers, too.
+    (dpfast/privacy/gaussian.py, 3). If l1 is stated by itself, the cells that move most must move
+    as far as those of the change (dpfast/privacy/laplace.py, 5), as whole numbers, too.
     """
     worst = stated.largest
     if worst is None:

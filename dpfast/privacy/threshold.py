@@ -7,15 +7,15 @@ with its noisy count if this is T or more. So a key of count c < T is shown with
 q^(T - c)/(1 + q), which grows with c.
 
 Let x and y be neighbours. A key of x alone is there by what one unit has, and by nothing else. Let
-C be the counts that such keys can have together: at most l0 of them, each from 1 to linf, with a
-sum of at most l1. Let loss(T) be the most that 1 - (product of 1 - p(c)) can be for such counts.
-All keys together differ by at most L1. Let a be the probability under x that no key of x alone is
-shown, and b the probability under y that no key of y alone is shown: both are at least 1 - loss(T).
-An outcome that shows a key of x alone has no weight under y. Any other outcome has weight a f under
-x. If it shows no key of y alone, it has weight b g under y. Here f and g are the weights of what it
-shows of the keys of both. The counts of these keys change by d together, so f <= g exp(epsilon
-d/L1), and d leaves out what the other keys change: f <= g exp(epsilon). So for any set S of
-outcomes
+C be the counts that such keys can have together. They are at most l0 counts, each from 1 to linf,
+with a sum of at most l1. Let loss(T) be the most that 1 - (product of 1 - p(c)) can be for such
+counts. All keys together differ by at most L1. Let a be the probability under x that no key of x
+alone is shown. Let b be the probability under y that no key of y alone is shown. Both are at least
+1 - loss(T). An outcome that shows a key of x alone has no weight under y. Any other outcome has
+weight a f under x. If it shows no key of y alone, it has weight b g under y. Here f and g are the
+weights of what it shows of the keys of both. The counts of these keys change by d together, so f <=
+g exp(epsilon d/L1). Because d leaves out what the other keys change, f <= g exp(epsilon). So for
+any set S of outcomes
 
     P_x(S) - exp(epsilon) P_y(S) <= (1 - a) + sum of (a f - exp(epsilon) b g)_+
                                  <= (1 - a) + (a - b)_+ <= loss(T),

@@ -4,7 +4,7 @@
 Let p be the probability of heads. A true yes says yes with probability p + p(1 - p) = p(2 - p), a
 true no with p(1 - p). The loss is that of the answer that tells more. A yes has the loss ln((2 -
 p)/(1 - p)), and a no has the loss ln((1 - p + p^2)/(1 - p)^2). Because (1 - p + p^2) - (2 - p)(1 -
-p) = 2p - 1, the yes tells more up to p = 1/2, where both are ln 3, and the no tells more beyond.
+p) = 2p - 1, the yes tells more up to p = 1/2. There both are ln 3, and beyond it the no tells more.
 Course notes often stop at the yes.
 
 Both losses grow with p, from ln 2 and from 0. Solved for p, with E = exp(epsilon): p = (E - 2)/(E -

@@ -190,15 +190,17 @@ def bounded_histogram(
     keys, unit_ids: what each row counts, and the id of its unit. Two columns of equal length, of
         integers or strings: lists, NumPy arrays, columns of pandas, Polars or Arrow, categorical or
         not. Equal values are equal whatever holds them: 5 is 5 in every integer type, and never
-        "5". A *tuple* of columns makes keys of several columns: (towns, years).
+        "5". Several columns make keys of tuples: rows[["town", "year"]], a frame of pandas, Polars
+        or Arrow; a MultiIndex; or a tuple or a list of columns, (towns, years).
     values: a column of what is summed, instead of counting rows: integers, float64 or float32.
-    domain: the possible keys, public, each once; a key that nobody has gets a 0. Of several columns
-        a tuple of domains, one of each column, for all their combinations, the last column running
-        fastest; or a list of tuples. Without a domain the function returns the keys that occur.
-        Which keys occur is private, so only `thresholded` may take them: the Sensitivity says so
+    domain: the possible keys, public, each once; a key that nobody has gets a 0. For several
+        columns it is a tuple or a list of domains, one of each column, for all their combinations,
+        the last column running fastest. It may also be the keys themselves, as a list of tuples, a
+        MultiIndex or a frame. Without a domain the function returns the keys that occur. Which keys
+        occur is private, so only `thresholded` may take them. The Sensitivity says so
         (keys="private"), and whatever publishes a cell for each key refuses it.
     max_partitions, max_per_partition, max_contributions: chosen without a look at the data; they
-        may exceed what there is. Of counts, max_contributions or both others; of sums,
+        may exceed what there is. Counts take max_contributions or both others. Sums take
         max_contributions or max_partitions.
     lower, upper: of values. If max_per_partition or max_contributions is given, *rows* are chosen,
         and each row's value is clamped to [lower, upper]. With max_partitions alone all rows of a
@@ -210,28 +212,28 @@ def bounded_histogram(
     adjacency, unit: those of the sensitivity returned.
     key: a release key, or its chooser(), for an equal choice again; otherwise a fresh key.
 
-    The keys of the domain are the partitions. Of a unit's partitions, max_partitions are kept,
-    those whose tag is least; then max_per_partition of its rows in each; then max_contributions of
-    the rows that are left. A partition's tag is a pseudo-random function of (key, unit id,
-    partition), a row's of (key, unit id, partition, value, how many equal rows come before):
-    SipHash-2-4 under keys that are derived for this alone. No noise stream is made from them. So
-    each choice is equally likely, and it depends on no order of rows.
+    The keys of the domain are the partitions. A unit keeps max_partitions of them, those whose tag
+    is least. It keeps max_per_partition of its rows in each, and then max_contributions of the rows
+    that are left. A partition's tag is a pseudo-random function of (key, unit id, partition), a
+    row's of (key, unit id, partition, value, how many equal rows come before): SipHash-2-4 under
+    keys that are derived for this alone. No noise stream is made from them. So each choice is
+    equally likely, and it depends on no order of rows.
 
     The sensitivity is Sensitivity(l0=max_partitions, linf=max_per_partition, l1=max_contributions),
-    each if it is given, and l0 at most max_contributions and the size of the domain; of sums, linf
-    and l1 are multiplied by the largest magnitude within [lower, upper] in steps, and signed if
-    values of both signs are. So max_contributions=m alone has l0, linf, l1, l2_squared = m, m, m,
-    m^2, and 2m, m, 2m, 2m^2 under substitution. It holds for *every* key, a public one too. Proof:
-    equal ids make one unit, and ids are compared, not hashes. What a unit keeps depends on the key,
-    its id and the multiset of its own rows: on no other unit, no row number, no order of rows. So
-    counts = the sum over units of v(key, id, rows). Each v has at most l0 entries, each in 0 ..
-    linf, and they add up to at most m, the rows that are kept. Integers that add up to m have at
-    most m entries that are not 0, none above m, and squares that add up to at most m^2. Adding or
-    removing a unit adds or removes one such v; substituting a unit adds w - v, and |w - v|^2 <=
-    |w|^2 + |v|^2 as no entry is negative. A sum's v is that many values within [lower, upper], each
-    rounded and clamped on its own, or one clamped sum of a partition. Sums have 128 bits, and are
-    brought into int64 once, at the end, which moves no two of them apart. (If two tags are equal,
-    the order of the unit's own rows decides.)
+    each if it is given, l0 at most max_contributions, and cells is the size of the domain. For
+    sums, linf and l1 are multiplied by the largest magnitude within [lower, upper] in steps, and
+    signed if values of both signs are. So max_contributions=m alone has l0, linf, l1, l2_squared =
+    m, m, m, m^2, and at most 2m, m, 2m, 2m^2 under substitution. It holds for *every* key, a public
+    one too. Proof: equal ids make one unit, and ids are compared, not hashes. What a unit keeps
+    depends on the key, its id and the multiset of its own rows. It depends on no other unit, no row
+    number and no order of rows. So counts = the sum over units of v(key, id, rows). Each v has at
+    most l0 entries, each in 0 .. linf, and they add up to at most m, the rows that are kept.
+    Integers that add up to m have at most m entries that are not 0, none above m, and squares that
+    add up to at most m^2. Adding or removing a unit adds or removes one such v; substituting a unit
+    adds w - v, and |w - v|^2 <= |w|^2 + |v|^2 as no entry is negative. A sum's v is that many
+    values within [lower, upper], each rounded and clamped on its own, or one clamped sum of a
+    partition. Sums have 128 bits, and are brought into int64 once, at the end, which moves no two
+    of them apart. (If two tags are equal, the order of the unit's own rows decides.)
 
     Parts of the rows, cut by unit, may be counted apart: `BoundedHistogram.merged` adds them up.
 
@@ -320,6 +322,7 @@ def _sensitivity(caps: Caps, bounds: Grid | None, size: int | None, adjacency: s
         most,
         rows * step,
         l1=None if caps.contributions is None else caps.contributions * step,
+        cells=size,
         adjacency=adjacency,
         unit=unit,
         signed=bounds is not None and bounds.signed,

@@ -2,9 +2,9 @@
 """Sums of real values whose sensitivity is what the formula says: integers on a grid.
 
 A float sum rounds after every addition, and each record then moves the rounding of all others. So
-its sensitivity exceeds the real-number formula, without bound in the number of records
+its sensitivity exceeds the real-number formula, without bound in the number of records.
 (Casacuberta, Shoemate, Vadhan, Wagaman 2022, "Widespread Underestimation of Sensitivity in
-Differentially Private Libraries and How to Fix It"). Here each record is rounded on its own to a
+Differentially Private Libraries and How to Fix It".) Here each record is rounded on its own to a
 grid, and integers are added. So one record moves the sum by its own term and by nothing else.
 """
 
@@ -26,6 +26,18 @@ from dpfast.privacy.sensitivity import Sensitivity
 from dpfast.release.arrays import ENDS, plain_array
 
 Bits: TypeAlias = npt.NDArray[np.signedinteger[Any]]
+
+
+class FixedPointSum(NamedTuple):
+    """A sum in steps that is not private yet, and the change that the noise must hide."""
+
+    total: int
+    sensitivity: Sensitivity
+
+    def __repr__(self) -> str:
+        """Shows no sum."""
+        return f"<FixedPointSum: a sum, not private yet, of sensitivity={self.sensitivity!r}>"
+
 
 RECORDS_PER_UNIT = ("up to", "exactly")
 SLAB = 1 << 22  # values between two looks at signals: some milliseconds
@@ -70,7 +82,7 @@ def fixed_point_sum(
     records_per_unit: Literal["up to", "exactly"] = "up to",
     missing: Real | None = None,
     unit: str = "person",
-) -> tuple[int, Sensitivity]:
+) -> FixedPointSum:
     """The exact sum of clamped and rounded values, and its sensitivity.
 
     Values are clamped to [lower, upper] and rounded to multiples of `granularity`, a power of two.
@@ -112,7 +124,7 @@ def fixed_point_sum(
     if absent and missing is None:
         raise ParameterError("values must hold no NaN, unless missing= gives a public number that stands for it")
     least, most = ENDS["i", 8]
-    return min(max(total, least), most), sensitivity
+    return FixedPointSum(min(max(total, least), most), sensitivity)
 
 
 def on_grid(lower: Real, upper: Real, granularity: Real, missing: Real | None) -> _Steps:

@@ -21,7 +21,7 @@ from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.mechanisms.lockfree_property import lockfree_property
 from dpfast.privacy import gaussian_threshold, parameters
 from dpfast.privacy.gaussian_threshold import Norms
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real, shown, whole
 from dpfast.privacy.record import ratio, written
 from dpfast.privacy.sensitivity import Sensitivity
@@ -142,6 +142,7 @@ class GaussianWithholding(Withheld, DiscreteGaussian):  # type: ignore[misc]  # 
     def __init__(self, epsilon: Real, delta: Real, sensitivity: Sensitivity, *, pre_threshold: int = 1) -> None:
         self._keep_terms(delta, sensitivity, pre_threshold)
         exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
+        warn_if_weak("epsilon", exact_epsilon)
         sigma = gaussian_threshold.least_sigma(exact_epsilon, self.delta, changed(sensitivity))
         super().__init__(sigma, sensitivity=sensitivity.with_public_keys())
         self._keep(epsilon=exact_epsilon)
@@ -259,8 +260,7 @@ def _read(keys: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[npt.NDArray[Any],
     if isinstance(keys, (list, tuple)):
         keys = np.fromiter(keys, object, len(keys))  # else tuples of one length would be rows
     names = plain_array("keys", keys, "keys that sort", None if hasattr(keys, "dtype") else object).copy()
-    none = isinstance(counts, (list, tuple)) and not counts  # NumPy makes floats of it, whose refusal would tell
-    values = integer_array("counts", np.empty(0, INT64) if none else counts).copy()
+    values = integer_array("counts", counts).copy()
     if names.ndim != 1 or values.shape != names.shape:
         raise ParameterError("keys and counts must have one dimension and equal lengths")  # how many is private
     if values.size and values.min() < 0:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dpfast import kernels
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.release.arrays import UINT64
-from dpfast.release.columns import CHUNK, Column, Integers, column
+from dpfast.release.columns import CHUNK, Column, Integers, column, columns_of
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Places: TypeAlias = npt.NDArray[np.int64]
@@ -20,7 +20,10 @@ Find: TypeAlias = Callable[[Integers], Places]
 
 BUCKET = 8  # integers of a bucket at least, on average: the index has a byte for each
 NAMES = (str, int, np.integer)  # what a tuple holds that is a column; any other holds columns
-TUPLES = "domain must be a tuple of columns, one for each of keys, or a list of tuples of one key of each"
+TUPLES = (
+    "domain must be columns, one for each of keys, for all their combinations, or a list of tuples of one key of each, "
+    "a MultiIndex or a frame"
+)
 
 
 class Known(NamedTuple):
@@ -72,7 +75,8 @@ def words_of(names: Column, sip: tuple[int, ...]) -> Words:
 
 def key_columns(keys: Any) -> tuple[list[Column], bool]:
     """The columns of keys, and whether keys is one column: a tuple of columns is several."""
-    if not _several(keys):
+    keys = in_columns(keys)
+    if not isinstance(keys, tuple):
         return [column("keys", keys)], True
     found = [column(f"keys[{i}]", each) for i, each in enumerate(keys)]
     if any(each.codes.size != found[0].codes.size for each in found):
@@ -80,8 +84,17 @@ def key_columns(keys: Any) -> tuple[list[Column], bool]:
     return found, False
 
 
-def _several(keys: Any) -> bool:
-    return isinstance(keys, tuple) and bool(keys) and not isinstance(keys[0], NAMES)
+def in_columns(keys: Any) -> Any:
+    """The tuple of columns, if there are several: of a frame, a tuple or a list of them."""
+    of_frame = columns_of(keys)
+    if of_frame is not None:
+        if not of_frame:
+            raise DTypeError("keys must have a column at least")
+        return tuple(of_frame)
+    if isinstance(keys, tuple) and (not keys or isinstance(keys[0], NAMES)):
+        return list(keys)  # one column
+    first = keys[0] if isinstance(keys, list) and keys else None
+    return tuple(keys) if hasattr(first, "__len__") and not isinstance(first, (*NAMES, tuple, bytes)) else keys
 
 
 # ------------------------------------------------------------------ the keys that are counted
@@ -89,8 +102,13 @@ def _several(keys: Any) -> bool:
 
 def domain_keys(domain: Any, keys: Any) -> Known:
     """The keys of a domain, in its order. keys: those of the rows, of as many columns."""
-    if not _several(keys):
-        if _several(domain) or (isinstance(domain, list) and domain and isinstance(domain[0], tuple)):
+    rows = columns_of(domain)
+    domain = (
+        in_columns(domain) if rows is None else list(zip(*(np.asarray(each, object) for each in rows), strict=True))
+    )
+    keys = in_columns(keys)
+    if not isinstance(keys, tuple):
+        if isinstance(domain, tuple) or (isinstance(domain, list) and domain and isinstance(domain[0], tuple)):
             raise DTypeError("keys and domain must be both of one column, or both of several")
         names = _distinct_names("domain", column("domain", domain))
         return Known([names], [np.arange(_count(names))], single=True)

@@ -72,6 +72,8 @@ def plain_array(name: str, value: npt.ArrayLike, rule: str, dtype: type | None =
 def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
     """An integer array of native or swapped byte order; any other is refused, never converted."""
     array = value if type(value) is np.ndarray else plain_array(name, value, INTEGERS)
+    if not array.size and isinstance(value, (list, tuple)):
+        array = array.astype(INT64)  # NumPy makes floats of it
     if array.dtype is not INT64 and (array.dtype.kind not in "iu" or array.dtype.itemsize > 8):
         hint = ": for real values there are Laplace and Gaussian" if array.dtype.kind == "f" else ""
         raise DTypeError(

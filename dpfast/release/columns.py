@@ -34,6 +34,19 @@ class Column(NamedTuple):
         return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([len(text) for text in encoded], dtype=np.int64)
 
 
+def columns_of(values: Any) -> list[Any] | None:
+    """The columns of a frame of any library, or the levels of a MultiIndex; else None."""
+    if hasattr(values, "levels") and hasattr(values, "get_level_values"):
+        return [values.get_level_values(place) for place in range(values.nlevels)]
+    if hasattr(values, "iloc") and values.ndim == 2:
+        return [values.iloc[:, place] for place in range(values.shape[1])]
+    if hasattr(values, "get_columns"):
+        return list(values.get_columns())
+    if hasattr(values, "column_names") and hasattr(values, "num_columns"):
+        return list(values.columns)
+    return None
+
+
 def column(name: str, values: Any) -> Column:
     """Read a column once: a list, a NumPy array, a column of pandas, Polars or Arrow.
 

@@ -12,7 +12,6 @@ import os
 import secrets
 import stat
 import struct
-import sys
 import threading
 import warnings
 import weakref
@@ -20,7 +19,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from dpfast.errors import DTypeError, EntropyError, FileError, InsecureKeyWarning, ParameterError
+from dpfast.errors import DTypeError, EntropyError, FileError, InsecureKeyWarning, ParameterError, caller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,19 +61,11 @@ def keyed(secret: bytes | bytearray, purpose: str, data: bytes = b"") -> bytes:
     return blake2b(data, key=secret, digest_size=LENGTH, person=purpose.encode()).digest()
 
 
-def _caller() -> int:
-    """The level, for a warning of who asks, of the nearest function outside dpfast."""
-    level, frame = 1, sys._getframe(1)  # noqa: SLF001  public in all but its name
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("dpfast."):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
 def warn_insecure(what: str) -> None:
     warnings.warn(
         f"{what} under a fixed key: reproducible, for tests only, private to nobody",
         InsecureKeyWarning,
-        stacklevel=_caller(),
+        stacklevel=caller(),
     )
 
 

@@ -9,13 +9,15 @@ together, the sum of their levels.
 from __future__ import annotations
 
 import json
+import math
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 import dpfast
 from dpfast import _native, terminal
@@ -29,6 +31,7 @@ __all__ = ["CHECKS", "FALSE_ALARM", "PLANTED_DEFECTS", "Check", "Outcome", "Resu
 
 FALSE_ALARM = 1e-6  # for a whole run, deep or not
 DEEP = 64.0  # times as many draws
+QUICK = 10.0  # seconds of processor time for all checks, where one chunk of draws leaves more
 
 
 def of_law(name: str) -> Check:
@@ -49,11 +52,11 @@ CHECKS = (
     Check("cuts", "threads and cuts change no draw", streams.cuts),
     Check("keyed", "a key names one release of one input", streams.keyed, 1e-100),
     Check("p-values", "the tests of the laws have the right p-values", laws.p_values),
-    *map(of_law, LAWS),
     Check("epsilon", "neighbouring counts give away no more than stated", epsilon.epsilon, epsilon.LEVEL),
     Check("fork", "a forked child never repeats its parent's noise", processes.fork, 1e-100),
     Check("fresh", "no two releases, in any thread, have the same noise", processes.fresh, 1e-100),
     Check("entropy", "keys differ; without one nothing is released", processes.entropy, 1e-60),
+    *map(of_law, LAWS),  # last, for how long they take is known
 )
 
 
@@ -105,10 +108,13 @@ def run(
 # ------------------------------------------------------------------ the command
 
 
-def command(*, as_json: bool = False, deep: bool = False, defect: str | None = None, factor: float = 1.0) -> int:
+def command(
+    *, as_json: bool = False, deep: bool = False, quick: bool = False, defect: str | None = None, factor: float = 1.0
+) -> int:
     """Run all checks and show a line for each; return the exit code, 1 if one failed.
 
-    deep: an hour's worth. defect: a name in PLANTED_DEFECTS, or "list". Raises: ParameterError.
+    deep: an hour's worth. quick: as many draws as QUICK seconds leave. defect: a name in
+    PLANTED_DEFECTS, or "list". Raises: ParameterError.
     """
     if defect == "list":
         known = PLANTED_DEFECTS.values()
@@ -116,9 +122,11 @@ def command(*, as_json: bool = False, deep: bool = False, defect: str | None = N
         return 0
     if defect is not None and defect not in PLANTED_DEFECTS:
         raise ParameterError(f"break must be one of those that '--break list' shows, got {defect}")
+    if deep and quick:
+        raise ParameterError("deep and quick must not be given together: one draws more, the other less")
     planted = PLANTED_DEFECTS[defect] if defect else None
-    factor *= DEEP if deep else 1.0
-    began, sets = time.monotonic(), [_native.ISA_NAMES[isa] for isa in instruction_sets()]
+    factor = 1 / laws.CHUNKS if quick else factor * (DEEP if deep else 1.0)
+    began, used, sets = time.monotonic(), time.process_time(), [_native.ISA_NAMES[isa] for isa in instruction_sets()]
     about = {
         "version": dpfast.__version__,
         "stream_version": _native.STREAM_VERSION,
@@ -129,28 +137,53 @@ def command(*, as_json: bool = False, deep: bool = False, defect: str | None = N
         version, stream, system, _ = about.values()
         head = f"dpfast {version} selftest, stream version {stream}, {system}: {', '.join(sets)}"
         sys.stdout.write(f"{head}\nPlanted in '{planted.check}': {planted.shows}.\n\n" if planted else f"{head}\n\n")
-    with closing(terminal.Bar(1)) as bar:
-
-        def done(result: Result) -> None:
-            bar.close()
-            if not as_json:
-                sys.stdout.write(_line(result))
-                sys.stdout.flush()
-
-        found = run(
-            factor=factor, defect=planted, step=lambda check, share: bar.show(share, f"{check.name}: {check.shows}"), done=done
-        )  # fmt: skip
+    found = _shown([check for check in CHECKS if not _draws(check)], {}, as_json, factor=factor, defect=planted)
+    cost = {check.name: laws.seconds(check.name.removeprefix("law ")) for check in CHECKS if _draws(check)}
+    if quick:
+        left = QUICK - (time.process_time() - used)
+        factor = max(1, math.floor(left / sum(cost.values()))) / laws.CHUNKS
+    chunks = max(1, round(laws.CHUNKS * factor))
+    expected = chunks * sum(cost.values())
+    if not as_json:
+        sys.stdout.write(
+            f"\nThe draws of {len(cost)} laws take about {expected:.0f} s of processor time, as timed on this machine.\n\n"
+        )
+    found += _shown([check for check in CHECKS if _draws(check)], cost, as_json, factor=factor, defect=planted)
     passed = all(result.outcome.passed for result in found)
-    seconds = time.monotonic() - began
-    draws = max(1, round(laws.CHUNKS * factor)) * laws.CHUNK
+    seconds, draws = time.monotonic() - began, chunks * laws.CHUNK
     if as_json:
-        facts = {**about, "deep": deep, "break": defect, "passed": passed, "seconds": round(seconds, 3)}
-        facts |= {"false_alarm_rate": FALSE_ALARM, "finds_scale_off_by": laws.least_found(draws)}
+        facts = {**about, "deep": deep, "quick": quick, "break": defect, "passed": passed, "seconds": round(seconds, 3)}
+        facts |= {"expected_seconds_of_draws": round(expected, 3), "false_alarm_rate": FALSE_ALARM}
+        facts["finds_scale_off_by"] = laws.least_found(draws)
         facts["checks"] = [result.as_dict() for result in found]
         sys.stdout.write(json.dumps(facts, indent=2) + "\n")
     else:
         sys.stdout.write(f"\n{_verdict(found, planted, seconds, laws.least_found(draws))}\n")
     return 0 if passed else 1
+
+
+def _draws(check: Check) -> bool:
+    return check.name.startswith("law ")
+
+
+def _shown(
+    checks: list[Check], cost: Mapping[str, float], as_json: bool, *, factor: float, defect: PlantedDefect | None
+) -> list[Result]:
+    """Run checks under a bar. cost: their shares of it; by default all alike."""
+    shares = [cost.get(check.name, 1.0) for check in checks]
+    begins = dict(zip((check.name for check in checks), accumulate(shares, initial=0.0), strict=False))
+    with closing(terminal.Bar(sum(shares))) as bar:
+
+        def step(check: Check, share: float) -> None:
+            bar.show(begins[check.name] + share * cost.get(check.name, 1.0), f"{check.name}: {check.shows}")
+
+        def done(result: Result) -> None:
+            if not as_json:
+                bar.close()
+                sys.stdout.write(_line(result))
+                sys.stdout.flush()
+
+        return run(checks, factor=factor, defect=defect, step=step, done=done)
 
 
 def _line(result: Result) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -50,6 +52,30 @@ def atomic_write(path: Path, record: str | None = None, *, found: Found) -> Iter
         raise
     except OSError as error:
         raise FileError(f"cannot write {path}: {os.strerror(error.errno) if error.errno else 'write failed'}") from None
+
+
+@contextmanager
+def standard_output(metadata: Path | None, record: str, *, found: Found) -> Iterator[IO[bytes]]:
+    """Yield a private file that is copied to standard output if the block ends well.
+
+    So a reader of the pipe never gets a part of a release that failed. metadata: becomes a file of
+    `record` just before.
+    Raises: FileError (as atomic_write does; a reader that has gone).
+    """
+    try:
+        with tempfile.TemporaryFile() as file:
+            yield file
+            if metadata is not None:
+                with atomic_write(metadata, found=found) as beside:
+                    beside.write(record.encode())
+            file.seek(0)
+            with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
+                shutil.copyfileobj(file, out, CHUNK)
+    except DpfastError:
+        raise
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else "write failed"
+        raise FileError(f"cannot write standard output: {why}") from None
 
 
 def check(path: Path, recorded: bool, *, found: Found) -> None:

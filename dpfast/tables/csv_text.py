@@ -8,11 +8,9 @@ fields were quoted. Messages never tell the content or the place of a cell.
 from __future__ import annotations
 
 import io
-from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,41 +19,56 @@ import pyarrow.compute as pc
 
 from dpfast.errors import FileError
 from dpfast.release.arrays import CountArray, RealArray
+from dpfast.tables import numbers
 from dpfast.tables.passed import in_order
+from dpfast.tables.streams import PIPE, opened
+from dpfast.tables.text_format import TextFormat
 
 Places: TypeAlias = npt.NDArray[np.int64]
 
 BLOCK = 1 << 20  # bytes held at once; of short lines Python holds some thirty times as many
 LONGEST_RECORD = 1 << 24  # bytes; a longer record is treated as a quote that was never closed
-COMMA, QUOTE, NEWLINE, RETURN = b',"\n\r'
-WHOLE = "^-?[0-9]+$"
-REAL = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
-ABSENT = "^(?i:nan|-?inf(inity)?)?$"  # or an empty field
+QUOTE, NEWLINE, RETURN = b'"\n\r'
+PLAIN = TextFormat(",")
 
 
 class CsvText:
-    """A CSV file with a header line, read in blocks of whole records."""
+    """A CSV file with a header line, read in blocks of whole records.
 
-    def __init__(self, path: Path) -> None:
-        self.path, self._sorted = path, b""
-        with path.open("rb") as file:
-            mark = BOM_UTF8 if file.read(len(BOM_UTF8)) == BOM_UTF8 else b""
-            file.seek(len(mark))
-            block, ends = next(self._blocks(file), (b"", np.zeros(0, np.int64)))
+    mark, codec: the byte order mark, and the codec of the text. header: the first line, in UTF-8.
+    """
+
+    def __init__(self, path: Path, style: TextFormat = PLAIN, packed: str | None = None) -> None:
+        """packed: the codec that packs the file, if one does."""
+        self.path, self.style, self._packed, self._sorted = path, style, packed, b""
+        self.done = 0  # bytes of the file that are read
+        blocks = self._file_blocks()
+        block, ends = next(blocks, (b"", np.zeros(0, np.int64)))
         if not block:
-            raise FileError(f"{path} is empty: a CSV file needs a header line")
+            raise FileError(f"{self.what} is empty: a CSV file needs a header line")
         width = 1 + int(np.argmax(np.frombuffer(block + b"\n", np.uint8)[ends] == NEWLINE))
-        line = block[: ends[width - 1] + 1]
-        fields = Records(path, [""] * width, line, ends[:width])
-        self.header = mark + line
-        self.names = [fields.column(i)[0].as_py().decode("utf-8", "backslashreplace") for i in range(width)]
+        self.header = block[: ends[width - 1] + 1]
+        fields = Records(self, [""] * width, self.header, ends[:width])
+        names = [fields.column(i)[0].as_py().decode("utf-8", "backslashreplace") for i in range(width)]
+        self.names = [name.replace('""', '"') if fields.quoted[0, i] else name for i, name in enumerate(names)]
+        self._begun = _chained((block, ends), blocks) if path == PIPE else None  # a pipe is read once
+
+    @property
+    def what(self) -> str:
+        return "standard input" if self.path == PIPE else str(self.path)
 
     def records(self) -> Iterator[Records]:
         """Yield all records after the header, in blocks."""
-        with io.BytesIO(self._sorted) if self._sorted else self.path.open("rb") as file:
-            file.seek(0 if self._sorted else len(self.header))
-            for block, ends in self._blocks(file):
-                yield Records(self.path, self.names, block, ends)
+        if self._sorted:
+            found = self._blocks(io.BytesIO(self._sorted).read)
+        else:
+            found = self._behind_header(self._begun or self._file_blocks())
+        for block, ends in found:
+            yield Records(self, self.names, block, ends)
+
+    def encoded(self, text: bytes) -> bytes:
+        """Text of this file, or noisy records of it, as the file has it."""
+        return text if self.codec == "utf-8" else text.decode().encode(self.codec)
 
     def sort(self, places: Sequence[int]) -> None:
         """Sort the records by their texts in these columns, byte by byte, in memory.
@@ -72,10 +85,26 @@ class CsvText:
             order = in_order([pa.chunked_array(list(column)) for column in zip(*texts, strict=True)])
             self._sorted = _joined(pa.concat_arrays(lines).take(pa.array(order)))
 
-    def _blocks(self, file: IO[bytes]) -> Iterator[tuple[bytes, Places]]:
+    def _file_blocks(self) -> Iterator[tuple[bytes, Places]]:
+        with opened(self.path, self._packed) as file:
+            self.mark, self.codec, read = self.style.decoded(file, self.path)
+            for found in self._blocks(read):
+                self.done = file.position()
+                yield found
+
+    def _behind_header(self, blocks: Iterator[tuple[bytes, Places]]) -> Iterator[tuple[bytes, Places]]:
+        size, width = len(self.header), len(self.names)
+        block, ends = next(blocks, (b"", np.zeros(0, np.int64)))
+        if block[:size] != self.header:
+            raise FileError(f"{self.what} has changed while it was read; OUT was not written")
+        if block[size:]:
+            yield block[size:], ends[width:] - size
+        yield from blocks
+
+    def _blocks(self, read: Callable[[int], bytes]) -> Iterator[tuple[bytes, Places]]:
         """Yield bytes that are whole records, and the ends of their fields."""
         rest = b""
-        while chunk := file.read(BLOCK):
+        while chunk := read(BLOCK):
             rest += chunk
             ends = self._field_ends(rest, final=False)
             if ends.size:
@@ -84,17 +113,17 @@ class CsvText:
                 rest = rest[stop:]
             elif len(rest) > LONGEST_RECORD:
                 most = f"{LONGEST_RECORD >> 20} MiB"
-                raise FileError(f"{self.path} holds a record of more than {most}: an unclosed quote?")
+                raise FileError(f"{self.what} holds a record of more than {most}: an unclosed quote?")
         if rest:
             yield rest, self._field_ends(rest, final=True)
 
     def _field_ends(self, data: bytes, *, final: bool) -> Places:
         text = np.frombuffer(b"\n" + data + b"\n", np.uint8)
-        quotes = text == QUOTE
+        quotes, comma = text == QUOTE, ord(self.style.delimiter or ",")
         quoted = np.logical_xor.accumulate(quotes)
-        ends = np.flatnonzero(((text == COMMA) | (text == NEWLINE)) & ~quoted)[1:]
+        ends = np.flatnonzero(((text == comma) | (text == NEWLINE)) & ~quoted)[1:]
         if final and quoted[-1]:
-            raise FileError(f"{self.path} ends inside a quoted field: cut short?")
+            raise FileError(f"{self.what} ends inside a quoted field: cut short?")
         if not final:
             ends = ends[ends <= len(data)]
             lines = np.flatnonzero(text[ends] == NEWLINE)
@@ -104,22 +133,22 @@ class CsvText:
         at = np.flatnonzero(quotes[:stop])
         beside = text[np.where(quoted[at], at - 1, at + 1)]
         returns = np.flatnonzero((text[:stop] == RETURN) & ~quoted[:stop])
-        if not np.isin(beside, (COMMA, NEWLINE, RETURN, QUOTE)).all() or (text[returns + 1] != NEWLINE).any():
-            raise FileError(f"{self.path} holds a quote or a carriage return where RFC 4180 allows none")
+        if not np.isin(beside, (comma, NEWLINE, RETURN, QUOTE)).all() or (text[returns + 1] != NEWLINE).any():
+            raise FileError(f"{self.what} holds a quote or a carriage return where RFC 4180 allows none")
         return ends - 1
 
 
 class Records:
     """Whole records of a CSV, and the place of each field's text between its quotes."""
 
-    def __init__(self, path: Path, names: Sequence[str], block: bytes, ends: Places) -> None:
+    def __init__(self, source: CsvText, names: Sequence[str], block: bytes, ends: Places) -> None:
         width, text = len(names), np.frombuffer(block + b"\n", np.uint8)
         last = (np.arange(ends.size) + 1) % width == 0
         if ends.size % width or ((text[ends] == NEWLINE) != last).any():
-            raise FileError(f"{path} must have as many fields in every row as in its header ({width})")
+            raise FileError(f"{source.what} must have as many fields in every row as in its header ({width})")
         starts, stops = np.concatenate(([0], ends[:-1] + 1)), ends - (last & (text[ends - 1] == RETURN))
         quoted = text[starts] == QUOTE
-        self.path, self.names, self.block = path, names, block
+        self.what, self.style, self.names, self.block = source.what, source.style, names, block
         self.quoted = quoted.reshape(-1, width)
         self.spans = np.stack((starts + quoted, stops - quoted), -1).reshape(-1, width, 2)
 
@@ -127,28 +156,16 @@ class Records:
         """Return the fields of one column, as bytes."""
         return self._cut(self.spans[:, place].ravel())[::2]
 
-    def counts(self, place: int) -> CountArray:
+    def counts(self, place: int, missing: int | None = None) -> CountArray:
         """Return the fields of one column as int64, or as uint64 if they need it."""
-        text, where = self.column(place), f"column {self.names[place]!r} of {self.path}"
-        if not pc.all(pc.match_substring_regex(text, WHOLE)).as_py():
-            raise FileError(
-                f"{where} must hold whole numbers in plain digits: no empty cell, space, '+', '.' or 'e' (for real values "
-                "there are laplace and gaussian)"
-            )
-        for kind in (pa.int64(), pa.uint64()):
-            with suppress(pa.ArrowInvalid):
-                counts: CountArray = text.cast(pa.string()).cast(kind).to_numpy()
-                return counts
-        raise FileError(f"{where} must hold numbers that fit in int64 or in uint64")
+        return numbers.counts(self.column(place), self._where(place), self.style, missing)
 
     def reals(self, place: int) -> RealArray:
         """Return the fields of one column as `float` reads them; empty ones as NaN."""
-        text, where = self.column(place), f"column {self.names[place]!r} of {self.path}"
-        absent = pc.match_substring_regex(text, ABSENT)
-        if not pc.all(pc.or_(absent, pc.match_substring_regex(text, REAL))).as_py():
-            raise FileError(f"{where} must hold decimal numbers such as -1.5 or 2e3: no space, '+' or comma")
-        values: RealArray = pc.if_else(absent, b"nan", text).cast(pa.string()).cast(pa.float64()).to_numpy()
-        return values
+        return numbers.reals(self.column(place), self._where(place), self.style)
+
+    def _where(self, place: int) -> str:
+        return f"column {self.names[place]!r} of {self.what}"
 
     @property
     def columns(self) -> list[pa.Array]:
@@ -159,7 +176,10 @@ class Records:
                 text = self.column(place).cast(pa.string())
             except pa.ArrowInvalid:
                 # The message does not quote its name, because without a header it is a cell.
-                raise FileError(f"column {place + 1} of {self.path} must be UTF-8 to become another format") from None
+                raise FileError(
+                    f"column {place + 1} of {self.what} must be UTF-8 to become another format: --encoding would name "
+                    "another, such as latin-1"
+                ) from None
             columns.append(pc.replace_substring(text, '""', '"'))  # quotes inside are doubled, or were refused
         return columns
 
@@ -171,9 +191,14 @@ class Records:
         """
         cells = self.spans[:, places] + self.quoted[:, places, None] * np.array([-1, 1])
         kept = self._cut(np.concatenate(([0], cells.ravel(), [len(self.block)])))[::2]
-        numbers = np.stack(noisy, -1).ravel()
-        texts = pa.array(map(repr, numbers.tolist()), pa.string()) if numbers.dtype.kind == "f" else pa.array(numbers)
-        texts = texts.cast(pa.string()).cast(pa.binary())
+        values = np.stack(noisy, -1).ravel()
+        texts = pa.array(map(repr, values.tolist()), pa.string()) if values.dtype.kind == "f" else pa.array(values)
+        texts = texts.cast(pa.string())
+        if self.style.point == "," and values.dtype.kind == "f":
+            texts = pc.replace_substring(texts, ".", ",")
+            if self.style.delimiter == ",":
+                texts = pc.binary_join_element_wise('"', texts, '"', "")
+        texts = texts.cast(pa.binary())
         records: bytes = _joined(pc.binary_join_element_wise(kept[:-1], texts, b"")) + kept[-1].as_py()
         return records
 
@@ -194,3 +219,8 @@ def _joined(texts: pa.Array) -> bytes:
     _, ends, data = texts.buffers()
     end = int(np.frombuffer(ends, np.int32)[len(texts)]) if len(texts) else 0
     return bytes(data[:end]) if end else b""
+
+
+def _chained(first: tuple[bytes, Places], others: Iterator[tuple[bytes, Places]]) -> Iterator[tuple[bytes, Places]]:
+    yield first
+    yield from others

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from dpfast.tables.in_blocks import in_threads, results, runs
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpfast.tables.files import Piece, Source
+    from dpfast.tables.source import Piece, Source
 
 Column: TypeAlias = "npt.NDArray[Any]"
 Drawn: TypeAlias = "Iterator[tuple[Piece, list[Column]]]"
@@ -28,6 +29,7 @@ class Cells(NamedTuple):
     name: str
     mechanism: Any
     options: Mapping[str, Any]
+    dtype: np.dtype[Any] | None = None  # the noisy cells' type; None is the mechanism's
 
     def usable(self, cells: Column) -> Column:
         """Clamped integers are int64 in all pieces; a CSV has uint64 in some."""
@@ -38,18 +40,33 @@ class Cells(NamedTuple):
         return cells
 
     def release(self, cells: Column) -> Column:
-        found: Column = self.mechanism.release(self.usable(cells), **self.options)
+        found: Column = self.mechanism.release(self.usable(cells), dtype=self.dtype, **self.options)
         return found
 
 
-def fresh(table: Source, columns: list[Cells], pay: Callable[[], object] | None, threads: int) -> Drawn:
-    """pay: what a ledger does once a piece is read, and columns without numbers are found out."""
+def fresh(
+    table: Source, columns: list[Cells], pay: Callable[[], object] | None, threads: int, *, whole: bool = False
+) -> Drawn:
+    """pay: what a ledger does once two pieces are read, and columns without numbers are found out.
+
+    So a file of one piece is read to its end, and what is wrong with it costs nothing. whole:
+    whether the other columns are read, too, because they will be written in another form.
+    """
 
     def paid() -> Iterator[Piece]:
-        for at, piece in enumerate(table.pieces()):
-            if pay is not None and at == 0:
-                pay()
-            yield piece
+        pieces = table.pieces()
+        first = list(islice(pieces, 2)) if pay is not None else []
+        if pay is not None:
+            if whole:
+                [piece.rows.columns for piece in first if piece.rows]  # a cell that is no text is found out here
+            pay()
+        try:
+            yield from first
+            yield from pieces
+        except FileError as error:
+            if pay is None:
+                raise
+            raise FileError(f"{error}; what was charged stays charged, for noise was drawn: see --key-file") from None
 
     def draw(piece: Piece) -> tuple[Piece, list[Column]]:
         return piece, [column.release(cells) for column, cells in zip(columns, piece.counts, strict=True)]

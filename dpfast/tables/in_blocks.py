@@ -17,7 +17,7 @@ from dpfast.release.blocks import BLOCK
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpfast.tables.files import Piece
+    from dpfast.tables.source import Piece
 
 Column: TypeAlias = "npt.NDArray[Any]"
 Draw: TypeAlias = Callable[[tuple[int, list[Column]]], list[Column]]

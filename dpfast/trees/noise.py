@@ -20,7 +20,7 @@ from dpfast.mechanisms.integer import IntegerMechanism
 from dpfast.privacy import parameters
 from dpfast.privacy.composition import compose
 from dpfast.privacy.gaussian import rho_of
-from dpfast.privacy.guarantee import Guarantee
+from dpfast.privacy.guarantee import Guarantee, warn_if_weak
 from dpfast.privacy.parameters import Real
 from dpfast.privacy.record import unwritten, written
 from dpfast.privacy.sensitivity import Sensitivity
@@ -64,6 +64,7 @@ class TreeNoise(Payable):
         gaussian = rho is not None or delta is not None
         name, asked = ("rho", rho) if epsilon is None else ("epsilon", epsilon)
         total = parameters.exact_positive(name, asked, decimal=True)
+        warn_if_weak(name, total)
         if delta is not None:
             total = rho_of(total, parameters.probability("delta", delta, decimal=True))
         changes = [sensitivity.of_sums(size, shape.most_leaves(level)) for level, size in enumerate(shape.sizes)]

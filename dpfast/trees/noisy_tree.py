@@ -168,7 +168,7 @@ class NoisyTree:
 
         p: strictly between 0 and 1. Counts must not be negative: then there is one such leaf.
         Returns: an Estimate of ints. The interval (both ends included) holds the true leaf with at
-            least this probability: its ends are searched in log2(leaves) steps that share it, so it
+            least this probability. Its ends are searched in log2(leaves) steps that share it, so it
             is wider than one for a known leaf.
         Raises: DTypeError, ParameterError.
         """
@@ -213,11 +213,12 @@ class NoisyTree:
     def integers(self) -> tuple[npt.NDArray[np.int64], ...]:
         """Whole numbers of all levels, none negative, that add up: int64, leaves first.
 
-        From the root down each family becomes the whole numbers >= 0 nearest to its estimates that
-        add up to its parent: projected onto the simplex, rounded down, and 1 more for the largest
-        remainders. Bias: children near 0 come out too high, and their large siblings too low by as
-        much in all, for a negative estimate has nowhere else to go; totals far above the noise keep
-        theirs. The intervals of this class are those of the estimates, and not of these numbers.
+        From the root down each family becomes the nearest whole numbers >= 0 to its estimates that
+        add up to its parent. They are projected onto the simplex and rounded down, and the largest
+        remainders get 1 more. Bias: children near 0 come out too high, and their large siblings too
+        low by as much in all. The reason is that a negative estimate has nowhere else to go. Totals
+        far above the noise keep theirs. The intervals of this class are those of the estimates, and
+        not of these numbers.
         Raises: ParameterError (an estimated total beyond 2^48).
         Source: Abowd et al. 2022, the TopDown algorithm.
         """

@@ -52,10 +52,10 @@ def tree(
         (docs/trees.md).
     levels: instead of branching, one column for each level above the leaves, from the lowest up,
         that names each leaf's group: integers or strings, in a list, NumPy, pandas, Polars or
-        Arrow. A group lies within one group of the next level, and its leaves follow each other, so
+        Arrow. A group lies within one group of the next level, and its leaves follow each other. So
         the rows are sorted by the highest level, then by the next. Both are public.
     sensitivity: of the *leaves*: Sensitivity(l0, linf), or (l1=). What a unit contributes to
-        several leaves meets above them: a sum moves by up to l0 linf, and each level gets noise for
+        several leaves meets above them. A sum moves by up to l0 linf, and each level gets noise for
         its own sensitivity (`Sensitivity.of_sums`).
     epsilon: for discrete Laplace noise; epsilon and delta, or rho, for discrete Gaussian noise. The
         budget of *all* levels. epsilon and delta are met through rho of zCDP.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGKILL at random moments of `privatize`: OUT is there whole with its record, or nothing is.
 
-Under a key it is begun again with --resume until it ends: the same bytes, one charge, no leftovers.
+Its report is there only beside the OUT that it is about. Under a key the release is begun again
+with --resume until it ends: the same bytes, one charge, no leftovers.
 """
 
 from __future__ import annotations
@@ -20,21 +21,33 @@ from collections import Counter
 from pathlib import Path
 
 COVERS = (
-    "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py",
-    "dpfast/tables/drawn.py", "dpfast/tables/in_blocks.py", "dpfast/cli/privatize.py",
+    "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/csv_file.py", "dpfast/tables/arrow_file.py", "dpfast/tables/array_file.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py",
+    "dpfast/tables/drawn.py", "dpfast/tables/in_blocks.py", "dpfast/cli/privatize.py", "dpfast/cli/report.py",
 )  # fmt: skip
 TIMES, FIRST = 400, 10**9
 AGAIN, FRESH = 300, 20  # kills of releases under a key: in forked processes, and of command lines
 KILLS = 10  # one release is killed so many times
 ROWS = 20_000
 ENDS = (".csv", ".parquet", ".arrow", ".npy")
+PAGE = "out.html"
+SHOWN = 20  # rows whose numbers a page must have
 
 
 def privatized(end: str, *, force: bool) -> int:
     from dpfast.cli import main
 
     chosen = [] if end == ".npy" else ["--column", "n"]
-    options = ["--epsilon", "1", "--sensitivity", "1", "--quiet", *chosen, *(["--force"] if force else [])]
+    options = [
+        "--epsilon",
+        "1",
+        "--sensitivity",
+        "1",
+        "--quiet",
+        *chosen,
+        "--report",
+        PAGE,
+        *(["--force"] if force else []),
+    ]
     return main(["privatize", f"in{end}", f"out{end}", *options])
 
 
@@ -61,22 +74,27 @@ def state(end: str, old: bytes | None) -> str:
     from table_files import read
 
     out, record = Path(f"out{end}"), Path(f"out{end}.json")
-    left = {path.name for path in Path().iterdir()} - {f"in{end}", out.name, record.name}
+    left = {path.name for path in Path().iterdir()} - {f"in{end}", out.name, record.name, PAGE}
     assert not left, f"left {sorted(left)}"
     if record.exists():
         json.loads(record.read_text())
     if not out.exists():
+        assert not Path(PAGE).exists(), "a page without its output"
         return "record alone" if record.exists() else "nothing"
     assert record.exists() or end in {".parquet", ".arrow"}, "an output without its record"
-    if out.read_bytes() == old:
-        return "old"
     table = pyarrow.csv.read_csv if end == ".csv" else read
     found = np.load(out) if end == ".npy" else np.asarray(table(out)["n"])
+    if paged := Path(PAGE).exists():
+        page = Path(PAGE).read_text("utf-8")
+        assert page.endswith("</html>\n"), "half a page"
+        assert all(f">{cell:,}</td>" in page for cell in found[:SHOWN]), "a page beside another output"
+    if out.read_bytes() == old:
+        return "old" if paged else "old, without its page"
     noise = found - FIRST - 1000 * np.arange(ROWS)
     # At scale 1, P(0) = 0.4621 and P(|X| > 40) = 2e-18: 0.6 of 20,000 cells are 0: 1e-330.
     assert abs(noise).max() <= 40, "an output of other rows"
     assert (noise == 0).mean() < 0.6, "an output without noise"
-    return "new"
+    return "new" if paged else "new, without its page"
 
 
 def kills_of_privatize(times: int, seed: int, *, nameless: bool = True) -> dict[str, int]:
@@ -96,8 +114,7 @@ def kills_of_privatize(times: int, seed: int, *, nameless: bool = True) -> dict[
             takes = time.monotonic() - begun
             old = Path(f"out{end}").read_bytes() if force else None
             if not force:
-                for path in (f"out{end}", f"out{end}.json"):
-                    Path(path).unlink(missing_ok=True)
+                removed(end)
             states[one_kill(end, force=force, after=r.uniform(0, 1.2 * takes), old=old)] += 1
     return dict(states)
 
@@ -120,7 +137,7 @@ def begun(end: str, label: str, *, fresh: bool) -> int:
 
     chosen = [] if end == ".npy" else ["--column", "n"]
     options = ["--epsilon", "1", "--sensitivity", "1", "--quiet", *chosen]
-    options += ["--ledger", "budget.db", "--key-file", "a.key", "--label", label, "--resume"]
+    options += ["--ledger", "budget.db", "--key-file", "a.key", "--label", label, "--resume", "--report", PAGE]
     command = ["privatize", f"in{end}", f"out{end}", *options]
     if fresh:
         return subprocess.Popen([sys.executable, "-m", "dpfast", *command], stderr=subprocess.DEVNULL).pid
@@ -132,15 +149,30 @@ def begun(end: str, label: str, *, fresh: bool) -> int:
 
 def made(end: str) -> set[bytes]:
     """The output that lies there, if one does. Raises: AssertionError (something else does)."""
-    ours = {f"in{end}", f"out{end}", f"out{end}.json", "a.key", "budget.db", "budget.db.lock", "budget.db-journal"}
+    ours = {
+        f"in{end}",
+        f"out{end}",
+        f"out{end}.json",
+        PAGE,
+        "a.key",
+        "budget.db",
+        "budget.db.lock",
+        "budget.db-journal",
+    }
     left = {path.name for path in Path().iterdir()} - ours
     assert not left, f"left {sorted(left)}"
     out = Path(f"out{end}")
+    assert out.exists() or not Path(PAGE).exists(), "a page without its output"
     return {out.read_bytes()} if out.exists() else set()
 
 
+def paged() -> set[bytes]:
+    """The page that lies there, if one does."""
+    return {Path(PAGE).read_bytes()} if Path(PAGE).exists() else set()
+
+
 def removed(end: str) -> None:
-    for path in (Path(f"out{end}"), Path(f"out{end}.json")):
+    for path in (Path(PAGE), Path(f"out{end}"), Path(f"out{end}.json")):
         path.unlink(missing_ok=True)
 
 
@@ -160,15 +192,22 @@ def one_release_killed(end: str, r: random.Random, kills: int, *, fresh: bool) -
     removed(end)
     takes = whole("before")  # nothing is loaded for the first time
     removed(end)
-    states, outputs = Counter[str](), set[bytes]()
+    states, outputs, pages = Counter[str](), set[bytes](), set[bytes]()
     while states.total() - states["ended before"] < kills:
         process = begun(end, "counts", fresh=fresh)
         time.sleep(r.uniform(0, takes))
         os.kill(process, signal.SIGKILL)
         ended = os.waitpid(process, 0)[1] == 0
         outputs |= (there := made(end))
+        pages |= (page := paged())
         charged = len(dpfast.Ledger("budget.db").history()) == 2
-        state = "an output" if there else "a record alone" if Path(f"out{end}.json").exists() else "no output"
+        state = (
+            f"an output{'' if page else ' without its page'}"
+            if there
+            else "a record alone"
+            if Path(f"out{end}.json").exists()
+            else "no output"
+        )
         states["ended before" if ended else f"{'charged' if charged else 'not charged'}, {state}"] += 1
         if r.random() < 0.3:
             removed(end)
@@ -176,6 +215,7 @@ def one_release_killed(end: str, r: random.Random, kills: int, *, fresh: bool) -
     outputs |= made(end)
     whole("counts")  # it finds OUT complete
     assert len(outputs | made(end)) == 1, "different outputs"
+    assert len(pages | paged()) == 1, "different pages"
     ledger = dpfast.Ledger("budget.db")
     assert (ledger.verify(), ledger.spent.epsilon) == (2, 2), "another number of charges"
     return states

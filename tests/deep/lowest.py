@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = ("cli", "plot", "pandas", "polars", "arrow")
 FILES = (
     "adapter_arrow", "adapter_columns", "adapter_dlpack", "adapter_pandas", "adapter_polars", "arrays", "atomic_write", "cli",
-    "composition", "csv_text", "discrete_laplace", "exact", "files", "guarantee", "jobs", "key", "laws", "ledger", "package",
+    "composition", "csv_text", "discrete_laplace", "everyday_files", "exact", "files", "guarantee", "jobs", "key", "laws", "ledger", "package",
     "parameters", "postprocess", "sensitivity", "terminal", "thresholded",
 )  # fmt: skip
 

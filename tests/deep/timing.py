@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call's time must not tell its noise [Jin22]: all laws, as the public API calls them.
+"""A call's time must not tell its noise [Jin22]: all mechanisms, as the public API calls them.
 
 A call of one count or value, and calls of 4,096 and 16,384 in constant time, with all laws in one
 loop, in random order. Limits are 4.9 standard errors of figures of ranks, with 5,000 calls in the

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The site: `sphinx-build -W -b html docs docs/_build/html` (extra `docs`)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+project = "dpfast"
+author = "The dpfast authors"
+copyright = "The dpfast authors"  # noqa: A001  Sphinx's name
+extensions = ["myst_parser", "sphinx_click", "sphinx_copybutton", "site_pages"]
+exclude_patterns = ["_build", "assurance"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+myst_fence_as_directive = []
+suppress_warnings = ["myst.header"]  # a page of the repository may begin at any level
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", ".*")]  # signatures name types of other libraries
+html_theme = "furo"
+html_title = "dpfast"
+html_copy_source = False
+html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+# There is no network where the site is tested: links to other hosts are checked by hand.
+linkcheck_ignore = [r"https?://.*"]

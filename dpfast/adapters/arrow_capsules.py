@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrow data of any library, by the PyCapsule interface, without pyarrow.
+
+    noisy = mechanism.release(duckdb.sql("select visits, sales from counts"))
+
+It reads objects with `__arrow_c_array__` or `__arrow_c_stream__`: of nanoarrow, DuckDB and others.
+A column gives a NumPy array. Rows of several columns give a dict of NumPy arrays by name, which
+pandas, Polars and pyarrow make a frame of; all cells are released as one vector.
+
+What a producer states is checked before its memory is read: what is released already, pointers that
+are null, lengths and offsets that are negative or do not fit each other. Only the sizes of its
+buffers are unknown to the interface. All cells are copied, and each structure is released once.
+Source: the Arrow C data, stream and PyCapsule interfaces.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dpfast import DTypeError
+from dpfast.adapters import filler, jointly
+
+FORMATS = {
+    "c": np.int8, "C": np.uint8, "s": np.int16, "S": np.uint16, "i": np.int32, "I": np.uint32,
+    "l": np.int64, "L": np.uint64, "f": np.float32, "g": np.float64,
+}  # fmt: skip
+ROWS = "+s"  # a structure: a row of several columns
+MOST = 2**48  # bytes of a buffer: more than a machine can hold
+MOST_COLUMNS = 2**20
+BROKEN = "the Arrow structures are broken"
+
+
+class Schema(ctypes.Structure):
+    pass
+
+
+class Array(ctypes.Structure):
+    pass
+
+
+class Stream(ctypes.Structure):
+    pass
+
+
+Schema._fields_ = [
+    ("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p), ("flags", ctypes.c_int64),
+    ("n_children", ctypes.c_int64), ("children", ctypes.POINTER(ctypes.POINTER(Schema))),
+    ("dictionary", ctypes.c_void_p), ("release", ctypes.c_void_p), ("private_data", ctypes.c_void_p),
+]  # fmt: skip
+Array._fields_ = [
+    ("length", ctypes.c_int64), ("null_count", ctypes.c_int64), ("offset", ctypes.c_int64), ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64), ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(Array))), ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.c_void_p), ("private_data", ctypes.c_void_p),
+]  # fmt: skip
+Stream._fields_ = [
+    (name, ctypes.c_void_p) for name in ("get_schema", "get_next", "get_last_error", "release", "private_data")
+]
+RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+FILL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+class Column(NamedTuple):
+    """Cells, and which of them are nulls; None if there are none."""
+
+    cells: npt.NDArray[Any]
+    nulls: npt.NDArray[np.bool_] | None
+
+
+def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) -> Any:
+    """What `released(values, **options)`, a mechanism's release, gives for Arrow data.
+
+    Raises: DTypeError (no numbers; structures that are broken; two columns of one name); what
+        release raises.
+    """
+    names, columns = _stream(values) if hasattr(values, "__arrow_c_stream__") else _array(values)
+    if names is None:
+        return released(_filled(columns[0], options["missing"]), **options)
+    if len(set(names)) < len(names):
+        raise DTypeError("columns must have names of their own: two have the same one")
+    size = columns[0].cells.size if columns else 0
+    noisy = jointly(released, columns, _filled, options, lambda: (range(size), names))
+    return dict(zip(names, noisy, strict=True))
+
+
+def _filled(column: Column, missing: object) -> npt.NDArray[Any]:
+    cells, nulls = column
+    if nulls is not None:
+        cells[nulls] = np.nan if cells.dtype.kind == "f" else filler(missing, cells.dtype)
+    return cells
+
+
+# ------------------------------------------------------------------ whole objects
+
+
+def _array(values: Any) -> tuple[list[str] | None, list[Column]]:
+    """What an object with `__arrow_c_array__` holds. Its capsules release their structures."""
+    capsules = values.__arrow_c_array__()
+    if not isinstance(capsules, tuple) or len(capsules) != 2:
+        raise DTypeError(f"{BROKEN}: __arrow_c_array__ must return two capsules")
+    schema, array = _struct(capsules[0], Schema), _struct(capsules[1], Array)
+    names, formats = _types(schema)
+    return names, _columns(array, formats, rows=names is not None)
+
+
+def _stream(values: Any) -> tuple[list[str] | None, list[Column]]:
+    """What an object with `__arrow_c_stream__` holds. Its capsule releases the stream."""
+    capsule = values.__arrow_c_stream__()
+    stream = _struct(capsule, Stream)
+    with _filled_by(stream, stream.get_schema, Schema) as schema:
+        if schema is None:
+            raise DTypeError(f"{BROKEN}: a stream must have a schema")
+        names, formats = _types(schema)
+    parts: list[list[Column]] = []
+    while True:
+        with _filled_by(stream, stream.get_next, Array) as array:
+            if array is None:
+                break
+            parts.append(_columns(array, formats, rows=names is not None))
+    return names, [_joined(np.dtype(each), [part[i] for part in parts]) for i, each in enumerate(formats)]
+
+
+def _joined(dtype: np.dtype[Any], parts: list[Column]) -> Column:
+    cells = np.concatenate([np.empty(0, dtype), *(part.cells for part in parts)])
+    if all(part.nulls is None for part in parts):
+        return Column(cells, None)
+    return Column(cells, np.concatenate([np.zeros(p.cells.size, bool) if p.nulls is None else p.nulls for p in parts]))
+
+
+# ------------------------------------------------------------------ structures
+
+
+NAMES = {Schema: b"arrow_schema", Array: b"arrow_array", Stream: b"arrow_array_stream"}
+
+
+def _struct(capsule: Any, kind: Any) -> Any:
+    """The structure of a capsule, which must outlive it. Raises: DTypeError."""
+    try:
+        address = _pointer_of(capsule, NAMES[kind])
+    except (ValueError, TypeError):
+        raise DTypeError(f"{BROKEN}: a capsule must be an {NAMES[kind].decode()}") from None
+    return _not_released(kind.from_address(address))
+
+
+def _not_released(found: Any) -> Any:
+    if not found.release:
+        raise DTypeError(f"{BROKEN}: they are released already")
+    return found
+
+
+@contextmanager
+def _filled_by(stream: Any, function: int | None, kind: Any) -> Iterator[Any]:
+    """A structure that a stream fills, released in the end; None after the last one."""
+    if not function:
+        raise DTypeError(f"{BROKEN}: a stream must have its functions")
+    found = kind()
+    failure = FILL(function)(ctypes.addressof(stream), ctypes.addressof(found))
+    try:
+        if failure:  # its own message is dropped, for it could quote values
+            raise DTypeError(f"the Arrow stream failed with error {failure}")
+        yield found if found.release else None
+    finally:
+        if found.release:
+            RELEASE(found.release)(ctypes.addressof(found))
+
+
+def _types(schema: Any) -> tuple[list[str] | None, list[Any]]:
+    """The names of columns, None of a single column, and their types as NumPy's."""
+    if _format(schema) != ROWS or schema.dictionary:
+        return None, [_type(schema)]
+    children = [_not_released(child) for child in _children(schema)]
+    try:
+        names = [(child.name or b"").decode() for child in children]
+    except UnicodeDecodeError:
+        raise DTypeError(f"{BROKEN}: a name must be UTF-8") from None
+    return names, [_type(child, f"column {place}: ") for place, child in enumerate(children)]
+
+
+def _format(schema: Any) -> str:
+    return str((schema.format or b"").decode("ascii", "replace"))
+
+
+def _type(schema: Any, where: str = "") -> Any:
+    found = _format(schema)
+    if found not in FORMATS or schema.dictionary:
+        kind = "a dictionary" if schema.dictionary else f"the Arrow format {found!r:.20}"
+        raise DTypeError(f"{where}an Arrow column must hold integers or floats, not {kind}")
+    return FORMATS[found]
+
+
+def _children(parent: Any) -> list[Any]:
+    if not 0 <= parent.n_children <= MOST_COLUMNS or (parent.n_children and not parent.children):
+        raise DTypeError(f"{BROKEN}: the number of children")
+    pointers = [parent.children[i] for i in range(parent.n_children)]
+    if not all(pointers):
+        raise DTypeError(f"{BROKEN}: a child is null")
+    return [pointer.contents for pointer in pointers]
+
+
+def _columns(array: Any, formats: list[Any], *, rows: bool) -> list[Column]:
+    """Copies of the columns of an array."""
+    _check(array, 1 if rows else 2)
+    if not rows:
+        return [_column(array, np.dtype(formats[0]), 0, array.length)]
+    children = [_not_released(child) for child in _children(array)]
+    if len(children) != len(formats):
+        raise DTypeError(f"{BROKEN}: an array must have as many columns as its schema")
+    if _nulls(array, array.offset, array.length) is not None:
+        raise DTypeError("rows must not be null as a whole")
+    for child in children:
+        _check(child, 2)
+        if child.length < array.offset + array.length:
+            raise DTypeError(f"{BROKEN}: a column is shorter than its rows")
+    pairs = zip(children, formats, strict=True)
+    return [_column(child, np.dtype(kind), array.offset, array.length) for child, kind in pairs]
+
+
+def _check(array: Any, buffers: int) -> None:
+    if not (0 <= array.length <= MOST and 0 <= array.offset <= MOST):
+        raise DTypeError(f"{BROKEN}: a length or an offset")
+    if array.n_buffers != buffers or not array.buffers:
+        raise DTypeError(f"{BROKEN}: the number of buffers")
+    if array.dictionary:
+        raise DTypeError(f"{BROKEN}: a dictionary without its type")
+
+
+def _column(array: Any, dtype: np.dtype[Any], begin: int, length: int) -> Column:
+    begin += array.offset
+    if begin + length > MOST // dtype.itemsize:
+        raise DTypeError(f"{BROKEN}: a length or an offset")
+    cells = _bytes(array.buffers[1], begin * dtype.itemsize, length * dtype.itemsize).view(dtype)
+    return Column(cells, _nulls(array, begin, length))
+
+
+def _nulls(array: Any, begin: int, length: int) -> npt.NDArray[np.bool_] | None:
+    """Which cells are null; None if none is."""
+    if array.null_count == 0 or length == 0:
+        return None
+    if not array.buffers[0]:
+        if array.null_count > 0:
+            raise DTypeError(f"{BROKEN}: nulls without a bitmap")
+        return None
+    if not -1 <= array.null_count <= array.length:
+        raise DTypeError(f"{BROKEN}: the number of nulls")
+    first = begin // 8
+    bits = np.unpackbits(_bytes(array.buffers[0], first, (begin + length + 7) // 8 - first), bitorder="little")
+    nulls: npt.NDArray[np.bool_] = bits[begin - 8 * first :][:length] == 0
+    return nulls if nulls.any() else None
+
+
+def _bytes(address: int | None, begin: int, size: int) -> npt.NDArray[np.uint8]:
+    """A copy of memory. Raises: DTypeError (a null pointer)."""
+    if not size:
+        return np.empty(0, np.uint8)
+    if not address:
+        raise DTypeError(f"{BROKEN}: a buffer is null")
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address + begin)).copy()

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that say how files are read: those of every command that reads rows or tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dpfast.tables.text_format import TextFormat
+
+Command = TypeVar("Command", bound=Callable[..., object])
+IN = click.Path(exists=True, allow_dash=True, path_type=Path)
+
+_OPTIONS = (
+    click.option(
+        "--delimiter",
+        metavar="CHAR",
+        help="What separates cells in texts: a character, or tab; by default a comma, in .tsv a tab.",
+    ),
+    click.option(
+        "--encoding",
+        metavar="NAME",
+        default="utf-8",
+        show_default=True,
+        help="The encoding of texts, such as utf-16, latin-1, cp1252.",
+    ),
+    click.option("--decimal", metavar="CHAR", help="The decimal sign of numbers in texts: '.' (the default) or ','."),
+    click.option(
+        "--thousands",
+        metavar="CHAR",
+        help="What separates thousands in texts: , . ' ’ _ or a space; by default nothing.",
+    ),
+    click.option(
+        "--format",
+        "form",
+        metavar="NAME",
+        help="The form of - and of files whose names say none: csv, tsv, jsonl, csv.gz, …",
+    ),
+)
+
+
+def text_options(command: Command) -> Command:
+    """Add the options of texts: delimiter, encoding, decimal, thousands, and format as `form`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def style_of(options: dict[str, Any]) -> TextFormat:
+    """Take the options of texts out of a command's, but for `form`."""
+    from dpfast.tables.text_format import TextFormat
+
+    return TextFormat(**{name: options.pop(name) for name in ("delimiter", "encoding", "decimal", "thousands")})

@@ -1,0 +1,605 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dpfast histogram`: from rows to a table of noisy counts or sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+import numpy as np
+
+import dpfast
+from dpfast import terminal
+from dpfast.cli.file_options import style_of, text_options
+from dpfast.cli.ledger import amounts
+from dpfast.cli.options import LAW_OPTIONS, LAWS, chosen, dashed, figures, law, near, number, one_way, reach
+from dpfast.cli.report import balance, check_report, report_options, reported
+from dpfast.errors import FileError, ParameterError
+from dpfast.privacy import meaning
+from dpfast.privacy.formatting import approximate, rounded
+from dpfast.privacy.parameters import exact_real, power_of_two, shown
+from dpfast.records.partitions import BUCKETS, withholding
+from dpfast.release.arrays import INT64_ENDS
+from dpfast.release.seal import by_column, kind_of, manifest
+from dpfast.report.facts import ROWS, Facts, Noisy
+
+if TYPE_CHECKING:
+    from dpfast.tables.atomic_write import Found
+    from dpfast.tables.domain import Domain
+    from dpfast.tables.gathered import Cells
+    from dpfast.tables.rows import Rows
+    from dpfast.tables.text_format import TextFormat
+
+SPENT = ("epsilon", "delta", "rho", "sigma")
+INTEGERS = {name: each for name, each in LAWS.items() if not each.real}
+FARTHEST = Fraction(2) ** 900  # that a clamp may reach: sums of int64 steps are doubles then
+STEPS = 20  # the larger end of --clamp is about 2^STEPS steps of the grid
+USUAL = Fraction(19, 20)
+CAPS = ("max_partitions", "max_per_partition", "max_contributions")
+
+EXAMPLES = """\b
+Examples:
+  dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt --epsilon 1
+  dpfast histogram visits.parquet out.csv --by city --by sex --unit person --max-partitions 2 \\
+      --domain city=cities.txt --domain sex=f,m,x --epsilon 1 --intervals
+  dpfast histogram visits.csv out.csv --by word --unit person --max-partitions 5 --threshold \\
+      --epsilon 1 --delta 1e-8
+  dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt \\
+      --sum hours --clamp 0 24 --epsilon 1
+  dpfast histogram visits.csv out.csv --by city --unit person --max-partitions 2 --domain cities.txt \\
+      --epsilon 1 --ledger budget.db --key-file visits.key --label "visits 2026-11" --resume
+"""
+
+
+def _law_options(command: Any) -> Any:
+    """The options that say which noise, and what it spends."""
+    kinds = {name.removeprefix("--"): (kind, text) for name, kind, text in LAW_OPTIONS}
+    for name in ("adjacency", "sigma", "rho", "delta", "epsilon"):
+        kind, text = kinds[name]
+        text = "With --epsilon: of a Gaussian, or of --threshold." if name == "delta" else text
+        command = click.option(f"--{name}", type=kind, help=text)(command)
+    names = click.Choice([*INTEGERS])
+    return click.option("--mechanism", type=names, default="discrete-laplace", show_default=True, help="The law.")(
+        command
+    )
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="ROWS", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@click.option("--by", multiple=True, required=True, metavar="NAME", help="A column whose values are keys; repeat it.")
+@click.option("--unit", required=True, metavar="NAME", help="The column of whom the promise protects, such as person.")
+@click.option("--max-partitions", type=click.IntRange(1), metavar="N", help="Cells that one unit counts in, at most.")
+@click.option(
+    "--max-per-partition",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Rows of one unit in a cell, at most; of counts 1 by default.",
+)
+@click.option("--max-contributions", type=click.IntRange(1), metavar="N", help="Rows of one unit in all, at most.")
+@click.option(
+    "--domain",
+    "domains",
+    multiple=True,
+    metavar="[NAME=]KEYS",
+    help="The public keys of a column: a file with one a line, or A,B,C, or 1..12. NAME if there are several columns.",
+)
+@click.option("--threshold", is_flag=True, help="Instead of --domain: show the keys whose noisy count is high.")
+@click.option("--sum", "summed", metavar="NAME", help="Add up this column instead of counting rows.")
+@click.option(
+    "--clamp",
+    type=number,
+    nargs=2,
+    metavar="A B",
+    help="With --sum: public ends of each value, or without --max-per-partition of what a unit adds to a cell.",
+)
+@click.option(
+    "--granularity", type=number, help="With --sum: values are rounded to it, a power of two; by default a fine one."
+)
+@_law_options
+@text_options
+@click.option("--lower", type=number, help="Public lower bound of the noisy values.")
+@click.option("--upper", type=number, help="Public upper bound of the noisy values.")
+@click.option(
+    "--intervals",
+    type=number,
+    is_flag=False,
+    flag_value="0.95",
+    metavar="[P]",
+    help="Also write low and high: they hold a cell's bounded value with probability P, 0.95 if it is left out.",
+)
+@click.option("--jointly", is_flag=True, help="With --intervals: they hold all cells at once.")
+@click.option(
+    "--ledger",
+    "ledger_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Charge this ledger before any noise is drawn (dpfast ledger).",
+)
+@click.option(
+    "--key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --ledger and --label: a release that can be tried again, for one charge (dpfast key).",
+)
+@click.option("--label", metavar="TEXT", help="With --key-file: what names this release of these ROWS, and no other.")
+@click.option(
+    "--resume", is_flag=True, help="Try the release again that is reserved under --label; reserve it if none is."
+)
+@click.option(
+    "--verify", is_flag=True, help="Draw a release under a key again and compare it with OUT. Nothing is charged."
+)
+@click.option("--explain", is_flag=True, help="Say what it costs and how wide the noise is, and open no rows.")
+@click.option("--force", is_flag=True, help="Replace OUT, and the report, if they exist.")
+@click.option("--quiet", is_flag=True, help="No summary and no progress bar.")
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="At most so many; by default all usable cores.")
+@report_options
+def histogram(**options: Any) -> None:
+    """Count the rows of ROWS by public keys, or add up a column, and write the noisy table OUT.
+
+    ROWS is a .csv, .tsv, .jsonl, .parquet, .arrow or .feather file, a folder of such files, or -
+    for standard input. One unit, such as a person, has any number of rows. It counts in at most
+    --max-partitions cells, each time with at most --max-per-partition rows, chosen at random. So
+    the noise hides whatever one unit does.
+
+    OUT has one row for each combination of keys, with the columns of --by, then count or sum. Rows
+    with another key, and rows without a key, a unit or a value, are left out. Nothing says how many
+    they were.
+
+    The parameters travel with OUT: under "dpfast" in the schema metadata, or beside a CSV file in
+    OUT.json. OUT appears only when it is complete. What was charged stays charged, whatever becomes
+    of OUT. With --key-file, a run that was killed is begun again with --resume: it gives the same
+    OUT, and is charged once.
+    """
+    style, form = style_of(options), options.pop("form")
+    asked = Asked.of(options)
+    if options["explain"]:
+        click.echo(asked.explained())
+        return
+    _run(asked, options, style, form)
+
+
+class Asked(NamedTuple):
+    """What is asked for, checked as far as it can be before a row is read.
+
+    counts: the options of bounded_histogram but keys, units and values. step: what a step of a sum
+    is worth. cells: or None of --threshold.
+    """
+
+    given: Mapping[str, Any]
+    by: tuple[str, ...]
+    cells: Cells | None
+    caps: Mapping[str, int]
+    counts: Mapping[str, Any]
+    step: Fraction
+    sensitivity: dpfast.Sensitivity
+    mechanism: Any
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Asked:
+        """Raises: click.UsageError, DTypeError, FileError, ParameterError."""
+        given = {name: value for name, value in chosen(options).items() if value != ()}
+        by: tuple[str, ...] = given["by"]
+        _check(given, by)
+        cells, caps = _cells(given, by), {name: given[name] for name in CAPS if name in given}
+        if "summed" not in given and not caps.keys() & set(CAPS[1:]):
+            caps["max_per_partition"] = 1
+        bounds, step = _bounds(given)
+        counts = {**caps, **bounds, "unit": given["unit"], "adjacency": given.get("adjacency", "add-remove")}
+        none = np.zeros(0, np.int32)
+        counts |= {} if cells is None else {"domain": np.arange(cells.size, dtype=np.int32)}
+        keys = (none,) * len(by) if cells is None and len(by) > 1 else none
+        values: Any = {"values": np.zeros(0)} if bounds else {}
+        sensitivity = dpfast.bounded_histogram(keys, none, **values, **counts).sensitivity
+        made = cls(given, by, cells, caps, counts, step, sensitivity, _mechanism(given, sensitivity))
+        made.bounds()
+        return made
+
+    @property
+    def column(self) -> str:
+        return "sum" if "summed" in self.given else "count"
+
+    @property
+    def confidence(self) -> Fraction:
+        """That of the intervals: the usual one if none are asked for."""
+        return exact_real("intervals", self.given.get("intervals", USUAL))
+
+    @property
+    def half_width(self) -> Fraction | None:
+        """That of the intervals that are asked for."""
+        if "intervals" not in self.given:
+            return None
+        together = self.cells.size if self.cells and "jointly" in self.given else 1
+        return self.within(self.confidence, together)
+
+    def near(self, value: float, way: Fraction) -> int | float:
+        """The end of an interval."""
+        return value + int(way) if self.step == 1 else float(value + way)
+
+    def within(self, confidence: Fraction, cells: int = 1) -> Fraction:
+        return Fraction(reach(self.mechanism, confidence, cells)) * self.step
+
+    def bounds(self) -> tuple[int | float | None, int | float | None]:
+        """Those of the noisy values. Raises: ParameterError."""
+        dtype = np.dtype(np.int64 if self.step == 1 else float)
+        low, high = (near(name, self.given.get(name), dtype) for name in ("lower", "upper"))
+        if low is not None and high is not None and low > high:
+            raise ParameterError(f"--lower must be at most --upper, got {low} and {high}")
+        ends = INT64_ENDS if self.step == 1 else (-math.inf, math.inf)
+        if (low is not None and low > ends[1]) or (high is not None and high < ends[0]):
+            raise ParameterError("--lower and --upper must leave something of int64")
+        return low, high
+
+    def about(self) -> dict[str, Any]:
+        """What travels with OUT."""
+        given = self.given
+        table: dict[str, Any] = {"by": list(self.by), "unit": given["unit"], **self.caps}
+        table["cells"] = "those that a threshold shows" if self.cells is None else self.cells.size
+        if self.column == "sum":
+            table |= {"sum": given["summed"], "clamp": [str(end) for end in given["clamp"]]}
+        found: dict[str, Any] = {
+            f"{name}_total": str(value) for name, value in figures(self.mechanism.guarantee).items() if value
+        }
+        found["histogram"] = table
+        if (width := self.half_width) is not None:
+            found["intervals"] = {
+                "confidence": str(self.confidence),
+                "of": "all cells jointly" if "jointly" in given else "each cell",
+                "half_width": str(width),
+                "hold": "the bounded values, before the noise: what the bounds left out is not in them",
+            }
+        low, high = self.bounds()
+        found["releases"] = [{"column": self.column, **self.mechanism.metadata(), "lower": low, "upper": high}]
+        if self.column == "sum":
+            found["releases"][0]["step"] = str(self.step)
+        if self.cells is None:
+            found["releases"][0]["threshold"] = (
+                self.mechanism.threshold if self.step == 1 else self.near(0.0, self.mechanism.threshold * self.step)
+            )
+        return found
+
+    def lines(self) -> list[str]:
+        """What it costs, and how wide the noise is."""
+        mechanism, unit = self.mechanism, self.given["unit"]
+        spent = {name: value for name, value in figures(mechanism.guarantee).items() if value}
+        cost = amounts(spent, up=True)
+        caps = ", ".join(f"{name.replace('_', '-')} {self.caps[name]:,}" for name in CAPS if name in self.caps)
+        said = [f"{self.column} by {', '.join(self.by)}: one {unit} counts with {caps}"]
+        said += [f"cost: {cost} per {unit}, {mechanism.adjacency}"]
+        width, noise = f"95 % within {_within(self.within(USUAL))}", law(mechanism)
+        if self.step != 1:  # the mechanism's own figures are in steps
+            wide = approximate(float(mechanism.scale * self.step))
+            noise = f"{'sigma' if 'gaussian' in self.given['mechanism'] else 'scale'} {wide}"
+        if self.cells is None:
+            level = rounded(mechanism.threshold * self.step, up=True)
+            return [*said, f"noise: {noise}, {width}", f"keys are shown from a noisy {self.column} of {level}"]
+        jointly = f"; all {self.cells.size:,} cells jointly within {_within(self.within(USUAL, self.cells.size))}"
+        return [*said, f"noise of a cell: {noise}, {width}{jointly if self.cells.size > 1 else ''}"]
+
+    def explained(self) -> str:
+        promise = self.mechanism.guarantee
+        delta_of: Any = getattr(self.mechanism, "delta", None)
+        said = meaning.promise_in_words(promise, meaning.example(promise, delta_of), "")
+        lines = [*map(terminal.printable, self.lines()), "nothing was read, and nothing was charged"]
+        return "\n".join(lines) + "\n\n" + terminal.paragraph(terminal.printable(f"Meaning: {said}"))
+
+
+def _within(width: Fraction) -> str:
+    return f"±{width.numerator:,}" if width.denominator == 1 else f"±{rounded(width, up=True)}"
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def _check(given: Mapping[str, Any], by: Sequence[str]) -> None:
+    """Raises: click.UsageError, ParameterError."""
+    for broken, said in _combined(given):
+        if broken:
+            raise click.UsageError(said)
+    for broken, rule in _ruled(given, by):
+        if broken:
+            raise ParameterError(rule)
+
+
+def _combined(given: Mapping[str, Any]) -> Iterable[tuple[bool, str]]:
+    """Which options go together."""
+    caps = given.keys() & {"max_partitions", "max_contributions"}
+    yield not caps, "Missing option '--max-partitions' or '--max-contributions': what one unit counts, at most"
+    listed = "domains" in given
+    yield (
+        listed == ("threshold" in given),
+        "give either '--domain', the public keys, or '--threshold', if none are listed",
+    )
+    ends = "'--sum' and '--clamp' must be given together: the public ends of what is added up"
+    yield ("summed" in given) != ("clamp" in given), ends
+    yield "granularity" in given and "summed" not in given, "'--granularity' is of sums, and goes with '--sum' alone"
+    jointly = "jointly" in given and "intervals" not in given
+    yield jointly, "'--jointly' says what '--intervals' hold, and goes with it alone"
+    shown = "'--intervals' must be left out with '--threshold': keys are shown where noise is high, so none would hold"
+    yield "intervals" in given and "threshold" in given, shown
+    writes = "verify" in given and bool(given.keys() & {"resume", "force"})
+    yield writes, "'--verify' writes nothing, and goes without '--resume' and '--force'"
+
+
+def _ruled(given: Mapping[str, Any], by: Sequence[str]) -> Iterable[tuple[bool, str]]:
+    """What holds of values."""
+    yield len(set(by)) < len(by), "--by must name each column once"
+    unit = given["unit"]
+    yield unit in by, f"--by must not name the column of --unit, {unit!r:.80}: its values are units, not public keys"
+    written = ["sum" if "summed" in given else "count", *(("low", "high") if "intervals" in given else ())]
+    for name in written:
+        yield name in by, f"--by must not be {name}, for OUT has another column of this name: rename it in ROWS"
+    summed = given.get("summed")
+    yield summed in {*by, unit}, f"--sum must name another column than --by and --unit, got {summed!r:.80}"
+    part = given.get("intervals", USUAL)
+    yield not 0 < part < 1, f"--intervals must be above 0 and below 1, got {shown(part)}"
+    keyed = given.keys() & {"key_file", "label"}
+    whole = not keyed or {"key_file", "label", "ledger_file"} <= given.keys()
+    yield not whole, "--key-file, --label and --ledger must be given together: the ledger keeps the label's charge"
+    for option in ("resume", "verify"):
+        alone = option in given and not keyed
+        yield alone, f"--{option} must come with --key-file: noise without a key is new at every try"
+
+
+def _cells(given: Mapping[str, Any], by: Sequence[str]) -> Cells | None:
+    """The public cells, or None of --threshold. Raises: FileError, ParameterError."""
+    from dpfast.tables.domain import domain_of
+    from dpfast.tables.gathered import Cells
+
+    if "domains" not in given:
+        return None
+    found: dict[str, Domain] = {}
+    for text in given["domains"]:
+        named = [name for name in by if text.startswith(f"{name}=")]
+        if not named and (len(by) > 1 or "=" in text):
+            raise ParameterError(f"--domain must be NAME=KEYS for one of {', '.join(map(repr, by))}, got {text!r:.80}")
+        name = max(named, key=len, default=by[0])
+        if name in found:
+            raise ParameterError(f"--domain must be given once for each column, and came twice for {name!r:.80}")
+        found[name] = domain_of(text.removeprefix(f"{name}=") if named else text, f"--domain {name}".strip())
+    for name in by:
+        if name not in found:
+            raise ParameterError(f"--domain must be given for each column, and there is none for {name!r:.80}")
+    return Cells({name: found[name] for name in by})
+
+
+def _bounds(given: Mapping[str, Any]) -> tuple[dict[str, Any], Fraction]:
+    """The options of sums, and what a step is worth. Raises: ParameterError."""
+    if "summed" not in given:
+        return {}, Fraction(1)
+    low, high = given["clamp"]
+    ends = [exact_real("clamp", low), exact_real("clamp", high)]
+    if ends[0] > ends[1]:
+        raise ParameterError(f"--clamp must be A and B, A at most B, got {shown(low)} and {shown(high)}")
+    most = max(map(abs, ends))
+    if not 1 / FARTHEST <= most <= FARTHEST:
+        raise ParameterError(
+            f"--clamp must reach to 2**-900 at least and to 2**900 at most, got {shown(low)} and {shown(high)}"
+        )
+    if ends[0] < 0 and "threshold" in given:
+        raise ParameterError(f"--clamp must not reach below 0 with --threshold, got {shown(low)}")
+    if "granularity" in given:
+        step = Fraction(2) ** power_of_two("granularity", given["granularity"])
+        if not most / 2**62 <= step < 2 * most:
+            raise ParameterError(
+                f"--granularity must be below twice the larger end of --clamp, and at least 2**-62 of it, got {shown(step)}"
+            )
+    else:
+        step = Fraction(2) ** (most.numerator.bit_length() - most.denominator.bit_length() - STEPS)
+    return {"lower": low, "upper": high, "granularity": step}, step
+
+
+def _mechanism(given: Mapping[str, Any], sensitivity: dpfast.Sensitivity) -> Any:
+    """Raises: click.UsageError, DTypeError, ParameterError."""
+    name, spends = given["mechanism"], given.keys() & set(SPENT)
+    if "threshold" in given:
+        if spends - {"epsilon", "delta"}:
+            raise click.UsageError(
+                f"'--threshold' takes {dashed('epsilon', 'delta')}, and no {dashed(*spends - {'epsilon', 'delta'})}"
+            )
+        one_way({("epsilon", "delta"): dict}, given)
+        noise = "gaussian" if "gaussian" in name else "laplace"
+        return withholding(noise)(given["epsilon"], given["delta"], sensitivity)
+    takes = INTEGERS[name]
+    for option in spends - takes.takes.keys():
+        others = " and ".join(other for other in INTEGERS if option in INTEGERS[other].takes)
+        raise click.UsageError(f"{name} takes no {dashed(option)}, as {others} would")
+    way = one_way(takes.spent, given)
+    return takes.spent[way](**{option: given[option] for option in way}, sensitivity=sensitivity)
+
+
+# ------------------------------------------------------------------ the release
+
+
+class Release(NamedTuple):
+    """What is asked for, open rows, and who pays. typed: the keys of each column, in its type."""
+
+    asked: Asked
+    rows: Rows
+    typed: Sequence[Any]
+    ledger: dpfast.Ledger | None
+    key: Any
+    resume: bool
+    threads: int | None
+
+    @property
+    def label(self) -> str:
+        """What the ledger's history shows."""
+        asked = self.asked
+        named = terminal.printable(f"{self.rows.name}: {asked.column} by {', '.join(asked.by)}")[:200]
+        return named if self.key is None else self.key.label
+
+    def about(self) -> dict[str, Any]:
+        """What travels with OUT."""
+        found, asked = self.asked.about(), self.asked
+        if self.ledger is not None:
+            found["ledger"] = self.ledger.metadata()
+        if self.key is not None:
+            size: Any = {"buckets": BUCKETS} if asked.cells is None else {"shape": (asked.cells.size,)}
+            columns = by_column(asked.mechanism)
+            found["manifest"] = manifest(self.key.label, columns, kind_of(asked.mechanism), **size).metadata()
+        return found
+
+
+def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str | None) -> None:
+    from dpfast.tables import cells as table
+    from dpfast.tables.rows import Columns, Rows
+    from dpfast.tables.streams import check_format
+
+    check_format(form, options["source"])
+    given, source, target = asked.given, options["source"], options["target"]
+    verify, resume = options["verify"], options["resume"] or options["verify"]
+    found: Found = "compare" if verify else "replace" if options["force"] else "keep" if resume else "refuse"
+    report, others = options["report_file"], [options[name] for name in ("source", "ledger_file", "key_file")]
+    check_report(report, options["report_title"], target, *others, found=found)
+    ledger, key = _paying(asked, options, resume=resume)
+    if verify and not target.is_file():
+        raise ParameterError(f"OUT must be the file of a release, got {target}")
+    table.checked(target, found=found)
+    rows = Rows(source, Columns(asked.by, given["unit"], given.get("summed")), style, form)
+    _refuse_inside(source, target)
+    typed = asked.cells.typed(rows.kinds) if asked.cells else []
+    release = Release(asked, rows, typed, ledger, key, resume, options["threads"])
+    about, counted = release.about(), _counted(release, quiet=options["quiet"])
+    noisy: list[Any] = []
+    with reported(
+        report, lambda: _facts(release, noisy[0], about, target, options["report_title"]), found=found
+    ) as ready:
+        try:
+            with table.written(target, about, found=found) as write:
+                noisy.append(_drawn(release, counted))
+                write(noisy[0])
+                ready()
+        except FileError as error:
+            if ledger is None or not noisy:
+                raise
+            then = "--resume writes OUT without a new charge" if key else "without a key another try is another release"
+            raise FileError(f"{error}; the charge in {ledger.path} stays: {then}") from None
+    if options["quiet"]:
+        return
+    said = [*asked.lines(), f"{target}: {noisy[0].num_rows:,} rows"]
+    if ledger is not None:
+        said += [f"{ledger.path}: {amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))} left"]
+    said += [f"{target} is what the release gives: drawn again and compared"] if verify else []
+    said += [f"{report}: the page about it"] if report else []
+    click.echo("\n".join(map(terminal.printable, said)), err=True)
+
+
+def _paying(asked: Asked, options: Mapping[str, Any], *, resume: bool) -> tuple[dpfast.Ledger | None, Any]:
+    """The ledger and the release key. Raises: what a charge would, before a row is read."""
+    if options["ledger_file"] is None:
+        return None, None
+    ledger = dpfast.Ledger(options["ledger_file"])
+    key = dpfast.KeyFile(options["key_file"]).derive(options["label"]) if options["key_file"] else None
+    again = ledger.expect(key, asked.mechanism, resume=resume)
+    if options["verify"] and not again:
+        raise ParameterError(
+            f"--label must be that of a release, and {ledger.path} has none of {options['label']!r:.60}"
+        )
+    return ledger, key
+
+
+def _refuse_inside(source: Path, target: Path) -> None:
+    """OUT must be neither ROWS nor a file among them. Raises: ParameterError."""
+    where = target.resolve()
+    if where == source.resolve() or (source.is_dir() and source.resolve() in where.parents):
+        raise ParameterError(f"OUT must not be ROWS or lie among them, got {target}")
+
+
+def _counted(release: Release, *, quiet: bool) -> dpfast.BoundedHistogram:
+    """Reads all rows. Raises: FileError (they are damaged, or have changed meanwhile)."""
+    from dpfast.tables.gathered import Gathered
+
+    asked, rows = release.asked, release.rows
+    held = Gathered(rows, asked.cells, as_reals=asked.step != 1)
+    with closing(terminal.Bar(quiet=quiet)) as bar:
+        bar.show(text=rows.name)
+        for batch in rows.batches():
+            held.add(batch, release.typed)
+            bar.show(text=f"{rows.name}: {held.read:,} rows")
+        rows.must_be_the_same()
+        bar.show(text=f"{rows.name}: counting")
+        values = held.values()
+        of = {} if values is None else {"values": values}
+        return dpfast.bounded_histogram(held.keys(), held.units(), **of, **asked.counts, key=release.key)
+
+
+def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:
+    """The noisy table; a ledger is charged first."""
+    from dpfast.tables.gathered import of_type, table_of
+
+    asked, ledger, key = release.asked, release.ledger, release.key
+    how: dict[str, Any] = {"ledger": ledger}
+    if key is not None:
+        how |= {"key": key, "resume": release.resume}
+    elif ledger is not None:
+        how["label"] = release.label
+    if asked.cells is not None:
+        how |= {"names": asked.cells.names} if key is not None else {}
+        noisy = counted.release(asked.mechanism, threads=release.threads, **how)
+        keys = asked.cells.columns(release.typed)
+    else:
+        given = asked.given
+        noise = "gaussian" if "gaussian" in given["mechanism"] else "laplace"
+        cost = {"epsilon": given["epsilon"], "delta": given["delta"], "sensitivity": counted.sensitivity}
+        found = dpfast.thresholded(counted.keys, counted.counts, noise=noise, **cost, **how)
+        noisy, listed = found.counts, found.keys.tolist()
+        tuples = listed if len(asked.by) > 1 else [(each,) for each in listed]
+        keys = [of_type([each[i] for each in tuples], kind) for i, kind in enumerate(release.rows.kinds)]
+    return table_of(dict(zip(asked.by, keys, strict=True)), _values(asked, noisy))
+
+
+def _facts(release: Release, noisy: Any, about: Mapping[str, Any], target: Path, title: str | None) -> Facts:
+    """What a report shows of this release, once OUT is there."""
+    asked = release.asked
+    unit, mechanism, known = asked.given["unit"], asked.mechanism, asked.cells is not None
+    confidence, jointly = asked.confidence, "jointly" in asked.given
+    half = asked.half_width or asked.within(USUAL)
+    shown = noisy.slice(0, ROWS).to_pydict()
+    cells, every = shown[asked.column], noisy.column(asked.column).to_numpy()
+    low, high = (
+        shown[name] if name in shown else [asked.near(cell, way * half) for cell in cells]
+        for name, way in (("low", -1), ("high", 1))
+    )
+    widths = {"one cell": _within(asked.within(USUAL))}
+    if asked.cells is not None and asked.cells.size > 1:
+        widths[f"all {asked.cells.size:,} cells at once"] = _within(asked.within(USUAL, asked.cells.size))
+    notes = [
+        f"What one {unit} has beyond the bounds was left out at random, so numbers are too low where one {unit} has much."
+    ]
+    every_combination = "The rows are all combinations of the public keys."
+    column = Noisy(
+        asked.column, "sums" if asked.column == "sum" else "counts", cells, low, high, float(mechanism.stddev * asked.step),
+        about["releases"][0], confidence, jointly, widths, least=every.min().item() if len(every) else None, most=every.max().item() if len(every) else None,
+        holds=f"the bounded {asked.column}",
+    )  # fmt: skip
+    return Facts(
+        target.name, noisy.num_rows, [column], mechanism.guarantee, about,
+        labels={name: shown[name] for name in asked.by},
+        rows_are=every_combination if known else "The rows are the keys whose noisy number reached the threshold.",
+        title=title or "", balance=balance(release.ledger, release.label, [mechanism], keyed=release.key is not None),
+        notes=notes,
+    )  # fmt: skip
+
+
+def _values(asked: Asked, noisy: Any) -> dict[str, Any]:
+    """The noisy values within their bounds, and the ends of their intervals."""
+    given, found = asked.given, {asked.column: noisy}
+    if (width := asked.half_width) is not None:
+        steps = math.ceil(width / asked.step)
+        least = 0 if asked.column == "count" or given["clamp"][0] >= 0 else INT64_ENDS[0]
+        ends = [[min(max(int(n) + way * steps, least), INT64_ENDS[1]) for n in noisy.tolist()] for way in (-1, 1)]
+        found |= {name: np.array(end, np.int64) for name, end in zip(("low", "high"), ends, strict=True)}
+    if asked.step != 1:
+        found = {name: values * float(asked.step) for name, values in found.items()}
+    low, high = asked.bounds()
+    if low is not None or high is not None:
+        floor, top = INT64_ENDS if asked.step == 1 else (-math.inf, math.inf)
+        within = max(floor if low is None else low, floor), min(top if high is None else high, top)
+        found[asked.column] = np.clip(found[asked.column], *within)
+    return found

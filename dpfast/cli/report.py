@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--report`: the page about a release, written once OUT is whole, and never without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import dpfast
+from dpfast.cli.options import Mechanism, half_width, reach
+from dpfast.errors import DpfastError, FileError, ParameterError
+from dpfast.report.facts import Balance, Cell, Facts, Noisy
+from dpfast.report.page import page
+from dpfast.tables.atomic_write import atomic_write, check
+
+if TYPE_CHECKING:
+    from dpfast.tables.atomic_write import Found
+
+USUAL = Fraction(95, 100)
+_OPTIONS = (
+    click.option(
+        "--report",
+        "report_file",
+        type=click.Path(path_type=Path),
+        metavar="HTML",
+        help="Also write a page to read and send: the noisy numbers, what they tell about one unit, and what was spent.",
+    ),
+    click.option("--report-title", metavar="TEXT", help="The title of that page; by default it names OUT."),
+)
+
+
+def report_options(command: Any) -> Any:
+    """Add `--report` and `--report-title`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def check_report(path: Path | None, title: str | None, target: Path, *others: Path | None, found: Found) -> None:
+    """Refuse a report that cannot be one, before anything is read.
+
+    target: OUT. others: the other files of the command. found: as of OUT.
+    Raises: FileError, ParameterError.
+    """
+    if path is None:
+        if title is not None:
+            raise ParameterError("--report-title must come with --report: it is the title of that page")
+        return
+    if path.suffix.lower() != ".html":
+        raise ParameterError(f"--report must be a .html file, got {path}")
+    for other in filter(None, (target, *others)):
+        same = path.absolute() == other.absolute()
+        with suppress(OSError):  # one of them is not there
+            same = same or path.samefile(other)
+        if same:
+            raise ParameterError(f"--report must be a file of its own, got {path}")
+    check(path, recorded=False, found=found)
+    if found == "keep" and path.is_file() and not target.is_file():  # a page never comes before its OUT
+        raise FileError(f"{path} exists without OUT, so it is another's; --force would replace it")
+
+
+@contextmanager
+def reported(path: Path | None, facts: Callable[[], Facts], *, found: Found) -> Iterator[Callable[[], None]]:
+    """Write the page at `path` once the block within has written OUT; without a path do nothing.
+
+    It yields what the block calls last, after the charge and all noise, when OUT is about to take
+    its place. The page is made then, and a page that is to be replaced goes then, so no page is
+    ever beside another OUT than its own. Only its name comes after OUT. What cannot be written is
+    refused before the block begins, and so before a charge.
+    facts: gives what the page shows. found: as of OUT.
+    Raises: FileError (OUT is whole then).
+    """
+    if path is None:
+        yield lambda: None
+        return
+    failed: list[Exception] = []
+
+    def ready() -> None:
+        try:
+            file.write(page(facts()).encode())
+            file.flush()
+        except Exception as error:  # OUT is paid for, and must not be lost with its page
+            failed.append(error)
+        if found == "replace":
+            path.unlink(missing_ok=True)
+
+    with atomic_write(path, found=found) as file:
+        yield ready
+        for error in failed:
+            if not isinstance(error, (DpfastError, OSError)):
+                raise error
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise FileError(f"OUT is whole, and {path} was not written: {why}") from None
+
+
+def noisy_column(
+    name: str,
+    what: str,
+    mechanism: Mechanism,
+    parameters: Mapping[str, object],
+    cells: Sequence[Cell],
+    span: tuple[Cell, Cell] | None,
+    *,
+    size: int,
+    columns: int = 1,
+) -> Noisy:
+    """A column with an interval for each cell, which holds 95 % of the noise.
+
+    parameters: the column's entry in the record of OUT. cells: those shown. span: the least and the
+    largest of all. size: how many cells the column has; columns: how many columns there are, all of
+    this mechanism.
+    """
+    half, bounds = reach(mechanism, USUAL), (parameters.get("lower"), parameters.get("upper"))
+    widths = {"one cell": half_width(mechanism, USUAL)}
+    if size * columns > 1:
+        of = f" of the {columns} columns" if columns > 1 else ""
+        widths[f"all {size * columns:,} cells{of} at once"] = half_width(mechanism, USUAL, size * columns)
+    least, most = span or (None, None)
+    return Noisy(
+        name,
+        what,
+        cells,
+        low=[_within(cell - half, *bounds) for cell in cells],
+        high=[_within(cell + half, *bounds) for cell in cells],
+        stddev=mechanism.stddev,
+        parameters=parameters,
+        widths=widths,
+        least=least,
+        most=most,
+    )
+
+
+def _within(end: Cell, lower: Any, upper: Any) -> Cell:
+    """The end of an interval, within public bounds."""
+    low: Cell = end if lower is None else max(end, lower)
+    return low if upper is None else min(low, upper)
+
+
+def balance(ledger: dpfast.Ledger | None, label: str, parts: Iterable[Any], *, keyed: bool) -> Balance | None:
+    """The ledger, if there is one, just after the charge under a label: later ones change nothing.
+
+    parts: what was charged, mechanisms or guarantees. keyed: whether the label is a key's. It has
+    one charge then; otherwise the last charge under it is meant.
+    """
+    if ledger is None:
+        return None
+    charges = [each for each in ledger.history() if each.label == label and not each.refused]
+    last = [each for each in charges if not keyed or "manifest" in each.parameters][-1]
+    budget, charged = ledger.cost(ledger.budget), dict.fromkeys(ledger.cost(ledger.budget), Fraction(0))
+    for part in parts:
+        for name, amount in ledger.cost(part).items():
+            charged[name] += amount
+    spent = {name: getattr(last, f"{name}_total") for name in budget}
+    left = {name: most - spent[name] for name, most in budget.items()}
+    shown = label if keyed else ""  # without a key a label names IN, which is nobody's business
+    return Balance(ledger.dataset, last.number, last.time, charged, spent, left, budget, shown)

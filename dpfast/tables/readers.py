@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of tables as batches: Parquet, folders of it, Arrow IPC, JSON lines."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.json as pajson
+import pyarrow.parquet as pq
+
+from dpfast.errors import FileError, ParameterError
+from dpfast.tables.streams import PIPE, Form, opened, what_is
+from dpfast.tables.text_format import TextFormat
+
+Batches: TypeAlias = "Iterator[tuple[pa.RecordBatch, float]]"
+
+LOOK = 1 << 20  # bytes of JSON lines that say which keys there are, and of which kind
+
+
+class Reader(Protocol):
+    """A table on disk.
+
+    codec: what Parquet packs its columns with. paths: the files, in the order of their rows.
+    """
+
+    schema: pa.Schema
+    codec: str
+    paths: list[Path]
+
+    def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
+        """Batches of at most so many rows, each with its share of all. columns: only these."""
+
+
+class Parquet:
+    """A Parquet file."""
+
+    def __init__(self, path: Path) -> None:
+        self.paths, self.codec = [path], "snappy"
+        self.file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
+        self.schema, self.rows = self.file.schema_arrow, self.file.metadata.num_rows
+        if self.file.num_row_groups and self.file.metadata.num_columns:
+            # A query for damaged metadata of a column ends the process. A read of the column
+            # refuses them.
+            first = self.file.metadata.schema.column(0).path
+            next(self.file.iter_batches(1, row_groups=[0], columns=[first]), None)
+            codec = self.file.metadata.row_group(0).column(0).compression.lower()
+            self.codec = {"uncompressed": "none", "lz4_raw": "lz4", "lzo": "snappy"}.get(codec, codec)
+
+    def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
+        for batch in self.file.iter_batches(batch_size=rows, columns=columns):
+            yield batch, batch.num_rows / self.rows
+
+
+class ParquetFolder:
+    """A folder of Parquet files, in the order of their paths; `key=value` folders are columns."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow.dataset as ds
+
+        if (path / "_delta_log").exists() or any(path.glob("metadata/*.metadata.json")):
+            raise ParameterError(
+                f"{path} is a Delta or Iceberg table, whose log says which files count: export its rows"
+            )
+        try:
+            found = ds.dataset(path, format="parquet", partitioning="hive")
+        except pa.ArrowException:  # its message tells values
+            raise FileError(
+                f"{path} must have one column of each name and type, in its files and their folders"
+            ) from None
+        fragments = sorted(found.get_fragments(), key=lambda each: each.path)
+        if not fragments:
+            raise ParameterError(f"{path} holds no Parquet file")
+        self.paths = [Path(each.path) for each in fragments]
+        files = [Parquet(each) for each in self.paths]
+        self.rows, self.codec, self._inner = sum(each.rows for each in files), files[0].codec, files[0].schema
+        if any(not each.schema.equals(self._inner) for each in files):
+            raise FileError(
+                f"{path} must hold files of one schema: the same columns, of the same types, in the same order"
+            )
+        self._keys = [ds.get_partition_keys(each.partition_expression) for each in fragments]
+        names = list(self._keys[0])
+        if any(list(keys) != names for keys in self._keys):
+            raise FileError(f"{path} must hold its files at one depth, in folders of the same keys")
+        if twice := set(names) & set(self._inner.names):
+            raise FileError(
+                f"{path} must have one column of each name, in its files and their folders, and {min(twice)!r} is in both"
+            )
+        self.schema = self._inner
+        for name in names:
+            self.schema = self.schema.append(pa.field(name, found.schema.field(name).type))
+
+    def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
+        inner = None if columns is None else [name for name in columns if name in self._inner.names]
+        for path, keys in zip(self.paths, self._keys, strict=True):
+            for batch, _ in Parquet(path).batches(rows, inner):
+                made = list(batch.columns)
+                schema = batch.schema
+                for name, value in keys.items():
+                    if columns is None or name in columns:
+                        kind = self.schema.field(name).type
+                        made.append(
+                            pa.array([value], kind).take(pa.array([0]).take(pa.nulls(0, pa.int64())))
+                            if not len(batch)
+                            else pa.repeat(pa.scalar(value, kind), len(batch))
+                        )
+                        schema = schema.append(self.schema.field(name))
+                yield pa.RecordBatch.from_arrays(made, schema=schema), batch.num_rows / self.rows
+
+
+class ArrowFile:
+    """An Arrow IPC file, which Feather is, too.
+
+    One batch may be as large as the file. It is mapped, so only the current rows are in memory.
+    """
+
+    codec = "snappy"
+
+    def __init__(self, path: Path) -> None:
+        self.paths, self.file = [path], pa.ipc.open_file(pa.memory_map(str(path)))
+        self.schema = self.file.schema
+
+    def batches(self, rows: int, columns: list[str] | None = None) -> Batches:  # noqa: ARG002  mapped: costs what is read
+        for i in range(self.file.num_record_batches):
+            batch = self.file.get_batch(i)
+            batch.validate(full=True)  # later code follows its offsets and codes
+            for at in range(0, batch.num_rows, rows):
+                part = batch.slice(at, rows)
+                yield part, part.num_rows / batch.num_rows / self.file.num_record_batches
+
+
+class JsonLines:
+    """Objects, one a line. The first lines say which keys there are, and of which kind."""
+
+    codec = "snappy"
+
+    def __init__(self, path: Path, form: Form, style: TextFormat) -> None:
+        self.path, self.paths, self._form, self._style = path, [path], form, style
+        self._begun = self._texts()
+        self._first = next(self._begun)
+        with _one_shape(path):
+            schema = pajson.read_json(io.BytesIO(self._first)).schema if self._first.strip() else pa.schema([])
+        if not schema.names:
+            raise FileError(f'{what_is(path)} is empty: a line must be an object such as {{"city": "Oslo", "n": 7}}')
+        self.schema = pa.schema([field.with_type(_kept(field.type)) for field in schema])
+
+    def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
+        texts = self._begun if self.path == PIPE else self._texts()
+        first = self._first if self.path == PIPE else b""
+        options = pajson.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="error")
+        with _one_shape(self.path):
+            stream = pa.PythonFile(_Joined(first, texts), "r")
+            for batch in pajson.open_json(stream, pajson.ReadOptions(block_size=LOOK), options):
+                found = batch if columns is None else batch.select(columns)
+                for at in range(0, batch.num_rows, rows):
+                    yield found.slice(at, rows), 0.0
+
+    def _texts(self) -> Iterator[bytes]:
+        """The text in UTF-8, first some whole lines, then the rest."""
+        with opened(self.path, self._form.codec) as file:
+            _, _, read = self._style.decoded(file, self.path)
+            text = read(LOOK)
+            while more := read(LOOK) if b"\n" not in text else b"":
+                text += more
+            end = text.rfind(b"\n") + 1 or len(text)
+            yield text[:end]
+            yield text[end:]
+            while text := read(LOOK):
+                yield text
+
+
+class _Joined(io.RawIOBase):
+    """Texts one after another, as a file."""
+
+    def __init__(self, first: bytes, others: Iterator[bytes]) -> None:
+        self._held, self._others = first, others
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        while not self._held:
+            text = next(self._others, None)
+            if text is None:
+                return b""
+            self._held = text
+        found, self._held = self._held[:size], self._held[size:]
+        return found
+
+
+def _kept(kind: pa.DataType) -> pa.DataType:
+    """Dates stay the texts that they are."""
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(_kept(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_kept(field.type)) for field in kind])
+    return kind
+
+
+@contextmanager
+def _one_shape(path: Path) -> Iterator[None]:
+    """Turns pyarrow's message, which quotes keys and cells, into the rule."""
+    try:
+        yield
+    except pa.ArrowInvalid:
+        raise FileError(
+            f"{what_is(path)} must hold an object a line, all with the keys, once each, and the kinds of value of "
+            "the first lines; its end may be missing, too"
+        ) from None

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of files, read once and in batches: the columns that a histogram needs, and nothing else.
+
+CSV, Parquet and Arrow IPC files, and folders of files of one format. A row is left out if its key,
+its unit or its value is empty or null. Messages name files, columns and types, never a cell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.types as kinds
+from pyarrow import fs
+
+from dpfast.errors import DpfastError, FileError, ParameterError
+from dpfast.tables.csv_text import CsvText
+from dpfast.tables.domain import HELD, is_moment, is_text
+from dpfast.tables.readers import JsonLines
+from dpfast.tables.streams import PIPE, Form, form
+from dpfast.tables.text_format import TextFormat
+
+Sign: TypeAlias = tuple[str, int, int, int, int, int]  # a file that changes has another one
+
+BATCH = 1 << 17  # rows at a time
+TEXTS = ("CSV", "TSV")
+DATASETS = {"Parquet": ds.ParquetFileFormat(), "Arrow": ds.IpcFileFormat()}
+
+
+class Columns(NamedTuple):
+    """The names of the columns that are read. value: what is summed, or None."""
+
+    by: tuple[str, ...]
+    unit: str
+    value: str | None
+
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        """Each with the option that names it."""
+        found = [*(("--by", name) for name in self.by), ("--unit", self.unit)]
+        return found + ([("--sum", self.value)] if self.value is not None else [])
+
+    @property
+    def names(self) -> list[str]:
+        return [name for _, name in self.asked]
+
+
+class Rows:
+    """Files of rows that are open, with checked columns. kinds: the types of the keys."""
+
+    def __init__(self, path: Path, columns: Columns, style: TextFormat | None = None, given: str | None = None) -> None:
+        """style: how texts are read. given: the format of what has no name for it.
+
+        Raises: FileError, ParameterError (a column that is not there, twice there or no key).
+        """
+        self.path, self.columns = path, columns
+        self.name = "standard input" if path == PIPE else path.name
+        files = _files(path)
+        self._signs = [_sign(file) for file in files]
+        forms = [form(file, given) for file in files]
+        self._format = _one_format(path, forms)
+        with _reading(self.path):
+            self._texts: list[CsvText] = []
+            self._lines: list[JsonLines] = []
+            if self._format in TEXTS:
+                how = (style or TextFormat()).named(self._format)
+                self._texts = [CsvText(file, how, of.codec) for file, of in zip(files, forms, strict=True)]
+                for text in self._texts:
+                    hint = how.hint(text.header.decode("utf-8", "replace"))
+                    _places(text.names, columns, f"the header of {text.what} has {len(text.names)} fields{hint}")
+                self.kinds: list[pa.DataType] = [pa.string()] * len(columns.by)
+                return
+            if self._format == "JSON lines":
+                how = style or TextFormat()
+                self._lines = [JsonLines(file, of, how) for file, of in zip(files, forms, strict=True)]
+                self._check_schema(self._lines[0].schema)
+                return
+            kind = DATASETS[self._format]
+            whole = kind.inspect(os.fspath(files[0]), fs.LocalFileSystem()).names
+            _refuse_doubled(whole, columns)  # which a dataset could not be of
+            of = {"partitioning": "hive"} if path.is_dir() else {}
+            self._dataset = ds.dataset(os.fspath(path), format=kind, **of)
+            self._check_schema(self._dataset.schema)
+
+    def _check_schema(self, schema: pa.Schema) -> None:
+        columns = self.columns
+        _places(schema.names, columns, f"there are {', '.join(map(repr, schema.names)) or 'none'}")
+        self.kinds = [_kind_of_key(schema.field(name)) for name in columns.by]
+        _check_unit(schema.field(columns.unit))
+        if columns.value is not None:
+            _check_value(schema.field(columns.value))
+
+    def batches(self) -> Iterator[dict[str, pa.Array]]:
+        """The columns by name, in batches: keys and units with nulls where a cell is empty."""
+        with _reading(self.path):
+            for cells in self._of_texts() if self._texts else self._of_dataset():
+                there = [pc.is_valid(cells[name]) for name in self.columns.names]
+                kept = there[0]
+                for each in there[1:]:
+                    kept = pc.and_(kept, each)
+                yield cells if pc.all(kept).as_py() else {name: cell.filter(kept) for name, cell in cells.items()}
+
+    def _arrow_batches(self) -> Iterator[pa.RecordBatch]:
+        names = self.columns.names
+        if self._format != "JSON lines":
+            asked = {name: pc.field(name) for name in names}
+            yield from self._dataset.to_batches(columns=asked, batch_size=BATCH, fragment_readahead=1)
+        for lines in self._lines:
+            for batch, _ in lines.batches(BATCH, names):
+                yield batch
+
+    def must_be_the_same(self) -> None:
+        """Raises: FileError (a file that was written, or replaced, since it was opened)."""
+        with suppress(FileError):
+            if [_sign(file) for file in _files(self.path)] == self._signs:
+                return
+        raise FileError(f"{self.path} has changed while it was read: nothing was charged, and OUT was not written")
+
+    def _of_texts(self) -> Iterator[dict[str, pa.Array]]:
+        for text in self._texts:
+            for records in text.records():
+                cells = {}
+                for name in self.columns.names:
+                    place = text.names.index(name)
+                    if name == self.columns.value:
+                        cells[name] = _number(pa.array(records.reals(place)))
+                    else:
+                        cells[name] = _filled(_decoded(records, place, name))
+                yield cells
+
+    def _of_dataset(self) -> Iterator[dict[str, pa.Array]]:
+        for batch in self._arrow_batches():
+            if self._format == "Arrow":
+                batch.validate(full=True)  # later code follows its offsets and codes
+            found = dict(zip(self.columns.names, batch.columns, strict=True))
+            yield {
+                name: _number(cell) if name == self.columns.value else _filled(_plain(cell))
+                for name, cell in found.items()
+            }
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turns errors of reading into ours, which quote no cell."""
+    try:
+        yield
+    except DpfastError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise FileError(f"cannot read {path}: {os.strerror(error.errno)}") from None
+        what = "does not hold whole files of one schema" if path.is_dir() else "is not a whole file of its format"
+        raise FileError(f"{path} {what}: damaged, cut short or misnamed") from None
+
+
+def _files(path: Path) -> list[Path]:
+    """The files of a path. Raises: FileError."""
+    if path == PIPE:
+        return [path]
+    if path.is_dir():
+        found = sorted(file for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path)))
+        if not found:
+            raise FileError(f"{path} holds no files")
+        return found
+    if not path.exists():
+        raise FileError(f"cannot read {path}: there is no such file")
+    if not path.is_file():
+        raise ParameterError(f"{path} is no regular file: give what a pipe or a device gives to standard input, as -")
+    return [path]
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _one_format(path: Path, forms: Sequence[Form]) -> str:
+    found = sorted({each.format for each in forms})
+    if len(found) > 1:
+        raise ParameterError(f"{path} must hold files of one format, and holds {' and '.join(found)}")
+    if found[0] not in {*TEXTS, *DATASETS, "JSON lines"}:
+        raise ParameterError(f"{path} must be a table of rows, which {found[0]} is not")
+    return found[0]
+
+
+def _sign(file: Path) -> Sign | None:
+    """Or nothing of standard input, which is read once."""
+    if file == PIPE:
+        return None
+    try:
+        about = file.stat()
+    except OSError as error:
+        raise FileError(f"cannot read {file}: {error.strerror}") from None
+    return str(file), about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def _places(names: Sequence[str], columns: Columns, there: str) -> None:
+    """Raises: ParameterError (no such column, or several)."""
+    for option, name in columns.asked:
+        if name not in names:
+            raise ParameterError(f"{option}: no column is named {name!r:.80}; {there:.500}")
+    _refuse_doubled(names, columns)
+
+
+def _refuse_doubled(names: Sequence[str], columns: Columns) -> None:
+    for option, name in columns.asked:
+        if list(names).count(name) > 1:
+            raise ParameterError(f"{option} must name one column, and {list(names).count(name)} are named {name!r:.80}")
+
+
+def _value_kind(kind: pa.DataType) -> pa.DataType:
+    """That of the categories, where a column has these."""
+    kind = kind.value_type if kinds.is_dictionary(kind) else kind
+    return pa.string() if kinds.is_string_view(kind) else kind
+
+
+def _kind_of_key(field: pa.Field) -> pa.DataType:
+    kind = _value_kind(field.type)
+    if is_text(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind) or is_moment(kind):
+        return kind
+    raise ParameterError(f"--by {field.name!r:.80} must be a column of {HELD}, and holds {field.type}")
+
+
+def _check_unit(field: pa.Field) -> None:
+    kind = _value_kind(field.type)
+    if not (is_text(kind) or kinds.is_integer(kind)):
+        hint = ": write it as whole numbers first" if kinds.is_floating(kind) else ""
+        raise ParameterError(
+            f"--unit {field.name!r:.80} must be a column of texts or whole numbers, and holds {field.type}{hint}"
+        )
+
+
+def _check_value(field: pa.Field) -> None:
+    if not (kinds.is_integer(field.type) or kinds.is_float32(field.type) or kinds.is_float64(field.type)):
+        raise ParameterError(
+            f"--sum {field.name!r:.80} must be a column of whole numbers, float32 or float64, and holds {field.type}"
+        )
+
+
+def _decoded(records: Any, place: int, name: str) -> pa.Array:
+    text = records.column(place)
+    if records.quoted[:, place].any():
+        text = pc.replace_substring(text, '""', '"')  # quotes inside are doubled, or were refused
+    try:
+        return text.cast(pa.string())
+    except pa.ArrowInvalid:
+        raise FileError(f"column {name!r:.80} of {records.what} must be UTF-8: --encoding would name another") from None
+
+
+def _plain(cells: pa.Array) -> pa.Array:
+    """Without categories and views."""
+    cells = cells.dictionary_decode() if kinds.is_dictionary(cells.type) else cells
+    return cells.cast(pa.string()) if kinds.is_string_view(cells.type) else cells
+
+
+def _filled(cells: pa.Array) -> pa.Array:
+    """With nulls in place of empty texts."""
+    return pc.if_else(pc.equal(cells, ""), None, cells) if is_text(cells.type) else cells
+
+
+def _number(cells: pa.Array) -> pa.Array:
+    """Values, with nulls in place of NaN and infinities, which a text does not tell apart."""
+    return pc.if_else(pc.is_finite(cells), cells, None) if kinds.is_floating(cells.type) else cells

@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# packaging/wheels.sh sdist            the source distribution of the last commit, in dist/
+# packaging/wheels.sh build            wheels for x86-64 and AArch64, in dist/
+# packaging/wheels.sh check            builds all of it twice, elsewhere: are the bytes equal?
+# packaging/wheels.sh try WHEEL        fresh environments of every Python here, lowest and newest dependencies
+# packaging/wheels.sh emulate WHEEL [TEST...]  an AArch64 wheel under qemu-user
+# What is built is the last commit, never the working tree. Only the package indexes are asked.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+commit=$(git rev-parse HEAD) # whatever is committed while this runs
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
+export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
+umask 022
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+say() { printf '+ %s (%d s)\n' "$*" "$SECONDS" >&2; }
+die() { printf 'wheels.sh: %s\n' "$*" >&2; exit 1; }
+
+# Python 3.$1 of pyenv, or of the path; nothing if there is none. A shim that runs nothing is none.
+python() {
+    local found
+    for found in "$HOME"/.pyenv/versions/"3.$1".*/bin/python "$(type -P "python3.$1" || true)"; do
+        if [ -x "$found" ] && "$found" -c '' 2>/dev/null; then
+            echo "$found"
+            return
+        fi
+    done
+}
+minors=$(sed -n 's/.*"Programming Language :: Python :: 3\.\([0-9]*\)".*/\1/p' pyproject.toml)
+least=$(head -n 1 <<<"$minors")
+
+# The versions of pyproject.toml's extra "wheels", in an environment of their own.
+tools() {
+    tools=$scratch/tools
+    local base
+    base=$(python "$least")
+    [ -n "$base" ] || die "Python 3.$least must be there: a wheel is built by the least Python"
+    "$base" -m venv "$tools"
+    mapfile -t wanted < <("$base" -c 'import tomllib
+for one in tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["wheels"]: print(one)')
+    "$tools/bin/pip" install -q --disable-pip-version-check --only-binary :all: "${wanted[@]}" 2>"$scratch/pip" || { cat "$scratch/pip" >&2; exit 1; }
+}
+
+# The last commit, in folder $1.
+tree() { rm -rf "$1"; mkdir -p "$1"; git archive "$commit" | tar -x -C "$1"; }
+
+sdist() { # folder for the archive, folder for the tree
+    say sdist
+    tree "$2"
+    (cd "$2" && "$tools/bin/python" -m build -q --sdist --no-isolation --outdir "$2/out" . >&2)
+    "$tools/bin/python" "$2/packaging/archives.py" "$2"/out/*.tar.gz
+    mkdir -p "$1"
+    mv "$2"/out/*.tar.gz "$1"
+}
+
+# No path, build ID, symbol or unwind table is left in the library; sections of no use go.
+compile=(-O3 -fPIC -D_FORTIFY_SOURCE=2 -fno-asynchronous-unwind-tables -fno-unwind-tables -ffunction-sections -fdata-sections)
+link=(-Wl,--build-id=none -Wl,-s -Wl,--gc-sections -Wl,-z,relro,-z,now)
+
+wheel() { # machine, compiler, folder for the wheel, folder for the tree
+    type -P "$2" >/dev/null || die "$2 is missing: install the Debian package of the compiler for $1"
+    say "wheel for $1"
+    tree "$4"
+    (
+        cd "$4"
+        CC=$2 LDSHARED="$2 -shared" _PYTHON_HOST_PLATFORM=linux-$1 CFLAGS="${compile[*]} -ffile-prefix-map=$4=." LDFLAGS="${link[*]}" \
+            "$tools/bin/python" -m build -q --wheel --no-isolation --outdir "$4/out" . >&2
+    )
+    "$tools/bin/python" "$4/packaging/archives.py" --avoid "$4" --avoid "$HOME/" --avoid "$scratch" "$4"/out/*.whl
+    mkdir -p "$3"
+    mv "$4"/out/*.whl "$3"
+}
+
+build() { # folder for the wheels, folder for the trees
+    wheel x86_64 "${CC_X86_64:-gcc}" "$1" "$2/x86_64"
+    wheel aarch64 "${CC_AARCH64:-aarch64-linux-gnu-gcc}" "$1" "$2/aarch64"
+}
+
+# Builds all twice, in folders whose names have other lengths.
+check() {
+    local once twice
+    { sdist "$scratch/one" "$scratch/a"; build "$scratch/one" "$scratch/a"; } >"$scratch/once"
+    { sdist "$scratch/two" "$scratch/a/longer/b"; build "$scratch/two" "$scratch/a/longer/b"; } >"$scratch/twice"
+    equal "$scratch/once" "$scratch/twice"
+}
+equal() { # two lists of archives with their hashes
+    diff "$1" "$2" >&2 || die "two builds of one commit must be equal; the lines above differ"
+    cat "$1"
+}
+
+# A line for each requirement of the package and of its tests, at its least version or above it (== or >=).
+requirements() { # ==|>=, python
+    PYTHONPATH=tests "$2" -c 'import sys, tomllib
+from deep.lowest import floors
+for name, least in floors(tomllib.load(open("pyproject.toml", "rb"))).items(): print(name + sys.argv[1] + least)' "$1"
+}
+
+try() { # wheel
+    local wheel minor base dependencies sign place
+    wheel=$(realpath "$1")
+    tree "$scratch/source"
+    for minor in $minors; do
+        base=$(python "$minor")
+        [ -n "$base" ] || { say "no Python 3.$minor here"; continue; }
+        for dependencies in lowest newest; do
+            place=$scratch/3.$minor-$dependencies
+            sign='>='
+            [ $dependencies = newest ] || sign='=='
+            say "Python 3.$minor, $dependencies dependencies"
+            "$base" -m venv "$place"
+            mapfile -t wanted < <(requirements "$sign" "$base")
+            if ! "$place/bin/pip" install -q --disable-pip-version-check --only-binary :all: "${wanted[@]}" >"$scratch/pip" 2>&1; then
+                # The floors are those of the least Python: later ones have no wheels of them.
+                if [ $dependencies = newest ] || [ "$minor" = "$least" ]; then cat "$scratch/pip" >&2; die "no environment of Python 3.$minor"; fi
+                printf '{"python": "3.%s", "dependencies": "lowest", "tests": null}\n' "$minor"
+                continue
+            fi
+            "$place/bin/pip" install -q --disable-pip-version-check --no-deps "$wheel" 2>/dev/null
+            "$place/bin/pip" check >&2
+            tested "$place/bin/python" "3.$minor" $dependencies
+            rm -rf "$place"
+        done
+    done
+}
+
+tested() { # python, its version, which dependencies
+    local log=$scratch/log
+    (
+        cd "$scratch"
+        "$1" -m dpfast selftest >"$log" 2>&1 || { tail -n 40 "$log" >&2; die "selftest fails on Python $2"; }
+        # Libraries of another age warn: here a warning is no error.
+        PYTHONSAFEPATH=1 "$1" -m pytest -q -m quick -W ignore -p no:cacheprovider "$scratch/source/tests" >"$log" 2>&1 || { tail -n 60 "$log" >&2; die "tests fail on Python $2, $3"; }
+        printf '{"python": "%s", "dependencies": "%s", "tests": %s}\n' "$2" "$3" "$(grep -oE '[0-9]+ passed' "$log" | tail -n 1 | grep -oE '[0-9]+')"
+    )
+}
+
+# Debian's Python 3.11 and what it links to.
+packages="python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libc6 libexpat1 zlib1g libssl3 libffi8 libbz2-1.0 \
+    liblzma5 libsqlite3-0 libncursesw6 libtinfo6 libreadline8 libuuid1 libcrypt1 libgcc-s1 libstdc++6"
+
+emulate() { # wheel, tests (all quick ones if none is named)
+    local wheel site=$scratch/site run=$scratch/python platform base foreign
+    wheel=$(realpath "$1")
+    shift
+    type -P qemu-aarch64 >/dev/null || die "qemu-aarch64 is missing: install the Debian package qemu-user"
+    say "an AArch64 Python"
+    mkdir -p "$scratch"/{debs,lists/partial,system}
+    foreign=(-qq -o APT::Architectures::="$(dpkg --print-architecture)" -o APT::Architectures::=arm64 -o Dir::State::Lists="$scratch/lists" -o APT::Sandbox::User=root)
+    apt-get "${foreign[@]}" update >&2
+    # shellcheck disable=SC2086
+    (cd "$scratch/debs" && apt-get "${foreign[@]}" download ${packages// /:arm64 }:arm64 >&2)
+    for deb in "$scratch"/debs/*.deb; do dpkg -x "$deb" "$scratch/system"; done
+    base=$(python 11)
+    [ -n "$base" ] || die "Python 3.11 must be there"
+    platform=()
+    for version in 2_28 2_27 2_26 2_24 2_17; do platform+=(--platform "manylinux_${version}_aarch64"); done
+    platform+=(--platform manylinux2014_aarch64 --python-version 3.11 --only-binary :all:)
+    mapfile -t wanted < <(requirements '>=' "$base")
+    say "its packages"
+    "$base" -m pip install -q --disable-pip-version-check --target "$site" "${platform[@]}" "${wanted[@]}" >"$scratch/pip" 2>&1 || { cat "$scratch/pip" >&2; die "no AArch64 packages"; }
+    "$base" -m pip install -q --disable-pip-version-check --no-deps --target "$site" "${platform[@]}" "$wheel" >&2
+    printf '#!/bin/sh\nexec qemu-aarch64 -L %s %s/usr/bin/python3.11 "$@"\n' "$scratch/system" "$scratch/system" >"$run"
+    chmod +x "$run"
+    # What starts another Python starts it under qemu, too.
+    printf 'import sys\nsys.executable = sys._base_executable = "%s"\n' "$run" >"$site/sitecustomize.py"
+    export PYTHONPATH=$site PYTHONDONTWRITEBYTECODE=1
+    tree "$scratch/source"
+    local log=$scratch/log checks tests
+    say selftest
+    (cd "$scratch" && "$run" -m dpfast selftest) >"$log" 2>&1 || { tail -n 40 "$log" >&2; die "selftest fails"; }
+    checks=$(grep -oE 'All [0-9]+ checks' "$log" | grep -oE '[0-9]+')
+    say tests
+    [ $# -gt 0 ] || set -- .
+    (cd "$scratch/source/tests" && PYTHONSAFEPATH=1 "$run" -m pytest -q -m quick -W ignore -p no:cacheprovider "$@") >"$log" 2>&1 || { tail -n 60 "$log" >&2; die "tests fail on AArch64"; }
+    tests=$(grep -oE '[0-9]+ passed' "$log" | tail -n 1 | grep -oE '[0-9]+')
+    printf '{"machine": "%s", "checks": %s, "tests": %s}\n' "$("$run" -c 'import platform; print(platform.machine())')" "$checks" "$tests"
+}
+
+case "${1:-}" in
+sdist) tools; sdist "$root/dist" "$scratch/tree" ;;
+build) tools; build "$root/dist" "$scratch/tree" ;;
+check) tools; check ;;
+equal) [ $# -eq 3 ] || die "equal compares two lists"; equal "$2" "$3" ;;
+try) [ $# -eq 2 ] || die "try needs one wheel, as in: packaging/wheels.sh try dist/*x86_64.whl"; try "$2" ;;
+emulate) [ $# -ge 2 ] || die "emulate needs one wheel, as in: packaging/wheels.sh emulate dist/*aarch64.whl"; shift; emulate "$@" ;;
+*) sed -n '2,7s/^# //p' "$0"; exit 2 ;;
+esac

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/assurance.md from docs/assurance/*.json: `python tests/assurance_page.py` writes it."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "assurance.md"
+FOLDER = PAGE.with_name("assurance")
+HEAD = """\
+# Assurance
+
+Each row is a claim, what was counted when it was last tried, and the command that tries it again.
+A command writes its figures, with the commit and the date, to `docs/assurance/`. This page is made
+from these files. `.ci/deep` without a name lists the figures that are older than the code that they
+cover.
+
+| claim | figures | command | commit | date |
+| --- | --- | --- | --- | --- |
+"""
+Figures = dict[str, Any]
+
+
+def _total(figures: Figures, name: str) -> int:
+    """The sum of all figures of this name, however deep they lie."""
+    return sum(
+        _total(value, name) if isinstance(value, dict) else value if key == name and isinstance(value, int) else 0
+        for key, value in figures.items()
+    )
+
+
+def _asan(figures: Figures) -> str:
+    found = figures["tests under bounds checks"], figures["tests under sanitizers"]
+    return f"{found[0]:,} tests under bounds checks, {found[1]:,} under sanitizers, a planted defect caught by both"
+
+
+def _builds(figures: Figures) -> str:
+    refused = figures["refused"] + figures["found by the self-check"]
+    return (
+        f"{figures['builds']} builds on {figures['cpus']} CPUs: {figures['equal']} draw alike, {refused} refuse to run"
+    )
+
+
+def _engine(figures: Figures) -> str:
+    cases = [case for case in figures.values() if "charges" in case]
+    return (
+        f"{len(cases)} failures; no output differs, charges at most {max(case['charges'] for case in cases)} for each"
+    )
+
+
+def _faults(figures: Figures) -> str:
+    return f"{_total(figures, 'interrupted'):,} interrupted releases, {figures['storms']['times']} storms of exceptions"
+
+
+def _fuzz(figures: Figures) -> str:
+    tried = sum(figures["executions"].values())
+    reached = "".join(f", {share:.0%} of {name}'s branches" for name, share in figures.get("branches", {}).items())
+    return (
+        f"{figures['cpu_hours']:g} CPU hours, {tried:,} executions, {sum(figures['corpus'].values()):,} inputs in the "
+        f"corpora{reached}; {figures['findings']} findings"
+    )
+
+
+def _kills(figures: Figures) -> str:
+    return f"{_total(figures, 'kills'):,} kills and {_total(figures, 'forks')} forks; no charge lost, none paid twice"
+
+
+def _kills_of_files(figures: Figures) -> str:
+    killed = sum(value for value in figures.values() if isinstance(value, int))
+    keyed = sum(sum(value.values()) for value in figures.values() if isinstance(value, dict))
+    return f"{killed + keyed:,} runs killed; an output is there whole or not at all"
+
+
+def _lowest(figures: Figures) -> str:
+    return f"{figures['tests']:,} tests at the lowest versions of {len(figures['floors'])} requirements"
+
+
+def _mutation(figures: Figures) -> str:
+    score = figures["killed"] / figures["mutants"]
+    return f"{figures['killed']} of {figures['mutants']} spoilt lines noticed ({score:.0%})"
+
+
+def _timing(figures: Figures) -> str:
+    return f"{len(figures)} runs of all mechanisms; no figure tells the noise"
+
+
+# How the figures of a check are said; those of others are listed by their names.
+SAID: dict[str, Callable[[Figures], str]] = {
+    "asan": _asan, "builds": _builds, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
+    "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "spark": _engine, "timing": _timing,
+}  # fmt: skip
+
+
+def listed(figures: Figures) -> str:
+    """The whole numbers and lists of a check, by name."""
+    plain = [f"{name}: {value:,}" for name, value in figures.items() if type(value) in (int, float)]
+    plain += [f"{name}: {len(value)}" for name, value in figures.items() if isinstance(value, list) and value]
+    return ", ".join(plain) or f"{len(figures)}: {', '.join(figures)}"
+
+
+def claim(name: str) -> str:
+    """The first line of a check's module says what it shows."""
+    return str(ast.get_docstring(ast.parse((HERE / "deep" / f"{name}.py").read_text()))).partition("\n")[0]
+
+
+def row(record: dict[str, Any]) -> str:
+    name, figures = record["check"], record["figures"]
+    cells = [claim(name), SAID.get(name, listed)(figures), f"`.ci/deep {name}`", record["commit"][:10], record["date"]]
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n"
+
+
+def page(folder: Path = FOLDER) -> str:
+    """The page that the files of a folder make."""
+    return HEAD + "".join(row(json.loads(path.read_text())) for path in sorted(folder.glob("*.json")))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

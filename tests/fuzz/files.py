@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hostile files under `dpfast privatize`, in this process.
+
+A call ends with a stated exit code and one line; it leaves a whole output with its record or
+nothing; a refused file is not charged; private cells are not quoted; the output is not the input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import dpfast
+from dpfast.cli import main
+from fuzz import Finding, must
+from fuzz.choices import Choices
+
+NUMBER, TEXT = "918273645", "HIVPOSITIVE"
+ENDS = [".csv", ".csv", ".parquet", ".arrow", ".npy"]
+COLUMNS = ["n", "n", "n", "x", "kind", "tags", "no", ""]
+LAWS = [
+    ["--epsilon", "1/1000", "--sensitivity", "1"],
+    ["--epsilon", "1/1000", "--sensitivity", "1"],
+    ["--epsilon", "1/1000", "--sensitivity", "1", "--mechanism", "laplace"],
+    ["--epsilon", "1/1000", "--delta", "1e-6", "--l0", "1", "--linf", "1", "--mechanism", "gaussian"],
+    ["--epsilon", "1/1000", "--delta", "1e-6", "--l0", "1", "--linf", "1", "--mechanism", "discrete-gaussian"],
+]
+MORE = [
+    [], [], [], ["--sort-by", "name"], ["--sort-by", "kind"], ["--keep-metadata"], ["--missing", "0", "--clamp", "0", "9"],
+    ["--clamp", "0", "5"], ["--lower", "0"], ["--constant-time"], ["--column", "x", "--epsilon-is", "total"],
+]  # fmt: skip
+TEXTS = {".csv", ".npy"}  # formats whose messages have no names of a schema, and whose record lies beside
+ENOUGH = 400  # bytes of an output that is no copy by chance
+KEYED = ["--key-file", "k.key", "--label", "visits"]
+
+
+class Target:
+    def __init__(self, folder: Path) -> None:
+        self._home = folder / "template"
+        self._home.mkdir()
+        self._work = folder / "work"
+        self._inputs = inputs(self._home)
+        dpfast.Ledger(self._home / "l.db", 1000, delta=1e-1, create=True)
+        dpfast.KeyFile.create(self._home / "k.key")
+
+    def seeds(self) -> Iterator[bytes]:
+        for at, end in enumerate(ENDS):
+            for law in range(len(LAWS)):
+                head = bytes([at, law % 4 * 3 % 8, law, law, law % 2])
+                yield head + b"\0" + self._inputs[end][:600]
+                yield head + b"\1\2\0" + bytes(range(law, 40))
+
+    def __call__(self, data: bytes) -> None:
+        chosen = Choices(data)
+        end, column = chosen.pick(ENDS), chosen.pick(COLUMNS)
+        law, more, key = chosen.pick(LAWS), chosen.pick(MORE), chosen.below(3) == 1
+        raw = chosen.below(2) == 0
+        out = chosen.pick([end, end, end, ".csv", ".parquet"])
+        held = chosen.rest() if raw else chosen.patched(self._inputs[end])
+        if self._work.exists():
+            shutil.rmtree(self._work)
+        shutil.copytree(self._home, self._work)
+        (self._work / f"in{end}").write_bytes(held)
+        columns = [] if end == ".npy" else ["--column", column]
+        words = [*columns, *law, *more, "--ledger", "l.db", *(KEYED if key else []), "--threads", "1", "--quiet"]
+        with contextlib.chdir(self._work):
+            before = {path.name for path in Path().iterdir()}
+            code, said = here(["privatize", f"in{end}", f"out{out}", *words])
+            self._judge(code, said, before, (end, out), held)
+            if code == 0 and key:
+                again, said = here(["verify", f"in{end}", f"out{out}", *words])
+                if again != 0:
+                    raise Finding(f"a release under a key cannot be drawn again: {said[-300:]}")
+
+    def _judge(self, code: int | None, said: str, before: set[str], ends: tuple[str, str], held: bytes) -> None:
+        told = said.strip()[-300:]
+        new = {path.name for path in Path().iterdir()} - before - {"l.db.lock"}
+        must(code in (0, 1, 2), f"ended with {code}: {told}")
+        must("Traceback" not in said and "please report" not in said, f"said {told}")
+        ledger = dpfast.Ledger("l.db")
+        charged = ledger.verify() > 0 and bool(ledger.spent.epsilon)
+        must(charged == (code == 0), f"was {'charged and refused' if charged else 'released without a charge'}: {told}")
+        if code:
+            must(not new, f"was refused ({told}) and left {sorted(new)}")
+            quoted = [cell for cell in (NUMBER, TEXT) if cell in said and ends[0] in TEXTS]
+            must(not quoted, f"quoted {quoted}: {told}")
+            return
+        out = f"out{ends[1]}"
+        record = {f"{out}.json"} if ends[0] in TEXTS and ends[1] in TEXTS else set()
+        must({out, *record} <= new <= {out, f"{out}.json"}, f"left {sorted(new)}")
+        made = Path(out).read_bytes()
+        must(ends[0] != ends[1] or made != held or len(made) < ENOUGH, "added no noise")
+
+
+def here(arguments: list[str]) -> tuple[int | None, str]:
+    """The exit code and the words of a command in this process."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            return main(arguments), said.getvalue()
+        except (Exception, SystemExit) as error:
+            return None, f"{type(error).__name__}: {error} {said.getvalue()}"
+
+
+def inputs(folder: Path) -> dict[str, bytes]:
+    """A whole input of each format, by extension."""
+    counts = [int(NUMBER), 5, 0, 12, 7, 31, 8, 2] * 4
+    table = pa.table(
+        {
+            "name": [f"{TEXT}{i}" for i in range(len(counts))],
+            "n": counts,
+            "x": [count + 0.25 for count in counts],
+            "kind": pa.array(["a", "ü", None, "b"] * (len(counts) // 4)).dictionary_encode(),
+            "tags": [["t"], None, [], ["b", None]] * (len(counts) // 4),
+        }
+    )
+    pq.write_table(table, folder / "t.parquet", row_group_size=16)
+    with pa.ipc.new_file(folder / "t.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=16)
+    lines = [f'{TEXT}{i},{n},{n}.25,"a,""{i}\n"\n' for i, n in enumerate(counts)]
+    (folder / "t.csv").write_text("name,n,x,kind\n" + "".join(lines))
+    np.save(folder / "t.npy", np.array(counts).reshape(4, -1))
+    found = {path.suffix: path.read_bytes() for path in folder.iterdir()}
+    for path in folder.iterdir():
+        path.unlink()
+    return found

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`histogram` in small worlds: all tables of two units, by the command itself, and what it states.
+
+With next to no noise OUT holds the bounded values. So neighbours' tables can be compared with the
+sensitivity and the threshold that the command states.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pacsv
+import pytest
+import tiers
+import worlds
+
+import dpfast
+from dpfast.cli import main
+
+CELLS = ("a", "b", "c")
+NOISELESS = 2**45  # an epsilon whose noise is 0 but for a chance of e^(-2^30) where the sensitivity is below 2^15
+
+
+class World:
+    """A folder where tables are counted under one key, as if each had a label of its own."""
+
+    def __init__(self, folder: Path, words: list[str], cells: int) -> None:
+        self.folder, self.words, self.cells = folder, words, CELLS[:cells]
+        self.known: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
+        dpfast.KeyFile.create(folder / "world.key")
+        self.stated: dict[str, object] = {}
+
+    def counts(self, units: tuple[tuple[tuple[int, ...], ...], ...]) -> tuple[int, ...]:
+        """What OUT holds for units, each with the values of its rows in each cell."""
+        key = tuple(tuple(map(tuple, unit)) for unit in units)
+        if key not in self.known:
+            self.known[key] = self._counted(units)
+        return self.known[key]
+
+    def _counted(self, units: tuple[tuple[tuple[int, ...], ...], ...]) -> tuple[int, ...]:
+        rows = [
+            f"{cell},{name},{value}"
+            for name, unit in enumerate(units)
+            for cell, values in zip(self.cells, unit, strict=True)
+            for value in values
+        ]
+        source, out, ledger = self.folder / "rows.csv", self.folder / "out.csv", self.folder / "budget.db"
+        source.write_text("\n".join(["cell,unit,value", *rows]) + "\n")
+        for path in (ledger, ledger.with_name("budget.db.lock")):
+            path.unlink(missing_ok=True)
+        adjacency = self.words[self.words.index("--adjacency") + 1]
+        dpfast.Ledger(ledger, 2**46, unit="unit", adjacency=adjacency, create=True)
+        tiers.forget_labels()
+        command = [
+            "histogram",
+            str(source),
+            str(out),
+            "--by",
+            "cell",
+            "--unit",
+            "unit",
+            "--force",
+            "--quiet",
+            *self.words,
+        ]
+        command += ["--domain", f"cell={','.join(self.cells)},"[:-1] if len(self.cells) > 1 else "cell=1..1"]
+        command += ["--ledger", str(ledger), "--key-file", str(self.folder / "world.key"), "--label", "world"]
+        assert main([*command, "--epsilon", str(NOISELESS)]) == 0
+        (self.stated,) = json.loads(Path(f"{out}.json").read_text())["releases"]
+        found = pacsv.read_csv(out).column("sum" if "--sum" in self.words else "count").to_numpy()
+        return tuple(np.rint(found / self.step).astype(int).tolist())
+
+    @property
+    def step(self) -> float:
+        return float(self.words[self.words.index("--granularity") + 1]) if "--granularity" in self.words else 1.0
+
+
+def of_unit(cells: int, values: tuple[int, ...], most: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """All that one unit can have: in each cell up to so many rows, with these values."""
+    in_one = [rows for many in range(most + 1) for rows in itertools.combinations_with_replacement(values, many)]
+    return itertools.product(in_one, repeat=cells)
+
+
+WORLDS = {  # the words; cells; values of rows, and how many rows a unit has in a cell at most
+    "one cell each": (["--max-partitions", "1"], 2, (0,), 2),
+    "two cells, two rows": (["--max-partitions", "2", "--max-per-partition", "2"], 2, (0,), 3),
+    "rows in all": (["--max-contributions", "3"], 2, (0,), 3),
+    "all caps": (["--max-partitions", "2", "--max-per-partition", "2", "--max-contributions", "3"], 3, (0,), 2),
+    "sums of a cell": (["--max-partitions", "1", "--sum", "value", "--clamp", "0", "2", "--granularity", "1"], 2, (-1, 1, 3), 2),
+    "sums of rows": (
+        ["--max-partitions", "1", "--max-per-partition", "2", "--sum", "value", "--clamp", "-1", "2", "--granularity", "1"],
+        2, (-5, 1, 3), 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "substitution"])
+@pytest.mark.parametrize("name", WORLDS)
+def test_neighbours_are_as_far_apart_as_stated(tmp_path, name, adjacency) -> None:
+    """All tables of a unit beside another one are compared, and some pair attains the figure."""
+    words, cells, values, most = WORLDS[name]
+    world = World(tmp_path, [*words, "--adjacency", adjacency], cells)
+    beside = tuple((values[-1],) for _ in range(cells))
+    every = list(of_unit(cells, values, most))
+    alone = world.counts((tuple(() for _ in range(cells)), beside))
+    tables = [world.counts((unit, beside)) for unit in every]
+    pairs = itertools.product(tables, [alone] if adjacency == "add-remove" else tables)
+    apart = max(sum(abs(x - y) for x, y in zip(one, other, strict=True)) for one, other in pairs)
+    stated = Fraction(str(world.stated["sensitivity"]))
+    assert apart == stated
+
+
+def test_a_planted_defect_is_found(tmp_path, monkeypatch) -> None:
+    """A cap that is not applied: neighbours are further apart than stated."""
+    counted = dpfast.bounded_histogram
+    monkeypatch.setattr(
+        dpfast, "bounded_histogram",
+        lambda *given, **named: counted(*given, **{**named, "max_per_partition": 2 if len(given[0]) else 1}),
+    )  # fmt: skip
+    with pytest.raises(AssertionError):
+        test_neighbours_are_as_far_apart_as_stated(tmp_path, "one cell each", "add-remove")
+
+
+def test_a_unit_changes_nothing_of_another(tmp_path) -> None:
+    """Under one key a unit keeps the same rows beside any other unit, wherever they stand."""
+    world = World(tmp_path, ["--max-partitions", "1", "--adjacency", "add-remove"], 3)
+    none = ((), (), ())
+    units = [((0,), (0,), (0,)), ((0, 0), (), (0,)), ((), (0,), (0, 0))]
+    for one, other in itertools.permutations(units, 2):
+        both, first, second = world.counts((one, other)), world.counts((one, none)), world.counts((none, other))
+        assert both == tuple(x + y for x, y in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("l0", "linf", "epsilon", "delta"),
+    [(1, 1, "1", "1e-3"), (2, 1, "0.5", "1e-2"), (2, 2, "1", "1e-4"), (3, 1, "2", "1e-2")],
+)
+def test_the_threshold_is_the_least_that_keeps_delta(tmp_path, capsys, l0, linf, epsilon, delta) -> None:
+    """The next lower one breaks delta for keys that one unit alone has. --explain agrees."""
+    rows = tmp_path / "rows.csv"
+    rows.write_text("cell,unit\n" + "".join(f"a,{i}\n" for i in range(999)) + "b,1\n")
+    words = [
+        "--by",
+        "cell",
+        "--unit",
+        "unit",
+        "--max-partitions",
+        str(l0),
+        "--max-per-partition",
+        str(linf),
+        "--threshold",
+    ]
+    command = ["histogram", str(rows), str(tmp_path / "out.csv"), *words, "--epsilon", epsilon, "--delta", delta]
+    assert main(command) == 0
+    (stated,) = json.loads((tmp_path / "out.csv.json").read_text())["releases"]
+    threshold, q = stated["threshold"], math.exp(-float(epsilon) / (l0 * linf))
+    for at, holds in ((threshold, True), (threshold - 1, False)):
+        assert (worlds.most_shown(q, at, l0, linf, l0 * linf) <= float(delta)) == holds or at <= linf
+    assert pacsv.read_csv(tmp_path / "out.csv").column("cell").to_pylist() == ["a"]  # b has a chance of delta at most
+    capsys.readouterr()
+    assert main([*command, "--explain"]) == 0
+    assert f"keys are shown from a noisy count of {threshold}" in capsys.readouterr().out

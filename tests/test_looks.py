@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages as Chromium shows them: they fit every width, and every text can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from browser import SCHEMES, WIDTHS, browser, chromium, looks
+from table_files import store
+
+from dpfast.cli import main
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no Chromium")
+LAW = ["--epsilon", "1", "--sensitivity", "1", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Reports of everyday tables, and of those that try to break a page."""
+    folder = tmp_path_factory.mktemp("reports")
+    ledger = folder / "budget.db"
+    assert main(["ledger", "create", str(ledger), "--epsilon", "3", "--delta", "1e-5"]) == 0
+
+    def made(name: str, table: pa.Table, *options: str) -> Path:
+        store(table, folder / f"{name}.parquet")
+        said = ["privatize", str(folder / f"{name}.parquet"), str(folder / f"{name}_out.parquet"), *options]
+        assert main([*said, "--report", str(folder / f"{name}.html")]) == 0
+        return folder / f"{name}.html"
+
+    cities = ["Lima", "Oslo", "Pune", "Quito", "Rome", "Seoul", "Tunis", "Ufa"]
+    everyday = pa.table({"city": cities, "visits": range(0, 400, 50)})
+    long = pa.table(
+        {"place": [f"a place with a long name, number {at:,}" for at in range(3000)], "n": np.arange(3000) * 977}
+    )
+    hostile = {"x" * 3000: ["y" * 5000, "<b>" * 90], **{f"column {at}": [2**62, -(2**62)] for at in range(7)}}
+    reals = pa.table({"name": cities, "other": cities, "v": np.linspace(-1e9, 3.5, 8), "w": np.linspace(0, 1e-6, 8)})
+    gaussian = ["--mechanism", "gaussian", "--epsilon", "1", "--delta", "1e-6", "--l0", "1", "--linf", "1", "--quiet"]
+    many = [option for at in range(7) for option in ("--column", f"column {at}")]
+    return [
+        made("everyday", everyday, "--column", "visits", "--lower", "0", "--ledger", str(ledger), *LAW),
+        made("long", long, "--column", "n", *LAW),
+        made("hostile", pa.table(hostile), *many, "--epsilon-is", "total", *LAW),
+        made("reals", reals, "--column", "v", "--column", "w", "--epsilon-is", "total", *gaussian),
+    ]
+
+
+def test_reports_look_right_at_every_width_and_in_both_schemes(reports) -> None:
+    assert looks(reports) == []
+
+
+def test_a_report_is_light_or_dark_as_the_reader_likes(reports) -> None:
+    with browser() as tab:
+        grounds = []
+        for scheme in SCHEMES:
+            tab.show(reports[0], WIDTHS[0], scheme)
+            grounds.append(tab.run("() => getComputedStyle(document.body).backgroundColor"))
+        tab.show(reports[0], WIDTHS[0], "dark", media="print")
+        grounds.append(tab.run("() => getComputedStyle(document.body).backgroundColor"))
+    assert grounds[0] == grounds[2] != grounds[1], "paper is white"
+
+
+def test_a_report_keeps_its_policy(reports) -> None:
+    """A script that is put into it does not run."""
+    text = reports[0].read_text("utf-8")
+    spoilt = reports[0].with_name("spoilt.html")
+    spoilt.write_text(text.replace("</main>", "<script>document.title = 'ran'</script></main>"), "utf-8")
+    with browser() as tab:
+        tab.show(spoilt, WIDTHS[0], "light")
+        assert tab.run("() => document.title") != "ran"
+        spoilt.write_text(
+            spoilt.read_text("utf-8").replace("default-src", "x-src").replace("style-src", "y-src"), "utf-8"
+        )
+        tab.show(spoilt, WIDTHS[0], "light")
+        assert tab.run("() => document.title") == "ran"
+
+
+# ------------------------------------------------------------------ planted faults
+
+BODY = (
+    "<!DOCTYPE html><html lang=en><title>x</title><meta name=color-scheme content='light dark'><body>{}</body></html>"
+)
+PLANTED = {
+    "a wide element": ("<div style='width:700px'>x</div>", {("scroll", 360)}),
+    "a long word": (f"<p>{'x' * 120}</p>", {("scroll", 360), ("scroll", 768)}),
+    "a grey text": ("<p style='color:#888;background:#fff'>x</p>", {("contrast", width) for width in WIDTHS}),
+    "a faded text": ("<p style='opacity:.5;color:#444;background:#fff'>x</p>", {("contrast", width) for width in WIDTHS}),
+    "a text on a coloured ground": ("<div style='background:#1a66a8'><p style='color:#222'>x</p></div>", {("contrast", w) for w in WIDTHS}),
+    "a text on a shape": (
+        "<svg width=100 height=40><rect width=100 height=40 fill=#777 /><text x=5 y=25 fill=#999>x</text></svg>",
+        {("contrast", w) for w in WIDTHS},
+    ),
+    "a part that no key reaches": ("<div style='overflow-x:auto'><div style='width:700px'>x</div></div>", {("keys", 360)}),
+    "nothing": (
+        "<p>x</p><div style='overflow-x:auto' tabindex=0><div style='width:3000px'>x</div></div><p style='display:none;color:#fff'>x</p>",
+        set(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(PLANTED))
+def test_a_planted_fault_is_seen(tmp_path, name) -> None:
+    body, wanted = PLANTED[name]
+    page = tmp_path / "page.html"
+    page.write_text(BODY.format(body))
+    assert {(each.kind, each.width) for each in looks([page], schemes=["light"])} == wanted
+
+
+def test_a_text_that_is_right_in_one_scheme_alone_is_seen(tmp_path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(
+        BODY.format("<p style='color:#444'>x</p>").replace(
+            "<body>", "<style>:root{color-scheme:light dark}</style><body>"
+        )
+    )
+    assert {(each.kind, each.scheme) for each in looks([page])} == {("contrast", "dark")}

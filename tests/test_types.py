@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What type checkers, and so editors, know of a release."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpfast
+
+SCRIPT = """
+import numpy as np
+import dpfast
+
+class Column: ...
+
+counts, values = dpfast.DiscreteLaplace(1, 1), dpfast.Gaussian(2)
+reveal_type(counts.release(5))
+reveal_type(counts.release(np.int64(5)))
+reveal_type(counts.release([5, 6], lower=0))
+reveal_type(counts.release(np.zeros(3, np.int64), key=dpfast.Key.generate().derive("q")))
+reveal_type(counts.release(Column(), missing=0))
+reveal_type(values.release(0.5))
+reveal_type(values.release(np.zeros(3)))
+reveal_type(values.release(Column()))
+reveal_type(counts.ppf(0.5))
+reveal_type(counts.mean())
+reveal_type(dpfast.compose([counts, counts]))
+reveal_type(dpfast.compose(counts, values).epsilon)
+counts.release(5, lowest=3)
+"""
+REVEALED = [
+    r"numpy\.signedinteger\[.*64.*\]|numpy\.int64",
+    r"numpy\.signedinteger\[.*64.*\]|numpy\.int64",
+    r"numpy\.ndarray\[.*numpy\.integer\[Any\]\]\]",
+    r"numpy\.ndarray\[.*numpy\.integer\[Any\]\]\]",
+    r"\w+\.Column",
+    r"numpy\.floating\[Any\]",
+    r"numpy\.ndarray\[.*numpy\.floating\[Any\]\]\]",
+    r"\w+\.Column",
+    r"Any",
+    r"(builtins\.)?float",
+    r"dpfast\.privacy\.guarantee\.Guarantee",
+    r"(fractions\.)?Fraction \| None",
+]
+
+
+def test_a_release_has_a_type(tmp_path: Path) -> None:
+    """That of its values; an option that no release takes is an error."""
+    pytest.importorskip("mypy")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    home = Path(dpfast.__file__).parent.parent
+    command = [sys.executable, "-m", "mypy", "--config-file", home / "pyproject.toml", "--cache-dir", tmp_path / "cache", tmp_path / "script.py"]  # fmt: skip
+    told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=home).stdout
+    revealed = re.findall(r'Revealed type is "(.*)"', told)
+    assert len(revealed) == len(REVEALED), told
+    for found, expected in zip(revealed, REVEALED, strict=True):
+        assert re.fullmatch(expected, found), (found, expected)
+    errors = [line for line in told.splitlines() if " error: " in line]
+    assert errors, told
+    assert all("script.py:20:" in line for line in errors), told

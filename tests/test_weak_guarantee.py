@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An epsilon or a rho above 10 gives one warning, and a larger one another."""
+
+from __future__ import annotations
+
+import pytest
+from fresh import python
+
+import dpfast
+
+MADE = {
+    "DiscreteLaplace(epsilon, 1)": "epsilon",
+    "Laplace(epsilon, 1)": "epsilon",
+    "Snapping(epsilon, 1, bound=8)": "epsilon",
+    "NoisyMax(epsilon, 1)": "epsilon",
+    "Exponential(epsilon, 1)": "epsilon",
+    "AboveThreshold(epsilon, 1, threshold=1).run([5])": "epsilon",
+    "RandomizedResponse(epsilon)": "epsilon",
+    "DiscreteGaussian.calibrated(epsilon, CELL, delta=1e-6)": "epsilon",
+    "thresholded(['a'], [5], epsilon=epsilon, delta=1e-6, sensitivity=CELL)": "epsilon",
+    "thresholded(['a'], [5], epsilon=epsilon, delta=1e-6, sensitivity=CELL, noise='gaussian')": "epsilon",
+    "tree([1, 2, 3], branching=2, epsilon=epsilon, sensitivity=CELL)": "epsilon",
+    "calibrate(lambda e: dpfast.DiscreteLaplace(e, 1), releases=1, epsilon=epsilon)": "epsilon",
+    "Gaussian.from_zcdp(epsilon, CELL)": "rho",
+    "DiscreteGaussian.from_zcdp(epsilon, CELL)": "rho",
+}
+
+
+def warned(*calls: str) -> list[str]:
+    """What a process says of these calls, whose epsilon is 10 at first, then 11, 11 and 12."""
+    script = f"""
+        import warnings, dpfast
+        CELL = dpfast.Sensitivity(1, 1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for epsilon in (10, 11, 11, 12):
+                for call in {calls!r}:
+                    eval("dpfast." + call)
+        for each in caught:
+            print(each.category.__name__, each.filename, each.message, sep="|")
+        """
+    return python(script).splitlines()
+
+
+def test_each_is_warned_of_once() -> None:
+    """One line a figure, at the caller, whatever mechanism it is; none at 10."""
+    for call, name in MADE.items():
+        said = warned(call)
+        assert said == [
+            f"WeakGuaranteeWarning|<string>|{name} = 11: e^{name} = 6.0e+04: this hides nobody",
+            f"WeakGuaranteeWarning|<string>|{name} = 12: e^{name} = 1.6e+05: this hides nobody",
+        ], (call, said)
+
+
+def test_once_for_all_mechanisms() -> None:
+    assert len(warned(*MADE)) == 2
+
+
+@pytest.mark.parametrize(
+    "call", ["OneSidedGeometric(1000, 1)", "noise_source('laplace', 1e-9)", "Gaussian(1e-3)", "DiscreteLaplace(10, 1)"]
+)
+def test_what_promises_nothing_gets_no_warning(call) -> None:
+    assert issubclass(dpfast.WeakGuaranteeWarning, UserWarning)
+    assert warned(call) == []
+
+
+def test_the_command_line_says_one_line(tmp_path) -> None:
+    (tmp_path / "in.csv").write_text("n\n5\n")
+    said = python(
+        """
+        import contextlib, io, sys
+        from dpfast.cli import main
+        with contextlib.redirect_stderr(io.StringIO()) as errors:
+            main(["privatize", sys.argv[1] + "/in.csv", sys.argv[1] + "/out.csv", "--epsilon", "20", "--sensitivity", "1", "--column", "n"])
+        print(*[line for line in errors.getvalue().splitlines() if "Warning" in line], sep="\\n")
+        """,
+        tmp_path,
+    )
+    assert said.strip() == "Warning: epsilon = 20: e^epsilon = 4.9e+08: this hides nobody"
