@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import shutil
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -792,3 +793,32 @@ def test_object_stores_hold_stages_and_outputs(tmp_path, monkeypatch) -> None:
         assert charges(home, "s3") == 1
     finally:
         server.stop()
+
+
+def test_a_damaged_block_or_list_of_digests_is_refused(tmp_path) -> None:
+    """Whichever byte is wrong: pyarrow raises several kinds of errors; found by fuzzing."""
+    key = dpfast.KeyFile.create(tmp_path / "k.key").derive("q")
+    ledger = dpfast.Ledger(tmp_path / "budget.db", 10, create=True)
+    counts = jobs.counted(pa.table({"k": [1, 2], "n": [3, 4]}), by="k", column="n", key=key, stage=tmp_path / "stage")
+    how = dpfast.DiscreteLaplace(1, 1)
+    jobs.release(counts, how, key=key, ledger=ledger, to=tmp_path / "out")
+    block, listed = tmp_path / "stage" / tasks.name_of(0), tmp_path / "stage" / "sealed.json"
+    whole = block.read_bytes()
+    for at in range(0, len(whole), 11):
+        block.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        with suppress(dpfast.DpfastError):
+            jobs.verify(tmp_path / "out", counts, how, key=key)
+    block.write_bytes(whole)
+    digests = listed.read_text()
+    for damaged in (
+        digests.replace('"digests": [', '"digests": [["x", "zz"], '),
+        digests.replace("digests", "digest"),
+        '["digests"]',
+    ):
+        assert damaged != digests
+        listed.write_text(damaged)
+        with pytest.raises(FileError, match="damaged"):
+            jobs.verify(tmp_path / "out", counts, how, key=key)
+    listed.write_text(digests)
+    jobs.verify(tmp_path / "out", counts, how, key=key)
+    assert ledger.spent.epsilon == 1

@@ -220,13 +220,19 @@ def _numbers(block: pa.Table, plan: Plan) -> tuple[npt.NDArray[np.int64], Names 
     return counts, names_of_runs(runs_of([column.combine_chunks() for column in block.columns[:-1]]))
 
 
-def _read(data: bytes | None, stage: Folder) -> pa.Table:
+def _read(data: bytes | None, stage: Folder, plan: Plan) -> pa.Table:
     if data is None:
         raise FileError(f"{stage.place} lacks a block of its own: it was changed, or half of it was removed")
     try:
-        return pa.ipc.open_file(pa.py_buffer(data)).read_all()
-    except pa.ArrowException:
-        raise FileError(f"a block of {stage.place} is damaged") from None
+        found = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+        found.validate(full=True)
+    except (pa.ArrowException, OSError):  # which of the two depends on the byte that is wrong
+        found = None
+    keyed = key_schema(plan)
+    form = pa.schema([keyed.field("n")]) if plan.known and not plan.counted else keyed
+    if found is None or not found.schema.equals(form) or any(column.null_count for column in found.columns):
+        raise FileError(f"a block of {stage.place} is damaged")
+    return found
 
 
 class Digest(Task):
@@ -246,7 +252,7 @@ class Digest(Task):
                 f"{self._plan.label!r}: a block of {self._stage.place} was changed after it was frozen"
             )
         with quiet():
-            counts, names = _numbers(_read(data, self._stage), self._plan)
+            counts, names = _numbers(_read(data, self._stage, self._plan), self._plan)
         return self._digester(block, counts, names=names)
 
 
@@ -262,7 +268,7 @@ class Draw(Task):
     def __call__(self, block: int) -> pa.Table:
         """Raises: OtherInputError (not the block that was sealed: nothing is drawn), FileError."""
         with quiet():
-            found = _read(self._stage.read(name_of(block)), self._stage)
+            found = _read(self._stage.read(name_of(block)), self._stage, self._plan)
             counts, names = _numbers(found, self._plan)
             noisy = self._sealed.release(block, counts, names=names)
             keys = found.columns[:-1] or self._keys(block)
@@ -271,7 +277,10 @@ class Draw(Task):
 
     def _keys(self, block: int) -> list[pa.Array]:
         with self._stage.open(DOMAIN) as file:
-            columns: list[pa.Array] = pa.ipc.open_file(file).get_batch(block).columns
+            try:
+                columns: list[pa.Array] = pa.ipc.open_file(file).get_batch(block).columns
+            except (pa.ArrowException, OSError, ValueError):
+                raise FileError(f"{DOMAIN} on {self._stage.place} is damaged") from None
         return columns
 
 

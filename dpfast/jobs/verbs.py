@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -230,8 +231,10 @@ def seal_of(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> 
     """The seal, from digests that are on the stage, or that are made now and kept there."""
     terms, stage = counts.terms, counts.stage
     kept, of = stage.facts(SEALED) or {}, list(mechanism._record)  # noqa: SLF001  the record in a seal
+    if not isinstance(kept, dict):
+        raise FileError(f"{SEALED} in {stage.place} is damaged")
     if kept.get("mechanism") == of:
-        digests = [BlockDigest(terms.key, "", j, rows, bytes.fromhex(d)) for j, (rows, d) in enumerate(kept["digests"])]
+        digests = _kept(kept, terms, stage)
         return key.seal(mechanism, digests, **_size(terms, stage, digests))
     digests = engine.run(Digest(terms, stage, counts.hashes, key.digester(mechanism)), list(counts.hashes))
     seal = key.seal(mechanism, digests, **_size(terms, stage, digests))
@@ -239,6 +242,15 @@ def seal_of(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> 
         ordered = [(each.rows, each.digest.hex()) for each in sorted(digests, key=lambda each: each.block)]
         stage.write(SEALED, json.dumps({"mechanism": of, "digests": ordered}).encode())
     return seal
+
+
+def _kept(kept: Any, terms: Plan, stage: Folder) -> list[BlockDigest]:
+    """The digests that a stage keeps. Raises: FileError (damaged)."""
+    try:
+        listed = [(operator.index(rows), bytes.fromhex(digest)) for rows, digest in kept["digests"]]
+    except (KeyError, TypeError, ValueError):
+        raise FileError(f"{SEALED} in {stage.place} is damaged") from None
+    return [BlockDigest(terms.key, "", j, rows, digest) for j, (rows, digest) in enumerate(listed)]
 
 
 def _size(terms: Plan, stage: Folder, digests: list[BlockDigest]) -> dict[str, Any]:
