@@ -341,8 +341,8 @@ def test_the_ends_of_int64() -> None:
 @pytest.mark.parametrize(
     ("name", "changed", "rule"),
     [
-        ("Geometric", {"epsilon": 1e-30}, "scale"),
-        ("Geometric", {"epsilon": 1e30}, "scale"),
+        ("Geometric", {"epsilon": 1e-30}, "times the sensitivity"),
+        ("Geometric", {"epsilon": 1e30}, "times the sensitivity"),
         ("Laplace", {"sensitivity": math.inf}, "sensitivity must be finite"),
         ("Laplace", {"epsilon": math.nan}, "epsilon must be a number"),
         ("Snapping", {"upper": math.inf}, "epsilon"),

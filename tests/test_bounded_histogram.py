@@ -679,7 +679,7 @@ def test_bad_input(change, error, message) -> None:
 @pytest.mark.parametrize(
     ("place", "rule"),
     [
-        ("keys", "keys and domain must be both of"),
+        ("keys", "domain must be columns, one for each of keys"),
         ("unit_ids", "unit_ids must be a column of"),
         ("domain", "keys and domain"),
     ],

@@ -443,7 +443,8 @@ def piped(content: bytes, *options: str, folder: Path) -> subprocess.CompletedPr
 
 def test_a_pipe_goes_through(tmp_path) -> None:
     done = piped(PLAIN.encode(), "-", "-", *NEARLY, "--format", "csv", "--metadata", "about.json", folder=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, PLAIN.encode(), b"")
+    assert (done.returncode, done.stdout) == (0, PLAIN.encode())
+    assert all(line.startswith(b"Warning: epsilon = ") for line in done.stderr.splitlines())  # so little noise
     assert json.loads((tmp_path / "about.json").read_text())["epsilon_total"] == str(2**59)
     packed = piped(
         gzip.compress(PLAIN.encode()), "-", "-", *NEARLY, "--format", "csv.gz", "--metadata", "b.json", folder=tmp_path

@@ -41,7 +41,7 @@ def test_each_page_is_in_the_index_and_each_of_the_index_is_there() -> None:
 
 @pytest.mark.parametrize("name", pages)
 def test_a_page_is_whole(name) -> None:
-    """A question, which the index has, its answer, code of at most 80 columns, one figure, and a check in the end."""
+    """A question that the index has, its answer, narrow code, one figure, a check in the end."""
     page = text(name)
     title, _, rest = page.partition("\n")
     assert title.startswith("# ")

@@ -77,7 +77,7 @@ def test_code_of_docstrings_is_shown_as_code(site) -> None:
 
 
 def test_every_page_fits_a_telephone_and_can_be_read(site) -> None:
-    """No sideways scroll at 360 px, contrast, reach by keys: tests/test_looks.py plants faults in these."""
+    """No sideways scroll, contrast, reach by keys: tests/test_looks.py plants faults."""
     if browser.chromium() is None:
         pytest.skip("chromium is not installed")
     pages = [page for page in sorted(site.rglob("*.html")) if page.name not in {"genindex.html", "search.html"}]

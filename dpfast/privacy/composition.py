@@ -101,7 +101,7 @@ def compose(
 def _listed(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """The parts, which may be given as one iterable."""
     one = parts[0] if len(parts) == 1 else None
-    return tuple(one) if isinstance(one, Iterable) and not isinstance(one, (Guarantee, Record)) else parts
+    return tuple(one) if isinstance(one, Iterable) and not hasattr(one, "guarantee") else parts
 
 
 M = TypeVar("M", bound=Promising)
