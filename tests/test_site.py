@@ -84,6 +84,20 @@ def test_every_page_fits_a_telephone_and_can_be_read(site) -> None:
     assert list(browser.looks(pages, widths=(360,))) == []
 
 
+def test_a_figure_follows_the_theme_that_a_reader_sets(site) -> None:
+    """Its colors are those of the page's scheme, not of the system's."""
+    if browser.chromium() is None:
+        pytest.skip("chromium is not installed")
+    found = """theme => {
+        document.body.dataset.theme = theme;
+        return getComputedStyle(document.querySelector("article img")).colorScheme;
+    }"""
+    with browser.browser() as tab:
+        for scheme in browser.SCHEMES:
+            tab.show(site / "gallery" / "planes.html", 1280, scheme)
+            assert [tab.run(found, theme) for theme in browser.SCHEMES] == list(browser.SCHEMES)
+
+
 SPOILT = (  # a page, what it holds, what is put in its place, what a build then says
     ("tutorial.md", "(how_to.md)", "(no_such_page.md)", "no_such_page"),
     ("how_to.md", "(sealed.md)", "(sealed.md#no-such-heading)", "no-such-heading"),
