@@ -2,7 +2,7 @@
 # packaging/wheels.sh sdist            the source distribution of the last commit, in dist/
 # packaging/wheels.sh build            wheels for x86-64 and AArch64, in dist/
 # packaging/wheels.sh check            builds all of it twice, elsewhere: are the bytes equal?
-# packaging/wheels.sh try WHEEL        fresh environments of every Python here, lowest and newest dependencies
+# packaging/wheels.sh try WHEEL [3.11...]  fresh environments of these Pythons (all here), lowest and newest dependencies
 # packaging/wheels.sh emulate WHEEL [TEST...]  an AArch64 wheel under qemu-user
 # What is built is the last commit, never the working tree. Only the package indexes are asked.
 set -euo pipefail
@@ -98,9 +98,11 @@ from deep.lowest import floors
 for name, least in floors(tomllib.load(open("pyproject.toml", "rb"))).items(): print(name + sys.argv[1] + least)' "$1"
 }
 
-try() { # wheel
+try() { # wheel, Pythons (all that there are if none is named)
     local wheel minor base dependencies sign place
     wheel=$(realpath "$1")
+    shift
+    [ $# -eq 0 ] || minors=${*#3.}
     tree "$scratch/source"
     for minor in $minors; do
         base=$(python "$minor")
@@ -184,7 +186,7 @@ sdist) tools; sdist "$root/dist" "$scratch/tree" ;;
 build) tools; build "$root/dist" "$scratch/tree" ;;
 check) tools; check ;;
 equal) [ $# -eq 3 ] || die "equal compares two lists"; equal "$2" "$3" ;;
-try) [ $# -eq 2 ] || die "try needs one wheel, as in: packaging/wheels.sh try dist/*x86_64.whl"; try "$2" ;;
+try) [ $# -ge 2 ] || die "try needs one wheel, as in: packaging/wheels.sh try dist/*x86_64.whl"; shift; try "$@" ;;
 emulate) [ $# -ge 2 ] || die "emulate needs one wheel, as in: packaging/wheels.sh emulate dist/*aarch64.whl"; shift; emulate "$@" ;;
 *) sed -n '2,7s/^# //p' "$0"; exit 2 ;;
 esac
