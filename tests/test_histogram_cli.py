@@ -889,3 +889,18 @@ def test_the_example_of_the_documentation(tmp_path, capsys, monkeypatch) -> None
     ]
     assert sum(missed) <= 9  # each of the 27 is missed with 5 % at most, and ten of them with 4e-7
     assert true["9E", "EWR"] == 198
+
+
+@pytest.mark.parametrize(
+    "other", ['{"k": "a", "u": 1}', '{"k": 1, "u": "p"}', '{"k": "a"}', '{"k": "a", "u": {"x": 1}}']
+)
+def test_a_folder_of_json_lines_holds_each_column_as_one_kind(tmp_path: Path, capsys, other: str) -> None:
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    (rows / "1.jsonl").write_text('{"k": "a", "u": "p"}\n')
+    (rows / "2.jsonl").write_text(other + "\n")
+    asked = [str(rows), str(tmp_path / "out.csv"), "--by", "k", "--unit", "u", "--max-partitions", "1"]
+    assert main(["histogram", *asked, "--domain", "a,b", "--epsilon", "1"])
+    said = capsys.readouterr().err
+    assert "report this" not in said
+    assert "--by" in said or "--unit" in said

@@ -79,7 +79,9 @@ class Rows:
             if self._format == "JSON lines":
                 how = style or TextFormat()
                 self._lines = [JsonLines(file, of, how) for file, of in zip(files, forms, strict=True)]
-                self._check_schema(self._lines[0].schema)
+                for lines in self._lines:
+                    self._check_schema(lines.schema)
+                _refuse_other_kinds(path, [lines.schema for lines in self._lines], columns)
                 return
             kind = DATASETS[self._format]
             whole = kind.inspect(os.fspath(files[0]), fs.LocalFileSystem()).names
@@ -211,6 +213,13 @@ def _refuse_doubled(names: Sequence[str], columns: Columns) -> None:
     for option, name in columns.asked:
         if list(names).count(name) > 1:
             raise ParameterError(f"{option} must name one column, and {list(names).count(name)} are named {name!r:.80}")
+
+
+def _refuse_other_kinds(path: Path, schemas: Sequence[pa.Schema], columns: Columns) -> None:
+    """Raises: ParameterError (a column holds one kind in a file, and another in the next)."""
+    for option, name in columns.asked:
+        if option != "--sum" and len({schema.field(name).type for schema in schemas}) > 1:
+            raise ParameterError(f"{option} {name!r:.80} must hold one kind of value in all files of {path}")
 
 
 def _value_kind(kind: pa.DataType) -> pa.DataType:
