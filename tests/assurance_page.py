@@ -39,6 +39,13 @@ def _asan(figures: Figures) -> str:
     return f"{found[0]:,} tests under bounds checks, {found[1]:,} under sanitizers, a planted defect caught by both"
 
 
+def _audits(figures: Figures) -> str:
+    return (
+        f"{figures['audits of dpfast']} audits, {figures['draws']:,} draws: {figures['found there']} findings, and "
+        f"{figures['found of these']} of {figures['planted']} planted ones found"
+    )
+
+
 def _builds(figures: Figures) -> str:
     refused = figures["refused"] + figures["found by the self-check"]
     return (
@@ -85,14 +92,22 @@ def _mutation(figures: Figures) -> str:
     return f"{figures['killed']} of {figures['mutants']} spoilt lines noticed ({score:.0%})"
 
 
+def _proofs(figures: Figures) -> str:
+    refused = figures["false, refused by Gappa"] + figures["false, refused by Sollya"]
+    return (
+        f"{figures['scripts']} scripts: {figures['proved by Gappa']} proofs by Gappa, {figures['certified by Sollya']} by "
+        f"Sollya; {refused} false bounds refused; {figures['tests of bounds by python-flint']} tests by python-flint"
+    )
+
+
 def _timing(figures: Figures) -> str:
     return f"{len(figures)} runs of all mechanisms; no figure tells the noise"
 
 
 # How the figures of a check are said; those of others are listed by their names.
 SAID: dict[str, Callable[[Figures], str]] = {
-    "asan": _asan, "builds": _builds, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
-    "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "spark": _engine, "timing": _timing,
+    "asan": _asan, "audits": _audits, "builds": _builds, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
+    "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "proofs": _proofs, "spark": _engine, "timing": _timing,
 }  # fmt: skip
 
 
