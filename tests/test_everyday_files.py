@@ -344,7 +344,7 @@ def test_noisy_reals_are_written_with_the_decimal_sign_of_the_file(tmp_path) -> 
 
 def pack(path: Path, content: bytes) -> None:
     if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(content))
+        path.write_bytes(gzip.compress(content, mtime=0))
     elif path.suffix == ".zst":
         with pa.CompressedOutputStream(str(path), "zstd") as stream:
             stream.write(content)
@@ -447,7 +447,15 @@ def test_a_pipe_goes_through(tmp_path) -> None:
     assert all(line.startswith(b"Warning: epsilon = ") for line in done.stderr.splitlines())  # so little noise
     assert json.loads((tmp_path / "about.json").read_text())["epsilon_total"] == str(2**59)
     packed = piped(
-        gzip.compress(PLAIN.encode()), "-", "-", *NEARLY, "--format", "csv.gz", "--metadata", "b.json", folder=tmp_path
+        gzip.compress(PLAIN.encode(), mtime=0),
+        "-",
+        "-",
+        *NEARLY,
+        "--format",
+        "csv.gz",
+        "--metadata",
+        "b.json",
+        folder=tmp_path,
     )
     assert gzip.decompress(packed.stdout) == PLAIN.encode()
     whole = piped(PLAIN.encode(), "-", "out.parquet", *NEARLY[:-1], "--format", "csv", folder=tmp_path)
@@ -460,8 +468,8 @@ def test_a_pipe_goes_through(tmp_path) -> None:
         (PLAIN.encode(), ["-"], "--format must be given with -"),
         (PLAIN.encode(), ["-", "--format", "csv"], "--metadata must name a file"),
         (PLAIN.encode(), ["-", "--format", "parquet"], "IN must be a file: Parquet"),
-        (gzip.compress(PLAIN.encode()), ["-", "--format", "csv", "--metadata", "m"], "packed by gzip: .*--format csv.gz"),
-        (gzip.compress(PLAIN.encode())[:-3], ["-", "--format", "csv.gz", "--metadata", "m"], "standard input is cut short"),
+        (gzip.compress(PLAIN.encode(), mtime=0), ["-", "--format", "csv", "--metadata", "m"], "packed by gzip: .*--format csv.gz"),
+        (gzip.compress(PLAIN.encode(), mtime=0)[:-3], ["-", "--format", "csv.gz", "--metadata", "m"], "standard input is cut short"),
         (b'city,n\n"Oslo', ["-", "--format", "csv", "--metadata", "m"], "standard input ends inside a quoted field"),
         (b"", ["-", "--format", "csv", "--metadata", "m"], "standard input is empty"),
         (b'{"n":1}\n{"n"', ["-", "--format", "jsonl", "--metadata", "m"], "standard input must hold an object a line"),
