@@ -53,6 +53,11 @@ def _builds(figures: Figures) -> str:
     )
 
 
+def _coverage(figures: Figures) -> str:
+    taken, exist = figures["taken"], figures["branches"]
+    return f"{taken:,} of {exist:,} branches ({taken / exist:.0%}) in {len(figures['rooms'])} rooms"
+
+
 def _engine(figures: Figures) -> str:
     cases = [case for case in figures.values() if "charges" in case]
     return (
@@ -106,7 +111,7 @@ def _timing(figures: Figures) -> str:
 
 # How the figures of a check are said; those of others are listed by their names.
 SAID: dict[str, Callable[[Figures], str]] = {
-    "asan": _asan, "audits": _audits, "builds": _builds, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
+    "asan": _asan, "audits": _audits, "builds": _builds, "coverage": _coverage, "dask": _engine, "faults": _faults, "fuzz": _fuzz, "kills": _kills,
     "kills_of_files": _kills_of_files, "lowest": _lowest, "mutation": _mutation, "proofs": _proofs, "spark": _engine, "timing": _timing,
 }  # fmt: skip
 

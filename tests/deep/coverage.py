@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The branches of dpfast that the suite takes, room by room; a planted one that it lacks is listed.
+
+Python that starts in a test is counted with the tests. The bodies of dpfast.kernels are compiled by
+numba, where no tracer sees them, so the room is left out; the C is counted by no figure here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from deep.record import ROOT
+
+COVERS = ("csrc", "dpfast", "tests", "pyproject.toml")
+# What is planted at the end of a file, and a test file that imports this file.
+FILE, TESTS = "dpfast/postprocess.py", "test_postprocess.py"
+PLANTED = "\n\ndef planted(value: int) -> int:\n    if value == 1:\n        return 2\n    return 3\n\n\nplanted(0)\n"
+SETTINGS = """\
+[run]
+branch = true
+parallel = true
+source = {home}/dpfast
+omit = */dpfast/kernels/*
+patch = subprocess
+data_file = {home}/.coverage
+disable_warnings = no-data-collected, module-not-measured, module-not-imported
+"""
+
+
+def _measured(home: Path, *arguments: str) -> dict[str, Any]:
+    """Coverage's report by file, of a suite that passes."""
+    settings = home / "coverage.ini"
+    settings.write_text(SETTINGS.format(home=home))
+    environment = os.environ | {"PYTHONPATH": f"{home}", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def said(*command: str) -> None:
+        run = subprocess.run(
+            [sys.executable, "-m", *command], cwd=home, env=environment, capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
+
+    options = f"--rcfile={settings}"
+    said("coverage", "run", options, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+    said("coverage", "combine", "-q", options)
+    said("coverage", "json", "-q", options, "-o", str(home / "coverage.json"))
+    found: dict[str, Any] = json.loads((home / "coverage.json").read_text())["files"]
+    return {str(Path(name).relative_to(home) if Path(name).is_absolute() else name): one for name, one in found.items()}
+
+
+def _rooms(files: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Branches that exist and that were taken, by the folder or file below dpfast."""
+    counted: dict[str, list[int]] = {}
+    for name, one in files.items():
+        room = counted.setdefault(Path(name).parts[1], [0, 0])
+        room[0] += one["summary"]["num_branches"]
+        room[1] += one["summary"]["covered_branches"]
+    return {
+        room: {"branches": exist, "taken": taken, "percent": round(100 * taken / exist, 1)}
+        for room, (exist, taken) in sorted(counted.items())
+        if exist
+    }
+
+
+def check(*, cheap: bool) -> dict[str, Any]:
+    """Run the suite, or the tests of one file, in a copy where one branch is planted."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder).resolve()
+        for name in ("csrc", "docs", "dpfast", "examples", "packaging", "tests"):
+            shutil.copytree(ROOT / name, home / name, ignore=shutil.ignore_patterns("*.pyc"))
+        for path in ROOT.iterdir():
+            if path.is_file() and path.name != ".git":
+                shutil.copy(path, home)
+        planted, text = home / FILE, (home / FILE).read_text()
+        if not cheap:
+            files = _measured(home, "tests")
+        planted.write_text(text + PLANTED)
+        one = _measured(home, f"tests/{TESTS}")[FILE]
+        at = len(text.splitlines()) + 1 + PLANTED.splitlines()[1:].index("    if value == 1:") + 1
+    assert [at, at + 1] in one["missing_branches"], f"the branch planted at line {at} is not listed"
+    assert [at, at + 2] in one["executed_branches"], f"the branch taken at line {at} is not counted"
+    if cheap:
+        return {"planted, listed": 1, "branches": one["summary"]["num_branches"]}
+    rooms = _rooms(files)
+    exist, taken = (sum(int(room[name]) for room in rooms.values()) for name in ("branches", "taken"))
+    return {"planted, listed": 1, "branches": exist, "taken": taken, "rooms": rooms}
