@@ -1455,3 +1455,17 @@ def test_no_raw_key_reaches_the_cipher() -> None:
     assert _native.STREAM_VERSION == 2
     told = Described("x", "array", {"": (["discrete_laplace", 1, 1, 1, 1], [0])}, [1])
     assert len({*told.stream_keys(), told.sealed, told.tag, told.key, SECRET, tiers.secret_of(known("x"))}) == 5
+
+
+def test_a_seal_has_no_more_cells_than_the_sensitivity() -> None:
+    """Each block is small enough, and the array that they make up is not."""
+    cells, block = 70_000, 65_536
+    stated = dpfast.Sensitivity(40_000, 1, adjacency="substitution", cells=cells)
+    mechanism, key = dpfast.DiscreteLaplace(1, stated), dpfast.Key.generate().derive("blocks")
+    digester = key.digester(mechanism)
+    values = np.zeros(cells + 1, np.int64)
+    digests = [digester(j, values[j * block : (j + 1) * block]) for j in range(2)]
+    with pytest.raises(dpfast.ParameterError, match="at most the 70000 cells"):
+        key.seal(mechanism, digests, shape=(cells + 1,))
+    digests[1] = digester(1, values[block:cells])
+    assert key.seal(mechanism, digests, shape=(cells,)).cost.epsilon == 1

@@ -8,6 +8,7 @@ key of each block, in which the digest of the very values that get the noise tak
 from __future__ import annotations
 
 import hmac
+import math
 import os
 import secrets
 import stat
@@ -330,7 +331,7 @@ class ReleaseKey(_Secret):
             >>> seal.cost.epsilon
             Fraction(2, 1)
         """
-        from dpfast.release.seal import Seal, by_column, checked, kind_of, manifest
+        from dpfast.release.seal import ARRAY, TABLE, Seal, by_column, checked, kind_of, manifest
 
         if not isinstance(source, bytes):
             raise DTypeError(f"source must be bytes, not {type(source).__name__}")
@@ -340,6 +341,9 @@ class ReleaseKey(_Secret):
             raise DTypeError(f"digests must be those of key.digester(…), not {type(digests).__name__}") from None
         columns = by_column(mechanism)
         about = manifest(self.label, columns, kind_of(mechanism), shape, buckets=buckets, domain=domain)
+        if about.kind in (ARRAY, TABLE):  # blocks hide how many cells there are in all
+            for each in columns.values():
+                each._check_cells(math.prod(about.size))  # noqa: SLF001
         return Seal(self, columns, about, checked(about, self.id, given), source)
 
     def __repr__(self) -> str:
