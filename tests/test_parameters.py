@@ -180,7 +180,7 @@ def test_beyond_the_ends_of_the_scale_is_refused(epsilon, sensitivity) -> None:
     """However little beyond: refused, never clamped; the message has rule and both values."""
     with pytest.raises(ParameterError, match=r"at least 2\*\*-60 and at most 2\*\*60 times the sensitivity") as caught:
         DiscreteLaplace(epsilon, sensitivity)
-    assert f"the sensitivity, {shown(sensitivity)} in L1, got {shown(epsilon)}" in str(caught.value)
+    assert f"the sensitivity, {shown(Fraction(sensitivity))} in L1, got {shown(epsilon)}" in str(caught.value)
 
 
 def test_sensitivity_has_no_default() -> None:
