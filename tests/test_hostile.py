@@ -35,7 +35,7 @@ def elsewhere(tmp_path, monkeypatch) -> None:
 
 def test_good_arguments_are_good(calls) -> None:
     """Every public callable is there, and works with the arguments around hostile ones."""
-    pytest.importorskip("dp_accounting")  # of dp_event
+    pytest.importorskip("dp_accounting")  # dp_event calls it
     for call in calls:
         if call.name in REFUSED:
             with pytest.raises(dpfast.DpfastError):
