@@ -71,7 +71,8 @@ def _faults(figures: Figures) -> str:
 
 def _fuzz(figures: Figures) -> str:
     tried = sum(figures["executions"].values())
-    reached = "".join(f", {share:.0%} of {name}'s branches" for name, share in figures.get("branches", {}).items())
+    taken, exist = (sum(room[what] for room in figures.get("branches", {}).values()) for what in ("taken", "branches"))
+    reached = f", which take {taken:,} of {exist:,} branches" if exist else ""
     return (
         f"{figures['cpu_hours']:g} CPU hours, {tried:,} executions, {sum(figures['corpus'].values()):,} inputs in the "
         f"corpora{reached}; {figures['findings']} findings"

@@ -19,6 +19,7 @@ import tiers
 from dpfast import exact
 from dpfast.errors import DpfastError
 from dpfast.exact import ACCEPT, NOISE, Digits
+from dpfast.exact.balls import erfc
 
 ZERO, HALF = Fraction(0), Fraction(1, 2)
 SIZES = [16, 64, 64, *[512] * 8]
@@ -391,6 +392,18 @@ def test_tails_by_euler_maclaurin() -> None:
                     for k in (1, 2, 100, 1000, 4000):
                         assert near(tiers.tail(law, k, precision), sums.tail[k], precision - 40)
                     assert near(law.theta(precision), sums.theta, precision - 10)
+
+
+@pytest.mark.parametrize("z", [0, 1, 30, 10**4, 10**7])
+def test_erfc_of_a_ball_keeps_its_digits_far_out(z: int) -> None:
+    """A relative width of 2^-124 of z becomes 2 z^2 times as much; found by fuzzing."""
+    from flint import arb
+
+    with mpmath.workprec(1200), exact.alone, exact.flint_at(128):
+        inside = mpmath.mpf(z) * (1 + mpmath.mpf(2) ** -124 / 3)
+        ball = arb(z) * (1 + arb(0, 1) * arb(2) ** -124)
+        assert near(erfc(ball), mpmath.erfc(inside), 118 - 2 * z.bit_length())
+        assert near(erfc(-ball), mpmath.erfc(-inside), 118)
 
 
 def near(found: object, right: mpmath.mpf, bits: int) -> bool:

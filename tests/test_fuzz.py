@@ -21,6 +21,11 @@ from dpfast.cli import main
 
 # Inputs that once broke a promise, by target.
 ONCE: list[tuple[str, bytes, str]] = [
+    (
+        "api",
+        b"\x07\x00'''''''''\xf4\x00\x00\x00\x00''\xff\xff\xff\xff\xff\xff$\x0f\x00\xc7'''''''''''''''",
+        "a sigma for a huge epsilon took minutes",
+    ),
     ("files", b'\1\0\0\0\0\0\0name,n\na,1\n"b', "a CSV of one piece that is cut short was charged, then refused"),
     ("files", b"\1\0\0\0\0\0\4name,n\n\xff,1\n", "a CSV that is no UTF-8 was charged, then could not become Parquet"),
     ("files", b"\1\0\0\0\0\0\0name,n,x,kind\n", "a table without rows was released without a charge"),
@@ -46,7 +51,7 @@ def test_kept_inputs_and_seeds_hold(made, name: str) -> None:
         assert judged(one, data) is None, data
 
 
-@pytest.mark.parametrize(("name", "data", "why"), ONCE)
+@pytest.mark.parametrize(("name", "data", "why"), ONCE, ids=[why for *_, why in ONCE])
 def test_what_was_found_stays_mended(made, name: str, data: bytes, why: str) -> None:
     assert judged(made(name), data) is None, why
 

@@ -94,6 +94,11 @@ def within(bound: Ball) -> Ball:
     return arb(0, bound)
 
 
+def erfc(x: Ball) -> Ball:
+    """1 - erf(x) from the ends of x, since it falls: arb itself has no digit left for x far out."""
+    return x.lower().erfc().union(x.upper().erfc())
+
+
 def lost(value: Fraction) -> int:
     """Bits that the magnitude of a number takes from a ball's 53 or more."""
     return 64 + abs(value.numerator.bit_length() - value.denominator.bit_length())

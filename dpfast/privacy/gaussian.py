@@ -59,7 +59,7 @@ from fractions import Fraction
 
 from dpfast.errors import ParameterError
 from dpfast.exact import Ball, ball, rounded_up
-from dpfast.exact.balls import pi, within
+from dpfast.exact.balls import erfc, pi, within
 from dpfast.privacy.parameters import shown
 from dpfast.privacy.sensitivity import Sensitivity
 
@@ -165,8 +165,8 @@ def gaussian_delta(epsilon: Fraction, l2_squared: Fraction, sigma_squared: Fract
     def value() -> Ball:
         m = ball(m_squared).sqrt()
         root = (2 * m**2).sqrt()
-        first = (-ball(above) / root).erfc() / 2
-        return first - ball(epsilon).exp() * (ball(m_squared / 2 + epsilon) / root).erfc() / 2
+        first = erfc(-ball(above) / root) / 2
+        return first - ball(epsilon).exp() * erfc(ball(m_squared / 2 + epsilon) / root) / 2
 
     return _probability(value)
 
@@ -365,7 +365,7 @@ def _tail(first: int, variance: Fraction) -> Ball:
     tau = ball(variance).sqrt()
     z = first / tau
     bell = ball(Fraction(-(first**2)) / (2 * variance)).exp()
-    total = tau * (arb.pi() / 2).sqrt() * (z / arb(2).sqrt()).erfc() + bell / 2
+    total = tau * (arb.pi() / 2).sqrt() * erfc(z / arb(2).sqrt()) + bell / 2
     enough = total * arb(2) ** -ctx.prec
     odd, even = z, z**2 - 1  # He_(2p-1), He_2p
     scale = 1 / tau  # tau^(1-2p)

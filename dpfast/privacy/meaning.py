@@ -37,6 +37,7 @@ from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 
 from dpfast.exact import Ball, ball, rounded_up, unique_floor
+from dpfast.exact.balls import erfc
 from dpfast.privacy import gaussian, laplace
 from dpfast.privacy.formatting import percent, plain, rounded, times
 from dpfast.privacy.guarantee import Guarantee
@@ -167,7 +168,7 @@ class GaussianLoss(ZCDPLoss):
     """The loss of real Gaussian noise, before rounding: normal, mean rho, variance 2 rho."""
 
     def above(self, loss: Fraction) -> float:
-        return min(1.0, rounded_up(lambda: (ball(loss - self.rho) / (2 * ball(self.rho).sqrt())).erfc() / 2))
+        return min(1.0, rounded_up(lambda: erfc(ball(loss - self.rho) / (2 * ball(self.rho).sqrt())) / 2))
 
 
 # ------------------------------------------------------------------ usefulness

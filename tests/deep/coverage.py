@@ -26,10 +26,10 @@ SETTINGS = """\
 [run]
 branch = true
 parallel = true
-source = {home}/dpfast
+source = {source}/dpfast
 omit = */dpfast/kernels/*
 patch = subprocess
-data_file = {home}/.coverage
+data_file = {data}/.coverage
 disable_warnings = no-data-collected, module-not-measured, module-not-imported
 """
 
@@ -37,7 +37,7 @@ disable_warnings = no-data-collected, module-not-measured, module-not-imported
 def _measured(home: Path, *arguments: str) -> dict[str, Any]:
     """Coverage's report by file, of a suite that passes."""
     settings = home / "coverage.ini"
-    settings.write_text(SETTINGS.format(home=home))
+    settings.write_text(SETTINGS.format(source=home, data=home))
     environment = os.environ | {"PYTHONPATH": f"{home}", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def said(*command: str) -> None:
@@ -54,7 +54,7 @@ def _measured(home: Path, *arguments: str) -> dict[str, Any]:
     return {str(Path(name).relative_to(home) if Path(name).is_absolute() else name): one for name, one in found.items()}
 
 
-def _rooms(files: dict[str, Any]) -> dict[str, dict[str, float]]:
+def rooms(files: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Branches that exist and that were taken, by the folder or file below dpfast."""
     counted: dict[str, list[int]] = {}
     for name, one in files.items():
@@ -87,6 +87,6 @@ def check(*, cheap: bool) -> dict[str, Any]:
     assert [at, at + 2] in one["executed_branches"], f"the branch taken at line {at} is not counted"
     if cheap:
         return {"planted, listed": 1, "branches": one["summary"]["num_branches"]}
-    rooms = _rooms(files)
-    exist, taken = (sum(int(room[name]) for room in rooms.values()) for name in ("branches", "taken"))
-    return {"planted, listed": 1, "branches": exist, "taken": taken, "rooms": rooms}
+    found = rooms(files)
+    exist, taken = (sum(int(room[name]) for room in found.values()) for name in ("branches", "taken"))
+    return {"planted, listed": 1, "branches": exist, "taken": taken, "rooms": found}

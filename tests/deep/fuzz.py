@@ -4,7 +4,7 @@
 FUZZ_SECONDS: of CPU time for each target; 0 only records what a folder holds. FUZZ_KEEP: a folder
 of corpora, findings and counts, kept between runs; a file STOP in it ends a run after its turns.
 Runs are added to those of docs/assurance/fuzz.json, and tests/fuzz/corpus/ gets the smallest inputs
-that reach all that was reached.
+that reach all that was reached. The branches that the inputs take are counted by coverage.py.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 from fuzz import CORPUS, TARGETS, corpus, judged, target
 
+from deep.coverage import SETTINGS, rooms
 from deep.record import ASSURANCE, ROOT, commit
 
 COVERS = ("tests/fuzz/__init__.py", "tests/fuzz/choices.py", *(f"tests/fuzz/{name}.py" for name in TARGETS))
@@ -43,7 +44,7 @@ def check(*, cheap: bool) -> dict[str, Any]:
         minimise(keep, name)
     unmended = [str(found) for name in TARGETS if (found := failing(keep, name))]
     assert not unmended, "\n".join(unmended)
-    return figures
+    return {**figures, "branches": branches(keep)}
 
 
 def _replayed(name: str, most: int) -> int:
@@ -105,7 +106,10 @@ def turn(keep: Path, name: str, seconds: float) -> float:
 
 def _crashes(place: Path) -> set[str]:
     folder = place / "findings"
-    return {path.name for path in folder.iterdir() if path.suffix != ".txt"} if folder.exists() else set()
+    if not folder.exists():
+        return set()
+    # libFuzzer keeps what was slow by the wall clock: on a busy machine that is any input.
+    return {path.name for path in folder.iterdir() if path.suffix != ".txt" and not path.name.startswith("slow-unit-")}
 
 
 def _atheris(keep: Path, *words: str) -> float:
@@ -162,6 +166,34 @@ def failing(keep: Path, name: str) -> list[str]:
     return [f"{name} {each}: {wrong}" for each, wrong in told.items() if wrong]
 
 
+def branches(keep: Path) -> dict[str, Any]:
+    """The branches that the inputs of a folder take, in each room where they take any."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Path(folder) / "coverage.ini"
+        settings.write_text(SETTINGS.format(source=ROOT, data=folder))
+        path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+
+        def measure(*words: str) -> None:
+            command = [sys.executable, "-m", "coverage", words[0], f"--rcfile={settings}", *words[1:]]
+            subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=True, capture_output=True)
+
+        for name in TARGETS:
+            measure("run", "-m", "deep.fuzz", "replay", str(keep.resolve()), name)
+        measure("combine", "-q")
+        measure("json", "-q", "-o", "found.json")
+        files = json.loads((Path(folder) / "found.json").read_text())["files"]
+    found = rooms({os.path.relpath(Path(folder, name), ROOT): one for name, one in files.items()})
+    return {room: one for room, one in found.items() if one["taken"]}
+
+
+def replay(keep: Path, name: str) -> None:
+    """Try all inputs of a folder once."""
+    with tempfile.TemporaryDirectory() as folder:
+        one = target(name)(Path(folder))
+        for path in sorted((keep / name / "corpus").iterdir()):
+            judged(one, path.read_bytes())
+
+
 def minimise(keep: Path, name: str) -> None:
     """Pack the smallest inputs that reach what the corpus reaches into tests/fuzz/corpus/."""
     with tempfile.TemporaryDirectory() as folder:
@@ -176,5 +208,8 @@ def minimise(keep: Path, name: str) -> None:
             packed.writestr(zipfile.ZipInfo(hashlib.sha256(data).hexdigest()[:12]), data)
 
 
-if __name__ == "__main__":  # the endless form: python -m deep.fuzz KEEP WORKERS
-    run(Path(sys.argv[1]), float("inf"), int(sys.argv[2]))
+if __name__ == "__main__":  # the endless form: python -m deep.fuzz KEEP WORKERS; or: replay KEEP TARGET
+    if sys.argv[1] == "replay":
+        replay(Path(sys.argv[2]), sys.argv[3])
+    else:
+        run(Path(sys.argv[1]), float("inf"), int(sys.argv[2]))
