@@ -64,27 +64,7 @@ DEFINED = {
 def page(facts: Facts) -> str:
     """Return the report as HTML: one file, without a script, and equal for equal facts.
 
-    It loads nothing. `dpfast privatize` calls it so, and `dpfast histogram` can, by
-    dpfast/cli/report.py: `report_options` adds the options, `check_report` refuses a report that
-    cannot be, and `reported` surrounds what writes OUT:
-
-        check_report(report_file, report_title, target, source, ledger_file, key_file, found=found)
-        …
-        with reported(report_file, facts, found=found) as ready, <what writes OUT>:
-            …
-            ready()
-
-    `facts` is a function without arguments, called when OUT is there. For a histogram it returns
-
-        Facts(
-            file=target.name, rows=n, guarantee=mechanism.guarantee, record=about, title=title or "",
-            labels={"city": cities[:ROWS], "sex": sexes[:ROWS]},
-            noisy=[noisy_column("count", "counts", mechanism, about["releases"][0], counts[:ROWS], span, size=n)],
-            rows_are="The rows are those of the public domain.",
-            balance=balance(ledger, label, [mechanism], keyed=key is not None),
-        )
-
-    Where intervals come from elsewhere, `Noisy(…, low=, high=, jointly=)` takes them as they are.
+    It loads nothing. dpfast/cli/report.py writes it, once OUT is whole.
     Raises: ValueError (columns of unequal lengths).
     """
     title = facts.title or f"Noisy {_kinds(facts.noisy)}: {facts.file}"
