@@ -29,7 +29,7 @@ ffi = FFI()
 ffi.cdef((HERE / "dpf_abi.h").read_text())
 ffi.set_source(
     "dpfast._dpf",
-    '#include <alloca.h>\n#include "dpf_impl.h"\n#include "small.h"',  # cffi's wrappers call alloca; cffi before 2.1 leaves it undeclared
+    '#include <alloca.h>\n#include "dpf_impl.h"\n#include "small.h"\n#include "capsule.h"',  # cffi's wrappers call alloca; cffi before 2.1 leaves it undeclared
     sources=[f"csrc/{name}" for name in SOURCES],
     include_dirs=["csrc"],
     depends=[f"csrc/{path.name}" for path in sorted(HERE.glob("*.h"))],

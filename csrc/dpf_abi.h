@@ -177,6 +177,28 @@ int64_t dpf_add_fresh(const dpf_release *how, uint8_t *key, int64_t n, const voi
 /* The PyMethodDef with which Python releases few plain values in one call (small.h). */
 void *dpf_small(void);
 
+/* Columns to export as Arrow's structures. rows: as one array of rows, else as one column. */
+typedef struct {
+    const char *format, *name; /* Arrow's format, and UTF-8 */
+    const void *cells;
+    int64_t size; /* bytes */
+} dpf_column;
+typedef struct {
+    int rows;
+    int64_t n, length; /* columns; cells of each */
+    const dpf_column *columns;
+} dpf_columns;
+
+/* A structure of zeros; NULL: no memory. Fill copies all into it; -1: no memory, and it is as
+ * before. Free releases it, unless a consumer has moved it. */
+enum { DPF_ARROW_SCHEMA, DPF_ARROW_ARRAY, DPF_ARROW_STREAM };
+void *dpf_arrow_new(int kind);
+int dpf_arrow_fill(int kind, void *into, const dpf_columns *of);
+void dpf_arrow_free(int kind, void *at);
+
+/* The PyMethodDef that makes a capsule of a new one (capsule.h). */
+void *dpf_capsule(void);
+
 /* Whether n doubles, or floats, aligned or not, are all finite. */
 int dpf_all_finite(int kind, int64_t n, const void *in);
 

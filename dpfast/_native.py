@@ -126,15 +126,45 @@ def entropy_into(out: object) -> None:
         _ask(buffer, len(buffer), "bytes")
 
 
-# small(finish, prepared, values, out) of csrc/small.h
+# small(finish, prepared, values, out) of csrc/small.h, capsule(kind) of csrc/capsule.h
 _function = ctypes.pythonapi.PyCFunction_NewEx
 _function.restype, _function.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
 small = _function(address(lib.dpf_small()), (np.ndarray, np.empty_like, "dtype", "size"), None)
+
+_capsule = _function(address(lib.dpf_capsule()), None, None)
 
 new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize  # new_bytes(None, n): bytes to fill before anybody sees them
 new_bytes.restype, new_bytes.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+
+
+_ARROW = {
+    b"arrow_schema": lib.DPF_ARROW_SCHEMA,
+    b"arrow_array": lib.DPF_ARROW_ARRAY,
+    b"arrow_array_stream": lib.DPF_ARROW_STREAM,
+}
+
+
+def arrow_capsule(name: bytes, columns: Sequence[tuple[str, str, Any]], *, rows: bool, length: int) -> object:
+    """A capsule of one of Arrow's structures, which holds copies.
+
+    columns: Arrow's format, a name without NUL, and C-contiguous cells. rows: whether they are the
+    columns of one array of rows; else there is one.
+    Raises: MemoryError.
+    """
+    made = _capsule(_ARROW[name])
+    listed = ffi.new("dpf_column[]", max(len(columns), 1))
+    kept = []
+    for each, (kind, called, cells) in zip(listed, columns, strict=False):
+        texts = ffi.new("char[]", kind.encode()), ffi.new("char[]", called.encode())
+        kept.append((texts, ffi.from_buffer(cells)))
+        each.format, each.name = texts
+        each.cells, each.size = kept[-1][1], cells.nbytes
+    of = ffi.new("dpf_columns *", {"rows": rows, "n": len(columns), "length": length, "columns": listed})
+    if lib.dpf_arrow_fill(_ARROW[name], ffi.cast("void *", _pointer(made, name)), of) != 0:
+        raise MemoryError
+    return made
 
 
 # Locks of C alone. Waiting for one releases the interpreter lock, and no exception of a signal

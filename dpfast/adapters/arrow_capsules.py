@@ -4,8 +4,8 @@
     noisy = mechanism.release(duckdb.sql("select visits, sales from counts"))
 
 It reads objects with `__arrow_c_array__` or `__arrow_c_stream__`: of nanoarrow, DuckDB and others.
-A column gives a NumPy array. Rows of several columns give a dict of NumPy arrays by name, which
-pandas, Polars and pyarrow make a frame of; all cells are released as one vector.
+A column gives a NumPy array. Rows of several columns give a dict of NumPy arrays by name; all cells
+are released as one vector. Both have the interface themselves, so any Arrow library takes them.
 
 What a producer states is checked before its memory is read: what is released already, pointers that
 are null, lengths and offsets that are negative or do not fit each other. Only the sizes of its
@@ -24,12 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpfast import DTypeError
+from dpfast._native import arrow_capsule
 from dpfast.adapters import filler, jointly
 
 FORMATS = {
     "c": np.int8, "C": np.uint8, "s": np.int16, "S": np.uint16, "i": np.int32, "I": np.uint32,
     "l": np.int64, "L": np.uint64, "f": np.float32, "g": np.float64,
 }  # fmt: skip
+LETTERS = {np.dtype(there): letter for letter, there in FORMATS.items()}
 ROWS = "+s"  # a structure: a row of several columns
 MOST = 2**48  # bytes of a buffer: more than a machine can hold
 MOST_COLUMNS = 2**20
@@ -84,12 +86,12 @@ def release(released: Callable[..., Any], values: Any, options: dict[str, Any]) 
     """
     names, columns = _stream(values) if hasattr(values, "__arrow_c_stream__") else _array(values)
     if names is None:
-        return released(_filled(columns[0], options["missing"]), **options)
+        return released(_filled(columns[0], options["missing"]), **options).view(ArrowColumn)
     if len(set(names)) < len(names):
         raise DTypeError("columns must have names of their own: two have the same one")
     size = columns[0].cells.size if columns else 0
     noisy = jointly(released, columns, _filled, options, lambda: (range(size), names))
-    return dict(zip(names, noisy, strict=True))
+    return ArrowRows(zip(names, noisy, strict=True))
 
 
 def _filled(column: Column, missing: object) -> npt.NDArray[Any]:
@@ -97,6 +99,77 @@ def _filled(column: Column, missing: object) -> npt.NDArray[Any]:
     if nulls is not None:
         cells[nulls] = np.nan if cells.dtype.kind == "f" else filler(missing, cells.dtype)
     return cells
+
+
+# ------------------------------------------------------------------ results
+
+
+class _Exported:
+    """Arrow's PyCapsule interface. Each capsule holds copies, in memory that needs no Python.
+
+    requested_schema is not followed, as the interface allows: a consumer casts what it gets.
+    Raises: DTypeError (what is no column of integers or floats any more).
+    """
+
+    def __arrow_c_schema__(self) -> object:
+        return self._capsule(b"arrow_schema")
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._capsule(b"arrow_schema"), self._capsule(b"arrow_array")
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._capsule(b"arrow_array_stream")
+
+    def _capsule(self, name: bytes) -> object:
+        raise NotImplementedError
+
+
+class ArrowColumn(_Exported, np.ndarray[Any, Any]):
+    """A released column: a NumPy array that Arrow libraries take, such as `polars.Series(column)`.
+
+    >>> import dpfast, nanoarrow
+    >>> counts = nanoarrow.c_array([12, 0, 7], nanoarrow.int64())
+    >>> noisy = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).release(counts)
+    >>> noisy.dtype, nanoarrow.c_array(noisy).length
+    (dtype('int64'), 3)
+    """
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """What is computed from it is NumPy's own."""
+        return array[()]
+
+    def _capsule(self, name: bytes) -> object:
+        return arrow_capsule(name, [_exported("", self)], rows=False, length=len(self))
+
+
+class ArrowRows(_Exported, dict[str, Any]):
+    """Released columns by name: a dict of NumPy arrays that Arrow libraries take as a table.
+
+    >>> import duckdb, dpfast, pyarrow
+    >>> visits = duckdb.sql("select * from (values (12, 3), (0, 7)) t(visits, calls)")
+    >>> noisy = dpfast.DiscreteLaplace(epsilon=1, sensitivity=2).release(visits)
+    >>> pyarrow.table(noisy).column_names
+    ['visits', 'calls']
+    """
+
+    def _capsule(self, name: bytes) -> object:
+        columns = [_exported(called, cells) for called, cells in self.items()]
+        lengths = {cells.size for *_, cells in columns}
+        if len(lengths) > 1:
+            raise DTypeError("columns of one length make rows, and these have several")
+        return arrow_capsule(name, columns, rows=True, length=max(lengths, default=0))
+
+
+def _exported(name: object, cells: Any) -> tuple[str, str, npt.NDArray[Any]]:
+    """Arrow's format, the name and the cells of a column. Raises: DTypeError."""
+    found = np.asarray(cells)
+    if found.ndim != 1 or found.dtype not in LETTERS:
+        raise DTypeError(
+            f"an Arrow column has one dimension and integers or floats, not {found.ndim} dimensions of {found.dtype}"
+        )
+    if not isinstance(name, str) or "\0" in name:
+        raise DTypeError("the name of an Arrow column must be a text without NUL")
+    return LETTERS[found.dtype], name, np.ascontiguousarray(found)
 
 
 # ------------------------------------------------------------------ whole objects

@@ -571,6 +571,86 @@ static void entropy(void) {
     free(secret);
 }
 
+/* As the Arrow interface defines them. */
+typedef struct schema {
+    const char *format, *name, *metadata;
+    int64_t flags, n_children;
+    struct schema **children, *dictionary;
+    void (*release)(struct schema *);
+    void *private_data;
+} schema;
+typedef struct array {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    struct array **children, *dictionary;
+    void (*release)(struct array *);
+    void *private_data;
+} array;
+typedef struct stream {
+    int (*get_schema)(struct stream *, schema *);
+    int (*get_next)(struct stream *, array *);
+    const char *(*get_last_error)(struct stream *);
+    void (*release)(struct stream *);
+    void *private_data;
+} stream;
+
+/* A huge column is refused by malloc, and not by the sanitizer. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) {
+    return "allocator_may_return_null=1";
+}
+
+/* Structures that are consumed, moved in parts, kept unconsumed, and not made: nothing leaks. */
+static void arrow(void) {
+    static const int64_t counts[] = {5, -7, 1};
+    static const float reals[] = {0.5f, 2.0f, -1.0f};
+    const dpf_column two[] = {{"l", "n", counts, sizeof counts}, {"f", "x", reals, sizeof reals}};
+    const dpf_column huge[] = {two[0], {"l", "y", counts, INT64_MAX / 2}};
+    const dpf_columns rows = {1, 2, 3, two}, one = {0, 1, 3, two}, none = {1, 0, 0, two}, lost = {1, 2, 3, huge};
+    const dpf_columns *const all[] = {&rows, &one, &none};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int kind = DPF_ARROW_SCHEMA; kind <= DPF_ARROW_STREAM; kind++) {
+            void *at = dpf_arrow_new(kind);
+            holds(dpf_arrow_fill(kind, at, all[i]) == 0, "memory");
+            dpf_arrow_free(kind, at);
+            dpf_arrow_free(kind, dpf_arrow_new(kind));
+        }
+    array *const lost_array = dpf_arrow_new(DPF_ARROW_ARRAY);
+    stream *const lost_stream = dpf_arrow_new(DPF_ARROW_STREAM);
+    holds(dpf_arrow_fill(DPF_ARROW_ARRAY, lost_array, &lost) == -1 && !lost_array->release, "beyond memory");
+    holds(dpf_arrow_fill(DPF_ARROW_STREAM, lost_stream, &lost) == -1 && !lost_stream->release, "beyond memory");
+    dpf_arrow_free(DPF_ARROW_ARRAY, lost_array);
+    dpf_arrow_free(DPF_ARROW_STREAM, lost_stream);
+
+    array *const parent = dpf_arrow_new(DPF_ARROW_ARRAY);
+    holds(dpf_arrow_fill(DPF_ARROW_ARRAY, parent, &rows) == 0, "memory");
+    holds(parent->length == 3 && parent->n_buffers == 1 && !parent->buffers[0] && parent->n_children == 2, "rows");
+    array child = *parent->children[1];
+    parent->children[1]->release = NULL; /* moved out, and so not the parent's any more */
+    dpf_arrow_free(DPF_ARROW_ARRAY, parent);
+    holds(child.length == 3 && !child.null_count && !child.offset && (uintptr_t)child.buffers[1] % 64 == 0, "a column");
+    same(child.buffers[1], reals, sizeof reals, "a moved column and its cells");
+    child.release(&child);
+    holds(child.release == NULL, "released");
+
+    stream *const from = dpf_arrow_new(DPF_ARROW_STREAM);
+    holds(dpf_arrow_fill(DPF_ARROW_STREAM, from, &rows) == 0, "memory");
+    schema told[2];
+    array got[2];
+    for (int i = 0; i < 2; i++) {
+        holds(from->get_schema(from, told + i) == 0 && from->get_next(from, got + i) == 0, "a stream");
+        holds(strcmp(told[i].format, "+s") == 0 && told[i].n_children == 2, "a schema of rows");
+        holds(strcmp(told[i].children[1]->format, "f") == 0 && strcmp(told[i].children[1]->name, "x") == 0, "a name");
+    }
+    from->release(from); /* before what it gave */
+    holds(from->get_last_error(from) != NULL && got[0].release && !got[1].release, "one array, then the end");
+    same(got[0].children[0]->buffers[1], counts, sizeof counts, "a streamed column and its cells");
+    got[0].release(got);
+    for (int i = 0; i < 2; i++)
+        told[i].release(told + i);
+    dpf_arrow_free(DPF_ARROW_STREAM, from);
+}
+
 int main(void) {
     static const double normals[] = {0x1p-60, 0.37, 1.0, 129.0, 1e3, 1e4, 0x1p20, 1e9, 0x1p40, 1e15, 0x1p60};
     int sets = 0;
@@ -580,6 +660,7 @@ int main(void) {
     holds(strcmp(dpf_law_name(DISCRETE_LAPLACE), "discrete_laplace") == 0, "law 1");
     holds(strcmp(dpf_law_name(DISCRETE_GAUSSIAN), "discrete_gaussian") == 0 && !dpf_law_name(5), "law 4, the last");
     entropy();
+    arrow();
     mode();
     for (int isa = next_isa(0); isa >= 0; isa = next_isa(isa + 1)) {
         blocks(isa);
