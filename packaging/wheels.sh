@@ -140,8 +140,8 @@ tested() { # python, its version, which dependencies
 }
 
 # Debian's Python 3.11 and what it links to.
-packages="python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libc6 libexpat1 zlib1g libssl3 libffi8 libbz2-1.0 \
-    liblzma5 libsqlite3-0 libncursesw6 libtinfo6 libreadline8 libuuid1 libcrypt1 libgcc-s1 libstdc++6"
+packages=(python3.11-minimal libpython3.11-minimal libpython3.11-stdlib libc6 libexpat1 zlib1g libssl3 libffi8 libbz2-1.0
+    liblzma5 libsqlite3-0 libncursesw6 libtinfo6 libreadline8 libuuid1 libcrypt1 libgcc-s1 libstdc++6)
 
 emulate() { # wheel, tests (all quick ones if none is named)
     local wheel site=$scratch/site run=$scratch/python platform base foreign
@@ -152,8 +152,7 @@ emulate() { # wheel, tests (all quick ones if none is named)
     mkdir -p "$scratch"/{debs,lists/partial,system}
     foreign=(-qq -o APT::Architectures::="$(dpkg --print-architecture)" -o APT::Architectures::=arm64 -o Dir::State::Lists="$scratch/lists" -o APT::Sandbox::User=root)
     apt-get "${foreign[@]}" update >&2
-    # shellcheck disable=SC2086
-    (cd "$scratch/debs" && apt-get "${foreign[@]}" download ${packages// /:arm64 }:arm64 >&2)
+    (cd "$scratch/debs" && apt-get "${foreign[@]}" download "${packages[@]/%/:arm64}" >&2)
     for deb in "$scratch"/debs/*.deb; do dpkg -x "$deb" "$scratch/system"; done
     base=$(python 11)
     [ -n "$base" ] || die "Python 3.11 must be there"
