@@ -81,6 +81,8 @@ def members(value: type) -> list[tuple[str, Any, str]]:
                 continue
             text = inspect.getdoc(getattr(value, name, None)) if callable(getattr(raw, "__get__", None)) else None
             doc = getattr(raw, "__doc__", None) or text
+            if doc and doc.startswith("Alias for field number"):  # its class says what it holds
+                continue
             if base.__module__.startswith("dpfast") and doc and (callable(raw) or hasattr(type(raw), "__get__")):
                 found.append((name, raw, inspect.cleandoc(doc)))
     return found

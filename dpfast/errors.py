@@ -9,26 +9,51 @@ import sys
 
 
 class DpfastError(Exception):
-    """The base of all errors of this package."""
+    """The base of all errors of this package.
+
+    >>> issubclass(dpfast.ParameterError, dpfast.DpfastError)
+    True
+    """
 
 
 class ParameterError(DpfastError, ValueError):
-    """A parameter breaks a rule."""
+    """A parameter breaks a rule.
+
+    >>> dpfast.DiscreteLaplace(epsilon=-1, sensitivity=1)
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.ParameterError: epsilon must be positive, got -1
+    """
 
 
 class DTypeError(DpfastError, TypeError):
-    """An array or a parameter has a kind that the mechanism does not take."""
+    """An array or a parameter has a kind that the mechanism does not take.
+
+    >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).release(["12"])
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.DTypeError: counts must be of an integer dtype (int8 to int64, uint8 to ...
+    """
 
 
 class NoGuaranteeError(ParameterError, AttributeError):
     """This object has no `guarantee`.
 
     It is a distribution that is no mechanism, a Gaussian made from sigma alone, or a noise_source.
+
+    >>> dpfast.Gaussian(sigma=1).guarantee  # without a sensitivity
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.NoGuaranteeError: sensitivity must be given: this mechanism was made from ...
     """
 
 
 class EntropyError(DpfastError, OSError):
-    """The operating system gave no key. No output was touched."""
+    """The operating system gave no key. No output was touched.
+
+    >>> issubclass(dpfast.EntropyError, dpfast.DpfastError)
+    True
+    """
 
 
 class DataDependentError(DpfastError):
@@ -50,6 +75,11 @@ class UnusableValuesError(ParameterError, DataDependentError):
     """Values that the mechanism does not take, such as a NaN or a null.
 
     It tells that there is one. Nothing was charged or drawn. A public `missing=` avoids it.
+
+    >>> dpfast.Laplace(epsilon=1, sensitivity=1).release([float("nan")])
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.UnusableValuesError: values must be finite; missing=<public number>, with ...
     """
 
 
@@ -58,6 +88,14 @@ class KeyReuseError(DpfastError):
 
     The message says which of key, mechanism, cost and shape differs: all public. Nothing was
     charged or drawn.
+
+    >>> key = dpfast.Key.generate().derive("q")
+    >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+    >>> noisy = mechanism.release([12, 0], key=key)
+    >>> mechanism.release([12, 0], key=key)
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.KeyReuseError: 'q' is reserved in this process: resume=True continues it; ...
     """
 
 
@@ -66,34 +104,79 @@ class OtherInputError(KeyReuseError, DataDependentError):
 
     That it is another, or is not, is an exact bit that no epsilon covers: it is for who holds the
     values, and never published. Nothing of it was drawn.
+
+    >>> key = dpfast.Key.generate().derive("q")
+    >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+    >>> noisy = mechanism.release([12, 0], key=key)
+    >>> mechanism.release([12, 1], key=key, resume=True)
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.OtherInputError: 'q': the input is not the one that was reserved in this ...
     """
 
 
 class LedgerError(DpfastError):
-    """A ledger cannot be read or written, is damaged or not the one meant. Nothing was released."""
+    """A ledger cannot be read or written, is damaged or not the one meant. Nothing was released.
+
+    >>> dpfast.Ledger("nowhere.db")
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.LedgerError: .../nowhere.db does not exist; create=True, or `dpfast ledger ...
+    """
 
 
 class BudgetExhausted(LedgerError):  # noqa: N818  it is what happened
-    """A release would spend more than a ledger has left. Nothing was released."""
+    """A release would spend more than a ledger has left. Nothing was released.
+
+    >>> ledger = dpfast.Ledger("year.db", 1, create=True)
+    >>> ledger.spend(dpfast.Guarantee(epsilon=2), label="too much")
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.BudgetExhausted: .../year.db: epsilon 2 is asked for and 1 is left of 1; ...
+    """
 
 
 class StateError(DpfastError, TypeError, AttributeError):
     """A caller read or set the state of a bit generator.
 
     The state is never shown, set or copied, and hasattr returns False.
+
+    >>> dpfast.ChaCha20().state
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.StateError: the state of a ChaCha20 is never shown, set or copied, for two ...
     """
 
 
 class FileError(DpfastError):
-    """A file cannot be read, does not hold what it should, or cannot be written."""
+    """A file cannot be read, does not hold what it should, or cannot be written.
+
+    >>> dpfast.KeyFile("nowhere.key")
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.FileError: the key file .../nowhere.key does not exist: `dpfast key new ...
+    """
 
 
 class SelfCheckError(DpfastError, RuntimeError):
-    """This build of the C code does not reproduce known answers on this machine."""
+    """This build of the C code does not reproduce known answers on this machine.
+
+    >>> issubclass(dpfast.SelfCheckError, dpfast.DpfastError)
+    True
+    """
 
 
 class InsecureKeyWarning(UserWarning):
-    """A release was made under a fixed key: it is reproducible, and it protects nobody."""
+    """A release was made under a fixed key: it is reproducible, and it protects nobody.
+
+    >>> import warnings
+    >>> warnings.filterwarnings("error", category=dpfast.InsecureKeyWarning)
+    >>> key = dpfast.testing.fixed_key(7).derive("q")
+    >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).release([12], key=key)
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.InsecureKeyWarning: a release under a fixed key: reproducible, for tests ...
+    """
 
 
 class WeakGuaranteeWarning(UserWarning):
@@ -102,16 +185,27 @@ class WeakGuaranteeWarning(UserWarning):
     A belief of one half may become one of 99.995 % by epsilon = 10. A rho of 10 is a privacy loss
     of 10 or more, half of the time, under Gaussian noise. One process warns once, and again of a
     larger figure.
+
+    >>> import warnings
+    >>> warnings.filterwarnings("error", category=dpfast.WeakGuaranteeWarning)
+    >>> dpfast.DiscreteLaplace(epsilon=100, sensitivity=1)
+    Traceback (most recent call last):
+        ...
+    dpfast.errors.WeakGuaranteeWarning: epsilon = 100: e^epsilon = 2.7e+43: this hides nobody
     """
 
 
 class UntestedVersionWarning(UserWarning):
-    """An adapter was made for a version of its library that dpfast was not tested with."""
+    """An adapter was made for a version of its library that dpfast was not tested with.
+
+    >>> import warnings
+    >>> warnings.filterwarnings("error", category=dpfast.UntestedVersionWarning)
+    """
 
 
 def caller() -> int:
     """The level, for a warning of who asks, of the nearest function outside dpfast."""
     level, frame = 1, sys._getframe(1)  # noqa: SLF001  public in all but its name
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("dpfast."):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("dpfast."):
         level, frame = level + 1, frame.f_back
     return level

@@ -5,6 +5,10 @@ Whatever is computed from released values and public facts alone spends no priva
 Roth 2014, Proposition 2.1]. None of these functions may see the private counts. Noise with mean 0
 makes a release unbiased. Each step below except consistent() gives this up for values that look
 right. The functions return new arrays of float64; clip and rounded return integers for integers.
+
+>>> noisy = np.array([12, -3, 7])
+>>> dpfast.postprocess.non_negative(noisy)
+array([12.,  0.,  7.])
 """
 
 from __future__ import annotations

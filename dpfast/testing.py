@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed keys, for tests: reproducible, and they protect nobody."""
+"""Fixed keys, for tests: reproducible, and they protect nobody.
+
+>>> key = dpfast.testing.fixed_key(7).derive("test")
+"""
 
 from __future__ import annotations
 

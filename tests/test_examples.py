@@ -134,22 +134,25 @@ def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
-DOCUMENTED = (
-    "errors",
-    "ledger.ledger",
-    "mechanisms.mechanism",
-    "privacy.sensitivity",
-    "release.key",
-    "release.seal",
-    "trees.noisy_tree",
-    "trees.release",
+# The modules whose docstrings have examples.
+DOCUMENTED = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in (ROOT / "dpfast").rglob("*.py")
+    if ">>> " in path.read_text("utf-8")
 )
 
 
 @pytest.mark.parametrize("module", DOCUMENTED)
+@pytest.mark.filterwarnings("ignore::dpfast.InsecureKeyWarning", "ignore::dpfast.WeakGuaranteeWarning")
 def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch) -> None:
+    """Those of an adapter where its library is installed. No draw decides one, but for 1e-8."""
     monkeypatch.chdir(tmp_path)
-    found = doctest.testmod(importlib.import_module(f"dpfast.{module}"), extraglobs={"dpfast": dpfast})
+    try:
+        documented = importlib.import_module(module)
+    except ImportError as missing:
+        pytest.skip(str(missing))
+    names = {"dpfast": dpfast, "np": np}
+    found = doctest.testmod(documented, extraglobs=names, optionflags=doctest.ELLIPSIS)
     assert found.failed == 0 < found.attempted
 
 

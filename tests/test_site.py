@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 import subprocess
@@ -50,6 +51,27 @@ def test_every_public_name_has_an_entry(site) -> None:
     shown = "".join(page.read_text("utf-8") for page in (site / "reference").glob("*.html"))
     assert all(f'id="dpfast.{name}"' in shown for name in dpfast.__all__)
     assert 'id="dpfast.Ledger.release"' in shown
+
+
+def without_example(value: object, name: str) -> list[str]:
+    """Whether an entry of the reference lacks an example, and which entries of its members do."""
+    from docs.site_pages import members
+
+    entries = [(name, inspect.getdoc(value) or "")]
+    if inspect.isclass(value) and not issubclass(value, BaseException):
+        entries += [(f"{name}.{member}", doc) for member, _, doc in members(value)]
+    return [entry for entry, doc in entries if ">>> " not in doc]
+
+
+def test_every_entry_has_an_example() -> None:
+    """tests/test_examples.py runs them."""
+
+    class Planted:
+        """Without one."""
+
+    assert without_example(Planted, "Planted") == ["Planted"]
+    found = [entry for name in sorted(names()) for entry in without_example(getattr(dpfast, name), name)]
+    assert found == []
 
 
 def test_nothing_is_loaded_from_elsewhere(site) -> None:

@@ -77,3 +77,15 @@ def test_the_command_line_says_one_line(tmp_path) -> None:
         tmp_path,
     )
     assert said.strip() == "Warning: epsilon = 20: e^epsilon = 4.9e+08: this hides nobody"
+
+
+def test_code_without_a_module_is_warned_too() -> None:
+    """exec with names of its own has no __name__; the warning's place was looked for there."""
+    script = """
+        import warnings
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            exec("import dpfast; dpfast.DiscreteLaplace(11, 1)", {})
+        print(len(said))
+    """
+    assert python(script).strip() == "1"

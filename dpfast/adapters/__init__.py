@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adapters to other libraries: a file each, on the public API, imported at its first use.
 
-`dpfast.adapters.opendp` and the like; docs/adapters.md has the recipes.
+`dpfast.adapters.opendp` and the like; docs/adapters.md has the recipes. Columns and frames need no
+import: a release finds their adapter.
+
+>>> import pandas as pd
+>>> visits = pd.Series([12, 0], index=["Oslo", "Lima"])
+>>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).release(visits).index.tolist()
+['Oslo', 'Lima']
 """
 
 from __future__ import annotations

@@ -73,6 +73,12 @@ class Ledger:
     became of its release. The file FILE.lock beside it is the ledger's lock: leave it there.
     Raises: DTypeError, ParameterError; LedgerError (no ledger, or one where it is to be made;
         damaged, locked, under two names, other terms).
+
+    >>> ledger = dpfast.Ledger("year.db", 3, dataset="visits", unit="patient", create=True)
+    >>> counts = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1, unit="patient")
+    >>> noisy = ledger.release(counts, [12, 0, 7], label="visits by ward")
+    >>> ledger.spent.epsilon, ledger.remaining.epsilon, ledger.fits(counts)
+    (Fraction(1, 1), Fraction(2, 1), 2)
     """
 
     def __init__(
@@ -308,15 +314,29 @@ class Ledger:
 
         releases: mechanisms, dpfast's or not, with a `guarantee`; or Guarantees.
         Raises: as release.
+
+        >>> ledger = dpfast.Ledger("survey.db", 1, create=True)
+        >>> ledger.spend(dpfast.Guarantee(epsilon="0.4"), label="a release of another library")
+        >>> ledger.remaining.epsilon
+        Fraction(3, 5)
         """
         self._store.charge([self._charge_of(label, each, "each of releases") for each in releases])
 
     def cost(self, release: Part) -> dict[str, Fraction]:
-        """What a release would be charged: amounts by the names in which the ledger is kept."""
+        """What a release would be charged: amounts by the names in which the ledger is kept.
+
+        >>> ledger = dpfast.Ledger("costs.db", 1, create=True)
+        >>> ledger.cost(dpfast.DiscreteLaplace(epsilon="0.25", sensitivity=1))
+        {'epsilon': Fraction(1, 4), 'delta': Fraction(0, 1)}
+        """
         return dict(zip(self._store.terms.accounting, self._charge_of("", release, "release").amounts, strict=True))
 
     def fits(self, release: Part) -> int | None:
-        """How many more releases like this one fit; None: any number, for it spends nothing."""
+        """How many more releases like this one fit; None: any number, for it spends nothing.
+
+        >>> dpfast.Ledger("fits.db", 1, create=True).fits(dpfast.Guarantee(epsilon="0.3"))
+        3
+        """
         asked = self._charge_of("", release, "release").amounts
         left = zip(self._left(), asked, strict=True)
         return min((int(rest // each) for rest, each in left if each), default=None)
@@ -325,17 +345,29 @@ class Ledger:
 
     @property
     def budget(self) -> Guarantee:
-        """The total that may ever be spent, with its adjacency and unit."""
+        """The total that may ever be spent, with its adjacency and unit.
+
+        >>> dpfast.Ledger("budget.db", 1, delta="1e-6", create=True).budget.delta
+        Fraction(1, 1000000)
+        """
         return self._guarantee(self._store.terms.budget)
 
     @property
     def spent(self) -> Guarantee:
-        """What is spent so far, exactly."""
+        """What is spent so far, exactly.
+
+        >>> dpfast.Ledger("spent.db", 1, create=True).spent.epsilon
+        Fraction(0, 1)
+        """
         return self._guarantee(self._store.spent())
 
     @property
     def remaining(self) -> Guarantee:
-        """What is left, exactly."""
+        """What is left, exactly.
+
+        >>> dpfast.Ledger("left.db", 1, create=True).remaining.epsilon
+        Fraction(1, 1)
+        """
         return self._guarantee(self._left())
 
     @property
@@ -347,7 +379,13 @@ class Ledger:
         return self._store.terms.dataset
 
     def history(self) -> History:
-        """All charges in their order, after their sums were found right."""
+        """All charges in their order, after their sums were found right.
+
+        >>> ledger = dpfast.Ledger("history.db", 1, create=True)
+        >>> ledger.spend(dpfast.Guarantee(epsilon="0.4"), label="pilot")
+        >>> [(charge.number, charge.label, charge.epsilon) for charge in ledger.history()]
+        [(1, 'pilot', Fraction(2, 5))]
+        """
         return History(self._store.entries())
 
     def verify(self) -> int:
@@ -356,6 +394,11 @@ class Ledger:
         Opening and charging look at the checkpoint and the last charge alone.
         Returns: how many charges there are, refused attempts among them.
         Raises: LedgerError, which says what is not as it was written.
+
+        >>> ledger = dpfast.Ledger("checked.db", 1, create=True)
+        >>> ledger.spend(dpfast.Guarantee(epsilon="0.4"), label="pilot")
+        >>> ledger.verify()  # charges
+        1
         """
         return self._store.verify()
 
@@ -365,6 +408,10 @@ class Ledger:
         A copy has the same budget, for the same people: keep it, or read it. What is then charged
         to one is unknown to the other.
         Raises: LedgerError (path exists, a file cannot be made there, the ledger is damaged).
+
+        >>> backup = dpfast.Ledger("first.db", 1, create=True).copy("backup.db")
+        >>> backup.budget.epsilon
+        Fraction(1, 1)
         """
         file = _file(path)
         self._store.copy(file)
@@ -376,6 +423,12 @@ class Ledger:
 
         Its budget and charges stay. Earlier versions of dpfast refuse it then.
         Raises: LedgerError (no ledger of format 1, or damaged: then the file is as it was).
+
+        >>> ledger = dpfast.Ledger("today.db", 1, create=True)
+        >>> dpfast.Ledger.upgrade("today.db")
+        Traceback (most recent call last):
+            ...
+        dpfast.errors.LedgerError: .../today.db is not a ledger of format 1
         """
         from dpfast.ledger.upgrade import upgrade
 
@@ -384,7 +437,11 @@ class Ledger:
         return cls(file)
 
     def metadata(self) -> dict[str, object]:
-        """The budget, JSON-able, fractions as exact strings."""
+        """The budget, JSON-able, fractions as exact strings.
+
+        >>> dpfast.Ledger("about.db", 1, unit="patient", create=True).metadata()["unit"]
+        'patient'
+        """
         terms = self._store.terms
         amounts = dict(zip(terms.accounting, map(str, terms.budget), strict=True))
         return {**amounts, "dataset": terms.dataset, "adjacency": terms.adjacency, "unit": terms.unit}

@@ -36,6 +36,10 @@ class AboveThreshold(OneAnswer):
         monotonic answers if answers move both ways, or both noises halved if they are monotonic.
     Raises: DTypeError, ParameterError (also for sensitivity/epsilon outside 2^-60 to 2^48).
     Source: Dwork, Roth 2014, 3.6, Algorithm 1, Theorem 3.23; monotonic answers: Lyu, Su, Li 2017.
+
+    >>> busy = dpfast.AboveThreshold(epsilon=1, sensitivity=1, threshold=1000)
+    >>> busy.run([3, 5, 100_000, 7])  # noise of such a reach has probability below 1e-10000
+    2
     """
 
     NAME: ClassVar[str] = "above_threshold"
@@ -71,6 +75,10 @@ class AboveThreshold(OneAnswer):
         answers: integers, or a generator of them; none is read after the first above.
         Raises: DTypeError (no integer), ParameterError (one of more than 4,096 bits); EntropyError.
         Privacy: spends epsilon once, whatever comes out, an error included.
+
+        >>> quiet = dpfast.AboveThreshold(epsilon=1, sensitivity=1, threshold=100_000)
+        >>> quiet.run([3, 5, 2]) is None
+        True
         """
         return self._release(answers)
 

@@ -22,7 +22,11 @@ class Described(Record):
     NAME: ClassVar[str]  # in metadata, on the command line and in the names of streams
 
     def metadata(self) -> dict[str, object]:
-        """What was asked and what it spends: JSON-able, fractions as exact strings."""
+        """What was asked and what it spends: JSON-able, fractions as exact strings.
+
+        >>> dpfast.DiscreteLaplace(epsilon="0.1", sensitivity=1).metadata()["epsilon"]
+        '1/10'
+        """
         from dpfast import __version__
 
         versions = {"stream_version": _native.STREAM_VERSION, "dpfast": __version__}

@@ -43,6 +43,11 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
     Raises: DTypeError, ParameterError.
     Source: [CKS20] Canonne, Kamath, Steinke 2020, Definition 1, Theorems 4 and 7;
         csrc/discrete_gaussian.md.
+
+    >>> cells = dpfast.Sensitivity(l0=4, linf=1)  # a person is in at most 4 cells, with 1 each
+    >>> mechanism = dpfast.DiscreteGaussian(sigma=10, sensitivity=cells)
+    >>> mechanism.release([12, 0, 7, 31]).dtype, mechanism.rho()
+    (dtype('int64'), Fraction(1, 50))
     """
 
     LAW: ClassVar[str] = "discrete_gaussian"
@@ -93,7 +98,11 @@ class DiscreteGaussian(Sigma, IntegerMechanism):
 
     @lockfree_property
     def variance(self) -> float:
-        """Nearly sigma^2, and below it: by less than 1e-6 of it for sigma >= 1."""
+        """Nearly sigma^2, and below it: by less than 1e-6 of it for sigma >= 1.
+
+        >>> dpfast.DiscreteGaussian(sigma=10).variance
+        100.0
+        """
         return self._law.variance()
 
     def _mass(self, k: npt.NDArray[np.float64]) -> Any:

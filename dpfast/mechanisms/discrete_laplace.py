@@ -75,6 +75,11 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
     Privacy: each release is epsilon-differentially private (delta = 0).
     Raises: DTypeError, ParameterError (also for a scale sensitivity/epsilon outside 2^-60 to 2^60).
     Source: [GRS09] Ghosh, Roughgarden, Sundararajan 2009, section 2; csrc/discrete_laplace.md.
+
+    >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+    >>> noisy = mechanism.release(np.array([12, 0, 7]), lower=0)
+    >>> noisy.dtype, noisy.shape, mechanism.interval(0.95)
+    (dtype('int64'), (3,), 3)
     """
 
     LAW: ClassVar[str] = "discrete_laplace"
@@ -86,7 +91,11 @@ class DiscreteLaplace(GeometricNoise, IntegerMechanism):
 
     @property
     def variance(self) -> float:
-        """2q / (1-q)^2, which is 2a/(a-1)^2 for a = exp(epsilon/sensitivity)."""
+        """2q / (1-q)^2, which is 2a/(a-1)^2 for a = exp(epsilon/sensitivity).
+
+        >>> round(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).variance, 3)
+        1.841
+        """
         rate = float(1 / self._scale)
         return 2 * math.exp(-rate) / math.expm1(-rate) ** 2
 

@@ -45,6 +45,11 @@ class Gaussian(Sigma, RealMechanism):
     Raises: DTypeError, ParameterError (also for sigma/granularity outside 2^-60 to 2^60).
     Source: [BW18] Balle, Wang 2018, Theorem 8; [BS16] Bun, Steinke 2016, Proposition 1.6;
         csrc/gaussian.md.
+
+    >>> cells = dpfast.Sensitivity.from_l2(25)  # the norm of what one person changes is at most 5
+    >>> mechanism = dpfast.Gaussian.from_zcdp("0.1", cells)
+    >>> mechanism.release(np.array([2.5, 0.0])).dtype, mechanism.rho()
+    (dtype('float64'), Fraction(1, 10))
     """
 
     LAW: ClassVar[str] = "gaussian"

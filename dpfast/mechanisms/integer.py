@@ -46,18 +46,30 @@ class IntegerNoise(Mechanism):
         return math.sqrt(self.variance)
 
     def pmf(self, k: npt.ArrayLike) -> Any:
-        """P(X = k), for an integer or an array of them, in doubles: about 13 digits."""
+        """P(X = k), for an integer or an array of them, in doubles: about 13 digits.
+
+        >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).pmf([-1, 0, 1]).round(3)
+        array([0.17 , 0.462, 0.17 ])
+        """
         return self._mass(whole_floats(k))
 
     def cdf(self, k: npt.ArrayLike) -> Any:
-        """P(X <= k), for an integer or an array of them, in doubles: about 13 digits."""
+        """P(X <= k), for an integer or an array of them, in doubles: about 13 digits.
+
+        >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).cdf([-1, 0, 1]).round(3)
+        array([0.269, 0.731, 0.901])
+        """
         return self._upto(whole_floats(k))
 
     def _noise_at(self, p: Fraction) -> float:
         return self.quantile(p)
 
     def quantile(self, p: Real) -> int:
-        """The least k with P(X <= k) >= p, exactly, for 0 < p < 1."""
+        """The least k with P(X <= k) >= p, exactly, for 0 < p < 1.
+
+        >>> dpfast.DiscreteLaplace(epsilon="0.1", sensitivity=1).quantile(0.975)
+        30
+        """
         found: int = self._law.quantile(parameters.probability("p", p))
         return found
 
@@ -65,6 +77,10 @@ class IntegerNoise(Mechanism):
         """The least h that holds |X| in `cells` independent cells with probability `confidence`.
 
         Exact. X is the noise, before clamping. Source: bounds of the geometric mechanism, [GRS09].
+
+        >>> mechanism = dpfast.DiscreteLaplace(epsilon="0.1", sensitivity=1)
+        >>> mechanism.interval(0.95), mechanism.interval(0.95, cells=1000)  # one cell; 1000 at once
+        (30, 99)
         """
         found: int = self._half_width(confidence, cells)
         return found
@@ -75,6 +91,9 @@ class IntegerNoise(Mechanism):
         """The noise alone, int64 of shape `size`. It is no release, and protects nothing.
 
         Raises: ParameterError for scales above 2^50: noise might not fit, and is never clipped.
+
+        >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).sample((2, 3)).shape
+        (2, 3)
         """
         if self.scale > SAMPLE_SCALE:
             raise ParameterError(

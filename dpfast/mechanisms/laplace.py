@@ -44,6 +44,11 @@ class Laplace(Pure, RealMechanism):
     Privacy: each release is epsilon-differentially private (delta = 0).
     Raises: DTypeError, ParameterError (also for b/granularity outside 2^-60 to 2^60).
     Source: [DMNS06]; [Mir12] for why doubles need a grid; csrc/laplace.md.
+
+    >>> mechanism = dpfast.Laplace(epsilon=1, sensitivity=5)
+    >>> noisy = mechanism.release(np.array([2.5, 0.0, 70.25]))
+    >>> noisy.dtype, mechanism.granularity, round(mechanism.interval(0.95), 2)
+    (dtype('float64'), 3.814697265625e-06, 14.98)
     """
 
     LAW: ClassVar[str] = "laplace"

@@ -99,15 +99,28 @@ class Mechanism(Described, ABC):
     _BEGINS: ClassVar[float] = -math.inf  # what no draw is below or at
 
     def mean(self) -> float:
-        """The mean of the noise; 0 but for one-sided noise."""
+        """The mean of the noise; 0 but for one-sided noise.
+
+        >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).mean()
+        0.0
+        """
         return 0.0
 
     def var(self) -> float:
-        """The variance of the noise: `variance`."""
+        """The variance of the noise: `variance`.
+
+        >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+        >>> mechanism.var() == mechanism.variance
+        True
+        """
         return self.variance
 
     def std(self) -> float:
-        """The standard deviation of the noise: `stddev`."""
+        """The standard deviation of the noise: `stddev`.
+
+        >>> round(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).std(), 3)
+        1.357
+        """
         return self.stddev
 
     def ppf(self, q: npt.ArrayLike) -> Any:
@@ -163,6 +176,10 @@ class Mechanism(Described, ABC):
         """What error bars of a release need: JSON-able, fractions as exact strings.
 
         key: the release key, if any: `secure` tells if it was secret. Raises: DTypeError (no key).
+
+        >>> about = dpfast.DiscreteLaplace(epsilon="0.1", sensitivity=1).metadata()
+        >>> about["mechanism"], about["epsilon"], about["scale"]
+        ('discrete_laplace', '1/10', 10.0)
         """
         from dpfast.release.key import release_key  # late, as below
 
@@ -179,6 +196,9 @@ class Mechanism(Described, ABC):
 
         Rounded to the side of more privacy loss: epsilon and rho up, noise down.
         Raises: ImportError (dp-accounting is not there, or untested), DTypeError, ParameterError.
+
+        >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).dp_event()
+        DiscreteLaplaceDpEvent(noise_parameter=1.0, sensitivity=1)
         """
         from dpfast.adapters import dp_accounting
 
@@ -195,6 +215,10 @@ class Mechanism(Described, ABC):
         dp-accounting computes in doubles: it cannot tell some 1e-15 of delta for each composition.
         Raises: ImportError, DTypeError, ParameterError (also for losses above 512, or more than
             2^22 points or integers).
+
+        >>> loss = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).privacy_loss_distribution()
+        >>> bool(loss.get_delta_for_epsilon(1.01) < 1e-9)
+        True
         """
         from dpfast.adapters import dp_accounting
 
@@ -299,6 +323,15 @@ class Releasing(Mechanism, Payable):
         Raises: DTypeError, ParameterError; EntropyError (no key); KeyReuseError (the label names a
             release already); UnusableValuesError and OtherInputError, which depend on the values.
         Privacy: spends what the mechanism says; under a key once, however often it is drawn.
+
+
+        >>> ages = np.array([[12, 0], [7, 31]], np.int32)
+        >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).release(ages, lower=0).shape
+        (2, 2)
+        >>> dpfast.Laplace(epsilon=1, sensitivity=2).release([0.5, 2.0]).dtype
+        dtype('float64')
+        >>> type(dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).release(5))
+        <class 'numpy.int64'>
 
         """
         no_bounds = lower is None and upper is None and clamp is None and missing is None

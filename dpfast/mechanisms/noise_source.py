@@ -19,7 +19,12 @@ from dpfast.privacy.record import unwritten, written
 
 
 class NoiseSource(Protocol):
-    """Five lines that a library can ask of any engine; every mechanism here has them."""
+    """Five lines that a library can ask of any engine; every mechanism here has them.
+
+    >>> source: dpfast.NoiseSource = dpfast.noise_source("laplace", scale=2)
+    >>> source.scale
+    2.0
+    """
 
     def release(self, values: Any, /, *, dtype: Any = None) -> Any: ...  # values plus fresh noise, or it raises
     @property
@@ -79,6 +84,9 @@ def noise_source(law: str, scale: Real) -> NoiseSource:
     It knows no sensitivity: metadata have the scale (or sigma_squared), and no epsilon; `guarantee`
     raises NoGuaranteeError; compositions and ledgers refuse it. Made once for each law and scale.
     Raises: DTypeError, ParameterError.
+
+    >>> dpfast.noise_source("discrete_laplace", scale=10).release([12, 0, 7]).shape
+    (3,)
     """
     if not isinstance(law, str):
         raise DTypeError(f"law must be a string, not {type(law).__name__}")

@@ -51,5 +51,9 @@ class OneAnswer(Payable):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What each call spends: epsilon, with delta = 0; and the rho that it implies."""
+        """What each call spends: epsilon, with delta = 0; and the rho that it implies.
+
+        >>> dpfast.AboveThreshold(epsilon=1, sensitivity=1, threshold=1000).guarantee.epsilon
+        Fraction(1, 1)
+        """
         return Guarantee(self.epsilon, adjacency=self.adjacency, unit=self.unit)

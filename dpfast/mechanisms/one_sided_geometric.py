@@ -25,6 +25,10 @@ class OneSidedGeometric(GeometricNoise):
     epsilon, sensitivity, adjacency, unit: as for DiscreteLaplace.
     Raises: DTypeError, ParameterError (also for a scale sensitivity/epsilon outside 2^-60 to 2^60).
     Source: Devroye 1986, III.2; csrc/discrete_laplace.md, section 9.
+
+    >>> noise = dpfast.OneSidedGeometric(epsilon=1, sensitivity=1).sample(1000)
+    >>> bool((noise >= 0).all())
+    True
     """
 
     LAW: ClassVar[str] = "discrete_laplace"  # in C: its magnitude, with C = 0
@@ -33,11 +37,23 @@ class OneSidedGeometric(GeometricNoise):
 
     @property
     def guarantee(self) -> NoReturn:
-        """Refused."""
+        """Refused.
+
+        >>> dpfast.OneSidedGeometric(epsilon=1, sensitivity=1).guarantee
+        Traceback (most recent call last):
+            ...
+        dpfast.errors.NoGuaranteeError: OneSidedGeometric is not a mechanism: it promises nothing
+        """
         raise NoGuaranteeError("OneSidedGeometric is not a mechanism: it promises nothing")
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused."""
+        """Refused.
+
+        >>> dpfast.OneSidedGeometric(epsilon=1, sensitivity=1).release([5])
+        Traceback (most recent call last):
+            ...
+        dpfast.errors.DTypeError: OneSidedGeometric is not a mechanism and has no release: ...
+        """
         raise DTypeError(
             "OneSidedGeometric is not a mechanism and has no release: noise that is never negative tells x from x + 1. "
             "DiscreteLaplace is the mechanism"
@@ -49,6 +65,9 @@ class OneSidedGeometric(GeometricNoise):
         """The noise, int64 of shape `size`.
 
         Raises: ParameterError for scales above 2^50: noise might not fit, and is never clipped.
+
+        >>> dpfast.OneSidedGeometric(epsilon=1, sensitivity=1).sample(3).dtype
+        dtype('int64')
         """
         draws = super().sample(size, threads=threads, constant_time=constant_time)
         return np.abs(draws, out=draws)  # a fair sign, taken off again
@@ -63,13 +82,21 @@ class OneSidedGeometric(GeometricNoise):
     _BEGINS = -1.0
 
     def mean(self) -> float:
-        """The mean, q / (1-q)."""
+        """The mean, q / (1-q).
+
+        >>> round(dpfast.OneSidedGeometric(epsilon=1, sensitivity=1).mean(), 3)
+        0.582
+        """
         rate = float(1 / self._scale)
         return math.exp(-rate) / -math.expm1(-rate)
 
     @property
     def variance(self) -> float:
-        """The variance, q / (1-q)^2."""
+        """The variance, q / (1-q)^2.
+
+        >>> round(dpfast.OneSidedGeometric(epsilon=1, sensitivity=1).variance, 3)
+        0.921
+        """
         rate = float(1 / self._scale)
         return math.exp(-rate) / math.expm1(-rate) ** 2
 

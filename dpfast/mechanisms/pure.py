@@ -52,12 +52,21 @@ class Pure(Record):
 
     @property
     def worst(self) -> tuple[Cells, ...]:
-        """The change that is told from none most easily: so many cells, each by so much."""
+        """The change that is told from none most easily: so many cells, each by so much.
+
+        >>> dpfast.Laplace(epsilon=1, sensitivity=2).worst
+        (Cells(l0=1, linf=Fraction(2, 1)),)
+        """
         return laplace.worst_change(self._change, self.sensitivity, integers=self.INTEGERS)
 
     @lockfree_property
     def guarantee(self) -> Guarantee:
-        """What each release spends: epsilon, with delta = 0; and its rho."""
+        """What each release spends: epsilon, with delta = 0; and its rho.
+
+        >>> promise = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).guarantee
+        >>> promise.epsilon, promise.delta, float(promise.rho) < 0.5
+        (Fraction(1, 1), Fraction(0, 1), True)
+        """
         return self._guarantee()
 
     def _guarantee(self, delta: Fraction | None = None) -> Guarantee:
@@ -75,6 +84,9 @@ class Pure(Record):
         The worst of so many units all change the same cells: those of one unit, so many times as
         far (dpfast/privacy/laplace.py, 6).
         Raises: DTypeError, ParameterError.
+
+        >>> dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).group(4).epsilon
+        Fraction(4, 1)
         """
         found = self.guarantee.group(size)
         if size == 1 or found.rho_delta:
@@ -94,7 +106,11 @@ class Pure(Record):
 
     @property
     def scale(self) -> float:
-        """The scale sensitivity / epsilon, in the units of the counts or values."""
+        """The scale sensitivity / epsilon, in the units of the counts or values.
+
+        >>> dpfast.Laplace(epsilon="0.5", sensitivity=3).scale
+        6.0
+        """
         return float(self._scale)
 
     @property

@@ -52,6 +52,11 @@ class RandomizedResponse(Payable):
     Privacy: each released answer is epsilon-DP (delta = 0); a unit that answers twice spends twice.
     Raises: DTypeError, ParameterError.
     Source: Warner 1965; k-ary and optimal: Kairouz, Oh, Viswanath 2014, section 4.
+
+    >>> survey = dpfast.RandomizedResponse(epsilon=1, categories=2)
+    >>> answers = survey.release(np.array([True, False, True]))
+    >>> answers.dtype, answers.shape
+    (dtype('bool'), (3,))
     """
 
     NAME: ClassVar[str] = "randomized_response"
@@ -83,6 +88,10 @@ class RandomizedResponse(Payable):
         no. Course notes often state the first alone, which is the larger only up to p = 1/2
         (epsilon = ln 3). `epsilon` is a double, rounded up.
         Raises: DTypeError, ParameterError.
+
+        >>> survey = dpfast.RandomizedResponse.two_coin(probability=0.5)
+        >>> round(float(survey.guarantee.epsilon), 4)  # ln 3
+        1.0986
         """
         if (probability is None) == (epsilon is None):
             raise ParameterError("probability or epsilon must be given, and not both")
@@ -101,7 +110,11 @@ class RandomizedResponse(Payable):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What each answer spends: epsilon, with delta = 0."""
+        """What each answer spends: epsilon, with delta = 0.
+
+        >>> dpfast.RandomizedResponse(epsilon=1, categories=2).guarantee.epsilon
+        Fraction(1, 1)
+        """
         return Guarantee(self.epsilon, adjacency="substitution", unit=self.unit)
 
     def dp_event(self) -> Any:
@@ -111,6 +124,9 @@ class RandomizedResponse(Payable):
         both; `compose` does. The event of two coins is that of two categories at their epsilon,
         which is no better [KOV15]. Rounded to less noise.
         Raises: ImportError (dp-accounting is not there, or untested).
+
+        >>> dpfast.RandomizedResponse(epsilon=1, categories=2).dp_event()
+        RandomizedResponseDpEvent(noise_parameter=0.5378828427399901, num_buckets=2)
         """
         from dpfast.adapters import dp_accounting
 
@@ -127,6 +143,9 @@ class RandomizedResponse(Payable):
             bools for two categories.
         Raises: DTypeError, ParameterError (an answer that is no category); EntropyError.
         Privacy: spends epsilon for each answer, for the unit that gave it.
+
+        >>> dpfast.RandomizedResponse(epsilon=1, categories=3).release(np.array([0, 2, 1, 1])).shape
+        (4,)
         """
         return self._release(answers)
 
@@ -219,6 +238,11 @@ class RandomizedResponse(Payable):
             own holds with probability `confidence` for units drawn at random, or very nearly so for
             any given units [Hoeffding 1956].
         Raises: DTypeError, ParameterError: no reports, or some that are no category.
+
+        >>> survey = dpfast.RandomizedResponse(epsilon=1, categories=2)
+        >>> found = survey.estimate(survey.release(np.arange(1000) < 300))
+        >>> type(found)._fields
+        ('share', 'lower', 'upper')
         """
         level = parameters.probability("confidence", confidence)
         array = plain_array("reports", reports, "integers or bools")

@@ -107,7 +107,11 @@ class RealMechanism(Releasing):
 
     @property
     def granularity(self) -> float:
-        """The grid: results are its multiples."""
+        """The grid: results are its multiples.
+
+        >>> dpfast.Laplace(epsilon=1, sensitivity=5).granularity
+        3.814697265625e-06
+        """
         return parameters.two_to(self._exponent)
 
     # -------------------------------------------------- the law of results less values on the grid
@@ -130,12 +134,19 @@ class RealMechanism(Releasing):
 
         For any other x, E(result - x)^2 is at most (s + granularity/2)^2, s the standard deviation
         of the law itself, sigma or sqrt(2) sensitivity/epsilon.
+
+        >>> round(dpfast.Laplace(epsilon=1, sensitivity=5).variance, 6)
+        50.0
         """
         return self._variance_in_steps * self.granularity * self.granularity
 
     @property
     def stddev(self) -> float:
-        """The standard deviation of result - x, for x on the grid."""
+        """The standard deviation of result - x, for x on the grid.
+
+        >>> round(dpfast.Gaussian(sigma=3).stddev, 6)
+        3.0
+        """
         return math.sqrt(self._variance_in_steps) * self.granularity
 
     def pmf(self, noise: npt.ArrayLike) -> Any:
@@ -144,6 +155,10 @@ class RealMechanism(Releasing):
         In doubles, to 10 digits or more. For any other x = nearest(x) + f, it is the integral of
         the density over one granularity, from noise - f - granularity/2; for a Laplace law within a
         factor exp(granularity/(2 scale)) of that on the grid.
+
+        >>> mechanism = dpfast.Laplace(epsilon=1, sensitivity=1, granularity=1)
+        >>> mechanism.pmf([-1, 0, 1]).round(3)
+        array([0.192, 0.393, 0.192])
         """
         return self._mass(np.abs(steps("noise", noise, self.granularity, exactly=True)))
 
@@ -151,6 +166,9 @@ class RealMechanism(Releasing):
         """P(result - x <= noise) for x on the grid: within 1e-15; about 13 digits below 1/2.
 
         For any other x it lies between the values at noise - granularity and noise + granularity.
+
+        >>> round(float(dpfast.Gaussian(sigma=3).cdf(0)), 4)
+        0.5
         """
         return self._upto(np.floor(steps("noise", noise, self.granularity)))
 
@@ -167,6 +185,10 @@ class RealMechanism(Releasing):
 
         Exact. |result - x| <= h, a multiple of the granularity, for x on the grid; h + granularity
         for any other x. Before clamping. Source: bounds of the Laplace mechanism, [DMNS06].
+
+        >>> mechanism = dpfast.Gaussian(sigma=3)
+        >>> round(mechanism.interval(0.95), 2), round(mechanism.interval(0.95, cells=1000), 2)
+        (5.88, 12.15)
         """
         found: float = self._half_width(confidence, cells) * self.granularity
         return found
@@ -184,7 +206,13 @@ class RealMechanism(Releasing):
         return self._result(self._law_at(self._reader(stream, width), i, job, value), job)
 
     def sample(self, *_: Any, **__: Any) -> None:
-        """Refused: added to a value off the grid, noise on it would publish its low bits."""
+        """Refused: added to a value off the grid, noise on it would publish its low bits.
+
+        >>> dpfast.Gaussian(sigma=3).sample(5)
+        Traceback (most recent call last):
+            ...
+        dpfast.errors.DTypeError: Gaussian has no sample: noise on a grid is safe inside ...
+        """
         raise DTypeError(f"{type(self).__name__} has no sample: noise on a grid is safe inside release alone")
 
     def _law_at(self, read: Read, i: int, job: RealJob, value: float) -> int:

@@ -74,13 +74,20 @@ class Selection(OneAnswer, ABC):
 
     @lockfree_property
     def guarantee(self) -> Guarantee:
-        """What each call spends: epsilon, with delta = 0; and its rho."""
+        """What each call spends: epsilon, with delta = 0; and its rho.
+
+        >>> dpfast.NoisyMax(epsilon=1, sensitivity=1).guarantee.epsilon
+        Fraction(1, 1)
+        """
         return self.picks()
 
     def picks(self, k: int = 1) -> Guarantee:
         """What a selection of the k best spends: k epsilon, and its rho of zCDP, rounded up.
 
         Raises: DTypeError, ParameterError.
+
+        >>> dpfast.NoisyMax(epsilon=1, sensitivity=1).picks(3).epsilon
+        Fraction(3, 1)
         """
         epsilon = whole("k", k, 1) * self.epsilon
         return Guarantee(epsilon, rho=self._rho(k), adjacency=self.adjacency, unit=self.unit)
@@ -164,6 +171,10 @@ class Exponential(Selection):
     Privacy: each selection is epsilon-differentially private (delta = 0).
     Raises: DTypeError, ParameterError.
     Source: McSherry, Talwar 2007, Theorem 6; usefulness: Dwork, Roth 2014, Corollary 3.12.
+
+    >>> votes = np.array([120, 80, 43])  # one vote a person
+    >>> dpfast.Exponential(epsilon=1, sensitivity=1, monotonic=True).select(votes) in range(3)
+    True
     """
 
     NAME: ClassVar[str] = "exponential"
@@ -190,6 +201,10 @@ class PermuteAndFlip(Selection):
     Parameters, privacy and errors as for Exponential.
     Source: McKenna, Sheldon 2020; bounded range: Cesar, Rogers 2021; equality: Ding, Kifer, Sayed
         Nasir Ahmad, Steinke, Wang, Xiao, Zhang 2021.
+
+    >>> selection = dpfast.PermuteAndFlip(epsilon=10, sensitivity=1)
+    >>> selection.select([120, 80, 43])  # another has probability below 1e-80
+    0
     """
 
     NAME: ClassVar[str] = "permute_and_flip"
@@ -208,6 +223,9 @@ class NoisyMax(Selection):
 
     Parameters, privacy, errors as for Exponential; integers also need a scale from 2^-60 to 2^50.
     Source: Dwork, Roth 2014, section 3.3; one-sided noise: McKenna, Sheldon 2020.
+
+    >>> dpfast.NoisyMax(epsilon=1, sensitivity=1).select([120, 80, 43], k=2).shape  # the two best
+    (2,)
     """
 
     NAME: ClassVar[str] = "noisy_max"

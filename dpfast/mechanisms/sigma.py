@@ -87,6 +87,9 @@ class Sigma(Record):
         """The mechanism that is exactly rho-zCDP: sigma^2 = l2_squared/(2 rho).
 
         Source: [BS16] Proposition 1.6, [CKS20] Theorem 4.
+
+        >>> dpfast.DiscreteGaussian.from_zcdp("0.02", dpfast.Sensitivity(l0=4, linf=1)).sigma
+        10.0
         """
         exact_rho, norm = parameters.exact_positive("rho", rho, decimal=True), a_sensitivity(sensitivity)
         squared = norm.l2_squared / (2 * exact_rho)
@@ -105,6 +108,11 @@ class Sigma(Record):
 
         releases: of how many releases together, each of that sensitivity: `compose` and the charge
             of several columns know it. One alone is promised no less.
+
+        >>> cells = dpfast.Sensitivity(l0=4, linf=1)
+        >>> mechanism = dpfast.DiscreteGaussian.calibrated(1, cells, delta="1e-6")
+        >>> round(mechanism.sigma, 3), mechanism.guarantee.epsilon
+        (8.45, Fraction(1, 1))
         """
         together = _of_several(a_sensitivity(sensitivity), parameters.whole("releases", releases, 1))
         exact_epsilon = parameters.exact_positive("epsilon", epsilon, decimal=True)
@@ -120,18 +128,31 @@ class Sigma(Record):
         return made
 
     def delta(self, epsilon: Real, sensitivity: Sensitivity | None = None) -> float:
-        """The delta, rounded up, of (epsilon, delta)-DP; by default for its own sensitivity."""
+        """The delta, rounded up, of (epsilon, delta)-DP; by default for its own sensitivity.
+
+        >>> mechanism = dpfast.Gaussian(sigma=10, sensitivity=dpfast.Sensitivity(l0=4, linf=1))
+        >>> mechanism.delta(1) < 1e-6 < mechanism.delta("0.5")
+        True
+        """
         return self._delta(
             parameters.exact_positive("epsilon", epsilon, decimal=True), self._known(sensitivity), self.sigma_squared
         )
 
     def rho(self, sensitivity: Sensitivity | None = None) -> Fraction:
-        """The rho of zCDP that a release spends, exactly: l2_squared/(2 sigma^2)."""
+        """The rho of zCDP that a release spends, exactly: l2_squared/(2 sigma^2).
+
+        >>> dpfast.Gaussian(sigma=10).rho(dpfast.Sensitivity(l0=4, linf=1))
+        Fraction(1, 50)
+        """
         return gaussian.rho(self._known(sensitivity).l2_squared, self.sigma_squared)
 
     @lockfree_property
     def guarantee(self) -> Guarantee:
-        """What a release spends: rho, and any epsilon and delta that sigma was found for."""
+        """What a release spends: rho, and any epsilon and delta that sigma was found for.
+
+        >>> dpfast.Gaussian(sigma=10, sensitivity=dpfast.Sensitivity(l0=4, linf=1)).guarantee.rho
+        Fraction(1, 50)
+        """
         if self.sensitivity is None:
             raise NoGuaranteeError(NO_SENSITIVITY)
         return self._guarantee(self.sensitivity)
@@ -155,6 +176,10 @@ class Sigma(Record):
         The worst of so many units all change the same cells: those of one unit, so many times as
         far (dpfast/privacy/gaussian.py, 3). A sigma that was found for rho has no delta.
         Raises: DTypeError, ParameterError.
+
+        >>> mechanism = dpfast.Gaussian(sigma=10, sensitivity=dpfast.Sensitivity(l0=4, linf=1))
+        >>> mechanism.group(2).rho  # four times that of one
+        Fraction(2, 25)
         """
         return self._group(self.guarantee, self._known(None), parameters.whole("size", size, 1))
 
@@ -183,7 +208,11 @@ class Sigma(Record):
 
     @property
     def sigma(self) -> float:
-        """The parameter sigma, in the units of the counts or values, rounded up."""
+        """The parameter sigma, in the units of the counts or values, rounded up.
+
+        >>> dpfast.Gaussian(sigma_squared=2).sigma
+        1.4142135623730951
+        """
         return root_above(self.sigma_squared)
 
     @property

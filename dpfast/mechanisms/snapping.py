@@ -35,6 +35,10 @@ class Snapping(Laplace):
     Privacy: each release is epsilon-differentially private (delta = 0).
     Raises: DTypeError, ParameterError.
     Source: [Mir12] section 5; csrc/laplace.md.
+
+    >>> mechanism = dpfast.Snapping(epsilon=1, sensitivity=1, bound=100)
+    >>> float(np.abs(mechanism.release([-500.0, 3.0, 500.0])).max()) <= 100
+    True
     """
 
     NAME: ClassVar[str] = "snapping"

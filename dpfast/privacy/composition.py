@@ -72,6 +72,11 @@ def compose(
     The result's `by` names what gave its epsilon, where several bounds could.
     Raises: DTypeError, ParameterError: no parts, parts of different adjacency or unit, figures that
         a part lacks.
+
+    >>> counts = dpfast.DiscreteLaplace(epsilon=0.5, sensitivity=1)
+    >>> total = dpfast.DiscreteLaplace(epsilon="0.1", sensitivity=1)
+    >>> dpfast.compose(counts, total).epsilon
+    Fraction(3, 5)
     """
     parts = _listed(parts)
     promised = [guarantee_of("each of parts", part) for part in parts]

@@ -45,6 +45,10 @@ class Guarantee(Record):
     Raises: DTypeError, ParameterError.
     Source: [DMNS06]; (epsilon, delta): Dwork, Kenthapadi, McSherry, Mironov, Naor 2006; zCDP, and
         approximate: [BS16] Definitions 1.1, 8.1; GDP: Dong, Roth, Su 2022.
+
+    >>> promise = dpfast.Guarantee(epsilon=1, delta="1e-6", unit="patient")
+    >>> promise.epsilon, promise.unit, promise.pure
+    (Fraction(1, 1), 'patient', False)
     """
 
     epsilon: Fraction | None
@@ -123,12 +127,21 @@ class Guarantee(Record):
 
     @property
     def pure(self) -> bool:
-        """Whether epsilon holds with delta = 0."""
+        """Whether epsilon holds with delta = 0.
+
+        >>> dpfast.Guarantee(epsilon=1).pure, dpfast.Guarantee(epsilon=1, delta="1e-6").pure
+        (True, False)
+        """
         return self.epsilon is not None and not self.delta
 
     @property
     def mu(self) -> float | None:
-        """The mu of mu-GDP, rounded up, if gdp holds."""
+        """The mu of mu-GDP, rounded up, if gdp holds.
+
+        >>> one = dpfast.Gaussian(sigma=2, sensitivity=dpfast.Sensitivity(l0=1, linf=1))
+        >>> one.guarantee.mu
+        0.5
+        """
         return root_above(2 * self.rho) if self.gdp else None
 
     def group(self, size: int) -> Guarantee:
@@ -138,6 +151,10 @@ class Guarantee(Record):
         and size^2 rho, or what the epsilon implies if that is less or rho has a delta.
         Raises: DTypeError, ParameterError (delta would reach 1; rho has a delta, and no epsilon).
         Source: Vadhan 2017, Lemma 2.2, its geometric sum kept; [BS16] Proposition 1.9.
+
+        >>> household = dpfast.DiscreteLaplace(epsilon=0.5, sensitivity=1).guarantee.group(4)
+        >>> household.epsilon
+        Fraction(2, 1)
         """
         k = parameters.whole("size", size, 1)
         if k >= 2**63:
@@ -182,6 +199,9 @@ class Guarantee(Record):
             sharper than [BS16] Proposition 1.3, and so than advanced composition [KOV15].
         An epsilon by mu or rho is a double: the least that is found, proved in intervals.
         Raises: DTypeError, ParameterError (a delta that the promised ones exceed).
+
+        >>> round(float(dpfast.Guarantee(rho="0.1").approximate("1e-6").epsilon), 3)
+        2.142
         """
         wanted = parameters.probability("delta", delta, decimal=True)
         found: dict[str, Fraction] = {}
@@ -199,6 +219,9 @@ class Guarantee(Record):
 
         It comes from the same bounds, rounded up.
         Raises: DTypeError, ParameterError (none below 1 is proved).
+
+        >>> dpfast.Guarantee(rho="0.1").delta_at(3) < 1e-6
+        True
         """
         wanted = parameters.exact_positive("epsilon", epsilon, decimal=True)
         found = self.rho_delta + (self._delta_of_rho(wanted) if self.rho else 0)
@@ -238,6 +261,10 @@ class Guarantee(Record):
 
         prior: the belief before. docs/meaning.md says which statements, and whose belief.
         Raises: ParameterError (no epsilon, or a delta beside it).
+
+        >>> before = 0.01  # what a reader believes who knows all others
+        >>> [round(float(after), 4) for after in dpfast.Guarantee(epsilon=1).posterior(before)]
+        [0.0037, 0.0267]
         """
         if self.epsilon is None or not self.pure:
             raise ParameterError(

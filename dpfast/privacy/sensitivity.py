@@ -204,6 +204,9 @@ class Sensitivity(Record):
         """From what a neighbour changes: at most l0 cells, each by at most linf. Nothing doubles.
 
         adjacency: the one under which l0 and linf hold.
+
+        >>> dpfast.Sensitivity.changes(l0=2, linf=3).l1
+        Fraction(6, 1)
         """
         cells, most = _cells(l0, linf)
         return cls._changing(cells, most, cells * most, cells * most**2, adjacency, unit)
@@ -215,6 +218,9 @@ class Sensitivity(Record):
         adjacency: the one under which the norm holds.
         Only the norm is known: l0, linf, l1, contributes and largest are None, and a mechanism that
         needs one of them refuses.
+
+        >>> dpfast.Sensitivity.from_l2(25).l2
+        5.0
         """
         return cls._changing(None, None, None, parameters.exact_positive("squared", squared), adjacency, unit)
 
@@ -228,7 +234,11 @@ class Sensitivity(Record):
 
     @property
     def l2(self) -> float:
-        """The least double not below the root of l2_squared."""
+        """The least double not below the root of l2_squared.
+
+        >>> dpfast.Sensitivity(l0=2, linf=1).l2
+        1.4142135623730951
+        """
         return root_above(self.l2_squared)
 
     @property
@@ -237,6 +247,9 @@ class Sensitivity(Record):
 
         No change is told from none more easily (dpfast/privacy/gaussian.py). None if no such change
         is known: of an L2 norm alone, and if l1 is between linf and l0 linf.
+
+        >>> dpfast.Sensitivity(l0=3, linf=2).largest
+        Cells(l0=3, linf=Fraction(2, 1))
         """
         if self.l1 is None:
             return None
@@ -253,6 +266,9 @@ class Sensitivity(Record):
         the rest; empty of an L2 norm alone.
         integers: cells move by whole numbers alone.
         Raises: DTypeError.
+
+        >>> dpfast.Sensitivity(l0=3, linf=2).worst()
+        (Cells(l0=3, linf=Fraction(2, 1)),)
         """
         whole = parameters.flag("integers", integers)
         if self.largest is not None or self.contributes is None or self.contributed is None:
@@ -266,7 +282,11 @@ class Sensitivity(Record):
 
     @property
     def add_remove(self) -> Sensitivity | None:
-        """What adding or removing one unit changes, where `contributes` is known."""
+        """What adding or removing one unit changes, where `contributes` is known.
+
+        >>> dpfast.Sensitivity(l0=3, linf=2, adjacency="substitution").add_remove.l1
+        Fraction(6, 1)
+        """
         if self.contributes is None:
             return None
         about = {"unit": self.unit, "signed": self.signed, "keys": self.keys}
@@ -274,7 +294,11 @@ class Sensitivity(Record):
 
     @property
     def one_way(self) -> bool:
-        """Whether an added unit moves all cells up: contributions >= 0, under add-remove."""
+        """Whether an added unit moves all cells up: contributions >= 0, under add-remove.
+
+        >>> dpfast.Sensitivity(l0=3, linf=2, signed=True).one_way
+        False
+        """
         return self.contributes is not None and not self.signed and self.adjacency == "add-remove"
 
     def of_sums(self, sums: int, cells: int) -> Sensitivity:
@@ -284,6 +308,9 @@ class Sensitivity(Record):
         linf, and never by more than l1. No figure is exceeded, and each is reached where it is
         reached for the cells and enough groups are of that size.
         Raises: DTypeError, ParameterError (also if what one unit contributes is not known).
+
+        >>> dpfast.Sensitivity(l0=3, linf=2).of_sums(sums=10, cells=4).linf
+        Fraction(6, 1)
         """
         many, largest = parameters.whole("sums", sums, 1), parameters.whole("cells", cells, 1)
         if self.contributes is None:
@@ -304,11 +331,25 @@ class Sensitivity(Record):
         )
 
     def with_public_keys(self) -> Sensitivity:
-        """An equal Sensitivity with public keys, after `thresholded` has hidden the secret ones."""
+        """An equal Sensitivity with public keys, after `thresholded` has hidden the secret ones.
+
+        >>> caps = {"max_partitions": 1, "max_per_partition": 1}
+        >>> found = dpfast.bounded_histogram(["tea", "tea"], [1, 2], **caps)
+        >>> found.sensitivity.keys, found.sensitivity.with_public_keys().keys
+        ('private', 'public')
+        """
         return self._of(**{**vars(self), "keys": "public"})
 
     def refuse_private_keys(self) -> None:
-        """Called by what publishes every cell. Raises: ParameterError (keys="private")."""
+        """Called by what publishes every cell. Raises: ParameterError (keys="private").
+
+        >>> caps = {"max_partitions": 1, "max_per_partition": 1}
+        >>> found = dpfast.bounded_histogram(["tea", "tea"], [1, 2], **caps)
+        >>> found.sensitivity.refuse_private_keys()
+        Traceback (most recent call last):
+            ...
+        dpfast.errors.ParameterError: sensitivity is that of counts of private keys: that a ...
+        """
         if self.keys == "private":
             raise ParameterError(
                 "sensitivity is that of counts of private keys: that a key is there is a secret, which noise on its count "

@@ -24,6 +24,9 @@ def random_bytes(n: int) -> bytes:
     Up to 1 KiB they come from os.urandom. Beyond that they are the key stream of ChaCha20: each
     call takes a fresh 256-bit key from the operating system and wipes it.
     Raises: DTypeError, ParameterError (also for more than 2^62), EntropyError, MemoryError.
+
+    >>> len(dpfast.random_bytes(32))
+    32
     """
     n = whole("n", n, least=0)
     if n > MOST:
@@ -46,6 +49,11 @@ def fill_bytes(buffer: Buffer | np.ndarray[Any, Any]) -> None:
         any length, or bool.
     Raises: DTypeError; EntropyError, and whatever stops it half-way. Then the buffer is all zeros
     or, if no byte was written yet, untouched.
+
+    >>> room = bytearray(16)
+    >>> dpfast.fill_bytes(room)
+    >>> room == bytes(16)  # by chance once in 2^128
+    False
     """
     view = _writable(buffer)
     if view.nbytes <= FEW:

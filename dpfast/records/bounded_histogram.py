@@ -84,13 +84,23 @@ class BoundedHistogram(_Counted):
     sensitivity: the change that the noise must hide, in the same steps. `release` adds noise that
         hides it.
     terms: what parts must share to be `merged`.
+
+    >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
+    >>> found = dpfast.bounded_histogram(["Oslo"], [1], **caps)
+    >>> found  # shows no count
+    <BoundedHistogram: keys and counts, not private yet, ...>
     """
 
     terms: Terms | None = None
 
     @property
     def granularity(self) -> Fraction:
-        """What a step of the counts is worth: 1, or of sums of real values a power of two."""
+        """What a step of the counts is worth: 1, or of sums of real values a power of two.
+
+        >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
+        >>> dpfast.bounded_histogram(["Oslo"], [1], **caps).granularity
+        Fraction(1, 1)
+        """
         return Fraction(1) if self.terms is None or self.terms.bounds is None else self.terms.bounds.granularity
 
     def release(self, mechanism: Releasing, /, *, ledger: Ledger | None = None, **options: Any) -> Any:
@@ -106,6 +116,12 @@ class BoundedHistogram(_Counted):
             for another adjacency or unit; keys without a domain, which only `thresholded` hides);
             what the release raises. Nothing is charged then, and nothing drawn.
         Privacy: spends what the mechanism's guarantee says.
+
+        >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
+        >>> found = dpfast.bounded_histogram(["Oslo", "Lima"], [1, 2], **caps)
+        >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=found.sensitivity)
+        >>> found.release(mechanism, lower=0).dtype
+        dtype('int64')
         """
         if not isinstance(mechanism, Releasing):
             raise DTypeError(f"mechanism must be one of dpfast's that release arrays, not {type(mechanism).__name__}")
@@ -134,6 +150,12 @@ class BoundedHistogram(_Counted):
 
         Raises: DTypeError; ParameterError (no part; parts of other bounds, keys, sensitivity or
             release key, or of a fresh key).
+
+        >>> key = dpfast.Key.generate().derive("visits, 2026-11")
+        >>> caps = {"domain": ["Lima", "Oslo"], "max_partitions": 1, "max_per_partition": 1}
+        >>> parts = [dpfast.bounded_histogram(["Oslo"], [who], **caps, key=key) for who in (1, 2)]
+        >>> dpfast.BoundedHistogram.merged(parts).sensitivity.l1
+        Fraction(1, 1)
         """
         try:
             found = list(iter(parts))
@@ -243,6 +265,13 @@ def bounded_histogram(
     Raises: DTypeError, ParameterError; UnusableValuesError (NaN among values); EntropyError. No
         message shows a key, an id, a value or a count, but the fact that an input is refused can
         depend on them. Warns: InsecureKeyWarning (a fixed key).
+
+    >>> city = np.array(["Oslo", "Lima", "Oslo", "Oslo"])
+    >>> person = np.array([1, 1, 2, 2])
+    >>> caps = {"max_partitions": 2, "max_per_partition": 1}
+    >>> found = dpfast.bounded_histogram(city, person, domain=["Lima", "Oslo"], **caps)
+    >>> found.sensitivity.l1, found.release(dpfast.DiscreteLaplace(1, found.sensitivity)).shape
+    (Fraction(2, 1), (2,))
     """
     caps = Caps(
         *(

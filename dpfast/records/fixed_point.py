@@ -100,6 +100,14 @@ def fixed_point_sum(
 
     Raises: DTypeError (values not floats), ParameterError (also for a granularity with which
         nothing can differ).
+
+    >>> hours = np.array([2.5, 7.25, 90.0])  # one record a person
+    >>> steps, sensitivity = dpfast.fixed_point_sum(
+    ...     hours, lower=0, upper=10, granularity=0.25, adjacency="add-remove"
+    ... )
+    >>> noisy = dpfast.DiscreteLaplace(epsilon=1, sensitivity=sensitivity).release(steps) * 0.25
+    >>> sensitivity.linf  # 10 hours in steps of a quarter
+    Fraction(40, 1)
     """
     adjacency, unit = parameters.adjacency(adjacency), parameters.unit(unit)
     if not isinstance(records_per_unit, str) or records_per_unit not in RECORDS_PER_UNIT:

@@ -47,7 +47,13 @@ MONTHS = ("Y", "M")  # the units of differences that are no fixed number of days
 
 
 class Thresholded(NamedTuple):
-    """The keys shown, sorted; their noisy counts; the threshold that these reach; the cost."""
+    """The keys shown, sorted; their noisy counts; the threshold that these reach; the cost.
+
+    >>> one = dpfast.Sensitivity(l0=1, linf=1)
+    >>> shown = dpfast.thresholded(["tea"], [500], epsilon=1, delta="1e-9", sensitivity=one)
+    >>> shown.guarantee.epsilon, shown.counts.shape
+    (Fraction(1, 1), (1,))
+    """
 
     keys: npt.NDArray[Any]
     counts: CountArray
@@ -222,6 +228,12 @@ def thresholded(
     Raises: DTypeError, ParameterError; EntropyError. No message shows a key or a count.
     Source: proofs are in dpfast/privacy/threshold.py and gaussian_threshold.py; Korolova,
         Kenthapadi, Mishra, Ntoulas 2009.
+
+    >>> one = dpfast.Sensitivity(l0=1, linf=1)  # a person has one word
+    >>> words, counts = ["tea", "a secret"], [500, 1]
+    >>> shown = dpfast.thresholded(words, counts, epsilon=1, delta="1e-9", sensitivity=one)
+    >>> shown.keys.tolist(), shown.threshold
+    (['tea'], 22)
     """
     law = withholding(noise)(epsilon, delta, sensitivity, pre_threshold=pre_threshold)
     showing = law.showing

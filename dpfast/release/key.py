@@ -127,6 +127,12 @@ class _Master(_Secret):
         label: public, and never used again for other data, such as "visits 2026-11". A ledger takes
             at most 200 printable characters.
         Raises: ParameterError (no text, or an empty one; a key that a fork has blanked).
+
+        >>> key = dpfast.Key.generate().derive("visits, 2026-11")
+        >>> mechanism = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1)
+        >>> first = mechanism.release([12, 0, 7], key=key)
+        >>> bool((mechanism.release([12, 0, 7], key=key, resume=True) == first).all())
+        True
         """
         return ReleaseKey(self._derived(label), label, self._place())
 
@@ -163,7 +169,12 @@ class Key(_Master):
 
     @classmethod
     def generate(cls) -> Key:
-        """A fresh key from the operating system. Raises: EntropyError."""
+        """A fresh key from the operating system. Raises: EntropyError.
+
+        >>> key = dpfast.Key.generate().derive("visits, 2026-11")
+        >>> key.label
+        'visits, 2026-11'
+        """
         return cls(_fresh())
 
     @classmethod
@@ -171,6 +182,9 @@ class Key(_Master):
         """A key kept elsewhere: 32 bytes that were drawn at random. Never a password or a hash.
 
         Raises: DTypeError (no bytes), ParameterError (another length).
+
+        >>> stored = dpfast.random_bytes(32)
+        >>> key = dpfast.Key.from_bytes(stored)
         """
         return cls(secret)
 
@@ -210,6 +224,8 @@ class KeyFile(_Master):
 
         Raises: DTypeError, ParameterError, EntropyError; FileError (path exists, or cannot be
             written).
+
+        >>> key = dpfast.KeyFile.create("survey.key").derive("visits, 2026-11")
         """
         file, secret = _path(path), _fresh()
         made = file.with_name(f".dpfast-{secrets.token_hex(8)}")
@@ -242,6 +258,9 @@ class ReleaseKey(_Secret):
     `master.derive(label)` makes it. `mechanism.release(values, key=key)` and `ledger.release` take
     it. For blocks on many machines: `digester`, `seal`, then `ledger.reserve`. It is not pickled,
     and is blank in a forked child. It spends nothing itself. Source: docs/sealed.md.
+
+    >>> key = dpfast.Key.generate().derive("visits, 2026-11")
+    >>> noisy = dpfast.DiscreteLaplace(epsilon=1, sensitivity=1).release([12, 0, 7], key=key)
     """
 
     __slots__ = ("label", "place")
@@ -271,11 +290,22 @@ class ReleaseKey(_Secret):
         return Chooser(self._keyed("choice of bins"), self.id, self._file("chooser"), secure=self.secure)
 
     def buckets(self, names: Iterable[bytes], many: int) -> list[int]:
-        """The bucket of each name, from 0 to many - 1: a pseudo-random function of the name."""
+        """The bucket of each name, from 0 to many - 1: a pseudo-random function of the name.
+
+        >>> key = dpfast.Key.generate().derive("visits, 2026-11")
+        >>> ann, bob, again = key.buckets([b"ann", b"bob", b"ann"], 1000)
+        >>> ann == again
+        True
+        """
         return self.bucketer(many)(names)
 
     def bucketer(self, many: int) -> Bucketer:
-        """What a worker needs to put names into `many` buckets, and nothing else: it pickles."""
+        """What a worker needs to put names into `many` buckets, and nothing else: it pickles.
+
+        >>> bucket_of = dpfast.Key.generate().derive("visits, 2026-11").bucketer(1000)
+        >>> bucket_of([b"ann"])[0] in range(1000)
+        True
+        """
         return Bucketer(self._keyed("buckets"), many, self.id, self._file("bucketer", many))
 
     def digester(self, mechanism: Any, *, column: str = "", clamp: Any = None, missing: Any = None) -> Digester:

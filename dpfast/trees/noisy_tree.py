@@ -46,6 +46,11 @@ class NoisyTree:
     noisy: the released levels, leaves first: int64; None for a level without noise of its own.
     names: of the nodes of each level, from `levels=`, or None.
     guarantee: what the release spent.
+
+    >>> one = dpfast.Sensitivity(l0=1, linf=1)
+    >>> tree = dpfast.tree(range(16), branching=4, epsilon=1, sensitivity=one)
+    >>> tree
+    <NoisyTree of 16 leaves, 3 levels; <Guarantee epsilon=1, ...>>
     """
 
     def __init__(
@@ -86,6 +91,11 @@ class NoisyTree:
         linear estimate without one has less variance. They can be negative.
         Source: Hay, Rastogi, Miklau, Suciu 2010, section 4; Honaker 2015, whose weights are by
         variances.
+
+        >>> one = dpfast.Sensitivity(l0=1, linf=1)
+        >>> tree = dpfast.tree(range(16), branching=4, epsilon=1, sensitivity=one)
+        >>> [level.size for level in tree.estimates]
+        [16, 4, 1]
         """
         return tuple(self._level(self._solved[0], i) for i in range(len(self._shape.sizes)))
 
@@ -100,6 +110,12 @@ class NoisyTree:
 
         level: 0 for the leaves. Returns: begins and ends, int64, one of each node.
         Raises: DTypeError, ParameterError.
+
+        >>> one = dpfast.Sensitivity(l0=1, linf=1)
+        >>> tree = dpfast.tree(range(16), branching=4, epsilon=1, sensitivity=one)
+        >>> begins, ends = tree.spans(1)
+        >>> begins.tolist(), ends.tolist()
+        ([0, 4, 8, 12], [4, 8, 12, 16])
         """
         at = whole("level", level, 0)
         if at >= len(self._shape.sizes):
@@ -145,6 +161,10 @@ class NoisyTree:
         Returns: an Estimate within [0, 1]. Intervals are Fieller's, for a ratio: they are [0, 1]
             where the total may as well be 0. An estimated total that is not above 0 gives NaN.
         Raises: DTypeError, ParameterError.
+
+        >>> tree = dpfast.tree([100_000] * 16, epsilon=1, sensitivity=dpfast.Sensitivity(1, 1))
+        >>> tree.cdf([7, 15]).value.round(3).tolist()
+        [0.5, 1.0]
         """
         at = self._places("places", places, self._shape.leaves - 1)
         below = self._ranges(np.zeros(at.size, np.int64), at.reshape(-1) + 1)
@@ -171,6 +191,11 @@ class NoisyTree:
             least this probability. Its ends are searched in log2(leaves) steps that share it, so it
             is wider than one for a known leaf.
         Raises: DTypeError, ParameterError.
+
+        >>> tree = dpfast.tree([1000] * 16, epsilon=1, sensitivity=dpfast.Sensitivity(1, 1))
+        >>> median = tree.quantile(0.5)
+        >>> median.lower <= 8 and median.upper >= 7
+        True
         """
         share, leaves = float(probability("p", p)), self._shape.leaves
         steps = max(1, math.ceil(math.log2(leaves)))
@@ -221,6 +246,11 @@ class NoisyTree:
         not of these numbers.
         Raises: ParameterError (an estimated total beyond 2^48).
         Source: Abowd et al. 2022, the TopDown algorithm.
+
+        >>> tree = dpfast.tree([3, 0, 7, 2], epsilon=1, sensitivity=dpfast.Sensitivity(1, 1))
+        >>> leaves, *_, root = tree.integers()
+        >>> bool(leaves.sum() == root[0] and (leaves >= 0).all())
+        True
         """
         shape, nodes = self._shape, self._solved[0]
         total = float(nodes[-1])
