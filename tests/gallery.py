@@ -35,14 +35,14 @@ PLANTED: dict[str, tuple[Fault, ...]] = {
     "planes": (
         Fault(
             "noise for one count, though a plane changes three",
-            "(1, planes.sensitivity)\npublished = planes.release(law)",
-            "(1, 1)\npublished = law.release(planes.counts)",
+            "(1, planes.sensitivity)\npublished = planes.release(mechanism)",
+            "(1, 1)\npublished = mechanism.release(planes.counts)",
         ),
-        Fault("noise twice", "noisy = law.release(many)", "noisy = law.release(law.release(many))"),
+        Fault("noise twice", "noisy = mechanism.release(many)", "noisy = mechanism.release(mechanism.release(many))"),
     ),
     "bounds": (
         Fault("noise for one row, whatever a plane may add", "(1, counts.sensitivity)\n    many", "(1, 1)\n    many"),
-        Fault("clamped before the error is measured", "law.release(many)", "law.release(many, lower=0)"),
+        Fault("clamped before the error is measured", "mechanism.release(many)", "mechanism.release(many, lower=0)"),
     ),
     "visits": (
         Fault(
@@ -50,12 +50,12 @@ PLANTED: dict[str, tuple[Fault, ...]] = {
             "(1 / 2, each.sensitivity)",
             "(1 / 2, 1)",
         ),
-        Fault("noise twice", "law.release(many)", "law.release(law.release(many))"),
+        Fault("noise twice", "mechanism.release(many)", "mechanism.release(mechanism.release(many))"),
         Fault("no clamp, and a claim that there is one", "values=visits,", "values=np.minimum(visits, 20) * 3 // 2,"),
     ),
     "months": (
         Fault("noise for one airport, though a plane is in three", "Sensitivity(3, 1, ", "Sensitivity(1, 1, "),
-        Fault("releases that the ledger does not see", "law, ledger=ledger, label=label)", "law)"),
+        Fault("releases that the ledger does not see", "mechanism, ledger=ledger, label=label)", "mechanism)"),
         Fault("the whole year's noise in each month", "rho / 12, bounds", "rho, bounds"),
     ),
     "destinations": (
@@ -80,13 +80,13 @@ PLANTED: dict[str, tuple[Fault, ...]] = {
     "crash": (
         Fault(
             "a generator whose state the workers share by fork",
-            "return law.release(counts)",
+            "return mechanism.release(counts)",
             "return counts + np.rint(np.random.laplace(0, 10, counts.size))",
         ),
         Fault("a label of its own for each try", '"cities, from Python"', '"cities, from Python" + str(_)'),
     ),
     "low_bits": (
-        Fault("noise in floating point", "law.release(np.full(n, float(count)))", "count + numpy_rng.laplace(0, 1, n)"),
+        Fault("noise in floating point", "mechanism.release(np.full(n, float(count)))", "count + numpy_rng.laplace(0, 1, n)"),
         Fault("half of the noise that epsilon wants", "dpfast.Laplace(1, 1)", "dpfast.Laplace(2, 1)"),
     ),
 }

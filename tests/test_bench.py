@@ -331,7 +331,7 @@ def test_the_picture_bears_any_machine(tmp_path) -> None:
 
     for seconds in (1e-9, 1.0):
         result = Result(planted(lambda: None), [seconds], [1.0])
-        pictures.bars(Report(machine(), 1, 1, [result]), tmp_path / "one.png")
+        pictures.dots(Report(machine(), 1, 1, [result]), tmp_path / "one.png")
         assert (tmp_path / "one.png").read_bytes().startswith(PNG)
 
 

@@ -105,7 +105,7 @@ class Row:
     called: str = ""  # the exact call, if the name does not say it
     unit: str = ""  # the unit of `counts`, if the table does not say it
     threads: int = 1
-    chart: bool = False  # also a bar in the picture, or a line in a page
+    chart: bool = False  # also a dot in the picture, or a line in a page
     prepare: Run = lambda: None  # right before each run, untimed
     clock: Clock = timed
     measures: Literal["s", "B", ""] = "s"  # what the clock tells: seconds, bytes, or a mere number

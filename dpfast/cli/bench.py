@@ -44,7 +44,7 @@ Examples:
 @click.option("--peers", is_flag=True, help="Also OpenDP, diffprivlib, PyDP and randomgen, where installed.")
 @click.option(
     "--plot", "--picture", "plot", type=FILE, metavar="FILE",
-    help="Draw the main rows as bars, or the findings on a sampler: .png, .svg or .pdf.",
+    help="Draw the main rows as dots, or the findings on a sampler: .png, .svg or .pdf.",
 )  # fmt: skip
 @click.option("--json", "json_file", type=FILE, metavar="FILE", help="Everything measured; - instead of the table.")
 @click.option("--markdown", type=FILE, metavar="FILE", help="Write a short table between the marks in this file.")
@@ -100,7 +100,7 @@ def bench(
     else:
         report = measure(size, rounds, peers=peers, latency=bool(latency), scaling=bool(scaling), quiet=quiet)
         if plot:
-            draw.bars(report, plot)
+            draw.dots(report, plot)
     if latency and report.latency:
         draw.latency(report, report.latency, latency)
     if scaling and report.scaling:

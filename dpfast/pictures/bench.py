@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures: bars of nanoseconds a count, and curves over sizes, scales and threads."""
+"""The pictures: dots at the nanoseconds of a count, and curves over sizes, scales and threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from dpfast.bench.curves import AT_SCALE, AT_SIZE, Curve
@@ -23,13 +22,13 @@ from dpfast.bench.sampler import Comparison
 from dpfast.pictures.style import DASHED, FAINT, GRID, INK, INSIDE, MINUS, note, save
 from dpfast.privacy.formatting import quantity, short, three_digits
 
-EDGE = "#b4541a"  # the edge and the hatch of unsafe bars
+EDGE = "#b4541a"  # unsafe noise
 LINES = (INSIDE, "#0b3a66", EDGE, "#8a949c", "#4f9d69")
 BESIDE = LINES[-1], INSIDE, EDGE  # a sampler, dpfast, NumPy
 MARKERS = "osv^D"
 STYLE: Any = {
     "axes.axisbelow": True, "axes.edgecolor": FAINT, "axes.grid": True, "axes.labelcolor": INK, "axes.labelsize": 9,
-    "axes.spines.right": False, "axes.spines.top": False, "grid.color": GRID, "hatch.linewidth": 1.1,
+    "axes.spines.right": False, "axes.spines.top": False, "grid.color": GRID,
     "legend.fontsize": 9, "legend.frameon": False, "legend.labelcolor": INK, "svg.hashsalt": "dpfast", "text.color": INK,
     "xtick.color": FAINT, "xtick.labelcolor": INK, "xtick.labelsize": 9,
     "ytick.color": FAINT, "ytick.labelcolor": INK, "ytick.labelsize": 9,
@@ -37,55 +36,51 @@ STYLE: Any = {
 WIDTH, DPI = 9, 160  # inches: some 900 points across on a page
 LEFT = 0.012  # a share of the width, before the title
 HEADING = 0.8  # inches: the title, the machine, the versions
-ROW = 0.235  # inches of height for a bar
+ROW = 0.235  # inches of height for a row
 SAMPLER = "Time", "Noise against its law", "What the time of a call tells", "Noise after a fork"
 CLEAR = 5  # standard errors that chance hardly makes: a shaded band
-KINDS = {
-    "ours": (INSIDE, "dpfast"),
-    "safe": ("#9cc3e4", "other packages, safe"),
-    "unsafe": ("#f2b48a", "noise in floating point, unsafe"),
-    "floor": ("#d5dbe0", "a copy, a sum, key stream: no noise"),
+# Shapes differ as colours do, so that eyes and printers can tell.
+KINDS: dict[str, tuple[Any, str]] = {
+    "ours": ({"marker": "o", "color": INSIDE}, "dpfast"),
+    "safe": (
+        {"marker": "o", "color": INSIDE, "markerfacecolor": "white", "markeredgewidth": 1.4},
+        "other packages, safe",
+    ),
+    "unsafe": ({"marker": "X", "color": EDGE, "markeredgewidth": 0}, "noise in floating point, unsafe"),
+    "floor": ({"marker": "|", "color": FAINT, "markeredgewidth": 2}, "a copy, a sum, key stream: no noise"),
 }
 
 
-def bars(report: Report, path: Path) -> None:
-    """A bar for each chosen row, fastest first, on a logarithmic scale."""
+def dots(report: Report, path: Path) -> None:
+    """A dot for each chosen row, fastest first, for a bar has no length on a logarithmic scale."""
     chosen = report.chosen
-    least, places = min(result.ns for result in chosen) / 1.6, range(len(chosen))
+    times = [result.ns for result in chosen]
     with _picture("Time to add noise to a count", report, ROW * len(chosen) + HEADING + 0.6, path, peers=True) as (
         axes,
     ):
-        drawn = axes.barh(places, [result.ns - least for result in chosen], left=least, height=0.76, linewidth=0)
-        axes.set_yticks(list(places), [result.row.name for result in chosen])
-        for bar, label, result in zip(drawn, axes.get_yticklabels(), chosen, strict=True):
-            _style(bar, _kind(result))
+        axes.hlines(range(len(chosen)), 0, times, color=GRID, linewidth=0.8)  # from a row's name to its dot
+        for kind, (style, text) in KINDS.items():
+            rows = [row for row, result in enumerate(chosen) if _kind(result) == kind]
+            if rows:
+                axes.plot([times[row] for row in rows], rows, linestyle="", markersize=7, label=text, **style)
+        axes.set_yticks(range(len(chosen)), [result.row.name for result in chosen])
+        for row, (label, result) in enumerate(zip(axes.get_yticklabels(), chosen, strict=True)):
             weight = "bold" if result.row.who == "dpfast" else "normal"
             label.set_fontweight(weight)
-            end = (result.ns, bar.get_y() + bar.get_height() / 2)
-            note(axes, three_digits(result.ns), end, (4, 0), va="center", fontsize=9, fontweight=weight)
-        axes.set_xlim(least, max(result.ns for result in chosen) * 6)
+            note(axes, three_digits(result.ns), (result.ns, row), (7, 0), va="center", fontsize=9, fontweight=weight)
+        axes.set_xlim(min(times) / 1.6, max(times) * 6)
         axes.set_ylim(len(chosen) - 0.4, -0.6)
         _logarithmic(axes, "x")
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda ns, _: f"{ns:,.10g}"))
-        axes.set_xlabel("nanoseconds a count, logarithmic: shorter is faster")
-        seen = {_kind(result) for result in chosen}
-        patches = [_style(Patch(label=text), kind) for kind, (_, text) in KINDS.items() if kind in seen]
-        axes.legend(handles=patches, loc="upper right")
+        axes.set_xlabel("nanoseconds a count, logarithmic: further left is faster")
+        axes.legend(loc="upper right")
 
 
 def _kind(result: Result) -> str:
     return "ours" if result.row.who == "dpfast" else result.row.kind
-
-
-def _style(bar: Patch, kind: str) -> Patch:
-    """Safe and unsafe differ in colour and hatch, so that eyes and printers can tell."""
-    bar.set_facecolor(KINDS[kind][0])
-    if kind == "unsafe":
-        bar.set(hatch="////", edgecolor=EDGE, linewidth=0)
-    return bar
 
 
 def latency(report: Report, curve: Curve, path: Path) -> None:
