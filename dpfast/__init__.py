@@ -127,6 +127,17 @@ _LATE = {
 }
 
 
+# What a reader may look for by another name.
+_ELSEWHERE = {
+    "count": "bounded_histogram",
+    "histogram": "bounded_histogram",
+    "mean": "postprocess.mean",
+    "median": "tree(...).quantile(1/2)",
+    "quantile": "tree(...).quantile(p)",
+    "sum": "fixed_point_sum",
+}
+
+
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
@@ -135,7 +146,8 @@ def __getattr__(name: str) -> Any:
     for module, names in _LATE.items():
         if name in names.split():
             return globals().setdefault(name, getattr(import_module(module), name))
-    raise AttributeError(f"module 'dpfast' has no attribute {name!r}")
+    hint = f": dpfast.{_ELSEWHERE[name]} serves" if name in _ELSEWHERE else ""
+    raise AttributeError(f"module 'dpfast' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

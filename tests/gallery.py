@@ -86,7 +86,11 @@ PLANTED: dict[str, tuple[Fault, ...]] = {
         Fault("a label of its own for each try", '"cities, from Python"', '"cities, from Python" + str(_)'),
     ),
     "low_bits": (
-        Fault("noise in floating point", "mechanism.release(np.full(n, float(count)))", "count + numpy_rng.laplace(0, 1, n)"),
+        Fault(
+            "noise in floating point",
+            "mechanism.release(np.full(n, float(count)))",
+            "count + numpy_rng.laplace(0, 1, n)",
+        ),
         Fault("half of the noise that epsilon wants", "dpfast.Laplace(1, 1)", "dpfast.Laplace(2, 1)"),
     ),
 }

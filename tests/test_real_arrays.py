@@ -82,7 +82,7 @@ def test_integers_are_told_the_right_law(dtype: str) -> None:
         MECH.release(np.array([91, 2], dtype))
     for values in (np.array([SECRET]), np.array([SECRET], "f4"), [SECRET]):
         with pytest.raises(
-            DTypeError, match="^counts must be of .*: for real values there are Laplace and Gaussian$"
+            DTypeError, match="^counts must be of .*: for real values there are Laplace and Gaussian; astype"
         ) as caught:
             DiscreteLaplace(1, 1).release(values)
         assert "91" not in str(caught.value)

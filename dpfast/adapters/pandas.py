@@ -85,7 +85,8 @@ def _read(values: Any, missing: object) -> Any:
 
         return arrow.read(pa.array(cells), missing)
     if not isinstance(cells, (pd.arrays.IntegerArray, pd.arrays.FloatingArray)):
-        raise DTypeError(f"a Series must hold integers or floats, dense, not {dtype}")
+        hint = ": pandas.to_numeric makes numbers of texts" if pd.api.types.is_string_dtype(dtype) else ""
+        raise DTypeError(f"a Series must hold integers or floats, dense, not {dtype}{hint}")
     numbers = dtype.numpy_dtype
     null = filler(missing, numbers) if numbers.kind in "iu" and values.hasnans else np.nan
     return cells.to_numpy(dtype=numbers, na_value=null)

@@ -75,7 +75,11 @@ def integer_array(name: str, value: npt.ArrayLike) -> CountArray:
     if not array.size and isinstance(value, (list, tuple)):
         array = array.astype(INT64)  # NumPy makes floats of it
     if array.dtype is not INT64 and (array.dtype.kind not in "iu" or array.dtype.itemsize > 8):
-        hint = ": for real values there are Laplace and Gaussian" if array.dtype.kind == "f" else ""
+        hint = (
+            ": for real values there are Laplace and Gaussian; astype('int64') makes counts of whole numbers"
+            if array.dtype.kind == "f"
+            else ""
+        )
         raise DTypeError(
             f"{name} must be of an integer dtype (int8 to int64, uint8 to uint64), not {array.dtype}{hint}"
         )
