@@ -110,7 +110,7 @@ def names(folder: Path) -> list[str]:
 
 
 def one_error(stderr: str, match: str) -> None:
-    lines = [line for line in stderr.splitlines() if not line.startswith(("Usage:", "Try ")) and line]
+    lines = [line for line in stderr.splitlines() if not line.startswith(("Usage:", "Try ", "Warning: ")) and line]
     assert len(lines) == 1, stderr
     assert re.search(match, lines[0]), stderr
     assert lines[0].startswith("Error: ")

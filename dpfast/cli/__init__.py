@@ -37,13 +37,42 @@ from dpfast.errors import DpfastError, DTypeError, ParameterError, WeakGuarantee
 EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+COMMANDS: dict[click.Command, str] = {
+    histogram: "From rows to a table of noisy counts or sums.",
+    privatize: "Add noise to columns of a file.",
+    explain: "Say what parameters promise, cost and hide.",
+    ledger: "Keep a privacy budget in a file.",
+    key: "Make a key: its releases can be tried again.",
+    verify: "Draw a release again, and compare.",
+    jobs: "Look at releases that an engine makes.",
+    info: "Print versions, instruction set, threads, cache.",
+    selftest: "Check this installation.",
+    audit: "Attack the noise of a function.",
+    bench: "Time the noise beside other packages.",
+}
+
+
+class _Group(click.Group):
+    def list_commands(self, _: click.Context) -> list[str]:
+        """In the order of use."""
+        return [str(command.name) for command in COMMANDS]
+
+
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Rows of people come first: dpfast histogram --help ends with examples.",
+)
 @click.version_option(dpfast.__version__)
 def commands() -> None:
-    """Differentially private counts and real values, with noise of exactly the stated law."""
+    """Publish counts, sums and tables, and give no single person away (differential privacy).
+
+    The noise has exactly the distribution that a command states.
+    """
 
 
-for _command in (histogram, privatize, verify, explain, key, ledger, jobs, info, selftest, audit, bench):
+for _command, _line in COMMANDS.items():
+    _command.short_help = _line
     commands.add_command(_command)
 
 

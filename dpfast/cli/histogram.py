@@ -64,9 +64,9 @@ def _law_options(command: Any) -> Any:
         text = "With --epsilon: of a Gaussian, or of --threshold." if name == "delta" else text
         command = click.option(f"--{name}", type=kind, help=text)(command)
     names = click.Choice([*INTEGERS])
-    return click.option("--mechanism", type=names, default="discrete-laplace", show_default=True, help="The law.")(
-        command
-    )
+    return click.option(
+        "--mechanism", type=names, default="discrete-laplace", show_default=True, help="How the noise is drawn."
+    )(command)
 
 
 @click.command(epilog=EXAMPLES)

@@ -109,7 +109,7 @@ LAW_OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--delta", number, "Gaussians: with --epsilon, to find sigma."),
     ("--rho", number, "Gaussians: of zCDP, to find sigma."),
     ("--sigma", number, "Gaussians: the parameter itself."),
-    ("--sensitivity", number, "Laplace laws: what one unit changes in L1, all cells of one column together."),
+    ("--sensitivity", number, "Laplace mechanisms: what one unit changes in L1, all cells of one column together."),
     ("--l0", int, "Cells of one column that one unit contributes to, at most."),
     ("--linf", number, "What one unit contributes to a cell, at most."),
     ("--signed", bool, "Contributions may be negative."),
@@ -128,7 +128,7 @@ LAW_OPTIONS: tuple[tuple[str, Any, str], ...] = (
 def law_options(command: Command, choices: Iterable[str] = ()) -> Command:
     """Add the options that say which law, and whom it protects. choices: what else may be named."""
     names = LawName([*LAWS, *choices])
-    for name, kind, text in [*reversed(LAW_OPTIONS), ("--mechanism", names, "The law.")]:
+    for name, kind, text in [*reversed(LAW_OPTIONS), ("--mechanism", names, "How the noise is drawn.")]:
         default = "discrete-laplace" if name == "--mechanism" else None
         option = click.option(name, type=kind, is_flag=kind is bool, help=text, default=default, show_default=True)
         command = option(command)
@@ -138,8 +138,8 @@ def law_options(command: Command, choices: Iterable[str] = ()) -> Command:
 def noise_options(command: Command) -> Command:
     """Add the options that name an exact law, whose noise another's is compared with."""
     for option in (
-        click.option("--granularity", type=number, help="Real laws: the grid of outputs, a power of two."),
-        click.option("--sigma", type=number, help="Gaussian laws: the parameter."),
+        click.option("--granularity", type=number, help="Real mechanisms: the grid of outputs, a power of two."),
+        click.option("--sigma", type=number, help="Gaussian mechanisms: the parameter."),
         click.option("--law", type=click.Choice([*laws.own_laws()]), help="Compare the noise with this exact law."),
         click.option(
             "--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbours are."
