@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from dpfast.errors import ParameterError
 
 if TYPE_CHECKING:
     from dpfast.tables.text_format import TextFormat
@@ -55,3 +58,21 @@ def style_of(options: dict[str, Any]) -> TextFormat:
     from dpfast.tables.text_format import TextFormat
 
     return TextFormat(**{name: options.pop(name) for name in ("delimiter", "encoding", "decimal", "thousands")})
+
+
+def refuse_shared(target: Path, read: Mapping[str, Path | None], metadata: Path | None = None) -> None:
+    """Refuse to write over a file that the command needs: --force would replace a ledger, too.
+
+    target: OUT, whose record may come beside it. read: files by what names them. metadata: a record
+    elsewhere. Raises: ParameterError.
+    """
+    from dpfast.tables.streams import PIPE
+
+    written = {"OUT": target, "the record of OUT": Path(f"{target}.json")} if target != PIPE else {}
+    if metadata is not None:
+        written["--metadata"] = metadata
+    for what, path in written.items():
+        for name, other in read.items():
+            with suppress(OSError):  # one of them is not there; or none can be, and then writing says so
+                if other is not None and other != PIPE and path.samefile(other):
+                    raise ParameterError(f"{what} must not be {name}, got {path}")

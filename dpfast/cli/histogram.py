@@ -15,7 +15,7 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.file_options import style_of, text_options
+from dpfast.cli.file_options import refuse_shared, style_of, text_options
 from dpfast.cli.ledger import amounts
 from dpfast.cli.options import LAW_OPTIONS, LAWS, chosen, dashed, figures, law, near, number, one_way, reach
 from dpfast.cli.report import balance, check_report, report_options, reported
@@ -455,14 +455,16 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
     given, source, target = asked.given, options["source"], options["target"]
     verify, resume = options["verify"], options["resume"] or options["verify"]
     found: Found = "compare" if verify else "replace" if options["force"] else "keep" if resume else "refuse"
-    report, others = options["report_file"], [options[name] for name in ("source", "ledger_file", "key_file")]
-    check_report(report, options["report_title"], target, *others, found=found)
+    report, read = options["report_file"], {"ROWS": source, "--ledger": options["ledger_file"]}
+    read |= {"--key-file": options["key_file"], **(asked.cells.files if asked.cells else {})}
+    refuse_shared(target, read)
+    check_report(report, options["report_title"], target, *read.values(), found=found)
     ledger, key = _paying(asked, options, resume=resume)
     if verify and not target.is_file():
         raise ParameterError(f"OUT must be the file of a release, got {target}")
     table.checked(target, found=found)
     rows = Rows(source, Columns(asked.by, given["unit"], given.get("summed")), style, form)
-    _refuse_inside(source, target)
+    _refuse_inside(source, {"OUT": target, "--report": report})
     typed = asked.cells.typed(rows.kinds) if asked.cells else []
     release = Release(asked, rows, typed, ledger, key, resume, options["threads"])
     about, counted = release.about(), _counted(release, quiet=options["quiet"])
@@ -504,11 +506,11 @@ def _paying(asked: Asked, options: Mapping[str, Any], *, resume: bool) -> tuple[
     return ledger, key
 
 
-def _refuse_inside(source: Path, target: Path) -> None:
-    """OUT must be neither ROWS nor a file among them. Raises: ParameterError."""
-    where = target.resolve()
-    if where == source.resolve() or (source.is_dir() and source.resolve() in where.parents):
-        raise ParameterError(f"OUT must not be ROWS or lie among them, got {target}")
+def _refuse_inside(source: Path, written: Mapping[str, Path | None]) -> None:
+    """What is written must not lie among the files of ROWS. Raises: ParameterError."""
+    for name, path in written.items():
+        if path is not None and source.is_dir() and source.resolve() in path.resolve().parents:
+            raise ParameterError(f"{name} must not lie among the files of ROWS, got {path}")
 
 
 def _counted(release: Release, *, quiet: bool) -> dpfast.BoundedHistogram:
@@ -524,9 +526,9 @@ def _counted(release: Release, *, quiet: bool) -> dpfast.BoundedHistogram:
             bar.show(text=f"{rows.name}: {held.read:,} rows")
         rows.must_be_the_same()
         bar.show(text=f"{rows.name}: counting")
-        values = held.values()
+        keys, units, values = held.taken()
         of = {} if values is None else {"values": values}
-        return dpfast.bounded_histogram(held.keys(), held.units(), **of, **asked.counts, key=release.key)
+        return dpfast.bounded_histogram(keys, units, **of, **asked.counts, key=release.key)
 
 
 def _drawn(release: Release, counted: dpfast.BoundedHistogram) -> Any:

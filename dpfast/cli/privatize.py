@@ -17,7 +17,7 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.file_options import IN, style_of, text_options
+from dpfast.cli.file_options import IN, refuse_shared, style_of, text_options
 from dpfast.cli.ledger import amounts
 from dpfast.cli.options import (
     LAWS,
@@ -224,7 +224,7 @@ def _run(
     _check(given, columns, epsilon_is)
     _check_key(source, ledger_file, key_file, label, resume=resume)
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
-    _check_paths(source, target, ledger_file, key_file, metadata)
+    refuse_shared(target, {"IN": source, "--ledger": ledger_file, "--key-file": key_file}, metadata)
     check_report(report_file, report_title, target, source, ledger_file, key_file, metadata, found=found)
     check_format(form, source, target)
     _check_dtype(dtype, real=real)
@@ -430,17 +430,6 @@ def _check_key(source: Path, ledger: Path | None, key: Path | None, label: str |
         raise ParameterError("--resume must come with --key-file: noise without a key is new at every try")
     if key is not None and str(source) == "-":
         raise ParameterError("IN must be a file for --key-file, which reads it twice: write what the pipe gives to one")
-
-
-def _check_paths(source: Path, target: Path, *others: Path | None) -> None:
-    """Refuse one file in two places."""
-    from dpfast.tables.streams import PIPE
-
-    named = {"IN": source, **dict(zip(("--ledger", "--key-file", "--metadata"), others, strict=True))}
-    for name, path in named.items():
-        with suppress(OSError):  # there is no OUT, or nothing can be; then writing says so
-            if path is not None and path != PIPE != target and target.samefile(path):
-                raise ParameterError(f"OUT must not be {name}, got {target}")
 
 
 def _check(given: Mapping[str, Any], columns: Sequence[str], epsilon_is: str | None) -> None:

@@ -202,11 +202,16 @@ def _replace(file: IO[bytes], path: Path) -> None:
 
 
 def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
-    if os.path.isfile(path):  # noqa: PTH113  it never raises, for a name that is too long either
-        if not force:
-            raise FileError(f"{path} exists{why}; --force would replace it")
-    elif os.path.lexists(path):
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:  # a name that is too long; no folder before it
+        raise FileError(f"cannot write {path}: {error.strerror}") from None
+    if not os.path.isfile(path):  # noqa: PTH113  it never raises
         raise FileError(f"{path} exists and is not a file")
+    if not force:
+        raise FileError(f"{path} exists{why}; --force would replace it")
 
 
 def _sync_directory(directory: Path) -> None:

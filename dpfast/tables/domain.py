@@ -6,6 +6,7 @@ A domain is public, so messages quote its lines.
 
 from __future__ import annotations
 
+import os
 import re
 from codecs import BOM_UTF8
 from collections.abc import Sequence
@@ -26,10 +27,14 @@ HELD = "texts, whole numbers, true and false, dates or timestamps"
 
 
 class Domain(NamedTuple):
-    """The keys of a column in their order; and how messages name each, "line 3 of cities.txt"."""
+    """The keys of a column in their order.
+
+    where: how messages name each, "line 3 of cities.txt". file: that of the lines.
+    """
 
     texts: list[str]
     where: list[str]
+    file: Path | None = None
 
     def typed(self, column: str, kind: pa.DataType) -> pa.Array:
         """The keys as a column of this type holds them. Raises: ParameterError."""
@@ -75,16 +80,23 @@ def domain_of(text: str, option: str) -> Domain:
     if found := RANGE.fullmatch(text):
         low, high = map(int, found.groups())
         if not 0 <= high - low < MOST:
-            raise ParameterError(f"{option} must be a range from the lower to the upper end, got {text}")
+            raise ParameterError(
+                f"{option} must be a range from the lower to the upper end, of at most {MOST:,} keys, got {text}"
+            )
         keys = [str(i) for i in range(low, high + 1)]
         return Domain(keys, [f"{key!r} of {option}" for key in keys])
-    if "," in text:
+    listed = "," in text
+    if listed and os.path.isfile(text):  # noqa: PTH113  it never raises, for a name that is too long either
+        raise ParameterError(
+            f"{option} is a list, for it has a comma, and {text!r:.200} is a file, too: rename the file"
+        )
+    if listed:
         given = [(part, f"entry {i} of {option}") for i, part in enumerate(text.split(","), 1)]
     else:
         given = [(line, f"line {i} of {text}") for i, line in enumerate(_lines(Path(text), option), 1)]
     keys, where = [_key(part, place) for part, place in given], [place for _, place in given]
     _refuse_equal(keys, keys, where)
-    return Domain(keys, where)
+    return Domain(keys, where, None if listed else Path(text))
 
 
 def _lines(path: Path, option: str) -> list[str]:
@@ -114,6 +126,10 @@ def _key(line: str, where: str) -> str:
         if not QUOTED.fullmatch(line):
             raise ParameterError(f"{where} must end with its quote, with quotes inside doubled, got {line!r:.80}")
         key = line[1:-1].replace('""', '"')
+    elif "\r" in line or "\0" in line:
+        raise ParameterError(
+            f"{where} holds a carriage return or a zero byte: the file must be UTF-8, and its lines end in LF or CRLF"
+        )
     elif line.strip() != line:
         raise ParameterError(f"{where} begins or ends with a space: leave it out, or put the key in quotes")
     if not key:

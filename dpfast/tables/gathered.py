@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ class Cells:
         self.size = math.prod(self.shape)
         if self.size > MOST:
             raise ParameterError(f"--domain must be of at most {MOST:,} cells in all, got {self.size:,}")
+
+    @property
+    def files(self) -> dict[str, Path | None]:
+        """Those that list keys, by the option that names them."""
+        return {f"the file of --domain {by}": domain.file for by, domain in self._domains.items()}
 
     @property
     def names(self) -> list[str]:
@@ -78,26 +84,21 @@ class Gathered:
             self._places.append(at[inside].astype(np.int32))
         else:
             for name, found in zip(columns.by, self._keys, strict=True):
-                found.append(_compact(batch[name]))
-        self._units.append(_compact(batch[columns.unit]))
+                _add(found, _compact(batch[name]))
+        _add(self._units, _compact(batch[columns.unit]))
         if columns.value is not None:
             values = batch[columns.value]
             self._values.append((values.cast(pa.float64(), safe=False) if self._as_reals else values).to_numpy())
 
-    def keys(self) -> Any:
+    def taken(self) -> tuple[Any, Any, Any]:
+        """The keys, the units, and the values or None, of all rows. No row is held then."""
         if self._cells is not None:
-            return np.concatenate([np.zeros(0, np.int32), *self._places])
-        found = tuple(map(_joined, self._keys))
-        return found if len(found) > 1 else found[0]
-
-    def units(self) -> Any:
-        return _joined(self._units)
-
-    def values(self) -> Any:
-        """Or None, if rows are counted."""
-        if self._rows.columns.value is None:
-            return None
-        return np.concatenate(self._values) if self._values else np.zeros(0)
+            keys: Any = _joined(self._places)
+        else:
+            found = tuple(map(_joined, self._keys))
+            keys = found if len(found) > 1 else found[0]
+        values = None if self._rows.columns.value is None else _joined(self._values, np.float64)
+        return keys, _joined(self._units), values
 
 
 def _compact(cells: pa.Array) -> pa.Array:
@@ -109,12 +110,21 @@ def _compact(cells: pa.Array) -> pa.Array:
     return cells if pa.types.is_integer(cells.type) else cells.dictionary_encode()
 
 
-def _joined(parts: Sequence[pa.Array]) -> Any:
-    if not parts:
-        return np.zeros(0, np.int64)
-    if pa.types.is_integer(parts[0].type):
-        return np.concatenate([part.to_numpy() for part in parts])
-    return pa.chunked_array(parts)
+def _add(parts: list[pa.Array], more: pa.Array) -> None:
+    """Add rows. Each part has its own texts: they are joined each time the parts have doubled."""
+    parts.append(more)
+    if pa.types.is_dictionary(more.type) and sum(part.nbytes for part in parts[1:]) > parts[0].nbytes:
+        parts[:] = [pa.concat_arrays(parts)]
+
+
+def _joined(parts: list[Any], empty: Any = np.int64) -> Any:
+    """One column of all parts, which go."""
+    if parts and isinstance(parts[0], pa.Array) and pa.types.is_dictionary(parts[0].type):
+        column: Any = pa.chunked_array(parts)
+    else:
+        column = np.concatenate([np.asarray(part) for part in parts]) if parts else np.zeros(0, empty)
+    parts.clear()
+    return column
 
 
 def table_of(keys: Mapping[str, pa.Array], values: Mapping[str, Any]) -> pa.Table:

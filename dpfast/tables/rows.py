@@ -17,12 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.types as kinds
-from pyarrow import fs
 
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.tables.csv_text import CsvText
 from dpfast.tables.domain import HELD, is_moment, is_text
-from dpfast.tables.readers import JsonLines
+from dpfast.tables.readers import JsonLines, Parquet, ParquetFolder
 from dpfast.tables.streams import PIPE, Form, form
 from dpfast.tables.text_format import TextFormat
 
@@ -30,7 +29,7 @@ Sign: TypeAlias = tuple[str, int, int, int, int, int]  # a file that changes has
 
 BATCH = 1 << 17  # rows at a time
 TEXTS = ("CSV", "TSV")
-DATASETS = {"Parquet": ds.ParquetFileFormat(), "Arrow": ds.IpcFileFormat()}
+TABLES = ("JSON lines", "Parquet", "Arrow")
 
 
 class Columns(NamedTuple):
@@ -67,7 +66,7 @@ class Rows:
         self._format = _one_format(path, forms)
         with _reading(self.path):
             self._texts: list[CsvText] = []
-            self._lines: list[JsonLines] = []
+            self._tables: list[Any] = []
             if self._format in TEXTS:
                 how = (style or TextFormat()).named(self._format)
                 self._texts = [CsvText(file, how, of.codec) for file, of in zip(files, forms, strict=True)]
@@ -76,19 +75,10 @@ class Rows:
                     _places(text.names, columns, f"the header of {text.what} has {len(text.names)} fields{hint}")
                 self.kinds: list[pa.DataType] = [pa.string()] * len(columns.by)
                 return
-            if self._format == "JSON lines":
-                how = style or TextFormat()
-                self._lines = [JsonLines(file, of, how) for file, of in zip(files, forms, strict=True)]
-                for lines in self._lines:
-                    self._check_schema(lines.schema)
-                _refuse_other_kinds(path, [lines.schema for lines in self._lines], columns)
-                return
-            kind = DATASETS[self._format]
-            whole = kind.inspect(os.fspath(files[0]), fs.LocalFileSystem()).names
-            _refuse_doubled(whole, columns)  # which a dataset could not be of
-            of = {"partitioning": "hive"} if path.is_dir() else {}
-            self._dataset = ds.dataset(os.fspath(path), format=kind, **of)
-            self._check_schema(self._dataset.schema)
+            self._tables = _opened(path, files, forms, style or TextFormat())
+            for table in self._tables:
+                self._check_schema(table.schema)
+            _refuse_other_kinds(path, [table.schema for table in self._tables], columns)
 
     def _check_schema(self, schema: pa.Schema) -> None:
         columns = self.columns
@@ -99,23 +89,21 @@ class Rows:
             _check_value(schema.field(columns.value))
 
     def batches(self) -> Iterator[dict[str, pa.Array]]:
-        """The columns by name, in batches: keys and units with nulls where a cell is empty."""
-        with _reading(self.path):
-            for cells in self._of_texts() if self._texts else self._of_dataset():
-                there = [pc.is_valid(cells[name]) for name in self.columns.names]
-                kept = there[0]
-                for each in there[1:]:
-                    kept = pc.and_(kept, each)
-                yield cells if pc.all(kept).as_py() else {name: cell.filter(kept) for name, cell in cells.items()}
+        """The columns by name, in batches: keys and units with nulls where a cell is empty.
 
-    def _arrow_batches(self) -> Iterator[pa.RecordBatch]:
-        names = self.columns.names
-        if self._format != "JSON lines":
-            asked = {name: pc.field(name) for name in names}
-            yield from self._dataset.to_batches(columns=asked, batch_size=BATCH, fragment_readahead=1)
-        for lines in self._lines:
-            for batch, _ in lines.batches(BATCH, names):
-                yield batch
+        Raises: FileError (a change of the files is said before what else it may have led to).
+        """
+        try:
+            with _reading(self.path):
+                for cells in self._of_texts() if self._texts else self._of_tables():
+                    there = [pc.is_valid(cells[name]) for name in self.columns.names]
+                    kept = there[0]
+                    for each in there[1:]:
+                        kept = pc.and_(kept, each)
+                    yield cells if pc.all(kept).as_py() else {name: cell.filter(kept) for name, cell in cells.items()}
+        except FileError:
+            self.must_be_the_same()
+            raise
 
     def must_be_the_same(self) -> None:
         """Raises: FileError (a file that was written, or replaced, since it was opened)."""
@@ -136,15 +124,39 @@ class Rows:
                         cells[name] = _filled(_decoded(records, place, name))
                 yield cells
 
-    def _of_dataset(self) -> Iterator[dict[str, pa.Array]]:
-        for batch in self._arrow_batches():
-            if self._format == "Arrow":
-                batch.validate(full=True)  # later code follows its offsets and codes
-            found = dict(zip(self.columns.names, batch.columns, strict=True))
-            yield {
-                name: _number(cell) if name == self.columns.value else _filled(_plain(cell))
-                for name, cell in found.items()
-            }
+    def _of_tables(self) -> Iterator[dict[str, pa.Array]]:
+        names = self.columns.names
+        for table in self._tables:
+            for batch, _ in table.batches(BATCH, names):
+                yield {
+                    name: _number(batch[name]) if name == self.columns.value else _filled(_plain(batch[name]))
+                    for name in names
+                }
+
+
+class Arrow:
+    """An Arrow IPC file. It is read and not mapped: a mapped file that shrinks ends the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._data = ds.dataset(os.fspath(path), format="ipc")
+        self.schema = self._data.schema
+
+    def batches(self, rows: int, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        asked = {name: pc.field(name) for name in columns}
+        for batch in self._data.to_batches(columns=asked, batch_size=rows, fragment_readahead=1):
+            batch.validate(full=True)  # later code follows its offsets and codes
+            yield batch, 0.0
+
+
+def _opened(path: Path, files: Sequence[Path], forms: Sequence[Form], style: TextFormat) -> list[Any]:
+    """The tables of a path, of one format: each has a schema, and batches of its columns."""
+    if forms[0].format == "JSON lines":
+        return [JsonLines(file, of, style) for file, of in zip(files, forms, strict=True)]
+    if path == PIPE:
+        raise ParameterError(f"ROWS must be a file: {forms[0].format} is not read from its begin to its end, as - is")
+    if forms[0].format == "Arrow":
+        return [Arrow(file) for file in files]
+    return [ParquetFolder(path) if path.is_dir() else Parquet(path)]
 
 
 @contextmanager
@@ -185,7 +197,7 @@ def _one_format(path: Path, forms: Sequence[Form]) -> str:
     found = sorted({each.format for each in forms})
     if len(found) > 1:
         raise ParameterError(f"{path} must hold files of one format, and holds {' and '.join(found)}")
-    if found[0] not in {*TEXTS, *DATASETS, "JSON lines"}:
+    if found[0] not in {*TEXTS, *TABLES}:
         raise ParameterError(f"{path} must be a table of rows, which {found[0]} is not")
     return found[0]
 
@@ -218,7 +230,7 @@ def _refuse_doubled(names: Sequence[str], columns: Columns) -> None:
 def _refuse_other_kinds(path: Path, schemas: Sequence[pa.Schema], columns: Columns) -> None:
     """Raises: ParameterError (a column holds one kind in a file, and another in the next)."""
     for option, name in columns.asked:
-        if option != "--sum" and len({schema.field(name).type for schema in schemas}) > 1:
+        if option != "--sum" and len({_value_kind(schema.field(name).type) for schema in schemas}) > 1:
             raise ParameterError(f"{option} {name!r:.80} must hold one kind of value in all files of {path}")
 
 

@@ -11,7 +11,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
@@ -129,6 +129,8 @@ def opened(path: Path, codec: str | None = None) -> Iterator[Opened]:
 
     Raises: FileError (what is packed is damaged or cut short, or is packed and not said to be).
     """
+    if path == PIPE and sys.stdin is None:
+        raise FileError("cannot read standard input: it is closed")
     with nullcontext(sys.stdin.buffer) if path == PIPE else path.open("rb") as raw, _unpacking(what_is(path), codec):
         yield Opened(raw, codec)
 
@@ -172,6 +174,9 @@ def packed(file: IO[bytes], codec: str | None) -> Iterator[IO[bytes]]:
         try:
             yield stream
         except BaseException:
-            raw.close()
+            with suppress(Exception):
+                stream.close()  # or else pyarrow would close it, and say on standard error what it cannot write
+            with suppress(OSError):
+                raw.close()
             raise
         stream.close()
