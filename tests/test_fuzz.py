@@ -18,6 +18,7 @@ from fuzz.choices import Choices
 import dpfast
 from dpfast import FileError, jobs
 from dpfast.cli import main
+from dpfast.records import partitions
 
 # Inputs that once broke a promise, by target.
 ONCE: list[tuple[str, bytes, str]] = [
@@ -102,6 +103,19 @@ def test_noise_that_is_missing_is_found(made, monkeypatch) -> None:
     assert judged(files, good) is None
     monkeypatch.setattr(dpfast.DiscreteLaplace, "release", without)
     assert "added no noise" in str(judged(files, good))
+
+
+def test_a_key_of_one_unit_and_a_charge_that_is_forgotten_are_found(made, monkeypatch) -> None:
+    """Of a table: without a threshold all keys are shown; without a charge it is free."""
+    files, hidden = made("files"), bytes([160, 3, 1, 0, 0, 0, 1, 0])
+    assert judged(files, hidden) is None
+    with monkeypatch.context() as planted:
+        planted.setattr(partitions.Showing, "of", lambda _, counts, __: counts > 0)
+        assert "shows a key" in str(judged(files, hidden))
+    monkeypatch.setattr(dpfast.Ledger, "spend", lambda *_, **__: None)
+    monkeypatch.setattr(dpfast.Ledger, "_spend", lambda *_, **__: None, raising=False)
+    monkeypatch.setattr(dpfast.Ledger, "release", lambda _, law, counts, **__: law.release(counts))
+    assert "released with 0 charges" in str(judged(files, hidden))
 
 
 def test_a_charge_that_is_forgotten_is_found(made, monkeypatch) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -229,8 +230,6 @@ print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
 @pytest.mark.parametrize(("unit", "most"), [("person", 40), ("name", 40)])
 def test_memory_of_a_row(unit: str, most: int) -> None:
     """At most so many bytes a row more than few rows take; before, 46 and 83."""
-    import numpy as np
-
     people = 2000
     names = pa.array([f"person {i}" for i in range(people)])
     taken = []

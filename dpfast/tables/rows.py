@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.types as kinds
 
 from dpfast.errors import DpfastError, FileError, ParameterError
@@ -135,17 +134,25 @@ class Rows:
 
 
 class Arrow:
-    """An Arrow IPC file. It is read and not mapped: a mapped file that shrinks ends the process."""
+    """An Arrow IPC file. It is read and not mapped: a mapped file that shrinks ends the process.
+
+    A scan of a dataset would follow damaged offsets before they can be validated.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._data = ds.dataset(os.fspath(path), format="ipc")
-        self.schema = self._data.schema
+        self._path = str(path)
+        with pa.OSFile(self._path) as file:
+            self.schema = pa.ipc.open_file(file).schema
 
     def batches(self, rows: int, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
-        asked = {name: pc.field(name) for name in columns}
-        for batch in self._data.to_batches(columns=asked, batch_size=rows, fragment_readahead=1):
-            batch.validate(full=True)  # later code follows its offsets and codes
-            yield batch, 0.0
+        options = pa.ipc.IpcReadOptions(included_fields=[self.schema.get_field_index(name) for name in columns])
+        with pa.OSFile(self._path) as file:
+            stored = pa.ipc.open_file(file, options=options)
+            for i in range(stored.num_record_batches):
+                batch = stored.get_batch(i)
+                batch.validate(full=True)  # later code follows its offsets and codes
+                for at in range(0, batch.num_rows, rows):
+                    yield batch.slice(at, rows), 0.0
 
 
 def _opened(path: Path, files: Sequence[Path], forms: Sequence[Form], style: TextFormat) -> list[Any]:

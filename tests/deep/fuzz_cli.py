@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -114,6 +115,8 @@ def call(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
         return Call(explained(r), plain=False)
     if kind < 0.16:
         return Call(accounted(r), plain=False)
+    if kind < 0.5:
+        return counted(r, folder, inputs)
     name = r.choice(sorted(inputs))
     end, whole = Path(name).suffix, r.random() < 0.5
     source = f"in{end}"
@@ -128,6 +131,42 @@ def call(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
     plain = whole and name[0] == "t" and law == LAW and not more and column in ([], ["--column", "n"])
     plain = plain and (source, target) == (f"in{end}", f"out{usual}")
     return Call(["privatize", source, target, *column, *law, *(word for one in more for word in one)], plain=plain)
+
+
+def counted(r: random.Random, folder: Path, inputs: dict[str, bytes]) -> Call:
+    """A table of rows: as `call` puts it."""
+    name = r.choice(sorted(name for name in inputs if Path(name).suffix in TABLES))
+    end, whole = Path(name).suffix, r.random() < 0.6
+    (folder / f"in{end}").write_bytes(inputs[name] if whole else damaged(r, inputs[name]))
+    source = usually(r, f"in{end}", "no.csv", "in", "a folder", "pipe.csv", "/dev/null", "", "-", odds=0.05)
+    target = usually(r, "out.csv", "out.parquet", "out.jsonl.gz", *strange_targets(end), odds=0.2)
+    by, unit = usually(r, "kind", "n", "x", "tags", "no", "", "name"), usually(r, "name", "n", "x", "tags", "no", "")
+    listed = [
+        "x=a,b",
+        "kind=d.txt",
+        "1..9",
+        "9..1",
+        "no.txt",
+        "a folder",
+        "/dev/null",
+        "",
+        "a,a",
+        "in.csv",
+        "\x1b[2J,a",
+    ]
+    keys = usually(r, ["--domain", "a,b"], *(["--domain", each] for each in listed), [], THRESHOLD, odds=0.4)
+    law = usually(r, ["--epsilon", "1"], strange_law(r), odds=0.1)
+    more = r.sample(MORE_OF_TABLES, r.choice([0, 0, 1, 1, 2]))
+    plain = (
+        whole
+        and name[0] == "t"
+        and (source, target) == (f"in{end}", "out.csv")
+        and not more
+        and law == ["--epsilon", "1"]
+    )
+    plain = plain and (by, unit) == ("kind", "name") and keys in (["--domain", "a,b"], THRESHOLD)
+    words = ["--by", by, "--unit", unit, "--max-partitions", "2", *keys, *law, *(word for one in more for word in one)]
+    return Call(["histogram", source, target, *words], plain=plain)
 
 
 def strange_targets(end: str) -> list[str]:
@@ -154,6 +193,20 @@ MORE = [
 ]  # fmt: skip
 
 
+THRESHOLD = ["--threshold", "--delta", "1e-12"]  # which no key of so few rows reaches
+MORE_OF_TABLES = [
+    ["--force"], ["--quiet"], ["--threads", "1"], ["--explain"], ["--intervals"], ["--intervals", "2"], ["--intervals", "--jointly"],
+    ["--sum", "n", "--clamp", "0", "9"], ["--sum", "x", "--clamp", "-1", "1", "--granularity", "1"], ["--clamp", "0", "9"],
+    ["--sum", "kind", "--clamp", "0", "9"], ["--sum", "x", "--clamp", "0", "2**900"], ["--sum", "x", "--clamp", "9", "0"],
+    ["--lower", "0"], ["--lower", "1e30"], ["--upper", "x"], ["--max-contributions", "3"], ["--max-per-partition", "9" * 30],
+    ["--max-partitions", "0"], ["--by", "n"], ["--by", "kind"], ["--mechanism", "discrete-gaussian", "--delta", "1e-12"],
+    ["--report", "out.html"], ["--report", "no/out.html"], ["--report", "in.csv"], ["--report-title", "x"],
+    ["--ledger", "h.db"], ["--ledger", "l.db"], ["--ledger", "no.db"], ["--ledger", "in.csv"], ["--ledger", "a folder"],
+    ["--key-file", "no.key"], ["--label", "x"], ["--resume"], ["--verify"], ["--encoding", "utf-16"], ["--encoding", "no"],
+    ["--delimiter", ";"], ["--decimal", ","], ["--format", "csv"], ["--adjacency", "substitution"], ["--no-such-option"],
+]  # fmt: skip
+
+
 def explained(r: random.Random) -> list[str]:
     more = ["--json", "--cells 0", "--cells 5", "--plot no/p.png", "--plot p.txt", "--picture loss"]
     return ["explain", *usually(r, LAW, strange_law(r), odds=0.7), *r.choice(more).split()]
@@ -177,10 +230,15 @@ def found(call: Call, code: int | None, said: str, before: dict[str, bytes], aft
     if code != 0:
         asked = " ".join(call.arguments)
         wrong += [f"quoted {cell}" for cell in (NUMBER, TEXT) if cell in said and cell not in asked]
-        allowed = {"l.db"}  # what was charged stays charged
+        allowed = {"l.db", "h.db"}  # what was charged stays charged
     else:
         target = call.arguments[2]
-        allowed = {"l.db", target, f"{target}.json", f"{target}.lock", "no.db"}
+        allowed = {"l.db", "h.db", target, f"{target}.json", f"{target}.lock", "no.db", "out.html"}
+        wrong += [
+            f"shows {name!r} a hidden key"
+            for name in new
+            if "--threshold" in call.arguments and TEXT.encode() in after[name]
+        ]
     wrong += [f"left {name!r}" for name in sorted(new - allowed)]
     if call.plain and code == 0 and after.get(call.arguments[2]) == before.get(call.arguments[1]):
         wrong.append("added no noise")
@@ -238,6 +296,8 @@ def prepared(folder: Path) -> dict[str, bytes]:
     os.chdir(folder)
     inputs = originals(folder)
     Ledger("l.db", epsilon=10**6, create=True)
+    Ledger("h.db", epsilon=10**6, delta=Fraction(1, 10), unit="name", create=True)
+    (folder / "d.txt").write_text("a\nü\n")
     (folder / "a folder").mkdir()
     for name in ("pipe.csv", "pipe.npy"):
         os.mkfifo(folder / name)

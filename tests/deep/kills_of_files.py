@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL at random moments of `privatize`: OUT is there whole with its record, or nothing is.
+"""SIGKILL at random moments of `privatize` and `histogram`: OUT is whole with its record, or absent.
 
 Its report is there only beside the OUT that it is about. Under a key the release is begun again
 with --resume until it ends: the same bytes, one charge, no leftovers.
@@ -18,17 +18,20 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 COVERS = (
     "dpfast/tables/atomic_write.py", "dpfast/tables/files.py", "dpfast/tables/csv_file.py", "dpfast/tables/arrow_file.py", "dpfast/tables/array_file.py", "dpfast/tables/passed.py", "dpfast/tables/csv_text.py",
-    "dpfast/tables/drawn.py", "dpfast/tables/in_blocks.py", "dpfast/cli/privatize.py", "dpfast/cli/report.py",
+    "dpfast/tables/drawn.py", "dpfast/tables/in_blocks.py", "dpfast/cli/privatize.py", "dpfast/cli/histogram.py", "dpfast/cli/report.py", "dpfast/tables/rows.py",
+    "dpfast/tables/gathered.py", "dpfast/tables/cells.py",
 )  # fmt: skip
 TIMES, FIRST = 400, 10**9
 AGAIN, FRESH = 300, 20  # kills of releases under a key: in forked processes, and of command lines
 KILLS = 10  # one release is killed so many times
 ROWS = 20_000
 ENDS = (".csv", ".parquet", ".arrow", ".npy")
+TABLES = {"known": ["--domain", "city=1..400", "--intervals"], "threshold": ["--threshold", "--delta", "1e-3"]}
 PAGE = "out.html"
 SHOWN = 20  # rows whose numbers a page must have
 
@@ -131,14 +134,38 @@ def one_kill(end: str, *, force: bool, after: float, old: bytes | None) -> str:
     return state(end, old)
 
 
-def begun(end: str, label: str, *, fresh: bool) -> int:
+def store_rows() -> None:
+    """People in cities, of which the first have many and the others one."""
+    rows = [f"{i % 7 if i % 50 else 100 + i // 50 % 300},p{i % 9000}" for i in range(ROWS)]
+    Path("in.csv").write_text("city,person\n" + "\n".join(rows) + "\n")
+
+
+def command(end: str, kind: str | None) -> list[str]:
+    """kind: of a table of rows, or None of privatize."""
+    if kind is not None:
+        asked = ["--by", "city", "--unit", "person", "--max-partitions", "2", *TABLES[kind]]
+        return ["histogram", f"in{end}", f"out{end}", *asked, "--epsilon", "1", "--quiet", "--report", PAGE]
+    chosen = [] if end == ".npy" else ["--column", "n"]
+    return [
+        "privatize",
+        f"in{end}",
+        f"out{end}",
+        "--epsilon",
+        "1",
+        "--sensitivity",
+        "1",
+        "--quiet",
+        *chosen,
+        "--report",
+        PAGE,
+    ]
+
+
+def begun(words: list[str], label: str, *, fresh: bool) -> int:
     """The id of a process that makes a release under a key, or goes on with it."""
     from dpfast.cli import main
 
-    chosen = [] if end == ".npy" else ["--column", "n"]
-    options = ["--epsilon", "1", "--sensitivity", "1", "--quiet", *chosen]
-    options += ["--ledger", "budget.db", "--key-file", "a.key", "--label", label, "--resume", "--report", PAGE]
-    command = ["privatize", f"in{end}", f"out{end}", *options]
+    command = [*words, "--ledger", "budget.db", "--key-file", "a.key", "--label", label, "--resume"]
     if fresh:
         return subprocess.Popen([sys.executable, "-m", "dpfast", *command], stderr=subprocess.DEVNULL).pid
     if (child := os.fork()) == 0:
@@ -176,25 +203,27 @@ def removed(end: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def one_release_killed(end: str, r: random.Random, kills: int, *, fresh: bool) -> Counter[str]:
+def one_release_killed(end: str, r: random.Random, kills: int, *, fresh: bool, kind: str | None = None) -> Counter[str]:
     """Kill a release, and begin it again, so many times; then let it end. What each kill left."""
     import dpfast
 
+    words = command(end, kind)
+
     def whole(label: str) -> float:
         begin = time.monotonic()
-        assert os.waitpid(begun(end, label, fresh=fresh), 0)[1] == 0, "it does not end"
+        assert os.waitpid(begun(words, label, fresh=fresh), 0)[1] == 0, "it does not end"
         return time.monotonic() - begin
 
-    store(end)
+    store(end) if kind is None else store_rows()
     dpfast.KeyFile.create("a.key")
-    dpfast.Ledger("budget.db", 10, create=True)
+    dpfast.Ledger("budget.db", 10, delta=Fraction(1, 10), create=True)
     whole("before")
     removed(end)
     takes = whole("before")  # nothing is loaded for the first time
     removed(end)
     states, outputs, pages = Counter[str](), set[bytes](), set[bytes]()
     while states.total() - states["ended before"] < kills:
-        process = begun(end, "counts", fresh=fresh)
+        process = begun(words, "counts", fresh=fresh)
         time.sleep(r.uniform(0, takes))
         os.kill(process, signal.SIGKILL)
         ended = os.waitpid(process, 0)[1] == 0
@@ -230,6 +259,46 @@ def kills_of_resumed(times: int, seed: int, *, fresh: bool = False) -> dict[str,
     return dict(sorted(states.items()))
 
 
+def kills_of_tables(times: int, seed: int, *, fresh: bool = False) -> dict[str, int]:
+    """The same of `histogram`: of known keys, and of keys that a threshold shows."""
+    r, states = random.Random(seed), Counter[str]()
+    for number in range(-(-times // KILLS)):
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            kind = list(TABLES)[number % len(TABLES)]
+            states += one_release_killed(".csv", r, min(KILLS, times), fresh=fresh, kind=kind)
+    return dict(sorted(states.items()))
+
+
+def kills_of_unkeyed_tables(times: int, seed: int) -> dict[str, int]:
+    """Without a key, with a ledger: an OUT is whole and paid, and no OUT is paid at most once."""
+    import dpfast
+    from dpfast.cli import main
+
+    r, states, known = random.Random(seed), Counter[str](), command(".csv", "known")
+    for _ in range(times):
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            store_rows()
+            begin = time.monotonic()
+            assert main(known) == 0
+            takes = time.monotonic() - begin
+            removed(".csv")
+            dpfast.Ledger("budget.db", 10, create=True)
+            if (process := os.fork()) == 0:
+                with contextlib.redirect_stderr(io.StringIO()):
+                    os._exit(main([*known, "--ledger", "budget.db"]))
+            time.sleep(r.uniform(0, 1.2 * takes))
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            there, charges = made(".csv"), len(dpfast.Ledger("budget.db").history())
+            assert charges <= 1, "charged twice"
+            for out in there:
+                assert charges == 1, "an output that nobody paid"
+                assert out.count(b"\n") == 401, "half an output"
+                assert Path("out.csv.json").exists(), "an output without its record"
+            states[f"{'charged' if charges else 'not charged'}, {'an' if there else 'no'} output"] += 1
+    return dict(sorted(states.items()))
+
+
 def child(code: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     command = [sys.executable, "-c", f"import json\nfrom deep.kills_of_files import *\n{code}"]
@@ -241,6 +310,8 @@ def check(*, cheap: bool) -> dict[str, object]:
     calls = f"""
 figures = kills_of_privatize({16 if cheap else TIMES}, 1)
 figures["under a key"] = kills_of_resumed({8 if cheap else AGAIN}, 3)
+figures["of histogram"] = kills_of_unkeyed_tables({4 if cheap else AGAIN}, 5)
+figures["of histogram, under a key"] = kills_of_tables({4 if cheap else AGAIN}, 6)
 figures["under a key, command lines"] = kills_of_resumed({2 if cheap else FRESH}, 4, fresh=True)
 print(json.dumps(figures))"""
     made = child(calls)
