@@ -106,7 +106,7 @@ def test_noise_that_is_missing_is_found(made, monkeypatch) -> None:
 
 
 def test_a_key_of_one_unit_and_a_charge_that_is_forgotten_are_found(made, monkeypatch) -> None:
-    """Of a table: without a threshold all keys are shown; without a charge it is free."""
+    """Without a threshold a table shows all keys, and without a charge it is free."""
     files, hidden = made("files"), bytes([160, 3, 1, 0, 0, 0, 1, 0])
     assert judged(files, hidden) is None
     with monkeypatch.context() as planted:

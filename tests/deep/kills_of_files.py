@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL at random moments of `privatize` and `histogram`: OUT is whole with its record, or absent.
+"""SIGKILL at random moments of `privatize` and `histogram`: OUT is whole with its record, or gone.
 
 Its report is there only beside the OUT that it is about. Under a key the release is begun again
 with --resume until it ends: the same bytes, one charge, no leftovers.
@@ -135,7 +135,7 @@ def one_kill(end: str, *, force: bool, after: float, old: bytes | None) -> str:
 
 
 def store_rows() -> None:
-    """People in cities, of which the first have many and the others one."""
+    """People in cities: the first cities have many, and the others have one."""
     rows = [f"{i % 7 if i % 50 else 100 + i // 50 % 300},p{i % 9000}" for i in range(ROWS)]
     Path("in.csv").write_text("city,person\n" + "\n".join(rows) + "\n")
 
