@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiers
 from fresh import HOME, python
@@ -380,6 +381,32 @@ def test_what_registers_held_before_is_not_counted(probe) -> None:
     mask, n = ctypes.c_uint32(2**32 - 1), ctypes.c_int64(8)
     ctypes.memmove(to, source, size)
     assert probe.after(call, arguments, words, mask, n) == 0
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_no_word_is_left_in_the_frame_of_a_small_release(probe, isa) -> None:
+    """Nor by C's call for few values, in whose frame the key waits while Python finishes draws.
+
+    It is looked at where it returns: what Python does next may overwrite this frame, or may not.
+    """
+    mechanism, room, values = DiscreteLaplace(1, 10**6), Room(), np.zeros(8, np.int64)
+    plan = _native.Plan(mechanism.LAW, **tiers.constants(mechanism) | BLIND)
+    how = ctypes.string_at(release(isa, room, plan.address, 0, lib.DPF_INT64, 1, 1), ffi.sizeof("dpf_release"))
+    words = ctypes.create_string_buffer(32)
+
+    def finish(_values: object, _out: object, key: int, *_left: int) -> None:
+        at = ffi.cast("uint8_t *", key)
+        for i in range(32):
+            words[i] = 255 - at[i]
+
+    given = (ctypes.py_object * 4)(finish, (values.dtype, how, plan), values, None)
+    method = ctypes.cast(int(ffi.cast("intptr_t", lib.dpf_small())), ctypes.POINTER(ctypes.c_void_p))
+    arguments = (ctypes.c_int64 * 12)(id(_native.small.__self__), ctypes.addressof(given), 4)
+    after = ctypes.PyDLL(probe._name).after  # which keeps the interpreter's lock
+    after.restype = ctypes.c_int64
+    found = after(ctypes.c_void_p(method[1]), arguments, words, ctypes.c_uint32(2**32 - 1), ctypes.c_int64(8))
+    assert words.raw != bytes(32)
+    assert found == 0
 
 
 # ------------------------------------------------------------------ how deep
