@@ -21,9 +21,10 @@ from dpfast.release.arrays import INT64_ENDS, Job, plain_array, prepare
 from dpfast.release.engine import Draws, run
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Unpack
 
-    from dpfast.mechanisms.mechanism import Options
+    from dpfast.mechanisms.mechanism import Options, OptionsWithoutDtype
 
 Frame = TypeVar("Frame")  # a column, a frame, an expression or a tensor, which gives one of its kind
 
@@ -159,10 +160,12 @@ class IntegerMechanism(IntegerNoise, Releasing):
     if TYPE_CHECKING:  # what a release returns, for editors and type checkers
 
         @overload
-        def release(self, values: int | np.integer[Any], /, **options: Unpack[Options]) -> np.int64: ...
+        def release(self, values: int | np.integer[Any], /, **options: Unpack[OptionsWithoutDtype]) -> np.int64: ...
+        @overload
+        def release(self, values: int | np.integer[Any], /, **options: Unpack[Options]) -> np.integer[Any]: ...
         @overload
         def release(
-            self, values: npt.NDArray[Any] | list[Any] | tuple[Any, ...], /, **options: Unpack[Options]
+            self, values: npt.NDArray[Any] | Sequence[Any], /, **options: Unpack[Options]
         ) -> npt.NDArray[np.integer[Any]]: ...
         @overload
         def release(self, values: Frame, /, **options: Unpack[Options]) -> Frame: ...

@@ -229,11 +229,10 @@ class Mechanism(Described, ABC):
         )
 
 
-class Options(TypedDict, total=False):
-    """What `release` takes beside values, for type checkers."""
+class OptionsWithoutDtype(TypedDict, total=False):
+    """What `release` takes beside values and dtype, for type checkers."""
 
     out: npt.NDArray[Any] | None
-    dtype: npt.DTypeLike | None
     lower: Real | None
     upper: Real | None
     clamp: tuple[Real, Real] | None
@@ -243,6 +242,12 @@ class Options(TypedDict, total=False):
     key: ReleaseKey | None
     names: Any
     resume: bool
+
+
+class Options(OptionsWithoutDtype, total=False):
+    """What `release` takes beside values, for type checkers."""
+
+    dtype: npt.DTypeLike | None
 
 
 class Releasing(Mechanism, Payable):

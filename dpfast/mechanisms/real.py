@@ -7,7 +7,7 @@ import math
 from abc import abstractmethod
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from dpfast.privacy.record import written
 from dpfast.release.arrays import FLOAT32, REAL_ENDS, RealJob, plain_array, prepare_real
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Unpack
 
     from dpfast.mechanisms.integer import Frame
@@ -83,7 +84,7 @@ class RealMechanism(Releasing):
         def release(self, values: float | np.floating[Any], /, **options: Unpack[Options]) -> np.floating[Any]: ...
         @overload
         def release(
-            self, values: npt.NDArray[Any] | list[Any] | tuple[Any, ...], /, **options: Unpack[Options]
+            self, values: npt.NDArray[Any] | Sequence[Any], /, **options: Unpack[Options]
         ) -> npt.NDArray[np.floating[Any]]: ...
         @overload
         def release(self, values: Frame, /, **options: Unpack[Options]) -> Frame: ...
@@ -205,7 +206,7 @@ class RealMechanism(Releasing):
     def _decide(self, width: int, stream: _native.StreamKey, job: RealJob, i: int, value: float) -> float:
         return self._result(self._law_at(self._reader(stream, width), i, job, value), job)
 
-    def sample(self, *_: Any, **__: Any) -> None:
+    def sample(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: added to a value off the grid, noise on it would publish its low bits.
 
         >>> dpfast.Gaussian(sigma=3).sample(5)

@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant("C leaves the key of a small release in memory", "csrc/dispatch.c", "dpf_wipe(key, 32);", ";",
            "test_small.py -k wipes"),
     Mutant("an undecided draw leaves the key in the frame of a small release", "csrc/small.h", "dpf_wipe(key, sizeof key);", ";",
-           "test_key_on_stack.py -k by_a_release"),
+           "test_key_on_stack.py -k frame"),
     Mutant("the cipher leaves the key in vector registers", "csrc/chacha.h", "DPF_CLEAR;", ";",
            "test_key_on_stack.py -k word_of_a_key"),
     Mutant("values that are not finite are found too late", "dpfast/release/engine.py", "    if not finite:", "    if False:",
