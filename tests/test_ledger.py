@@ -1025,6 +1025,20 @@ def test_who_charges_or_reads_holds_the_lock(ledger, monkeypatch) -> None:
     assert not link.with_name("link.db.lock").exists()
 
 
+def test_nobody_shares_the_lock_of_a_charge(ledger, monkeypatch) -> None:
+    insert, asked = store.insert, []
+
+    def while_held(*row) -> bytes:
+        with Path(f"{ledger.path}.lock").open("rb") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        asked.append(row)
+        return insert(*row)
+
+    monkeypatch.setattr(store, "insert", while_held)
+    ledger.spend(TENTH)
+    assert len(asked) == 1
+
+
 def test_a_charge_waits_for_its_turn(ledger) -> None:
     with locked(ledger.path):
         charge = threading.Thread(target=ledger.spend, args=(TENTH,))

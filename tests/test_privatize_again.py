@@ -384,6 +384,13 @@ def test_key_ledger_and_label_come_together(release, capsys, left_out) -> None:
     assert release.charges == 0
 
 
+def test_resume_wants_a_key(release, capsys) -> None:
+    """Noise without a key would be new at every try."""
+    release.keyed = []
+    failed(capsys, release.run("--resume"), "--resume must come with --key-file", expected=2)
+    assert not release.out.exists()
+
+
 # ------------------------------------------------------------------ an input that changes meanwhile
 
 

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Audits: what tells two counts apart is found, and nothing else is."""
+
+from __future__ import annotations
+
+from mutation.mutant import Mutant
+
+MUTANTS = [
+    Mutant("an audit certifies the rates that it saw", "dpfast/audit/certify.py", "least_epsilon(lower_bound(a, left, alpha), upper_bound(b, left, alpha), test", "least_epsilon(a / left, b / left, test",
+           "test_audit.py -k 'private_mechanisms or false_alarms'"),
+    Mutant("an audit doubts each event as if it were the only one", "dpfast/audit/certify.py", "alpha = findings.ALPHA * (1 - FRESH) / max(1, len(tests)) / 2", "alpha = 0.4",
+           "test_audit.py -k 'private_mechanisms or false_alarms'"),
+    Mutant("noise that is used again passes an audit", "dpfast/audit/privacy.py", "    if more(again, chance):", "    if False:",
+           "test_audit.py -k used_again"),
+    Mutant("one draw that serves many passes an audit", "dpfast/audit/privacy.py", "    if more(one[even] == one[odd], one[even] == two[odd]):", "    if False:",
+           "test_audit.py -k used_again"),
+    Mutant("an audit looks at no other counts than 0", "dpfast/audit/privacy.py", "        extra = _scout(audited, change, n, most, z)", "        extra = None",
+           "test_audit.py -k 'scouted or planted'"),
+    Mutant("a delta over many neighbours is that over one", "dpfast/audit/certify.py", "return math.exp(steps * epsilon) * other + grown(delta, steps, epsilon)", "return math.exp(steps * epsilon) * other + delta",
+           "test_audit.py -k 'delta'"),
+    Mutant("a confidence bound lies on the wrong side", "dpfast/statistics.py", "            break\n        log_tail", "            low = high\n            break\n        log_tail",
+           "test_statistics.py -k 'clopper or wrong_side'"),
+    Mutant("an upper confidence bound is rounded down", "dpfast/statistics.py", "math.nextafter(1 - lower_bound(n - hits, n, alpha), 2)", "math.nextafter(1 - lower_bound(n - hits, n, alpha), 0)",
+           "test_statistics.py -k 'clopper or wrong_side'"),
+    Mutant("a tail that nobody knows passes", "dpfast/statistics.py", "return min(1.0, found) if math.isfinite(found) else math.nan", "return min(1.0, found) if math.isfinite(found) else 1.0",
+           "test_statistics.py -k not_known"),
+    Mutant("noise beyond both ends passes", "dpfast/statistics.py", '"tails": binomial_p(self.far, n, far)', '"tails": 1.0',
+           "test_statistics.py -k rejects"),
+]  # fmt: skip

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Noise on every level of a tree."""
+
+from __future__ import annotations
+
+from mutation.mutant import Mutant
+
+MUTANTS = [
+    Mutant("the shares of a tree's levels add up to more", "dpfast/trees/noise.py", "DiscreteLaplace(total * part / sum(parts), change)",
+           "DiscreteLaplace(total * part, change)", "test_trees.py -k 'small_worlds or add_up_exactly'"),
+    Mutant("a sum of leaves runs over", "dpfast/kernels/node_sums.py", "    if high > _LOW >> 1:", "    if False:", "test_trees.py -k saturate"),
+    Mutant("the true counts of a tree outlive an error", "dpfast/trees/noise.py", "        nodes.fill(0)\n        raise", "        raise",
+           "test_trees.py -k error_leaves"),
+    Mutant("a level without noise keeps its true sums", "dpfast/trees/noise.py", "                    level.fill(0)", "                    pass",
+           "test_trees.py -k keeps_no_sum"),
+    Mutant("the steps of a quantile do not share its doubt", "dpfast/trees/noisy_tree.py", "z = self._z(_doubt(confidence) / steps)", "z = self._z(_doubt(confidence))",
+           "test_trees.py -k 'intervals or quantile'"),
+    Mutant("intervals forget that Laplace noise has heavier tails", "dpfast/trees/noisy_tree.py", "        if self._gaussian:\n            return normal", "        if True:\n            return normal",
+           "test_trees.py -k 'intervals or sum_of_laplace'"),
+    Mutant("a tree's levels are charged after their noise", "dpfast/trees/noise.py", "            if charge is not None:\n                charge()\n", "",
+           "test_trees.py -k charged_once"),
+]  # fmt: skip
