@@ -264,6 +264,8 @@ def test_intervals_are_those_of_the_mechanism_within_the_bounds() -> None:
         "one cell": "±3",
         "all 4 cells at once": f"±{mechanism.interval(Fraction(95, 100), cells=4)}",
     }
+    several = cli_report.noisy_column("a", "counts", mechanism, {}, [0], None, size=4, columns=100).widths
+    assert several["all 400 cells of the 100 columns at once"] == f"±{mechanism.interval(Fraction(95, 100), cells=400)}"
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), 1, 5, 20])
