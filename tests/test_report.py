@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import IO
@@ -282,6 +283,18 @@ def test_the_picture_of_belief_shows_the_bounds(epsilon) -> None:
     for (x, _), curve in zip(drawn, [lower, upper] * 3, strict=True):
         at = np.interp(x, curve[:, 0], curve[:, 1])
         assert min(abs(at - y) for a, y in drawn if a == x) < 1.5
+
+
+def test_beliefs_are_rounded_outwards() -> None:
+    shown = Tree(page(facts())).all("tbody")[1].children
+    assert len(shown) > 2
+    for row in shown:
+        before, least, most = (
+            Fraction(Decimal(re.sub(r"[^0-9.]", "", "".join(cell.text)))) / 100 for cell in row.children
+        )
+        low, high = posterior(before, Fraction(1))
+        assert least < low < least + Fraction(1, 1000)
+        assert most - Fraction(1, 1000) < high < most
 
 
 def test_what_has_no_bound_on_belief_has_no_picture_of_it() -> None:

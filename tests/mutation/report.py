@@ -33,9 +33,7 @@ MUTANTS = [
     Mutant("rows that a threshold shows have intervals", "dpfast/report/page.py", 'return each.parameters.get("threshold") is not None', "return False",
            "test_report.py -k threshold_shows"),
     Mutant("the largest belief is rounded down", "dpfast/report/page.py", "percent(high, up=True)]", "percent(high, up=False)]",
-           "test_report.py -k 'bounds or belief'"),
-    Mutant("a rho that promises nothing has a bound on belief", "dpfast/report/page.py", "if not of.pure and of.rho > meaning.MOST_RHO:", "if False:",
-           "test_report.py -k no_bound_on_belief"),
+           "test_report.py -k beliefs_are_rounded"),
     Mutant("a page may run a script", "dpfast/report/style.py", "default-src 'none'", "default-src *",
            "test_report.py test_looks.py -k 'whole or policy'"),
 ]  # fmt: skip
