@@ -468,6 +468,23 @@ def test_an_input_that_changes_while_it_is_read(tmp_path, capsys, monkeypatch, e
     assert release.charges == 1
 
 
+def test_other_cells_that_change_within_one_tick_of_the_clock(tmp_path, capsys, monkeypatch) -> None:
+    """Between the passes, and the file's size and time stay: the digests tell."""
+    release, pieces, passes = Release(tmp_path, ".csv"), files.CsvSource.pieces, []
+
+    def watched(self: object) -> object:
+        passes.append(1)
+        if len(passes) == 2:
+            about = release.source.stat()
+            in_place(release, two_names)
+            os.utime(release.source, ns=(about.st_atime_ns, about.st_mtime_ns))
+        yield from pieces(self)
+
+    monkeypatch.setattr(files.CsvSource, "pieces", watched)
+    failed(capsys, release.run(), "has changed while it was read")
+    assert (release.charges, release.out.exists()) == (1, False)
+
+
 # ------------------------------------------------------------------ a disk, and processes
 
 
