@@ -104,6 +104,7 @@ def test_what_is_no_plain_integer_is_refused(tmp_path, bad) -> None:
         (f"a,count\nx,{SECRET}\ny\n", "as many fields"),
         (f"a,count\nx,{SECRET},1\n", "as many fields"),
         (f"a,count\nx,{SECRET}\n\n", "as many fields"),
+        (f"a,count\nx\ny,{SECRET},1\n", "as many fields"),  # as many in both rows
         (f'a,count\nx,{SECRET}\n"y,2\n', "quoted field"),
         (f'a,count\n5" pipe,{SECRET}\n6" pipe,{SECRET}\n', "RFC 4180"),  # or the first count would stay as it is
         (f'a,count\n"x"y,{SECRET}\n', "RFC 4180"),

@@ -120,6 +120,17 @@ def test_counts_are_those_of_the_bounded_histogram(here, end) -> None:
     assert found["count"] == [wanted[cell] for cell in zip(found["city"], found["sex"], strict=True)]
 
 
+def test_a_key_outside_one_domain_of_three_is_in_no_cell(here) -> None:
+    cells = {"a": "xy?x", "b": "p?qq", "c": "mnn?"}
+    rows = csv_of(
+        {**{name: list(keys) for name, keys in cells.items()}, "person": list("1234")}, here.folder / "in.csv"
+    )
+    words = [word for name, keys in (("a", "x,y"), ("b", "p,q"), ("c", "m,n")) for word in (
+        "--by", name, "--domain", f"{name}={keys}")]  # fmt: skip
+    assert here.run(*words, "--unit", "person", "--max-partitions", "1", *QUIET, rows=rows, usual=False) == 0
+    assert here.table()["count"] == [1, 0, 0, 0, 0, 0, 0, 0]
+
+
 def test_the_caps_bound_each_person(here) -> None:
     """Every person once in one of their cities; rows outside the domain take nobody's place."""
     cells = in_at_most(people(), ["city"], {(city,) for city in CITIES})

@@ -729,6 +729,30 @@ def test_a_domain_is_sorted_by_its_keys_bytes(tmp_path) -> None:
     assert out.drop(["count"]).to_pylist()[::7] == [{"year": 3, "town": ""}, {"year": 2**63, "town": ""}]
 
 
+def test_a_domain_that_was_replaced_is_refused(tmp_path) -> None:
+    """The noisy rows would get other keys."""
+    home = at_home(tmp_path, "a")
+    counts = counted(home)
+    other = counted(home, name="b", domain=range(1, PAGES + 1))
+    (home / "a.stage" / tasks.DOMAIN).write_bytes((home / "b.stage" / tasks.DOMAIN).read_bytes())
+    assert counts.terms.domain != other.terms.domain
+    with pytest.raises(FileError, match="is damaged, or another's"):
+        jobs.release(
+            counts, mechanism("known", counts), key=key_of(home), ledger=dpfast.Ledger(home / "a.db"), to=home / "a.out"
+        )
+    assert charges(home, "a") == 0
+
+
+def test_a_key_file_that_was_replaced_is_found_before_a_row_is_read(tmp_path) -> None:
+    at_home(tmp_path)
+    key = key_of(tmp_path)
+    (tmp_path / "visits.key").unlink()
+    dpfast.KeyFile.create(tmp_path / "visits.key")
+    with pytest.raises(FileError, match="holds another key on a worker"):
+        counted(tmp_path, rows=None, key=key)
+    assert not (tmp_path / "a.stage").exists()
+
+
 def test_jobs_show_says_what_a_folder_is_and_no_count(tmp_path) -> None:
     home = at_home(tmp_path, "a")
     job(jobs, "unknown", ROWS, home, "a")

@@ -348,6 +348,13 @@ def test_rho_and_delta_are_two_totals_and_none_is_traded(path) -> None:
     assert Ledger(path.with_name("2.db"), rho=1, delta=1e-7, create=True).budget == Guarantee(rho=1, rho_delta=1e-7)
 
 
+@pytest.mark.parametrize("own", ["0", "1e-7", "9e-7"])
+def test_totals_of_zcdp_imply_the_ledgers_own(path, own) -> None:
+    """The releases' own deltas are a part of its delta, and come to no more with that of rho."""
+    budget = Ledger(path, 1, delta="1e-6", by="zcdp", own_delta=own, create=True).budget
+    assert Fraction(99, 10**8) < budget.delta_at(1) <= Fraction(1, 10**6)
+
+
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
@@ -1023,6 +1030,20 @@ def test_who_charges_or_reads_holds_the_lock(ledger, monkeypatch) -> None:
     linked.release(TENTH, ZEROS)
     assert ledger.spent.epsilon == Fraction(1, 10)
     assert not link.with_name("link.db.lock").exists()
+
+
+def test_nobody_shares_the_lock_of_a_charge(ledger, monkeypatch) -> None:
+    insert, asked = store.insert, []
+
+    def while_held(*row) -> bytes:
+        with Path(f"{ledger.path}.lock").open("rb") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        asked.append(row)
+        return insert(*row)
+
+    monkeypatch.setattr(store, "insert", while_held)
+    ledger.spend(TENTH)
+    assert len(asked) == 1
 
 
 def test_a_charge_waits_for_its_turn(ledger) -> None:

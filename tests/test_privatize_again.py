@@ -384,6 +384,13 @@ def test_key_ledger_and_label_come_together(release, capsys, left_out) -> None:
     assert release.charges == 0
 
 
+def test_resume_wants_a_key(release, capsys) -> None:
+    """Noise without a key would be new at every try."""
+    release.keyed = []
+    failed(capsys, release.run("--resume"), "--resume must come with --key-file", expected=2)
+    assert not release.out.exists()
+
+
 # ------------------------------------------------------------------ an input that changes meanwhile
 
 
@@ -459,6 +466,23 @@ def test_an_input_that_changes_while_it_is_read(tmp_path, capsys, monkeypatch, e
     assert release.run("--resume") == 0
     assert made in {b"", release.bytes()}
     assert release.charges == 1
+
+
+def test_other_cells_that_change_within_one_tick_of_the_clock(tmp_path, capsys, monkeypatch) -> None:
+    """Between the passes, and the file's size and time stay: the digests tell."""
+    release, pieces, passes = Release(tmp_path, ".csv"), files.CsvSource.pieces, []
+
+    def watched(self: object) -> object:
+        passes.append(1)
+        if len(passes) == 2:
+            about = release.source.stat()
+            in_place(release, two_names)
+            os.utime(release.source, ns=(about.st_atime_ns, about.st_mtime_ns))
+        yield from pieces(self)
+
+    monkeypatch.setattr(files.CsvSource, "pieces", watched)
+    failed(capsys, release.run(), "has changed while it was read")
+    assert (release.charges, release.out.exists()) == (1, False)
 
 
 # ------------------------------------------------------------------ a disk, and processes

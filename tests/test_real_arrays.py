@@ -331,6 +331,12 @@ def test_negative_zero_gets_the_noise_of_zero(monkeypatch: pytest.MonkeyPatch) -
         assert (results[0] == 0).mean() > 0.5
         assert all(same(result, results[0]) for result in results)
         assert not np.signbit(results[0][results[0] == 0]).any()
+        key = Key.generate().derive(dtype)
+        results = [
+            coarse.release((sign * job).astype(dtype), key=key, resume=sign < 0, out=out)
+            for sign, out in ((1, None), (-1, None), (-1, np.empty(job.size, dtype)))
+        ]
+        assert all(same(result, results[0]) for result in results)
 
 
 def test_entropy_that_fails_leaves_everything_alone(monkeypatch: pytest.MonkeyPatch) -> None:

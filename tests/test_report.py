@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import IO
@@ -28,7 +29,7 @@ from dpfast.cli.options import LAWS
 from dpfast.errors import FileError
 from dpfast.privacy.belief import posterior
 from dpfast.report import pictures, style
-from dpfast.report.facts import DRAWN, ROWS, Facts, Noisy
+from dpfast.report.facts import DRAWN, ROWS, Balance, Facts, Noisy
 from dpfast.report.markup import MINUS, ends, number, text
 from dpfast.report.page import page
 from dpfast.tables import files
@@ -264,6 +265,8 @@ def test_intervals_are_those_of_the_mechanism_within_the_bounds() -> None:
         "one cell": "±3",
         "all 4 cells at once": f"±{mechanism.interval(Fraction(95, 100), cells=4)}",
     }
+    several = cli_report.noisy_column("a", "counts", mechanism, {}, [0], None, size=4, columns=100).widths
+    assert several["all 400 cells of the 100 columns at once"] == f"±{mechanism.interval(Fraction(95, 100), cells=400)}"
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), 1, 5, 20])
@@ -280,6 +283,18 @@ def test_the_picture_of_belief_shows_the_bounds(epsilon) -> None:
     for (x, _), curve in zip(drawn, [lower, upper] * 3, strict=True):
         at = np.interp(x, curve[:, 0], curve[:, 1])
         assert min(abs(at - y) for a, y in drawn if a == x) < 1.5
+
+
+def test_beliefs_are_rounded_outwards() -> None:
+    shown = Tree(page(facts())).all("tbody")[1].children
+    assert len(shown) > 2
+    for row in shown:
+        before, least, most = (
+            Fraction(Decimal(re.sub(r"[^0-9.]", "", "".join(cell.text)))) / 100 for cell in row.children
+        )
+        low, high = posterior(before, Fraction(1))
+        assert least < low < least + Fraction(1, 1000)
+        assert most - Fraction(1, 1000) < high < most
 
 
 def test_what_has_no_bound_on_belief_has_no_picture_of_it() -> None:
@@ -389,22 +404,31 @@ def keyed(tmp_path: Path, ledger: Path) -> list[str]:
     return ["--ledger", str(ledger), "--key-file", str(tmp_path / "a.key"), "--label", "visits 2026"]
 
 
+def of_ledger(tree: Tree) -> list[str]:
+    """The row of epsilon: what this release costs, what is spent in all, left, and the budget."""
+    rows = [row.children for part in tree.all("tbody") for row in part.children if len(row.children) == 5]
+    [row] = [["".join(cell.text) for cell in row] for row in rows if "".join(row[0].text) == "epsilon"]
+    return row
+
+
 def test_a_report_says_what_was_charged_and_what_is_left(tmp_path, ledger) -> None:
     table(tmp_path)
     dpfast.Ledger(ledger).spend(dpfast.Guarantee("0.25"))
     assert release(tmp_path, "--ledger", str(ledger)) == 0
     tree = Tree((tmp_path / "out.html").read_text("utf-8"))
-    [row] = [
-        r
-        for part in tree.all("tbody")
-        for r in part.children
-        if "".join(r.children[0].text) == "epsilon" and len(r.children) == 5
-    ]
-    assert ["".join(cell.text) for cell in row.children] == ["epsilon", "1", "1.25", "3.75", "5"]
+    assert of_ledger(tree) == ["epsilon", "1", "1.25", "3.75", "5"]
     assert "hospital" in tree.said("body")[0]
     assert "charge number 2" in tree.said("body")[0]
     assert "epsilon: 5 % of the budget was spent before, 20 % by this release" in tree.said("main")[0]
     assert "private" not in tree.said("body")[0].replace("differentially private", ""), "the label, which names IN"
+
+
+def test_what_is_spent_is_rounded_up_and_what_is_left_down() -> None:
+    third, two = {"epsilon": Fraction(1, 3)}, {"epsilon": Fraction(2, 3)}
+    made = page(
+        facts(balance=Balance("visits", 2, "2026-11-23T10:00:00Z", third, two, third, {"epsilon": Fraction(1)}))
+    )
+    assert of_ledger(Tree(made)) == ["epsilon", "0.333334", "0.666667", "0.333333", "1"]
 
 
 def test_resume_gives_equal_bytes_whatever_was_charged_since(tmp_path, keyed, ledger) -> None:

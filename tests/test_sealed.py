@@ -871,6 +871,15 @@ def test_a_seal_without_a_ledger_is_met_once() -> None:
         MECH.release([1, 2], key=key, resume=1)
 
 
+def test_a_ledger_knows_what_this_process_has_sealed_without_it(tmp_path) -> None:
+    key, ledger = fresh(), Ledger(tmp_path / "budget.db", 10, create=True)
+    MECH.release([1, 2], key=key)
+    with pytest.raises(OtherInputError, match="reserved in this process"):
+        ledger.release(MECH, [1, 3], key=key, resume=True)
+    assert ledger.spent.epsilon == 0
+    ledger.release(MECH, [1, 2], key=key, resume=True)
+
+
 @pytest.mark.parametrize("mech", [MECH, LAWS["laplace"]], ids=["integers", "reals"])
 def test_in_place_is_refused_under_a_key(mech: Any) -> None:
     """No retry could read the values; so for overlaps and clamped copies. Side by side is fine."""

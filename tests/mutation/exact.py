@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last tier: intervals that contain the true value."""
+
+from __future__ import annotations
+
+from mutation.mutant import Mutant
+
+MUTANTS = [
+    Mutant("a discrete Laplace table is sure of every cell", "dpfast/exact/one_sided_geometric.py", "yield first, last",
+           "yield 0, last - 1", "test_exact.py -k plans"),
+    Mutant("delta is rounded down", "dpfast/exact/balls.py", "return near if near >= exact else math.nextafter(near, math.inf)",
+           "return near", "test_gaussian_privacy.py -k convolution_rounded_up"),
+    Mutant("a coin's U next below its threshold lies", "dpfast/exact/response.py", "return 0 if u > self.keep else -1", "return 0 if u >= self.keep else -1",
+           "test_randomized_response.py -k coins_meet"),
+]  # fmt: skip

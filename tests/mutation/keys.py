@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys: fresh, hidden, wiped, one for each label, and none in a forked child."""
+
+from __future__ import annotations
+
+from mutation.mutant import Mutant
+
+MUTANTS = [
+    Mutant("no key from the system is taken for a key", "dpfast/_native.py", "if _entropy(self._bytes, 32) != 0:",
+           "if _entropy(self._bytes, 32) > 0:", "test_failure.py -k getrandom"),
+    Mutant("a release key is pickled", "dpfast/release/key.py", "def __reduce__(self) -> str:", "def reduced(self) -> str:",
+           "test_key.py -k no_key_pickles"),
+    Mutant("what a key file's worker holds travels with its secret", "dpfast/release/key.py", "(protocol) if self._how is None else", "(protocol) if self else",
+           "test_sealed.py -k path"),
+    Mutant("a worker takes any key", "dpfast/release/key.py", "if key.id != key_id:", "if False:", "test_sealed.py -k another_key_or_version"),
+    Mutant("a forked child has the keys", "dpfast/release/key.py", "            secret._blank()  # noqa: SLF001", "            pass",
+           "test_processes.py -k has_no_key"),
+    Mutant("a fork resizes a key that is in use", "dpfast/release/key.py", "self._held[:] = bytes(len(self._held))", 'self._held[:] = b""',
+           "test_processes.py -k has_no_key"),
+    Mutant("a key file may be read by others", "dpfast/release/key.py", "if about.st_mode & 0o077:", "if False:", "test_key.py -k relied_on"),
+    Mutant("every label has one key", "dpfast/release/key.py", '"release key", encoded)', '"release key")', "test_key.py -k compare_and_hash"),
+    Mutant("a key file of another user is taken", "dpfast/release/key.py", "if about.st_uid not in (os.geteuid(), 0):", "if False:",
+           "test_key.py -k another_user"),
+    Mutant("rows in each key and rows in all are chosen by one function", "dpfast/release/key.py", 'both = self._secret + keyed(self._secret, "choice of rows")', "both = self._secret * 2",
+           "test_bounded_rows.py -k chooser_chooses"),
+    Mutant("the choice of rows and the digests have one key", "dpfast/release/key.py", 'Chooser(self._keyed("choice of bins")', 'Chooser(self._keyed("block digest")',
+           "test_bounded_histogram.py -k key"),
+    Mutant("a child draws under an empty key", "dpfast/release/key.py", "        if not self._held:\n            raise", "        if False:\n            raise",
+           "test_processes.py test_sealed.py -k has_no_key"),
+    Mutant("a ledger pays under a fixed key", "dpfast/ledger/ledger.py", "        if not seal.secure:\n            raise", "        if False:\n            raise",
+           "test_ledger.py -k table_is_reserved_whole"),
+    Mutant("an unknown type is a key file", "dpfast/release/key.py", "if not stat.S_ISREG(about.st_mode):", "if False:",
+           "test_key.py -k relied_on"),
+    Mutant("a key file may be longer", "dpfast/release/key.py", "secret = os.read(handle, LENGTH + 1)", "secret = os.read(handle, LENGTH)",
+           "test_key.py -k relied_on"),
+]  # fmt: skip

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One answer: the best of many, the first above, the truth or a lie."""
+
+from __future__ import annotations
+
+from mutation.mutant import Mutant
+
+MUTANTS = [
+    Mutant("the sparse vector's answers get half their noise", "dpfast/mechanisms/above_threshold.py", "self.epsilon / 4",
+           "self.epsilon / 2", "test_above_threshold.py -k scales"),
+    Mutant("an answer at the threshold is below", "dpfast/mechanisms/above_threshold.py", "+ next(noise) >= least",
+           "+ next(noise) > least", "test_above_threshold.py"),
+    Mutant("nominations have no margin for the logarithm", "dpfast/kernels/nominate.py", "_MARGIN = 2.0**-30", "_MARGIN = 2.0**-50",
+           "test_selection.py -k doubles_err"),
+    Mutant("nominations have too little margin for the digits", "dpfast/kernels/nominate.py", "off = 0.5 / np", "off = 0.05 / np",
+           "test_selection.py -k nominat"),
+    Mutant("a selection leaves its noise in memory", "dpfast/mechanisms/selection.py",
+           "            stream.wipe()\n            noise.fill(0)", "            stream.wipe()", "test_selection.py -k nothing_private_is_left"),
+    Mutant("k picks in one shot cost a rho of k single ones", "dpfast/mechanisms/selection.py",
+           "return rho_of_epsilon(k * self.epsilon)", "return k * rho_of_epsilon(self.epsilon)",
+           "test_selection.py -k price_of_k"),
+    Mutant("the leader's place is taken for that of the last of k", "dpfast/mechanisms/selection.py", "leaders = np.full(k, -np.inf)",
+           "leaders = np.full(1, -np.inf)", "test_selection.py -k put_in_order"),
+    Mutant("every score is taken for monotonic", "dpfast/mechanisms/selection.py", "(1 if self.monotonic else 2)", "1",
+           "test_selection.py -k winners_follow"),
+    Mutant("the truth is told a little too often", "dpfast/mechanisms/randomized_response.py",
+           "np.array([e + (self.categories - 1)]), np.array([e])",
+           "np.array([e + (self.categories - 1)]), np.array([e * (1 + 2.0**-30)])", "test_randomized_response.py -k planted_words"),
+    Mutant("every selection has a bounded range", "dpfast/mechanisms/selection.py", "return rho_of_epsilon(k * self.epsilon)", "return k * self.epsilon**2 / 8",
+           "test_accounting_units.py -k rho_of_a_selection"),
+]  # fmt: skip

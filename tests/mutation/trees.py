@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Noise on every level of a tree."""
+
+from __future__ import annotations
+
+from mutation.mutant import Mutant
+
+MUTANTS = [
+    Mutant("the shares of a tree's levels add up to more", "dpfast/trees/noise.py", "DiscreteLaplace(total * part / sum(parts), change)",
+           "DiscreteLaplace(total * part, change)", "test_trees.py -k 'small_worlds or add_up_exactly'"),
+    Mutant("a sum of leaves runs over", "dpfast/kernels/node_sums.py", "    if high > _LOW >> 1:", "    if False:", "test_trees.py -k saturate"),
+    Mutant("the true counts of a tree outlive an error", "dpfast/trees/noise.py", "        nodes.fill(0)\n        raise", "        raise",
+           "test_trees.py -k error_leaves"),
+    Mutant("a level without noise keeps its true sums", "dpfast/trees/noise.py", "                    level.fill(0)", "                    pass",
+           "test_trees.py -k keeps_no_sum"),
+]  # fmt: skip
