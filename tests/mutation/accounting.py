@@ -42,4 +42,6 @@ MUTANTS = [
            "test_meaning.py -k rounded_outwards"),
     Mutant("the least belief is rounded up", "dpfast/privacy/belief.py", "return near if (near := float(exact)) <= exact else math.nextafter(near, 0.0)", "return math.nextafter(float(exact), 1.0)",
            "test_meaning.py -k rounded_outwards"),
+    Mutant("a budget in zCDP is a step beyond what implies its epsilon", "dpfast/privacy/gaussian.py", "        low, high = (middle, high) if enough(middle) else (low, middle)\n", "        low, high = (middle, high) if enough(middle) else (low, middle)\n    low = high\n",
+           "test_gaussian_privacy.py test_ledger.py test_accounting_units.py -k zcdp"),
 ]  # fmt: skip

@@ -28,4 +28,12 @@ MUTANTS = [
            "np.array([e + (self.categories - 1)]), np.array([e * (1 + 2.0**-30)])", "test_randomized_response.py -k planted_words"),
     Mutant("every selection has a bounded range", "dpfast/mechanisms/selection.py", "return rho_of_epsilon(k * self.epsilon)", "return k * self.epsilon**2 / 8",
            "test_accounting_units.py -k rho_of_a_selection"),
+    Mutant("doubles decide answers that are near a threshold", "dpfast/kernels/respond.py", "margin = slope[at] * 2.0**-49", "margin = slope[at] * 2.0**-60",
+           "test_randomized_response.py -k 'room_for_its_errors or planted_words'"),
+    Mutant("what randomized response drew stays in memory", "dpfast/mechanisms/randomized_response.py", "            words.fill(0)\n", "",
+           "test_randomized_response.py -k nothing_private"),
+    Mutant("answers are drawn before they are paid for", "dpfast/mechanisms/randomized_response.py", "            if charge is not None:\n                charge()\n            return self._answered(said.reshape(-1)).astype(array.dtype).reshape(said.shape)", "            return self._answered(said.reshape(-1)).astype(array.dtype).reshape(said.shape)",
+           "test_ledger.py -k choices_and_answers"),
+    Mutant("the threshold is read before it is paid for", "dpfast/mechanisms/above_threshold.py", "        if charge is not None:\n            charge()\n", "",
+           "test_ledger.py -k choices_and_answers"),
 ]  # fmt: skip

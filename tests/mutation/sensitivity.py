@@ -32,4 +32,6 @@ MUTANTS = [
            "test_sensitivity.py test_bounded_histogram.py -k 'made_for'"),
     Mutant("a mechanism without a sensitivity releases counts", "dpfast/privacy/sensitivity.py", '    if stated is None:\n        raise ParameterError(f"mechanism must be made for a sensitivity', '    if stated is None:\n        return\n        raise ParameterError(f"mechanism must be made for a sensitivity',
            "test_sensitivity.py test_bounded_histogram.py -k made_for"),
+    Mutant("a few cells change less than one unit fills", "dpfast/privacy/sensitivity.py", "down = l0 if self.cells is None else min(l0, self.cells - up)", "down = l0 if self.cells is None else min(up, self.cells - up)",
+           "test_sensitivity.py -k few_cells"),
 ]  # fmt: skip

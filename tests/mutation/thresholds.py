@@ -34,4 +34,10 @@ MUTANTS = [
            "test_thresholded.py -k price_is_known"),
     Mutant("thresholded draws unpaid", "dpfast/records/partitions.py", "if ledger is None else ledger.reserve(seal, resume=resume)", "",
            "test_thresholded.py -k another_process"),
+    Mutant("the rho of Gaussian noise beside a threshold has no delta", "dpfast/records/partitions.py", "rho=of.rho, rho_delta=self.delta, **about)", "rho=of.rho, **about)",
+           "test_thresholded.py test_accounting_units.py -k 'gaussian_noise_promises or withheld'"),
+    Mutant("a hidden key leaves its width in the dtype", "dpfast/records/partitions.py", "Thresholded(_of_their_own(names[shown])", "Thresholded(names[shown]",
+           "test_thresholded.py -k leaves_no_trace"),
+    Mutant("hidden keys are shown by their pre-threshold alone", "dpfast/records/partitions.py", "(noisy >= self.threshold) & (counts >= self.pre_threshold)", "(noisy >= self.threshold)",
+           "test_thresholded.py -k pre_threshold"),
 ]  # fmt: skip
