@@ -300,6 +300,10 @@ KEYLESS = {
     "dpf_bits_new",
     "dpf_known_answers",
     "dpf_self_check",
+    "dpf_arrow_new",
+    "dpf_arrow_fill",
+    "dpf_arrow_free",
+    "dpf_capsule",
 }
 
 
@@ -425,6 +429,7 @@ THROUGH_TABLES = {
     **dict.fromkeys(("dpf_isa_runs", "dpf_best_isa"), "runs"),
     "dpf_self_check": "counts_zeros",
 }
+ARROW = re.compile("dpf_(release|fill|arrow)_")  # who calls through Arrow's structures: the releases alone
 
 Graph = tuple[dict[str, int], dict[str, set[str]]]  # bytes of stack by function, and whom it calls
 
@@ -448,9 +453,12 @@ def graph(folder: Path) -> Graph:
             calls.setdefault(caller, set()).add(callee)
     for caller, called in calls.items():
         if "__indirect_call" in called:
-            wanted = THROUGH_TABLES[caller.split(":")[-1].split(".")[0]]
+            name = caller.split(":")[-1].split(".")[0]
+            wanted = r"dpf_release_\w+" if ARROW.match(name) else THROUGH_TABLES[name]
             found = {
-                name for name in sizes if "isa_" in name and re.fullmatch(wanted, name.split(":")[-1].split(".")[0])
+                name
+                for name in sizes
+                if re.search("isa_|arrow", name) and re.fullmatch(wanted, name.split(":")[-1].split(".")[0])
             }
             assert len(found) >= 3
             called.update(found)
