@@ -712,3 +712,18 @@ def test_parameters_of_a_style_are_checked_where_they_are_made() -> None:
         TextFormat(";;")
     assert TextFormat("tab").delimiter == "\t"
     assert (TextFormat(thousands=".").point, TextFormat().point) == (",", ".")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"], ids=["stdin", "stdout"])
+def test_a_closed_end_of_a_pipe_is_refused_before_a_charge(tmp_path, closed) -> None:
+    """Python has no such stream then."""
+    (tmp_path / "in.csv").write_text(PLAIN)
+    dpfast.Ledger(tmp_path / "l.db", 10, create=True)
+    ends = ["-", "out.csv"] if closed == "<&-" else ["in.csv", "-"]
+    options = [*ends, "--format", "csv", "--metadata", "m.json", "--ledger", "l.db", *LAW]
+    line = f"exec {sys.executable} -m dpfast privatize {' '.join(options)} {closed}"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"Error: cannot (read|write) standard (in|out)put: it is closed\n", done.stderr)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "l.db", "l.db.lock"]
+    assert dpfast.Ledger(tmp_path / "l.db").spent.epsilon == 0

@@ -676,6 +676,7 @@ def test_what_travels_with_out(here) -> None:
         assert about["epsilon_total"] == str(2**50)
         wanted = {"by": ["city"], "unit": "person", "max_partitions": 2, "max_contributions": 5, "cells": 3}
         assert about["histogram"] == wanted
+        assert about["secure_means"].startswith("true: ")
         (release,) = about["releases"]
         assert (release["mechanism"], release["unit"], release["adjacency"]) == (
             "discrete_laplace",

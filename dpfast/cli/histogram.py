@@ -17,7 +17,7 @@ import dpfast
 from dpfast import terminal
 from dpfast.cli.file_options import refuse_shared, style_of, text_options
 from dpfast.cli.ledger import amounts
-from dpfast.cli.options import LAW_OPTIONS, LAWS, chosen, dashed, figures, law, near, number, one_way, reach
+from dpfast.cli.options import LAW_OPTIONS, LAWS, SECURE, chosen, dashed, figures, law, near, number, one_way, reach
 from dpfast.cli.report import balance, check_report, report_options, reported
 from dpfast.errors import FileError, ParameterError
 from dpfast.privacy import meaning
@@ -254,6 +254,7 @@ class Asked(NamedTuple):
                 "hold": "the bounded values, before the noise: what the bounds left out is not in them",
             }
         low, high = self.bounds()
+        found["secure_means"] = SECURE
         found["releases"] = [{"column": self.column, **self.mechanism.metadata(), "lower": low, "upper": high}]
         if self.column == "sum":
             found["releases"][0]["step"] = str(self.step)

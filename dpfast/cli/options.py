@@ -70,6 +70,7 @@ def law_of(kind: type[Any]) -> Law:
     return Law(L1, {wanted: kind}, also, real)
 
 
+SECURE = "true: the noise is drawn from a secret key; false: from a fixed key for tests, and it protects nobody"
 LAWS = {name.replace("_", "-"): law_of(kind) for name, kind in laws.LAWS.items() if hasattr(kind, "INTEGERS")}
 
 CHOICES: dict[str, Callable[..., OneAnswer]] = {  # which explain knows, and which no column of a file is given to

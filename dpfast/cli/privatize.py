@@ -21,6 +21,7 @@ from dpfast.cli.file_options import IN, refuse_shared, style_of, text_options
 from dpfast.cli.ledger import amounts
 from dpfast.cli.options import (
     LAWS,
+    SECURE,
     Mechanism,
     Number,
     chosen,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from dpfast.tables.source import Piece, Source
 
 JOINT = "one sigma for all columns, which spend this together"
-SECURE = "true: the noise is drawn from a secret key; false: from a fixed key for tests, and it protects nobody"
 DTYPES = *(f"{kind}{size}" for kind in ("int", "uint") for size in (8, 16, 32, 64)), "float32", "float64"
 KEPT = 1 << 25  # bytes of freed memory that stay with the process: the most that glibc's second option takes
 

@@ -60,8 +60,10 @@ def standard_output(metadata: Path | None, record: str, *, found: Found) -> Iter
 
     So a reader of the pipe never gets a part of a release that failed. metadata: becomes a file of
     `record` just before.
-    Raises: FileError (as atomic_write does; a reader that has gone).
+    Raises: FileError (as atomic_write does; a reader that has gone; none that ever was).
     """
+    if sys.stdout is None:
+        raise FileError("cannot write standard output: it is closed")
     try:
         with tempfile.TemporaryFile() as file:
             yield file
