@@ -14,6 +14,7 @@ from scipy import stats
 
 import dpfast
 from dpfast import audit
+from dpfast.audit.certify import least_epsilon
 from dpfast.cli import main
 from dpfast.errors import DTypeError, ParameterError
 from dpfast.pictures.audit import draw
@@ -440,3 +441,14 @@ def test_the_command_plots(command, tmp_path, capsys) -> None:
     assert "no epsilon holds" in out
     assert not err
     assert not (tmp_path / "b.png").exists()
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("epsilon", [0.01, 0.7])
+def test_an_epsilon_over_several_neighbours_is_found_beside_a_delta_that_grows(steps: int, epsilon: float) -> None:
+    """P <= e^epsilon Q + delta, step by step: delta is multiplied by 1 + e^epsilon + ..."""
+    other, delta = 0.01, 1e-3
+    most = other
+    for _ in range(steps):
+        most = math.exp(epsilon) * most + delta
+    assert least_epsilon(most, other, steps, delta) == pytest.approx(epsilon, rel=1e-9)

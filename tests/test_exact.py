@@ -20,6 +20,7 @@ from dpfast import exact
 from dpfast.errors import DpfastError
 from dpfast.exact import ACCEPT, NOISE, Digits
 from dpfast.exact.balls import erfc
+from dpfast.exact.winner import winners
 
 ZERO, HALF = Fraction(0), Fraction(1, 2)
 SIZES = [16, 64, 64, *[512] * 8]
@@ -392,6 +393,17 @@ def test_tails_by_euler_maclaurin() -> None:
                     for k in (1, 2, 100, 1000, 4000):
                         assert near(tiers.tail(law, k, precision), sums.tail[k], precision - 40)
                     assert near(law.theta(precision), sums.theta, precision - 10)
+
+
+def test_candidates_stay_together_as_long_as_their_noise_may_overlap() -> None:
+    """5 + E ends at infinity, so does 0 + E; 2 + E lies between their least ends, apart from 5 + E.
+
+    The second word is just below 1/2, so 0 + E is the least of all: it must wait for 2 + E.
+    """
+    first = {0: Digits(0b00, 2), 1: Digits(0b00, 2), 2: Digits(0b01, 2)}  # a sign, then a digit of U
+    later = {0: Digits(0, 66), 1: Digits(2**64 - 1, 66), 2: Digits(2**64 + 7, 66)}
+    scores = [(0, Fraction(5)), (1, Fraction(0)), (2, Fraction(2))]
+    assert winners(lambda i, level: (later if level > 1 else first)[i], scores, 3, gumbel=False) == [0, 2, 1]
 
 
 @pytest.mark.parametrize("z", [0, 1, 30, 10**4, 10**7])

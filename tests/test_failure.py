@@ -137,6 +137,29 @@ def test_a_getrandom_that_fails(tmp_path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
+def test_half_a_key_is_not_left(tmp_path) -> None:
+    """The system gives five bytes, then fails: they are wiped."""
+    library = compiled(tmp_path, GETRANDOM)
+    output = python(
+        """
+        import ctypes, sys
+        import dpfast
+        from dpfast import _native
+
+        ctypes.c_int.in_dll(ctypes.CDLL(sys.argv[1]), "way").value = 3
+        room = bytearray(bytes([255]) * 32)
+        try:
+            _native.entropy_into(room)
+        except dpfast.EntropyError:
+            print(bytes(room) == bytes(32))
+        """,
+        library,
+        LD_PRELOAD=os.pathsep.join(filter(None, [os.environ.get("LD_PRELOAD"), str(library)])),
+    )
+    assert output.strip() == "True"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="getrandom is Linux's")
 def test_a_signal_ends_the_wait_for_entropy(tmp_path) -> None:
     """If getrandom is interrupted, the handler runs and raises, or getrandom is asked again."""
     library = compiled(tmp_path, GETRANDOM)

@@ -55,6 +55,13 @@ def test_a_tail_that_is_not_known_is_no_pass(monkeypatch, unknown: str) -> None:
 # ------------------------------------------------------------------ confidence bounds
 
 
+@pytest.mark.parametrize(("hits", "n"), [(0, 9), (3, 10), (170, 2**20), (10, 10), (499_000, 10**6)])
+def test_an_upper_bound_is_rounded_up(hits: int, n: int) -> None:
+    """It is 1 less the lower bound of the misses, exactly or a little more."""
+    exact = 1 - Fraction(statistics.lower_bound(n - hits, n, 1e-8))
+    assert exact <= Fraction(statistics.upper_bound(hits, n, 1e-8)) or exact >= 1
+
+
 @pytest.mark.parametrize("alpha", [0.025, 1e-8])
 @pytest.mark.parametrize(
     ("hits", "n"),

@@ -465,6 +465,21 @@ def test_a_confidence_beyond_doubles_is_refused() -> None:
 # ------------------------------------------------------------------ cdf and quantile
 
 
+def test_the_steps_of_a_quantile_share_its_doubt() -> None:
+    """Of 1,024 leaves an end takes ten steps, so just outside the interval a tenth of the doubt is left.
+
+    0.9: the variance is that of two sums apart, which is nearly so.
+    """
+    for _ in range(5):
+        tree = dpfast.tree(np.ones(1024, int), epsilon=1, sensitivity=dpfast.Sensitivity(1, 1))
+        for doubt in (0.05, 0.5):
+            found = tree.quantile(0.5, 1 - doubt)
+            for leaf, sign in ((found.lower, -1), (found.upper + 1, 1)):
+                before, after = (tree.range_sum(*ends, 1 - doubt / 10) for ends in ((0, leaf), (leaf, 1024)))
+                reach = math.hypot(before.upper - before.value, after.upper - after.value) / 2
+                assert sign * (before.value - after.value) / 2 > 0.9 * reach
+
+
 def test_cdf_and_quantile_of_much_data() -> None:
     counts = np.array([0, 10, 20, 30, 40]) * 10**6
     found = tree(counts, branching=2, **EVEN)

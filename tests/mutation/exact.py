@@ -13,7 +13,7 @@ MUTANTS = [
     Mutant("a coin's U next below its threshold lies", "dpfast/exact/response.py", "return 0 if u > self.keep else -1", "return 0 if u >= self.keep else -1",
            "test_randomized_response.py -k coins_meet"),
     Mutant("candidates whose noise may be equal are told apart", "dpfast/exact/winner.py", "            floor = min(floor, lows[i])\n", "",
-           "test_selection.py -k 'order or best or late_digits or digits_not'"),
+           "test_exact.py -k may_overlap"),
     Mutant("a Laplace interval of many cells is that of one", "dpfast/exact/laplace.py", "miss(confidence, cells).log()", "miss(confidence, 1).log()",
            "test_exact.py test_laplace.py -k 'half_widths or interval'"),
     Mutant("both draws of a Gaussian pair have one sign", "dpfast/exact/gaussian.py", "signs >> (1 if sine else 2) & 1", "signs >> 2 & 1",

@@ -14,7 +14,7 @@ MUTANTS = [
     Mutant("a level without noise keeps its true sums", "dpfast/trees/noise.py", "                    level.fill(0)", "                    pass",
            "test_trees.py -k keeps_no_sum"),
     Mutant("the steps of a quantile do not share its doubt", "dpfast/trees/noisy_tree.py", "z = self._z(_doubt(confidence) / steps)", "z = self._z(_doubt(confidence))",
-           "test_trees.py -k 'intervals or quantile'"),
+           "test_trees.py -k share_its_doubt"),
     Mutant("a tree's levels are charged after their noise", "dpfast/trees/noise.py", "            if charge is not None:\n                charge()\n", "",
            "test_trees.py -k charged_once"),
 ]  # fmt: skip
