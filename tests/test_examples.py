@@ -9,6 +9,8 @@ import importlib
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -132,6 +134,19 @@ def test_the_code_of_a_page_runs(page, first, tmp_path, monkeypatch) -> None:
     assert code
     result = run("-c", f"for block in {code!r}: exec(compile(block, block, 'exec'), {{'__name__': '__main__'}})")
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_the_commands_of_the_recipes_run_in_an_empty_folder(tmp_path, monkeypatch) -> None:
+    """All of them, in the order of the page. tests/test_selftest.py runs the last."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "how_to.md").read_text("utf-8")
+    script = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)).replace(
+        "dpfast selftest --quick\n", ""
+    )
+    dpfast_here = f'dpfast() {{ "{sys.executable}" -m dpfast "$@"; }}\n'
+    said = subprocess.run(["bash", "-ec", dpfast_here + script], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    assert script.count("dpfast ") > 5
 
 
 # The modules whose docstrings have examples.
