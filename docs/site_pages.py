@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from pygments.lexers.shell import BashLexer
+from pygments.token import Name
 from sphinx.util.docutils import SphinxDirective
 
 if TYPE_CHECKING:
@@ -142,8 +144,25 @@ def include_read(app: Sphinx, path: Path, _: str, content: list[str]) -> None:
     content[0] = inside(content[0], Path(os.path.normpath(docs / path)).parent, docs)
 
 
+class Commands(BashLexer):
+    """Shell, with options as tokens of their own, so that site.css can keep them whole."""
+
+    tokens: ClassVar[dict[str, Any]] = {
+        **BashLexer.tokens,
+        "root": [(r"(?<=\s)--?[a-z][a-z0-9-]*", Name.Attribute), *BashLexer.tokens["root"]],
+    }
+
+
+def keys_reach_tables(_app: Sphinx, _name: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """A wide table scrolls, and keys scroll it too."""
+    if body := context.get("body"):
+        context["body"] = body.replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("api", Api)
+    app.add_lexer("sh", Commands)
+    app.connect("html-page-context", keys_reach_tables)
     app.connect("source-read", page_read)
     app.connect("include-read", include_read)
     return {"parallel_read_safe": True}

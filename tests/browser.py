@@ -38,7 +38,7 @@ def chromium() -> str | None:
 
 
 class Fault(NamedTuple):
-    """What looks wrong. kind: "scroll", "keys", "contrast" or "cut"."""
+    """What looks wrong. kind: "scroll", "keys", "broken", "contrast" or "cut"."""
 
     page: str
     width: int

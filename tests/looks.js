@@ -82,6 +82,24 @@
     return all;
   };
 
+  // Words of a table that a narrow column breaks in two. Longer ones are texts of others.
+  for (const cell of document.body.querySelectorAll("td, th")) {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+      for (const word of node.data.matchAll(/[\p{L}\p{N}]{2,20}(?![\p{L}\p{N}])/gu)) {
+        if (/[\p{L}\p{N}]/u.test(node.data[word.index - 1] ?? "")) continue;
+        const range = document.createRange();
+        range.setStart(node, word.index);
+        range.setEnd(node, word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+        if (lines.size > 1) {
+          found.push(["broken", `${word[0]} in ${name(cell)}`]);
+          break;
+        }
+      }
+    }
+  }
+
   const seen = new Set();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {

@@ -93,6 +93,10 @@ PLANTED = {
         {("contrast", w) for w in WIDTHS},
     ),
     "a part that no key reaches": ("<div style='overflow-x:auto'><div style='width:700px'>x</div></div>", {("keys", 360)}),
+    "a column that breaks words": (
+        "<table><tr><td style='display:block;width:30px;overflow-wrap:anywhere'>MISSED</td></tr></table>",
+        {("broken", w) for w in WIDTHS},
+    ),
     "nothing": (
         "<p>x</p><div style='overflow-x:auto' tabindex=0><div style='width:3000px'>x</div></div><p style='display:none;color:#fff'>x</p>",
         set(),
