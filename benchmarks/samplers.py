@@ -2,7 +2,7 @@
 """Three peers as samplers, each by its own documented call and at scale 10, beside dpfast.
 
     python benchmarks/samplers.py [--rounds 7] [other options of dpfast bench]
-    dpfast bench --sampler benchmarks/samplers.py:opendp --law discrete_laplace --epsilon 0.1
+    dpfast bench --sampler benchmarks/samplers.py:opendp --distribution discrete_laplace --epsilon 0.1
 
 The first runs all that are installed (pip install 'dpfast[peers]'), the second one alone.
 """
@@ -57,7 +57,9 @@ def main(options: list[str]) -> int:
         if find_spec(package) is None:
             print(f"{name}: skipped, it is not installed: pip install 'dpfast[peers]'", file=sys.stderr)
             continue
-        codes.append(dpfast(["bench", "--sampler", f"{here}:{name}", "--law", law, "--epsilon", "0.1", *options]))
+        codes.append(
+            dpfast(["bench", "--sampler", f"{here}:{name}", "--distribution", law, "--epsilon", "0.1", *options])
+        )
     return max(codes)
 
 

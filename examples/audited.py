@@ -2,7 +2,7 @@
 """Two mechanisms for `dpfast audit`: `f(count, n)` gives n noisy counts that claim epsilon 1.
 
 dpfast audit examples/audited.py:numpy_laplace --epsilon 1
-dpfast audit examples/audited.py:exact --epsilon 1 --law discrete_laplace
+dpfast audit examples/audited.py:exact --epsilon 1 --distribution discrete_laplace
 """
 
 import numpy as np

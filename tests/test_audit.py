@@ -400,29 +400,29 @@ def test_the_command_exits_by_what_it_found(command, capsys) -> None:
     assert "Nothing found" in capsys.readouterr().out
     assert command("breaks") == 1
     assert "FOUND: this spends an epsilon of" in capsys.readouterr().out
-    assert command("keeps", "--law", "discrete_gaussian", "--sigma", "2") == 1
-    assert "the noise does not follow that law" in capsys.readouterr().out
+    assert command("keeps", "--distribution", "discrete_gaussian", "--sigma", "2") == 1
+    assert "the noise does not follow that distribution" in capsys.readouterr().out
     for name, more, words in [
         ("none", [], "cannot be loaded: AttributeError"),
         ("keeps", ["--epsilon", "-1"], "epsilon"),
         ("keeps", ["--n", "10"], "--n"),
         ("keeps", ["--plot", "a.jpg"], "plot must be a .png, .svg or .pdf file"),
-        ("keeps", ["--law", "gaussian"], "Missing option '--sigma': gaussian needs it"),
-        ("keeps", ["--law", "discrete_laplace", "--granularity", "1"], "takes no '--granularity'"),
-        ("keeps", ["--law", "cauchy"], "'cauchy' is not one of"),
+        ("keeps", ["--distribution", "gaussian"], "Missing option '--sigma': gaussian needs it"),
+        ("keeps", ["--distribution", "discrete_laplace", "--granularity", "1"], "takes no '--granularity'"),
+        ("keeps", ["--distribution", "cauchy"], "'cauchy' is not one of"),
     ]:
         assert command(name, *more) == 2
         out, err = capsys.readouterr()
         assert not out
         assert words in err
-    for law in ([], ["--law", "laplace"]):
+    for law in ([], ["--distribution", "laplace"]):
         assert main(["audit", "audited_command.py:keeps", *law]) == 2
         assert "Missing option '--epsilon'" in capsys.readouterr().err
 
 
 def test_the_command_in_json(command, capsys) -> None:
     for name, code in (("keeps", 0), ("breaks", 1)):
-        assert command(name, "--law", "discrete_laplace", "--json") == code
+        assert command(name, "--distribution", "discrete_laplace", "--json") == code
         facts = json.loads(capsys.readouterr().out)
         assert facts["found"] == bool(code)
         assert facts["target"].endswith(f":{name}")

@@ -14,10 +14,12 @@ import subprocess
 import sys
 import textwrap
 from ast import literal_eval
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import IO
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +30,7 @@ from matplotlib.image import imread
 from table_files import read, store
 
 import dpfast
-from dpfast.cli import main
+from dpfast.cli import commands, main
 from dpfast.cli.options import LAWS
 from dpfast.pictures import mechanisms as pictures
 from dpfast.privacy import meaning
@@ -732,7 +734,7 @@ def test_a_rho_beyond_use_is_called_so(capsys) -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(
-    ("picture", "most"), [("law", 0.5), ("posterior", 0.6), ("loss", 0.6), ("costs --releases 30", 0.6)]
+    ("picture", "most"), [("noise", 0.5), ("posterior", 0.6), ("loss", 0.6), ("costs --releases 30", 0.6)]
 )
 def test_every_law_is_drawn(tmp_path, name, picture, most) -> None:
     """And what its promise means: of a size, with some ink and none at the border."""
@@ -742,7 +744,7 @@ def test_every_law_is_drawn(tmp_path, name, picture, most) -> None:
     pixels = imread(path)
     ink = (pixels[..., :3] < 0.9).any(axis=2)
     law = (720, 1840 if "gaussian" in name else 1280)
-    assert pixels.shape[:2] == {"law": law, "posterior": (1152, 1120)}.get(picture, (720, 1280))
+    assert pixels.shape[:2] == {"noise": law, "posterior": (1152, 1120)}.get(picture, (720, 1280))
     assert 0.02 < ink.mean() < most
     border = np.concatenate([ink[:5].ravel(), ink[-5:].ravel(), ink[:, :5].ravel(), ink[:, -5:].ravel()])
     assert not border.any(), "something is cut off"
@@ -812,8 +814,8 @@ ANY_SIZE = [
 @pytest.mark.parametrize(
     ("options", "picture", "name"),
     [
-        *((options, "law", "law.SVG") for options in ANY_WIDTH),
-        *((options, "law", "law.png") for options in ANY_WIDTH[-4:]),
+        *((options, "noise", "noise.SVG") for options in ANY_WIDTH),
+        *((options, "noise", "noise.png") for options in ANY_WIDTH[-4:]),
         *((options, picture, f"{picture}.svg") for options in ANY_SIZE for picture in ("posterior", "loss")),
         *(([*options, "--releases", "3"], "costs", "costs.svg") for options in ANY_SIZE),
     ],
@@ -834,7 +836,7 @@ def test_laws_and_promises_of_any_size_are_drawn(tmp_path, options, picture, nam
 def test_where_nothing_is_promised_no_belief_is_drawn(tmp_path, capsys, options, picture) -> None:
     assert "belief" not in explain(capsys, *options)[0]
     assert main(["explain", *options, "--plot", str(tmp_path / "picture.png"), "--picture", picture]) == 2
-    one_error(capsys.readouterr().err, "picture must be law where nothing")
+    one_error(capsys.readouterr().err, "picture must be noise where nothing")
     assert names(tmp_path) == []
 
 
@@ -1080,3 +1082,19 @@ def test_threads_share_pieces_and_no_piece_has_its_own(tmp_path, monkeypatch) ->
     monkeypatch.setattr(dpfast.DiscreteLaplace, "release", watched)
     assert main(["privatize", str(source), str(tmp_path / "out.npy"), *LAW, "--quiet", "--threads", "2"]) == 0
     assert asked == {1}
+
+
+def helps(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The help of a command and of those below it, at 80 columns."""
+    context = click.Context(command, info_name="dpfast", terminal_width=80)
+    yield path, command.get_help(context)
+    for name, below in getattr(command, "commands", {}).items():
+        yield from helps(below, (*path, name))
+
+
+def test_help_is_whole_and_uses_the_words_of_the_field() -> None:
+    """No line about a command is cut, and no distribution is called a law."""
+    found = dict(helps(commands))
+    assert len(found) > 15
+    assert {path for path, text in found.items() if "..." in text.replace("[ARGS]...", "")} == set()
+    assert {path for path, text in found.items() if re.search(r"\blaws?\b", text)} == set()

@@ -127,7 +127,7 @@ def test_every_list_of_laws_has_the_planted_law(grown: Grown) -> None:
         from dpfast.cli.options import LAWS
         from dpfast.mechanisms.laws import own_laws
 
-        check = next(each for each in selftest.CHECKS if each.name == "law four_points")
+        check = next(each for each in selftest.CHECKS if each.name == "noise four_points")
         sound, broken = (selftest.run([check], defect=defect)[0].outcome for defect in (None, selftest.PLANTED_DEFECTS["draw-four_points"]))
 
         def audited(off):

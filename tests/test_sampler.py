@@ -200,7 +200,7 @@ def test_the_command(tmp_path, monkeypatch, capsys) -> None:
     """One JSON and one picture; the exit code tells wrong noise, and nothing of the time."""
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(Path(__file__).read_text())
-    options = ["--size", "300", "--rounds", "1", "--law", "discrete_laplace", "--epsilon", "0.1", "--quiet"]
+    options = ["--size", "300", "--rounds", "1", "--distribution", "discrete_laplace", "--epsilon", "0.1", "--quiet"]
     files = ["--json", "found.json", "--picture", "found.png"]
     assert main(["bench", "--sampler", "mine.py:exact", *options, *files]) == 0
     assert json.loads(Path("found.json").read_text())["tests"]["mine.py:exact"]["wrong"] is False
@@ -215,16 +215,25 @@ def test_the_command(tmp_path, monkeypatch, capsys) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--sampler", "x:y"], "Missing option '--law'"),
-        (["--sampler", "x:y", "--law", "gaussian"], "Missing option '--sigma'"),
-        (["--sampler", "x:y", "--law", "laplace", "--epsilon", "1", "--peers"], "'--sampler' takes no '--peers'"),
-        (["--law", "laplace"], "'--law' goes with '--sampler' alone"),
-        (["--sampler", "nowhere:y", "--law", "laplace", "--epsilon", "1"], "target nowhere:y cannot be loaded"),
+        (["--sampler", "x:y"], "Missing option '--distribution'"),
+        (["--sampler", "x:y", "--distribution", "gaussian"], "Missing option '--sigma'"),
         (
-            ["--sampler", "math:pi", "--law", "laplace", "--epsilon", "1"],
+            ["--sampler", "x:y", "--distribution", "laplace", "--epsilon", "1", "--peers"],
+            "'--sampler' takes no '--peers'",
+        ),
+        (["--distribution", "laplace"], "'--distribution' goes with '--sampler' alone"),
+        (
+            ["--sampler", "nowhere:y", "--distribution", "laplace", "--epsilon", "1"],
+            "target nowhere:y cannot be loaded",
+        ),
+        (
+            ["--sampler", "math:pi", "--distribution", "laplace", "--epsilon", "1"],
             "target math:pi must be a function, not float",
         ),
-        (["--sampler", "x:y", "--law", "laplace", "--epsilon", "1", "--plot", "x.jpg"], "must be a .png, .svg or .pdf"),
+        (
+            ["--sampler", "x:y", "--distribution", "laplace", "--epsilon", "1", "--plot", "x.jpg"],
+            "must be a .png, .svg or .pdf",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -212,7 +212,7 @@ def test_a_failure_without_a_planted_defect_asks_for_a_report(three, capsys, mon
 
 def test_quick_draws_as_much_as_the_time_leaves(capsys, monkeypatch) -> None:
     """By what draws just took: a chunk on a slow machine, more on a fast one. `--break` works."""
-    monkeypatch.setattr(selftest, "CHECKS", (CHECK["cipher"], CHECK["law snapping"]))
+    monkeypatch.setattr(selftest, "CHECKS", (CHECK["cipher"], CHECK["noise snapping"]))
     for seconds, chunks in ((100.0, 1), (4.0, 2)):
         monkeypatch.setattr(laws, "seconds", lambda _, took=seconds: took)
         assert selftest.command(as_json=True, quick=True) == 0

@@ -70,7 +70,7 @@ class Findings:
         """The findings for people, at most 100 columns wide. Needs dpfast[cli]."""
         from dpfast import terminal
 
-        title = {"privacy": "Privacy", "law": "Law"}[self.kind]
+        title = {"privacy": "Privacy", "law": "Distribution"}[self.kind]
         head = f"{title}: {self.promise}, {self.n:,} draws{' a count' if self.kind == 'privacy' else ''}"
         rows = [(line.name, line.verdict.replace("found", "FOUND"), line.detail) for line in self.lines]
         end = terminal.paragraph(f"{self._verdict()} {self.could}", WIDTH)
@@ -80,7 +80,7 @@ class Findings:
         if not self.found:
             return "Nothing found, which proves nothing."
         if self.kind == "law":
-            return "FOUND: the noise does not follow that law."
+            return "FOUND: the noise does not follow that distribution."
         if math.isinf(self.bound):
             return f"FOUND: {self.event}, so no epsilon holds."
         return f"FOUND: this spends an epsilon of {self.bound:.4g} at least."

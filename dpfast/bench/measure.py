@@ -79,7 +79,7 @@ class Bound:
     aim: float | None = None
 
     def show(self, limit: float | None) -> str:
-        return "" if limit is None else f"{limit:.3g} {self.kind}"
+        return "" if limit is None else f"{limit:g} {self.kind}"
 
 
 @dataclass(frozen=True)

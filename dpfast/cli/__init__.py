@@ -30,6 +30,7 @@ from dpfast.cli.info import info
 from dpfast.cli.jobs import jobs
 from dpfast.cli.key import key
 from dpfast.cli.ledger import ledger
+from dpfast.cli.options import InOrder
 from dpfast.cli.privatize import privatize, verify
 from dpfast.cli.selftest import selftest
 from dpfast.errors import DpfastError, DTypeError, ParameterError, WeakGuaranteeWarning
@@ -52,14 +53,8 @@ COMMANDS: dict[click.Command, str] = {
 }
 
 
-class _Group(click.Group):
-    def list_commands(self, _: click.Context) -> list[str]:
-        """In the order of use."""
-        return [str(command.name) for command in COMMANDS]
-
-
 @click.group(
-    cls=_Group,
+    cls=InOrder,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Rows of people come first: dpfast histogram --help ends with examples.",
 )

@@ -16,14 +16,14 @@ from dpfast.cli.options import Number, noise_of, noise_options, number, picture_
 EXAMPLES = """\b
 Examples:
   dpfast audit my_noise:add --epsilon 1
-  dpfast audit my_noise.py:add --epsilon 1 --law discrete_laplace --plot audit.png
-  dpfast audit my_noise:add --epsilon 1 --delta 1e-5 --law gaussian --sigma 3.73
+  dpfast audit my_noise.py:add --epsilon 1 --distribution discrete_laplace --plot audit.png
+  dpfast audit my_noise:add --epsilon 1 --delta 1e-5 --distribution gaussian --sigma 3.73
 """
 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("target", metavar="MODULE:FUNCTION")
-@click.option("--epsilon", type=number, help="What it promises; of the Laplace laws, the parameter too.")
+@click.option("--epsilon", type=number, help="What it promises; of Laplace mechanisms, the parameter too.")
 @click.option("--delta", type=number, default="0", help="Its delta, by default 0.")
 @noise_options
 @click.option("--n", type=click.IntRange(200), default=2_000_000, show_default=True, help="Draws for each count.")
@@ -35,7 +35,7 @@ def audit(
     epsilon: Number | None,
     delta: Number,
     sensitivity: Number,
-    law: str | None,
+    distribution: str | None,
     sigma: Number | None,
     granularity: Number | None,
     n: int,
@@ -53,11 +53,11 @@ def audit(
     """
     from dpfast import audit as auditor
 
-    if epsilon is None and (law is None or plot):
+    if epsilon is None and (distribution is None or plot):
         raise click.UsageError("Missing option '--epsilon': what the function promises")
     if plot:
         from dpfast.pictures.audit import draw  # before minutes are spent: matplotlib may be missing
-    exact = noise_of(law, epsilon, sensitivity, sigma, granularity) if law else None
+    exact = noise_of(distribution, epsilon, sensitivity, sigma, granularity) if distribution else None
     function, reports = auditor.load(target), []
     with closing(terminal.Bar(quiet=quiet)) as bar:
         common: dict[str, Any] = {"n": n, "progress": lambda text: bar.show(text=text)}

@@ -28,13 +28,13 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 MARK = "packages"  # its table in a page
 LATENCY = 10  # times as many counts at the end of the latency curve
 PLAIN = Path("-")
-OF_A_SAMPLER = {"law", "epsilon", "sensitivity", "sigma", "granularity"}
+OF_A_SAMPLER = {"distribution", "epsilon", "sensitivity", "sigma", "granularity"}
 OF_ALL_LAWS = {"peers", "markdown", "latency", "scaling"}
 EXAMPLES = """\b
 Examples:
   dpfast bench --peers --plot bench.png
-  dpfast bench --sampler my_noise:add --law discrete_laplace --epsilon 0.1 --picture sampler.png
-  dpfast bench --sampler my_noise.py:add --law gaussian --sigma 10 --json sampler.json
+  dpfast bench --sampler my_noise:add --distribution discrete_laplace --epsilon 0.1 --picture sampler.png
+  dpfast bench --sampler my_noise.py:add --distribution gaussian --sigma 10 --json sampler.json
 """
 
 
@@ -52,9 +52,11 @@ Examples:
     "--latency", type=FILE, metavar="FILE", help="Draw the time of a call against 1 to ten times --size counts."
 )
 @click.option("--scaling", type=FILE, metavar="FILE", help="Draw counts a second against threads.")
-@click.option("--sampler", metavar="MODULE:FUNCTION", help="Measure and test this function instead, beside --law.")
+@click.option(
+    "--sampler", metavar="MODULE:FUNCTION", help="Measure and test this function instead, beside --distribution."
+)
 @noise_options
-@click.option("--epsilon", type=number, help="Laplace laws: the parameter.")
+@click.option("--epsilon", type=number, help="Laplace mechanisms: the parameter.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def bench(
     size: int,
@@ -69,19 +71,19 @@ def bench(
     quiet: bool,
     **noise: Any,
 ) -> None:
-    """Time every law, on one thread and on all, beside NumPy's unsafe noise and memory's floors.
+    """Time every mechanism on one thread and on all, beside unsafe noise and the floors of memory.
 
     Rows take turns, each right after its reference; medians. Peers: pip install 'dpfast[peers]'.
 
-    With --sampler: FUNCTION takes one array, of int64 for a law of counts and of float64 for a real
-    one. It returns a new array of that shape and dtype, the values plus noise, and leaves its
+    With --sampler: FUNCTION takes one array, of int64 for a discrete distribution and of float64 for
+    a real one. It returns a new array of that shape and dtype, the values plus noise, and leaves its
     argument as it was. MODULE is one that Python can import from here, or a file.py. Beside ours
-    and NumPy's, in turns: time against size, up to --size values; noise against --law; whether the
-    time of a call tells its noise; whether forked children repeat noise. Each test accuses a sound
-    sampler at a rate of one in a million at most.
+    and NumPy's, in turns: time against size, up to --size values; noise against --distribution;
+    whether the time of a call tells its noise; whether forked children repeat noise. Each test
+    accuses a sound sampler at a rate of one in a million at most.
 
-    Exit codes of --sampler: 1 its noise is not of that law, or a forked child repeats noise or
-    fails; 2 wrong usage, or not such a function; else 0, whatever its time tells.
+    Exit codes of --sampler: 1 its noise is not of that distribution, or a forked child repeats noise
+    or fails; 2 wrong usage, or not such a function; else 0, whatever its time tells.
     """
     from dpfast.bench.page import write_between_marks
     from dpfast.tables.atomic_write import atomic_write
@@ -124,8 +126,10 @@ def refuse_options(sampler: str | None) -> None:
         raise click.UsageError(
             f"'--sampler' takes no {dashed(other[0])}" if sampler else f"{dashed(other[0])} goes with '--sampler' alone"
         )
-    if sampler and "law" not in given:
-        raise click.UsageError("Missing option '--law': the exact law that the sampler's noise is to have")
+    if sampler and "distribution" not in given:
+        raise click.UsageError(
+            "Missing option '--distribution': the exact distribution that the sampler's noise is to have"
+        )
 
 
 def refuse(pictures: Mapping[str, Path | None], json_file: Path | None, markdown: Path | None) -> None:
@@ -146,12 +150,19 @@ def refuse(pictures: Mapping[str, Path | None], json_file: Path | None, markdown
 
 
 def beside_ours(
-    sampler: str, size: int, rounds: int, *, quiet: bool, law: str, granularity: Number | None, **parameters: Any
+    sampler: str,
+    size: int,
+    rounds: int,
+    *,
+    quiet: bool,
+    distribution: str,
+    granularity: Number | None,
+    **parameters: Any,
 ) -> Comparison:
     from dpfast.audit import load
     from dpfast.bench.sampler import Sampler, compare
 
-    exact = noise_of(law, granularity=granularity, **parameters)
+    exact = noise_of(distribution, granularity=granularity, **parameters)
     function: Any = load(sampler)
     with closing(terminal.Bar(quiet=quiet)) as shown:
         return compare(

@@ -56,8 +56,8 @@ PRIORS = Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)
 @click.option("--plot", type=picture_file, metavar="FILE", help="Draw it: .png, .svg or .pdf.")
 @click.option(
     "--picture",
-    type=click.Choice(["law", "posterior", "loss", "costs"]),
-    help="What --plot draws: the noise; belief before and after; the privacy loss; the costs of up to --releases.  [default: law]",
+    type=click.Choice(["noise", "posterior", "loss", "costs"]),
+    help="What --plot draws: the noise; belief before and after; the privacy loss; the costs of up to --releases.  [default: noise]",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON.")
 def explain(
@@ -87,7 +87,7 @@ def explain(
         return
     explained = Explained(make(given, promises=False), [1, cells] if cells else [1], releases)
     if picture in {"posterior", "loss", "costs"} and not (explained.sure and explained.loss):
-        raise ParameterError(f"picture must be law where nothing, or next to nothing, is promised, got {picture}")
+        raise ParameterError(f"picture must be noise where nothing, or next to nothing, is promised, got {picture}")
     click.echo(json.dumps(explained.facts(), indent=2) if as_json else explained.text())
     if plot:
         explained.draw(plot, picture)

@@ -11,7 +11,7 @@ import click
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.options import Number, number, picture_file
+from dpfast.cli.options import InOrder, Number, number, picture_file
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
@@ -28,12 +28,12 @@ Examples:
 """
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=InOrder, epilog=EXAMPLES)
 def ledger() -> None:
     """Keep a privacy budget in a file: releases are charged to it, and refused beyond it."""
 
 
-@ledger.command()
+@ledger.command(short_help="Make a ledger in FILE.")
 @click.argument("file", type=FILE)
 @click.option("--epsilon", type=number, help="The total that may ever be spent.")
 @click.option("--delta", type=number, help="With --epsilon; by default 0, and then no Gaussian fits.")
@@ -76,7 +76,7 @@ def create(
     click.echo(budget(made))
 
 
-@ledger.command()
+@ledger.command(short_help="Print what was charged, and what is left.")
 @click.argument("file", type=FILE)
 @click.option("--plot", type=picture_file, metavar="PICTURE", help="Draw the spend over time: .png, .svg or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, figures exact.")
@@ -102,7 +102,7 @@ def show(file: Path, plot: Path | None, as_json: bool) -> None:
         spend(found, plot)
 
 
-@ledger.command()
+@ledger.command(short_help="Say how many more releases fit.")
 @click.argument("file", type=FILE)
 @click.option("--epsilon", type=number, help="The epsilon of each release.")
 @click.option("--delta", type=number, help="The delta of each release, with --epsilon; by default 0.")
@@ -137,7 +137,7 @@ def plan(
         click.echo(f"{amounts(left, total)} is left\n{said}")
 
 
-@ledger.command()
+@ledger.command(short_help="Check every charge, all sums, every page.")
 @click.argument("file", type=FILE)
 def verify(file: Path) -> None:
     """Check the whole of FILE: every charge, all sums, every page.
@@ -152,7 +152,7 @@ def verify(file: Path) -> None:
     click.echo(f"{found.dataset}: {said}, all as they were written")
 
 
-@ledger.command()
+@ledger.command(short_help="Make a checked copy in a new file.")
 @click.argument("source", type=FILE)
 @click.argument("target", type=FILE)
 def copy(source: Path, target: Path) -> None:
@@ -164,7 +164,7 @@ def copy(source: Path, target: Path) -> None:
     click.echo(budget(dpfast.Ledger(source).copy(target)))
 
 
-@ledger.command()
+@ledger.command(short_help="Bring a ledger of an earlier version to today's format.")
 @click.argument("file", type=FILE)
 def upgrade(file: Path) -> None:
     """Make a ledger of format 1, by an earlier version, one of today's.

@@ -34,6 +34,13 @@ ADDS_UP = ("epsilon", "delta", "rho")  # over columns
 ABOUT = ("adjacency", "unit", "signed")
 
 
+class InOrder(click.Group):
+    """Commands in the order of use, in which they are added."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return [*self.commands]
+
+
 class Law(NamedTuple):
     """A mechanism on the command line: the ways to say what neighbours change and what is spent."""
 
@@ -137,11 +144,15 @@ def law_options(command: Command, choices: Iterable[str] = ()) -> Command:
 
 
 def noise_options(command: Command) -> Command:
-    """Add the options that name an exact law, whose noise another's is compared with."""
+    """Add the options that name an exact distribution, with which noise is compared."""
     for option in (
         click.option("--granularity", type=number, help="Real mechanisms: the grid of outputs, a power of two."),
         click.option("--sigma", type=number, help="Gaussian mechanisms: the parameter."),
-        click.option("--law", type=click.Choice([*laws.own_laws()]), help="Compare the noise with this exact law."),
+        click.option(
+            "--distribution",
+            type=click.Choice([*laws.own_laws()]),
+            help="Compare the noise with this exact distribution.",
+        ),
         click.option(
             "--sensitivity", type=number, default="1", show_default=True, help="How far apart neighbours are."
         ),
@@ -151,13 +162,15 @@ def noise_options(command: Command) -> Command:
 
 
 def noise_of(
-    law: str, epsilon: Number | None, sensitivity: Number, sigma: Number | None, granularity: Number | None
+    distribution: str, epsilon: Number | None, sensitivity: Number, sigma: Number | None, granularity: Number | None
 ) -> Any:
-    """The exact law of these options."""
-    own = {"sigma": sigma} if "gaussian" in law else {"epsilon": epsilon, "sensitivity": sensitivity}
+    """The mechanism whose noise has the distribution of these options."""
+    own = {"sigma": sigma} if "gaussian" in distribution else {"epsilon": epsilon, "sensitivity": sensitivity}
     if None in own.values():
-        raise click.UsageError(f"Missing option '--{next(iter(own))}': {law} needs it")
-    return make(chosen({"mechanism": law.replace("_", "-"), "granularity": granularity, **own}), promises=False)
+        raise click.UsageError(f"Missing option '--{next(iter(own))}': {distribution} needs it")
+    return make(
+        chosen({"mechanism": distribution.replace("_", "-"), "granularity": granularity, **own}), promises=False
+    )
 
 
 def chosen(options: Mapping[str, Any]) -> dict[str, Any]:

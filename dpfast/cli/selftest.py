@@ -17,7 +17,7 @@ import click
     help="Plant a defect in the outputs under test, to see it found; 'list' names them.",
 )
 def selftest(as_json: bool, deep: bool, quick: bool, defect: str | None) -> int:
-    """Check this installation: known answers, certificates, exact laws, privacy, processes.
+    """Check this installation: known answers, certificates, distributions, privacy, processes.
 
     Checks of exact answers come first. Then it times a few draws on this machine, and says how much
     processor time the rest will take. Fails a sound build by chance once in a million runs. Exits

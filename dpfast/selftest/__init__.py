@@ -36,14 +36,14 @@ QUICK = 10.0  # seconds of processor time for all checks, where one chunk of dra
 
 def of_law(name: str) -> Check:
     if name not in laws.POINTS:
-        return Check(f"law {name}", "draws are those of its intervals", partial(streams.by_intervals, name), 1e-9)
+        return Check(f"noise {name}", "draws are those of its intervals", partial(streams.by_intervals, name), 1e-9)
     points = laws.HOW_MANY[name]
-    return Check(f"law {name}", "draws under fresh keys follow the exact law", partial(laws.law, name), points * laws.TESTS * 2 * laws.LEVEL)  # fmt: skip
+    return Check(f"noise {name}", "draws under fresh keys follow the exact distribution", partial(laws.law, name), points * laws.TESTS * 2 * laws.LEVEL)  # fmt: skip
 
 
 CHECKS = (
     Check("cipher", "ChaCha20 gives its known answers", known_answers.cipher),
-    Check("golden", "the stream and every law's map are version 2's", known_answers.golden),
+    Check("golden", "the stream and every mechanism's map are version 2's", known_answers.golden),
     Check("tables", "tables are those of the law, in proved intervals", certificates.tables),
     Check("thresholds", "thresholds are those of the law, in proved intervals", certificates.thresholds),
     Check("decisions", "what a tier decides beside a boundary is right", certificates.decisions),
@@ -138,7 +138,7 @@ def command(
         head = f"dpfast {version} selftest, stream version {stream}, {system}: {', '.join(sets)}"
         sys.stdout.write(f"{head}\nPlanted in '{planted.check}': {planted.shows}.\n\n" if planted else f"{head}\n\n")
     found = _shown([check for check in CHECKS if not _draws(check)], {}, as_json, factor=factor, defect=planted)
-    cost = {check.name: laws.seconds(check.name.removeprefix("law ")) for check in CHECKS if _draws(check)}
+    cost = {check.name: laws.seconds(check.name.removeprefix("noise ")) for check in CHECKS if _draws(check)}
     if quick:
         left = QUICK - (time.process_time() - used)
         factor = max(1, math.floor(left / sum(cost.values()))) / laws.CHUNKS
@@ -146,7 +146,7 @@ def command(
     expected = chunks * sum(cost.values())
     if not as_json:
         sys.stdout.write(
-            f"\nThe draws of {len(cost)} laws take about {expected:.0f} s of processor time, as timed on this machine.\n\n"
+            f"\nThe draws of {len(cost)} distributions take about {expected:.0f} s of processor time, as timed on this machine.\n\n"
         )
     found += _shown([check for check in CHECKS if _draws(check)], cost, as_json, factor=factor, defect=planted)
     passed = all(result.outcome.passed for result in found)
@@ -163,7 +163,7 @@ def command(
 
 
 def _draws(check: Check) -> bool:
-    return check.name.startswith("law ")
+    return check.name.startswith("noise ")
 
 
 def _shown(

@@ -128,7 +128,7 @@ def golden(run: Run) -> Outcome:
         if subject.releases:
             found = run.under_test("digest of a release", digest_of_release(subject))
             run.expect(found == release, f"{subject.name}: a release under a fixed key is not version 2's")
-    return run.outcome(f"{len(subjects())} laws x {GOLDEN_DRAWS:,} draws x 2 paths x {sets()}, and releases")
+    return run.outcome(f"{len(subjects())} mechanisms x {GOLDEN_DRAWS:,} draws x 2 paths x {sets()}, and releases")
 
 
 # BLAKE2b of draws and of a release under testing.fixed_key(1): run this module to print them.

@@ -46,7 +46,7 @@ def p_values(run: Run) -> Outcome:
     for z, tail in ((1.959963984540054, 0.05), (3.2905267314919255, 1e-3), (6.109410204869, 1e-9)):
         compare(normal_p(z), tail)
         compare(chi_squared_p(z * z, 1), tail)
-    return run.outcome(f"{n} p-values of chi-squared, normal and binomial laws, with closed forms")
+    return run.outcome(f"{n} p-values of chi-squared, normal and binomial distributions, with closed forms")
 
 
 # ------------------------------------------------------------------ closed forms

@@ -105,13 +105,13 @@ PLANTED_DEFECTS = {
         PlantedDefect("key-reuse", "keyed", "noise of a changed input", "a changed input gets the noise it had before", lambda both: both[:1] * 2),
         PlantedDefect("p-value", "p-values", "p-value", "p-values one in ten thousand too large", lambda p: p * 1.0001),
         *(
-            PlantedDefect(f"{kind}-{law}", f"law {law}", "draws", what, alter)
+            PlantedDefect(f"{kind}-{law}", f"noise {law}", "draws", what, alter)
             for law in POINTS
             for kind, (what, alter) in SHAPES.items()
             if kind != "zero" or law not in ON_A_FINE_GRID
         ),
         *(
-            PlantedDefect(f"draw-{law}", f"law {law}", "draws", "one draw of one path off by one", one_more)
+            PlantedDefect(f"draw-{law}", f"noise {law}", "draws", "one draw of one path off by one", one_more)
             for law in LAWS.keys() - POINTS.keys()
         ),
         PlantedDefect("noise-halved", "epsilon", "noise", "noise of half the scale", halved),

@@ -38,7 +38,7 @@ def tiers(run: Run, chosen: Sequence[Subject] = ()) -> Outcome:
                 run.expect(found.count(None) <= 2 + n // 64, f"{subject.name}, {path}: too many draws left open")
                 open_ += found.count(None)
     return run.outcome(
-        f"{len(chosen)} laws x {n} fresh draws x bulk, constant-work, exact x {sets()}; {open_} left to the last tier"
+        f"{len(chosen)} mechanisms x {n} fresh draws x bulk, constant-work, exact x {sets()}; {open_} left to the last tier"
     )
 
 
@@ -98,7 +98,7 @@ def cuts(run: Run) -> Outcome:
         same = all(np.array_equal(outputs[0], other) for other in outputs[1:])
         run.expect(same, f"{subject.name}: a release depends on its threads")
     return run.outcome(
-        f"{len(subjects())} laws x {len(pieces)} cuts x 2 paths; {len(mechanisms)} releases of {size:,} by {', '.join(map(str, threads))} threads"
+        f"{len(subjects())} mechanisms x {len(pieces)} cuts x 2 paths; {len(mechanisms)} releases of {size:,} by {', '.join(map(str, threads))} threads"
     )
 
 
