@@ -33,7 +33,7 @@ OF_ALL_LAWS = {"peers", "markdown", "latency", "scaling"}
 EXAMPLES = """\b
 Examples:
   dpfast bench --peers --plot bench.png
-  dpfast bench --sampler my_noise:add --distribution discrete_laplace --epsilon 0.1 --picture sampler.png
+  dpfast bench --sampler my_noise:add --distribution discrete_laplace --epsilon 0.1 --plot find.png
   dpfast bench --sampler my_noise.py:add --distribution gaussian --sigma 10 --json sampler.json
 """
 
@@ -75,15 +75,15 @@ def bench(
 
     Rows take turns, each right after its reference; medians. Peers: pip install 'dpfast[peers]'.
 
-    With --sampler: FUNCTION takes one array, of int64 for a discrete distribution and of float64 for
-    a real one. It returns a new array of that shape and dtype, the values plus noise, and leaves its
-    argument as it was. MODULE is one that Python can import from here, or a file.py. Beside ours
-    and NumPy's, in turns: time against size, up to --size values; noise against --distribution;
-    whether the time of a call tells its noise; whether forked children repeat noise. Each test
-    accuses a sound sampler at a rate of one in a million at most.
+    With --sampler: FUNCTION takes one array, of int64 for a discrete distribution and of float64
+    for a real one. It returns a new array of that shape and dtype, the values plus noise, and
+    leaves its argument as it was. MODULE is one that Python can import from here, or a file.py.
+    Beside ours and NumPy's, in turns: time against size, up to --size values; noise against
+    --distribution; whether the time of a call tells its noise; whether forked children repeat
+    noise. Each test accuses a sound sampler at a rate of one in a million at most.
 
-    Exit codes of --sampler: 1 its noise is not of that distribution, or a forked child repeats noise
-    or fails; 2 wrong usage, or not such a function; else 0, whatever its time tells.
+    Exit codes of --sampler: 1 its noise is not of that distribution, or a forked child repeats
+    noise or fails; 2 wrong usage, or not such a function; else 0, whatever its time tells.
     """
     from dpfast.bench.page import write_between_marks
     from dpfast.tables.atomic_write import atomic_write
