@@ -167,7 +167,10 @@ emulate() { # wheel, tests (all quick ones if none is named)
     chmod +x "$run"
     # What starts another Python starts it under qemu, too.
     printf 'import sys\nsys.executable = sys._base_executable = "%s"\n' "$run" >"$site/sitecustomize.py"
-    export PYTHONPATH=$site PYTHONDONTWRITEBYTECODE=1
+    # What tests compile is loaded by that Python.
+    mkdir "$scratch/compilers"
+    for compiler in cc gcc; do ln -s "$(type -P aarch64-linux-gnu-gcc)" "$scratch/compilers/$compiler"; done
+    export PYTHONPATH=$site PYTHONDONTWRITEBYTECODE=1 PATH=$scratch/compilers:$PATH
     tree "$scratch/source"
     local log=$scratch/log checks tests
     say selftest

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiers
 from fresh import run
 
 import dpfast
@@ -167,6 +168,7 @@ def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch) -> None:
     except ImportError as missing:
         pytest.skip(str(missing))
     names = {"dpfast": dpfast, "np": np}
+    tiers.warns_again(monkeypatch)
     found = doctest.testmod(documented, extraglobs=names, optionflags=doctest.ELLIPSIS)
     assert found.failed == 0 < found.attempted
 

@@ -144,7 +144,7 @@ def test_every_list_of_laws_has_the_planted_law(grown: Grown) -> None:
     assert "four-points" in told["options"]
     assert told["source"] == 2.0
     assert told["sound"][0], told
-    assert told["sound"][1].startswith("no closed form is known here, so intervals judge: 3 laws")
+    assert told["sound"][1].startswith("no closed form is known here, so intervals judge: 3 mechanisms")
     assert not told["broken"]
     assert told["audits"] == [False, True]
 

@@ -466,7 +466,7 @@ def test_a_confidence_beyond_doubles_is_refused() -> None:
 
 
 def test_the_steps_of_a_quantile_share_its_doubt() -> None:
-    """Of 1,024 leaves an end takes ten steps, so just outside the interval a tenth of the doubt is left.
+    """An end takes ten steps among 1,024 leaves: just outside it a tenth of the doubt is left.
 
     0.9: the variance is that of two sums apart, which is nearly so.
     """

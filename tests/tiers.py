@@ -18,6 +18,7 @@ from dpfast.errors import EntropyError
 from dpfast.kernels import nominate
 from dpfast.mechanisms import equals, selection
 from dpfast.mechanisms.real import RealMechanism
+from dpfast.privacy import guarantee
 from dpfast.privacy.inputs import Inputs
 from dpfast.records import fixed_point, partitions
 from dpfast.release import blocks as sealed_blocks
@@ -54,6 +55,11 @@ rate = attrgetter("_rate")  # a selection's noise
 noises = attrgetter("_noise")  # AboveThreshold's: the threshold's and an answer's
 curve, losses = attrgetter("_curve"), attrgetter("_losses")  # a module's: dpfast.bench.curves, dpfast.pictures
 response_lines = attrgetter("_lines")  # what the kernel of randomized response decides by
+
+
+def warns_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has warned of no weak guarantee yet."""
+    monkeypatch.setattr(guarantee, "_loudest", Fraction(guarantee.WEAK))
 
 
 canonical = partitions.canonical  # a private key's bytes
