@@ -18,6 +18,8 @@ import pytest
 from fresh import python
 from table_files import csv_file, read, store
 
+import dpfast
+from dpfast.cli import main
 from dpfast.errors import FileError, ParameterError
 from dpfast.tables import array_file, arrow_file, files
 
@@ -232,6 +234,19 @@ def test_a_damaged_page_is_refused(tmp_path) -> None:
     (tmp_path / "in.parquet").write_bytes(data)
     with pytest.raises(FileError, match="not a whole Parquet file"):
         copied(tmp_path / "in.parquet", tmp_path / "out.parquet", ["count"])
+
+
+@pytest.mark.parametrize("words", [["--column", "count"], ["--column", "count", "--sort-by", "s"]])
+@pytest.mark.parametrize("out", ["out.parquet", "out.csv"])
+def test_texts_of_parquet_that_are_no_utf_8(tmp_path, monkeypatch, capsys, words, out) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = pa.array([b"a", b"\xa0"], pa.binary()).cast(pa.string(), safe=False)
+    store(pa.table({"count": [1, 2], "s": texts}), Path("in.parquet"))
+    ledger = dpfast.Ledger("l.db", 9, create=True)
+    assert main(["privatize", "in.parquet", out, *words, "--epsilon=1", "--sensitivity=1", "--ledger=l.db"]) == 1
+    assert "in.parquet is not a whole Parquet file" in capsys.readouterr().err
+    assert not ledger.history()
+    assert not Path(out).exists()
 
 
 def test_offsets_that_lead_astray_are_refused(tmp_path) -> None:

@@ -80,6 +80,14 @@ def test_a_folder_of_unequal_files(capsys, end: str, other: Columns) -> None:
     refused(capsys, "", rows="rows")
 
 
+@pytest.mark.parametrize("name", CITIES)
+def test_texts_of_parquet_that_are_no_utf_8(capsys, name: str) -> None:
+    """The message of an id was "please report this"."""
+    texts = pa.array([b"Oslo", b"\xa0"], pa.binary()).cast(pa.string(), safe=False)
+    store(pa.table({**CITIES, name: texts}), Path("rows.parquet"))
+    refused(capsys, "rows.parquet is not a whole file of its format", rows="rows.parquet")
+
+
 def test_a_column_that_a_file_of_a_folder_has_twice(capsys) -> None:
     folder(".parquet", CITIES)
     columns = [pa.array(["Oslo"]), pa.array([3]), pa.array([4])]

@@ -53,6 +53,7 @@ class Parquet:
 
     def batches(self, rows: int, columns: list[str] | None = None) -> Batches:
         for batch in self.file.iter_batches(batch_size=rows, columns=columns):
+            batch.validate(full=True)  # texts may be no UTF-8
             yield batch, batch.num_rows / self.rows
 
 

@@ -142,4 +142,6 @@ def _unnoised(before: Any, result: Any, arguments: dict[str, Any]) -> bool:
         return False
     if before.dtype.kind in "iu" and (np.abs(before.astype(float)) > 2**62).any():
         return False  # saturated
+    if before.dtype.kind == "f" and (np.spacing(np.abs(before)) > 1).any():
+        return False  # rounded away
     return bool((result == before).mean() > 0.9)
