@@ -114,7 +114,7 @@ def test_a_key_of_one_unit_and_a_charge_that_is_forgotten_are_found(made, monkey
         assert "shows a key" in str(judged(files, hidden))
     monkeypatch.setattr(dpfast.Ledger, "spend", lambda *_, **__: None)
     monkeypatch.setattr(dpfast.Ledger, "release", lambda _, law, counts, **__: law.release(counts))
-    assert "released with 0 charges" in str(judged(files, hidden))
+    assert "released with charges []" in str(judged(files, hidden))
 
 
 def test_a_charge_that_is_forgotten_is_found(made, monkeypatch) -> None:

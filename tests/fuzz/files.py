@@ -2,7 +2,7 @@
 """Hostile files under `dpfast privatize` and `dpfast histogram`, in this process.
 
 A call ends with a stated exit code and one line; it leaves a whole output with its record or
-nothing; a refused file is not charged, another once, or without a key once a column; private cells are not quoted;
+nothing; a refused file is not charged, and another costs its epsilon; private cells are not quoted;
 the output is not the input. A threshold shows no key that one unit alone has.
 """
 
@@ -24,15 +24,16 @@ from dpfast.cli import main
 from fuzz import must
 from fuzz.choices import Choices
 
+EPSILON = 1 / 1000
 NUMBER, TEXT = "918273645", "HIVPOSITIVE"
 ENDS = [".csv", ".csv", ".parquet", ".arrow", ".npy"]
 COLUMNS = ["n", "n", "n", "x", "kind", "tags", "no", ""]
 LAWS = [
-    ["--epsilon", "1/1000", "--sensitivity", "1"],
-    ["--epsilon", "1/1000", "--sensitivity", "1"],
-    ["--epsilon", "1/1000", "--sensitivity", "1", "--mechanism", "laplace"],
-    ["--epsilon", "1/1000", "--delta", "1e-6", "--l0", "1", "--linf", "1", "--mechanism", "gaussian"],
-    ["--epsilon", "1/1000", "--delta", "1e-6", "--l0", "1", "--linf", "1", "--mechanism", "discrete-gaussian"],
+    ["--epsilon", str(EPSILON), "--sensitivity", "1"],
+    ["--epsilon", str(EPSILON), "--sensitivity", "1"],
+    ["--epsilon", str(EPSILON), "--sensitivity", "1", "--mechanism", "laplace"],
+    ["--epsilon", str(EPSILON), "--delta", "1e-6", "--l0", "1", "--linf", "1", "--mechanism", "gaussian"],
+    ["--epsilon", str(EPSILON), "--delta", "1e-6", "--l0", "1", "--linf", "1", "--mechanism", "discrete-gaussian"],
 ]
 MORE = [
     [], [], [], ["--sort-by", "name"], ["--sort-by", "kind"], ["--keep-metadata"], ["--missing", "0", "--clamp", "0", "9"],
@@ -93,7 +94,7 @@ class Target:
         words = [*columns, *law, *more, "--ledger", "l.db", *(KEYED if key else []), "--threads", "1", "--quiet"]
         with self._folder(end, held) as before:
             code, said = here(["privatize", f"in{end}", f"out{out}", *words])
-            self._judge(code, said, before, (end, out), "l.db", times=1 if key else max(words.count("--column"), 1))
+            self._judge(code, said, before, (end, out), "l.db")
             made = Path(f"out{out}").read_bytes() if code == 0 else b""
             must(end != out or made != held or len(made) < ENOUGH, "added no noise")
             if code == 0 and key:
@@ -107,7 +108,19 @@ class Target:
         out = chosen.pick([".csv", ".parquet", ".arrow"])
         listed = chosen.take(chosen.below(24))
         held = chosen.rest() if raw else chosen.patched(self._inputs[end])
-        words = ["--by", by, "--unit", unit, "--max-partitions", "2", "--epsilon", "1/1000", *keys, *what, "--quiet"]
+        words = [
+            "--by",
+            by,
+            "--unit",
+            unit,
+            "--max-partitions",
+            "2",
+            "--epsilon",
+            str(EPSILON),
+            *keys,
+            *what,
+            "--quiet",
+        ]
         words += ["--ledger", f"{unit}.db", "--threads", "1"]
         words += [*KEYED[:-1], f"table {next(self._tables)}"] if key else []  # this process knows its labels
         with self._folder(end, held) as before:
@@ -131,26 +144,18 @@ class Target:
             yield {path.name for path in Path().iterdir()}
 
     def _judge(
-        self,
-        code: int | None,
-        said: str,
-        before: set[str],
-        ends: tuple[str, str],
-        paid: str,
-        *,
-        times: int = 1,
-        page: bool = False,
+        self, code: int | None, said: str, before: set[str], ends: tuple[str, str], paid: str, *, page: bool = False
     ) -> None:
-        """paid: the ledger, so many times. page: whether a report was asked for."""
+        """paid: the ledger. page: whether a report was asked for."""
         told = said.strip()[-300:]
         new = {path.name for path in Path().iterdir()} - before - {f"{paid}.lock"}
         must(code in (0, 1, 2), f"ended with {code}: {told}")
         must("Traceback" not in said and "please report" not in said, f"said {told}")
         ledger = dpfast.Ledger(paid)
-        charges = sum(not each.refused for each in ledger.history()) if ledger.verify() else 0
+        charges = [float(each.epsilon) for each in ledger.history() if not each.refused] if ledger.verify() else []
+        spent = 0 if code else EPSILON  # by several columns in all, which may be a charge each
         must(
-            charges == (0 if code else times),
-            f"was {'released' if code == 0 else 'refused'} with {charges} charges: {told}",
+            abs(sum(charges) - spent) <= 1e-9, f"was {'refused' if code else 'released'} with charges {charges}: {told}"
         )
         if code:
             must(not new, f"was refused ({told}) and left {sorted(new)}")
