@@ -7,7 +7,7 @@ import json
 import os
 import pickle
 import shutil
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -846,3 +846,25 @@ def test_a_damaged_block_or_list_of_digests_is_refused(tmp_path) -> None:
     listed.write_text(digests)
     jobs.verify(tmp_path / "out", counts, how, key=key)
     assert ledger.spent.epsilon == 1
+
+
+@pytest.mark.parametrize("damaged", ["0", '"x"', "[]", "{}", '{"how": 0}', "null", "[[], 0]", "{"])
+def test_what_a_stage_or_an_output_says_of_itself_may_be_anything(tmp_path, damaged: str) -> None:
+    """Found by fuzzing: a number in the place of an object was an error that was not ours."""
+    home = at_home(tmp_path, "a")
+    job(jobs, "known", ROWS, home, "a")
+    key, ledger = key_of(home), dpfast.Ledger(home / "a.db")
+
+    def again() -> None:
+        counts = counted(home)
+        jobs.release(counts, mechanism("known", counts), key=key, ledger=ledger, to=home / "a.out", resume=True)
+
+    for place in (home / "a.out" / verbs.MANIFEST, *(home / "a.stage").glob("*.json")):
+        whole = place.read_bytes()
+        place.write_text(damaged)
+        anew = place.name == "sealed.json" and damaged in {"{}", '{"how": 0}'}  # digests that are not kept
+        with nullcontext() if anew else pytest.raises(dpfast.DpfastError, match=r"damaged|of this release|key must be"):
+            again()
+        place.write_bytes(whole)
+        again()
+    assert charges(home, "a") == 1

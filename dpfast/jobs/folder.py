@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +82,14 @@ class Folder:
         with self.open(name) as file:
             return bytes(self._do("read", file.read))
 
-    def facts(self, name: str) -> Any:
-        """What a file of JSON says; None if there is none. Raises: FileError (damaged)."""
-        written = self.read(name)
-        try:
-            return None if written is None else json.loads(written)
-        except ValueError:
-            raise FileError(f"{name} in {self.place} is damaged") from None
+    def facts(self, name: str, kind: type = dict) -> Any:
+        """The object or list in a file; None if there is none. Raises: FileError (damaged)."""
+        if (written := self.read(name)) is None:
+            return None
+        with suppress(ValueError):
+            if isinstance(found := json.loads(written), kind):
+                return found
+        raise FileError(f"{name} in {self.place} is damaged")
 
     def write(self, name: str, data: bytes) -> bool:
         """Write a file that is not there; whether the file that is there now holds this.

@@ -145,7 +145,8 @@ def _plain(name: str, value: Real) -> int | Fraction:
 def differences(here: Plan, there: dict[str, Any]) -> list[str]:
     """The names of terms in which a plan that was written is another."""
     mine, other = {"chooser": "", **json.loads(here.written())}, {"chooser": "", **there}
-    how, others = mine.pop("how"), other.pop("how", {})
+    how, others = mine.pop("how"), other.pop("how", None)
+    others = others if isinstance(others, dict) else {}
     pairs = [*((name, mine[name], other.get(name)) for name in mine), *((n, how[n], others.get(n)) for n in how)]
     return [f"{name} is {shown_term(old)}, not {shown_term(new)}" for name, new, old in pairs if new != old]
 

@@ -58,7 +58,7 @@ def counted(
     folder = Folder(stage)
     folder.make(private=True)
     begin(folder, terms)
-    if (hashes := folder.facts(FROZEN)) is None:
+    if (hashes := folder.facts(FROZEN, list)) is None:
         freeze = Freeze(terms, folder)
         blocks = in_blocks(_checked(engine.ordered(rows, terms.columns, len(names)), terms), BLOCK)
         hashes = [freeze.keep(j, block)[1] for j, block in enumerate(blocks)]

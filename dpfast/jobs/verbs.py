@@ -96,7 +96,7 @@ def bounded_counts(
     folder = Folder(stage)
     folder.make(private=True)
     begin(folder, terms)
-    if (hashes := folder.facts(FROZEN)) is None:
+    if (hashes := folder.facts(FROZEN, list)) is None:
         if names is not None and not folder.write(DOMAIN, ipc(names)):
             raise FileError(f"{folder.place} holds another domain: it is damaged")
         bucketer = None if terms.known else secret.bucketer(terms.size)
@@ -231,8 +231,6 @@ def seal_of(counts: Counts, mechanism: Any, key: ReleaseKey, engine: Engine) -> 
     """The seal, from digests that are on the stage, or that are made now and kept there."""
     terms, stage = counts.terms, counts.stage
     kept, of = stage.facts(SEALED) or {}, list(mechanism._record)  # noqa: SLF001  the record in a seal
-    if not isinstance(kept, dict):
-        raise FileError(f"{SEALED} in {stage.place} is damaged")
     if kept.get("mechanism") == of:
         digests = _kept(kept, terms, stage)
         return key.seal(mechanism, digests, **_size(terms, stage, digests))
