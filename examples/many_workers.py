@@ -56,7 +56,7 @@ if __name__ == "__main__":
     with TemporaryDirectory() as name:
         folder = Path(name)
         dpfast.Ledger(folder / "budget.db", epsilon=3, create=True)
-        dpfast.KeyFile.create(folder / "visits.key")  # once, as `dpfast key new visits.key` does
+        dpfast.KeyFile.create(folder / "visits.key")  # once, as `dpfast key create visits.key` does
         np.save(
             folder / "frozen.npy", np.random.default_rng(2026).poisson(3, 300_000)
         )  # private, and never computed anew

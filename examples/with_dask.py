@@ -22,7 +22,7 @@ def main() -> None:
     for i in range(4):
         pq.write_table(views.slice(15_000 * i, 15_000), home / "views" / f"{i}.parquet")
 
-    dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key new views.key
+    dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key create views.key
     ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=0, create=True)
     # Errors of tasks come back as exceptions. What workers log while the cluster closes is no use.
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL):

@@ -10,7 +10,7 @@ import dpfast
 from dpfast.adapters import duckdb as dp
 
 home = Path(tempfile.mkdtemp())
-dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key new views.key
+dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key create views.key
 ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=0, create=True)
 key = dpfast.KeyFile(home / "views.key")
 

@@ -17,7 +17,7 @@ pl.DataFrame({"person": rng.integers(0, 5000, 60_000), "page": rng.zipf(1.4, 60_
 )
 views = pl.scan_parquet(home / "views.parquet").filter(pl.col("page") > 0)
 
-dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key new views.key
+dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key create views.key
 ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=1e-6, create=True)
 key = dpfast.KeyFile(home / "views.key").derive("views 2026-11")
 counts = dp.bounded_counts(views, unit="person", by="page", max_partitions=10, max_per_partition=1, key=key,

@@ -75,7 +75,7 @@ if __name__ == "__main__":
     home = Path(tempfile.mkdtemp())
     rng = np.random.default_rng(0)
     views = pa.table({"user": rng.integers(0, 5000, 60_000), "page": rng.zipf(1.4, 60_000) % 100_000})
-    dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key new views.key
+    dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key create views.key
     ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=0, create=True)
     with ray.init(num_cpus=2, include_dashboard=False):
         rows = ray.data.from_arrow([views.slice(15_000 * i, 15_000) for i in range(4)])

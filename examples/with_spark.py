@@ -21,7 +21,7 @@ rng = np.random.default_rng(0)
 views = pa.table({"user": rng.integers(0, 5000, 60_000), "page": rng.zipf(1.4, 60_000) % 100_000})
 pq.write_table(views, home / "views.parquet")
 
-dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key new views.key
+dpfast.KeyFile.create(home / "views.key")  # on the command line: dpfast key create views.key
 ledger = dpfast.Ledger(home / "budget.db", epsilon=3, delta=0, create=True)
 config = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "4"}
 session = SparkSession.builder.master("local[2]").config(map=config).getOrCreate()

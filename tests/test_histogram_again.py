@@ -332,7 +332,7 @@ def test_a_budget_that_does_not_suffice_is_refused_before_a_row_is_read(tmp_path
 def test_a_ledger_or_a_key_that_is_not_there(tmp_path, capsys) -> None:
     release = Release(tmp_path)
     release.key.unlink()
-    failed(capsys, release.run(), "the key file .* does not exist: `dpfast key new .*` makes one")
+    failed(capsys, release.run(), "the key file .* does not exist: `dpfast key create .*` makes one")
     release.ledger.unlink()
     failed(
         capsys,

@@ -221,7 +221,7 @@ def test_a_key_file_is_made_over_nothing(tmp_path) -> None:
             KeyFile.create(taken)
     assert path.read_bytes() == before
     for missing in (tmp_path / "typo.key", tmp_path / "link"):
-        with pytest.raises(FileError, match="does not exist: `dpfast key new"):
+        with pytest.raises(FileError, match="does not exist: `dpfast key create"):
             KeyFile(missing)
     with pytest.raises(FileError, match="cannot make the key file"):
         KeyFile.create(tmp_path / "gone" / "a.key")

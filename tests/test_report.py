@@ -399,7 +399,7 @@ def ledger(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def keyed(tmp_path: Path, ledger: Path) -> list[str]:
-    assert main(["key", "new", str(tmp_path / "a.key")]) == 0
+    assert main(["key", "create", str(tmp_path / "a.key")]) == 0
     table(tmp_path)
     return ["--ledger", str(ledger), "--key-file", str(tmp_path / "a.key"), "--label", "visits 2026"]
 

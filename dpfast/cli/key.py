@@ -13,7 +13,7 @@ from dpfast import terminal
 FILE = click.Path(dir_okay=False, path_type=Path)
 EXAMPLES = """\b
 Examples:
-  dpfast key new visits.key
+  dpfast key create visits.key
   dpfast key show visits.key
 """
 
@@ -25,7 +25,7 @@ def key() -> None:
 
 @key.command()
 @click.argument("file", type=FILE)
-def new(file: Path) -> None:
+def create(file: Path) -> None:
     """Make a key in FILE, where nothing is yet. Keep FILE as the data: it takes noise off."""
     made = dpfast.KeyFile.create(file)
     click.echo(

@@ -199,8 +199,8 @@ class Key(_Master):
 class KeyFile(_Master):
     """A master secret in a file: 32 random bytes that its owner alone may read.
 
-    `KeyFile.create`, or `dpfast key new`, makes the file; opening never does. A sealed key that is
-    made from it is pickled as the path, the key's id and the root, so that the secret does not
+    `KeyFile.create`, or `dpfast key create`, makes the file; opening never does. A sealed key that
+    is made from it is pickled as the path, the key's id and the root, so that the secret does not
     travel. One file for one release is simplest: it is destroyed with the frozen values.
     path: of the file; it is read once, here.
     Raises: DTypeError, ParameterError; FileError (no file, not a regular one, others may read or
@@ -481,7 +481,7 @@ def _read(file: Path) -> bytes:
         handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise FileError(
-            f"the key file {file} does not exist: `dpfast key new {file}` makes one, for a new release"
+            f"the key file {file} does not exist: `dpfast key create {file}` makes one, for a new release"
         ) from None
     except OSError as error:
         raise FileError(f"cannot read the key file {file}: {error.strerror}") from None
