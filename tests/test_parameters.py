@@ -231,7 +231,7 @@ def test_what_follows_the_second_parameter_goes_by_keyword(made) -> None:
     ],
 )
 def test_arguments_that_do_not_fit_are_told_what_would(made, said) -> None:
-    """The class as the caller wrote it, and what it takes: `Gaussian(epsilon=...)` is a first try."""
+    """The class as the caller wrote it, and what it takes: Gaussian(epsilon=1) is a first try."""
     with pytest.raises(dpfast.DTypeError, match=f"^{said}"):
         made()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, wraps
 from inspect import signature
+from itertools import filterfalse
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -80,18 +81,19 @@ def remembered(check: Callable[P, None]) -> Callable[P, None]:
 def _unfit(kind: Any, check: Callable[..., None], given: tuple[object, ...], named: dict[str, object]) -> str | None:
     """What does not fit the constructor, and what it takes; None if the arguments fit."""
     form = signature(check)
-    wrong = [f"got an unexpected keyword argument {each!r}" for each in named if each not in form.parameters]
+    unknown = next(filterfalse(form.parameters.__contains__, named), None)
+    wrong = unknown and f"got an unexpected keyword argument {unknown!r}"
     try:
         form.bind(None, *given, **({} if wrong else named))
     except TypeError as error:
-        wrong.append(str(error))
+        wrong = wrong or str(error)
     if not wrong:
         return None
     code = check.__code__
     first, others = code.co_varnames[1 : code.co_argcount], code.co_varnames[code.co_argcount : len(form.parameters)]
     takes = ", ".join(first) + " by place" + ", and by name " * bool(others) + ", ".join(f"{each}=" for each in others)
     sigma = f"; {kind.__name__}.calibrated(epsilon, sensitivity, delta=) finds sigma" * hasattr(kind, "calibrated")
-    return f"{kind.__name__}: {wrong[0]}; it takes {takes}{sigma}"
+    return f"{kind.__name__}: {wrong}; it takes {takes}{sigma}"
 
 
 @lru_cache(maxsize=64, typed=True)

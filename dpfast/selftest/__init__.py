@@ -188,7 +188,7 @@ def _shown(
 
 def _line(result: Result) -> str:
     check, outcome = result.check, result.outcome
-    lines = [f"{'ok' if outcome.passed else 'FAILED':8}{result.seconds:5.1f} s  {check.name:25}{outcome.compared}"]
+    lines = [f"{'ok' if outcome.passed else 'FAILED':8}{result.seconds:5.1f} s  {check.name:25} {outcome.compared}"]
     if not outcome.passed:
         lines += [f"{'':17}! {line}" for line in (f"not so: {check.shows}", *outcome.wrong)]
     return "\n".join([*lines, ""])
