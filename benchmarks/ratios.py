@@ -45,7 +45,7 @@ BLOCKS = 50  # blocks that a row of blocks times together
 CHARGES = 100_000
 CACHED = 4_000_000  # values that the last cache holds, or nearly
 ABOUT = (
-    f"int64 counts (rows that name a law: at most {LAW_SIZE:,} values, scale 1), times a count, scale 10 and one thread "
+    f"int64 counts (rows that name a distribution: at most {LAW_SIZE:,} values, scale 1), times a count, scale 10 and one thread "
     "where nothing else is said"
 )
 AS_WRITTEN, CHUNKED = "NumPy's unsafe noise, as written", "NumPy's unsafe noise, chunked"

@@ -17,6 +17,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 myst_fence_as_directive = []
 suppress_warnings = ["myst.header"]  # a page of the repository may begin at any level
+smartquotes = False  # commands are copied: -- is no dash
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # signatures name types of other libraries
 html_theme = "furo"

@@ -103,7 +103,7 @@ def test_what_is_no_plain_integer_is_refused(tmp_path, bad) -> None:
         ("", "empty"),
         (f"a,count\nx,{SECRET}\ny\n", "as many fields"),
         (f"a,count\nx,{SECRET},1\n", "as many fields"),
-        (f"a,count\nx,{SECRET}\n\n", "as many fields"),
+        (f"a,count\nx,{SECRET}\n\n", r"as many fields in every row as in its header \(2\), and no blank line$"),
         (f"a,count\nx\ny,{SECRET},1\n", "as many fields"),  # as many in both rows
         (f'a,count\nx,{SECRET}\n"y,2\n', "quoted field"),
         (f'a,count\n5" pipe,{SECRET}\n6" pipe,{SECRET}\n', "RFC 4180"),  # or the first count would stay as it is

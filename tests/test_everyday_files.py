@@ -47,7 +47,7 @@ def read(text: str | bytes, folder: Path, column: str = "n", *, real: bool = Fal
 def refused(capsys: pytest.CaptureFixture[str], code: int, match: str, *, expected: int | None = None) -> None:
     """One line, and no cell of the input."""
     said = capsys.readouterr().err
-    lines = [line for line in said.splitlines() if line and not line.startswith(("Usage:", "Try "))]
+    lines = [line for line in said.splitlines() if line and not line.startswith(("Usage:", "Try ", "Warning: epsilon"))]
     assert len(lines) == 1, said
     assert re.search(match, lines[0]), said
     assert code == expected if expected else code in {1, 2}
@@ -215,6 +215,15 @@ def test_options_that_say_nothing_good_are_refused_by_name(tmp_path, capsys, opt
     code = main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *LAW, *options])
     refused(capsys, code, message, expected=2)
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+
+
+def test_one_count_and_one_field_are_not_many(tmp_path, capsys) -> None:
+    (tmp_path / "in.csv").write_text("n\n7\n")
+    assert main(["privatize", str(tmp_path / "in.csv"), str(tmp_path / "out.csv"), *LAW[:-1]]) == 0
+    assert capsys.readouterr().err.startswith("n: 1 count, ")
+    rows = ["histogram", str(tmp_path / "in.csv"), str(tmp_path / "new.csv"), "--by", "m", "--unit", "n"]
+    code = main([*rows, "--max-partitions", "1", "--domain", "7,8", "--epsilon", "1"])
+    refused(capsys, code, "the header of .*in.csv has 1 field$")
 
 
 @pytest.mark.parametrize(("mark", "option"), [(";", "';'"), ("\t", "tab"), ("|", "'|'")])

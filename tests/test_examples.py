@@ -122,6 +122,7 @@ CHOOSING = (ROOT / "docs" / "choosing.md").read_text("utf-8")
         ("docs/tutorial.md", 0),
         ("docs/how_to.md", 0),
         ("docs/choosing.md", 0),
+        ("docs/ledger.md", 0),
         ("docs/records.md", 0),
         ("docs/sealed.md", 0),
         ("docs/trees.md", 0),

@@ -330,6 +330,8 @@ def test_tables_and_arrays_do_not_mix(tmp_path) -> None:
         copied(csv_file(tmp_path, "a\n1\n"), tmp_path / "out.npy", ["a"])
     with pytest.raises(ParameterError, match="extension must be one of"):
         copied(tmp_path / "in.npy", tmp_path / "out.txt", [])
+    with pytest.raises(ParameterError, match=r"a spreadsheet program saves its tables as \.csv$"):
+        copied(tmp_path / "in.npy", tmp_path / "out.xlsx", [])
 
 
 # Real values

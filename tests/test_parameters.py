@@ -211,7 +211,28 @@ def test_sensitivity_has_no_default() -> None:
 )
 def test_what_follows_the_second_parameter_goes_by_keyword(made) -> None:
     """No third number, boolean or adjacency by place; Gaussian(1, 1) is not (ε, sensitivity)."""
-    with pytest.raises(TypeError, match="positional argument|by place, and by name"):
+    with pytest.raises(TypeError, match="positional argument"):
+        made()
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (
+            lambda: dpfast.Gaussian(epsilon=1, delta=1e-6, sensitivity=1),
+            r"Gaussian: got an unexpected keyword argument 'epsilon'; .* Gaussian.calibrated\(epsilon, ",
+        ),
+        (
+            lambda: DiscreteLaplace(eps=1, sensitivity=1),
+            "DiscreteLaplace: got an unexpected keyword argument 'eps'; it takes epsilon, sensitivity by place",
+        ),
+        (lambda: DiscreteLaplace(epsilon=1), "DiscreteLaplace: missing a required argument: 'sensitivity'; it takes "),
+        (lambda: dpfast.Laplace(1, 1, 1), r"Laplace: too many positional arguments; .* by name granularity="),
+    ],
+)
+def test_arguments_that_do_not_fit_are_told_what_would(made, said) -> None:
+    """The class as the caller wrote it, and what it takes: Gaussian(epsilon=1) is a first try."""
+    with pytest.raises(dpfast.DTypeError, match=f"^{said}"):
         made()
 
 

@@ -104,6 +104,7 @@ def test_a_page_shows_the_noisy_table_and_nothing_private(tmp_path, end) -> None
     shown = [["".join(cell.text) for cell in row.children] for row in rows]
     names = [f"[{at}]" for at in range(6)] if end == ".npy" else CITIES
     assert shown == [[n, f"{c:,}", f"{c - half:,} to {c + half:,}"] for n, c in zip(names, cells, strict=True)]
+    assert "how far the noise may reach: 6 rows." in made  # the list scrolls
     for said in (f"{SECRET}", f"{SECRET:,}"):  # one of 18 numbers is it with probability 1e-5
         assert said not in made
     assert "private" not in re.sub("random|privacy", "", made.replace(style.CSS, ""))  # the name of IN

@@ -92,7 +92,7 @@ def test_an_exact_sampler_passes() -> None:
     assert record["latency"]["counts"] == [1, 3, 10, 30, 100, 300, 1_000]
     assert record["tests"]["mine"]["time"]["calls"] == 2_000
     assert record["tests"]["mine"]["law"]["false_alarm"] == audit.ALPHA
-    assert "its law: discrete laplace, scale 10; 200,000 draws" in found.table()
+    assert "\ndistribution: discrete laplace, scale 10; 200,000 draws" in found.table()
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,12 @@ def test_a_sound_build_passes(passed) -> None:
         assert any(digit in result.outcome.compared for digit in "123456789")
 
 
+def test_the_name_of_a_check_stands_apart_from_its_figures(passed) -> None:
+    """noise one_sided_geometric is the longest name."""
+    for result in passed[0]:
+        assert f" {result.check.name} " in selftest._line(result).splitlines()[0]
+
+
 def test_every_check_has_a_planted_defect_and_every_defect_its_output(passed) -> None:
     """A check's own run applies a defect to what it passes by: no other check can see it."""
     _, seen = passed

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import re
 import shutil
@@ -96,6 +97,15 @@ def test_code_of_docstrings_is_shown_as_code(site) -> None:
     page = (site / "reference" / "counts.html").read_text("utf-8")
     assert "&gt;&gt;&gt; " in page
     assert "Raises" in page
+
+
+def test_the_page_of_the_commands_is_set_and_its_lines_can_be_copied(site) -> None:
+    """No directive is shown as text, and no -- became a dash."""
+    page = html.unescape((site / "reference" / "commands.html").read_text("utf-8"))
+    assert ".. option::" not in page
+    assert "dpfast histogram [OPTIONS] ROWS OUT" in re.sub("<[^>]*>", "", page)
+    assert "dpfast audit my_noise:add --epsilon 1" in page
+    assert "pip install 'dpfast[peers]'" in page
 
 
 def test_every_page_fits_a_telephone_and_can_be_read(site) -> None:

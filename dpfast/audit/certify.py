@@ -153,7 +153,7 @@ def _could(n: int, alpha: float, epsilon: float, delta: float, steps: int) -> st
         found.append(f"an output of probability {rare:.1e} or more that a neighbour cannot give")
     if not found:
         return "This audit finds no defect of the usual kinds in so few draws."
-    return f"With probability {POWER:.0%} it finds {', and '.join(found)}."
+    return f"With probability {100 * POWER:g} % it finds {', and '.join(found)}."
 
 
 def grown(delta: float, steps: int, epsilon: float) -> float:

@@ -138,5 +138,5 @@ def _sharpness(mechanism: Exact, fit: GoodnessOfFit, n: int, level: float) -> st
         mass = np.diff(np.concatenate([[0.0], _cdf(other, fit.edges.astype(np.int64)), [1.0]]))
         shift = n * float(((mass - fit.mass) ** 2 / fit.mass).sum())
         if degrees + shift - normal_quantile(1 - POWER) * math.sqrt(2 * (degrees + 2 * shift)) > high:
-            return f"With probability {POWER:.0%} it finds a scale that is {percent:g} % too large."
+            return f"With probability {100 * POWER:g} % it finds a scale that is {percent:g} % too large."
     return "So few draws tell nothing of its scale."

@@ -24,7 +24,9 @@ SAFETY = (
     "unsafe: noise added in floating point, whose low bits give counts away [Mir12]. safe: a secure generator and a way "
     "around that, by the package's own account."
 )
-OURS = "dpfast: law(...).release(counts, out=other, threads=...); OneSidedGeometric, which is no mechanism: .sample(n)."
+OURS = (
+    "dpfast: mechanism.release(counts, out=other, threads=...); OneSidedGeometric, which is no mechanism: .sample(n)."
+)
 ABOUT = "counts (peers fewer), one thread where no other number is said"
 
 

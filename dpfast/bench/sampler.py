@@ -165,7 +165,7 @@ class Tested:
         return {"law": self.law.as_dict(), "time": time, "fork": fork, "wrong": self.wrong}
 
 
-HEADS = "its law", "time tells", "after a fork"
+HEADS = "distribution", "time tells", "after a fork"
 COLUMNS: Columns = (
     ("", lambda r: r.row.name),
     ("ns a value", lambda r: three_digits(r.ns)),

@@ -113,11 +113,15 @@ def number(text: str) -> Number:
 
 
 LAW_OPTIONS: tuple[tuple[str, Any, str], ...] = (
-    ("--epsilon", number, "Privacy loss: 1, 0.25 or 1/3, taken exactly."),
+    ("--epsilon", number, "Privacy loss: 1, 0.25 or 1/3, taken exactly. Often 0.1 to 1; a smaller one protects more."),
     ("--delta", number, "Gaussians: with --epsilon, to find sigma."),
     ("--rho", number, "Gaussians: of zCDP, to find sigma."),
     ("--sigma", number, "Gaussians: the parameter itself."),
-    ("--sensitivity", number, "Laplace mechanisms: what one unit changes in L1, all cells of one column together."),
+    (
+        "--sensitivity",
+        number,
+        "Laplace mechanisms: what one unit, such as a person, changes in all cells of one column together (L1).",
+    ),
     ("--l0", int, "Cells of one column that one unit contributes to, at most."),
     ("--linf", number, "What one unit contributes to a cell, at most."),
     ("--signed", bool, "Contributions may be negative."),

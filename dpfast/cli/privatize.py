@@ -294,7 +294,10 @@ def _run(
 
 def _released(mechanism: Mechanism, table: Source, rows: int, *, real: bool) -> list[str]:
     """A line for each column."""
-    what, within = "values" if real else "counts", f"95 % within {half_width(mechanism, Fraction(95, 100))}"
+    what, within = (
+        f"{'value' if real else 'count'}{'s' * (rows != 1)}",
+        f"95 % within {half_width(mechanism, Fraction(95, 100))}",
+    )
     return [f"{name}: {rows:,} {what}, {law(mechanism)}, {within}" for name in table.chosen]
 
 

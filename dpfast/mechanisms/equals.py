@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, wraps
+from inspect import signature
+from itertools import filterfalse
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -55,33 +57,43 @@ def remembered(check: Callable[P, None]) -> Callable[P, None]:
     It keeps plain arguments alone, and each call makes a new mechanism. A subclass with its own
     constructor is checked every time.
     """
-    by_place = check.__code__.co_argcount  # self among them
 
     @wraps(check)
     def init(self: Any, *given: Any, **named: Any) -> None:
         kind: Any = type(self)
-        if len(given) >= by_place:
-            raise DTypeError(_too_many(kind, check))
-        if (
-            kind.__init__ is init
-            and kind.__new__ is object.__new__
-            and PLAIN.issuperset(map(id, map(type, (*given, *named.values()))))
-        ):
-            vars(self).update(_checked(id(kind), kind, check, *given, **named))
-        else:
-            check(self, *given, **named)
+        try:
+            if (
+                kind.__init__ is init
+                and kind.__new__ is object.__new__
+                and PLAIN.issuperset(map(id, map(type, (*given, *named.values()))))
+            ):
+                vars(self).update(_checked(id(kind), kind, check, *given, **named))
+            else:
+                check(self, *given, **named)
+        except TypeError:
+            if unfit := _unfit(kind, check, given, named):
+                raise DTypeError(unfit) from None
+            raise
 
     return init  # type: ignore[return-value]
 
 
-def _too_many(kind: Any, check: Any) -> str:
+def _unfit(kind: Any, check: Callable[..., None], given: tuple[object, ...], named: dict[str, object]) -> str | None:
+    """What does not fit the constructor, and what it takes; None if the arguments fit."""
+    form = signature(check)
+    unknown = next(filterfalse(form.parameters.__contains__, named), None)
+    wrong = unknown and f"got an unexpected keyword argument {unknown!r}"
+    try:
+        form.bind(None, *given, **({} if wrong else named))
+    except TypeError as error:
+        wrong = wrong or str(error)
+    if not wrong:
+        return None
     code = check.__code__
-    first = ", ".join(code.co_varnames[1 : code.co_argcount])
-    others = ", ".join(f"{name}=" for name in code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount])
-    hint = (
-        f"; {kind.__name__}.calibrated(epsilon, sensitivity, delta=) finds sigma" if hasattr(kind, "calibrated") else ""
-    )
-    return f"{kind.__name__} takes {first} by place, and by name {others}{hint}"
+    first, others = code.co_varnames[1 : code.co_argcount], code.co_varnames[code.co_argcount : len(form.parameters)]
+    takes = ", ".join(first) + " by place" + ", and by name " * bool(others) + ", ".join(f"{each}=" for each in others)
+    sigma = f"; {kind.__name__}.calibrated(epsilon, sensitivity, delta=) finds sigma" * hasattr(kind, "calibrated")
+    return f"{kind.__name__}: {wrong}; it takes {takes}{sigma}"
 
 
 @lru_cache(maxsize=64, typed=True)

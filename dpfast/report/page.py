@@ -244,7 +244,12 @@ def _table(
     part = "" if shown == facts.rows else f"The first {shown:,} of {facts.rows:,} rows. {_whole(facts)} "
     fine = "The file has more digits." if any(_digits(each) for each in noisy) else ""
     made = table(
-        "noisy", "Noisy numbers, and how far the noise may reach.", head, rows, figures=max(1, len(kept)), wide=True
+        "noisy",
+        f"Noisy numbers, and how far the noise may reach: {shown:,} row{'s' * (shown != 1)}.",
+        head,
+        rows,
+        figures=max(1, len(kept)),
+        wide=True,
     )
     long = made.replace('class="scroll"', 'class="scroll long"', 1) if shown > TALL else made
     return f'{long}\n<p class="note">{part}{fine}</p>' if part or fine else long

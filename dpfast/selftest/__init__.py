@@ -44,14 +44,14 @@ def of_law(name: str) -> Check:
 CHECKS = (
     Check("cipher", "ChaCha20 gives its known answers", known_answers.cipher),
     Check("golden", "the stream and every mechanism's map are version 2's", known_answers.golden),
-    Check("tables", "tables are those of the law, in proved intervals", certificates.tables),
-    Check("thresholds", "thresholds are those of the law, in proved intervals", certificates.thresholds),
+    Check("tables", "tables are those of the distribution, in proved intervals", certificates.tables),
+    Check("thresholds", "thresholds are those of the distribution, in proved intervals", certificates.thresholds),
     Check("decisions", "what a tier decides beside a boundary is right", certificates.decisions),
     Check("tiers", "all tiers and instruction sets make the same draws", streams.tiers, 1e-9),
     Check("releases", "a release is its values plus the exact draws", streams.releases),
     Check("cuts", "threads and cuts change no draw", streams.cuts),
     Check("keyed", "a key names one release of one input", streams.keyed, 1e-100),
-    Check("p-values", "the tests of the laws have the right p-values", laws.p_values),
+    Check("p-values", "the tests of distributions have the right p-values", laws.p_values),
     Check("epsilon", "neighbouring counts give away no more than stated", epsilon.epsilon, epsilon.LEVEL),
     Check("fork", "a forked child never repeats its parent's noise", processes.fork, 1e-100),
     Check("fresh", "no two releases, in any thread, have the same noise", processes.fresh, 1e-100),
@@ -188,7 +188,7 @@ def _shown(
 
 def _line(result: Result) -> str:
     check, outcome = result.check, result.outcome
-    lines = [f"{'ok' if outcome.passed else 'FAILED':8}{result.seconds:5.1f} s  {check.name:25}{outcome.compared}"]
+    lines = [f"{'ok' if outcome.passed else 'FAILED':8}{result.seconds:5.1f} s  {check.name:25} {outcome.compared}"]
     if not outcome.passed:
         lines += [f"{'':17}! {line}" for line in (f"not so: {check.shows}", *outcome.wrong)]
     return "\n".join([*lines, ""])
@@ -204,6 +204,6 @@ def _verdict(found: list[Result], planted: PlantedDefect | None, seconds: float,
         return f"FAILED: {', '.join(failed)}. Please report this, and release nothing with this build."
     return (
         f"All {len(found)} checks passed, in {seconds:.0f} s. A sound build fails by chance with a probability of at most "
-        f"{FALSE_ALARM:g};\na Laplace scale {least:.2%} off is found with a probability of 99 %. `--break NAME` shows that "
+        f"{FALSE_ALARM:g};\na Laplace scale {100 * least:.2f} % off is found with a probability of 99 %. `--break NAME` shows that "
         "each check can fail."
     )

@@ -145,7 +145,9 @@ class Records:
         width, text = len(names), np.frombuffer(block + b"\n", np.uint8)
         last = (np.arange(ends.size) + 1) % width == 0
         if ends.size % width or ((text[ends] == NEWLINE) != last).any():
-            raise FileError(f"{source.what} must have as many fields in every row as in its header ({width})")
+            raise FileError(
+                f"{source.what} must have as many fields in every row as in its header ({width}), and no blank line"
+            )
         starts, stops = np.concatenate(([0], ends[:-1] + 1)), ends - (last & (text[ends - 1] == RETURN))
         quoted = text[starts] == QUOTE
         self.what, self.style, self.names, self.block = source.what, source.style, names, block

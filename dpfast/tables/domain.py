@@ -104,7 +104,8 @@ def _lines(path: Path, option: str) -> list[str]:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "no such file"
-        raise FileError(f"cannot read {str(path)!r:.200} of {option}: {why}") from None
+        what_else = "; a list of keys holds a comma, such as A,B" if isinstance(error, FileNotFoundError) else ""
+        raise FileError(f"cannot read {str(path)!r:.200} of {option}: {why}{what_else}") from None
     lines = data.removeprefix(BOM_UTF8).split(b"\n")
     if lines[-1] == b"":
         lines.pop()

@@ -71,7 +71,8 @@ class Rows:
                 self._texts = [CsvText(file, how, of.codec) for file, of in zip(files, forms, strict=True)]
                 for text in self._texts:
                     hint = how.hint(text.header.decode("utf-8", "replace"))
-                    _places(text.names, columns, f"the header of {text.what} has {len(text.names)} fields{hint}")
+                    fields = f"{len(text.names)} field{'s' * (len(text.names) > 1)}{hint}"
+                    _places(text.names, columns, f"the header of {text.what} has {fields}")
                 self.kinds: list[pa.DataType] = [pa.string()] * len(columns.by)
                 return
             self._tables = _opened(path, files, forms, style or TextFormat())

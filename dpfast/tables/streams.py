@@ -25,6 +25,7 @@ FORMATS = {
 }  # fmt: skip
 CODECS = {".gz": "gzip", ".zst": "zstd", ".zip": "zip"}  # a zip file of one member is read, and never written
 TEXTS = {"CSV", "TSV", "JSON lines"}  # what may be packed, and read from a pipe
+SHEETS = {".xls", ".xlsx", ".ods"}
 PIPE = Path("-")
 MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "zip": b"PK\x03\x04"}  # the first bytes of what is packed
 State: TypeAlias = "tuple[int, ...] | None"
@@ -55,9 +56,10 @@ def form(path: Path, given: str | None = None) -> Form:
     if known is None and path == PIPE:
         raise ParameterError(f"--format must be given with -, which has no name: one of {_ends()}")
     if known is None:
+        sheet = path.suffix.lower() in SHEETS
         raise ParameterError(
-            f"{path}: the extension must be one of {' '.join(FORMATS)}, and the texts' may end in .gz or .zst; else "
-            "--format says the format"
+            f"{path}: the extension must be one of {' '.join(FORMATS)}, and the texts' may end in .gz or .zst; "
+            + ("a spreadsheet program saves its tables as .csv" if sheet else "else --format says the format")
         )
     return known
 
