@@ -12,6 +12,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,14 @@ def columns(most: int) -> int:
 def printable(text: str) -> str:
     """The text without control characters: a name may hold a terminal's commands."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error, if somebody hears it: what was done is done without it."""
+    with suppress(OSError):
+        if sys.stderr is not None:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
 
 
 def table(rows: Iterable[Sequence[str]], *, right: int | None = None, indent: int = 0, most: int = UNBOUNDED) -> str:
@@ -63,7 +72,7 @@ class Bar:
     """
 
     def __init__(self, total: float | None = None, *, quiet: bool = False) -> None:
-        self.total, self.shows = total, sys.stderr.isatty() and not quiet
+        self.total, self.shows = total, sys.stderr is not None and sys.stderr.isatty() and not quiet
         self._bar: Progress | None = None
 
     def show(self, done: float | None = None, text: str = "") -> None:

@@ -22,6 +22,7 @@ except ModuleNotFoundError:
     raise SystemExit(2) from None
 
 import dpfast
+from dpfast import terminal
 from dpfast.cli.audit import audit
 from dpfast.cli.bench import bench
 from dpfast.cli.explain import explain
@@ -139,5 +140,5 @@ def _in_flags(message: str) -> str:
 
 
 def _failed(message: str, code: int) -> int:
-    click.echo(f"Error: {message}", err=True)
+    terminal.tell(f"Error: {terminal.printable(message)}")  # the name of a file may hold more lines
     return code

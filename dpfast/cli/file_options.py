@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 IN = click.Path(exists=True, allow_dash=True, path_type=Path)
+BESIDE_A_LEDGER = ".lock", "-journal", "-wal", "-shm"
 
 _OPTIONS = (
     click.option(
@@ -63,16 +65,40 @@ def style_of(options: dict[str, Any]) -> TextFormat:
 def refuse_shared(target: Path, read: Mapping[str, Path | None], metadata: Path | None = None) -> None:
     """Refuse to write over a file that the command needs: --force would replace a ledger, too.
 
-    target: OUT, whose record may come beside it. read: files by what names them. metadata: a record
-    elsewhere. Raises: ParameterError.
+    target: OUT, whose record may come beside it. read: files by what names them; the ledger has
+    more beside it. metadata: a record elsewhere. Raises: ParameterError.
     """
     from dpfast.tables.streams import PIPE
 
     written = {"OUT": target, "the record of OUT": Path(f"{target}.json")} if target != PIPE else {}
     if metadata is not None:
         written["--metadata"] = metadata
+    needed = {name: path for name, path in read.items() if path is not None and path != PIPE}
+    if "--ledger" in needed:
+        ledger = os.path.realpath(needed["--ledger"])
+        needed |= {f"a file of --ledger ({end})": Path(f"{ledger}{end}") for end in BESIDE_A_LEDGER}
     for what, path in written.items():
-        for name, other in read.items():
-            with suppress(OSError):  # one of them is not there; or none can be, and then writing says so
-                if other is not None and other != PIPE and path.samefile(other):
-                    raise ParameterError(f"{what} must not be {name}, got {path}")
+        for name, other in needed.items():
+            if same(path, other):
+                raise ParameterError(f"{what} must not be {name}, got {path}")
+
+
+def refuse_inside(source: Path, name: str, written: Mapping[str, Path | None]) -> None:
+    """Refuse to write among the files of a folder that is read: the next run would read it, too.
+
+    name: what names the folder. Raises: ParameterError.
+    """
+    from dpfast.tables.streams import PIPE
+
+    for what, path in written.items():
+        if path is None or path == PIPE or not source.is_dir():
+            continue
+        if os.path.realpath(source) in map(str, Path(os.path.realpath(path)).parents):
+            raise ParameterError(f"{what} must not lie among the files of {name}, got {path}")
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, or to one place where none is yet."""
+    with suppress(OSError):  # one of them is not there; or none can be, and then writing says so
+        return os.path.realpath(one) == os.path.realpath(other) or one.samefile(other)
+    return False

@@ -15,11 +15,11 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.file_options import refuse_shared, style_of, text_options
-from dpfast.cli.ledger import amounts
+from dpfast.cli.file_options import refuse_inside, refuse_shared, style_of, text_options
+from dpfast.cli.ledger import amounts, charge_stays
 from dpfast.cli.options import LAW_OPTIONS, LAWS, SECURE, chosen, dashed, figures, law, near, number, one_way, reach
 from dpfast.cli.report import balance, check_report, report_options, reported
-from dpfast.errors import FileError, ParameterError
+from dpfast.errors import ParameterError
 from dpfast.privacy import meaning
 from dpfast.privacy.formatting import approximate, rounded
 from dpfast.privacy.parameters import exact_real, power_of_two, shown
@@ -465,7 +465,7 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
         raise ParameterError(f"OUT must be the file of a release, got {target}")
     table.checked(target, found=found)
     rows = Rows(source, Columns(asked.by, given["unit"], given.get("summed")), style, form)
-    _refuse_inside(source, {"OUT": target, "--report": report})
+    refuse_inside(source, "ROWS", {"OUT": target, "--report": report})
     typed = asked.cells.typed(rows.kinds) if asked.cells else []
     release = Release(asked, rows, typed, ledger, key, resume, options["threads"])
     about, counted = release.about(), _counted(release, quiet=options["quiet"])
@@ -473,16 +473,11 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
     with reported(
         report, lambda: _facts(release, noisy[0], about, target, options["report_title"]), found=found
     ) as ready:
-        try:
-            with table.written(target, about, found=found) as write:
-                noisy.append(_drawn(release, counted))
-                write(noisy[0])
-                ready()
-        except FileError as error:
-            if ledger is None or not noisy:
-                raise
-            then = "--resume writes OUT without a new charge" if key else "without a key another try is another release"
-            raise FileError(f"{error}; the charge in {ledger.path} stays: {then}") from None
+        paid = charge_stays(ledger, lambda: noisy and not verify, keyed=key is not None)
+        with paid, table.written(target, about, found=found) as write:
+            noisy.append(_drawn(release, counted))
+            write(noisy[0])
+            ready()
     if options["quiet"]:
         return
     said = [*asked.lines(), f"{target}: {noisy[0].num_rows:,} rows"]
@@ -490,7 +485,7 @@ def _run(asked: Asked, options: Mapping[str, Any], style: TextFormat, form: str 
         said += [f"{ledger.path}: {amounts(ledger.cost(ledger.remaining), ledger.cost(ledger.budget))} left"]
     said += [f"{target} is what the release gives: drawn again and compared"] if verify else []
     said += [f"{report}: the page about it"] if report else []
-    click.echo("\n".join(map(terminal.printable, said)), err=True)
+    terminal.tell("\n".join(map(terminal.printable, said)))
 
 
 def _paying(asked: Asked, options: Mapping[str, Any], *, resume: bool) -> tuple[dpfast.Ledger | None, Any]:
@@ -505,13 +500,6 @@ def _paying(asked: Asked, options: Mapping[str, Any], *, resume: bool) -> tuple[
             f"--label must be that of a release, and {ledger.path} has none of {options['label']!r:.60}"
         )
     return ledger, key
-
-
-def _refuse_inside(source: Path, written: Mapping[str, Path | None]) -> None:
-    """What is written must not lie among the files of ROWS. Raises: ParameterError."""
-    for name, path in written.items():
-        if path is not None and source.is_dir() and source.resolve() in path.resolve().parents:
-            raise ParameterError(f"{name} must not lie among the files of ROWS, got {path}")
 
 
 def _counted(release: Release, *, quiet: bool) -> dpfast.BoundedHistogram:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import click
 import dpfast
 from dpfast import terminal
 from dpfast.cli.options import InOrder, Number, number, picture_file
+from dpfast.errors import FileError
 from dpfast.ledger.table import NUMERIC
 from dpfast.privacy import formatting
 
@@ -26,6 +29,21 @@ Examples:
   dpfast ledger copy budget.db /backups/budget-2026-11.db
   dpfast ledger verify budget.db
 """
+
+
+@contextmanager
+def charge_stays(ledger: dpfast.Ledger | None, paid: Callable[[], object], *, keyed: bool) -> Iterator[None]:
+    """What fails after the charge says that it stays, and what another try costs.
+
+    paid: whether it was charged. keyed: whether the release can be tried again.
+    """
+    try:
+        yield
+    except FileError as error:
+        if ledger is None or not paid():
+            raise
+        then = "--resume writes OUT without a new charge" if keyed else "without a key another try is another release"
+        raise FileError(f"{error}; the charge in {ledger.path} stays: {then}") from None
 
 
 @click.group(cls=InOrder, epilog=EXAMPLES)

@@ -17,8 +17,8 @@ import numpy as np
 
 import dpfast
 from dpfast import terminal
-from dpfast.cli.file_options import IN, refuse_shared, style_of, text_options
-from dpfast.cli.ledger import amounts
+from dpfast.cli.file_options import IN, refuse_inside, refuse_shared, style_of, text_options
+from dpfast.cli.ledger import amounts, charge_stays
 from dpfast.cli.options import (
     LAWS,
     SECURE,
@@ -221,13 +221,12 @@ def _run(
     from dpfast.tables.streams import check_format, what_is
 
     style, given = style_of(options), chosen(options)
-    _check(given, columns, epsilon_is)
+    _check(given, columns, epsilon_is, dtype)
     _check_key(source, ledger_file, key_file, label, resume=resume)
     mechanism, real = make(given, len(columns) if epsilon_is == "total" else 1), LAWS[given["mechanism"]].real
-    refuse_shared(target, {"IN": source, "--ledger": ledger_file, "--key-file": key_file}, metadata)
-    check_report(report_file, report_title, target, source, ledger_file, key_file, metadata, found=found)
+    read = {"IN": source, "--ledger": ledger_file, "--key-file": key_file}
+    _check_files(target, read, metadata, report_file, report_title, found=found)
     check_format(form, source, target)
-    _check_dtype(dtype, real=real)
     missing = near("missing", given.get("missing"), np.dtype(float if real else int))
     ledger, key = _payer(ledger_file, key_file, label)
     table = files.open_source(
@@ -252,13 +251,16 @@ def _run(
     with closing(terminal.Bar(size, quiet=quiet)) as bar:
         bar.show(done, name)
         called = label or _label(source, table.chosen)
+        paid: list[bool] = []
         if key is None or ledger is None:
-            pay = partial(ledger.spend, *_charged(mechanism, len(cells)), label=called) if ledger else None
+            pay = partial(_spend, ledger, _charged(mechanism, len(cells)), called, paid) if ledger else None
             drawn: Iterable[tuple[Piece, list[Any]]] = fresh(
                 table, cells, pay, threads or usable_threads(), whole=made_as not in {"CSV", "TSV"}
             )
         else:
-            drawn = sealing = Sealing(table, cells, key, ledger, resume=resume, threads=threads or usable_threads())
+            drawn = sealing = Sealing(
+                table, cells, key, ledger, resume=resume, threads=threads or usable_threads(), paid=paid.append
+            )
             if found == "compare" and not sealing.again:
                 raise ParameterError(f"--label must be that of a release, and {ledger_file} has none of {label!r:.60}")
             for done in sealing.digest():
@@ -276,6 +278,7 @@ def _run(
         )
         with (
             reported(report_file, facts, found=found) as ready,
+            charge_stays(ledger, lambda: paid and found != "compare", keyed=key is not None),
             files.destination(target, table, about, **sink) as write,
         ):
             for piece, noisy in drawn:
@@ -289,7 +292,7 @@ def _run(
         said += [f"{target} is what the release gives: drawn again and compared"] if found == "compare" else []
         said += _without_noise(source, table, sort_by, keep_metadata=keep_metadata)
         said += [f"{report_file}: the page about it"] if report_file else []
-        click.echo("\n".join(map(terminal.printable, said)), err=True)
+        terminal.tell("\n".join(map(terminal.printable, said)))
 
 
 def _released(mechanism: Mechanism, table: Source, rows: int, *, real: bool) -> list[str]:
@@ -384,6 +387,11 @@ def _charged(mechanism: Mechanism, columns: int) -> list[Any]:
     return [dpfast.compose(*[mechanism] * columns)] if together else [mechanism] * columns
 
 
+def _spend(ledger: dpfast.Ledger, charges: Sequence[Any], label: str, paid: list[bool]) -> None:
+    ledger.spend(*charges, label=label)
+    paid.append(True)
+
+
 def _composition(mechanism: Mechanism) -> dict[str, str]:
     """How the total of several columns was found."""
     joint = getattr(mechanism, "releases", 1) > 1
@@ -418,10 +426,19 @@ def _spent(
     )
 
 
-def _check_dtype(dtype: str | None, *, real: bool) -> None:
-    if dtype is not None and (np.dtype(dtype).kind == "f") != real:
-        rule = "float32 or float64" if real else "an integer type for counts"
-        raise ParameterError(f"--dtype must be {rule}, got {dtype}")
+def _check_files(
+    target: Path,
+    read: Mapping[str, Path | None],
+    metadata: Path | None,
+    report: Path | None,
+    title: str | None,
+    *,
+    found: Found,
+) -> None:
+    """Refuse what would be written over, or among, files that are needed."""
+    refuse_shared(target, read, metadata)
+    refuse_inside(cast("Path", read["IN"]), "IN", {"OUT": target, "--metadata": metadata, "--report": report})
+    check_report(report, title, target, *read.values(), metadata, found=found)
 
 
 def _check_key(source: Path, ledger: Path | None, key: Path | None, label: str | None, *, resume: bool) -> None:
@@ -435,7 +452,7 @@ def _check_key(source: Path, ledger: Path | None, key: Path | None, label: str |
         raise ParameterError("IN must be a file for --key-file, which reads it twice: write what the pipe gives to one")
 
 
-def _check(given: Mapping[str, Any], columns: Sequence[str], epsilon_is: str | None) -> None:
+def _check(given: Mapping[str, Any], columns: Sequence[str], epsilon_is: str | None, dtype: str | None) -> None:
     if len(set(columns)) < len(columns):
         raise ParameterError("--column must name each column once")
     if (len(columns) > 1) != (epsilon_is is not None):
@@ -444,6 +461,9 @@ def _check(given: Mapping[str, Any], columns: Sequence[str], epsilon_is: str | N
         raise ParameterError(
             "--epsilon-is must be per-column with a sigma: that is each column's, and nothing to split"
         )
+    if dtype is not None and (np.dtype(dtype).kind == "f") != (real := LAWS[given["mechanism"]].real):
+        rule = "float32 or float64" if real else "an integer type for counts"
+        raise ParameterError(f"--dtype must be {rule}, got {dtype}")
 
 
 def _choice(given: Mapping[str, Any], epsilon_is: str) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import dpfast
+from dpfast.cli.file_options import same
 from dpfast.cli.options import Mechanism, half_width, reach
 from dpfast.errors import DpfastError, FileError, ParameterError
 from dpfast.report.facts import Balance, Cell, Facts, Noisy
@@ -53,14 +54,12 @@ def check_report(path: Path | None, title: str | None, target: Path, *others: Pa
         return
     if path.suffix.lower() != ".html":
         raise ParameterError(f"--report must be a .html file, got {path}")
-    for other in filter(None, (target, *others)):
-        same = path.absolute() == other.absolute()
-        with suppress(OSError):  # one of them is not there
-            same = same or path.samefile(other)
-        if same:
-            raise ParameterError(f"--report must be a file of its own, got {path}")
+    if any(same(path, other) for other in (target, *others) if other is not None):
+        raise ParameterError(f"--report must be a file of its own, got {path}")
     check(path, recorded=False, found=found)
-    if found == "keep" and path.is_file() and not target.is_file():  # a page never comes before its OUT
+    if (
+        found == "keep" and path.is_file() and not (target == Path("-") or target.is_file())
+    ):  # a page never comes before its OUT
         raise FileError(f"{path} exists without OUT, so it is another's; --force would replace it")
 
 

@@ -17,7 +17,7 @@ from dpfast.errors import FileError, ParameterError
 from dpfast.release.arrays import INT64, RealArray
 from dpfast.tables import numbers
 from dpfast.tables.source import Column, Piece, Wanted, finite, reading, usable
-from dpfast.tables.streams import Form, size_of, states
+from dpfast.tables.streams import ZIP_ERRORS, Form, size_of, states
 
 ELEMENTS = 1 << 17  # an array is read in so many: a megabyte, which stays in a cache
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the date of an archive's member: equal arrays make equal files
@@ -79,7 +79,7 @@ class NpySource:
 
     def _member(self) -> zipfile.ZipInfo:
         """The one array of an archive, or the one that is named."""
-        with zipfile.ZipFile(self.path) as archive:
+        with _unpacking(), zipfile.ZipFile(self.path) as archive:
             there = [each for each in archive.infolist() if each.filename.endswith(".npy")]
         names = [each.filename.removesuffix(".npy") for each in there]
         if len(names) != len(set(names)):
@@ -98,13 +98,19 @@ class NpySource:
             with self.path.open("rb") as file:
                 yield file
             return
-        try:
-            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as inner:
-                yield inner
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
-            if isinstance(error, OSError) and error.errno:
-                raise
-            raise ValueError from None
+        with _unpacking(), zipfile.ZipFile(self.path) as archive, archive.open(self.member) as inner:
+            yield inner
+
+
+@contextmanager
+def _unpacking() -> Iterator[None]:
+    """Raises: ValueError (the archive is damaged)."""
+    try:
+        yield
+    except (*ZIP_ERRORS, OSError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise ValueError from None
 
 
 def _fill(file: IO[bytes], cells: Column) -> None:

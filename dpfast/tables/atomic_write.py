@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
@@ -66,9 +66,9 @@ def standard_output(metadata: Path | None, record: str, *, found: Found) -> Iter
         raise FileError("cannot write standard output: it is closed")
     try:
         with tempfile.TemporaryFile() as file:
-            yield file
-            if metadata is not None:
-                with atomic_write(metadata, found=found) as beside:
+            with nullcontext() if metadata is None else atomic_write(metadata, found=found) as beside:
+                yield file
+                if beside is not None:
                     beside.write(record.encode())
             file.seek(0)
             with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
@@ -210,7 +210,8 @@ def _refuse_existing(path: Path, why: str = "", *, force: bool) -> None:
         return
     except OSError as error:  # a name that is too long; no folder before it
         raise FileError(f"cannot write {path}: {error.strerror}") from None
-    if not os.path.isfile(path):  # noqa: PTH113  it never raises
+    # A link such as /dev/stdout may lead to a file, and would be replaced by another.
+    if not os.path.isfile(path) or path.absolute().parent == Path("/dev"):  # noqa: PTH113  it never raises
         raise FileError(f"{path} exists and is not a file")
     if not force:
         raise FileError(f"{path} exists{why}; --force would replace it")

@@ -196,9 +196,9 @@ class Records:
         values = np.stack(noisy, -1).ravel()
         texts = pa.array(map(repr, values.tolist()), pa.string()) if values.dtype.kind == "f" else pa.array(values)
         texts = texts.cast(pa.string())
-        if self.style.point == "," and values.dtype.kind == "f":
-            texts = pc.replace_substring(texts, ".", ",")
-            if self.style.delimiter == ",":
+        if values.dtype.kind == "f":
+            texts = pc.replace_substring(texts, ".", self.style.point)
+            if self.style.delimiter == self.style.point:
                 texts = pc.binary_join_element_wise('"', texts, '"', "")
         texts = texts.cast(pa.binary())
         records: bytes = _joined(pc.binary_join_element_wise(kept[:-1], texts, b"")) + kept[-1].as_py()

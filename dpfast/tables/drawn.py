@@ -60,13 +60,8 @@ def fresh(
             if whole:
                 [piece.rows.columns for piece in first if piece.rows]  # a cell that is no text is found out here
             pay()
-        try:
-            yield from first
-            yield from pieces
-        except FileError as error:
-            if pay is None:
-                raise
-            raise FileError(f"{error}; what was charged stays charged, for noise was drawn: see --key-file") from None
+        yield from first
+        yield from pieces
 
     def draw(piece: Piece) -> tuple[Piece, list[Column]]:
         return piece, [column.release(cells) for column, cells in zip(columns, piece.counts, strict=True)]
@@ -78,13 +73,21 @@ class Sealing:
     """A sealed release of a file, in two passes: digests, then noise. All columns are one seal."""
 
     def __init__(
-        self, table: Source, columns: list[Cells], key: Any, ledger: Any, *, resume: bool, threads: int
+        self,
+        table: Source,
+        columns: list[Cells],
+        key: Any,
+        ledger: Any,
+        *,
+        resume: bool,
+        threads: int,
+        paid: Callable[[bool], object],
     ) -> None:
-        """key: a release key. ledger: it pays. threads: that digest and draw."""
+        """key: a release key. ledger: it pays. threads: that digest and draw. paid: told of it."""
         self._table, self._columns, self._ledger, self._resume = table, columns, ledger, resume
         self._mechanisms = {each.name: each.mechanism for each in columns}
         self.again = ledger.expect(key, self._mechanisms, resume=resume)  # before much is read
-        self._key, self._threads = key, threads
+        self._key, self._threads, self._paid = key, threads, paid
 
     def digest(self) -> Iterator[float]:
         """The first pass; yields how many bytes of the file are done. Then there is a manifest."""
@@ -113,6 +116,7 @@ class Sealing:
     def __iter__(self) -> Drawn:
         """The second pass, once it is reserved. Raises: FileError (the file has changed)."""
         sealed, second = self._ledger.reserve(self._seal, resume=self._resume), _Pass(self._table)
+        self._paid(True)
         changed = FileError(f"{self._table.path} has changed while it was read; OUT was not written")
 
         def draw(run: tuple[int, list[Column]]) -> list[Column]:

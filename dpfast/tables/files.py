@@ -124,7 +124,7 @@ def destination(
     atomic_write. form: the format of a file whose name says none.
     """
     made = checked_target(path, source, found=found, form=form, metadata=metadata)
-    with suppress(KeyError, TypeError, ValueError):  # the input is no output of dpfast
+    with suppress(KeyError, TypeError, ValueError, RecursionError):  # the input is no output of dpfast
         about = {**about, "earlier": json.loads(source.schema.metadata[b"dpfast"])}
     text = json.dumps(about, indent=2) + "\n"
     if path == PIPE:
@@ -202,11 +202,11 @@ class JsonWriter:
             pc.if_else(pc.is_finite(column), column, None) if pa.types.is_floating(column.type) else column
             for column in batch.columns
         ]
-        rows = pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
         try:
+            rows = pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
             texts = [json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows]
         except ValueError:
-            raise pa.ArrowInvalid from None  # an infinity within a list
+            raise pa.ArrowInvalid from None  # an infinity within a list, or bytes that are no UTF-8
         self._file.write("".join(f"{text}\n" for text in texts).encode())
 
 
@@ -224,7 +224,7 @@ def _is_json(kind: pa.DataType) -> bool:
 def _noisy_schema(source: Source, about: str) -> pa.Schema:
     kept = {**(source.schema.metadata or {}), b"dpfast": about.encode()}
     # Otherwise pandas would read a column back with its old type.
-    with suppress(KeyError, TypeError, ValueError, AttributeError):
+    with suppress(KeyError, TypeError, ValueError, AttributeError, RecursionError):
         pandas = json.loads(kept[b"pandas"])
         for column in pandas["columns"]:
             if column["field_name"] in source.chosen:

@@ -170,7 +170,9 @@ def cleaned(schema: pa.Schema, noisy: Sequence[int], *, keep: bool) -> pa.Schema
         fields.append(pa.field(field.name, kind, field.nullable, about))
     held = schema.metadata or {}
     kept = {name: value for name, value in held.items() if keep or name == b"dpfast"}
-    with suppress(KeyError, TypeError, ValueError, AttributeError):  # there are none, or they are not pandas's
+    with suppress(
+        KeyError, TypeError, ValueError, AttributeError, RecursionError
+    ):  # there are none, or they are not pandas's
         kept |= {} if keep else {b"pandas": json.dumps(_types_of_pandas(json.loads(held[b"pandas"]))).encode()}
     return pa.schema(fields, kept)
 
@@ -197,7 +199,7 @@ def _types_of_pandas(about: dict[str, Any]) -> dict[str, Any]:
 def notes(schema: pa.Schema) -> list[str]:
     """The names of the metadata that no type needs."""
     found = [_text(name) for name in schema.metadata or {} if name not in {b"pandas", b"dpfast", b"ARROW:schema"}]
-    with suppress(KeyError, TypeError, ValueError, AttributeError):
+    with suppress(KeyError, TypeError, ValueError, AttributeError, RecursionError):
         found += ["attributes of pandas"] if json.loads(schema.metadata[b"pandas"]).get("attributes") else []
     for field in schema:
         inside = dict.fromkeys(name for one in _fields(field) for name in one.metadata or {} if name not in OF_FIELDS)

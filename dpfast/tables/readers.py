@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json as pajson
 import pyarrow.parquet as pq
@@ -19,6 +21,10 @@ from dpfast.tables.text_format import TextFormat
 
 Batches: TypeAlias = "Iterator[tuple[pa.RecordBatch, float]]"
 
+DEEPEST = 64  # levels of a JSON value
+LONGEST = 1 << 22  # bytes of a line; pyarrow takes fewer
+NO_OBJECT = re.compile(rb"^[ \t\r]*[^{ \t\r\n]", re.MULTILINE)
+QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 LOOK = 1 << 20  # bytes of JSON lines that say which keys there are, and of which kind
 
 
@@ -77,6 +83,7 @@ class ParquetFolder:
         if not fragments:
             raise ParameterError(f"{path} holds no Parquet file")
         self.paths = [Path(each.path) for each in fragments]
+        _check_whole(path, self.paths)
         files = [Parquet(each) for each in self.paths]
         self.rows, self.codec, self._inner = sum(each.rows for each in files), files[0].codec, files[0].schema
         if any(not each.schema.equals(self._inner) for each in files):
@@ -111,6 +118,20 @@ class ParquetFolder:
                         )
                         schema = schema.append(self.schema.field(name))
                 yield pa.RecordBatch.from_arrays(made, schema=schema), batch.num_rows / self.rows
+
+
+def _check_whole(folder: Path, files: Sequence[Path]) -> None:
+    """Each file is there once: a row that a link shows twice would get noise twice, for one price.
+
+    Raises: FileError (so it is not, or a link leads nowhere, or something is no regular file).
+    """
+    places = [file.stat() for file in files]
+    if len({(each.st_dev, each.st_ino) for each in places}) < len(files):
+        raise FileError(f"{folder} must hold each file once, and links show one twice: take them out")
+    for each in folder.rglob("*"):
+        hidden = any(part.startswith((".", "_")) for part in each.relative_to(folder).parts)
+        if not hidden and not each.is_file() and not each.is_dir():
+            raise FileError(f"{folder} must hold files alone, and {each.name!r:.80} is a link to nothing, or a pipe")
 
 
 class ArrowFile:
@@ -156,6 +177,7 @@ class JsonLines:
         with _one_shape(self.path):
             stream = pa.PythonFile(_Joined(first, texts), "r")
             for batch in pajson.open_json(stream, pajson.ReadOptions(block_size=LOOK), options):
+                batch.validate(full=True)  # it may hold bytes that are no UTF-8
                 found = batch if columns is None else batch.select(columns)
                 for at in range(0, batch.num_rows, rows):
                     yield found.slice(at, rows), 0.0
@@ -164,14 +186,34 @@ class JsonLines:
         """The text in UTF-8, first some whole lines, then the rest."""
         with opened(self.path, self._form.codec) as file:
             _, _, read = self._style.decoded(file, self.path)
-            text = read(LOOK)
-            while more := read(LOOK) if b"\n" not in text else b"":
-                text += more
-            end = text.rfind(b"\n") + 1 or len(text)
-            yield text[:end]
-            yield text[end:]
-            while text := read(LOOK):
-                yield text
+            rest = b""
+            while more := read(LOOK):
+                rest += more
+                if end := rest.rfind(b"\n") + 1:
+                    text, rest = rest[:end], rest[end:]
+                    _refuse_odd(self.path, text)
+                    yield text
+                elif len(rest) > LONGEST:
+                    raise FileError(f"{what_is(self.path)} must hold an object a line, of at most {LONGEST >> 20} MiB")
+            _refuse_odd(self.path, rest)
+            yield rest
+
+
+def _refuse_odd(path: Path, lines: bytes) -> None:
+    """Refuse what ends the process within pyarrow: null instead of an object, and deep nesting.
+
+    Raises: FileError.
+    """
+    if NO_OBJECT.search(lines):
+        raise FileError(f"{what_is(path)} must hold an object a line, and a line begins with no brace")
+    if lines.count(b"[") + lines.count(b"{") - lines.count(b"\n{") <= DEEPEST:
+        return
+    for line in lines.split(b"\n"):
+        if line.count(b"[") + line.count(b"{") > DEEPEST:
+            text = np.frombuffer(QUOTED.sub(b"", line), np.uint8)
+            depth = np.isin(text, (ord("["), ord("{"))).cumsum() - np.isin(text, (ord("]"), ord("}"))).cumsum()
+            if depth.max() > DEEPEST:
+                raise FileError(f"{what_is(path)} must hold objects and lists of at most {DEEPEST} levels")
 
 
 class _Joined(io.RawIOBase):

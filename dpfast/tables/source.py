@@ -111,11 +111,11 @@ def places(names: Sequence[str], columns: Sequence[str], there: str, option: str
     """Return the places of columns, in the file's order. there: what a message says there is."""
     unknown = [column for column in columns if column not in names]
     if unknown or not columns:
-        what = f"no column is named {unknown[0]!r}" if unknown else f"{option} must be given for a table"
-        raise ParameterError(f"{what}; {there}")
+        what = f"no column is named {unknown[0]!r:.80}" if unknown else f"{option} must be given for a table"
+        raise ParameterError(f"{what}; {there:.500}")
     for column in columns:
         if names.count(column) > 1:
-            raise ParameterError(f"{option} must name one column, and {names.count(column)} are named {column!r}")
+            raise ParameterError(f"{option} must name one column, and {names.count(column)} are named {column!r:.80}")
     return sorted(map(names.index, columns))
 
 

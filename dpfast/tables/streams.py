@@ -17,6 +17,11 @@ from typing import IO, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python without lzma unpacks none
+    LZMAError = EOFError  # type: ignore[assignment, misc]
+
 from dpfast.errors import FileError, ParameterError
 
 FORMATS = {
@@ -28,6 +33,8 @@ TEXTS = {"CSV", "TSV", "JSON lines"}  # what may be packed, and read from a pipe
 SHEETS = {".xls", ".xlsx", ".ods"}
 PIPE = Path("-")
 MAGIC = {"gzip": b"\x1f\x8b", "zstd": b"\x28\xb5\x2f\xfd", "zip": b"PK\x03\x04"}  # the first bytes of what is packed
+# What zipfile raises of what is damaged; RuntimeError also of a password.
+ZIP_ERRORS = zipfile.BadZipFile, zlib.error, LZMAError, EOFError, RuntimeError
 State: TypeAlias = "tuple[int, ...] | None"
 
 
@@ -141,10 +148,11 @@ def opened(path: Path, codec: str | None = None) -> Iterator[Opened]:
 def _unpacking(what: str, codec: str | None) -> Iterator[None]:
     try:
         yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:  # the last: a password
+    except ZIP_ERRORS as error:
         if codec != "zip":
             raise
-        why = "is locked by a password" if isinstance(error, RuntimeError) else "is no zip file, damaged or cut short"
+        locked = isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError)
+        why = "is locked by a password" if locked else "is no zip file, damaged or cut short"
         raise FileError(f"{what} {why}") from None
     except OSError as error:
         if codec is None or error.errno:
