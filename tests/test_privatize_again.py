@@ -89,7 +89,7 @@ def release(tmp_path: Path) -> Release:
 def failed(capsys: pytest.CaptureFixture[str], code: int, match: str, *, expected: int = 1) -> None:
     """One line, which says so, and no cell of the input."""
     said = capsys.readouterr().err
-    lines = [line for line in said.splitlines() if line and not line.startswith(("Usage:", "Try "))]
+    lines = [line for line in said.splitlines() if line and not line.startswith(("Usage:", "Try ", "Warning:"))]
     assert (code, len(lines)) == (expected, 1), said
     assert re.search(match, lines[0]), said
     assert "7919" not in said
