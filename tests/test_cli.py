@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiers
+from fresh import python
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from table_files import read, store
@@ -323,6 +324,30 @@ def test_a_full_disk_is_one_line(tmp_path) -> None:
         assert code == 1
         one_error(said, "cannot write .*: File too large")
     assert names(tmp_path) == sorted(f"in{end}" for end in ENDS)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_leaves_no_lock_of_imports_held(name) -> None:
+    """Python's own code for imports is not safe from handlers that raise: other threads hung."""
+    program = """
+        import _imp, os, signal, sys
+        from dpfast import cli
+        for number in (signal.SIGINT, signal.SIGHUP):  # which a shell may have had its children ignore
+            signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
+        cli.main(["--version"])
+        lines = "_imp.acquire_lock()", "os.kill(os.getpid(), number)", "[0 for _ in range(5_000_000)]", "_imp.release_lock()"
+        number = getattr(signal, sys.argv[1])
+        try:
+            exec(compile("\\n".join(lines), "<frozen importlib>", "exec"))
+            while True:
+                pass
+        except (KeyboardInterrupt, SystemExit) as ended:
+            print(type(ended).__name__, ended, _imp.lock_held())
+    """
+    code = {"SIGTERM": 143, "SIGHUP": 129}.get(name)
+    told = python(program, name).splitlines()[-1]
+    assert told == (f"SystemExit {code} False" if code else "KeyboardInterrupt  False")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")

@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 try:
@@ -36,6 +37,7 @@ from dpfast.cli.privatize import privatize, verify
 from dpfast.cli.selftest import selftest
 from dpfast.errors import DpfastError, DTypeError, ParameterError, WeakGuaranteeWarning
 
+MOMENT = 0.01  # seconds
 EXTRAS = {"pyarrow": "cli", "rich": "cli", "matplotlib": "plot"}
 
 
@@ -74,9 +76,9 @@ for _command, _line in COMMANDS.items():
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Errors are one line and quote nothing private."""
-    for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):
-        if signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
-            signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
+    for name in {"SIGINT", "SIGTERM", "SIGHUP"} & set(dir(signal)):
+        if signal.getsignal(getattr(signal, name)) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(getattr(signal, name), _stopped)
     try:
         with warnings.catch_warnings():
             _warn_in_one_line(list(arguments or sys.argv[1:])[:1])
@@ -99,6 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         return _failed(f"{type(error).__name__} in {Path(at.filename).name}:{at.lineno}; please report this", 1)
+
+
+def _stopped(number: int, frame: FrameType | None) -> None:
+    """Ends the command; a moment later if Python imports, whose lock would stay held."""
+    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        signal.signal(signal.SIGALRM, lambda _, later: _stopped(number, later))
+        signal.setitimer(signal.ITIMER_REAL, MOMENT)
+        return
+    raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
 
 def _warn_in_one_line(command: list[str]) -> None:

@@ -57,9 +57,8 @@ def check_report(path: Path | None, title: str | None, target: Path, *others: Pa
     if any(same(path, other) for other in (target, *others) if other is not None):
         raise ParameterError(f"--report must be a file of its own, got {path}")
     check(path, recorded=False, found=found)
-    if (
-        found == "keep" and path.is_file() and not (target == Path("-") or target.is_file())
-    ):  # a page never comes before its OUT
+    without = target != Path("-") and not target.is_file()  # a page never comes before its OUT
+    if found == "keep" and path.is_file() and without:
         raise FileError(f"{path} exists without OUT, so it is another's; --force would replace it")
 
 
