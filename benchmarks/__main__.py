@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure and print tables: those of tables.py, or of adapters/.
 
-    python benchmarks [TABLE ...] [--size N] [--rounds R] [--json FILE] [--markdown PAGE ...]
-                      [--curves FILE [--largest N]]
+    python benchmarks [TABLE ...] [--row NAME] [--size N] [--rounds R] [--json FILE]
+                      [--markdown PAGE ...] [--curves FILE [--largest N]]
     python benchmarks jobs ...
 
 `adapters` means all that are installed. In every round every row is timed right after its
@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument(
         "tables", nargs="*", default=["ratios"], metavar="TABLE", help=f"or one of {', '.join(ADAPTERS)}"
     )
+    parser.add_argument("--row", default="", metavar="NAME", help="measure only the rows whose names have this in them")
     parser.add_argument("--size", type=int, help="of the table's largest array")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--json", type=Path, help="write everything measured to this file")
@@ -50,6 +51,8 @@ def main() -> None:
     names = [name for given in options.tables for name in (ADAPTERS if given == "adapters" else [given])]
     if unknown := {*names} - {*TABLES, *ADAPTERS}:
         parser.error(f"no such table: {', '.join(unknown)}")
+    if options.row and options.markdown:
+        parser.error("--markdown writes whole tables, and goes without --row")
     records: dict[str, object] = {}
     if options.curves:
         import dpfast.pictures.bench as draw  # before minutes are spent: matplotlib may be missing
@@ -65,7 +68,7 @@ def main() -> None:
         places = [(page, mark) for page in options.markdown for mark in (name, limits(name)) if has_marks(page, mark)]
         if options.markdown and not places:
             around_marks(options.markdown[0], name)  # fails, before minutes are spent
-        found = report(name, options.size, options.rounds)
+        found = report(name, options.size, options.rounds, options.row)
         print(f"\n{name}\n\n{found.table()}", end="")
         records[name] = found.record()
         for page, mark in places:

@@ -97,11 +97,14 @@ def texts(name: str, found: Report) -> dict[str, str]:
     return {name: found.markdown(main), limits(name): found.markdown(limited, LIMITS)}
 
 
-def report(name: str, size: int | None = None, rounds: int | None = None) -> Report:
-    """Measure one table, by default in its own size and rounds."""
+def report(name: str, size: int | None = None, rounds: int | None = None, row: str = "") -> Report:
+    """Measure a table, by default in its own size and rounds. row: in the names of its rows."""
     facts, given = machine(), table(name)
     size, rounds = size or given.size, rounds or given.rounds
-    results = measured(list(given.rows(size)), rounds, partial(progress, name))
+    rows = [each for each in given.rows(size) if row in each.name]
+    if not rows:
+        raise SystemExit(f"--row must be in the name of a row of {name}, and {row!r} is in none")
+    results = measured(rows, rounds, partial(progress, name))
     versions = {package: version(package) for package in given.versions}
     filled = [column for column in FULL if any(map(column[1], results))]
     return Report(

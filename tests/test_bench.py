@@ -373,6 +373,24 @@ def test_tables_are_measured_and_written(benchmarks, tmp_path, capsys, monkeypat
         runpy.run_path(str(BENCHMARKS), run_name="__main__")
 
 
+def test_one_row_is_measured_by_its_name(benchmarks, capsys, monkeypatch) -> None:
+    def measured(*options: str) -> list[str]:
+        monkeypatch.setattr(sys, "argv", ["benchmarks", "ratios", "--size", "1000", "--rounds", "1", *options])
+        runpy.run_path(str(BENCHMARKS), run_name="__main__")
+        lines = capsys.readouterr().out.split("\n---")[1].splitlines()[1:]
+        return [line.split("  ")[0] for line in lines if line]
+
+    assert measured("--row", "scale 100") == ["scale 100"]
+    several = measured("--row", "scale 1e")
+    assert len(several) > 3
+    assert all("scale 1e" in name for name in several)
+    with pytest.raises(SystemExit, match="'nosuch' is in none"):
+        measured("--row", "nosuch")
+    with pytest.raises(SystemExit):
+        measured("--row", "scale 100", "--markdown", "README.md")
+    assert "--markdown writes whole tables" in capsys.readouterr().err
+
+
 def test_pages_get_what_their_marks_name_and_curves_are_drawn(benchmarks, tmp_path, monkeypatch) -> None:
     """One command: main rows for one page, rows with a limit for another, and a picture."""
     ratios, found = benchmarks("ratios"), tmp_path / "found.json"

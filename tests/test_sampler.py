@@ -224,11 +224,11 @@ def test_the_command(tmp_path, monkeypatch, capsys) -> None:
         (["--distribution", "laplace"], "'--distribution' goes with '--sampler' alone"),
         (
             ["--sampler", "nowhere:y", "--distribution", "laplace", "--epsilon", "1"],
-            "target nowhere:y cannot be loaded",
+            "--sampler nowhere:y cannot be loaded",
         ),
         (
             ["--sampler", "math:pi", "--distribution", "laplace", "--epsilon", "1"],
-            "target math:pi must be a function, not float",
+            "--sampler math:pi must be a function, not float",
         ),
         (
             ["--sampler", "x:y", "--distribution", "laplace", "--epsilon", "1", "--plot", "x.jpg"],

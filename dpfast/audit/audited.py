@@ -26,19 +26,22 @@ CALL = 2**18  # draws asked for in one call
 LONG = 20  # seconds
 
 
-def load(target: str) -> Function:
-    """Load MODULE:FUNCTION; MODULE is an importable name, or a file.py. Raises: ParameterError."""
-    module, _, name = target.rpartition(":")
-    if not module or not name:
-        raise ParameterError(f"target must be MODULE:FUNCTION, such as my_noise:add or my_noise.py:add, got {target}")
+def load(target: str, name: str = "target") -> Function:
+    """Load MODULE:FUNCTION; MODULE is an importable name, or a file.py. Raises: ParameterError.
+
+    name: what messages call it.
+    """
+    module, _, function = target.rpartition(":")
+    if not module or not function:
+        raise ParameterError(f"{name} must be MODULE:FUNCTION, such as my_noise:add or my_noise.py:add, got {target}")
     try:
         found: Any = _module(module)
-        for part in name.split("."):
+        for part in function.split("."):
             found = getattr(found, part)
     except Exception as error:
-        raise ParameterError(f"target {target} cannot be loaded: {_said(error)}") from error
+        raise ParameterError(f"{name} {target} cannot be loaded: {_said(error)}") from error
     if not callable(found):
-        raise ParameterError(f"target {target} must be a function, not {type(found).__name__}")
+        raise ParameterError(f"{name} {target} must be a function, not {type(found).__name__}")
     return found  # type: ignore[no-any-return]
 
 

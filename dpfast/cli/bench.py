@@ -163,7 +163,7 @@ def beside_ours(
     from dpfast.bench.sampler import Sampler, compare
 
     exact = noise_of(distribution, granularity=granularity, **parameters)
-    function: Any = load(sampler)
+    function: Any = load(sampler, "--sampler")
     with closing(terminal.Bar(quiet=quiet)) as shown:
         return compare(
             Sampler(sampler, function), exact, size, rounds, progress(quiet=quiet), lambda text: shown.show(text=text),
