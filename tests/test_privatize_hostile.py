@@ -251,6 +251,9 @@ def test_an_archive_that_is_damaged_anywhere_says_so(capsys, method: int, name: 
         ("\n" * 9000 + '{"n": 1, "m": ' + '["\\"[",' * 300 + "1" + "]" * 300 + "}", "at most 64 levels"),
         ('{"n": 1, "m": ' + '{"a":' * 20_000 + "1" + "}" * 20_000 + "}", "at most 64 levels"),
         ('{"n": 1, "m": "' + "x" * 5_000_000 + '"}', "must hold an object a line"),
+        ('{"n": [\n' * 60_000 + "{}" + "]}" * 60_000, "a line ends within one, or behind it"),
+        ('{"}": \n' * 60_000 + '{"n": 1}' + ', "{": 1}' * 60_000, "a line ends within one, or behind it"),
+        ('{"}": \n' * 200_000, "must hold an object a line"),
     ],
 )
 def test_a_line_of_json_ends_no_process(line: str, match: str) -> None:

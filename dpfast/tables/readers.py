@@ -24,7 +24,8 @@ Batches: TypeAlias = "Iterator[tuple[pa.RecordBatch, float]]"
 DEEPEST = 64  # levels of a JSON value
 LONGEST = 1 << 22  # bytes of a line; pyarrow takes fewer
 NO_OBJECT = re.compile(rb"^[ \t\r]*[^{ \t\r\n]", re.MULTILINE)
-QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
+QUOTED = re.compile(rb'"(?:[^"\\\n]|\\.)*"')
+OPENING, CLOSING, NEWLINE = list(b"[{"), list(b"]}"), ord("\n")
 LOOK = 1 << 20  # bytes of JSON lines that say which keys there are, and of which kind
 
 
@@ -206,14 +207,25 @@ def _refuse_odd(path: Path, lines: bytes) -> None:
     """
     if NO_OBJECT.search(lines):
         raise FileError(f"{what_is(path)} must hold an object a line, and a line begins with no brace")
-    if lines.count(b"[") + lines.count(b"{") - lines.count(b"\n{") <= DEEPEST:
+    if _flat(lines):
         return
-    for line in lines.split(b"\n"):
-        if line.count(b"[") + line.count(b"{") > DEEPEST:
-            text = np.frombuffer(QUOTED.sub(b"", line), np.uint8)
-            depth = np.isin(text, (ord("["), ord("{"))).cumsum() - np.isin(text, (ord("]"), ord("}"))).cumsum()
-            if depth.max() > DEEPEST:
-                raise FileError(f"{what_is(path)} must hold objects and lists of at most {DEEPEST} levels")
+    text = np.frombuffer(QUOTED.sub(b"", lines) + b"\n", np.uint8)
+    depth = (np.isin(text, OPENING).astype(np.int32) - np.isin(text, CLOSING)).cumsum()
+    if depth.min() < 0 or depth[text == NEWLINE].any():  # pyarrow goes on in the next line
+        raise FileError(f"{what_is(path)} must hold an object a line, and a line ends within one, or behind it")
+    if depth.max() > DEEPEST:
+        raise FileError(f"{what_is(path)} must hold objects and lists of at most {DEEPEST} levels")
+
+
+def _flat(lines: bytes) -> bool:
+    """Whether no line has a list, or two braces of one kind, be they text.
+
+    Then no line closes more than it opens, so that nothing deep, whatever is text, is ever closed.
+    """
+    text = np.frombuffer(lines + b"\n", np.uint8)
+    ends = np.flatnonzero(text == NEWLINE)
+    braces = (np.searchsorted(np.flatnonzero(text == brace), ends) for brace in b"{}")
+    return b"[" not in lines and all((np.diff(each, prepend=0) < 2).all() for each in braces)
 
 
 class _Joined(io.RawIOBase):
