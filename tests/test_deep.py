@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from deep import record
+from deep import coverage, record
 
 names = record.names()
 
@@ -54,3 +54,9 @@ def test_figures_are_old_once_a_covered_file_changes(checkout: Path, monkeypatch
         assert bool(record.changed(_Check(), checkout)) is (lines == 1)
         record.git("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qam", "two", root=checkout)
         assert len(record.old(checkout)) == lines
+
+
+def test_a_suite_whose_workers_are_not_measured_is_no_figure() -> None:
+    assert coverage.summed({"cli": {"branches": 8, "taken": 5}})["taken"] == 5
+    with pytest.raises(AssertionError, match="0 of 8 branches"):
+        coverage.summed({"cli": {"branches": 8, "taken": 0}})

@@ -68,6 +68,13 @@ def rooms(files: dict[str, Any]) -> dict[str, dict[str, float]]:
     }
 
 
+def summed(found: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """The figures. Raises: AssertionError (a suite that passed took hardly a branch)."""
+    exist, taken = (sum(int(room[name]) for room in found.values()) for name in ("branches", "taken"))
+    assert 2 * taken > exist, f"{taken} of {exist} branches: the environment does not measure the processes of a test"
+    return {"branches": exist, "taken": taken, "rooms": found}
+
+
 def check(*, cheap: bool) -> dict[str, Any]:
     """Run the suite, or the tests of one file, in a copy where one branch is planted."""
     with tempfile.TemporaryDirectory() as folder:
@@ -85,6 +92,4 @@ def check(*, cheap: bool) -> dict[str, Any]:
     assert [at, at + 2] in one["executed_branches"], f"the branch taken at line {at} is not counted"
     if cheap:
         return {"planted, listed": 1, "branches": one["summary"]["num_branches"]}
-    found = rooms(files)
-    exist, taken = (sum(int(room[name]) for room in found.values()) for name in ("branches", "taken"))
-    return {"planted, listed": 1, "branches": exist, "taken": taken, "rooms": found}
+    return {"planted, listed": 1, **summed(rooms(files))}
